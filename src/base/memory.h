@@ -1,0 +1,22 @@
+/*
+ * Memory for numbers: aligned to cache lines, cleared, and counted, so that a test can show that a training
+ * step allocates nothing.
+ */
+#ifndef RT_BASE_MEMORY_H
+#define RT_BASE_MEMORY_H
+
+#include "base/status.h"
+
+enum { RT_ALIGN = 64 };
+
+/* count floats, zeroed and aligned to RT_ALIGN; count 0 gives a valid pointer. Freed with free(). */
+rt_status rt_floats_create(size_t count, const char *what, float **floats, struct rt_error *err);
+
+/* calloc with a sentence on failure; refuses overflow of count * size. */
+rt_status rt_alloc(size_t count, size_t size, const char *what, void *pointer_to_pointer, struct rt_error *err);
+
+static inline size_t rt_round_up(size_t value, size_t unit) {
+    return (value + unit - 1) / unit * unit;
+}
+
+#endif

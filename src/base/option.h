@@ -1,0 +1,49 @@
+/*
+ * Option tables. Whatever people can set (layers, optimizers, sections of the run file, strategies) is
+ * described once, in a table: it reads the value, checks its range, gives the default, and prints the help.
+ */
+#ifndef RT_BASE_OPTION_H
+#define RT_BASE_OPTION_H
+
+#include "base/tree.h"
+#include <stdint.h>
+#include <stdio.h>
+
+enum rt_option_kind {
+    RT_OPTION_INT,    /* int64_t */
+    RT_OPTION_REAL,   /* double */
+    RT_OPTION_BOOL,   /* bool: true or false */
+    RT_OPTION_TEXT,   /* const char *, borrowed from the tree or from the table; NULL when absent */
+    RT_OPTION_CHOICE, /* int: index into choices */
+    RT_OPTION_TREE,   /* const struct rt_tree *, borrowed; NULL when absent: for values with their own reader */
+};
+
+struct rt_option {
+    const char *name;
+    enum rt_option_kind kind;
+    size_t offset;              /* of the field in the settings struct */
+    const char *fallback;       /* default, written as in the run file; NULL: must be given (TREE, TEXT: may be absent) */
+    double min, max;            /* inclusive range of INT and REAL; both 0: any */
+    const char *const *choices; /* NULL-terminated, for CHOICE */
+    const char *help;           /* one line, without the default: that is added */
+    const char *auto_word;      /* a word that may stand instead of a number ("auto", "all") and reads as -1; or NULL */
+};
+
+/* Reads a map into settings (of the struct the offsets refer to). Unknown keys, wrong kinds and values out
+ * of range are errors that name file, line and the nearest valid key. what names the owner in messages
+ * ("dense", "train"). tree NULL means all defaults. A scalar tree sets the option called main_option (if
+ * not NULL), so that "dense: 128" means "dense: {units: 128}". */
+rt_status rt_options_read(const struct rt_option *options, size_t count, const char *main_option,
+                          const struct rt_tree *tree, const char *what, void *settings, struct rt_error *err);
+
+/* One line per option: name, help, default. */
+void rt_options_help(FILE *out, const struct rt_option *options, size_t count, const char *indent);
+
+/* The candidate nearest to word by edit distance, or NULL when nothing is close. names is NULL-terminated. */
+const char *rt_nearest(const char *word, const char *const *names);
+
+/* Strict numbers: the whole text, no locale, no overflow; false when it is none. */
+bool rt_parse_int(const char *text, int64_t *value);
+bool rt_parse_real(const char *text, double *value);
+
+#endif

@@ -1,0 +1,22 @@
+/* Failure with a sentence attached. See rt_status and rt_error in the public header. */
+#ifndef RT_BASE_STATUS_H
+#define RT_BASE_STATUS_H
+
+#include <ringtmp/ringtmp.h>
+#include <stdbool.h>
+
+#if defined(__GNUC__)
+#define RT_PRINTF(format_index, first) __attribute__((format(printf, format_index, first)))
+#else
+#define RT_PRINTF(format_index, first)
+#endif
+
+/* Writes the sentence into err (which may be NULL) and returns status, so that a function can end with
+ * return rt_fail(err, RT_BAD_INPUT, "%s: ...", path). The first to detect an error writes the sentence;
+ * callers that only pass it on leave it alone. */
+rt_status rt_fail(struct rt_error *err, rt_status status, const char *format, ...) RT_PRINTF(3, 4);
+
+/* Puts "prefix: " before the sentence that is already there. */
+rt_status rt_fail_prefix(struct rt_error *err, rt_status status, const char *format, ...) RT_PRINTF(3, 4);
+
+#endif
