@@ -1,0 +1,80 @@
+/*
+ * A set of examples, as stored: bytes or floats in a mapped file or in memory, with labels. Conversion to
+ * scaled floats happens when a batch is taken, so the data take the room they take on disk.
+ */
+#ifndef RT_DATA_DATASET_H
+#define RT_DATA_DATASET_H
+
+#include "base/option.h"
+#include "tensor/device.h"
+#include "tensor/shape.h"
+
+enum rt_data_type { RT_DATA_U8, RT_DATA_F32, RT_DATA_F64, RT_DATA_I32, RT_DATA_I64 };
+
+/* How raw values become inputs: (x * scale + offset), then per feature (x - mean[j]) / deviation[j] where
+ * those are given. Travels with the model. */
+struct rt_scaling {
+    double scale, offset;        /* 1, 0 */
+    size_t features;             /* 0: not standardised */
+    float *mean, *inverse;       /* [features]; inverse = 1 / deviation, 1 where the deviation is 0; owned */
+};
+
+struct rt_dataset {
+    size_t count;             /* examples */
+    struct rt_shape shape;    /* of one example */
+    enum rt_data_type type;
+    const void *inputs;       /* [count][size], as stored */
+
+    /* Either class labels or target values; both NULL when the file has neither. */
+    const int32_t *classes;   /* [count], 0 .. class_count-1 */
+    size_t class_count;
+    const char *const *class_names; /* [class_count], or NULL */
+    const float *values;      /* [count][value_width] */
+    size_t value_width;
+
+    char *name;               /* for messages: the file(s) */
+    struct rt_data_store *store; /* who owns the memory and mappings behind the pointers */
+};
+
+enum rt_target { RT_TARGET_CLASSES, RT_TARGET_VALUES, RT_TARGET_INPUT };
+
+/* What the model wants of the data. */
+struct rt_data_wish {
+    enum rt_target target;
+    struct rt_shape input;            /* the model's input; sizes must agree, shapes may differ (784 vs [1,28,28]) */
+    size_t outputs;                   /* classes, or target values */
+    const char *const *class_names;   /* names known from a model or from the training data; a text label not
+                                         among them is an error. NULL: they are made from the labels, sorted */
+    size_t class_count;
+    const char *cache_dir;            /* where converted caches go; NULL: "$XDG_CACHE_HOME/ringtmp" or ~/.cache/ringtmp */
+    uint64_t cache_above;             /* .gz and CSV files larger than this (bytes, uncompressed) become a mapped cache */
+    bool labels_optional;             /* predict: a file without labels is fine */
+};
+
+/* Reads one source: a map with one of idx, csv, npy (see docs/data.md), e.g.
+ * {idx: [images, labels]}, {csv: {file: iris.csv, label: species, header: true}}, {npy: [x.npy, y.npy]}.
+ * base_dir: relative file names are tried as given first, then relative to it (the run file's directory). */
+rt_status rt_dataset_open(const struct rt_tree *source, const char *base_dir, const struct rt_data_wish *wish,
+                          struct rt_dataset *set, struct rt_error *err);
+void rt_dataset_close(struct rt_dataset *set);
+
+/* A view of examples from the set: either the first `limit`, or a seeded random part. Both share the
+ * store of the original, which must be closed last. */
+rt_status rt_dataset_split(const struct rt_dataset *set, double part, uint64_t seed, struct rt_dataset *rest,
+                           struct rt_dataset *taken, struct rt_error *err);
+
+/* Mean and deviation of each feature over the set, after scale and offset; added in order, in double. */
+rt_status rt_scaling_measure(const struct rt_dataset *set, struct rt_scaling *scaling, struct rt_error *err);
+void rt_scaling_deinit(struct rt_scaling *scaling);
+
+/* Refuses a NaN or infinity in the set, naming file, example and feature. Byte data pass at once. */
+rt_status rt_dataset_check(const struct rt_dataset *set, struct rt_error *err);
+
+/* Converts the examples with the given indices: x [rows][size]. */
+void rt_dataset_inputs(const struct rt_dataset *set, const struct rt_scaling *scaling, const struct rt_device *device,
+                       const uint32_t *indices, size_t rows, float *x);
+
+/* SHA-256 over type, shape, inputs and labels as stored: tells whether two machines hold the same data. */
+void rt_dataset_hash(const struct rt_dataset *set, uint8_t digest[32]);
+
+#endif

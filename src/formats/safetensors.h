@@ -1,0 +1,49 @@
+/*
+ * safetensors: named arrays behind a JSON header. Written layer by layer, read through a mapping. A file is
+ * never trusted: header size, keys, types, shapes and offsets are checked, and holes and overlaps refused.
+ */
+#ifndef RT_FORMATS_SAFETENSORS_H
+#define RT_FORMATS_SAFETENSORS_H
+
+#include "base/file.h"
+#include "tensor/shape.h"
+
+struct rt_tensor_entry {
+    char *name;
+    struct rt_shape shape;
+    uint64_t offset, bytes; /* in the data part; float32 */
+};
+
+/* ---- writing: declare everything, then stream the data in the same order ---- */
+struct rt_tensors_out;
+rt_status rt_tensors_out_create(const char *path, struct rt_tensors_out **out, struct rt_error *err);
+rt_status rt_tensors_out_meta(struct rt_tensors_out *out, const char *key, const char *value, struct rt_error *err);
+rt_status rt_tensors_out_declare(struct rt_tensors_out *out, const char *name, const struct rt_shape *shape,
+                                 struct rt_error *err);
+/* Data of the declared tensors, one after another, in any pieces. */
+rt_status rt_tensors_out_write(struct rt_tensors_out *out, const float *data, size_t count, struct rt_error *err);
+/* Puts the file in place (atomically) and frees out, also on failure. */
+rt_status rt_tensors_out_commit(struct rt_tensors_out *out, struct rt_error *err);
+void rt_tensors_out_abandon(struct rt_tensors_out *out);
+
+/* ---- reading ---- */
+struct rt_tensors {
+    struct rt_map map;
+    struct rt_tensor_entry *entries; /* sorted by offset */
+    size_t count;
+    char **meta_keys, **meta_values;
+    size_t meta_count;
+    const uint8_t *data; /* start of the data part */
+};
+
+rt_status rt_tensors_open(const char *path, struct rt_tensors *tensors, struct rt_error *err);
+/* The same on bytes in memory (fuzzing); name for messages. The bytes stay the caller's. */
+rt_status rt_tensors_parse(const uint8_t *bytes, size_t count, const char *name, struct rt_tensors *tensors,
+                           struct rt_error *err);
+void rt_tensors_close(struct rt_tensors *tensors);
+const char *rt_tensors_meta(const struct rt_tensors *tensors, const char *key); /* NULL if absent */
+/* Copies a tensor out; refuses a missing name or another shape. */
+rt_status rt_tensors_read(const struct rt_tensors *tensors, const char *name, const struct rt_shape *shape, float *data,
+                          struct rt_error *err);
+
+#endif

@@ -1,0 +1,12 @@
+/* YAML text to a tree. Anchors, aliases, tags and several documents are refused; so are duplicate keys. */
+#ifndef RT_FORMATS_YAML_H
+#define RT_FORMATS_YAML_H
+
+#include "base/tree.h"
+
+/* name: for messages; borrowed by the tree. Limits: 16 MiB of text, depth 32, 100,000 nodes. */
+rt_status rt_yaml_parse(const char *text, size_t bytes, const char *name, struct rt_tree **tree,
+                        struct rt_error *err);
+rt_status rt_yaml_load(const char *path, struct rt_tree **tree, struct rt_error *err); /* path outlives the tree */
+
+#endif

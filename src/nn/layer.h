@@ -1,0 +1,119 @@
+/*
+ * What a layer is. One layer, one file in nn/layers/, one line in nn/registry.c.
+ *
+ * A layer works on micro-batches: x is [rows][in], y is [rows][out], row-major. Its backward comes in two
+ * parts, because in a ring the second may run much later than the first: input() turns the gradient at the
+ * output into the gradient at the input, weights() adds up the gradient of the parameters. Both see the
+ * same x, y, stash and dy; whoever drives the layer keeps those until both are done.
+ */
+#ifndef RT_NN_LAYER_H
+#define RT_NN_LAYER_H
+
+#include "base/option.h"
+#include "tensor/device.h"
+#include "tensor/shape.h"
+
+struct rt_layer;
+struct rt_model;
+
+/* What a pass over a micro-batch knows beyond the numbers. */
+struct rt_pass {
+    const struct rt_device *device;
+    size_t rows;
+    bool training;            /* dropout drops, batchnorm measures */
+    uint64_t seed;
+    uint32_t epoch;
+    const uint32_t *examples; /* rows indices of the examples in the data; keys dropout's masks */
+};
+
+/* Where a layer's numbers live; each pointer is at the layer's own part of its block. */
+struct rt_layer_memory {
+    const float *params;
+    float *buffers;        /* batch-norm statistics and the like: saved, not trained */
+    const float *prepared; /* what prepare() made of params */
+    float *stash;          /* what forward keeps for backward beyond x and y */
+};
+
+/* Told of each span of a layer's gradient as soon as it is final: grad[0..count) belongs at offset within
+ * the layer's parameters. May be called by several threads at once, for disjoint spans. */
+struct rt_grad_sink {
+    void (*take)(void *self, size_t offset, size_t count, const float *grad);
+    void *self;
+};
+
+enum { RT_MAX_TENSORS = 4 };
+
+/* A named piece of a layer's parameters or buffers. */
+struct rt_named {
+    const char *name; /* "weight", "bias", ... */
+    struct rt_shape shape;
+    size_t offset;    /* in floats, from the start of the layer's part */
+};
+
+struct rt_layer_type {
+    const char *name;
+    const char *help; /* one or two sentences */
+    const struct rt_option *options;
+    size_t option_count;
+    const char *main_option; /* set by "name: value"; or NULL */
+    size_t settings_bytes;
+
+    /* Checks settings against layer->in and fills in out, tensors, counts and costs. */
+    rt_status (*setup)(struct rt_layer *layer, const struct rt_tree *spec, struct rt_error *err);
+    void (*destroy)(struct rt_layer *layer); /* may be NULL: what setup took beyond the settings */
+    /* Initial parameters and buffers, a function of (seed, layer->index); NULL if there are none. */
+    void (*init)(const struct rt_layer *layer, uint64_t seed, float *params, float *buffers);
+    /* Brings weights into the form the products like (layer->prepared_floats); NULL if there is none. */
+    void (*prepare)(const struct rt_layer *layer, const struct rt_device *device, const float *params,
+                    float *prepared);
+
+    void (*forward)(const struct rt_layer *layer, const struct rt_pass *pass, const struct rt_layer_memory *memory,
+                    const float *x, float *y);
+    void (*backward_input)(const struct rt_layer *layer, const struct rt_pass *pass,
+                           const struct rt_layer_memory *memory, const float *x, const float *y, const float *dy,
+                           float *dx);
+    /* Adds to grads (or overwrites them when !accumulate). With a sink, every parameter is given to it
+     * exactly once; a layer may then pass scratch memory instead of grads if !accumulate. NULL: no params. */
+    void (*backward_weights)(const struct rt_layer *layer, const struct rt_pass *pass,
+                             const struct rt_layer_memory *memory, const float *x, const float *y, const float *dy,
+                             float *grads, bool accumulate, const struct rt_grad_sink *sink);
+};
+
+struct rt_layer {
+    const struct rt_layer_type *type;
+    void *settings;
+    uint32_t index;   /* place in the whole model, nested layers counted: keys random numbers and names */
+    struct rt_shape in, out;
+    bool input_gradient; /* false: nobody needs dx (the first layer of a model) */
+
+    struct rt_named params[RT_MAX_TENSORS], buffers[RT_MAX_TENSORS];
+    size_t param_tensors, buffer_tensors;
+    size_t param_count, buffer_count; /* floats, nested layers included */
+    size_t prepared_floats;
+    size_t scratch_bytes;             /* per thread */
+    double flops_forward, flops_input, flops_weights; /* per example */
+    size_t (*stash_floats)(const struct rt_layer *layer, size_t rows); /* NULL: none */
+
+    /* Element-wise activations can be done by the layer before them, inside its product. */
+    enum rt_activation act; /* for an activation layer: which; in an absorbing layer: what it absorbed */
+    float act_arg;
+    bool absorbs;  /* set by setup: this layer can apply a following activation itself */
+    bool in_place; /* set by setup: y may be x, backward needs y only */
+    bool absorbed; /* set by the model: the layer before has done it; forward is skipped and y is x */
+
+    struct rt_model *body; /* residual: the nested layers; else NULL */
+};
+
+size_t rt_layer_stash_floats(const struct rt_layer *layer, size_t rows);
+
+/* The registered types, NULL-terminated, and one of them by name (NULL if unknown). */
+const struct rt_layer_type *const *rt_layer_types(void);
+const struct rt_layer_type *rt_layer_type_find(const char *name);
+
+/* One layer from its description ("relu", or a map {dense: 128}). index is advanced past the layer and
+ * those nested in it. */
+rt_status rt_layer_create(const struct rt_tree *spec, const struct rt_shape *in, const struct rt_kernels *kernels,
+                          uint32_t *index, struct rt_layer **layer, struct rt_error *err);
+void rt_layer_destroy(struct rt_layer *layer);
+
+#endif

@@ -1,0 +1,32 @@
+/* Losses: from the network's output and the targets to one loss per example and the gradient. */
+#ifndef RT_NN_LOSS_H
+#define RT_NN_LOSS_H
+
+#include "tensor/device.h"
+#include "tensor/shape.h"
+
+/* What an output is compared with. */
+struct rt_targets {
+    const int32_t *classes; /* [rows], for losses over classes */
+    const float *values;    /* [rows][width], for the others */
+};
+
+struct rt_loss_type {
+    const char *name;
+    const char *help;
+    bool classes; /* wants class numbers, and accuracy means something */
+    /* loss[rows]; dy (may be NULL) = scale * d loss / d y. width: floats per output. */
+    void (*evaluate)(const struct rt_device *device, size_t rows, size_t width, const float *y,
+                     const struct rt_targets *targets, float scale, float *loss, float *dy);
+    /* Output to what people want to see (probabilities for cross_entropy and bce); in place; NULL: nothing. */
+    void (*present)(const struct rt_device *device, size_t rows, size_t width, float *y);
+};
+
+const struct rt_loss_type *const *rt_loss_types(void); /* NULL-terminated */
+const struct rt_loss_type *rt_loss_find(const char *name);
+
+/* How many rows have their largest output at the right class (for bce of width 1: on the right side). */
+size_t rt_loss_correct(const struct rt_loss_type *loss, size_t rows, size_t width, const float *y,
+                       const struct rt_targets *targets);
+
+#endif

@@ -1,0 +1,68 @@
+/*
+ * A model: a list of layers that follow one another, or a run of adjacent layers out of such a list (what
+ * one machine of a ring holds). Parameters, gradients and buffers are one block each, owned by the caller.
+ *
+ * What a micro-batch needs between its forward, its input gradient and its weight gradient lives in a slot:
+ * one piece of memory with all activations, stashes, and the gradients that weights() will want.
+ */
+#ifndef RT_NN_MODEL_H
+#define RT_NN_MODEL_H
+
+#include "nn/layer.h"
+
+struct rt_model {
+    struct rt_layer **layers;
+    size_t count;
+    struct rt_shape in, out;
+    uint32_t first_index; /* index of layers[0] in the whole model */
+    size_t param_count, buffer_count, prepared_floats, scratch_bytes;
+    double flops_forward, flops_input, flops_weights;
+    /* offsets of each layer in the blocks */
+    size_t *param_at, *buffer_at, *prepared_at;
+};
+
+/* The blocks of one model. */
+struct rt_blocks {
+    float *params, *buffers, *prepared;
+    bool prepared_valid; /* prepared matches params; cleared by whoever changes params */
+};
+
+/* layers: a list of layer descriptions. Keeps layers first..first+count-1 (count SIZE_MAX: to the end).
+ * input_gradient: whether the gradient at the model's input will be asked for. kernels: those it will run
+ * on (they decide about prepared weights and scratch). */
+rt_status rt_model_create(const struct rt_tree *layers, const struct rt_shape *input, size_t first, size_t count,
+                          bool input_gradient, const struct rt_kernels *kernels, uint32_t *index,
+                          struct rt_model **model, struct rt_error *err);
+void rt_model_destroy(struct rt_model *model);
+
+void rt_model_init(const struct rt_model *model, uint64_t seed, float *params, float *buffers);
+void rt_model_prepare(const struct rt_model *model, const struct rt_device *device, struct rt_blocks *blocks);
+
+/* Floats in a slot for up to rows examples. A slot for inference keeps no stash for backward. */
+size_t rt_model_slot_floats(const struct rt_model *model, size_t rows, bool training);
+
+/* Forward of pass->rows examples; returns the output, which lives in the slot. x is kept by the caller
+ * until the backward is done. */
+float *rt_model_forward(const struct rt_model *model, const struct rt_pass *pass, struct rt_blocks *blocks,
+                        float *slot, const float *x);
+
+/* Where the gradient at the output belongs before backward: memory in the slot. */
+float *rt_model_output_gradient(const struct rt_model *model, const struct rt_pass *pass, float *slot);
+
+enum rt_backward { RT_BACKWARD_INPUT = 1, RT_BACKWARD_WEIGHTS = 2, RT_BACKWARD_BOTH = 3 };
+
+/* Backward. dx: gradient at the input, or NULL if the model was created without. grads is added to
+ * (accumulate) or overwritten. sink (may be NULL) hears of final spans, with offsets in the model's block;
+ * with RT_BACKWARD_BOTH each layer's input gradient is done before its weights are given to the sink, so
+ * the sink may update the parameters in place. */
+void rt_model_backward(const struct rt_model *model, const struct rt_pass *pass, struct rt_blocks *blocks, float *slot,
+                       const float *x, enum rt_backward parts, float *dx, float *grads, bool accumulate,
+                       const struct rt_grad_sink *sink);
+
+/* Calls visit for every named tensor, in the order of the block: "3.weight" for layer 3's weight, nested
+ * layers "4.0.weight". is_buffer tells which block offset refers to. Stops at the first failure. */
+typedef rt_status (*rt_tensor_visit)(void *user, const char *name, const struct rt_shape *shape, size_t offset,
+                                     bool is_buffer, struct rt_error *err);
+rt_status rt_model_visit(const struct rt_model *model, rt_tensor_visit visit, void *user, struct rt_error *err);
+
+#endif

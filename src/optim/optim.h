@@ -1,0 +1,58 @@
+/*
+ * Update rules on flat spans: one rule, one file. A rule never sees layers; its state is one block of
+ * state_words floats per parameter, laid out [word][parameter], so a span of parameters has a span of each.
+ * Only +, -, *, / and sqrt touch the numbers, so every machine gets the same bits.
+ */
+#ifndef RT_OPTIM_OPTIM_H
+#define RT_OPTIM_OPTIM_H
+
+#include "base/option.h"
+
+struct rt_optim_type;
+
+/* The numbers of one update, the same for every span of it. Made by rt_optim_begin. */
+struct rt_optim_step {
+    float lr;
+    float weight_decay;
+    float grad_scale;   /* gradients are multiplied by this first (clipping); 1 leaves them alone */
+    uint64_t update;    /* counted from 1 */
+    float correction[2]; /* a rule's own (adam: the bias corrections) */
+};
+
+struct rt_optim {
+    const struct rt_optim_type *type;
+    void *settings;
+    double lr, weight_decay;
+};
+
+struct rt_optim_type {
+    const char *name;
+    const char *help;
+    const struct rt_option *options; /* lr and weight_decay are every rule's and not listed here */
+    size_t option_count;
+    size_t settings_bytes;
+    double default_lr;
+    size_t state_words;
+    float state_start; /* initial value of the state */
+    void (*begin)(const struct rt_optim *optim, struct rt_optim_step *step); /* fills correction; may be NULL */
+    void (*apply)(const struct rt_optim *optim, const struct rt_optim_step *step, size_t n, float *w, const float *g,
+                  float *const *state);
+};
+
+const struct rt_optim_type *const *rt_optim_types(void); /* NULL-terminated */
+const struct rt_optim_type *rt_optim_type_find(const char *name);
+
+/* From "adam" or {adam: {lr: 0.001}}; tree NULL: sgd with its defaults. */
+rt_status rt_optim_create(const struct rt_tree *tree, struct rt_optim **optim, struct rt_error *err);
+void rt_optim_destroy(struct rt_optim *optim);
+
+/* lr_factor comes from the schedule. */
+void rt_optim_begin(const struct rt_optim *optim, uint64_t update, double lr_factor, float grad_scale,
+                    struct rt_optim_step *step);
+
+/* Applies the step to n parameters from `offset` on. w and state are the whole blocks of `total` parameters;
+ * g points at the span's gradients. */
+void rt_optim_apply(const struct rt_optim *optim, const struct rt_optim_step *step, size_t offset, size_t n,
+                    size_t total, float *w, const float *g, float *state);
+
+#endif
