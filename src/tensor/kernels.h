@@ -99,8 +99,10 @@ struct rt_kernels {
     void (*add)(size_t n, const float *x, float *y);             /* y += x */
     void (*scale)(size_t n, float factor, const float *x, float *y); /* y = factor * x; y may be x */
     void (*multiply)(size_t n, const float *a, const float *b, float *y); /* y = a * b; y may be a */
-    /* keep[i] ? x[i] * factor : 0, where element i is kept if the word i of the counter stream (seed, layer,
-     * epoch, example) is below threshold; see nn/layers/dropout.c */
+    /* y[i] = word i < threshold ? x[i] * factor : 0, where word i is element i % 4 of rt_rng_block(seed,
+     * RT_PURPOSE_DROPOUT, layer, (uint64_t)epoch << 32 | example, i / 4). y may be x. */
+    void (*dropout)(size_t n, uint64_t seed, uint32_t layer, uint32_t epoch, uint32_t example, uint32_t threshold,
+                    float factor, const float *x, float *y);
     /* bytes to floats: y = offset + factor * x, as fma(x, factor, offset) */
     void (*from_bytes)(size_t n, const uint8_t *x, float factor, float offset, float *y);
 

@@ -1,0 +1,67 @@
+#include "support/test.h"
+
+#include <stdarg.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { SECONDS_PER_TEST = 300, STATUS_SKIPPED = 77 };
+
+static struct rt_test *first_test, **last_test = &first_test;
+int rt_test_failures;
+
+void rt_test_add(struct rt_test *test) {
+    *last_test = test;
+    last_test = &test->next;
+}
+
+void rt_test_fail(const char *file, int line, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    fprintf(stderr, "%s:%d: ", file, line);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    rt_test_failures++;
+}
+
+void rt_test_skip(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    fputs("skipped: ", stdout);
+    vprintf(format, args);
+    putchar('\n');
+    va_end(args);
+    exit(STATUS_SKIPPED);
+}
+
+/* Runs one block in a child; returns its exit status, or -1 when a signal ended it. */
+static int run_one(const struct rt_test *test) {
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(SECONDS_PER_TEST);
+        test->body();
+        exit(rt_test_failures ? 1 : 0);
+    }
+    int status = 0;
+    if (child < 0 || waitpid(child, &status, 0) != child)
+        return -1;
+    if (WIFSIGNALED(status))
+        fprintf(stderr, "%s: ended by signal %d (%s)\n", test->name, WTERMSIG(status), strsignal(WTERMSIG(status)));
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+int rt_test_main(int argc, char **argv) {
+    int passed = 0, failed = 0, skipped = 0;
+    for (const struct rt_test *test = first_test; test; test = test->next) {
+        if (argc > 1 && strcmp(argv[1], test->name) != 0)
+            continue;
+        int status = run_one(test);
+        printf("%-8s %s\n", status == 0 ? "ok" : status == STATUS_SKIPPED ? "skipped" : "FAILED", test->name);
+        passed += status == 0;
+        skipped += status == STATUS_SKIPPED;
+        failed += status != 0 && status != STATUS_SKIPPED;
+    }
+    printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
+    return failed || passed + skipped == 0;
+}
