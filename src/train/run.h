@@ -1,0 +1,73 @@
+/*
+ * What the commands need of a run beyond the public header: evaluation with a confusion table, predictions
+ * for a file, notices, and facts to print before and after training. Not installed.
+ */
+#ifndef RT_TRAIN_RUN_H
+#define RT_TRAIN_RUN_H
+
+#include "base/status.h"
+
+/* Notices: single sentences of interest to people while a run is under way ("the newest checkpoint is damaged
+ * ...; the one before it is used"). Without a callback they go to the journal only. */
+typedef void (*rt_notice_fn)(void *user, const char *sentence);
+void rt_run_set_notice(struct rt_run *run, rt_notice_fn notice, void *user);
+
+/* When the process started, as rt_clock_wall() read it; the first statement of main is a good place. Default:
+ * when the run was opened. The journal gives its times from here. */
+void rt_run_set_process_start(struct rt_run *run, double wall);
+
+/* The output directory: known once training has begun, or set by rt_run_set_out; NULL before. Also there after
+ * RT_INTERRUPTED and RT_FAILED, so that a message can say how to resume. Owned by the run. */
+const char *rt_run_out_dir(const struct rt_run *run);
+
+/* What is known once the data are open. The first progress report comes before the first update (its update
+ * and samples are 0, or what the checkpoint says), so a progress callback always finds them. */
+struct rt_run_facts {
+    const char *name;    /* of the run */
+    const char *kernels; /* "exact/avx2", ... */
+    const char *loss, *optimizer;
+    size_t threads;
+    uint64_t params;
+    size_t train_examples, validation_examples, test_examples;
+    size_t batch, micro_batch; /* as used: auto is resolved */
+    uint64_t resumed_update;   /* 0: a new run */
+};
+const struct rt_run_facts *rt_run_facts(const struct rt_run *run); /* NULL before */
+
+/* How a model does on a set of examples. */
+struct rt_evaluation {
+    size_t examples;
+    double loss;     /* mean */
+    double accuracy; /* NaN where it has no meaning */
+    size_t classes;  /* 0: not a classifier; then the rest is NULL */
+    const uint64_t *confusion; /* [classes][classes]: how many of true class t were said to be class s, at
+                                  confusion[t * classes + s] */
+    const char *const *class_names; /* [classes]; "0", "1", ... where the data have no names */
+};
+
+/* The test at the end of the last rt_run_train; NULL when there was none. Owned by the run. */
+const struct rt_evaluation *rt_run_test(const struct rt_run *run);
+
+/* After training: the update whose parameters model.safetensors holds (the best by validation, or the last). */
+uint64_t rt_run_model_update(const struct rt_run *run);
+
+/* Evaluates a model opened by rt_run_load on the test data of a run file (data.test, or the part that data.split
+ * holds out). settings: "key=value" as with --set. The result is owned by the run, until the next call. */
+rt_status rt_run_evaluate(struct rt_run *model, const char *run_path, const char *const *settings,
+                          size_t setting_count, const struct rt_evaluation **evaluation, struct rt_error *err);
+
+/* Outputs for every example of a file, in order. source: a file name whose ending tells the format (.npy, .csv,
+ * .gz and IDX files otherwise), or a source written as in the run file ("{csv: {file: x.csv, header: true}}").
+ * Labels in it are ignored. take gets one example at a time and may stop the walk by failing. */
+typedef rt_status (*rt_prediction_fn)(void *user, size_t example, const float *outputs, size_t width,
+                                      struct rt_error *err);
+rt_status rt_run_predict_source(struct rt_run *run, const char *source, rt_prediction_fn take, void *user,
+                                struct rt_error *err);
+
+/* The number of classes of the trained or loaded model; 0 when it is no classifier. */
+size_t rt_run_class_count(const struct rt_run *run);
+
+/* The name of the loss of the trained or loaded model; NULL before there is one. */
+const char *rt_run_loss_name(const struct rt_run *run);
+
+#endif
