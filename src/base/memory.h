@@ -1,7 +1,5 @@
-/*
- * Memory for numbers: aligned to cache lines, cleared, and counted, so that a test can show that a training
- * step allocates nothing.
- */
+/* Memory: cleared, checked for overflow, with a sentence when there is not enough. Taken before a run starts,
+ * never during a training step. */
 #ifndef RT_BASE_MEMORY_H
 #define RT_BASE_MEMORY_H
 

@@ -1,0 +1,201 @@
+/*
+ * Files: mapped for reading, replaced atomically on writing. A reader of a file that we write sees the old
+ * content or the new one, never half of it, also when the machine loses power on the way.
+ */
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+rt_status rt_map_open(const char *path, struct rt_map *map, struct rt_error *err) {
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0)
+        return rt_fail(err, errno == EIO ? RT_IO : RT_BAD_INPUT, "%s: %s", path, strerror(errno));
+    struct stat info;
+    if (fstat(file, &info) != 0) {
+        rt_status status = rt_fail(err, RT_IO, "%s: %s", path, strerror(errno));
+        close(file);
+        return status;
+    }
+    if (!S_ISREG(info.st_mode)) {
+        close(file);
+        return rt_fail(err, RT_BAD_INPUT, "%s: %s", path,
+                       S_ISDIR(info.st_mode) ? "is a directory" : "is not a regular file");
+    }
+    if ((uintmax_t)info.st_size > SIZE_MAX / 2) {
+        close(file);
+        return rt_fail(err, RT_NO_MEMORY, "%s: is too large for this machine to map", path);
+    }
+    size_t bytes = (size_t)info.st_size;
+    void *data = NULL;
+    if (bytes) {
+        data = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, file, 0);
+        if (data == MAP_FAILED) {
+            rt_status status = rt_fail(err, errno == ENOMEM ? RT_NO_MEMORY : RT_IO,
+                                       "%s: cannot be mapped: %s", path, strerror(errno));
+            close(file);
+            return status;
+        }
+    }
+    close(file);
+    map->data = data;
+    map->bytes = bytes;
+    return RT_OK;
+}
+
+void rt_map_close(struct rt_map *map) {
+    if (map->data)
+        munmap((void *)(uintptr_t)map->data, map->bytes);
+    map->data = NULL;
+    map->bytes = 0;
+}
+
+static void release(struct rt_writer *writer) {
+    free(writer->path);
+    free(writer->temporary);
+    writer->path = writer->temporary = NULL;
+    writer->file = NULL;
+}
+
+/* Remembers the first failure of a writer. */
+static void note_failure(struct rt_writer *writer, int error) {
+    if (writer->status == RT_OK)
+        writer->status = rt_fail(&writer->first, RT_IO, "%s: %s", writer->path, strerror(error));
+}
+
+/* Opens a file that is not there yet, beside path. The process number keeps two processes that write the
+ * same path apart; the counter, what a crash may have left. */
+static int open_temporary(const char *path, char *temporary, size_t room) {
+    for (int i = 0; i < 1000; i++) {
+        snprintf(temporary, room, "%s.%ld-%d.tmp", path, (long)getpid(), i);
+        int file = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (file >= 0 || errno != EEXIST)
+            return file;
+    }
+    return -1;
+}
+
+rt_status rt_writer_open(const char *path, struct rt_writer *writer, struct rt_error *err) {
+    *writer = (struct rt_writer){.status = RT_OK};
+    /* A device or a pipe cannot be replaced by a file: it is written to directly. */
+    struct stat info;
+    bool direct = false;
+    if (stat(path, &info) == 0) {
+        if (S_ISDIR(info.st_mode))
+            return rt_fail(err, RT_BAD_INPUT, "%s: is a directory", path);
+        direct = !S_ISREG(info.st_mode);
+    }
+    size_t room = strlen(path) + 48;
+    writer->path = strdup(path);
+    writer->temporary = direct ? NULL : malloc(room);
+    if (!writer->path || (!direct && !writer->temporary)) {
+        release(writer);
+        return rt_fail(err, RT_NO_MEMORY, "%s: not enough memory to write it", path);
+    }
+    int file = direct ? open(path, O_WRONLY | O_CLOEXEC) : open_temporary(path, writer->temporary, room);
+    writer->file = file < 0 ? NULL : fdopen(file, "wb");
+    if (!writer->file) {
+        rt_status status = rt_fail(err, RT_IO, "%s: cannot be written: %s", path, strerror(errno));
+        if (file >= 0) {
+            close(file);
+            if (!direct)
+                unlink(writer->temporary);
+        }
+        release(writer);
+        return status;
+    }
+    return RT_OK;
+}
+
+void rt_writer_write(struct rt_writer *writer, const void *data, size_t bytes) {
+    if (writer->status != RT_OK || bytes == 0)
+        return;
+    errno = 0;
+    if (fwrite(data, 1, bytes, writer->file) != bytes)
+        note_failure(writer, errno ? errno : EIO);
+    else
+        writer->bytes += bytes;
+}
+
+/* Makes the new name in path's directory survive a power cut. */
+static int sync_directory(const char *path) {
+    const char *slash = strrchr(path, '/');
+    char *directory = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+    if (!directory)
+        return ENOMEM;
+    int error = 0, file = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(directory);
+    if (file < 0)
+        return errno;
+    /* Some file systems cannot sync a directory and say EINVAL: there is nothing more to be done then. */
+    if (fsync(file) != 0 && errno != EINVAL)
+        error = errno;
+    close(file);
+    return error;
+}
+
+rt_status rt_writer_commit(struct rt_writer *writer, struct rt_error *err) {
+    if (fflush(writer->file) != 0)
+        note_failure(writer, errno);
+    if (writer->status == RT_OK && writer->temporary && fsync(fileno(writer->file)) != 0)
+        note_failure(writer, errno);
+    if (fclose(writer->file) != 0)
+        note_failure(writer, errno);
+    if (writer->temporary) {
+        if (writer->status == RT_OK && rename(writer->temporary, writer->path) != 0)
+            note_failure(writer, errno);
+        if (writer->status != RT_OK) {
+            unlink(writer->temporary);
+        } else {
+            int error = sync_directory(writer->path);
+            if (error)
+                note_failure(writer, error);
+        }
+    }
+    release(writer);
+    return writer->status == RT_OK ? RT_OK : rt_fail(err, writer->status, "%s", writer->first.text);
+}
+
+void rt_writer_abandon(struct rt_writer *writer) {
+    if (!writer->file)
+        return;
+    fclose(writer->file);
+    if (writer->temporary)
+        unlink(writer->temporary);
+    release(writer);
+}
+
+rt_status rt_make_directory(const char *path, struct rt_error *err) {
+    if (!*path)
+        return rt_fail(err, RT_BAD_INPUT, "a directory needs a name");
+    char *part = strdup(path);
+    if (!part)
+        return rt_fail(err, RT_NO_MEMORY, "%s: not enough memory to make it", path);
+    rt_status status = RT_OK;
+    for (char *end = part + 1; status == RT_OK; end++) {
+        if (*end && *end != '/')
+            continue;
+        char kept = *end;
+        *end = 0;
+        struct stat info;
+        /* Another process may make it at the same moment, so what counts is whether it is there afterwards.
+         */
+        if (mkdir(part, 0777) != 0) {
+            int error = errno;
+            if (stat(part, &info) != 0)
+                status = rt_fail(err, RT_IO, "%s: cannot be made: %s", part, strerror(error));
+            else if (!S_ISDIR(info.st_mode))
+                status = rt_fail(err, RT_IO, "%s: is not a directory", part);
+        }
+        *end = kept;
+        if (!kept)
+            break;
+    }
+    free(part);
+    return status;
+}

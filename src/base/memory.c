@@ -1,0 +1,38 @@
+/* Memory for numbers and for everything else: one place checks products for overflow and words the failure.
+ */
+#include "base/memory.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+static rt_status fail_memory(struct rt_error *err, size_t count, size_t size, const char *what) {
+    return rt_fail(err, RT_NO_MEMORY, "not enough memory for %s (%zu x %zu bytes)", what, count, size);
+}
+
+rt_status rt_floats_create(size_t count, const char *what, float **floats, struct rt_error *err) {
+    if (count > (SIZE_MAX - RT_ALIGN) / sizeof(float))
+        return fail_memory(err, count, sizeof(float), what);
+    size_t bytes = rt_round_up(count * sizeof(float), RT_ALIGN);
+    if (bytes == 0)
+        bytes = RT_ALIGN;
+    void *memory = NULL;
+    if (posix_memalign(&memory, RT_ALIGN, bytes) != 0)
+        return fail_memory(err, count, sizeof(float), what);
+    memset(memory, 0, bytes);
+    *floats = memory;
+    return RT_OK;
+}
+
+rt_status rt_alloc(size_t count, size_t size, const char *what, void *pointer_to_pointer,
+                   struct rt_error *err) {
+    if (size && count > SIZE_MAX / size)
+        return fail_memory(err, count, size, what);
+    /* calloc(0) may give NULL, which would read as a failure. */
+    void *memory = count && size ? calloc(count, size) : calloc(1, 1);
+    if (!memory)
+        return fail_memory(err, count, size, what);
+    /* The caller's pointer may be of any object type; copying the bytes avoids writing it through void **. */
+    memcpy(pointer_to_pointer, &memory, sizeof memory);
+    return RT_OK;
+}

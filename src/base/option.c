@@ -1,0 +1,209 @@
+/*
+ * Option tables: one reader and one printer for everything people can set. A wrong value is answered with the
+ * place, the owner, what would be right, and the nearest word that would have been.
+ */
+#include "base/option.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Bounds beyond which a range reads as open on that side. */
+#define OPEN_END 1e18
+
+/* "between 1 and 8", "at least 1" or "at most 8". */
+static const char *range_text(const struct rt_option *option, char *text, size_t room) {
+    if (option->max >= OPEN_END)
+        snprintf(text, room, "at least %.15g", option->min);
+    else if (option->min <= -OPEN_END)
+        snprintf(text, room, "at most %.15g", option->max);
+    else
+        snprintf(text, room, "between %.15g and %.15g", option->min, option->max);
+    return text;
+}
+
+static rt_status fail_value(const struct rt_option *option, const struct rt_tree *tree, const char *what,
+                            const char *wish, const char *text, struct rt_error *err) {
+    char or_word[64] = "";
+    if (option->auto_word)
+        snprintf(or_word, sizeof or_word, " or '%s'", option->auto_word);
+    return rt_tree_fail(tree, err, "%s: %s must be %s%s, not '%s'", what, option->name, wish, or_word, text);
+}
+
+static rt_status read_number(const struct rt_option *option, const struct rt_tree *tree, const char *what,
+                             const char *text, char *field, struct rt_error *err) {
+    bool whole = option->kind == RT_OPTION_INT;
+    int64_t integer = -1;
+    double real = -1;
+    if (!option->auto_word || strcmp(text, option->auto_word) != 0) {
+        bool valid = whole ? rt_parse_int(text, &integer) : rt_parse_real(text, &real);
+        if (!valid)
+            return fail_value(option, tree, what, whole ? "a whole number" : "a number", text, err);
+        double value = whole ? (double)integer : real;
+        char range[100];
+        if ((option->min != 0 || option->max != 0) && (value < option->min || value > option->max))
+            return fail_value(option, tree, what, range_text(option, range, sizeof range), text, err);
+    }
+    if (whole)
+        memcpy(field, &integer, sizeof integer);
+    else
+        memcpy(field, &real, sizeof real);
+    return RT_OK;
+}
+
+static rt_status read_choice(const struct rt_option *option, const struct rt_tree *tree, const char *what,
+                             const char *text, char *field, struct rt_error *err) {
+    for (int i = 0; option->choices[i]; i++)
+        if (strcmp(text, option->choices[i]) == 0) {
+            memcpy(field, &i, sizeof i);
+            return RT_OK;
+        }
+    char list[200] = "one of";
+    for (size_t i = 0; option->choices[i]; i++) {
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s %s", i ? "," : "", option->choices[i]);
+    }
+    return fail_value(option, tree, what, list, text, err);
+}
+
+/* Reads text, which came from tree (or from the table, when tree is NULL), into the option's field. */
+static rt_status read_text(const struct rt_option *option, const struct rt_tree *tree, const char *what,
+                           const char *text, void *settings, struct rt_error *err) {
+    char *field = (char *)settings + option->offset;
+    bool truth = strcmp(text, "true") == 0;
+    switch (option->kind) {
+    case RT_OPTION_INT:
+    case RT_OPTION_REAL:
+        return read_number(option, tree, what, text, field, err);
+    case RT_OPTION_BOOL:
+        if (!truth && strcmp(text, "false") != 0)
+            return fail_value(option, tree, what, "true or false", text, err);
+        memcpy(field, &truth, sizeof truth);
+        return RT_OK;
+    case RT_OPTION_TEXT:
+        memcpy(field, &text, sizeof text);
+        return RT_OK;
+    case RT_OPTION_CHOICE:
+        return read_choice(option, tree, what, text, field, err);
+    case RT_OPTION_TREE:
+        break;
+    }
+    return RT_OK;
+}
+
+static rt_status read_value(const struct rt_option *option, const struct rt_tree *tree, const char *what,
+                            void *settings, struct rt_error *err) {
+    if (option->kind == RT_OPTION_TREE) {
+        memcpy((char *)settings + option->offset, &tree, sizeof tree);
+        return RT_OK;
+    }
+    if (tree->kind != RT_TREE_SCALAR)
+        return rt_tree_fail(tree, err, "%s: %s must be a single value, not a %s", what, option->name,
+                            tree->kind == RT_TREE_LIST ? "list" : "map");
+    return read_text(option, tree, what, tree->text, settings, err);
+}
+
+static rt_status set_defaults(const struct rt_option *options, size_t count, const char *what, void *settings,
+                              struct rt_error *err) {
+    rt_status status = RT_OK;
+    for (size_t i = 0; i < count && status == RT_OK; i++) {
+        const void *nothing = NULL;
+        if (options[i].kind == RT_OPTION_TREE || options[i].kind == RT_OPTION_TEXT)
+            memcpy((char *)settings + options[i].offset, &nothing, sizeof nothing);
+        if (options[i].fallback)
+            status = read_text(&options[i], NULL, what, options[i].fallback, settings, err);
+    }
+    return status;
+}
+
+static const struct rt_option *find_option(const struct rt_option *options, size_t count, const char *name) {
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(options[i].name, name) == 0)
+            return &options[i];
+    return NULL;
+}
+
+static rt_status fail_unknown(const struct rt_option *options, size_t count, const struct rt_tree *tree,
+                              const char *what, struct rt_error *err) {
+    const char *names[64];
+    size_t known = count < 63 ? count : 63;
+    for (size_t i = 0; i < known; i++)
+        names[i] = options[i].name;
+    names[known] = NULL;
+    const char *near = rt_nearest(tree->key, names);
+    if (near)
+        return rt_tree_fail(tree, err, "unknown key '%s' in %s; did you mean '%s'?", tree->key, what, near);
+    if (!known)
+        return rt_tree_fail(tree, err, "unknown key '%s' in %s, which has no options", tree->key, what);
+    char list[300] = "";
+    for (size_t i = 0; i < known; i++) {
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
+    }
+    return rt_tree_fail(tree, err, "unknown key '%s' in %s; the keys are %s", tree->key, what, list);
+}
+
+/* Reads what was given; the defaults are in place already. *single is the option set by a scalar tree. */
+static rt_status read_given(const struct rt_option *options, size_t count, const char *main_option,
+                            const struct rt_tree *tree, const char *what, void *settings,
+                            const struct rt_option **single, struct rt_error *err) {
+    *single = NULL;
+    if (tree->kind == RT_TREE_SCALAR) {
+        if (!*tree->text) /* "train:" with nothing under it */
+            return RT_OK;
+        const struct rt_option *option = main_option ? find_option(options, count, main_option) : NULL;
+        if (option) {
+            *single = option;
+            return read_value(option, tree, what, settings, err);
+        }
+        if (count == 0)
+            return rt_tree_fail(tree, err, "%s has no options, so it cannot take '%s'", what, tree->text);
+    }
+    if (tree->kind != RT_TREE_MAP)
+        return rt_tree_fail(tree, err, "%s takes its options as a map, like {%s: ...}, not %s", what,
+                            count ? options[0].name : "",
+                            tree->kind == RT_TREE_LIST ? "a list" : "a single value");
+    rt_status status = RT_OK;
+    for (size_t i = 0; i < tree->count && status == RT_OK; i++) {
+        const struct rt_option *option = find_option(options, count, tree->items[i]->key);
+        status = option ? read_value(option, tree->items[i], what, settings, err)
+                        : fail_unknown(options, count, tree->items[i], what, err);
+    }
+    return status;
+}
+
+rt_status rt_options_read(const struct rt_option *options, size_t count, const char *main_option,
+                          const struct rt_tree *tree, const char *what, void *settings,
+                          struct rt_error *err) {
+    const struct rt_option *single = NULL;
+    rt_status status = set_defaults(options, count, what, settings, err);
+    if (status == RT_OK && tree)
+        status = read_given(options, count, main_option, tree, what, settings, &single, err);
+    for (size_t i = 0; i < count && status == RT_OK; i++) {
+        const struct rt_option *option = &options[i];
+        bool may_be_absent =
+            option->fallback || option->kind == RT_OPTION_TREE || option->kind == RT_OPTION_TEXT;
+        if (!may_be_absent && option != single && !rt_tree_get(tree, option->name))
+            status = rt_tree_fail(tree, err, "%s: %s must be given", what, option->name);
+    }
+    return status;
+}
+
+void rt_options_help(FILE *out, const struct rt_option *options, size_t count, const char *indent) {
+    size_t width = 0;
+    for (size_t i = 0; i < count; i++)
+        width = strlen(options[i].name) > width ? strlen(options[i].name) : width;
+    for (size_t i = 0; i < count; i++) {
+        const struct rt_option *option = &options[i];
+        fprintf(out, "%s%-*s  %s", indent, (int)width, option->name, option->help ? option->help : "");
+        if (option->kind == RT_OPTION_CHOICE) {
+            fputs(": ", out);
+            for (size_t j = 0; option->choices[j]; j++)
+                fprintf(out, "%s%s", j ? ", " : "", option->choices[j]);
+        }
+        if (option->fallback && *option->fallback)
+            fprintf(out, " (default %s)", option->fallback);
+        else if (!option->fallback && option->kind != RT_OPTION_TREE && option->kind != RT_OPTION_TEXT)
+            fputs(" (must be given)", out);
+        fputc('\n', out);
+    }
+}

@@ -1,0 +1,129 @@
+/*
+ * A tree as one line of JSON that is YAML too: model files carry the description of their model this way.
+ * Characters that a YAML reader would refuse or fold inside quotes are escaped.
+ */
+#include "base/tree.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+/* True when the text is a number as JSON writes it. */
+static bool is_json_number(const char *p) {
+    if (*p == '-')
+        p++;
+    if (!is_digit(*p))
+        return false;
+    if (*p == '0' && is_digit(p[1]))
+        return false;
+    while (is_digit(*p))
+        p++;
+    if (*p == '.') {
+        if (!is_digit(*++p))
+            return false;
+        while (is_digit(*p))
+            p++;
+    }
+    if (*p == 'e' || *p == 'E') {
+        p++;
+        if (*p == '+' || *p == '-')
+            p++;
+        if (!is_digit(*p))
+            return false;
+        while (is_digit(*p))
+            p++;
+    }
+    return *p == 0;
+}
+
+/* Decodes one UTF-8 character; returns its length, 0 when it is malformed. */
+static size_t decode_utf8(const uint8_t *p, uint32_t *code) {
+    if (p[0] < 0x80) {
+        *code = p[0];
+        return 1;
+    }
+    size_t length = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
+    if (p[0] < 0xc2 || p[0] > 0xf4)
+        return 0;
+    uint32_t value = p[0] & (0xffu >> (length + 1));
+    for (size_t i = 1; i < length; i++) {
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+        value = value << 6 | (p[i] & 0x3fu);
+    }
+    static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
+    if (value < smallest[length] || value > 0x10ffff || (value >= 0xd800 && value <= 0xdfff))
+        return 0;
+    *code = value;
+    return length;
+}
+
+static bool needs_escape(uint32_t code) {
+    return code < 0x20 || (code >= 0x7f && code <= 0x9f) || code == 0x2028 || code == 0x2029 ||
+           code == 0xfeff || code == 0xfffe || code == 0xffff;
+}
+
+static bool write_string(FILE *out, const char *text) {
+    fputc('"', out);
+    for (const uint8_t *p = (const uint8_t *)text; *p;) {
+        uint32_t code;
+        size_t length = decode_utf8(p, &code);
+        if (length == 0)
+            return false;
+        if (code == '"' || code == '\\')
+            fprintf(out, "\\%c", (char)code);
+        else if (code == '\n' || code == '\t')
+            fputs(code == '\n' ? "\\n" : "\\t", out);
+        else if (needs_escape(code))
+            fprintf(out, "\\u%04x", (unsigned)code);
+        else
+            fwrite(p, 1, length, out);
+        p += length;
+    }
+    fputc('"', out);
+    return true;
+}
+
+static bool write_tree(FILE *out, const struct rt_tree *tree) {
+    if (tree->kind == RT_TREE_SCALAR) {
+        bool bare = is_json_number(tree->text) || strcmp(tree->text, "true") == 0 ||
+                    strcmp(tree->text, "false") == 0 || strcmp(tree->text, "null") == 0;
+        return bare ? fputs(tree->text, out) >= 0 : write_string(out, tree->text);
+    }
+    bool map = tree->kind == RT_TREE_MAP;
+    fputc(map ? '{' : '[', out);
+    for (size_t i = 0; i < tree->count; i++) {
+        if (i)
+            fputs(", ", out);
+        if (map && (!write_string(out, tree->items[i]->key) || fputs(": ", out) < 0))
+            return false;
+        if (!write_tree(out, tree->items[i]))
+            return false;
+    }
+    fputc(map ? '}' : ']', out);
+    return true;
+}
+
+rt_status rt_tree_json(const struct rt_tree *tree, char **json, struct rt_error *err) {
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    if (!out)
+        return rt_fail(err, RT_NO_MEMORY, "not enough memory for the configuration");
+    bool valid = write_tree(out, tree);
+    bool stored = !ferror(out);
+    stored = fclose(out) == 0 && stored && text;
+    if (valid && stored) {
+        *json = text;
+        return RT_OK;
+    }
+    free(text);
+    if (!stored)
+        return rt_fail(err, RT_NO_MEMORY, "not enough memory for the configuration");
+    return rt_tree_fail(tree, err, "a text is not valid UTF-8");
+}
