@@ -23,7 +23,7 @@ struct rt_dataset {
     size_t count;             /* examples */
     struct rt_shape shape;    /* of one example */
     enum rt_data_type type;
-    const void *inputs;       /* [count][size], as stored */
+    const void *inputs;       /* [count][size], as stored; not always aligned */
 
     /* Either class labels or target values; both NULL when the file has neither. */
     const int32_t *classes;   /* [count], 0 .. class_count-1 */
@@ -32,8 +32,12 @@ struct rt_dataset {
     const float *values;      /* [count][value_width] */
     size_t value_width;
 
-    char *name;               /* for messages: the file(s) */
-    struct rt_data_store *store; /* who owns the memory and mappings behind the pointers */
+    /* Which stored examples these are: example i is row index[i] of inputs, classes and values. NULL: row i.
+     * Owned. */
+    const uint32_t *index;
+
+    char *name;               /* for messages: the file(s); owned */
+    struct rt_data_store *store; /* who owns the memory and mappings behind the pointers; NULL in a view */
 };
 
 enum rt_target { RT_TARGET_CLASSES, RT_TARGET_VALUES, RT_TARGET_INPUT };
@@ -58,23 +62,35 @@ rt_status rt_dataset_open(const struct rt_tree *source, const char *base_dir, co
                           struct rt_dataset *set, struct rt_error *err);
 void rt_dataset_close(struct rt_dataset *set);
 
-/* A view of examples from the set: either the first `limit`, or a seeded random part. Both share the
- * store of the original, which must be closed last. */
+/* Reads the inputs of one file, without labels: what kind it is (idx, npy, csv, each also .gz) is seen from
+ * its first bytes. All columns of a CSV file are inputs. */
+rt_status rt_dataset_open_file(const char *path, const struct rt_data_wish *wish, struct rt_dataset *set,
+                               struct rt_error *err);
+
+/* Two views that share the set's store, which must be closed last: a seeded random part of the examples, and
+ * the others; both in the order of the set. Both get at least one example. */
 rt_status rt_dataset_split(const struct rt_dataset *set, double part, uint64_t seed, struct rt_dataset *rest,
                            struct rt_dataset *taken, struct rt_error *err);
 
-/* Mean and deviation of each feature over the set, after scale and offset; added in order, in double. */
+/* Mean and deviation of each feature over the set, after the scale and offset that scaling holds; added in
+ * order, in double. */
 rt_status rt_scaling_measure(const struct rt_dataset *set, struct rt_scaling *scaling, struct rt_error *err);
 void rt_scaling_deinit(struct rt_scaling *scaling);
 
 /* Refuses a NaN or infinity in the set, naming file, example and feature. Byte data pass at once. */
 rt_status rt_dataset_check(const struct rt_dataset *set, struct rt_error *err);
 
-/* Converts the examples with the given indices: x [rows][size]. */
+/* Converts the examples with the given indices: x [rows][size]. A raw value is rounded to float, then
+ * fma(x, scale, offset), then (x - mean) * inverse, all in float. */
 void rt_dataset_inputs(const struct rt_dataset *set, const struct rt_scaling *scaling, const struct rt_device *device,
                        const uint32_t *indices, size_t rows, float *x);
 
-/* SHA-256 over type, shape, inputs and labels as stored: tells whether two machines hold the same data. */
+/* What the outputs for these examples are compared with: classes [rows], or values [rows][width]; the one
+ * not asked for may be NULL. For RT_TARGET_INPUT the values are the inputs as rt_dataset_inputs gives them. */
+void rt_dataset_targets(const struct rt_dataset *set, const struct rt_scaling *scaling, enum rt_target target,
+                        const uint32_t *indices, size_t rows, int32_t *classes, float *values);
+
+/* SHA-256 over type, shape, inputs and labels, as stored and in the order of the set: tells whether two machines hold the same data. */
 void rt_dataset_hash(const struct rt_dataset *set, uint8_t digest[32]);
 
 #endif
