@@ -1,0 +1,75 @@
+# Forwards to CMake; everything about the build is in CMakeLists.txt and CMakePresets.json.
+# Each target installs what it needs first (tools/setup.sh), after saying what and why.
+
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+CMAKE_ARGS ?=
+FUZZ_SECONDS ?= 60
+
+.DEFAULT_GOAL := all
+.PHONY: all demo test test-long bench install asan tsan fuzz arm64 format tidy clean help
+
+build := cmake --build
+suite = cd $(1) && ctest -j$(JOBS) --output-on-failure --no-tests=error
+
+all: ## build build/ringtmp and the library
+	@tools/setup.sh build
+	@cmake --log-level=WARNING -S . -B build -DCMAKE_BUILD_TYPE=Release $(CMAKE_ARGS)
+	@$(build) build -j$(JOBS)
+
+demo: ## train a small CNN on Fashion-MNIST, about two minutes on two cores
+	@tools/setup.sh build data
+	@$(MAKE) --no-print-directory all
+	build/ringtmp train examples/demo.yaml
+
+test: ## build and run all tests but the long ones
+	@tools/setup.sh build data
+	@$(MAKE) --no-print-directory all
+	@$(call suite,build)
+
+test-long: ## train the examples to their promised accuracy (about half an hour)
+	@tools/setup.sh build examples
+	@$(MAKE) --no-print-directory all
+	@$(call suite,build) -C Long -L long -j1
+
+bench: ## measure speed against the best peers; PEERS=all adds the newest PyTorch
+	@tools/setup.sh build data bench
+	@$(MAKE) --no-print-directory all
+	PEERS=$(PEERS) bench/run.sh
+
+install: all ## install the command, the library and its header under PREFIX (/usr/local)
+	@cmake --install build --prefix $(PREFIX)
+
+asan tsan: ## the tests under the address and undefined-behaviour, or the thread sanitizer
+	@tools/setup.sh build data
+	@cmake --log-level=WARNING --preset $@ $(CMAKE_ARGS)
+	@$(build) build/$@ -j$(JOBS)
+	@$(call suite,build/$@)
+
+fuzz: ## every fuzz target for FUZZ_SECONDS (60)
+	@tools/setup.sh build fuzz
+	@cmake --log-level=WARNING --preset fuzz $(CMAKE_ARGS)
+	@$(build) build/fuzz -j$(JOBS)
+	@tools/fuzz.sh build/fuzz/fuzz $(FUZZ_SECONDS)
+
+arm64: ## cross-compile for 64-bit ARM and run the unit tests under an emulator
+	@tools/setup.sh build cross
+	@tools/arm64-sysroot.sh build/arm64-sysroot
+	@cmake --log-level=WARNING --preset arm64 $(CMAKE_ARGS)
+	@$(build) build/arm64 -j$(JOBS)
+	@$(call suite,build/arm64) -L unit
+
+format: ## lay out the source with clang-format
+	@tools/setup.sh style
+	@find src include tests fuzz bench examples -name '*.[ch]' -exec clang-format -i {} +
+
+tidy: ## look for mistakes with clang-tidy
+	@tools/setup.sh build style
+	@cmake --log-level=WARNING --preset dev $(CMAKE_ARGS)
+	@find src -name '*.c' -not -path '*/exact/*' -print0 | xargs -0 -n 8 -P $(JOBS) clang-tidy -p build/dev --quiet
+
+clean: ## remove build/ (runs/ stays)
+	@rm -rf build
+
+help: ## this list
+	@sed -n 's/^\([a-z0-9 -]*\):[^#]*## /\1|/p' Makefile | awk -F'|' '{ printf "  make %-12s %s\n", $$1, $$2 }'

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Runs every fuzz target for some seconds, starting from its corpus in fuzz/corpus. What a target finds is kept
+# under findings/ beside the targets; put a file worth keeping into the corpus, where `make test` replays it.
+#
+#   tools/fuzz.sh DIRECTORY-OF-TARGETS SECONDS
+set -u
+
+targets=$(cd "${1:?usage: tools/fuzz.sh DIRECTORY SECONDS}" && pwd)
+seconds=${2:?usage: tools/fuzz.sh DIRECTORY SECONDS}
+cd "$(dirname "$0")/.." || exit 1
+passed=0 failed=0
+for target in "$targets"/fuzz_*; do
+    [ -x "$target" ] && [ ! -d "$target" ] || continue
+    name=$(basename "$target")
+    mkdir -p "$targets/grown/$name" "$targets/findings/$name"
+    corpus=()
+    [ -d "fuzz/corpus/$name" ] && corpus=("fuzz/corpus/$name")
+    if "$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+        -artifact_prefix="$targets/findings/$name/" "$targets/grown/$name" "${corpus[@]}" >"$targets/$name.log" 2>&1; then
+        passed=$((passed + 1))
+        echo "ok      $name: $(sed -n 's/^stat::number_of_executed_units: *//p' "$targets/$name.log") inputs"
+    else
+        failed=$((failed + 1))
+        tail -40 "$targets/$name.log"
+        echo "FAILED  $name: the input is under $targets/findings/$name/"
+    fi
+done
+echo "fuzz: $passed passed, $failed failed"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
