@@ -14,8 +14,8 @@ struct rt_optim_type;
 struct rt_optim_step {
     float lr;
     float weight_decay;
-    float grad_scale;   /* gradients are multiplied by this first (clipping); 1 leaves them alone */
-    uint64_t update;    /* counted from 1 */
+    float grad_scale;    /* gradients are multiplied by this first (clipping); 1 leaves them alone */
+    uint64_t update;     /* counted from 1 */
     float correction[2]; /* a rule's own (adam: the bias corrections) */
 };
 
@@ -31,16 +31,26 @@ struct rt_optim_type {
     const struct rt_option *options; /* lr and weight_decay are every rule's and not listed here */
     size_t option_count;
     size_t settings_bytes;
-    double default_lr;
+    double default_lr, default_weight_decay;
     size_t state_words;
     float state_start; /* initial value of the state */
-    void (*begin)(const struct rt_optim *optim, struct rt_optim_step *step); /* fills correction; may be NULL */
-    void (*apply)(const struct rt_optim *optim, const struct rt_optim_step *step, size_t n, float *w, const float *g,
-                  float *const *state);
+    void (*begin)(const struct rt_optim *optim,
+                  struct rt_optim_step *step); /* fills correction; may be NULL */
+    void (*apply)(const struct rt_optim *optim, const struct rt_optim_step *step, size_t n, float *w,
+                  const float *g, float *const *state);
 };
 
 const struct rt_optim_type *const *rt_optim_types(void); /* NULL-terminated */
 const struct rt_optim_type *rt_optim_type_find(const char *name);
+
+/* The options that every rule has (lr, weight_decay) with this rule's defaults, whose text is kept in
+ * *defaults; offsets are into struct rt_optim. Returns how many. */
+enum { RT_OPTIM_COMMON = 2 };
+struct rt_optim_defaults {
+    char lr[32], weight_decay[32];
+};
+size_t rt_optim_common_options(const struct rt_optim_type *type, struct rt_optim_defaults *defaults,
+                               struct rt_option options[RT_OPTIM_COMMON]);
 
 /* From "adam" or {adam: {lr: 0.001}}; tree NULL: sgd with its defaults. */
 rt_status rt_optim_create(const struct rt_tree *tree, struct rt_optim **optim, struct rt_error *err);

@@ -7,11 +7,11 @@
 enum rt_schedule_kind { RT_SCHEDULE_CONSTANT, RT_SCHEDULE_STEP, RT_SCHEDULE_COSINE };
 
 struct rt_schedule {
-    int kind;        /* enum rt_schedule_kind */
-    double every;    /* step: epochs between drops */
-    double factor;   /* step: what each drop multiplies by */
-    double floor;    /* cosine: the factor at the end */
-    double warmup;   /* epochs of linear warm-up before any of them; 0: none */
+    int kind;      /* enum rt_schedule_kind */
+    double every;  /* step: epochs between drops */
+    double factor; /* step: what each drop multiplies by */
+    double floor;  /* cosine: the factor at the end */
+    double warmup; /* epochs of linear warm-up before any of them; 0: none */
 };
 
 /* From "cosine" or {step: {every: 10, factor: 0.1, warmup: 1}}; tree NULL: constant. */

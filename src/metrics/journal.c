@@ -1,0 +1,240 @@
+/*
+ * The journal writer. An event is put together in memory and handed to the system with one write, so that a
+ * crash leaves whole lines, and a full disk at most one torn one, which is cut off again.
+ */
+#include "metrics/journal.h"
+#include "base/clock.h"
+#include "base/memory.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct rt_journal {
+    int file;
+    char *path;
+    double start;
+    char *line; /* the event being written; kept between events */
+    size_t used, room;
+    struct rt_error first; /* the first failure; status RT_OK while there is none */
+};
+
+/* ---- putting a line together ---- */
+
+static void put(struct rt_journal *journal, const char *text, size_t bytes) {
+    if (journal->first.status != RT_OK)
+        return;
+    if (bytes > journal->room - journal->used) {
+        size_t room = journal->room;
+        while (bytes > room - journal->used)
+            room *= 2;
+        char *line = realloc(journal->line, room);
+        if (!line) {
+            rt_fail(&journal->first, RT_NO_MEMORY, "%s: no memory for a line of %zu bytes", journal->path,
+                    room);
+            return;
+        }
+        journal->line = line;
+        journal->room = room;
+    }
+    memcpy(journal->line + journal->used, text, bytes);
+    journal->used += bytes;
+}
+
+static void put_text(struct rt_journal *journal, const char *text) {
+    put(journal, text, strlen(text));
+}
+
+/* Bytes of the UTF-8 character at text, or 0 when it is none. Over-long forms and surrogates are none. */
+static size_t utf8_length(const unsigned char *text) {
+    static const struct {
+        unsigned char first_low, first_high, second_low, second_high, length;
+    } forms[] = {{0x20, 0x7e, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
+                 {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
+                 {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4}};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        if (text[0] < forms[i].first_low || text[0] > forms[i].first_high)
+            continue;
+        if (forms[i].length > 1 && (text[1] < forms[i].second_low || text[1] > forms[i].second_high))
+            return 0;
+        for (size_t k = 2; k < forms[i].length; k++)
+            if (text[k] < 0x80 || text[k] > 0xbf)
+                return 0;
+        return forms[i].length;
+    }
+    return 0;
+}
+
+static void put_string(struct rt_journal *journal, const char *string) {
+    put_text(journal, "\"");
+    for (const unsigned char *at = (const unsigned char *)string; *at;) {
+        size_t length = utf8_length(at);
+        if (*at == '"' || *at == '\\') {
+            put_text(journal, "\\");
+            put(journal, (const char *)at, 1);
+        } else if (length) {
+            put(journal, (const char *)at, length);
+        } else {
+            char escape[8];
+            snprintf(escape, sizeof escape, "\\u%04x", *at < 0x80 ? *at : 0xfffdu);
+            put_text(journal, escape);
+        }
+        at += length ? length : 1;
+    }
+    put_text(journal, "\"");
+}
+
+/* The shortest of 15 to 17 digits that reads back as the same number; the decimal point does not follow the
+ * locale of an embedding program. */
+static void put_real(struct rt_journal *journal, double value) {
+    if (!isfinite(value)) {
+        put_text(journal, "null");
+        return;
+    }
+    char text[48];
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            break;
+    }
+    size_t length = 0;
+    for (const char *at = text; *at; at++) {
+        if (strchr("0123456789+-e", *at))
+            text[length++] = *at;
+        else if (length == 0 || text[length - 1] != '.')
+            text[length++] = '.';
+    }
+    put(journal, text, length);
+}
+
+static void put_field(struct rt_journal *journal, const struct rt_field *field) {
+    put_text(journal, ", ");
+    put_string(journal, field->name);
+    put_text(journal, ": ");
+    char text[32];
+    switch (field->kind) {
+    case RT_FIELD_REAL:
+        put_real(journal, field->real);
+        return;
+    case RT_FIELD_INT:
+        snprintf(text, sizeof text, "%" PRId64, field->integer);
+        put_text(journal, text);
+        return;
+    case RT_FIELD_TEXT:
+        if (field->text) {
+            put_string(journal, field->text);
+            return;
+        }
+        break;
+    case RT_FIELD_NULL:
+        break;
+    }
+    put_text(journal, "null");
+}
+
+/* ---- the file ---- */
+
+/* Cuts the file after its last newline. */
+static int cut_torn_line(int file) {
+    struct stat info;
+    if (fstat(file, &info) != 0)
+        return -1;
+    if (!S_ISREG(info.st_mode))
+        return 0;
+    off_t end = info.st_size;
+    char block[4096];
+    while (end > 0) {
+        off_t begin = end > (off_t)sizeof block ? end - (off_t)sizeof block : 0;
+        ssize_t got = pread(file, block, (size_t)(end - begin), begin);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got != end - begin)
+            return -1;
+        while (got > 0 && block[got - 1] != '\n')
+            got--;
+        end = begin + got;
+        if (got > 0)
+            break;
+    }
+    return end == info.st_size ? 0 : ftruncate(file, end);
+}
+
+rt_status rt_journal_open(const char *path, bool append, struct rt_journal **journal, struct rt_error *err) {
+    enum { FIRST_ROOM = 4096 };
+    struct rt_journal *made;
+    rt_status status = rt_alloc(1, sizeof *made, "the journal", &made, err);
+    if (status != RT_OK)
+        return status;
+    made->file = -1;
+    made->room = FIRST_ROOM;
+    made->start = rt_clock_wall();
+    made->path = strdup(path);
+    made->line = malloc(FIRST_ROOM);
+    if (!made->path || !made->line) {
+        rt_journal_close(made);
+        return rt_fail(err, RT_NO_MEMORY, "%s: no memory for the journal", path);
+    }
+    made->file = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | (append ? 0 : O_TRUNC), 0666);
+    if (made->file < 0 || (append && cut_torn_line(made->file) != 0)) {
+        int reason = errno;
+        rt_journal_close(made);
+        return rt_fail(err, RT_IO, "%s: cannot be opened for writing: %s", path, strerror(reason));
+    }
+    *journal = made;
+    return RT_OK;
+}
+
+void rt_journal_close(struct rt_journal *journal) {
+    if (!journal)
+        return;
+    if (journal->file >= 0)
+        close(journal->file);
+    free(journal->path);
+    free(journal->line);
+    free(journal);
+}
+
+static void write_line(struct rt_journal *journal) {
+    ssize_t wrote;
+    do
+        wrote = write(journal->file, journal->line, journal->used);
+    while (wrote < 0 && errno == EINTR);
+    if (wrote == (ssize_t)journal->used)
+        return;
+    int reason = wrote < 0 ? errno : ENOSPC;
+    rt_fail(&journal->first, RT_IO, "%s: cannot be written: %s", journal->path, strerror(reason));
+    if (wrote > 0)
+        (void)!cut_torn_line(journal->file);
+}
+
+void rt_journal_write(struct rt_journal *journal, const char *event, const struct rt_field *fields,
+                      size_t count) {
+    if (journal->first.status != RT_OK)
+        return;
+    journal->used = 0;
+    put_text(journal, "{\"event\": ");
+    put_string(journal, event);
+    put_text(journal, ", \"t\": ");
+    char seconds[40];
+    double passed = rt_clock_wall() - journal->start;
+    /* microseconds are plenty, and a time reads better with a fixed number of digits */
+    int64_t micros = (int64_t)(passed * 1e6);
+    snprintf(seconds, sizeof seconds, "%" PRId64 ".%06" PRId64, micros / 1000000, micros % 1000000);
+    put_text(journal, seconds);
+    for (size_t i = 0; i < count; i++)
+        put_field(journal, &fields[i]);
+    put_text(journal, "}\n");
+    if (journal->first.status == RT_OK)
+        write_line(journal);
+}
+
+rt_status rt_journal_status(const struct rt_journal *journal, struct rt_error *err) {
+    if (journal->first.status != RT_OK && err)
+        *err = journal->first;
+    return journal->first.status;
+}

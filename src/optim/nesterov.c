@@ -1,0 +1,44 @@
+/* Nesterov's momentum: v = momentum * v + g; w -= lr * (g + momentum * v): the gradient counts where the
+ * momentum is about to lead. */
+#include "base/clones.h"
+#include "optim/rules.h"
+#include <stddef.h>
+
+struct settings {
+    double momentum;
+};
+
+static const struct rt_option options[] = {
+    {.name = "momentum",
+     .kind = RT_OPTION_REAL,
+     .offset = offsetof(struct settings, momentum),
+     .fallback = "0.9",
+     .max = 1,
+     .help = "part of the last step that is kept"},
+};
+
+RT_CLONES static void update(size_t n, float lr, float decay, float scale, float momentum, float *restrict w,
+                             const float *restrict g, float *restrict v) {
+    for (size_t i = 0; i < n; i++) {
+        float gradient = g[i] * scale + decay * w[i];
+        v[i] = momentum * v[i] + gradient;
+        w[i] -= lr * (gradient + momentum * v[i]);
+    }
+}
+
+static void apply(const struct rt_optim *optim, const struct rt_optim_step *step, size_t n, float *w,
+                  const float *g, float *const *state) {
+    const struct settings *settings = optim->settings;
+    update(n, step->lr, step->weight_decay, step->grad_scale, (float)settings->momentum, w, g, state[0]);
+}
+
+const struct rt_optim_type rt_optim_nesterov = {
+    .name = "nesterov",
+    .help = "momentum that looks ahead: v = momentum * v + g; w -= lr * (g + momentum * v)",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .settings_bytes = sizeof(struct settings),
+    .default_lr = 0.05,
+    .state_words = 1,
+    .apply = apply,
+};

@@ -1,0 +1,134 @@
+/*
+ * The registry of update rules, and what they have in common: reading their description, the numbers of an
+ * update, and finding a span's part of the state.
+ */
+#include "optim/optim.h"
+#include "base/memory.h"
+#include "optim/rules.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_OPTIONS = 16, MAX_STATE = 4 };
+
+static const struct rt_optim_type *const types[] = {
+    &rt_optim_sgd, &rt_optim_momentum, &rt_optim_nesterov, &rt_optim_adagrad, &rt_optim_adam, &rt_optim_adamw,
+    NULL,
+};
+
+const struct rt_optim_type *const *rt_optim_types(void) {
+    return types;
+}
+
+const struct rt_optim_type *rt_optim_type_find(const char *name) {
+    for (size_t i = 0; types[i]; i++)
+        if (strcmp(types[i]->name, name) == 0)
+            return types[i];
+    return NULL;
+}
+
+/* Every rule's options, with this rule's defaults; offsets are into struct rt_optim. */
+size_t rt_optim_common_options(const struct rt_optim_type *type, struct rt_optim_defaults *defaults,
+                               struct rt_option options[RT_OPTIM_COMMON]) {
+    snprintf(defaults->lr, sizeof defaults->lr, "%g", type->default_lr);
+    snprintf(defaults->weight_decay, sizeof defaults->weight_decay, "%g", type->default_weight_decay);
+    options[0] = (struct rt_option){.name = "lr",
+                                    .kind = RT_OPTION_REAL,
+                                    .offset = offsetof(struct rt_optim, lr),
+                                    .fallback = defaults->lr,
+                                    .max = 1e18,
+                                    .help = "learning rate"};
+    options[1] = (struct rt_option){.name = "weight_decay",
+                                    .kind = RT_OPTION_REAL,
+                                    .offset = offsetof(struct rt_optim, weight_decay),
+                                    .fallback = defaults->weight_decay,
+                                    .max = 1e18,
+                                    .help = "pull of every parameter towards zero"};
+    return RT_OPTIM_COMMON;
+}
+
+static rt_status find_rule(const struct rt_tree *tree, const char *name, const struct rt_optim_type **type,
+                           struct rt_error *err) {
+    *type = rt_optim_type_find(name);
+    if (*type)
+        return RT_OK;
+    const char *names[sizeof types / sizeof *types] = {NULL};
+    for (size_t i = 0; types[i]; i++)
+        names[i] = types[i]->name;
+    const char *nearest = rt_nearest(name, names);
+    if (nearest)
+        return rt_tree_fail(tree, err, "unknown optimizer '%s'; did you mean '%s'?", name, nearest);
+    return rt_tree_fail(tree, err, "unknown optimizer '%s'; `ringtmp list optimizers` shows them all", name);
+}
+
+/* Splits "adam" or {adam: settings} into the rule and its settings. */
+static rt_status read_rule(const struct rt_tree *tree, const struct rt_optim_type **type,
+                           const struct rt_tree **settings, struct rt_error *err) {
+    *settings = NULL;
+    if (!tree) {
+        *type = &rt_optim_sgd;
+        return RT_OK;
+    }
+    if (tree->kind == RT_TREE_SCALAR)
+        return find_rule(tree, tree->text, type, err);
+    if (tree->kind != RT_TREE_MAP || tree->count != 1)
+        return rt_tree_fail(tree, err,
+                            "optimizer must be a name or one name with its options, as in "
+                            "{momentum: {lr: 0.05}}");
+    *settings = tree->items[0];
+    return find_rule(tree->items[0], tree->items[0]->key, type, err);
+}
+
+rt_status rt_optim_create(const struct rt_tree *tree, struct rt_optim **optim, struct rt_error *err) {
+    const struct rt_optim_type *type;
+    const struct rt_tree *settings;
+    rt_status status = read_rule(tree, &type, &settings, err);
+    if (status != RT_OK)
+        return status;
+
+    /* One table for the common options and the rule's own, whose settings follow the struct in memory. */
+    const size_t at = rt_round_up(sizeof(struct rt_optim), _Alignof(max_align_t));
+    struct rt_optim_defaults defaults;
+    struct rt_option options[MAX_OPTIONS];
+    size_t count = rt_optim_common_options(type, &defaults, options);
+    for (size_t i = 0; i < type->option_count && count < MAX_OPTIONS; i++, count++) {
+        options[count] = type->options[i];
+        options[count].offset += at;
+    }
+    char *memory;
+    status = rt_alloc(1, at + type->settings_bytes, "the optimizer's settings", &memory, err);
+    if (status != RT_OK)
+        return status;
+    status = rt_options_read(options, count, "lr", settings, type->name, memory, err);
+    if (status != RT_OK) {
+        free(memory);
+        return status;
+    }
+    *optim = (struct rt_optim *)(void *)memory;
+    (*optim)->type = type;
+    (*optim)->settings = memory + at;
+    return RT_OK;
+}
+
+void rt_optim_destroy(struct rt_optim *optim) {
+    free(optim);
+}
+
+void rt_optim_begin(const struct rt_optim *optim, uint64_t update, double lr_factor, float grad_scale,
+                    struct rt_optim_step *step) {
+    *step = (struct rt_optim_step){
+        .lr = (float)(optim->lr * lr_factor),
+        .weight_decay = (float)optim->weight_decay,
+        .grad_scale = grad_scale,
+        .update = update,
+    };
+    if (optim->type->begin)
+        optim->type->begin(optim, step);
+}
+
+void rt_optim_apply(const struct rt_optim *optim, const struct rt_optim_step *step, size_t offset, size_t n,
+                    size_t total, float *w, const float *g, float *state) {
+    float *words[MAX_STATE] = {NULL};
+    for (size_t word = 0; word < optim->type->state_words; word++)
+        words[word] = state + word * total + offset;
+    optim->type->apply(optim, step, n, w + offset, g, words);
+}
