@@ -1,0 +1,200 @@
+/*
+ * The weight gradient of a convolution: dW[filter][column] = sum over pixels of dy[filter][pixel] *
+ * patch[pixel][column], pixels in order, image after image. A tile's rows are filters, read in place; its
+ * vectors need the patches pixel by pixel, with the columns side by side. Two ways to lay those out:
+ *
+ *   many channels: a block of columns is one tap with all channels. The canvas is turned once so that the
+ *                  channels of a pixel lie together; a tap's patches are then copies of long runs.
+ *   few channels:  one block of columns (channel, tap), copied patch by patch.
+ *
+ * Sums live in scratch in the blocks' order while the images pass, and go to dW at the end.
+ */
+#include "tensor/exact/conv.h"
+
+#include <string.h>
+
+struct plan {
+    const struct rt_conv *conv;
+    struct canvas canvas;
+    size_t taps, pixels;
+    size_t blocks, columns, pitch; /* blocks of `columns` columns, `pitch` floats apart */
+    size_t chunk;                  /* output rows whose patches are held at a time */
+    size_t dy_pitch;               /* floats between planes of dy: not a multiple of the caches' stride */
+    bool many_channels;
+};
+
+enum { PATCH_FLOATS = 16384 };
+
+static struct plan make_plan(const struct rt_conv *conv) {
+    struct plan plan = {.conv = conv, .canvas = canvas_input(conv)};
+    const size_t channels = plan.canvas.channels;
+    plan.taps = conv->kernel_h * conv->kernel_w;
+    plan.pixels = conv->out_height * conv->out_width;
+    plan.many_channels = channels >= VL;
+    plan.blocks = plan.many_channels ? plan.taps : 1;
+    plan.columns = plan.many_channels ? channels : channels * plan.taps;
+    plan.pitch = (plan.columns + VL - 1) / VL * VL;
+    size_t row = conv->out_width * plan.pitch;
+    plan.chunk = row >= PATCH_FLOATS ? 1 : PATCH_FLOATS / row;
+    if (plan.chunk > conv->out_height)
+        plan.chunk = conv->out_height;
+    plan.dy_pitch = plan.pixels + (plan.pixels % 256 == 0 ? 16 : 0);
+    return plan;
+}
+
+static size_t turned_floats(const struct plan *plan) {
+    return plan->many_channels ? plan->canvas.height * plan->canvas.width * plan->pitch + SLACK : 0;
+}
+
+static size_t patch_floats(const struct plan *plan) {
+    return plan->chunk * plan->conv->out_width * plan->pitch + SLACK;
+}
+
+size_t ISA(conv_weights_floats)(const struct rt_conv *conv) {
+    struct plan plan = make_plan(conv);
+    size_t filters = conv->filters / conv->groups;
+    return canvas_floats(&plan.canvas) + turned_floats(&plan) + patch_floats(&plan) +
+           plan.blocks * filters * plan.pitch + filters * plan.dy_pitch;
+}
+
+/* Patches of output rows y0..y0+rows for one tap: runs of whole pixels from the turned canvas. */
+static void copy_tap(const struct plan *plan, const float *turned, size_t tap, size_t y0, size_t rows,
+                     float *patches) {
+    const struct rt_conv *conv = plan->conv;
+    size_t tap_row = tap / conv->kernel_w, tap_column = tap % conv->kernel_w;
+    for (size_t y = y0; y < y0 + rows; y++) {
+        const float *from =
+            turned + ((y * conv->stride + tap_row) * plan->canvas.width + tap_column) * plan->pitch;
+        if (conv->stride == 1) {
+            memcpy(patches, from, conv->out_width * plan->pitch * sizeof(float));
+            patches += conv->out_width * plan->pitch;
+            continue;
+        }
+        for (size_t x = 0; x < conv->out_width; x++, patches += plan->pitch)
+            memcpy(patches, from + x * conv->stride * plan->pitch, plan->pitch * sizeof(float));
+    }
+}
+
+typedef float quad __attribute__((vector_size(16), aligned(4)));
+
+/* Patches with columns (channel, tap). Quads are copied; what one writes too much, the next overwrites. */
+static void copy_patches(const struct plan *plan, const float *canvas, size_t y0, size_t rows,
+                         float *patches) {
+    const struct rt_conv *conv = plan->conv;
+    const size_t plane = plan->canvas.height * plan->canvas.width;
+    for (size_t y = y0; y < y0 + rows; y++)
+        for (size_t x = 0; x < conv->out_width; x++, patches += plan->pitch) {
+            const float *corner = canvas + y * conv->stride * plan->canvas.width + x * conv->stride;
+            float *to = patches;
+            for (size_t c = 0; c < plan->canvas.channels; c++)
+                for (size_t r = 0; r < conv->kernel_h; r++, to += conv->kernel_w) {
+                    const float *from = corner + c * plane + r * plan->canvas.width;
+                    for (size_t i = 0; i < conv->kernel_w; i += 4)
+                        *(quad *)(to + i) = *(const quad *)(from + i);
+                }
+        }
+}
+
+/* Adds the patches of one block to its sums [filters][pitch]. */
+static void add_block(const struct plan *plan, size_t filters, size_t pixels, const float *dy,
+                      const float *patches, enum tile_start start, float *sums) {
+    const size_t height = tile_height(filters);
+    struct tile tile = {
+        .k = pixels,
+        .a_row = plan->dy_pitch,
+        .a_step = 1,
+        .b_step = plan->pitch,
+        .c_row = plan->pitch,
+        .start = start,
+    };
+    for (size_t j = 0; j < plan->pitch; j += PANEL)
+        for (size_t i = 0; i < filters; i += height) {
+            tile.a = dy + i * plan->dy_pitch;
+            tile.b = patches + j;
+            tile.c = sums + i * plan->pitch + j;
+            ISA(tile_run)
+            (filters - i < height ? filters - i : height, plan->pitch - j < PANEL ? VL : PANEL, &tile);
+        }
+}
+
+static void add_image(const struct plan *plan, size_t filters, const float *x, const float *dy,
+                      enum tile_start start, float *scratch, float *sums) {
+    const struct rt_conv *conv = plan->conv;
+    float *canvas = scratch, *turned = canvas + canvas_floats(&plan->canvas);
+    float *patches = turned + turned_floats(plan);
+    ISA(canvas_fill)(&plan->canvas, x, conv->height, conv->width, canvas);
+    if (plan->many_channels) {
+        size_t plane = plan->canvas.height * plan->canvas.width;
+        ISA(interleave)(plan->columns, plan->pitch, plane, canvas, plane, 1, turned);
+    }
+    for (size_t y = 0; y < conv->out_height; y += plan->chunk) {
+        size_t rows = conv->out_height - y < plan->chunk ? conv->out_height - y : plan->chunk;
+        for (size_t b = 0; b < plan->blocks; b++) {
+            if (plan->many_channels)
+                copy_tap(plan, turned, b, y, rows, patches);
+            else
+                copy_patches(plan, canvas, y, rows, patches);
+            add_block(plan, filters, rows * conv->out_width, dy + y * conv->out_width, patches,
+                      y > 0 ? START_C : start, sums + b * filters * plan->pitch);
+        }
+    }
+}
+
+/* Between dw [filters][channel, tap] and sums [block][filters][pitch]. */
+static void move_sums(const struct plan *plan, size_t filters, bool to_dw, float *dw, float *sums) {
+    const size_t k = plan->canvas.channels * plan->taps;
+    for (size_t f = 0; f < filters; f++)
+        for (size_t i = 0; i < k; i++) {
+            size_t block = plan->many_channels ? i % plan->taps : 0;
+            size_t column = plan->many_channels ? i / plan->taps : i;
+            float *sum = sums + (block * filters + f) * plan->pitch + column;
+            if (to_dw)
+                dw[f * k + i] = *sum;
+            else
+                *sum = dw[f * k + i];
+        }
+}
+
+/* Filters first..first+count of group g. */
+static void run_group(const struct plan *plan, size_t images, size_t g, size_t first, size_t count,
+                      const float *x, const float *dy, bool accumulate, float *dw, void *scratch) {
+    const struct rt_conv *conv = plan->conv;
+    const size_t k = plan->canvas.channels * plan->taps, source = conv->height * conv->width;
+    float *room = scratch;
+    float *sums = room + canvas_floats(&plan->canvas) + turned_floats(plan) + patch_floats(plan);
+    float *dy_copy = sums + plan->blocks * count * plan->pitch;
+    dw += first * k;
+    if (accumulate)
+        move_sums(plan, count, false, dw, sums);
+    else if (images == 0)
+        memset(sums, 0, plan->blocks * count * plan->pitch * sizeof(float));
+    for (size_t image = 0; image < images; image++) {
+        const float *planes = dy + (image * conv->filters + first) * plan->pixels;
+        if (plan->dy_pitch != plan->pixels) {
+            for (size_t f = 0; f < count; f++)
+                memcpy(dy_copy + f * plan->dy_pitch, planes + f * plan->pixels, plan->pixels * sizeof(float));
+            planes = dy_copy;
+        }
+        add_image(plan, count, x + (image * conv->groups + g) * plan->canvas.channels * source, planes,
+                  image > 0 || accumulate ? START_C : START_ZERO, room, sums);
+    }
+    move_sums(plan, count, true, dw, sums);
+}
+
+void ISA(conv_weights)(const struct rt_conv *conv, size_t images, size_t first, size_t count, const float *x,
+                       const float *dy, bool accumulate, float *dw, float *db, void *scratch) {
+    struct plan plan = make_plan(conv);
+    const size_t per_group = conv->filters / conv->groups, end = first + count;
+    for (size_t f = first; f < end;) {
+        size_t g = f / per_group, group_end = (g + 1) * per_group;
+        size_t here = (group_end < end ? group_end : end) - f;
+        run_group(&plan, images, g, f, here, x, dy, accumulate, dw, scratch);
+        f += here;
+    }
+    for (size_t f = first; db && f < end; f++) {
+        float sum = accumulate ? db[f] : 0;
+        for (size_t image = 0; image < images; image++)
+            sum += ISA(sum16)(plan.pixels, dy + (image * conv->filters + f) * plan.pixels);
+        db[f] = sum;
+    }
+}

@@ -1,0 +1,104 @@
+/*
+ * The exact matrix product: blocks of A packed once and kept in the second-level cache, panels of B one after
+ * another through the first, tiles of C in registers. Cutting k into blocks stores and reloads the running
+ * sums, which changes nothing: they are floats already.
+ */
+#include "tensor/exact/gemm.h"
+
+/* The panel of B from column j, rows p0..p0+depth: in place where it lies right, else packed into room. */
+static const float *find_panel(const struct rt_gemm *g, size_t j, size_t p0, size_t depth, bool used_once,
+                               float *room, size_t *step) {
+    *step = PANEL;
+    if (g->b_packed)
+        return g->b_packed + j * g->k + p0 * PANEL;
+    size_t columns = g->n - j < PANEL ? g->n - j : PANEL;
+    const float *b = g->b + p0 * g->b_row + j * g->b_col;
+    if (used_once && g->b_col == 1 && columns == PANEL) {
+        *step = g->b_row;
+        return b;
+    }
+    ISA(interleave)(columns, PANEL, depth, b, g->b_col, g->b_row, room);
+    return room;
+}
+
+/* Whether tiles should read A where it lies instead of a packed copy: worth it when few panels would share
+ * the cost of packing, and possible when the rows do not fall on one another's place in the cache. */
+static bool reads_in_place(const struct rt_gemm *g) {
+    enum { FEW_PANELS = 8, CACHE_STRIDE = 1024 /* floats */ };
+    size_t step = g->a_col == 1 ? g->a_row : g->a_col;
+    return (g->a_col == 1 || g->a_row == 1) && g->n <= FEW_PANELS * PANEL && step % CACHE_STRIDE != 0;
+}
+
+static void pack_rows(const struct rt_gemm *g, size_t i0, size_t rows, size_t height, size_t p0, size_t depth,
+                      float *room) {
+    for (size_t i = 0; i < rows; i += height) {
+        size_t h = rows - i < height ? rows - i : height;
+        const float *a = g->a + (i0 + i) * g->a_row + p0 * g->a_col;
+        ISA(interleave)(h, h, depth, a, g->a_row, g->a_col, room + i * depth);
+    }
+}
+
+/* Points a tile at its rows i0+i.. of A. */
+static inline void place_rows(const struct rt_gemm *g, bool in_place, size_t i0, size_t i, size_t h,
+                              size_t p0, size_t depth, const float *a_room, struct tile *tile) {
+    tile->a = in_place ? g->a + (i0 + i) * g->a_row + p0 * g->a_col : a_room + i * depth;
+    tile->a_row = in_place ? g->a_row : 1;
+    tile->a_step = in_place ? g->a_col : h;
+}
+
+/* All of C for rows i0..i0+rows from k-rows p0..p0+depth. */
+static void run_block(const struct rt_gemm *g, size_t i0, size_t rows, size_t p0, size_t depth, float *a_room,
+                      float *b_room) {
+    const size_t height = tile_height(rows);
+    const bool in_place = reads_in_place(g);
+    if (!in_place)
+        pack_rows(g, i0, rows, height, p0, depth, a_room);
+    bool last = p0 + depth == g->k;
+    struct tile tile = {
+        .k = depth,
+        .c_row = g->c_row,
+        .start = p0 > 0 || g->accumulate ? START_C
+                 : g->bias               ? START_COLUMN_BIAS
+                                         : START_ZERO,
+        .act = last ? g->act : RT_ACT_NONE,
+        .act_arg = g->act_arg,
+    };
+    for (size_t j = 0; j < g->n;) {
+        size_t step, columns = g->n - j < PANEL ? g->n - j : PANEL;
+        tile.b = find_panel(g, j, p0, depth, rows <= height, b_room, &step);
+        tile.b_step = step;
+        tile.b_panel = g->b_packed ? g->k * PANEL : PANEL;
+        tile.bias = g->bias ? g->bias + j : NULL;
+        if (tile.b != b_room && rows <= 2) {
+            place_rows(g, in_place, i0, 0, rows, p0, depth, a_room, &tile);
+            tile.c = g->c + i0 * g->c_row + j;
+            size_t done = ISA(tile_run_flat)(rows, (g->n - j) / PANEL, &tile);
+            if (done) {
+                j += done * PANEL;
+                continue;
+            }
+        }
+        for (size_t i = 0; i < rows; i += height) {
+            size_t h = rows - i < height ? rows - i : height;
+            place_rows(g, in_place, i0, i, h, p0, depth, a_room, &tile);
+            tile.c = g->c + (i0 + i) * g->c_row + j;
+            ISA(tile_run)(h, columns, &tile);
+        }
+        j += PANEL;
+    }
+}
+
+void ISA(gemm)(const struct rt_gemm *g, void *scratch) {
+    float *a_room = scratch, *b_room = a_room + (size_t)BLOCK_ROWS * BLOCK_DEPTH;
+    size_t blocks = (g->m + BLOCK_ROWS - 1) / BLOCK_ROWS;
+    size_t block = blocks > 1 ? BLOCK_ROWS : g->m;
+    for (size_t i = 0; i < g->m; i += block) {
+        size_t rows = g->m - i < block ? g->m - i : block;
+        size_t p = 0;
+        do { /* once also for k = 0: C still gets its start and activation */
+            size_t depth = g->k - p < BLOCK_DEPTH ? g->k - p : BLOCK_DEPTH;
+            run_block(g, i, rows, p, depth, a_room, b_room);
+            p += depth;
+        } while (p < g->k);
+    }
+}

@@ -1,0 +1,51 @@
+/*
+ * The parts of the matrix product that convolution shares: the register tile and the packing.
+ *
+ * A tile is `rows` x (`vecs` * VL) outputs held in registers while k runs. For each p it reads rows floats of
+ * A (broadcast one by one) and vecs vectors of B. So the sum of every output runs over k in order, whatever
+ * the tile.
+ */
+#ifndef RT_TENSOR_EXACT_GEMM_H
+#define RT_TENSOR_EXACT_GEMM_H
+
+#include "tensor/exact/isa.h"
+
+enum tile_start { START_ZERO, START_C, START_COLUMN_BIAS, START_ROW_BIAS };
+
+struct tile {
+    size_t k;
+    const float *a;
+    size_t a_row, a_step; /* floats from one row, from one p, to the next; a_row is 1 in packed tiles */
+    const float *b;
+    size_t b_step, b_panel; /* floats from one p, from one panel of two vectors, to the next */
+    float *c;
+    size_t c_row;
+    enum tile_start start;
+    const float *bias; /* per column or per row, as start says */
+    enum rt_activation act;
+    float act_arg;
+};
+
+/* Runs a tile of rows (1..TILE_ROWS) x columns (1..PANEL); B must be readable for all of the panel (for its
+ * first vector only if columns <= VL). */
+void ISA(tile_run)(size_t rows, size_t columns, const struct tile *tile);
+
+/* One or two rows by several whole panels (b_panel apart) at once: returns how many panels it has done, 0
+ * when there are too many rows or too few panels for it. */
+size_t ISA(tile_run_flat)(size_t rows, size_t panels, const struct tile *tile);
+
+/* out[p * width + r] = in[r * row + p * col] for r < rows, 0 for rows <= r < width; p < k. */
+void ISA(interleave)(size_t rows, size_t width, size_t k, const float *in, size_t row, size_t col,
+                     float *out);
+
+/* Heights of the tiles that cover m rows as evenly as possible: ceil(m / tiles). */
+static inline size_t tile_height(size_t m) {
+    size_t tiles = (m + TILE_ROWS - 1) / TILE_ROWS;
+    return tiles ? (m + tiles - 1) / tiles : 0;
+}
+
+/* Blocks of the product: A is packed BLOCK_ROWS x BLOCK_DEPTH at a time, B one panel at a time. */
+enum { BLOCK_ROWS = 168, BLOCK_DEPTH = 512 };
+#define GEMM_SCRATCH (((size_t)BLOCK_ROWS + PANEL) * BLOCK_DEPTH * sizeof(float))
+
+#endif

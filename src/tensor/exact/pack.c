@@ -1,0 +1,72 @@
+/* Bringing operands into the k-major order that the tiles read. */
+#include "tensor/exact/gemm.h"
+
+#include <string.h>
+
+typedef float quad __attribute__((vector_size(16), aligned(4)));
+
+/* Four rows by four columns, turned around. in: four rows `row` apart; out: four rows `width` apart. */
+static inline void turn_quad(const float *in, size_t row, float *out, size_t width) {
+    quad a = *(const quad *)in, b = *(const quad *)(in + row);
+    quad c = *(const quad *)(in + 2 * row), d = *(const quad *)(in + 3 * row);
+    quad ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5),
+         ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    quad cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5),
+         cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    *(quad *)out = __builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5);
+    *(quad *)(out + width) = __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7);
+    *(quad *)(out + 2 * width) = __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5);
+    *(quad *)(out + 3 * width) = __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7);
+}
+
+/* Rows of consecutive floats: turned in quads; the last quad of rows may overlap the one before. */
+static void interleave_rows(size_t rows, size_t width, size_t k, const float *in, size_t row, float *out) {
+    size_t whole = rows < 4 ? 0 : k / 4 * 4;
+    for (size_t p = 0; p < whole; p += 4) {
+        for (size_t r = 0; r + 4 <= rows; r += 4)
+            turn_quad(in + r * row + p, row, out + p * width + r, width);
+        if (rows % 4)
+            turn_quad(in + (rows - 4) * row + p, row, out + p * width + rows - 4, width);
+    }
+    for (size_t p = whole; p < k; p++)
+        for (size_t r = 0; r < rows; r++)
+            out[p * width + r] = in[r * row + p];
+}
+
+static inline void copy_rows(size_t rows, size_t width, size_t k, const float *in, size_t col, float *out) {
+    for (size_t p = 0; p < k; p++)
+        for (size_t r = 0; r < rows; r++)
+            out[p * width + r] = in[p * col + r];
+}
+
+void ISA(interleave)(size_t rows, size_t width, size_t k, const float *in, size_t row, size_t col,
+                     float *out) {
+    if (row == 1 && rows == PANEL && width == PANEL)
+        copy_rows(PANEL, PANEL, k, in, col, out);
+    else if (row == 1 && rows == TILE_ROWS && width == TILE_ROWS)
+        copy_rows(TILE_ROWS, TILE_ROWS, k, in, col, out);
+    else if (row == 1)
+        copy_rows(rows, width, k, in, col, out);
+    else if (col == 1)
+        interleave_rows(rows, width, k, in, row, out);
+    else
+        for (size_t p = 0; p < k; p++)
+            for (size_t r = 0; r < rows; r++)
+                out[p * width + r] = in[r * row + p * col];
+    if (rows < width)
+        for (size_t p = 0; p < k; p++)
+            memset(out + p * width + rows, 0, (width - rows) * sizeof(float));
+}
+
+size_t ISA(packed_floats)(size_t k, size_t n) {
+    return (n + PANEL - 1) / PANEL * PANEL * k;
+}
+
+void ISA(pack)(size_t k, size_t n0, size_t n1, size_t n, const float *b, size_t b_row, size_t b_col,
+               float *packed) {
+    (void)n;
+    for (size_t j = n0; j < n1; j += PANEL) {
+        size_t columns = n1 - j < PANEL ? n1 - j : PANEL;
+        ISA(interleave)(columns, PANEL, k, b + j * b_col, b_col, b_row, packed + j * k);
+    }
+}

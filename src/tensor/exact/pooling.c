@@ -1,0 +1,263 @@
+/*
+ * Pooling. Loops run over a row of outputs at a time, one element of the window after the other, so that
+ * they vectorise; each output still sees its window in order. Windows of two by two that tile the image
+ * are the usual case and have loops of their own.
+ */
+#include "base/exactmath.h"
+#include "tensor/exact/loops.h"
+
+#include <string.h>
+
+/* The outputs o (from begin to end) for which the element at `offset` of the window lies inside the image. */
+struct range {
+    size_t begin, end;
+};
+
+static struct range outputs_inside(const struct rt_window *w, size_t offset, size_t size, size_t outputs) {
+    struct range r = {0, 0};
+    if (offset < w->pad)
+        r.begin = (w->pad - offset + w->stride - 1) / w->stride;
+    if (size + w->pad > offset)
+        r.end = (size + w->pad - offset - 1) / w->stride + 1;
+    if (r.end > outputs)
+        r.end = outputs;
+    if (r.begin > r.end)
+        r.begin = r.end;
+    return r;
+}
+
+/* How many elements of the window of output o lie inside the image, along one axis. */
+static inline size_t window_count(const struct rt_window *w, size_t o, size_t size) {
+    size_t begin = o * w->stride, end = begin + w->kernel;
+    begin = begin < w->pad ? 0 : begin - w->pad;
+    end = end < w->pad ? 0 : end - w->pad;
+    end = end > size ? size : end;
+    return end > begin ? end - begin : 0;
+}
+
+/* Every element of the image is in just one window. */
+static bool window_tiles(const struct rt_window *w) {
+    return w->pad == 0 && w->stride == w->kernel && w->out_height * w->kernel == w->height &&
+           w->out_width * w->kernel == w->width;
+}
+
+/* An element in the race for the maximum, and its index in the plane. */
+struct winner {
+    float value;
+    int32_t at;
+};
+
+/* The first of equals wins, and a NaN wins. Chosen by masks: of two selects with one condition the compiler
+ * makes a branch, and then the loop does not vectorise. */
+static inline struct winner winner_of(struct winner first, struct winner second) {
+    uint32_t take = -(uint32_t)(!(second.value <= first.value) & (first.value == first.value));
+    uint32_t value = (rt_float_bits(second.value) & take) | (rt_float_bits(first.value) & ~take);
+    uint32_t at = ((uint32_t)second.at & take) | ((uint32_t)first.at & ~take);
+    return (struct winner){rt_float_from_bits(value), (int32_t)at};
+}
+
+/* ---- maximum, two by two ------------------------------------------------------------------------------ */
+
+/* count outputs (a constant at every call, so that this becomes a few vector operations) of one row; top and
+ * bottom are the two rows of the image, and place is the index of top[0] in its plane. */
+static inline __attribute__((always_inline)) void max2_run(size_t count, const float *restrict top,
+                                                           const float *restrict bottom, int32_t place, int32_t width,
+                                                           float *restrict y, int32_t *restrict where) {
+    for (size_t j = 0; j < count; j++) {
+        struct winner a = {top[2 * j], place + 2 * (int32_t)j}, b = {top[2 * j + 1], a.at + 1};
+        struct winner c = {bottom[2 * j], a.at + width}, d = {bottom[2 * j + 1], a.at + width + 1};
+        struct winner best = winner_of(winner_of(a, b), winner_of(c, d));
+        y[j] = best.value;
+        where[j] = best.at;
+    }
+}
+
+/* A row of outputs in runs of one length; the last run overlaps the one before it and writes the same again. */
+#define MAX2_RUNS(length)                                                                                      \
+    for (size_t j = 0; j < n; j += (length)) {                                                                 \
+        size_t s = j + (length) > n ? n - (length) : j;                                                        \
+        max2_run((length), top + 2 * s, bottom + 2 * s, place + 2 * (int32_t)s, width, y + s, where + s);      \
+    }
+
+static void max2_plane(const struct rt_window *w, const float *x, float *y, int32_t *where) {
+    size_t n = w->out_width;
+    int32_t width = (int32_t)w->width;
+    for (size_t r = 0; r < w->out_height; r++, y += n, where += n) {
+        const float *top = x + 2 * r * w->width, *bottom = top + w->width;
+        int32_t place = (int32_t)(2 * r * w->width);
+        if (n >= 16)
+            MAX2_RUNS(16)
+        else if (n >= 8)
+            MAX2_RUNS(8)
+        else if (n >= 4)
+            MAX2_RUNS(4)
+        else
+            max2_run(n, top, bottom, place, width, y, where);
+    }
+}
+
+static inline __attribute__((always_inline)) void max2_back_run(size_t count, const float *restrict dy,
+                                                                const int32_t *restrict where, int32_t place,
+                                                                int32_t width, float *restrict top,
+                                                                float *restrict bottom) {
+    for (size_t j = 0; j < count; j++) {
+        int32_t at = where[j] - place - 2 * (int32_t)j;
+        float d = 0.0f + dy[j]; /* a sum that starts from 0, as everywhere: -0 becomes 0 */
+        top[2 * j] = at == 0 ? d : 0.0f;
+        top[2 * j + 1] = at == 1 ? d : 0.0f;
+        bottom[2 * j] = at == width ? d : 0.0f;
+        bottom[2 * j + 1] = at == width + 1 ? d : 0.0f;
+    }
+}
+
+#define MAX2_BACK_RUNS(length)                                                                                 \
+    for (size_t j = 0; j < n; j += (length)) {                                                                 \
+        size_t s = j + (length) > n ? n - (length) : j;                                                        \
+        max2_back_run((length), dy + s, where + s, place + 2 * (int32_t)s, width, top + 2 * s, bottom + 2 * s); \
+    }
+
+static void max2_back_plane(const struct rt_window *w, const float *dy, const int32_t *where, float *dx) {
+    size_t n = w->out_width;
+    int32_t width = (int32_t)w->width;
+    for (size_t r = 0; r < w->out_height; r++, dy += n, where += n) {
+        float *top = dx + 2 * r * w->width, *bottom = top + w->width;
+        int32_t place = (int32_t)(2 * r * w->width);
+        if (n >= 16)
+            MAX2_BACK_RUNS(16)
+        else if (n >= 8)
+            MAX2_BACK_RUNS(8)
+        else if (n >= 4)
+            MAX2_BACK_RUNS(4)
+        else
+            max2_back_run(n, dy, where, place, width, top, bottom);
+    }
+}
+
+/* ---- maximum, any window ------------------------------------------------------------------------------ */
+
+static void max_row(size_t count, size_t stride, const float *restrict x, int32_t place, float *restrict y,
+                    int32_t *restrict where) {
+    for (size_t j = 0; j < count; j++) {
+        struct winner first = {y[j], where[j]}, second = {x[j * stride], place + (int32_t)(j * stride)};
+        struct winner best = winner_of(first, second);
+        y[j] = first.at < 0 ? second.value : best.value;
+        where[j] = first.at < 0 ? second.at : best.at;
+    }
+}
+
+static void max_plane(const struct rt_window *w, const float *x, float *y, int32_t *where) {
+    size_t n = w->out_width;
+    for (size_t r = 0; r < w->out_height; r++, y += n, where += n) {
+        memset(y, 0, n * sizeof *y);
+        for (size_t j = 0; j < n; j++)
+            where[j] = -1;
+        for (size_t kr = 0; kr < w->kernel; kr++) {
+            size_t row = r * w->stride + kr - w->pad; /* above the image: wraps around, so too large */
+            for (size_t kc = 0; row < w->height && kc < w->kernel; kc++) {
+                struct range in = outputs_inside(w, kc, w->width, n);
+                size_t first = row * w->width + in.begin * w->stride + kc - w->pad;
+                if (in.begin < in.end)
+                    max_row(in.end - in.begin, w->stride, x + first, (int32_t)first, y + in.begin,
+                            where + in.begin);
+            }
+        }
+    }
+}
+
+void ISA(maxpool)(const struct rt_window *w, size_t images, const float *x, float *y, int32_t *where) {
+    size_t in = w->height * w->width, out = w->out_height * w->out_width;
+    bool two = w->kernel == 2 && w->stride == 2 && w->pad == 0 && 2 * w->out_height <= w->height &&
+               2 * w->out_width <= w->width;
+    for (size_t p = 0; p < images * w->channels; p++, x += in, y += out, where += out)
+        if (two)
+            max2_plane(w, x, y, where);
+        else
+            max_plane(w, x, y, where);
+}
+
+void ISA(maxpool_back)(const struct rt_window *w, size_t images, const float *dy, const int32_t *where, float *dx) {
+    size_t in = w->height * w->width, out = w->out_height * w->out_width;
+    bool two = w->kernel == 2 && window_tiles(w);
+    for (size_t p = 0; p < images * w->channels; p++, dx += in, dy += out, where += out) {
+        if (two) {
+            max2_back_plane(w, dy, where, dx);
+            continue;
+        }
+        memset(dx, 0, in * sizeof *dx);
+        for (size_t o = 0; o < out; o++)
+            if (where[o] >= 0)
+                dx[where[o]] += dy[o];
+    }
+}
+
+/* ---- average ------------------------------------------------------------------------------------------ */
+
+static void avg_row(size_t count, size_t stride, const float *restrict x, float *restrict y) {
+    if (stride == 1)
+        for (size_t j = 0; j < count; j++)
+            y[j] += x[j];
+    else if (stride == 2)
+        for (size_t j = 0; j < count; j++)
+            y[j] += x[2 * j];
+    else
+        for (size_t j = 0; j < count; j++)
+            y[j] += x[j * stride];
+}
+
+void ISA(avgpool)(const struct rt_window *w, size_t images, const float *x, float *y) {
+    size_t n = w->out_width;
+    for (size_t p = 0; p < images * w->channels; p++, x += w->height * w->width)
+        for (size_t r = 0; r < w->out_height; r++, y += n) {
+            memset(y, 0, n * sizeof *y);
+            for (size_t kr = 0; kr < w->kernel; kr++) {
+                size_t row = r * w->stride + kr - w->pad; /* above the image: wraps around, so too large */
+                for (size_t kc = 0; row < w->height && kc < w->kernel; kc++) {
+                    struct range in = outputs_inside(w, kc, w->width, n);
+                    if (in.begin < in.end)
+                        avg_row(in.end - in.begin, w->stride,
+                                x + (row * w->width + in.begin * w->stride + kc - w->pad), y + in.begin);
+                }
+            }
+            size_t rows = window_count(w, r, w->height);
+            for (size_t j = 0; j < n; j++) {
+                size_t count = rows * window_count(w, j, w->width);
+                y[j] = count ? y[j] / (float)count : 0.0f;
+            }
+        }
+}
+
+/* One row of the image gets the shares of one row of outputs. An element's shares must come in the order of
+ * the outputs: from the last element of the window to the first. */
+static void avg_back_row(const struct rt_window *w, size_t rows, const float *dy, float *dx) {
+    for (size_t kc = w->kernel; kc-- > 0;) {
+        struct range in = outputs_inside(w, kc, w->width, w->out_width);
+        for (size_t j = in.begin; j < in.end; j++)
+            dx[j * w->stride + kc - w->pad] += dy[j] / (float)(rows * window_count(w, j, w->width));
+    }
+}
+
+void ISA(avgpool_back)(const struct rt_window *w, size_t images, const float *dy, float *dx) {
+    size_t n = w->out_width, k = w->kernel;
+    bool tiles = window_tiles(w);
+    for (size_t p = 0; p < images * w->channels; p++, dx += w->height * w->width) {
+        if (!tiles)
+            memset(dx, 0, w->height * w->width * sizeof *dx);
+        for (size_t r = 0; r < w->out_height; r++, dy += n) {
+            size_t rows = window_count(w, r, w->height);
+            for (size_t kr = 0; kr < k; kr++) {
+                size_t row = r * w->stride + kr - w->pad; /* above the image: wraps around, so too large */
+                if (row >= w->height)
+                    continue;
+                float *to = dx + row * w->width;
+                if (tiles)
+                    for (size_t j = 0; j < n; j++) {
+                        float share = 0.0f + dy[j] / (float)(k * k);
+                        for (size_t kc = 0; kc < k; kc++)
+                            to[j * k + kc] = share;
+                    }
+                else
+                    avg_back_row(w, rows, dy, to);
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+/*
+ * Softmax and its loss. A row stays in the first cache while it is gone over: the largest element, then
+ * e = exp(x - largest) with its sum, then the outputs. Rows are often short (ten classes), so the end of a
+ * row is done as a full step of sixteen lanes on a filled-up copy, not one by one.
+ */
+#include "base/exactmath.h"
+#include "tensor/exact/loops.h"
+
+/* A NaN never is the largest; it comes back through the sum. */
+static inline float row_largest(size_t n, const float *x) {
+    float lane[LANES], part[LANES];
+    size_t i = 0;
+    for (size_t l = 0; l < LANES; l++)
+        lane[l] = -__builtin_inff();
+    for (; i + LANES <= n; i += LANES)
+        for (size_t l = 0; l < LANES; l++)
+            lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
+    load_part(x + i, n - i, -__builtin_inff(), part);
+    for (size_t l = 0; l < LANES; l++)
+        lane[l] = part[l] > lane[l] ? part[l] : lane[l];
+    for (size_t half = LANES / 2; half > 0; half /= 2)
+        for (size_t l = 0; l < half; l++)
+            lane[l] = lane[l + half] > lane[l] ? lane[l + half] : lane[l];
+    return lane[0];
+}
+
+/* e = exp(x - largest), unless e is NULL; returns the sum of e. e may be x. */
+static inline float row_exp(size_t n, const float *x, float largest, float *e) {
+    float lane[LANES] = {0}, part[LANES];
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        for (size_t l = 0; l < LANES; l++)
+            part[l] = rt_exp(x[i + l] - largest);
+        for (size_t l = 0; l < LANES; l++)
+            lane[l] += part[l];
+        if (e)
+            IN_PLACE for (size_t l = 0; l < LANES; l++) e[i + l] = part[l];
+    }
+    load_part(x + i, n - i, 0.0f, part);
+    for (size_t l = 0; l < LANES; l++)
+        part[l] = l < n - i ? rt_exp(part[l] - largest) : 0.0f;
+    for (size_t l = 0; l < LANES; l++)
+        lane[l] += part[l];
+    if (e)
+        for (size_t l = 0; l < n - i; l++)
+            e[i + l] = part[l];
+    return fold(lane);
+}
+
+void ISA(softmax)(size_t rows, size_t n, const float *x, float *y) {
+    for (size_t r = 0; r < rows; r++, x += n, y += n) {
+        float sum = row_exp(n, x, row_largest(n, x), y);
+        ISA(scale)(n, 1.0f / sum, y, y);
+    }
+}
+
+void ISA(softmax_back)(size_t rows, size_t n, const float *y, const float *dy, float *dx) {
+    for (size_t r = 0; r < rows; r++, y += n, dy += n, dx += n) {
+        float dot = ISA(dot16)(n, y, dy);
+        IN_PLACE for (size_t j = 0; j < n; j++) dx[j] = y[j] * (dy[j] - dot);
+    }
+}
+
+void ISA(softmax_loss)(size_t rows, size_t n, const float *x, const int32_t *labels, float scale, float *loss,
+                       float *dx) {
+    for (size_t r = 0; r < rows; r++, x += n) {
+        size_t label = (size_t)labels[r];
+        float largest = row_largest(n, x), at_label = x[label];
+        float sum = row_exp(n, x, largest, dx);
+        loss[r] = rt_log(sum) + (largest - at_label);
+        if (dx) {
+            float factor = 1.0f / sum;
+            float e_label = dx[label];
+            for (size_t j = 0; j < n; j++)
+                dx[j] = dx[j] * factor * scale;
+            dx[label] = (e_label * factor - 1.0f) * scale;
+            dx += n;
+        }
+    }
+}

@@ -1,0 +1,125 @@
+/* The register tiles: where the time of a training step goes. */
+#include "tensor/exact/gemm.h"
+
+#include <string.h>
+
+#define INLINE   static inline __attribute__((always_inline))
+#define EACH_ROW _Pragma("GCC unroll 16") for (size_t r = 0; r < rows; r++)
+#define EACH_VEC _Pragma("GCC unroll 8") for (size_t v = 0; v < vecs; v++)
+
+/* rows and vecs are constants at every call, so the loops over them vanish and acc lives in registers. */
+INLINE void tile_body(const size_t rows, const size_t vecs, const size_t a_row, const struct tile *t) {
+    vec acc[TILE_ROWS][8];
+    const float *a = t->a, *b = t->b;
+    const size_t a_step = t->a_step, b_step = t->b_step, b_panel = t->b_panel, c_row = t->c_row;
+    float *c = t->c;
+
+    const enum tile_start start = t->start;
+    EACH_ROW EACH_VEC {
+        if (start == START_C)
+            acc[r][v] = vec_load(c + r * c_row + v * VL);
+        else if (start == START_COLUMN_BIAS)
+            acc[r][v] = vec_load(t->bias + v * VL);
+        else
+            acc[r][v] = vec_all(start == START_ROW_BIAS ? t->bias[r] : 0);
+    }
+
+    for (size_t p = t->k; p > 0; p--) {
+        vec bv[8];
+        EACH_VEC bv[v] = vec_load(b + (v / 2) * b_panel + (v % 2) * VL);
+        EACH_ROW {
+            vec av = vec_all(a[r * a_row]);
+            EACH_VEC acc[r][v] = vec_fma(av, bv[v], acc[r][v]);
+        }
+        a += a_step;
+        b += b_step;
+    }
+
+    if (t->act == RT_ACT_RELU) {
+        EACH_ROW EACH_VEC vec_store(c + r * c_row + v * VL, vec_relu(acc[r][v]));
+        return;
+    }
+    EACH_ROW EACH_VEC vec_store(c + r * c_row + v * VL, acc[r][v]);
+    if (t->act != RT_ACT_NONE)
+        for (size_t r = 0; r < rows; r++)
+            ISA(activate)(t->act, t->act_arg, vecs * VL, c + r * c_row, c + r * c_row);
+}
+
+#define TILE(rows, vecs)                                                                                     \
+    static void tile_##rows##x##vecs(const struct tile *t) {                                                 \
+        tile_body(rows, vecs, 1, t);                                                                         \
+    }                                                                                                        \
+    static void strided_##rows##x##vecs(const struct tile *t) {                                              \
+        tile_body(rows, vecs, t->a_row, t);                                                                  \
+    }
+#define TILE_HEIGHTS(X, vecs) X(1, vecs) X(2, vecs) X(3, vecs) X(4, vecs)
+#if TILE_ROWS > 4
+#define TILE_HEIGHTS_6(X, vecs) X(5, vecs) X(6, vecs)
+#else
+#define TILE_HEIGHTS_6(X, vecs)
+#endif
+#if TILE_ROWS > 6
+#define TILE_HEIGHTS_8(X, vecs) X(7, vecs) X(8, vecs)
+#else
+#define TILE_HEIGHTS_8(X, vecs)
+#endif
+#if TILE_ROWS > 8
+#define TILE_HEIGHTS_14(X, vecs) X(9, vecs) X(10, vecs) X(11, vecs) X(12, vecs) X(13, vecs) X(14, vecs)
+#else
+#define TILE_HEIGHTS_14(X, vecs)
+#endif
+#define ALL_HEIGHTS(X, vecs)                                                                                 \
+    TILE_HEIGHTS(X, vecs) TILE_HEIGHTS_6(X, vecs) TILE_HEIGHTS_8(X, vecs) TILE_HEIGHTS_14(X, vecs)
+
+ALL_HEIGHTS(TILE, 1)
+ALL_HEIGHTS(TILE, 2)
+
+typedef void (*tile_function)(const struct tile *);
+#define PACKED(rows, vecs)  tile_##rows##x##vecs,
+#define STRIDED(rows, vecs) strided_##rows##x##vecs,
+/* by: A packed or strided, one vector or two, rows */
+static const tile_function tiles[2][2][TILE_ROWS] = {
+    {{ALL_HEIGHTS(PACKED, 1)}, {ALL_HEIGHTS(PACKED, 2)}},
+    {{ALL_HEIGHTS(STRIDED, 1)}, {ALL_HEIGHTS(STRIDED, 2)}},
+};
+
+/* A tile at the right edge: computed in full on a copy, of which only the real columns are kept. */
+static void run_edge(size_t rows, size_t columns, const struct tile *tile) {
+    float copy[TILE_ROWS * PANEL] = {0}, bias[PANEL] = {0};
+    struct tile edge = *tile;
+    edge.c = copy;
+    edge.c_row = PANEL;
+    if (tile->start == START_C)
+        for (size_t r = 0; r < rows; r++)
+            memcpy(copy + r * PANEL, tile->c + r * tile->c_row, columns * sizeof(float));
+    if (tile->start == START_COLUMN_BIAS) {
+        memcpy(bias, tile->bias, columns * sizeof(float));
+        edge.bias = bias;
+    }
+    tiles[tile->a_row != 1][columns > VL][rows - 1](&edge);
+    for (size_t r = 0; r < rows; r++)
+        memcpy(tile->c + r * tile->c_row, copy + r * PANEL, columns * sizeof(float));
+}
+
+void ISA(tile_run)(size_t rows, size_t columns, const struct tile *tile) {
+    if (columns == PANEL || columns == VL)
+        tiles[tile->a_row != 1][columns > VL][rows - 1](tile);
+    else
+        run_edge(rows, columns, tile);
+}
+
+/* Few rows leave most registers empty and the adders waiting for one another: take more panels at a time. */
+static void tile_1x8(const struct tile *t) {
+    tile_body(1, 8, t->a_row, t);
+}
+static void tile_2x8(const struct tile *t) {
+    tile_body(2, VL == 8 ? 4 : 8, t->a_row, t);
+}
+
+size_t ISA(tile_run_flat)(size_t rows, size_t panels, const struct tile *tile) {
+    size_t at_once = rows == 1 || VL != 8 ? 4 : 2;
+    if (rows > 2 || panels < at_once)
+        return 0;
+    (rows == 1 ? tile_1x8 : tile_2x8)(tile);
+    return at_once;
+}

@@ -1,0 +1,85 @@
+/* OpenBLAS behind the table of kernels. Everything but the matrix product stays with the exact table. */
+#include "tensor/fast.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The C interface of BLAS, as far as we need it. */
+enum { ROW_MAJOR = 101, NO_TRANSPOSE = 111, TRANSPOSE = 112 };
+typedef void (*sgemm_function)(int order, int trans_a, int trans_b, int m, int n, int k, float alpha,
+                               const float *a, int lda, const float *b, int ldb, float beta, float *c,
+                               int ldc);
+
+/* Loaded once for the process, read-only afterwards: a shared library is the process's, not an object's. */
+static pthread_once_t load_once = PTHREAD_ONCE_INIT;
+static sgemm_function sgemm;
+static struct rt_kernels fast_table;
+static char load_failure[200];
+
+static void fast_gemm(const struct rt_gemm *g, void *scratch) {
+    (void)scratch;
+    if (!g->accumulate)
+        for (size_t i = 0; i < g->m; i++) {
+            if (g->bias)
+                memcpy(g->c + i * g->c_row, g->bias, g->n * sizeof(float));
+            else
+                memset(g->c + i * g->c_row, 0, g->n * sizeof(float));
+        }
+    bool a_turned = g->a_col != 1, b_turned = g->b_col != 1;
+    if (g->m && g->n && g->k)
+        sgemm(ROW_MAJOR, a_turned ? TRANSPOSE : NO_TRANSPOSE, b_turned ? TRANSPOSE : NO_TRANSPOSE, (int)g->m,
+              (int)g->n, (int)g->k, 1, g->a, (int)(a_turned ? g->a_col : g->a_row), g->b,
+              (int)(b_turned ? g->b_col : g->b_row), 1, g->c, (int)g->c_row);
+    if (g->act != RT_ACT_NONE)
+        for (size_t i = 0; i < g->m; i++)
+            fast_table.activate(g->act, g->act_arg, g->n, g->c + i * g->c_row, g->c + i * g->c_row);
+}
+
+static size_t packs_nothing(size_t k, size_t n) {
+    (void)k;
+    (void)n;
+    return 0;
+}
+
+static void load(void) {
+#if defined(__x86_64__)
+    /* Debian's OpenBLAS does not know recent CPUs and would fall back to a kernel of a fifth of the speed. */
+    __builtin_cpu_init();
+    const char *core = __builtin_cpu_supports("avx512f") ? "SKYLAKEX"
+                       : __builtin_cpu_supports("avx2")  ? "HASWELL"
+                                                         : NULL;
+    if (core)
+        setenv("OPENBLAS_CORETYPE", core, 0);
+#endif
+    void *library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+    if (library) {
+        void *symbol = dlsym(library, "cblas_sgemm");
+        memcpy(&sgemm, &symbol, sizeof sgemm);
+        void (*set_threads)(int);
+        symbol = dlsym(library, "openblas_set_num_threads");
+        memcpy(&set_threads, &symbol, sizeof set_threads);
+        if (set_threads)
+            set_threads(1); /* our own pool cuts the work */
+    }
+    if (!sgemm) {
+        const char *reason = dlerror();
+        strncpy(load_failure, reason ? reason : "no cblas_sgemm in it", sizeof load_failure - 1);
+        return;
+    }
+    fast_table = *rt_kernels_exact(NULL);
+    fast_table.name = "fast/openblas";
+    fast_table.packed_floats = packs_nothing;
+    fast_table.gemm = fast_gemm;
+}
+
+rt_status rt_kernels_fast(const struct rt_kernels **table, struct rt_error *err) {
+    pthread_once(&load_once, load);
+    if (!sgemm)
+        return rt_fail(err, RT_BAD_INPUT,
+                       "--math fast needs OpenBLAS (Debian: apt install libopenblas0-pthread): %s",
+                       load_failure);
+    *table = &fast_table;
+    return RT_OK;
+}
