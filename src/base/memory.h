@@ -11,7 +11,8 @@ enum { RT_ALIGN = 64 };
 rt_status rt_floats_create(size_t count, const char *what, float **floats, struct rt_error *err);
 
 /* calloc with a sentence on failure; refuses overflow of count * size. */
-rt_status rt_alloc(size_t count, size_t size, const char *what, void *pointer_to_pointer, struct rt_error *err);
+rt_status rt_alloc(size_t count, size_t size, const char *what, void *pointer_to_pointer,
+                   struct rt_error *err);
 
 static inline size_t rt_round_up(size_t value, size_t unit) {
     return (value + unit - 1) / unit * unit;

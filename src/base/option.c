@@ -195,15 +195,16 @@ void rt_options_help(FILE *out, const struct rt_option *options, size_t count, c
     for (size_t i = 0; i < count; i++) {
         const struct rt_option *option = &options[i];
         fprintf(out, "%s%-*s  %s", indent, (int)width, option->name, option->help ? option->help : "");
-        if (option->kind == RT_OPTION_CHOICE) {
-            fputs(": ", out);
-            for (size_t j = 0; option->choices[j]; j++)
-                fprintf(out, "%s%s", j ? ", " : "", option->choices[j]);
-        }
+        bool required = !option->fallback && option->kind != RT_OPTION_TREE && option->kind != RT_OPTION_TEXT;
+        for (size_t j = 0; option->choices && option->choices[j]; j++)
+            fprintf(out, "%s%s", j ? ", " : " (", option->choices[j]);
+        const char *open = option->choices ? "; " : " (";
         if (option->fallback && *option->fallback)
-            fprintf(out, " (default %s)", option->fallback);
-        else if (!option->fallback && option->kind != RT_OPTION_TREE && option->kind != RT_OPTION_TEXT)
-            fputs(" (must be given)", out);
+            fprintf(out, "%sdefault %s)", open, option->fallback);
+        else if (required)
+            fprintf(out, "%smust be given)", open);
+        else if (option->choices)
+            fputc(')', out);
         fputc('\n', out);
     }
 }

@@ -15,18 +15,20 @@ enum rt_option_kind {
     RT_OPTION_BOOL,   /* bool: true or false */
     RT_OPTION_TEXT,   /* const char *, borrowed from the tree or from the table; NULL when absent */
     RT_OPTION_CHOICE, /* int: index into choices */
-    RT_OPTION_TREE,   /* const struct rt_tree *, borrowed; NULL when absent: for values with their own reader */
+    RT_OPTION_TREE, /* const struct rt_tree *, borrowed; NULL when absent: for values with their own reader */
 };
 
 struct rt_option {
     const char *name;
     enum rt_option_kind kind;
-    size_t offset;              /* of the field in the settings struct */
-    const char *fallback;       /* default, written as in the run file; NULL: must be given (TREE, TEXT: may be absent) */
+    size_t offset; /* of the field in the settings struct */
+    const char
+        *fallback; /* default, written as in the run file; NULL: must be given (TREE, TEXT: may be absent) */
     double min, max;            /* inclusive range of INT and REAL; both 0: any */
     const char *const *choices; /* NULL-terminated, for CHOICE */
     const char *help;           /* one line, without the default: that is added */
-    const char *auto_word;      /* a word that may stand instead of a number ("auto", "all") and reads as -1; or NULL */
+    const char
+        *auto_word; /* a word that may stand instead of a number ("auto", "all") and reads as -1; or NULL */
 };
 
 /* Reads a map into settings (of the struct the offsets refer to). Unknown keys, wrong kinds and values out

@@ -146,6 +146,15 @@ static rt_status find_child(const struct rt_tree *tree, const char *part, const 
     return RT_OK;
 }
 
+/* A key with nothing behind it ("train:") is an empty scalar; it may just as well be an empty map. */
+static void become_map(struct rt_tree *tree) {
+    if (tree->kind != RT_TREE_SCALAR || *tree->text)
+        return;
+    free(tree->text);
+    tree->text = NULL;
+    tree->kind = RT_TREE_MAP;
+}
+
 /* Puts value where old is, keeping old's key. */
 static void replace(struct rt_tree **old, struct rt_tree *value) {
     free(value->key);
@@ -220,6 +229,7 @@ rt_status rt_tree_set(struct rt_tree *tree, const char *path, struct rt_tree *va
             break;
         }
         here = *found;
+        become_map(here);
     }
     free(copy);
     return status;

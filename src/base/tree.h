@@ -12,10 +12,10 @@ enum rt_tree_kind { RT_TREE_SCALAR, RT_TREE_LIST, RT_TREE_MAP };
 
 struct rt_tree {
     enum rt_tree_kind kind;
-    char *text;             /* a scalar's text; owned */
-    char *key;              /* the key under which a map holds this value, else NULL; owned */
-    const char *file;       /* where it was read, for messages ("run.yaml", "--set"); borrowed, outlives the tree */
-    int line;               /* counted from 1; 0 if unknown */
+    char *text;       /* a scalar's text; owned */
+    char *key;        /* the key under which a map holds this value, else NULL; owned */
+    const char *file; /* where it was read, for messages ("run.yaml", "--set"); borrowed, outlives the tree */
+    int line;         /* counted from 1; 0 if unknown */
     struct rt_tree **items; /* children of a list or a map, in order; owned */
     size_t count;
 };
@@ -41,6 +41,7 @@ rt_status rt_tree_set(struct rt_tree *tree, const char *path, struct rt_tree *va
 rt_status rt_tree_json(const struct rt_tree *tree, char **json, struct rt_error *err);
 
 /* rt_fail with "file:line: " before the sentence. */
-rt_status rt_tree_fail(const struct rt_tree *tree, struct rt_error *err, const char *format, ...) RT_PRINTF(3, 4);
+rt_status rt_tree_fail(const struct rt_tree *tree, struct rt_error *err, const char *format, ...)
+    RT_PRINTF(3, 4);
 
 #endif

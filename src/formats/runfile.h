@@ -13,40 +13,40 @@ struct rt_spec_model {
     const struct rt_tree *input;  /* the shape of one example */
     const struct rt_tree *layers; /* list */
     const char *loss;
-    const char *init;             /* a model file to start from, or NULL */
+    const char *init; /* a model file to start from, or NULL */
 };
 
 struct rt_spec_data {
     const struct rt_tree *train, *test, *validation; /* sources; validation and test may be NULL */
     double scale, offset;
     bool standardize;
-    double split;      /* part of train held out as test when there is no test source; 0: none */
-    double hold_out;   /* part of train held out for validation when there is no validation source; 0: none */
-    int64_t limit;     /* use the first N training examples; 0: all */
+    double split;    /* part of train held out as test when there is no test source; 0: none */
+    double hold_out; /* part of train held out for validation when there is no validation source; 0: none */
+    int64_t limit;   /* use the first N training examples; 0: all */
     bool shuffle;
-    int target;        /* enum rt_target by choice "label" (classes or values, as the loss wants) or "input" */
+    int target; /* enum rt_target by choice "label" (classes or values, as the loss wants) or "input" */
     int64_t cache_above; /* MiB */
     const char *cache_dir;
 };
 
 struct rt_spec_train {
-    int64_t batch;         /* 32 */
-    int64_t micro_batch;   /* -1: auto */
-    int64_t epochs;        /* 10 */
-    int64_t updates;       /* stop after so many; 0: no limit */
+    int64_t batch;                   /* 32 */
+    int64_t micro_batch;             /* -1: auto */
+    int64_t epochs;                  /* 10 */
+    int64_t updates;                 /* stop after so many; 0: no limit */
     const struct rt_tree *optimizer; /* default: sgd */
     const struct rt_tree *schedule;
-    double weight_decay;   /* 0; what the optimizer says itself wins */
-    double clip_norm;      /* 0: off */
-    int64_t seed;          /* 1 */
-    int64_t shards;        /* 1; a power of two */
-    int64_t threads;       /* -1: all cores */
-    int math;              /* exact, fast, reference */
-    const char *kernels;   /* auto, avx512, avx2, neon, portable */
-    int64_t validate_epochs; /* 1; 0: not by epochs */
+    double weight_decay;      /* 0; what the optimizer says itself wins */
+    double clip_norm;         /* 0: off */
+    int64_t seed;             /* 1 */
+    int64_t shards;           /* 1; a power of two */
+    int64_t threads;          /* -1: all cores */
+    int math;                 /* exact, fast, reference */
+    const char *kernels;      /* auto, avx512, avx2, neon, portable */
+    int64_t validate_epochs;  /* 1; 0: not by epochs */
     int64_t validate_updates; /* 0 */
-    bool keep_best;        /* true: model.safetensors is the best by validation loss when there is validation data */
-    int64_t early_stop;    /* validations without improvement before stopping; 0: never */
+    bool keep_best; /* true: model.safetensors is the best by validation loss when there is validation data */
+    int64_t early_stop;        /* validations without improvement before stopping; 0: never */
     double checkpoint_seconds; /* 60; 0: only at the end and on a signal */
     double report_seconds;     /* journal and progress interval; 1 */
 };
@@ -58,7 +58,8 @@ struct rt_spec_cluster {
 
 struct rt_spec {
     struct rt_tree *tree; /* owned: everything above borrows from it */
-    char *name;           /* the file's base name without extension; owned */
+    char *file;           /* the file's name, which the tree borrows for messages; owned */
+    char *name;           /* the key name, or the file's base name without extension; owned */
     char *base_dir;       /* the file's directory; owned */
     struct rt_spec_model model;
     struct rt_spec_data data;
@@ -67,9 +68,11 @@ struct rt_spec {
 };
 
 /* Reads the file, applies the settings ("key=value", in order), checks everything that can be checked
- * without data. Fails with file and line. */
-rt_status rt_spec_load(const char *path, const char *const *settings, size_t setting_count, struct rt_spec **spec,
-                       struct rt_error *err);
+ * without data. Fails with file and line. model.input, layers, loss and data.train must be there; the layers,
+ * the loss, the optimizer and the data sources are read by those who own them. */
+rt_status rt_spec_load(const char *path, const char *const *settings, size_t setting_count,
+                       struct rt_spec **spec, struct rt_error *err);
+/* The same for text in memory; name stands for the path. No key is required. */
 rt_status rt_spec_parse(const char *text, size_t bytes, const char *name, const char *const *settings,
                         size_t setting_count, struct rt_spec **spec, struct rt_error *err);
 void rt_spec_destroy(struct rt_spec *spec);

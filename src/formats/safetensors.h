@@ -17,18 +17,21 @@ struct rt_tensor_entry {
 /* ---- writing: declare everything, then stream the data in the same order ---- */
 struct rt_tensors_out;
 rt_status rt_tensors_out_create(const char *path, struct rt_tensors_out **out, struct rt_error *err);
-rt_status rt_tensors_out_meta(struct rt_tensors_out *out, const char *key, const char *value, struct rt_error *err);
+rt_status rt_tensors_out_meta(struct rt_tensors_out *out, const char *key, const char *value,
+                              struct rt_error *err);
 rt_status rt_tensors_out_declare(struct rt_tensors_out *out, const char *name, const struct rt_shape *shape,
                                  struct rt_error *err);
 /* Data of the declared tensors, one after another, in any pieces. */
-rt_status rt_tensors_out_write(struct rt_tensors_out *out, const float *data, size_t count, struct rt_error *err);
+rt_status rt_tensors_out_write(struct rt_tensors_out *out, const float *data, size_t count,
+                               struct rt_error *err);
 /* Puts the file in place (atomically) and frees out, also on failure. */
 rt_status rt_tensors_out_commit(struct rt_tensors_out *out, struct rt_error *err);
 void rt_tensors_out_abandon(struct rt_tensors_out *out);
 
 /* ---- reading ---- */
 struct rt_tensors {
-    struct rt_map map;
+    char *name;                      /* of the file, for messages */
+    struct rt_map map;               /* of an opened file */
     struct rt_tensor_entry *entries; /* sorted by offset */
     size_t count;
     char **meta_keys, **meta_values;
@@ -43,7 +46,7 @@ rt_status rt_tensors_parse(const uint8_t *bytes, size_t count, const char *name,
 void rt_tensors_close(struct rt_tensors *tensors);
 const char *rt_tensors_meta(const struct rt_tensors *tensors, const char *key); /* NULL if absent */
 /* Copies a tensor out; refuses a missing name or another shape. */
-rt_status rt_tensors_read(const struct rt_tensors *tensors, const char *name, const struct rt_shape *shape, float *data,
-                          struct rt_error *err);
+rt_status rt_tensors_read(const struct rt_tensors *tensors, const char *name, const struct rt_shape *shape,
+                          float *data, struct rt_error *err);
 
 #endif

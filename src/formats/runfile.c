@@ -1,0 +1,320 @@
+/*
+ * The run file: the option tables of its sections, and the checks that need more than one key. The tables are
+ * the only list of keys: --set, the help and docs/runfile.md follow from them.
+ */
+#include "formats/runfile.h"
+
+#include "base/memory.h"
+#include "formats/yaml.h"
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT(table) (sizeof(table) / sizeof *(table))
+#define ANY_COUNT    1e9  /* an upper end for counts that have no natural one */
+#define ANY_REAL     1e30 /* the same for reals */
+#define OPEN         9.3e18
+
+#define AT(field) offsetof(struct rt_spec_model, field)
+static const struct rt_option model_options[] = {
+    {"input", RT_OPTION_TREE, AT(input), .help = "required: the shape of one example, as [1, 28, 28] or 784"},
+    {"layers", RT_OPTION_TREE, AT(layers), .help = "required: the list of layers, see `ringtmp list layers`"},
+    {"loss", RT_OPTION_TEXT, AT(loss), .help = "required: what is minimised: cross_entropy, mse or bce"},
+    {"init", RT_OPTION_TEXT, AT(init), .help = "a saved model to start from, instead of random parameters"},
+};
+#undef AT
+
+static const char *const target_choices[] = {"label", "input", NULL};
+#define AT(field) offsetof(struct rt_spec_data, field)
+static const struct rt_option data_options[] = {
+    {"train", RT_OPTION_TREE, AT(train),
+     .help = "required: the training data, as {idx: [FILE, FILE]}, {csv: FILE} "
+             "or {npy: [FILE, FILE]}"},
+    {"test", RT_OPTION_TREE, AT(test), .help = "the data the finished model is tested on"},
+    {"validation", RT_OPTION_TREE, AT(validation),
+     .help = "the data the model is checked on while it is trained"},
+    {"scale", RT_OPTION_REAL, AT(scale), "1", -ANY_REAL, ANY_REAL,
+     .help = "every input value is multiplied by this"},
+    {"offset", RT_OPTION_REAL, AT(offset), "0", -ANY_REAL, ANY_REAL, .help = "and then this is added to it"},
+    {"standardize", RT_OPTION_BOOL, AT(standardize), "false",
+     .help = "bring every feature to mean 0 and deviation 1, as measured on the training data"},
+    {"split", RT_OPTION_REAL, AT(split), "0", 0, 1,
+     .help = "the part of the training data kept for testing when no test source is given, below 1"},
+    {"hold_out", RT_OPTION_REAL, AT(hold_out), "0", 0, 1,
+     .help = "the part of the training data set aside for validation when there is no validation source, "
+             "below 1"},
+    {"limit", RT_OPTION_INT, AT(limit), "0", 0, 4294967295.0,
+     .help = "use the first N training examples; 0: all"},
+    {"shuffle", RT_OPTION_BOOL, AT(shuffle), "true",
+     .help = "a new order of the training examples in every epoch"},
+    {"target", RT_OPTION_CHOICE, AT(target), "label", .choices = target_choices,
+     .help = "what the output is compared with; input makes an auto-encoder"},
+    {"cache_above", RT_OPTION_INT, AT(cache_above), "256", 0, 1048576,
+     .help = ".gz and CSV files that are larger than so many MiB when read are converted once to a file that "
+             "is mapped"},
+    {"cache_dir", RT_OPTION_TEXT, AT(cache_dir),
+     .help = "where converted files are kept; absent: $XDG_CACHE_HOME/ringtmp or ~/.cache/ringtmp"},
+};
+#undef AT
+
+static const char *const math_choices[] = {"exact", "fast", "reference", NULL};
+#define AT(field) offsetof(struct rt_spec_train, field)
+static const struct rt_option train_options[] = {
+    {"batch", RT_OPTION_INT, AT(batch), "32", 1, 1048576, .help = "examples per update"},
+    {"micro_batch", RT_OPTION_INT, AT(micro_batch), "auto", 1, 1048576, .auto_word = "auto",
+     .help = "examples computed at a time; changes memory and speed, not the result (batchnorm alone "
+             "measures it)"},
+    {"epochs", RT_OPTION_INT, AT(epochs), "10", 1, ANY_COUNT, .help = "passes over the training data"},
+    {"updates", RT_OPTION_INT, AT(updates), "0", 0, OPEN, .help = "stop after so many updates; 0: no limit"},
+    {"optimizer", RT_OPTION_TREE, AT(optimizer), "sgd",
+     .help = "the update rule, as adam or {adam: {lr: 0.001}}, see `ringtmp list optimizers`"},
+    {"schedule", RT_OPTION_TREE, AT(schedule), "constant",
+     .help = "how the learning rate changes, as cosine or {step: {every: 10, factor: 0.1}}"},
+    {"weight_decay", RT_OPTION_REAL, AT(weight_decay), "0", 0, ANY_REAL,
+     .help = "pull of the parameters towards 0; what the optimizer says itself wins"},
+    {"clip_norm", RT_OPTION_REAL, AT(clip_norm), "0", 0, ANY_REAL,
+     .help = "the gradient is scaled down to this norm when it is larger; 0: never"},
+    {"seed", RT_OPTION_INT, AT(seed), "1", 0, OPEN,
+     .help = "of all random numbers: parameters, order, dropout"},
+    {"shards", RT_OPTION_INT, AT(shards), "1", 1, 65536,
+     .help = "slices of a batch whose gradients are added as a tree, a power of two; part of the result"},
+    {"threads", RT_OPTION_INT, AT(threads), "all", 1, 1024, .auto_word = "all",
+     .help = "threads that compute; never changes the result"},
+    {"math", RT_OPTION_CHOICE, AT(math), "exact", .choices = math_choices,
+     .help = "the kernels; exact gives the same bits everywhere, fast uses OpenBLAS, reference is slow and "
+             "plain"},
+    {"kernels", RT_OPTION_TEXT, AT(kernels), "auto",
+     .help = "instruction set of the exact kernels: auto, avx512, avx2, neon or portable; never changes the "
+             "result"},
+    {"validate_epochs", RT_OPTION_INT, AT(validate_epochs), "1", 0, ANY_COUNT,
+     .help = "validate after every so many epochs; 0: not by epochs"},
+    {"validate_updates", RT_OPTION_INT, AT(validate_updates), "0", 0, OPEN,
+     .help = "validate after every so many updates; 0: not by updates"},
+    {"keep_best", RT_OPTION_BOOL, AT(keep_best), "true",
+     .help = "save the model with the lowest validation loss instead of the last one"},
+    {"early_stop", RT_OPTION_INT, AT(early_stop), "0", 0, ANY_COUNT,
+     .help = "stop after so many validations without improvement; 0: never"},
+    {"checkpoint_seconds", RT_OPTION_REAL, AT(checkpoint_seconds), "60", 0, ANY_COUNT,
+     .help = "time between checkpoints; 0: only at the end and on a signal"},
+    {"report_seconds", RT_OPTION_REAL, AT(report_seconds), "1", 0, ANY_COUNT,
+     .help = "time between lines of the journal and of the progress display"},
+};
+#undef AT
+
+#define AT(field) offsetof(struct rt_spec_cluster, field)
+static const struct rt_option cluster_options[] = {
+    {"strategy", RT_OPTION_TEXT, AT(strategy), "sgd",
+     .help = "how the training is distributed, see `ringtmp list strategies`"},
+    {"nodes", RT_OPTION_INT, AT(nodes), "1", 1, 1024, .help = "local processes that share the work"},
+};
+#undef AT
+
+/* The sections, as the top level of a run file holds them. */
+struct sections {
+    const char *name;
+    const struct rt_tree *model, *data, *train, *cluster;
+};
+
+#define AT(field) offsetof(struct sections, field)
+static const struct rt_option top_options[] = {
+    {"name", RT_OPTION_TEXT, AT(name),
+     .help = "of the run, used for its output directory; absent: the file's name"},
+    {"model", RT_OPTION_TREE, AT(model), .help = "the network"},
+    {"data", RT_OPTION_TREE, AT(data), .help = "what it learns from"},
+    {"train", RT_OPTION_TREE, AT(train), .help = "how it is trained"},
+    {"cluster", RT_OPTION_TREE, AT(cluster), .help = "where it is trained"},
+};
+#undef AT
+
+/* ---- checks beyond one key ----------------------------------------------------------------------------- */
+
+/* The place of a key for a message: the key itself, else its section, else the file. */
+static const struct rt_tree *place_of(const struct rt_tree *root, const char *section, const char *key) {
+    const struct rt_tree *map = rt_tree_get(root, section);
+    const struct rt_tree *value = rt_tree_get(map, key);
+    return value ? value : map ? map : root;
+}
+
+static rt_status check_values(const struct rt_spec *spec, struct rt_error *err) {
+    const struct rt_tree *root = spec->tree;
+    const struct rt_spec_train *train = &spec->train;
+    if (spec->data.scale == 0)
+        return rt_tree_fail(place_of(root, "data", "scale"), err, "data: scale must not be 0");
+    if (spec->data.split >= 1)
+        return rt_tree_fail(place_of(root, "data", "split"), err, "data: split must be below 1");
+    if (spec->data.hold_out >= 1)
+        return rt_tree_fail(place_of(root, "data", "hold_out"), err, "data: hold_out must be below 1");
+    if (train->shards & (train->shards - 1))
+        return rt_tree_fail(place_of(root, "train", "shards"), err,
+                            "train: shards must be a power of two, not %lld", (long long)train->shards);
+    if (train->shards > train->batch)
+        return rt_tree_fail(place_of(root, "train", "shards"), err,
+                            "train: shards must not exceed batch, but %lld is more than %lld",
+                            (long long)train->shards, (long long)train->batch);
+    return RT_OK;
+}
+
+static bool is_absent(const struct rt_tree *tree) {
+    return !tree || (tree->kind == RT_TREE_SCALAR && !*tree->text);
+}
+
+static rt_status check_required(const struct rt_spec *spec, struct rt_error *err) {
+    static const char *const required[][2] = {
+        {"model", "input"}, {"model", "layers"}, {"model", "loss"}, {"data", "train"}};
+    for (size_t i = 0; i < COUNT(required); i++) {
+        const char *section = required[i][0], *key = required[i][1];
+        const struct rt_tree *map = rt_tree_get(spec->tree, section);
+        if (is_absent(rt_tree_get(map, key)))
+            return rt_tree_fail(map ? map : spec->tree, err, "%s.%s is missing and must be given", section,
+                                key);
+    }
+    return RT_OK;
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------- */
+
+static rt_status apply_setting(struct rt_tree *tree, const char *setting, struct rt_error *err) {
+    const char *equals = strchr(setting, '=');
+    if (!equals || equals == setting)
+        return rt_fail(err, RT_BAD_INPUT, "--set: '%s' is not of the form key=value, as in train.epochs=5",
+                       setting);
+    char *key = strndup(setting, (size_t)(equals - setting));
+    if (!key)
+        return rt_fail(err, RT_NO_MEMORY, "not enough memory for --set");
+    struct rt_tree *value = NULL;
+    rt_status status = rt_yaml_value(equals + 1, "--set", &value, err);
+    if (status == RT_OK)
+        status = rt_tree_set(tree, key, value, err);
+    if (status != RT_OK)
+        rt_tree_destroy(value);
+    free(key);
+    return status;
+}
+
+static rt_status read_sections(struct rt_spec *spec, const char **name, struct rt_error *err) {
+    struct sections top;
+    rt_status status =
+        rt_options_read(top_options, COUNT(top_options), NULL, spec->tree, "the run file", &top, err);
+    if (status == RT_OK)
+        status =
+            rt_options_read(model_options, COUNT(model_options), NULL, top.model, "model", &spec->model, err);
+    if (status == RT_OK)
+        status = rt_options_read(data_options, COUNT(data_options), NULL, top.data, "data", &spec->data, err);
+    if (status == RT_OK)
+        status =
+            rt_options_read(train_options, COUNT(train_options), NULL, top.train, "train", &spec->train, err);
+    if (status == RT_OK)
+        status = rt_options_read(cluster_options, COUNT(cluster_options), NULL, top.cluster, "cluster",
+                                 &spec->cluster, err);
+    if (status == RT_OK)
+        *name = top.name;
+    return status;
+}
+
+/* The directory of a path, and its base name without the extension, or the name given in the file. */
+static rt_status name_spec(struct rt_spec *spec, const char *given, struct rt_error *err) {
+    const char *slash = strrchr(spec->file, '/');
+    const char *base = slash ? slash + 1 : spec->file;
+    const char *dot = strrchr(base, '.');
+    if (given && (!*given || strchr(given, '/')))
+        return rt_tree_fail(rt_tree_get(spec->tree, "name"), err, "name must be a word without '/', not '%s'",
+                            given);
+    spec->base_dir =
+        slash ? strndup(spec->file, slash == spec->file ? 1 : (size_t)(slash - spec->file)) : strdup(".");
+    spec->name = given                ? strdup(given)
+                 : dot && dot != base ? strndup(base, (size_t)(dot - base))
+                                      : strdup(base);
+    if (!spec->name || !spec->base_dir)
+        return rt_fail(err, RT_NO_MEMORY, "%s: not enough memory to read it", spec->file);
+    return RT_OK;
+}
+
+static rt_status begin(const char *file, struct rt_spec **spec, struct rt_error *err) {
+    struct rt_spec *made;
+    rt_status status = rt_alloc(1, sizeof *made, "the run file", &made, err);
+    if (status != RT_OK)
+        return status;
+    made->file = strdup(file);
+    if (!made->file) {
+        free(made);
+        return rt_fail(err, RT_NO_MEMORY, "%s: not enough memory to read it", file);
+    }
+    *spec = made;
+    return RT_OK;
+}
+
+/* From a tree that has been read to a checked spec. */
+static rt_status complete(struct rt_spec *spec, const char *const *settings, size_t setting_count,
+                          struct rt_error *err) {
+    rt_status status = RT_OK;
+    if (spec->tree->kind != RT_TREE_MAP)
+        status = rt_tree_fail(spec->tree, err, "a run file is a map with the keys model, data and train");
+    for (size_t i = 0; i < setting_count && status == RT_OK; i++)
+        status = apply_setting(spec->tree, settings[i], err);
+    const char *name = NULL;
+    if (status == RT_OK)
+        status = read_sections(spec, &name, err);
+    if (status == RT_OK)
+        status = name_spec(spec, name, err);
+    return status == RT_OK ? check_values(spec, err) : status;
+}
+
+rt_status rt_spec_parse(const char *text, size_t bytes, const char *name, const char *const *settings,
+                        size_t setting_count, struct rt_spec **spec, struct rt_error *err) {
+    struct rt_spec *made;
+    rt_status status = begin(name, &made, err);
+    if (status != RT_OK)
+        return status;
+    status = rt_yaml_parse(text, bytes, made->file, &made->tree, err);
+    if (status == RT_OK)
+        status = complete(made, settings, setting_count, err);
+    if (status != RT_OK)
+        rt_spec_destroy(made);
+    else
+        *spec = made;
+    return status;
+}
+
+rt_status rt_spec_load(const char *path, const char *const *settings, size_t setting_count,
+                       struct rt_spec **spec, struct rt_error *err) {
+    struct rt_spec *made;
+    rt_status status = begin(path, &made, err);
+    if (status != RT_OK)
+        return status;
+    status = rt_yaml_load(made->file, &made->tree, err);
+    if (status == RT_OK)
+        status = complete(made, settings, setting_count, err);
+    if (status == RT_OK)
+        status = check_required(made, err);
+    if (status != RT_OK)
+        rt_spec_destroy(made);
+    else
+        *spec = made;
+    return status;
+}
+
+void rt_spec_destroy(struct rt_spec *spec) {
+    if (!spec)
+        return;
+    rt_tree_destroy(spec->tree);
+    free(spec->file);
+    free(spec->name);
+    free(spec->base_dir);
+    free(spec);
+}
+
+void rt_spec_help(FILE *out) {
+    static const struct {
+        const struct rt_option *options;
+        size_t count;
+    } tables[] = {{NULL, 0},
+                  {model_options, COUNT(model_options)},
+                  {data_options, COUNT(data_options)},
+                  {train_options, COUNT(train_options)},
+                  {cluster_options, COUNT(cluster_options)}};
+    rt_options_help(out, top_options, 1, "");
+    for (size_t i = 1; i < COUNT(tables); i++) {
+        fprintf(out, "%s: %s\n", top_options[i].name, top_options[i].help);
+        rt_options_help(out, tables[i].options, tables[i].count, "  ");
+    }
+}

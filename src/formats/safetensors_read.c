@@ -1,0 +1,280 @@
+/*
+ * Reading safetensors: eight bytes with the header's length, a JSON header, then the arrays without a gap.
+ * Model files travel between people, so nothing in the header is believed before it has been compared with
+ * the bytes that are really there.
+ */
+#include "base/memory.h"
+#include "formats/safetensors.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_HEADER = 100000000, LENGTH_BYTES = 8 };
+
+static uint64_t load_u64(const uint8_t *p) {
+    uint64_t value = 0;
+    for (unsigned i = 0; i < 8; i++)
+        value |= (uint64_t)p[i] << (8 * i);
+    return value;
+}
+
+/* Names end up in messages on a terminal, so control characters are not welcome in them. */
+static bool is_plain(const char *text) {
+    for (; *text; text++)
+        if ((unsigned char)*text < 0x20 || *text == 0x7f)
+            return false;
+    return true;
+}
+
+static rt_status copy_text(const char *text, char **copy, const char *file, struct rt_error *err) {
+    *copy = strdup(text);
+    return *copy ? RT_OK : rt_fail(err, RT_NO_MEMORY, "%s: not enough memory to read it", file);
+}
+
+static rt_status read_meta(const json_t *object, struct rt_tensors *tensors, struct rt_error *err) {
+    if (!json_is_object(object))
+        return rt_fail(err, RT_BAD_INPUT, "%s: __metadata__ is not an object", tensors->name);
+    size_t count = json_object_size(object);
+    rt_status status = rt_alloc(count, sizeof(char *), "metadata", &tensors->meta_keys, err);
+    if (status == RT_OK)
+        status = rt_alloc(count, sizeof(char *), "metadata", &tensors->meta_values, err);
+    if (status != RT_OK)
+        return status;
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)object, key, value) {
+        if (!json_is_string(value))
+            return rt_fail(err, RT_BAD_INPUT, "%s: __metadata__ has a value that is not a text",
+                           tensors->name);
+        size_t i = tensors->meta_count++;
+        status = copy_text(key, &tensors->meta_keys[i], tensors->name, err);
+        if (status == RT_OK)
+            status = copy_text(json_string_value(value), &tensors->meta_values[i], tensors->name, err);
+        if (status != RT_OK)
+            return status;
+    }
+    return RT_OK;
+}
+
+/* A whole number that is not negative. */
+static bool read_count(const json_t *value, uint64_t *count) {
+    if (!json_is_integer(value) || json_integer_value(value) < 0)
+        return false;
+    *count = (uint64_t)json_integer_value(value);
+    return true;
+}
+
+static rt_status read_shape(const char *file, const json_t *list, struct rt_tensor_entry *entry,
+                            uint64_t *bytes, struct rt_error *err) {
+    if (!json_is_array(list))
+        return rt_fail(err, RT_BAD_INPUT, "%s: tensor '%.100s' has no shape", file, entry->name);
+    if (json_array_size(list) > RT_MAX_RANK)
+        return rt_fail(err, RT_BAD_INPUT, "%s: tensor '%.100s' has %zu dimensions; at most %d are read", file,
+                       entry->name, json_array_size(list), RT_MAX_RANK);
+    entry->shape.rank = json_array_size(list);
+    uint64_t size = sizeof(float);
+    bool empty = false;
+    for (size_t i = 0; i < entry->shape.rank; i++) {
+        uint64_t dim;
+        if (!read_count(json_array_get(list, i), &dim) || dim > SIZE_MAX)
+            return rt_fail(err, RT_BAD_INPUT, "%s: tensor '%.100s' has a dimension that is not a count", file,
+                           entry->name);
+        entry->shape.dim[i] = (size_t)dim;
+        empty = empty || dim == 0;
+        if (dim && size > SIZE_MAX / dim)
+            return rt_fail(err, RT_BAD_INPUT, "%s: tensor '%.100s' has a shape that is too large", file,
+                           entry->name);
+        size *= dim ? dim : 1;
+    }
+    *bytes = empty ? 0 : size;
+    return RT_OK;
+}
+
+static rt_status read_entry(const char *file, const json_t *object, uint64_t data_bytes,
+                            struct rt_tensor_entry *entry, struct rt_error *err) {
+    if (!is_plain(entry->name))
+        return rt_fail(err, RT_BAD_INPUT, "%s: a tensor's name has control characters in it", file);
+    if (!json_is_object(object) || json_object_size(object) != 3)
+        return rt_fail(err, RT_BAD_INPUT,
+                       "%s: tensor '%.100s' is not described by dtype, shape and data_offsets", file,
+                       entry->name);
+    const char *type = json_string_value(json_object_get(object, "dtype"));
+    if (!type || !is_plain(type))
+        return rt_fail(err, RT_BAD_INPUT, "%s: tensor '%.100s' has no dtype", file, entry->name);
+    if (strcmp(type, "F32") != 0)
+        return rt_fail(err, RT_BAD_INPUT, "%s: tensor '%.100s' has the type %.20s; only F32 is read", file,
+                       entry->name, type);
+    uint64_t bytes = 0, first, last;
+    rt_status status = read_shape(file, json_object_get(object, "shape"), entry, &bytes, err);
+    if (status != RT_OK)
+        return status;
+    const json_t *offsets = json_object_get(object, "data_offsets");
+    if (!json_is_array(offsets) || json_array_size(offsets) != 2 ||
+        !read_count(json_array_get(offsets, 0), &first) || !read_count(json_array_get(offsets, 1), &last) ||
+        first > last)
+        return rt_fail(err, RT_BAD_INPUT, "%s: tensor '%.100s' has wrong data_offsets", file, entry->name);
+    if (last > data_bytes)
+        return rt_fail(
+            err, RT_BAD_INPUT,
+            "%s: tensor '%.100s' ends at byte %llu of the data, but there are only %llu; the file is cut "
+            "short or damaged",
+            file, entry->name, (unsigned long long)last, (unsigned long long)data_bytes);
+    if (last - first != bytes)
+        return rt_fail(err, RT_BAD_INPUT, "%s: tensor '%.100s' has %llu bytes, but its shape needs %llu",
+                       file, entry->name, (unsigned long long)(last - first), (unsigned long long)bytes);
+    entry->offset = first;
+    entry->bytes = bytes;
+    return RT_OK;
+}
+
+static int by_offset(const void *a, const void *b) {
+    const struct rt_tensor_entry *x = a, *y = b;
+    if (x->offset != y->offset)
+        return x->offset < y->offset ? -1 : 1;
+    return (x->bytes > y->bytes) - (x->bytes < y->bytes); /* empty ones first */
+}
+
+/* The arrays must fill the data part exactly, one after another. */
+static rt_status check_layout(const struct rt_tensors *tensors, uint64_t data_bytes, struct rt_error *err) {
+    uint64_t at = 0;
+    for (size_t i = 0; i < tensors->count; i++) {
+        const struct rt_tensor_entry *entry = &tensors->entries[i];
+        if (entry->offset != at)
+            return rt_fail(err, RT_BAD_INPUT, "%s: tensor '%.100s' %s at byte %llu of the data",
+                           tensors->name, entry->name,
+                           entry->offset < at ? "overlaps another one" : "leaves a hole before it",
+                           (unsigned long long)entry->offset);
+        at += entry->bytes;
+    }
+    if (at != data_bytes)
+        return rt_fail(err, RT_BAD_INPUT, "%s: %llu bytes after the last tensor belong to nothing",
+                       tensors->name, (unsigned long long)(data_bytes - at));
+    return RT_OK;
+}
+
+static rt_status read_header(const json_t *root, uint64_t data_bytes, struct rt_tensors *tensors,
+                             struct rt_error *err) {
+    rt_status status = rt_alloc(json_object_size(root), sizeof *tensors->entries, "the list of tensors",
+                                &tensors->entries, err);
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)root, key, value) {
+        if (status != RT_OK)
+            return status;
+        if (strcmp(key, "__metadata__") == 0) {
+            status = read_meta(value, tensors, err);
+            continue;
+        }
+        struct rt_tensor_entry *entry = &tensors->entries[tensors->count];
+        status = copy_text(key, &entry->name, tensors->name, err);
+        if (status != RT_OK)
+            return status;
+        tensors->count++;
+        status = read_entry(tensors->name, value, data_bytes, entry, err);
+    }
+    if (status != RT_OK)
+        return status;
+    qsort(tensors->entries, tensors->count, sizeof *tensors->entries, by_offset);
+    return check_layout(tensors, data_bytes, err);
+}
+
+static rt_status parse(const uint8_t *bytes, size_t count, struct rt_tensors *tensors, struct rt_error *err) {
+    if (count < LENGTH_BYTES)
+        return rt_fail(err, RT_BAD_INPUT, "%s: is no safetensors file: it has only %zu bytes", tensors->name,
+                       count);
+    uint64_t header = load_u64(bytes);
+    if (header > MAX_HEADER)
+        return rt_fail(
+            err, RT_BAD_INPUT,
+            "%s: is no safetensors file, or damaged: its header would have %llu bytes, more than %d",
+            tensors->name, (unsigned long long)header, MAX_HEADER);
+    if (header > count - LENGTH_BYTES)
+        return rt_fail(err, RT_BAD_INPUT,
+                       "%s: its header should have %llu bytes, but the file ends after %zu", tensors->name,
+                       (unsigned long long)header, count - LENGTH_BYTES);
+    const char *text = (const char *)bytes + LENGTH_BYTES;
+    if (header == 0 || text[0] != '{')
+        return rt_fail(err, RT_BAD_INPUT, "%s: is no safetensors file: its header does not begin with '{'",
+                       tensors->name);
+    json_error_t problem;
+    json_t *root = json_loadb(text, (size_t)header, JSON_REJECT_DUPLICATES, &problem);
+    if (!root) {
+        bool plain = is_plain(problem.text);
+        return rt_fail(err, RT_BAD_INPUT, "%s: byte %d of its header: %s", tensors->name, problem.position,
+                       plain ? problem.text : "is not valid JSON");
+    }
+    tensors->data = bytes + LENGTH_BYTES + header;
+    rt_status status = read_header(root, count - LENGTH_BYTES - header, tensors, err);
+    json_decref(root);
+    return status;
+}
+
+rt_status rt_tensors_parse(const uint8_t *bytes, size_t count, const char *name, struct rt_tensors *tensors,
+                           struct rt_error *err) {
+    struct rt_tensors made = {0};
+    rt_status status = copy_text(name, &made.name, name, err);
+    if (status == RT_OK)
+        status = parse(bytes, count, &made, err);
+    if (status != RT_OK)
+        rt_tensors_close(&made);
+    else
+        *tensors = made;
+    return status;
+}
+
+rt_status rt_tensors_open(const char *path, struct rt_tensors *tensors, struct rt_error *err) {
+    struct rt_map map;
+    rt_status status = rt_map_open(path, &map, err);
+    if (status != RT_OK)
+        return status;
+    status = rt_tensors_parse(map.data, map.bytes, path, tensors, err);
+    if (status != RT_OK)
+        rt_map_close(&map);
+    else
+        tensors->map = map;
+    return status;
+}
+
+void rt_tensors_close(struct rt_tensors *tensors) {
+    for (size_t i = 0; i < tensors->count; i++)
+        free(tensors->entries[i].name);
+    for (size_t i = 0; i < tensors->meta_count; i++) {
+        free(tensors->meta_keys[i]);
+        free(tensors->meta_values[i]);
+    }
+    free(tensors->entries);
+    free(tensors->meta_keys);
+    free(tensors->meta_values);
+    free(tensors->name);
+    rt_map_close(&tensors->map);
+    *tensors = (struct rt_tensors){0};
+}
+
+const char *rt_tensors_meta(const struct rt_tensors *tensors, const char *key) {
+    for (size_t i = 0; i < tensors->meta_count; i++)
+        if (strcmp(tensors->meta_keys[i], key) == 0)
+            return tensors->meta_values[i];
+    return NULL;
+}
+
+rt_status rt_tensors_read(const struct rt_tensors *tensors, const char *name, const struct rt_shape *shape,
+                          float *data, struct rt_error *err) {
+    const struct rt_tensor_entry *entry = NULL;
+    for (size_t i = 0; i < tensors->count && !entry; i++)
+        if (strcmp(tensors->entries[i].name, name) == 0)
+            entry = &tensors->entries[i];
+    if (!entry)
+        return rt_fail(err, RT_BAD_INPUT, "%s: has no tensor '%s'", tensors->name, name);
+    char has[96], wants[96];
+    if (!rt_shape_equal(&entry->shape, shape))
+        return rt_fail(err, RT_BAD_INPUT, "%s: tensor '%s' has the shape %s, but the model needs %s",
+                       tensors->name, name, rt_shape_text(&entry->shape, has), rt_shape_text(shape, wants));
+    /* Byte by byte: the file is little-endian and may put the data at any address. */
+    const uint8_t *p = tensors->data + entry->offset;
+    for (size_t i = 0; i < entry->bytes / sizeof(float); i++, p += 4) {
+        uint32_t bits = (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+        memcpy(&data[i], &bits, sizeof bits);
+    }
+    return RT_OK;
+}
