@@ -35,7 +35,8 @@ test-long: ## train the examples to their promised accuracy (about half an hour)
 bench: ## measure speed against the best peers; PEERS=all adds the newest PyTorch
 	@tools/setup.sh build data bench
 	@$(MAKE) --no-print-directory all
-	PEERS=$(PEERS) bench/run.sh
+	@$(build) build --target bench_products -j$(JOBS)
+	@PEERS=$(PEERS) bash bench/run.sh
 
 install: all ## install the command, the library and its header under PREFIX (/usr/local)
 	@cmake --install build --prefix $(PREFIX)
