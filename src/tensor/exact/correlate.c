@@ -88,18 +88,18 @@ static void build_panel(const struct correlation *c, const float *floats, const 
 
 size_t ISA(correlation_floats)(const struct correlation *c) {
     size_t k = c->canvas.channels * c->kernel_h * c->kernel_w;
-    return (k < BLOCK_DEPTH ? k : BLOCK_DEPTH) * PANEL + SLACK;
+    return block_depth(k) * PANEL + SLACK;
 }
 
 void ISA(correlate)(const struct correlation *c, const float *floats, float *out, float *room) {
     const size_t k = c->canvas.channels * c->kernel_h * c->kernel_w, pixels = c->out_height * c->out_width;
-    const size_t height = tile_height(c->rows);
+    const size_t height = tile_height(c->rows), block = block_depth(k);
     for (size_t pixel = 0; pixel < pixels; pixel += PANEL) {
         size_t columns = pixels - pixel < PANEL ? pixels - pixel : PANEL;
         struct run runs[PANEL];
         size_t count = find_runs(c, pixel, columns, runs);
-        for (size_t p0 = 0; p0 < k; p0 += BLOCK_DEPTH) {
-            size_t depth = k - p0 < BLOCK_DEPTH ? k - p0 : BLOCK_DEPTH;
+        for (size_t p0 = 0; p0 < k; p0 += block) {
+            size_t depth = k - p0 < block ? k - p0 : block;
             build_panel(c, floats, runs, count, p0, depth, room);
             struct tile tile = {
                 .k = depth,

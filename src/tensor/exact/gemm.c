@@ -91,12 +91,12 @@ static void run_block(const struct rt_gemm *g, size_t i0, size_t rows, size_t p0
 void ISA(gemm)(const struct rt_gemm *g, void *scratch) {
     float *a_room = scratch, *b_room = a_room + (size_t)BLOCK_ROWS * BLOCK_DEPTH;
     size_t blocks = (g->m + BLOCK_ROWS - 1) / BLOCK_ROWS;
-    size_t block = blocks > 1 ? BLOCK_ROWS : g->m;
+    size_t block = blocks > 1 ? BLOCK_ROWS : g->m, block_k = block_depth(g->k);
     for (size_t i = 0; i < g->m; i += block) {
         size_t rows = g->m - i < block ? g->m - i : block;
         size_t p = 0;
         do { /* once also for k = 0: C still gets its start and activation */
-            size_t depth = g->k - p < BLOCK_DEPTH ? g->k - p : BLOCK_DEPTH;
+            size_t depth = g->k - p < block_k ? g->k - p : block_k;
             run_block(g, i, rows, p, depth, a_room, b_room);
             p += depth;
         } while (p < g->k);

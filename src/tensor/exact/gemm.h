@@ -48,4 +48,10 @@ static inline size_t tile_height(size_t m) {
 enum { BLOCK_ROWS = 168, BLOCK_DEPTH = 512 };
 #define GEMM_SCRATCH (((size_t)BLOCK_ROWS + PANEL) * BLOCK_DEPTH * sizeof(float))
 
+/* Depth of the blocks that cover k as evenly as possible. */
+static inline size_t block_depth(size_t k) {
+    size_t blocks = (k + BLOCK_DEPTH - 1) / BLOCK_DEPTH;
+    return blocks ? (k + blocks - 1) / blocks : 0;
+}
+
 #endif
