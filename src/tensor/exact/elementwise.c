@@ -43,8 +43,8 @@ void ISA(activate)(enum rt_activation act, float arg, size_t n, const float *x, 
     }
 }
 
-void ISA(activate_back)(enum rt_activation act, float arg, size_t n, const float *x, const float *y, const float *dy,
-                        float *dx) {
+void ISA(activate_back)(enum rt_activation act, float arg, size_t n, const float *x, const float *y,
+                        const float *dy, float *dx) {
     switch (act) {
     case RT_ACT_NONE:
         if (dx != dy)
@@ -107,8 +107,8 @@ static void random_blocks(uint64_t seed, uint32_t stream, uint64_t a, uint32_t b
     }
 }
 
-void ISA(dropout)(size_t n, uint64_t seed, uint32_t layer, uint32_t epoch, uint32_t example, uint32_t threshold,
-                  float factor, const float *x, float *y) {
+void ISA(dropout)(size_t n, uint64_t seed, uint32_t layer, uint32_t epoch, uint32_t example,
+                  uint32_t threshold, float factor, const float *x, float *y) {
     uint64_t where = (uint64_t)epoch << 32 | example;
     for (size_t i = 0; i < n; i += 4 * LANES) {
         uint32_t word[4 * LANES];

@@ -17,7 +17,8 @@
 
 enum { LANES = 16 };
 
-/* v = x[0..count), filled up. A lane of a sum starts from +0 and so never is -0: a filled-up +0 adds nothing. */
+/* v = x[0..count), filled up. A lane of a sum starts from +0 and so never is -0: a filled-up +0 adds nothing.
+ */
 static inline void load_part(const float *restrict x, size_t count, float fill, float *restrict v) {
     for (size_t l = 0; l < LANES; l++)
         v[l] = l < count ? x[l] : fill;

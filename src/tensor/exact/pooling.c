@@ -61,8 +61,9 @@ static inline struct winner winner_of(struct winner first, struct winner second)
 /* count outputs (a constant at every call, so that this becomes a few vector operations) of one row; top and
  * bottom are the two rows of the image, and place is the index of top[0] in its plane. */
 static inline __attribute__((always_inline)) void max2_run(size_t count, const float *restrict top,
-                                                           const float *restrict bottom, int32_t place, int32_t width,
-                                                           float *restrict y, int32_t *restrict where) {
+                                                           const float *restrict bottom, int32_t place,
+                                                           int32_t width, float *restrict y,
+                                                           int32_t *restrict where) {
     for (size_t j = 0; j < count; j++) {
         struct winner a = {top[2 * j], place + 2 * (int32_t)j}, b = {top[2 * j + 1], a.at + 1};
         struct winner c = {bottom[2 * j], a.at + width}, d = {bottom[2 * j + 1], a.at + width + 1};
@@ -72,11 +73,12 @@ static inline __attribute__((always_inline)) void max2_run(size_t count, const f
     }
 }
 
-/* A row of outputs in runs of one length; the last run overlaps the one before it and writes the same again. */
-#define MAX2_RUNS(length)                                                                                      \
-    for (size_t j = 0; j < n; j += (length)) {                                                                 \
-        size_t s = j + (length) > n ? n - (length) : j;                                                        \
-        max2_run((length), top + 2 * s, bottom + 2 * s, place + 2 * (int32_t)s, width, y + s, where + s);      \
+/* A row of outputs in runs of one length; the last run overlaps the one before it and writes the same again.
+ */
+#define MAX2_RUNS(length)                                                                                    \
+    for (size_t j = 0; j < n; j += (length)) {                                                               \
+        size_t s = j + (length) > n ? n - (length) : j;                                                      \
+        max2_run((length), top + 2 * s, bottom + 2 * s, place + 2 * (int32_t)s, width, y + s, where + s);    \
     }
 
 static void max2_plane(const struct rt_window *w, const float *x, float *y, int32_t *where) {
@@ -110,10 +112,11 @@ static inline __attribute__((always_inline)) void max2_back_run(size_t count, co
     }
 }
 
-#define MAX2_BACK_RUNS(length)                                                                                 \
-    for (size_t j = 0; j < n; j += (length)) {                                                                 \
-        size_t s = j + (length) > n ? n - (length) : j;                                                        \
-        max2_back_run((length), dy + s, where + s, place + 2 * (int32_t)s, width, top + 2 * s, bottom + 2 * s); \
+#define MAX2_BACK_RUNS(length)                                                                               \
+    for (size_t j = 0; j < n; j += (length)) {                                                               \
+        size_t s = j + (length) > n ? n - (length) : j;                                                      \
+        max2_back_run((length), dy + s, where + s, place + 2 * (int32_t)s, width, top + 2 * s,               \
+                      bottom + 2 * s);                                                                       \
     }
 
 static void max2_back_plane(const struct rt_window *w, const float *dy, const int32_t *where, float *dx) {
@@ -175,7 +178,8 @@ void ISA(maxpool)(const struct rt_window *w, size_t images, const float *x, floa
             max_plane(w, x, y, where);
 }
 
-void ISA(maxpool_back)(const struct rt_window *w, size_t images, const float *dy, const int32_t *where, float *dx) {
+void ISA(maxpool_back)(const struct rt_window *w, size_t images, const float *dy, const int32_t *where,
+                       float *dx) {
     size_t in = w->height * w->width, out = w->out_height * w->out_width;
     bool two = w->kernel == 2 && window_tiles(w);
     for (size_t p = 0; p < images * w->channels; p++, dx += in, dy += out, where += out) {

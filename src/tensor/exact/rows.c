@@ -75,8 +75,8 @@ void ISA(column_dot)(size_t rows, size_t n, const float *restrict a, const float
             acc[j] = __builtin_fmaf(a[i * n + j], b[i * n + j], acc[j]);
 }
 
-void ISA(norm_rows)(size_t rows, size_t n, const float *x, const float *gamma, const float *beta, float eps, float *y,
-                    float *moments) {
+void ISA(norm_rows)(size_t rows, size_t n, const float *x, const float *gamma, const float *beta, float eps,
+                    float *y, float *moments) {
     for (size_t r = 0; r < rows; r++, x += n, y += n, moments += 2) {
         float mean = ISA(sum16)(n, x) / (float)n;
         float lane[LANES] = {0}, part[LANES];
@@ -92,7 +92,8 @@ void ISA(norm_rows)(size_t rows, size_t n, const float *x, const float *gamma, c
             lane[l] = __builtin_fmaf(d, d, lane[l]);
         }
         float rstd = 1.0f / __builtin_sqrtf(fold(lane) / (float)n + eps);
-        IN_PLACE for (size_t j = 0; j < n; j++) y[j] = __builtin_fmaf((x[j] - mean) * rstd, gamma[j], beta[j]);
+        IN_PLACE for (size_t j = 0; j < n; j++) y[j] =
+            __builtin_fmaf((x[j] - mean) * rstd, gamma[j], beta[j]);
         moments[0] = mean;
         moments[1] = rstd;
     }
