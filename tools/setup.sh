@@ -108,6 +108,5 @@ apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o Acqu
 install() { apt install --no-install-recommends "${missing[@]}"; }
 # The package lists of a fresh machine are empty or old, so a first failure is followed by one update.
 install || { apt update; install; } || {
-    grep -E '^(E|W|sudo):|password' "$log" | sort -u | head -5 >&2
-    give_up 'apt-get could not install them (no network, or no permission)'
+    give_up "apt-get could not install them ($(grep -m1 -E '^(E|sudo):|password' "$log"))"
 }
