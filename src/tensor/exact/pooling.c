@@ -98,42 +98,37 @@ static void max2_plane(const struct rt_window *w, const float *x, float *y, int3
     }
 }
 
-static inline __attribute__((always_inline)) void max2_back_run(size_t count, const float *restrict dy,
+/* The pairs of dx that one row of the image holds: of each pair at most one element won, and only if the
+ * winner lies in this row. Pairs are written as one 64-bit word, so that the loop vectorises. */
+static inline __attribute__((always_inline)) void max2_back_run(size_t n, const float *restrict dy,
                                                                 const int32_t *restrict where, int32_t place,
-                                                                int32_t width, float *restrict top,
-                                                                float *restrict bottom) {
-    for (size_t j = 0; j < count; j++) {
-        int32_t at = where[j] - place - 2 * (int32_t)j;
-        float d = 0.0f + dy[j]; /* a sum that starts from 0, as everywhere: -0 becomes 0 */
-        top[2 * j] = at == 0 ? d : 0.0f;
-        top[2 * j + 1] = at == 1 ? d : 0.0f;
-        bottom[2 * j] = at == width ? d : 0.0f;
-        bottom[2 * j + 1] = at == width + 1 ? d : 0.0f;
+                                                                float *restrict dx) {
+#pragma GCC unroll 1
+    for (size_t j = 0; j < n; j++) {
+        uint32_t at = (uint32_t)(where[j] - place) - 2 * (uint32_t)j;
+        uint64_t value =
+            rt_float_bits(0.0f + dy[j]); /* a sum that starts from 0, as everywhere: -0 becomes 0 */
+        uint64_t pair = (at == 0 ? value : 0) | (at == 1 ? value << 32 : 0);
+        memcpy(dx + 2 * j, &pair, sizeof pair);
     }
 }
 
-#define MAX2_BACK_RUNS(length)                                                                               \
-    for (size_t j = 0; j < n; j += (length)) {                                                               \
-        size_t s = j + (length) > n ? n - (length) : j;                                                      \
-        max2_back_run((length), dy + s, where + s, place + 2 * (int32_t)s, width, top + 2 * s,               \
-                      bottom + 2 * s);                                                                       \
+static void max2_back_row(size_t n, const float *dy, const int32_t *where, int32_t place, float *dx) {
+    if (n < 8) {
+        max2_back_run(n, dy, where, place, dx);
+        return;
     }
+    for (size_t j = 0; j < n; j += 8) {
+        size_t s = j + 8 > n ? n - 8 : j; /* the last run overlaps the one before and writes the same again */
+        max2_back_run(8, dy + s, where + s, place + 2 * (int32_t)s, dx + 2 * s);
+    }
+}
 
 static void max2_back_plane(const struct rt_window *w, const float *dy, const int32_t *where, float *dx) {
     size_t n = w->out_width;
-    int32_t width = (int32_t)w->width;
-    for (size_t r = 0; r < w->out_height; r++, dy += n, where += n) {
-        float *top = dx + 2 * r * w->width, *bottom = top + w->width;
-        int32_t place = (int32_t)(2 * r * w->width);
-        if (n >= 16)
-            MAX2_BACK_RUNS(16)
-        else if (n >= 8)
-            MAX2_BACK_RUNS(8)
-        else if (n >= 4)
-            MAX2_BACK_RUNS(4)
-        else
-            max2_back_run(n, dy, where, place, width, top, bottom);
-    }
+    for (size_t r = 0; r < w->out_height; r++, dy += n, where += n)
+        for (size_t row = 2 * r; row < 2 * r + 2; row++)
+            max2_back_row(n, dy, where, (int32_t)(row * w->width), dx + row * w->width);
 }
 
 /* ---- maximum, any window ------------------------------------------------------------------------------ */
