@@ -20,7 +20,7 @@ struct rt_model;
 struct rt_pass {
     const struct rt_device *device;
     size_t rows;
-    bool training;            /* dropout drops, batchnorm measures */
+    bool training; /* dropout drops, batchnorm measures */
     uint64_t seed;
     uint32_t epoch;
     const uint32_t *examples; /* rows indices of the examples in the data; keys dropout's masks */
@@ -32,6 +32,7 @@ struct rt_layer_memory {
     float *buffers;        /* batch-norm statistics and the like: saved, not trained */
     const float *prepared; /* what prepare() made of params */
     float *stash;          /* what forward keeps for backward beyond x and y */
+    float *work;           /* layer->work_floats to use freely during one call; shared by all layers */
 };
 
 /* Told of each span of a layer's gradient as soon as it is final: grad[0..count) belongs at offset within
@@ -47,7 +48,7 @@ enum { RT_MAX_TENSORS = 4 };
 struct rt_named {
     const char *name; /* "weight", "bias", ... */
     struct rt_shape shape;
-    size_t offset;    /* in floats, from the start of the layer's part */
+    size_t offset; /* in floats, from the start of the layer's part */
 };
 
 struct rt_layer_type {
@@ -67,22 +68,25 @@ struct rt_layer_type {
     void (*prepare)(const struct rt_layer *layer, const struct rt_device *device, const float *params,
                     float *prepared);
 
-    void (*forward)(const struct rt_layer *layer, const struct rt_pass *pass, const struct rt_layer_memory *memory,
-                    const float *x, float *y);
+    void (*forward)(const struct rt_layer *layer, const struct rt_pass *pass,
+                    const struct rt_layer_memory *memory, const float *x, float *y);
+    /* dx is NULL when !layer->input_gradient; then only layers with a body are called. */
     void (*backward_input)(const struct rt_layer *layer, const struct rt_pass *pass,
-                           const struct rt_layer_memory *memory, const float *x, const float *y, const float *dy,
-                           float *dx);
+                           const struct rt_layer_memory *memory, const float *x, const float *y,
+                           const float *dy, float *dx);
     /* Adds to grads (or overwrites them when !accumulate). With a sink, every parameter is given to it
      * exactly once; a layer may then pass scratch memory instead of grads if !accumulate. NULL: no params. */
     void (*backward_weights)(const struct rt_layer *layer, const struct rt_pass *pass,
-                             const struct rt_layer_memory *memory, const float *x, const float *y, const float *dy,
-                             float *grads, bool accumulate, const struct rt_grad_sink *sink);
+                             const struct rt_layer_memory *memory, const float *x, const float *y,
+                             const float *dy, float *grads, bool accumulate, const struct rt_grad_sink *sink);
 };
 
 struct rt_layer {
     const struct rt_layer_type *type;
+    const struct rt_kernels *kernels; /* those it was made for: they decide about prepared weights */
     void *settings;
-    uint32_t index;   /* place in the whole model, nested layers counted: keys random numbers and names */
+    uint32_t index;      /* place in the whole model, nested layers counted: keys random numbers and names */
+    uint32_t next_index; /* the index after it and those nested in it */
     struct rt_shape in, out;
     bool input_gradient; /* false: nobody needs dx (the first layer of a model) */
 
@@ -90,30 +94,39 @@ struct rt_layer {
     size_t param_tensors, buffer_tensors;
     size_t param_count, buffer_count; /* floats, nested layers included */
     size_t prepared_floats;
-    size_t scratch_bytes;             /* per thread */
+    size_t scratch_bytes;                             /* per thread */
     double flops_forward, flops_input, flops_weights; /* per example */
-    size_t (*stash_floats)(const struct rt_layer *layer, size_t rows); /* NULL: none */
+    /* Floats of stash and work memory; NULL: none. Both grow with rows, at most in proportion. */
+    size_t (*stash_floats)(const struct rt_layer *layer, size_t rows, bool training);
+    size_t (*work_floats)(const struct rt_layer *layer, size_t rows);
 
     /* Element-wise activations can be done by the layer before them, inside its product. */
     enum rt_activation act; /* for an activation layer: which; in an absorbing layer: what it absorbed */
     float act_arg;
     bool absorbs;  /* set by setup: this layer can apply a following activation itself */
-    bool in_place; /* set by setup: y may be x, backward needs y only */
     bool absorbed; /* set by the model: the layer before has done it; forward is skipped and y is x */
+
+    /* How it treats its memory; set by setup, used by the model to save copies. */
+    bool in_place;    /* y may be x; backward does not read x */
+    bool dx_in_place; /* dx may be dy */
+    bool view;        /* y holds the same numbers as x; forward has nothing to do when y is x */
+    bool reads_y;     /* backward reads y, so no later layer may work in place on it */
 
     struct rt_model *body; /* residual: the nested layers; else NULL */
 };
 
-size_t rt_layer_stash_floats(const struct rt_layer *layer, size_t rows);
+size_t rt_layer_stash_floats(const struct rt_layer *layer, size_t rows, bool training);
+size_t rt_layer_work_floats(const struct rt_layer *layer, size_t rows);
 
 /* The registered types, NULL-terminated, and one of them by name (NULL if unknown). */
 const struct rt_layer_type *const *rt_layer_types(void);
 const struct rt_layer_type *rt_layer_type_find(const char *name);
 
-/* One layer from its description ("relu", or a map {dense: 128}). index is advanced past the layer and
- * those nested in it. */
-rt_status rt_layer_create(const struct rt_tree *spec, const struct rt_shape *in, const struct rt_kernels *kernels,
-                          uint32_t *index, struct rt_layer **layer, struct rt_error *err);
+/* One layer from its description ("relu", or a map {dense: 128}). input_gradient: whether the gradient at
+ * its input will be asked for. index is advanced past the layer and those nested in it. */
+rt_status rt_layer_create(const struct rt_tree *spec, const struct rt_shape *in, bool input_gradient,
+                          const struct rt_kernels *kernels, uint32_t *index, struct rt_layer **layer,
+                          struct rt_error *err);
 void rt_layer_destroy(struct rt_layer *layer);
 
 #endif

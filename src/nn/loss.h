@@ -5,6 +5,8 @@
 #include "tensor/device.h"
 #include "tensor/shape.h"
 
+struct rt_model;
+
 /* What an output is compared with. */
 struct rt_targets {
     const int32_t *classes; /* [rows], for losses over classes */
@@ -18,12 +20,16 @@ struct rt_loss_type {
     /* loss[rows]; dy (may be NULL) = scale * d loss / d y. width: floats per output. */
     void (*evaluate)(const struct rt_device *device, size_t rows, size_t width, const float *y,
                      const struct rt_targets *targets, float scale, float *loss, float *dy);
-    /* Output to what people want to see (probabilities for cross_entropy and bce); in place; NULL: nothing. */
+    /* Output to what people want to see (probabilities for cross_entropy and bce); in place; NULL: nothing.
+     */
     void (*present)(const struct rt_device *device, size_t rows, size_t width, float *y);
 };
 
 const struct rt_loss_type *const *rt_loss_types(void); /* NULL-terminated */
 const struct rt_loss_type *rt_loss_find(const char *name);
+
+/* Refuses a model whose output does not suit the loss (a softmax before cross_entropy, which has its own). */
+rt_status rt_loss_check(const struct rt_loss_type *loss, const struct rt_model *model, struct rt_error *err);
 
 /* How many rows have their largest output at the right class (for bce of width 1: on the right side). */
 size_t rt_loss_correct(const struct rt_loss_type *loss, size_t rows, size_t width, const float *y,

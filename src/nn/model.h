@@ -10,15 +10,27 @@
 
 #include "nn/layer.h"
 
+/* Where a layer's numbers lie in a slot, in floats per row from the slot's start; layers that work in place
+ * share a place with the one before. */
+struct rt_place {
+    size_t y, y_inference; /* RT_PLACE_INPUT: y is the model's input itself */
+    size_t dy;             /* the gradient at the layer's output */
+};
+#define RT_PLACE_INPUT SIZE_MAX
+
 struct rt_model {
     struct rt_layer **layers;
     size_t count;
     struct rt_shape in, out;
-    uint32_t first_index; /* index of layers[0] in the whole model */
+    size_t first;         /* place of layers[0] in the list it came from; begins the names of its tensors */
+    uint32_t first_index; /* index of layers[0] in the whole model, nested layers counted */
     size_t param_count, buffer_count, prepared_floats, scratch_bytes;
     double flops_forward, flops_input, flops_weights;
     /* offsets of each layer in the blocks */
     size_t *param_at, *buffer_at, *prepared_at;
+    struct rt_place *places;
+    size_t row_floats, row_floats_inference; /* floats per row of all places together */
+    size_t lowest;                           /* backward goes down to this layer */
 };
 
 /* The blocks of one model. */
@@ -30,19 +42,21 @@ struct rt_blocks {
 /* layers: a list of layer descriptions. Keeps layers first..first+count-1 (count SIZE_MAX: to the end).
  * input_gradient: whether the gradient at the model's input will be asked for. kernels: those it will run
  * on (they decide about prepared weights and scratch). */
-rt_status rt_model_create(const struct rt_tree *layers, const struct rt_shape *input, size_t first, size_t count,
-                          bool input_gradient, const struct rt_kernels *kernels, uint32_t *index,
-                          struct rt_model **model, struct rt_error *err);
+rt_status rt_model_create(const struct rt_tree *layers, const struct rt_shape *input, size_t first,
+                          size_t count, bool input_gradient, const struct rt_kernels *kernels,
+                          uint32_t *index, struct rt_model **model, struct rt_error *err);
 void rt_model_destroy(struct rt_model *model);
 
 void rt_model_init(const struct rt_model *model, uint64_t seed, float *params, float *buffers);
 void rt_model_prepare(const struct rt_model *model, const struct rt_device *device, struct rt_blocks *blocks);
 
-/* Floats in a slot for up to rows examples. A slot for inference keeps no stash for backward. */
+/* Floats in a slot for up to rows examples; SIZE_MAX when that is more than there can be. A slot for
+ * inference keeps nothing for backward. */
 size_t rt_model_slot_floats(const struct rt_model *model, size_t rows, bool training);
 
 /* Forward of pass->rows examples; returns the output, which lives in the slot. x is kept by the caller
- * until the backward is done. */
+ * until the backward is done. Weights that are not prepared are prepared here when the rows are many enough
+ * to repay it; prepared ones are always used. The backward of a micro-batch gets the same pass->rows. */
 float *rt_model_forward(const struct rt_model *model, const struct rt_pass *pass, struct rt_blocks *blocks,
                         float *slot, const float *x);
 
@@ -51,18 +65,31 @@ float *rt_model_output_gradient(const struct rt_model *model, const struct rt_pa
 
 enum rt_backward { RT_BACKWARD_INPUT = 1, RT_BACKWARD_WEIGHTS = 2, RT_BACKWARD_BOTH = 3 };
 
-/* Backward. dx: gradient at the input, or NULL if the model was created without. grads is added to
- * (accumulate) or overwritten. sink (may be NULL) hears of final spans, with offsets in the model's block;
+/* Backward. The weights' part comes after the input's part of the same micro-batch, at once or later.
+ * dx: gradient at the input, or NULL if the model was created without. grads is added to (accumulate) or
+ * overwritten. sink (may be NULL) hears of final spans, with offsets in the model's block;
  * with RT_BACKWARD_BOTH each layer's input gradient is done before its weights are given to the sink, so
  * the sink may update the parameters in place. */
-void rt_model_backward(const struct rt_model *model, const struct rt_pass *pass, struct rt_blocks *blocks, float *slot,
-                       const float *x, enum rt_backward parts, float *dx, float *grads, bool accumulate,
-                       const struct rt_grad_sink *sink);
+void rt_model_backward(const struct rt_model *model, const struct rt_pass *pass, struct rt_blocks *blocks,
+                       float *slot, const float *x, enum rt_backward parts, float *dx, float *grads,
+                       bool accumulate, const struct rt_grad_sink *sink);
 
 /* Calls visit for every named tensor, in the order of the block: "3.weight" for layer 3's weight, nested
  * layers "4.0.weight". is_buffer tells which block offset refers to. Stops at the first failure. */
-typedef rt_status (*rt_tensor_visit)(void *user, const char *name, const struct rt_shape *shape, size_t offset,
-                                     bool is_buffer, struct rt_error *err);
-rt_status rt_model_visit(const struct rt_model *model, rt_tensor_visit visit, void *user, struct rt_error *err);
+typedef rt_status (*rt_tensor_visit)(void *user, const char *name, const struct rt_shape *shape,
+                                     size_t offset, bool is_buffer, struct rt_error *err);
+rt_status rt_model_visit(const struct rt_model *model, rt_tensor_visit visit, void *user,
+                         struct rt_error *err);
+
+/* The same for layers that hold a model themselves: memory->stash is the slot. dy NULL: the gradient is in
+ * the slot, where rt_model_output_gradient says. */
+void rt_model_nested_prepare(const struct rt_model *model, const struct rt_device *device,
+                             const float *params, float *prepared);
+float *rt_model_nested_forward(const struct rt_model *model, const struct rt_pass *pass,
+                               const struct rt_layer_memory *memory, const float *x);
+void rt_model_nested_backward(const struct rt_model *model, const struct rt_pass *pass,
+                              const struct rt_layer_memory *memory, const float *x, const float *dy,
+                              enum rt_backward parts, float *dx, float *grads, bool accumulate,
+                              const struct rt_grad_sink *sink);
 
 #endif

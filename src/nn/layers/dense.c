@@ -1,0 +1,237 @@
+/*
+ * Dense: y = x W + b, with W [in][out] row-major.
+ *
+ * Where the time of a network of dense layers goes is here and in the product below it. The weights are kept
+ * packed for the product between updates, once as W for the forward and once as its transpose for the input
+ * gradient. The weight gradient is made in blocks of whole rows that stay in the cache: a finished block is
+ * handed to the sink at once, so an optimizer works on numbers that were just written, and where nothing has
+ * to be added up the block need not go to main memory at all.
+ */
+#include "base/memory.h"
+#include "nn/layers/layers.h"
+
+struct dense_settings {
+    int64_t units;
+    bool bias;
+    int init; /* enum rt_weight_init */
+};
+
+static const struct rt_option dense_options[] = {
+    {.name = "units",
+     .kind = RT_OPTION_INT,
+     .offset = offsetof(struct dense_settings, units),
+     .min = 1,
+     .max = 1 << 30,
+     .help = "outputs"},
+    {.name = "bias",
+     .kind = RT_OPTION_BOOL,
+     .offset = offsetof(struct dense_settings, bias),
+     .fallback = "true",
+     .help = "whether each output has a bias"},
+    {.name = "init",
+     .kind = RT_OPTION_CHOICE,
+     .offset = offsetof(struct dense_settings, init),
+     .fallback = "he",
+     .choices = rt_weight_init_names,
+     .help = "initial weights"},
+};
+
+/* Floats of a block of the weight gradient: about half of a small level-2 cache. */
+enum { BLOCK_FLOATS = 32768, BLOCK_ROWS = 28 };
+
+/* Multiplications in a weight gradient that make it worth waking other threads. */
+#define WORK_TO_SPLIT 200000.0
+
+static size_t block_rows(size_t in, size_t out) {
+    size_t rows = BLOCK_FLOATS / out / BLOCK_ROWS * BLOCK_ROWS;
+    rows = rows ? rows : BLOCK_ROWS; /* a multiple of the rows that any kernel takes at a time */
+    return rows < in ? rows : in;
+}
+
+/* Where a block goes in a thread's scratch memory: behind what the product needs itself. */
+static size_t block_offset(const struct rt_kernels *kernels) {
+    return rt_round_up(kernels->gemm_scratch, RT_ALIGN);
+}
+
+static size_t packed_floats(const struct rt_layer *layer, size_t k, size_t n) {
+    return rt_round_up(layer->kernels->packed_floats(k, n), RT_ALIGN / sizeof(float));
+}
+
+static size_t dense_work(const struct rt_layer *layer, size_t rows) {
+    return layer->kernels->packed_floats(rows, layer->out.dim[0]);
+}
+
+static rt_status dense_setup(struct rt_layer *layer, const struct rt_tree *spec, struct rt_error *err) {
+    const struct dense_settings *settings = layer->settings;
+    char text[96];
+    if (layer->in.rank != 1)
+        return rt_tree_fail(spec, err, "dense wants a flat input but gets %s: put `flatten` before it",
+                            rt_shape_text(&layer->in, text));
+    size_t in = layer->in.dim[0], out = (size_t)settings->units;
+    layer->out = (struct rt_shape){.rank = 1, .dim = {out}};
+    rt_status status =
+        rt_layer_add_param(layer, spec, "weight", &(struct rt_shape){.rank = 2, .dim = {in, out}}, err);
+    if (status == RT_OK && settings->bias)
+        status = rt_layer_add_param(layer, spec, "bias", &layer->out, err);
+    if (status != RT_OK)
+        return status;
+    layer->prepared_floats = packed_floats(layer, in, out);
+    if (layer->input_gradient)
+        layer->prepared_floats += packed_floats(layer, out, in);
+    layer->scratch_bytes = block_offset(layer->kernels) + block_rows(in, out) * out * sizeof(float);
+    layer->work_floats = dense_work;
+    layer->flops_forward = layer->flops_weights = 2.0 * (double)in * (double)out;
+    layer->flops_input = layer->input_gradient ? layer->flops_forward : 0;
+    layer->absorbs = true;
+    return RT_OK;
+}
+
+static void dense_init(const struct rt_layer *layer, uint64_t seed, float *params, float *buffers) {
+    (void)buffers;
+    const struct dense_settings *settings = layer->settings;
+    size_t in = layer->in.dim[0], out = layer->out.dim[0];
+    rt_layer_init_weights(layer, (enum rt_weight_init)settings->init, seed, 0, in, out, in * out, params);
+    for (size_t i = in * out; i < layer->param_count; i++)
+        params[i] = 0;
+}
+
+static void dense_prepare(const struct rt_layer *layer, const struct rt_device *device, const float *params,
+                          float *prepared) {
+    size_t in = layer->in.dim[0], out = layer->out.dim[0];
+    if (layer->prepared_floats == 0)
+        return;
+    rt_pack(device, in, out, params, out, 1, prepared);
+    if (layer->input_gradient)
+        rt_pack(device, out, in, params, 1, out, prepared + packed_floats(layer, in, out));
+}
+
+static void dense_forward(const struct rt_layer *layer, const struct rt_pass *pass,
+                          const struct rt_layer_memory *memory, const float *x, float *y) {
+    const struct dense_settings *settings = layer->settings;
+    size_t in = layer->in.dim[0], out = layer->out.dim[0];
+    struct rt_gemm g = {
+        .m = pass->rows,
+        .n = out,
+        .k = in,
+        .a = x,
+        .a_row = in,
+        .a_col = 1,
+        .b = memory->params,
+        .b_row = out,
+        .b_col = 1,
+        .b_packed = layer->prepared_floats ? memory->prepared : NULL,
+        .c = y,
+        .c_row = out,
+        .bias = settings->bias ? memory->params + in * out : NULL,
+        .act = layer->act,
+        .act_arg = layer->act_arg,
+    };
+    rt_gemm(pass->device, &g);
+}
+
+static void dense_backward_input(const struct rt_layer *layer, const struct rt_pass *pass,
+                                 const struct rt_layer_memory *memory, const float *x, const float *y,
+                                 const float *dy, float *dx) {
+    (void)x, (void)y;
+    size_t in = layer->in.dim[0], out = layer->out.dim[0];
+    bool packed = memory->prepared && layer->prepared_floats;
+    struct rt_gemm g = {
+        .m = pass->rows,
+        .n = in,
+        .k = out,
+        .a = dy,
+        .a_row = out,
+        .a_col = 1,
+        .b = memory->params,
+        .b_row = 1,
+        .b_col = out,
+        .b_packed = packed ? memory->prepared + packed_floats(layer, in, out) : NULL,
+        .c = dx,
+        .c_row = in,
+    };
+    rt_gemm(pass->device, &g);
+}
+
+struct weights_job {
+    const struct rt_kernels *kernels;
+    const struct rt_grad_sink *sink;
+    size_t in, out, rows, block;
+    const float *x, *dy, *dy_packed;
+    float *grads;
+    bool accumulate;
+};
+
+/* Makes blocks begin..end-1 of the weight gradient: rows of X^T dY. */
+static void weight_blocks(void *argument, size_t begin, size_t end, void *scratch) {
+    const struct weights_job *job = argument;
+    bool through_scratch = job->sink && !job->accumulate;
+    for (size_t b = begin; b < end; b++) {
+        size_t first = b * job->block;
+        size_t count = job->in - first < job->block ? job->in - first : job->block;
+        float *block = job->grads + first * job->out;
+        if (through_scratch)
+            block = (float *)(void *)((char *)scratch + block_offset(job->kernels));
+        struct rt_gemm g = {
+            .m = count,
+            .n = job->out,
+            .k = job->rows,
+            .a = job->x + first,
+            .a_row = 1,
+            .a_col = job->in,
+            .b = job->dy,
+            .b_row = job->out,
+            .b_col = 1,
+            .b_packed = job->dy_packed,
+            .c = block,
+            .c_row = job->out,
+            .accumulate = job->accumulate,
+        };
+        job->kernels->gemm(&g, scratch);
+        if (job->sink)
+            job->sink->take(job->sink->self, first * job->out, count * job->out, block);
+    }
+}
+
+static void dense_backward_weights(const struct rt_layer *layer, const struct rt_pass *pass,
+                                   const struct rt_layer_memory *memory, const float *x, const float *y,
+                                   const float *dy, float *grads, bool accumulate,
+                                   const struct rt_grad_sink *sink) {
+    (void)y;
+    const struct dense_settings *settings = layer->settings;
+    const struct rt_kernels *kernels = layer->kernels;
+    size_t in = layer->in.dim[0], out = layer->out.dim[0];
+    size_t threads = rt_pool_threads(pass->device->pool);
+    size_t block = block_rows(in, out);
+    /* Threads are worth waking only for some work; then there should be a block for each. */
+    bool split = (double)in * (double)out * (double)pass->rows >= WORK_TO_SPLIT;
+    size_t share = rt_round_up((in + threads - 1) / threads, BLOCK_ROWS);
+    if (split && share < block)
+        block = share;
+    size_t blocks = (in + block - 1) / block;
+    struct weights_job job = {kernels, sink, in, out, pass->rows, block, x, dy, NULL, grads, accumulate};
+    if (blocks > 1 && kernels->packed_floats(pass->rows, out)) {
+        rt_pack(pass->device, pass->rows, out, dy, out, 1, memory->work);
+        job.dy_packed = memory->work;
+    }
+    rt_device_split(pass->device, blocks, split ? 1 : blocks, weight_blocks, &job);
+    if (settings->bias) {
+        kernels->column_sum(pass->rows, out, dy, accumulate, grads + in * out);
+        if (sink)
+            sink->take(sink->self, in * out, out, grads + in * out);
+    }
+}
+
+const struct rt_layer_type rt_layer_dense = {
+    .name = "dense",
+    .help = "every output is a weighted sum of all inputs",
+    .options = dense_options,
+    .option_count = sizeof dense_options / sizeof *dense_options,
+    .main_option = "units",
+    .settings_bytes = sizeof(struct dense_settings),
+    .setup = dense_setup,
+    .init = dense_init,
+    .prepare = dense_prepare,
+    .forward = dense_forward,
+    .backward_input = dense_backward_input,
+    .backward_weights = dense_backward_weights,
+};

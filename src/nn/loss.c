@@ -1,0 +1,183 @@
+/*
+ * The losses. cross_entropy and bce take the network's raw outputs (logits): softmax and sigmoid are part of
+ * them, because together they stay accurate where apart they overflow or round to nothing. A row's loss is
+ * summed in double, in order; gradients are element by element.
+ */
+#include "nn/loss.h"
+
+#include "base/exactmath.h"
+#include "nn/model.h"
+#include <string.h>
+
+struct loss_job {
+    const struct rt_kernels *kernels;
+    size_t width;
+    const float *y;
+    const struct rt_targets *targets;
+    float scale;
+    float *loss, *dy;
+};
+
+/* Elements of a row count for about ten: all losses but mse need functions. */
+enum { ELEMENTS_FOR_A_THREAD = 2048 };
+
+static void split_rows(const struct rt_device *device, size_t rows, size_t width, const float *y,
+                       const struct rt_targets *targets, float scale, rt_range_work body, float *loss,
+                       float *dy) {
+    struct loss_job job = {device->kernels, width, y, targets, scale, loss, dy};
+    rt_device_split(device, rows, ELEMENTS_FOR_A_THREAD / width + 1, body, &job);
+}
+
+/* ---- cross_entropy ----------------------------------------------------------------------------------------
+ */
+
+static void cross_entropy_rows(void *argument, size_t begin, size_t end, void *scratch) {
+    (void)scratch;
+    const struct loss_job *job = argument;
+    size_t at = begin * job->width;
+    job->kernels->softmax_loss(end - begin, job->width, job->y + at, job->targets->classes + begin,
+                               job->scale, job->loss + begin, job->dy ? job->dy + at : NULL);
+}
+
+static void cross_entropy_evaluate(const struct rt_device *device, size_t rows, size_t width, const float *y,
+                                   const struct rt_targets *targets, float scale, float *loss, float *dy) {
+    split_rows(device, rows, width, y, targets, scale, cross_entropy_rows, loss, dy);
+}
+
+static void cross_entropy_present(const struct rt_device *device, size_t rows, size_t width, float *y) {
+    device->kernels->softmax(rows, width, y, y);
+}
+
+static const struct rt_loss_type cross_entropy = {
+    .name = "cross_entropy",
+    .help = "for classes: -log of the probability given to the right one; softmax is part of it",
+    .classes = true,
+    .evaluate = cross_entropy_evaluate,
+    .present = cross_entropy_present,
+};
+
+/* ---- mse --------------------------------------------------------------------------------------------------
+ */
+
+static void mse_rows(void *argument, size_t begin, size_t end, void *scratch) {
+    (void)scratch;
+    const struct loss_job *job = argument;
+    float factor = job->scale * (2.0f / (float)job->width);
+    for (size_t r = begin; r < end; r++) {
+        const float *y = job->y + r * job->width, *target = job->targets->values + r * job->width;
+        double sum = 0;
+        for (size_t i = 0; i < job->width; i++) {
+            double difference = (double)(y[i] - target[i]);
+            sum += difference * difference;
+        }
+        job->loss[r] = (float)(sum / (double)job->width);
+        for (size_t i = 0; i < job->width && job->dy; i++)
+            job->dy[r * job->width + i] = factor * (y[i] - target[i]);
+    }
+}
+
+static void mse_evaluate(const struct rt_device *device, size_t rows, size_t width, const float *y,
+                         const struct rt_targets *targets, float scale, float *loss, float *dy) {
+    split_rows(device, rows, width, y, targets, scale, mse_rows, loss, dy);
+}
+
+static const struct rt_loss_type mse = {
+    .name = "mse",
+    .help = "for numbers: the squared difference to the target, mean over the outputs",
+    .evaluate = mse_evaluate,
+};
+
+/* ---- bce --------------------------------------------------------------------------------------------------
+ */
+
+static void bce_rows(void *argument, size_t begin, size_t end, void *scratch) {
+    (void)scratch;
+    const struct loss_job *job = argument;
+    float factor = job->scale * (1.0f / (float)job->width);
+    for (size_t r = begin; r < end; r++) {
+        const float *y = job->y + r * job->width, *target = job->targets->values + r * job->width;
+        double sum = 0;
+        for (size_t i = 0; i < job->width; i++) {
+            /* -t log s(y) - (1 - t) log(1 - s(y)) with s the sigmoid, written so that nothing overflows */
+            float positive = y[i] < 0 ? 0 : y[i];
+            float tail = rt_log(1.0f + rt_exp(-rt_abs(y[i])));
+            sum += (double)(positive - y[i] * target[i] + tail);
+            if (job->dy)
+                job->dy[r * job->width + i] = factor * (rt_sigmoid(y[i]) - target[i]);
+        }
+        job->loss[r] = (float)(sum / (double)job->width);
+    }
+}
+
+static void bce_evaluate(const struct rt_device *device, size_t rows, size_t width, const float *y,
+                         const struct rt_targets *targets, float scale, float *loss, float *dy) {
+    split_rows(device, rows, width, y, targets, scale, bce_rows, loss, dy);
+}
+
+static void bce_present(const struct rt_device *device, size_t rows, size_t width, float *y) {
+    rt_activate(device, RT_ACT_SIGMOID, 0, rows * width, y, y);
+}
+
+static const struct rt_loss_type bce = {
+    .name = "bce",
+    .help = "for yes-or-no targets between 0 and 1: binary cross-entropy, mean over the outputs; sigmoid is "
+            "part of it",
+    .evaluate = bce_evaluate,
+    .present = bce_present,
+};
+
+/* ---- all of them ------------------------------------------------------------------------------------------
+ */
+
+static const struct rt_loss_type *const types[] = {&cross_entropy, &mse, &bce, NULL};
+
+const struct rt_loss_type *const *rt_loss_types(void) {
+    return types;
+}
+
+const struct rt_loss_type *rt_loss_find(const char *name) {
+    for (size_t i = 0; types[i]; i++)
+        if (strcmp(types[i]->name, name) == 0)
+            return types[i];
+    return NULL;
+}
+
+rt_status rt_loss_check(const struct rt_loss_type *loss, const struct rt_model *model, struct rt_error *err) {
+    const char *last = model->layers[model->count - 1]->type->name;
+    if (loss == &cross_entropy && strcmp(last, "softmax") == 0)
+        return rt_fail(
+            err, RT_BAD_INPUT,
+            "the model ends with softmax, but cross_entropy applies softmax itself: leave that layer out");
+    if (loss == &bce && strcmp(last, "sigmoid") == 0)
+        return rt_fail(err, RT_BAD_INPUT,
+                       "the model ends with sigmoid, but bce applies sigmoid itself: leave that layer out");
+    if (loss == &cross_entropy && rt_shape_size(&model->out) < 2)
+        return rt_fail(
+            err, RT_BAD_INPUT,
+            "cross_entropy needs one output per class and the model has a single output: use bce for a "
+            "yes-or-no question, or mse for a number");
+    return RT_OK;
+}
+
+static size_t largest(size_t width, const float *y) {
+    size_t best = 0;
+    for (size_t i = 1; i < width; i++)
+        if (y[i] > y[best])
+            best = i;
+    return best;
+}
+
+size_t rt_loss_correct(const struct rt_loss_type *loss, size_t rows, size_t width, const float *y,
+                       const struct rt_targets *targets) {
+    size_t correct = 0;
+    for (size_t r = 0; r < rows; r++) {
+        const float *row = y + r * width;
+        if (loss->classes)
+            correct += largest(width, row) == (size_t)targets->classes[r];
+        else if (loss == &bce && width == 1)
+            correct += (row[0] > 0) == (targets->values[r] > 0.5f);
+        else if (loss == &bce)
+            correct += largest(width, row) == largest(width, targets->values + r * width);
+    }
+    return correct;
+}

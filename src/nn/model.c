@@ -1,0 +1,281 @@
+/*
+ * Making a model: its layers, where each one's numbers lie in the blocks, and the plan of the slot.
+ *
+ * The plan is made once, in floats per row, so that a pass finds everything by one multiplication:
+ *   - an activation that the product before it can apply itself is absorbed by it;
+ *   - a layer that may work in place shares its output with the layer before, unless that one reads its own
+ *     output in the backward, or the memory is the model's input;
+ *   - the gradient at the output of a layer with parameters has a place of its own, because the weights'
+ *     part may come much later; all others take turns in two places.
+ */
+#include "nn/model.h"
+
+#include "base/memory.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FLOATS_PER_LINE = RT_ALIGN / sizeof(float) };
+
+static size_t padded_size(const struct rt_shape *shape) {
+    return rt_round_up(rt_shape_size(shape), FLOATS_PER_LINE);
+}
+
+/* ---- the plan of the slot ---------------------------------------------------------------------------------
+ */
+
+static void absorb_activations(struct rt_model *model) {
+    for (size_t i = 1; i < model->count; i++) {
+        struct rt_layer *before = model->layers[i - 1], *layer = model->layers[i];
+        if (!before->absorbs || before->act != RT_ACT_NONE || layer->act == RT_ACT_NONE || !layer->in_place)
+            continue;
+        before->act = layer->act;
+        before->act_arg = layer->act_arg;
+        layer->absorbed = true;
+    }
+}
+
+static void place_outputs(struct rt_model *model) {
+    bool on_input = true, locked = false;
+    size_t place = RT_PLACE_INPUT;
+    for (size_t i = 0; i < model->count; i++) {
+        const struct rt_layer *layer = model->layers[i];
+        bool last = i + 1 == model->count;
+        bool shares = layer->absorbed || (layer->view && !(on_input && last)) ||
+                      (layer->in_place && !on_input && !locked);
+        if (!shares) {
+            place = model->row_floats;
+            model->row_floats += padded_size(&layer->out);
+            on_input = locked = false;
+        }
+        locked |= layer->reads_y;
+        model->places[i].y = place;
+    }
+}
+
+/* Outside of training nothing is kept: outputs take turns in two places. */
+static void place_inference(struct rt_model *model) {
+    size_t widest = 0;
+    for (size_t i = 0; i < model->count; i++)
+        widest = padded_size(&model->layers[i]->out) > widest ? padded_size(&model->layers[i]->out) : widest;
+    bool on_input = true, second = true;
+    size_t place = RT_PLACE_INPUT;
+    for (size_t i = 0; i < model->count; i++) {
+        const struct rt_layer *layer = model->layers[i];
+        bool last = i + 1 == model->count;
+        bool shares =
+            layer->absorbed || (layer->view && !(on_input && last)) || (layer->in_place && !on_input);
+        if (!shares) {
+            second = !second;
+            place = second ? widest : 0;
+            on_input = false;
+        }
+        model->places[i].y_inference = place;
+    }
+    model->row_floats_inference = 2 * widest;
+}
+
+/* How the gradient at a layer's output is placed; start is the lowest layer that has one. */
+enum gradient { WITH_THE_ONE_BELOW, KEPT, TAKES_TURN };
+
+static enum gradient gradient_kind(const struct rt_model *model, size_t i, size_t start) {
+    const struct rt_layer *layer = model->layers[i];
+    if (layer->param_count > 0)
+        return KEPT;
+    return i > start && layer->dx_in_place ? WITH_THE_ONE_BELOW : TAKES_TURN;
+}
+
+static void place_gradients(struct rt_model *model, bool input_gradient) {
+    model->lowest = 0;
+    while (!input_gradient && model->lowest < model->count && model->layers[model->lowest]->param_count == 0)
+        model->lowest++;
+    size_t start = model->lowest < model->count ? model->lowest : model->count - 1;
+    size_t widest = 0, turns = 0;
+    for (size_t i = start; i < model->count; i++)
+        if (gradient_kind(model, i, start) == TAKES_TURN) {
+            size_t size = padded_size(&model->layers[i]->out);
+            widest = size > widest ? size : widest;
+            turns++;
+        }
+    size_t first_turn = model->row_floats, turn = 0;
+    model->row_floats += (turns < 2 ? turns : 2) * widest;
+    for (size_t i = start; i < model->count; i++)
+        switch (gradient_kind(model, i, start)) {
+        case WITH_THE_ONE_BELOW:
+            model->places[i].dy = model->places[i - 1].dy;
+            break;
+        case KEPT:
+            model->places[i].dy = model->row_floats;
+            model->row_floats += padded_size(&model->layers[i]->out);
+            break;
+        case TAKES_TURN:
+            model->places[i].dy = first_turn + turn * widest;
+            turn = !turn;
+            break;
+        }
+}
+
+/* ---- create and destroy -----------------------------------------------------------------------------------
+ */
+
+/* Layers first..first+count-1 of the list are kept; those before only tell their output's shape and how many
+ * indices they take. */
+static rt_status create_layers(struct rt_model *model, const struct rt_tree *layers, size_t count,
+                               bool input_gradient, const struct rt_kernels *kernels, uint32_t *index,
+                               struct rt_error *err) {
+    struct rt_shape shape = model->in;
+    bool wanted = input_gradient;
+    for (size_t i = 0; i < model->first + count; i++) {
+        struct rt_layer *layer;
+        bool keep = i >= model->first;
+        if (i == model->first) {
+            model->in = shape;
+            model->first_index = *index;
+        }
+        rt_status status =
+            rt_layer_create(layers->items[i], &shape, keep && wanted, kernels, index, &layer, err);
+        if (status != RT_OK)
+            return status;
+        shape = layer->out;
+        if (!keep) {
+            rt_layer_destroy(layer);
+            continue;
+        }
+        model->layers[model->count++] = layer;
+        wanted = wanted || layer->param_count > 0;
+    }
+    model->out = shape;
+    return RT_OK;
+}
+
+/* Adds up what the layers need; false when it is more than can be addressed. */
+static bool sum_up(struct rt_model *model) {
+    const size_t limit = SIZE_MAX / 64;
+    for (size_t i = 0; i < model->count; i++) {
+        const struct rt_layer *layer = model->layers[i];
+        model->param_at[i] = model->param_count;
+        model->buffer_at[i] = model->buffer_count;
+        model->prepared_at[i] = model->prepared_floats;
+        if (layer->param_count > limit - model->param_count ||
+            layer->prepared_floats > limit - model->prepared_floats)
+            return false;
+        model->param_count += layer->param_count;
+        model->buffer_count += layer->buffer_count;
+        model->prepared_floats += rt_round_up(layer->prepared_floats, FLOATS_PER_LINE);
+        if (layer->scratch_bytes > model->scratch_bytes)
+            model->scratch_bytes = layer->scratch_bytes;
+        model->flops_forward += layer->flops_forward;
+        model->flops_input += layer->flops_input;
+        model->flops_weights += layer->flops_weights;
+    }
+    return true;
+}
+
+rt_status rt_model_create(const struct rt_tree *layers, const struct rt_shape *input, size_t first,
+                          size_t count, bool input_gradient, const struct rt_kernels *kernels,
+                          uint32_t *index, struct rt_model **model, struct rt_error *err) {
+    if (layers->kind != RT_TREE_LIST || layers->count == 0)
+        return rt_tree_fail(layers, err, "the layers of a model are a list with at least one layer in it");
+    if (first >= layers->count || (count != SIZE_MAX && (count == 0 || count > layers->count - first)))
+        return rt_fail(err, RT_BAD_INPUT,
+                       "layers %zu and up to %zu more are not all among the %zu of the model", first, count,
+                       layers->count);
+    if (count == SIZE_MAX)
+        count = layers->count - first;
+    struct rt_model *made = NULL;
+    rt_status status = rt_alloc(1, sizeof *made, "a model", &made, err);
+    if (status != RT_OK)
+        return status;
+    made->in = *input;
+    made->first = first;
+    status = rt_alloc(count, sizeof *made->layers, "a model's layers", &made->layers, err);
+    if (status == RT_OK)
+        status = rt_alloc(count, sizeof *made->param_at, "a model's offsets", &made->param_at, err);
+    if (status == RT_OK)
+        status = rt_alloc(count, sizeof *made->buffer_at, "a model's offsets", &made->buffer_at, err);
+    if (status == RT_OK)
+        status = rt_alloc(count, sizeof *made->prepared_at, "a model's offsets", &made->prepared_at, err);
+    if (status == RT_OK)
+        status = rt_alloc(count, sizeof *made->places, "a model's places", &made->places, err);
+    uint32_t next = *index;
+    if (status == RT_OK)
+        status = create_layers(made, layers, count, input_gradient, kernels, &next, err);
+    if (status == RT_OK && !sum_up(made))
+        status = rt_tree_fail(layers, err, "these layers need more memory than can be addressed");
+    if (status != RT_OK) {
+        rt_model_destroy(made);
+        return status;
+    }
+    absorb_activations(made);
+    place_outputs(made);
+    place_gradients(made, input_gradient);
+    place_inference(made);
+    *index = next;
+    *model = made;
+    return RT_OK;
+}
+
+void rt_model_destroy(struct rt_model *model) {
+    if (!model)
+        return;
+    for (size_t i = 0; i < model->count; i++)
+        rt_layer_destroy(model->layers[i]);
+    free(model->layers);
+    free(model->param_at);
+    free(model->buffer_at);
+    free(model->prepared_at);
+    free(model->places);
+    free(model);
+}
+
+void rt_model_init(const struct rt_model *model, uint64_t seed, float *params, float *buffers) {
+    for (size_t i = 0; i < model->count; i++) {
+        const struct rt_layer *layer = model->layers[i];
+        if (layer->type->init && layer->param_count + layer->buffer_count > 0)
+            layer->type->init(layer, seed, params + model->param_at[i], buffers + model->buffer_at[i]);
+    }
+}
+
+/* ---- names ------------------------------------------------------------------------------------------------
+ */
+
+struct visit {
+    rt_tensor_visit visit;
+    void *user;
+};
+
+static rt_status visit_tensors(const struct visit *visit, const struct rt_named *tensors, size_t count,
+                               const char *prefix, size_t at, bool is_buffer, struct rt_error *err) {
+    rt_status status = RT_OK;
+    for (size_t t = 0; t < count && status == RT_OK; t++) {
+        char name[256];
+        snprintf(name, sizeof name, "%s%s", prefix, tensors[t].name);
+        status = visit->visit(visit->user, name, &tensors[t].shape, at + tensors[t].offset, is_buffer, err);
+    }
+    return status;
+}
+
+static rt_status visit_model(const struct visit *visit, const struct rt_model *model, const char *prefix,
+                             size_t param_at, size_t buffer_at, struct rt_error *err) {
+    rt_status status = RT_OK;
+    for (size_t i = 0; i < model->count && status == RT_OK; i++) {
+        const struct rt_layer *layer = model->layers[i];
+        size_t params = param_at + model->param_at[i], buffers = buffer_at + model->buffer_at[i];
+        char name[200];
+        if ((size_t)snprintf(name, sizeof name, "%s%zu.", prefix, model->first + i) >= sizeof name)
+            return rt_fail(err, RT_BAD_INPUT, "layers are nested too deeply for their tensors to have names");
+        if (layer->body)
+            status = visit_model(visit, layer->body, name, params, buffers, err);
+        else
+            status = visit_tensors(visit, layer->params, layer->param_tensors, name, params, false, err);
+        if (status == RT_OK && !layer->body)
+            status = visit_tensors(visit, layer->buffers, layer->buffer_tensors, name, buffers, true, err);
+    }
+    return status;
+}
+
+rt_status rt_model_visit(const struct rt_model *model, rt_tensor_visit visit, void *user,
+                         struct rt_error *err) {
+    struct visit walk = {visit, user};
+    return visit_model(&walk, model, "", 0, 0, err);
+}

@@ -1,0 +1,176 @@
+/*
+ * Running a model: forward, and the two parts of the backward. Nothing here allocates; where things lie in
+ * the slot was planned in model.c. A slot is [outputs and gradients][work][stash of layer 0][stash of layer
+ * 1]...
+ */
+#include "nn/model.h"
+
+#include "base/memory.h"
+
+enum {
+    FLOATS_PER_LINE = RT_ALIGN / sizeof(float),
+    ROWS_TO_PREPARE = 16, /* with fewer rows than these, packing costs more than the product gains */
+};
+
+static size_t padded_stash(const struct rt_layer *layer, size_t rows, bool training) {
+    return rt_round_up(rt_layer_stash_floats(layer, rows, training), FLOATS_PER_LINE);
+}
+
+/* Floats before the stashes. */
+static size_t stash_start(const struct rt_model *model, size_t rows, bool training, size_t *work_at) {
+    *work_at = rows * (training ? model->row_floats : model->row_floats_inference);
+    size_t work = 0;
+    for (size_t i = 0; i < model->count && training; i++) {
+        size_t floats = rt_layer_work_floats(model->layers[i], rows);
+        work = floats > work ? floats : work;
+    }
+    return *work_at + rt_round_up(work, FLOATS_PER_LINE);
+}
+
+static size_t slot_floats(const struct rt_model *model, size_t rows, bool training) {
+    size_t work_at, floats = stash_start(model, rows, training, &work_at);
+    for (size_t i = 0; i < model->count; i++)
+        floats += padded_stash(model->layers[i], rows, training);
+    return floats;
+}
+
+size_t rt_model_slot_floats(const struct rt_model *model, size_t rows, bool training) {
+    /* Nothing in a slot grows faster than the rows, so this bounds every product inside. */
+    size_t one = slot_floats(model, 1, training);
+    if (rows > SIZE_MAX / 64 / (one ? one : 1))
+        return SIZE_MAX;
+    return slot_floats(model, rows, training);
+}
+
+static float *output_of(const struct rt_model *model, const struct rt_pass *pass, float *slot, const float *x,
+                        size_t i) {
+    size_t place = pass->training ? model->places[i].y : model->places[i].y_inference;
+    /* Only layers that change nothing have their output there. */
+    return place == RT_PLACE_INPUT ? (float *)(uintptr_t)x : slot + pass->rows * place;
+}
+
+static float *gradient_of(const struct rt_model *model, const struct rt_pass *pass, float *slot, size_t i) {
+    return slot + pass->rows * model->places[i].dy;
+}
+
+static struct rt_layer_memory memory_of(const struct rt_model *model, const struct rt_layer_memory *memory,
+                                        size_t i) {
+    return (struct rt_layer_memory){
+        .params = memory->params + model->param_at[i],
+        .buffers = memory->buffers + model->buffer_at[i],
+        .prepared = memory->prepared ? memory->prepared + model->prepared_at[i] : NULL,
+    };
+}
+
+/* ---- forward ----------------------------------------------------------------------------------------------
+ */
+
+float *rt_model_nested_forward(const struct rt_model *model, const struct rt_pass *pass,
+                               const struct rt_layer_memory *memory, const float *x) {
+    size_t work_at, stash_at = stash_start(model, pass->rows, pass->training, &work_at);
+    const float *in = x;
+    float *y = NULL;
+    for (size_t i = 0; i < model->count; i++) {
+        const struct rt_layer *layer = model->layers[i];
+        y = output_of(model, pass, memory->stash, x, i);
+        struct rt_layer_memory own = memory_of(model, memory, i);
+        own.stash = memory->stash + stash_at;
+        own.work = memory->stash + work_at;
+        if (!layer->absorbed && !(layer->view && y == in))
+            layer->type->forward(layer, pass, &own, in, y);
+        stash_at += padded_stash(layer, pass->rows, pass->training);
+        in = y;
+    }
+    return y;
+}
+
+void rt_model_nested_prepare(const struct rt_model *model, const struct rt_device *device,
+                             const float *params, float *prepared) {
+    for (size_t i = 0; i < model->count; i++) {
+        const struct rt_layer *layer = model->layers[i];
+        if (layer->type->prepare && layer->prepared_floats > 0)
+            layer->type->prepare(layer, device, params + model->param_at[i],
+                                 prepared + model->prepared_at[i]);
+    }
+}
+
+void rt_model_prepare(const struct rt_model *model, const struct rt_device *device,
+                      struct rt_blocks *blocks) {
+    rt_model_nested_prepare(model, device, blocks->params, blocks->prepared);
+    blocks->prepared_valid = true;
+}
+
+static struct rt_layer_memory memory_of_blocks(const struct rt_blocks *blocks, float *slot) {
+    return (struct rt_layer_memory){
+        .params = blocks->params,
+        .buffers = blocks->buffers,
+        .prepared = blocks->prepared_valid ? blocks->prepared : NULL,
+        .stash = slot,
+    };
+}
+
+float *rt_model_forward(const struct rt_model *model, const struct rt_pass *pass, struct rt_blocks *blocks,
+                        float *slot, const float *x) {
+    if (!blocks->prepared_valid && pass->rows >= ROWS_TO_PREPARE)
+        rt_model_prepare(model, pass->device, blocks);
+    struct rt_layer_memory memory = memory_of_blocks(blocks, slot);
+    return rt_model_nested_forward(model, pass, &memory, x);
+}
+
+/* ---- backward ---------------------------------------------------------------------------------------------
+ */
+
+float *rt_model_output_gradient(const struct rt_model *model, const struct rt_pass *pass, float *slot) {
+    return gradient_of(model, pass, slot, model->count - 1);
+}
+
+/* A sink for one layer: passes spans on with the layer's offset. */
+struct shifted_sink {
+    const struct rt_grad_sink *outer;
+    size_t offset;
+};
+
+static void take_shifted(void *self, size_t offset, size_t count, const float *grad) {
+    const struct shifted_sink *sink = self;
+    sink->outer->take(sink->outer->self, sink->offset + offset, count, grad);
+}
+
+void rt_model_nested_backward(const struct rt_model *model, const struct rt_pass *pass,
+                              const struct rt_layer_memory *memory, const float *x, const float *dy,
+                              enum rt_backward parts, float *dx, float *grads, bool accumulate,
+                              const struct rt_grad_sink *sink) {
+    float *slot = memory->stash;
+    size_t work_at, stash_at = stash_start(model, pass->rows, pass->training, &work_at);
+    for (size_t i = 0; i < model->count; i++)
+        stash_at += padded_stash(model->layers[i], pass->rows, pass->training);
+    if (!dy)
+        dy = rt_model_output_gradient(model, pass, slot);
+    for (size_t i = model->count; i-- > model->lowest;) {
+        const struct rt_layer *layer = model->layers[i];
+        struct rt_layer_memory own = memory_of(model, memory, i);
+        stash_at -= padded_stash(layer, pass->rows, pass->training);
+        own.stash = slot + stash_at;
+        own.work = slot + work_at;
+        const float *in = i > 0 ? output_of(model, pass, slot, x, i - 1) : x;
+        const float *y = output_of(model, pass, slot, x, i);
+        float *below = i > model->lowest ? gradient_of(model, pass, slot, i - 1) : dx;
+        /* A layer with a body makes the gradients inside it even where nobody wants the one below it. */
+        bool wanted = layer->input_gradient || layer->body;
+        if ((parts & RT_BACKWARD_INPUT) && wanted && !(layer->view && below == dy))
+            layer->type->backward_input(layer, pass, &own, in, y, dy, layer->input_gradient ? below : NULL);
+        if ((parts & RT_BACKWARD_WEIGHTS) && layer->param_count > 0) {
+            struct shifted_sink shifted = {sink, model->param_at[i]};
+            struct rt_grad_sink own_sink = {take_shifted, &shifted};
+            layer->type->backward_weights(layer, pass, &own, in, y, dy, grads + model->param_at[i],
+                                          accumulate, sink ? &own_sink : NULL);
+        }
+        dy = below;
+    }
+}
+
+void rt_model_backward(const struct rt_model *model, const struct rt_pass *pass, struct rt_blocks *blocks,
+                       float *slot, const float *x, enum rt_backward parts, float *dx, float *grads,
+                       bool accumulate, const struct rt_grad_sink *sink) {
+    struct rt_layer_memory memory = memory_of_blocks(blocks, slot);
+    rt_model_nested_backward(model, pass, &memory, x, NULL, parts, dx, grads, accumulate, sink);
+}
