@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_OPTIONS = 16, MAX_STATE = 4 };
+enum { MAX_STATE = 4 };
 
 static const struct rt_optim_type *const types[] = {
     &rt_optim_sgd, &rt_optim_momentum, &rt_optim_nesterov, &rt_optim_adagrad, &rt_optim_adam, &rt_optim_adamw,
@@ -26,9 +26,12 @@ const struct rt_optim_type *rt_optim_type_find(const char *name) {
     return NULL;
 }
 
-/* Every rule's options, with this rule's defaults; offsets are into struct rt_optim. */
-size_t rt_optim_common_options(const struct rt_optim_type *type, struct rt_optim_defaults *defaults,
-                               struct rt_option options[RT_OPTIM_COMMON]) {
+/* A rule's settings follow struct rt_optim in the same piece of memory. */
+static const size_t settings_at =
+    (sizeof(struct rt_optim) + _Alignof(max_align_t) - 1) / _Alignof(max_align_t) * _Alignof(max_align_t);
+
+size_t rt_optim_options(const struct rt_optim_type *type, struct rt_optim_defaults *defaults,
+                        struct rt_option options[RT_OPTIM_OPTIONS]) {
     snprintf(defaults->lr, sizeof defaults->lr, "%g", type->default_lr);
     snprintf(defaults->weight_decay, sizeof defaults->weight_decay, "%g", type->default_weight_decay);
     options[0] = (struct rt_option){.name = "lr",
@@ -43,7 +46,12 @@ size_t rt_optim_common_options(const struct rt_optim_type *type, struct rt_optim
                                     .fallback = defaults->weight_decay,
                                     .max = 1e18,
                                     .help = "pull of every parameter towards zero"};
-    return RT_OPTIM_COMMON;
+    size_t count = 2;
+    for (size_t i = 0; i < type->option_count && count < RT_OPTIM_OPTIONS; i++, count++) {
+        options[count] = type->options[i];
+        options[count].offset += settings_at;
+    }
+    return count;
 }
 
 static rt_status find_rule(const struct rt_tree *tree, const char *name, const struct rt_optim_type **type,
@@ -85,17 +93,11 @@ rt_status rt_optim_create(const struct rt_tree *tree, struct rt_optim **optim, s
     if (status != RT_OK)
         return status;
 
-    /* One table for the common options and the rule's own, whose settings follow the struct in memory. */
-    const size_t at = rt_round_up(sizeof(struct rt_optim), _Alignof(max_align_t));
     struct rt_optim_defaults defaults;
-    struct rt_option options[MAX_OPTIONS];
-    size_t count = rt_optim_common_options(type, &defaults, options);
-    for (size_t i = 0; i < type->option_count && count < MAX_OPTIONS; i++, count++) {
-        options[count] = type->options[i];
-        options[count].offset += at;
-    }
+    struct rt_option options[RT_OPTIM_OPTIONS];
+    size_t count = rt_optim_options(type, &defaults, options);
     char *memory;
-    status = rt_alloc(1, at + type->settings_bytes, "the optimizer's settings", &memory, err);
+    status = rt_alloc(1, settings_at + type->settings_bytes, "the optimizer's settings", &memory, err);
     if (status != RT_OK)
         return status;
     status = rt_options_read(options, count, "lr", settings, type->name, memory, err);
@@ -105,7 +107,7 @@ rt_status rt_optim_create(const struct rt_tree *tree, struct rt_optim **optim, s
     }
     *optim = (struct rt_optim *)(void *)memory;
     (*optim)->type = type;
-    (*optim)->settings = memory + at;
+    (*optim)->settings = memory + settings_at;
     return RT_OK;
 }
 

@@ -43,14 +43,14 @@ struct rt_optim_type {
 const struct rt_optim_type *const *rt_optim_types(void); /* NULL-terminated */
 const struct rt_optim_type *rt_optim_type_find(const char *name);
 
-/* The options that every rule has (lr, weight_decay) with this rule's defaults, whose text is kept in
- * *defaults; offsets are into struct rt_optim. Returns how many. */
-enum { RT_OPTIM_COMMON = 2 };
+/* All options of a rule: those that every rule has (lr, weight_decay) with this rule's defaults, whose text
+ * is kept in *defaults, and its own. Returns how many. */
+enum { RT_OPTIM_OPTIONS = 8 };
 struct rt_optim_defaults {
     char lr[32], weight_decay[32];
 };
-size_t rt_optim_common_options(const struct rt_optim_type *type, struct rt_optim_defaults *defaults,
-                               struct rt_option options[RT_OPTIM_COMMON]);
+size_t rt_optim_options(const struct rt_optim_type *type, struct rt_optim_defaults *defaults,
+                        struct rt_option options[RT_OPTIM_OPTIONS]);
 
 /* From "adam" or {adam: {lr: 0.001}}; tree NULL: sgd with its defaults. */
 rt_status rt_optim_create(const struct rt_tree *tree, struct rt_optim **optim, struct rt_error *err);

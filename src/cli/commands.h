@@ -1,0 +1,15 @@
+/* The commands: one file each, one line each in main.c. */
+#ifndef RT_CLI_COMMANDS_H
+#define RT_CLI_COMMANDS_H
+
+#include "cli/args.h"
+
+extern const struct rt_command rt_command_train, rt_command_eval, rt_command_predict, rt_command_list;
+
+/* 0 done, 1 the run failed, 2 bad usage or bad input. */
+enum { RT_EXIT_DONE, RT_EXIT_FAILED, RT_EXIT_USAGE };
+
+/* Says "ringtmp: <sentence>" on the error stream and returns the exit status that fits. */
+int rt_exit_error(const struct rt_error *err);
+
+#endif

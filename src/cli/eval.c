@@ -1,0 +1,55 @@
+/* ringtmp eval: how a saved model does on the test data of a run file. */
+#include "cli/commands.h"
+#include "cli/confusion.h"
+#include "cli/text.h"
+#include "train/run.h"
+#include <math.h>
+#include <stddef.h>
+
+struct settings {
+    struct rt_words set;
+};
+
+static const struct rt_arg args[] = {
+    {"--set", "KEY=VALUE", RT_ARG_WORDS, offsetof(struct settings, set), .default_help = "none",
+     .help = "set a key of the run file, as often as needed"},
+};
+
+static int run_eval(const struct rt_invocation *invocation) {
+    const struct settings *settings = invocation->settings;
+    struct rt_error err;
+    struct rt_run *model;
+    if (rt_run_load(invocation->operands.items[0], &model, &err) != RT_OK)
+        return rt_exit_error(&err);
+    const struct rt_evaluation *evaluation;
+    int code = RT_EXIT_DONE;
+    if (rt_run_evaluate(model, invocation->operands.items[1], settings->set.items, settings->set.count,
+                        &evaluation, &err) != RT_OK) {
+        code = rt_exit_error(&err);
+    } else {
+        char text[RT_TEXT];
+        rt_confusion_print(stdout, evaluation);
+        printf("examples  %s\n", rt_text_count(evaluation->examples, text));
+        if (isfinite(evaluation->accuracy))
+            printf("accuracy  %.4f\n", evaluation->accuracy);
+        printf("loss      %s\n", rt_text_measure(evaluation->loss, text));
+    }
+    rt_run_close(model);
+    return code;
+}
+
+const struct rt_command rt_command_eval = {
+    .name = "eval",
+    .summary = "accuracy and loss of a saved model on test data",
+    .details =
+        "Runs a saved model over the test data of RUN.yaml (data.test, or what data.split sets aside) and\n"
+        "prints its accuracy, its loss and what it takes for what. The model file says itself how its\n"
+        "layers and the scaling of its inputs are; of the run file only the data are used.\n",
+    .examples = "  ringtmp eval runs/try/model.safetensors run.yaml\n"
+                "  ringtmp eval model.safetensors run.yaml --set data.test='{csv: new.csv}'\n",
+    .operands = {"MODEL.safetensors", "RUN.yaml"},
+    .args = args,
+    .arg_count = sizeof args / sizeof *args,
+    .settings_bytes = sizeof(struct settings),
+    .run = run_eval,
+};

@@ -1,0 +1,80 @@
+/* ringtmp list: what exists, from the tables that the library itself works with. */
+#include "base/option.h"
+#include "cli/commands.h"
+#include "formats/runfile.h"
+#include "nn/layer.h"
+#include "nn/loss.h"
+#include "optim/optim.h"
+#include "optim/schedule.h"
+#include <string.h>
+
+static void list_strategies(FILE *out) {
+    fputs("sgd  one device does all the work\n", out);
+}
+
+static void list_layers(FILE *out) {
+    for (const struct rt_layer_type *const *type = rt_layer_types(); *type; type++) {
+        fprintf(out, "%s: %s\n", (*type)->name, (*type)->help);
+        rt_options_help(out, (*type)->options, (*type)->option_count, "    ");
+    }
+}
+
+static void list_optimizers(FILE *out) {
+    for (const struct rt_optim_type *const *type = rt_optim_types(); *type; type++) {
+        struct rt_optim_defaults defaults;
+        struct rt_option options[RT_OPTIM_OPTIONS];
+        size_t count = rt_optim_options(*type, &defaults, options);
+        fprintf(out, "%s: %s\n", (*type)->name, (*type)->help);
+        rt_options_help(out, options, count, "    ");
+    }
+}
+
+static void list_losses(FILE *out) {
+    for (const struct rt_loss_type *const *type = rt_loss_types(); *type; type++)
+        fprintf(out, "%s: %s\n", (*type)->name, (*type)->help);
+}
+
+static const struct {
+    const char *name;
+    void (*print)(FILE *out);
+} lists[] = {
+    {"strategies", list_strategies}, {"layers", list_layers},         {"optimizers", list_optimizers},
+    {"losses", list_losses},         {"schedules", rt_schedule_help}, {"keys", rt_spec_help},
+};
+enum { LISTS = sizeof lists / sizeof *lists };
+
+static int run_list(const struct rt_invocation *invocation) {
+    const char *what = invocation->operands.items[0], *names[LISTS + 1] = {NULL};
+    for (size_t i = 0; i < LISTS; i++) {
+        names[i] = lists[i].name;
+        if (strcmp(what, lists[i].name) == 0) {
+            lists[i].print(stdout);
+            return RT_EXIT_DONE;
+        }
+    }
+    struct rt_error err;
+    const char *near = rt_nearest(what, names);
+    if (near)
+        rt_fail(&err, RT_BAD_INPUT, "there is no list of '%s'; did you mean '%s'?", what, near);
+    else
+        rt_fail(&err, RT_BAD_INPUT,
+                "there is no list of '%s', but of strategies, layers, optimizers, losses, schedules and keys",
+                what);
+    return rt_exit_error(&err);
+}
+
+const struct rt_command rt_command_list = {
+    .name = "list",
+    .summary = "what exists: strategies, layers, optimizers, losses, schedules, keys",
+    .details = "Lists what a run file can name, with the options of each and their defaults. WHAT is one of\n"
+               "  strategies   how training can be distributed\n"
+               "  layers       what a network can be made of\n"
+               "  optimizers   the update rules\n"
+               "  losses       what can be minimised\n"
+               "  schedules    how the learning rate can change\n"
+               "  keys         every key of the run file\n",
+    .examples = "  ringtmp list layers\n"
+                "  ringtmp list keys | less\n",
+    .operands = {"WHAT"},
+    .run = run_list,
+};

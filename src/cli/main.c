@@ -1,0 +1,135 @@
+/* The ringtmp command: finds the command that is meant, reads its command line and runs it. */
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/option.h"
+#include "cli/commands.h"
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct rt_command *const commands[] = {
+    &rt_command_train,
+    &rt_command_eval,
+    &rt_command_predict,
+    &rt_command_list,
+};
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+int rt_exit_error(const struct rt_error *err) {
+    fprintf(stderr, "ringtmp: %s\n", err->text);
+    return err->status == RT_BAD_INPUT ? RT_EXIT_USAGE : RT_EXIT_FAILED;
+}
+
+static void print_help(FILE *out, const char *program) {
+    fprintf(out,
+            "RingTMP trains neural networks with results that are exact: the same bits on every machine.\n\n"
+            "usage: %s COMMAND ...\n\ncommands:\n",
+            program);
+    for (size_t i = 0; i < COMMANDS; i++)
+        fprintf(out, "  %-10s%s\n", commands[i]->name, commands[i]->summary);
+    fprintf(out,
+            "\n`%s COMMAND --help` explains a command; --version tells the version.\n\n"
+            "A first run, from the directory of the sources:\n"
+            "  %s train examples/fashion-mlp.yaml\n",
+            program, program);
+}
+
+static const struct rt_command *find_command(const char *name) {
+    for (size_t i = 0; i < COMMANDS; i++)
+        if (strcmp(commands[i]->name, name) == 0)
+            return commands[i];
+    return NULL;
+}
+
+static int fail_command(const char *word) {
+    const char *names[COMMANDS + 3] = {"help", "version"};
+    for (size_t i = 0; i < COMMANDS; i++)
+        names[i + 2] = commands[i]->name;
+    struct rt_error err;
+    const char *what = word[0] == '-' ? "option" : "command";
+    const char *near = rt_nearest(word + strspn(word, "-"), names);
+    if (near)
+        rt_fail(&err, RT_BAD_INPUT, "unknown %s '%s'; did you mean '%s%s'?", what, word,
+                word[0] == '-' ? "--" : "", near);
+    else
+        rt_fail(&err, RT_BAD_INPUT, "unknown %s '%s'; `ringtmp --help` lists the commands", what, word);
+    return rt_exit_error(&err);
+}
+
+static int run_command(const struct rt_command *command, const char *program, int argc, char **argv,
+                       double start) {
+    struct rt_error err;
+    void *settings;
+    if (rt_alloc(1, command->settings_bytes, "the command line", &settings, &err) != RT_OK)
+        return rt_exit_error(&err);
+    struct rt_invocation invocation = {
+        .program = program, .argc = argc, .argv = argv, .start = start, .settings = settings};
+    bool help;
+    int code = RT_EXIT_DONE;
+    if (rt_args_parse(command, argc, argv, settings, &invocation.operands, &help, &err) != RT_OK)
+        code = rt_exit_error(&err);
+    else if (help)
+        rt_args_help(stdout, program, command);
+    else
+        code = command->run(&invocation);
+    rt_args_deinit(command, settings, &invocation.operands);
+    free(settings);
+    return code;
+}
+
+static int dispatch(int argc, char **argv, double start) {
+    const char *program = argc > 0 && argv[0][0] ? argv[0] : "ringtmp";
+    if (argc < 2) {
+        print_help(stderr, program);
+        return RT_EXIT_USAGE;
+    }
+    const char *word = argv[1];
+    if (strcmp(word, "--version") == 0 || strcmp(word, "version") == 0) {
+        puts("ringtmp " RT_VERSION);
+        return RT_EXIT_DONE;
+    }
+    bool asks = strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+    if (asks && argc == 2) {
+        print_help(stdout, program);
+        return RT_EXIT_DONE;
+    }
+    const struct rt_command *command = find_command(asks ? argv[2] : word);
+    if (!command)
+        return fail_command(asks ? argv[2] : word);
+    if (asks) {
+        rt_args_help(stdout, program, command);
+        return RT_EXIT_DONE;
+    }
+    return run_command(command, program, argc - 2, argv + 2, start);
+}
+
+/* A standard stream that is closed gets a file that swallows all: else the next file opened, perhaps the
+ * model, would take its number, and messages would be written into it. */
+static void open_standard_streams(void) {
+    int file;
+    do
+        file = open("/dev/null", O_RDWR);
+    while (file >= 0 && file <= STDERR_FILENO);
+    if (file >= 0)
+        close(file);
+}
+
+/* True when nobody reads our output any more (`ringtmp list layers | head`), which is no failure. */
+static bool reader_is_gone(void) {
+    struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    return poll(&output, 1, 0) == 1 && (output.revents & (POLLERR | POLLHUP));
+}
+
+int main(int argc, char **argv) {
+    double start = rt_clock_wall();
+    open_standard_streams();
+    int code = dispatch(argc, argv, start);
+    bool written = fflush(stdout) == 0 && !ferror(stdout);
+    if (!written && !reader_is_gone()) {
+        fputs("ringtmp: the output could not be written; is the disk full?\n", stderr);
+        return code == RT_EXIT_DONE ? RT_EXIT_FAILED : code;
+    }
+    return code;
+}

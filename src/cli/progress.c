@@ -1,0 +1,173 @@
+#include "cli/progress.h"
+#include "cli/text.h"
+#include "train/run.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { MAX_LINE = 512, MAX_BAR = 32, MIN_BAR = 6, USUAL_WIDTH = 80 };
+
+void rt_display_init(struct rt_display *display, const struct rt_run *run, bool quiet) {
+    const char *kind = getenv("TERM"), *no_colour = getenv("NO_COLOR");
+    bool terminal = isatty(STDOUT_FILENO) && kind && *kind && strcmp(kind, "dumb") != 0;
+    *display = (struct rt_display){
+        .run = run,
+        .out = stdout,
+        .quiet = quiet,
+        .terminal = terminal,
+        .colour = terminal && !(no_colour && *no_colour),
+    };
+}
+
+void rt_display_clear(struct rt_display *display) {
+    if (display->drawn) {
+        fputs("\r\033[K", display->out);
+        fflush(display->out);
+    }
+    display->drawn = false;
+}
+
+void rt_display_notice(void *user, const char *sentence) {
+    struct rt_display *display = user;
+    if (display->quiet)
+        return;
+    rt_display_clear(display);
+    fprintf(stderr, "ringtmp: note: %s\n", sentence);
+}
+
+/* ---- lines ---- */
+
+/* A line under construction; what does not fit is left off. */
+struct line {
+    char text[MAX_LINE];
+    size_t used;
+};
+
+static void add(struct line *line, const char *format, ...) RT_PRINTF(2, 3);
+static void add(struct line *line, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    int more = vsnprintf(line->text + line->used, sizeof line->text - line->used, format, args);
+    va_end(args);
+    line->used += more > 0 ? (size_t)more : 0;
+    if (line->used >= sizeof line->text)
+        line->used = sizeof line->text - 1;
+}
+
+/* Loss, accuracy, speed and time left, as far as they mean something; gap stands before each. */
+static void add_figures(struct line *line, const struct rt_progress *progress, const char *gap, bool brief) {
+    char text[RT_TEXT];
+    if (isfinite(progress->loss))
+        add(line, "%sloss %s", gap, rt_text_measure(progress->loss, text));
+    if (isfinite(progress->accuracy))
+        add(line, "%s%s %.4f", gap, brief ? "acc" : "accuracy", progress->accuracy);
+    if (isfinite(progress->samples_per_s) && progress->samples_per_s > 0)
+        add(line, "%s%s%s", gap, rt_text_rate(progress->samples_per_s, text), brief ? "/s" : " samples/s");
+    if (isfinite(progress->seconds_left) && progress->update < progress->updates)
+        add(line, "%s%s left", gap, rt_text_time(progress->seconds_left, text));
+}
+
+static double share_done(const struct rt_progress *progress) {
+    double share = progress->updates ? (double)progress->update / (double)progress->updates : 0;
+    return share < 0 ? 0 : share > 1 ? 1 : share;
+}
+
+/* ---- the redrawn line ---- */
+
+static size_t terminal_width(void) {
+    struct winsize size;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+        return size.ws_col;
+    return USUAL_WIDTH;
+}
+
+static void put_bar(const struct rt_display *display, size_t width, double share) {
+    size_t full = (size_t)(share * (double)width);
+    fputs(display->colour ? "[\033[36m" : "[", display->out);
+    for (size_t i = 0; i < width; i++) {
+        if (i == full && display->colour)
+            fputs("\033[0m", display->out);
+        fputc(i < full ? '#' : '.', display->out);
+    }
+    fputs(display->colour ? "\033[0m]" : "]", display->out);
+}
+
+/* The bar takes the room that the figures leave; on a narrow screen their words are shortened, then the bar
+ * goes, then the line is cut, one column short of the edge, where terminals would wrap. */
+static void draw(struct rt_display *display, const struct rt_progress *progress) {
+    struct line left = {.used = 0}, right = {.used = 0};
+    double share = share_done(progress);
+    add(&left, "epoch %" PRIu64 "/%" PRIu64 " ", progress->epoch, progress->epochs);
+    add(&right, " %3d %%", (int)(share * 100));
+    size_t percent = right.used, width = terminal_width() - 1, bar = 0;
+    for (int brief = 0; brief <= 1 && bar < MIN_BAR; brief++) {
+        right.used = percent;
+        add_figures(&right, progress, "  ", brief);
+        size_t used = left.used + right.used + 2;
+        bar = width > used ? width - used : 0;
+    }
+    fputc('\r', display->out);
+    fprintf(display->out, "%.*s", (int)width, left.text);
+    if (bar >= MIN_BAR)
+        put_bar(display, bar < MAX_BAR ? bar : MAX_BAR, share);
+    if (width > left.used)
+        fprintf(display->out, "%.*s", (int)(width - left.used), right.text);
+    fputs("\033[K", display->out);
+    display->drawn = true;
+}
+
+/* ---- reports ---- */
+
+static void print_start(struct rt_display *display) {
+    const struct rt_run_facts *facts = rt_run_facts(display->run);
+    display->begun = true;
+    if (!facts)
+        return;
+    char a[RT_TEXT], b[RT_TEXT], c[RT_TEXT];
+    fprintf(display->out, "%s: %s parameters, %s training examples", facts->name,
+            rt_text_count(facts->params, a), rt_text_count(facts->train_examples, b));
+    if (facts->validation_examples)
+        fprintf(display->out, ", %s for validation", rt_text_count(facts->validation_examples, c));
+    if (facts->test_examples)
+        fprintf(display->out, ", %s for the test", rt_text_count(facts->test_examples, c));
+    fprintf(display->out, "\n%s with %s, batches of %zu; %s on %zu %s\n", facts->loss, facts->optimizer,
+            facts->batch, facts->kernels, facts->threads, facts->threads == 1 ? "thread" : "threads");
+    if (facts->resumed_update)
+        fprintf(display->out, "resumed after update %s\n", rt_text_count(facts->resumed_update, a));
+}
+
+static void print_validation(struct rt_display *display, const struct rt_progress *progress) {
+    char text[RT_TEXT];
+    rt_display_clear(display);
+    fprintf(display->out, "epoch %" PRIu64 ", update %" PRIu64 ": validation loss %s", progress->epoch,
+            progress->update, rt_text_measure(progress->validation_loss, text));
+    if (isfinite(progress->validation_accuracy))
+        fprintf(display->out, ", accuracy %.4f", progress->validation_accuracy);
+    fputc('\n', display->out);
+}
+
+void rt_display_progress(void *user, const struct rt_progress *progress) {
+    struct rt_display *display = user;
+    if (display->quiet)
+        return;
+    if (!display->begun)
+        print_start(display);
+    if (display->terminal) {
+        if (progress->validated)
+            print_validation(display, progress);
+        draw(display, progress);
+    } else if (isfinite(progress->loss) && progress->samples_per_s > 0) {
+        struct line line = {.used = 0};
+        add(&line, "epoch %" PRIu64 "/%" PRIu64 ", update %" PRIu64 "/%" PRIu64 " (%d %%)", progress->epoch,
+            progress->epochs, progress->update, progress->updates, (int)(share_done(progress) * 100));
+        add_figures(&line, progress, ", ", false);
+        fprintf(display->out, "%s\n", line.text);
+    }
+    if (!display->terminal && progress->validated)
+        print_validation(display, progress);
+    fflush(display->out);
+}

@@ -1,0 +1,255 @@
+/*
+ * ringtmp train: one run, from its run file to a saved model. Signals become a clean stop with a checkpoint,
+ * and the command that goes on from there is printed, ready to be pasted.
+ */
+#include "cli/commands.h"
+#include "cli/confusion.h"
+#include "cli/progress.h"
+#include "cli/text.h"
+#include "formats/runfile.h"
+#include "train/run.h"
+#include <math.h>
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+struct settings {
+    int64_t nodes;
+    const char *strategy, *seed, *out, *math;
+    struct rt_words set;
+    bool resume, quiet, help_keys;
+};
+
+static const char *const math_choices[] = {"exact", "fast", NULL};
+
+#define AT(field_) .offset = offsetof(struct settings, field_)
+static const struct rt_arg args[] = {
+    {"--nodes", "N", RT_ARG_COUNT, AT(nodes), .default_help = "cluster.nodes of the run file, else 1",
+     .help = "devices that train together; this version: 1"},
+    {"--strategy", "NAME", RT_ARG_TEXT, AT(strategy),
+     .default_help = "cluster.strategy of the run file, else sgd", .help = "how the training is distributed"},
+    {"--set", "KEY=VALUE", RT_ARG_WORDS, AT(set), .default_help = "none",
+     .help = "set a key of the run file, as often as needed"},
+    {"--seed", "S", RT_ARG_TEXT, AT(seed), .default_help = "train.seed of the run file, else 1",
+     .help = "seed of all random numbers"},
+    {"--out", "DIR", RT_ARG_TEXT, AT(out), .default_help = "runs/NAME-TIME",
+     .help = "where model, checkpoint, journal and summary go"},
+    {"--resume", NULL, RT_ARG_SWITCH, AT(resume), .default_help = "start anew",
+     .help = "go on from the checkpoint in --out"},
+    {"--math", "exact|fast", RT_ARG_TEXT, AT(math), .choices = math_choices,
+     .default_help = "train.math of the run file, else exact", .help = "exact bits, or OpenBLAS products"},
+    {"--quiet", NULL, RT_ARG_SWITCH, AT(quiet), .default_help = "show progress",
+     .help = "print nothing but errors"},
+    {"--help-keys", NULL, RT_ARG_SWITCH, AT(help_keys), .alone = true,
+     .help = "show every key of the run file with its default"},
+};
+
+/* ---- signals ---- */
+
+/* A signal handler can reach the run only through a global. Written before the handlers are installed. */
+static struct rt_run *run_to_stop;
+static bool stop_quietly;
+
+static const int stop_signals[] = {SIGINT, SIGTERM, SIGHUP};
+enum { STOP_SIGNALS = sizeof stop_signals / sizeof *stop_signals };
+
+/* The first signal asks for a checkpoint; another one of any kind ends the process at once. */
+static void on_signal(int number) {
+    static const char message[] = "\nstopping: the checkpoint is being written; once more ends at once\n";
+    (void)number;
+    for (size_t i = 0; i < STOP_SIGNALS; i++)
+        signal(stop_signals[i], SIG_DFL);
+    if (!stop_quietly)
+        (void)!write(STDERR_FILENO, message, sizeof message - 1);
+    rt_run_stop(run_to_stop);
+}
+
+/* Signals that whoever started us wants ignored (nohup, a job in the background) stay ignored. */
+static void catch_signals(struct rt_run *run, bool quiet) {
+    run_to_stop = run;
+    stop_quietly = quiet;
+    for (size_t i = 0; i < STOP_SIGNALS; i++) {
+        struct sigaction old, action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+        sigemptyset(&action.sa_mask);
+        if (sigaction(stop_signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+            sigaction(stop_signals[i], &action, NULL);
+    }
+    /* A run is worth more than its display: it goes on when `| head` has seen enough. */
+    signal(SIGPIPE, SIG_IGN);
+}
+
+static void release_signals(void) {
+    for (size_t i = 0; i < STOP_SIGNALS; i++) {
+        struct sigaction old;
+        if (sigaction(stop_signals[i], NULL, &old) == 0 && old.sa_handler == on_signal)
+            signal(stop_signals[i], SIG_DFL);
+    }
+    run_to_stop = NULL;
+}
+
+/* ---- the command that resumes ---- */
+
+/* Prints a word so that a shell reads it back as it is. */
+static void print_quoted(FILE *out, const char *word) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%";
+    if (*word && strspn(word, plain) == strlen(word)) {
+        fprintf(out, " %s", word);
+        return;
+    }
+    fputs(" '", out);
+    for (; *word; word++)
+        if (*word == '\'')
+            fputs("'\\''", out);
+        else
+            fputc(*word, out);
+    fputc('\'', out);
+}
+
+/* The same words as this time, with --out and --resume in place of those given. */
+static void print_resume(FILE *out, const struct rt_invocation *invocation, const char *directory) {
+    fputs(" ", out);
+    print_quoted(out, invocation->program);
+    fputs(" train", out);
+    bool options = true;
+    for (int i = 0; i < invocation->argc; i++) {
+        const char *word = invocation->argv[i];
+        if (options && strcmp(word, "--") == 0)
+            options = false;
+        else if (options && strcmp(word, "--out") == 0)
+            i++;
+        else if (!options || (strcmp(word, "--resume") != 0 && strncmp(word, "--out=", 6) != 0))
+            print_quoted(out, word);
+    }
+    fputs(" --out", out);
+    print_quoted(out, directory);
+    fputs(" --resume\n", out);
+}
+
+static void print_interrupted(const struct rt_invocation *invocation, const struct rt_run *run,
+                              const struct rt_error *err) {
+    const char *directory = rt_run_out_dir(run);
+    if (!directory) {
+        fprintf(stderr, "ringtmp: %s\n", err->text);
+        return;
+    }
+    fprintf(stderr, "ringtmp: interrupted; the checkpoint is in %s/checkpoint. To go on:\n", directory);
+    print_resume(stderr, invocation, directory);
+}
+
+/* ---- the result ---- */
+
+static void print_result(FILE *out, const struct rt_run *run) {
+    const struct rt_result *result = rt_run_result(run);
+    const struct rt_evaluation *test = rt_run_test(run);
+    char a[RT_TEXT], b[RT_TEXT];
+    if (!result)
+        return;
+    fputc('\n', out);
+    if (test && test->classes) {
+        fputs("on the test data:\n", out);
+        rt_confusion_print(out, test);
+        fputc('\n', out);
+    }
+    if (isfinite(result->test_accuracy))
+        fprintf(out, "test accuracy  %.4f\n", result->test_accuracy);
+    if (isfinite(result->test_loss))
+        fprintf(out, "test loss      %s\n", rt_text_measure(result->test_loss, a));
+    if (isfinite(result->train_loss))
+        fprintf(out, "training loss  %s\n", rt_text_measure(result->train_loss, a));
+    fprintf(out, "time           %s for %s samples", rt_text_duration(result->seconds, a),
+            rt_text_count(result->samples, b));
+    if (isfinite(result->samples_per_s))
+        fprintf(out, ", %s samples/s", rt_text_rate(result->samples_per_s, a));
+    fprintf(out, "\nparams_sha256  %s\n", result->params_sha256);
+    fprintf(out, "model          %s/model.safetensors", result->out_dir);
+    if (rt_run_model_update(run) < result->updates)
+        fprintf(out, " (the best: update %s of %s)", rt_text_count(rt_run_model_update(run), a),
+                rt_text_count(result->updates, b));
+    fprintf(out, "\njournal        %s/journal.jsonl\nsummary        %s/summary.json\n", result->out_dir,
+            result->out_dir);
+}
+
+/* ---- the command ---- */
+
+static rt_status apply(const struct settings *settings, struct rt_run *run, struct rt_error *err) {
+    if (settings->nodes >= 0 && settings->nodes != 1)
+        return rt_fail(err, RT_BAD_INPUT, "this version trains on one device: --nodes must be 1");
+    rt_status status = RT_OK;
+    for (size_t i = 0; i < settings->set.count && status == RT_OK; i++) {
+        const char *word = settings->set.items[i], *equals = strchr(word, '=');
+        char key[200];
+        if (!equals || equals == word || (size_t)(equals - word) >= sizeof key)
+            return rt_fail(err, RT_BAD_INPUT, "--set needs KEY=VALUE, as in --set train.epochs=5, not '%s'",
+                           word);
+        snprintf(key, sizeof key, "%.*s", (int)(equals - word), word);
+        status = rt_run_set(run, key, equals + 1, err);
+    }
+    const char *const keys[][2] = {{"cluster.nodes", settings->nodes == 1 ? "1" : NULL},
+                                   {"cluster.strategy", settings->strategy},
+                                   {"train.seed", settings->seed},
+                                   {"train.math", settings->math}};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && status == RT_OK; i++)
+        if (keys[i][1])
+            status = rt_run_set(run, keys[i][0], keys[i][1], err);
+    if (status == RT_OK && settings->resume && !settings->out)
+        status =
+            rt_fail(err, RT_BAD_INPUT, "--resume needs --out DIR, the directory of the run to go on with");
+    if (status == RT_OK && settings->out)
+        status = rt_run_set_out(run, settings->out, err);
+    if (status == RT_OK)
+        rt_run_set_resume(run, settings->resume);
+    return status;
+}
+
+static int run_train(const struct rt_invocation *invocation) {
+    const struct settings *settings = invocation->settings;
+    if (settings->help_keys) {
+        rt_spec_help(stdout);
+        return RT_EXIT_DONE;
+    }
+    struct rt_error err;
+    struct rt_run *run;
+    if (rt_run_open(invocation->operands.items[0], &run, &err) != RT_OK)
+        return rt_exit_error(&err);
+    struct rt_display display;
+    rt_display_init(&display, run, settings->quiet);
+    rt_run_set_process_start(run, invocation->start);
+    rt_run_set_notice(run, rt_display_notice, &display);
+    rt_status status = apply(settings, run, &err);
+    if (status == RT_OK) {
+        catch_signals(run, settings->quiet);
+        status = rt_run_train(run, rt_display_progress, &display, &err);
+        release_signals();
+    }
+    rt_display_clear(&display);
+    int code = RT_EXIT_DONE;
+    if (status == RT_INTERRUPTED) {
+        print_interrupted(invocation, run, &err);
+        code = RT_EXIT_FAILED;
+    } else if (status != RT_OK) {
+        code = rt_exit_error(&err);
+    } else if (!settings->quiet) {
+        print_result(stdout, run);
+    }
+    rt_run_close(run);
+    return code;
+}
+
+const struct rt_command rt_command_train = {
+    .name = "train",
+    .summary = "train a model as a run file says",
+    .details =
+        "Trains the network that RUN.yaml describes on the data it names, and saves the model, a journal\n"
+        "and a summary. Ctrl-C stops with a checkpoint; the message then says how to go on. The same run\n"
+        "file and seed give the same parameters, bit for bit, whatever the machine and its threads.\n",
+    .examples = "  ringtmp train examples/fashion-mlp.yaml\n"
+                "  ringtmp train run.yaml --set train.epochs=3 --set train.batch=64 --out runs/try\n"
+                "  ringtmp train run.yaml --out runs/try --resume\n",
+    .operands = {"RUN.yaml"},
+    .args = args,
+    .arg_count = sizeof args / sizeof *args,
+    .settings_bytes = sizeof(struct settings),
+    .unknown_hint = "keys of the run file are set with --set KEY=VALUE, and ",
+    .run = run_train,
+};
