@@ -1,0 +1,203 @@
+/* Files: mapping, replacing a file in one step, and what is said when it fails. */
+#include "base/file.h"
+#include "support/test.h"
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char directory[200];
+
+static const char *make_directory(void) {
+    const char *base = getenv("TMPDIR");
+    snprintf(directory, sizeof directory, "%s/ringtmp-file-XXXXXX", base ? base : "/tmp");
+    return mkdtemp(directory);
+}
+
+static void remove_all(void) {
+    DIR *list = opendir(directory);
+    for (struct dirent *entry; list && (entry = readdir(list));) {
+        char path[500];
+        snprintf(path, sizeof path, "%s/%s", directory, entry->d_name);
+        if (entry->d_name[0] != '.' && unlink(path) != 0)
+            rmdir(path);
+    }
+    if (list)
+        closedir(list);
+    rmdir(directory);
+}
+
+static size_t count_files(void) {
+    DIR *list = opendir(directory);
+    size_t count = 0;
+    for (struct dirent *entry; list && (entry = readdir(list));)
+        count += entry->d_name[0] != '.';
+    if (list)
+        closedir(list);
+    return count;
+}
+
+static bool has_content(const char *path, const char *content) {
+    struct rt_map map;
+    if (rt_map_open(path, &map, NULL) != RT_OK)
+        return false;
+    bool same = map.bytes == strlen(content) && (map.bytes == 0 || memcmp(map.data, content, map.bytes) == 0);
+    rt_map_close(&map);
+    return same;
+}
+
+TEST(a_file_appears_only_when_complete) {
+    struct rt_error err;
+    struct rt_writer writer;
+    char path[300];
+    REQUIRE(make_directory());
+    snprintf(path, sizeof path, "%s/model", directory);
+    CHECK_OK(rt_writer_open(path, &writer, &err));
+    rt_writer_write(&writer, "first", 5);
+    CHECK(access(path, F_OK) != 0);
+    CHECK_OK(rt_writer_commit(&writer, &err));
+    CHECK(has_content(path, "first"));
+
+    CHECK_OK(rt_writer_open(path, &writer, &err));
+    rt_writer_write(&writer, "half", 4);
+    CHECK(has_content(path, "first"));
+    rt_writer_abandon(&writer);
+    CHECK(has_content(path, "first"));
+    CHECK(count_files() == 1);
+
+    CHECK_OK(rt_writer_open(path, &writer, &err));
+    rt_writer_write(&writer, "sec", 3);
+    rt_writer_write(&writer, "", 0);
+    rt_writer_write(&writer, "ond", 3);
+    CHECK(writer.bytes == 6);
+    CHECK_OK(rt_writer_commit(&writer, &err));
+    CHECK(has_content(path, "second"));
+    CHECK(count_files() == 1);
+    remove_all();
+}
+
+/* Two writers of one path, as two runs with the same output directory: each file is whole, the last wins. */
+TEST(two_writers_do_not_mix) {
+    struct rt_error err;
+    struct rt_writer one, two;
+    char path[300];
+    REQUIRE(make_directory());
+    snprintf(path, sizeof path, "%s/model", directory);
+    CHECK_OK(rt_writer_open(path, &one, &err));
+    CHECK_OK(rt_writer_open(path, &two, &err));
+    rt_writer_write(&one, "one", 3);
+    rt_writer_write(&two, "two", 3);
+    CHECK_OK(rt_writer_commit(&two, &err));
+    CHECK(has_content(path, "two"));
+    CHECK_OK(rt_writer_commit(&one, &err));
+    CHECK(has_content(path, "one"));
+    CHECK(count_files() == 1);
+    remove_all();
+}
+
+TEST(a_full_disk_is_reported) {
+    struct rt_error err;
+    struct rt_writer writer;
+    struct stat info;
+    if (stat("/dev/full", &info) != 0)
+        SKIP("there is no /dev/full here");
+    static char data[100000];
+    /* Small data fail when they leave the buffer, large ones at once: both must be told. */
+    for (size_t bytes = 1; bytes <= sizeof data; bytes += sizeof data - 1) {
+        CHECK_OK(rt_writer_open("/dev/full", &writer, &err));
+        rt_writer_write(&writer, data, bytes);
+        rt_writer_write(&writer, data, bytes);
+        CHECK(rt_writer_commit(&writer, &err) == RT_IO);
+        CHECK_MSG(strcmp(err.text, "/dev/full: No space left on device") == 0, "%s", err.text);
+    }
+    /* The device must still be one. */
+    CHECK(stat("/dev/full", &info) == 0 && S_ISCHR(info.st_mode));
+}
+
+/* A limit on the size of files makes a real temporary file fail half-way. */
+TEST(a_failed_write_keeps_the_old_file) {
+    struct rt_error err;
+    struct rt_writer writer;
+    char path[300];
+    static char data[100000];
+    REQUIRE(make_directory());
+    snprintf(path, sizeof path, "%s/model", directory);
+    CHECK_OK(rt_writer_open(path, &writer, &err));
+    rt_writer_write(&writer, "good", 4);
+    CHECK_OK(rt_writer_commit(&writer, &err));
+    signal(SIGXFSZ, SIG_IGN);
+    struct rlimit limit = {50000, 50000};
+    REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    CHECK_OK(rt_writer_open(path, &writer, &err));
+    rt_writer_write(&writer, data, sizeof data);
+    CHECK(rt_writer_commit(&writer, &err) == RT_IO);
+    CHECK_MSG(strstr(err.text, "File too large") && strstr(err.text, path), "%s", err.text);
+    CHECK(has_content(path, "good"));
+    CHECK(count_files() == 1);
+    remove_all();
+}
+
+TEST(what_cannot_be_opened) {
+    struct rt_error err;
+    struct rt_map map;
+    struct rt_writer writer;
+    REQUIRE(make_directory());
+    char path[300];
+    snprintf(path, sizeof path, "%s/absent", directory);
+    CHECK(rt_map_open(path, &map, &err) == RT_BAD_INPUT);
+    CHECK_MSG(strstr(err.text, "absent: No such file or directory"), "%s", err.text);
+    CHECK(rt_map_open(directory, &map, &err) == RT_BAD_INPUT);
+    CHECK_MSG(strstr(err.text, "is a directory"), "%s", err.text);
+    CHECK(rt_map_open("/dev/null", &map, &err) == RT_BAD_INPUT);
+    CHECK_MSG(strstr(err.text, "is not a regular file"), "%s", err.text);
+    CHECK(rt_writer_open(directory, &writer, &err) == RT_BAD_INPUT);
+    snprintf(path, sizeof path, "%s/absent/model", directory);
+    CHECK(rt_writer_open(path, &writer, &err) == RT_IO);
+    CHECK_MSG(strstr(err.text, "No such file or directory"), "%s", err.text);
+    rt_writer_abandon(&writer);
+    remove_all();
+}
+
+TEST(an_empty_file_maps_to_nothing) {
+    struct rt_error err;
+    struct rt_map map;
+    char path[300];
+    REQUIRE(make_directory());
+    snprintf(path, sizeof path, "%s/empty", directory);
+    int file = open(path, O_WRONLY | O_CREAT, 0666);
+    REQUIRE(file >= 0);
+    close(file);
+    CHECK_OK(rt_map_open(path, &map, &err));
+    CHECK(map.data == NULL && map.bytes == 0);
+    rt_map_close(&map);
+    remove_all();
+}
+
+TEST(directories_with_their_parents) {
+    struct rt_error err;
+    struct stat info;
+    char path[300];
+    REQUIRE(make_directory());
+    snprintf(path, sizeof path, "%s/a/b//c/", directory);
+    CHECK_OK(rt_make_directory(path, &err));
+    CHECK(stat(path, &info) == 0 && S_ISDIR(info.st_mode));
+    CHECK_OK(rt_make_directory(path, &err));
+    CHECK_OK(rt_make_directory("/", &err));
+    snprintf(path, sizeof path, "%s/file", directory);
+    int file = open(path, O_WRONLY | O_CREAT, 0666);
+    REQUIRE(file >= 0);
+    close(file);
+    snprintf(path, sizeof path, "%s/file/below", directory);
+    CHECK(rt_make_directory(path, &err) == RT_IO);
+    CHECK_MSG(strstr(err.text, "file: is not a directory"), "%s", err.text);
+    CHECK(rt_make_directory("", &err) == RT_BAD_INPUT);
+    snprintf(path, sizeof path, "%s/a/b/c", directory);
+    rmdir(path);
+    snprintf(path, sizeof path, "%s/a/b", directory);
+    rmdir(path);
+    remove_all();
+}
+
+TEST_MAIN()
