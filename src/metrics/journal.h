@@ -20,12 +20,14 @@ struct rt_field {
     const char *text;
 };
 #define RT_REAL(name_, value_) ((struct rt_field){.name = (name_), .kind = RT_FIELD_REAL, .real = (value_)})
-#define RT_INT(name_, value_)                                                                                  \
+#define RT_INT(name_, value_)                                                                                \
     ((struct rt_field){.name = (name_), .kind = RT_FIELD_INT, .integer = (int64_t)(value_)})
 #define RT_TEXT(name_, value_) ((struct rt_field){.name = (name_), .kind = RT_FIELD_TEXT, .text = (value_)})
 
-/* Writes {"event": event, "t": seconds since the journal was opened, ...fields}. Sticky failure: see close. */
-void rt_journal_write(struct rt_journal *journal, const char *event, const struct rt_field *fields, size_t count);
+/* Writes {"event": event, "t": seconds since the journal was opened, ...fields}. Sticky failure: see close.
+ */
+void rt_journal_write(struct rt_journal *journal, const char *event, const struct rt_field *fields,
+                      size_t count);
 
 /* RT_OK, or the first failure (a full disk). */
 rt_status rt_journal_status(const struct rt_journal *journal, struct rt_error *err);

@@ -1,14 +1,25 @@
 /*
  * State clocks: what a computing thread is doing, second by second. The states sum to wall time. wait_cpu is
- * measured as wall time less CPU time spent inside busy states: the thread was ready but another had the core.
+ * measured as wall time less CPU time spent inside busy states: the thread was ready but another had the
+ * core.
  */
 #ifndef RT_METRICS_STATES_H
 #define RT_METRICS_STATES_H
 
 enum rt_state {
-    RT_STATE_FORWARD, RT_STATE_BACKWARD, RT_STATE_WEIGHT, RT_STATE_UPDATE, RT_STATE_REDUCE, RT_STATE_ENCODE,
-    RT_STATE_WAIT_INPUT, RT_STATE_WAIT_GRADIENT, RT_STATE_WAIT_SEND, RT_STATE_WAIT_WINDOW, RT_STATE_WAIT_BARRIER,
-    RT_STATE_WAIT_DATA, RT_STATE_RECOVER,
+    RT_STATE_FORWARD,
+    RT_STATE_BACKWARD,
+    RT_STATE_WEIGHT,
+    RT_STATE_UPDATE,
+    RT_STATE_REDUCE,
+    RT_STATE_ENCODE,
+    RT_STATE_WAIT_INPUT,
+    RT_STATE_WAIT_GRADIENT,
+    RT_STATE_WAIT_SEND,
+    RT_STATE_WAIT_WINDOW,
+    RT_STATE_WAIT_BARRIER,
+    RT_STATE_WAIT_DATA,
+    RT_STATE_RECOVER,
     RT_STATE_WAIT_CPU,
     RT_STATES
 };
