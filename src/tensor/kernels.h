@@ -78,7 +78,8 @@ struct rt_kernels {
     /* The sum for one output runs over (channel, kernel row, kernel column); for an input gradient over
      * (filter, kernel row, kernel column); for a weight gradient over (image, output row, output column);
      * padding takes part as zeros in all three. A bias gradient is, per image, rt_sum16 of the filter's
-     * plane, added in the order of the images. Weights may be prepared once for many calls. */
+     * plane, added in the order of the images. Weights may be prepared once for many calls;
+     * prepared may be NULL. */
     size_t (*conv_scratch)(const struct rt_conv *conv); /* bytes, for any of the three */
     size_t (*conv_prepared)(const struct rt_conv *conv, bool input_gradient); /* floats; may be 0 */
     void (*conv_prepare)(const struct rt_conv *conv, const float *w, bool input_gradient, float *prepared);

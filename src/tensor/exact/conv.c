@@ -34,6 +34,7 @@ size_t ISA(conv_scratch)(const struct rt_conv *conv) {
     struct correlation forward = forward_correlation(conv), input = input_correlation(conv);
     size_t floats = max_size(canvas_floats(&forward.canvas) + ISA(correlation_floats)(&forward),
                              canvas_floats(&input.canvas) + ISA(correlation_floats)(&input));
+    floats += ISA(conv_prepared)(conv, false); /* for callers who have not prepared the weights */
     return max_size(floats, ISA(conv_weights_floats)(conv)) * sizeof(float);
 }
 
@@ -66,6 +67,11 @@ void ISA(conv_prepare)(const struct rt_conv *conv, const float *w, bool input_gr
     }
 }
 
+static const float *prepare_here(const struct rt_conv *conv, const float *w, bool input_gradient, float *room) {
+    ISA(conv_prepare)(conv, w, input_gradient, room);
+    return room;
+}
+
 void ISA(conv_forward)(const struct rt_conv *conv, size_t images, const float *x, const float *w,
                        const float *prepared, const float *bias, enum rt_activation act, float act_arg,
                        float *y, void *scratch) {
@@ -75,6 +81,8 @@ void ISA(conv_forward)(const struct rt_conv *conv, size_t images, const float *x
     const size_t pixels = conv->out_height * conv->out_width, taps = conv->kernel_h * conv->kernel_w;
     const size_t source = correlation.canvas.channels * conv->height * conv->width;
     float *floats = scratch, *room = floats + canvas_floats(&correlation.canvas);
+    if (!prepared)
+        prepared = prepare_here(conv, w, false, room + ISA(correlation_floats)(&correlation));
     for (size_t image = 0; image < images; image++)
         for (size_t g = 0; g < conv->groups; g++, x += source, y += correlation.rows * pixels) {
             ISA(canvas_fill)(&correlation.canvas, x, conv->height, conv->width, floats);
@@ -95,6 +103,8 @@ void ISA(conv_input)(const struct rt_conv *conv, size_t images, const float *dy,
     const size_t pixels = conv->height * conv->width, taps = conv->kernel_h * conv->kernel_w;
     const size_t source = correlation.canvas.channels * conv->out_height * conv->out_width;
     float *floats = scratch, *room = floats + canvas_floats(&correlation.canvas);
+    if (!prepared)
+        prepared = prepare_here(conv, w, true, room + ISA(correlation_floats)(&correlation));
     for (size_t image = 0; image < images; image++)
         for (size_t g = 0; g < conv->groups; g++, dy += source, dx += correlation.rows * pixels) {
             ISA(canvas_fill)(&correlation.canvas, dy, conv->out_height, conv->out_width, floats);
