@@ -16,8 +16,8 @@ void rt_run_set_notice(struct rt_run *run, rt_notice_fn notice, void *user);
  * when the run was opened. The journal gives its times from here. */
 void rt_run_set_process_start(struct rt_run *run, double wall);
 
-/* The output directory: known once training has begun, or set by rt_run_set_out; NULL before. Also there after
- * RT_INTERRUPTED and RT_FAILED, so that a message can say how to resume. Owned by the run. */
+/* The output directory: known once training has begun, or set by rt_run_set_out; NULL before. Also there
+ * after RT_INTERRUPTED and RT_FAILED, so that a message can say how to resume. Owned by the run. */
 const char *rt_run_out_dir(const struct rt_run *run);
 
 /* What is known once the data are open. The first progress report comes before the first update (its update
@@ -37,9 +37,9 @@ const struct rt_run_facts *rt_run_facts(const struct rt_run *run); /* NULL befor
 /* How a model does on a set of examples. */
 struct rt_evaluation {
     size_t examples;
-    double loss;     /* mean */
-    double accuracy; /* NaN where it has no meaning */
-    size_t classes;  /* 0: not a classifier; then the rest is NULL */
+    double loss;               /* mean */
+    double accuracy;           /* NaN where it has no meaning */
+    size_t classes;            /* 0: not a classifier; then the rest is NULL */
     const uint64_t *confusion; /* [classes][classes]: how many of true class t were said to be class s, at
                                   confusion[t * classes + s] */
     const char *const *class_names; /* [classes]; "0", "1", ... where the data have no names */
@@ -48,17 +48,20 @@ struct rt_evaluation {
 /* The test at the end of the last rt_run_train; NULL when there was none. Owned by the run. */
 const struct rt_evaluation *rt_run_test(const struct rt_run *run);
 
-/* After training: the update whose parameters model.safetensors holds (the best by validation, or the last). */
+/* After training: the update whose parameters model.safetensors holds (the best by validation, or the last).
+ */
 uint64_t rt_run_model_update(const struct rt_run *run);
 
-/* Evaluates a model opened by rt_run_load on the test data of a run file (data.test, or the part that data.split
- * holds out). settings: "key=value" as with --set. The result is owned by the run, until the next call. */
+/* Evaluates a model opened by rt_run_load on the test data of a run file (data.test, or the part that
+ * data.split holds out). settings: "key=value" as with --set. The result is owned by the run, until the next
+ * call. */
 rt_status rt_run_evaluate(struct rt_run *model, const char *run_path, const char *const *settings,
-                          size_t setting_count, const struct rt_evaluation **evaluation, struct rt_error *err);
+                          size_t setting_count, const struct rt_evaluation **evaluation,
+                          struct rt_error *err);
 
-/* Outputs for every example of a file, in order. source: a file name whose ending tells the format (.npy, .csv,
- * .gz and IDX files otherwise), or a source written as in the run file ("{csv: {file: x.csv, header: true}}").
- * Labels in it are ignored. take gets one example at a time and may stop the walk by failing. */
+/* Outputs for every example of a file, in order. source: a file name whose ending tells the format (.npy,
+ * .csv, .gz and IDX files otherwise), or a source written as in the run file ("{csv: {file: x.csv, header:
+ * true}}"). Labels in it are ignored. take gets one example at a time and may stop the walk by failing. */
 typedef rt_status (*rt_prediction_fn)(void *user, size_t example, const float *outputs, size_t width,
                                       struct rt_error *err);
 rt_status rt_run_predict_source(struct rt_run *run, const char *source, rt_prediction_fn take, void *user,

@@ -1,0 +1,51 @@
+/* The plan of batches: one seeded permutation of the examples per epoch, cut into batches in order. */
+#include "train/batches.h"
+
+#include "base/memory.h"
+#include "base/rng.h"
+#include <stdlib.h>
+
+rt_status rt_batches_create(uint64_t seed, size_t examples, size_t batch, bool shuffle,
+                            struct rt_batches *batches, struct rt_error *err) {
+    if (examples == 0)
+        return rt_fail(err, RT_BAD_INPUT, "there are no training examples");
+    if (examples > UINT32_MAX)
+        return rt_fail(err, RT_BAD_INPUT, "%zu training examples are more than the %u that are possible",
+                       examples, UINT32_MAX);
+    if (batch == 0)
+        return rt_fail(err, RT_BAD_INPUT, "a batch must have at least one example");
+    if (batch > examples)
+        batch = examples;
+    uint32_t *order;
+    rt_status status = rt_alloc(examples, sizeof *order, "the order of the training examples", &order, err);
+    if (status != RT_OK)
+        return status;
+    for (uint32_t i = 0; i < examples; i++)
+        order[i] = i;
+    *batches = (struct rt_batches){.seed = seed,
+                                   .examples = (uint32_t)examples,
+                                   .batch = (uint32_t)batch,
+                                   .shuffle = shuffle,
+                                   .per_epoch = (examples + batch - 1) / batch,
+                                   .order = order,
+                                   .ordered = UINT64_MAX};
+    return RT_OK;
+}
+
+void rt_batches_destroy(struct rt_batches *batches) {
+    free(batches->order);
+    *batches = (struct rt_batches){0};
+}
+
+void rt_batches_at(struct rt_batches *batches, uint64_t update, struct rt_batch *batch) {
+    uint64_t epoch = (update - 1) / batches->per_epoch;
+    if (batches->shuffle && epoch != batches->ordered) {
+        rt_rng_shuffle(batches->seed, RT_PURPOSE_SHUFFLE, (uint32_t)epoch, batches->examples, batches->order);
+        batches->ordered = epoch;
+    }
+    uint64_t first = (update - 1) % batches->per_epoch * batches->batch;
+    uint64_t left = batches->examples - first;
+    *batch = (struct rt_batch){.examples = batches->order + first,
+                               .rows = (size_t)(left < batches->batch ? left : batches->batch),
+                               .epoch = (uint32_t)epoch};
+}

@@ -1,0 +1,63 @@
+/*
+ * Checkpoints: what a run needs to go on as if it had never stopped. A checkpoint is one safetensors file in
+ * the run's checkpoint directory: parameters and buffers under their names, the optimizer's state under
+ * "optimizer.<word>.<name>", and in the metadata `state` (JSON: where the run stands, and the settings that
+ * determine its result) and `sha256` (over state, names and data). Nothing in it depends on threads,
+ * micro-batches or the machine. Random numbers need no state: they are functions of the seed and of where
+ * they are used.
+ *
+ * The generation before is kept: a torn or altered file is refused, and that one used.
+ */
+#ifndef RT_TRAIN_CHECKPOINT_H
+#define RT_TRAIN_CHECKPOINT_H
+
+#include "optim/optim.h"
+#include "train/network.h"
+
+/* Where a run stands. */
+struct rt_standing {
+    uint64_t update, samples;
+    double seconds;      /* training wall time so far, over resumes */
+    double step_seconds; /* the part of it spent in updates */
+    double epoch_loss;   /* sums over the examples of the epoch under way, or of the last one */
+    uint64_t epoch_correct, epoch_samples;
+    double best_loss;     /* by validation; infinite: none yet */
+    uint64_t best_update; /* 0: none */
+    uint64_t stale;       /* validations since */
+};
+
+/* Settings that determine the result, by name: a checkpoint continues only under the same ones. */
+enum { RT_MAX_SETTINGS = 24 };
+struct rt_fingerprint {
+    size_t count;
+    struct {
+        const char *key; /* static text */
+        char *value;     /* owned */
+    } settings[RT_MAX_SETTINGS];
+};
+
+/* Takes value over, also on failure; NULL means that memory was short. */
+rt_status rt_fingerprint_add(struct rt_fingerprint *fingerprint, const char *key, char *value,
+                             struct rt_error *err);
+void rt_fingerprint_deinit(struct rt_fingerprint *fingerprint);
+
+/* What is saved and restored beside the standing. */
+struct rt_checkpointed {
+    struct rt_network *network;
+    float *optim_state;
+    size_t optim_words;
+};
+
+rt_status rt_checkpoint_save(const char *dir, const struct rt_checkpointed *what,
+                             const struct rt_standing *standing, const struct rt_fingerprint *fingerprint,
+                             struct rt_error *err);
+
+/* notice: set to a sentence when the newest file could not be used and the one before was, else to "". */
+rt_status rt_checkpoint_load(const char *dir, const struct rt_checkpointed *what,
+                             const struct rt_fingerprint *fingerprint, struct rt_standing *standing,
+                             struct rt_error *notice, struct rt_error *err);
+
+/* Whether there is any generation of a checkpoint in dir. */
+bool rt_checkpoint_exists(const char *dir);
+
+#endif

@@ -1,0 +1,28 @@
+/* Rows of a data set brought into the form that a network and its loss take. */
+#ifndef RT_TRAIN_FEED_H
+#define RT_TRAIN_FEED_H
+
+#include "data/dataset.h"
+#include "train/network.h"
+
+struct rt_feed {
+    const struct rt_dataset *set;
+    const struct rt_scaling *scaling;
+    enum rt_target target;
+    float *x;                  /* [rows][inputs] */
+    struct rt_targets targets; /* of the rows taken last */
+    int32_t *classes;
+    float *values;
+    bool accuracy; /* means something: see rt_network_has_accuracy */
+};
+
+/* For up to rows rows at a time. */
+rt_status rt_feed_create(const struct rt_network *network, const struct rt_dataset *set,
+                         const struct rt_scaling *scaling, enum rt_target target, size_t rows,
+                         struct rt_feed *feed, struct rt_error *err);
+void rt_feed_destroy(struct rt_feed *feed);
+
+/* Fills x and targets with the examples of the given indices. */
+void rt_feed_take(struct rt_feed *feed, const struct rt_device *device, const uint32_t *indices, size_t rows);
+
+#endif

@@ -1,0 +1,144 @@
+/*
+ * The loop over updates. Between two updates it looks at the clock and at the stop request; reports,
+ * validations and checkpoints happen there. What they take is not counted as training speed.
+ */
+#include "train/drive.h"
+
+#include "base/clock.h"
+#include "train/evaluate.h"
+#include <math.h>
+
+static void count_step(struct rt_drive *drive, const struct rt_step *step) {
+    struct rt_standing *standing = &drive->standing;
+    const double seconds = step->end - step->start;
+    if ((step->update - 1) % drive->per_epoch == 0) {
+        standing->epoch_loss = 0;
+        standing->epoch_correct = standing->epoch_samples = 0;
+    }
+    standing->update = step->update;
+    standing->samples += step->rows;
+    standing->step_seconds += seconds;
+    standing->epoch_loss += step->loss;
+    standing->epoch_correct += step->correct;
+    standing->epoch_samples += step->rows;
+    drive->recent.loss += step->loss;
+    drive->recent.correct += step->correct;
+    drive->recent.samples += step->rows;
+    drive->recent.step_seconds += seconds;
+}
+
+static void journal_first_step(struct rt_drive *drive, const struct rt_step *step) {
+    drive->first_step = step->end - drive->run->process_start;
+    const struct rt_field fields[] = {RT_REAL("since_process_start", drive->first_step),
+                                      RT_REAL("since_training_start", step->end - drive->start)};
+    rt_journal_write(drive->journal, "first_step", fields, 2);
+}
+
+/* Scores the network as it is on the validation data; where there are none, on the test data, for the report
+ * only: choosing a model by its test score would make that score worthless. */
+static rt_status validate(struct rt_drive *drive, bool last, struct rt_error *err) {
+    const struct rt_materials *materials = &drive->materials;
+    struct rt_run *run = drive->run;
+    struct rt_score score;
+    rt_states_enter(&drive->states, RT_STATE_FORWARD);
+    rt_status status;
+    if (materials->validation.count == 0) {
+        status = rt_run_score(run, &materials->test, materials->target, &run->test, err);
+        if (status != RT_OK)
+            return status;
+        drive->tested_update = drive->standing.update;
+        score =
+            (struct rt_score){run->test.result.examples, run->test.result.loss, run->test.result.accuracy};
+    } else {
+        status = rt_evaluate(&run->trained.network, &materials->validation, &run->trained.scaling,
+                             materials->target, NULL, &score, err);
+        if (status != RT_OK)
+            return status;
+        const bool better = score.loss < drive->standing.best_loss;
+        drive->standing.stale = better ? 0 : drive->standing.stale + 1;
+        if (better) {
+            drive->standing.best_loss = score.loss;
+            drive->standing.best_update = drive->standing.update;
+        }
+        /* The parameters of the last update are at hand and need no file. */
+        if (better && drive->spec->train.keep_best && !last) {
+            rt_states_enter(&drive->states, RT_STATE_ENCODE);
+            run->trained.update = drive->standing.update;
+            status = rt_modelfile_write(drive->best_path, &run->trained, err);
+        }
+    }
+    rt_states_enter(&drive->states, RT_STATE_BACKWARD);
+    drive->validation_loss = score.loss;
+    drive->validation_accuracy = score.accuracy;
+    if (status == RT_OK)
+        rt_drive_report(drive, &score);
+    return status;
+}
+
+static bool is_time_to_validate(const struct rt_drive *drive) {
+    const struct rt_spec_train *train = &drive->spec->train;
+    const uint64_t update = drive->standing.update;
+    if (drive->materials.validation.count == 0 && drive->materials.test.count == 0)
+        return false;
+    if (train->validate_updates > 0 && update % (uint64_t)train->validate_updates == 0)
+        return true;
+    return train->validate_epochs > 0 && update % (drive->per_epoch * (uint64_t)train->validate_epochs) == 0;
+}
+
+static bool is_stale(const struct rt_drive *drive) {
+    return drive->spec->train.early_stop > 0 &&
+           drive->standing.stale >= (uint64_t)drive->spec->train.early_stop;
+}
+
+static rt_status one_update(struct rt_drive *drive, bool *validated, struct rt_error *err) {
+    struct rt_step step;
+    rt_status status = rt_trainer_step(drive->trainer, &step, err);
+    if (status != RT_OK)
+        return status;
+    count_step(drive, &step);
+    if (isnan(drive->first_step))
+        journal_first_step(drive, &step);
+    *validated = is_time_to_validate(drive);
+    if (*validated)
+        status = validate(drive, false, err);
+    else if (step.end - drive->recent.start >= drive->spec->train.report_seconds)
+        rt_drive_report(drive, NULL);
+    if (status != RT_OK)
+        return status;
+    const double every = drive->spec->train.checkpoint_seconds;
+    if (every > 0 && step.end - drive->checkpoint_at >= every)
+        status = rt_drive_save(drive, err);
+    return status;
+}
+
+rt_status rt_drive_loop(struct rt_drive *drive, struct rt_error *err) {
+    rt_status status = RT_OK;
+    bool validated = false;
+    rt_states_enter(&drive->states, RT_STATE_BACKWARD);
+    drive->loop_start = drive->checkpoint_at = rt_clock_wall();
+    rt_drive_report(drive, NULL);
+    while (drive->standing.update < drive->updates && !is_stale(drive)) {
+        if (atomic_load_explicit(&drive->run->stop, memory_order_relaxed)) {
+            status = rt_drive_save(drive, err);
+            return status != RT_OK
+                       ? status
+                       : rt_fail(err, RT_INTERRUPTED, "stopped at update %llu of %llu; %s holds a checkpoint",
+                                 (unsigned long long)drive->standing.update,
+                                 (unsigned long long)drive->updates, drive->run->out_dir);
+        }
+        status = one_update(drive, &validated, err);
+        if (status == RT_OK)
+            status = rt_journal_status(drive->journal, err);
+        if (status != RT_OK)
+            return status;
+    }
+    /* Saved before the validation that only the end of the run calls for, so that a longer run that continues
+     * from here does not know of it. */
+    status = rt_drive_save(drive, err);
+    if (status != RT_OK || validated)
+        return status;
+    if (drive->materials.validation.count || drive->materials.test.count)
+        return validate(drive, true, err);
+    rt_drive_report(drive, NULL);
+    return RT_OK;
+}

@@ -1,0 +1,42 @@
+/* The data of a run: the training, validation and test sets as the run file describes them, and their
+ * scaling. */
+#ifndef RT_TRAIN_MATERIALS_H
+#define RT_TRAIN_MATERIALS_H
+
+#include "data/dataset.h"
+#include "formats/runfile.h"
+#include "train/modelfile.h"
+
+struct rt_materials {
+    /* Files as opened; the sets below may be views of them. */
+    struct rt_dataset files[3];
+    size_t file_count;
+    struct rt_dataset views[4];
+    size_t view_count;
+
+    struct rt_dataset train, validation, test; /* count 0: there is none; borrow from the above */
+    enum rt_target target;
+};
+
+/* Opens everything. data.limit is applied first, then the parts for test and validation are taken out of the
+ * training data, and what is left is measured for standardising. scaling is the caller's to deinit. */
+rt_status rt_materials_open(const struct rt_spec *spec, const struct rt_network *network,
+                            struct rt_materials *materials, struct rt_scaling *scaling, struct rt_error *err);
+
+/* Opens what a trained model is tested on: the same test set, without the training set where it has its own
+ * source. Scaling and class names are the model's. */
+rt_status rt_materials_open_test(const struct rt_spec *spec, const struct rt_trained *trained,
+                                 struct rt_materials *materials, struct rt_error *err);
+
+void rt_materials_close(struct rt_materials *materials); /* a zeroed one is fine */
+
+/* What a network asks of its data. */
+struct rt_data_wish rt_materials_wish(const struct rt_spec *spec, const struct rt_network *network);
+
+/* SHA-256 that tells whether training would see the same examples: their number, and inputs and targets, as
+ * converted, of up to a thousand of them, evenly spread. A sample, because the data may be far larger than
+ * what can be read at every checkpoint. */
+rt_status rt_materials_fingerprint(const struct rt_materials *materials, const struct rt_scaling *scaling,
+                                   const struct rt_network *network, char hex[65], struct rt_error *err);
+
+#endif

@@ -1,0 +1,117 @@
+/* What a run says while it is under way: the journal, the progress callback, notices. */
+#include "train/drive.h"
+
+#include "base/clock.h"
+#include <math.h>
+#include <stdlib.h>
+
+#define COUNT(list) (sizeof(list) / sizeof *(list))
+
+void rt_drive_notice(struct rt_drive *drive, const char *sentence) {
+    const struct rt_field fields[] = {RT_TEXT("text", sentence)};
+    rt_journal_write(drive->journal, "notice", fields, COUNT(fields));
+    if (drive->run->notice)
+        drive->run->notice(drive->run->notice_user, sentence);
+}
+
+void rt_drive_journal_start(struct rt_drive *drive) {
+    const struct rt_run_facts *facts = &drive->run->facts;
+    char *settings = NULL;
+    rt_tree_json(drive->spec->tree, &settings, NULL);
+    const struct rt_field fields[] = {
+        RT_TEXT("version", RT_VERSION),
+        RT_TEXT("name", facts->name),
+        RT_TEXT("strategy", drive->spec->cluster.strategy),
+        RT_TEXT("settings", settings),
+        RT_INT("params", facts->params),
+        RT_TEXT("kernels", facts->kernels),
+        RT_INT("threads", facts->threads),
+        RT_INT("batch", facts->batch),
+        RT_INT("micro_batch", facts->micro_batch),
+        RT_INT("train_examples", facts->train_examples),
+        RT_INT("validation_examples", facts->validation_examples),
+        RT_INT("test_examples", facts->test_examples),
+        RT_INT("updates", drive->updates),
+        RT_INT("resumed_update", facts->resumed_update),
+        RT_REAL("since_process_start", rt_clock_wall() - drive->run->process_start),
+    };
+    rt_journal_write(drive->journal, "start", fields, COUNT(fields));
+    free(settings);
+}
+
+static uint64_t epoch_of(const struct rt_drive *drive) {
+    uint64_t update = drive->standing.update;
+    return update ? (update - 1) / drive->per_epoch + 1 : 1;
+}
+
+static double seconds_left(const struct rt_drive *drive, double now) {
+    const uint64_t done = drive->standing.update - drive->first_update;
+    if (drive->standing.update >= drive->updates)
+        return 0;
+    if (done == 0)
+        return (double)NAN;
+    return (now - drive->loop_start) / (double)done * (double)(drive->updates - drive->standing.update);
+}
+
+static void journal_report(struct rt_drive *drive, const struct rt_progress *progress) {
+    const struct rt_field step[] = {
+        RT_INT("update", progress->update),      RT_INT("epoch", progress->epoch),
+        RT_INT("samples", progress->samples),    RT_REAL("loss", progress->loss),
+        RT_REAL("accuracy", progress->accuracy), RT_REAL("samples_per_s", progress->samples_per_s),
+        RT_REAL("seconds", progress->seconds),
+    };
+    if (drive->recent.samples)
+        rt_journal_write(drive->journal, "step", step, COUNT(step));
+    const struct rt_field validation[] = {
+        RT_INT("update", progress->update),
+        RT_INT("epoch", progress->epoch),
+        RT_TEXT("data", drive->materials.validation.count ? "validation" : "test"),
+        RT_REAL("loss", progress->validation_loss),
+        RT_REAL("accuracy", progress->validation_accuracy),
+        RT_INT("best_update", drive->standing.best_update),
+    };
+    if (progress->validated)
+        rt_journal_write(drive->journal, "validation", validation, COUNT(validation));
+}
+
+void rt_drive_report(struct rt_drive *drive, const struct rt_score *validation) {
+    const double now = rt_clock_wall(), samples = (double)drive->recent.samples;
+    const bool accuracy =
+        rt_network_has_accuracy(&drive->run->trained.network, drive->materials.target == RT_TARGET_VALUES);
+    const struct rt_progress progress = {
+        .update = drive->standing.update,
+        .updates = drive->updates,
+        .epoch = epoch_of(drive),
+        .epochs = drive->epochs,
+        .samples = drive->standing.samples,
+        .loss = samples > 0 ? drive->recent.loss / samples : (double)NAN,
+        .accuracy = samples > 0 && accuracy ? (double)drive->recent.correct / samples : (double)NAN,
+        .samples_per_s = drive->recent.step_seconds > 0 ? samples / drive->recent.step_seconds : (double)NAN,
+        .seconds = drive->seconds_before + now - drive->start,
+        .seconds_left = seconds_left(drive, now),
+        .validated = validation != NULL,
+        .validation_loss = validation ? validation->loss : (double)NAN,
+        .validation_accuracy = validation ? validation->accuracy : (double)NAN,
+    };
+    journal_report(drive, &progress);
+    if (drive->progress)
+        drive->progress(drive->user, &progress);
+    drive->recent.loss = drive->recent.step_seconds = 0;
+    drive->recent.samples = drive->recent.correct = 0;
+    drive->recent.start = rt_clock_wall();
+}
+
+void rt_drive_journal_end(struct rt_drive *drive, const char *status, const char *reason) {
+    const struct rt_field fields[] = {
+        RT_TEXT("status", status),
+        RT_TEXT("reason", reason),
+        RT_INT("update", drive->standing.update),
+        RT_INT("samples", drive->standing.samples),
+        RT_REAL("seconds", drive->seconds_before + rt_clock_wall() - drive->start),
+        RT_REAL("test_loss", drive->run->test.result.examples ? drive->run->test.result.loss : (double)NAN),
+        RT_REAL("test_accuracy",
+                drive->run->test.result.examples ? drive->run->test.result.accuracy : (double)NAN),
+        RT_TEXT("params_sha256", drive->run->has_result ? drive->run->result.params_sha256 : NULL),
+    };
+    rt_journal_write(drive->journal, "end", fields, COUNT(fields));
+}

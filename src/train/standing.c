@@ -1,0 +1,117 @@
+/* The JSON text inside a checkpoint. */
+#include "train/standing.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+rt_status rt_fingerprint_add(struct rt_fingerprint *fingerprint, const char *key, char *value,
+                             struct rt_error *err) {
+    if (!value)
+        return rt_fail(err, RT_NO_MEMORY, "not enough memory to write down the settings of the run");
+    if (fingerprint->count == RT_MAX_SETTINGS) {
+        free(value);
+        return rt_fail(err, RT_FAILED, "a checkpoint has no room for the setting %s", key);
+    }
+    fingerprint->settings[fingerprint->count].key = key;
+    fingerprint->settings[fingerprint->count++].value = value;
+    return RT_OK;
+}
+
+void rt_fingerprint_deinit(struct rt_fingerprint *fingerprint) {
+    for (size_t i = 0; i < fingerprint->count; i++)
+        free(fingerprint->settings[i].value);
+    fingerprint->count = 0;
+}
+
+/* The numbers of a standing by name. Infinite is written as null. */
+static const struct {
+    const char *key;
+    size_t offset;
+    bool real;
+} numbers[] = {
+    {"update", offsetof(struct rt_standing, update), false},
+    {"samples", offsetof(struct rt_standing, samples), false},
+    {"seconds", offsetof(struct rt_standing, seconds), true},
+    {"step_seconds", offsetof(struct rt_standing, step_seconds), true},
+    {"epoch_loss", offsetof(struct rt_standing, epoch_loss), true},
+    {"epoch_correct", offsetof(struct rt_standing, epoch_correct), false},
+    {"epoch_samples", offsetof(struct rt_standing, epoch_samples), false},
+    {"best_loss", offsetof(struct rt_standing, best_loss), true},
+    {"best_update", offsetof(struct rt_standing, best_update), false},
+    {"stale", offsetof(struct rt_standing, stale), false},
+};
+
+static json_t *number_out(const struct rt_standing *standing, size_t i) {
+    const char *at = (const char *)standing + numbers[i].offset;
+    if (numbers[i].real) {
+        double value;
+        memcpy(&value, at, sizeof value);
+        return isfinite(value) ? json_real(value) : json_null();
+    }
+    uint64_t value;
+    memcpy(&value, at, sizeof value);
+    return json_integer((json_int_t)value);
+}
+
+static bool number_in(const json_t *map, size_t i, struct rt_standing *standing) {
+    const json_t *item = json_object_get(map, numbers[i].key);
+    char *at = (char *)standing + numbers[i].offset;
+    if (numbers[i].real) {
+        double value = json_is_null(item) ? (double)INFINITY : json_number_value(item);
+        memcpy(at, &value, sizeof value);
+        return json_is_null(item) || json_is_number(item);
+    }
+    uint64_t value = (uint64_t)json_integer_value(item);
+    memcpy(at, &value, sizeof value);
+    return json_is_integer(item) && json_integer_value(item) >= 0;
+}
+
+rt_status rt_standing_json(const struct rt_standing *standing, const struct rt_fingerprint *fingerprint,
+                           char **json, struct rt_error *err) {
+    json_t *map = json_object(), *settings = json_object();
+    bool ok = map && settings && json_object_set_new(map, "version", json_string(RT_VERSION)) == 0;
+    for (size_t i = 0; ok && i < sizeof numbers / sizeof *numbers; i++)
+        ok = json_object_set_new(map, numbers[i].key, number_out(standing, i)) == 0;
+    for (size_t i = 0; ok && i < fingerprint->count; i++)
+        ok = json_object_set_new(settings, fingerprint->settings[i].key,
+                                 json_string(fingerprint->settings[i].value)) == 0;
+    ok = ok && json_object_set(map, "settings", settings) == 0;
+    char *text = ok ? json_dumps(map, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+    json_decref(settings);
+    json_decref(map);
+    if (!text)
+        return rt_fail(err, RT_NO_MEMORY, "not enough memory to write down where the run stands");
+    *json = text;
+    return RT_OK;
+}
+
+static rt_status compare(const json_t *settings, const char *path, const struct rt_fingerprint *fingerprint,
+                         struct rt_error *err) {
+    for (size_t i = 0; i < fingerprint->count; i++) {
+        const char *key = fingerprint->settings[i].key, *now = fingerprint->settings[i].value;
+        const char *then = json_string_value(json_object_get(settings, key));
+        if (!then || strcmp(then, now) != 0)
+            return rt_fail(err, RT_BAD_INPUT,
+                           "%s: cannot be resumed, because %s has changed: it was %.120s and is now %.120s",
+                           path, key, then ? then : "unknown", now);
+    }
+    return RT_OK;
+}
+
+rt_status rt_standing_read(const char *json, const char *path, const struct rt_fingerprint *fingerprint,
+                           struct rt_standing *standing, struct rt_error *err) {
+    json_t *map = json_loads(json, 0, NULL);
+    struct rt_standing made = {0};
+    bool good = json_is_object(map) && json_is_object(json_object_get(map, "settings"));
+    for (size_t i = 0; good && i < sizeof numbers / sizeof *numbers; i++)
+        good = number_in(map, i, &made);
+    rt_status status = good ? compare(json_object_get(map, "settings"), path, fingerprint, err)
+                            : rt_fail(err, RT_BAD_INPUT, "%s: does not say where the run stands", path);
+    json_decref(map);
+    if (status == RT_OK)
+        *standing = made;
+    return status;
+}

@@ -1,0 +1,14 @@
+/* Where a run stands, and the settings that determine its result, as the JSON text inside a checkpoint. */
+#ifndef RT_TRAIN_STANDING_H
+#define RT_TRAIN_STANDING_H
+
+#include "train/checkpoint.h"
+
+rt_status rt_standing_json(const struct rt_standing *standing, const struct rt_fingerprint *fingerprint,
+                           char **json, struct rt_error *err); /* to be freed */
+
+/* Refuses settings that differ from the run's, naming the first that does. path: for messages. */
+rt_status rt_standing_read(const char *json, const char *path, const struct rt_fingerprint *fingerprint,
+                           struct rt_standing *standing, struct rt_error *err);
+
+#endif

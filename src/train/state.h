@@ -1,0 +1,51 @@
+/* The inside of struct rt_run, for the files that implement it. */
+#ifndef RT_TRAIN_STATE_H
+#define RT_TRAIN_STATE_H
+
+#include "formats/runfile.h"
+#include "train/evaluate.h"
+#include "train/modelfile.h"
+#include "train/run.h"
+#include <stdatomic.h>
+
+/* An evaluation that owns what it points at. */
+struct rt_owned_evaluation {
+    struct rt_evaluation result; /* what others see */
+    uint64_t *confusion;
+};
+
+struct rt_run {
+    char *path;      /* the run file; NULL: opened by rt_run_load */
+    char **settings; /* "key=value", in the order they were set */
+    size_t setting_count;
+    struct rt_spec *spec; /* the file with the settings applied; NULL: opened by rt_run_load */
+
+    char *out_dir;
+    bool out_given, resume;
+    atomic_int stop;
+    double process_start;
+    rt_notice_fn notice;
+    void *notice_user;
+
+    struct rt_trained trained; /* network.model NULL: there is no model yet */
+    struct rt_names labels;    /* a name for every class: the data's, else its number */
+    struct rt_run_facts facts;
+    bool has_facts;
+    struct rt_result result;
+    bool has_result;
+    struct rt_owned_evaluation test, evaluation;
+};
+
+/* Fills labels from trained. */
+rt_status rt_run_label(struct rt_run *run, struct rt_error *err);
+
+/* Evaluates the run's network; the old result goes only when the new one is there. */
+rt_status rt_run_score(struct rt_run *run, const struct rt_dataset *set, enum rt_target target,
+                       struct rt_owned_evaluation *evaluation, struct rt_error *err);
+void rt_owned_evaluation_deinit(struct rt_owned_evaluation *evaluation);
+
+/* Settles the output directory: the one given, which must be empty unless the run resumes, or a new name. It
+ * is not made yet. */
+rt_status rt_run_choose_out(struct rt_run *run, struct rt_error *err);
+
+#endif

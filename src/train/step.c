@@ -1,0 +1,281 @@
+/*
+ * One update: the hot path. Where it can, the optimizer is applied inside the backward pass, to each span of
+ * a gradient as soon as it is final: then the gradients of the last micro-batch never travel to memory and
+ * back.
+ */
+#include "train/step.h"
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "train/batches.h"
+#include "train/feed.h"
+#include "train/gradient.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_BLOCKS = 33 };
+
+struct rt_trainer {
+    struct rt_network *network;
+    const struct rt_optim *optim;
+    const struct rt_schedule *schedule;
+    struct rt_trainer_settings settings;
+    uint64_t update; /* done */
+
+    struct rt_batches batches;
+    struct rt_feed feed; /* one micro-batch */
+    float *slot, *losses, *state;
+    float *gradients[MAX_BLOCKS]; /* a stack for the tree of slices; [0] is the sum */
+    struct rt_norm norm;
+    bool fused;
+    struct rt_optim_step optim_step;
+    double seconds[RT_STATES];
+};
+
+static size_t log2_of(size_t power) {
+    size_t log = 0;
+    while (power >> log > 1)
+        log++;
+    return log;
+}
+
+/* The blocks for gradients. A fused update of a single micro-batch hands nearly every gradient to the
+ * optimizer from the caches; then the block is not cleared, so that what is never touched takes no memory. */
+static rt_status take_gradients(struct rt_trainer *trainer, struct rt_error *err) {
+    const size_t params = trainer->network->model->param_count;
+    if (!trainer->fused || trainer->settings.micro_batch < trainer->batches.batch) {
+        rt_status status = RT_OK;
+        for (size_t i = 0; status == RT_OK && i <= log2_of(trainer->settings.shards); i++)
+            status = rt_floats_create(params, "the gradients", &trainer->gradients[i], err);
+        return status;
+    }
+    void *memory = NULL;
+    if (params > SIZE_MAX / sizeof(float) - RT_ALIGN ||
+        posix_memalign(&memory, RT_ALIGN, (params + 1) * sizeof(float)))
+        return rt_fail(err, RT_NO_MEMORY, "not enough memory for the gradients of %zu parameters", params);
+    trainer->gradients[0] = memory;
+    return RT_OK;
+}
+
+static rt_status take_memory(struct rt_trainer *trainer, struct rt_error *err) {
+    const struct rt_model *model = trainer->network->model;
+    const size_t micro = trainer->settings.micro_batch, params = model->param_count;
+    rt_status status = rt_floats_create(rt_model_slot_floats(model, micro, true),
+                                        "the activations of a micro-batch", &trainer->slot, err);
+    if (status == RT_OK)
+        status = rt_floats_create(micro, "the losses", &trainer->losses, err);
+    if (status == RT_OK)
+        status = take_gradients(trainer, err);
+    if (status != RT_OK)
+        return status;
+    const size_t words = trainer->optim->type->state_words;
+    if (words && params > SIZE_MAX / sizeof(float) / words)
+        return rt_fail(err, RT_NO_MEMORY, "the optimizer's state is too large for this machine");
+    status = rt_floats_create(params * words, "the optimizer's state", &trainer->state, err);
+    for (size_t i = 0; status == RT_OK && i < params * words; i++)
+        trainer->state[i] = trainer->optim->type->state_start;
+    if (status == RT_OK && trainer->settings.clip_norm > 0)
+        status = rt_norm_create(model, &trainer->norm, err);
+    return status;
+}
+
+rt_status rt_trainer_create(struct rt_network *network, const struct rt_dataset *set,
+                            const struct rt_scaling *scaling, enum rt_target target,
+                            const struct rt_optim *optim, const struct rt_schedule *schedule,
+                            const struct rt_trainer_settings *settings, struct rt_trainer **trainer,
+                            struct rt_error *err) {
+    const size_t shards = settings->shards;
+    if (shards == 0 || (shards & (shards - 1)) != 0 || shards > UINT32_MAX)
+        return rt_fail(err, RT_BAD_INPUT, "train.shards: %zu is not a power of two", shards);
+    struct rt_trainer *made;
+    rt_status status = rt_alloc(1, sizeof *made, "the trainer", &made, err);
+    if (status != RT_OK)
+        return status;
+    made->network = network;
+    made->optim = optim;
+    made->schedule = schedule;
+    made->settings = *settings;
+    made->fused = shards == 1 && settings->clip_norm == 0 && !settings->apart;
+    status = rt_batches_create(settings->seed, set->count, settings->batch, settings->shuffle, &made->batches,
+                               err);
+    if (status == RT_OK) {
+        const size_t batch = made->batches.batch;
+        size_t *micro = &made->settings.micro_batch;
+        if (*micro == 0)
+            *micro = rt_train_micro_batch(network->model, batch);
+        *micro = *micro < batch ? *micro : batch;
+        status = take_memory(made, err);
+    }
+    if (status == RT_OK)
+        status = rt_feed_create(network, set, scaling, target, made->settings.micro_batch, &made->feed, err);
+    if (status != RT_OK) {
+        rt_trainer_destroy(made);
+        return status;
+    }
+    *trainer = made;
+    return RT_OK;
+}
+
+void rt_trainer_destroy(struct rt_trainer *trainer) {
+    if (!trainer)
+        return;
+    rt_batches_destroy(&trainer->batches);
+    rt_feed_destroy(&trainer->feed);
+    rt_norm_destroy(&trainer->norm);
+    for (size_t i = 0; i < MAX_BLOCKS; i++)
+        free(trainer->gradients[i]);
+    free(trainer->slot);
+    free(trainer->losses);
+    free(trainer->state);
+    free(trainer);
+}
+
+/* Books the time since *mark to a state. Only the wall clock is read: a thread's CPU clock costs a system
+ * call, which a batch of one example would feel. */
+static void book(struct rt_trainer *trainer, enum rt_state state, double *mark) {
+    double now = rt_clock_wall();
+    trainer->seconds[state] += now - *mark;
+    *mark = now;
+}
+
+/* The sink of a fused update. */
+static void apply_span(void *self, size_t offset, size_t count, const float *grad) {
+    struct rt_trainer *trainer = self;
+    rt_optim_apply(trainer->optim, &trainer->optim_step, offset, count, trainer->network->model->param_count,
+                   trainer->network->blocks.params, grad, trainer->state);
+}
+
+/* One micro-batch: rows of the batch from `first` on, forward and backward. */
+static rt_status micro_step(struct rt_trainer *trainer, const struct rt_batch *batch, size_t first,
+                            size_t rows, float *gradient, bool accumulate, bool last, struct rt_step *step,
+                            double *mark, struct rt_error *err) {
+    struct rt_network *network = trainer->network;
+    const struct rt_pass pass = {.device = &network->device,
+                                 .rows = rows,
+                                 .training = true,
+                                 .seed = trainer->settings.seed,
+                                 .epoch = batch->epoch,
+                                 .examples = batch->examples + first};
+    rt_feed_take(&trainer->feed, &network->device, pass.examples, rows);
+    const float *x = trainer->feed.x;
+    const float *y = rt_model_forward(network->model, &pass, &network->blocks, trainer->slot, x);
+    if (trainer->feed.accuracy)
+        step->correct += rt_loss_correct(network->loss, rows, network->outputs, y, &trainer->feed.targets);
+    network->loss->evaluate(&network->device, rows, network->outputs, y, &trainer->feed.targets,
+                            1.0f / (float)batch->rows, trainer->losses,
+                            rt_model_output_gradient(network->model, &pass, trainer->slot));
+    for (size_t i = 0; i < rows; i++)
+        step->loss += (double)trainer->losses[i];
+    book(trainer, RT_STATE_FORWARD, mark);
+    /* Before anything is applied: the parameters stay those of the update before. */
+    if (!isfinite(step->loss))
+        return rt_fail(err, RT_FAILED,
+                       "the loss is not finite at update %llu (epoch %u); a lower learning rate or "
+                       "train.clip_norm may help",
+                       (unsigned long long)step->update, batch->epoch + 1);
+    const struct rt_grad_sink sink = {.take = apply_span, .self = trainer};
+    rt_model_backward(network->model, &pass, &network->blocks, trainer->slot, x, RT_BACKWARD_BOTH, NULL,
+                      gradient, accumulate, last && trainer->fused ? &sink : NULL);
+    book(trainer, RT_STATE_BACKWARD, mark);
+    return RT_OK;
+}
+
+/* The gradient of rows first..end of the batch, into one block (which a fused update may never touch). */
+static rt_status slice_step(struct rt_trainer *trainer, const struct rt_batch *batch, size_t first,
+                            size_t end, float *gradient, struct rt_step *step, double *mark,
+                            struct rt_error *err) {
+    const size_t micro = trainer->settings.micro_batch;
+    if (first == end)
+        memset(gradient, 0, trainer->network->model->param_count * sizeof *gradient);
+    for (size_t at = first; at < end; at += micro) {
+        size_t rows = end - at < micro ? end - at : micro;
+        rt_status status =
+            micro_step(trainer, batch, at, rows, gradient, at > first, at + rows == end, step, mark, err);
+        if (status != RT_OK)
+            return status;
+    }
+    return RT_OK;
+}
+
+/* The gradient of the batch into gradients[0]. Slices are put on a stack; two neighbours that are complete
+ * subtrees of the same height become one: what is left of the stack never exceeds the tree's height. */
+static rt_status batch_step(struct rt_trainer *trainer, const struct rt_batch *batch, struct rt_step *step,
+                            double *mark, struct rt_error *err) {
+    const uint64_t shards = trainer->settings.shards;
+    size_t depth = 0;
+    for (uint64_t v = 0; v < shards; v++) {
+        size_t first = (size_t)(v * batch->rows / shards), end = (size_t)((v + 1) * batch->rows / shards);
+        rt_status status = slice_step(trainer, batch, first, end, trainer->gradients[depth], step, mark, err);
+        if (status != RT_OK)
+            return status;
+        depth++;
+        for (uint64_t pairs = v; pairs & 1; pairs >>= 1) {
+            depth--;
+            rt_gradient_add(&trainer->network->device, trainer->network->model->param_count,
+                            trainer->gradients[depth], trainer->gradients[depth - 1]);
+        }
+        if (shards > 1)
+            book(trainer, RT_STATE_REDUCE, mark);
+    }
+    return RT_OK;
+}
+
+/* What gradients are multiplied by so that their norm is at most clip_norm. */
+static float clip_factor(struct rt_trainer *trainer) {
+    const double clip = trainer->settings.clip_norm;
+    if (clip == 0)
+        return 1;
+    double norm = rt_norm_measure(&trainer->norm, &trainer->network->device, trainer->gradients[0]);
+    return norm > clip ? (float)(clip / norm) : 1;
+}
+
+rt_status rt_trainer_step(struct rt_trainer *trainer, struct rt_step *step, struct rt_error *err) {
+    struct rt_network *network = trainer->network;
+    struct rt_batch batch;
+    double mark = rt_clock_wall();
+    *step = (struct rt_step){.update = trainer->update + 1, .start = mark};
+    rt_batches_at(&trainer->batches, step->update, &batch);
+    step->rows = batch.rows;
+    const double factor = rt_schedule_factor(trainer->schedule, step->update, trainer->settings.updates,
+                                             trainer->batches.per_epoch);
+    if (trainer->fused)
+        rt_optim_begin(trainer->optim, step->update, factor, 1, &trainer->optim_step);
+    rt_status status = batch_step(trainer, &batch, step, &mark, err);
+    if (status != RT_OK)
+        return status;
+    if (!trainer->fused) {
+        rt_optim_begin(trainer->optim, step->update, factor, clip_factor(trainer), &trainer->optim_step);
+        rt_gradient_apply(&network->device, trainer->optim, &trainer->optim_step, network->model->param_count,
+                          trainer->gradients[0], network->blocks.params, trainer->state);
+        book(trainer, RT_STATE_UPDATE, &mark);
+    }
+    network->blocks.prepared_valid = false;
+    trainer->update = step->update;
+    step->end = mark;
+    return RT_OK;
+}
+
+uint64_t rt_trainer_update(const struct rt_trainer *trainer) {
+    return trainer->update;
+}
+
+void rt_trainer_set_update(struct rt_trainer *trainer, uint64_t update) {
+    trainer->update = update;
+}
+
+uint64_t rt_trainer_per_epoch(const struct rt_trainer *trainer) {
+    return trainer->batches.per_epoch;
+}
+
+size_t rt_trainer_micro_batch(const struct rt_trainer *trainer) {
+    return trainer->settings.micro_batch;
+}
+
+float *rt_trainer_state(struct rt_trainer *trainer) {
+    return trainer->state;
+}
+
+const double *rt_trainer_seconds(const struct rt_trainer *trainer) {
+    return trainer->seconds;
+}

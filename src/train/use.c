@@ -1,0 +1,124 @@
+/* Using a trained or loaded model: predictions, and how well it does on data. */
+#include "train/state.h"
+
+#include "base/memory.h"
+#include "formats/yaml.h"
+#include "train/materials.h"
+#include <stdlib.h>
+#include <string.h>
+
+static rt_status need_model(const struct rt_run *run, struct rt_error *err) {
+    if (!run->trained.network.model)
+        return rt_fail(err, RT_BAD_INPUT, "there is no model yet: train the run, or load a model");
+    return RT_OK;
+}
+
+/* ---- evaluation ---- */
+
+void rt_owned_evaluation_deinit(struct rt_owned_evaluation *evaluation) {
+    free(evaluation->confusion);
+    *evaluation = (struct rt_owned_evaluation){0};
+}
+
+rt_status rt_run_score(struct rt_run *run, const struct rt_dataset *set, enum rt_target target,
+                       struct rt_owned_evaluation *evaluation, struct rt_error *err) {
+    struct rt_network *network = &run->trained.network;
+    const size_t classes = target == RT_TARGET_CLASSES ? rt_network_classes(network) : 0;
+    struct rt_owned_evaluation made = {0};
+    if (classes > 65536)
+        return rt_fail(err, RT_BAD_INPUT, "%zu classes are too many for a confusion table", classes);
+    rt_status status = classes ? rt_alloc(classes * classes, sizeof *made.confusion, "the confusion table",
+                                          &made.confusion, err)
+                               : RT_OK;
+    struct rt_score score;
+    if (status == RT_OK)
+        status = rt_evaluate(network, set, &run->trained.scaling, target, made.confusion, &score, err);
+    if (status != RT_OK) {
+        rt_owned_evaluation_deinit(&made);
+        return status;
+    }
+    made.result =
+        (struct rt_evaluation){.examples = score.examples,
+                               .loss = score.loss,
+                               .accuracy = score.accuracy,
+                               .classes = classes,
+                               .confusion = made.confusion,
+                               .class_names = classes ? (const char *const *)run->labels.items : NULL};
+    rt_owned_evaluation_deinit(evaluation);
+    *evaluation = made;
+    return RT_OK;
+}
+
+rt_status rt_run_evaluate(struct rt_run *model, const char *run_path, const char *const *settings,
+                          size_t setting_count, const struct rt_evaluation **evaluation,
+                          struct rt_error *err) {
+    struct rt_spec *spec;
+    rt_status status = need_model(model, err);
+    if (status == RT_OK)
+        status = rt_spec_load(run_path, settings, setting_count, &spec, err);
+    if (status != RT_OK)
+        return status;
+    struct rt_materials materials;
+    status = rt_materials_open_test(spec, &model->trained, &materials, err);
+    if (status == RT_OK) {
+        status = rt_run_score(model, &materials.test, materials.target, &model->evaluation, err);
+        rt_materials_close(&materials);
+    }
+    rt_spec_destroy(spec);
+    if (status == RT_OK)
+        *evaluation = &model->evaluation.result;
+    return status;
+}
+
+/* ---- prediction ---- */
+
+static rt_status keep_output(void *user, size_t example, const float *outputs, size_t width,
+                             struct rt_error *err) {
+    (void)err;
+    float *all = user;
+    memcpy(all + example * width, outputs, width * sizeof *outputs);
+    return RT_OK;
+}
+
+rt_status rt_run_predict(struct rt_run *run, const float *inputs, size_t rows, float *outputs,
+                         struct rt_error *err) {
+    rt_status status = need_model(run, err);
+    if (status != RT_OK)
+        return status;
+    const struct rt_dataset set = {
+        .count = rows, .shape = run->trained.network.model->in, .type = RT_DATA_F32, .inputs = inputs};
+    return rt_predict(&run->trained.network, &set, &run->trained.scaling, keep_output, outputs, err);
+}
+
+/* A source is written as a map; everything else is the name of a file. */
+static rt_status open_source(const char *source, const struct rt_data_wish *wish, struct rt_dataset *set,
+                             struct rt_error *err) {
+    if (source[0] != '{')
+        return rt_dataset_open_file(source, wish, set, err);
+    struct rt_tree *tree;
+    rt_status status = rt_yaml_parse(source, strlen(source), "the source", &tree, err);
+    if (status != RT_OK)
+        return status;
+    status = rt_dataset_open(tree, ".", wish, set, err);
+    rt_tree_destroy(tree);
+    return status;
+}
+
+rt_status rt_run_predict_source(struct rt_run *run, const char *source, rt_prediction_fn take, void *user,
+                                struct rt_error *err) {
+    rt_status status = need_model(run, err);
+    if (status != RT_OK)
+        return status;
+    struct rt_data_wish wish = rt_materials_wish(NULL, &run->trained.network);
+    wish.target = RT_TARGET_INPUT;
+    wish.labels_optional = true;
+    struct rt_dataset set;
+    status = open_source(source, &wish, &set, err);
+    if (status != RT_OK)
+        return status;
+    status = rt_dataset_check(&set, err);
+    if (status == RT_OK)
+        status = rt_predict(&run->trained.network, &set, &run->trained.scaling, take, user, err);
+    rt_dataset_close(&set);
+    return status;
+}
