@@ -28,8 +28,7 @@ static const char *const target_choices[] = {"label", "input", NULL};
 #define AT(field) offsetof(struct rt_spec_data, field)
 static const struct rt_option data_options[] = {
     {"train", RT_OPTION_TREE, AT(train),
-     .help = "required: the training data, as {idx: [FILE, FILE]}, {csv: FILE} "
-             "or {npy: [FILE, FILE]}"},
+     .help = "required: the training data, as {idx: [FILE, FILE]} or {csv: {file: FILE}}, see docs/data.md"},
     {"test", RT_OPTION_TREE, AT(test), .help = "the data the finished model is tested on"},
     {"validation", RT_OPTION_TREE, AT(validation),
      .help = "the data the model is checked on while it is trained"},
@@ -41,8 +40,7 @@ static const struct rt_option data_options[] = {
     {"split", RT_OPTION_REAL, AT(split), "0", 0, 1,
      .help = "the part of the training data kept for testing when no test source is given, below 1"},
     {"hold_out", RT_OPTION_REAL, AT(hold_out), "0", 0, 1,
-     .help = "the part of the training data set aside for validation when there is no validation source, "
-             "below 1"},
+     .help = "the part of the training data kept for validation when no source is given, below 1"},
     {"limit", RT_OPTION_INT, AT(limit), "0", 0, 4294967295.0,
      .help = "use the first N training examples; 0: all"},
     {"shuffle", RT_OPTION_BOOL, AT(shuffle), "true",
@@ -50,8 +48,7 @@ static const struct rt_option data_options[] = {
     {"target", RT_OPTION_CHOICE, AT(target), "label", .choices = target_choices,
      .help = "what the output is compared with; input makes an auto-encoder"},
     {"cache_above", RT_OPTION_INT, AT(cache_above), "256", 0, 1048576,
-     .help = ".gz and CSV files that are larger than so many MiB when read are converted once to a file that "
-             "is mapped"},
+     .help = ".gz and CSV data above so many MiB are converted once to a file that can be mapped"},
     {"cache_dir", RT_OPTION_TEXT, AT(cache_dir),
      .help = "where converted files are kept; absent: $XDG_CACHE_HOME/ringtmp or ~/.cache/ringtmp"},
 };
@@ -62,8 +59,7 @@ static const char *const math_choices[] = {"exact", "fast", "reference", NULL};
 static const struct rt_option train_options[] = {
     {"batch", RT_OPTION_INT, AT(batch), "32", 1, 1048576, .help = "examples per update"},
     {"micro_batch", RT_OPTION_INT, AT(micro_batch), "auto", 1, 1048576, .auto_word = "auto",
-     .help = "examples computed at a time; changes memory and speed, not the result (batchnorm alone "
-             "measures it)"},
+     .help = "examples computed at a time; the result depends on it with batchnorm only"},
     {"epochs", RT_OPTION_INT, AT(epochs), "10", 1, ANY_COUNT, .help = "passes over the training data"},
     {"updates", RT_OPTION_INT, AT(updates), "0", 0, OPEN, .help = "stop after so many updates; 0: no limit"},
     {"optimizer", RT_OPTION_TREE, AT(optimizer), "sgd",
@@ -81,11 +77,9 @@ static const struct rt_option train_options[] = {
     {"threads", RT_OPTION_INT, AT(threads), "all", 1, 1024, .auto_word = "all",
      .help = "threads that compute; never changes the result"},
     {"math", RT_OPTION_CHOICE, AT(math), "exact", .choices = math_choices,
-     .help = "the kernels; exact gives the same bits everywhere, fast uses OpenBLAS, reference is slow and "
-             "plain"},
+     .help = "exact: the same bits everywhere; fast: OpenBLAS; reference: plain and slow"},
     {"kernels", RT_OPTION_TEXT, AT(kernels), "auto",
-     .help = "instruction set of the exact kernels: auto, avx512, avx2, neon or portable; never changes the "
-             "result"},
+     .help = "instructions for exact: auto, avx512, avx2, neon or portable; never changes the result"},
     {"validate_epochs", RT_OPTION_INT, AT(validate_epochs), "1", 0, ANY_COUNT,
      .help = "validate after every so many epochs; 0: not by epochs"},
     {"validate_updates", RT_OPTION_INT, AT(validate_updates), "0", 0, OPEN,
