@@ -1,0 +1,228 @@
+"""Measures ringtmp against its peers: a table on standard output, and BUILD/bench.json.
+
+Everything of one case is measured in turns (ours, peer, peer, ours, ...), and the median counts. Every row has a
+ratio that is above 1 where ours is better; a row with a bar passes when its ratio reaches it. For rows whose
+limit is absolute (start, memory) "theirs" is the limit.
+"""
+
+import argparse
+import glob
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+
+from cases import CASES
+from ours import Ours
+from peer import Peer, environment
+
+WIDE, MEMORY = "mlp-2048x3 batch 128", "mlp-512-512 batch 64"
+SECONDS = 1.5  # of one measurement
+START_LIMIT_MS = 50.0
+
+
+def cpu():
+    """Model name and feature flags; ARM boards name neither in the same place."""
+    name, flags = "unknown CPU", set()
+    with open("/proc/cpuinfo") as file:
+        for line in file:
+            key, _, value = line.partition(":")
+            if key.strip() == "model name":
+                name = value.strip()
+            elif key.strip() in ("flags", "Features"):
+                flags = set(value.split())
+    return name, flags
+
+
+def geometric_mean(values):
+    return math.exp(statistics.fmean(math.log(v) for v in values))
+
+
+class Table:
+    def __init__(self, facts):
+        self.facts, self.rows = facts, []
+
+    def add(self, case, ours, peer, theirs, unit, bar=None, smaller_is_better=False, note=None):
+        """ours and theirs: one figure per round."""
+        mine, other = statistics.median(ours), statistics.median(theirs)
+        better = (lambda a, b: b / a) if smaller_is_better else (lambda a, b: a / b)
+        pairs = [better(a, b) for a, b in zip(ours, theirs)]
+        ratio = better(mine, other)
+        row = {"case": case, "ours": mine, "peer": peer, "theirs": other, "ratio": ratio, "unit": unit, "bar": bar,
+               "passed": None if bar is None else ratio >= bar, "ours_min": min(ours), "ours_max": max(ours),
+               "theirs_min": min(theirs), "theirs_max": max(theirs), "ratio_min": min(pairs),
+               "ratio_max": max(pairs), "note": note, **self.facts}
+        self.rows.append(row)
+        self.show(row)
+
+    def show(self, row):
+        def number(key):
+            return f"{row[key]:,.0f}" if row[key] >= 1000 else f"{row[key]:.1f}"
+
+        def figure(name):
+            return f"{number(name)} ({number(name + '_min')}..{number(name + '_max')})"
+
+        verdict = {None: "reported", True: "pass", False: "FAIL"}[row["passed"]]
+        bar = "" if row["bar"] is None else f"{row['bar']:.1f}"
+        line = f"{row['case']:<44} {figure('ours'):>28} {figure('theirs'):>28} {row['unit']:<10} "
+        line += f"{row['ratio']:>6.2f} {bar:>4} {verdict:<8} {row['peer']}"
+        print(line + (f" [{row['note']}]" if row["note"] else ""), flush=True)
+
+    def head(self):
+        print(f"{self.facts['cpu']}, kernels {self.facts['kernels']}, OpenBLAS core type {self.facts['core_type']}")
+        print(f"{'case':<44} {'ours: median (min..max)':>28} {'theirs: median (min..max)':>28} {'unit':<10} "
+              f"{'ratio':>6} {'bar':>4} {'':<8} peer", flush=True)
+
+
+class Bench:
+    def __init__(self, options):
+        self.build, self.rounds = options.build, options.rounds
+        self.found = options.peers.split(",") if options.peers else []
+        self.cores = sorted(os.sched_getaffinity(0))
+        self.core = self.cores[-1]  # the first one does most of a system's chores
+        self.venv = os.path.join(self.build, "bench-venv")
+        self.peers = []
+        for name, python, program, more in (("jax", f"{self.venv}/bin/python", "jax_train.py", []),
+                                            ("debian-torch", "/usr/bin/python3", "torch_train.py", []),
+                                            ("torch", f"{self.venv}/bin/python", "torch_train.py", []),
+                                            ("torch-compiled", f"{self.venv}/bin/python", "torch_train.py",
+                                             ["--compile"])):
+            if name in self.found:
+                self.peers.append(Peer(python, program, more))
+
+    def products(self, core_type, *more):
+        command = [os.path.join(self.build, "bench", "products"), *more]
+        done = subprocess.run(command, stdout=subprocess.PIPE, check=True, env=environment(core_type),
+                              preexec_fn=lambda: os.sched_setaffinity(0, {self.core}))
+        return json.loads(done.stdout)
+
+    def find_core_type(self, flags):
+        """Our kernels here, and those with which OpenBLAS is fastest; "" is what it detects itself."""
+        wanted = {"": True, "SKYLAKEX": "avx512f" in flags, "COOPERLAKE": "avx512_bf16" in flags,
+                  "HASWELL": "avx2" in flags, "ZEN": "avx2" in flags}
+        speeds = {}
+        for core_type in (name for name, possible in wanted.items() if possible):
+            told = self.products(core_type, "--blas-only", "--rounds", "3")
+            if not all(shape["theirs"] for shape in told["shapes"]):
+                break
+            speeds[core_type] = geometric_mean(statistics.median(shape["theirs"]) for shape in told["shapes"])
+        return told["kernels"], max(speeds, key=speeds.get) if speeds else ""
+
+    def compare_products(self, table, core_type, library=None):
+        more = ["--blas", library] if library else []
+        told = self.products(core_type, "--rounds", str(self.rounds), *more)
+        shapes = told["shapes"]
+        if not all(shape["theirs"] for shape in shapes):
+            print("bench: no BLAS to compare products with", file=sys.stderr)
+            return
+        wrong = [shape for shape in shapes if not shape["difference"] < 1e-5]
+        if wrong:
+            raise SystemExit(f"bench: our products and {told['blas']} disagree: {wrong}")
+        for shape in shapes:
+            name = f"product {shape['m']}x{shape['n']}x{shape['k']} {shape['part']}"
+            table.add(name, shape["ours"], told["blas"], shape["theirs"], "GFLOP/s", note=shape["network"])
+        means = {side: [geometric_mean(shape[side][i] for shape in shapes) for i in range(self.rounds)]
+                 for side in ("ours", "theirs")}
+        table.add("products, geometric mean", means["ours"], told["blas"], means["theirs"], "GFLOP/s",
+                  bar=None if library else 1.0)
+        if told["peak"] and not library:
+            peak = told["peak"]
+            table.add("products, share of the FMA peak", means["ours"], "measured FMA peak", [peak] * self.rounds,
+                      "GFLOP/s")
+            best = max(shapes, key=lambda shape: statistics.median(shape["ours"]))
+            table.add("best product, share of the FMA peak", best["ours"], "measured FMA peak",
+                      [peak] * self.rounds, "GFLOP/s", note=f"{best['m']}x{best['n']}x{best['k']} {best['part']}")
+
+    def ours(self, case):
+        return Ours(os.path.join(self.build, "ringtmp"), os.path.join(self.build, "bench-work"), case)
+
+    def train(self, table, case, core_type):
+        ours = self.ours(case)
+        ours.tune({self.core}, SECONDS)
+        present = [peer for peer in self.peers if peer.open(case, self.core, core_type)]
+        mine, theirs = [], [[] for _ in present]
+        for _ in range(self.rounds):
+            mine.append(ours.rate({self.core}))
+            for peer, rates in zip(present, theirs):
+                rates.append(peer.rate())
+        for peer in present:
+            peer.close()
+        ranked = sorted(zip(present, theirs), key=lambda pair: -statistics.median(pair[1]))
+        for place, (peer, rates) in enumerate(ranked):
+            table.add("train " + case, mine, peer.name, rates, "samples/s",
+                      bar=CASES[case]["bar"] if place == 0 else None, note=peer.variant)
+
+    def two_threads(self, table):
+        if len(self.cores) < 2:
+            print("bench: two threads need two cores; left out", file=sys.stderr)
+            return
+        ours, pair = self.ours(WIDE), self.cores[-2:]
+        ours.tune({self.core}, SECONDS)
+        together, apart = [], []
+        for _ in range(self.rounds):
+            together.append(ours.rate(set(pair), threads=2))
+            running = [ours.start({core}) for core in pair]
+            apart.append(sum(ours.finish(process)["samples_per_s"] for process in running))
+        table.add(f"two threads, {WIDE}", together, "two one-thread runs", apart, "samples/s", bar=0.9)
+
+    def start_and_memory(self, table, core_type):
+        ours = self.ours(MEMORY)
+        ours.run({self.core}, updates=1)  # brings the files into memory
+        firsts = [ours.first_step({self.core}) for _ in range(self.rounds)]
+        peaks = [ours.run({self.core}, updates=200)["peak_rss_bytes"] / 1e6 for _ in range(self.rounds)]
+        plain = [[peer.once(MEMORY, self.core, core_type) for _ in range(min(3, self.rounds))] for peer in self.peers]
+        plain = [told for told in plain if all(told)]
+        table.add("start to first step, " + MEMORY, firsts, "limit", [START_LIMIT_MS], "ms", 1.0, True)
+        for told in plain:
+            imports = statistics.median(1e3 * one["import_s"] for one in told)
+            table.add("start to first step, " + MEMORY, firsts, told[0]["version"],
+                      [1e3 * one["first_step_s"] for one in told], "ms", smaller_is_better=True,
+                      note=f"import {imports:.0f} ms of it")
+        limit = 2 * ours.memory_needed() / 1e6
+        table.add("peak memory, " + MEMORY, peaks, "limit", [limit], "MB", 1.0, True)
+        for told in plain:
+            table.add("peak memory, " + MEMORY, peaks, told[0]["version"],
+                      [one["peak_rss_bytes"] / 1e6 for one in told], "MB", smaller_is_better=True)
+
+    def run(self, only):
+        model, flags = cpu()
+        kernels, core_type = self.find_core_type(flags)
+        table = Table({"cpu": model, "kernels": kernels, "core_type": core_type or "detected"})
+        table.head()
+
+        def asked(name):
+            return not only or any(word in name for word in only)
+
+        if asked("products"):
+            self.compare_products(table, core_type)
+            for library in glob.glob(f"{self.venv}/lib/libmkl_rt.so*")[:1] if "mkl" in self.found else []:
+                self.compare_products(table, core_type, library)
+        for case in CASES:
+            if asked(case):
+                self.train(table, case, core_type)
+        if asked("two threads"):
+            self.two_threads(table)
+        if asked("start and memory"):
+            self.start_and_memory(table, core_type)
+        return table.rows
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default="build", help="where ringtmp and bench/products are (default: build)")
+    parser.add_argument("--peers", default="", help="jax,debian-torch,torch,torch-compiled,mkl: those present")
+    parser.add_argument("--rounds", type=int, default=5, help="measurements of each (default: 5)")
+    parser.add_argument("--only", action="append", help="only cases whose name has this in it; may be repeated")
+    options = parser.parse_args()
+    rows = Bench(options).run(options.only)
+    with open(os.path.join(options.build, "bench.json"), "w") as out:
+        json.dump(rows, out, indent=1)
+    failed = [row["case"] for row in rows if row["passed"] is False]
+    print(f"{sum(row['passed'] is True for row in rows)} bars reached, {len(failed)} missed"
+          + (": " + "; ".join(failed) if failed else ""))
+
+
+if __name__ == "__main__":
+    main()
