@@ -10,33 +10,34 @@
 #include "tensor/shape.h"
 
 enum rt_data_type { RT_DATA_U8, RT_DATA_F32, RT_DATA_F64, RT_DATA_I32, RT_DATA_I64 };
+size_t rt_data_type_bytes(enum rt_data_type type);
 
 /* How raw values become inputs: (x * scale + offset), then per feature (x - mean[j]) / deviation[j] where
  * those are given. Travels with the model. */
 struct rt_scaling {
-    double scale, offset;        /* 1, 0 */
-    size_t features;             /* 0: not standardised */
-    float *mean, *inverse;       /* [features]; inverse = 1 / deviation, 1 where the deviation is 0; owned */
+    double scale, offset;  /* 1, 0 */
+    size_t features;       /* 0: not standardised */
+    float *mean, *inverse; /* [features]; inverse = 1 / deviation, 1 where the deviation is 0; owned */
 };
 
 struct rt_dataset {
-    size_t count;             /* examples */
-    struct rt_shape shape;    /* of one example */
+    size_t count;          /* examples */
+    struct rt_shape shape; /* of one example */
     enum rt_data_type type;
-    const void *inputs;       /* [count][size], as stored; not always aligned */
+    const void *inputs; /* [count][size], as stored; not always aligned */
 
     /* Either class labels or target values; both NULL when the file has neither. */
-    const int32_t *classes;   /* [count], 0 .. class_count-1 */
+    const int32_t *classes; /* [count], 0 .. class_count-1 */
     size_t class_count;
     const char *const *class_names; /* [class_count], or NULL */
-    const float *values;      /* [count][value_width] */
+    const float *values;            /* [count][value_width] */
     size_t value_width;
 
     /* Which stored examples these are: example i is row index[i] of inputs, classes and values. NULL: row i.
      * Owned. */
     const uint32_t *index;
 
-    char *name;               /* for messages: the file(s); owned */
+    char *name;                  /* for messages: the file(s); owned */
     struct rt_data_store *store; /* who owns the memory and mappings behind the pointers; NULL in a view */
 };
 
@@ -45,14 +46,15 @@ enum rt_target { RT_TARGET_CLASSES, RT_TARGET_VALUES, RT_TARGET_INPUT };
 /* What the model wants of the data. */
 struct rt_data_wish {
     enum rt_target target;
-    struct rt_shape input;            /* the model's input; sizes must agree, shapes may differ (784 vs [1,28,28]) */
-    size_t outputs;                   /* classes, or target values */
-    const char *const *class_names;   /* names known from a model or from the training data; a text label not
-                                         among them is an error. NULL: they are made from the labels, sorted */
+    struct rt_shape input; /* the model's input; sizes must agree, shapes may differ (784 vs [1,28,28]) */
+    size_t outputs;        /* classes, or target values */
+    const char *const *class_names; /* names known from a model or from the training data; a text label not
+                                       among them is an error. NULL: they are made from the labels, sorted */
     size_t class_count;
-    const char *cache_dir;            /* where converted caches go; NULL: "$XDG_CACHE_HOME/ringtmp" or ~/.cache/ringtmp */
-    uint64_t cache_above;             /* .gz and CSV files larger than this (bytes, uncompressed) become a mapped cache */
-    bool labels_optional;             /* predict: a file without labels is fine */
+    const char
+        *cache_dir;       /* where converted caches go; NULL: "$XDG_CACHE_HOME/ringtmp" or ~/.cache/ringtmp */
+    uint64_t cache_above; /* .gz and CSV files larger than this (bytes, uncompressed) become a mapped cache */
+    bool labels_optional; /* predict: a file without labels is fine */
 };
 
 /* Reads one source: a map with one of idx, csv, npy (see docs/data.md), e.g.
@@ -82,15 +84,17 @@ rt_status rt_dataset_check(const struct rt_dataset *set, struct rt_error *err);
 
 /* Converts the examples with the given indices: x [rows][size]. A raw value is rounded to float, then
  * fma(x, scale, offset), then (x - mean) * inverse, all in float. */
-void rt_dataset_inputs(const struct rt_dataset *set, const struct rt_scaling *scaling, const struct rt_device *device,
-                       const uint32_t *indices, size_t rows, float *x);
+void rt_dataset_inputs(const struct rt_dataset *set, const struct rt_scaling *scaling,
+                       const struct rt_device *device, const uint32_t *indices, size_t rows, float *x);
 
 /* What the outputs for these examples are compared with: classes [rows], or values [rows][width]; the one
- * not asked for may be NULL. For RT_TARGET_INPUT the values are the inputs as rt_dataset_inputs gives them. */
+ * not asked for may be NULL. For RT_TARGET_INPUT the values are the inputs as rt_dataset_inputs gives them.
+ */
 void rt_dataset_targets(const struct rt_dataset *set, const struct rt_scaling *scaling, enum rt_target target,
                         const uint32_t *indices, size_t rows, int32_t *classes, float *values);
 
-/* SHA-256 over type, shape, inputs and labels, as stored and in the order of the set: tells whether two machines hold the same data. */
+/* SHA-256 over type, shape, inputs and labels, as stored and in the order of the set: tells whether two
+ * machines hold the same data. */
 void rt_dataset_hash(const struct rt_dataset *set, uint8_t digest[32]);
 
 #endif

@@ -1,0 +1,214 @@
+/*
+ * From stored examples to the floats of a batch. Runs in every training step, so it allocates nothing, and
+ * its bits are fixed: a raw value is rounded to float, then fma(x, scale, offset), then (x - mean) * inverse.
+ */
+#include "data/dataset.h"
+
+#include "base/memory.h"
+#include "data/array.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PIECE = 256, GRAIN_VALUES = 1 << 15 };
+
+/* Rounds n raw values to floats. The data need not be aligned. */
+static void to_floats(enum rt_data_type type, const uint8_t *data, size_t n, float *out) {
+    if (type == RT_DATA_F32) {
+        memcpy(out, data, n * sizeof *out);
+    } else if (type == RT_DATA_U8) {
+        for (size_t i = 0; i < n; i++)
+            out[i] = data[i];
+    } else if (type == RT_DATA_F64) {
+        for (size_t i = 0; i < n; i++) {
+            double value;
+            memcpy(&value, data + i * sizeof value, sizeof value);
+            out[i] = (float)value;
+        }
+    } else if (type == RT_DATA_I32) {
+        for (size_t i = 0; i < n; i++) {
+            int32_t value;
+            memcpy(&value, data + i * sizeof value, sizeof value);
+            out[i] = (float)value;
+        }
+    } else {
+        for (size_t i = 0; i < n; i++) {
+            int64_t value;
+            memcpy(&value, data + i * sizeof value, sizeof value);
+            out[i] = (float)value;
+        }
+    }
+}
+
+static const uint8_t *row_data(const struct rt_dataset *set, uint32_t i, size_t size) {
+    size_t row = set->index ? set->index[i] : i;
+    return (const uint8_t *)set->inputs + row * size * rt_data_type_bytes(set->type);
+}
+
+static void standardise(const struct rt_scaling *scaling, size_t size, float *x) {
+    if (scaling->features != size)
+        return;
+    const float *mean = scaling->mean, *inverse = scaling->inverse;
+    for (size_t j = 0; j < size; j++)
+        x[j] = (x[j] - mean[j]) * inverse[j];
+}
+
+/* ---- inputs, with a device ----------------------------------------------------------------------------- */
+
+struct conversion {
+    const struct rt_dataset *set;
+    const struct rt_scaling *scaling;
+    const struct rt_kernels *kernels;
+    const uint32_t *indices;
+    size_t size;
+    float *x;
+};
+
+static void convert_rows(void *argument, size_t begin, size_t end, void *scratch) {
+    const struct conversion *work = argument;
+    const struct rt_dataset *set = work->set;
+    const struct rt_kernels *kernels = work->kernels;
+    float scale = (float)work->scaling->scale, offset = (float)work->scaling->offset;
+    float raw[PIECE], scales[PIECE];
+    (void)scratch;
+    for (size_t i = 0; i < PIECE; i++)
+        scales[i] = scale;
+    for (size_t r = begin; r < end; r++) {
+        const uint8_t *data = row_data(set, work->indices[r], work->size);
+        float *x = work->x + r * work->size;
+        if (set->type == RT_DATA_U8) {
+            kernels->from_bytes(work->size, data, scale, offset, x);
+        } else {
+            size_t width = rt_data_type_bytes(set->type);
+            for (size_t at = 0; at < work->size; at += PIECE) {
+                size_t n = work->size - at < PIECE ? work->size - at : PIECE;
+                to_floats(set->type, data + at * width, n, raw);
+                for (size_t i = 0; i < n; i++)
+                    x[at + i] = offset;
+                /* x = fma(raw, scale, x): the kernel that has the fused step in vectors. */
+                kernels->column_dot(1, n, raw, scales, true, x + at);
+            }
+        }
+        standardise(work->scaling, work->size, x);
+    }
+}
+
+void rt_dataset_inputs(const struct rt_dataset *set, const struct rt_scaling *scaling,
+                       const struct rt_device *device, const uint32_t *indices, size_t rows, float *x) {
+    size_t size = rt_shape_size(&set->shape);
+    struct conversion work = {set, scaling, device->kernels, indices, size, x};
+    size_t grain = size < GRAIN_VALUES ? GRAIN_VALUES / size : 1;
+    rt_device_split(device, rows, grain, convert_rows, &work);
+}
+
+/* ---- without a device ---------------------------------------------------------------------------------- */
+
+/* The same bits one by one. Bytes have 256 values: table, when it is not NULL, has them all. */
+static void scale_row(const struct rt_dataset *set, const uint8_t *data, size_t size, float scale,
+                      float offset, const float *table, float *x) {
+    if (table) {
+        for (size_t i = 0; i < size; i++)
+            x[i] = table[data[i]];
+        return;
+    }
+    to_floats(set->type, data, size, x);
+    for (size_t i = 0; i < size; i++)
+        x[i] = fmaf(x[i], scale, offset);
+}
+
+static const float *byte_table(const struct rt_dataset *set, const struct rt_scaling *scaling,
+                               float table[256]) {
+    for (int i = 0; i < 256 && set->type == RT_DATA_U8; i++)
+        table[i] = fmaf((float)i, (float)scaling->scale, (float)scaling->offset);
+    return set->type == RT_DATA_U8 ? table : NULL;
+}
+
+void rt_dataset_targets(const struct rt_dataset *set, const struct rt_scaling *scaling, enum rt_target target,
+                        const uint32_t *indices, size_t rows, int32_t *classes, float *values) {
+    if (target == RT_TARGET_INPUT) {
+        float storage[256];
+        const float *table = byte_table(set, scaling, storage);
+        size_t size = rt_shape_size(&set->shape);
+        for (size_t r = 0; r < rows; r++) {
+            scale_row(set, row_data(set, indices[r], size), size, (float)scaling->scale,
+                      (float)scaling->offset, table, values + r * size);
+            standardise(scaling, size, values + r * size);
+        }
+        return;
+    }
+    for (size_t r = 0; r < rows; r++) {
+        size_t row = set->index ? set->index[indices[r]] : indices[r];
+        if (target == RT_TARGET_CLASSES)
+            classes[r] = set->classes[row];
+        else
+            memcpy(values + r * set->value_width, set->values + row * set->value_width,
+                   set->value_width * sizeof *values);
+    }
+}
+
+/* ---- standardising ------------------------------------------------------------------------------------- */
+
+/* Sums, in double and in the order of the examples, first of the values, then of the squared differences. */
+static void measure(const struct rt_dataset *set, struct rt_scaling *scaling, size_t size, double *mean,
+                    double *square, float *row, float *first) {
+    float storage[256], scale = (float)scaling->scale, offset = (float)scaling->offset;
+    const float *table = byte_table(set, scaling, storage);
+    for (size_t i = 0; i < set->count; i++) {
+        scale_row(set, row_data(set, (uint32_t)i, size), size, scale, offset, table, row);
+        for (size_t j = 0; j < size; j++)
+            mean[j] += row[j];
+        if (i == 0)
+            memcpy(first, row, size * sizeof *row);
+    }
+    for (size_t j = 0; j < size; j++)
+        mean[j] /= (double)set->count;
+    for (size_t j = 0; j < size; j++)
+        scaling->inverse[j] = 0;
+    for (size_t i = 0; i < set->count; i++) {
+        scale_row(set, row_data(set, (uint32_t)i, size), size, scale, offset, table, row);
+        for (size_t j = 0; j < size; j++) {
+            double difference = (double)row[j] - mean[j];
+            square[j] += difference * difference;
+            /* Remembers which features vary at all: a rounded mean can make a constant one seem to. */
+            scaling->inverse[j] = row[j] == first[j] ? scaling->inverse[j] : 1;
+        }
+    }
+    for (size_t j = 0; j < size; j++) {
+        double deviation = sqrt(square[j] / (double)set->count);
+        bool varies = scaling->inverse[j] > 0 && deviation > 0;
+        float inverse = varies ? (float)(1 / deviation) : 1;
+        scaling->mean[j] = varies ? (float)mean[j] : first[j];
+        scaling->inverse[j] = isfinite(inverse) ? inverse : 1;
+    }
+}
+
+rt_status rt_scaling_measure(const struct rt_dataset *set, struct rt_scaling *scaling, struct rt_error *err) {
+    size_t size = rt_shape_size(&set->shape);
+    struct rt_scaling made = {.scale = scaling->scale, .offset = scaling->offset, .features = size};
+    double *sums = NULL;
+    float *rows = NULL;
+    rt_status status = rt_floats_create(size, "the scaling", &made.mean, err);
+    if (status == RT_OK)
+        status = rt_floats_create(size, "the scaling", &made.inverse, err);
+    if (status == RT_OK)
+        status = rt_alloc(size, 2 * sizeof *sums, "the scaling", &sums, err);
+    if (status == RT_OK)
+        status = rt_alloc(size, 2 * sizeof *rows, "the scaling", &rows, err);
+    if (status == RT_OK) {
+        measure(set, &made, size, sums, sums + size, rows, rows + size);
+        rt_scaling_deinit(scaling);
+        *scaling = made;
+    } else {
+        rt_scaling_deinit(&made);
+    }
+    free(sums);
+    free(rows);
+    return status;
+}
+
+void rt_scaling_deinit(struct rt_scaling *scaling) {
+    free(scaling->mean);
+    free(scaling->inverse);
+    scaling->mean = scaling->inverse = NULL;
+    scaling->features = 0;
+}

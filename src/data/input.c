@@ -1,0 +1,141 @@
+/*
+ * Plain and gzip-compressed files as streams. A gzip file is one or more members one after another (RFC
+ * 1952); zlib checks each member's length and CRC.
+ */
+#include "data/input.h"
+
+#include "base/memory.h"
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+/* DEFLATE cannot make one byte into more than 1032. */
+enum { MOST_PER_BYTE = 1032 };
+
+struct rt_inflate {
+    z_stream stream;
+    bool ended; /* at the end of a member */
+};
+
+static bool is_gzip(const uint8_t *data, size_t bytes) {
+    return bytes >= 2 && data[0] == 0x1f && data[1] == 0x8b;
+}
+
+rt_status rt_input_memory(const uint8_t *data, size_t bytes, const char *name, struct rt_input *input,
+                          struct rt_error *err) {
+    *input = (struct rt_input){.name = name, .data = data, .bytes = bytes};
+    if (!is_gzip(data, bytes))
+        return RT_OK;
+    rt_status status = rt_alloc(1, sizeof *input->gz, "decompression", &input->gz, err);
+    if (status != RT_OK)
+        return status;
+    /* 16: a gzip wrapper; 15: the largest window there is. */
+    if (inflateInit2(&input->gz->stream, 16 + 15) != Z_OK) {
+        free(input->gz);
+        input->gz = NULL;
+        return rt_fail(err, RT_NO_MEMORY, "%s: not enough memory to decompress it", name);
+    }
+    return RT_OK;
+}
+
+rt_status rt_input_open(const char *path, struct rt_input *input, struct rt_error *err) {
+    struct rt_map map;
+    rt_status status = rt_map_open(path, &map, err);
+    if (status != RT_OK)
+        return status;
+    status = rt_input_memory(map.data, map.bytes, path, input, err);
+    if (status == RT_OK)
+        input->map = map;
+    else
+        rt_map_close(&map);
+    return status;
+}
+
+void rt_input_close(struct rt_input *input) {
+    if (input->gz)
+        inflateEnd(&input->gz->stream);
+    free(input->gz);
+    rt_map_close(&input->map);
+    *input = (struct rt_input){0};
+}
+
+uint64_t rt_input_limit(const struct rt_input *input) {
+    uint64_t bytes = input->bytes;
+    if (!input->gz)
+        return bytes;
+    return bytes > UINT64_MAX / MOST_PER_BYTE ? UINT64_MAX : bytes * MOST_PER_BYTE;
+}
+
+/* Between two members: goes on to the next, or says that there is none. */
+static rt_status next_member(struct rt_input *input, bool *more, struct rt_error *err) {
+    *more = false;
+    if (input->at == input->bytes)
+        return RT_OK;
+    if (!is_gzip(input->data + input->at, input->bytes - input->at))
+        return rt_fail(err, RT_BAD_INPUT,
+                       "%s: the compressed data end at offset %zu, but %zu other bytes follow", input->name,
+                       input->at, input->bytes - input->at);
+    *more = true;
+    input->gz->ended = false;
+    if (inflateReset(&input->gz->stream) != Z_OK)
+        return rt_fail(err, RT_FAILED, "%s: cannot be decompressed", input->name);
+    return RT_OK;
+}
+
+static rt_status read_gzip(struct rt_input *input, uint8_t *buffer, size_t size, size_t *got,
+                           struct rt_error *err) {
+    z_stream *stream = &input->gz->stream;
+    size_t done = 0;
+    while (done < size) {
+        if (input->gz->ended) {
+            bool more;
+            rt_status status = next_member(input, &more, err);
+            if (status != RT_OK)
+                return status;
+            if (!more)
+                break;
+        }
+        /* zlib counts in unsigned int, so larger pieces go in turns. */
+        size_t in = input->bytes - input->at, out = size - done;
+        in = in < INT_MAX ? in : INT_MAX;
+        out = out < INT_MAX ? out : INT_MAX;
+        stream->next_in = (Bytef *)(uintptr_t)(input->data + input->at);
+        stream->avail_in = (uInt)in;
+        stream->next_out = buffer + done;
+        stream->avail_out = (uInt)out;
+        int result = inflate(stream, Z_NO_FLUSH);
+        input->at += in - stream->avail_in;
+        done += out - stream->avail_out;
+        if (result == Z_STREAM_END) {
+            input->gz->ended = true;
+        } else if (result == Z_MEM_ERROR) {
+            return rt_fail(err, RT_NO_MEMORY, "%s: not enough memory to decompress it", input->name);
+        } else if (result != Z_OK && result != Z_BUF_ERROR) {
+            return rt_fail(err, RT_BAD_INPUT, "%s: the compressed data are damaged at offset %zu%s%s",
+                           input->name, input->at, stream->msg ? ": " : "", stream->msg ? stream->msg : "");
+        } else if (stream->avail_in == 0 && input->at == input->bytes && stream->avail_out > 0) {
+            return rt_fail(err, RT_BAD_INPUT,
+                           "%s: is cut short: the compressed data end too early, at offset %zu", input->name,
+                           input->at);
+        }
+    }
+    *got = done;
+    return RT_OK;
+}
+
+rt_status rt_input_read(struct rt_input *input, void *buffer, size_t size, size_t *got,
+                        struct rt_error *err) {
+    rt_status status = RT_OK;
+    if (input->gz) {
+        status = read_gzip(input, buffer, size, got, err);
+    } else {
+        *got = size < input->bytes - input->at ? size : input->bytes - input->at;
+        if (*got)
+            memcpy(buffer, input->data + input->at, *got);
+        input->at += *got;
+    }
+    if (status == RT_OK)
+        input->given += *got;
+    return status;
+}

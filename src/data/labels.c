@@ -1,0 +1,323 @@
+/* Labels of arrays and of text files; see labels.h. */
+#include "data/labels.h"
+
+#include "base/memory.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_LABELS = 65536 }; /* when the model does not say how many classes there are */
+
+/* ---- names --------------------------------------------------------------------------------------------- */
+
+rt_status rt_names_read(const struct rt_tree *names, const struct rt_data_wish *wish, struct rt_dataset *set,
+                        struct rt_error *err) {
+    const char *const *known = wish->class_names;
+    size_t count = known ? wish->class_count : 0;
+    const char **listed = NULL;
+    rt_status status = RT_OK;
+    if (names) {
+        if (names->kind != RT_TREE_LIST || names->count == 0)
+            return rt_tree_fail(names, err, "names: must be a list of class names");
+        status = rt_alloc(names->count, sizeof *listed, "class names", &listed, err);
+        for (size_t i = 0; i < names->count && status == RT_OK; i++) {
+            const struct rt_tree *item = names->items[i];
+            if (item->kind != RT_TREE_SCALAR || !*item->text)
+                status = rt_tree_fail(item, err, "names: a class name must be a text");
+            for (size_t j = 0; j < i && status == RT_OK; j++)
+                if (strcmp(listed[j], item->text) == 0)
+                    status = rt_tree_fail(item, err, "names: '%s' is there twice", item->text);
+            listed[i] = item->text;
+        }
+        bool same = !known || names->count == count;
+        for (size_t i = 0; i < names->count && known && same && status == RT_OK; i++)
+            same = strcmp(listed[i], known[i]) == 0;
+        if (status == RT_OK && !same)
+            status = rt_tree_fail(names, err,
+                                  "names: differ from the class names of the model or of the training data");
+        known = listed;
+        count = names->count;
+    }
+    if (status == RT_OK && known && wish->target == RT_TARGET_CLASSES && wish->outputs &&
+        count != wish->outputs)
+        status = rt_tree_fail(names, err, "there are %zu class names, but the model has %zu outputs", count,
+                              wish->outputs);
+    if (status == RT_OK && known)
+        status = rt_store_names(set->store, known, count, &set->class_names, err);
+    if (status == RT_OK && known)
+        set->class_count = count;
+    free(listed);
+    return status;
+}
+
+/* A whole number that an int32_t holds. */
+static bool whole(double number, int32_t *value) {
+    if (!(number >= INT32_MIN && number <= INT32_MAX))
+        return false;
+    *value = (int32_t)number;
+    return (double)*value == number;
+}
+
+static bool text_whole(const char *text, int32_t *value) {
+    double number;
+    return rt_parse_real(text, &number) && whole(number, value);
+}
+
+int32_t rt_names_find(const struct rt_dataset *set, const char *text) {
+    for (size_t i = 0; i < set->class_count; i++)
+        if (strcmp(set->class_names[i], text) == 0)
+            return (int32_t)i;
+    int32_t value;
+    return text_whole(text, &value) && value >= 0 && (size_t)value < set->class_count ? value : -1;
+}
+
+/* ---- labels in arrays ---------------------------------------------------------------------------------- */
+
+static rt_status fail_range(const char *where, size_t example, const char *label, size_t classes,
+                            struct rt_error *err) {
+    return rt_fail(
+        err, RT_BAD_INPUT,
+        "%s: the label of example %zu (counted from 0) is %s, but the model has %zu outputs: labels go "
+        "from 0 to %zu",
+        where, example, label, classes, classes - 1);
+}
+
+static rt_status read_classes(const struct rt_array *labels, const char *name,
+                              const struct rt_data_wish *wish, struct rt_dataset *set, struct rt_error *err) {
+    if (rt_shape_size(&labels->shape) != 1)
+        return rt_fail(err, RT_BAD_INPUT, "%s: has %zu numbers for each example; a class label is one", name,
+                       rt_shape_size(&labels->shape));
+    int32_t *classes, most = 0;
+    rt_status status =
+        rt_store_alloc(set->store, labels->count, sizeof *classes, "the labels", &classes, err);
+    if (status != RT_OK)
+        return status;
+    size_t limit = wish->outputs ? wish->outputs : MOST_LABELS;
+    for (size_t i = 0; i < labels->count; i++) {
+        double number = rt_array_number(labels->type, labels->data, i);
+        if (!whole(number, &classes[i]) || classes[i] < 0 || (size_t)classes[i] >= limit) {
+            char text[32];
+            snprintf(text, sizeof text, "%.9g", number);
+            return fail_range(name, i, text, limit, err);
+        }
+        most = classes[i] > most ? classes[i] : most;
+    }
+    set->classes = classes;
+    if (!set->class_names)
+        set->class_count = wish->outputs ? wish->outputs : (size_t)most + 1;
+    return RT_OK;
+}
+
+static rt_status read_values(const struct rt_array *labels, const char *name, const struct rt_data_wish *wish,
+                             struct rt_dataset *set, struct rt_error *err) {
+    size_t width = rt_shape_size(&labels->shape);
+    if (wish->outputs && width != wish->outputs)
+        return rt_fail(err, RT_BAD_INPUT,
+                       "%s: has %zu target values for each example, but the model has %zu outputs", name,
+                       width, wish->outputs);
+    set->value_width = width;
+    if (labels->type == RT_DATA_F32 && (uintptr_t)labels->data % _Alignof(float) == 0) {
+        set->values = labels->data;
+        return RT_OK;
+    }
+    float *values;
+    rt_status status =
+        rt_store_alloc(set->store, labels->count, width * sizeof *values, "the targets", &values, err);
+    if (status != RT_OK)
+        return status;
+    for (size_t i = 0; i < labels->count * width; i++)
+        values[i] = (float)rt_array_number(labels->type, labels->data, i);
+    set->values = values;
+    return RT_OK;
+}
+
+rt_status rt_labels_read(const struct rt_array *labels, const char *name, const struct rt_data_wish *wish,
+                         struct rt_dataset *set, struct rt_error *err) {
+    if (labels->count != set->count)
+        return rt_fail(err, RT_BAD_INPUT, "%s has %zu examples, but %s has labels for %zu", set->name,
+                       set->count, name, labels->count);
+    return wish->target == RT_TARGET_CLASSES ? read_classes(labels, name, wish, set, err)
+                                             : read_values(labels, name, wish, set, err);
+}
+
+/* ---- labels in text ------------------------------------------------------------------------------------ */
+
+struct rt_label {
+    char *text;
+    int32_t number; /* as given out */
+    int32_t class;  /* once it is known */
+    uint64_t line;
+    size_t example; /* where it was first seen */
+};
+
+void rt_book_free(struct rt_label_book *book) {
+    for (size_t i = 0; i < book->count; i++)
+        free(book->labels[i].text);
+    free(book->labels);
+    *book = (struct rt_label_book){0};
+}
+
+/* Where text is, or belongs. */
+static size_t search(const struct rt_label_book *book, const char *text, bool *found) {
+    size_t low = 0, high = book->count;
+    *found = false;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        int order = strcmp(book->labels[middle].text, text);
+        *found = order == 0;
+        if (*found)
+            return middle;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static rt_status fail_unknown(const struct rt_dataset *set, const char *text, const struct rt_place *place,
+                              struct rt_error *err) {
+    char list[160] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < set->class_count && used < sizeof list - 1; i++) {
+        int wrote = snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", set->class_names[i]);
+        used += wrote > 0 ? (size_t)wrote : 0;
+    }
+    if (used >= sizeof list)
+        memcpy(list + sizeof list - 4, "...", 4);
+    return rt_fail(err, RT_BAD_INPUT, "%s:%" PRIu64 ":%zu: '%.60s' is not one of the class names (%s)",
+                   place->file, place->line, place->field, text, list);
+}
+
+/* Whether all labels are whole numbers; then also whether they are classes of the model. */
+static bool all_whole(const struct rt_label_book *book, size_t limit, const struct rt_label **outside) {
+    *outside = NULL;
+    for (size_t i = 0; i < book->count; i++) {
+        int32_t value;
+        if (!text_whole(book->labels[i].text, &value))
+            return false;
+        if ((value < 0 || (size_t)value >= limit) && (!*outside || book->labels[i].line < (*outside)->line))
+            *outside = &book->labels[i];
+    }
+    return true;
+}
+
+static rt_status fail_label(const char *file, const struct rt_label *label, size_t limit,
+                            struct rt_error *err) {
+    char where[300];
+    snprintf(where, sizeof where, "%.250s:%" PRIu64, file, label->line);
+    return fail_range(where, label->example, label->text, limit, err);
+}
+
+/* More different labels than classes: finds the best reason to give. Whole numbers spelt in several ways (1
+ * and 1.0) are no reason. */
+static rt_status check_full(const struct rt_label_book *book, const struct rt_place *place,
+                            const struct rt_data_wish *wish, struct rt_error *err) {
+    size_t limit = wish->outputs ? wish->outputs : MOST_LABELS;
+    const struct rt_label *outside;
+    bool numbers = all_whole(book, limit, &outside);
+    if (numbers && outside)
+        return fail_label(place->file, outside, limit, err);
+    if (numbers && book->count <= 4 * limit)
+        return RT_OK;
+    return rt_fail(err, RT_BAD_INPUT,
+                   "%s:%" PRIu64 ":%zu: here is the %zuth different label, but the model has %zu outputs",
+                   place->file, place->line, place->field, book->count, limit);
+}
+
+static rt_status insert(struct rt_label_book *book, size_t at, const struct rt_label *label,
+                        struct rt_error *err) {
+    if (book->count == book->room) {
+        size_t room = book->room ? book->room * 2 : 16;
+        struct rt_label *labels = realloc(book->labels, room * sizeof *labels);
+        if (!labels)
+            return rt_fail(err, RT_NO_MEMORY, "not enough memory for the labels");
+        book->labels = labels;
+        book->room = room;
+    }
+    memmove(book->labels + at + 1, book->labels + at, (book->count - at) * sizeof *book->labels);
+    book->labels[at] = *label;
+    book->count++;
+    return RT_OK;
+}
+
+rt_status rt_book_number(struct rt_label_book *book, const char *text, const struct rt_place *place,
+                         const struct rt_data_wish *wish, const struct rt_dataset *set, int32_t *number,
+                         struct rt_error *err) {
+    bool found;
+    size_t at = search(book, text, &found);
+    if (found) {
+        *number = book->labels[at].number;
+        return RT_OK;
+    }
+    struct rt_label label = {.number = (int32_t)book->count, .line = place->line, .example = place->example};
+    if (set->class_names) {
+        label.number = rt_names_find(set, text);
+        if (label.number < 0)
+            return fail_unknown(set, text, place, err);
+    }
+    label.text = strdup(text);
+    if (!label.text)
+        return rt_fail(err, RT_NO_MEMORY, "not enough memory for the labels");
+    rt_status status = insert(book, at, &label, err);
+    if (status != RT_OK) {
+        free(label.text);
+        return status;
+    }
+    *number = label.number;
+    size_t limit = wish->outputs ? wish->outputs : MOST_LABELS;
+    return book->count > limit && !set->class_names ? check_full(book, place, wish, err) : RT_OK;
+}
+
+/* Gives each label its class, and the set its names when they are texts. */
+static rt_status number_classes(struct rt_label_book *book, const char *file, const struct rt_data_wish *wish,
+                                struct rt_dataset *set, struct rt_error *err) {
+    size_t limit = wish->outputs ? wish->outputs : MOST_LABELS;
+    const struct rt_label *outside;
+    bool numbers = all_whole(book, limit, &outside);
+    if (numbers && outside)
+        return fail_label(file, outside, limit, err);
+    if (!numbers && wish->outputs && book->count != wish->outputs)
+        return rt_fail(
+            err, RT_BAD_INPUT,
+            "%s: has %zu different labels, but the model has %zu outputs; the option `names` can list all "
+            "classes",
+            file, book->count, wish->outputs);
+    int32_t most = 0;
+    for (size_t i = 0; i < book->count; i++) {
+        book->labels[i].class = (int32_t)i;
+        if (numbers)
+            text_whole(book->labels[i].text, &book->labels[i].class);
+        most = book->labels[i].class > most ? book->labels[i].class : most;
+    }
+    set->class_count = wish->outputs ? wish->outputs : (size_t)most + 1;
+    if (numbers)
+        return RT_OK;
+    const char **names;
+    rt_status status = rt_alloc(book->count, sizeof *names, "class names", &names, err);
+    if (status != RT_OK)
+        return status;
+    for (size_t i = 0; i < book->count; i++)
+        names[i] = book->labels[i].text;
+    status = rt_store_names(set->store, names, book->count, &set->class_names, err);
+    free(names);
+    return status;
+}
+
+rt_status rt_book_finish(struct rt_label_book *book, const char *file, const struct rt_data_wish *wish,
+                         int32_t *numbers, size_t count, struct rt_dataset *set, struct rt_error *err) {
+    set->classes = numbers;
+    if (set->class_names)
+        return RT_OK;
+    int32_t *class_of;
+    rt_status status = rt_alloc(book->count, sizeof *class_of, "the labels", &class_of, err);
+    if (status != RT_OK)
+        return status;
+    status = number_classes(book, file, wish, set, err);
+    for (size_t i = 0; i < book->count && status == RT_OK; i++)
+        class_of[book->labels[i].number] = book->labels[i].class;
+    for (size_t i = 0; i < count && status == RT_OK; i++)
+        numbers[i] = class_of[numbers[i]];
+    free(class_of);
+    return status;
+}
