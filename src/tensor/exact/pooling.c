@@ -64,6 +64,7 @@ static inline __attribute__((always_inline)) void max2_run(size_t count, const f
                                                            const float *restrict bottom, int32_t place,
                                                            int32_t width, float *restrict y,
                                                            int32_t *restrict where) {
+#pragma GCC unroll 1
     for (size_t j = 0; j < count; j++) {
         struct winner a = {top[2 * j], place + 2 * (int32_t)j}, b = {top[2 * j + 1], a.at + 1};
         struct winner c = {bottom[2 * j], a.at + width}, d = {bottom[2 * j + 1], a.at + width + 1};
@@ -113,15 +114,19 @@ static inline __attribute__((always_inline)) void max2_back_run(size_t n, const 
     }
 }
 
+#define MAX2_BACK_RUNS(length)                                                                                 \
+    for (size_t j = 0; j < n; j += (length)) {                                                                 \
+        size_t s = j + (length) > n ? n - (length) : j;                                                        \
+        max2_back_run((length), dy + s, where + s, place + 2 * (int32_t)s, dx + 2 * s);                        \
+    }
+
 static void max2_back_row(size_t n, const float *dy, const int32_t *where, int32_t place, float *dx) {
-    if (n < 8) {
+    if (n >= 8)
+        MAX2_BACK_RUNS(8)
+    else if (n >= 4)
+        MAX2_BACK_RUNS(4)
+    else
         max2_back_run(n, dy, where, place, dx);
-        return;
-    }
-    for (size_t j = 0; j < n; j += 8) {
-        size_t s = j + 8 > n ? n - 8 : j; /* the last run overlaps the one before and writes the same again */
-        max2_back_run(8, dy + s, where + s, place + 2 * (int32_t)s, dx + 2 * s);
-    }
 }
 
 static void max2_back_plane(const struct rt_window *w, const float *dy, const int32_t *where, float *dx) {
