@@ -35,7 +35,8 @@ struct rt_model {
 
 /* The blocks of one model. */
 struct rt_blocks {
-    float *params, *buffers, *prepared;
+    float *params, *buffers;
+    float *prepared;     /* NULL: nobody wants prepared weights */
     bool prepared_valid; /* prepared matches params; cleared by whoever changes params */
 };
 
@@ -48,6 +49,10 @@ rt_status rt_model_create(const struct rt_tree *layers, const struct rt_shape *i
 void rt_model_destroy(struct rt_model *model);
 
 void rt_model_init(const struct rt_model *model, uint64_t seed, float *params, float *buffers);
+
+/* Brings the weights into the form that the products like, into blocks->prepared. Worth it when several
+ * passes will use the same parameters; a single one does better on its own, since it packs what it needs
+ * piece by piece, inside the cache. Changes no bit. */
 void rt_model_prepare(const struct rt_model *model, const struct rt_device *device, struct rt_blocks *blocks);
 
 /* Floats in a slot for up to rows examples; SIZE_MAX when that is more than there can be. A slot for
@@ -55,8 +60,7 @@ void rt_model_prepare(const struct rt_model *model, const struct rt_device *devi
 size_t rt_model_slot_floats(const struct rt_model *model, size_t rows, bool training);
 
 /* Forward of pass->rows examples; returns the output, which lives in the slot. x is kept by the caller
- * until the backward is done. Weights that are not prepared are prepared here when the rows are many enough
- * to repay it; prepared ones are always used. The backward of a micro-batch gets the same pass->rows. */
+ * until the backward is done. Prepared weights are used if they are valid. The backward of a micro-batch gets the same pass->rows. */
 float *rt_model_forward(const struct rt_model *model, const struct rt_pass *pass, struct rt_blocks *blocks,
                         float *slot, const float *x);
 

@@ -7,10 +7,7 @@
 
 #include "base/memory.h"
 
-enum {
-    FLOATS_PER_LINE = RT_ALIGN / sizeof(float),
-    ROWS_TO_PREPARE = 16, /* with fewer rows than these, packing costs more than the product gains */
-};
+enum { FLOATS_PER_LINE = RT_ALIGN / sizeof(float) };
 
 static size_t padded_stash(const struct rt_layer *layer, size_t rows, bool training) {
     return rt_round_up(rt_layer_stash_floats(layer, rows, training), FLOATS_PER_LINE);
@@ -111,8 +108,6 @@ static struct rt_layer_memory memory_of_blocks(const struct rt_blocks *blocks, f
 
 float *rt_model_forward(const struct rt_model *model, const struct rt_pass *pass, struct rt_blocks *blocks,
                         float *slot, const float *x) {
-    if (!blocks->prepared_valid && pass->rows >= ROWS_TO_PREPARE)
-        rt_model_prepare(model, pass->device, blocks);
     struct rt_layer_memory memory = memory_of_blocks(blocks, slot);
     return rt_model_nested_forward(model, pass, &memory, x);
 }
