@@ -140,11 +140,14 @@ static void print_start(struct rt_display *display) {
         fprintf(display->out, "resumed after update %s\n", rt_text_count(facts->resumed_update, a));
 }
 
+/* A run without validation data is judged by its test data on the way. */
 static void print_validation(struct rt_display *display, const struct rt_progress *progress) {
+    const struct rt_run_facts *facts = rt_run_facts(display->run);
+    const char *data = facts && facts->validation_examples == 0 ? "test" : "validation";
     char text[RT_TEXT];
     rt_display_clear(display);
-    fprintf(display->out, "epoch %" PRIu64 ", update %" PRIu64 ": validation loss %s", progress->epoch,
-            progress->update, rt_text_measure(progress->validation_loss, text));
+    fprintf(display->out, "epoch %" PRIu64 ", update %" PRIu64 ": %s loss %s", progress->epoch,
+            progress->update, data, rt_text_measure(progress->validation_loss, text));
     if (isfinite(progress->validation_accuracy))
         fprintf(display->out, ", accuracy %.4f", progress->validation_accuracy);
     fputc('\n', display->out);

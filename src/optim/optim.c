@@ -38,13 +38,13 @@ size_t rt_optim_options(const struct rt_optim_type *type, struct rt_optim_defaul
                                     .kind = RT_OPTION_REAL,
                                     .offset = offsetof(struct rt_optim, lr),
                                     .fallback = defaults->lr,
-                                    .max = 1e18,
+                                    .max = 1e38,
                                     .help = "learning rate"};
     options[1] = (struct rt_option){.name = "weight_decay",
                                     .kind = RT_OPTION_REAL,
                                     .offset = offsetof(struct rt_optim, weight_decay),
                                     .fallback = defaults->weight_decay,
-                                    .max = 1e18,
+                                    .max = 1e38,
                                     .help = "pull of every parameter towards zero"};
     size_t count = 2;
     for (size_t i = 0; i < type->option_count && count < RT_OPTIM_OPTIONS; i++, count++) {

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# Mistakes in a run file, in data and on the command line: exit status 2 and one sentence that names the place.
+. "$(dirname "$0")/lib.sh"
+write_run 1
+
+refuses 2 "nothere.yaml" train nothere.yaml
+refuses 2 "$work" train "$work"
+refuses 2 "nothere.safetensors" eval nothere.safetensors run.yaml
+refuses 2 "nothere.safetensors" predict nothere.safetensors table.csv
+
+# change SED TEXT: with the run file so changed, train refuses with TEXT
+change() {
+    sed "$1" run.yaml >changed.yaml
+    cmp -s run.yaml changed.yaml && fail "'$1' changes nothing"
+    refuses 2 "$2" train changed.yaml --out never
+}
+change 's/batch: 10/bach: 10/' "changed.yaml:14"
+change 's/batch: 10/bach: 10/' "'batch'"
+change 's/batch: 10/batch: ten/' "batch"
+change 's/batch: 10/batch: 0/' "batch"
+change 's/- relu/- rellu/' "'relu'"
+change 's/- relu/- rellu/' "changed.yaml:5"
+change 's/dense: 16/dense: {unitz: 16}/' "'units'"
+change 's/dense: 16/dense: -1/' "changed.yaml:4"
+change 's/loss: cross_entropy/loss: cross_entropie/' "cross_entropy"
+change 's/momentum: {lr/momentun: {lr/' "'momentum'"
+change 's/{lr: 0.05}/{rl: 0.05}/' "changed.yaml:16"
+change 's/input: 6/input: 5/' "5"
+change 's/dense: 3/dense: 2/' "2"
+change 's/label: label/label: labl/' "labl"
+change 's/table.csv/nothere.csv/' "nothere.csv"
+change 's/^model:/model: [/' "changed.yaml:"
+change '/loss:/d' "model.loss"
+
+refuses 2 "did you mean 'epochs'?" train run.yaml --set train.epoch=3 --out never
+refuses 2 "epochs" train run.yaml --set train.epochs=many --out never
+refuses 2 "KEY=VALUE" train run.yaml --set train.epochs --out never
+refuses 2 "seed" train run.yaml --seed one --out never
+refuses 2 "this version trains on one device: --nodes must be 1" train run.yaml --nodes 4 --out never
+refuses 2 "ring" train run.yaml --strategy ring --out never
+refuses 2 "--out DIR" train run.yaml --resume
+refuses 2 "never" train run.yaml --resume --out never
+[ ! -e never ] || fail "a refused run left its output directory behind"
+
+# data that are wrong
+sed '5s/[0-9]*,/oops,/' table.csv >bad.csv
+refuses 2 "bad.csv:5" train run.yaml --set 'data.train={csv: {file: bad.csv, label: label}}' --out never2
+sed '7s/[0-9]*,/nan,/' table.csv >bad.csv
+refuses 2 "bad.csv" train run.yaml --set 'data.train={csv: {file: bad.csv, label: label}}' --out never3
+sed '9s/,[0-9]*$//' table.csv >bad.csv
+refuses 2 "bad.csv:9" train run.yaml --set 'data.train={csv: {file: bad.csv, label: label}}' --out never4
+sed '9s/,[0-9]*$/,7/' table.csv >bad.csv
+refuses 2 "bad.csv" train run.yaml --set 'data.train={csv: {file: bad.csv, label: label}}' --out never5
+: >bad.csv
+refuses 2 "bad.csv" train run.yaml --set 'data.train={csv: {file: bad.csv, label: label}}' --out never6
+
+# a run that blows up says at which update, and is a failure, not a usage error
+run 1 train run.yaml --set 'train.optimizer={sgd: {lr: 1e30}}' --out blown --quiet
+says err "update"
+grep -q '^ringtmp: ' err || fail "a run that blows up: $(cat err)"
+[ ! -e blown/model.safetensors ] || fail "a run that blew up left a model"
+
+# a file that is no model
+head -c 1000 table.csv >not.safetensors
+refuses 2 "not.safetensors" eval not.safetensors run.yaml
+refuses 2 "not.safetensors" predict not.safetensors table.csv
+finish
