@@ -23,8 +23,9 @@ rt_status rt_fail_prefix(struct rt_error *err, rt_status status, const char *for
         va_start(args, format);
         int used = vsnprintf(err->text, sizeof err->text, format, args);
         va_end(args);
-        if (used >= 0 && (size_t)used < sizeof err->text)
-            snprintf(err->text + used, sizeof err->text - (size_t)used, ": %s", tail);
+        size_t room = used >= 0 && (size_t)used < sizeof err->text ? sizeof err->text - (size_t)used : 0;
+        if (room > 3) /* a tail that is too long is cut */
+            snprintf(err->text + used, room, ": %.*s", (int)(room - 3), tail);
         err->status = status;
     }
     return status;
