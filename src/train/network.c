@@ -42,9 +42,6 @@ static rt_status create_model(const struct rt_tree *input, const struct rt_tree 
             rt_floats_create(network->model->param_count, "the parameters", &network->blocks.params, err);
     if (status == RT_OK)
         status = rt_floats_create(network->model->buffer_count, "the buffers", &network->blocks.buffers, err);
-    if (status == RT_OK)
-        status = rt_floats_create(network->model->prepared_floats, "the prepared weights",
-                                  &network->blocks.prepared, err);
     return status;
 }
 

@@ -65,6 +65,10 @@ static rt_status take_memory(struct rt_trainer *trainer, struct rt_error *err) {
                                         "the activations of a micro-batch", &trainer->slot, err);
     if (status == RT_OK)
         status = rt_floats_create(micro, "the losses", &trainer->losses, err);
+    /* Prepared weights repay themselves when several micro-batches use them. */
+    if (status == RT_OK && micro < trainer->batches.batch && !trainer->network->blocks.prepared)
+        status = rt_floats_create(model->prepared_floats, "the prepared weights",
+                                  &trainer->network->blocks.prepared, err);
     if (status == RT_OK)
         status = take_gradients(trainer, err);
     if (status != RT_OK)
@@ -241,6 +245,8 @@ rt_status rt_trainer_step(struct rt_trainer *trainer, struct rt_step *step, stru
                                              trainer->batches.per_epoch);
     if (trainer->fused)
         rt_optim_begin(trainer->optim, step->update, factor, 1, &trainer->optim_step);
+    if (network->blocks.prepared)
+        rt_model_prepare(network->model, &network->device, &network->blocks);
     rt_status status = batch_step(trainer, &batch, step, &mark, err);
     if (status != RT_OK)
         return status;

@@ -36,8 +36,8 @@ static const struct rt_option dense_options[] = {
      .help = "initial weights"},
 };
 
-/* Floats of a block of the weight gradient: about half of a small level-2 cache. */
-enum { BLOCK_FLOATS = 32768, BLOCK_ROWS = 28 };
+/* Floats of a block of the weight gradient: what a first-level cache holds, so that the sink finds it there. */
+enum { BLOCK_FLOATS = 8192, BLOCK_ROWS = 28 };
 
 /* Multiplications in a weight gradient that make it worth waking other threads. */
 #define WORK_TO_SPLIT 200000.0

@@ -142,16 +142,15 @@ static void add_image(const struct plan *plan, size_t filters, const float *x, c
 
 /* Between dw [filters][channel, tap] and sums [block][filters][pitch]. */
 static void move_sums(const struct plan *plan, size_t filters, bool to_dw, float *dw, float *sums) {
-    const size_t k = plan->canvas.channels * plan->taps;
-    for (size_t f = 0; f < filters; f++)
-        for (size_t i = 0; i < k; i++) {
-            size_t block = plan->many_channels ? i % plan->taps : 0;
-            size_t column = plan->many_channels ? i / plan->taps : i;
-            float *sum = sums + (block * filters + f) * plan->pitch + column;
-            if (to_dw)
-                dw[f * k + i] = *sum;
-            else
-                *sum = dw[f * k + i];
+    /* a column of a block is a channel (and the block a tap), or channel and tap together */
+    const size_t column_step = plan->many_channels ? plan->taps : 1;
+    for (size_t f = 0; f < filters; f++, dw += plan->canvas.channels * plan->taps)
+        for (size_t block = 0; block < plan->blocks; block++) {
+            float *row = sums + (block * filters + f) * plan->pitch;
+            for (size_t column = 0; column < plan->columns; column++) {
+                float *weight = dw + column * column_step + block;
+                *(to_dw ? weight : row + column) = *(to_dw ? row + column : weight);
+            }
         }
 }
 

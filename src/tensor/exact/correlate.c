@@ -33,38 +33,39 @@ void ISA(canvas_fill)(const struct canvas *canvas, const float *source, size_t s
         }
 }
 
-/* A run of output pixels of one output row: where it starts in a plane, and in the panel. */
-struct run {
+/* A piece of a panel: consecutive output pixels of one output row, at most a vector of them. Where it starts
+ * in a plane of the canvas, and in the panel. */
+struct piece {
     size_t from, to, length;
 };
 
-static size_t find_runs(const struct correlation *c, size_t pixel, size_t columns, struct run *runs) {
+static size_t find_pieces(const struct correlation *c, size_t pixel, size_t columns, struct piece *pieces) {
     size_t count = 0;
     for (size_t done = 0; done < columns;) {
         size_t y = (pixel + done) / c->out_width, x = (pixel + done) % c->out_width;
         size_t length = c->out_width - x < columns - done ? c->out_width - x : columns - done;
-        runs[count++] = (struct run){(y * c->canvas.width + x) * c->stride, done, length};
+        length = length < VL ? length : VL;
+        pieces[count++] = (struct piece){(y * c->canvas.width + x) * c->stride, done, length};
         done += length;
     }
     return count;
 }
 
-/* Copies whole vectors: what a run writes too much is overwritten by the next run or the next row. */
-static inline void copy_runs(const float *plane, const struct run *runs, size_t count, float *out) {
+/* Copies whole vectors: what a piece writes too much is overwritten by the next piece or the next row. */
+static inline void copy_pieces(const float *plane, const struct piece *pieces, size_t count, float *out) {
     for (size_t i = 0; i < count; i++)
-        for (size_t x = 0; x < runs[i].length; x += VL)
-            vec_store(out + runs[i].to + x, vec_load(plane + runs[i].from + x));
+        vec_store(out + pieces[i].to, vec_load(plane + pieces[i].from));
 }
 
-static inline void pick_runs(const float *plane, const struct run *runs, size_t count, size_t stride,
-                             float *out) {
+static inline void pick_pieces(const float *plane, const struct piece *pieces, size_t count, size_t stride,
+                               float *out) {
     for (size_t i = 0; i < count; i++)
-        for (size_t x = 0; x < runs[i].length; x++)
-            out[runs[i].to + x] = plane[runs[i].from + x * stride];
+        for (size_t x = 0; x < pieces[i].length; x++)
+            out[pieces[i].to + x] = plane[pieces[i].from + x * stride];
 }
 
 /* Rows p0..p0+depth of the panel: p counts (channel, kernel row, kernel column). */
-static void build_panel(const struct correlation *c, const float *floats, const struct run *runs,
+static void build_panel(const struct correlation *c, const float *floats, const struct piece *pieces,
                         size_t count, size_t p0, size_t depth, float *panel) {
     const size_t taps = c->kernel_h * c->kernel_w, plane = c->canvas.height * c->canvas.width;
     size_t channel = p0 / taps, row = p0 % taps / c->kernel_w, column = p0 % c->kernel_w;
@@ -73,9 +74,9 @@ static void build_panel(const struct correlation *c, const float *floats, const 
                                 : row * c->canvas.width + column;
         const float *from = floats + channel * plane + tap;
         if (c->stride == 1)
-            copy_runs(from, runs, count, panel + p * PANEL);
+            copy_pieces(from, pieces, count, panel + p * PANEL);
         else
-            pick_runs(from, runs, count, c->stride, panel + p * PANEL);
+            pick_pieces(from, pieces, count, c->stride, panel + p * PANEL);
         if (++column == c->kernel_w) {
             column = 0;
             if (++row == c->kernel_h) {
@@ -96,11 +97,11 @@ void ISA(correlate)(const struct correlation *c, const float *floats, float *out
     const size_t height = tile_height(c->rows), block = block_depth(k);
     for (size_t pixel = 0; pixel < pixels; pixel += PANEL) {
         size_t columns = pixels - pixel < PANEL ? pixels - pixel : PANEL;
-        struct run runs[PANEL];
-        size_t count = find_runs(c, pixel, columns, runs);
+        struct piece pieces[PANEL];
+        size_t count = find_pieces(c, pixel, columns, pieces);
         for (size_t p0 = 0; p0 < k; p0 += block) {
             size_t depth = k - p0 < block ? k - p0 : block;
-            build_panel(c, floats, runs, count, p0, depth, room);
+            build_panel(c, floats, pieces, count, p0, depth, room);
             struct tile tile = {
                 .k = depth,
                 .a_row = 1,
