@@ -1,0 +1,161 @@
+/*
+ * The result does not depend on how it is computed: one hash of the parameters for every number of threads,
+ * micro-batch size and instruction set, for the fused and the plain update. Only batchnorm may make it depend
+ * on the micro-batch. The data end in a smaller batch, and there is more than one epoch.
+ */
+#include "support/test.h"
+#include "support/tiny.h"
+
+enum { EXAMPLES = 50, BATCH = 32, UPDATES = 3 };
+
+static const char mlp[] = "{input: 96, loss: cross_entropy, layers: [{dense: 160}, relu, {dense: 70}, gelu, "
+                          "layernorm, {dense: 33}, elu, {dense: 10}]}";
+static const char cnn[] =
+    "{input: [3, 12, 12], loss: cross_entropy, layers: [{conv2d: {filters: 18, kernel: 3, pad: 1}}, relu, "
+    "{residual: [{conv2d: {filters: 18, kernel: 3, pad: 1}}, tanh, {dropout: 0.3}]}, {maxpool: 2}, "
+    "{conv2d: {filters: 12, kernel: 3, stride: 2, pad: 1, groups: 3}}, leaky_relu, flatten, layernorm, "
+    "{dropout: 0.25}, {dense: 40}, sigmoid, {dense: 7}]}";
+static const char regression[] =
+    "{input: [2, 9, 9], loss: mse, layers: [{conv2d: {filters: 8, kernel: 3}}, gelu, {avgpool: 2}, "
+    "{conv2d: {filters: 8, kernel: 3, pad: 1, groups: 8}}, relu, global_avgpool, {dense: 5}]}";
+static const char normed[] =
+    "{input: [2, 8, 8], loss: cross_entropy, layers: [{conv2d: {filters: 6, kernel: 3, pad: 1}}, batchnorm, "
+    "relu, "
+    "{residual: [{conv2d: {filters: 6, kernel: 3, pad: 1}}, batchnorm]}, {maxpool: 2}, flatten, {dense: 5}]}";
+
+static const struct rt_trainer_settings plain = {
+    .seed = 3, .batch = BATCH, .micro_batch = BATCH, .shards = 1, .shuffle = true};
+
+static void hash_of(const char *model, const char *optimizer, const struct tiny_way *way,
+                    const struct rt_trainer_settings *settings, char hex[65]) {
+    struct rt_error err;
+    hex[0] = 0;
+    CHECK_OK(tiny_hash(model, optimizer, EXAMPLES, way, settings, UPDATES, hex, &err));
+}
+
+/* Fails unless this way of computing gives the same hash. */
+static void expect(const char *wanted, const char *model, const char *optimizer, struct tiny_way way,
+                   struct rt_trainer_settings settings) {
+    char hex[65];
+    hash_of(model, optimizer, &way, &settings, hex);
+    CHECK_MSG(
+        strcmp(hex, wanted) == 0,
+        "%.16s... instead of %.16s... for %s, %s kernels, %zu threads, micro-batch %zu, %zu shards%s: %.40s",
+        hex, wanted, optimizer,
+        way.math == RT_MATH_REFERENCE ? "reference"
+        : way.kernels                 ? way.kernels
+                                      : "auto",
+        way.threads, settings.micro_batch, settings.shards, settings.apart ? ", apart" : "", model);
+}
+
+/* The instruction sets of this CPU, by the names that train.kernels takes. */
+static size_t instruction_sets(const char *names[8]) {
+    const struct rt_kernels *tables[8];
+    size_t count = rt_kernels_exact_all(tables, 8);
+    for (size_t i = 0; i < count; i++) {
+        const char *slash = strchr(tables[i]->name, '/');
+        names[i] = slash ? slash + 1 : tables[i]->name;
+    }
+    return count;
+}
+
+static void check_all_ways(const char *model, const char *optimizer, struct rt_trainer_settings settings) {
+    static const size_t micro_batches[] = {1, 8, BATCH, 0};
+    char wanted[65];
+    hash_of(model, optimizer, &(struct tiny_way){.threads = 1}, &settings, wanted);
+    for (size_t m = 0; m < 4; m++) {
+        settings.micro_batch = micro_batches[m];
+        for (size_t threads = 1; threads <= 2; threads++) {
+            settings.apart = false;
+            expect(wanted, model, optimizer, (struct tiny_way){.threads = threads}, settings);
+            settings.apart = true;
+            expect(wanted, model, optimizer, (struct tiny_way){.threads = threads}, settings);
+        }
+    }
+    settings.apart = false;
+    const char *names[8];
+    size_t count = instruction_sets(names);
+    CHECK(count >= 1);
+    for (size_t i = 0; i < count; i++) {
+        settings.micro_batch = BATCH;
+        expect(wanted, model, optimizer, (struct tiny_way){.kernels = names[i], .threads = 2}, settings);
+        settings.micro_batch = 5;
+        expect(wanted, model, optimizer, (struct tiny_way){.kernels = names[i], .threads = 1}, settings);
+    }
+    settings.micro_batch = BATCH;
+    expect(wanted, model, optimizer, (struct tiny_way){.math = RT_MATH_REFERENCE, .threads = 1}, settings);
+}
+
+TEST(mlp_has_one_result) {
+    check_all_ways(mlp, "{momentum: {lr: 0.05, momentum: 0.9}}", plain);
+}
+
+TEST(cnn_has_one_result) {
+    check_all_ways(cnn, "{adam: {lr: 0.01}}", plain);
+}
+
+TEST(regression_has_one_result) {
+    check_all_ways(regression, "{sgd: {lr: 0.1}}", plain);
+}
+
+/* Every rule that is registered, fused and apart, in one piece and in micro-batches. */
+TEST(optimizers_have_one_result) {
+    char before[65] = "";
+    for (size_t i = 0; rt_optim_types()[i]; i++) {
+        const char *rule = rt_optim_types()[i]->name;
+        char wanted[65];
+        hash_of(mlp, rule, &(struct tiny_way){.threads = 1}, &plain, wanted);
+        CHECK_MSG(strcmp(wanted, before) != 0, "%s does the same as the rule before it", rule);
+        memcpy(before, wanted, sizeof before);
+        struct rt_trainer_settings settings = plain;
+        settings.apart = true;
+        expect(wanted, mlp, rule, (struct tiny_way){.threads = 2}, settings);
+        settings.micro_batch = 8;
+        expect(wanted, mlp, rule, (struct tiny_way){.threads = 2, .kernels = "portable"}, settings);
+        settings.apart = false;
+        expect(wanted, mlp, rule, (struct tiny_way){.threads = 2}, settings);
+    }
+}
+
+TEST(clipping_has_one_result) {
+    struct rt_trainer_settings settings = plain;
+    char unclipped[65], clipped[65];
+    hash_of(cnn, "{sgd: {lr: 0.1}}", &(struct tiny_way){.threads = 1}, &settings, unclipped);
+    settings.clip_norm = 0.05;
+    hash_of(cnn, "{sgd: {lr: 0.1}}", &(struct tiny_way){.threads = 1}, &settings, clipped);
+    CHECK(strcmp(clipped, unclipped) != 0);
+    check_all_ways(cnn, "{sgd: {lr: 0.1}}", settings);
+}
+
+TEST(shards_have_one_result) {
+    struct rt_trainer_settings settings = plain;
+    char one[65], four[65];
+    hash_of(mlp, "sgd", &(struct tiny_way){.threads = 1}, &settings, one);
+    settings.shards = 4;
+    hash_of(mlp, "sgd", &(struct tiny_way){.threads = 1}, &settings, four);
+    CHECK(strcmp(one, four) != 0);
+    check_all_ways(mlp, "sgd", settings);
+    check_all_ways(cnn, "{momentum: {lr: 0.05}}", settings);
+}
+
+/* Batchnorm measures the micro-batch: with it the result depends on the micro-batch, and on nothing else. */
+TEST(batchnorm_depends_on_the_micro_batch_only) {
+    char whole[65], eight[65];
+    struct rt_trainer_settings settings = plain;
+    hash_of(normed, "sgd", &(struct tiny_way){.threads = 1}, &settings, whole);
+    settings.micro_batch = 0;
+    expect(whole, normed, "sgd", (struct tiny_way){.threads = 2}, settings);
+    settings.micro_batch = 8;
+    hash_of(normed, "sgd", &(struct tiny_way){.threads = 1}, &settings, eight);
+    CHECK(strcmp(whole, eight) != 0);
+    expect(eight, normed, "sgd", (struct tiny_way){.threads = 2}, settings);
+    expect(eight, normed, "sgd", (struct tiny_way){.math = RT_MATH_REFERENCE, .threads = 1}, settings);
+    const char *names[8];
+    size_t count = instruction_sets(names);
+    for (size_t i = 0; i < count; i++) {
+        settings.apart = i % 2;
+        expect(eight, normed, "sgd", (struct tiny_way){.kernels = names[i], .threads = 2}, settings);
+    }
+}
+
+TEST_MAIN()

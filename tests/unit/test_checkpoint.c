@@ -1,0 +1,275 @@
+/* Checkpoints: what is written comes back, and nothing else is taken for it. */
+#include "support/test.h"
+#include "support/tiny.h"
+#include "train/checkpoint.h"
+#include <math.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char model[] = "{input: [1, 6, 6], loss: cross_entropy, layers: [{conv2d: {filters: 4, kernel: "
+                            "3}}, batchnorm, relu, flatten, "
+                            "{dense: 5}]}";
+static const struct rt_trainer_settings settings = {.seed = 5, .batch = 8, .micro_batch = 8, .shards = 1};
+
+static char dir[300];
+
+static void make_dir(void) {
+    const char *base = getenv("TMPDIR");
+    snprintf(dir, sizeof dir, "%s/ringtmp-checkpoint-XXXXXX", base ? base : "/tmp");
+    if (!mkdtemp(dir))
+        dir[0] = 0;
+}
+
+static char *path_of(const char *file) {
+    static char path[4][400];
+    static int next;
+    char *text = path[next++ % 4];
+    snprintf(text, sizeof path[0], "%s/%s", dir, file);
+    return text;
+}
+
+static void remove_dir(void) {
+    static const char *const files[] = {"state.safetensors", "previous.safetensors", "damaged.safetensors"};
+    for (size_t i = 0; i < 3; i++)
+        unlink(path_of(files[i]));
+    CHECK_MSG(rmdir(dir) == 0, "%s holds files that were not expected", dir);
+}
+
+static struct rt_fingerprint print_of(const char *seed) {
+    struct rt_fingerprint print = {0};
+    rt_fingerprint_add(&print, "train.seed", strdup(seed), NULL);
+    rt_fingerprint_add(&print, "train.batch", strdup("8"), NULL);
+    return print;
+}
+
+static const struct rt_standing some = {.update = 7,
+                                        .samples = 56,
+                                        .seconds = 1.25,
+                                        .step_seconds = 0.1,
+                                        .epoch_loss = 1.0 / 3,
+                                        .epoch_correct = 5,
+                                        .epoch_samples = 9,
+                                        .best_loss = (double)INFINITY};
+
+static rt_status save(struct tiny *tiny, const struct rt_standing *standing, const char *seed,
+                      struct rt_error *err) {
+    const struct rt_checkpointed what = {&tiny->network, rt_trainer_state(tiny->trainer),
+                                         tiny->optim->type->state_words};
+    struct rt_fingerprint print = print_of(seed);
+    rt_status status = rt_checkpoint_save(dir, &what, standing, &print, err);
+    rt_fingerprint_deinit(&print);
+    return status;
+}
+
+static rt_status load(struct tiny *tiny, const char *seed, struct rt_standing *standing,
+                      struct rt_error *notice, struct rt_error *err) {
+    const struct rt_checkpointed what = {&tiny->network, rt_trainer_state(tiny->trainer),
+                                         tiny->optim->type->state_words};
+    struct rt_fingerprint print = print_of(seed);
+    rt_status status = rt_checkpoint_load(dir, &what, &print, standing, notice, err);
+    rt_fingerprint_deinit(&print);
+    return status;
+}
+
+static rt_status train(struct tiny *tiny, int updates, struct rt_error *err) {
+    rt_status status = RT_OK;
+    struct rt_step step;
+    while (status == RT_OK && updates-- > 0)
+        status = rt_trainer_step(tiny->trainer, &step, err);
+    return status;
+}
+
+/* Two generations, the older after one update and the newer after two; the hashes of their parameters. */
+static rt_status two_generations(char older[65], char newer[65], struct rt_error *err) {
+    struct tiny tiny;
+    rt_status status = tiny_open(model, "adam", 20, &(struct tiny_way){0}, &settings, &tiny, err);
+    if (status != RT_OK)
+        return status;
+    struct rt_standing standing = some;
+    status = train(&tiny, 1, err);
+    standing.update = 1;
+    if (status == RT_OK)
+        status = save(&tiny, &standing, "5", err);
+    if (status == RT_OK)
+        status = rt_network_hash(&tiny.network, older, err);
+    if (status == RT_OK)
+        status = train(&tiny, 1, err);
+    standing.update = 2;
+    if (status == RT_OK)
+        status = save(&tiny, &standing, "5", err);
+    if (status == RT_OK)
+        status = rt_network_hash(&tiny.network, newer, err);
+    tiny_close(&tiny);
+    return status;
+}
+
+TEST(comes_back_whole) {
+    struct rt_error err, notice;
+    struct tiny first, second;
+    make_dir();
+    CHECK_OK(tiny_open(model, "adam", 20, &(struct tiny_way){0}, &settings, &first, &err));
+    CHECK_OK(tiny_open(model, "adam", 20, &(struct tiny_way){0}, &settings, &second, &err));
+    CHECK(!rt_checkpoint_exists(dir));
+    CHECK_OK(train(&first, 3, &err));
+    struct rt_standing standing = some, read;
+    standing.best_loss = 0.1;
+    standing.best_update = 2;
+    CHECK_OK(save(&first, &standing, "5", &err));
+    CHECK(rt_checkpoint_exists(dir));
+    CHECK_OK(load(&second, "5", &read, &notice, &err));
+    CHECK(notice.text[0] == 0);
+    CHECK(memcmp(&standing, &read, sizeof read) == 0);
+    const struct rt_model *m = first.network.model;
+    CHECK(memcmp(first.network.blocks.params, second.network.blocks.params, m->param_count * 4) == 0);
+    CHECK(memcmp(first.network.blocks.buffers, second.network.blocks.buffers, m->buffer_count * 4) == 0);
+    CHECK(memcmp(rt_trainer_state(first.trainer), rt_trainer_state(second.trainer), 2 * m->param_count * 4) ==
+          0);
+    CHECK_OK(save(&first, &some, "5", &err));
+    CHECK_OK(load(&second, "5", &read, &notice, &err));
+    CHECK(isinf(read.best_loss) && read.best_update == 0);
+    tiny_close(&first);
+    tiny_close(&second);
+    remove_dir();
+}
+
+TEST(other_settings_are_refused_by_name) {
+    struct rt_error err, notice;
+    struct tiny tiny;
+    struct rt_standing read;
+    char older[65], newer[65];
+    make_dir();
+    CHECK_OK(two_generations(older, newer, &err));
+    CHECK_OK(tiny_open(model, "adam", 20, &(struct tiny_way){0}, &settings, &tiny, &err));
+    CHECK(load(&tiny, "6", &read, &notice, &err) == RT_BAD_INPUT);
+    CHECK_MSG(strstr(err.text, "train.seed") && strstr(err.text, "was 5") && strstr(err.text, "now 6"), "%s",
+              err.text);
+    tiny_close(&tiny);
+    remove_dir();
+}
+
+/* Every way to damage the newest file leads to the one before it, with a notice. */
+static void check_fallback(void (*damage)(const char *path)) {
+    struct rt_error err, notice;
+    struct tiny tiny;
+    struct rt_standing read;
+    char older[65], newer[65], hash[65];
+    make_dir();
+    CHECK_OK(two_generations(older, newer, &err));
+    CHECK_OK(tiny_open(model, "adam", 20, &(struct tiny_way){0}, &settings, &tiny, &err));
+    damage(path_of("state.safetensors"));
+    CHECK_OK(load(&tiny, "5", &read, &notice, &err));
+    CHECK(read.update == 1);
+    CHECK_MSG(strstr(notice.text, "state.safetensors"), "notice: %s", notice.text);
+    CHECK_OK(rt_network_hash(&tiny.network, hash, &err));
+    CHECK(strcmp(hash, older) == 0);
+    /* The damaged one is not in the way of the next two generations. */
+    CHECK_OK(save(&tiny, &some, "5", &err));
+    damage(path_of("state.safetensors"));
+    CHECK_OK(load(&tiny, "5", &read, &notice, &err));
+    CHECK(read.update == 1);
+    tiny_close(&tiny);
+    remove_dir();
+}
+
+static void cut(const char *path) {
+    struct stat info;
+    CHECK(stat(path, &info) == 0 && truncate(path, info.st_size - 5) == 0);
+}
+
+static void empty(const char *path) {
+    CHECK(truncate(path, 0) == 0);
+}
+
+static void flip(const char *path) {
+    FILE *file = fopen(path, "r+b");
+    CHECK(file && fseek(file, -30, SEEK_END) == 0);
+    int byte = file ? fgetc(file) : 0;
+    CHECK(file && fseek(file, -30, SEEK_END) == 0 && fputc(byte ^ 1, file) != EOF && fclose(file) == 0);
+}
+
+/* A digit inside the metadata: the header still parses. */
+static void alter_state(const char *path) {
+    static char bytes[200000];
+    FILE *file = fopen(path, "r+b");
+    size_t count = file ? fread(bytes, 1, sizeof bytes - 1, file) : 0;
+    for (size_t i = 0; i + 12 < count; i++) {
+        if (memcmp(bytes + i, "samples\\\":", 10) != 0)
+            continue;
+        CHECK(fseek(file, (long)i + 10, SEEK_SET) == 0 &&
+              fputc(bytes[i + 10] == '1' ? '2' : '1', file) != EOF);
+        CHECK(fclose(file) == 0);
+        return;
+    }
+    CHECK_MSG(false, "there is no count of samples in %s", path);
+}
+
+TEST(torn_file) {
+    check_fallback(cut);
+}
+
+TEST(empty_file) {
+    check_fallback(empty);
+}
+
+TEST(flipped_bit) {
+    check_fallback(flip);
+}
+
+TEST(altered_state) {
+    check_fallback(alter_state);
+}
+
+static void remove_file(const char *path) {
+    CHECK(unlink(path) == 0);
+}
+
+TEST(missing_newest) {
+    check_fallback(remove_file);
+}
+
+TEST(both_damaged) {
+    struct rt_error err, notice;
+    struct tiny tiny;
+    struct rt_standing read;
+    char older[65], newer[65], before[65], after[65];
+    make_dir();
+    CHECK_OK(two_generations(older, newer, &err));
+    cut(path_of("state.safetensors"));
+    flip(path_of("previous.safetensors"));
+    CHECK_OK(tiny_open(model, "adam", 20, &(struct tiny_way){0}, &settings, &tiny, &err));
+    CHECK_OK(rt_network_hash(&tiny.network, before, &err));
+    CHECK(load(&tiny, "5", &read, &notice, &err) == RT_BAD_INPUT);
+    CHECK_MSG(strstr(err.text, "state.safetensors") && strstr(err.text, "previous.safetensors"), "%s",
+              err.text);
+    CHECK(rt_network_hash(&tiny.network, after, NULL) == RT_OK && strcmp(before, after) == 0);
+    tiny_close(&tiny);
+    remove_dir();
+}
+
+TEST(nothing_there) {
+    struct rt_error err, notice;
+    struct tiny tiny;
+    struct rt_standing read;
+    make_dir();
+    CHECK_OK(tiny_open(model, "adam", 20, &(struct tiny_way){0}, &settings, &tiny, &err));
+    CHECK(load(&tiny, "5", &read, &notice, &err) == RT_BAD_INPUT);
+    CHECK_MSG(strstr(err.text, "no checkpoint"), "%s", err.text);
+    tiny_close(&tiny);
+    remove_dir();
+}
+
+/* The checkpoint of another optimizer does not fit. */
+TEST(other_tensors_are_refused) {
+    struct rt_error err, notice;
+    struct tiny tiny;
+    struct rt_standing read;
+    char older[65], newer[65];
+    make_dir();
+    CHECK_OK(two_generations(older, newer, &err));
+    CHECK_OK(tiny_open(model, "sgd", 20, &(struct tiny_way){0}, &settings, &tiny, &err));
+    CHECK(load(&tiny, "5", &read, &notice, &err) == RT_BAD_INPUT);
+    tiny_close(&tiny);
+    remove_dir();
+}
+
+TEST_MAIN()
