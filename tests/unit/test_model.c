@@ -1,0 +1,322 @@
+/* Models: shapes, names, initial weights, the plan of the slot, and what is refused with which words. */
+#include "base/rng.h"
+#include "numeric/rig.h"
+#include <math.h>
+
+/* Creates the model and destroys it at once; returns the sentence of the failure, or "". */
+static const char *refusal(const char *input, const char *layers) {
+    static struct rt_error err;
+    err.text[0] = 0;
+    struct rig rig;
+    if (rig_open(&rig, input, layers, 2, RT_MATH_REFERENCE, "auto", 1, &err) == RT_OK)
+        rig_close(&rig);
+    else
+        rt_device_close(&rig.device);
+    return err.text;
+}
+
+static void check_refused(const char *input, const char *layers, const char *words) {
+    const char *text = refusal(input, layers);
+    CHECK_MSG(strstr(text, words), "%s %s: expected \"...%s...\", got \"%s\"", input, layers, words, text);
+}
+
+TEST(what_is_refused) {
+    check_refused("[1, 28, 28]", "[dense: 10]", "gets [1, 28, 28]: put `flatten` before it");
+    check_refused("[5]", "[dens: 10]", "unknown layer 'dens'; did you mean 'dense'?");
+    check_refused("[5]", "[transmogrify: 10]", "unknown layer 'transmogrify'");
+    check_refused("[5]", "[dense: {unit: 10}]", "did you mean 'units'?");
+    check_refused("[5]", "[dense]", "units must be given");
+    check_refused("[5]", "[dense: 0]", "units must be");
+    check_refused("[5]", "[{dense: 3, relu: 1}]", "one name with its options");
+    check_refused("[5]", "[[relu]]", "a layer is a name");
+    check_refused("[5]", "[relu: 3]", "relu has no options");
+    check_refused("[5]", "[]", "at least one layer");
+    check_refused("[5]", "relu", "at least one layer");
+    check_refused("[5]", "[conv2d: 4]", "[channels, height, width] but gets [5]");
+    check_refused("[5]", "[maxpool: 2]", "[channels, height, width] but gets [5]");
+    check_refused("[2, 2]", "[batchnorm]", "gets [2, 2]");
+    check_refused("[1, 4, 4]", "[conv2d: {filters: 2, kernel: 7}]", "a window of 7 does not fit into 4");
+    check_refused("[1, 4, 4]", "[conv2d: {filters: 2, kernel: 4, pad: same}]", "odd size, not 4 x 4");
+    check_refused("[3, 4, 4]", "[conv2d: {filters: 4, groups: 2}]", "groups (2) must divide");
+    check_refused("[1, 4, 4]", "[maxpool: {kernel: 2, pad: 2}]", "at most half of the window");
+    check_refused("[5]", "[dropout: 1]", "rate must be");
+    check_refused("[5]", "[residual: [dense: 4]]", "its input [5] to the output of its layers");
+    check_refused("[5]", "[residual]", "residual needs a list of layers");
+    check_refused("[5]", "[residual: []]", "residual needs a list of layers");
+    check_refused("[5]", "[residual: {layer: [relu]}]", "did you mean 'layers'?");
+    check_refused("[5]", "[residual: [nonsense]]", "unknown layer 'nonsense'");
+    check_refused("[2000000]", "[dense: 1000000000]", "more than 2^31 numbers");
+    check_refused("[1, 40000, 40000]", "[conv2d: {filters: 1000000, kernel: 1}]", "more than 2^31 numbers");
+    check_refused("[5]", "[relu, dense: 3, dense: {units: x}]", "test:1:");
+}
+
+TEST(the_range_of_layers_must_exist) {
+    struct rt_error err;
+    struct rig rig;
+    const size_t wrong[][2] = {{2, 1}, {0, 0}, {0, 3}, {1, 2}, {SIZE_MAX, 1}, {1, SIZE_MAX - 1}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        CHECK(rig_open_part(&rig, "[5]", "[dense: 3, relu]", wrong[i][0], wrong[i][1], 1, false,
+                            RT_MATH_REFERENCE, "auto", 1, &err) == RT_BAD_INPUT);
+        rt_device_close(&rig.device);
+    }
+}
+
+struct names {
+    char text[600];
+    size_t next_param, next_buffer;
+};
+
+static rt_status note_name(void *user, const char *name, const struct rt_shape *shape, size_t offset,
+                           bool is_buffer, struct rt_error *err) {
+    (void)err;
+    struct names *names = user;
+    char text[96];
+    size_t used = strlen(names->text), *next = is_buffer ? &names->next_buffer : &names->next_param;
+    snprintf(names->text + used, sizeof names->text - used, "%s%s %s;", is_buffer ? "buffer " : "", name,
+             rt_shape_text(shape, text));
+    CHECK_MSG(offset == *next, "%s lies at %zu, not at %zu", name, offset, *next);
+    *next = offset + rt_shape_size(shape);
+    return RT_OK;
+}
+
+#define NAMED                                                                                                \
+    "[conv2d: {filters: 4, kernel: 3}, relu, residual: [batchnorm, tanh], flatten, residual: [dense: 4, "    \
+    "relu, dense: 16], layernorm]"
+
+TEST(tensors_are_named_in_the_order_of_the_block) {
+    struct rt_error err;
+    struct rig rig;
+    CHECK_OK(rig_open(&rig, "[2, 4, 4]", NAMED, 2, RT_MATH_REFERENCE, "auto", 1, &err));
+    struct names names = {0};
+    CHECK_OK(rt_model_visit(rig.model, note_name, &names, &err));
+    const char *expected =
+        "0.weight [4, 2, 3, 3];0.bias [4];"
+        "2.0.weight [4];2.0.bias [4];buffer 2.0.running_mean [4];buffer 2.0.running_var [4];"
+        "4.0.weight [16, 4];4.0.bias [4];4.2.weight [4, 16];4.2.bias [16];"
+        "5.weight [16];5.bias [16];";
+    CHECK_MSG(strcmp(names.text, expected) == 0, "%s", names.text);
+    CHECK(names.next_param == rig.model->param_count && names.next_buffer == rig.model->buffer_count);
+    rig_close(&rig);
+}
+
+static rt_status fail_visit(void *user, const char *name, const struct rt_shape *shape, size_t offset,
+                            bool is_buffer, struct rt_error *err) {
+    (void)name, (void)shape, (void)offset, (void)is_buffer;
+    ++*(int *)user;
+    return rt_fail(err, RT_IO, "enough");
+}
+
+TEST(a_visit_stops_at_the_first_failure) {
+    struct rt_error err;
+    struct rig rig;
+    int calls = 0;
+    CHECK_OK(rig_open(&rig, "[5]", "[residual: [dense: 5]]", 2, RT_MATH_REFERENCE, "auto", 1, &err));
+    CHECK(rt_model_visit(rig.model, fail_visit, &calls, &err) == RT_IO);
+    CHECK(calls == 1);
+    rig_close(&rig);
+}
+
+TEST(a_part_of_a_model_keeps_names_and_numbers) {
+    struct rt_error err;
+    struct rig whole;
+    CHECK_OK(rig_open(&whole, "[2, 4, 4]", NAMED, 2, RT_MATH_REFERENCE, "auto", 1, &err));
+    rt_model_init(whole.model, 9, whole.blocks.params, whole.blocks.buffers);
+    struct names all = {0}, parts = {0};
+    CHECK_OK(rt_model_visit(whole.model, note_name, &all, &err));
+    for (size_t i = 0; i < whole.model->count; i += 2) {
+        struct rig part;
+        CHECK_OK(rig_open_part(&part, "[2, 4, 4]", NAMED, i, 2, 2, true, RT_MATH_REFERENCE, "auto", 1, &err));
+        rt_model_init(part.model, 9, part.blocks.params, part.blocks.buffers);
+        CHECK(part.model->first_index == whole.model->layers[i]->index);
+        CHECK(rig_same(part.blocks.params, whole.blocks.params + whole.model->param_at[i],
+                       part.model->param_count));
+        CHECK(rig_same(part.blocks.buffers, whole.blocks.buffers + whole.model->buffer_at[i],
+                       part.model->buffer_count));
+        parts.next_param = parts.next_buffer = 0;
+        CHECK_OK(rt_model_visit(part.model, note_name, &parts, &err));
+        rig_close(&part);
+    }
+    CHECK_MSG(strcmp(all.text, parts.text) == 0, "%s", parts.text);
+    rig_close(&whole);
+}
+
+TEST(initial_weights) {
+    struct rt_error err;
+    struct rig rig;
+    CHECK_OK(rig_open(&rig, "[6]",
+                      "[relu, dense: {units: 5, init: glorot}, dense: 3, dense: {units: 2, init: zeros}]", 2,
+                      RT_MATH_REFERENCE, "auto", 1, &err));
+    rt_model_init(rig.model, 77, rig.blocks.params, rig.blocks.buffers);
+    const float limits[] = {0, sqrtf(6.0f / 11.0f), sqrtf(6.0f / 5.0f), 0};
+    for (size_t layer = 1; layer < 4; layer++) {
+        const struct rt_layer *l = rig.model->layers[layer];
+        const float *params = rig.blocks.params + rig.model->param_at[layer];
+        size_t weights = rt_shape_size(&l->params[0].shape);
+        CHECK(l->index == layer);
+        for (size_t e = 0; e < l->param_count; e++) {
+            uint32_t words[4];
+            rt_rng_block(77, RT_PURPOSE_INIT, (uint32_t)layer, e / 4, 0, words);
+            float value = e < weights ? (2.0f * rt_rng_unit(words[e % 4]) - 1.0f) * limits[layer] : 0;
+            CHECK_MSG(params[e] == value, "layer %zu, element %zu", layer, e);
+        }
+    }
+    rig_close(&rig);
+}
+
+TEST(shapes_and_costs) {
+    struct rt_error err;
+    struct rig rig;
+    CHECK_OK(
+        rig_open_part(&rig, "[1, 28, 28]",
+                      "[conv2d: {filters: 32, kernel: 3, pad: same}, relu, maxpool: 2, flatten, dense: 10]",
+                      0, SIZE_MAX, 2, false, RT_MATH_REFERENCE, "auto", 1, &err));
+    const char *shapes[] = {"[32, 28, 28]", "[32, 28, 28]", "[32, 14, 14]", "[6272]", "[10]"};
+    char text[96];
+    for (size_t i = 0; i < 5; i++)
+        CHECK_MSG(strcmp(rt_shape_text(&rig.model->layers[i]->out, text), shapes[i]) == 0, "layer %zu: %s", i,
+                  text);
+    CHECK(rig.model->param_count == 32 * 9 + 32 + 6272 * 10 + 10);
+    CHECK(rig.model->layers[0]->flops_forward == 2.0 * 32 * 9 * 28 * 28);
+    CHECK(rig.model->layers[0]->flops_input == 0); /* nobody needs it */
+    CHECK(rig.model->layers[4]->flops_input == 2.0 * 6272 * 10);
+    CHECK(rig.model->layers[4]->flops_weights == 2.0 * 6272 * 10);
+    rig_close(&rig);
+}
+
+TEST(memory_is_shared_where_it_can_be) {
+    struct rt_error err;
+    struct rig rig;
+    CHECK_OK(rig_open(&rig, "[16]", "[flatten, dense: 16, relu, tanh, gelu, dense: 16, dropout, relu]", 2,
+                      RT_MATH_REFERENCE, "auto", 1, &err));
+    const struct rt_place *places = rig.model->places;
+    struct rt_layer *const *layers = rig.model->layers;
+    CHECK(places[0].y == RT_PLACE_INPUT);
+    CHECK(layers[2]->absorbed && layers[1]->act == RT_ACT_RELU && places[2].y == places[1].y);
+    CHECK(!layers[3]->absorbed && places[3].y != places[2].y); /* relu's backward reads its output */
+    CHECK(!layers[4]->absorbed && places[4].y != places[3].y); /* gelu's backward reads its input */
+    CHECK(places[6].y == places[5].y && places[7].y == places[5].y);
+    CHECK(places[2].dy == places[1].dy && places[3].dy == places[1].dy && places[4].dy == places[1].dy);
+    CHECK(places[7].dy == places[5].dy && places[5].dy != places[1].dy);
+    rig_close(&rig);
+}
+
+TEST(a_slot_grows_with_its_rows_and_never_overflows) {
+    struct rt_error err;
+    struct rig rig;
+    CHECK_OK(rig_open(&rig, "[1, 8, 8]",
+                      "[conv2d: 4, relu, maxpool: 2, flatten, residual: [dense: 36], dense: 3]", 2,
+                      RT_MATH_EXACT, "auto", 1, &err));
+    size_t before = 0;
+    for (size_t rows = 1; rows < 70; rows++) {
+        size_t floats = rt_model_slot_floats(rig.model, rows, true);
+        CHECK(floats >= before && floats < SIZE_MAX);
+        CHECK(rt_model_slot_floats(rig.model, rows, false) < floats);
+        before = floats;
+    }
+    CHECK(rt_model_slot_floats(rig.model, SIZE_MAX / 2, true) == SIZE_MAX);
+    CHECK(rt_model_slot_floats(rig.model, SIZE_MAX / 1000, false) == SIZE_MAX);
+    rig_close(&rig);
+}
+
+static const char *loss_refusal(const char *loss, const char *layers) {
+    static struct rt_error err;
+    struct rig rig;
+    err.text[0] = 0;
+    if (rig_open(&rig, "[4]", layers, 1, RT_MATH_REFERENCE, "auto", 1, &err) != RT_OK)
+        return err.text;
+    rt_loss_check(rt_loss_find(loss), rig.model, &err);
+    rig_close(&rig);
+    return err.text;
+}
+
+TEST(a_loss_refuses_what_does_not_suit_it) {
+    CHECK(strstr(loss_refusal("cross_entropy", "[dense: 3, softmax]"), "applies softmax itself"));
+    CHECK(strstr(loss_refusal("bce", "[dense: 3, sigmoid]"), "applies sigmoid itself"));
+    CHECK(strstr(loss_refusal("cross_entropy", "[dense: 1]"), "one output per class"));
+    CHECK(*loss_refusal("cross_entropy", "[softmax, dense: 2]") == 0);
+    CHECK(*loss_refusal("mse", "[dense: 3, softmax]") == 0);
+    CHECK(*loss_refusal("mse", "[dense: 3, sigmoid]") == 0);
+    CHECK(*loss_refusal("bce", "[dense: 1]") == 0);
+    CHECK(rt_loss_find("hinge") == NULL);
+}
+
+TEST(right_answers_are_counted) {
+    const float y[] = {1, 2, 3, 3, 3, 1, -1, -2, -3};
+    const int32_t classes[] = {2, 0, 1};
+    const float values[] = {1, 0, 1, 1, 0, 0, 1, 0, 0};
+    struct rt_targets targets = {.classes = classes, .values = values};
+    CHECK(rt_loss_correct(rt_loss_find("cross_entropy"), 3, 3, y, &targets) ==
+          2); /* the first of equals counts */
+    CHECK(rt_loss_correct(rt_loss_find("bce"), 9, 1, y, &targets) == 5);
+    CHECK(rt_loss_correct(rt_loss_find("bce"), 3, 3, y, &targets) == 2);
+    CHECK(rt_loss_correct(rt_loss_find("mse"), 3, 3, y, &targets) == 0);
+}
+
+TEST(losses_stay_finite_far_out) {
+    struct rt_error err;
+    struct rt_device device;
+    CHECK_OK(rt_device_open(RT_MATH_EXACT, "auto", 1, &device, &err));
+    const float y[] = {1000, -1000, 500, -500};
+    const float values[] = {1, 0, 0, 1};
+    const int32_t classes[] = {0, 1};
+    struct rt_targets targets = {.classes = classes, .values = values};
+    float losses[2], dy[4];
+    rt_loss_find("bce")->evaluate(&device, 2, 2, y, &targets, 1, losses, dy);
+    CHECK(losses[0] == 0 && losses[1] == 500);
+    CHECK(dy[0] == 0 && dy[1] == 0 && dy[2] == 0.5f && dy[3] == -0.5f);
+    rt_loss_find("cross_entropy")->evaluate(&device, 2, 2, y, &targets, 1, losses, dy);
+    CHECK(losses[0] == 0 && losses[1] == 1000);
+    CHECK(dy[2] == 1 && dy[3] == -1);
+    rt_device_close(&device);
+}
+
+TEST(outputs_are_presented_as_probabilities) {
+    struct rt_error err;
+    struct rt_device device;
+    CHECK_OK(rt_device_open(RT_MATH_EXACT, "auto", 1, &device, &err));
+    float y[] = {1, 1, 3, 3}, z[] = {0, 0};
+    rt_loss_find("cross_entropy")->present(&device, 2, 2, y);
+    for (size_t i = 0; i < 4; i++)
+        CHECK(fabsf(y[i] - 0.5f) < 1e-6f);
+    rt_loss_find("bce")->present(&device, 2, 1, z);
+    CHECK(z[0] == 0.5f && z[1] == 0.5f);
+    CHECK(rt_loss_find("mse")->present == NULL);
+    rt_device_close(&device);
+}
+
+TEST(dropout_keeps_the_mean_and_does_nothing_outside_training) {
+    struct rt_error err;
+    struct rig rig;
+    CHECK_OK(rig_open(&rig, "[5000]", "[dropout: 0.3]", 4, RT_MATH_EXACT, "auto", 1, &err));
+    for (size_t i = 0; i < rig.rows * rig.in; i++)
+        rig.x[i] = 1;
+    rig_forward(&rig);
+    double sum = 0;
+    size_t dropped = 0;
+    for (size_t i = 0; i < rig.rows * rig.out; i++) {
+        sum += (double)rig.y[i];
+        dropped += rig.y[i] == 0;
+    }
+    double n = (double)(rig.rows * rig.out);
+    CHECK_MSG(fabs(sum / n - 1) < 0.02 && fabs((double)dropped / n - 0.3) < 0.02, "mean %g, dropped %zu",
+              sum / n, dropped);
+    rig.pass.training = false;
+    rig_forward(&rig);
+    CHECK(rig_same(rig.x, rig.y, rig.rows * rig.out));
+    rig_close(&rig);
+}
+
+TEST(every_layer_and_loss_has_a_help_text) {
+    for (size_t i = 0; rt_layer_types()[i]; i++) {
+        const struct rt_layer_type *type = rt_layer_types()[i];
+        CHECK(type->help && *type->help && rt_layer_type_find(type->name) == type);
+        for (size_t o = 0; o < type->option_count; o++)
+            CHECK_MSG(type->options[o].help && *type->options[o].help, "%s %s", type->name,
+                      type->options[o].name);
+    }
+    CHECK(strstr(rt_layer_type_find("batchnorm")->help, "micro_batch"));
+    for (size_t i = 0; rt_loss_types()[i]; i++)
+        CHECK(*rt_loss_types()[i]->help && rt_loss_find(rt_loss_types()[i]->name) == rt_loss_types()[i]);
+}
+
+TEST_MAIN()
