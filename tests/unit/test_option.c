@@ -220,18 +220,32 @@ TEST(reals) {
     check_reals();
 }
 
-TEST(reals_where_a_comma_is_the_point) {
-    static const char *const locales[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "nl_NL.UTF-8",
-                                          "pt_BR.UTF-8"};
+/* Chooses a locale with a decimal comma; one is compiled into directory if the machine has none. */
+static bool choose_comma(const char *directory) {
+    static const char *const locales[] = {"de_DE.UTF-8", "fr_FR.UTF-8", "nl_NL.UTF-8", "pt_BR.UTF-8"};
     for (size_t i = 0; i < sizeof locales / sizeof *locales; i++)
-        if (setlocale(LC_ALL, locales[i]) && strcmp(localeconv()->decimal_point, ",") == 0) {
-            check_reals();
-            char text[20];
-            snprintf(text, sizeof text, "%.1f", 1.5);
-            CHECK(strcmp(text, "1,5") == 0); /* the locale is as it was */
-            return;
-        }
-    SKIP("no locale with a decimal comma is installed");
+        if (setlocale(LC_ALL, locales[i]) && strcmp(localeconv()->decimal_point, ",") == 0)
+            return true;
+    char command[300];
+    snprintf(command, sizeof command, "localedef -i de_DE -f UTF-8 %s/de_DE.UTF-8 >/dev/null 2>&1",
+             directory);
+    return system(command) == 0 && setenv("LOCPATH", directory, 1) == 0 && setlocale(LC_ALL, "de_DE.UTF-8") &&
+           strcmp(localeconv()->decimal_point, ",") == 0;
+}
+
+TEST(reals_where_a_comma_is_the_point) {
+    const char *base = getenv("TMPDIR");
+    char directory[200], command[250], text[20];
+    snprintf(directory, sizeof directory, "%s/ringtmp-locale-XXXXXX", base ? base : "/tmp");
+    REQUIRE(mkdtemp(directory));
+    bool chosen = choose_comma(directory);
+    snprintf(command, sizeof command, "rm -rf %s", directory);
+    CHECK(system(command) == 0);
+    if (!chosen)
+        SKIP("no locale with a decimal comma is installed");
+    check_reals();
+    snprintf(text, sizeof text, "%.1f", 1.5);
+    CHECK_MSG(strcmp(text, "1,5") == 0, "the locale was not put back");
 }
 
 /* The quick way and strtod must agree to the last bit. */
