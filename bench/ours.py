@@ -43,8 +43,8 @@ def run_file(case, images, labels):
 class Ours:
     """One case, ready to be run again and again."""
 
-    def __init__(self, binary, work, case_name):
-        self.binary, self.work, self.case = binary, work, CASES[case_name]
+    def __init__(self, binary, work, case_name, cpu_clock=False):
+        self.binary, self.work, self.case, self.cpu_clock = binary, work, CASES[case_name], cpu_clock
         os.makedirs(work, exist_ok=True)
         self.file = os.path.join(work, case_name.replace(" ", "-") + ".yaml")
         with open(self.file, "w") as out:
@@ -75,13 +75,15 @@ class Ours:
         return self.finish(self.start(cores, threads, updates))
 
     def rate(self, cores, threads=1):
-        return self.run(cores, threads)["samples_per_s"]
+        summary = self.run(cores, threads)
+        # Busy time is what the threads had the core for.
+        return summary["samples"] / summary["per_node"][0]["busy_s"] if self.cpu_clock else summary["samples_per_s"]
 
     def tune(self, cores, seconds):
         """Sets the number of updates so that a run takes about so many seconds; warms up on the way."""
         self.updates = 4
         for _ in range(6):
-            taken = self.run(cores)["seconds"]
+            taken = self.run(cores)["per_node"][0]["busy_s"]
             if taken > seconds / 3:
                 break
             self.updates *= 8

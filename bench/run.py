@@ -71,14 +71,16 @@ class Table:
         print(line + (f" [{row['note']}]" if row["note"] else ""), flush=True)
 
     def head(self):
-        print(f"{self.facts['cpu']}, kernels {self.facts['kernels']}, OpenBLAS core type {self.facts['core_type']}")
+        print(f"{self.facts['cpu']}, kernels {self.facts['kernels']}, OpenBLAS core type {self.facts['core_type']}, "
+              f"{self.facts['clock']} clock")
         print(f"{'case':<44} {'ours: median (min..max)':>28} {'theirs: median (min..max)':>28} {'unit':<10} "
               f"{'ratio':>6} {'bar':>4} {'':<8} peer", flush=True)
 
 
 class Bench:
     def __init__(self, options):
-        self.build, self.rounds = options.build, options.rounds
+        self.build, self.rounds, self.clock = options.build, options.rounds, options.clock
+        os.environ["BENCH_CLOCK"] = self.clock  # the peers read it
         self.found = options.peers.split(",") if options.peers else []
         self.cores = sorted(os.sched_getaffinity(0))
         self.core = self.cores[-1]  # the first one does most of a system's chores
@@ -136,7 +138,8 @@ class Bench:
                       [peak] * self.rounds, "GFLOP/s", note=f"{best['m']}x{best['n']}x{best['k']} {best['part']}")
 
     def ours(self, case):
-        return Ours(os.path.join(self.build, "ringtmp"), os.path.join(self.build, "bench-work"), case)
+        work = os.path.join(self.build, "bench-work")
+        return Ours(os.path.join(self.build, "ringtmp"), work, case, self.clock == "cpu")
 
     def train(self, table, case, core_type):
         ours = self.ours(case)
@@ -189,7 +192,8 @@ class Bench:
     def run(self, only):
         model, flags = cpu()
         kernels, core_type = self.find_core_type(flags)
-        table = Table({"cpu": model, "kernels": kernels, "core_type": core_type or "detected"})
+        table = Table({"cpu": model, "kernels": kernels, "core_type": core_type or "detected",
+                       "clock": self.clock})
         table.head()
 
         def asked(name):
@@ -215,6 +219,8 @@ def main():
     parser.add_argument("--peers", default="", help="jax,debian-torch,torch,torch-compiled,mkl: those present")
     parser.add_argument("--rounds", type=int, default=5, help="measurements of each (default: 5)")
     parser.add_argument("--only", action="append", help="only cases whose name has this in it; may be repeated")
+    parser.add_argument("--clock", choices=("wall", "cpu"), default="wall",
+                        help="cpu: training speed per second of CPU time, for a look on a busy machine")
     options = parser.parse_args()
     rows = Bench(options).run(options.only)
     with open(os.path.join(options.build, "bench.json"), "w") as out:
