@@ -49,7 +49,8 @@ struct rt_error {
 /* A run: a run file, what was set on top of it, and after training or loading the model. */
 struct rt_run;
 
-/* Where a run stands; given to the progress callback after each update that is reported. */
+/* Where a run stands; given to the progress callback once before the first update, and then after each update
+ * that is reported. */
 struct rt_progress {
     uint64_t update, updates;   /* updates done, updates planned */
     uint64_t epoch, epochs;     /* epoch under way counted from 1, epochs planned */
