@@ -26,11 +26,11 @@ struct rt_arg {
     const char *name;  /* with its dashes */
     const char *value; /* what the help calls its value: "N", "FILE" */
     enum rt_arg_kind kind;
+    bool alone;                 /* SWITCH: needs no operands beside it */
     size_t offset;              /* of the field in the command's settings */
     const char *const *choices; /* TEXT: the allowed values, NULL-terminated; or NULL */
     const char *fallback;       /* the default, as one would type it; or NULL */
     const char *default_help;   /* what to say of the default instead; or NULL */
-    bool alone;                 /* SWITCH: needs no operands beside it */
     const char *help;
 };
 

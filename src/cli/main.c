@@ -9,13 +9,13 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct rt_command *const commands[] = {
+enum { COMMANDS = 4 };
+static const struct rt_command *const commands[COMMANDS] = {
     &rt_command_train,
     &rt_command_eval,
     &rt_command_predict,
     &rt_command_list,
 };
-enum { COMMANDS = sizeof commands / sizeof *commands };
 
 int rt_exit_error(const struct rt_error *err) {
     fprintf(stderr, "ringtmp: %s\n", err->text);

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_STATE = 4 };
+enum { RULES = 6, MAX_STATE = 4 };
 
-static const struct rt_optim_type *const types[] = {
+static const struct rt_optim_type *const types[RULES + 1] = {
     &rt_optim_sgd, &rt_optim_momentum, &rt_optim_nesterov, &rt_optim_adagrad, &rt_optim_adam, &rt_optim_adamw,
     NULL,
 };
@@ -59,7 +59,7 @@ static rt_status find_rule(const struct rt_tree *tree, const char *name, const s
     *type = rt_optim_type_find(name);
     if (*type)
         return RT_OK;
-    const char *names[sizeof types / sizeof *types] = {NULL};
+    const char *names[RULES + 1] = {NULL};
     for (size_t i = 0; types[i]; i++)
         names[i] = types[i]->name;
     const char *nearest = rt_nearest(name, names);
@@ -71,11 +71,10 @@ static rt_status find_rule(const struct rt_tree *tree, const char *name, const s
 /* Splits "adam" or {adam: settings} into the rule and its settings. */
 static rt_status read_rule(const struct rt_tree *tree, const struct rt_optim_type **type,
                            const struct rt_tree **settings, struct rt_error *err) {
+    *type = &rt_optim_sgd;
     *settings = NULL;
-    if (!tree) {
-        *type = &rt_optim_sgd;
+    if (!tree)
         return RT_OK;
-    }
     if (tree->kind == RT_TREE_SCALAR)
         return find_rule(tree, tree->text, type, err);
     if (tree->kind != RT_TREE_MAP || tree->count != 1)
