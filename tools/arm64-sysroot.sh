@@ -15,6 +15,7 @@ command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null || {
     echo "arm64-sysroot: apt-get and dpkg-deb are needed to fetch the ARM libraries" >&2
     exit 1
 }
+rm -rf "$directory" # what an interrupted run left
 mkdir -p "$directory/apt/lists/partial" "$directory/apt/cache/archives/partial" "$directory/apt/parts"
 directory=$(cd "$directory" && pwd)
 : >"$directory/apt/status"
@@ -38,6 +39,10 @@ if ! { apt update && cd "$directory/apt/cache/archives" && apt download "${packa
     exit 1
 fi
 for package in "$directory"/apt/cache/archives/*.deb; do dpkg-deb -x "$package" "$directory"; done
+# One place for all libraries, as on an installed system, so that programs find them by one path.
+cp -a "$directory/lib/." "$directory/usr/lib/"
+rm -r "$directory/lib"
+ln -s usr/lib "$directory/lib"
 # Absolute links would lead to this machine's own libraries.
 find "$directory" -type l -lname '/*' | while read -r link; do
     ln -sfn "$directory$(readlink "$link")" "$link"

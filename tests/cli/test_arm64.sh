@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The same run on this machine and on 64-bit ARM, under an emulator: the same parameters, bit for bit. Two small
-# networks that between them use every kind of arithmetic there is, trained with several kernels, thread counts
-# and micro-batches.
+# The same run on this machine and on 64-bit ARM, under an emulator: the same parameters, bit for bit. Three
+# small networks that between them use every kind of arithmetic there is, trained with several kernels, thread
+# counts and micro-batches.
 set -eu
 . tests/support/table.sh
 fail() { echo "FAILED: $*" >&2; exit 1; }
@@ -77,6 +77,28 @@ train:
   epochs: 3
   optimizer: {momentum: {lr: 0.05}}
 YAML
+# Batch normalisation looks at a micro-batch, so here its size is part of the run.
+cat >"$work/norm.yaml" <<YAML
+model:
+  input: [1, 8, 8]
+  layers:
+    - conv2d: {filters: 8, kernel: 3, stride: 2, pad: 1}
+    - batchnorm
+    - relu
+    - residual:
+        - conv2d: {filters: 8, kernel: 3, pad: 1, groups: 8}
+        - batchnorm
+    - global_avgpool
+    - dense: 4
+    - softmax
+  loss: cross_entropy
+$data
+train:
+  batch: 16
+  micro_batch: 8
+  epochs: 3
+  optimizer: {adagrad: {lr: 0.02}}
+YAML
 
 # sha NAME COMMAND...: trains and prints the hash of the parameters
 sha() {
@@ -88,7 +110,7 @@ sha() {
 native() { "$RINGTMP" "$@"; }
 arm() { qemu-aarch64 -L /usr/aarch64-linux-gnu "$build/ringtmp" "$@"; }
 
-for net in mlp cnn; do
+for net in mlp cnn norm; do
     run=$work/$net.yaml
     expected=$(sha $net-native native train "$run") || fail "$net here"
     [ ${#expected} -eq 64 ] || fail "$net: no params_sha256 in summary.json"
@@ -96,6 +118,7 @@ for net in mlp cnn; do
     for settings in "" "train.kernels=portable train.threads=1" "train.threads=2 train.micro_batch=3"; do
         number=$((number + 1))
         arguments=()
+        [ $net = norm ] && settings=${settings%train.micro_batch=*}
         for setting in $settings; do arguments+=(--set "$setting"); done
         got=$(sha $net-arm-$number arm train "$run" "${arguments[@]}") || fail "$net on ARM ($settings)"
         [ "$got" = "$expected" ] || fail "$net: $expected here, $got on ARM (${settings:-as it is})"

@@ -24,7 +24,7 @@ libraries=$(pkg-config --variable=libdir ringtmp)
 
 shown=$(nm -D --defined-only "$libraries/libringtmp.so" | awk '$2 == "T" { sub("@.*", "", $3); print $3 }' | sort)
 declared=$(sed -n 's/^[a-z].*[ *]\(rt_run_[a-z_]*\)(.*/\1/p' "$header" | sort)
-[ "$shown" = "$declared" ] || fail "exported: $shown; declared in the header: $declared"
+[ -n "$declared" ] && [ "$shown" = "$declared" ] || fail "exported: $shown; declared in the header: $declared"
 
 mkdir "$work/outside"
 cp tests/cli/embed/embed.c "$work/outside"
