@@ -148,37 +148,31 @@ void rt_dataset_targets(const struct rt_dataset *set, const struct rt_scaling *s
 
 /* ---- standardising ------------------------------------------------------------------------------------- */
 
-/* Sums, in double and in the order of the examples, first of the values, then of the squared differences. */
+/* Sums, in double and in the order of the examples, first of the values, then of the squared differences. A
+ * double holds the sum of up to 2^29 equal floats exactly, so a constant feature has deviation 0. */
 static void measure(const struct rt_dataset *set, struct rt_scaling *scaling, size_t size, double *mean,
-                    double *square, float *row, float *first) {
+                    double *square, float *row) {
     float storage[256], scale = (float)scaling->scale, offset = (float)scaling->offset;
     const float *table = byte_table(set, scaling, storage);
     for (size_t i = 0; i < set->count; i++) {
         scale_row(set, row_data(set, (uint32_t)i, size), size, scale, offset, table, row);
         for (size_t j = 0; j < size; j++)
-            mean[j] += row[j];
-        if (i == 0)
-            memcpy(first, row, size * sizeof *row);
+            mean[j] += (double)row[j];
     }
     for (size_t j = 0; j < size; j++)
         mean[j] /= (double)set->count;
-    for (size_t j = 0; j < size; j++)
-        scaling->inverse[j] = 0;
     for (size_t i = 0; i < set->count; i++) {
         scale_row(set, row_data(set, (uint32_t)i, size), size, scale, offset, table, row);
         for (size_t j = 0; j < size; j++) {
             double difference = (double)row[j] - mean[j];
             square[j] += difference * difference;
-            /* Remembers which features vary at all: a rounded mean can make a constant one seem to. */
-            scaling->inverse[j] = row[j] == first[j] ? scaling->inverse[j] : 1;
         }
     }
     for (size_t j = 0; j < size; j++) {
         double deviation = sqrt(square[j] / (double)set->count);
-        bool varies = scaling->inverse[j] > 0 && deviation > 0;
-        float inverse = varies ? (float)(1 / deviation) : 1;
-        scaling->mean[j] = varies ? (float)mean[j] : first[j];
-        scaling->inverse[j] = isfinite(inverse) ? inverse : 1;
+        float inverse = (float)(1 / deviation);
+        scaling->mean[j] = (float)mean[j];
+        scaling->inverse[j] = deviation > 0 && isfinite(inverse) ? inverse : 1;
     }
 }
 
@@ -186,23 +180,23 @@ rt_status rt_scaling_measure(const struct rt_dataset *set, struct rt_scaling *sc
     size_t size = rt_shape_size(&set->shape);
     struct rt_scaling made = {.scale = scaling->scale, .offset = scaling->offset, .features = size};
     double *sums = NULL;
-    float *rows = NULL;
+    float *row = NULL;
     rt_status status = rt_floats_create(size, "the scaling", &made.mean, err);
     if (status == RT_OK)
         status = rt_floats_create(size, "the scaling", &made.inverse, err);
     if (status == RT_OK)
         status = rt_alloc(size, 2 * sizeof *sums, "the scaling", &sums, err);
     if (status == RT_OK)
-        status = rt_alloc(size, 2 * sizeof *rows, "the scaling", &rows, err);
+        status = rt_alloc(size, sizeof *row, "the scaling", &row, err);
     if (status == RT_OK) {
-        measure(set, &made, size, sums, sums + size, rows, rows + size);
+        measure(set, &made, size, sums, sums + size, row);
         rt_scaling_deinit(scaling);
         *scaling = made;
     } else {
         rt_scaling_deinit(&made);
     }
     free(sums);
-    free(rows);
+    free(row);
     return status;
 }
 

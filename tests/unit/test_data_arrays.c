@@ -192,8 +192,8 @@ TEST(gz_members) {
     wish.target = RT_TARGET_INPUT;
     size_t size;
     uint8_t *bytes = rt_test_idx(8, (const uint32_t[]){2, 2}, 2, "\1\2\3\4", 4, &size);
-    rt_test_write_gz("a", bytes, size - 1);
-    rt_test_write_gz("b", bytes + size - 1, 1);
+    rt_test_write_gz("a", bytes, 1);
+    rt_test_write_gz("b", bytes + 1, size - 1);
     free(bytes);
     char command[1300];
     snprintf(command, sizeof command, "cat %s %s > %s", rt_test_path("a"), rt_test_path("b"),

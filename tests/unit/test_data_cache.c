@@ -134,18 +134,20 @@ TEST(damaged_is_rebuilt) {
     struct stat info;
     REQUIRE(stat(path, &info) == 0 && info.st_size > COUNT * SIZE * 4);
     /* Cut anywhere, or changed in the mark, the labels or the footer. */
-    for (int damage = 0; damage < 8; damage++) {
+    for (int damage = 0; damage < 9; damage++) {
         ino_t before = cache_file(path, &files);
         int file = open(path, O_RDWR);
         REQUIRE(file >= 0);
-        const uint8_t bad[4] = {0xff, 0xff, 0xff, 0x7f};
-        const off_t at[] = {
-            0, 0, 0, 0, 0, 64 + (COUNT * SIZE * 4 + 63) / 64 * 64, info.st_size - 190, info.st_size - 90};
+        const uint8_t bad[4] = {0xff, 0xff, 0xff, 0x7f},
+                      one_less[4] = {(COUNT - 1) & 0xff, (COUNT - 1) >> 8, 0, 0};
+        const off_t labels = 64 + (COUNT * SIZE * 4 + 63) / 64 * 64, footer = info.st_size - 192;
+        const off_t at[] = {0, 0, 0, 0, 0, labels, footer + 2, footer + 102, footer + 96};
         const off_t cut[] = {0, 1, 100, info.st_size - 1};
         if (damage < 4)
             REQUIRE(ftruncate(file, cut[damage]) == 0);
         else
-            REQUIRE(pwrite(file, bad, sizeof bad, at[damage]) == (ssize_t)sizeof bad);
+            REQUIRE(pwrite(file, damage == 8 ? one_less : bad, sizeof bad, at[damage]) ==
+                    (ssize_t)sizeof bad);
         close(file);
         REQUIRE(same_as_memory("csv: t.csv", &wish));
         CHECK_MSG(cache_file(path, &files) != before && files == 1, "damage %d", damage);

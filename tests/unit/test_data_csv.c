@@ -125,6 +125,19 @@ TEST(targets_file) {
     rt_dataset_close(&set);
 }
 
+TEST(quotes) {
+    struct rt_error err;
+    struct rt_dataset set;
+    struct rt_data_wish wish = rt_test_wish(1, 2);
+    rt_test_write_text("q.csv", "\"a, \"\"b\"\"\",kind\n\"1\",\"x,\"\"y\"\"\nz\"\n 2 , \" w\" \n");
+    CHECK_OK(rt_test_open("csv: {file: q.csv, columns: ['a, \"b\"']}", &wish, &set, &err));
+    CHECK(set.count == 2 && inputs_of(&set)[1] == 2);
+    CHECK(strcmp(set.class_names[0], " w") == 0 && strcmp(set.class_names[1], "x,\"y\"\nz") == 0);
+    rt_dataset_close(&set);
+    rt_test_write_text("q.csv", "1,\"a\nb\"\nx,c\n");
+    CHECK(rt_test_refused("csv: q.csv", &wish, "q.csv:3:1", "'x'")); /* lines inside quotes are counted */
+}
+
 TEST(class_names) {
     struct rt_error err;
     struct rt_dataset set;
