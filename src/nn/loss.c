@@ -90,20 +90,34 @@ static const struct rt_loss_type mse = {
 /* ---- bce --------------------------------------------------------------------------------------------------
  */
 
+/* How many sigmoids are made at a time; also how many of them are multiplied before a logarithm is taken. */
+enum { BCE_PART = 64 };
+
+/*
+ * With s the sigmoid, -t log s(y) - (1 - t) log(1 - s(y)) = max(y, 0) - y t - log s(|y|), where nothing
+ * overflows. The logarithms of a row are summed as one logarithm of a product: its factors lie between 1/2
+ * and 1, so 64 of them stay well within range.
+ */
 static void bce_rows(void *argument, size_t begin, size_t end, void *scratch) {
     (void)scratch;
     const struct loss_job *job = argument;
     float factor = job->scale * (1.0f / (float)job->width);
     for (size_t r = begin; r < end; r++) {
-        const float *y = job->y + r * job->width, *target = job->targets->values + r * job->width;
         double sum = 0;
-        for (size_t i = 0; i < job->width; i++) {
-            /* -t log s(y) - (1 - t) log(1 - s(y)) with s the sigmoid, written so that nothing overflows */
-            float positive = y[i] < 0 ? 0 : y[i];
-            float tail = rt_log(1.0f + rt_exp(-rt_abs(y[i])));
-            sum += (double)(positive - y[i] * target[i] + tail);
-            if (job->dy)
-                job->dy[r * job->width + i] = factor * (rt_sigmoid(y[i]) - target[i]);
+        for (size_t first = 0; first < job->width; first += BCE_PART) {
+            size_t count = job->width - first < BCE_PART ? job->width - first : BCE_PART;
+            size_t at = r * job->width + first;
+            const float *y = job->y + at, *target = job->targets->values + at;
+            float sigmoid[BCE_PART];
+            double product = 1;
+            job->kernels->activate(RT_ACT_SIGMOID, 0, count, y, sigmoid);
+            for (size_t i = 0; i < count; i++) {
+                product *= (double)(y[i] < 0 ? 1.0f - sigmoid[i] : sigmoid[i]);
+                sum += (double)(y[i] < 0 ? 0 : y[i]) - (double)y[i] * (double)target[i];
+            }
+            sum -= (double)rt_log((float)product);
+            for (size_t i = 0; i < count && job->dy; i++)
+                job->dy[at + i] = factor * (sigmoid[i] - target[i]);
         }
         job->loss[r] = (float)(sum / (double)job->width);
     }

@@ -6,6 +6,7 @@
  * The statistics of a channel are made by one thread in one order: per image with sixteen lanes, images in
  * order. So they do not depend on threads; on the micro-batch they do, by definition.
  */
+#include "base/clones.h"
 #include "nn/layers/layers.h"
 #include <math.h>
 
@@ -138,7 +139,7 @@ static void measure_planes(void *argument, size_t begin, size_t end, void *scrat
 }
 
 /* Statistics of features begin..end-1 of flat inputs: sums over the rows in order, row by row in memory. */
-static void measure_columns(void *argument, size_t begin, size_t end, void *scratch) {
+RT_CLONES static void measure_columns(void *argument, size_t begin, size_t end, void *scratch) {
     (void)scratch;
     const struct batchnorm_job *job = argument;
     size_t n = job->channels;
@@ -169,20 +170,35 @@ static void recall_statistics(const struct batchnorm_job *job) {
     }
 }
 
-/* y of rows begin..end-1. */
-static void normalise_rows(void *argument, size_t begin, size_t end, void *scratch) {
+/* y of rows begin..end-1 of images. */
+RT_CLONES static void normalise_planes(void *argument, size_t begin, size_t end, void *scratch) {
     (void)scratch;
     const struct batchnorm_job *job = argument;
     size_t n = job->channels, plane = job->plane;
-    const float *mean = job->stash + MEAN * n, *rstd = job->stash + RSTD * n;
-    const float *weight = job->params, *bias = job->params + n;
     for (size_t r = begin; r < end; r++)
         for (size_t c = 0; c < n; c++) {
             const float *x = job->x + (r * n + c) * plane;
             float *y = job->out + (r * n + c) * plane;
+            float mean = job->stash[MEAN * n + c], rstd = job->stash[RSTD * n + c];
+            float weight = job->params[c], bias = job->params[n + c];
             for (size_t i = 0; i < plane; i++)
-                y[i] = (x[i] - mean[c]) * rstd[c] * weight[c] + bias[c];
+                y[i] = (x[i] - mean) * rstd * weight + bias;
         }
+}
+
+/* y of rows begin..end-1 of flat inputs. */
+RT_CLONES static void normalise_columns(void *argument, size_t begin, size_t end, void *scratch) {
+    (void)scratch;
+    const struct batchnorm_job *job = argument;
+    size_t n = job->channels;
+    const float *mean = job->stash + MEAN * n, *rstd = job->stash + RSTD * n;
+    const float *weight = job->params, *bias = job->params + n;
+    for (size_t r = begin; r < end; r++) {
+        const float *x = job->x + r * n;
+        float *y = job->out + r * n;
+        for (size_t c = 0; c < n; c++)
+            y[c] = (x[c] - mean[c]) * rstd[c] * weight[c] + bias[c];
+    }
 }
 
 static void batchnorm_forward(const struct rt_layer *layer, const struct rt_pass *pass,
@@ -195,8 +211,8 @@ static void batchnorm_forward(const struct rt_layer *layer, const struct rt_pass
                         layer->in.rank == 3 ? measure_planes : measure_columns, &job);
     else
         recall_statistics(&job);
-    rt_device_split(pass->device, job.rows, rt_layer_row_grain(job.channels * job.plane), normalise_rows,
-                    &job);
+    rt_device_split(pass->device, job.rows, rt_layer_row_grain(job.channels * job.plane),
+                    layer->in.rank == 3 ? normalise_planes : normalise_columns, &job);
 }
 
 /* The sums of dy and of dy times the normalised input, of channels begin..end-1 of images. */
@@ -220,7 +236,7 @@ static void sum_planes(void *argument, size_t begin, size_t end, void *scratch) 
     }
 }
 
-static void sum_columns(void *argument, size_t begin, size_t end, void *scratch) {
+RT_CLONES static void sum_columns(void *argument, size_t begin, size_t end, void *scratch) {
     (void)scratch;
     const struct batchnorm_job *job = argument;
     size_t n = job->channels;
@@ -241,24 +257,40 @@ static void make_sums(const struct rt_layer *layer, const struct rt_pass *pass, 
                     layer->in.rank == 3 ? sum_planes : sum_columns, job);
 }
 
-/* dx = weight * rstd * (dy - mean(dy) - xhat * mean(dy xhat)) of rows begin..end-1 */
-static void backward_rows(void *argument, size_t begin, size_t end, void *scratch) {
+/* dx = weight * rstd * (dy - mean(dy) - xhat * mean(dy xhat)) of rows begin..end-1 of images. */
+RT_CLONES static void backward_planes(void *argument, size_t begin, size_t end, void *scratch) {
     (void)scratch;
     const struct batchnorm_job *job = argument;
     size_t n = job->channels, plane = job->plane;
     float count = (float)(job->rows * plane);
     for (size_t r = begin; r < end; r++)
         for (size_t c = 0; c < n; c++) {
-            size_t at = (r * n + c) * plane;
+            const float *x = job->x + (r * n + c) * plane, *dy = job->dy + (r * n + c) * plane;
+            float *dx = job->out + (r * n + c) * plane;
             float mean = job->stash[MEAN * n + c], rstd = job->stash[RSTD * n + c];
             float mean_dy = job->stash[SUM_DY * n + c] / count;
             float mean_product = job->stash[SUM_DY_XHAT * n + c] / count;
             float factor = job->params[c] * rstd;
-            for (size_t i = 0; i < plane; i++) {
-                float xhat = (job->x[at + i] - mean) * rstd;
-                job->out[at + i] = (job->dy[at + i] - mean_dy - xhat * mean_product) * factor;
-            }
+            for (size_t i = 0; i < plane; i++)
+                dx[i] = (dy[i] - mean_dy - (x[i] - mean) * rstd * mean_product) * factor;
         }
+}
+
+/* The same of flat inputs. */
+RT_CLONES static void backward_columns(void *argument, size_t begin, size_t end, void *scratch) {
+    (void)scratch;
+    const struct batchnorm_job *job = argument;
+    size_t n = job->channels;
+    const float *mean = job->stash + MEAN * n, *rstd = job->stash + RSTD * n;
+    const float *sum = job->stash + SUM_DY * n, *product = job->stash + SUM_DY_XHAT * n;
+    float count = (float)job->rows;
+    for (size_t r = begin; r < end; r++) {
+        const float *x = job->x + r * n, *dy = job->dy + r * n;
+        float *dx = job->out + r * n;
+        for (size_t c = 0; c < n; c++)
+            dx[c] = (dy[c] - sum[c] / count - (x[c] - mean[c]) * rstd[c] * (product[c] / count)) *
+                    (job->params[c] * rstd[c]);
+    }
 }
 
 static void batchnorm_backward_input(const struct rt_layer *layer, const struct rt_pass *pass,
@@ -269,8 +301,8 @@ static void batchnorm_backward_input(const struct rt_layer *layer, const struct 
     job.dy = dy;
     job.out = dx;
     make_sums(layer, pass, &job);
-    rt_device_split(pass->device, job.rows, rt_layer_row_grain(job.channels * job.plane), backward_rows,
-                    &job);
+    rt_device_split(pass->device, job.rows, rt_layer_row_grain(job.channels * job.plane),
+                    layer->in.rank == 3 ? backward_planes : backward_columns, &job);
 }
 
 static void batchnorm_backward_weights(const struct rt_layer *layer, const struct rt_pass *pass,

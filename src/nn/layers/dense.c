@@ -36,7 +36,7 @@ static const struct rt_option dense_options[] = {
      .help = "initial weights"},
 };
 
-/* Floats of a block of the weight gradient: what a first-level cache holds, so that the sink finds it there. */
+/* Floats of a block of the weight gradient: what a first-level cache holds, so the sink finds it there. */
 enum { BLOCK_FLOATS = 8192, BLOCK_ROWS = 28 };
 
 /* Multiplications in a weight gradient that make it worth waking other threads. */

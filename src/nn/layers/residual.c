@@ -2,6 +2,7 @@
  * Residual: y = x + body(x), where the body is a list of layers. The body is a model of its own; its slot
  * lies in this layer's stash, and its parameters, buffers and prepared weights are this layer's.
  */
+#include "base/clones.h"
 #include "nn/layers/layers.h"
 #include "nn/model.h"
 
@@ -67,7 +68,7 @@ struct add_job {
     float *y;
 };
 
-static void add_range(void *argument, size_t begin, size_t end, void *scratch) {
+RT_CLONES static void add_range(void *argument, size_t begin, size_t end, void *scratch) {
     (void)scratch;
     const struct add_job *job = argument;
     for (size_t i = begin; i < end; i++)
