@@ -410,6 +410,23 @@ TEST(best_model_is_kept) {
     remove_tree(dir);
 }
 
+/* The end of a run is validated even when it is not the turn, but a longer run does not notice. */
+TEST(last_update_is_validated) {
+    struct rt_error err;
+    struct rt_result result, whole;
+    struct watch watch;
+    make_dir();
+    static const char *const rarely[] = {"data.hold_out=0.2", "train.validate_epochs=3", "train.epochs=4", NULL};
+    static const char *const longer[] = {"data.hold_out=0.2", "train.validate_epochs=3", "train.epochs=9", NULL};
+    CHECK_OK(train("out", rarely, false, 0, &result, &watch, &err));
+    CHECK(watch.validations == 2 && watch.last_update == 32);
+    CHECK_OK(train("out", longer, true, 0, &result, &watch, &err));
+    CHECK(watch.validations == 2);
+    CHECK_OK(train("whole", longer, false, 0, &whole, &watch, &err));
+    CHECK(watch.validations == 3 && strcmp(whole.params_sha256, result.params_sha256) == 0);
+    remove_tree(dir);
+}
+
 TEST(early_stop) {
     struct rt_error err;
     struct rt_result result;
