@@ -50,7 +50,7 @@ rt_status rt_map_open(const char *path, struct rt_map *map, struct rt_error *err
 
 void rt_map_close(struct rt_map *map) {
     if (map->data)
-        munmap((void *)(uintptr_t)map->data, map->bytes);
+        munmap((void *)map->data, map->bytes);
     map->data = NULL;
     map->bytes = 0;
 }

@@ -93,7 +93,7 @@ static rt_status read_text(const struct rt_option *option, const struct rt_tree 
 static rt_status read_value(const struct rt_option *option, const struct rt_tree *tree, const char *what,
                             void *settings, struct rt_error *err) {
     if (option->kind == RT_OPTION_TREE) {
-        memcpy((char *)settings + option->offset, &tree, sizeof tree);
+        memcpy((char *)settings + option->offset, &tree, sizeof(void *));
         return RT_OK;
     }
     if (tree->kind != RT_TREE_SCALAR)

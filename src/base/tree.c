@@ -94,8 +94,8 @@ rt_status rt_tree_add(struct rt_tree *tree, const char *key, struct rt_tree *ite
     if ((tree->count & (tree->count - 1)) == 0) {
         size_t room = tree->count ? tree->count * 2 : 1;
         struct rt_tree **items = NULL;
-        if (room <= SIZE_MAX / sizeof *items)
-            items = realloc(tree->items, room * sizeof *items);
+        if (room <= SIZE_MAX / sizeof(void *))
+            items = realloc(tree->items, room * sizeof(void *));
         if (!items)
             return rt_fail(err, RT_NO_MEMORY, "not enough memory for the configuration");
         tree->items = items;
@@ -212,7 +212,7 @@ rt_status rt_tree_set(struct rt_tree *tree, const char *path, struct rt_tree *va
         part = dot ? dot + 1 : NULL;
     }
     struct rt_tree *here = tree;
-    for (size_t i = 0; status == RT_OK; i++) {
+    for (size_t i = 0; i < count && status == RT_OK; i++) {
         char walked[200] = "the run file";
         if (i)
             snprintf(walked, sizeof walked, "%.*s", (int)(parts[i] - copy) - 1, path);

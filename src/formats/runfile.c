@@ -4,7 +4,6 @@
  */
 #include "formats/runfile.h"
 
-#include "base/memory.h"
 #include "formats/yaml.h"
 #include <stddef.h>
 #include <stdlib.h>
@@ -223,18 +222,18 @@ static rt_status name_spec(struct rt_spec *spec, const char *given, struct rt_er
     return RT_OK;
 }
 
-static rt_status begin(const char *file, struct rt_spec **spec, struct rt_error *err) {
-    struct rt_spec *made;
-    rt_status status = rt_alloc(1, sizeof *made, "the run file", &made, err);
-    if (status != RT_OK)
-        return status;
-    made->file = strdup(file);
-    if (!made->file) {
-        free(made);
-        return rt_fail(err, RT_NO_MEMORY, "%s: not enough memory to read it", file);
+/* An empty spec with its file name; NULL when there is no memory. */
+static struct rt_spec *begin(const char *file, struct rt_error *err) {
+    struct rt_spec *spec = calloc(1, sizeof *spec);
+    char *copy = strdup(file);
+    if (!spec || !copy) {
+        free(spec);
+        free(copy);
+        rt_fail(err, RT_NO_MEMORY, "%s: not enough memory to read it", file);
+        return NULL;
     }
-    *spec = made;
-    return RT_OK;
+    spec->file = copy;
+    return spec;
 }
 
 /* From a tree that has been read to a checked spec. */
@@ -255,11 +254,10 @@ static rt_status complete(struct rt_spec *spec, const char *const *settings, siz
 
 rt_status rt_spec_parse(const char *text, size_t bytes, const char *name, const char *const *settings,
                         size_t setting_count, struct rt_spec **spec, struct rt_error *err) {
-    struct rt_spec *made;
-    rt_status status = begin(name, &made, err);
-    if (status != RT_OK)
-        return status;
-    status = rt_yaml_parse(text, bytes, made->file, &made->tree, err);
+    struct rt_spec *made = begin(name, err);
+    if (!made)
+        return RT_NO_MEMORY;
+    rt_status status = rt_yaml_parse(text, bytes, made->file, &made->tree, err);
     if (status == RT_OK)
         status = complete(made, settings, setting_count, err);
     if (status != RT_OK)
@@ -271,11 +269,10 @@ rt_status rt_spec_parse(const char *text, size_t bytes, const char *name, const 
 
 rt_status rt_spec_load(const char *path, const char *const *settings, size_t setting_count,
                        struct rt_spec **spec, struct rt_error *err) {
-    struct rt_spec *made;
-    rt_status status = begin(path, &made, err);
-    if (status != RT_OK)
-        return status;
-    status = rt_yaml_load(made->file, &made->tree, err);
+    struct rt_spec *made = begin(path, err);
+    if (!made)
+        return RT_NO_MEMORY;
+    rt_status status = rt_yaml_load(made->file, &made->tree, err);
     if (status == RT_OK)
         status = complete(made, settings, setting_count, err);
     if (status == RT_OK)

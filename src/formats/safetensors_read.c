@@ -32,7 +32,7 @@ static rt_status copy_text(const char *text, char **copy, const char *file, stru
     return *copy ? RT_OK : rt_fail(err, RT_NO_MEMORY, "%s: not enough memory to read it", file);
 }
 
-static rt_status read_meta(const json_t *object, struct rt_tensors *tensors, struct rt_error *err) {
+static rt_status read_meta(json_t *object, struct rt_tensors *tensors, struct rt_error *err) {
     if (!json_is_object(object))
         return rt_fail(err, RT_BAD_INPUT, "%s: __metadata__ is not an object", tensors->name);
     size_t count = json_object_size(object);
@@ -43,7 +43,7 @@ static rt_status read_meta(const json_t *object, struct rt_tensors *tensors, str
         return status;
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)object, key, value) {
+    json_object_foreach(object, key, value) {
         if (!json_is_string(value))
             return rt_fail(err, RT_BAD_INPUT, "%s: __metadata__ has a value that is not a text",
                            tensors->name);
@@ -153,13 +153,13 @@ static rt_status check_layout(const struct rt_tensors *tensors, uint64_t data_by
     return RT_OK;
 }
 
-static rt_status read_header(const json_t *root, uint64_t data_bytes, struct rt_tensors *tensors,
+static rt_status read_header(json_t *root, uint64_t data_bytes, struct rt_tensors *tensors,
                              struct rt_error *err) {
     rt_status status = rt_alloc(json_object_size(root), sizeof *tensors->entries, "the list of tensors",
                                 &tensors->entries, err);
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)root, key, value) {
+    json_object_foreach(root, key, value) {
         if (status != RT_OK)
             return status;
         if (strcmp(key, "__metadata__") == 0) {
