@@ -416,8 +416,10 @@ TEST(last_update_is_validated) {
     struct rt_result result, whole;
     struct watch watch;
     make_dir();
-    static const char *const rarely[] = {"data.hold_out=0.2", "train.validate_epochs=3", "train.epochs=4", NULL};
-    static const char *const longer[] = {"data.hold_out=0.2", "train.validate_epochs=3", "train.epochs=9", NULL};
+    static const char *const rarely[] = {"data.hold_out=0.2", "train.validate_epochs=3", "train.epochs=4",
+                                         NULL};
+    static const char *const longer[] = {"data.hold_out=0.2", "train.validate_epochs=3", "train.epochs=9",
+                                         NULL};
     CHECK_OK(train("out", rarely, false, 0, &result, &watch, &err));
     CHECK(watch.validations == 2 && watch.last_update == 32);
     CHECK_OK(train("out", longer, true, 0, &result, &watch, &err));
