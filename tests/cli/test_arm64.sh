@@ -90,7 +90,6 @@ model:
         - batchnorm
     - global_avgpool
     - dense: 4
-    - softmax
   loss: cross_entropy
 $data
 train:
