@@ -82,4 +82,38 @@ refuses 2 "classifiers" predict values/model.safetensors inputs.csv --probs
 run 0 eval values/model.safetensors run.yaml
 grep -q accuracy out && fail "eval: an accuracy for a regression"
 says out "loss"
+
+# images: 60 of 2 x 2, the class is the corner that is bright; IDX, plain and compressed
+{
+    printf '\0\0\010\003\0\0\0\074\0\0\0\002\0\0\0\002'
+    for i in $(seq 0 59); do
+        for corner in 0 1 2 3; do
+            printf "\\$(printf %o $((corner == i % 4 ? 200 + i % 50 : i % 30)))"
+        done
+    done
+} >images.idx
+{
+    printf '\0\0\010\001\0\0\0\074'
+    for i in $(seq 0 59); do printf "\\$(printf %o $((i % 4)))"; done
+} >labels.idx
+cat >images.yaml <<'EOF'
+model: {input: [1, 2, 2], layers: [flatten, {dense: 4}], loss: cross_entropy}
+data:
+  train: {idx: [images.idx, labels.idx]}
+  test: {idx: [images.idx, labels.idx]}
+  scale: 0.00392156862745098
+train: {batch: 6, epochs: 60, optimizer: {momentum: {lr: 0.2}}}
+EOF
+run 0 train images.yaml --out images --quiet
+run 0 predict images/model.safetensors images.idx
+[ "$(cut -f1 out | tr '\n' ' ')" = "$(for i in $(seq 0 59); do printf '%d ' $((i % 4)); done)" ] ||
+    fail "images: $(cut -f1 out | tr '\n' ' ')"
+if command -v gzip >/dev/null; then
+    cp out plain
+    gzip -k images.idx
+    run 0 predict images/model.safetensors images.idx.gz
+    cmp -s out plain || fail "a compressed file gives other predictions"
+fi
+head -c 100 images.idx >torn.idx
+refuses 2 "torn.idx" predict images/model.safetensors torn.idx
 finish
