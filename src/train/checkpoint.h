@@ -17,6 +17,7 @@
 /* Where a run stands. */
 struct rt_standing {
     uint64_t update, samples;
+    uint64_t planned;    /* updates until the end; schedules may depend on it */
     double seconds;      /* training wall time so far, over resumes */
     double step_seconds; /* the part of it spent in updates */
     double epoch_loss;   /* sums over the examples of the epoch under way, or of the last one */

@@ -192,6 +192,7 @@ rt_status rt_drive_save(struct rt_drive *drive, struct rt_error *err) {
     rt_states_enter(&drive->states, RT_STATE_ENCODE);
     double start = rt_clock_wall();
     drive->standing.seconds = drive->seconds_before + start - drive->start;
+    drive->standing.planned = drive->updates;
     const struct rt_checkpointed what = checkpointed(drive);
     rt_status status = make_fingerprint(drive, err);
     if (status == RT_OK)
@@ -218,12 +219,18 @@ static rt_status resume(struct rt_drive *drive, struct rt_error *notice, struct 
     if (status == RT_OK)
         status = rt_checkpoint_load(drive->checkpoint_dir, &what, &drive->fingerprint, &drive->standing,
                                     notice, err);
-    if (status == RT_OK) {
-        rt_trainer_set_update(drive->trainer, drive->standing.update);
-        drive->seconds_before = drive->standing.seconds;
-        drive->first_update = drive->standing.update;
-    }
-    return status;
+    if (status != RT_OK)
+        return status;
+    rt_trainer_set_update(drive->trainer, drive->standing.update);
+    drive->seconds_before = drive->standing.seconds;
+    drive->first_update = drive->standing.update;
+    if (!notice->text[0] && drive->schedule.kind == RT_SCHEDULE_COSINE &&
+        drive->standing.planned != drive->updates)
+        rt_fail(notice, RT_OK,
+                "the run was planned for %" PRIu64 " updates and now has %" PRIu64
+                "; the cosine schedule depends on it, so the result is not that of an unbroken run",
+                drive->standing.planned, drive->updates);
+    return RT_OK;
 }
 
 static rt_status open_out(struct rt_drive *drive, struct rt_error *err) {

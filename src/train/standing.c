@@ -34,6 +34,7 @@ static const struct {
 } numbers[] = {
     {"update", offsetof(struct rt_standing, update), false},
     {"samples", offsetof(struct rt_standing, samples), false},
+    {"planned", offsetof(struct rt_standing, planned), false},
     {"seconds", offsetof(struct rt_standing, seconds), true},
     {"step_seconds", offsetof(struct rt_standing, step_seconds), true},
     {"epoch_loss", offsetof(struct rt_standing, epoch_loss), true},

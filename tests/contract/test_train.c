@@ -326,6 +326,14 @@ TEST(finished_run_can_be_made_longer) {
     CHECK(longer.updates == 20 && strcmp(whole.params_sha256, longer.params_sha256) != 0);
     CHECK_OK(train("longer", NULL, true, 0, &longer, NULL, &err));
     CHECK(longer.updates == 40 && strcmp(whole.params_sha256, longer.params_sha256) == 0);
+    /* A schedule over the whole run cannot be continued unnoticed. */
+    static const char *const cosine[] = {"train.epochs=2", "train.schedule=cosine", NULL};
+    static const char *const more[] = {"train.epochs=3", "train.schedule=cosine", NULL};
+    struct watch watch;
+    CHECK_OK(train("cosine", cosine, false, 0, &longer, &watch, &err));
+    CHECK(watch.notice[0] == 0);
+    CHECK_OK(train("cosine", more, true, 0, &longer, &watch, &err));
+    CHECK_MSG(strstr(watch.notice, "cosine"), "notice: %s", watch.notice);
     remove_tree(dir);
 }
 
