@@ -10,7 +10,7 @@ static const struct rt_kernels *const ref = &rt_kernels_reference;
 
 struct product {
     size_t m, n, k;
-    bool a_turned, b_turned, packed, accumulate, bias;
+    bool a_turned, b_turned, packed, accumulate, bias, specials;
     enum rt_activation act;
     uint32_t seed;
 };
@@ -26,21 +26,22 @@ static const float *packed_b(const struct rt_kernels *k, const struct rt_gemm *g
 
 static void check_product(const struct rt_kernels *k, const struct product *p) {
     size_t c_row = p->n + 3;
-    struct kc_pair c = kc_pair_create(p->m * c_row, NULL);
+    float *(*numbers)(size_t, uint32_t) = p->specials ? kc_specials : kc_numbers;
+    struct kc_pair c = kc_pair_create(p->m * c_row, numbers(p->m * c_row, p->seed));
     struct rt_gemm g = {
         .m = p->m,
         .n = p->n,
         .k = p->k,
-        .a = kc_numbers(p->m * p->k, p->seed + 1),
+        .a = numbers(p->m * p->k, p->seed + 1),
         .a_row = p->a_turned ? 1 : p->k,
         .a_col = p->a_turned ? p->m : 1,
-        .b = kc_numbers(p->k * p->n, p->seed + 2),
+        .b = numbers(p->k * p->n, p->seed + 2),
         .b_row = p->b_turned ? 1 : p->n,
         .b_col = p->b_turned ? p->k : 1,
         .c = c.want,
         .c_row = c_row,
         .accumulate = p->accumulate,
-        .bias = p->bias ? kc_numbers(p->n, p->seed + 3) : NULL,
+        .bias = p->bias ? numbers(p->n, p->seed + 3) : NULL,
         .act = p->act,
         .act_arg = 0.3f,
     };
@@ -67,7 +68,7 @@ void kc_check_gemm(const struct rt_kernels *k) {
         {64, 10, 9},  {1, 3, 1100},  {2, 40, 1030}, {31, 100, 11}, {343, 7, 5},
     };
     for (size_t s = 0; s < COUNT(shapes); s++)
-        for (uint32_t bits = 0; bits < 64; bits++) {
+        for (uint32_t bits = 0; bits < 128; bits++) {
             struct product p = {.m = shapes[s][0],
                                 .n = shapes[s][1],
                                 .k = shapes[s][2],
@@ -77,15 +78,21 @@ void kc_check_gemm(const struct rt_kernels *k) {
                                 .accumulate = bits & 8,
                                 .bias = bits & 16,
                                 .act = bits & 32 ? RT_ACT_RELU : RT_ACT_NONE,
+                                .specials = bits & 64,
                                 .seed = bits};
-            bool large = p.m * p.n * p.k > 30000;
+            bool large = p.m * p.n * p.k > (p.specials ? 4000 : 30000);
             if (!large || bits % 7 == 0)
                 check_product(k, &p);
         }
     for (size_t a = 0; a < KC_ACTS; a++)
         for (uint32_t bits = 0; bits < 4; bits++) {
-            struct product p = {5 + 12 * (bits & 1),   33,  31, false, false, bits & 2, false, true,
-                                (enum rt_activation)a, bits};
+            struct product p = {.m = 5 + 12 * (bits & 1),
+                                .n = 33,
+                                .k = 31,
+                                .packed = bits & 2,
+                                .bias = true,
+                                .act = (enum rt_activation)a,
+                                .seed = bits};
             check_product(k, &p);
         }
 }
@@ -165,9 +172,10 @@ void kc_check_conv_forward(const struct rt_kernels *k) {
             struct rt_conv conv = kc_conv(i);
             size_t images = 1 + variant % 2 * 2;
             enum rt_activation act = acts[(i + variant) % COUNT(acts)];
-            const float *x = kc_numbers(images * kc_conv_in(&conv), 1),
-                        *w = kc_numbers(kc_conv_weight_count(&conv), 2);
-            const float *bias = variant < 2 ? kc_numbers(conv.filters, 3) : NULL;
+            float *(*numbers)(size_t, uint32_t) = variant == 1 ? kc_specials : kc_numbers;
+            const float *x = numbers(images * kc_conv_in(&conv), 1),
+                        *w = numbers(kc_conv_weight_count(&conv), 2);
+            const float *bias = variant < 2 ? numbers(conv.filters, 3) : NULL;
             struct kc_pair y = kc_pair_create(images * kc_conv_out(&conv), NULL);
             ref->conv_forward(&conv, images, x, w, NULL, bias, act, 0.1f, y.want, NULL);
             k->conv_forward(&conv, images, x, w, prepared_weights(k, &conv, w, false), bias, act, 0.1f, y.got,
@@ -181,8 +189,9 @@ void kc_check_conv_input(const struct rt_kernels *k) {
     for (size_t i = 0; i < COUNT(convolutions); i++)
         for (size_t images = 1; images <= 3; images += 2) {
             struct rt_conv conv = kc_conv(i);
-            const float *dy = kc_numbers(images * kc_conv_out(&conv), 1);
-            const float *w = kc_numbers(kc_conv_weight_count(&conv), 2);
+            float *(*numbers)(size_t, uint32_t) = images > 1 ? kc_specials : kc_numbers;
+            const float *dy = numbers(images * kc_conv_out(&conv), 1);
+            const float *w = numbers(kc_conv_weight_count(&conv), 2);
             struct kc_pair dx = kc_pair_create(images * kc_conv_in(&conv), NULL);
             ref->conv_input(&conv, images, dy, w, NULL, dx.want, NULL);
             k->conv_input(&conv, images, dy, w, prepared_weights(k, &conv, w, true), dx.got,
@@ -198,8 +207,9 @@ void kc_check_conv_weights(const struct rt_kernels *k) {
             struct rt_conv conv = kc_conv(i);
             size_t images = 1 + variant % 2 * 2;
             bool accumulate = variant >= 2, bias = (i + variant) % 3 != 0;
-            const float *x = kc_numbers(images * kc_conv_in(&conv), 1),
-                        *dy = kc_numbers(images * kc_conv_out(&conv), 2);
+            float *(*numbers)(size_t, uint32_t) = variant == 3 ? kc_specials : kc_numbers;
+            const float *x = numbers(images * kc_conv_in(&conv), 1),
+                        *dy = numbers(images * kc_conv_out(&conv), 2);
             struct kc_pair dw = kc_pair_create(kc_conv_weight_count(&conv), NULL);
             struct kc_pair db = kc_pair_create(conv.filters, NULL);
             ref->conv_weights(&conv, images, 0, conv.filters, x, dy, accumulate, dw.want,
