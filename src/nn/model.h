@@ -60,7 +60,8 @@ void rt_model_prepare(const struct rt_model *model, const struct rt_device *devi
 size_t rt_model_slot_floats(const struct rt_model *model, size_t rows, bool training);
 
 /* Forward of pass->rows examples; returns the output, which lives in the slot. x is kept by the caller
- * until the backward is done. Prepared weights are used if they are valid. The backward of a micro-batch gets the same pass->rows. */
+ * until the backward is done. Prepared weights are used if they are valid. The backward of a micro-batch
+ * gets the same pass->rows. */
 float *rt_model_forward(const struct rt_model *model, const struct rt_pass *pass, struct rt_blocks *blocks,
                         float *slot, const float *x);
 
