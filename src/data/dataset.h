@@ -43,6 +43,9 @@ struct rt_dataset {
 
 enum rt_target { RT_TARGET_CLASSES, RT_TARGET_VALUES, RT_TARGET_INPUT };
 
+/* What data.cache_above is by default, in MiB: also for commands that have no run file. */
+enum { RT_CACHE_ABOVE_MIB = 256 };
+
 /* What the model wants of the data. */
 struct rt_data_wish {
     enum rt_target target;

@@ -10,7 +10,8 @@
 enum { CHOICE_LABEL, CHOICE_INPUT };
 
 struct rt_data_wish rt_materials_wish(const struct rt_spec *spec, const struct rt_network *network) {
-    struct rt_data_wish wish = {.input = network->model->in};
+    struct rt_data_wish wish = {.input = network->model->in,
+                                .cache_above = (uint64_t)RT_CACHE_ABOVE_MIB << 20};
     const size_t classes = rt_network_classes(network);
     wish.target = classes ? RT_TARGET_CLASSES : RT_TARGET_VALUES;
     if (spec && spec->data.target == CHOICE_INPUT)
