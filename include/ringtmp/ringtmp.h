@@ -52,14 +52,14 @@ struct rt_run;
 /* Where a run stands; given to the progress callback once before the first update, and then after each update
  * that is reported. */
 struct rt_progress {
-    uint64_t update, updates;   /* updates done, updates planned */
-    uint64_t epoch, epochs;     /* epoch under way counted from 1, epochs planned */
-    uint64_t samples;           /* training examples applied so far, over resumes */
-    double loss;                /* mean training loss since the last report */
-    double accuracy;            /* mean training accuracy since the last report; NaN where it has no meaning */
-    double samples_per_s;       /* since the last report */
+    uint64_t update, updates; /* updates done, updates planned */
+    uint64_t epoch, epochs;   /* epoch under way counted from 1, epochs planned */
+    uint64_t samples;         /* training examples applied so far, over resumes */
+    double loss;              /* mean training loss since the last report */
+    double accuracy;          /* mean training accuracy since the last report; NaN where it has no meaning */
+    double samples_per_s;     /* since the last report */
     double seconds, seconds_left;
-    int validated;              /* 1 when this report carries a fresh validation: */
+    int validated; /* 1 when this report carries a fresh validation: */
     double validation_loss, validation_accuracy;
 };
 

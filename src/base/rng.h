@@ -10,7 +10,8 @@
 enum rt_purpose { RT_PURPOSE_INIT = 1, RT_PURPOSE_SHUFFLE, RT_PURPOSE_DROPOUT, RT_PURPOSE_SPLIT };
 
 /* Four words for the counter (a, b) under (seed, purpose, stream). */
-void rt_rng_block(uint64_t seed, enum rt_purpose purpose, uint32_t stream, uint64_t a, uint32_t b, uint32_t out[4]);
+void rt_rng_block(uint64_t seed, enum rt_purpose purpose, uint32_t stream, uint64_t a, uint32_t b,
+                  uint32_t out[4]);
 
 /* A word to a float in [0, 1): 24 bits, exact. */
 static inline float rt_rng_unit(uint32_t word) {

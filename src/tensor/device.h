@@ -23,13 +23,15 @@ void rt_device_close(struct rt_device *device);
 /* Runs body(argument, begin, end, scratch) over 0..n cut at multiples of grain, one part per thread at most;
  * inline when n <= grain. */
 typedef void (*rt_range_work)(void *argument, size_t begin, size_t end, void *scratch);
-void rt_device_split(const struct rt_device *device, size_t n, size_t grain, rt_range_work body, void *argument);
+void rt_device_split(const struct rt_device *device, size_t n, size_t grain, rt_range_work body,
+                     void *argument);
 
 void rt_gemm(const struct rt_device *device, const struct rt_gemm *g);
 void rt_pack(const struct rt_device *device, size_t k, size_t n, const float *b, size_t b_row, size_t b_col,
              float *packed);
-void rt_activate(const struct rt_device *device, enum rt_activation act, float arg, size_t n, const float *x, float *y);
-void rt_activate_back(const struct rt_device *device, enum rt_activation act, float arg, size_t n, const float *x,
-                      const float *y, const float *dy, float *dx);
+void rt_activate(const struct rt_device *device, enum rt_activation act, float arg, size_t n, const float *x,
+                 float *y);
+void rt_activate_back(const struct rt_device *device, enum rt_activation act, float arg, size_t n,
+                      const float *x, const float *y, const float *dy, float *dx);
 
 #endif

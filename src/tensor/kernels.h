@@ -10,7 +10,8 @@
  *   - a sum over the elements of one row uses sixteen lanes: lane l adds the elements l, l+16, l+32 ... in
  *     order starting from 0, then lanes are folded by halves (l += l+8, then 4, 2, 1); see rt_sum16;
  *   - a sum over examples (rows) goes in the order of the rows, continuing from what the output holds;
- *   - maximum and relu are compare-and-select; the functions exp, log, tanh, erf are those of base/exactmath.h;
+ *   - maximum and relu are compare-and-select; the functions exp, log, tanh, erf are those of
+ * base/exactmath.h;
  *   - nothing is contracted or re-associated by the compiler (-ffp-contract=off, no -ffast-math).
  */
 #ifndef RT_TENSOR_KERNELS_H
@@ -36,7 +37,7 @@ struct rt_gemm {
     const float *a;
     size_t a_row, a_col; /* A[i][p] = a[i * a_row + p * a_col] */
     const float *b;
-    size_t b_row, b_col; /* B[p][j] = b[p * b_row + j * b_col] */
+    size_t b_row, b_col;   /* B[p][j] = b[p * b_row + j * b_col] */
     const float *b_packed; /* B as written by pack, or NULL; then b is not read */
     float *c;
     size_t c_row; /* C[i][j] = c[i * c_row + j] */
@@ -67,10 +68,11 @@ struct rt_kernels {
     const char *name; /* "reference", "exact/avx512", ... */
 
     /* --- products ------------------------------------------------------------------------------- */
-    size_t panel;                                /* columns per packed panel; ranges of n split at multiples */
+    size_t panel; /* columns per packed panel; ranges of n split at multiples */
     size_t (*packed_floats)(size_t k, size_t n); /* 0: this table does not pack */
     /* Packs columns n0..n1 (n0 a multiple of panel) of B[k][n]; panel q starts at packed + q * panel * k. */
-    void (*pack)(size_t k, size_t n0, size_t n1, size_t n, const float *b, size_t b_row, size_t b_col, float *packed);
+    void (*pack)(size_t k, size_t n0, size_t n1, size_t n, const float *b, size_t b_row, size_t b_col,
+                 float *packed);
     size_t gemm_scratch; /* bytes of scratch that gemm needs */
     void (*gemm)(const struct rt_gemm *g, void *scratch);
 
@@ -84,26 +86,27 @@ struct rt_kernels {
     size_t (*conv_prepared)(const struct rt_conv *conv, bool input_gradient); /* floats; may be 0 */
     void (*conv_prepare)(const struct rt_conv *conv, const float *w, bool input_gradient, float *prepared);
     void (*conv_forward)(const struct rt_conv *conv, size_t images, const float *x, const float *w,
-                         const float *prepared, const float *bias, enum rt_activation act, float act_arg, float *y,
-                         void *scratch);
+                         const float *prepared, const float *bias, enum rt_activation act, float act_arg,
+                         float *y, void *scratch);
     void (*conv_input)(const struct rt_conv *conv, size_t images, const float *dy, const float *w,
                        const float *prepared, float *dx, void *scratch);
     /* Filters first..first+count-1 only; dw and db point at the whole blocks; db may be NULL. */
-    void (*conv_weights)(const struct rt_conv *conv, size_t images, size_t first, size_t count, const float *x,
-                         const float *dy, bool accumulate, float *dw, float *db, void *scratch);
+    void (*conv_weights)(const struct rt_conv *conv, size_t images, size_t first, size_t count,
+                         const float *x, const float *dy, bool accumulate, float *dw, float *db,
+                         void *scratch);
 
     /* --- element by element --------------------------------------------------------------------- */
     void (*activate)(enum rt_activation act, float arg, size_t n, const float *x, float *y); /* y may be x */
     /* dx = dy * act'(x). y is the output; x is read for GELU only (else it may be NULL). dx may be dy. */
     void (*activate_back)(enum rt_activation act, float arg, size_t n, const float *x, const float *y,
                           const float *dy, float *dx);
-    void (*add)(size_t n, const float *x, float *y);             /* y += x */
-    void (*scale)(size_t n, float factor, const float *x, float *y); /* y = factor * x; y may be x */
+    void (*add)(size_t n, const float *x, float *y);                      /* y += x */
+    void (*scale)(size_t n, float factor, const float *x, float *y);      /* y = factor * x; y may be x */
     void (*multiply)(size_t n, const float *a, const float *b, float *y); /* y = a * b; y may be a */
     /* y[i] = word i < threshold ? x[i] * factor : 0, where word i is element i % 4 of rt_rng_block(seed,
      * RT_PURPOSE_DROPOUT, layer, (uint64_t)epoch << 32 | example, i / 4). y may be x. */
-    void (*dropout)(size_t n, uint64_t seed, uint32_t layer, uint32_t epoch, uint32_t example, uint32_t threshold,
-                    float factor, const float *x, float *y);
+    void (*dropout)(size_t n, uint64_t seed, uint32_t layer, uint32_t epoch, uint32_t example,
+                    uint32_t threshold, float factor, const float *x, float *y);
     /* bytes to floats: y = offset + factor * x, as fma(x, factor, offset) */
     void (*from_bytes)(size_t n, const uint8_t *x, float factor, float offset, float *y);
 
@@ -118,16 +121,18 @@ struct rt_kernels {
     void (*softmax)(size_t rows, size_t n, const float *x, float *y); /* y may be x */
     /* dx = y * (dy - dot16(y, dy)) */
     void (*softmax_back)(size_t rows, size_t n, const float *y, const float *dy, float *dx);
-    /* loss[i] = log sum exp(x[i]) - x[i][label]; if dx: dx = (softmax(x) - onehot(label)) * scale. One pass. */
-    void (*softmax_loss)(size_t rows, size_t n, const float *x, const int32_t *labels, float scale, float *loss,
-                         float *dx);
+    /* loss[i] = log sum exp(x[i]) - x[i][label]; if dx: dx = (softmax(x) - onehot(label)) * scale. One pass.
+     */
+    void (*softmax_loss)(size_t rows, size_t n, const float *x, const int32_t *labels, float scale,
+                         float *loss, float *dx);
     /* Normalises rows: mean = sum16 / n; var = sum16 of squared differences / n (dot16 of the difference with
-     * itself); rstd = 1 / sqrt(var + eps); xhat = (x - mean) * rstd; y = fma(xhat, gamma, beta). moments[2i] =
-     * mean, moments[2i+1] = rstd. */
+     * itself); rstd = 1 / sqrt(var + eps); xhat = (x - mean) * rstd; y = fma(xhat, gamma, beta). moments[2i]
+     * = mean, moments[2i+1] = rstd. */
     void (*norm_rows)(size_t rows, size_t n, const float *x, const float *gamma, const float *beta, float eps,
                       float *y, float *moments);
     /* dx of the above; g = dy * gamma; dx = (g - mean(g) - xhat * mean(g xhat)) * rstd with sum16 and dot16.
-     * Also, where dgamma is not NULL, nothing: parameter gradients are column_dot and column_sum over xhat. */
+     * Also, where dgamma is not NULL, nothing: parameter gradients are column_dot and column_sum over xhat.
+     */
     void (*norm_rows_back)(size_t rows, size_t n, const float *x, const float *gamma, const float *moments,
                            const float *dy, float *dx);
     /* xhat = (x - moments mean) * rstd, for the parameter gradients */
@@ -136,7 +141,8 @@ struct rt_kernels {
     /* --- pooling -------------------------------------------------------------------------------- */
     /* where[o]: index of the winner inside its plane; the first of equals wins; a NaN wins. */
     void (*maxpool)(const struct rt_window *w, size_t images, const float *x, float *y, int32_t *where);
-    void (*maxpool_back)(const struct rt_window *w, size_t images, const float *dy, const int32_t *where, float *dx);
+    void (*maxpool_back)(const struct rt_window *w, size_t images, const float *dy, const int32_t *where,
+                         float *dx);
     void (*avgpool)(const struct rt_window *w, size_t images, const float *x, float *y);
     void (*avgpool_back)(const struct rt_window *w, size_t images, const float *dy, float *dx);
 };

@@ -47,7 +47,8 @@ static int run_one(const struct rt_test *test) {
     if (child < 0 || waitpid(child, &status, 0) != child)
         return -1;
     if (WIFSIGNALED(status))
-        fprintf(stderr, "%s: ended by signal %d (%s)\n", test->name, WTERMSIG(status), strsignal(WTERMSIG(status)));
+        fprintf(stderr, "%s: ended by signal %d (%s)\n", test->name, WTERMSIG(status),
+                strsignal(WTERMSIG(status)));
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 

@@ -28,35 +28,39 @@ int rt_test_main(int argc, char **argv);
 void rt_test_fail(const char *file, int line, const char *format, ...) RT_PRINTF(3, 4);
 _Noreturn void rt_test_skip(const char *format, ...) RT_PRINTF(1, 2);
 
-#define TEST(name_)                                                                                            \
-    static void test_##name_(void);                                                                            \
-    static struct rt_test test_entry_##name_ = {#name_, test_##name_, NULL};                                   \
-    __attribute__((constructor)) static void test_add_##name_(void) { rt_test_add(&test_entry_##name_); }      \
+#define TEST(name_)                                                                                          \
+    static void test_##name_(void);                                                                          \
+    static struct rt_test test_entry_##name_ = {#name_, test_##name_, NULL};                                 \
+    __attribute__((constructor)) static void test_add_##name_(void) {                                        \
+        rt_test_add(&test_entry_##name_);                                                                    \
+    }                                                                                                        \
     static void test_##name_(void)
 
-#define TEST_MAIN()                                                                                            \
-    int main(int argc, char **argv) { return rt_test_main(argc, argv); }
+#define TEST_MAIN()                                                                                          \
+    int main(int argc, char **argv) {                                                                        \
+        return rt_test_main(argc, argv);                                                                     \
+    }
 
-#define CHECK_MSG(condition, ...)                                                                              \
-    do {                                                                                                       \
-        if (!(condition))                                                                                      \
-            rt_test_fail(__FILE__, __LINE__, __VA_ARGS__);                                                     \
+#define CHECK_MSG(condition, ...)                                                                            \
+    do {                                                                                                     \
+        if (!(condition))                                                                                    \
+            rt_test_fail(__FILE__, __LINE__, __VA_ARGS__);                                                   \
     } while (0)
 #define CHECK(condition) CHECK_MSG(condition, "%s", #condition)
-#define REQUIRE(condition)                                                                                     \
-    do {                                                                                                       \
-        if (!(condition)) {                                                                                    \
-            rt_test_fail(__FILE__, __LINE__, "%s", #condition);                                                \
-            return;                                                                                            \
-        }                                                                                                      \
+#define REQUIRE(condition)                                                                                   \
+    do {                                                                                                     \
+        if (!(condition)) {                                                                                  \
+            rt_test_fail(__FILE__, __LINE__, "%s", #condition);                                              \
+            return;                                                                                          \
+        }                                                                                                    \
     } while (0)
-#define CHECK_OK(expression)                                                                                   \
-    do {                                                                                                       \
-        err.text[0] = 0;                                                                                       \
-        if ((expression) != RT_OK) {                                                                           \
-            rt_test_fail(__FILE__, __LINE__, "%s: %s", #expression, err.text);                                 \
-            return;                                                                                            \
-        }                                                                                                      \
+#define CHECK_OK(expression)                                                                                 \
+    do {                                                                                                     \
+        err.text[0] = 0;                                                                                     \
+        if ((expression) != RT_OK) {                                                                         \
+            rt_test_fail(__FILE__, __LINE__, "%s: %s", #expression, err.text);                               \
+            return;                                                                                          \
+        }                                                                                                    \
     } while (0)
 #define SKIP(...) rt_test_skip(__VA_ARGS__)
 

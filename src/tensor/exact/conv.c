@@ -67,7 +67,8 @@ void ISA(conv_prepare)(const struct rt_conv *conv, const float *w, bool input_gr
     }
 }
 
-static const float *prepare_here(const struct rt_conv *conv, const float *w, bool input_gradient, float *room) {
+static const float *prepare_here(const struct rt_conv *conv, const float *w, bool input_gradient,
+                                 float *room) {
     ISA(conv_prepare)(conv, w, input_gradient, room);
     return room;
 }

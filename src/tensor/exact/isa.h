@@ -19,29 +19,57 @@
 #include <immintrin.h>
 #define VL 16
 typedef __m512 vec;
-static inline vec vec_load(const float *p) { return _mm512_loadu_ps(p); }
-static inline void vec_store(float *p, vec v) { _mm512_storeu_ps(p, v); }
-static inline vec vec_all(float x) { return _mm512_set1_ps(x); }
-static inline vec vec_fma(vec a, vec b, vec c) { return _mm512_fmadd_ps(a, b, c); }
+static inline vec vec_load(const float *p) {
+    return _mm512_loadu_ps(p);
+}
+static inline void vec_store(float *p, vec v) {
+    _mm512_storeu_ps(p, v);
+}
+static inline vec vec_all(float x) {
+    return _mm512_set1_ps(x);
+}
+static inline vec vec_fma(vec a, vec b, vec c) {
+    return _mm512_fmadd_ps(a, b, c);
+}
 /* x < 0 ? 0 : x. The instruction returns its second operand unless the first is greater: just that. */
-static inline vec vec_relu(vec x) { return _mm512_max_ps(_mm512_setzero_ps(), x); }
+static inline vec vec_relu(vec x) {
+    return _mm512_max_ps(_mm512_setzero_ps(), x);
+}
 #elif defined(RT_ISA_avx2)
 #include <immintrin.h>
 #define VL 8
 typedef __m256 vec;
-static inline vec vec_load(const float *p) { return _mm256_loadu_ps(p); }
-static inline void vec_store(float *p, vec v) { _mm256_storeu_ps(p, v); }
-static inline vec vec_all(float x) { return _mm256_set1_ps(x); }
-static inline vec vec_fma(vec a, vec b, vec c) { return _mm256_fmadd_ps(a, b, c); }
-static inline vec vec_relu(vec x) { return _mm256_max_ps(_mm256_setzero_ps(), x); }
+static inline vec vec_load(const float *p) {
+    return _mm256_loadu_ps(p);
+}
+static inline void vec_store(float *p, vec v) {
+    _mm256_storeu_ps(p, v);
+}
+static inline vec vec_all(float x) {
+    return _mm256_set1_ps(x);
+}
+static inline vec vec_fma(vec a, vec b, vec c) {
+    return _mm256_fmadd_ps(a, b, c);
+}
+static inline vec vec_relu(vec x) {
+    return _mm256_max_ps(_mm256_setzero_ps(), x);
+}
 #elif defined(RT_ISA_neon)
 #include <arm_neon.h>
 #define VL 4
 typedef float32x4_t vec;
-static inline vec vec_load(const float *p) { return vld1q_f32(p); }
-static inline void vec_store(float *p, vec v) { vst1q_f32(p, v); }
-static inline vec vec_all(float x) { return vdupq_n_f32(x); }
-static inline vec vec_fma(vec a, vec b, vec c) { return vfmaq_f32(c, a, b); }
+static inline vec vec_load(const float *p) {
+    return vld1q_f32(p);
+}
+static inline void vec_store(float *p, vec v) {
+    vst1q_f32(p, v);
+}
+static inline vec vec_all(float x) {
+    return vdupq_n_f32(x);
+}
+static inline vec vec_fma(vec a, vec b, vec c) {
+    return vfmaq_f32(c, a, b);
+}
 /* Not vmaxq: it treats -0 and NaN in its own way. */
 static inline vec vec_relu(vec x) {
     return vbslq_f32(vcltq_f32(x, vdupq_n_f32(0)), vdupq_n_f32(0), x);
@@ -93,7 +121,8 @@ static inline vec vec_relu(vec x) {
 
 /* products: gemm.c, pack.c */
 size_t ISA(packed_floats)(size_t k, size_t n);
-void ISA(pack)(size_t k, size_t n0, size_t n1, size_t n, const float *b, size_t b_row, size_t b_col, float *packed);
+void ISA(pack)(size_t k, size_t n0, size_t n1, size_t n, const float *b, size_t b_row, size_t b_col,
+               float *packed);
 void ISA(gemm)(const struct rt_gemm *g, void *scratch);
 
 /* convolution: conv.c, depthwise.c */
@@ -101,8 +130,8 @@ size_t ISA(conv_scratch)(const struct rt_conv *conv);
 size_t ISA(conv_prepared)(const struct rt_conv *conv, bool input_gradient);
 void ISA(conv_prepare)(const struct rt_conv *conv, const float *w, bool input_gradient, float *prepared);
 void ISA(conv_forward)(const struct rt_conv *conv, size_t images, const float *x, const float *w,
-                       const float *prepared, const float *bias, enum rt_activation act, float act_arg, float *y,
-                       void *scratch);
+                       const float *prepared, const float *bias, enum rt_activation act, float act_arg,
+                       float *y, void *scratch);
 void ISA(conv_input)(const struct rt_conv *conv, size_t images, const float *dy, const float *w,
                      const float *prepared, float *dx, void *scratch);
 void ISA(conv_weights)(const struct rt_conv *conv, size_t images, size_t first, size_t count, const float *x,
@@ -110,13 +139,13 @@ void ISA(conv_weights)(const struct rt_conv *conv, size_t images, size_t first, 
 
 /* element by element: elementwise.c */
 void ISA(activate)(enum rt_activation act, float arg, size_t n, const float *x, float *y);
-void ISA(activate_back)(enum rt_activation act, float arg, size_t n, const float *x, const float *y, const float *dy,
-                        float *dx);
+void ISA(activate_back)(enum rt_activation act, float arg, size_t n, const float *x, const float *y,
+                        const float *dy, float *dx);
 void ISA(add)(size_t n, const float *x, float *y);
 void ISA(scale)(size_t n, float factor, const float *x, float *y);
 void ISA(multiply)(size_t n, const float *a, const float *b, float *y);
-void ISA(dropout)(size_t n, uint64_t seed, uint32_t layer, uint32_t epoch, uint32_t example, uint32_t threshold,
-                  float factor, const float *x, float *y);
+void ISA(dropout)(size_t n, uint64_t seed, uint32_t layer, uint32_t epoch, uint32_t example,
+                  uint32_t threshold, float factor, const float *x, float *y);
 void ISA(from_bytes)(size_t n, const uint8_t *x, float factor, float offset, float *y);
 
 /* rows: rows.c */
@@ -129,15 +158,16 @@ void ISA(softmax)(size_t rows, size_t n, const float *x, float *y);
 void ISA(softmax_back)(size_t rows, size_t n, const float *y, const float *dy, float *dx);
 void ISA(softmax_loss)(size_t rows, size_t n, const float *x, const int32_t *labels, float scale, float *loss,
                        float *dx);
-void ISA(norm_rows)(size_t rows, size_t n, const float *x, const float *gamma, const float *beta, float eps, float *y,
-                    float *moments);
+void ISA(norm_rows)(size_t rows, size_t n, const float *x, const float *gamma, const float *beta, float eps,
+                    float *y, float *moments);
 void ISA(norm_rows_back)(size_t rows, size_t n, const float *x, const float *gamma, const float *moments,
                          const float *dy, float *dx);
 void ISA(norm_rows_xhat)(size_t rows, size_t n, const float *x, const float *moments, float *xhat);
 
 /* pooling: pooling.c */
 void ISA(maxpool)(const struct rt_window *w, size_t images, const float *x, float *y, int32_t *where);
-void ISA(maxpool_back)(const struct rt_window *w, size_t images, const float *dy, const int32_t *where, float *dx);
+void ISA(maxpool_back)(const struct rt_window *w, size_t images, const float *dy, const int32_t *where,
+                       float *dx);
 void ISA(avgpool)(const struct rt_window *w, size_t images, const float *x, float *y);
 void ISA(avgpool_back)(const struct rt_window *w, size_t images, const float *dy, float *dx);
 

@@ -114,10 +114,10 @@ static inline __attribute__((always_inline)) void max2_back_run(size_t n, const 
     }
 }
 
-#define MAX2_BACK_RUNS(length)                                                                                 \
-    for (size_t j = 0; j < n; j += (length)) {                                                                 \
-        size_t s = j + (length) > n ? n - (length) : j;                                                        \
-        max2_back_run((length), dy + s, where + s, place + 2 * (int32_t)s, dx + 2 * s);                        \
+#define MAX2_BACK_RUNS(length)                                                                               \
+    for (size_t j = 0; j < n; j += (length)) {                                                               \
+        size_t s = j + (length) > n ? n - (length) : j;                                                      \
+        max2_back_run((length), dy + s, where + s, place + 2 * (int32_t)s, dx + 2 * s);                      \
     }
 
 static void max2_back_row(size_t n, const float *dy, const int32_t *where, int32_t place, float *dx) {
