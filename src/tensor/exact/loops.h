@@ -20,8 +20,15 @@ enum { LANES = 16 };
 /* v = x[0..count), filled up. A lane of a sum starts from +0 and so never is -0: a filled-up +0 adds nothing.
  */
 static inline void load_part(const float *restrict x, size_t count, float fill, float *restrict v) {
-    for (size_t l = 0; l < LANES; l++)
-        v[l] = l < count ? x[l] : fill;
+    for (int32_t l = 0; l < LANES; l++)
+        v[l] = l < (int32_t)count ? x[l] : fill;
+}
+
+/* x[0..count) = v */
+static inline void store_part(const float *restrict v, size_t count, float *restrict x) {
+    for (int32_t l = 0; l < LANES; l++)
+        if (l < (int32_t)count)
+            x[l] = v[l];
 }
 
 static inline float fold(const float lane[LANES]) {

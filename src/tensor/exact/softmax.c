@@ -6,6 +6,21 @@
 #include "base/exactmath.h"
 #include "tensor/exact/loops.h"
 
+static inline float larger(float a, float b) {
+    return b > a ? b : a;
+}
+
+static inline float fold_largest(const float lane[LANES]) {
+    float v[LANES];
+    for (size_t l = 0; l < 8; l++)
+        v[l] = larger(lane[l], lane[l + 8]);
+    for (size_t l = 0; l < 4; l++)
+        v[l] = larger(v[l], v[l + 4]);
+    for (size_t l = 0; l < 2; l++)
+        v[l] = larger(v[l], v[l + 2]);
+    return larger(v[0], v[1]);
+}
+
 /* A NaN never is the largest; it comes back through the sum. */
 static inline float row_largest(size_t n, const float *x) {
     float lane[LANES], part[LANES];
@@ -14,14 +29,11 @@ static inline float row_largest(size_t n, const float *x) {
         lane[l] = -__builtin_inff();
     for (; i + LANES <= n; i += LANES)
         for (size_t l = 0; l < LANES; l++)
-            lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
+            lane[l] = larger(lane[l], x[i + l]);
     load_part(x + i, n - i, -__builtin_inff(), part);
     for (size_t l = 0; l < LANES; l++)
-        lane[l] = part[l] > lane[l] ? part[l] : lane[l];
-    for (size_t half = LANES / 2; half > 0; half /= 2)
-        for (size_t l = 0; l < half; l++)
-            lane[l] = lane[l + half] > lane[l] ? lane[l + half] : lane[l];
-    return lane[0];
+        lane[l] = larger(lane[l], part[l]);
+    return fold_largest(lane);
 }
 
 /* e = exp(x - largest), unless e is NULL; returns the sum of e. e may be x. */
@@ -36,14 +48,14 @@ static inline float row_exp(size_t n, const float *x, float largest, float *e) {
         if (e)
             IN_PLACE for (size_t l = 0; l < LANES; l++) e[i + l] = part[l];
     }
+    int32_t rest = (int32_t)(n - i);
     load_part(x + i, n - i, 0.0f, part);
-    for (size_t l = 0; l < LANES; l++)
-        part[l] = l < n - i ? rt_exp(part[l] - largest) : 0.0f;
-    for (size_t l = 0; l < LANES; l++)
-        lane[l] += part[l];
+    for (int32_t l = 0; l < LANES; l++)
+        part[l] = rt_exp(part[l] - largest);
+    for (int32_t l = 0; l < LANES; l++)
+        lane[l] += l < rest ? part[l] : 0.0f;
     if (e)
-        for (size_t l = 0; l < n - i; l++)
-            e[i + l] = part[l];
+        store_part(part, n - i, e + i);
     return fold(lane);
 }
 
