@@ -14,13 +14,13 @@ struct range {
 };
 
 static struct range outputs_inside(const struct rt_window *w, size_t offset, size_t size, size_t outputs) {
-    struct range r = {0, 0};
+    struct range r = {0, outputs};
     if (offset < w->pad)
         r.begin = (w->pad - offset + w->stride - 1) / w->stride;
-    if (size + w->pad > offset)
+    if (size + w->pad <= offset)
+        r.end = 0;
+    else if ((outputs - 1) * w->stride + offset >= size + w->pad) /* most often not: saves the division */
         r.end = (size + w->pad - offset - 1) / w->stride + 1;
-    if (r.end > outputs)
-        r.end = outputs;
     if (r.begin > r.end)
         r.begin = r.end;
     return r;
@@ -35,9 +35,10 @@ static inline size_t window_count(const struct rt_window *w, size_t o, size_t si
     return end > begin ? end - begin : 0;
 }
 
-/* Every element of the image is in just one window. */
+/* Every element of the image is in just one window; a single window has no use for its stride. */
 static bool window_tiles(const struct rt_window *w) {
-    return w->pad == 0 && w->stride == w->kernel && w->out_height * w->kernel == w->height &&
+    bool single = w->out_height == 1 && w->out_width == 1;
+    return w->pad == 0 && (single || w->stride == w->kernel) && w->out_height * w->kernel == w->height &&
            w->out_width * w->kernel == w->width;
 }
 
@@ -138,14 +139,25 @@ static void max2_back_plane(const struct rt_window *w, const float *dy, const in
 
 /* ---- maximum, any window ------------------------------------------------------------------------------ */
 
-static void max_row(size_t count, size_t stride, const float *restrict x, int32_t place, float *restrict y,
-                    int32_t *restrict where) {
+static inline __attribute__((always_inline)) void max_run(size_t count, size_t stride,
+                                                          const float *restrict x, int32_t place,
+                                                          float *restrict y, int32_t *restrict where) {
     for (size_t j = 0; j < count; j++) {
         struct winner first = {y[j], where[j]}, second = {x[j * stride], place + (int32_t)(j * stride)};
         struct winner best = winner_of(first, second);
         y[j] = first.at < 0 ? second.value : best.value;
         where[j] = first.at < 0 ? second.at : best.at;
     }
+}
+
+/* Strides of one and two as constants: so they vectorise. */
+static void max_row(size_t count, size_t stride, const float *x, int32_t place, float *y, int32_t *where) {
+    if (stride == 1)
+        max_run(count, 1, x, place, y, where);
+    else if (stride == 2)
+        max_run(count, 2, x, place, y, where);
+    else
+        max_run(count, stride, x, place, y, where);
 }
 
 static void max_plane(const struct rt_window *w, const float *x, float *y, int32_t *where) {
@@ -208,9 +220,43 @@ static void avg_row(size_t count, size_t stride, const float *restrict x, float 
             y[j] += x[j * stride];
 }
 
+/* Windows wholly inside the image have the same number of elements, and need no look at each. */
+static bool windows_inside(const struct rt_window *w) {
+    return w->pad == 0 && (w->out_height - 1) * w->stride + w->kernel <= w->height &&
+           (w->out_width - 1) * w->stride + w->kernel <= w->width;
+}
+
+/* A row of sums to averages; rows: how many rows of the image each window has. */
+static void avg_divide(const struct rt_window *w, bool inside, size_t rows, float *y) {
+    if (inside) {
+        float count = (float)(rows * w->kernel);
+        for (size_t j = 0; j < w->out_width; j++)
+            y[j] /= count;
+        return;
+    }
+    for (size_t j = 0; j < w->out_width; j++) {
+        size_t count = rows * window_count(w, j, w->width);
+        y[j] = count ? y[j] / (float)count : 0.0f;
+    }
+}
+
+/* The average of one window over the whole image: as global average pooling has it. */
+static float avg_whole(size_t size, const float *x) {
+    float sum = 0.0f;
+    for (size_t i = 0; i < size; i++)
+        sum += x[i];
+    return sum / (float)size;
+}
+
 void ISA(avgpool)(const struct rt_window *w, size_t images, const float *x, float *y) {
     size_t n = w->out_width;
-    for (size_t p = 0; p < images * w->channels; p++, x += w->height * w->width)
+    bool inside = windows_inside(w),
+         whole = window_tiles(w) && w->kernel == w->height && w->kernel == w->width;
+    for (size_t p = 0; p < images * w->channels; p++, x += w->height * w->width) {
+        if (whole) {
+            *y++ = avg_whole(w->height * w->width, x);
+            continue;
+        }
         for (size_t r = 0; r < w->out_height; r++, y += n) {
             memset(y, 0, n * sizeof *y);
             for (size_t kr = 0; kr < w->kernel; kr++) {
@@ -222,12 +268,9 @@ void ISA(avgpool)(const struct rt_window *w, size_t images, const float *x, floa
                                 x + (row * w->width + in.begin * w->stride + kc - w->pad), y + in.begin);
                 }
             }
-            size_t rows = window_count(w, r, w->height);
-            for (size_t j = 0; j < n; j++) {
-                size_t count = rows * window_count(w, j, w->width);
-                y[j] = count ? y[j] / (float)count : 0.0f;
-            }
+            avg_divide(w, inside, window_count(w, r, w->height), y);
         }
+    }
 }
 
 /* One row of the image gets the shares of one row of outputs. An element's shares must come in the order of
@@ -237,6 +280,16 @@ static void avg_back_row(const struct rt_window *w, size_t rows, const float *dy
         struct range in = outputs_inside(w, kc, w->width, w->out_width);
         for (size_t j = in.begin; j < in.end; j++)
             dx[j * w->stride + kc - w->pad] += dy[j] / (float)(rows * window_count(w, j, w->width));
+    }
+}
+
+/* The same where each element is in one window. */
+static inline __attribute__((always_inline)) void avg_back_tiles(size_t n, size_t k, const float *restrict dy,
+                                                                 float *restrict dx) {
+    for (size_t j = 0; j < n; j++) {
+        float share = 0.0f + dy[j] / (float)(k * k); /* a sum that starts from 0: -0 becomes 0 */
+        for (size_t kc = 0; kc < k; kc++)
+            dx[j * k + kc] = share;
     }
 }
 
@@ -253,14 +306,12 @@ void ISA(avgpool_back)(const struct rt_window *w, size_t images, const float *dy
                 if (row >= w->height)
                     continue;
                 float *to = dx + row * w->width;
-                if (tiles)
-                    for (size_t j = 0; j < n; j++) {
-                        float share = 0.0f + dy[j] / (float)(k * k);
-                        for (size_t kc = 0; kc < k; kc++)
-                            to[j * k + kc] = share;
-                    }
-                else
+                if (!tiles)
                     avg_back_row(w, rows, dy, to);
+                else if (k == 2)
+                    avg_back_tiles(n, 2, dy, to);
+                else
+                    avg_back_tiles(n, k, dy, to);
             }
         }
     }
