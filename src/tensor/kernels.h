@@ -25,7 +25,7 @@ enum rt_activation {
     RT_ACT_NONE,
     RT_ACT_RELU,  /* x < 0 ? 0 : x   (a NaN stays a NaN) */
     RT_ACT_LEAKY, /* x < 0 ? arg * x : x */
-    RT_ACT_ELU,   /* x < 0 ? arg * (exp(x) - 1) : x */
+    RT_ACT_ELU,   /* x < 0 ? arg * expm1(x) : x */
     RT_ACT_SIGMOID,
     RT_ACT_TANH,
     RT_ACT_GELU, /* x/2 (1 + erf(x / sqrt 2)) */
@@ -97,7 +97,8 @@ struct rt_kernels {
 
     /* --- element by element --------------------------------------------------------------------- */
     void (*activate)(enum rt_activation act, float arg, size_t n, const float *x, float *y); /* y may be x */
-    /* dx = dy * act'(x). y is the output; x is read for GELU only (else it may be NULL). dx may be dy. */
+    /* dx = dy * act'(x). y is the output; x is read for GELU only (else it may be NULL). dx may be dy. Where
+     * y is 0 the derivative from the left is taken. */
     void (*activate_back)(enum rt_activation act, float arg, size_t n, const float *x, const float *y,
                           const float *dy, float *dx);
     void (*add)(size_t n, const float *x, float *y);                      /* y += x */
@@ -118,11 +119,11 @@ struct rt_kernels {
     void (*column_sum)(size_t rows, size_t n, const float *x, bool accumulate, float *acc);
     /* acc[j] = fma(a[i][j], b[i][j], acc[j]) over rows i in order; starts from 0 unless accumulate. */
     void (*column_dot)(size_t rows, size_t n, const float *a, const float *b, bool accumulate, float *acc);
-    void (*softmax)(size_t rows, size_t n, const float *x, float *y); /* y may be x */
+    /* top = the largest; e = exp(x - top); y = e * (1 / sum16(e)). y may be x. */
+    void (*softmax)(size_t rows, size_t n, const float *x, float *y);
     /* dx = y * (dy - dot16(y, dy)) */
     void (*softmax_back)(size_t rows, size_t n, const float *y, const float *dy, float *dx);
-    /* loss[i] = log sum exp(x[i]) - x[i][label]; if dx: dx = (softmax(x) - onehot(label)) * scale. One pass.
-     */
+    /* loss[i] = log(sum16(e)) + (top - x[i][label]); if dx: dx = (softmax(x) - onehot(label)) * scale. */
     void (*softmax_loss)(size_t rows, size_t n, const float *x, const int32_t *labels, float scale,
                          float *loss, float *dx);
     /* Normalises rows: mean = sum16 / n; var = sum16 of squared differences / n (dot16 of the difference with
