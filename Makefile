@@ -6,6 +6,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 CMAKE_ARGS ?=
 FUZZ_SECONDS ?= 60
 
+MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := all
 .PHONY: all demo test test-long bench install asan tsan fuzz arm64 format tidy clean help
 
@@ -19,22 +20,22 @@ all: ## build build/ringtmp and the library
 
 demo: ## train a small CNN on Fashion-MNIST, about two minutes on two cores
 	@tools/setup.sh build data
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) all
 	build/ringtmp train examples/demo.yaml
 
 test: ## build and run all tests but the long ones
 	@tools/setup.sh build data
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) all
 	@$(call suite,build)
 
 test-long: ## train the examples to their promised accuracy (about half an hour)
 	@tools/setup.sh build examples
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) all
 	@$(call suite,build) -C Long -L long -j1
 
 bench: ## measure speed against the best peers; PEERS=all adds the newest PyTorch
 	@tools/setup.sh build data bench
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) all
 	@$(build) build --target bench_products -j$(JOBS)
 	@PEERS=$(PEERS) bash bench/run.sh
 
