@@ -5,20 +5,28 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+
+enum { HUGE_PAGE = 2 << 20, LARGE = HUGE_PAGE / 8 };
 
 static rt_status fail_memory(struct rt_error *err, size_t count, size_t size, const char *what) {
     return rt_fail(err, RT_NO_MEMORY, "not enough memory for %s (%zu x %zu bytes)", what, count, size);
 }
 
 rt_status rt_floats_create(size_t count, const char *what, float **floats, struct rt_error *err) {
-    if (count > (SIZE_MAX - RT_ALIGN) / sizeof(float))
+    if (count > (SIZE_MAX - HUGE_PAGE) / sizeof(float))
         return fail_memory(err, count, sizeof(float), what);
-    size_t bytes = rt_round_up(count * sizeof(float), RT_ALIGN);
-    if (bytes == 0)
-        bytes = RT_ALIGN;
+    size_t bytes = count * sizeof(float), align = bytes >= LARGE ? HUGE_PAGE : RT_ALIGN;
+    bytes = bytes ? rt_round_up(bytes, align) : align;
     void *memory = NULL;
-    if (posix_memalign(&memory, RT_ALIGN, bytes) != 0)
+    if (posix_memalign(&memory, align, bytes) != 0)
         return fail_memory(err, count, sizeof(float), what);
+#if defined(MADV_HUGEPAGE)
+    /* Passes over parameters and state are bound by memory: huge pages spare address translation and let a
+     * block lie in the cache without conflicts. A wish only: where it is not granted nothing changes. */
+    if (align == HUGE_PAGE)
+        madvise(memory, bytes, MADV_HUGEPAGE);
+#endif
     memset(memory, 0, bytes);
     *floats = memory;
     return RT_OK;

@@ -37,7 +37,7 @@ static const struct rt_option dense_options[] = {
 };
 
 /* Floats of a block of the weight gradient: what a first-level cache holds, so the sink finds it there. */
-enum { BLOCK_FLOATS = 8192, BLOCK_ROWS = 28 };
+enum { BLOCK_FLOATS = 4096, BLOCK_ROWS = 28 };
 
 /* Multiplications in a weight gradient that make it worth waking other threads. */
 #define WORK_TO_SPLIT 200000.0

@@ -88,7 +88,23 @@ static void run_block(const struct rt_gemm *g, size_t i0, size_t rows, size_t p0
     }
 }
 
+/* k = 1, as in the weight gradient of a single example: one multiplication per output, so tiles have nothing
+ * to gain. A packed B of one row is that row. */
+static void outer_product(const struct rt_gemm *g) {
+    const float *b = g->b_packed ? g->b_packed : g->b;
+    for (size_t i = 0; i < g->m; i++) {
+        const float a = g->a[i * g->a_row];
+        float *restrict c = g->c + i * g->c_row;
+        for (size_t j = 0; j < g->n; j++)
+            c[j] = __builtin_fmaf(a, b[j], 0.0f);
+    }
+}
+
 void ISA(gemm)(const struct rt_gemm *g, void *scratch) {
+    if (g->k == 1 && !g->accumulate && !g->bias && g->act == RT_ACT_NONE && (g->b_packed || g->b_col == 1)) {
+        outer_product(g);
+        return;
+    }
     float *a_room = scratch, *b_room = a_room + (size_t)BLOCK_ROWS * BLOCK_DEPTH;
     size_t blocks = (g->m + BLOCK_ROWS - 1) / BLOCK_ROWS;
     size_t block = blocks > 1 ? BLOCK_ROWS : g->m, block_k = block_depth(g->k);
