@@ -5,15 +5,22 @@
  */
 #include "tensor/exact/gemm.h"
 
+/* Whether so many tiles, one after another, should read a panel of B where it lies: a packed copy repays
+ * itself only when it is read several times, sooner so when the rows of B lie far apart. */
+static bool reads_b_in_place(const struct rt_gemm *g, size_t tiles) {
+    enum { FEW_TILES = 3, NEAR_ROWS = 256 /* floats */ };
+    return g->b_col == 1 && (tiles == 1 || (tiles <= FEW_TILES && g->b_row <= NEAR_ROWS));
+}
+
 /* The panel of B from column j, rows p0..p0+depth: in place where it lies right, else packed into room. */
-static const float *find_panel(const struct rt_gemm *g, size_t j, size_t p0, size_t depth, bool used_once,
+static const float *find_panel(const struct rt_gemm *g, size_t j, size_t p0, size_t depth, size_t tiles,
                                float *room, size_t *step) {
     *step = PANEL;
     if (g->b_packed)
         return g->b_packed + j * g->k + p0 * PANEL;
     size_t columns = g->n - j < PANEL ? g->n - j : PANEL;
     const float *b = g->b + p0 * g->b_row + j * g->b_col;
-    if (used_once && g->b_col == 1 && columns == PANEL) {
+    if (columns == PANEL && reads_b_in_place(g, tiles)) {
         *step = g->b_row;
         return b;
     }
@@ -23,7 +30,7 @@ static const float *find_panel(const struct rt_gemm *g, size_t j, size_t p0, siz
 
 /* Whether tiles should read A where it lies instead of a packed copy: worth it when few panels would share
  * the cost of packing, and possible when the rows do not fall on one another's place in the cache. */
-static bool reads_in_place(const struct rt_gemm *g) {
+static bool reads_a_in_place(const struct rt_gemm *g) {
     enum { FEW_PANELS = 8, CACHE_STRIDE = 1024 /* floats */ };
     size_t step = g->a_col == 1 ? g->a_row : g->a_col;
     return (g->a_col == 1 || g->a_row == 1) && g->n <= FEW_PANELS * PANEL && step % CACHE_STRIDE != 0;
@@ -50,7 +57,7 @@ static inline void place_rows(const struct rt_gemm *g, bool in_place, size_t i0,
 static void run_block(const struct rt_gemm *g, size_t i0, size_t rows, size_t p0, size_t depth, float *a_room,
                       float *b_room) {
     const size_t height = tile_height(rows);
-    const bool in_place = reads_in_place(g);
+    const bool in_place = reads_a_in_place(g);
     if (!in_place)
         pack_rows(g, i0, rows, height, p0, depth, a_room);
     bool last = p0 + depth == g->k;
@@ -65,7 +72,7 @@ static void run_block(const struct rt_gemm *g, size_t i0, size_t rows, size_t p0
     };
     for (size_t j = 0; j < g->n;) {
         size_t step, columns = g->n - j < PANEL ? g->n - j : PANEL;
-        tile.b = find_panel(g, j, p0, depth, rows <= height, b_room, &step);
+        tile.b = find_panel(g, j, p0, depth, (rows + height - 1) / height, b_room, &step);
         tile.b_step = step;
         tile.b_panel = g->b_packed ? g->k * PANEL : PANEL;
         tile.bias = g->bias ? g->bias + j : NULL;
