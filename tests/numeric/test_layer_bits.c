@@ -118,7 +118,7 @@ TEST(a_sink_hears_every_gradient_once) {
             CHECK_OK(rig_open(&rig, c->input, c->layers, c->rows, RT_MATH_EXACT, "auto", 2, &err));
             size_t n = rig.model->param_count;
             struct collector collector = {rig_floats(n), calloc(n + 1, 1)};
-            struct rt_grad_sink sink = {collect, &collector};
+            struct rt_grad_sink sink = {.take = collect, .self = &collector};
             float *expected = rig_floats(n);
             for (int with_sink = 0; with_sink < 2; with_sink++) {
                 rig_fill(3, 1, n, rig.grads);
