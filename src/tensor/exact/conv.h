@@ -17,7 +17,8 @@ struct canvas {
 };
 
 static inline size_t canvas_floats(const struct canvas *canvas) {
-    return canvas->channels * canvas->height * canvas->width + SLACK;
+    size_t floats = canvas->channels * canvas->height * canvas->width + SLACK;
+    return (floats + 15) / 16 * 16; /* what follows starts on a cache line */
 }
 
 void ISA(canvas_fill)(const struct canvas *canvas, const float *source, size_t source_height,
