@@ -1,4 +1,4 @@
-"""Measures ringtmp against its peers: a table on standard output, and BUILD/bench.json.
+"""Measures ringtmp against its peers: a table on standard output, BUILD/bench.json, and BUILD/bench.md for docs.
 
 Everything of one case is measured in turns (ours, peer, peer, ours, ...), and the median counts. Every row has a
 ratio that is above 1 where ours is better; a row with a bar passes when its ratio reaches it. For rows whose
@@ -44,7 +44,7 @@ class Table:
     def __init__(self, facts):
         self.facts, self.rows = facts, []
 
-    def add(self, case, ours, peer, theirs, unit, bar=None, smaller_is_better=False, note=None):
+    def add(self, case, ours, peer, theirs, unit, bar=None, smaller_is_better=False, note=None, clock="wall"):
         """ours and theirs: one figure per round."""
         mine, other = statistics.median(ours), statistics.median(theirs)
         better = (lambda a, b: b / a) if smaller_is_better else (lambda a, b: a / b)
@@ -53,28 +53,45 @@ class Table:
         row = {"case": case, "ours": mine, "peer": peer, "theirs": other, "ratio": ratio, "unit": unit, "bar": bar,
                "passed": None if bar is None else ratio >= bar, "ours_min": min(ours), "ours_max": max(ours),
                "theirs_min": min(theirs), "theirs_max": max(theirs), "ratio_min": min(pairs),
-               "ratio_max": max(pairs), "note": note, **self.facts}
+               "ratio_max": max(pairs), "note": note, "clock": clock, **self.facts}
         self.rows.append(row)
         self.show(row)
 
-    def show(self, row):
+    @staticmethod
+    def figures(row):
         def number(key):
             return f"{row[key]:,.0f}" if row[key] >= 1000 else f"{row[key]:.1f}"
 
         def figure(name):
             return f"{number(name)} ({number(name + '_min')}..{number(name + '_max')})"
 
+        return figure
+
+    def show(self, row):
+        figure = self.figures(row)
         verdict = {None: "reported", True: "pass", False: "FAIL"}[row["passed"]]
         bar = "" if row["bar"] is None else f"{row['bar']:.1f}"
         line = f"{row['case']:<44} {figure('ours'):>28} {figure('theirs'):>28} {row['unit']:<10} "
-        line += f"{row['ratio']:>6.2f} {bar:>4} {verdict:<8} {row['peer']}"
+        line += f"{row['ratio']:>6.2f} {bar:>4} {verdict:<8} {row['clock']:<4} {row['peer']}"
         print(line + (f" [{row['note']}]" if row["note"] else ""), flush=True)
 
     def head(self):
-        print(f"{self.facts['cpu']}, kernels {self.facts['kernels']}, OpenBLAS core type {self.facts['core_type']}, "
-              f"{self.facts['clock']} clock")
+        print(f"{self.facts['cpu']}, kernels {self.facts['kernels']}, OpenBLAS core type {self.facts['core_type']}")
         print(f"{'case':<44} {'ours: median (min..max)':>28} {'theirs: median (min..max)':>28} {'unit':<10} "
-              f"{'ratio':>6} {'bar':>4} {'':<8} peer", flush=True)
+              f"{'ratio':>6} {'bar':>4} {'':<8} {'by':<4} peer", flush=True)
+
+    def markdown(self):
+        """The table without the single products."""
+        lines = ["| case | ours | theirs | unit | ratio | bar | clock | peer |", "|" + " --- |" * 8]
+        for row in self.rows:
+            if row["case"].startswith("product "):
+                continue
+            figure = self.figures(row)
+            bar = "" if row["bar"] is None else f"{row['bar']:.1f}, {'reached' if row['passed'] else 'missed'}"
+            peer = row["peer"] + (f": {row['note']}" if row["note"] else "")
+            lines.append(f"| {row['case']} | {figure('ours')} | {figure('theirs')} | {row['unit']} "
+                         f"| {row['ratio']:.2f} | {bar} | {row['clock']} | {peer} |")
+        return "\n".join(lines) + "\n"
 
 
 class Bench:
@@ -124,25 +141,27 @@ class Bench:
             raise SystemExit(f"bench: our products and {told['blas']} disagree: {wrong}")
         for shape in shapes:
             name = f"product {shape['m']}x{shape['n']}x{shape['k']} {shape['part']}"
-            table.add(name, shape["ours"], told["blas"], shape["theirs"], "GFLOP/s", note=shape["network"])
+            table.add(name, shape["ours"], told["blas"], shape["theirs"], "GFLOP/s", note=shape["network"],
+                      clock="cpu")
         means = {side: [geometric_mean(shape[side][i] for shape in shapes) for i in range(self.rounds)]
                  for side in ("ours", "theirs")}
         table.add("products, geometric mean", means["ours"], told["blas"], means["theirs"], "GFLOP/s",
-                  bar=None if library else 1.0)
+                  bar=None if library else 1.0, clock="cpu")
         if told["peak"] and not library:
             peak = told["peak"]
             table.add("products, share of the FMA peak", means["ours"], "measured FMA peak", [peak] * self.rounds,
-                      "GFLOP/s")
+                      "GFLOP/s", clock="cpu")
             best = max(shapes, key=lambda shape: statistics.median(shape["ours"]))
             table.add("best product, share of the FMA peak", best["ours"], "measured FMA peak",
-                      [peak] * self.rounds, "GFLOP/s", note=f"{best['m']}x{best['n']}x{best['k']} {best['part']}")
+                      [peak] * self.rounds, "GFLOP/s", note=f"{best['m']}x{best['n']}x{best['k']} {best['part']}",
+                      clock="cpu")
 
-    def ours(self, case):
+    def ours(self, case, clock="wall"):
         work = os.path.join(self.build, "bench-work")
-        return Ours(os.path.join(self.build, "ringtmp"), work, case, self.clock == "cpu")
+        return Ours(os.path.join(self.build, "ringtmp"), work, case, clock == "cpu")
 
     def train(self, table, case, core_type):
-        ours = self.ours(case)
+        ours = self.ours(case, self.clock)
         ours.tune({self.core}, SECONDS)
         present = [peer for peer in self.peers if peer.open(case, self.core, core_type)]
         mine, theirs = [], [[] for _ in present]
@@ -155,7 +174,7 @@ class Bench:
         ranked = sorted(zip(present, theirs), key=lambda pair: -statistics.median(pair[1]))
         for place, (peer, rates) in enumerate(ranked):
             table.add("train " + case, mine, peer.name, rates, "samples/s",
-                      bar=CASES[case]["bar"] if place == 0 else None, note=peer.variant)
+                      bar=CASES[case]["bar"] if place == 0 else None, note=peer.variant, clock=self.clock)
 
     def two_threads(self, table):
         if len(self.cores) < 2:
@@ -163,7 +182,7 @@ class Bench:
             return
         ours, pair = self.ours(WIDE), self.cores[-2:]
         ours.tune({self.core}, SECONDS)
-        together, apart = [], []
+        together, apart = [], []  # both by the wall clock: CPU time cannot show how well threads share the work
         for _ in range(self.rounds):
             together.append(ours.rate(set(pair), threads=2))
             running = [ours.start({core}) for core in pair]
@@ -174,7 +193,7 @@ class Bench:
         ours = self.ours(MEMORY)
         ours.run({self.core}, updates=1)  # brings the files into memory
         firsts = [ours.first_step({self.core}) for _ in range(self.rounds)]
-        peaks = [ours.run({self.core}, updates=200)["peak_rss_bytes"] / 1e6 for _ in range(self.rounds)]
+        peaks = [ours.run({self.core}, updates=1000)["peak_rss_bytes"] / 1e6 for _ in range(self.rounds)]
         plain = [[peer.once(MEMORY, self.core, core_type) for _ in range(min(3, self.rounds))] for peer in self.peers]
         plain = [told for told in plain if all(told)]
         table.add("start to first step, " + MEMORY, firsts, "limit", [START_LIMIT_MS], "ms", 1.0, True)
@@ -192,8 +211,7 @@ class Bench:
     def run(self, only):
         model, flags = cpu()
         kernels, core_type = self.find_core_type(flags)
-        table = Table({"cpu": model, "kernels": kernels, "core_type": core_type or "detected",
-                       "clock": self.clock})
+        table = Table({"cpu": model, "kernels": kernels, "core_type": core_type or "detected"})
         table.head()
 
         def asked(name):
@@ -210,7 +228,7 @@ class Bench:
             self.two_threads(table)
         if asked("start and memory"):
             self.start_and_memory(table, core_type)
-        return table.rows
+        return table
 
 
 def main():
@@ -220,11 +238,14 @@ def main():
     parser.add_argument("--rounds", type=int, default=5, help="measurements of each (default: 5)")
     parser.add_argument("--only", action="append", help="only cases whose name has this in it; may be repeated")
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall",
-                        help="cpu: training speed per second of CPU time, for a look on a busy machine")
+                        help="cpu: one-thread training speed per second of CPU time, for a look on a busy machine")
     options = parser.parse_args()
-    rows = Bench(options).run(options.only)
+    table = Bench(options).run(options.only)
+    rows = table.rows
     with open(os.path.join(options.build, "bench.json"), "w") as out:
         json.dump(rows, out, indent=1)
+    with open(os.path.join(options.build, "bench.md"), "w") as out:
+        out.write(table.markdown())
     failed = [row["case"] for row in rows if row["passed"] is False]
     print(f"{sum(row['passed'] is True for row in rows)} bars reached, {len(failed)} missed"
           + (": " + "; ".join(failed) if failed else ""))
