@@ -107,14 +107,15 @@ static void add_block(const struct plan *plan, size_t filters, size_t pixels, co
         .c_row = plan->pitch,
         .start = start,
     };
-    for (size_t j = 0; j < plan->pitch; j += PANEL)
+    for (size_t j = 0; j < plan->pitch; j += PANEL) {
+        tile.columns = plan->pitch - j < PANEL ? VL : PANEL;
+        tile.b = patches + j;
         for (size_t i = 0; i < filters; i += height) {
             tile.a = dy + i * plan->dy_pitch;
-            tile.b = patches + j;
             tile.c = sums + i * plan->pitch + j;
-            ISA(tile_run)
-            (filters - i < height ? filters - i : height, plan->pitch - j < PANEL ? VL : PANEL, &tile);
+            ISA(tile_run)(filters - i < height ? filters - i : height, &tile);
         }
+    }
 }
 
 static void add_image(const struct plan *plan, size_t filters, const float *x, const float *dy,

@@ -104,6 +104,7 @@ void ISA(correlate)(const struct correlation *c, const float *floats, float *out
             build_panel(c, floats, pieces, count, p0, depth, room);
             struct tile tile = {
                 .k = depth,
+                .columns = columns,
                 .a_row = 1,
                 .b = room,
                 .b_step = PANEL,
@@ -120,7 +121,7 @@ void ISA(correlate)(const struct correlation *c, const float *floats, float *out
                 tile.a_step = h;
                 tile.c = out + i * pixels + pixel;
                 tile.bias = c->bias ? c->bias + i : NULL;
-                ISA(tile_run)(h, columns, &tile);
+                ISA(tile_run)(h, &tile);
             }
         }
     }

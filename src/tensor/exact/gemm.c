@@ -24,7 +24,8 @@ static const float *find_panel(const struct rt_gemm *g, size_t j, size_t p0, siz
         *step = g->b_row;
         return b;
     }
-    ISA(interleave)(columns, PANEL, depth, b, g->b_col, g->b_row, room);
+    *step = columns > VL ? PANEL : VL;
+    ISA(interleave)(columns, *step, depth, b, g->b_col, g->b_row, room);
     return room;
 }
 
@@ -85,11 +86,12 @@ static void run_block(const struct rt_gemm *g, size_t i0, size_t rows, size_t p0
                 continue;
             }
         }
+        tile.columns = columns;
         for (size_t i = 0; i < rows; i += height) {
             size_t h = rows - i < height ? rows - i : height;
             place_rows(g, in_place, i0, i, h, p0, depth, a_room, &tile);
             tile.c = g->c + (i0 + i) * g->c_row + j;
-            ISA(tile_run)(h, columns, &tile);
+            ISA(tile_run)(h, &tile);
         }
         j += PANEL;
     }

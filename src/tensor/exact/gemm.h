@@ -14,6 +14,7 @@ enum tile_start { START_ZERO, START_C, START_COLUMN_BIAS, START_ROW_BIAS };
 
 struct tile {
     size_t k;
+    size_t columns; /* 1..PANEL */
     const float *a;
     size_t a_row, a_step; /* floats from one row, from one p, to the next; a_row is 1 in packed tiles */
     const float *b;
@@ -26,13 +27,12 @@ struct tile {
     float act_arg;
 };
 
-/* Runs a tile of rows (1..TILE_ROWS) x columns (1..PANEL); B must be readable for all of the panel (for its
- * first vector only if columns <= VL). */
-void ISA(tile_run)(size_t rows, size_t columns, const struct tile *tile);
+/* Runs a tile of rows (1..TILE_ROWS). B must be readable for all of the vectors that its columns touch. */
+void ISA(tile_run)(size_t rows, const struct tile *tile);
 
 /* One or two rows by several whole panels (b_panel apart) at once: returns how many panels it has done, 0
  * when there are too many rows or too few panels for it. */
-size_t ISA(tile_run_flat)(size_t rows, size_t panels, const struct tile *tile);
+size_t ISA(tile_run_flat)(size_t rows, size_t panels, struct tile *tile);
 
 /* out[p * width + r] = in[r * row + p * col] for r < rows, 0 for rows <= r < width; p < k. */
 void ISA(interleave)(size_t rows, size_t width, size_t k, const float *in, size_t row, size_t col,

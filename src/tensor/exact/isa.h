@@ -35,6 +35,14 @@ static inline vec vec_fma(vec a, vec b, vec c) {
 static inline vec vec_relu(vec x) {
     return _mm512_max_ps(_mm512_setzero_ps(), x);
 }
+/* The first count lanes only (0 < count < VL); the others load as 0. */
+#define HAS_PARTS 1
+static inline vec vec_load_first(const float *p, size_t count) {
+    return _mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1), p);
+}
+static inline void vec_store_first(float *p, vec v, size_t count) {
+    _mm512_mask_storeu_ps(p, (__mmask16)((1u << count) - 1), v);
+}
 #elif defined(RT_ISA_avx2)
 #include <immintrin.h>
 #define VL 8
@@ -104,6 +112,21 @@ static inline vec vec_relu(vec x) {
     for (int l = 0; l < VL; l++)
         x.lane[l] = x.lane[l] < 0 ? 0 : x.lane[l];
     return x;
+}
+#endif
+
+#ifndef HAS_PARTS
+static inline vec vec_load_first(const float *p, size_t count) {
+    float lanes[VL] = {0};
+    for (size_t l = 0; l < count; l++)
+        lanes[l] = p[l];
+    return vec_load(lanes);
+}
+static inline void vec_store_first(float *p, vec v, size_t count) {
+    float lanes[VL];
+    vec_store(lanes, v);
+    for (size_t l = 0; l < count; l++)
+        p[l] = lanes[l];
 }
 #endif
 

@@ -1,8 +1,6 @@
 /* The register tiles: where the time of a training step goes. */
 #include "tensor/exact/gemm.h"
 
-#include <string.h>
-
 /* Under a sanitizer the tiles share one body with loops: fifty bodies with every access checked would take
  * the compiler a minute per instruction set. */
 #if defined(__has_feature)
@@ -22,19 +20,33 @@
 #define EACH_VEC _Pragma("GCC unroll 8") for (size_t v = 0; v < vecs; v++)
 #endif
 
+/* The last vector of a row may be cut by the edge of C. */
+INLINE vec load_cut(const float *p, size_t lanes) {
+    return lanes == VL ? vec_load(p) : vec_load_first(p, lanes);
+}
+
+INLINE void store_cut(float *p, vec v, size_t lanes) {
+    if (lanes == VL)
+        vec_store(p, v);
+    else
+        vec_store_first(p, v, lanes);
+}
+
 /* rows and vecs are constants at every call, so the loops over them vanish and acc lives in registers. */
 INLINE void tile_body(const size_t rows, const size_t vecs, const size_t a_row, const struct tile *t) {
     vec acc[TILE_ROWS][8];
     const float *a = t->a, *b = t->b;
     const size_t a_step = t->a_step, b_step = t->b_step, b_panel = t->b_panel, c_row = t->c_row;
+    const size_t cut = t->columns - (vecs - 1) * VL; /* lanes of the last vector */
     float *c = t->c;
 
     const enum tile_start start = t->start;
     EACH_ROW EACH_VEC {
+        size_t lanes = v + 1 == vecs ? cut : VL;
         if (start == START_C)
-            acc[r][v] = vec_load(c + r * c_row + v * VL);
+            acc[r][v] = load_cut(c + r * c_row + v * VL, lanes);
         else if (start == START_COLUMN_BIAS)
-            acc[r][v] = vec_load(t->bias + v * VL);
+            acc[r][v] = load_cut(t->bias + v * VL, lanes);
         else
             acc[r][v] = vec_all(start == START_ROW_BIAS ? t->bias[r] : 0);
     }
@@ -50,14 +62,12 @@ INLINE void tile_body(const size_t rows, const size_t vecs, const size_t a_row, 
         b += b_step;
     }
 
-    if (t->act == RT_ACT_RELU) {
-        EACH_ROW EACH_VEC vec_store(c + r * c_row + v * VL, vec_relu(acc[r][v]));
-        return;
-    }
-    EACH_ROW EACH_VEC vec_store(c + r * c_row + v * VL, acc[r][v]);
-    if (t->act != RT_ACT_NONE)
+    if (t->act == RT_ACT_RELU)
+        EACH_ROW EACH_VEC acc[r][v] = vec_relu(acc[r][v]);
+    EACH_ROW EACH_VEC store_cut(c + r * c_row + v * VL, acc[r][v], v + 1 == vecs ? cut : VL);
+    if (t->act != RT_ACT_NONE && t->act != RT_ACT_RELU)
         for (size_t r = 0; r < rows; r++)
-            ISA(activate)(t->act, t->act_arg, vecs * VL, c + r * c_row, c + r * c_row);
+            ISA(activate)(t->act, t->act_arg, t->columns, c + r * c_row, c + r * c_row);
 }
 
 #define TILE(rows, vecs)                                                                                     \
@@ -98,29 +108,8 @@ static const tile_function tiles[2][2][TILE_ROWS] = {
     {{ALL_HEIGHTS(STRIDED, 1)}, {ALL_HEIGHTS(STRIDED, 2)}},
 };
 
-/* A tile at the right edge: computed in full on a copy, of which only the real columns are kept. */
-static void run_edge(size_t rows, size_t columns, const struct tile *tile) {
-    float copy[TILE_ROWS * PANEL] = {0}, bias[PANEL] = {0};
-    struct tile edge = *tile;
-    edge.c = copy;
-    edge.c_row = PANEL;
-    if (tile->start == START_C)
-        for (size_t r = 0; r < rows; r++)
-            memcpy(copy + r * PANEL, tile->c + r * tile->c_row, columns * sizeof(float));
-    if (tile->start == START_COLUMN_BIAS) {
-        memcpy(bias, tile->bias, columns * sizeof(float));
-        edge.bias = bias;
-    }
-    tiles[tile->a_row != 1][columns > VL][rows - 1](&edge);
-    for (size_t r = 0; r < rows; r++)
-        memcpy(tile->c + r * tile->c_row, copy + r * PANEL, columns * sizeof(float));
-}
-
-void ISA(tile_run)(size_t rows, size_t columns, const struct tile *tile) {
-    if (columns == PANEL || columns == VL)
-        tiles[tile->a_row != 1][columns > VL][rows - 1](tile);
-    else
-        run_edge(rows, columns, tile);
+void ISA(tile_run)(size_t rows, const struct tile *tile) {
+    tiles[tile->a_row != 1][tile->columns > VL][rows - 1](tile);
 }
 
 /* Few rows leave most registers empty and the adders waiting for one another: take more panels at a time. */
@@ -131,10 +120,11 @@ static void tile_2x8(const struct tile *t) {
     tile_body(2, VL == 8 ? 4 : 8, t->a_row, t);
 }
 
-size_t ISA(tile_run_flat)(size_t rows, size_t panels, const struct tile *tile) {
+size_t ISA(tile_run_flat)(size_t rows, size_t panels, struct tile *tile) {
     size_t at_once = rows == 1 || VL != 8 ? 4 : 2;
     if (rows > 2 || panels < at_once)
         return 0;
+    tile->columns = at_once * PANEL;
     (rows == 1 ? tile_1x8 : tile_2x8)(tile);
     return at_once;
 }
