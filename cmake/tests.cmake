@@ -1,5 +1,6 @@
 # Every tests/<kind>/test_*.c is a program; every tests/<kind>/test_*.sh and tools/check_*.sh is a script.
-# Scripts skip themselves with status 77. What lies in tests/long runs with `make test-long` only.
+# Status 77: skipped, wholly or in part; RT_NO_SKIP=1 turns that into a failure. What lies in tests/long runs with
+# `make test-long` only.
 enable_testing()
 
 file(GLOB RT_TESTS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/*/test_*.c)
@@ -11,6 +12,13 @@ target_link_libraries(rt_test_support PUBLIC ringtmp_lib)
 # Sanitizers print where they stopped and end the process; a failed CHECK keeps its own status.
 set(RT_TEST_ENVIRONMENT "RINGTMP=${CMAKE_BINARY_DIR}/ringtmp" "RT_BUILD=${CMAKE_BINARY_DIR}" "CC=${CMAKE_C_COMPILER}"
   "UBSAN_OPTIONS=print_stacktrace=1" "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1")
+
+# What a build of this kind cannot have, a word of the reason: even RT_NO_SKIP lets a test be skipped for it.
+if(RT_SANITIZE)
+  list(APPEND RT_TEST_ENVIRONMENT "RT_MAY_SKIP=sanitizer")
+elseif(CMAKE_CROSSCOMPILING)
+  list(APPEND RT_TEST_ENVIRONMENT "RT_MAY_SKIP=OpenBLAS")
+endif()
 
 function(rt_add_test name seconds)
   string(REGEX REPLACE "/.*" "" kind ${name})
@@ -46,9 +54,10 @@ endforeach()
 # Scripts run the command as a person would, so they need one that runs here. Some look at the tree, at installed
 # files or at other builds, not at the code a sanitizer watches: once, in the ordinary build, is enough for them.
 if(NOT CMAKE_CROSSCOMPILING AND NOT RT_FUZZ)
-  file(GLOB RT_SCRIPTS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/*/test_*.sh ${CMAKE_SOURCE_DIR}/tools/check_*.sh)
+  file(GLOB RT_SCRIPTS RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS
+    ${CMAKE_SOURCE_DIR}/tests/*/test_*.sh ${CMAKE_SOURCE_DIR}/tools/check_*.sh)
   if(RT_SANITIZE)
-    list(FILTER RT_SCRIPTS EXCLUDE REGEX "/tools/check_|/tests/long/|/test_(install|arm64|examples).sh")
+    list(FILTER RT_SCRIPTS EXCLUDE REGEX "^tools/check_|^tests/long/|/test_(install|arm64|examples)\\.sh$")
   endif()
   foreach(script IN LISTS RT_SCRIPTS)
     get_filename_component(name ${script} NAME_WE)
@@ -67,6 +76,7 @@ foreach(source IN LISTS RT_FUZZERS)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
   if(RT_FUZZ)
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    rt_add_test(fuzz/${name} 300 ${name} -runs=0 ${CMAKE_SOURCE_DIR}/fuzz/corpus/${name})
   else()
     target_sources(${name} PRIVATE ${CMAKE_SOURCE_DIR}/fuzz/replay.c)
     rt_add_test(fuzz/${name} 300 ${name} ${CMAKE_SOURCE_DIR}/fuzz/corpus/${name})

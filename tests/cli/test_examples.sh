@@ -11,7 +11,7 @@ for run in examples/*.yaml; do
     name=$(basename "$run" .yaml)
     absent=$(grep -oE '/usr/[^], }]*' "$run" | while read -r file; do [ -e "$file" ] || echo "$file"; done | head -1)
     if [ -n "$absent" ]; then
-        echo "$name: not run, $absent is not here (tools/setup.sh examples installs it)"
+        echo "skipped: $name: $absent is not here (tools/setup.sh examples installs it)"
         missing=1
         continue
     fi

@@ -1,74 +1,99 @@
 #!/usr/bin/env bash
-# A run that is stopped by a signal and resumed ends with the parameters of an unbroken one, to the bit.
+# A run that is stopped by a signal and resumed ends with the parameters of an unbroken one, to the bit. The runs
+# that are stopped have no end of their own, so only the signal can have ended them.
 . "$(dirname "$0")/lib.sh"
 set -m # jobs get groups of their own and are not made to ignore SIGINT
-write_run 40
+write_run 1000000000
 sed -i 's/dense: 16/dense: 256/; s/- dropout/- dense: 256\n    - relu\n    - dropout/; s/^train:/&\n  threads: 1/' run.yaml
 slow='--set train.report_seconds=0'
+child='' guard=''
+trap 'kill -KILL $child $guard 2>/dev/null; rm -rf "$work"' EXIT
 
-run 0 train run.yaml --out whole --quiet
-hash=$(field params_sha256 whole/summary.json)
-[ "${#hash}" -eq 64 ] || fail "no hash of the unbroken run"
-updates=$(field updates whole/summary.json)
-
-# stop SIGNAL DIRECTORY WORD...: trains, sends the signal once the run is under way, leaves err and $status
-stop() {
-    local signal=$1 directory=$2
-    shift 2
-    "$RINGTMP" train run.yaml --out "$directory" $slow "$@" >out 2>err &
-    local child=$!
-    for _ in $(seq 2000); do
-        [ "$(wc -l <out)" -gt 5 ] && break
+# within SECONDS COMMAND...: waits until the command succeeds or the child is gone
+within() {
+    local end=$((SECONDS + $1))
+    shift
+    until "$@"; do
+        [ $SECONDS -lt $end ] && kill -0 "$child" 2>/dev/null || return 1
         sleep 0.01
     done
-    kill "-$signal" "$child" 2>/dev/null
-    status=0
+}
+under_way() { [ "$(wc -l <out)" -gt 5 ]; }
+
+# last_checkpoint DIRECTORY: the update that the journal's last line about a checkpoint names; 0 without one
+last_checkpoint() {
+    { echo 0; sed -n 's/.*"event": "checkpoint".*"update": \([0-9]*\).*/\1/p' "$1/journal.jsonl"; } | tail -1
+}
+
+# stop SIGNAL DIRECTORY WORD...: trains, sends the signal once the run is under way; it must end with status 1 and
+# a checkpoint of the update $reached
+stop() {
+    local signal=$1 directory=$2 status=0
+    shift 2
+    : >out
+    "$RINGTMP" train run.yaml --out "$directory" $slow "$@" >out 2>err &
+    child=$!
+    within 300 under_way || fail "SIG$signal: the run did not get under way: $(cat err)"
+    kill "-$signal" "$child" || fail "SIG$signal: the run was over before the signal came: $(cat err)"
+    { sleep 120 && kill -KILL "$child"; } >/dev/null 2>&1 &
+    guard=$!
     wait "$child" || status=$?
+    kill -- "-$guard" 2>/dev/null
+    wait "$guard" 2>/dev/null
+    child='' guard=''
+    [ "$status" -eq 1 ] || fail "SIG$signal: exit status $status, not 1 (137: it went on for two minutes)"
+    reached=$(last_checkpoint "$directory")
+    [ "$reached" -gt 0 ] || fail "SIG$signal: no checkpoint in the journal"
+}
+
+# same DIRECTORY UPDATES: the run in DIRECTORY has as many updates, and the parameters of an unbroken run
+same() {
+    rm -rf whole
+    run 0 train run.yaml --out whole --quiet --set train.updates="$2"
+    local hash
+    hash=$(field params_sha256 whole/summary.json)
+    [ "${#hash}" -eq 64 ] || fail "no hash of the unbroken run"
+    [ "$(field updates "$1/summary.json")" = "$2" ] || fail "$1: $(field updates "$1/summary.json") updates, not $2"
+    [ "$(field params_sha256 "$1/summary.json")" = "$hash" ] || fail "$1: other parameters than an unbroken run"
 }
 
 for signal in INT TERM HUP; do
     stop $signal "stopped by $signal"
-    if [ "$status" -eq 0 ]; then
-        echo "note: the run was over before SIG$signal came"
-        continue
-    fi
-    [ "$status" -eq 1 ] || fail "SIG$signal: exit status $status, not 1"
     says err "stopped by $signal/checkpoint"
     [ ! -e "stopped by $signal/summary.json" ] || fail "a stopped run left a summary"
     # the command that it prints is the one to run
     line=$(tail -1 err)
     case $line in *"train run.yaml $slow --out 'stopped by $signal' --resume"*) ;; *) fail "how to resume: $line" ;; esac
-    eval "$line --quiet" >out 2>err || fail "resuming after SIG$signal: $(cat err)"
-    [ "$(field params_sha256 "stopped by $signal/summary.json")" = "$hash" ] ||
-        fail "SIG$signal: the resumed run gives other parameters"
-    [ "$(field updates "stopped by $signal/summary.json")" = "$updates" ] || fail "SIG$signal: number of updates"
+    eval "$line --quiet --set train.updates=$((reached + 50))" >out 2>err || fail "resuming after SIG$signal: $(cat err)"
+    same "stopped by $signal" $((reached + 50))
 done
 
 # several times, on different numbers of threads
 stop INT often --set train.threads=2
+first=$reached
 stop TERM often --resume
-run 0 train run.yaml --out often --resume --quiet --set train.threads=2
-[ "$(field params_sha256 often/summary.json)" = "$hash" ] || fail "a run that was stopped twice gives other parameters"
+[ "$reached" -gt "$first" ] || fail "stopped at update $first, resumed, stopped at update $reached"
+run 0 train run.yaml --out often --resume --quiet --set train.threads=2 --set train.updates=$((reached + 50))
+same often $((reached + 50))
 
 # killed without warning: what the last checkpoint holds is enough
 "$RINGTMP" train run.yaml --out killed --quiet --set train.checkpoint_seconds=0.01 &
 child=$!
-for _ in $(seq 2000); do
-    grep -q '"event": "checkpoint"' killed/journal.jsonl 2>/dev/null && break
-    sleep 0.01
-done
-sleep 0.05
-kill -KILL "$child" 2>/dev/null
+checkpoints() { [ "$(cat killed/journal.jsonl 2>/dev/null | grep -c '"event": "checkpoint"')" -ge 3 ]; }
+within 300 checkpoints || fail "no checkpoints"
+kill -KILL "$child"
 wait "$child" 2>/dev/null
-run 0 train run.yaml --out killed --resume --quiet
-[ "$(field params_sha256 killed/summary.json)" = "$hash" ] || fail "a killed run gives other parameters"
+[ $? -eq 137 ] || fail "the run to be killed was over"
+child=''
+# The last checkpoint may be later than the last line about one, but not by as much as this.
+updates=$((2 * $(last_checkpoint killed) + 1000))
+run 0 train run.yaml --out killed --resume --quiet --set train.updates=$updates
+same killed $updates
 lines=$(grep -c . killed/journal.jsonl)
 [ "$(grep -c '^{"event": ".*}$' killed/journal.jsonl)" -eq "$lines" ] || fail "torn lines in the journal"
 
 # what changes the result cannot change on the way
 stop INT changed
-if [ "$status" -eq 1 ]; then
-    run 2 train run.yaml --out changed --resume --quiet --set train.batch=20
-    says err "batch"
-fi
+run 2 train run.yaml --out changed --resume --quiet --set train.batch=20
+says err "batch"
 finish

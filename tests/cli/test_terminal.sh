@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The progress display on a terminal: one line that is redrawn and fits, validations that stay, colours on demand.
 . "$(dirname "$0")/lib.sh"
-command -v script >/dev/null || { echo "skipped: there is no script(1) here"; exit 77; }
-script -qec true /dev/null >/dev/null 2>&1 </dev/null || { echo "skipped: no pseudo-terminal here"; exit 77; }
+command -v script >/dev/null || skip "there is no script(1) here (Debian: bsdutils)"
+script -qec true /dev/null >/dev/null 2>&1 </dev/null || skip "no pseudo-terminal here"
 write_run 4
 
 # show COLUMNS NAME: trains on a terminal of that width; what it showed goes to the file NAME

@@ -6,7 +6,7 @@
  *   CHECK_MSG(condition, fmt...)  the same with a message
  *   REQUIRE(condition)            fails the block and leaves it
  *   CHECK_OK(expression)          an rt_status with `err` in scope; prints the sentence
- *   SKIP(fmt...)                  leaves the block as skipped, saying why
+ *   SKIP(fmt...)                  leaves the block as skipped, saying why; fails it where RT_NO_SKIP is set
  */
 #ifndef RT_TEST_H
 #define RT_TEST_H
