@@ -4,6 +4,7 @@
  */
 #include "base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -122,28 +123,39 @@ void rt_writer_write(struct rt_writer *writer, const void *data, size_t bytes) {
         writer->bytes += bytes;
 }
 
+/* The directory that holds path; to be freed. */
+static char *directory_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+}
+
 /* Makes the new name in path's directory survive a power cut. */
 static int sync_directory(const char *path) {
-    const char *slash = strrchr(path, '/');
-    char *directory = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+    char *directory = directory_of(path);
     if (!directory)
         return ENOMEM;
     int error = 0, file = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     free(directory);
+    /* A directory that may be written but not read cannot be synced, and some file systems cannot sync one
+     * and say EINVAL: there is nothing more to be done then. */
     if (file < 0)
-        return errno;
-    /* Some file systems cannot sync a directory and say EINVAL: there is nothing more to be done then. */
+        return errno == EACCES ? 0 : errno;
     if (fsync(file) != 0 && errno != EINVAL)
         error = errno;
     close(file);
     return error;
 }
 
-rt_status rt_writer_commit(struct rt_writer *writer, struct rt_error *err) {
+rt_status rt_writer_sync(struct rt_writer *writer, struct rt_error *err) {
     if (fflush(writer->file) != 0)
         note_failure(writer, errno);
     if (writer->status == RT_OK && writer->temporary && fsync(fileno(writer->file)) != 0)
         note_failure(writer, errno);
+    return writer->status == RT_OK ? RT_OK : rt_fail(err, writer->status, "%s", writer->first.text);
+}
+
+rt_status rt_writer_commit(struct rt_writer *writer, struct rt_error *err) {
+    rt_writer_sync(writer, NULL);
     if (fclose(writer->file) != 0)
         note_failure(writer, errno);
     if (writer->temporary) {
@@ -170,32 +182,75 @@ void rt_writer_abandon(struct rt_writer *writer) {
     release(writer);
 }
 
-rt_status rt_make_directory(const char *path, struct rt_error *err) {
+/* Whether a name is one that open_temporary makes for the file `base`. */
+static bool is_temporary(const char *name, const char *base) {
+    static const char digits[] = "0123456789";
+    const size_t length = strlen(base);
+    if (strncmp(name, base, length) != 0 || name[length] != '.')
+        return false;
+    const char *rest = name + length + 1;
+    const size_t process = strspn(rest, digits);
+    if (process == 0 || rest[process] != '-')
+        return false;
+    rest += process + 1;
+    const size_t count = strspn(rest, digits);
+    return count > 0 && strcmp(rest + count, ".tmp") == 0;
+}
+
+void rt_remove_temporaries(const char *path) {
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    char *directory = directory_of(path);
+    DIR *entries = directory ? opendir(directory) : NULL;
+    free(directory);
+    if (!entries)
+        return;
+    const struct dirent *entry;
+    while ((entry = readdir(entries)))
+        if (is_temporary(entry->d_name, base))
+            unlinkat(dirfd(entries), entry->d_name, 0);
+    closedir(entries);
+}
+
+/* One directory whose parent is there. */
+static rt_status make_one(const char *path, bool *made, struct rt_error *err) {
+    *made = mkdir(path, 0777) == 0;
+    if (*made) {
+        int error = sync_directory(path);
+        return error ? rt_fail(err, RT_IO, "%s: cannot be made: %s", path, strerror(error)) : RT_OK;
+    }
+    /* Another process may make it at the same moment, so what counts is whether it is there afterwards. */
+    int error = errno;
+    struct stat info;
+    if (stat(path, &info) != 0)
+        return rt_fail(err, RT_IO, "%s: cannot be made: %s", path, strerror(error));
+    return S_ISDIR(info.st_mode) ? RT_OK : rt_fail(err, RT_IO, "%s: is not a directory", path);
+}
+
+rt_status rt_claim_directory(const char *path, bool *made, struct rt_error *err) {
     if (!*path)
         return rt_fail(err, RT_BAD_INPUT, "a directory needs a name");
     char *part = strdup(path);
     if (!part)
         return rt_fail(err, RT_NO_MEMORY, "%s: not enough memory to make it", path);
+    size_t length = strlen(part);
+    while (length > 1 && part[length - 1] == '/')
+        part[--length] = 0;
     rt_status status = RT_OK;
     for (char *end = part + 1; status == RT_OK; end++) {
         if (*end && *end != '/')
             continue;
         char kept = *end;
         *end = 0;
-        struct stat info;
-        /* Another process may make it at the same moment, so what counts is whether it is there afterwards.
-         */
-        if (mkdir(part, 0777) != 0) {
-            int error = errno;
-            if (stat(part, &info) != 0)
-                status = rt_fail(err, RT_IO, "%s: cannot be made: %s", part, strerror(error));
-            else if (!S_ISDIR(info.st_mode))
-                status = rt_fail(err, RT_IO, "%s: is not a directory", part);
-        }
+        status = make_one(part, made, err);
         *end = kept;
         if (!kept)
             break;
     }
     free(part);
     return status;
+}
+
+rt_status rt_make_directory(const char *path, struct rt_error *err) {
+    bool made;
+    return rt_claim_directory(path, &made, err);
 }

@@ -26,10 +26,20 @@ struct rt_writer {
 
 rt_status rt_writer_open(const char *path, struct rt_writer *writer, struct rt_error *err);
 void rt_writer_write(struct rt_writer *writer, const void *data, size_t bytes);
+/* Brings what was written to the disk; it stays under its temporary name. Commit then only renames. */
+rt_status rt_writer_sync(struct rt_writer *writer, struct rt_error *err);
 rt_status rt_writer_commit(struct rt_writer *writer, struct rt_error *err); /* closes either way */
 void rt_writer_abandon(struct rt_writer *writer);                           /* removes the temporary */
 
-/* Makes a directory and its parents; an existing one is fine. */
+/* Removes the temporary files that killed writers of this path left. Only for one who knows that no writer is
+ * at work. */
+void rt_remove_temporaries(const char *path);
+
+/* Makes a directory and its parents. made: false when somebody else had made it before; of several who ask at
+ * the same moment, one is told true. */
+rt_status rt_claim_directory(const char *path, bool *made, struct rt_error *err);
+
+/* The same for one who does not mind. */
 rt_status rt_make_directory(const char *path, struct rt_error *err);
 
 #endif

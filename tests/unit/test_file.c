@@ -175,6 +175,67 @@ TEST(an_empty_file_maps_to_nothing) {
     remove_all();
 }
 
+/* Synced is on the disk, not yet in place: a checkpoint moves the one before it aside in between. */
+TEST(synced_is_not_yet_in_place) {
+    struct rt_error err;
+    struct rt_writer writer;
+    char path[300];
+    REQUIRE(make_directory());
+    snprintf(path, sizeof path, "%s/model", directory);
+    CHECK_OK(rt_writer_open(path, &writer, &err));
+    rt_writer_write(&writer, "whole", 5);
+    CHECK_OK(rt_writer_sync(&writer, &err));
+    CHECK(access(path, F_OK) != 0 && has_content(writer.temporary, "whole"));
+    CHECK_OK(rt_writer_commit(&writer, &err));
+    CHECK(has_content(path, "whole") && count_files() == 1);
+    /* A failure shows at the sync already. */
+    struct stat info;
+    if (stat("/dev/full", &info) == 0) {
+        CHECK_OK(rt_writer_open("/dev/full", &writer, &err));
+        rt_writer_write(&writer, "x", 1);
+        CHECK(rt_writer_sync(&writer, &err) == RT_IO);
+        CHECK(rt_writer_commit(&writer, &err) == RT_IO);
+    }
+    remove_all();
+}
+
+TEST(leftovers_of_killed_writers_go) {
+    static const char *const left[] = {"model.17-0.tmp", "model.99999-12.tmp"};
+    static const char *const kept[] = {"model",           "model.17-0",    "model.tmp",
+                                       "model.old-1.tmp", "model.17-.tmp", "other.model.17-0.tmp"};
+    char path[300];
+    REQUIRE(make_directory());
+    for (size_t i = 0; i < 8; i++) {
+        snprintf(path, sizeof path, "%s/%s", directory, i < 2 ? left[i] : kept[i - 2]);
+        int file = open(path, O_WRONLY | O_CREAT, 0666);
+        REQUIRE(file >= 0);
+        close(file);
+    }
+    snprintf(path, sizeof path, "%s/model", directory);
+    rt_remove_temporaries(path);
+    CHECK_MSG(count_files() == 6, "%zu files", count_files());
+    for (size_t i = 0; i < 6; i++) {
+        snprintf(path, sizeof path, "%s/%s", directory, kept[i]);
+        CHECK_MSG(access(path, F_OK) == 0, "%s is gone", path);
+    }
+    snprintf(path, sizeof path, "%s/absent/model", directory);
+    rt_remove_temporaries(path);
+    remove_all();
+}
+
+TEST(a_directory_is_claimed_once) {
+    struct rt_error err;
+    char path[300];
+    bool made;
+    REQUIRE(make_directory());
+    snprintf(path, sizeof path, "%s/a/", directory);
+    CHECK_OK(rt_claim_directory(path, &made, &err));
+    CHECK(made);
+    CHECK_OK(rt_claim_directory(path, &made, &err));
+    CHECK(!made);
+    remove_all();
+}
+
 TEST(directories_with_their_parents) {
     struct rt_error err;
     struct stat info;
