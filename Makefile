@@ -41,6 +41,8 @@ bench: ## measure speed against the best peers; PEERS=all adds the newest PyTorc
 
 install: all ## install the command, the library and its header under PREFIX (/usr/local)
 	@cmake --install build --prefix $(PREFIX)
+	@# programs find a new shared library in a system directory only after ldconfig
+	@case "$(DESTDIR)$(PREFIX)" in /usr | /usr/local) [ "$$(id -u)" -ne 0 ] || ldconfig ;; esac
 
 asan tsan: ## the tests under the address and undefined-behaviour, or the thread sanitizer
 	@tools/setup.sh build data

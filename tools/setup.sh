@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks that what a make target needs is there, and installs it where Debian's apt-get can.
 #
-#   tools/setup.sh SET...     sets: build data examples cross fuzz bench style
+#   tools/setup.sh SET...     sets: build data examples tests cross fuzz bench style
 #
 # Looks for the thing itself (a command, a header, a file), not for a package name, so a machine that has it
 # from elsewhere is left alone, and nothing is called when nothing is missing. Says what it installs and why
@@ -43,6 +43,13 @@ set_examples() {
     need 'test -e /usr/lib/python3/dist-packages/sklearn/datasets/data/iris.csv' python3-sklearn \
         'the small tables in examples/ (only its data files are read)'
 }
+set_tests() { # tests that lack these are skipped
+    need have_openblas libopenblas0-pthread 'for the tests of --math fast'
+    need 'test -e /usr/share/i18n/locales/de_DE' locales 'for a test with a decimal comma'
+    need 'have script' bsdutils 'for the test of the display on a terminal'
+    need 'have unshare' util-linux 'for the test of a full disk'
+}
+have_openblas() { PATH=$PATH:/usr/sbin:/sbin ldconfig -p | grep -q 'libopenblas\.so\.0'; }
 set_cross() {
     [ "$(uname -m)" = aarch64 ] && return
     need 'have aarch64-linux-gnu-gcc' gcc-aarch64-linux-gnu 'compiles for 64-bit ARM'
@@ -59,7 +66,7 @@ fuzzer_runtime() {
     directory=$(clang -print-resource-dir) && compgen -G "$directory/lib/linux/libclang_rt.fuzzer-*.a"
 }
 set_bench() {
-    need 'ldconfig -p | grep -q libopenblas' libopenblas0-pthread 'the peer of the matrix products'
+    need have_openblas libopenblas0-pthread 'the peer of the matrix products'
     need 'test -x /usr/bin/python3' python3 'runs the peers'
     need 'python_has ensurepip' python3-venv 'a place of their own for peers that Debian has not'
     need 'python_has torch || test "$(uname -m)" = armv7l' python3-torch 'a peer (Debian has none for 32-bit ARM)'
@@ -99,14 +106,19 @@ if [ "$(id -u)" -ne 0 ]; then
     as_root=(sudo)
     [ -t 0 ] || as_root=(sudo -n) # nobody is there to type a password
 fi
-echo "Installing with ${as_root[*]:+${as_root[*]} }apt-get:"
+log=$(mktemp)
+echo "Installing with ${as_root[*]:+${as_root[*]} }apt-get, which may take some minutes (its output goes to $log):"
 list
 
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
-apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o Acquire::Retries=2 "$@" >>"$log" 2>&1; }
+# Another apt-get at work (a fresh machine updates itself) is waited for.
+apt() {
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o Acquire::Retries=2 -o DPkg::Lock::Timeout=300 \
+        "$@" >>"$log" 2>&1
+}
 install() { apt install --no-install-recommends "${missing[@]}"; }
 # The package lists of a fresh machine are empty or old, so a first failure is followed by one update.
 install || { apt update; install; } || {
-    give_up "apt-get could not install them ($(grep -m1 -E '^(E|sudo):|password' "$log"))"
+    give_up "apt-get could not install them ($(grep -m1 -E '^(E|sudo):|password' "$log"); see $log)"
 }
+rm -f "$log"
+echo "Installed."
