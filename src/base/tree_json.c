@@ -3,6 +3,7 @@
  * Characters that a YAML reader would refuse or fold inside quotes are escaped.
  */
 #include "base/tree.h"
+#include "base/utf8.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -41,28 +42,6 @@ static bool is_json_number(const char *p) {
     return *p == 0;
 }
 
-/* Decodes one UTF-8 character; returns its length, 0 when it is malformed. */
-static size_t decode_utf8(const uint8_t *p, uint32_t *code) {
-    if (p[0] < 0x80) {
-        *code = p[0];
-        return 1;
-    }
-    size_t length = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
-    if (p[0] < 0xc2 || p[0] > 0xf4)
-        return 0;
-    uint32_t value = p[0] & (0xffu >> (length + 1));
-    for (size_t i = 1; i < length; i++) {
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-        value = value << 6 | (p[i] & 0x3fu);
-    }
-    static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
-    if (value < smallest[length] || value > 0x10ffff || (value >= 0xd800 && value <= 0xdfff))
-        return 0;
-    *code = value;
-    return length;
-}
-
 static bool needs_escape(uint32_t code) {
     return code < 0x20 || (code >= 0x7f && code <= 0x9f) || code == 0x2028 || code == 0x2029 ||
            code == 0xfeff || code == 0xfffe || code == 0xffff;
@@ -70,9 +49,9 @@ static bool needs_escape(uint32_t code) {
 
 static bool write_string(FILE *out, const char *text) {
     fputc('"', out);
-    for (const uint8_t *p = (const uint8_t *)text; *p;) {
+    for (const char *p = text; *p;) {
         uint32_t code;
-        size_t length = decode_utf8(p, &code);
+        size_t length = rt_utf8_decode(p, &code);
         if (length == 0)
             return false;
         if (code == '"' || code == '\\')

@@ -8,6 +8,13 @@
 #include "base/file.h"
 #include "tensor/shape.h"
 
+/* The largest header that is written and read. A tensor takes about 11 values and 100 bytes of it. */
+enum { RT_MAX_HEADER = 16 << 20, RT_MAX_HEADER_VALUES = 1 << 19 };
+
+/* Whether a header is not deeper and has not more values than one can be: seen from its text before memory is
+ * taken for it, since a few bytes of JSON can become a hundred times as many in memory. */
+bool rt_tensors_header_fits(const char *text, size_t bytes);
+
 struct rt_tensor_entry {
     char *name;
     struct rt_shape shape;
@@ -24,6 +31,8 @@ rt_status rt_tensors_out_declare(struct rt_tensors_out *out, const char *name, c
 /* Data of the declared tensors, one after another, in any pieces. */
 rt_status rt_tensors_out_write(struct rt_tensors_out *out, const float *data, size_t count,
                                struct rt_error *err);
+/* Checks that all is there and brings it to the disk; the file still has a temporary name. */
+rt_status rt_tensors_out_sync(struct rt_tensors_out *out, struct rt_error *err);
 /* Puts the file in place (atomically) and frees out, also on failure. */
 rt_status rt_tensors_out_commit(struct rt_tensors_out *out, struct rt_error *err);
 void rt_tensors_out_abandon(struct rt_tensors_out *out);

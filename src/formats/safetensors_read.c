@@ -3,6 +3,7 @@
  * Model files travel between people, so nothing in the header is believed before it has been compared with
  * the bytes that are really there.
  */
+#include "base/bytes.h"
 #include "base/memory.h"
 #include "formats/safetensors.h"
 
@@ -10,13 +11,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_HEADER = 100000000, LENGTH_BYTES = 8 };
+enum { LENGTH_BYTES = 8, MAX_DEPTH = 3 };
 
-static uint64_t load_u64(const uint8_t *p) {
-    uint64_t value = 0;
-    for (unsigned i = 0; i < 8; i++)
-        value |= (uint64_t)p[i] << (8 * i);
-    return value;
+bool rt_tensors_header_fits(const char *text, size_t bytes) {
+    size_t values = 1, depth = 0;
+    bool quoted = false;
+    for (size_t i = 0; i < bytes; i++) {
+        char c = text[i];
+        if (quoted) {
+            i += c == '\\';
+            quoted = c != '"';
+            continue;
+        }
+        quoted = c == '"';
+        bool opens = c == '{' || c == '[';
+        values += opens || c == ',';
+        depth += opens;
+        if (depth > MAX_DEPTH || values > RT_MAX_HEADER_VALUES)
+            return false;
+        depth -= depth && (c == '}' || c == ']');
+    }
+    return true;
 }
 
 /* Names end up in messages on a terminal, so control characters are not welcome in them. */
@@ -183,12 +198,12 @@ static rt_status parse(const uint8_t *bytes, size_t count, struct rt_tensors *te
     if (count < LENGTH_BYTES)
         return rt_fail(err, RT_BAD_INPUT, "%s: is no safetensors file: it has only %zu bytes", tensors->name,
                        count);
-    uint64_t header = load_u64(bytes);
-    if (header > MAX_HEADER)
+    uint64_t header = rt_get_le64(bytes);
+    if (header > RT_MAX_HEADER)
         return rt_fail(
             err, RT_BAD_INPUT,
             "%s: is no safetensors file, or damaged: its header would have %llu bytes, more than %d",
-            tensors->name, (unsigned long long)header, MAX_HEADER);
+            tensors->name, (unsigned long long)header, RT_MAX_HEADER);
     if (header > count - LENGTH_BYTES)
         return rt_fail(err, RT_BAD_INPUT,
                        "%s: its header should have %llu bytes, but the file ends after %zu", tensors->name,
@@ -197,6 +212,11 @@ static rt_status parse(const uint8_t *bytes, size_t count, struct rt_tensors *te
     if (header == 0 || text[0] != '{')
         return rt_fail(err, RT_BAD_INPUT, "%s: is no safetensors file: its header does not begin with '{'",
                        tensors->name);
+    if (!rt_tensors_header_fits(text, (size_t)header))
+        return rt_fail(
+            err, RT_BAD_INPUT,
+            "%s: its header is not one of tensors: more than %d values, or nested more than %d deep",
+            tensors->name, RT_MAX_HEADER_VALUES, MAX_DEPTH);
     json_error_t problem;
     json_t *root = json_loadb(text, (size_t)header, JSON_REJECT_DUPLICATES, &problem);
     if (!root) {
@@ -273,7 +293,7 @@ rt_status rt_tensors_read(const struct rt_tensors *tensors, const char *name, co
     /* Byte by byte: the file is little-endian and may put the data at any address. */
     const uint8_t *p = tensors->data + entry->offset;
     for (size_t i = 0; i < entry->bytes / sizeof(float); i++, p += 4) {
-        uint32_t bits = (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+        uint32_t bits = rt_get_le32(p);
         memcpy(&data[i], &bits, sizeof bits);
     }
     return RT_OK;

@@ -2,6 +2,7 @@
  * Writing safetensors: everything is declared first, so that the header can go out before the data, and the
  * data are streamed: a model is never held twice. The file appears only when it is complete.
  */
+#include "base/bytes.h"
 #include "base/memory.h"
 #include "formats/safetensors.h"
 
@@ -9,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_HEADER = 100000000, CHUNK = 4096 };
+enum { CHUNK = 4096 }; /* floats */
 
 struct rt_tensors_out {
     struct rt_writer writer;
@@ -104,13 +105,6 @@ rt_status rt_tensors_out_declare(struct rt_tensors_out *out, const char *name, c
     return RT_OK;
 }
 
-static void write_length(struct rt_writer *writer, uint64_t value) {
-    uint8_t bytes[8];
-    for (unsigned i = 0; i < 8; i++)
-        bytes[i] = (uint8_t)(value >> (8 * i));
-    rt_writer_write(writer, bytes, sizeof bytes);
-}
-
 static rt_status write_header(struct rt_tensors_out *out, struct rt_error *err) {
     json_t *root = json_object();
     bool stored = root != NULL;
@@ -122,12 +116,17 @@ static rt_status write_header(struct rt_tensors_out *out, struct rt_error *err) 
     if (!text)
         return fail_memory(out, err);
     size_t bytes = strlen(text), padded = rt_round_up(bytes, 8);
-    if (padded > MAX_HEADER) {
+    if (padded > RT_MAX_HEADER || !rt_tensors_header_fits(text, bytes)) {
         free(text);
-        return rt_fail(err, RT_FAILED, "%s: its header would be larger than %d bytes", out->path, MAX_HEADER);
+        return rt_fail(
+            err, RT_FAILED,
+            "%s: its header would have more than %d bytes or %d values: these are too many tensors",
+            out->path, RT_MAX_HEADER, RT_MAX_HEADER_VALUES);
     }
     /* Padding puts the data at a multiple of 8, so that others can map them. */
-    write_length(&out->writer, padded);
+    uint8_t length[8];
+    rt_put_le64(length, padded);
+    rt_writer_write(&out->writer, length, sizeof length);
     rt_writer_write(&out->writer, text, bytes);
     rt_writer_write(&out->writer, "       ", padded - bytes);
     free(text);
@@ -142,8 +141,7 @@ static void write_floats(struct rt_writer *writer, const float *data, size_t cou
         for (size_t i = 0; i < n; i++) {
             uint32_t bits;
             memcpy(&bits, &data[i], sizeof bits);
-            for (unsigned b = 0; b < 4; b++)
-                chunk[4 * i + b] = (uint8_t)(bits >> (8 * b));
+            rt_put_le32(chunk + 4 * i, bits);
         }
         rt_writer_write(writer, chunk, 4 * n);
         data += n;
@@ -165,11 +163,16 @@ rt_status rt_tensors_out_write(struct rt_tensors_out *out, const float *data, si
     return RT_OK;
 }
 
-rt_status rt_tensors_out_commit(struct rt_tensors_out *out, struct rt_error *err) {
+rt_status rt_tensors_out_sync(struct rt_tensors_out *out, struct rt_error *err) {
     rt_status status = out->started ? RT_OK : write_header(out, err);
     if (status == RT_OK && out->written != out->declared && out->writer.status == RT_OK)
         status = rt_fail(err, RT_FAILED, "%s: %llu of the %llu declared floats were written", out->path,
                          (unsigned long long)out->written, (unsigned long long)out->declared);
+    return status == RT_OK ? rt_writer_sync(&out->writer, err) : status;
+}
+
+rt_status rt_tensors_out_commit(struct rt_tensors_out *out, struct rt_error *err) {
+    rt_status status = rt_tensors_out_sync(out, err);
     if (status != RT_OK) {
         rt_tensors_out_abandon(out);
         return status;

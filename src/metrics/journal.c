@@ -5,6 +5,7 @@
 #include "metrics/journal.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -50,39 +51,19 @@ static void put_text(struct rt_journal *journal, const char *text) {
     put(journal, text, strlen(text));
 }
 
-/* Bytes of the UTF-8 character at text, or 0 when it is none. Over-long forms and surrogates are none. */
-static size_t utf8_length(const unsigned char *text) {
-    static const struct {
-        unsigned char first_low, first_high, second_low, second_high, length;
-    } forms[] = {{0x20, 0x7e, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
-                 {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
-                 {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4}};
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-        if (text[0] < forms[i].first_low || text[0] > forms[i].first_high)
-            continue;
-        if (forms[i].length > 1 && (text[1] < forms[i].second_low || text[1] > forms[i].second_high))
-            return 0;
-        for (size_t k = 2; k < forms[i].length; k++)
-            if (text[k] < 0x80 || text[k] > 0xbf)
-                return 0;
-        return forms[i].length;
-    }
-    return 0;
-}
-
 static void put_string(struct rt_journal *journal, const char *string) {
     put_text(journal, "\"");
-    for (const unsigned char *at = (const unsigned char *)string; *at;) {
-        size_t length = utf8_length(at);
-        if (*at == '"' || *at == '\\') {
-            put_text(journal, "\\");
-            put(journal, (const char *)at, 1);
-        } else if (length) {
-            put(journal, (const char *)at, length);
-        } else {
+    for (const char *at = string; *at;) {
+        uint32_t code;
+        size_t length = rt_utf8_decode(at, &code);
+        if (length == 0 || code < 0x20 || code == 0x7f) {
             char escape[8];
-            snprintf(escape, sizeof escape, "\\u%04x", *at < 0x80 ? *at : 0xfffdu);
+            snprintf(escape, sizeof escape, "\\u%04x", length ? (unsigned)code : 0xfffdu);
             put_text(journal, escape);
+        } else {
+            if (code == '"' || code == '\\')
+                put_text(journal, "\\");
+            put(journal, at, length);
         }
         at += length ? length : 1;
     }

@@ -3,6 +3,7 @@
 #include "formats/safetensors.h"
 #include "support/test.h"
 #include <dirent.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -220,11 +221,57 @@ TEST(lengths_that_mislead) {
     struct rt_tensors tensors;
     uint8_t huge[16] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, '{', '}'};
     CHECK(rt_tensors_parse(huge, sizeof huge, "f", &tensors, &err) == RT_BAD_INPUT);
-    CHECK_MSG(strstr(err.text, "more than 100000000"), "%s", err.text);
+    CHECK_MSG(strstr(err.text, "more than 16777216"), "%s", err.text);
     uint8_t longer[16] = {9, 0, 0, 0, 0, 0, 0, 0, '{', '}'};
     CHECK(rt_tensors_parse(longer, sizeof longer, "f", &tensors, &err) == RT_BAD_INPUT);
     CHECK_MSG(strstr(err.text, "should have 9 bytes, but the file ends after 8"), "%s", err.text);
     CHECK(rt_tensors_open("/nonexistent", &tensors, &err) == RT_BAD_INPUT);
+}
+
+/* The most memory this process has had, in MiB. */
+static long peak(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss >> 10;
+}
+
+/* JSON that is short in the file and large in memory is refused before it gets there. */
+TEST(headers_that_swell) {
+    static const char *const pieces[] = {"[],", "{},", "0,", "[[", "{\"a\":"};
+    static const size_t bytes = RT_MAX_HEADER;
+    char *header = malloc(bytes + 1);
+    REQUIRE(header);
+    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
+        size_t length = strlen(pieces[i]), at = 6;
+        memcpy(header, "{\"a\":[", 6);
+        for (; at + length <= bytes; at += length)
+            memcpy(header + at, pieces[i], length);
+        header[at] = 0;
+        long before = peak();
+        const char *text = refused(header, 0);
+        CHECK_MSG(strstr(text, "more than 524288 values, or nested more than 3 deep"), "%s: %s", pieces[i],
+                  text);
+        CHECK_MSG(peak() - before < 64, "%s: %ld MiB", pieces[i], peak() - before);
+    }
+    free(header);
+    /* What is in quotes does not count. */
+    CHECK(!*refused("{\"__metadata__\":{\"a\":\"[[[[[[\\\"[[[[[{{{{\"}}", 0));
+}
+
+TEST(too_many_tensors) {
+    struct rt_error err;
+    struct rt_tensors_out *out;
+    struct rt_shape empty = {4, {0, 1, 1, 1}};
+    REQUIRE(make_directory());
+    CHECK_OK(rt_tensors_out_create(path, &out, &err));
+    for (int i = 0; i < 53000; i++) {
+        char name[40];
+        snprintf(name, sizeof name, "%d", i);
+        CHECK_OK(rt_tensors_out_declare(out, name, &empty, &err));
+    }
+    CHECK(rt_tensors_out_commit(out, &err) == RT_FAILED);
+    CHECK_MSG(strstr(err.text, "too many tensors"), "%s", err.text);
+    CHECK(remove_directory() == 0);
 }
 
 TEST(a_writer_that_is_used_wrongly) {

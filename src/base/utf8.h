@@ -1,0 +1,15 @@
+/* UTF-8: whether a text is valid, and its characters. Over-long forms and surrogates are no characters. */
+#ifndef RT_BASE_UTF8_H
+#define RT_BASE_UTF8_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The character at the beginning of a text that ends with a zero byte: its length in bytes, 0 when it is
+ * malformed. */
+size_t rt_utf8_decode(const char *text, uint32_t *code);
+
+bool rt_utf8_valid(const char *text);
+
+#endif
