@@ -2,6 +2,7 @@
 #include "tensor/fast.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,11 +16,36 @@ typedef void (*sgemm_function)(int order, int trans_a, int trans_b, int m, int n
 /* Loaded once for the process, read-only afterwards: a shared library is the process's, not an object's. */
 static pthread_once_t load_once = PTHREAD_ONCE_INIT;
 static sgemm_function sgemm;
+static int (*set_own_threads)(int); /* for the calling thread; not in every version */
+static const struct rt_kernels *exact_table;
 static struct rt_kernels fast_table;
 static char load_failure[200];
 
+/* How BLAS is told of a matrix: as it lies, or turned around; and the distance of its lines. */
+struct layout {
+    int trans, distance;
+};
+
+/* A matrix element (i, j) at i * row + j * col. BLAS wants one of the two steps to be 1 and the other at
+ * least the length of a line; a step that is never taken, because there is but one row or column, may be
+ * anything. False: BLAS cannot be told. */
+static bool find_layout(size_t rows, size_t cols, size_t row, size_t col, struct layout *layout) {
+    bool as_it_lies = (col == 1 || cols == 1) && (row >= cols || rows == 1);
+    bool turned = (row == 1 || rows == 1) && (col >= rows || cols == 1);
+    size_t step = as_it_lies ? row : col, line = as_it_lies ? cols : rows;
+    size_t distance = step > line ? step : line;
+    *layout = (struct layout){as_it_lies ? NO_TRANSPOSE : TRANSPOSE, (int)distance};
+    return (as_it_lies || turned) && distance <= INT_MAX;
+}
+
 static void fast_gemm(const struct rt_gemm *g, void *scratch) {
-    (void)scratch;
+    struct layout a, b;
+    if (!find_layout(g->m, g->k, g->a_row, g->a_col, &a) ||
+        !find_layout(g->k, g->n, g->b_row, g->b_col, &b) || g->c_row < g->n || g->c_row > INT_MAX ||
+        g->m > INT_MAX) {
+        exact_table->gemm(g, scratch);
+        return;
+    }
     if (!g->accumulate)
         for (size_t i = 0; i < g->m; i++) {
             if (g->bias)
@@ -27,11 +53,11 @@ static void fast_gemm(const struct rt_gemm *g, void *scratch) {
             else
                 memset(g->c + i * g->c_row, 0, g->n * sizeof(float));
         }
-    bool a_turned = g->a_col != 1, b_turned = g->b_col != 1;
+    if (set_own_threads)
+        set_own_threads(1);
     if (g->m && g->n && g->k)
-        sgemm(ROW_MAJOR, a_turned ? TRANSPOSE : NO_TRANSPOSE, b_turned ? TRANSPOSE : NO_TRANSPOSE, (int)g->m,
-              (int)g->n, (int)g->k, 1, g->a, (int)(a_turned ? g->a_col : g->a_row), g->b,
-              (int)(b_turned ? g->b_col : g->b_row), 1, g->c, (int)g->c_row);
+        sgemm(ROW_MAJOR, a.trans, b.trans, (int)g->m, (int)g->n, (int)g->k, 1, g->a, a.distance, g->b,
+              b.distance, 1, g->c, (int)g->c_row);
     if (g->act != RT_ACT_NONE)
         for (size_t i = 0; i < g->m; i++)
             fast_table.activate(g->act, g->act_arg, g->n, g->c + i * g->c_row, g->c + i * g->c_row);
@@ -57,18 +83,22 @@ static void load(void) {
     if (library) {
         void *symbol = dlsym(library, "cblas_sgemm");
         memcpy(&sgemm, &symbol, sizeof sgemm);
+        /* Our own pool cuts the work, so BLAS shall not: told per thread if it can be, else per process. */
+        symbol = dlsym(library, "openblas_set_num_threads_local");
+        memcpy(&set_own_threads, &symbol, sizeof set_own_threads);
         void (*set_threads)(int);
-        symbol = dlsym(library, "openblas_set_num_threads");
+        symbol = set_own_threads ? NULL : dlsym(library, "openblas_set_num_threads");
         memcpy(&set_threads, &symbol, sizeof set_threads);
         if (set_threads)
-            set_threads(1); /* our own pool cuts the work */
+            set_threads(1);
     }
     if (!sgemm) {
         const char *reason = dlerror();
         strncpy(load_failure, reason ? reason : "no cblas_sgemm in it", sizeof load_failure - 1);
         return;
     }
-    fast_table = *rt_kernels_exact(NULL);
+    exact_table = rt_kernels_exact(NULL);
+    fast_table = *exact_table;
     fast_table.name = "fast/openblas";
     fast_table.packed_floats = packs_nothing;
     fast_table.gemm = fast_gemm;

@@ -25,6 +25,9 @@ TEST(ranges_cover_everything_once) {
     }
 }
 
+/* of a row or column in the products by fast math */
+enum { LARGEST = 45 };
+
 static float *numbers(size_t count, unsigned seed) {
     float *out = malloc(count * sizeof *out);
     for (size_t i = 0; out && i < count; i++) {
@@ -80,35 +83,79 @@ TEST(products_do_not_depend_on_threads) {
     }
 }
 
+/* One product by `device` and by the reference. */
+static void check_product(const struct rt_device *device, struct rt_gemm g, const char *what) {
+    float fast[LARGEST * LARGEST], exact[LARGEST * LARGEST];
+    for (size_t i = 0; i < LARGEST * LARGEST; i++)
+        fast[i] = exact[i] = 0.25f;
+    g.c = fast;
+    rt_gemm(device, &g);
+    g.c = exact;
+    rt_kernels_reference.gemm(&g, NULL);
+    for (size_t i = 0; i < LARGEST * LARGEST; i++)
+        CHECK_MSG(fast[i] - exact[i] < 1e-5f && exact[i] - fast[i] < 1e-5f,
+                  "%s, %zu x %zu x %zu: %g at %zu, exact %g", what, g.m, g.n, g.k, (double)fast[i], i,
+                  (double)exact[i]);
+}
+
+/* The three products of a dense layer with `in` inputs, `out` outputs and so many rows. */
+static void check_dense_products(const struct rt_device *device, size_t rows, size_t in, size_t out,
+                                 const float *x, const float *w, const float *dy, const float *bias) {
+    struct rt_gemm forward = {.m = rows,
+                              .n = out,
+                              .k = in,
+                              .a = x,
+                              .a_row = in,
+                              .a_col = 1,
+                              .b = w,
+                              .b_row = out,
+                              .b_col = 1,
+                              .c_row = out,
+                              .bias = bias,
+                              .act = RT_ACT_RELU};
+    struct rt_gemm input = {.m = rows,
+                            .n = in,
+                            .k = out,
+                            .a = dy,
+                            .a_row = out,
+                            .a_col = 1,
+                            .b = w,
+                            .b_row = 1,
+                            .b_col = out,
+                            .c_row = in};
+    struct rt_gemm weights = {.m = in,
+                              .n = out,
+                              .k = rows,
+                              .a = x,
+                              .a_row = 1,
+                              .a_col = in,
+                              .b = dy,
+                              .b_row = out,
+                              .b_col = 1,
+                              .c_row = out,
+                              .accumulate = true};
+    check_product(device, forward, "forward");
+    check_product(device, input, "input gradient");
+    check_product(device, weights, "weight gradient");
+    /* neither step is 1: BLAS cannot be told of it */
+    struct rt_gemm apart = forward;
+    apart.m = (rows + 1) / 2, apart.n = out, apart.k = (in + 1) / 2;
+    apart.a_row = 2 * in, apart.a_col = 2;
+    check_product(device, apart, "every other element");
+}
+
 TEST(fast_math_agrees_within_rounding) {
     struct rt_error err;
     struct rt_device device;
     if (rt_device_open(RT_MATH_FAST, "auto", 1, &device, &err) != RT_OK)
         SKIP("%s", err.text);
-    enum { M = 17, N = 45, K = 33 };
-    float *a = numbers(M * K, 1), *b = numbers(N * K, 2), *bias = numbers(N, 5), exact[M * N], fast[M * N];
-    REQUIRE(a && b && bias);
-    /* B turned around: B[p][j] = b[j * K + p] */
-    struct rt_gemm g = {.m = M,
-                        .n = N,
-                        .k = K,
-                        .a = a,
-                        .a_row = K,
-                        .a_col = 1,
-                        .b = b,
-                        .b_row = 1,
-                        .b_col = K,
-                        .c = fast,
-                        .c_row = N,
-                        .bias = bias,
-                        .act = RT_ACT_RELU};
-    rt_gemm(&device, &g);
-    g.c = exact;
-    rt_kernels_reference.gemm(&g, NULL);
-    for (size_t i = 0; i < M * N; i++)
-        CHECK_MSG(fast[i] - exact[i] < 1e-5f && exact[i] - fast[i] < 1e-5f, "%zu: %g, exact %g", i,
-                  (double)fast[i], (double)exact[i]);
-    free(a), free(b), free(bias);
+    float *x = numbers(LARGEST * LARGEST, 1), *w = numbers(LARGEST * LARGEST, 2),
+          *dy = numbers(LARGEST * LARGEST, 3), *bias = numbers(LARGEST, 5);
+    REQUIRE(x && w && dy && bias);
+    static const size_t sizes[] = {1, 2, 17, LARGEST};
+    for (size_t i = 0; i < 4 * 4 * 4; i++)
+        check_dense_products(&device, sizes[i / 16], sizes[i / 4 % 4], sizes[i % 4], x, w, dy, bias);
+    free(x), free(w), free(dy), free(bias);
     rt_device_close(&device);
 }
 
