@@ -21,9 +21,8 @@ static void list_layers(FILE *out) {
 
 static void list_optimizers(FILE *out) {
     for (const struct rt_optim_type *const *type = rt_optim_types(); *type; type++) {
-        struct rt_optim_defaults defaults;
         struct rt_option options[RT_OPTIM_OPTIONS];
-        size_t count = rt_optim_options(*type, &defaults, options);
+        size_t count = rt_optim_options(*type, options);
         fprintf(out, "%s: %s\n", (*type)->name, (*type)->help);
         rt_options_help(out, options, count, "    ");
     }

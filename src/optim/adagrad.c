@@ -41,7 +41,7 @@ const struct rt_optim_type rt_optim_adagrad = {
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .settings_bytes = sizeof(struct settings),
-    .default_lr = 0.01,
+    .default_lr = "0.01",
     .state_words = 1,
     .apply = apply,
 };

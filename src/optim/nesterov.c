@@ -2,20 +2,7 @@
  * momentum is about to lead. */
 #include "base/clones.h"
 #include "optim/rules.h"
-#include <stddef.h>
-
-struct settings {
-    double momentum;
-};
-
-static const struct rt_option options[] = {
-    {.name = "momentum",
-     .kind = RT_OPTION_REAL,
-     .offset = offsetof(struct settings, momentum),
-     .fallback = "0.9",
-     .max = 1,
-     .help = "part of the last step that is kept"},
-};
+#include "optim/velocity.h"
 
 RT_CLONES static void update(size_t n, float lr, float decay, float scale, float momentum, float *restrict w,
                              const float *restrict g, float *restrict v) {
@@ -28,17 +15,17 @@ RT_CLONES static void update(size_t n, float lr, float decay, float scale, float
 
 static void apply(const struct rt_optim *optim, const struct rt_optim_step *step, size_t n, float *w,
                   const float *g, float *const *state) {
-    const struct settings *settings = optim->settings;
+    const struct rt_velocity *settings = optim->settings;
     update(n, step->lr, step->weight_decay, step->grad_scale, (float)settings->momentum, w, g, state[0]);
 }
 
 const struct rt_optim_type rt_optim_nesterov = {
     .name = "nesterov",
     .help = "momentum that looks ahead: v = momentum * v + g; w -= lr * (g + momentum * v)",
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
-    .settings_bytes = sizeof(struct settings),
-    .default_lr = 0.05,
+    .options = rt_velocity_options,
+    .option_count = RT_VELOCITY_OPTIONS,
+    .settings_bytes = sizeof(struct rt_velocity),
+    .default_lr = "0.05",
     .state_words = 1,
     .apply = apply,
 };

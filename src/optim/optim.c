@@ -30,20 +30,17 @@ const struct rt_optim_type *rt_optim_type_find(const char *name) {
 static const size_t settings_at =
     (sizeof(struct rt_optim) + _Alignof(max_align_t) - 1) / _Alignof(max_align_t) * _Alignof(max_align_t);
 
-size_t rt_optim_options(const struct rt_optim_type *type, struct rt_optim_defaults *defaults,
-                        struct rt_option options[RT_OPTIM_OPTIONS]) {
-    snprintf(defaults->lr, sizeof defaults->lr, "%g", type->default_lr);
-    snprintf(defaults->weight_decay, sizeof defaults->weight_decay, "%g", type->default_weight_decay);
+size_t rt_optim_options(const struct rt_optim_type *type, struct rt_option options[RT_OPTIM_OPTIONS]) {
     options[0] = (struct rt_option){.name = "lr",
                                     .kind = RT_OPTION_REAL,
                                     .offset = offsetof(struct rt_optim, lr),
-                                    .fallback = defaults->lr,
+                                    .fallback = type->default_lr,
                                     .max = 1e38,
                                     .help = "learning rate"};
     options[1] = (struct rt_option){.name = "weight_decay",
                                     .kind = RT_OPTION_REAL,
                                     .offset = offsetof(struct rt_optim, weight_decay),
-                                    .fallback = defaults->weight_decay,
+                                    .fallback = type->default_weight_decay ? type->default_weight_decay : "0",
                                     .max = 1e38,
                                     .help = "pull of every parameter towards zero"};
     size_t count = 2;
@@ -92,9 +89,8 @@ rt_status rt_optim_create(const struct rt_tree *tree, struct rt_optim **optim, s
     if (status != RT_OK)
         return status;
 
-    struct rt_optim_defaults defaults;
     struct rt_option options[RT_OPTIM_OPTIONS];
-    size_t count = rt_optim_options(type, &defaults, options);
+    size_t count = rt_optim_options(type, options);
     char *memory;
     status = rt_alloc(1, settings_at + type->settings_bytes, "the optimizer's settings", &memory, err);
     if (status != RT_OK)

@@ -31,7 +31,8 @@ struct rt_optim_type {
     const struct rt_option *options; /* lr and weight_decay are every rule's and not listed here */
     size_t option_count;
     size_t settings_bytes;
-    double default_lr, default_weight_decay;
+    const char *default_lr;           /* as text, as every option has it: no locale can spoil it */
+    const char *default_weight_decay; /* NULL: 0 */
     size_t state_words;
     float state_start; /* initial value of the state */
     void (*begin)(const struct rt_optim *optim,
@@ -43,14 +44,10 @@ struct rt_optim_type {
 const struct rt_optim_type *const *rt_optim_types(void); /* NULL-terminated */
 const struct rt_optim_type *rt_optim_type_find(const char *name);
 
-/* All options of a rule: those that every rule has (lr, weight_decay) with this rule's defaults, whose text
- * is kept in *defaults, and its own. Returns how many. */
+/* All options of a rule: those that every rule has (lr, weight_decay) with this rule's defaults, and its own.
+ * Returns how many. */
 enum { RT_OPTIM_OPTIONS = 8 };
-struct rt_optim_defaults {
-    char lr[32], weight_decay[32];
-};
-size_t rt_optim_options(const struct rt_optim_type *type, struct rt_optim_defaults *defaults,
-                        struct rt_option options[RT_OPTIM_OPTIONS]);
+size_t rt_optim_options(const struct rt_optim_type *type, struct rt_option options[RT_OPTIM_OPTIONS]);
 
 /* From "adam" or {adam: {lr: 0.001}}; tree NULL: sgd with its defaults. */
 rt_status rt_optim_create(const struct rt_tree *tree, struct rt_optim **optim, struct rt_error *err);

@@ -17,6 +17,6 @@ static void apply(const struct rt_optim *optim, const struct rt_optim_step *step
 const struct rt_optim_type rt_optim_sgd = {
     .name = "sgd",
     .help = "plain gradient descent: w -= lr * g; no state",
-    .default_lr = 0.05,
+    .default_lr = "0.05",
     .apply = apply,
 };

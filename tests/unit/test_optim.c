@@ -215,6 +215,17 @@ TEST(defaults_are_as_documented) {
     }
 }
 
+/* The options of a rule hold the very texts of its type: nothing is printed and read back, which would go
+ * wrong under a locale with a decimal comma. */
+TEST(defaults_are_texts) {
+    for (const struct rt_optim_type *const *type = rt_optim_types(); *type; type++) {
+        struct rt_option options[RT_OPTIM_OPTIONS];
+        CHECK(rt_optim_options(*type, options) == 2 + (*type)->option_count);
+        CHECK(options[0].fallback == (*type)->default_lr);
+        CHECK(strcmp(options[1].fallback, strcmp((*type)->name, "adamw") == 0 ? "0.01" : "0") == 0);
+    }
+}
+
 /* The sentence that creating a rule fails with. */
 static const char *refusal(struct rt_tree *tree, struct rt_error *err) {
     struct rt_optim *optim = NULL;
