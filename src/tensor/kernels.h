@@ -101,9 +101,7 @@ struct rt_kernels {
      * y is 0 the derivative from the left is taken. */
     void (*activate_back)(enum rt_activation act, float arg, size_t n, const float *x, const float *y,
                           const float *dy, float *dx);
-    void (*add)(size_t n, const float *x, float *y);                      /* y += x */
-    void (*scale)(size_t n, float factor, const float *x, float *y);      /* y = factor * x; y may be x */
-    void (*multiply)(size_t n, const float *a, const float *b, float *y); /* y = a * b; y may be a */
+    void (*add)(size_t n, const float *x, float *y); /* y += x */
     /* y[i] = word i < threshold ? x[i] * factor : 0, where word i is element i % 4 of rt_rng_block(seed,
      * RT_PURPOSE_DROPOUT, layer, (uint64_t)epoch << 32 | example, i / 4). y may be x. */
     void (*dropout)(size_t n, uint64_t seed, uint32_t layer, uint32_t epoch, uint32_t example,
@@ -132,8 +130,7 @@ struct rt_kernels {
     void (*norm_rows)(size_t rows, size_t n, const float *x, const float *gamma, const float *beta, float eps,
                       float *y, float *moments);
     /* dx of the above; g = dy * gamma; dx = (g - mean(g) - xhat * mean(g xhat)) * rstd with sum16 and dot16.
-     * Also, where dgamma is not NULL, nothing: parameter gradients are column_dot and column_sum over xhat.
-     */
+     * The gradients of gamma and beta are column_dot with xhat and column_sum of dy. */
     void (*norm_rows_back)(size_t rows, size_t n, const float *x, const float *gamma, const float *moments,
                            const float *dy, float *dx);
     /* xhat = (x - moments mean) * rstd, for the parameter gradients */

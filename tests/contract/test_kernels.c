@@ -63,30 +63,6 @@ static void check_add(const struct rt_kernels *k) {
     }
 }
 
-static void check_scale(const struct rt_kernels *k) {
-    for (size_t s = 0; s < COUNT(sizes); s++)
-        for (int in_place = 0; in_place < 2; in_place++) {
-            const float *x = kc_specials(sizes[s], 1);
-            struct kc_pair y = kc_pair_create(sizes[s], in_place ? x : NULL);
-            ref->scale(sizes[s], -0.3f, in_place ? y.want : x, y.want);
-            k->scale(sizes[s], -0.3f, in_place ? y.got : x, y.got);
-            kc_pair_compare(&y, "%s scale n %zu", k->name, sizes[s]);
-            kc_release();
-        }
-}
-
-static void check_multiply(const struct rt_kernels *k) {
-    for (size_t s = 0; s < COUNT(sizes); s++)
-        for (int in_place = 0; in_place < 2; in_place++) {
-            const float *a = kc_specials(sizes[s], 1), *b = kc_specials(sizes[s], 2);
-            struct kc_pair y = kc_pair_create(sizes[s], in_place ? a : NULL);
-            ref->multiply(sizes[s], in_place ? y.want : a, b, y.want);
-            k->multiply(sizes[s], in_place ? y.got : a, b, y.got);
-            kc_pair_compare(&y, "%s multiply n %zu", k->name, sizes[s]);
-            kc_release();
-        }
-}
-
 static void check_dropout(const struct rt_kernels *k) {
     static const uint32_t thresholds[] = {0, 1u << 31, 0xc0000000u, 0xffffffffu};
     for (size_t s = 0; s < COUNT(sizes); s++)
@@ -362,8 +338,6 @@ static const struct entry entries[] = {
     ENTRY(activate, check_activate),
     ENTRY(activate_back, check_activate_back),
     ENTRY(add, check_add),
-    ENTRY(scale, check_scale),
-    ENTRY(multiply, check_multiply),
     ENTRY(dropout, check_dropout),
     ENTRY(from_bytes, check_from_bytes),
     ENTRY(sum16, check_sum16),

@@ -75,8 +75,6 @@ static void copy_tap(const struct plan *plan, const float *turned, size_t tap, s
     }
 }
 
-typedef float quad __attribute__((vector_size(16), aligned(4)));
-
 /* Patches with columns (channel, tap). Quads are copied; what one writes too much, the next overwrites. */
 static void copy_patches(const struct plan *plan, const float *canvas, size_t y0, size_t rows,
                          float *patches) {

@@ -75,14 +75,6 @@ void ISA(add)(size_t n, const float *x, float *y) {
     IN_PLACE for (size_t i = 0; i < n; i++) y[i] += x[i];
 }
 
-void ISA(scale)(size_t n, float factor, const float *x, float *y) {
-    IN_PLACE for (size_t i = 0; i < n; i++) y[i] = factor * x[i];
-}
-
-void ISA(multiply)(size_t n, const float *a, const float *b, float *y) {
-    IN_PLACE for (size_t i = 0; i < n; i++) y[i] = a[i] * b[i];
-}
-
 static inline uint32_t high_word(uint32_t a, uint32_t b) {
     return (uint32_t)((uint64_t)a * b >> 32);
 }

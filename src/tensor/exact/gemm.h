@@ -34,6 +34,9 @@ void ISA(tile_run)(size_t rows, const struct tile *tile);
  * when there are too many rows or too few panels for it. */
 size_t ISA(tile_run_flat)(size_t rows, size_t panels, struct tile *tile);
 
+/* Four floats at any float's address: for copying and turning. */
+typedef float quad __attribute__((vector_size(16), aligned(4)));
+
 /* out[p * width + r] = in[r * row + p * col] for r < rows, 0 for rows <= r < width; p < k. */
 void ISA(interleave)(size_t rows, size_t width, size_t k, const float *in, size_t row, size_t col,
                      float *out);

@@ -148,7 +148,7 @@ void ISA(pack)(size_t k, size_t n0, size_t n1, size_t n, const float *b, size_t 
                float *packed);
 void ISA(gemm)(const struct rt_gemm *g, void *scratch);
 
-/* convolution: conv.c, depthwise.c */
+/* convolution: conv.c, conv_weights.c */
 size_t ISA(conv_scratch)(const struct rt_conv *conv);
 size_t ISA(conv_prepared)(const struct rt_conv *conv, bool input_gradient);
 void ISA(conv_prepare)(const struct rt_conv *conv, const float *w, bool input_gradient, float *prepared);
@@ -165,13 +165,11 @@ void ISA(activate)(enum rt_activation act, float arg, size_t n, const float *x, 
 void ISA(activate_back)(enum rt_activation act, float arg, size_t n, const float *x, const float *y,
                         const float *dy, float *dx);
 void ISA(add)(size_t n, const float *x, float *y);
-void ISA(scale)(size_t n, float factor, const float *x, float *y);
-void ISA(multiply)(size_t n, const float *a, const float *b, float *y);
 void ISA(dropout)(size_t n, uint64_t seed, uint32_t layer, uint32_t epoch, uint32_t example,
                   uint32_t threshold, float factor, const float *x, float *y);
 void ISA(from_bytes)(size_t n, const uint8_t *x, float factor, float offset, float *y);
 
-/* rows: rows.c */
+/* rows: rows.c, softmax.c */
 float ISA(sum16)(size_t n, const float *x);
 float ISA(dot16)(size_t n, const float *x, const float *y);
 double ISA(square_sum)(size_t n, const float *x);

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-typedef float quad __attribute__((vector_size(16), aligned(4)));
-
 /* Four rows by four columns, turned around. in: four rows `row` apart; out: four rows `width` apart. */
 static inline void turn_quad(const float *in, size_t row, float *out, size_t width) {
     quad a = *(const quad *)in, b = *(const quad *)(in + row);

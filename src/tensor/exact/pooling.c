@@ -100,6 +100,13 @@ static void max2_plane(const struct rt_window *w, const float *x, float *y, int3
     }
 }
 
+/* How far up in a 64-bit word the float lies that comes first in memory. */
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+enum { FIRST_OF_PAIR = 32 };
+#else
+enum { FIRST_OF_PAIR = 0 };
+#endif
+
 /* The pairs of dx that one row of the image holds: of each pair at most one element won, and only if the
  * winner lies in this row. Pairs are written as one 64-bit word, so that the loop vectorises. */
 static inline __attribute__((always_inline)) void max2_back_run(size_t n, const float *restrict dy,
@@ -110,7 +117,8 @@ static inline __attribute__((always_inline)) void max2_back_run(size_t n, const 
         uint32_t at = (uint32_t)(where[j] - place) - 2 * (uint32_t)j;
         uint64_t value =
             rt_float_bits(0.0f + dy[j]); /* a sum that starts from 0, as everywhere: -0 becomes 0 */
-        uint64_t pair = (at == 0 ? value : 0) | (at == 1 ? value << 32 : 0);
+        uint64_t pair =
+            (at == 0 ? value << FIRST_OF_PAIR : 0) | (at == 1 ? value << (32 - FIRST_OF_PAIR) : 0);
         memcpy(dx + 2 * j, &pair, sizeof pair);
     }
 }
@@ -240,7 +248,8 @@ static void avg_divide(const struct rt_window *w, bool inside, size_t rows, floa
     }
 }
 
-/* The average of one window over the whole image: as global average pooling has it. */
+/* The average of one window over the whole image, its elements summed in order as for any window: not the
+ * bits of global_avgpool, which sums with sixteen lanes. */
 static float avg_whole(size_t size, const float *x) {
     float sum = 0.0f;
     for (size_t i = 0; i < size; i++)

@@ -61,8 +61,8 @@ static inline float row_exp(size_t n, const float *x, float largest, float *e) {
 
 void ISA(softmax)(size_t rows, size_t n, const float *x, float *y) {
     for (size_t r = 0; r < rows; r++, x += n, y += n) {
-        float sum = row_exp(n, x, row_largest(n, x), y);
-        ISA(scale)(n, 1.0f / sum, y, y);
+        float factor = 1.0f / row_exp(n, x, row_largest(n, x), y);
+        IN_PLACE for (size_t j = 0; j < n; j++) y[j] = factor * y[j];
     }
 }
 

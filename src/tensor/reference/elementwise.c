@@ -67,16 +67,6 @@ void rt_reference_add(size_t n, const float *x, float *y) {
         y[i] += x[i];
 }
 
-void rt_reference_scale(size_t n, float factor, const float *x, float *y) {
-    for (size_t i = 0; i < n; i++)
-        y[i] = factor * x[i];
-}
-
-void rt_reference_multiply(size_t n, const float *a, const float *b, float *y) {
-    for (size_t i = 0; i < n; i++)
-        y[i] = a[i] * b[i];
-}
-
 void rt_reference_dropout(size_t n, uint64_t seed, uint32_t layer, uint32_t epoch, uint32_t example,
                           uint32_t threshold, float factor, const float *x, float *y) {
     for (size_t i = 0; i < n; i++) {

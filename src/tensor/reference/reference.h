@@ -35,8 +35,6 @@ void rt_reference_activate(enum rt_activation act, float arg, size_t n, const fl
 void rt_reference_activate_back(enum rt_activation act, float arg, size_t n, const float *x, const float *y,
                                 const float *dy, float *dx);
 void rt_reference_add(size_t n, const float *x, float *y);
-void rt_reference_scale(size_t n, float factor, const float *x, float *y);
-void rt_reference_multiply(size_t n, const float *a, const float *b, float *y);
 void rt_reference_dropout(size_t n, uint64_t seed, uint32_t layer, uint32_t epoch, uint32_t example,
                           uint32_t threshold, float factor, const float *x, float *y);
 void rt_reference_from_bytes(size_t n, const uint8_t *x, float factor, float offset, float *y);
