@@ -11,6 +11,10 @@
 
 #include <stdint.h>
 
+#if defined(__FAST_MATH__) || (defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0)
+#error "the bits need every operation rounded to its own type: no -ffast-math, no wider registers"
+#endif
+
 static inline uint32_t rt_float_bits(float x) {
     uint32_t bits;
     __builtin_memcpy(&bits, &x, sizeof bits);

@@ -1,6 +1,6 @@
 /*
  * A pool for short, frequent jobs: a training step runs dozens of them, some of a few microseconds. Threads
- * therefore look for the next job a short while (about 50 microseconds) before they go to sleep in the
+ * therefore look for the next job a short while (50 microseconds) before they go to sleep in the
  * kernel, and sleep they do: an idle pool costs nothing.
  *
  * Every thread takes part in every job: it draws part numbers until there are none left and then reports.
@@ -8,12 +8,17 @@
  */
 #include "base/pool.h"
 
+#include "base/clock.h"
+#include "base/fpenv.h"
 #include "base/memory.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { LOOKS_BEFORE_SLEEP = 1000 };
+/* Looking costs next to nothing on some CPUs and a tenth of a microsecond on others, so the clock decides,
+ * which is read once in so many looks. */
+enum { LOOKS_PER_CLOCK = 64 };
+#define SECONDS_BEFORE_SLEEP 50e-6
 
 struct worker {
     struct rt_pool *pool;
@@ -47,6 +52,22 @@ static inline void relax(void) {
 #endif
 }
 
+struct patience {
+    unsigned looks;
+    double until; /* 0: the clock has not been read yet */
+};
+
+/* After a look in vain: false when it is time to sleep. */
+static inline bool look_again(struct patience *patience) {
+    relax();
+    if (++patience->looks % LOOKS_PER_CLOCK)
+        return true;
+    double now = rt_clock_wall();
+    if (patience->until == 0)
+        patience->until = now + SECONDS_BEFORE_SLEEP;
+    return now < patience->until;
+}
+
 static void draw_parts(struct rt_pool *pool, void *scratch) {
     for (;;) {
         size_t part = atomic_fetch_add(&pool->next_part, 1);
@@ -57,11 +78,11 @@ static void draw_parts(struct rt_pool *pool, void *scratch) {
 }
 
 static void await_job(struct rt_pool *pool, uint_fast64_t seen) {
-    for (int i = 0; i < LOOKS_BEFORE_SLEEP; i++) {
+    struct patience patience = {0};
+    do
         if (atomic_load(&pool->job) != seen)
             return;
-        relax();
-    }
+    while (look_again(&patience));
     pthread_mutex_lock(&pool->mutex);
     while (atomic_load(&pool->job) == seen)
         pthread_cond_wait(&pool->wake, &pool->mutex);
@@ -72,6 +93,8 @@ static void *worker_main(void *argument) {
     struct worker *worker = argument;
     struct rt_pool *pool = worker->pool;
     uint_fast64_t seen = 0;
+    fenv_t inherited;
+    rt_fp_enter(&inherited);
     for (;;) {
         await_job(pool, seen);
         seen = atomic_load(&pool->job);
@@ -95,11 +118,11 @@ static void start_job(struct rt_pool *pool) {
 
 static void await_reports(struct rt_pool *pool) {
     size_t expected = pool->threads - 1;
-    for (int i = 0; i < LOOKS_BEFORE_SLEEP; i++) {
+    struct patience patience = {0};
+    do
         if (atomic_load(&pool->reports) == expected)
             return;
-        relax();
-    }
+    while (look_again(&patience));
     pthread_mutex_lock(&pool->mutex);
     while (atomic_load(&pool->reports) != expected)
         pthread_cond_wait(&pool->done, &pool->mutex);
