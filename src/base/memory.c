@@ -7,7 +7,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { HUGE_PAGE = 2 << 20, LARGE = HUGE_PAGE / 8 };
+/* From LARGE on a block is given whole huge pages: at least half of their memory is then its own. */
+enum { HUGE_PAGE = 2 << 20, LARGE = HUGE_PAGE / 2 };
 
 static rt_status fail_memory(struct rt_error *err, size_t count, size_t size, const char *what) {
     return rt_fail(err, RT_NO_MEMORY, "not enough memory for %s (%zu x %zu bytes)", what, count, size);
@@ -17,15 +18,15 @@ rt_status rt_floats_create(size_t count, const char *what, float **floats, struc
     if (count > (SIZE_MAX - HUGE_PAGE) / sizeof(float))
         return fail_memory(err, count, sizeof(float), what);
     size_t bytes = count * sizeof(float), align = bytes >= LARGE ? HUGE_PAGE : RT_ALIGN;
-    bytes = bytes ? rt_round_up(bytes, align) : align;
+    size_t taken = bytes ? rt_round_up(bytes, align) : align;
     void *memory = NULL;
-    if (posix_memalign(&memory, align, bytes) != 0)
+    if (posix_memalign(&memory, align, taken) != 0)
         return fail_memory(err, count, sizeof(float), what);
 #if defined(MADV_HUGEPAGE)
     /* Passes over parameters and state are bound by memory: huge pages spare address translation and let a
      * block lie in the cache without conflicts. A wish only: where it is not granted nothing changes. */
     if (align == HUGE_PAGE)
-        madvise(memory, bytes, MADV_HUGEPAGE);
+        madvise(memory, taken, MADV_HUGEPAGE);
 #endif
     memset(memory, 0, bytes);
     *floats = memory;

@@ -5,7 +5,7 @@
 
 #include "base/status.h"
 
-enum { RT_ALIGN = 64 };
+enum { RT_ALIGN = 64, RT_ALIGN_FLOATS = RT_ALIGN / sizeof(float) };
 
 /* count floats, zeroed and aligned to RT_ALIGN; count 0 gives a valid pointer. Freed with free(). */
 rt_status rt_floats_create(size_t count, const char *what, float **floats, struct rt_error *err);
