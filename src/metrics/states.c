@@ -24,7 +24,8 @@ static bool is_busy(enum rt_state state) {
     return state <= RT_STATE_ENCODE;
 }
 
-/* Books the time since the last change on the current state. */
+/* Books the time since the last change on the current state; of a busy one, what was no CPU time of this
+ * thread goes to wait_cpu, whatever the reason. */
 static void book(struct rt_states *states) {
     double wall = rt_clock_wall(), cpu = rt_clock_thread();
     double passed = wall - states->since_wall;

@@ -1,7 +1,8 @@
 /*
  * State clocks: what a computing thread is doing, second by second. The states sum to wall time. wait_cpu is
- * measured as wall time less CPU time spent inside busy states: the thread was ready but another had the
- * core.
+ * what remains of busy states when the thread's own CPU time is taken off: another had the core, or the
+ * thread slept inside such a state, for a page of memory, or for the other threads of its pool once looking
+ * out for them had taken too long. Looking out itself uses the core and counts as busy.
  */
 #ifndef RT_METRICS_STATES_H
 #define RT_METRICS_STATES_H
