@@ -21,6 +21,18 @@ size_t rt_layer_work_floats(const struct rt_layer *layer, size_t rows) {
     return layer->work_floats ? layer->work_floats(layer, rows) : 0;
 }
 
+static size_t kept_floats(const struct rt_layer *layer, size_t rows) {
+    return rows * layer->own_floats + rt_round_up(rt_layer_stash_floats(layer, rows, true), RT_ALIGN_FLOATS);
+}
+
+size_t rt_layer_activation_bytes(const struct rt_layer *layer, size_t rows) {
+    /* Nothing in it grows faster than the rows. */
+    size_t one = kept_floats(layer, 1);
+    if (rows > SIZE_MAX / 64 / (one ? one : 1))
+        return SIZE_MAX;
+    return kept_floats(layer, rows) * sizeof(float);
+}
+
 /* The product of the dimensions, or TENSOR_LIMIT + 1 when it is more than that. */
 static uint64_t checked_size(const struct rt_shape *shape) {
     uint64_t size = 1;
@@ -32,15 +44,23 @@ static uint64_t checked_size(const struct rt_shape *shape) {
     return size;
 }
 
+rt_status rt_layer_check_size(const struct rt_layer *layer, const struct rt_tree *spec, const char *what,
+                              const struct rt_shape *shape, struct rt_error *err) {
+    char text[96];
+    if (checked_size(shape) <= TENSOR_LIMIT)
+        return RT_OK;
+    return rt_tree_fail(spec, err, "%s: its %s would have the shape %s, which is more than 2^31 numbers",
+                        layer->type->name, what, rt_shape_text(shape, text));
+}
+
 static rt_status add_tensor(const struct rt_layer *layer, const struct rt_tree *spec, const char *name,
                             const struct rt_shape *shape, struct rt_named *list, size_t *tensors,
                             size_t *count, struct rt_error *err) {
-    char text[96];
     if (*tensors == RT_MAX_TENSORS)
         return rt_fail(err, RT_FAILED, "%s has more than %d tensors", layer->type->name, RT_MAX_TENSORS);
-    if (checked_size(shape) > TENSOR_LIMIT || *count > SIZE_MAX / 16 - (size_t)checked_size(shape))
-        return rt_tree_fail(spec, err, "%s: its %s would have the shape %s, which is more than 2^31 numbers",
-                            layer->type->name, name, rt_shape_text(shape, text));
+    rt_status status = rt_layer_check_size(layer, spec, name, shape, err);
+    if (status != RT_OK)
+        return status;
     list[(*tensors)++] = (struct rt_named){.name = name, .shape = *shape, .offset = *count};
     *count += rt_shape_size(shape);
     return RT_OK;
@@ -158,11 +178,8 @@ rt_status rt_layer_create(const struct rt_tree *spec, const struct rt_shape *in,
         status = read_settings(type, options, made->settings, err);
     if (status == RT_OK)
         status = type->setup(made, options ? options : spec, err);
-    char text[96];
-    if (status == RT_OK && checked_size(&made->out) > TENSOR_LIMIT)
-        status =
-            rt_tree_fail(spec, err, "%s: its output would have the shape %s, which is more than 2^31 numbers",
-                         type->name, rt_shape_text(&made->out, text));
+    if (status == RT_OK)
+        status = rt_layer_check_size(made, spec, "output", &made->out, err);
     if (status != RT_OK) {
         rt_layer_destroy(made);
         return status;

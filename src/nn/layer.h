@@ -107,16 +107,22 @@ struct rt_layer {
     bool absorbed; /* set by the model: the layer before has done it; forward is skipped and y is x */
 
     /* How it treats its memory; set by setup, used by the model to save copies. */
-    bool in_place;    /* y may be x; backward does not read x */
-    bool dx_in_place; /* dx may be dy */
-    bool view;        /* y holds the same numbers as x; forward has nothing to do when y is x */
-    bool reads_y;     /* backward reads y, so no later layer may work in place on it */
+    bool in_place;     /* y may be x; backward does not read x */
+    bool dx_in_place;  /* dx may be dy */
+    bool view;         /* y holds the same numbers as x; forward has nothing to do when y is x */
+    bool reads_y;      /* backward reads y, so no later layer may work in place on it */
+    size_t own_floats; /* set by the model: floats per row in its slot that are this layer's alone */
 
     struct rt_model *body; /* residual: the nested layers; else NULL */
 };
 
 size_t rt_layer_stash_floats(const struct rt_layer *layer, size_t rows, bool training);
 size_t rt_layer_work_floats(const struct rt_layer *layer, size_t rows);
+
+/* Memory that the layer keeps from the forward of a micro-batch until its weight gradient is done: its output
+ * and the gradient there, where they have a place of their own in the model, and its stash. SIZE_MAX when
+ * that is more than there can be. */
+size_t rt_layer_activation_bytes(const struct rt_layer *layer, size_t rows);
 
 /* The registered types, NULL-terminated, and one of them by name (NULL if unknown). */
 const struct rt_layer_type *const *rt_layer_types(void);

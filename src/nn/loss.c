@@ -173,7 +173,7 @@ rt_status rt_loss_check(const struct rt_loss_type *loss, const struct rt_model *
     return RT_OK;
 }
 
-static size_t largest(size_t width, const float *y) {
+size_t rt_loss_class(size_t width, const float *y) {
     size_t best = 0;
     for (size_t i = 1; i < width; i++)
         if (y[i] > y[best])
@@ -187,11 +187,9 @@ size_t rt_loss_correct(const struct rt_loss_type *loss, size_t rows, size_t widt
     for (size_t r = 0; r < rows; r++) {
         const float *row = y + r * width;
         if (loss->classes)
-            correct += largest(width, row) == (size_t)targets->classes[r];
+            correct += rt_loss_class(width, row) == (size_t)targets->classes[r];
         else if (loss == &bce && width == 1)
             correct += (row[0] > 0) == (targets->values[r] > 0.5f);
-        else if (loss == &bce)
-            correct += largest(width, row) == largest(width, targets->values + r * width);
     }
     return correct;
 }

@@ -31,6 +31,9 @@ const struct rt_loss_type *rt_loss_find(const char *name);
 /* Refuses a model whose output does not suit the loss (a softmax before cross_entropy, which has its own). */
 rt_status rt_loss_check(const struct rt_loss_type *loss, const struct rt_model *model, struct rt_error *err);
 
+/* The class that an output stands for: the first of the largest. */
+size_t rt_loss_class(size_t width, const float *y);
+
 /* How many rows have their largest output at the right class (for bce of width 1: on the right side). */
 size_t rt_loss_correct(const struct rt_loss_type *loss, size_t rows, size_t width, const float *y,
                        const struct rt_targets *targets);

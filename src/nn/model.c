@@ -15,10 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FLOATS_PER_LINE = RT_ALIGN / sizeof(float) };
-
 static size_t padded_size(const struct rt_shape *shape) {
-    return rt_round_up(rt_shape_size(shape), FLOATS_PER_LINE);
+    return rt_round_up(rt_shape_size(shape), RT_ALIGN_FLOATS);
 }
 
 /* ---- the plan of the slot ---------------------------------------------------------------------------------
@@ -39,13 +37,14 @@ static void place_outputs(struct rt_model *model) {
     bool on_input = true, locked = false;
     size_t place = RT_PLACE_INPUT;
     for (size_t i = 0; i < model->count; i++) {
-        const struct rt_layer *layer = model->layers[i];
+        struct rt_layer *layer = model->layers[i];
         bool last = i + 1 == model->count;
         bool shares = layer->absorbed || (layer->view && !(on_input && last)) ||
                       (layer->in_place && !on_input && !locked);
         if (!shares) {
             place = model->row_floats;
             model->row_floats += padded_size(&layer->out);
+            layer->own_floats += padded_size(&layer->out);
             on_input = locked = false;
         }
         locked |= layer->reads_y;
@@ -107,6 +106,7 @@ static void place_gradients(struct rt_model *model, bool input_gradient) {
         case KEPT:
             model->places[i].dy = model->row_floats;
             model->row_floats += padded_size(&model->layers[i]->out);
+            model->layers[i]->own_floats += padded_size(&model->layers[i]->out);
             break;
         case TAKES_TURN:
             model->places[i].dy = first_turn + turn * widest;
@@ -161,7 +161,7 @@ static bool sum_up(struct rt_model *model) {
             return false;
         model->param_count += layer->param_count;
         model->buffer_count += layer->buffer_count;
-        model->prepared_floats += rt_round_up(layer->prepared_floats, FLOATS_PER_LINE);
+        model->prepared_floats += rt_round_up(layer->prepared_floats, RT_ALIGN_FLOATS);
         if (layer->scratch_bytes > model->scratch_bytes)
             model->scratch_bytes = layer->scratch_bytes;
         model->flops_forward += layer->flops_forward;

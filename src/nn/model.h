@@ -59,6 +59,11 @@ void rt_model_prepare(const struct rt_model *model, const struct rt_device *devi
  * inference keeps nothing for backward. */
 size_t rt_model_slot_floats(const struct rt_model *model, size_t rows, bool training);
 
+/* Memory of one micro-batch in flight while training: the bytes of its slot, or SIZE_MAX. That is what its
+ * layers keep (rt_layer_activation_bytes) and what they share: work memory, and the gradients that need not
+ * be kept, which take turns in two places. */
+size_t rt_model_activation_bytes(const struct rt_model *model, size_t rows);
+
 /* Forward of pass->rows examples; returns the output, which lives in the slot. x is kept by the caller
  * until the backward is done. Prepared weights are used if they are valid. The backward of a micro-batch
  * gets the same pass->rows. */

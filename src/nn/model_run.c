@@ -7,10 +7,8 @@
 
 #include "base/memory.h"
 
-enum { FLOATS_PER_LINE = RT_ALIGN / sizeof(float) };
-
 static size_t padded_stash(const struct rt_layer *layer, size_t rows, bool training) {
-    return rt_round_up(rt_layer_stash_floats(layer, rows, training), FLOATS_PER_LINE);
+    return rt_round_up(rt_layer_stash_floats(layer, rows, training), RT_ALIGN_FLOATS);
 }
 
 /* Floats before the stashes. */
@@ -21,7 +19,7 @@ static size_t stash_start(const struct rt_model *model, size_t rows, bool traini
         size_t floats = rt_layer_work_floats(model->layers[i], rows);
         work = floats > work ? floats : work;
     }
-    return *work_at + rt_round_up(work, FLOATS_PER_LINE);
+    return *work_at + rt_round_up(work, RT_ALIGN_FLOATS);
 }
 
 static size_t slot_floats(const struct rt_model *model, size_t rows, bool training) {
@@ -37,6 +35,11 @@ size_t rt_model_slot_floats(const struct rt_model *model, size_t rows, bool trai
     if (rows > SIZE_MAX / 64 / (one ? one : 1))
         return SIZE_MAX;
     return slot_floats(model, rows, training);
+}
+
+size_t rt_model_activation_bytes(const struct rt_model *model, size_t rows) {
+    size_t floats = rt_model_slot_floats(model, rows, true);
+    return floats > SIZE_MAX / sizeof(float) ? SIZE_MAX : floats * sizeof(float);
 }
 
 static float *output_of(const struct rt_model *model, const struct rt_pass *pass, float *slot, const float *x,

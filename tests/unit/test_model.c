@@ -47,6 +47,14 @@ TEST(what_is_refused) {
     check_refused("[5]", "[residual: [nonsense]]", "unknown layer 'nonsense'");
     check_refused("[2000000]", "[dense: 1000000000]", "more than 2^31 numbers");
     check_refused("[1, 40000, 40000]", "[conv2d: {filters: 1000000, kernel: 1}]", "more than 2^31 numbers");
+    check_refused("[1048576, 1, 1]", "[conv2d: {filters: 1, kernel: 2, stride: 1048575, pad: 1048576}]",
+                  "padded input would have the shape [1048576, 2097153, 2097153], which is more than 2^31");
+    check_refused("[1, 1, 1]", "[conv2d: {filters: 1048576, kernel: 1048576, stride: 1048576, pad: 524288}]",
+                  "more than 2^31 numbers");
+    check_refused("[1, 1, 1048576]", "[conv2d: {filters: 2048, kernel_h: 1, kernel_w: 1048576}]",
+                  "padded gradient would have the shape [2048, 1, 2097151]");
+    check_refused("[1, 1, 1048576]", "[conv2d: {filters: 1, kernel_h: 1, kernel_w: 524288}]",
+                  "row of windows would have the shape [524289, 1, 1, 524288]");
     check_refused("[5]", "[relu, dense: 3, dense: {units: x}]", "test:1:");
 }
 
@@ -183,6 +191,58 @@ TEST(shapes_and_costs) {
     rig_close(&rig);
 }
 
+static size_t sum_of_activation_bytes(const struct rt_model *model, size_t rows) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < model->count; i++)
+        bytes += rt_layer_activation_bytes(model->layers[i], rows);
+    return bytes;
+}
+
+/* What the layers keep, and the memory they share, make up the slot. */
+TEST(activation_bytes_account_for_the_slot) {
+    const struct {
+        const char *input, *layers;
+        size_t shared; /* floats per row of the gradients that take turns */
+    } cases[] = {
+        {"[16]", "[dense: 32]", 0},
+        {"[16]", "[dense: 32, relu, dense: 16, tanh, dense: 5]", 0},
+        {"[16]", "[dense: 32, layernorm, softmax]", 32},
+        {"[2, 4, 4]", "[conv2d: {filters: 3, kernel: 1}, relu, maxpool: 2, flatten, dense: 7]", 16},
+        {"[16]", "[residual: [dense: 8, relu, dense: 16], batchnorm]", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (size_t rows = 1; rows < 40; rows += 19) {
+            struct rt_error err;
+            struct rig rig;
+            CHECK_OK(
+                rig_open(&rig, cases[i].input, cases[i].layers, rows, RT_MATH_REFERENCE, "auto", 1, &err));
+            size_t kept = sum_of_activation_bytes(rig.model, rows);
+            size_t slot = rt_model_activation_bytes(rig.model, rows);
+            CHECK(slot == rt_model_slot_floats(rig.model, rows, true) * sizeof(float));
+            CHECK_MSG(slot == kept + rows * cases[i].shared * sizeof(float), "%s: slot %zu, kept %zu",
+                      cases[i].layers, slot, kept);
+            for (size_t l = 0; l < rig.model->count; l++)
+                CHECK(rt_layer_activation_bytes(rig.model->layers[l], SIZE_MAX) == SIZE_MAX ||
+                      rt_layer_activation_bytes(rig.model->layers[l], SIZE_MAX) == 0);
+            CHECK(rt_model_activation_bytes(rig.model, SIZE_MAX) == SIZE_MAX);
+            rig_close(&rig);
+        }
+}
+
+TEST(activation_bytes_of_one_layer) {
+    struct rt_error err;
+    struct rig rig;
+    CHECK_OK(rig_open(&rig, "[16]", "[dense: 32, relu, layernorm, dropout, softmax]", 3, RT_MATH_REFERENCE,
+                      "auto", 1, &err));
+    /* output and its gradient; absorbed; output, gradient and two moments per row, padded; in place; output
+     */
+    const size_t floats[] = {3 * 64, 0, 3 * 64 + 16, 0, 3 * 32};
+    for (size_t i = 0; i < 5; i++)
+        CHECK_MSG(rt_layer_activation_bytes(rig.model->layers[i], 3) == floats[i] * sizeof(float),
+                  "layer %zu: %zu", i, rt_layer_activation_bytes(rig.model->layers[i], 3));
+    rig_close(&rig);
+}
+
 TEST(memory_is_shared_where_it_can_be) {
     struct rt_error err;
     struct rig rig;
@@ -248,7 +308,6 @@ TEST(right_answers_are_counted) {
     CHECK(rt_loss_correct(rt_loss_find("cross_entropy"), 3, 3, y, &targets) ==
           2); /* the first of equals counts */
     CHECK(rt_loss_correct(rt_loss_find("bce"), 9, 1, y, &targets) == 5);
-    CHECK(rt_loss_correct(rt_loss_find("bce"), 3, 3, y, &targets) == 2);
     CHECK(rt_loss_correct(rt_loss_find("mse"), 3, 3, y, &targets) == 0);
 }
 
@@ -304,6 +363,21 @@ TEST(dropout_keeps_the_mean_and_does_nothing_outside_training) {
     rig_forward(&rig);
     CHECK(rig_same(rig.x, rig.y, rig.rows * rig.out));
     rig_close(&rig);
+}
+
+/* So small a rate that 1 less the rate rounds to 1, and one just above. */
+TEST(a_tiny_dropout_rate_drops_nothing) {
+    struct rt_error err;
+    const char *const layers[] = {"[dropout: 1e-17]", "[dropout: 1e-300]", "[dropout: 2e-16]"};
+    for (size_t l = 0; l < sizeof layers / sizeof *layers; l++) {
+        struct rig rig;
+        CHECK_OK(rig_open(&rig, "[500]", layers[l], 4, RT_MATH_EXACT, "auto", 1, &err));
+        for (size_t i = 0; i < rig.rows * rig.in; i++)
+            rig.x[i] = 1;
+        rig_forward(&rig);
+        CHECK_MSG(rig_same(rig.x, rig.y, rig.rows * rig.out), "%s", layers[l]);
+        rig_close(&rig);
+    }
 }
 
 TEST(every_layer_and_loss_has_a_help_text) {

@@ -51,8 +51,30 @@ static const struct rt_conv *conv_of(const struct rt_layer *layer) {
 }
 
 static size_t conv_prepared(const struct rt_layer *layer, bool input_gradient) {
-    return rt_round_up(layer->kernels->conv_prepared(conv_of(layer), input_gradient),
-                       RT_ALIGN / sizeof(float));
+    return rt_round_up(layer->kernels->conv_prepared(conv_of(layer), input_gradient), RT_ALIGN_FLOATS);
+}
+
+/* What the kernels lay out in a thread's scratch memory: the image with its border, the gradient at the
+ * output with the border that the input gradient needs, and the patches of one row of outputs. Their other
+ * sizes are not far from these, so 2^31 numbers each keep every sum and product of them in range. */
+static rt_status check_scratch(const struct rt_layer *layer, const struct rt_tree *spec,
+                               struct rt_error *err) {
+    const struct rt_conv *conv = conv_of(layer);
+    const size_t channels = conv->channels / conv->groups, filters = conv->filters / conv->groups;
+    const struct {
+        const char *name;
+        struct rt_shape shape;
+    } laid_out[] = {
+        {"padded input",
+         {.rank = 3, .dim = {channels, conv->height + 2 * conv->pad, conv->width + 2 * conv->pad}}},
+        {"padded gradient",
+         {.rank = 3, .dim = {filters, conv->height + conv->kernel_h - 1, conv->width + conv->kernel_w - 1}}},
+        {"row of windows", {.rank = 4, .dim = {conv->out_width, channels, conv->kernel_h, conv->kernel_w}}},
+    };
+    rt_status status = RT_OK;
+    for (size_t i = 0; i < sizeof laid_out / sizeof *laid_out && status == RT_OK; i++)
+        status = rt_layer_check_size(layer, spec, laid_out[i].name, &laid_out[i].shape, err);
+    return status;
 }
 
 static rt_status conv_geometry(struct rt_layer *layer, const struct rt_tree *spec, struct rt_error *err) {
@@ -86,7 +108,7 @@ static rt_status conv_geometry(struct rt_layer *layer, const struct rt_tree *spe
     if (status == RT_OK)
         status = rt_layer_window_places(layer, spec, conv->width, conv->kernel_w, conv->stride, conv->pad,
                                         &conv->out_width, err);
-    return status;
+    return status == RT_OK ? check_scratch(layer, spec, err) : status;
 }
 
 static rt_status conv_setup(struct rt_layer *layer, const struct rt_tree *spec, struct rt_error *err) {

@@ -54,7 +54,7 @@ static size_t block_offset(const struct rt_kernels *kernels) {
 }
 
 static size_t packed_floats(const struct rt_layer *layer, size_t k, size_t n) {
-    return rt_round_up(layer->kernels->packed_floats(k, n), RT_ALIGN / sizeof(float));
+    return rt_round_up(layer->kernels->packed_floats(k, n), RT_ALIGN_FLOATS);
 }
 
 static size_t dense_work(const struct rt_layer *layer, size_t rows) {

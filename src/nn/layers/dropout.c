@@ -51,7 +51,8 @@ static void mask_rows(void *argument, size_t begin, size_t end, void *scratch) {
 static void mask(const struct rt_layer *layer, const struct rt_pass *pass, const float *x, float *y) {
     const struct dropout_settings *settings = layer->settings;
     size_t n = rt_shape_size(&layer->in);
-    if (pass->training && settings->rate > 0) {
+    /* A rate so small that 1 less the rate is 1 drops nothing; its threshold would not fit 32 bits either. */
+    if (pass->training && 1.0 - settings->rate < 1.0) {
         struct dropout_job job = {layer, pass, x, y};
         rt_device_split(pass->device, pass->rows, rt_layer_row_grain(n), mask_rows, &job);
     } else if (x != y) {

@@ -25,6 +25,10 @@ rt_status rt_layer_add_param(struct rt_layer *layer, const struct rt_tree *spec,
 rt_status rt_layer_add_buffer(struct rt_layer *layer, const struct rt_tree *spec, const char *name,
                               const struct rt_shape *shape, struct rt_error *err);
 
+/* Refuses a shape of more than 2^31 numbers; what names it in the sentence. */
+rt_status rt_layer_check_size(const struct rt_layer *layer, const struct rt_tree *spec, const char *what,
+                              const struct rt_shape *shape, struct rt_error *err);
+
 /* Refuses an input that is not [channels, height, width]. */
 rt_status rt_layer_want_image(const struct rt_layer *layer, const struct rt_tree *spec, struct rt_error *err);
 
