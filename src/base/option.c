@@ -10,11 +10,11 @@
 /* Bounds beyond which a range reads as open on that side. */
 #define OPEN_END 1e18
 
-/* "between 1 and 8", "at least 1" or "at most 8". */
-static const char *range_text(const struct rt_option *option, char *text, size_t room) {
-    if (option->max >= OPEN_END)
+/* "between 1 and 8", "at least 1" or "at most 8": the end that the value passed is always named. */
+static const char *range_text(const struct rt_option *option, double value, char *text, size_t room) {
+    if (option->max >= OPEN_END && value < option->min)
         snprintf(text, room, "at least %.15g", option->min);
-    else if (option->min <= -OPEN_END)
+    else if (option->min <= -OPEN_END && value > option->max)
         snprintf(text, room, "at most %.15g", option->max);
     else
         snprintf(text, room, "between %.15g and %.15g", option->min, option->max);
@@ -41,7 +41,7 @@ static rt_status read_number(const struct rt_option *option, const struct rt_tre
         double value = whole ? (double)integer : real;
         char range[100];
         if ((option->min != 0 || option->max != 0) && (value < option->min || value > option->max))
-            return fail_value(option, tree, what, range_text(option, range, sizeof range), text, err);
+            return fail_value(option, tree, what, range_text(option, value, range, sizeof range), text, err);
     }
     if (whole)
         memcpy(field, &integer, sizeof integer);

@@ -226,6 +226,10 @@ static rt_status read_targets(struct job *job, const struct rt_table *table, str
         place.example = job->count;
         int32_t number;
         rt_status status = rt_table_text(table, column, &text, err);
+        bool known = status != RT_OK || rt_book_has(&job->book, text) ||
+                     (job->set->class_names && rt_names_find(job->set, text) >= 0);
+        if (!known)
+            status = rt_table_check_label(table, column, err);
         if (status == RT_OK)
             status = rt_book_number(&job->book, text, &place, job->wish, job->set, &number, err);
         return status == RT_OK ? rt_buffer_add(&job->classes, &number, sizeof number, "the labels", err)

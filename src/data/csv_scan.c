@@ -7,6 +7,7 @@
 
 /* No sane record is longer: beyond this a quote is missing, or it is no text. */
 enum { MAX_RECORD = 64 << 20 };
+enum { MAX_FIELDS = 1 << 20 };
 enum { END = -1 };
 
 /* Reads on; keeps what has not been used. At the end of the input bytes may stay equal to at. */
@@ -96,6 +97,11 @@ void rt_csv_end(struct rt_csv *csv) {
 
 static rt_status begin_field(struct rt_csv *csv, struct rt_error *err) {
     size_t start = csv->text.bytes;
+    if (csv->fields == MAX_FIELDS)
+        return rt_fail(err, RT_BAD_INPUT,
+                       "%s:%" PRIu64
+                       ": this line has more than %d fields; is it CSV, and does it have line ends?",
+                       csv->input->name, csv->line, MAX_FIELDS);
     csv->fields++;
     return rt_buffer_add(&csv->starts, &start, sizeof start, "a record", err);
 }

@@ -2,6 +2,7 @@
 #include "data/csv_table.h"
 
 #include "base/memory.h"
+#include "base/utf8.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -38,8 +39,9 @@ static rt_status fail_no_name(const struct rt_table *table, const struct rt_tree
     rt_status status = rt_alloc(table->columns + 1, sizeof *names, "the header", &names, err);
     if (status != RT_OK)
         return status;
-    for (size_t i = 0; i < table->columns; i++)
-        names[i] = column_name(table, i);
+    const char *name = table->names;
+    for (size_t i = 0; i < table->columns; i++, name += strlen(name) + 1)
+        names[i] = name;
     const char *near = rt_nearest(tree->text, names);
     status = near ? rt_tree_fail(tree, err, "%s has no column '%s'; did you mean '%s'?", table->input->name,
                                  tree->text, near)
@@ -141,9 +143,11 @@ static rt_status choose_columns(struct rt_table *table, const struct rt_columns 
 
 /* ---- header and opening -------------------------------------------------------------------------------- */
 
-static bool is_missing(const char *text) {
-    static const char *const words[] = {"", "?", "-", "na", "n/a", "nan", "null", "none", "."};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+/* Words for a missing value. The last three may be the name of a class, but never a number. */
+static bool is_missing(const char *text, bool label) {
+    static const char *const words[] = {"", "?", "na", "n/a", "nan", "null", "-", "none", "."};
+    size_t count = sizeof words / sizeof *words - (label ? 3 : 0);
+    for (size_t i = 0; i < count; i++)
         if (strcasecmp(text, words[i]) == 0)
             return true;
     return false;
@@ -154,7 +158,7 @@ static bool any_text(const struct rt_table *table, const size_t *columns, size_t
     double number;
     for (size_t i = 0; i < count; i++) {
         const char *field = rt_csv_field(&table->csv, columns[i]);
-        if (!is_missing(field) && !rt_parse_real(field, &number))
+        if (!is_missing(field, false) && !rt_parse_real(field, &number))
             return true;
     }
     return false;
@@ -244,6 +248,18 @@ static rt_status fail_field(const struct rt_table *table, size_t column, const c
                    *name ? "column '" : "", name, *name ? "': " : "", sentence);
 }
 
+rt_status rt_table_check_label(const struct rt_table *table, size_t column, struct rt_error *err) {
+    const char *text = rt_csv_field(&table->csv, column);
+    char sentence[120];
+    if (!rt_utf8_valid(text))
+        return fail_field(table, column, "the label is not valid UTF-8", err);
+    if (!is_missing(text, true))
+        return RT_OK;
+    snprintf(sentence, sizeof sentence,
+             "the label is missing ('%.9s'); if that is a class, list it under `names`", text);
+    return fail_field(table, column, sentence, err);
+}
+
 rt_status rt_table_text(const struct rt_table *table, size_t column, const char **text,
                         struct rt_error *err) {
     *text = rt_csv_field(&table->csv, column);
@@ -262,9 +278,9 @@ rt_status rt_table_number(const struct rt_table *table, size_t column, float *nu
         return fail_field(table, column, "the value is missing", err);
     char sentence[120];
     snprintf(sentence, sizeof sentence,
-             parsed             ? "'%.60s' is too large for a float"
-             : is_missing(text) ? "the value is missing ('%.60s')"
-                                : "'%.60s' is not a finite number",
+             parsed                    ? "'%.60s' is too large for a float"
+             : is_missing(text, false) ? "the value is missing ('%.60s')"
+                                       : "'%.60s' is not a finite number",
              text);
     return fail_field(table, column, sentence, err);
 }

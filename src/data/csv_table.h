@@ -51,4 +51,7 @@ rt_status rt_table_number(const struct rt_table *table, size_t column, float *nu
 /* Refuses a missing value. */
 rt_status rt_table_text(const struct rt_table *table, size_t column, const char **text, struct rt_error *err);
 
+/* Refuses what cannot be the name of a class: text that is not UTF-8, or a word for a missing value (NA). */
+rt_status rt_table_check_label(const struct rt_table *table, size_t column, struct rt_error *err);
+
 #endif

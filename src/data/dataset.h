@@ -82,7 +82,8 @@ rt_status rt_dataset_split(const struct rt_dataset *set, double part, uint64_t s
 rt_status rt_scaling_measure(const struct rt_dataset *set, struct rt_scaling *scaling, struct rt_error *err);
 void rt_scaling_deinit(struct rt_scaling *scaling);
 
-/* Refuses a NaN or infinity in the set, naming file, example and feature. Byte data pass at once. */
+/* Refuses a NaN or infinity among the inputs, naming file, example and feature. Byte data pass at once.
+ * Target values have been checked when they were read. */
 rt_status rt_dataset_check(const struct rt_dataset *set, struct rt_error *err);
 
 /* Converts the examples with the given indices: x [rows][size]. A raw value is rounded to float, then

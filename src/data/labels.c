@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -115,6 +116,14 @@ static rt_status read_values(const struct rt_array *labels, const char *name, co
         return rt_fail(err, RT_BAD_INPUT,
                        "%s: has %zu target values for each example, but the model has %zu outputs", name,
                        width, wish->outputs);
+    for (size_t i = 0; i < labels->count * width; i++) {
+        double number = rt_array_number(labels->type, labels->data, i);
+        if (!isfinite((float)number))
+            return rt_fail(
+                err, RT_BAD_INPUT,
+                "%s: target %zu of example %zu (both counted from 0) is %g: it must be a finite float", name,
+                i % width, i / width, number);
+    }
     set->value_width = width;
     if (labels->type == RT_DATA_F32 && (uintptr_t)labels->data % _Alignof(float) == 0) {
         set->values = labels->data;
@@ -173,6 +182,12 @@ static size_t search(const struct rt_label_book *book, const char *text, bool *f
             high = middle;
     }
     return low;
+}
+
+bool rt_book_has(const struct rt_label_book *book, const char *text) {
+    bool found;
+    search(book, text, &found);
+    return found;
 }
 
 static rt_status fail_unknown(const struct rt_dataset *set, const char *text, const struct rt_place *place,

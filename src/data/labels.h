@@ -32,6 +32,9 @@ struct rt_label_book {
 
 void rt_book_free(struct rt_label_book *book);
 
+/* Whether the label has been seen before. */
+bool rt_book_has(const struct rt_label_book *book, const char *text);
+
 /* The number of a label: its class when the set has class names, else a number for rt_book_finish. */
 rt_status rt_book_number(struct rt_label_book *book, const char *text, const struct rt_place *place,
                          const struct rt_data_wish *wish, const struct rt_dataset *set, int32_t *number,

@@ -4,12 +4,18 @@
 #include "base/memory.h"
 #include "data/input.h"
 #include "data/store.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 /* The last one takes what the others do not recognise. */
 static const struct rt_data_format *const formats[] = {&rt_format_idx, &rt_format_npy, &rt_format_csv, NULL};
+
+/* Whether an error of access() says that there is no such file, rather than that it cannot be reached. */
+static bool is_absent(int error) {
+    return error == ENOENT || error == ENOTDIR;
+}
 
 rt_status rt_source_path(const struct rt_source *source, const struct rt_tree *where, const char *name,
                          char **path, struct rt_error *err) {
@@ -21,16 +27,19 @@ rt_status rt_source_path(const struct rt_source *source, const struct rt_tree *w
     if (status != RT_OK)
         return status;
     snprintf(found, room, "%s", name);
-    if (access(found, F_OK) != 0 && source->base_dir && *source->base_dir && name[0] != '/') {
+    bool beside = source->base_dir && *source->base_dir && name[0] != '/';
+    bool there = access(found, F_OK) == 0;
+    if (!there && beside && is_absent(errno)) {
         snprintf(found, room, "%s/%s", source->base_dir, name);
-        if (access(found, F_OK) != 0) {
-            free(found);
-            return rt_tree_fail(where, err, "there is no file '%s', neither here nor in %s", name,
-                                source->base_dir);
-        }
-    } else if (access(found, F_OK) != 0) {
+        there = access(found, F_OK) == 0;
+    }
+    if (!there) {
+        status = !is_absent(errno) ? rt_tree_fail(where, err, "%s: %s", found, strerror(errno))
+                 : beside ? rt_tree_fail(where, err, "there is no file '%s', neither here nor in %s", name,
+                                         source->base_dir)
+                          : rt_tree_fail(where, err, "there is no file '%s'", name);
         free(found);
-        return rt_tree_fail(where, err, "there is no file '%s'", name);
+        return status;
     }
     *path = found;
     return RT_OK;

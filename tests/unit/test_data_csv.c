@@ -170,6 +170,93 @@ TEST(class_names) {
     CHECK(rt_test_refused("csv: {file: texts.csv, names: [a, b, c]}", &wish, "run.yaml:1", "differ"));
 }
 
+TEST(labels_that_are_missing) {
+    struct rt_error err;
+    struct rt_dataset set;
+    struct rt_data_wish wish = rt_test_wish(1, 2);
+    const char *words[] = {"NA", "nan", "?", "N/A", "null"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        char text[40], place[40];
+        snprintf(text, sizeof text, "x,kind\n1,yes\n1,%s\n", words[i]);
+        snprintf(place, sizeof place, "missing ('%s')", words[i]);
+        rt_test_write_text("t.csv", text);
+        CHECK(rt_test_refused("csv: t.csv", &wish, "t.csv:3:2: column 'kind'", place));
+    }
+    /* A name that is given is a name. */
+    CHECK_OK(rt_test_open("csv: {file: t.csv, names: [yes, null]}", &wish, &set, &err));
+    CHECK(set.classes[0] == 0 && set.classes[1] == 1);
+    rt_dataset_close(&set);
+    rt_test_write_text("t.csv", "1,none\n1,-\n");
+    CHECK_OK(rt_test_open("csv: t.csv", &wish, &set, &err));
+    CHECK(strcmp(set.class_names[0], "-") == 0);
+    rt_dataset_close(&set);
+
+    rt_test_write_text("t.csv", "1,caf\xc3\xa9\n1,caf\xe9\n");
+    CHECK(rt_test_refused("csv: t.csv", &wish, "t.csv:2:2: ", "not valid UTF-8"));
+    CHECK(rt_test_refused("csv: {file: t.csv, names: [caf\xc3\xa9, tea]}", &wish,
+                          "t.csv:2:2: ", "not valid UTF-8"));
+}
+
+/* Small when compressed, large as a table: refused early, with little memory and time. */
+TEST(too_many_fields) {
+    enum { BYTES = 8 << 20 };
+    struct rt_data_wish wish = rt_test_wish(2, 2);
+    char *text = malloc(BYTES);
+    REQUIRE(text);
+    memset(text, ',', BYTES);
+    memcpy(text, "1,2,0\n", 6);
+    rt_test_write_gz("t.csv.gz", text, BYTES);
+    CHECK(rt_test_refused("csv: {file: t.csv.gz, header: yes}", &wish,
+                          "t.csv.gz:2: ", "more than 1048576 fields"));
+    for (size_t i = 0; i < BYTES; i++)
+        text[i] = i % 2 ? ' ' : '1';
+    rt_test_write("t.csv", text, BYTES);
+    CHECK(rt_test_refused("csv: t.csv", &wish, "t.csv:1: ", "more than 1048576 fields"));
+    free(text);
+}
+
+/* Work that grows with the square of the table's width or of a run of blanks would time out here. */
+TEST(wide_tables_and_blanks) {
+    enum { COLUMNS = 1000000, BYTES = 8 << 20, BLANKS = 2 << 20 };
+    struct rt_error err;
+    struct rt_dataset set;
+    struct rt_data_wish wish = rt_test_wish(1, 2);
+    char *text = malloc(BYTES);
+    REQUIRE(text);
+    size_t used = 0;
+    for (int i = 0; i < COLUMNS; i++)
+        used += (size_t)snprintf(text + used, BYTES - used, "c%d%c", i, i + 1 < COLUMNS ? ',' : '\n');
+    rt_test_write("wide.csv", text, used);
+    CHECK(rt_test_refused("csv: {file: wide.csv, label: nowhere}", &wish, "no column 'nowhere'", "1000000"));
+    const char *separators[] = {"auto", "space", "','", "tab"};
+    for (size_t i = 0; i < 4; i++) {
+        char yaml[80];
+        snprintf(yaml, sizeof yaml, "csv: {file: blank.csv, separator: %s}", separators[i]);
+        for (int kind = 0; kind < 3; kind++) {
+            memset(text, "  \n"[kind], BLANKS);
+            for (size_t j = 0; kind == 1 && j < BLANKS; j += 2)
+                text[j] = '\n';
+            rt_test_write("blank.csv", text, BLANKS);
+            CHECK(rt_test_refused(yaml, &wish, "blank.csv", "no examples"));
+        }
+    }
+    memset(text, ' ', BLANKS);
+    text[0] = '1';
+    text[BLANKS - 1] = '0';
+    rt_test_write("gap.csv", text, BLANKS);
+    CHECK_OK(rt_test_open("csv: {file: gap.csv, separator: space}", &wish, &set, &err));
+    CHECK(set.count == 1 && set.classes[0] == 0);
+    rt_dataset_close(&set);
+    free(text);
+}
+
+TEST(files_that_cannot_be_reached) {
+    struct rt_data_wish wish = rt_test_wish(2, 2);
+    REQUIRE(symlink("loop.csv", rt_test_path("loop.csv")) == 0);
+    CHECK(rt_test_refused("csv: loop.csv", &wish, "run.yaml:1: ", "loop.csv: Too many levels"));
+    CHECK(rt_test_refused("csv: /nowhere.csv", &wish, "run.yaml:1: ", "there is no file '/nowhere.csv'"));
+}
+
 TEST(refused_with_place) {
     struct rt_data_wish wish = rt_test_wish(2, 2);
     struct {

@@ -96,6 +96,7 @@ TEST(sentences) {
          "run.yaml:1: dense: threads must be a whole number or 'all', not 'most'"},
         {"{units: 1, threads: 65}", "run.yaml:1: dense: threads must be between 1 and 64 or 'all', not '65'"},
         {"{units: 1, rate: -1}", "run.yaml:1: dense: rate must be at least 0, not '-1'"},
+        {"{units: 1, rate: 1e19}", "run.yaml:1: dense: rate must be between 0 and 1e+18, not '1e19'"},
         {"{units: 1, rate: nan}", "run.yaml:1: dense: rate must be a number, not 'nan'"},
         {"{units: 1, rate: inf}", "run.yaml:1: dense: rate must be a number, not 'inf'"},
         {"{units: 1, rate: '0,5'}", "run.yaml:1: dense: rate must be a number, not '0,5'"},
