@@ -5,6 +5,7 @@
 #include "formats/safetensors.h"
 #include "train/standing.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -135,8 +136,10 @@ rt_status rt_checkpoint_save(const char *dir, const struct rt_checkpointed *what
     status = rt_tensors_out_create(path, &walk.out, err);
     if (status == RT_OK) {
         status = write_all(&walk, state, err);
-        /* The one before moves aside only when the new one is written; between the two renames a crash leaves
-         * only `previous`, which is then the newest there is. */
+        /* The one before moves aside only when the new one is on the disk; between the two renames a crash
+         * leaves only `previous`, which is then the newest there is. */
+        if (status == RT_OK)
+            status = rt_tensors_out_sync(walk.out, err);
         if (status == RT_OK && rename(path, old) != 0 && errno != ENOENT)
             status = rt_fail(err, RT_IO, "%s: cannot be renamed: %s", path, strerror(errno));
         if (status == RT_OK)
@@ -175,7 +178,7 @@ static rt_status check_hash(const char *path, const struct rt_tensors *tensors, 
  * once written here; if so and the load still fails, an older one would not do better. */
 static rt_status load_file(const char *path, const struct rt_checkpointed *what,
                            const struct rt_fingerprint *fingerprint, struct rt_standing *standing,
-                           bool *usable, struct rt_error *err) {
+                           const char **rescored, bool *usable, struct rt_error *err) {
     struct rt_tensors tensors;
     *usable = false;
     rt_status status = rt_tensors_open(path, &tensors, err);
@@ -189,7 +192,7 @@ static rt_status load_file(const char *path, const struct rt_checkpointed *what,
     struct rt_standing read;
     if (status == RT_OK) {
         *usable = true;
-        status = rt_standing_read(state, path, fingerprint, &read, err);
+        status = rt_standing_read(state, path, fingerprint, &read, rescored, err);
     }
     struct walk walk = {.what = what, .in = &tensors};
     if (status == RT_OK)
@@ -204,9 +207,21 @@ static rt_status load_file(const char *path, const struct rt_checkpointed *what,
     return status;
 }
 
+/* A file that the system refuses to open may be as good as any: only one that opens, or is not there, may be
+ * passed over. */
+static rt_status check_access(const char *path, struct rt_error *err) {
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0 && errno != ENOENT)
+        return rt_fail(err, errno == EACCES ? RT_BAD_INPUT : RT_IO, "%s: cannot be read: %s", path,
+                       strerror(errno));
+    if (file >= 0)
+        close(file);
+    return RT_OK;
+}
+
 rt_status rt_checkpoint_load(const char *dir, const struct rt_checkpointed *what,
                              const struct rt_fingerprint *fingerprint, struct rt_standing *standing,
-                             struct rt_error *notice, struct rt_error *err) {
+                             const char **rescored, struct rt_error *notice, struct rt_error *err) {
     char path[PATH_ROOM], old[PATH_ROOM];
     struct rt_error first = {.text = ""}, second = {.text = ""};
     bool usable;
@@ -218,12 +233,16 @@ rt_status rt_checkpoint_load(const char *dir, const struct rt_checkpointed *what
         return status;
     if (!rt_checkpoint_exists(dir))
         return rt_fail(err, RT_BAD_INPUT, "%s: there is no checkpoint to resume from", dir);
-    status = load_file(path, what, fingerprint, standing, &usable, &first);
+    status = check_access(path, err);
+    if (status != RT_OK)
+        return status;
+    status = load_file(path, what, fingerprint, standing, rescored, &usable, &first);
     if (status == RT_OK)
         return RT_OK;
-    if (usable)
+    /* Memory and disks fail without the file being to blame. */
+    if (usable || status != RT_BAD_INPUT)
         return rt_fail(err, status, "%s", first.text);
-    rt_status again = load_file(old, what, fingerprint, standing, &usable, &second);
+    rt_status again = load_file(old, what, fingerprint, standing, rescored, &usable, &second);
     if (again == RT_OK) {
         /* Out of the way, so that the next save does not put it in the place of the good one. */
         char aside[PATH_ROOM];

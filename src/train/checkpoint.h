@@ -24,21 +24,25 @@ struct rt_standing {
     uint64_t epoch_correct, epoch_samples;
     double best_loss;     /* by validation; infinite: none yet */
     uint64_t best_update; /* 0: none */
+    double best_accuracy; /* of that update; not finite: none */
     uint64_t stale;       /* validations since */
+    uint64_t validated;   /* the update of the last validation that was due; 0: none */
 };
 
-/* Settings that determine the result, by name: a checkpoint continues only under the same ones. */
+/* Settings that determine the result, by name: a checkpoint continues only under the same ones. Those that
+ * decide how models are scored may change: then the best one so far is not comparable any more. */
 enum { RT_MAX_SETTINGS = 24 };
 struct rt_fingerprint {
     size_t count;
     struct {
         const char *key; /* static text */
-        char *value;     /* owned */
+        bool scoring;
+        char *value; /* owned */
     } settings[RT_MAX_SETTINGS];
 };
 
 /* Takes value over, also on failure; NULL means that memory was short. */
-rt_status rt_fingerprint_add(struct rt_fingerprint *fingerprint, const char *key, char *value,
+rt_status rt_fingerprint_add(struct rt_fingerprint *fingerprint, const char *key, bool scoring, char *value,
                              struct rt_error *err);
 void rt_fingerprint_deinit(struct rt_fingerprint *fingerprint);
 
@@ -53,10 +57,12 @@ rt_status rt_checkpoint_save(const char *dir, const struct rt_checkpointed *what
                              const struct rt_standing *standing, const struct rt_fingerprint *fingerprint,
                              struct rt_error *err);
 
-/* notice: set to a sentence when the newest file could not be used and the one before was, else to "". */
+/* notice: set to a sentence when the newest file is damaged or missing and the one before was used, else to
+ * "". A file that is there but cannot be read is not damaged: that fails. rescored: a setting for scoring
+ * that has changed; NULL: none. */
 rt_status rt_checkpoint_load(const char *dir, const struct rt_checkpointed *what,
                              const struct rt_fingerprint *fingerprint, struct rt_standing *standing,
-                             struct rt_error *notice, struct rt_error *err);
+                             const char **rescored, struct rt_error *notice, struct rt_error *err);
 
 /* Whether there is any generation of a checkpoint in dir. */
 bool rt_checkpoint_exists(const char *dir);

@@ -5,6 +5,7 @@
 #include "metrics/journal.h"
 #include "train/checkpoint.h"
 #include "train/materials.h"
+#include "train/outdir.h"
 #include "train/state.h"
 #include "train/step.h"
 
@@ -14,6 +15,8 @@ struct rt_drive {
     rt_progress_fn progress;
     void *user;
 
+    struct rt_out out;
+    bool started; /* the directory is in use */
     struct rt_materials materials;
     struct rt_optim *optim;
     struct rt_schedule schedule;
@@ -21,6 +24,8 @@ struct rt_drive {
     struct rt_journal *journal;
     struct rt_fingerprint fingerprint; /* empty until a checkpoint wants it */
     char *checkpoint_dir, *best_path;
+    struct rt_error notices[3]; /* until there is a journal to write them to */
+    size_t notice_count;
 
     uint64_t updates, epochs, per_epoch; /* planned */
     struct rt_standing standing;
@@ -33,6 +38,7 @@ struct rt_drive {
     double first_step;      /* seconds from the start of the process to the end of the first update; NaN */
     double checkpoint_at, loop_start;
     double validation_loss, validation_accuracy; /* the last; NaN */
+    uint64_t validation_update;                  /* of the last; UINT64_MAX: none */
 
     struct { /* since the last report */
         double start, loss, step_seconds;
@@ -44,14 +50,27 @@ struct rt_drive {
 rt_status rt_drive_open(struct rt_run *run, struct rt_drive *drive,
                         struct rt_error *err); /* close also on failure */
 void rt_drive_close(struct rt_drive *drive);
-/* Writes a checkpoint of the standing. */
-rt_status rt_drive_save(struct rt_drive *drive, struct rt_error *err);
+/* printf into memory, to be freed; NULL when there is none. */
+RT_PRINTF(1, 2) char *rt_drive_text(const char *format, ...);
 
-/* Takes parameters and optimizer state back from the last checkpoint; the standing stays. */
-rt_status rt_drive_restore(struct rt_drive *drive, struct rt_error *err);
+/* ---- fingerprint.c ---- */
+/* Fills in the fingerprint; once is enough. Reads all the data. */
+rt_status rt_drive_fingerprint(struct rt_drive *drive, struct rt_error *err);
+
+/* ---- resume.c ---- */
+/* Writes a checkpoint of the standing. RT_FAILED, and nothing is written, when the last update diverged. */
+rt_status rt_drive_save(struct rt_drive *drive, struct rt_error *err);
+/* Takes parameters and optimizer state back from the last checkpoint; the drive's standing stays. standing:
+ * where the run stood then. */
+rt_status rt_drive_restore(struct rt_drive *drive, struct rt_standing *standing, struct rt_error *err);
+/* Goes on where the last checkpoint stands. */
+rt_status rt_drive_resume(struct rt_drive *drive, struct rt_error *err);
+/* Adds to the sentence about a number that is not finite what can be done about it. Returns RT_FAILED. */
+rt_status rt_drive_diverged(const struct rt_drive *drive, struct rt_error *err);
 
 /* ---- report.c ---- */
-void rt_drive_notice(struct rt_drive *drive, const char *sentence);
+/* Kept until there is a journal. */
+RT_PRINTF(2, 3) void rt_drive_notice(struct rt_drive *drive, const char *format, ...);
 void rt_drive_journal_start(struct rt_drive *drive);
 /* Tells the journal and the progress callback where the run stands; begins a new interval. */
 void rt_drive_report(struct rt_drive *drive, const struct rt_score *validation);
@@ -60,6 +79,11 @@ void rt_drive_journal_end(struct rt_drive *drive, const char *status, const char
 /* ---- loop.c ---- */
 /* Trains to the end, an early stop or a stop request (RT_INTERRUPTED). */
 rt_status rt_drive_loop(struct rt_drive *drive, struct rt_error *err);
+/* RT_FAILED when a loss is not finite. which: "test", ... */
+rt_status rt_drive_check_loss(const struct rt_drive *drive, const char *which, double loss,
+                              struct rt_error *err);
+/* The sentence of a run that was stopped. Returns RT_INTERRUPTED. */
+rt_status rt_drive_stopped(const struct rt_drive *drive, struct rt_error *err);
 
 /* ---- finish.c ---- */
 /* Takes the best model where there is one, tests it, writes model and summary, fills in the run's result. */

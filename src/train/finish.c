@@ -1,5 +1,4 @@
-/* The end of a run: the model to keep, its test, the files it leaves. And rt_run_train, which holds it
- * together. */
+/* The end of a run: the model to keep, its test, the files it leaves. */
 #include "train/drive.h"
 
 #include "base/clock.h"
@@ -24,15 +23,19 @@ static rt_status take_best(struct rt_drive *drive, struct rt_error *err) {
     uint64_t update;
     struct rt_error bad;
     if (rt_modelfile_params(drive->best_path, &trained->network, &update, &bad) != RT_OK) {
-        char text[sizeof bad.text + 100];
-        snprintf(text, sizeof text, "the best model cannot be used (%s); the last one is kept", bad.text);
-        rt_drive_notice(drive, text);
-        return rt_drive_restore(drive, err);
+        struct rt_standing standing;
+        rt_drive_notice(drive, "the best model cannot be used (%.300s); the last one is kept", bad.text);
+        rt_status status = rt_drive_restore(drive, &standing, err);
+        if (status == RT_OK)
+            trained->update = standing.update;
+        return status;
     }
     /* A run that was cut short after a resume may find the best model of the longer run here. */
     if (update != best)
-        rt_drive_notice(
-            drive, "the best model is from a later update than this run reached; it is kept all the same");
+        rt_drive_notice(drive, "the best model is from update %llu, not from update %llu as the run knows%s",
+                        (unsigned long long)update, (unsigned long long)best,
+                        update > drive->standing.update ? ": a longer run wrote it; it is kept all the same"
+                                                        : "; it is kept all the same");
     trained->update = update;
     return RT_OK;
 }
@@ -41,6 +44,9 @@ static rt_status fill_result(struct rt_drive *drive, struct rt_error *err) {
     struct rt_run *run = drive->run;
     const struct rt_standing *standing = &drive->standing;
     const struct rt_evaluation *test = rt_run_test(run);
+    run->result_dir = strdup(run->out_dir);
+    if (!run->result_dir)
+        return rt_fail(err, RT_NO_MEMORY, "not enough memory for the result");
     drive->standing.seconds = drive->seconds_before + rt_clock_wall() - drive->start;
     run->result = (struct rt_result){
         .updates = standing->update,
@@ -53,7 +59,7 @@ static rt_status fill_result(struct rt_drive *drive, struct rt_error *err) {
         .test_loss = test ? test->loss : (double)NAN,
         .test_accuracy = test ? test->accuracy : (double)NAN,
         .params = run->facts.params,
-        .out_dir = run->out_dir,
+        .out_dir = run->result_dir,
     };
     rt_status status = rt_network_hash(&run->trained.network, run->result.params_sha256, err);
     run->has_result = status == RT_OK;
@@ -71,7 +77,13 @@ rt_status rt_drive_finish(struct rt_drive *drive, struct rt_error *err) {
     if (status == RT_OK && drive->materials.test.count && drive->tested_update != run->trained.update) {
         rt_states_enter(&drive->states, RT_STATE_FORWARD);
         status = rt_run_score(run, &drive->materials.test, drive->materials.target, &run->test, err);
+        if (status == RT_OK)
+            status = rt_drive_check_loss(drive, "test", run->test.result.loss, err);
     }
+    /* The last moment at which a stop counts: the checkpoint of the last update is there, and a resumed run
+     * tests and writes the model. */
+    if (status == RT_INTERRUPTED || (status == RT_OK && atomic_load(&run->stop)))
+        return rt_drive_stopped(drive, err);
     rt_states_enter(&drive->states, RT_STATE_ENCODE);
     if (status == RT_OK)
         status = rt_modelfile_write(model, &run->trained, err);
@@ -82,39 +94,5 @@ rt_status rt_drive_finish(struct rt_drive *drive, struct rt_error *err) {
         status = rt_summary_write(drive, summary, err);
     if (status != RT_OK)
         run->has_result = false;
-    return status;
-}
-
-rt_status rt_run_train(struct rt_run *run, rt_progress_fn progress, void *user, struct rt_error *err) {
-    if (!run->spec)
-        return rt_fail(err, RT_BAD_INPUT,
-                       "a loaded model cannot be trained; name it as model.init in a run file");
-    struct rt_error own = {.text = ""};
-    struct rt_drive drive;
-    rt_status status = rt_drive_open(run, &drive, &own);
-    drive.progress = progress;
-    drive.user = user;
-    if (status == RT_OK) {
-        status = rt_drive_loop(&drive, &own);
-        if (status == RT_OK)
-            status = rt_drive_finish(&drive, &own);
-        rt_drive_journal_end(&drive,
-                             status == RT_OK            ? "done"
-                             : status == RT_INTERRUPTED ? "interrupted"
-                                                        : "failed",
-                             status == RT_OK ? NULL : own.text);
-        if (status == RT_OK)
-            status = rt_journal_status(drive.journal, &own);
-    }
-    rt_drive_close(&drive);
-    /* What a run that did not finish has in memory is no trained model. */
-    if (status != RT_OK) {
-        rt_trained_deinit(&run->trained);
-        rt_names_deinit(&run->labels);
-        rt_owned_evaluation_deinit(&run->test);
-        run->has_result = false;
-        rt_fail(err, status, "%s", own.text);
-    }
-    atomic_store(&run->stop, 0);
     return status;
 }

@@ -34,6 +34,25 @@ static void journal_first_step(struct rt_drive *drive, const struct rt_step *ste
     rt_journal_write(drive->journal, "first_step", fields, 2);
 }
 
+rt_status rt_drive_check_loss(const struct rt_drive *drive, const char *which, double loss,
+                              struct rt_error *err) {
+    if (isfinite(loss))
+        return RT_OK;
+    struct rt_error own;
+    rt_fail(&own, RT_FAILED, "the %s loss is not finite after update %llu", which,
+            (unsigned long long)drive->standing.update);
+    rt_drive_diverged(drive, &own);
+    return rt_fail(err, RT_FAILED, "%s", own.text);
+}
+
+static rt_status write_best(const struct rt_drive *drive, struct rt_error *err) {
+    struct rt_error own;
+    if (rt_trainer_check(drive->trainer, &own) == RT_OK)
+        return rt_modelfile_write(drive->best_path, &drive->run->trained, err);
+    rt_drive_diverged(drive, &own);
+    return rt_fail(err, RT_FAILED, "%s", own.text);
+}
+
 /* Scores the network as it is on the validation data; where there are none, on the test data, for the report
  * only: choosing a model by its test score would make that score worthless. */
 static rt_status validate(struct rt_drive *drive, bool last, struct rt_error *err) {
@@ -44,6 +63,8 @@ static rt_status validate(struct rt_drive *drive, bool last, struct rt_error *er
     rt_status status;
     if (materials->validation.count == 0) {
         status = rt_run_score(run, &materials->test, materials->target, &run->test, err);
+        if (status == RT_OK)
+            status = rt_drive_check_loss(drive, "test", run->test.result.loss, err);
         if (status != RT_OK)
             return status;
         drive->tested_update = drive->standing.update;
@@ -51,23 +72,29 @@ static rt_status validate(struct rt_drive *drive, bool last, struct rt_error *er
             (struct rt_score){run->test.result.examples, run->test.result.loss, run->test.result.accuracy};
     } else {
         status = rt_evaluate(&run->trained.network, &materials->validation, &run->trained.scaling,
-                             materials->target, NULL, &score, err);
+                             materials->target, &run->stop, NULL, &score, err);
+        if (status == RT_OK)
+            status = rt_drive_check_loss(drive, "validation", score.loss, err);
         if (status != RT_OK)
             return status;
         const bool better = score.loss < drive->standing.best_loss;
         drive->standing.stale = better ? 0 : drive->standing.stale + 1;
         if (better) {
             drive->standing.best_loss = score.loss;
+            drive->standing.best_accuracy = score.accuracy;
             drive->standing.best_update = drive->standing.update;
         }
         /* The parameters of the last update are at hand and need no file. */
         if (better && drive->spec->train.keep_best && !last) {
             rt_states_enter(&drive->states, RT_STATE_ENCODE);
             run->trained.update = drive->standing.update;
-            status = rt_modelfile_write(drive->best_path, &run->trained, err);
+            status = write_best(drive, err);
         }
     }
     rt_states_enter(&drive->states, RT_STATE_BACKWARD);
+    if (!last)
+        drive->standing.validated = drive->standing.update;
+    drive->validation_update = drive->standing.update;
     drive->validation_loss = score.loss;
     drive->validation_accuracy = score.accuracy;
     if (status == RT_OK)
@@ -92,9 +119,12 @@ static bool is_stale(const struct rt_drive *drive) {
 
 static rt_status one_update(struct rt_drive *drive, bool *validated, struct rt_error *err) {
     struct rt_step step;
-    rt_status status = rt_trainer_step(drive->trainer, &step, err);
+    struct rt_error own;
+    rt_status status = rt_trainer_step(drive->trainer, &step, &own);
+    if (status == RT_FAILED)
+        rt_drive_diverged(drive, &own);
     if (status != RT_OK)
-        return status;
+        return rt_fail(err, status, "%s", own.text);
     count_step(drive, &step);
     if (isnan(drive->first_step))
         journal_first_step(drive, &step);
@@ -111,34 +141,52 @@ static rt_status one_update(struct rt_drive *drive, bool *validated, struct rt_e
     return status;
 }
 
-rt_status rt_drive_loop(struct rt_drive *drive, struct rt_error *err) {
+rt_status rt_drive_stopped(const struct rt_drive *drive, struct rt_error *err) {
+    return rt_fail(err, RT_INTERRUPTED, "stopped at update %llu of %llu; %s holds a checkpoint",
+                   (unsigned long long)drive->standing.update, (unsigned long long)drive->updates,
+                   drive->run->out_dir);
+}
+
+static rt_status stop_here(struct rt_drive *drive, struct rt_error *err) {
+    rt_status status = rt_drive_save(drive, err);
+    return status == RT_OK ? rt_drive_stopped(drive, err) : status;
+}
+
+/* The updates, and what happens between them. */
+static rt_status run_updates(struct rt_drive *drive, bool *validated, struct rt_error *err) {
     rt_status status = RT_OK;
+    /* A run that was stopped in the middle of a validation owes it. */
+    if (drive->standing.update && is_time_to_validate(drive) &&
+        drive->standing.validated != drive->standing.update) {
+        *validated = true;
+        status = validate(drive, false, err);
+    }
+    while (status == RT_OK && drive->standing.update < drive->updates && !is_stale(drive)) {
+        if (atomic_load_explicit(&drive->run->stop, memory_order_relaxed))
+            return stop_here(drive, err);
+        status = one_update(drive, validated, err);
+        if (status == RT_OK)
+            status = rt_journal_status(drive->journal, err);
+    }
+    return status == RT_INTERRUPTED ? stop_here(drive, err) : status;
+}
+
+rt_status rt_drive_loop(struct rt_drive *drive, struct rt_error *err) {
     bool validated = false;
     rt_states_enter(&drive->states, RT_STATE_BACKWARD);
     drive->loop_start = drive->checkpoint_at = rt_clock_wall();
     rt_drive_report(drive, NULL);
-    while (drive->standing.update < drive->updates && !is_stale(drive)) {
-        if (atomic_load_explicit(&drive->run->stop, memory_order_relaxed)) {
-            status = rt_drive_save(drive, err);
-            return status != RT_OK
-                       ? status
-                       : rt_fail(err, RT_INTERRUPTED, "stopped at update %llu of %llu; %s holds a checkpoint",
-                                 (unsigned long long)drive->standing.update,
-                                 (unsigned long long)drive->updates, drive->run->out_dir);
-        }
-        status = one_update(drive, &validated, err);
-        if (status == RT_OK)
-            status = rt_journal_status(drive->journal, err);
-        if (status != RT_OK)
-            return status;
-    }
+    rt_status status = run_updates(drive, &validated, err);
     /* Saved before the validation that only the end of the run calls for, so that a longer run that continues
      * from here does not know of it. */
-    status = rt_drive_save(drive, err);
+    if (status == RT_OK)
+        status = rt_drive_save(drive, err);
     if (status != RT_OK || validated)
         return status;
-    if (drive->materials.validation.count || drive->materials.test.count)
-        return validate(drive, true, err);
+    if (drive->materials.validation.count || drive->materials.test.count) {
+        status = validate(drive, true, err);
+        return status == RT_INTERRUPTED ? rt_drive_stopped(drive, err) : status;
+    }
     rt_drive_report(drive, NULL);
     return RT_OK;
 }

@@ -1,15 +1,108 @@
-/* The output directory of a run. */
-#include "train/state.h"
+/* Claiming, locking and giving up an output directory. */
+#include "train/outdir.h"
 
+#include "base/file.h"
+#include "train/checkpoint.h"
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-/* runs/<name>-<time>, with a number when two runs start in the same second. */
-static rt_status new_name(const char *name, char **dir, struct rt_error *err) {
+enum { PATH_ROOM = 4096 };
+
+static const char journal[] = "journal.jsonl";
+
+static rt_status join(const char *dir, const char *file, char path[PATH_ROOM], struct rt_error *err) {
+    if (snprintf(path, PATH_ROOM, "%s/%s", dir, file) >= PATH_ROOM)
+        return rt_fail(err, RT_BAD_INPUT, "%s: the path is too long", dir);
+    return RT_OK;
+}
+
+/* ---- what is there ---- */
+
+/* entries: NULL when there is no such directory. */
+static rt_status list(const char *dir, DIR **entries, struct rt_error *err) {
+    *entries = opendir(dir);
+    if (*entries || errno == ENOENT)
+        return RT_OK;
+    if (errno == ENOTDIR)
+        return rt_fail(err, RT_BAD_INPUT, "%s: is a file, not a directory that a run could write into", dir);
+    return rt_fail(err, RT_BAD_INPUT, "%s: cannot be read: %s", dir, strerror(errno));
+}
+
+/* An empty journal is what a claim makes; one that was killed may have left it. */
+static bool counts(DIR *entries, const char *name) {
+    struct stat info;
+    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+        return false;
+    return strcmp(name, journal) != 0 || fstatat(dirfd(entries), name, &info, AT_SYMLINK_NOFOLLOW) != 0 ||
+           !S_ISREG(info.st_mode) || info.st_size > 0;
+}
+
+static rt_status check_empty(const char *dir, struct rt_error *err) {
+    DIR *entries;
+    rt_status status = list(dir, &entries, err);
+    if (status != RT_OK || !entries)
+        return status;
+    bool empty = true;
+    const struct dirent *entry;
+    while (empty && (entry = readdir(entries)))
+        empty = !counts(entries, entry->d_name);
+    closedir(entries);
+    return empty
+               ? RT_OK
+               : rt_fail(err, RT_BAD_INPUT,
+                         "%s: is not an empty directory; choose another one, or continue the run in it with "
+                         "--resume",
+                         dir);
+}
+
+/* ---- the lock ---- */
+
+/* On the journal, which every run has. A lock goes with its process, however that ends. A file system that
+ * has no locks is used without. */
+static rt_status lock(const char *dir, struct rt_out *out, struct rt_error *err) {
+    char path[PATH_ROOM];
+    rt_status status = join(dir, journal, path, err);
+    if (status != RT_OK)
+        return status;
+    for (;;) {
+        int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+        if (file < 0)
+            return rt_fail(err, RT_BAD_INPUT, "%s: cannot be written: %s", path, strerror(errno));
+        if (flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+            close(file);
+            return rt_fail(err, RT_BAD_INPUT, "another run is writing into %s", dir);
+        }
+        /* A run that gave the directory up removes its journal: the one locked must be the one there. */
+        struct stat held, there;
+        if (fstat(file, &held) == 0 && stat(path, &there) == 0 && held.st_dev == there.st_dev &&
+            held.st_ino == there.st_ino) {
+            out->lock = file;
+            return RT_OK;
+        }
+        close(file);
+    }
+}
+
+/* ---- claiming ---- */
+
+/* A directory that cannot be made is told like any other bad option: nothing was started. */
+static rt_status make(const char *dir, bool *made, struct rt_error *err) {
+    struct rt_error own;
+    rt_status status = rt_claim_directory(dir, made, &own);
+    if (status == RT_OK || status == RT_NO_MEMORY)
+        return status == RT_OK ? RT_OK : rt_fail(err, status, "%s", own.text);
+    return rt_fail(err, RT_BAD_INPUT, "the output directory cannot be used: %s", own.text);
+}
+
+/* runs/<name>-<time>, with a number when others started in the same second. */
+static rt_status claim_name(const char *name, char **dir, struct rt_error *err) {
     char stamp[32];
     time_t now = time(NULL);
     struct tm parts;
@@ -20,41 +113,93 @@ static rt_status new_name(const char *name, char **dir, struct rt_error *err) {
     if (!path)
         return rt_fail(err, RT_NO_MEMORY, "not enough memory for the output directory's name");
     snprintf(path, room, "runs/%s-%s", name, stamp);
-    for (int i = 2; access(path, F_OK) == 0; i++)
+    bool made = false;
+    rt_status status = make(path, &made, err);
+    for (int i = 2; status == RT_OK && !made; i++) {
         snprintf(path, room, "runs/%s-%s-%d", name, stamp, i);
-    *dir = path;
-    return RT_OK;
+        status = make(path, &made, err);
+    }
+    if (status != RT_OK)
+        free(path);
+    else
+        *dir = path;
+    return status;
 }
 
-static bool is_empty(const char *dir) {
-    DIR *entries = opendir(dir);
-    if (!entries)
-        return errno == ENOENT;
-    bool empty = true;
-    const struct dirent *entry;
-    while (empty && (entry = readdir(entries)))
-        empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
-    closedir(entries);
-    return empty;
+static rt_status claim_new(struct rt_run *run, struct rt_out *out, struct rt_error *err) {
+    rt_status status;
+    if (run->out_given) {
+        status = check_empty(run->out_dir, err);
+        if (status == RT_OK)
+            status = make(run->out_dir, &out->made, err);
+    } else {
+        char *dir = NULL;
+        status = claim_name(run->spec->name, &dir, err);
+        if (status == RT_OK) {
+            out->before = run->out_dir;
+            out->made = out->named = true;
+            run->out_dir = dir;
+        }
+    }
+    if (status == RT_OK)
+        status = lock(run->out_dir, out, err);
+    /* Another run may have come and gone since. */
+    if (status == RT_OK)
+        status = check_empty(run->out_dir, err);
+    out->fresh = status == RT_OK;
+    return status;
 }
 
-rt_status rt_run_choose_out(struct rt_run *run, struct rt_error *err) {
-    if (run->resume && !run->out_dir)
+static rt_status claim_old(const struct rt_run *run, struct rt_out *out, struct rt_error *err) {
+    static const char *const written[] = {"model.safetensors", "summary.json", "checkpoint/state.safetensors",
+                                          "checkpoint/best.safetensors"};
+    char path[PATH_ROOM];
+    DIR *entries;
+    rt_status status = list(run->out_dir, &entries, err);
+    if (status == RT_OK && entries)
+        closedir(entries);
+    if (status == RT_OK)
+        status = join(run->out_dir, "checkpoint", path, err);
+    if (status == RT_OK && !rt_checkpoint_exists(path))
+        status = rt_fail(err, RT_BAD_INPUT, "%s: there is no checkpoint to resume from", run->out_dir);
+    if (status == RT_OK)
+        status = lock(run->out_dir, out, err);
+    for (size_t i = 0; status == RT_OK && i < sizeof written / sizeof *written; i++) {
+        status = join(run->out_dir, written[i], path, err);
+        if (status == RT_OK)
+            rt_remove_temporaries(path);
+    }
+    return status;
+}
+
+rt_status rt_out_claim(struct rt_run *run, struct rt_out *out, struct rt_error *err) {
+    *out = (struct rt_out){.lock = -1};
+    if (!run->resume)
+        return claim_new(run, out, err);
+    if (!run->out_dir)
         return rt_fail(err, RT_BAD_INPUT,
                        "to resume, say which output directory holds the checkpoint (--out DIR)");
-    if (!run->out_given && !run->resume) {
-        char *dir = NULL;
-        rt_status status = new_name(run->spec->name, &dir, err);
-        if (status != RT_OK)
-            return status;
-        free(run->out_dir);
-        run->out_dir = dir;
-        run->has_result = false;
-    } else if (!run->resume && !is_empty(run->out_dir)) {
-        return rt_fail(
-            err, RT_BAD_INPUT,
-            "%s: is not an empty directory; choose another one, or continue the run in it with --resume",
-            run->out_dir);
+    return claim_old(run, out, err);
+}
+
+void rt_out_release(struct rt_run *run, bool used, struct rt_out *out) {
+    char path[PATH_ROOM];
+    /* Under the lock, so that nobody else's file goes. */
+    if (!used && out->fresh) {
+        if (join(run->out_dir, journal, path, NULL) == RT_OK)
+            unlink(path);
+        if (join(run->out_dir, "checkpoint", path, NULL) == RT_OK)
+            rmdir(path);
+        if (out->made)
+            rmdir(run->out_dir);
     }
-    return RT_OK;
+    if (out->lock >= 0)
+        close(out->lock);
+    if (out->named && !used) {
+        free(run->out_dir);
+        run->out_dir = out->before;
+    } else {
+        free(out->before);
+    }
+    *out = (struct rt_out){.lock = -1};
 }

@@ -3,15 +3,28 @@
 
 #include "base/clock.h"
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
-void rt_drive_notice(struct rt_drive *drive, const char *sentence) {
+static void tell(struct rt_drive *drive, const char *sentence) {
     const struct rt_field fields[] = {RT_TEXT("text", sentence)};
     rt_journal_write(drive->journal, "notice", fields, COUNT(fields));
     if (drive->run->notice)
         drive->run->notice(drive->run->notice_user, sentence);
+}
+
+void rt_drive_notice(struct rt_drive *drive, const char *format, ...) {
+    struct rt_error notice;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(notice.text, sizeof notice.text, format, args);
+    va_end(args);
+    if (drive->started)
+        tell(drive, notice.text);
+    else if (drive->notice_count < COUNT(drive->notices))
+        drive->notices[drive->notice_count++] = notice;
 }
 
 void rt_drive_journal_start(struct rt_drive *drive) {
@@ -37,6 +50,8 @@ void rt_drive_journal_start(struct rt_drive *drive) {
     };
     rt_journal_write(drive->journal, "start", fields, COUNT(fields));
     free(settings);
+    for (size_t i = 0; i < drive->notice_count; i++)
+        tell(drive, drive->notices[i].text);
 }
 
 static uint64_t epoch_of(const struct rt_drive *drive) {

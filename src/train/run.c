@@ -3,8 +3,14 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "formats/yaml.h"
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Classes that get their number for a name where the data have no names: not more, since a model file can
+ * claim any number of them. */
+enum { NUMBERED_CLASSES = 65536 };
 
 static rt_status create(struct rt_run **run, struct rt_error *err) {
     rt_status status = rt_alloc(1, sizeof **run, "the run", run, err);
@@ -24,7 +30,9 @@ rt_status rt_run_open(const char *path, struct rt_run **run, struct rt_error *er
     if (!made->path)
         status = rt_fail(err, RT_NO_MEMORY, "%s: not enough memory to read it", path);
     else
-        status = rt_spec_load(path, NULL, 0, &made->spec, err);
+        status = rt_yaml_load(made->path, &made->tree, err);
+    if (status == RT_OK)
+        status = rt_spec_draft(made->tree, made->path, NULL, 0, &made->spec, err);
     if (status != RT_OK) {
         rt_run_close(made);
         return status;
@@ -61,8 +69,10 @@ void rt_run_close(struct rt_run *run) {
         free(run->settings[i]);
     free(run->settings);
     rt_spec_destroy(run->spec);
+    rt_tree_destroy(run->tree);
     free(run->path);
     free(run->out_dir);
+    free(run->result_dir);
     free(run);
 }
 
@@ -81,8 +91,8 @@ rt_status rt_run_set(struct rt_run *run, const char *key, const char *value, str
     snprintf(setting, room, "%s=%s", key, value);
     settings[run->setting_count] = setting;
     struct rt_spec *spec;
-    rt_status status =
-        rt_spec_load(run->path, (const char *const *)settings, run->setting_count + 1, &spec, err);
+    rt_status status = rt_spec_draft(run->tree, run->path, (const char *const *)settings,
+                                     run->setting_count + 1, &spec, err);
     if (status != RT_OK) {
         free(setting);
         return status;
@@ -94,6 +104,52 @@ rt_status rt_run_set(struct rt_run *run, const char *key, const char *value, str
     return RT_OK;
 }
 
+/* A word must be one of a list; the sentence has its place and the word that was probably meant. */
+static rt_status check_word(const struct rt_spec *spec, const char *section, const char *key,
+                            const char *word, const char *const *words, struct rt_error *err) {
+    char all[200] = "";
+    for (size_t i = 0; words[i]; i++) {
+        if (strcmp(words[i], word) == 0)
+            return RT_OK;
+        size_t used = strlen(all);
+        snprintf(all + used, sizeof all - used, "%s%s", i ? ", " : "", words[i]);
+    }
+    const struct rt_tree *place = rt_tree_get(rt_tree_get(spec->tree, section), key);
+    const char *near = rt_nearest(word, words);
+    if (near)
+        return rt_tree_fail(place, err, "%s.%s: there is no '%.60s'; did you mean '%s'?", section, key, word,
+                            near);
+    return rt_tree_fail(place, err, "%s.%s: there is no '%.60s'; there is: %s", section, key, word, all);
+}
+
+rt_status rt_run_settle(const struct rt_run *run, struct rt_error *err) {
+    static const char *const kernels[] = {"auto", "avx512", "avx2", "neon", "portable", NULL};
+    static const char *const strategies[] = {"sgd", NULL};
+    enum { MOST_LOSSES = 15 };
+    const char *losses[MOST_LOSSES + 1] = {NULL};
+    for (size_t i = 0; rt_loss_types()[i] && i < MOST_LOSSES; i++)
+        losses[i] = rt_loss_types()[i]->name;
+    const struct rt_spec *spec = run->spec;
+    rt_status status = rt_spec_check(spec, err);
+    if (status == RT_OK)
+        status = check_word(spec, "model", "loss", spec->model.loss, losses, err);
+    if (status == RT_OK)
+        status = check_word(spec, "train", "kernels", spec->train.kernels, kernels, err);
+    if (status == RT_OK)
+        status = check_word(spec, "cluster", "strategy", spec->cluster.strategy, strategies, err);
+    if (status != RT_OK)
+        return status;
+    /* The name goes into the journal and the summary, which are JSON. */
+    json_t *name = json_string(spec->name);
+    if (!name)
+        return rt_fail(
+            err, RT_BAD_INPUT,
+            "%s: its name is not UTF-8 and cannot be that of the run; give one with the key `name`",
+            run->path);
+    json_decref(name);
+    return RT_OK;
+}
+
 rt_status rt_run_set_out(struct rt_run *run, const char *dir, struct rt_error *err) {
     char *copy = *dir ? strdup(dir) : NULL;
     if (!copy)
@@ -102,7 +158,6 @@ rt_status rt_run_set_out(struct rt_run *run, const char *dir, struct rt_error *e
     free(run->out_dir);
     run->out_dir = copy;
     run->out_given = true;
-    run->has_result = false; /* it points at the old name */
     return RT_OK;
 }
 
@@ -166,14 +221,16 @@ const char *rt_run_loss_name(const struct rt_run *run) {
 }
 
 rt_status rt_run_label(struct rt_run *run, struct rt_error *err) {
-    const size_t classes = rt_network_classes(&run->trained.network);
+    const struct rt_names *names = &run->trained.names;
+    size_t classes = rt_network_classes(&run->trained.network);
+    if (classes > NUMBERED_CLASSES)
+        classes = names->count;
     struct rt_names made = {0};
     rt_status status = rt_alloc(classes, sizeof *made.items, "the names of the classes", &made.items, err);
     for (; status == RT_OK && made.count < classes; made.count++) {
         char number[24];
         snprintf(number, sizeof number, "%zu", made.count);
-        const char *name =
-            made.count < run->trained.names.count ? run->trained.names.items[made.count] : number;
+        const char *name = made.count < names->count ? names->items[made.count] : number;
         made.items[made.count] = strdup(name);
         if (!made.items[made.count])
             status = rt_fail(err, RT_NO_MEMORY, "not enough memory for the names of the classes");

@@ -12,8 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* printf into memory; NULL when there is none. */
-RT_PRINTF(1, 2) static char *text_of(const char *format, ...) {
+char *rt_drive_text(const char *format, ...) {
     va_list args;
     va_start(args, format);
     va_list again;
@@ -47,7 +46,6 @@ static rt_status open_network(struct rt_drive *drive, struct rt_error *err) {
                                            .kernels = spec->train.kernels,
                                            .threads =
                                                spec->train.threads < 0 ? 0 : (size_t)spec->train.threads};
-    rt_trained_deinit(trained);
     rt_status status = rt_network_create(spec->model.input, spec->model.layers, spec->model.loss, &computing,
                                          &trained->network, err);
     if (status == RT_OK)
@@ -57,8 +55,8 @@ static rt_status open_network(struct rt_drive *drive, struct rt_error *err) {
 
 static rt_status open_data(struct rt_drive *drive, struct rt_error *err) {
     struct rt_trained *trained = &drive->run->trained;
-    rt_status status =
-        rt_materials_open(drive->spec, &trained->network, &drive->materials, &trained->scaling, err);
+    rt_status status = rt_materials_open(drive->spec, &trained->network, &drive->run->stop, &drive->materials,
+                                         &trained->scaling, err);
     const struct rt_dataset *train = &drive->materials.train;
     if (status == RT_OK && drive->materials.target == RT_TARGET_CLASSES && train->class_names)
         status = rt_names_copy(train->class_names, train->class_count, &trained->names, err);
@@ -119,7 +117,7 @@ static rt_status load_init(struct rt_drive *drive, struct rt_error *err) {
     struct rt_network *network = &drive->run->trained.network;
     if (init[0] == '/' || access(init, F_OK) == 0)
         return rt_modelfile_params(init, network, NULL, err);
-    char *path = text_of("%s/%s", drive->spec->base_dir, init);
+    char *path = rt_drive_text("%s/%s", drive->spec->base_dir, init);
     if (!path)
         return rt_fail(err, RT_NO_MEMORY, "%s: not enough memory to read it", init);
     rt_status status = rt_modelfile_params(path, network, NULL, err);
@@ -127,114 +125,8 @@ static rt_status load_init(struct rt_drive *drive, struct rt_error *err) {
     return status;
 }
 
-/* Everything that decides about the result but the length of the run, which may change. */
-static rt_status make_fingerprint(struct rt_drive *drive, struct rt_error *err) {
-    const struct rt_spec *spec = drive->spec;
-    const struct rt_spec_train *train = &spec->train;
-    const struct rt_network *network = &drive->run->trained.network;
-    struct rt_fingerprint *print = &drive->fingerprint;
-    if (print->count)
-        return RT_OK;
-    char data[65];
-    char *input = NULL, *layers = NULL, *schedule = NULL, *optimizer = NULL;
-    rt_status status =
-        rt_materials_fingerprint(&drive->materials, &drive->run->trained.scaling, network, data, err);
-    if (status == RT_OK)
-        status = rt_tree_json(spec->model.input, &input, err);
-    if (status == RT_OK)
-        status = rt_tree_json(spec->model.layers, &layers, err);
-    if (status == RT_OK && train->optimizer)
-        status = rt_tree_json(train->optimizer, &optimizer, err);
-    if (status == RT_OK && train->schedule)
-        status = rt_tree_json(train->schedule, &schedule, err);
-    const struct {
-        const char *key;
-        char *value;
-    } settings[] = {
-        {"model.input", text_of("%s", input ? input : "")},
-        {"model.layers", text_of("%s", layers ? layers : "")},
-        {"model.loss", text_of("%s", network->loss->name)},
-        {"the number of training examples", text_of("%zu", drive->materials.train.count)},
-        {"the training data (as converted, by hash)", text_of("%s", status == RT_OK ? data : "")},
-        {"data.shuffle", text_of("%s", spec->data.shuffle ? "true" : "false")},
-        {"train.batch", text_of("%" PRId64, train->batch)},
-        {"train.optimizer", text_of("%s", optimizer ? optimizer : drive->optim->type->name)},
-        {"train.schedule", text_of("%s", schedule ? schedule : "constant")},
-        {"train.weight_decay", text_of("%.17g", drive->optim->weight_decay)},
-        {"train.clip_norm", text_of("%.17g", train->clip_norm)},
-        {"train.seed", text_of("%" PRId64, train->seed)},
-        {"train.shards", text_of("%" PRId64, train->shards)},
-        /* The size of a micro-batch changes a result only where a layer measures it. */
-        {"train.micro_batch", rt_train_measures_batch(network->model)
-                                  ? text_of("%zu", rt_trainer_micro_batch(drive->trainer))
-                                  : text_of("any")},
-    };
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
-        if (status == RT_OK)
-            status = rt_fingerprint_add(print, settings[i].key, settings[i].value, err);
-        else
-            free(settings[i].value);
-    }
-    free(input);
-    free(layers);
-    free(schedule);
-    free(optimizer);
-    return status;
-}
-
-static struct rt_checkpointed checkpointed(struct rt_drive *drive) {
-    return (struct rt_checkpointed){.network = &drive->run->trained.network,
-                                    .optim_state = rt_trainer_state(drive->trainer),
-                                    .optim_words = drive->optim->type->state_words};
-}
-
-rt_status rt_drive_save(struct rt_drive *drive, struct rt_error *err) {
-    rt_states_enter(&drive->states, RT_STATE_ENCODE);
-    double start = rt_clock_wall();
-    drive->standing.seconds = drive->seconds_before + start - drive->start;
-    drive->standing.planned = drive->updates;
-    const struct rt_checkpointed what = checkpointed(drive);
-    rt_status status = make_fingerprint(drive, err);
-    if (status == RT_OK)
-        status = rt_checkpoint_save(drive->checkpoint_dir, &what, &drive->standing, &drive->fingerprint, err);
-    drive->checkpoint_at = rt_clock_wall();
-    const struct rt_field fields[] = {RT_INT("update", drive->standing.update),
-                                      RT_REAL("seconds", drive->checkpoint_at - start)};
-    if (status == RT_OK)
-        rt_journal_write(drive->journal, "checkpoint", fields, 2);
-    rt_states_enter(&drive->states, RT_STATE_BACKWARD);
-    return status;
-}
-
-rt_status rt_drive_restore(struct rt_drive *drive, struct rt_error *err) {
-    const struct rt_checkpointed what = checkpointed(drive);
-    struct rt_standing standing;
-    struct rt_error notice;
-    return rt_checkpoint_load(drive->checkpoint_dir, &what, &drive->fingerprint, &standing, &notice, err);
-}
-
-static rt_status resume(struct rt_drive *drive, struct rt_error *notice, struct rt_error *err) {
-    const struct rt_checkpointed what = checkpointed(drive);
-    rt_status status = make_fingerprint(drive, err);
-    if (status == RT_OK)
-        status = rt_checkpoint_load(drive->checkpoint_dir, &what, &drive->fingerprint, &drive->standing,
-                                    notice, err);
-    if (status != RT_OK)
-        return status;
-    rt_trainer_set_update(drive->trainer, drive->standing.update);
-    drive->seconds_before = drive->standing.seconds;
-    drive->first_update = drive->standing.update;
-    if (!notice->text[0] && drive->schedule.kind == RT_SCHEDULE_COSINE &&
-        drive->standing.planned != drive->updates)
-        rt_fail(notice, RT_OK,
-                "the run was planned for %" PRIu64 " updates and now has %" PRIu64
-                "; the cosine schedule depends on it, so the result is not that of an unbroken run",
-                drive->standing.planned, drive->updates);
-    return RT_OK;
-}
-
 static rt_status open_out(struct rt_drive *drive, struct rt_error *err) {
-    char *path = text_of("%s/journal.jsonl", drive->run->out_dir);
+    char *path = rt_drive_text("%s/journal.jsonl", drive->run->out_dir);
     rt_status status = path ? rt_make_directory(drive->checkpoint_dir, err)
                             : rt_fail(err, RT_NO_MEMORY, "not enough memory to open the journal");
     if (status == RT_OK)
@@ -269,17 +161,18 @@ rt_status rt_drive_open(struct rt_run *run, struct rt_drive *drive, struct rt_er
                                .tested_update = UINT64_MAX,
                                .first_step = (double)NAN,
                                .validation_loss = (double)NAN,
-                               .validation_accuracy = (double)NAN};
-    struct rt_error notice = {.text = ""};
+                               .validation_accuracy = (double)NAN,
+                               .standing.best_accuracy = (double)NAN,
+                               .validation_update = UINT64_MAX,
+                               .out.lock = -1};
     rt_states_start(&drive->states, RT_STATE_WAIT_DATA);
-    run->has_facts = run->has_result = false;
-    rt_owned_evaluation_deinit(&run->test);
+    run->has_facts = false;
     rt_status status = check_strategy(run->spec, err);
     if (status == RT_OK)
-        status = rt_run_choose_out(run, err);
+        status = rt_out_claim(run, &drive->out, err);
     if (status == RT_OK) {
-        drive->checkpoint_dir = text_of("%s/checkpoint", run->out_dir);
-        drive->best_path = text_of("%s/checkpoint/best.safetensors", run->out_dir);
+        drive->checkpoint_dir = rt_drive_text("%s/checkpoint", run->out_dir);
+        drive->best_path = rt_drive_text("%s/checkpoint/best.safetensors", run->out_dir);
         if (!drive->checkpoint_dir || !drive->best_path)
             status = rt_fail(err, RT_NO_MEMORY, "not enough memory to start the run");
     }
@@ -291,7 +184,7 @@ rt_status rt_drive_open(struct rt_run *run, struct rt_drive *drive, struct rt_er
         status = open_trainer(drive, err);
     struct rt_network *network = &run->trained.network;
     if (status == RT_OK && run->resume) {
-        status = resume(drive, &notice, err);
+        status = rt_drive_resume(drive, err);
     } else if (status == RT_OK) {
         rt_model_init(network->model, (uint64_t)run->spec->train.seed, network->blocks.params,
                       network->blocks.buffers);
@@ -302,10 +195,9 @@ rt_status rt_drive_open(struct rt_run *run, struct rt_drive *drive, struct rt_er
         status = open_out(drive, err);
     if (status != RT_OK)
         return status;
+    drive->started = true;
     note_facts(drive);
     rt_drive_journal_start(drive);
-    if (notice.text[0])
-        rt_drive_notice(drive, notice.text);
     return RT_OK;
 }
 
@@ -316,6 +208,7 @@ void rt_drive_close(struct rt_drive *drive) {
     rt_fingerprint_deinit(&drive->fingerprint);
     if (drive->journal)
         rt_journal_close(drive->journal);
+    rt_out_release(drive->run, drive->started, &drive->out);
     free(drive->checkpoint_dir);
     free(drive->best_path);
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-rt_status rt_fingerprint_add(struct rt_fingerprint *fingerprint, const char *key, char *value,
+rt_status rt_fingerprint_add(struct rt_fingerprint *fingerprint, const char *key, bool scoring, char *value,
                              struct rt_error *err) {
     if (!value)
         return rt_fail(err, RT_NO_MEMORY, "not enough memory to write down the settings of the run");
@@ -16,6 +16,7 @@ rt_status rt_fingerprint_add(struct rt_fingerprint *fingerprint, const char *key
         return rt_fail(err, RT_FAILED, "a checkpoint has no room for the setting %s", key);
     }
     fingerprint->settings[fingerprint->count].key = key;
+    fingerprint->settings[fingerprint->count].scoring = scoring;
     fingerprint->settings[fingerprint->count++].value = value;
     return RT_OK;
 }
@@ -42,7 +43,9 @@ static const struct {
     {"epoch_samples", offsetof(struct rt_standing, epoch_samples), false},
     {"best_loss", offsetof(struct rt_standing, best_loss), true},
     {"best_update", offsetof(struct rt_standing, best_update), false},
+    {"best_accuracy", offsetof(struct rt_standing, best_accuracy), true},
     {"stale", offsetof(struct rt_standing, stale), false},
+    {"validated", offsetof(struct rt_standing, validated), false},
 };
 
 static json_t *number_out(const struct rt_standing *standing, size_t i) {
@@ -90,26 +93,30 @@ rt_status rt_standing_json(const struct rt_standing *standing, const struct rt_f
 }
 
 static rt_status compare(const json_t *settings, const char *path, const struct rt_fingerprint *fingerprint,
-                         struct rt_error *err) {
+                         const char **rescored, struct rt_error *err) {
+    *rescored = NULL;
     for (size_t i = 0; i < fingerprint->count; i++) {
         const char *key = fingerprint->settings[i].key, *now = fingerprint->settings[i].value;
         const char *then = json_string_value(json_object_get(settings, key));
-        if (!then || strcmp(then, now) != 0)
+        if (then && strcmp(then, now) == 0)
+            continue;
+        if (!fingerprint->settings[i].scoring)
             return rt_fail(err, RT_BAD_INPUT,
                            "%s: cannot be resumed, because %s has changed: it was %.120s and is now %.120s",
                            path, key, then ? then : "unknown", now);
+        *rescored = *rescored ? *rescored : key;
     }
     return RT_OK;
 }
 
 rt_status rt_standing_read(const char *json, const char *path, const struct rt_fingerprint *fingerprint,
-                           struct rt_standing *standing, struct rt_error *err) {
+                           struct rt_standing *standing, const char **rescored, struct rt_error *err) {
     json_t *map = json_loads(json, 0, NULL);
     struct rt_standing made = {0};
     bool good = json_is_object(map) && json_is_object(json_object_get(map, "settings"));
     for (size_t i = 0; good && i < sizeof numbers / sizeof *numbers; i++)
         good = number_in(map, i, &made);
-    rt_status status = good ? compare(json_object_get(map, "settings"), path, fingerprint, err)
+    rt_status status = good ? compare(json_object_get(map, "settings"), path, fingerprint, rescored, err)
                             : rt_fail(err, RT_BAD_INPUT, "%s: does not say where the run stands", path);
     json_decref(map);
     if (status == RT_OK)

@@ -7,8 +7,9 @@
 rt_status rt_standing_json(const struct rt_standing *standing, const struct rt_fingerprint *fingerprint,
                            char **json, struct rt_error *err); /* to be freed */
 
-/* Refuses settings that differ from the run's, naming the first that does. path: for messages. */
+/* Refuses settings that differ from the run's, naming the first that does. path: for messages. rescored: the
+ * first setting that differs but only decides how models are scored; NULL: none. */
 rt_status rt_standing_read(const char *json, const char *path, const struct rt_fingerprint *fingerprint,
-                           struct rt_standing *standing, struct rt_error *err);
+                           struct rt_standing *standing, const char **rescored, struct rt_error *err);
 
 #endif

@@ -15,8 +15,9 @@ struct rt_owned_evaluation {
 };
 
 struct rt_run {
-    char *path;      /* the run file; NULL: opened by rt_run_load */
-    char **settings; /* "key=value", in the order they were set */
+    char *path;           /* the run file; NULL: opened by rt_run_load */
+    struct rt_tree *tree; /* as it was read, once: it may be a pipe */
+    char **settings;      /* "key=value", in the order they were set */
     size_t setting_count;
     struct rt_spec *spec; /* the file with the settings applied; NULL: opened by rt_run_load */
 
@@ -32,9 +33,13 @@ struct rt_run {
     struct rt_run_facts facts;
     bool has_facts;
     struct rt_result result;
+    char *result_dir; /* what result.out_dir points at */
     bool has_result;
     struct rt_owned_evaluation test, evaluation;
 };
+
+/* The checks that wait until every setting is there. */
+rt_status rt_run_settle(const struct rt_run *run, struct rt_error *err);
 
 /* Fills labels from trained. */
 rt_status rt_run_label(struct rt_run *run, struct rt_error *err);
@@ -43,9 +48,5 @@ rt_status rt_run_label(struct rt_run *run, struct rt_error *err);
 rt_status rt_run_score(struct rt_run *run, const struct rt_dataset *set, enum rt_target target,
                        struct rt_owned_evaluation *evaluation, struct rt_error *err);
 void rt_owned_evaluation_deinit(struct rt_owned_evaluation *evaluation);
-
-/* Settles the output directory: the one given, which must be empty unless the run resumes, or a new name. It
- * is not made yet. */
-rt_status rt_run_choose_out(struct rt_run *run, struct rt_error *err);
 
 #endif

@@ -150,6 +150,14 @@ static void apply_span(void *self, size_t offset, size_t count, const float *gra
                    trainer->network->blocks.params, grad, trainer->state);
 }
 
+static void apply_factors(void *self, size_t offset, size_t rows, size_t columns, const float *left,
+                          const float *right) {
+    struct rt_trainer *trainer = self;
+    rt_optim_apply_factors(trainer->optim, &trainer->optim_step, offset, rows, columns,
+                           trainer->network->model->param_count, trainer->network->blocks.params, left, right,
+                           trainer->state);
+}
+
 /* One micro-batch: rows of the batch from `first` on, forward and backward. */
 static rt_status micro_step(struct rt_trainer *trainer, const struct rt_batch *batch, size_t first,
                             size_t rows, float *gradient, bool accumulate, bool last, struct rt_step *step,
@@ -174,11 +182,13 @@ static rt_status micro_step(struct rt_trainer *trainer, const struct rt_batch *b
     book(trainer, RT_STATE_FORWARD, mark);
     /* Before anything is applied: the parameters stay those of the update before. */
     if (!isfinite(step->loss))
-        return rt_fail(err, RT_FAILED,
-                       "the loss is not finite at update %llu (epoch %u); a lower learning rate or "
-                       "train.clip_norm may help",
+        return rt_fail(err, RT_FAILED, "the loss is not finite at update %llu (epoch %u)",
                        (unsigned long long)step->update, batch->epoch + 1);
-    const struct rt_grad_sink sink = {.take = apply_span, .self = trainer};
+    const struct rt_grad_sink sink = {
+        .take = apply_span,
+        .take_factors = trainer->optim->type->apply_factors ? apply_factors : NULL,
+        .self = trainer,
+    };
     rt_model_backward(network->model, &pass, &network->blocks, trainer->slot, x, RT_BACKWARD_BOTH, NULL,
                       gradient, accumulate, last && trainer->fused ? &sink : NULL);
     book(trainer, RT_STATE_BACKWARD, mark);
@@ -260,6 +270,34 @@ rt_status rt_trainer_step(struct rt_trainer *trainer, struct rt_step *step, stru
     trainer->update = step->update;
     step->end = mark;
     return RT_OK;
+}
+
+/* By the bits, so that no option of the compiler can reason it away; all of them, so that it is fast. */
+static bool is_finite(const float *data, size_t count) {
+    const uint32_t exponent = 0x7f800000;
+    uint32_t bad = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &data[i], sizeof bits);
+        bad |= (bits & exponent) == exponent;
+    }
+    return !bad;
+}
+
+rt_status rt_trainer_check(const struct rt_trainer *trainer, struct rt_error *err) {
+    const struct rt_model *model = trainer->network->model;
+    const struct rt_blocks *blocks = &trainer->network->blocks;
+    const char *what = NULL;
+    if (!is_finite(blocks->params, model->param_count))
+        what = "a parameter";
+    else if (!is_finite(blocks->buffers, model->buffer_count))
+        what = "a buffer of the model";
+    else if (!is_finite(trainer->state, model->param_count * trainer->optim->type->state_words))
+        what = "the optimizer's state";
+    if (!what)
+        return RT_OK;
+    return rt_fail(err, RT_FAILED, "%s is not finite after update %llu", what,
+                   (unsigned long long)trainer->update);
 }
 
 uint64_t rt_trainer_update(const struct rt_trainer *trainer) {

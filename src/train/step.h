@@ -49,6 +49,10 @@ struct rt_step {
 /* One update. RT_FAILED when the loss is not finite: then the parameters are those of the update before. */
 rt_status rt_trainer_step(struct rt_trainer *trainer, struct rt_step *step, struct rt_error *err);
 
+/* RT_FAILED when a parameter, a buffer or the optimizer's state is not finite: the last update went wrong,
+ * and what is there is not worth keeping. */
+rt_status rt_trainer_check(const struct rt_trainer *trainer, struct rt_error *err);
+
 uint64_t rt_trainer_update(const struct rt_trainer *trainer); /* updates done */
 void rt_trainer_set_update(struct rt_trainer *trainer, uint64_t update);
 uint64_t rt_trainer_per_epoch(const struct rt_trainer *trainer);

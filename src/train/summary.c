@@ -66,12 +66,29 @@ static json_t *node_of(const struct rt_drive *drive, bool *ok) {
     return node;
 }
 
+/* The validation of the model that was kept, not of the last one; no numbers where it was never validated. */
+static void model_validation(const struct rt_drive *drive, double *loss, double *accuracy) {
+    const uint64_t update = drive->run->trained.update;
+    *loss = *accuracy = (double)NAN;
+    if (drive->materials.validation.count == 0)
+        return;
+    if (update == drive->standing.best_update) {
+        *loss = drive->standing.best_loss;
+        *accuracy = drive->standing.best_accuracy;
+    } else if (update == drive->validation_update) {
+        *loss = drive->validation_loss;
+        *accuracy = drive->validation_accuracy;
+    }
+}
+
 static json_t *summary_of(const struct rt_drive *drive, bool *ok) {
     static const char *const math[] = {"exact", "fast", "reference"};
     const struct rt_spec *spec = drive->spec;
     const struct rt_result *result = &drive->run->result;
     const struct rt_run_facts *facts = &drive->run->facts;
     json_t *map = json_object(), *nodes = json_array();
+    double validation_loss, validation_accuracy;
+    model_validation(drive, &validation_loss, &validation_accuracy);
     put(map, "name", json_string(facts->name), ok);
     put(map, "strategy", json_string(spec->cluster.strategy), ok);
     put(map, "nodes", json_integer(1), ok);
@@ -87,8 +104,8 @@ static json_t *summary_of(const struct rt_drive *drive, bool *ok) {
     put(map, "samples_per_s", real(result->samples_per_s), ok);
     put(map, "first_step_s", real(drive->first_step), ok);
     put(map, "train_loss", real(result->train_loss), ok);
-    put(map, "validation_loss", real(drive->validation_loss), ok);
-    put(map, "validation_accuracy", real(drive->validation_accuracy), ok);
+    put(map, "validation_loss", real(validation_loss), ok);
+    put(map, "validation_accuracy", real(validation_accuracy), ok);
     put(map, "test_loss", real(result->test_loss), ok);
     put(map, "test_accuracy", real(result->test_accuracy), ok);
     put(map, "model_update", integer(drive->run->trained.update), ok);

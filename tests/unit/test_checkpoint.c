@@ -3,6 +3,8 @@
 #include "support/tiny.h"
 #include "train/checkpoint.h"
 #include <math.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -35,10 +37,13 @@ static void remove_dir(void) {
     CHECK_MSG(rmdir(dir) == 0, "%s holds files that were not expected", dir);
 }
 
+static const char *validate = "1", *rescored; /* of the next save or load; what the last load said */
+
 static struct rt_fingerprint print_of(const char *seed) {
     struct rt_fingerprint print = {0};
-    rt_fingerprint_add(&print, "train.seed", strdup(seed), NULL);
-    rt_fingerprint_add(&print, "train.batch", strdup("8"), NULL);
+    rt_fingerprint_add(&print, "train.seed", false, strdup(seed), NULL);
+    rt_fingerprint_add(&print, "train.batch", false, strdup("8"), NULL);
+    rt_fingerprint_add(&print, "train.validate_epochs", true, strdup(validate), NULL);
     return print;
 }
 
@@ -66,7 +71,7 @@ static rt_status load(struct tiny *tiny, const char *seed, struct rt_standing *s
     const struct rt_checkpointed what = {&tiny->network, rt_trainer_state(tiny->trainer),
                                          tiny->optim->type->state_words};
     struct rt_fingerprint print = print_of(seed);
-    rt_status status = rt_checkpoint_load(dir, &what, &print, standing, notice, err);
+    rt_status status = rt_checkpoint_load(dir, &what, &print, standing, &rescored, notice, err);
     rt_fingerprint_deinit(&print);
     return status;
 }
@@ -113,7 +118,8 @@ TEST(comes_back_whole) {
     CHECK_OK(train(&first, 3, &err));
     struct rt_standing standing = some, read;
     standing.best_loss = 0.1;
-    standing.best_update = 2;
+    standing.best_update = standing.validated = 2;
+    standing.best_accuracy = 0.75;
     CHECK_OK(save(&first, &standing, "5", &err));
     CHECK(rt_checkpoint_exists(dir));
     CHECK_OK(load(&second, "5", &read, &notice, &err));
@@ -143,6 +149,68 @@ TEST(other_settings_are_refused_by_name) {
     CHECK(load(&tiny, "6", &read, &notice, &err) == RT_BAD_INPUT);
     CHECK_MSG(strstr(err.text, "train.seed") && strstr(err.text, "was 5") && strstr(err.text, "now 6"), "%s",
               err.text);
+    tiny_close(&tiny);
+    remove_dir();
+}
+
+/* Another way of scoring is told, not refused. */
+TEST(other_scoring_is_told) {
+    struct rt_error err, notice;
+    struct tiny tiny;
+    struct rt_standing read;
+    char older[65], newer[65];
+    make_dir();
+    CHECK_OK(two_generations(older, newer, &err));
+    CHECK_OK(tiny_open(model, "adam", 20, &(struct tiny_way){0}, &settings, &tiny, &err));
+    CHECK_OK(load(&tiny, "5", &read, &notice, &err));
+    CHECK(rescored == NULL);
+    validate = "2";
+    CHECK_OK(load(&tiny, "5", &read, &notice, &err));
+    CHECK(rescored && strcmp(rescored, "train.validate_epochs") == 0 && read.update == 2);
+    tiny_close(&tiny);
+    remove_dir();
+}
+
+/* A file that cannot be opened is not a damaged one: nothing is moved, nothing older is used. */
+TEST(unreadable_is_not_damaged) {
+    struct rt_error err, notice;
+    struct tiny tiny;
+    struct rt_standing read;
+    char older[65], newer[65];
+    make_dir();
+    CHECK_OK(two_generations(older, newer, &err));
+    CHECK_OK(tiny_open(model, "adam", 20, &(struct tiny_way){0}, &settings, &tiny, &err));
+    /* A link to itself: root may read everything else. */
+    CHECK(unlink(path_of("state.safetensors")) == 0);
+    CHECK(symlink("state.safetensors", path_of("state.safetensors")) == 0);
+    CHECK(load(&tiny, "5", &read, &notice, &err) == RT_IO);
+    CHECK_MSG(strstr(err.text, "state.safetensors: cannot be read"), "%s", err.text);
+    struct stat info;
+    CHECK(lstat(path_of("state.safetensors"), &info) == 0 &&
+          access(path_of("damaged.safetensors"), F_OK) != 0);
+    tiny_close(&tiny);
+    remove_dir();
+}
+
+/* A save that fails to reach the disk has not moved the good one aside. */
+TEST(failed_save_rotates_nothing) {
+    struct rt_error err, notice;
+    struct tiny tiny;
+    struct rt_standing read;
+    char older[65], newer[65];
+    make_dir();
+    CHECK_OK(two_generations(older, newer, &err));
+    CHECK_OK(tiny_open(model, "adam", 20, &(struct tiny_way){0}, &settings, &tiny, &err));
+    /* Small enough to stay in the buffer of the writer until the sync: only that can fail. */
+    struct stat info;
+    CHECK(stat(path_of("state.safetensors"), &info) == 0);
+    signal(SIGXFSZ, SIG_IGN);
+    const struct rlimit limit = {(rlim_t)info.st_size - 1, (rlim_t)info.st_size - 1};
+    REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    CHECK(save(&tiny, &some, "5", &err) == RT_IO);
+    CHECK_OK(load(&tiny, "5", &read, &notice, &err));
+    CHECK_MSG(read.update == 2 && notice.text[0] == 0, "update %llu, %s", (unsigned long long)read.update,
+              notice.text);
     tiny_close(&tiny);
     remove_dir();
 }

@@ -1,0 +1,25 @@
+/*
+ * The output directory of a run. It is claimed before anything is read, so that a directory that cannot be
+ * used is told at once, and locked until the run is over, so that two runs never write into the same one.
+ */
+#ifndef RT_TRAIN_OUTDIR_H
+#define RT_TRAIN_OUTDIR_H
+
+#include "train/state.h"
+
+struct rt_out {
+    int lock;     /* the journal, open and locked; -1: none */
+    bool fresh;   /* there was nothing in the directory */
+    bool made;    /* the directory itself was not there either */
+    bool named;   /* run->out_dir is a new default name, */
+    char *before; /* and this is what it was */
+};
+
+/* Settles run->out_dir: the one given, which must be empty, a new one with a default name, or that of the run
+ * which is resumed. */
+rt_status rt_out_claim(struct rt_run *run, struct rt_out *out, struct rt_error *err);
+
+/* used: whether the run has started; if not, the claim leaves nothing behind. */
+void rt_out_release(struct rt_run *run, bool used, struct rt_out *out);
+
+#endif
