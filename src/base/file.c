@@ -44,16 +44,14 @@ rt_status rt_map_open(const char *path, struct rt_map *map, struct rt_error *err
         }
     }
     close(file);
-    map->data = data;
-    map->bytes = bytes;
+    *map = (struct rt_map){.data = data, .bytes = bytes, .changed = info.st_mtim};
     return RT_OK;
 }
 
 void rt_map_close(struct rt_map *map) {
     if (map->data)
         munmap((void *)map->data, map->bytes);
-    map->data = NULL;
-    map->bytes = 0;
+    *map = (struct rt_map){.data = NULL};
 }
 
 static void release(struct rt_writer *writer) {

@@ -5,11 +5,13 @@
 #include "base/status.h"
 #include <stdint.h>
 #include <stdio.h>
+#include <time.h>
 
 /* A file mapped read-only. */
 struct rt_map {
     const uint8_t *data; /* NULL when the file is empty */
     size_t bytes;
+    struct timespec changed; /* when its content last changed, as of opening it */
 };
 
 rt_status rt_map_open(const char *path, struct rt_map *map, struct rt_error *err);

@@ -141,7 +141,8 @@ static rt_status read_cached(struct rt_input *input, const struct rt_array_head 
                              const struct rt_data_wish *wish, struct rt_data_store *store,
                              struct rt_array *array, struct rt_error *err) {
     struct rt_cache cache;
-    rt_status status = rt_cache_locate(wish, &input->name, 1, "array 1", &cache, err);
+    rt_status status =
+        rt_cache_locate(wish, (const struct rt_input *const[]){input}, 1, "array 1", &cache, err);
     if (status != RT_OK)
         return status;
     struct rt_dataset described = {.count = array->count, .shape = array->shape, .type = array->type};

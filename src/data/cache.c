@@ -1,7 +1,8 @@
 /*
  * Layout of a cache file: 64 bytes with a mark, the inputs, the labels (each from a multiple of 64 on), the
  * class names, and a footer that says what is there. The footer comes last because the number of examples is
- * known last; it carries the key, the length of the whole file and a hash of itself, so a torn file shows.
+ * known last; it carries the key, the length of the whole file, a checksum of all before it and a hash of
+ * itself, so torn and altered files show.
  */
 #include "data/cache.h"
 
@@ -12,10 +13,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { FRONT = 64, FOOTER = 192, FOOTER_HASHED = FOOTER - 32 };
-static const char front_mark[8] = "RTDATA1\n", footer_mark[8] = "RTFOOT1\n";
+static const char front_mark[8] = "RTDATA2\n", footer_mark[8] = "RTFOOT2\n";
 
 /* Fields of the footer, 8 bytes each after the mark and the key. */
 enum {
@@ -29,6 +29,7 @@ enum {
     AT_CLASS_COUNT = 112,
     AT_VALUE_WIDTH = 120,
     AT_NAME_BYTES = 128,
+    AT_CHECKSUM = 136,
 };
 
 static char *default_directory(void) {
@@ -50,20 +51,17 @@ static void hash_text(struct rt_sha256 *hash, const char *text) {
     rt_sha256_add(hash, text, strlen(text) + 1);
 }
 
-/* Adds one file to the place (which cache file) and to the key (what it must hold). */
-static rt_status hash_file(const char *file, struct rt_sha256 *place, struct rt_sha256 *key,
+/* Adds one file to the place (which cache file) and to the key (what it must hold). Size and time are those
+ * of the file that was opened, whatever its name stands for by now. */
+static rt_status hash_file(const struct rt_input *file, struct rt_sha256 *place, struct rt_sha256 *key,
                            struct rt_error *err) {
-    struct stat info;
-    char *full = realpath(file, NULL);
-    if (!full || stat(full, &info) != 0) {
-        rt_status status = rt_fail(err, RT_BAD_INPUT, "%s: %s", file, strerror(errno));
-        free(full);
-        return status;
-    }
+    char *full = realpath(file->name, NULL);
+    if (!full)
+        return rt_fail(err, RT_BAD_INPUT, "%s: %s", file->name, strerror(errno));
     uint8_t facts[24];
-    rt_put_le64(facts, (uint64_t)info.st_size);
-    rt_put_le64(facts + 8, (uint64_t)info.st_mtim.tv_sec);
-    rt_put_le64(facts + 16, (uint64_t)info.st_mtim.tv_nsec);
+    rt_put_le64(facts, file->map.bytes);
+    rt_put_le64(facts + 8, (uint64_t)file->map.changed.tv_sec);
+    rt_put_le64(facts + 16, (uint64_t)file->map.changed.tv_nsec);
     hash_text(place, full);
     hash_text(key, full);
     rt_sha256_add(key, facts, sizeof facts);
@@ -71,8 +69,9 @@ static rt_status hash_file(const char *file, struct rt_sha256 *place, struct rt_
     return RT_OK;
 }
 
-rt_status rt_cache_locate(const struct rt_data_wish *wish, const char *const *files, size_t file_count,
-                          const char *options, struct rt_cache *cache, struct rt_error *err) {
+rt_status rt_cache_locate(const struct rt_data_wish *wish, const struct rt_input *const *files,
+                          size_t file_count, const char *options, struct rt_cache *cache,
+                          struct rt_error *err) {
     *cache = (struct rt_cache){0};
     struct rt_sha256 place, key;
     rt_sha256_init(&place);
@@ -95,8 +94,8 @@ rt_status rt_cache_locate(const struct rt_data_wish *wish, const char *const *fi
         return rt_fail(
             err, RT_BAD_INPUT,
             "%s: is large and needs a place for its converted form: set data.cache_dir (HOME is not set)",
-            files[0]);
-    const char *slash = strrchr(files[0], '/'), *base = slash ? slash + 1 : files[0];
+            files[0]->name);
+    const char *slash = strrchr(files[0]->name, '/'), *base = slash ? slash + 1 : files[0]->name;
     size_t room = strlen(directory) + 80;
     cache->path = malloc(room);
     if (cache->path)
@@ -138,8 +137,8 @@ static bool load_names(const uint8_t *text, size_t bytes, size_t count, struct r
     return found == count;
 }
 
-/* Checks everything but the numbers themselves, and points the set into the file. */
-static bool read_file(const uint8_t *file, size_t bytes, const uint8_t key[32], struct rt_dataset *set) {
+/* Whether the file is a cache of ours, whole, and with this key. The cheap questions come first. */
+static bool is_whole(const uint8_t *file, size_t bytes, const uint8_t key[32]) {
     if (bytes < FRONT + FOOTER || memcmp(file, front_mark, sizeof front_mark) != 0)
         return false;
     const uint8_t *footer = file + bytes - FOOTER;
@@ -151,7 +150,15 @@ static bool read_file(const uint8_t *file, size_t bytes, const uint8_t key[32], 
     if (memcmp(footer, footer_mark, sizeof footer_mark) != 0 || memcmp(footer + AT_KEY, key, 32) != 0 ||
         memcmp(footer + FOOTER_HASHED, digest, 32) != 0 || rt_get_le64(footer + AT_TOTAL) != bytes)
         return false;
+    struct rt_checksum sum = {0};
+    rt_checksum_add(&sum, file, bytes - FOOTER);
+    return rt_checksum_value(&sum) == rt_get_le64(footer + AT_CHECKSUM);
+}
 
+bool rt_cache_parse(const uint8_t *file, size_t bytes, struct rt_dataset *set) {
+    if (bytes < FRONT + FOOTER)
+        return false;
+    const uint8_t *footer = file + bytes - FOOTER;
     uint64_t type = rt_get_le64(footer + AT_TYPE), rank = rt_get_le64(footer + AT_RANK);
     uint64_t count = rt_get_le64(footer + AT_COUNT), class_count = rt_get_le64(footer + AT_CLASS_COUNT);
     uint64_t has_classes = rt_get_le64(footer + AT_HAS_CLASSES), width = rt_get_le64(footer + AT_VALUE_WIDTH);
@@ -199,7 +206,7 @@ bool rt_cache_load(const struct rt_cache *cache, struct rt_dataset *set) {
     if (rt_map_open(cache->path, &map, NULL) != RT_OK)
         return false;
     struct rt_dataset found = {.store = set->store, .name = set->name};
-    if (!read_file(map.data, map.bytes, cache->key, &found)) {
+    if (!is_whole(map.data, map.bytes, cache->key) || !rt_cache_parse(map.data, map.bytes, &found)) {
         rt_map_close(&map);
         return false;
     }
@@ -219,6 +226,12 @@ static rt_status explain(const struct rt_cache *cache, rt_status status, struct 
         cache->path);
 }
 
+/* Writes, and counts it into the checksum. */
+static void put(struct rt_cache *cache, const void *data, size_t bytes) {
+    rt_writer_write(&cache->writer, data, bytes);
+    rt_checksum_add(&cache->sum, data, bytes);
+}
+
 rt_status rt_cache_begin(struct rt_cache *cache, struct rt_error *err) {
     char *slash = strrchr(cache->path, '/');
     *slash = 0;
@@ -229,39 +242,41 @@ rt_status rt_cache_begin(struct rt_cache *cache, struct rt_error *err) {
     if (status != RT_OK)
         return explain(cache, status, err);
     cache->writing = true;
+    cache->sum = (struct rt_checksum){0};
     uint8_t front[FRONT] = {0};
     memcpy(front, front_mark, sizeof front_mark);
-    rt_writer_write(&cache->writer, front, sizeof front);
+    put(cache, front, sizeof front);
     return RT_OK;
 }
 
 rt_status rt_cache_add(struct rt_cache *cache, const void *inputs, size_t bytes, struct rt_error *err) {
-    rt_writer_write(&cache->writer, inputs, bytes);
+    put(cache, inputs, bytes);
     if (cache->writer.status == RT_OK)
         return RT_OK;
     rt_fail(err, cache->writer.status, "%s", cache->writer.first.text);
     return explain(cache, cache->writer.status, err);
 }
 
-static void pad(struct rt_writer *writer) {
+static void pad(struct rt_cache *cache) {
     static const uint8_t zeros[FRONT];
-    rt_writer_write(writer, zeros, (size_t)(rt_round_up((size_t)writer->bytes, FRONT) - writer->bytes));
+    size_t bytes = (size_t)cache->writer.bytes;
+    put(cache, zeros, rt_round_up(bytes, FRONT) - bytes);
 }
 
 rt_status rt_cache_finish(struct rt_cache *cache, const struct rt_dataset *set, struct rt_error *err) {
     struct rt_writer *writer = &cache->writer;
-    pad(writer);
+    pad(cache);
     if (set->classes) {
-        rt_writer_write(writer, set->classes, set->count * sizeof *set->classes);
-        pad(writer);
+        put(cache, set->classes, set->count * sizeof *set->classes);
+        pad(cache);
     }
     if (set->values) {
-        rt_writer_write(writer, set->values, set->count * set->value_width * sizeof *set->values);
-        pad(writer);
+        put(cache, set->values, set->count * set->value_width * sizeof *set->values);
+        pad(cache);
     }
     uint64_t names_at = writer->bytes;
     for (size_t i = 0; set->class_names && i < set->class_count; i++)
-        rt_writer_write(writer, set->class_names[i], strlen(set->class_names[i]) + 1);
+        put(cache, set->class_names[i], strlen(set->class_names[i]) + 1);
 
     uint8_t footer[FOOTER] = {0};
     memcpy(footer, footer_mark, sizeof footer_mark);
@@ -276,6 +291,7 @@ rt_status rt_cache_finish(struct rt_cache *cache, const struct rt_dataset *set, 
     rt_put_le64(footer + AT_CLASS_COUNT, set->class_count);
     rt_put_le64(footer + AT_VALUE_WIDTH, set->values ? set->value_width : 0);
     rt_put_le64(footer + AT_NAME_BYTES, writer->bytes - names_at);
+    rt_put_le64(footer + AT_CHECKSUM, rt_checksum_value(&cache->sum));
     struct rt_sha256 hash;
     rt_sha256_init(&hash);
     rt_sha256_add(&hash, footer, FOOTER_HASHED);

@@ -185,7 +185,7 @@ static rt_status describe(const struct rt_csv_job *what, const struct rt_data_wi
 
 static rt_status locate_cache(struct job *job, struct rt_error *err) {
     const struct rt_csv_job *what = job->what;
-    const char *files[2] = {what->input->name, what->targets_input ? what->targets_input->name : NULL};
+    const struct rt_input *const files[] = {what->input, what->targets_input};
     char *text;
     rt_status status = describe(what, job->wish, &text, err);
     if (status != RT_OK)

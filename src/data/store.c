@@ -40,7 +40,7 @@ rt_status rt_store_keep_map(struct rt_data_store *store, struct rt_map *map, str
     }
     store->maps = maps;
     store->maps[store->map_count++] = *map;
-    *map = (struct rt_map){NULL, 0};
+    *map = (struct rt_map){.data = NULL};
     return RT_OK;
 }
 

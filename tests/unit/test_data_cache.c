@@ -1,6 +1,7 @@
 /* The cache of converted files: made once, used again, made anew when it does not fit, and clear when it
  * cannot be made. */
 #include "base/bytes.h"
+#include "data/cache.h"
 #include "support/datafiles.h"
 #include "support/test.h"
 #include <dirent.h>
@@ -133,24 +134,88 @@ TEST(damaged_is_rebuilt) {
     cache_file(path, &files);
     struct stat info;
     REQUIRE(stat(path, &info) == 0 && info.st_size > COUNT * SIZE * 4);
-    /* Cut anywhere, or changed in the mark, the labels or the footer. */
-    for (int damage = 0; damage < 9; damage++) {
+    /* Cut anywhere, or changed in the mark, the labels, the footer, the inputs (an infinity), the padding or
+     * the names. */
+    for (int damage = 0; damage < 14; damage++) {
         ino_t before = cache_file(path, &files);
         int file = open(path, O_RDWR);
         REQUIRE(file >= 0);
         const uint8_t bad[4] = {0xff, 0xff, 0xff, 0x7f},
-                      one_less[4] = {(COUNT - 1) & 0xff, (COUNT - 1) >> 8, 0, 0};
+                      one_less[4] = {(COUNT - 1) & 0xff, (COUNT - 1) >> 8, 0, 0},
+                      infinity[4] = {0, 0, 0x80, 0x7f};
         const off_t labels = 64 + (COUNT * SIZE * 4 + 63) / 64 * 64, footer = info.st_size - 192;
-        const off_t at[] = {0, 0, 0, 0, 0, labels, footer + 2, footer + 102, footer + 96};
+        const off_t at[] = {0,
+                            0,
+                            0,
+                            0,
+                            0,
+                            labels,
+                            footer + 2,
+                            footer + 102,
+                            footer + 96,
+                            64,
+                            64 + COUNT * SIZE * 2,
+                            64 + COUNT * SIZE * 4 - 4,
+                            labels - 4,
+                            footer - 4};
         const off_t cut[] = {0, 1, 100, info.st_size - 1};
         if (damage < 4)
             REQUIRE(ftruncate(file, cut[damage]) == 0);
         else
-            REQUIRE(pwrite(file, damage == 8 ? one_less : bad, sizeof bad, at[damage]) ==
-                    (ssize_t)sizeof bad);
+            REQUIRE(pwrite(file, damage == 8 ? one_less : damage > 8 ? infinity : bad, 4, at[damage]) == 4);
         close(file);
         REQUIRE(same_as_memory("csv: t.csv", &wish));
         CHECK_MSG(cache_file(path, &files) != before && files == 1, "damage %d", damage);
+    }
+}
+
+/* A file that is replaced while it is read: the key is that of the one that was opened. */
+TEST(the_key_is_of_the_open_file) {
+    struct rt_error err;
+    struct rt_data_wish wish = cached_wish();
+    struct rt_input input;
+    struct rt_cache first, again, other;
+    write_csv(0);
+    const struct rt_input *const inputs[] = {&input};
+    CHECK_OK(rt_input_open(rt_test_path("t.csv"), &input, &err));
+    CHECK_OK(rt_cache_locate(&wish, inputs, 1, "x", &first, &err));
+    rt_test_write_text("new.csv", "1,2\n");
+    REQUIRE(rename(rt_test_path("new.csv"), rt_test_path("t.csv")) == 0);
+    CHECK_OK(rt_cache_locate(&wish, inputs, 1, "x", &again, &err));
+    rt_input_close(&input);
+    CHECK_OK(rt_input_open(rt_test_path("t.csv"), &input, &err));
+    CHECK_OK(rt_cache_locate(&wish, inputs, 1, "x", &other, &err));
+    rt_input_close(&input);
+    CHECK(memcmp(first.key, again.key, 32) == 0 && memcmp(first.key, other.key, 32) != 0);
+    CHECK(strcmp(first.path, other.path) == 0);
+    rt_cache_close(&first);
+    rt_cache_close(&again);
+    rt_cache_close(&other);
+}
+
+static uint64_t sum_of(const uint8_t *data, size_t bytes, size_t piece) {
+    struct rt_checksum sum = {0};
+    for (size_t at = 0; at < bytes; at += piece)
+        rt_checksum_add(&sum, data + at, bytes - at < piece ? bytes - at : piece);
+    return rt_checksum_value(&sum);
+}
+
+TEST(checksum) {
+    uint8_t data[200] = {0};
+    for (size_t i = 0; i < 150; i++)
+        data[i] = (uint8_t)(i * 7);
+    /* The pieces do not matter; the length and every bit do. */
+    for (size_t bytes = 0; bytes < sizeof data; bytes++) {
+        uint64_t whole = sum_of(data, bytes, sizeof data);
+        for (size_t piece = 1; piece < 70; piece += 3)
+            CHECK_MSG(sum_of(data, bytes, piece) == whole, "%zu bytes by %zu", bytes, piece);
+        CHECK_MSG(whole != sum_of(data, bytes + 1, sizeof data), "%zu bytes", bytes);
+    }
+    uint64_t whole = sum_of(data, sizeof data, sizeof data);
+    for (size_t bit = 0; bit < 8 * sizeof data; bit++) {
+        data[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        CHECK_MSG(sum_of(data, sizeof data, sizeof data) != whole, "bit %zu", bit);
+        data[bit / 8] ^= (uint8_t)(1 << bit % 8);
     }
 }
 
