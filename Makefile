@@ -56,12 +56,12 @@ fuzz: ## every fuzz target for FUZZ_SECONDS (60)
 	@$(build) build/fuzz -j$(JOBS)
 	@tools/fuzz.sh build/fuzz/fuzz $(FUZZ_SECONDS)
 
-arm64: ## cross-compile for 64-bit ARM and run the unit tests under an emulator
+arm64: ## cross-compile for 64-bit ARM, run unit and contract tests under an emulator
 	@tools/setup.sh build cross
 	@tools/arm64-sysroot.sh build/arm64-sysroot
 	@cmake --log-level=WARNING --preset arm64 $(CMAKE_ARGS)
 	@$(build) build/arm64 -j$(JOBS)
-	@$(call suite,build/arm64) -L unit
+	@$(call suite,build/arm64) -L 'unit|contract'
 
 format: ## lay out the source with clang-format
 	@tools/setup.sh style
