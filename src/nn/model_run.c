@@ -133,6 +133,12 @@ static void take_shifted(void *self, size_t offset, size_t count, const float *g
     sink->outer->take(sink->outer->self, sink->offset + offset, count, grad);
 }
 
+static void take_factors_shifted(void *self, size_t offset, size_t rows, size_t columns, const float *left,
+                                 const float *right) {
+    const struct shifted_sink *sink = self;
+    sink->outer->take_factors(sink->outer->self, sink->offset + offset, rows, columns, left, right);
+}
+
 void rt_model_nested_backward(const struct rt_model *model, const struct rt_pass *pass,
                               const struct rt_layer_memory *memory, const float *x, const float *dy,
                               enum rt_backward parts, float *dx, float *grads, bool accumulate,
@@ -158,7 +164,11 @@ void rt_model_nested_backward(const struct rt_model *model, const struct rt_pass
             layer->type->backward_input(layer, pass, &own, in, y, dy, layer->input_gradient ? below : NULL);
         if ((parts & RT_BACKWARD_WEIGHTS) && layer->param_count > 0) {
             struct shifted_sink shifted = {sink, model->param_at[i]};
-            struct rt_grad_sink own_sink = {take_shifted, &shifted};
+            struct rt_grad_sink own_sink = {
+                .take = take_shifted,
+                .take_factors = sink && sink->take_factors ? take_factors_shifted : NULL,
+                .self = &shifted,
+            };
             layer->type->backward_weights(layer, pass, &own, in, y, dy, grads + model->param_at[i],
                                           accumulate, sink ? &own_sink : NULL);
         }

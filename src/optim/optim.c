@@ -122,10 +122,24 @@ void rt_optim_begin(const struct rt_optim *optim, uint64_t update, double lr_fac
         optim->type->begin(optim, step);
 }
 
+/* Where each word of the state of a span lies. */
+static void place_state(const struct rt_optim *optim, size_t offset, size_t total, float *state,
+                        float **words) {
+    for (size_t word = 0; word < optim->type->state_words; word++)
+        words[word] = state + word * total + offset;
+}
+
 void rt_optim_apply(const struct rt_optim *optim, const struct rt_optim_step *step, size_t offset, size_t n,
                     size_t total, float *w, const float *g, float *state) {
     float *words[MAX_STATE] = {NULL};
-    for (size_t word = 0; word < optim->type->state_words; word++)
-        words[word] = state + word * total + offset;
+    place_state(optim, offset, total, state, words);
     optim->type->apply(optim, step, n, w + offset, g, words);
+}
+
+void rt_optim_apply_factors(const struct rt_optim *optim, const struct rt_optim_step *step, size_t offset,
+                            size_t rows, size_t columns, size_t total, float *w, const float *left,
+                            const float *right, float *state) {
+    float *words[MAX_STATE] = {NULL};
+    place_state(optim, offset, total, state, words);
+    optim->type->apply_factors(optim, step, rows, columns, w + offset, left, right, words);
 }

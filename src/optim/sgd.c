@@ -14,9 +14,25 @@ static void apply(const struct rt_optim *optim, const struct rt_optim_step *step
     update(n, step->lr, step->weight_decay, step->grad_scale, w, g);
 }
 
+RT_CLONES static void update_factors(size_t rows, size_t columns, float lr, float decay, float scale,
+                                     float *restrict w, const float *restrict left,
+                                     const float *restrict right) {
+    for (size_t i = 0; i < rows; i++, w += columns)
+        for (size_t j = 0; j < columns; j++)
+            w[j] -= lr * ((left[i] * right[j] + 0.0f) * scale + decay * w[j]);
+}
+
+static void apply_factors(const struct rt_optim *optim, const struct rt_optim_step *step, size_t rows,
+                          size_t columns, float *w, const float *left, const float *right,
+                          float *const *state) {
+    (void)optim, (void)state;
+    update_factors(rows, columns, step->lr, step->weight_decay, step->grad_scale, w, left, right);
+}
+
 const struct rt_optim_type rt_optim_sgd = {
     .name = "sgd",
     .help = "plain gradient descent: w -= lr * g; no state",
     .default_lr = "0.05",
     .apply = apply,
+    .apply_factors = apply_factors,
 };

@@ -117,6 +117,21 @@ TEST(optimizers_have_one_result) {
     }
 }
 
+/* With one example at a time some rules take a dense layer's gradient as its two factors. */
+TEST(single_examples_have_one_result) {
+    for (size_t i = 0; rt_optim_types()[i]; i++) {
+        const char *rule = rt_optim_types()[i]->name;
+        struct rt_trainer_settings settings = plain;
+        settings.batch = 1;
+        settings.apart = true;
+        char wanted[65];
+        hash_of(mlp, rule, &(struct tiny_way){.threads = 1}, &settings, wanted);
+        settings.apart = false;
+        expect(wanted, mlp, rule, (struct tiny_way){.threads = 1}, settings);
+        expect(wanted, mlp, rule, (struct tiny_way){.threads = 2, .kernels = "portable"}, settings);
+    }
+}
+
 TEST(clipping_has_one_result) {
     struct rt_trainer_settings settings = plain;
     char unclipped[65], clipped[65];

@@ -159,6 +159,7 @@ struct weights_job {
     const float *x, *dy, *dy_packed;
     float *grads;
     bool accumulate;
+    bool factors; /* one example: the sink takes x and dy instead of their product */
 };
 
 /* Makes blocks begin..end-1 of the weight gradient: rows of X^T dY. */
@@ -168,6 +169,11 @@ static void weight_blocks(void *argument, size_t begin, size_t end, void *scratc
     for (size_t b = begin; b < end; b++) {
         size_t first = b * job->block;
         size_t count = job->in - first < job->block ? job->in - first : job->block;
+        if (job->factors) {
+            job->sink->take_factors(job->sink->self, first * job->out, count, job->out, job->x + first,
+                                    job->dy);
+            continue;
+        }
         float *block = job->grads + first * job->out;
         if (through_scratch)
             block = (float *)(void *)((char *)scratch + block_offset(job->kernels));
@@ -208,8 +214,10 @@ static void dense_backward_weights(const struct rt_layer *layer, const struct rt
     if (split && share < block)
         block = share;
     size_t blocks = (in + block - 1) / block;
-    struct weights_job job = {kernels, sink, in, out, pass->rows, block, x, dy, NULL, grads, accumulate};
-    if (blocks > 1 && kernels->packed_floats(pass->rows, out)) {
+    bool factors = pass->rows == 1 && !accumulate && sink && sink->take_factors;
+    struct weights_job job = {kernels, sink, in,   out,   pass->rows, block,
+                              x,       dy,   NULL, grads, accumulate, factors};
+    if (blocks > 1 && !factors && kernels->packed_floats(pass->rows, out)) {
         rt_pack(pass->device, pass->rows, out, dy, out, 1, memory->work);
         job.dy_packed = memory->work;
     }
