@@ -3,10 +3,7 @@
 # `make test-long` only.
 enable_testing()
 
-set(RT_TESTS)
-if(NOT RT_FUZZ) # a build for fuzzing has the fuzz targets only
-  file(GLOB RT_TESTS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/*/test_*.c)
-endif()
+file(GLOB RT_TESTS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/*/test_*.c)
 file(GLOB RT_TEST_SUPPORT CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/support/*.c)
 add_library(rt_test_support STATIC ${RT_TEST_SUPPORT})
 target_include_directories(rt_test_support PUBLIC ${CMAKE_SOURCE_DIR}/tests)
