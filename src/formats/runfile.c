@@ -236,7 +236,7 @@ static struct rt_spec *begin(const char *file, struct rt_error *err) {
     return spec;
 }
 
-/* From a tree that has been read to a checked spec. */
+/* From a tree that has been read to a spec; what concerns one key alone is checked. */
 static rt_status complete(struct rt_spec *spec, const char *const *settings, size_t setting_count,
                           struct rt_error *err) {
     rt_status status = RT_OK;
@@ -249,7 +249,27 @@ static rt_status complete(struct rt_spec *spec, const char *const *settings, siz
         status = read_sections(spec, &name, err);
     if (status == RT_OK)
         status = name_spec(spec, name, err);
-    return status == RT_OK ? check_values(spec, err) : status;
+    return status;
+}
+
+rt_status rt_spec_check(const struct rt_spec *spec, struct rt_error *err) {
+    rt_status status = check_values(spec, err);
+    return status == RT_OK ? check_required(spec, err) : status;
+}
+
+rt_status rt_spec_draft(const struct rt_tree *tree, const char *name, const char *const *settings,
+                        size_t setting_count, struct rt_spec **spec, struct rt_error *err) {
+    struct rt_spec *made = begin(name, err);
+    if (!made)
+        return RT_NO_MEMORY;
+    rt_status status = rt_tree_copy(tree, &made->tree, err);
+    if (status == RT_OK)
+        status = complete(made, settings, setting_count, err);
+    if (status != RT_OK)
+        rt_spec_destroy(made);
+    else
+        *spec = made;
+    return status;
 }
 
 rt_status rt_spec_parse(const char *text, size_t bytes, const char *name, const char *const *settings,
@@ -260,6 +280,8 @@ rt_status rt_spec_parse(const char *text, size_t bytes, const char *name, const 
     rt_status status = rt_yaml_parse(text, bytes, made->file, &made->tree, err);
     if (status == RT_OK)
         status = complete(made, settings, setting_count, err);
+    if (status == RT_OK)
+        status = check_values(made, err);
     if (status != RT_OK)
         rt_spec_destroy(made);
     else
@@ -276,7 +298,7 @@ rt_status rt_spec_load(const char *path, const char *const *settings, size_t set
     if (status == RT_OK)
         status = complete(made, settings, setting_count, err);
     if (status == RT_OK)
-        status = check_required(made, err);
+        status = rt_spec_check(made, err);
     if (status != RT_OK)
         rt_spec_destroy(made);
     else

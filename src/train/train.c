@@ -57,10 +57,15 @@ rt_status rt_run_train(struct rt_run *run, rt_progress_fn progress, void *user, 
     if (!run->spec)
         return rt_fail(err, RT_BAD_INPUT,
                        "a loaded model cannot be trained; name it as model.init in a run file");
+    rt_status status = rt_run_settle(run, err);
+    if (status != RT_OK) {
+        atomic_store(&run->stop, 0);
+        return status;
+    }
     struct rt_error own = {.text = ""};
     struct rt_drive drive;
     struct outcome before = take_outcome(run);
-    rt_status status = rt_drive_open(run, &drive, &own);
+    status = rt_drive_open(run, &drive, &own);
     drive.progress = progress;
     drive.user = user;
     if (status == RT_OK)
