@@ -124,24 +124,68 @@ struct read_walk {
     size_t count;
 };
 
+/* A checkpoint has the state of the optimizer beside the parameters, under names that no layer gives. */
+static bool is_parameter(const struct rt_tensor_entry *entry) {
+    return strncmp(entry->name, "optimizer.", strlen("optimizer.")) != 0;
+}
+
+static rt_status check_tensor(void *user, const char *name, const struct rt_shape *shape, size_t offset,
+                              bool is_buffer, struct rt_error *err) {
+    (void)offset, (void)is_buffer;
+    struct read_walk *walk = user;
+    const struct rt_tensors *tensors = walk->tensors;
+    walk->count++;
+    size_t i = 0;
+    while (i < tensors->count && strcmp(tensors->entries[i].name, name) != 0)
+        i++;
+    if (i == tensors->count)
+        return rt_fail(err, RT_BAD_INPUT, "it has no tensor '%s'", name);
+    char has[96], wants[96];
+    if (!rt_shape_equal(&tensors->entries[i].shape, shape))
+        return rt_fail(err, RT_BAD_INPUT, "tensor '%s' has the shape %s, but the model needs %s", name,
+                       rt_shape_text(&tensors->entries[i].shape, has), rt_shape_text(shape, wants));
+    return RT_OK;
+}
+
+/* Whether the file holds the tensors of the model, and no others. Takes no memory. */
+static rt_status check_tensors(const char *path, const struct rt_tensors *tensors,
+                               const struct rt_model *model, struct rt_error *err) {
+    struct read_walk walk = {.tensors = tensors};
+    rt_status status = rt_model_visit(model, check_tensor, &walk, err);
+    if (status != RT_OK)
+        return rt_fail_prefix(err, status, "%s does not fit the model", path);
+    size_t count = 0;
+    uint64_t floats = 0;
+    for (size_t i = 0; i < tensors->count; i++) {
+        if (is_parameter(&tensors->entries[i])) {
+            count++;
+            floats += tensors->entries[i].bytes / sizeof(float);
+        }
+    }
+    if (walk.count != count)
+        return rt_fail(err, RT_BAD_INPUT, "%s does not fit the model: it has %zu tensors, the model %zu",
+                       path, count, walk.count);
+    if (floats != (uint64_t)model->param_count + model->buffer_count)
+        return rt_fail(err, RT_BAD_INPUT, "%s does not fit the model: it has %" PRIu64 " numbers", path,
+                       floats);
+    return RT_OK;
+}
+
 static rt_status read_tensor(void *user, const char *name, const struct rt_shape *shape, size_t offset,
                              bool is_buffer, struct rt_error *err) {
     struct read_walk *walk = user;
-    walk->count++;
     return rt_tensors_read(walk->tensors, name, shape,
                            (is_buffer ? walk->blocks->buffers : walk->blocks->params) + offset, err);
 }
 
+/* After check_tensors. */
 static rt_status read_params(const char *path, const struct rt_tensors *tensors, struct rt_network *network,
                              struct rt_error *err) {
     struct read_walk walk = {.tensors = tensors, .blocks = &network->blocks};
     rt_status status = rt_model_visit(network->model, read_tensor, &walk, err);
     network->blocks.prepared_valid = false;
     if (status != RT_OK)
-        return rt_fail_prefix(err, status, "%s does not fit the model", path);
-    if (walk.count != tensors->count)
-        return rt_fail(err, RT_BAD_INPUT, "%s does not fit the model: it has %zu tensors, the model %zu",
-                       path, tensors->count, walk.count);
+        return status;
     const char *said = rt_tensors_meta(tensors, "params_sha256");
     char hash[65];
     status = said ? rt_network_hash(network, hash, err) : RT_OK;
@@ -163,7 +207,9 @@ rt_status rt_modelfile_params(const char *path, struct rt_network *network, uint
     rt_status status = rt_tensors_open(path, &tensors, err);
     if (status != RT_OK)
         return status;
-    status = read_params(path, &tensors, network, err);
+    status = check_tensors(path, &tensors, network->model, err);
+    if (status == RT_OK)
+        status = read_params(path, &tensors, network, err);
     if (status == RT_OK && update)
         *update = read_update(&tensors);
     rt_tensors_close(&tensors);
@@ -199,8 +245,12 @@ static rt_status read_network(const char *path, const struct rt_tensors *tensors
                               struct rt_error *err) {
     const char *description = rt_tensors_meta(tensors, "model"), *loss = rt_tensors_meta(tensors, "loss");
     if (!description || !loss)
-        return rt_fail(err, RT_BAD_INPUT, "%s: its metadata has no `%s`; it was not written by ringtmp train",
-                       path, description ? "loss" : "model");
+        return rt_fail(err, RT_BAD_INPUT,
+                       "%s: its metadata has no `%s`; it is not a model that ringtmp train has saved", path,
+                       description ? "loss" : "model");
+    if (!rt_loss_find(loss))
+        return rt_fail(err, RT_BAD_INPUT,
+                       "%s: its metadata names the loss '%.60s', which is none that is known", path, loss);
     trained->description = strdup(description);
     if (!trained->description)
         return rt_fail(err, RT_NO_MEMORY, "%s: not enough memory to read it", path);
@@ -208,36 +258,47 @@ static rt_status read_network(const char *path, const struct rt_tensors *tensors
     rt_status status = rt_yaml_parse(description, strlen(description), path, &tree, err);
     if (status != RT_OK)
         return status;
-    status = rt_network_create(rt_tree_get(tree, "input"), rt_tree_get(tree, "layers"), loss, computing,
-                               &trained->network, err);
+    status = rt_network_describe(rt_tree_get(tree, "input"), rt_tree_get(tree, "layers"), loss, computing,
+                                 &trained->network, err);
     rt_tree_destroy(tree);
     return status;
 }
 
-rt_status rt_modelfile_read(const char *path, const struct rt_computing *computing,
-                            struct rt_trained *trained, struct rt_error *err) {
-    struct rt_tensors tensors;
+rt_status rt_modelfile_build(const struct rt_tensors *tensors, const char *path,
+                             const struct rt_computing *computing, struct rt_trained *trained,
+                             struct rt_error *err) {
     struct rt_trained made = {.scaling = {.scale = 1}};
-    rt_status status = rt_tensors_open(path, &tensors, err);
-    if (status != RT_OK)
-        return status;
-    status = read_network(path, &tensors, computing, &made, err);
+    rt_status status = read_network(path, tensors, computing, &made, err);
     if (status == RT_OK)
-        status = read_params(path, &tensors, &made.network, err);
+        status = check_tensors(path, tensors, made.network.model, err);
     if (status == RT_OK)
-        status = read_names(path, &tensors, &made.names, err);
-    const char *scaling = rt_tensors_meta(&tensors, "scaling");
+        status = rt_network_allocate(&made.network, err);
+    if (status == RT_OK)
+        status = read_params(path, tensors, &made.network, err);
+    if (status == RT_OK)
+        status = read_names(path, tensors, &made.names, err);
+    const char *scaling = rt_tensors_meta(tensors, "scaling");
     if (status == RT_OK && scaling)
         status = rt_scaling_read(scaling, path, made.network.inputs, &made.scaling, err);
     if (status == RT_OK && made.names.count && made.names.count > rt_network_classes(&made.network))
         status = rt_fail(err, RT_BAD_INPUT, "%s: has names for %zu classes, but the model tells %zu apart",
                          path, made.names.count, rt_network_classes(&made.network));
-    made.update = read_update(&tensors);
-    rt_tensors_close(&tensors);
+    made.update = read_update(tensors);
     if (status != RT_OK) {
         rt_trained_deinit(&made);
         return status;
     }
     *trained = made;
     return RT_OK;
+}
+
+rt_status rt_modelfile_read(const char *path, const struct rt_computing *computing,
+                            struct rt_trained *trained, struct rt_error *err) {
+    struct rt_tensors tensors;
+    rt_status status = rt_tensors_open(path, &tensors, err);
+    if (status != RT_OK)
+        return status;
+    status = rt_modelfile_build(&tensors, path, computing, trained, err);
+    rt_tensors_close(&tensors);
+    return status;
 }

@@ -8,6 +8,7 @@
 #define RT_TRAIN_MODELFILE_H
 
 #include "data/dataset.h"
+#include "formats/safetensors.h"
 #include "train/network.h"
 
 /* Names of classes; owned. */
@@ -33,13 +34,18 @@ void rt_trained_deinit(struct rt_trained *trained); /* a zeroed one is fine */
 /* Replaces the file atomically. */
 rt_status rt_modelfile_write(const char *path, const struct rt_trained *trained, struct rt_error *err);
 
-/* Builds the network that the file describes. */
+/* Builds the network that the file describes. Memory is taken only when what the description needs is what
+ * the file holds. */
 rt_status rt_modelfile_read(const char *path, const struct rt_computing *computing,
                             struct rt_trained *trained, struct rt_error *err);
+/* The same for a file that is open already; path for messages. */
+rt_status rt_modelfile_build(const struct rt_tensors *tensors, const char *path,
+                             const struct rt_computing *computing, struct rt_trained *trained,
+                             struct rt_error *err);
 
-/* Reads parameters and buffers only, into a network whose tensors have the same names and shapes. A file
- * whose parameters do not match the hash it carries is refused. update may be NULL; 0 if the file does not
- * say. */
+/* Reads parameters and buffers only, from a model or a checkpoint, into a network whose tensors have the same
+ * names and shapes. A file whose parameters do not match the hash it carries is refused. update may be NULL;
+ * 0 if the file does not say. */
 rt_status rt_modelfile_params(const char *path, struct rt_network *network, uint64_t *update,
                               struct rt_error *err);
 

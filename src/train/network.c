@@ -1,10 +1,21 @@
 /* Putting a network together, and the hash that identifies its parameters. */
 #include "train/network.h"
 
+#include "base/bytes.h"
 #include "base/memory.h"
 #include "base/sha256.h"
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+rt_status rt_memory_check(double bytes, const char *what, struct rt_error *err) {
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    const double there = (double)pages * (double)page;
+    if (pages <= 0 || page <= 0 || bytes <= there)
+        return RT_OK;
+    return rt_fail(err, RT_NO_MEMORY, "%s needs %.1f GB of memory, this machine has %.1f GB", what,
+                   bytes / 1e9, there / 1e9);
+}
 
 static rt_status find_loss(const char *name, const struct rt_loss_type **loss, struct rt_error *err) {
     *loss = rt_loss_find(name ? name : "");
@@ -36,18 +47,27 @@ static rt_status create_model(const struct rt_tree *input, const struct rt_tree 
         return status;
     network->inputs = rt_shape_size(&network->model->in);
     network->outputs = rt_shape_size(&network->model->out);
-    status = rt_pool_reserve(network->device.pool, network->model->scratch_bytes, err);
+    return RT_OK;
+}
+
+rt_status rt_network_allocate(struct rt_network *network, struct rt_error *err) {
+    const struct rt_model *model = network->model;
+    struct rt_pool *pool = network->device.pool;
+    const double floats = (double)model->param_count + (double)model->buffer_count;
+    const double scratch = (double)model->scratch_bytes * (double)rt_pool_threads(pool);
+    rt_status status = rt_memory_check(sizeof(float) * floats + scratch, "the model", err);
     if (status == RT_OK)
-        status =
-            rt_floats_create(network->model->param_count, "the parameters", &network->blocks.params, err);
+        status = rt_pool_reserve(pool, model->scratch_bytes, err);
     if (status == RT_OK)
-        status = rt_floats_create(network->model->buffer_count, "the buffers", &network->blocks.buffers, err);
+        status = rt_floats_create(model->param_count, "the parameters", &network->blocks.params, err);
+    if (status == RT_OK)
+        status = rt_floats_create(model->buffer_count, "the buffers", &network->blocks.buffers, err);
     return status;
 }
 
-rt_status rt_network_create(const struct rt_tree *input, const struct rt_tree *layers, const char *loss,
-                            const struct rt_computing *computing, struct rt_network *network,
-                            struct rt_error *err) {
+rt_status rt_network_describe(const struct rt_tree *input, const struct rt_tree *layers, const char *loss,
+                              const struct rt_computing *computing, struct rt_network *network,
+                              struct rt_error *err) {
     struct rt_network made = {0};
     rt_status status = find_loss(loss, &made.loss, err);
     if (status == RT_OK)
@@ -61,6 +81,21 @@ rt_status rt_network_create(const struct rt_tree *input, const struct rt_tree *l
     }
     *network = made;
     return RT_OK;
+}
+
+rt_status rt_network_create(const struct rt_tree *input, const struct rt_tree *layers, const char *loss,
+                            const struct rt_computing *computing, struct rt_network *network,
+                            struct rt_error *err) {
+    struct rt_network made;
+    rt_status status = rt_network_describe(input, layers, loss, computing, &made, err);
+    if (status != RT_OK)
+        return status;
+    status = rt_network_allocate(&made, err);
+    if (status != RT_OK)
+        rt_network_destroy(&made);
+    else
+        *network = made;
+    return status;
 }
 
 void rt_network_destroy(struct rt_network *network) {
@@ -101,8 +136,7 @@ static rt_status hash_tensor(void *user, const char *name, const struct rt_shape
         for (size_t i = 0; i < part; i++) {
             uint32_t word;
             memcpy(&word, at + i, 4);
-            for (int b = 0; b < 4; b++)
-                bytes[4 * i + (size_t)b] = (uint8_t)(word >> 8 * b);
+            rt_put_le32(bytes + 4 * i, word);
         }
         rt_sha256_add(&walk->hash, bytes, 4 * part);
         at += part;

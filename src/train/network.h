@@ -20,6 +20,15 @@ struct rt_computing {
     size_t threads;      /* 0: all cores */
 };
 
+/* Builds the model and opens the device, but takes no memory for parameters, buffers and scratch: so the
+ * claims of a model file can be compared with what it holds before anything is taken on their word. */
+rt_status rt_network_describe(const struct rt_tree *input, const struct rt_tree *layers, const char *loss,
+                              const struct rt_computing *computing, struct rt_network *network,
+                              struct rt_error *err);
+/* Takes the memory of a network that has been described. */
+rt_status rt_network_allocate(struct rt_network *network, struct rt_error *err);
+
+/* Both. */
 rt_status rt_network_create(const struct rt_tree *input, const struct rt_tree *layers, const char *loss,
                             const struct rt_computing *computing, struct rt_network *network,
                             struct rt_error *err);
@@ -31,6 +40,10 @@ size_t rt_network_classes(const struct rt_network *network);
 /* Whether accuracy means something: for classes, and for a single yes or no. values: the targets are values
  * of their own, not the inputs of an auto-encoder. */
 bool rt_network_has_accuracy(const struct rt_network *network, bool values);
+
+/* Refuses to take more bytes than the machine has memory: the system may grant them, only to end the process
+ * once they are used. what: "the model", ... */
+rt_status rt_memory_check(double bytes, const char *what, struct rt_error *err);
 
 /* SHA-256 over all parameters in layer order, as little-endian float32. */
 rt_status rt_network_hash(const struct rt_network *network, char hex[65], struct rt_error *err);

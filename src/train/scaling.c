@@ -49,9 +49,12 @@ rt_status rt_scaling_read(const char *json, const char *path, size_t inputs, str
     const json_t *scale = json_object_get(map, "scale"), *offset = json_object_get(map, "offset");
     const json_t *mean = json_object_get(map, "mean"), *inverse = json_object_get(map, "inverse");
     struct rt_scaling made = {.scale = json_number_value(scale), .offset = json_number_value(offset)};
-    bool good = json_is_number(scale) && json_is_number(offset);
+    bool good = json_is_number(scale) && json_is_number(offset), features = mean || inverse;
     rt_status status = RT_OK;
-    if (good && (mean || inverse)) {
+    /* No memory for lists that are not there. */
+    if (features)
+        good = good && json_array_size(mean) == inputs && json_array_size(inverse) == inputs;
+    if (good && features) {
         made.features = inputs;
         status = rt_floats_create(inputs, "the scaling of the data", &made.mean, err);
         if (status == RT_OK)
