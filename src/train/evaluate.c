@@ -33,10 +33,12 @@ static rt_status walk_open(struct rt_network *network, const struct rt_dataset *
         walk->rows /= 2;
     if (walk->rows > set->count && set->count > 0)
         walk->rows = set->count;
-    rt_status status = rt_feed_create(network, set, scaling, target, walk->rows, &walk->feed, err);
+    const size_t floats = rt_model_slot_floats(network->model, walk->rows, false);
+    rt_status status = rt_memory_check(sizeof(float) * (double)floats, "one example of the model", err);
     if (status == RT_OK)
-        status = rt_floats_create(rt_model_slot_floats(network->model, walk->rows, false), "activations",
-                                  &walk->slot, err);
+        status = rt_feed_create(network, set, scaling, target, walk->rows, &walk->feed, err);
+    if (status == RT_OK)
+        status = rt_floats_create(floats, "activations", &walk->slot, err);
     if (status == RT_OK)
         status = rt_floats_create(walk->rows, "losses", &walk->losses, err);
     return status;
@@ -64,18 +66,9 @@ static size_t walk_forward(struct walk *walk, size_t first, bool with_targets, f
     return rows;
 }
 
-/* The class an output stands for: the first of the largest, as rt_loss_correct sees it. */
-static size_t said_class(const float *y, size_t width) {
-    size_t best = 0;
-    for (size_t i = 1; i < width; i++)
-        if (y[i] > y[best])
-            best = i;
-    return best;
-}
-
 rt_status rt_evaluate(struct rt_network *network, const struct rt_dataset *set,
-                      const struct rt_scaling *scaling, enum rt_target target, uint64_t *confusion,
-                      struct rt_score *score, struct rt_error *err) {
+                      const struct rt_scaling *scaling, enum rt_target target, const atomic_int *stop,
+                      uint64_t *confusion, struct rt_score *score, struct rt_error *err) {
     if (set->count == 0)
         return rt_fail(err, RT_BAD_INPUT, "there are no examples to evaluate on");
     const size_t width = network->outputs, classes = rt_network_classes(network);
@@ -90,13 +83,17 @@ rt_status rt_evaluate(struct rt_network *network, const struct rt_dataset *set,
     double loss = 0;
     size_t correct = 0;
     for (size_t first = 0; first < set->count;) {
+        if (stop && atomic_load_explicit(stop, memory_order_relaxed)) {
+            walk_close(&walk);
+            return rt_fail(err, RT_INTERRUPTED, "stopped during an evaluation");
+        }
         float *y;
         size_t rows = walk_forward(&walk, first, true, &y);
         const struct rt_targets *targets = &walk.feed.targets;
         if (walk.feed.accuracy)
             correct += rt_loss_correct(network->loss, rows, width, y, targets);
         for (size_t i = 0; confusion && targets->classes && i < rows; i++)
-            confusion[(size_t)targets->classes[i] * classes + said_class(y + i * width, width)]++;
+            confusion[(size_t)targets->classes[i] * classes + rt_loss_class(width, y + i * width)]++;
         network->loss->evaluate(&network->device, rows, width, y, targets, 1, walk.losses, NULL);
         for (size_t i = 0; i < rows; i++)
             loss += (double)walk.losses[i];

@@ -3,6 +3,7 @@
 #define RT_TRAIN_EVALUATE_H
 
 #include "train/feed.h"
+#include <stdatomic.h>
 
 struct rt_score {
     size_t examples;
@@ -10,10 +11,11 @@ struct rt_score {
     double accuracy; /* NaN where it has no meaning */
 };
 
-/* confusion: [classes][classes] counts (see rt_network_classes), overwritten; may be NULL. */
+/* confusion: [classes][classes] counts (see rt_network_classes), overwritten; may be NULL. stop: looked at
+ * every few examples; once it is not 0 the evaluation ends with RT_INTERRUPTED; may be NULL. */
 rt_status rt_evaluate(struct rt_network *network, const struct rt_dataset *set,
-                      const struct rt_scaling *scaling, enum rt_target target, uint64_t *confusion,
-                      struct rt_score *score, struct rt_error *err);
+                      const struct rt_scaling *scaling, enum rt_target target, const atomic_int *stop,
+                      uint64_t *confusion, struct rt_score *score, struct rt_error *err);
 
 /* Calls take for every example in order with its outputs as people want them (probabilities of a classifier).
  */

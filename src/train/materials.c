@@ -1,9 +1,10 @@
 /* Opening the data of a run. */
 #include "train/materials.h"
 
+#include "base/bytes.h"
 #include "base/memory.h"
 #include "base/sha256.h"
-#include "train/feed.h"
+#include <stdlib.h>
 #include <string.h>
 
 /* data.target by its place among the choices of the run file */
@@ -24,16 +25,56 @@ struct rt_data_wish rt_materials_wish(const struct rt_spec *spec, const struct r
     return wish;
 }
 
-static rt_status open_file(const struct rt_spec *spec, const struct rt_tree *source,
+/* What an opening works with. */
+struct opening {
+    const struct rt_spec *spec;
+    const struct rt_network *network;
+    const atomic_int *stop;
+};
+
+static rt_status open_file(const struct opening *opening, const struct rt_tree *source,
                            const struct rt_data_wish *wish, struct rt_materials *materials,
                            struct rt_dataset *set, struct rt_error *err) {
+    if (opening->stop && atomic_load_explicit(opening->stop, memory_order_relaxed))
+        return rt_fail(err, RT_INTERRUPTED, "stopped while the data were being opened");
     struct rt_dataset *file = &materials->files[materials->file_count];
-    rt_status status = rt_dataset_open(source, spec->base_dir, wish, file, err);
+    rt_status status = rt_dataset_open(source, opening->spec->base_dir, wish, file, err);
     if (status != RT_OK)
         return status;
     materials->file_count++;
     *set = *file;
     return rt_dataset_check(file, err);
+}
+
+/* bce has no lowest value when a target lies outside 0..1. A little is let pass: 255 * 0.00392157 is more
+ * than 1. */
+static bool is_share(float value) {
+    return value >= -0.001f && value <= 1.001f;
+}
+
+static rt_status check_shares(const struct rt_network *network, const struct rt_dataset *set,
+                              const struct rt_scaling *scaling, enum rt_target target, struct rt_error *err) {
+    if (strcmp(network->loss->name, "bce") != 0 || target == RT_TARGET_CLASSES)
+        return RT_OK;
+    float *row;
+    rt_status status = rt_floats_create(network->outputs, "the targets of an example", &row, err);
+    if (status != RT_OK)
+        return status;
+    for (uint32_t i = 0; i < set->count && status == RT_OK; i++) {
+        rt_dataset_targets(set, scaling, target, &i, 1, NULL, row);
+        size_t j = 0;
+        while (j < network->outputs && is_share(row[j]))
+            j++;
+        if (j < network->outputs)
+            status =
+                rt_fail(err, RT_BAD_INPUT,
+                        "%s: target %zu of example %zu (both counted from 0) is %g%s: the loss bce needs "
+                        "targets between 0 and 1",
+                        set->name, j, set->index ? (size_t)set->index[i] : (size_t)i, (double)row[j],
+                        target == RT_TARGET_INPUT ? " after scaling" : "");
+    }
+    free(row);
+    return status;
 }
 
 /* Takes a part out of the training set. The seed of the test part is 0, so that every run file with the same
@@ -50,11 +91,12 @@ static rt_status take_part(struct rt_materials *materials, double part, uint64_t
     return RT_OK;
 }
 
-static rt_status open_train(const struct rt_spec *spec, const struct rt_data_wish *wish,
+static rt_status open_train(const struct opening *opening, const struct rt_data_wish *wish,
                             struct rt_materials *materials, struct rt_error *err) {
+    const struct rt_spec *spec = opening->spec;
     if (!spec->data.train)
         return rt_fail(err, RT_BAD_INPUT, "data.train is missing: it says where the training examples are");
-    rt_status status = open_file(spec, spec->data.train, wish, materials, &materials->train, err);
+    rt_status status = open_file(opening, spec->data.train, wish, materials, &materials->train, err);
     if (status != RT_OK)
         return status;
     const uint64_t limit = (uint64_t)spec->data.limit;
@@ -65,11 +107,13 @@ static rt_status open_train(const struct rt_spec *spec, const struct rt_data_wis
     return status;
 }
 
-static rt_status open_all(const struct rt_spec *spec, const struct rt_network *network,
-                          struct rt_materials *materials, struct rt_scaling *scaling, struct rt_error *err) {
+static rt_status open_all(const struct opening *opening, struct rt_materials *materials,
+                          struct rt_scaling *scaling, struct rt_error *err) {
+    const struct rt_spec *spec = opening->spec;
+    const struct rt_network *network = opening->network;
     struct rt_data_wish wish = rt_materials_wish(spec, network);
     materials->target = wish.target;
-    rt_status status = open_train(spec, &wish, materials, err);
+    rt_status status = open_train(opening, &wish, materials, err);
     if (status != RT_OK)
         return status;
     /* Text labels mean the same classes everywhere. */
@@ -78,9 +122,9 @@ static rt_status open_all(const struct rt_spec *spec, const struct rt_network *n
         wish.class_count = materials->train.class_count;
     }
     if (spec->data.test)
-        status = open_file(spec, spec->data.test, &wish, materials, &materials->test, err);
+        status = open_file(opening, spec->data.test, &wish, materials, &materials->test, err);
     if (status == RT_OK && spec->data.validation)
-        status = open_file(spec, spec->data.validation, &wish, materials, &materials->validation, err);
+        status = open_file(opening, spec->data.validation, &wish, materials, &materials->validation, err);
     else if (status == RT_OK && spec->data.hold_out > 0)
         status = take_part(materials, spec->data.hold_out, 1, &materials->validation, err);
     if (status == RT_OK && materials->train.count == 0)
@@ -90,16 +134,22 @@ static rt_status open_all(const struct rt_spec *spec, const struct rt_network *n
     struct rt_scaling made = {.scale = spec->data.scale, .offset = spec->data.offset};
     if (spec->data.standardize)
         status = rt_scaling_measure(&materials->train, &made, err);
+    const struct rt_dataset *const sets[] = {&materials->train, &materials->validation, &materials->test};
+    for (size_t i = 0; i < sizeof sets / sizeof *sets && status == RT_OK; i++)
+        status = check_shares(network, sets[i], &made, materials->target, err);
     if (status == RT_OK)
         *scaling = made;
+    else
+        rt_scaling_deinit(&made);
     return status;
 }
 
 rt_status rt_materials_open(const struct rt_spec *spec, const struct rt_network *network,
-                            struct rt_materials *materials, struct rt_scaling *scaling,
-                            struct rt_error *err) {
+                            const atomic_int *stop, struct rt_materials *materials,
+                            struct rt_scaling *scaling, struct rt_error *err) {
+    const struct opening opening = {spec, network, stop};
     struct rt_materials made = {0};
-    rt_status status = open_all(spec, network, &made, scaling, err);
+    rt_status status = open_all(&opening, &made, scaling, err);
     if (status != RT_OK) {
         rt_materials_close(&made);
         return status;
@@ -109,7 +159,9 @@ rt_status rt_materials_open(const struct rt_spec *spec, const struct rt_network 
 }
 
 rt_status rt_materials_open_test(const struct rt_spec *spec, const struct rt_trained *trained,
-                                 struct rt_materials *materials, struct rt_error *err) {
+                                 const atomic_int *stop, struct rt_materials *materials,
+                                 struct rt_error *err) {
+    const struct opening opening = {spec, &trained->network, stop};
     struct rt_materials made = {0};
     struct rt_data_wish wish = rt_materials_wish(spec, &trained->network);
     made.target = wish.target;
@@ -119,12 +171,14 @@ rt_status rt_materials_open_test(const struct rt_spec *spec, const struct rt_tra
     }
     rt_status status;
     if (spec->data.test)
-        status = open_file(spec, spec->data.test, &wish, &made, &made.test, err);
+        status = open_file(&opening, spec->data.test, &wish, &made, &made.test, err);
     else if (spec->data.split > 0)
-        status = open_train(spec, &wish, &made, err);
+        status = open_train(&opening, &wish, &made, err);
     else
-        status = rt_fail(err, RT_BAD_INPUT,
-                         "the run file has no test data: neither data.test nor data.split is there");
+        status = rt_fail(err, RT_BAD_INPUT, "%s: has no test data: neither data.test nor data.split is there",
+                         spec->file);
+    if (status == RT_OK)
+        status = check_shares(&trained->network, &made.test, &trained->scaling, made.target, err);
     if (status != RT_OK) {
         rt_materials_close(&made);
         return status;
@@ -141,37 +195,36 @@ void rt_materials_close(struct rt_materials *materials) {
     *materials = (struct rt_materials){0};
 }
 
-static void add_number(struct rt_sha256 *hash, uint64_t number) {
+static void add_floats(struct rt_sha256 *hash, const float *values, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        uint32_t word;
+        uint8_t bytes[4];
+        memcpy(&word, values + i, sizeof word);
+        rt_put_le32(bytes, word);
+        rt_sha256_add(hash, bytes, sizeof bytes);
+    }
+}
+
+static void add_double(struct rt_sha256 *hash, double value) {
+    uint64_t word;
     uint8_t bytes[8];
-    for (int i = 0; i < 8; i++)
-        bytes[i] = (uint8_t)(number >> 8 * i);
+    memcpy(&word, &value, sizeof word);
+    rt_put_le64(bytes, word);
     rt_sha256_add(hash, bytes, sizeof bytes);
 }
 
-rt_status rt_materials_fingerprint(const struct rt_materials *materials, const struct rt_scaling *scaling,
-                                   const struct rt_network *network, char hex[65], struct rt_error *err) {
-    enum { SAMPLES = 1000 };
-    const struct rt_dataset *set = &materials->train;
-    struct rt_feed feed;
-    rt_status status = rt_feed_create(network, set, scaling, materials->target, 1, &feed, err);
-    if (status != RT_OK)
-        return status;
+void rt_materials_fingerprint(const struct rt_materials *materials, const struct rt_scaling *scaling,
+                              char hex[65]) {
+    uint8_t digest[32];
+    rt_dataset_hash(&materials->train, digest);
     struct rt_sha256 hash;
     rt_sha256_init(&hash);
-    add_number(&hash, set->count);
-    const uint64_t samples = set->count < SAMPLES ? set->count : SAMPLES;
-    for (uint64_t i = 0; i < samples; i++) {
-        uint32_t example = (uint32_t)(i * set->count / samples);
-        rt_feed_take(&feed, &network->device, &example, 1);
-        rt_sha256_add(&hash, feed.x, network->inputs * sizeof *feed.x);
-        if (feed.classes)
-            rt_sha256_add(&hash, feed.classes, sizeof *feed.classes);
-        if (feed.values)
-            rt_sha256_add(&hash, feed.values, network->outputs * sizeof *feed.values);
-    }
-    rt_feed_destroy(&feed);
-    uint8_t digest[32];
+    rt_sha256_add(&hash, digest, sizeof digest);
+    add_double(&hash, (double)materials->target);
+    add_double(&hash, scaling->scale);
+    add_double(&hash, scaling->offset);
+    add_floats(&hash, scaling->mean, scaling->features);
+    add_floats(&hash, scaling->inverse, scaling->features);
     rt_sha256_finish(&hash, digest);
     rt_sha256_hex(digest, hex);
-    return RT_OK;
 }

@@ -6,6 +6,7 @@
 #include "data/dataset.h"
 #include "formats/runfile.h"
 #include "train/modelfile.h"
+#include <stdatomic.h>
 
 struct rt_materials {
     /* Files as opened; the sets below may be views of them. */
@@ -19,24 +20,26 @@ struct rt_materials {
 };
 
 /* Opens everything. data.limit is applied first, then the parts for test and validation are taken out of the
- * training data, and what is left is measured for standardising. scaling is the caller's to deinit. */
+ * training data, and what is left is measured for standardising. scaling is the caller's to deinit. stop (may
+ * be NULL): looked at between files; once it is not 0 the opening ends with RT_INTERRUPTED. */
 rt_status rt_materials_open(const struct rt_spec *spec, const struct rt_network *network,
-                            struct rt_materials *materials, struct rt_scaling *scaling, struct rt_error *err);
+                            const atomic_int *stop, struct rt_materials *materials,
+                            struct rt_scaling *scaling, struct rt_error *err);
 
 /* Opens what a trained model is tested on: the same test set, without the training set where it has its own
  * source. Scaling and class names are the model's. */
 rt_status rt_materials_open_test(const struct rt_spec *spec, const struct rt_trained *trained,
-                                 struct rt_materials *materials, struct rt_error *err);
+                                 const atomic_int *stop, struct rt_materials *materials,
+                                 struct rt_error *err);
 
 void rt_materials_close(struct rt_materials *materials); /* a zeroed one is fine */
 
 /* What a network asks of its data. */
 struct rt_data_wish rt_materials_wish(const struct rt_spec *spec, const struct rt_network *network);
 
-/* SHA-256 that tells whether training would see the same examples: their number, and inputs and targets, as
- * converted, of up to a thousand of them, evenly spread. A sample, because the data may be far larger than
- * what can be read at every checkpoint. */
-rt_status rt_materials_fingerprint(const struct rt_materials *materials, const struct rt_scaling *scaling,
-                                   const struct rt_network *network, char hex[65], struct rt_error *err);
+/* SHA-256 that tells whether training would see the same examples: all of them as stored (rt_dataset_hash),
+ * and how they are scaled. Reads all the data: once in a run is enough. */
+void rt_materials_fingerprint(const struct rt_materials *materials, const struct rt_scaling *scaling,
+                              char hex[65]);
 
 #endif

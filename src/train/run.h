@@ -34,12 +34,16 @@ struct rt_run_facts {
 };
 const struct rt_run_facts *rt_run_facts(const struct rt_run *run); /* NULL before */
 
+/* The most classes that a confusion table is made for: it has the square of their number. */
+enum { RT_CONFUSION_CLASSES = 1000 };
+
 /* How a model does on a set of examples. */
 struct rt_evaluation {
     size_t examples;
-    double loss;               /* mean */
-    double accuracy;           /* NaN where it has no meaning */
-    size_t classes;            /* 0: not a classifier; then the rest is NULL */
+    double loss;     /* mean */
+    double accuracy; /* NaN where it has no meaning */
+    size_t
+        classes; /* 0: not a classifier, or more than RT_CONFUSION_CLASSES classes; then the rest is NULL */
     const uint64_t *confusion; /* [classes][classes]: how many of true class t were said to be class s, at
                                   confusion[t * classes + s] */
     const char *const *class_names; /* [classes]; "0", "1", ... where the data have no names */

@@ -23,16 +23,17 @@ void rt_owned_evaluation_deinit(struct rt_owned_evaluation *evaluation) {
 rt_status rt_run_score(struct rt_run *run, const struct rt_dataset *set, enum rt_target target,
                        struct rt_owned_evaluation *evaluation, struct rt_error *err) {
     struct rt_network *network = &run->trained.network;
-    const size_t classes = target == RT_TARGET_CLASSES ? rt_network_classes(network) : 0;
+    size_t classes = target == RT_TARGET_CLASSES ? rt_network_classes(network) : 0;
     struct rt_owned_evaluation made = {0};
-    if (classes > 65536)
-        return rt_fail(err, RT_BAD_INPUT, "%zu classes are too many for a confusion table", classes);
+    if (classes > RT_CONFUSION_CLASSES)
+        classes = 0;
     rt_status status = classes ? rt_alloc(classes * classes, sizeof *made.confusion, "the confusion table",
                                           &made.confusion, err)
                                : RT_OK;
     struct rt_score score;
     if (status == RT_OK)
-        status = rt_evaluate(network, set, &run->trained.scaling, target, made.confusion, &score, err);
+        status =
+            rt_evaluate(network, set, &run->trained.scaling, target, &run->stop, made.confusion, &score, err);
     if (status != RT_OK) {
         rt_owned_evaluation_deinit(&made);
         return status;
@@ -59,12 +60,13 @@ rt_status rt_run_evaluate(struct rt_run *model, const char *run_path, const char
     if (status != RT_OK)
         return status;
     struct rt_materials materials;
-    status = rt_materials_open_test(spec, &model->trained, &materials, err);
+    status = rt_materials_open_test(spec, &model->trained, &model->stop, &materials, err);
     if (status == RT_OK) {
         status = rt_run_score(model, &materials.test, materials.target, &model->evaluation, err);
         rt_materials_close(&materials);
     }
     rt_spec_destroy(spec);
+    atomic_store(&model->stop, 0);
     if (status == RT_OK)
         *evaluation = &model->evaluation.result;
     return status;
