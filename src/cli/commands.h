@@ -9,7 +9,8 @@ extern const struct rt_command rt_command_train, rt_command_eval, rt_command_pre
 /* 0 done, 1 the run failed, 2 bad usage or bad input. */
 enum { RT_EXIT_DONE, RT_EXIT_FAILED, RT_EXIT_USAGE };
 
-/* Says "ringtmp: <sentence>" on the error stream and returns the exit status that fits. */
+/* Says "ringtmp: <sentence>" on the error stream, in one line that no terminal obeys, and returns the exit
+ * status that fits. */
 int rt_exit_error(const struct rt_error *err);
 
 #endif

@@ -3,8 +3,10 @@
 #include "base/memory.h"
 #include "base/option.h"
 #include "cli/commands.h"
+#include "cli/text.h"
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,7 +20,9 @@ static const struct rt_command *const commands[COMMANDS] = {
 };
 
 int rt_exit_error(const struct rt_error *err) {
-    fprintf(stderr, "ringtmp: %s\n", err->text);
+    fputs("ringtmp: ", stderr);
+    rt_text_sentence(stderr, err->text);
+    fputc('\n', stderr);
     return err->status == RT_BAD_INPUT ? RT_EXIT_USAGE : RT_EXIT_FAILED;
 }
 
@@ -122,9 +126,20 @@ static bool reader_is_gone(void) {
     return poll(&output, 1, 0) == 1 && (output.revents & (POLLERR | POLLHUP));
 }
 
+/* Data and models are mapped: when their file is cut short or its disk fails, reading them is a signal. The
+ * run cannot go on, but it can say why. */
+static void on_bus_error(int number) {
+    static const char message[] =
+        "\nringtmp: a file that is in use could not be read: it was cut short, or its disk has failed\n";
+    (void)number;
+    (void)!write(STDERR_FILENO, message, sizeof message - 1);
+    _exit(RT_EXIT_FAILED);
+}
+
 int main(int argc, char **argv) {
     double start = rt_clock_wall();
     open_standard_streams();
+    signal(SIGBUS, on_bus_error);
     int code = dispatch(argc, argv, start);
     bool written = fflush(stdout) == 0 && !ferror(stdout);
     if (!written && !reader_is_gone()) {

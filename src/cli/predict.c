@@ -39,6 +39,7 @@ struct printer {
     size_t classes; /* 0: the outputs are plain values */
     size_t top;
     bool probs;
+    bool begun;            /* the header is out */
     struct guess *guesses; /* [classes], by class; then sorted in `ranked` */
     struct guess *ranked;
 };
@@ -159,21 +160,10 @@ static void print_values(const struct printer *printer, size_t example, const fl
     fputs(printer->format == JSON ? "]}\n" : "\n", printer->out);
 }
 
-static rt_status print_example(void *user, size_t example, const float *outputs, size_t width,
-                               struct rt_error *err) {
-    struct printer *printer = user;
-    if (!printer->classes) {
-        print_values(printer, example, outputs, width);
-    } else {
-        rank(printer, outputs, width);
-        (printer->format == JSON ? print_json : print_columns)(printer, example);
-    }
-    return ferror(printer->out) ? rt_fail(err, RT_IO, "the output could not be written") : RT_OK;
-}
-
-static void print_header(const struct printer *printer) {
-    if (printer->format != CSV)
+static void print_header(struct printer *printer) {
+    if (printer->format != CSV || printer->begun)
         return;
+    printer->begun = true;
     fputs("example", printer->out);
     if (!printer->classes)
         for (size_t i = 0, width = rt_run_output_size(printer->run); i < width; i++)
@@ -188,6 +178,20 @@ static void print_header(const struct printer *printer) {
         put_name(printer, c);
     }
     fputc('\n', printer->out);
+}
+
+/* The header waits for the first example: an input that cannot be opened leaves nothing but its error. */
+static rt_status print_example(void *user, size_t example, const float *outputs, size_t width,
+                               struct rt_error *err) {
+    struct printer *printer = user;
+    print_header(printer);
+    if (!printer->classes) {
+        print_values(printer, example, outputs, width);
+    } else {
+        rank(printer, outputs, width);
+        (printer->format == JSON ? print_json : print_columns)(printer, example);
+    }
+    return ferror(printer->out) ? rt_fail(err, RT_IO, "the output could not be written") : RT_OK;
 }
 
 /* ---- the command ---- */
@@ -227,8 +231,9 @@ static int run_predict(const struct rt_invocation *invocation) {
     struct printer printer;
     rt_status status = make_printer(invocation->settings, run, &printer, &err);
     if (status == RT_OK) {
-        print_header(&printer);
         status = rt_run_predict_source(run, invocation->operands.items[1], print_example, &printer, &err);
+        if (status == RT_OK)
+            print_header(&printer); /* of a table without rows */
     }
     free(printer.guesses);
     free(printer.ranked);

@@ -36,7 +36,9 @@ void rt_display_notice(void *user, const char *sentence) {
     if (display->quiet)
         return;
     rt_display_clear(display);
-    fprintf(stderr, "ringtmp: note: %s\n", sentence);
+    fputs("ringtmp: note: ", stderr);
+    rt_text_sentence(stderr, sentence);
+    fputc('\n', stderr);
 }
 
 /* ---- lines ---- */
@@ -122,14 +124,15 @@ static void draw(struct rt_display *display, const struct rt_progress *progress)
 
 /* ---- reports ---- */
 
-static void print_start(struct rt_display *display) {
+static void print_start(struct rt_display *display, const struct rt_progress *progress) {
     const struct rt_run_facts *facts = rt_run_facts(display->run);
     display->begun = true;
     if (!facts)
         return;
     char a[RT_TEXT], b[RT_TEXT], c[RT_TEXT];
-    fprintf(display->out, "%s: %s parameters, %s training examples", facts->name,
-            rt_text_count(facts->params, a), rt_text_count(facts->train_examples, b));
+    rt_text_print(display->out, facts->name);
+    fprintf(display->out, ": %s parameters, %s training examples", rt_text_count(facts->params, a),
+            rt_text_count(facts->train_examples, b));
     if (facts->validation_examples)
         fprintf(display->out, ", %s for validation", rt_text_count(facts->validation_examples, c));
     if (facts->test_examples)
@@ -138,6 +141,11 @@ static void print_start(struct rt_display *display) {
             facts->batch, facts->kernels, facts->threads, facts->threads == 1 ? "thread" : "threads");
     if (facts->resumed_update)
         fprintf(display->out, "resumed after update %s\n", rt_text_count(facts->resumed_update, a));
+    if (facts->resumed_update > progress->updates)
+        fprintf(display->out,
+                "that is more than the %s updates (%" PRIu64
+                " epochs) asked for now: nothing is left to train\n",
+                rt_text_count(progress->updates, a), progress->epochs);
 }
 
 /* A run without validation data is judged by its test data on the way. */
@@ -158,7 +166,7 @@ void rt_display_progress(void *user, const struct rt_progress *progress) {
     if (display->quiet)
         return;
     if (!display->begun)
-        print_start(display);
+        print_start(display, progress);
     if (display->terminal) {
         if (progress->validated)
             print_validation(display, progress);

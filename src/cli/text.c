@@ -67,6 +67,20 @@ void rt_text_print(FILE *out, const char *name) {
         fputc(is_control(*name) ? '?' : *name, out);
 }
 
+void rt_text_sentence(FILE *out, const char *sentence) {
+    for (const unsigned char *at = (const unsigned char *)sentence; *at; at++) {
+        /* U+0080 to U+009F are control characters too: two bytes each. */
+        if (at[0] == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0) {
+            fprintf(out, "\\x%02x\\x%02x", at[0], at[1]);
+            at++;
+        } else if (is_control((char)*at)) {
+            fprintf(out, "\\x%02x", *at);
+        } else {
+            fputc(*at, out);
+        }
+    }
+}
+
 void rt_text_column(FILE *out, const char *name, size_t width) {
     size_t used = 0;
     for (; *name && (used < width || !starts(*name)); name++) {

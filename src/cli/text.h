@@ -14,6 +14,9 @@ const char *rt_text_duration(double seconds, char *text); /* the same, below a m
 const char *rt_text_measure(double value, char *text);    /* a loss: 0.4321, 3.210e-05 */
 const char *rt_text_rate(double per_second, char *text);  /* 3,421 or 0.52 */
 
+/* Prints a sentence that may quote a file: bytes that a terminal would obey are shown as \x1b. */
+void rt_text_sentence(FILE *out, const char *sentence);
+
 /* Prints a name that came from a file: what could move the cursor is shown as '?'. */
 void rt_text_print(FILE *out, const char *name);
 

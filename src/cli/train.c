@@ -8,6 +8,7 @@
 #include "cli/text.h"
 #include "formats/runfile.h"
 #include "train/run.h"
+#include <inttypes.h>
 #include <math.h>
 #include <signal.h>
 #include <stddef.h>
@@ -15,8 +16,8 @@
 #include <unistd.h>
 
 struct settings {
-    int64_t nodes;
-    const char *strategy, *seed, *out, *math;
+    int64_t nodes, seed;
+    const char *strategy, *out, *math;
     struct rt_words set;
     bool resume, quiet, help_keys;
 };
@@ -31,7 +32,7 @@ static const struct rt_arg args[] = {
      .default_help = "cluster.strategy of the run file, else sgd", .help = "how the training is distributed"},
     {"--set", "KEY=VALUE", RT_ARG_WORDS, AT(set), .default_help = "none",
      .help = "set a key of the run file, as often as needed"},
-    {"--seed", "S", RT_ARG_TEXT, AT(seed), .default_help = "train.seed of the run file, else 1",
+    {"--seed", "S", RT_ARG_COUNT, AT(seed), .default_help = "train.seed of the run file, else 1",
      .help = "seed of all random numbers"},
     {"--out", "DIR", RT_ARG_TEXT, AT(out), .default_help = "runs/NAME-TIME",
      .help = "where model, checkpoint, journal and summary go"},
@@ -50,18 +51,22 @@ static const struct rt_arg args[] = {
 /* A signal handler can reach the run only through a global. Written before the handlers are installed. */
 static struct rt_run *run_to_stop;
 static bool stop_quietly;
+static volatile sig_atomic_t training; /* the first report has come: what is done is saved on a stop */
 
 static const int stop_signals[] = {SIGINT, SIGTERM, SIGHUP};
 enum { STOP_SIGNALS = sizeof stop_signals / sizeof *stop_signals };
 
 /* The first signal asks for a checkpoint; another one of any kind ends the process at once. */
 static void on_signal(int number) {
-    static const char message[] = "\nstopping: the checkpoint is being written; once more ends at once\n";
+    static const char saving[] = "\nstopping: the checkpoint is being written; once more ends at once\n";
+    static const char nothing[] = "\nstopping: nothing has been trained yet; once more ends at once\n";
     (void)number;
     for (size_t i = 0; i < STOP_SIGNALS; i++)
         signal(stop_signals[i], SIG_DFL);
-    if (!stop_quietly)
-        (void)!write(STDERR_FILENO, message, sizeof message - 1);
+    if (!stop_quietly && training)
+        (void)!write(STDERR_FILENO, saving, sizeof saving - 1);
+    else if (!stop_quietly)
+        (void)!write(STDERR_FILENO, nothing, sizeof nothing - 1);
     rt_run_stop(run_to_stop);
 }
 
@@ -106,35 +111,48 @@ static void print_quoted(FILE *out, const char *word) {
     fputc('\'', out);
 }
 
-/* The same words as this time, with --out and --resume in place of those given. */
+/* The same words as this time, with --out and --resume in place of those given. A run file whose name looks
+ * like an option comes last, after "--". */
 static void print_resume(FILE *out, const struct rt_invocation *invocation, const char *directory) {
+    const char *operand = invocation->operands.items[0];
     fputs(" ", out);
     print_quoted(out, invocation->program);
     fputs(" train", out);
-    bool options = true;
     for (int i = 0; i < invocation->argc; i++) {
         const char *word = invocation->argv[i];
-        if (options && strcmp(word, "--") == 0)
-            options = false;
-        else if (options && strcmp(word, "--out") == 0)
+        if (word == operand && word[0] != '-')
+            print_quoted(out, word);
+        else if (word == operand || strcmp(word, "--") == 0 || strcmp(word, "--resume") == 0 ||
+                 strncmp(word, "--out=", 6) == 0)
+            continue;
+        else if (strcmp(word, "--out") == 0)
             i++;
-        else if (!options || (strcmp(word, "--resume") != 0 && strncmp(word, "--out=", 6) != 0))
+        else
             print_quoted(out, word);
     }
     fputs(" --out", out);
     print_quoted(out, directory);
-    fputs(" --resume\n", out);
+    fputs(" --resume", out);
+    if (operand[0] == '-') {
+        fputs(" --", out);
+        print_quoted(out, operand);
+    }
+    fputc('\n', out);
 }
 
-static void print_interrupted(const struct rt_invocation *invocation, const struct rt_run *run,
-                              const struct rt_error *err) {
+static void print_interrupted(const struct rt_invocation *invocation, const struct rt_run *run) {
     const char *directory = rt_run_out_dir(run);
-    if (!directory) {
-        fprintf(stderr, "ringtmp: %s\n", err->text);
+    if (!training || !directory) {
+        fputs("ringtmp: interrupted before the training began; there is nothing to go on from\n", stderr);
         return;
     }
     fprintf(stderr, "ringtmp: interrupted; the checkpoint is in %s/checkpoint. To go on:\n", directory);
     print_resume(stderr, invocation, directory);
+}
+
+static void on_progress(void *user, const struct rt_progress *progress) {
+    training = 1;
+    rt_display_progress(user, progress);
 }
 
 /* ---- the result ---- */
@@ -185,9 +203,11 @@ static rt_status apply(const struct settings *settings, struct rt_run *run, stru
         snprintf(key, sizeof key, "%.*s", (int)(equals - word), word);
         status = rt_run_set(run, key, equals + 1, err);
     }
+    char seed[RT_TEXT];
+    snprintf(seed, sizeof seed, "%" PRId64, settings->seed);
     const char *const keys[][2] = {{"cluster.nodes", settings->nodes == 1 ? "1" : NULL},
                                    {"cluster.strategy", settings->strategy},
-                                   {"train.seed", settings->seed},
+                                   {"train.seed", settings->seed >= 0 ? seed : NULL},
                                    {"train.math", settings->math}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys && status == RT_OK; i++)
         if (keys[i][1])
@@ -219,13 +239,13 @@ static int run_train(const struct rt_invocation *invocation) {
     rt_status status = apply(settings, run, &err);
     if (status == RT_OK) {
         catch_signals(run, settings->quiet);
-        status = rt_run_train(run, rt_display_progress, &display, &err);
+        status = rt_run_train(run, on_progress, &display, &err);
         release_signals();
     }
     rt_display_clear(&display);
     int code = RT_EXIT_DONE;
     if (status == RT_INTERRUPTED) {
-        print_interrupted(invocation, run, &err);
+        print_interrupted(invocation, run);
         code = RT_EXIT_FAILED;
     } else if (status != RT_OK) {
         code = rt_exit_error(&err);
