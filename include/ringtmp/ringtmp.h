@@ -15,7 +15,9 @@
  *   - a function that can fail returns rt_status and writes a sentence for people into *err; outputs are
  *     set only on RT_OK; err may be NULL;
  *   - the creator destroys: what open gives, close takes back; arguments are borrowed for the call only;
- *   - the library installs no signal handlers, never calls exit and keeps no state outside its objects;
+ *   - the library installs no signal handlers and never calls exit;
+ *   - it keeps no state outside its objects, with one exception: the first run with train.math: fast loads
+ *     OpenBLAS, which then stays in the process, and may set OPENBLAS_CORETYPE in the environment before;
  *   - an object may be used by one thread at a time, except rt_run_stop, which any thread or signal handler
  *     may call.
  */
@@ -33,11 +35,11 @@ extern "C" {
 
 typedef enum rt_status {
     RT_OK = 0,
-    RT_BAD_INPUT,   /* a file, an option or a value from outside is wrong; nothing was started */
+    RT_BAD_INPUT,   /* a file, an option or a value from outside is wrong; no update was made because of it */
     RT_NO_MEMORY,   /* the memory asked for is not there */
     RT_IO,          /* the system refused a read, a write or a mapping */
     RT_FAILED,      /* the run itself failed: for instance a loss that is not finite */
-    RT_INTERRUPTED, /* rt_run_stop was called; a checkpoint has been written */
+    RT_INTERRUPTED, /* rt_run_stop was called; a checkpoint has been written, unless training had not begun */
 } rt_status;
 
 /* One sentence about what went wrong, with file, line or offset where there is one. */
@@ -75,7 +77,8 @@ struct rt_result {
 
 typedef void (*rt_progress_fn)(void *user, const struct rt_progress *progress);
 
-/* Reads a run file. Keys may still be set before training starts. */
+/* Reads a run file, once: it may be a pipe. Keys may still be set before training starts; what must be there
+ * and values that depend on one another are checked then. */
 rt_status rt_run_open(const char *path, struct rt_run **run, struct rt_error *err);
 
 /* Opens a trained model for rt_run_predict; the file describes itself, no run file is needed. */
@@ -83,7 +86,8 @@ rt_status rt_run_load(const char *model_path, struct rt_run **run, struct rt_err
 
 void rt_run_close(struct rt_run *run);
 
-/* Sets one key of the run file, dotted ("train.epochs"), to a value written as in YAML. */
+/* Sets one key of the run file, dotted ("train.epochs"), to a value written as in YAML. An unknown key or a
+ * value that can never be right is refused at once, and nothing is changed. */
 rt_status rt_run_set(struct rt_run *run, const char *key, const char *value, struct rt_error *err);
 
 /* The directory for model, checkpoint, journal and summary; default "runs/<name>-<time>". */
@@ -95,7 +99,8 @@ void rt_run_set_resume(struct rt_run *run, int resume);
 /* Trains to the end, to an early stop, or until rt_run_stop. progress may be NULL. */
 rt_status rt_run_train(struct rt_run *run, rt_progress_fn progress, void *user, struct rt_error *err);
 
-/* Asks a training run to write a checkpoint and return RT_INTERRUPTED. Async-signal-safe. */
+/* Asks a training run to write a checkpoint and return RT_INTERRUPTED; an evaluation or the opening of data
+ * that is under way is left. Async-signal-safe. */
 void rt_run_stop(struct rt_run *run);
 
 /* The result of the last rt_run_train that returned RT_OK; NULL before. */
@@ -110,7 +115,8 @@ size_t rt_run_output_size(const struct rt_run *run);
 rt_status rt_run_predict(struct rt_run *run, const float *inputs, size_t rows, float *outputs,
                          struct rt_error *err);
 
-/* Name of class i of a classifier, or NULL; owned by the run. */
+/* Name of class i of a classifier; owned by the run. Without names in the data it is the class's number.
+ * NULL: there is no such class, or there are more than 65536 and they have no names. */
 const char *rt_run_class_name(const struct rt_run *run, size_t i);
 
 #ifdef __cplusplus
