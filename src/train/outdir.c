@@ -30,9 +30,11 @@ static rt_status list(const char *dir, DIR **entries, struct rt_error *err) {
     *entries = opendir(dir);
     if (*entries || errno == ENOENT)
         return RT_OK;
-    if (errno == ENOTDIR)
+    const int error = errno;
+    struct stat info;
+    if (stat(dir, &info) == 0 && !S_ISDIR(info.st_mode))
         return rt_fail(err, RT_BAD_INPUT, "%s: is a file, not a directory that a run could write into", dir);
-    return rt_fail(err, RT_BAD_INPUT, "%s: cannot be read: %s", dir, strerror(errno));
+    return rt_fail(err, RT_BAD_INPUT, "%s: cannot be read: %s", dir, strerror(error));
 }
 
 /* An empty journal is what a claim makes; one that was killed may have left it. */

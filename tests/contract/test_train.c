@@ -1,168 +1,22 @@
 /* A run as an embedding program sees it: train, stop, resume, test, predict, and what is refused. */
+#include "support/site.h"
 #include "support/test.h"
-#include "train/run.h"
-#include <dirent.h>
-#include <jansson.h>
 #include <math.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- a directory with a run file and data ---- */
-
-static char dir[300];
-
-static const char *in_dir(const char *file) {
-    static char paths[8][600];
-    static int next;
-    char *path = paths[next++ % 8];
-    snprintf(path, sizeof paths[0], "%s/%s", dir, file);
-    return path;
-}
-
-static void write_text(const char *file, const char *text) {
-    FILE *out = fopen(in_dir(file), "w");
-    CHECK(out && fputs(text, out) >= 0 && fclose(out) == 0);
-}
-
-/* Three kinds of flowers around three centres. */
-static void write_flowers(const char *file, int first, int count) {
-    static const char *const names[] = {"rose", "daisy", "tulip"};
-    FILE *out = fopen(in_dir(file), "w");
-    REQUIRE(out);
-    fprintf(out, "petal,sepal,stem,kind\n");
-    for (int i = first; i < first + count; i++) {
-        int kind = i % 3;
-        double wobble[3];
-        for (int j = 0; j < 3; j++)
-            wobble[j] = (double)((i * 37 + j * 101 + i * i * 13) % 97) / 97 - 0.5;
-        fprintf(out, "%.4f,%.4f,%.4f,%s\n", 5 * (kind == 0) + 1.5 * wobble[0],
-                3 * (kind == 1) + 1.5 * wobble[1], 10 + kind + wobble[2], names[kind]);
-    }
-    CHECK(fclose(out) == 0);
-}
-
-static const char run_file[] =
-    "model:\n"
-    "  input: 3\n"
-    "  layers: [{dense: 16}, relu, {dropout: 0.1}, {dense: 3}]\n"
-    "  loss: cross_entropy\n"
-    "data:\n"
-    "  train: {csv: {file: train.csv, label: kind}}\n"
-    "  test: {csv: {file: test.csv, label: kind}}\n"
-    "  standardize: true\n"
-    "train: {batch: 16, epochs: 4, optimizer: {adam: {lr: 0.02}}, seed: 3, threads: 1,\n"
-    "        report_seconds: 0}\n";
-
-static void make_dir(void) {
-    const char *base = getenv("TMPDIR");
-    snprintf(dir, sizeof dir, "%s/ringtmp-train-XXXXXX", base ? base : "/tmp");
-    REQUIRE(mkdtemp(dir));
-    write_text("run.yaml", run_file);
-    write_flowers("train.csv", 0, 150);
-    write_flowers("test.csv", 1000, 60);
-}
-
-static void remove_tree(const char *path) {
-    DIR *entries = opendir(path);
-    if (entries) {
-        const struct dirent *entry;
-        while ((entry = readdir(entries))) {
-            char child[1000];
-            snprintf(child, sizeof child, "%s/%s", path, entry->d_name);
-            if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-                remove_tree(child);
-        }
-        closedir(entries);
-    }
-    remove(path);
-}
-
-/* ---- runs ---- */
-
-struct watch {
-    struct rt_run *run;
-    uint64_t stop_at; /* ask for a stop after this update; 0: never */
-    uint64_t reports, last_update, validations;
-    double worst_validation, first_loss, last_loss;
-    char notice[600];
-};
-
-static void watch_progress(void *user, const struct rt_progress *progress) {
-    struct watch *watch = user;
-    watch->reports++;
-    watch->last_update = progress->update;
-    watch->validations += progress->validated ? 1 : 0;
-    if (!isnan(progress->loss)) {
-        watch->first_loss = watch->first_loss == 0 ? progress->loss : watch->first_loss;
-        watch->last_loss = progress->loss;
-    }
-    if (watch->stop_at && progress->update == watch->stop_at)
-        rt_run_stop(watch->run);
-}
-
-static void watch_notice(void *user, const char *sentence) {
-    struct watch *watch = user;
-    snprintf(watch->notice, sizeof watch->notice, "%s", sentence);
-}
-
-/* Opens dir/run.yaml with settings "key=value", ending with NULL, and the output directory dir/out. */
-static rt_status open_run(const char *out, const char *const *settings, struct rt_run **run,
-                          struct rt_error *err) {
-    rt_status status = rt_run_open(in_dir("run.yaml"), run, err);
-    if (status != RT_OK)
-        return status;
-    status = rt_run_set_out(*run, in_dir(out), err);
-    for (; status == RT_OK && settings && *settings; settings++) {
-        char key[100];
-        const char *equals = strchr(*settings, '=');
-        snprintf(key, sizeof key, "%.*s", (int)(equals - *settings), *settings);
-        status = rt_run_set(*run, key, equals + 1, err);
-    }
-    if (status != RT_OK)
-        rt_run_close(*run);
-    return status;
-}
-
-static rt_status train(const char *out, const char *const *settings, bool resume, uint64_t stop_at,
-                       struct rt_result *result, struct watch *watch, struct rt_error *err) {
-    struct rt_run *run;
-    struct watch own;
-    watch = watch ? watch : &own;
-    rt_status status = open_run(out, settings, &run, err);
-    if (status != RT_OK)
-        return status;
-    *watch = (struct watch){.run = run, .stop_at = stop_at};
-    rt_run_set_resume(run, resume);
-    rt_run_set_notice(run, watch_notice, watch);
-    status = rt_run_train(run, watch_progress, watch, err);
-    if (status == RT_OK)
-        *result = *rt_run_result(run);
-    else
-        CHECK(rt_run_result(run) == NULL);
-    result->out_dir = NULL;
-    rt_run_close(run);
-    return status;
-}
-
-static json_t *load_json(const char *path) {
-    json_error_t error;
-    json_t *json = json_load_file(in_dir(path), 0, &error);
-    CHECK_MSG(json, "%s: %s", path, error.text);
-    return json;
-}
-
 TEST(trains_and_leaves_everything) {
     struct rt_error err;
     struct rt_result result;
-    struct watch watch;
-    make_dir();
-    CHECK_OK(train("out", NULL, false, 0, &result, &watch, &err));
+    struct site_watch watch;
+    site_make();
+    CHECK_OK(site_train("out", NULL, false, 0, &result, &watch, &err));
     CHECK(result.updates == 40 && result.samples == 600 && result.params == 3 * 16 + 16 + 16 * 3 + 3);
     CHECK_MSG(result.test_accuracy >= 0.9, "test accuracy %g", result.test_accuracy);
     CHECK(result.seconds > 0 && result.samples_per_s > 0 && strlen(result.params_sha256) == 64);
     CHECK(watch.last_update == 40 && watch.validations == 4 && watch.last_loss < watch.first_loss);
 
-    json_t *summary = load_json("out/summary.json");
+    json_t *summary = site_json("out/summary.json");
     static const char *const keys[] = {
         "strategy",   "nodes",         "seed",          "math",      "updates",      "samples",
         "seconds",    "samples_per_s", "train_loss",    "test_loss", "params",       "bytes_sent",
@@ -186,7 +40,7 @@ TEST(trains_and_leaves_everything) {
     json_decref(summary);
 
     /* Every line of the journal is JSON, and the events come in order. */
-    FILE *journal = fopen(in_dir("out/journal.jsonl"), "r");
+    FILE *journal = fopen(site_path("out/journal.jsonl"), "r");
     REQUIRE(journal);
     static char line[20000];
     char order[10][20] = {""};
@@ -207,14 +61,14 @@ TEST(trains_and_leaves_everything) {
     CHECK(kinds == 6);
     for (size_t i = 0; i < 6; i++)
         CHECK_MSG(strcmp(order[i], events[i]) == 0, "event %zu is %s", i, order[i]);
-    remove_tree(dir);
+    site_remove();
 }
 
 TEST(model_file_describes_itself) {
     struct rt_error err;
     struct rt_run *run, *loaded;
-    make_dir();
-    CHECK_OK(open_run("out", NULL, &run, &err));
+    site_make();
+    CHECK_OK(site_open("out", NULL, &run, &err));
     CHECK(rt_run_input_size(run) == 0);
     const float inputs[] = {5, 0, 10, 0, 3, 11, 0.1f, -0.1f, 12.2f};
     float outputs[9], again[9];
@@ -232,13 +86,13 @@ TEST(model_file_describes_itself) {
     }
     CHECK(rt_run_class_name(run, 3) == NULL);
 
-    CHECK_OK(rt_run_load(in_dir("out/model.safetensors"), &loaded, &err));
+    CHECK_OK(rt_run_load(site_path("out/model.safetensors"), &loaded, &err));
     CHECK_OK(rt_run_predict(loaded, inputs, 3, again, &err));
     CHECK(memcmp(outputs, again, sizeof outputs) == 0);
     CHECK(strcmp(rt_run_class_name(loaded, 0), "daisy") == 0 && rt_run_class_count(loaded) == 3);
     CHECK(strcmp(rt_run_loss_name(loaded), "cross_entropy") == 0);
     const struct rt_evaluation *evaluation;
-    CHECK_OK(rt_run_evaluate(loaded, in_dir("run.yaml"), NULL, 0, &evaluation, &err));
+    CHECK_OK(rt_run_evaluate(loaded, site_path("run.yaml"), NULL, 0, &evaluation, &err));
     const struct rt_evaluation *test = rt_run_test(run);
     REQUIRE(test);
     CHECK(evaluation->loss == test->loss && evaluation->accuracy == test->accuracy &&
@@ -255,7 +109,7 @@ TEST(model_file_describes_itself) {
     CHECK(rt_run_set(loaded, "train.epochs", "2", &err) == RT_BAD_INPUT);
     rt_run_close(loaded);
     rt_run_close(run);
-    remove_tree(dir);
+    site_remove();
 }
 
 /* ---- predicting a file ---- */
@@ -273,21 +127,21 @@ TEST(predicts_a_file) {
     struct rt_error err;
     struct rt_result result;
     struct rt_run *loaded;
-    make_dir();
-    CHECK_OK(train("out", NULL, false, 0, &result, NULL, &err));
-    CHECK_OK(rt_run_load(in_dir("out/model.safetensors"), &loaded, &err));
-    write_text("new.csv", "5,0,10\n0,3,11\n0,0,12\n");
+    site_make();
+    CHECK_OK(site_train("out", NULL, false, 0, &result, NULL, &err));
+    CHECK_OK(rt_run_load(site_path("out/model.safetensors"), &loaded, &err));
+    site_text("new.csv", "5,0,10\n0,3,11\n0,0,12\n");
     size_t rows = 0;
-    CHECK_OK(rt_run_predict_source(loaded, in_dir("new.csv"), count_rows, &rows, &err));
+    CHECK_OK(rt_run_predict_source(loaded, site_path("new.csv"), count_rows, &rows, &err));
     CHECK(rows == 3);
     char source[700];
-    snprintf(source, sizeof source, "{csv: {file: %s, label: kind}}", in_dir("test.csv"));
+    snprintf(source, sizeof source, "{csv: {file: %s, label: kind}}", site_path("test.csv"));
     rows = 0;
     CHECK(rt_run_predict_source(loaded, source, count_rows, &rows, &err) == RT_IO);
     CHECK(rows == 4 && strcmp(err.text, "enough") == 0);
-    CHECK(rt_run_predict_source(loaded, in_dir("missing.csv"), count_rows, &rows, &err) == RT_BAD_INPUT);
+    CHECK(rt_run_predict_source(loaded, site_path("missing.csv"), count_rows, &rows, &err) == RT_BAD_INPUT);
     rt_run_close(loaded);
-    remove_tree(dir);
+    site_remove();
 }
 
 /* ---- stop and resume ---- */
@@ -297,66 +151,66 @@ static const char *const short_run[] = {"train.epochs=2", NULL};
 TEST(resumed_run_equals_the_unbroken_one) {
     struct rt_error err;
     struct rt_result whole, broken;
-    make_dir();
-    CHECK_OK(train("whole", NULL, false, 0, &whole, NULL, &err));
+    site_make();
+    CHECK_OK(site_train("whole", NULL, false, 0, &whole, NULL, &err));
     /* In the middle of an epoch, twice; the second part with other threads and micro-batches. */
-    CHECK(train("broken", NULL, false, 7, &broken, NULL, &err) == RT_INTERRUPTED);
-    CHECK(access(in_dir("broken/model.safetensors"), F_OK) != 0);
+    CHECK(site_train("broken", NULL, false, 7, &broken, NULL, &err) == RT_INTERRUPTED);
+    CHECK(access(site_path("broken/model.safetensors"), F_OK) != 0);
     static const char *const other[] = {"train.threads=2", "train.micro_batch=3", "train.kernels=portable",
                                         NULL};
-    struct watch watch;
-    CHECK(train("broken", other, true, 23, &broken, &watch, &err) == RT_INTERRUPTED);
+    struct site_watch watch;
+    CHECK(site_train("broken", other, true, 23, &broken, &watch, &err) == RT_INTERRUPTED);
     CHECK(watch.last_update == 23 && watch.reports == 17);
-    CHECK_OK(train("broken", NULL, true, 0, &broken, NULL, &err));
+    CHECK_OK(site_train("broken", NULL, true, 0, &broken, NULL, &err));
     CHECK(strcmp(whole.params_sha256, broken.params_sha256) == 0);
     CHECK(whole.train_loss == broken.train_loss && whole.test_loss == broken.test_loss);
     CHECK(whole.updates == broken.updates && whole.samples == broken.samples);
     /* Once more: nothing is left to do, the result is the same. */
-    CHECK_OK(train("broken", NULL, true, 0, &broken, NULL, &err));
+    CHECK_OK(site_train("broken", NULL, true, 0, &broken, NULL, &err));
     CHECK(strcmp(whole.params_sha256, broken.params_sha256) == 0);
-    remove_tree(dir);
+    site_remove();
 }
 
 TEST(finished_run_can_be_made_longer) {
     struct rt_error err;
     struct rt_result whole, longer;
-    make_dir();
-    CHECK_OK(train("whole", NULL, false, 0, &whole, NULL, &err));
-    CHECK_OK(train("longer", short_run, false, 0, &longer, NULL, &err));
+    site_make();
+    CHECK_OK(site_train("whole", NULL, false, 0, &whole, NULL, &err));
+    CHECK_OK(site_train("longer", short_run, false, 0, &longer, NULL, &err));
     CHECK(longer.updates == 20 && strcmp(whole.params_sha256, longer.params_sha256) != 0);
-    CHECK_OK(train("longer", NULL, true, 0, &longer, NULL, &err));
+    CHECK_OK(site_train("longer", NULL, true, 0, &longer, NULL, &err));
     CHECK(longer.updates == 40 && strcmp(whole.params_sha256, longer.params_sha256) == 0);
     /* A schedule over the whole run cannot be continued unnoticed. */
     static const char *const cosine[] = {"train.epochs=2", "train.schedule=cosine", NULL};
     static const char *const more[] = {"train.epochs=3", "train.schedule=cosine", NULL};
-    struct watch watch;
-    CHECK_OK(train("cosine", cosine, false, 0, &longer, &watch, &err));
+    struct site_watch watch;
+    CHECK_OK(site_train("cosine", cosine, false, 0, &longer, &watch, &err));
     CHECK(watch.notice[0] == 0);
-    CHECK_OK(train("cosine", more, true, 0, &longer, &watch, &err));
+    CHECK_OK(site_train("cosine", more, true, 0, &longer, &watch, &err));
     CHECK_MSG(strstr(watch.notice, "cosine"), "notice: %s", watch.notice);
-    remove_tree(dir);
+    site_remove();
 }
 
 TEST(torn_checkpoint_costs_a_replay_only) {
     struct rt_error err;
     struct rt_result whole, torn;
-    struct watch watch;
-    make_dir();
-    CHECK_OK(train("whole", NULL, false, 0, &whole, NULL, &err));
+    struct site_watch watch;
+    site_make();
+    CHECK_OK(site_train("whole", NULL, false, 0, &whole, NULL, &err));
     static const char *const often[] = {"train.checkpoint_seconds=0.000001", NULL};
-    CHECK(train("torn", often, false, 13, &torn, NULL, &err) == RT_INTERRUPTED);
-    CHECK(truncate(in_dir("torn/checkpoint/state.safetensors"), 100) == 0);
-    CHECK_OK(train("torn", NULL, true, 0, &torn, &watch, &err));
+    CHECK(site_train("torn", often, false, 13, &torn, NULL, &err) == RT_INTERRUPTED);
+    CHECK(truncate(site_path("torn/checkpoint/state.safetensors"), 100) == 0);
+    CHECK_OK(site_train("torn", NULL, true, 0, &torn, &watch, &err));
     CHECK_MSG(strstr(watch.notice, "checkpoint"), "notice: %s", watch.notice);
     CHECK(strcmp(whole.params_sha256, torn.params_sha256) == 0);
-    remove_tree(dir);
+    site_remove();
 }
 
 TEST(resume_refuses_other_settings) {
     struct rt_error err;
     struct rt_result result;
-    make_dir();
-    CHECK_OK(train("out", short_run, false, 0, &result, NULL, &err));
+    site_make();
+    CHECK_OK(site_train("out", short_run, false, 0, &result, NULL, &err));
     static const struct {
         const char *settings[2], *named;
     } cases[] = {
@@ -368,17 +222,18 @@ TEST(resume_refuses_other_settings) {
         {{"train.shards=2", NULL}, "train.shards"},
         {{"train.schedule=cosine", NULL}, "train.schedule"},
         {{"data.shuffle=false", NULL}, "data.shuffle"},
+        {{"train.math=fast", NULL}, "train.math"},
         {{"data.standardize=false", NULL}, "training data"},
         {{"data.limit=149", NULL}, "training examples"},
         {{"model.layers.0={dense: 17}", NULL}, "model.layers"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        CHECK(train("out", cases[i].settings, true, 0, &result, NULL, &err) == RT_BAD_INPUT);
+        CHECK(site_train("out", cases[i].settings, true, 0, &result, NULL, &err) == RT_BAD_INPUT);
         CHECK_MSG(strstr(err.text, cases[i].named), "%s: %s", cases[i].settings[0], err.text);
     }
-    CHECK(train("nowhere", NULL, true, 0, &result, NULL, &err) == RT_BAD_INPUT);
+    CHECK(site_train("nowhere", NULL, true, 0, &result, NULL, &err) == RT_BAD_INPUT);
     CHECK_MSG(strstr(err.text, "no checkpoint"), "%s", err.text);
-    remove_tree(dir);
+    site_remove();
 }
 
 /* ---- validation ---- */
@@ -387,11 +242,11 @@ TEST(best_model_is_kept) {
     struct rt_error err;
     struct rt_result result, last;
     struct rt_run *run;
-    make_dir();
+    site_make();
     /* A rate far too high: the loss jumps up and down. */
     static const char *const wild[] = {"data.hold_out=0.2", "train.epochs=12",
                                        "train.optimizer={sgd: {lr: 8}}", NULL};
-    CHECK_OK(open_run("best", wild, &run, &err));
+    CHECK_OK(site_open("best", wild, &run, &err));
     CHECK_OK(rt_run_train(run, NULL, NULL, &err));
     result = *rt_run_result(run);
     const uint64_t update = rt_run_model_update(run);
@@ -400,51 +255,51 @@ TEST(best_model_is_kept) {
     const double test_loss = rt_run_test(run)->loss;
     CHECK(test_loss == result.test_loss && rt_run_test(run)->examples == 60);
     rt_run_close(run);
-    CHECK(rt_run_load(in_dir("best/model.safetensors"), &run, &err) == RT_OK);
+    CHECK(rt_run_load(site_path("best/model.safetensors"), &run, &err) == RT_OK);
     const struct rt_evaluation *evaluation;
-    CHECK_OK(rt_run_evaluate(run, in_dir("run.yaml"), NULL, 0, &evaluation, &err));
+    CHECK_OK(rt_run_evaluate(run, site_path("run.yaml"), NULL, 0, &evaluation, &err));
     CHECK(evaluation->loss == test_loss && rt_run_model_update(run) == update);
     rt_run_close(run);
 
     static const char *const wild_last[] = {"data.hold_out=0.2", "train.epochs=12",
                                             "train.optimizer={sgd: {lr: 8}}", "train.keep_best=false", NULL};
-    CHECK_OK(train("last", wild_last, false, 0, &last, NULL, &err));
+    CHECK_OK(site_train("last", wild_last, false, 0, &last, NULL, &err));
     CHECK(strcmp(last.params_sha256, result.params_sha256) != 0);
 
     /* Broken and resumed: the same best model. */
-    CHECK(train("broken", wild, false, 50, &last, NULL, &err) == RT_INTERRUPTED);
-    CHECK_OK(train("broken", wild, true, 0, &last, NULL, &err));
+    CHECK(site_train("broken", wild, false, 50, &last, NULL, &err) == RT_INTERRUPTED);
+    CHECK_OK(site_train("broken", wild, true, 0, &last, NULL, &err));
     CHECK(strcmp(last.params_sha256, result.params_sha256) == 0);
-    remove_tree(dir);
+    site_remove();
 }
 
 /* The end of a run is validated even when it is not the turn, but a longer run does not notice. */
 TEST(last_update_is_validated) {
     struct rt_error err;
     struct rt_result result, whole;
-    struct watch watch;
-    make_dir();
+    struct site_watch watch;
+    site_make();
     static const char *const rarely[] = {"data.hold_out=0.2", "train.validate_epochs=3", "train.epochs=4",
                                          NULL};
     static const char *const longer[] = {"data.hold_out=0.2", "train.validate_epochs=3", "train.epochs=9",
                                          NULL};
-    CHECK_OK(train("out", rarely, false, 0, &result, &watch, &err));
+    CHECK_OK(site_train("out", rarely, false, 0, &result, &watch, &err));
     CHECK(watch.validations == 2 && watch.last_update == 32);
-    CHECK_OK(train("out", longer, true, 0, &result, &watch, &err));
+    CHECK_OK(site_train("out", longer, true, 0, &result, &watch, &err));
     CHECK(watch.validations == 2);
-    CHECK_OK(train("whole", longer, false, 0, &whole, &watch, &err));
+    CHECK_OK(site_train("whole", longer, false, 0, &whole, &watch, &err));
     CHECK(watch.validations == 3 && strcmp(whole.params_sha256, result.params_sha256) == 0);
-    remove_tree(dir);
+    site_remove();
 }
 
 TEST(early_stop) {
     struct rt_error err;
     struct rt_result result;
-    make_dir();
+    site_make();
     static const char *const blind[] = {"train.early_stop=2", NULL};
-    CHECK(train("blind", blind, false, 0, &result, NULL, &err) == RT_BAD_INPUT);
+    CHECK(site_train("blind", blind, false, 0, &result, NULL, &err) == RT_BAD_INPUT);
     CHECK_MSG(strstr(err.text, "hold_out"), "%s", err.text);
-    CHECK(access(in_dir("blind"), F_OK) != 0);
+    CHECK(access(site_path("blind"), F_OK) != 0);
     static const char *const wild[] = {"data.hold_out=0.2",
                                        "train.epochs=200",
                                        "train.optimizer={sgd: {lr: 8}}",
@@ -452,13 +307,13 @@ TEST(early_stop) {
                                        "train.validate_epochs=0",
                                        "train.validate_updates=3",
                                        NULL};
-    CHECK_OK(train("out", wild, false, 0, &result, NULL, &err));
+    CHECK_OK(site_train("out", wild, false, 0, &result, NULL, &err));
     CHECK_MSG(result.updates < 1600 && result.updates % 3 == 0, "%llu", (unsigned long long)result.updates);
     char hash[65];
     memcpy(hash, result.params_sha256, sizeof hash);
-    CHECK_OK(train("out", wild, true, 0, &result, NULL, &err));
+    CHECK_OK(site_train("out", wild, true, 0, &result, NULL, &err));
     CHECK(strcmp(hash, result.params_sha256) == 0);
-    remove_tree(dir);
+    site_remove();
 }
 
 /* ---- starting from a model ---- */
@@ -466,73 +321,41 @@ TEST(early_stop) {
 TEST(init_from_a_model) {
     struct rt_error err;
     struct rt_result first, second;
-    make_dir();
-    CHECK_OK(train("first", NULL, false, 0, &first, NULL, &err));
+    site_make();
+    CHECK_OK(site_train("first", NULL, false, 0, &first, NULL, &err));
     /* A rate of 0 leaves what was loaded. The path is relative to the run file. */
     static const char *const still[] = {"model.init=first/model.safetensors",
                                         "train.optimizer={sgd: {lr: 0}}", "train.epochs=1", NULL};
-    CHECK_OK(train("second", still, false, 0, &second, NULL, &err));
+    CHECK_OK(site_train("second", still, false, 0, &second, NULL, &err));
     CHECK(strcmp(first.params_sha256, second.params_sha256) == 0);
     static const char *const other[] = {"model.init=first/model.safetensors", "model.layers.0={dense: 17}",
                                         NULL};
-    CHECK(train("third", other, false, 0, &second, NULL, &err) == RT_BAD_INPUT);
+    CHECK(site_train("third", other, false, 0, &second, NULL, &err) == RT_BAD_INPUT);
     CHECK_MSG(strstr(err.text, "does not fit the model") && strstr(err.text, "0.weight"), "%s", err.text);
     static const char *const missing[] = {"model.init=nothing.safetensors", NULL};
-    CHECK(train("third", missing, false, 0, &second, NULL, &err) == RT_BAD_INPUT);
-    remove_tree(dir);
+    CHECK(site_train("third", missing, false, 0, &second, NULL, &err) == RT_BAD_INPUT);
+    site_remove();
 }
 
 TEST(altered_model_is_refused) {
     struct rt_error err;
     struct rt_result result;
     struct rt_run *run;
-    make_dir();
-    CHECK_OK(train("out", short_run, false, 0, &result, NULL, &err));
-    FILE *file = fopen(in_dir("out/model.safetensors"), "r+b");
+    site_make();
+    CHECK_OK(site_train("out", short_run, false, 0, &result, NULL, &err));
+    FILE *file = fopen(site_path("out/model.safetensors"), "r+b");
     CHECK(file && fseek(file, -20, SEEK_END) == 0 && fputc(0x77, file) != EOF && fclose(file) == 0);
-    CHECK(rt_run_load(in_dir("out/model.safetensors"), &run, &err) == RT_BAD_INPUT);
+    CHECK(rt_run_load(site_path("out/model.safetensors"), &run, &err) == RT_BAD_INPUT);
     CHECK_MSG(strstr(err.text, "altered"), "%s", err.text);
-    remove_tree(dir);
+    site_remove();
 }
 
 /* ---- what is refused ---- */
 
-TEST(failing_run_keeps_its_checkpoint) {
-    struct rt_error err;
-    struct rt_result result;
-    make_dir();
-    write_text("values.csv", "1,2,3\n2,3,5\n3,4,7\n4,5,9\n");
-    static const char *const diverging[] = {
-        "model.input=2",
-        "model.layers=[{dense: 8}, {dense: 1}]",
-        "model.loss=mse",
-        "data={train: {csv: {file: values.csv, header: false, label: 2}}}",
-        "train.optimizer={sgd: {lr: 1e12}}",
-        "train.checkpoint_seconds=0.000001",
-        NULL};
-    CHECK(train("out", diverging, false, 0, &result, NULL, &err) == RT_FAILED);
-    CHECK_MSG(strstr(err.text, "not finite") && strstr(err.text, "update"), "%s", err.text);
-    CHECK(access(in_dir("out/checkpoint/state.safetensors"), F_OK) == 0);
-    CHECK(access(in_dir("out/model.safetensors"), F_OK) != 0);
-    remove_tree(dir);
-}
-
-TEST(used_directory_is_refused) {
-    struct rt_error err;
-    struct rt_result result;
-    make_dir();
-    CHECK_OK(train("out", short_run, false, 0, &result, NULL, &err));
-    CHECK(train("out", short_run, false, 0, &result, NULL, &err) == RT_BAD_INPUT);
-    CHECK_MSG(strstr(err.text, "--resume"), "%s", err.text);
-    CHECK(mkdir(in_dir("empty"), 0777) == 0);
-    CHECK_OK(train("empty", short_run, false, 0, &result, NULL, &err));
-    remove_tree(dir);
-}
-
 TEST(bad_settings_are_refused) {
     struct rt_error err;
     struct rt_result result;
-    make_dir();
+    site_make();
     static const struct {
         const char *settings[2], *said;
     } cases[] = {
@@ -546,11 +369,11 @@ TEST(bad_settings_are_refused) {
         {{"train.optimizer=adamm", NULL}, "adam"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        CHECK(train("out", cases[i].settings, false, 0, &result, NULL, &err) == RT_BAD_INPUT);
+        CHECK(site_train("out", cases[i].settings, false, 0, &result, NULL, &err) == RT_BAD_INPUT);
         CHECK_MSG(strstr(err.text, cases[i].said), "%s: %s", cases[i].settings[0], err.text);
-        CHECK(access(in_dir("out"), F_OK) != 0);
+        CHECK(access(site_path("out"), F_OK) != 0);
     }
-    remove_tree(dir);
+    site_remove();
 }
 
 /* ---- other kinds of models ---- */
@@ -559,21 +382,21 @@ TEST(regression_and_auto_encoder) {
     struct rt_error err;
     struct rt_result result;
     struct rt_run *run;
-    make_dir();
+    site_make();
     static const char *const encoder[] = {"model.layers=[{dense: 2}, {dense: 3}]", "model.loss=mse",
                                           "data.target=input", "train.epochs=20", NULL};
-    CHECK_OK(train("encoder", encoder, false, 0, &result, NULL, &err));
+    CHECK_OK(site_train("encoder", encoder, false, 0, &result, NULL, &err));
     CHECK_MSG(isnan(result.test_accuracy) && result.test_loss < 0.5, "%g %g", result.test_accuracy,
               result.test_loss);
-    json_t *summary = load_json("encoder/summary.json");
+    json_t *summary = site_json("encoder/summary.json");
     CHECK(json_is_null(json_object_get(summary, "test_accuracy")));
     json_decref(summary);
-    CHECK_OK(rt_run_load(in_dir("encoder/model.safetensors"), &run, &err));
+    CHECK_OK(rt_run_load(site_path("encoder/model.safetensors"), &run, &err));
     CHECK(rt_run_class_name(run, 0) == NULL && rt_run_class_count(run) == 0);
     rt_run_close(run);
 
     /* Without a test source, a part of the training data; without that, no test. */
-    write_text("values.csv", "a,b,y\n1,2,3\n2,3,5\n3,4,7\n4,5,9\n5,6,11\n6,7,13\n7,8,15\n8,9,17\n");
+    site_text("values.csv", "a,b,y\n1,2,3\n2,3,5\n3,4,7\n4,5,9\n5,6,11\n6,7,13\n7,8,15\n8,9,17\n");
     static const char *const line[] = {
         "model.input=2",
         "model.layers=[{dense: 1}]",
@@ -583,15 +406,15 @@ TEST(regression_and_auto_encoder) {
         "train.epochs=400",
         "train.batch=6",
         NULL};
-    CHECK_OK(train("line", line, false, 0, &result, NULL, &err));
+    CHECK_OK(site_train("line", line, false, 0, &result, NULL, &err));
     CHECK_MSG(result.samples == 2400 && result.test_loss < 0.1, "%g", result.test_loss);
     static const char *const untested[] = {
         "model.input=2",  "model.layers=[{dense: 1}]",
         "model.loss=mse", "data={train: {csv: {file: values.csv, label: y}}}",
         "train.epochs=2", NULL};
-    CHECK_OK(train("untested", untested, false, 0, &result, NULL, &err));
+    CHECK_OK(site_train("untested", untested, false, 0, &result, NULL, &err));
     CHECK(isnan(result.test_loss) && result.samples == 16);
-    remove_tree(dir);
+    site_remove();
 }
 
 TEST_MAIN()
