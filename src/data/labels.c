@@ -270,6 +270,11 @@ rt_status rt_book_number(struct rt_label_book *book, const char *text, const str
         label.number = rt_names_find(set, text);
         if (label.number < 0)
             return fail_unknown(set, text, place, err);
+        /* A number can be spelt in any number of ways; the book need not remember more than a few of them. */
+        if (book->count >= 4 * set->class_count) {
+            *number = label.number;
+            return RT_OK;
+        }
     }
     label.text = strdup(text);
     if (!label.text)

@@ -1,4 +1,5 @@
 /* CSV files: columns, headers, labels, quoting, and what is refused with which place. */
+#include "data/labels.h"
 #include "support/datafiles.h"
 #include "support/test.h"
 #include <unistd.h>
@@ -195,6 +196,24 @@ TEST(labels_that_are_missing) {
     CHECK(rt_test_refused("csv: t.csv", &wish, "t.csv:2:2: ", "not valid UTF-8"));
     CHECK(rt_test_refused("csv: {file: t.csv, names: [caf\xc3\xa9, tea]}", &wish,
                           "t.csv:2:2: ", "not valid UTF-8"));
+}
+
+/* 1, 1.0, 1.00 and so on are one class, and are not all kept. */
+TEST(many_spellings) {
+    struct rt_error err;
+    static const char *const names[] = {"no", "yes"};
+    struct rt_data_wish wish = rt_test_wish(1, 2);
+    struct rt_dataset set = {.class_names = names, .class_count = 2};
+    struct rt_label_book book = {0};
+    char text[110] = "1.";
+    for (size_t i = 0; i < 100; i++) {
+        int32_t number = -1;
+        strcat(text, "0");
+        CHECK_OK(rt_book_number(&book, text, &(struct rt_place){.file = "f"}, &wish, &set, &number, &err));
+        CHECK(number == 1);
+    }
+    CHECK_MSG(book.count == 8, "%zu", book.count);
+    rt_book_free(&book);
 }
 
 /* Small when compressed, large as a table: refused early, with little memory and time. */
