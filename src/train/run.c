@@ -2,6 +2,7 @@
 #include "train/state.h"
 
 #include "base/clock.h"
+#include "base/fpenv.h"
 #include "base/memory.h"
 #include "formats/yaml.h"
 #include <jansson.h>
@@ -11,6 +12,16 @@
 /* Classes that get their number for a name where the data have no names: not more, since a model file can
  * claim any number of them. */
 enum { NUMBERED_CLASSES = 65536 };
+
+/* Reading numbers rounds too. */
+static rt_status draft(struct rt_run *run, char **settings, size_t count, struct rt_spec **spec,
+                       struct rt_error *err) {
+    fenv_t theirs;
+    rt_fp_enter(&theirs);
+    rt_status status = rt_spec_draft(run->tree, run->path, (const char *const *)settings, count, spec, err);
+    rt_fp_leave(&theirs);
+    return status;
+}
 
 static rt_status create(struct rt_run **run, struct rt_error *err) {
     rt_status status = rt_alloc(1, sizeof **run, "the run", run, err);
@@ -32,7 +43,7 @@ rt_status rt_run_open(const char *path, struct rt_run **run, struct rt_error *er
     else
         status = rt_yaml_load(made->path, &made->tree, err);
     if (status == RT_OK)
-        status = rt_spec_draft(made->tree, made->path, NULL, 0, &made->spec, err);
+        status = draft(made, NULL, 0, &made->spec, err);
     if (status != RT_OK) {
         rt_run_close(made);
         return status;
@@ -47,7 +58,10 @@ rt_status rt_run_load(const char *model_path, struct rt_run **run, struct rt_err
     rt_status status = create(&made, err);
     if (status != RT_OK)
         return status;
+    fenv_t theirs;
+    rt_fp_enter(&theirs);
     status = rt_modelfile_read(model_path, &computing, &made->trained, err);
+    rt_fp_leave(&theirs);
     if (status == RT_OK)
         status = rt_run_label(made, err);
     if (status != RT_OK) {
@@ -91,8 +105,7 @@ rt_status rt_run_set(struct rt_run *run, const char *key, const char *value, str
     snprintf(setting, room, "%s=%s", key, value);
     settings[run->setting_count] = setting;
     struct rt_spec *spec;
-    rt_status status = rt_spec_draft(run->tree, run->path, (const char *const *)settings,
-                                     run->setting_count + 1, &spec, err);
+    rt_status status = draft(run, settings, run->setting_count + 1, &spec, err);
     if (status != RT_OK) {
         free(setting);
         return status;

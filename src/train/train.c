@@ -1,6 +1,7 @@
 /* rt_run_train: one training from start to end, and what becomes of the model that the run had before. */
 #include "train/drive.h"
 
+#include "base/fpenv.h"
 #include <stdlib.h>
 
 /* What a run has from its last training. It is set aside while the next one is under way, and comes back when
@@ -53,7 +54,7 @@ static rt_status train(struct rt_drive *drive, struct rt_error *err) {
     return status == RT_OK ? rt_journal_status(drive->journal, err) : status;
 }
 
-rt_status rt_run_train(struct rt_run *run, rt_progress_fn progress, void *user, struct rt_error *err) {
+static rt_status train_run(struct rt_run *run, rt_progress_fn progress, void *user, struct rt_error *err) {
     if (!run->spec)
         return rt_fail(err, RT_BAD_INPUT,
                        "a loaded model cannot be trained; name it as model.init in a run file");
@@ -83,5 +84,13 @@ rt_status rt_run_train(struct rt_run *run, rt_progress_fn progress, void *user, 
         rt_fail(err, status, "%s", own.text);
     }
     atomic_store(&run->stop, 0);
+    return status;
+}
+
+rt_status rt_run_train(struct rt_run *run, rt_progress_fn progress, void *user, struct rt_error *err) {
+    fenv_t theirs;
+    rt_fp_enter(&theirs);
+    rt_status status = train_run(run, progress, user, err);
+    rt_fp_leave(&theirs);
     return status;
 }

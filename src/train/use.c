@@ -1,6 +1,7 @@
 /* Using a trained or loaded model: predictions, and how well it does on data. */
 #include "train/state.h"
 
+#include "base/fpenv.h"
 #include "base/memory.h"
 #include "formats/yaml.h"
 #include "train/materials.h"
@@ -55,10 +56,15 @@ rt_status rt_run_evaluate(struct rt_run *model, const char *run_path, const char
                           struct rt_error *err) {
     struct rt_spec *spec;
     rt_status status = need_model(model, err);
-    if (status == RT_OK)
-        status = rt_spec_load(run_path, settings, setting_count, &spec, err);
     if (status != RT_OK)
         return status;
+    fenv_t theirs;
+    rt_fp_enter(&theirs);
+    status = rt_spec_load(run_path, settings, setting_count, &spec, err);
+    if (status != RT_OK) {
+        rt_fp_leave(&theirs);
+        return status;
+    }
     struct rt_materials materials;
     status = rt_materials_open_test(spec, &model->trained, &model->stop, &materials, err);
     if (status == RT_OK) {
@@ -66,6 +72,7 @@ rt_status rt_run_evaluate(struct rt_run *model, const char *run_path, const char
         rt_materials_close(&materials);
     }
     rt_spec_destroy(spec);
+    rt_fp_leave(&theirs);
     atomic_store(&model->stop, 0);
     if (status == RT_OK)
         *evaluation = &model->evaluation.result;
@@ -89,7 +96,11 @@ rt_status rt_run_predict(struct rt_run *run, const float *inputs, size_t rows, f
         return status;
     const struct rt_dataset set = {
         .count = rows, .shape = run->trained.network.model->in, .type = RT_DATA_F32, .inputs = inputs};
-    return rt_predict(&run->trained.network, &set, &run->trained.scaling, keep_output, outputs, err);
+    fenv_t theirs;
+    rt_fp_enter(&theirs);
+    status = rt_predict(&run->trained.network, &set, &run->trained.scaling, keep_output, outputs, err);
+    rt_fp_leave(&theirs);
+    return status;
 }
 
 /* A source is written as a map; everything else is the name of a file. */
@@ -106,21 +117,30 @@ static rt_status open_source(const char *source, const struct rt_data_wish *wish
     return status;
 }
 
-rt_status rt_run_predict_source(struct rt_run *run, const char *source, rt_prediction_fn take, void *user,
+static rt_status predict_source(struct rt_run *run, const char *source, rt_prediction_fn take, void *user,
                                 struct rt_error *err) {
-    rt_status status = need_model(run, err);
-    if (status != RT_OK)
-        return status;
     struct rt_data_wish wish = rt_materials_wish(NULL, &run->trained.network);
     wish.target = RT_TARGET_INPUT;
     wish.labels_optional = true;
     struct rt_dataset set;
-    status = open_source(source, &wish, &set, err);
+    rt_status status = open_source(source, &wish, &set, err);
     if (status != RT_OK)
         return status;
     status = rt_dataset_check(&set, err);
     if (status == RT_OK)
         status = rt_predict(&run->trained.network, &set, &run->trained.scaling, take, user, err);
     rt_dataset_close(&set);
+    return status;
+}
+
+rt_status rt_run_predict_source(struct rt_run *run, const char *source, rt_prediction_fn take, void *user,
+                                struct rt_error *err) {
+    rt_status status = need_model(run, err);
+    if (status != RT_OK)
+        return status;
+    fenv_t theirs;
+    rt_fp_enter(&theirs);
+    status = predict_source(run, source, take, user, err);
+    rt_fp_leave(&theirs);
     return status;
 }

@@ -1,6 +1,7 @@
 /* Whatever floating-point environment the host has chosen, we compute in ours and give theirs back. */
 #include "base/fpenv.h"
 #include "base/pool.h"
+#include "support/site.h"
 #include "support/test.h"
 
 #include <pthread.h>
@@ -80,6 +81,39 @@ TEST(threads_of_a_pool_do_not_inherit_it) {
     rt_pool_run(pool, 2, look, &watch);
     CHECK(watch.good > 0 && watch.bad == 0);
     rt_pool_destroy(pool);
+}
+
+/* A whole life of a run in a host's environment: the same parameters, test loss and predictions. */
+TEST(a_run_has_the_same_bits_in_any_environment) {
+    const float inputs[] = {5.1f, 3.5f, 1.4f};
+    float outputs[2][3];
+    struct rt_result results[2];
+    struct rt_error err = {0};
+    fenv_t before;
+    site_make();
+    fegetenv(&before);
+    for (int spoilt = 0; spoilt < 2; spoilt++) {
+        const char *const settings[] = {"train.threads=2", "train.optimizer={adam: {lr: 0.0123}}", NULL};
+        struct rt_run *run = NULL;
+        if (spoilt)
+            spoil();
+        rt_status status = site_open(spoilt ? "spoilt" : "plain", settings, &run, &err);
+        if (status == RT_OK)
+            status = rt_run_train(run, NULL, NULL, &err);
+        if (status == RT_OK)
+            status = rt_run_predict(run, inputs, 1, outputs[spoilt], &err);
+        bool theirs = spoilt && !rounds_to_nearest();
+        fesetenv(&before);
+        CHECK_MSG(status == RT_OK, "%s", err.text);
+        CHECK(theirs == (spoilt == 1)); /* the host's environment is as it was */
+        REQUIRE(status == RT_OK);
+        results[spoilt] = *rt_run_result(run);
+        rt_run_close(run);
+    }
+    CHECK(strcmp(results[0].params_sha256, results[1].params_sha256) == 0);
+    CHECK(memcmp(&results[0].test_loss, &results[1].test_loss, sizeof(double)) == 0);
+    CHECK(memcmp(outputs[0], outputs[1], sizeof outputs[0]) == 0);
+    site_remove();
 }
 
 TEST_MAIN()
