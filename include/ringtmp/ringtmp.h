@@ -100,7 +100,8 @@ void rt_run_set_resume(struct rt_run *run, int resume);
 rt_status rt_run_train(struct rt_run *run, rt_progress_fn progress, void *user, struct rt_error *err);
 
 /* Asks a training run to write a checkpoint and return RT_INTERRUPTED; an evaluation or the opening of data
- * that is under way is left. Async-signal-safe. */
+ * that is under way is left. It counts until the files of a finished run are being written; one that comes
+ * later is too late, and the run ends with RT_OK. Async-signal-safe. */
 void rt_run_stop(struct rt_run *run);
 
 /* The result of the last rt_run_train that returned RT_OK; NULL before. */

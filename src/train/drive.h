@@ -79,8 +79,8 @@ void rt_drive_journal_end(struct rt_drive *drive, const char *status, const char
 /* ---- loop.c ---- */
 /* Trains to the end, an early stop or a stop request (RT_INTERRUPTED). */
 rt_status rt_drive_loop(struct rt_drive *drive, struct rt_error *err);
-/* RT_FAILED when a loss is not finite. which: "test", ... */
-rt_status rt_drive_check_loss(const struct rt_drive *drive, const char *which, double loss,
+/* RT_FAILED when a loss, measured after an update, is not finite. which: "test", ... */
+rt_status rt_drive_check_loss(const struct rt_drive *drive, const char *which, uint64_t update, double loss,
                               struct rt_error *err);
 /* The sentence of a run that was stopped. Returns RT_INTERRUPTED. */
 rt_status rt_drive_stopped(const struct rt_drive *drive, struct rt_error *err);

@@ -78,7 +78,7 @@ rt_status rt_drive_finish(struct rt_drive *drive, struct rt_error *err) {
         rt_states_enter(&drive->states, RT_STATE_FORWARD);
         status = rt_run_score(run, &drive->materials.test, drive->materials.target, &run->test, err);
         if (status == RT_OK)
-            status = rt_drive_check_loss(drive, "test", run->test.result.loss, err);
+            status = rt_drive_check_loss(drive, "test", run->trained.update, run->test.result.loss, err);
     }
     /* The last moment at which a stop counts: the checkpoint of the last update is there, and a resumed run
      * tests and writes the model. */

@@ -34,13 +34,13 @@ static void journal_first_step(struct rt_drive *drive, const struct rt_step *ste
     rt_journal_write(drive->journal, "first_step", fields, 2);
 }
 
-rt_status rt_drive_check_loss(const struct rt_drive *drive, const char *which, double loss,
+rt_status rt_drive_check_loss(const struct rt_drive *drive, const char *which, uint64_t update, double loss,
                               struct rt_error *err) {
     if (isfinite(loss))
         return RT_OK;
     struct rt_error own;
     rt_fail(&own, RT_FAILED, "the %s loss is not finite after update %llu", which,
-            (unsigned long long)drive->standing.update);
+            (unsigned long long)update);
     rt_drive_diverged(drive, &own);
     return rt_fail(err, RT_FAILED, "%s", own.text);
 }
@@ -64,7 +64,7 @@ static rt_status validate(struct rt_drive *drive, bool last, struct rt_error *er
     if (materials->validation.count == 0) {
         status = rt_run_score(run, &materials->test, materials->target, &run->test, err);
         if (status == RT_OK)
-            status = rt_drive_check_loss(drive, "test", run->test.result.loss, err);
+            status = rt_drive_check_loss(drive, "test", drive->standing.update, run->test.result.loss, err);
         if (status != RT_OK)
             return status;
         drive->tested_update = drive->standing.update;
@@ -74,7 +74,7 @@ static rt_status validate(struct rt_drive *drive, bool last, struct rt_error *er
         status = rt_evaluate(&run->trained.network, &materials->validation, &run->trained.scaling,
                              materials->target, &run->stop, NULL, &score, err);
         if (status == RT_OK)
-            status = rt_drive_check_loss(drive, "validation", score.loss, err);
+            status = rt_drive_check_loss(drive, "validation", drive->standing.update, score.loss, err);
         if (status != RT_OK)
             return status;
         const bool better = score.loss < drive->standing.best_loss;

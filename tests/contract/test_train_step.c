@@ -200,6 +200,38 @@ TEST(batches_in_order_without_shuffle) {
     CHECK(rt_batches_create(9, 0, 3, false, &batches, &err) == RT_BAD_INPUT);
 }
 
+/* ---- what went wrong ---- */
+
+/* One bad number, first or last, in any of what is saved. */
+TEST(what_is_not_finite_is_found) {
+    struct rt_error err;
+    struct tiny tiny;
+    struct rt_step step;
+    CHECK_OK(tiny_open("{input: [1, 4, 4], loss: cross_entropy, layers: [batchnorm, flatten, {dense: 5}]}",
+                       "adam", 10, &(struct tiny_way){0}, &plain, &tiny, &err));
+    CHECK_OK(rt_trainer_step(tiny.trainer, &step, &err));
+    CHECK_OK(rt_trainer_check(tiny.trainer, &err));
+    const struct rt_model *built = tiny.network.model;
+    const struct {
+        float *data;
+        size_t count;
+        const char *said;
+    } parts[] = {{tiny.network.blocks.params, built->param_count, "a parameter"},
+                 {tiny.network.blocks.buffers, built->buffer_count, "a buffer"},
+                 {rt_trainer_state(tiny.trainer), 2 * built->param_count, "the optimizer's state"}};
+    const float bad[] = {(float)NAN, (float)INFINITY, -(float)INFINITY};
+    for (size_t i = 0; i < 9; i++) {
+        const size_t part = i / 3;
+        float *at = parts[part].data + (i % 2 ? 0 : parts[part].count - 1), kept = *at;
+        *at = bad[i % 3];
+        CHECK(rt_trainer_check(tiny.trainer, &err) == RT_FAILED);
+        CHECK_MSG(strstr(err.text, parts[part].said) && strstr(err.text, "update 1"), "%s", err.text);
+        *at = kept;
+    }
+    CHECK_OK(rt_trainer_check(tiny.trainer, &err));
+    tiny_close(&tiny);
+}
+
 /* ---- auto ---- */
 
 TEST(auto_micro_batch) {
