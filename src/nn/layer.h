@@ -39,8 +39,8 @@ struct rt_layer_memory {
  * the layer's parameters. May be called by several threads at once, for disjoint spans. */
 struct rt_grad_sink {
     void (*take)(void *self, size_t offset, size_t count, const float *grad);
-    /* The same for a span that is the product of two factors, grad[i][j] = left[i] * right[j] (plus 0, so
-     * that -0 becomes 0): a dense layer's weights when there is one example. NULL: not wanted. */
+    /* The same for a span that is the product of two factors, grad[i][j] = fma(left[i], right[j], 0): a dense
+     * layer's weights when there is one example. NULL: not wanted. */
     void (*take_factors)(void *self, size_t offset, size_t rows, size_t columns, const float *left,
                          const float *right);
     void *self;

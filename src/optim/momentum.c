@@ -1,5 +1,6 @@
 /* Gradient descent with momentum: v = momentum * v + g; w -= lr * v. */
 #include "base/clones.h"
+#include "optim/factors.h"
 #include "optim/rules.h"
 #include "optim/velocity.h"
 
@@ -23,7 +24,7 @@ RT_CLONES static void update_factors(size_t rows, size_t columns, float lr, floa
                                      const float *restrict right, float *restrict v) {
     for (size_t i = 0; i < rows; i++, w += columns, v += columns)
         for (size_t j = 0; j < columns; j++) {
-            float gradient = (left[i] * right[j] + 0.0f) * scale + decay * w[j];
+            float gradient = rt_factors_product(left[i], right[j]) * scale + decay * w[j];
             v[j] = momentum * v[j] + gradient;
             w[j] -= lr * v[j];
         }

@@ -39,8 +39,8 @@ struct rt_optim_type {
                   struct rt_optim_step *step); /* fills correction; may be NULL */
     void (*apply)(const struct rt_optim *optim, const struct rt_optim_step *step, size_t n, float *w,
                   const float *g, float *const *state);
-    /* The same for rows x columns parameters whose gradient is a product of two factors, g[i][j] = left[i] *
-     * right[j] + 0, which is then never stored. NULL: the rule has no such form. */
+    /* The same for rows x columns parameters whose gradient is a product of two factors, g[i][j] =
+     * fma(left[i], right[j], 0), which is then never stored. NULL: the rule has no such form. */
     void (*apply_factors)(const struct rt_optim *optim, const struct rt_optim_step *step, size_t rows,
                           size_t columns, float *w, const float *left, const float *right,
                           float *const *state);

@@ -1,5 +1,6 @@
 /* Plain gradient descent: w -= lr * (g + weight_decay * w). */
 #include "base/clones.h"
+#include "optim/factors.h"
 #include "optim/rules.h"
 
 RT_CLONES static void update(size_t n, float lr, float decay, float scale, float *restrict w,
@@ -19,7 +20,7 @@ RT_CLONES static void update_factors(size_t rows, size_t columns, float lr, floa
                                      const float *restrict right) {
     for (size_t i = 0; i < rows; i++, w += columns)
         for (size_t j = 0; j < columns; j++)
-            w[j] -= lr * ((left[i] * right[j] + 0.0f) * scale + decay * w[j]);
+            w[j] -= lr * (rt_factors_product(left[i], right[j]) * scale + decay * w[j]);
 }
 
 static void apply_factors(const struct rt_optim *optim, const struct rt_optim_step *step, size_t rows,

@@ -168,6 +168,40 @@ TEST(bits_are_those_of_a_plain_loop_whatever_the_length_and_the_cut) {
     }
 }
 
+/* Factors whose products are ordinary, zero of either sign, or too small for a float. */
+static const float factors[] = {0.7f, -1.3f, 0.0f, -0.0f, 0x1p-80f, -0x1p-80f, 0x1p-140f, -0x1p-100f, 3e30f};
+
+TEST(factors_give_the_bits_of_their_product) {
+    enum { SIDE = sizeof factors / sizeof *factors, N = SIDE * SIDE };
+    const char *const decays[] = {"0", "0.01"};
+    for (const struct rt_optim_type *const *type = rt_optim_types(); *type; type++) {
+        if (!(*type)->apply_factors)
+            continue;
+        for (size_t d = 0; d < 2; d++)
+            for (size_t start = 0; start < 4; start++) {
+                const char *const keys[] = {"lr", "0.02", "weight_decay", decays[d], NULL};
+                struct rt_optim *optim = make((*type)->name, keys);
+                REQUIRE(optim);
+                const float starts[] = {0.0f, -0.0f, 0.5f, -1e-30f};
+                float g[N], w[N], w2[N], state[WORDS * N], state2[WORDS * N];
+                for (size_t i = 0; i < N; i++) {
+                    g[i] = fmaf(factors[i / SIDE], factors[i % SIDE], 0.0f);
+                    w[i] = w2[i] = starts[start];
+                }
+                for (size_t i = 0; i < WORDS * N; i++)
+                    state[i] = state2[i] = starts[start];
+                struct rt_optim_step step;
+                rt_optim_begin(optim, 1, 1, 1, &step);
+                rt_optim_apply(optim, &step, 0, N, N, w, g, state);
+                rt_optim_apply_factors(optim, &step, 0, SIDE, SIDE, N, w2, factors, factors, state2);
+                CHECK_MSG(memcmp(w, w2, sizeof w) == 0, "%s, from %g", (*type)->name, (double)starts[start]);
+                CHECK_MSG(memcmp(state, state2, (*type)->state_words * N * sizeof *state) == 0, "%s: state",
+                          (*type)->name);
+                rt_optim_destroy(optim);
+            }
+    }
+}
+
 TEST(a_span_leaves_its_neighbours_alone) {
     enum { N = 64 };
     for (const struct rt_optim_type *const *type = rt_optim_types(); *type; type++) {
