@@ -3,6 +3,8 @@
 #include "support/tiny.h"
 #include "train/evaluate.h"
 #include "train/materials.h"
+#include "train/run.h"
+#include <unistd.h>
 
 static const char model[] = "{input: 4, layers: [{dense: 3}], loss: cross_entropy}";
 static const struct tiny_way way = {0};
@@ -24,6 +26,32 @@ TEST(a_stop_request_ends_it) {
                       &err) == RT_INTERRUPTED);
     CHECK(score.examples == 0);
     tiny_close(&tiny);
+}
+
+/* The data are not even looked for, and nothing is left on the disk. */
+TEST(a_stop_before_the_training) {
+    struct rt_error err;
+    struct rt_run *run;
+    char dir[300], path[400], out[400];
+    const char *base = getenv("TMPDIR");
+    snprintf(dir, sizeof dir, "%s/ringtmp-stop-XXXXXX", base ? base : "/tmp");
+    REQUIRE(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/run.yaml", dir);
+    snprintf(out, sizeof out, "%s/out", dir);
+    FILE *file = fopen(path, "w");
+    REQUIRE(file);
+    fputs("{model: {input: 1, layers: [{dense: 1}], loss: mse}, data: {train: {csv: nothere.csv}}}", file);
+    CHECK(fclose(file) == 0);
+    CHECK_OK(rt_run_open(path, &run, &err));
+    CHECK_OK(rt_run_set_out(run, out, &err));
+    rt_run_stop(run);
+    rt_status status = rt_run_train(run, NULL, NULL, &err);
+    CHECK_MSG(status == RT_INTERRUPTED, "%d: %s", status, err.text);
+    CHECK(!rt_run_facts(run) && access(out, F_OK) != 0);
+    CHECK(rt_run_train(run, NULL, NULL, &err) == RT_BAD_INPUT); /* the request is over */
+    rt_run_close(run);
+    unlink(path);
+    rmdir(dir);
 }
 
 /* Every value counts, and so does every part of the scaling. */
