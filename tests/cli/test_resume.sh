@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 set -m # jobs get groups of their own and are not made to ignore SIGINT
 write_run 1000000000
-sed -i 's/dense: 16/dense: 256/; s/- dropout/- dense: 256\n    - relu\n    - dropout/; s/^train:/&\n  threads: 1/' run.yaml
+sed -i 's/dense: 16/dense: 64/; s/- dropout/- dense: 64\n    - relu\n    - dropout/; s/^train:/&\n  threads: 1/' run.yaml
 slow='--set train.report_seconds=0'
 child='' guard=''
 trap 'kill -KILL $child $guard 2>/dev/null; rm -rf "$work"' EXIT
