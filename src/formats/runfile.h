@@ -76,8 +76,8 @@ rt_status rt_spec_load(const char *path, const char *const *settings, size_t set
 rt_status rt_spec_parse(const char *text, size_t bytes, const char *name, const char *const *settings,
                         size_t setting_count, struct rt_spec **spec, struct rt_error *err);
 /* The same in two steps, for one who collects settings: a tree (copied; its file names must outlive the spec)
- * with the settings so far, where every key is known and every value good by itself; and, when all is set, the
- * checks of values against one another and of what must be there. */
+ * with the settings so far, where every key is known and every value good by itself; and, when all is set,
+ * the checks of values against one another and of what must be there. */
 rt_status rt_spec_draft(const struct rt_tree *tree, const char *name, const char *const *settings,
                         size_t setting_count, struct rt_spec **spec, struct rt_error *err);
 rt_status rt_spec_check(const struct rt_spec *spec, struct rt_error *err);
