@@ -19,9 +19,9 @@ static void apply(const struct rt_optim *optim, const struct rt_optim_step *step
     update(n, step->lr, step->weight_decay, step->grad_scale, (float)settings->momentum, w, g, state[0]);
 }
 
-RT_CLONES static void update_factors(size_t rows, size_t columns, float lr, float decay, float scale,
-                                     float momentum, float *restrict w, const float *restrict left,
-                                     const float *restrict right, float *restrict v) {
+RT_CLONES_FMA static void update_factors(size_t rows, size_t columns, float lr, float decay, float scale,
+                                         float momentum, float *restrict w, const float *restrict left,
+                                         const float *restrict right, float *restrict v) {
     for (size_t i = 0; i < rows; i++, w += columns, v += columns)
         for (size_t j = 0; j < columns; j++) {
             float gradient = rt_factors_product(left[i], right[j]) * scale + decay * w[j];

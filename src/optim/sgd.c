@@ -15,9 +15,9 @@ static void apply(const struct rt_optim *optim, const struct rt_optim_step *step
     update(n, step->lr, step->weight_decay, step->grad_scale, w, g);
 }
 
-RT_CLONES static void update_factors(size_t rows, size_t columns, float lr, float decay, float scale,
-                                     float *restrict w, const float *restrict left,
-                                     const float *restrict right) {
+RT_CLONES_FMA static void update_factors(size_t rows, size_t columns, float lr, float decay, float scale,
+                                         float *restrict w, const float *restrict left,
+                                         const float *restrict right) {
     for (size_t i = 0; i < rows; i++, w += columns)
         for (size_t j = 0; j < columns; j++)
             w[j] -= lr * (rt_factors_product(left[i], right[j]) * scale + decay * w[j]);
