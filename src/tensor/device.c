@@ -71,10 +71,10 @@ static void gemm_columns(void *argument, size_t begin, size_t end, void *scratch
     const struct gemm_job *job = argument;
     struct rt_gemm part = *job->g;
     part.n = end - begin;
-    part.b += part.b ? begin * part.b_col : 0;
-    part.b_packed += part.b_packed ? begin * part.k : 0;
+    part.b = part.b ? part.b + begin * part.b_col : NULL;
+    part.b_packed = part.b_packed ? part.b_packed + begin * part.k : NULL;
     part.c += begin;
-    part.bias += part.bias ? begin : 0;
+    part.bias = part.bias ? part.bias + begin : NULL;
     job->kernels->gemm(&part, scratch);
 }
 
