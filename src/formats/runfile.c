@@ -19,7 +19,8 @@ static const struct rt_option model_options[] = {
     {"input", RT_OPTION_TREE, AT(input), .help = "required: the shape of one example, as [1, 28, 28] or 784"},
     {"layers", RT_OPTION_TREE, AT(layers), .help = "required: the list of layers, see `ringtmp list layers`"},
     {"loss", RT_OPTION_TEXT, AT(loss), .help = "required: what is minimised: cross_entropy, mse or bce"},
-    {"init", RT_OPTION_TEXT, AT(init), .help = "a saved model or checkpoint to start from, not random parameters"},
+    {"init", RT_OPTION_TEXT, AT(init),
+     .help = "a saved model or checkpoint to start from, not random parameters"},
 };
 #undef AT
 
