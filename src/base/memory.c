@@ -7,8 +7,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* From LARGE on a block is given whole huge pages. Measured: training 784-128-64-10 one example at a time, whose
- * parameters and state just fit a second-level cache, gains a tenth; it costs at most 2 MiB for a block. */
+/* From LARGE on a block is given whole huge pages. Measured: training 784-128-64-10 one example at a time,
+ * whose parameters and state just fit a second-level cache, gains a tenth; it costs at most 2 MiB for a
+ * block. */
 enum { HUGE_PAGE = 2 << 20, LARGE = HUGE_PAGE / 8 };
 
 static rt_status fail_memory(struct rt_error *err, size_t count, size_t size, const char *what) {
