@@ -64,6 +64,20 @@ struct conversion {
     float *x;
 };
 
+/* Examples come in random order from a file that is larger than the caches: the rows ahead are asked for
+ * while this one is converted. */
+enum { ROWS_AHEAD = 6, LINE_BYTES = 64, MOST_BYTES = 4096 };
+
+static void fetch_row(const struct conversion *work, size_t r, size_t end) {
+    if (r >= end)
+        return;
+    const uint8_t *data = row_data(work->set, work->indices[r], work->size);
+    size_t bytes = work->size * rt_data_type_bytes(work->set->type);
+    bytes = bytes < MOST_BYTES ? bytes : MOST_BYTES;
+    for (size_t at = 0; at < bytes; at += LINE_BYTES)
+        __builtin_prefetch(data + at);
+}
+
 static void convert_rows(void *argument, size_t begin, size_t end, void *scratch) {
     const struct conversion *work = argument;
     const struct rt_dataset *set = work->set;
@@ -73,7 +87,10 @@ static void convert_rows(void *argument, size_t begin, size_t end, void *scratch
     (void)scratch;
     for (size_t i = 0; i < PIECE; i++)
         scales[i] = scale;
+    for (size_t r = begin; r < begin + ROWS_AHEAD; r++)
+        fetch_row(work, r, end);
     for (size_t r = begin; r < end; r++) {
+        fetch_row(work, r + ROWS_AHEAD, end);
         const uint8_t *data = row_data(set, work->indices[r], work->size);
         float *x = work->x + r * work->size;
         if (set->type == RT_DATA_U8) {
