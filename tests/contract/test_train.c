@@ -1,6 +1,7 @@
 /* A run as an embedding program sees it: train, stop, resume, test, predict, and what is refused. */
 #include "support/site.h"
 #include "support/test.h"
+#include "tensor/device.h"
 #include <math.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -222,7 +223,6 @@ TEST(resume_refuses_other_settings) {
         {{"train.shards=2", NULL}, "train.shards"},
         {{"train.schedule=cosine", NULL}, "train.schedule"},
         {{"data.shuffle=false", NULL}, "data.shuffle"},
-        {{"train.math=fast", NULL}, "train.math"},
         {{"data.standardize=false", NULL}, "training data"},
         {{"data.limit=149", NULL}, "training examples"},
         {{"model.layers.0={dense: 17}", NULL}, "model.layers"},
@@ -233,6 +233,22 @@ TEST(resume_refuses_other_settings) {
     }
     CHECK(site_train("nowhere", NULL, true, 0, &result, NULL, &err) == RT_BAD_INPUT);
     CHECK_MSG(strstr(err.text, "no checkpoint"), "%s", err.text);
+    site_remove();
+}
+
+/* Apart from the others: without OpenBLAS there is no such setting. */
+TEST(resume_refuses_other_math) {
+    struct rt_error err;
+    struct rt_result result;
+    struct rt_device device;
+    if (rt_device_open(RT_MATH_FAST, "auto", 1, &device, &err) != RT_OK)
+        SKIP("%s", err.text);
+    rt_device_close(&device);
+    site_make();
+    CHECK_OK(site_train("out", short_run, false, 0, &result, NULL, &err));
+    static const char *const fast[] = {"train.math=fast", NULL};
+    CHECK(site_train("out", fast, true, 0, &result, NULL, &err) == RT_BAD_INPUT);
+    CHECK_MSG(strstr(err.text, "train.math"), "%s", err.text);
     site_remove();
 }
 
