@@ -38,7 +38,7 @@ stop() {
     { sleep 120 && kill -KILL "$child"; } >/dev/null 2>&1 &
     guard=$!
     wait "$child" || status=$?
-    kill -- "-$guard" 2>/dev/null
+    kill -KILL -- "-$guard" 2>/dev/null # not TERM: a shell just forked might run our EXIT trap
     wait "$guard" 2>/dev/null
     child='' guard=''
     [ "$status" -eq 1 ] || fail "SIG$signal: exit status $status, not 1 (137: it went on for two minutes)"

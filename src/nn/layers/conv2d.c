@@ -54,6 +54,8 @@ static size_t conv_prepared(const struct rt_layer *layer, bool input_gradient) {
     return rt_round_up(layer->kernels->conv_prepared(conv_of(layer), input_gradient), RT_ALIGN_FLOATS);
 }
 
+enum { MOST_SCRATCH = 1 << 30 };
+
 /* What the kernels lay out in a thread's scratch memory: the image with its border, the gradient at the
  * output with the border that the input gradient needs, and the patches of one row of outputs. Their other
  * sizes are not far from these, so 2^31 numbers each keep every sum and product of them in range. */
@@ -74,7 +76,16 @@ static rt_status check_scratch(const struct rt_layer *layer, const struct rt_tre
     rt_status status = RT_OK;
     for (size_t i = 0; i < sizeof laid_out / sizeof *laid_out && status == RT_OK; i++)
         status = rt_layer_check_size(layer, spec, laid_out[i].name, &laid_out[i].shape, err);
-    return status;
+    if (status != RT_OK)
+        return status;
+    /* A few bytes of description must not take the memory of the machine: a window of one and a wide border
+     * would. */
+    size_t bytes = layer->kernels->conv_scratch(conv);
+    if (bytes > MOST_SCRATCH)
+        return rt_tree_fail(spec, err,
+                            "conv2d: an image would need %zu MiB of scratch memory per thread, more than %d",
+                            bytes >> 20, MOST_SCRATCH >> 20);
+    return RT_OK;
 }
 
 static rt_status conv_geometry(struct rt_layer *layer, const struct rt_tree *spec, struct rt_error *err) {
