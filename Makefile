@@ -54,7 +54,7 @@ fuzz: ## every fuzz target for FUZZ_SECONDS (60)
 	@tools/setup.sh build fuzz
 	@cmake --log-level=WARNING --preset fuzz $(CMAKE_ARGS)
 	@$(build) build/fuzz -j$(JOBS)
-	@tools/fuzz.sh build/fuzz/fuzz $(FUZZ_SECONDS)
+	@tools/fuzz.sh build/fuzz/fuzz $(FUZZ_SECONDS) $(FUZZ_INPUTS)
 
 arm64: ## cross-compile for 64-bit ARM, run unit and contract tests under an emulator
 	@tools/setup.sh build cross

@@ -2,11 +2,16 @@
 # Runs every fuzz target for some seconds, starting from its corpus in fuzz/corpus. What a target finds is kept
 # under findings/ beside the targets; put a file worth keeping into the corpus, where `make test` replays it.
 #
-#   tools/fuzz.sh DIRECTORY-OF-TARGETS SECONDS
+#   tools/fuzz.sh DIRECTORY-OF-TARGETS SECONDS [INPUTS]
+#
+# With INPUTS every target stops after so many and draws the same ones each time, so that a check of a change does not
+# depend on luck; without, it looks for something new.
 set -u
 
 targets=$(cd "${1:?usage: tools/fuzz.sh DIRECTORY SECONDS}" && pwd)
 seconds=${2:?usage: tools/fuzz.sh DIRECTORY SECONDS}
+bounds=(-max_total_time="$seconds")
+[ -z "${3:-}" ] || bounds+=(-runs="$3" -seed=1)
 cd "$(dirname "$0")/.." || exit 1
 passed=0 failed=0
 for target in "$targets"/fuzz_*; do
@@ -15,7 +20,7 @@ for target in "$targets"/fuzz_*; do
     mkdir -p "$targets/grown/$name" "$targets/findings/$name"
     corpus=()
     [ -d "fuzz/corpus/$name" ] && corpus=("fuzz/corpus/$name")
-    if "$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+    if "$target" "${bounds[@]}" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
         -artifact_prefix="$targets/findings/$name/" "$targets/grown/$name" "${corpus[@]}" >"$targets/$name.log" 2>&1; then
         passed=$((passed + 1))
         echo "ok      $name: $(sed -n 's/^stat::number_of_executed_units: *//p' "$targets/$name.log") inputs"
