@@ -58,6 +58,16 @@ TEST(what_is_refused) {
     check_refused("[5]", "[relu, dense: 3, dense: {units: x}]", "test:1:");
 }
 
+/* A few bytes of description must not take gigabytes: refused before any memory is taken. */
+TEST(scratch_memory_is_bounded) {
+    struct rt_error err = {0};
+    struct rig rig;
+    CHECK(rig_open(&rig, "[1, 1, 1]", "[conv2d: {filters: 1, kernel: 1, pad: 20000}]", 1, RT_MATH_EXACT,
+                   "portable", 1, &err) == RT_BAD_INPUT);
+    CHECK_MSG(strstr(err.text, "MiB of scratch memory per thread"), "%s", err.text);
+    rt_device_close(&rig.device);
+}
+
 TEST(the_range_of_layers_must_exist) {
     struct rt_error err;
     struct rig rig;
