@@ -1,0 +1,33 @@
+/*
+ * The transport over TCP, encrypted when there is a key. One thread per endpoint moves the bytes; it sleeps
+ * in poll(). A link is two connections: one for the control channel and the heartbeats, one for the rest, so
+ * that a large tensor never delays a sign of life.
+ */
+#ifndef RT_NET_TCP_H
+#define RT_NET_TCP_H
+
+#include "net/transport.h"
+
+enum { RT_KEY_BYTES = 32 };
+
+struct rt_tcp_settings {
+    const uint8_t *key;       /* RT_KEY_BYTES, the cluster key: TLS 1.3 with a key of its own for each
+                                 connection; NULL: none */
+    const char *certificate;  /* PEM files, together, instead of a key: TLS 1.3, both sides prove who they */
+    const char *private_key;  /* are with a certificate that */
+    const char *authority;    /* this one signed; NULL: none */
+    bool insecure;            /* may listen beyond loopback with neither */
+    double heartbeat_seconds; /* 0: 0.25 */
+    double silence_seconds;   /* a peer not heard of for so long is gone; 0: 5 */
+    size_t max_links;         /* 0: 256; further connections are refused */
+};
+
+rt_status rt_tcp_create(const struct rt_tcp_settings *settings, struct rt_endpoint **endpoint,
+                        struct rt_error *err);
+
+/* A cluster key: random bytes in a file that only its owner can read, as 64 hexadecimal digits. keygen
+ * refuses to replace a file. */
+rt_status rt_key_write(const char *path, struct rt_error *err);
+rt_status rt_key_read(const char *path, uint8_t key[RT_KEY_BYTES], struct rt_error *err);
+
+#endif

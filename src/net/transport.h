@@ -1,0 +1,151 @@
+/*
+ * Moving bytes between machines. Nothing here knows what the bytes mean.
+ *
+ * An endpoint is one program's place on the network; a link joins two endpoints. A link carries frames: a
+ * small head and a body, on one of a few channels. The endpoint's owner posts sends and receives and takes
+ * events; the bodies are sent from and received into the owner's memory, and nothing is copied or allocated
+ * on the way. Whatever is behind it (TCP, memory under virtual time, MPI) obeys the same rules, which
+ * tests/contract/test_transport.c holds against each of them:
+ *
+ *   - frames of one channel arrive in the order they were sent, each into the receive that was posted
+ *     first on that channel; a frame is never lost while the link lives;
+ *   - a frame travels only when the other side has posted a receive for it, so a channel whose reader is
+ *     slow holds up nothing but itself, and memory is bounded by what is posted;
+ *   - of the frames that could travel, those of the lowest channel go first;
+ *   - a peer that dies, falls silent or breaks the rules closes the link, within a bounded time, with a
+ *     sentence that names it; the endpoint and its other links go on;
+ *   - waiting sleeps; nothing spins.
+ *
+ * An endpoint and its links belong to one thread. Only rt_endpoint_wake may be called by others.
+ */
+#ifndef RT_NET_TRANSPORT_H
+#define RT_NET_TRANSPORT_H
+
+#include "base/status.h"
+#include <stdint.h>
+
+enum {
+    RT_CHANNEL_CONTROL, /* small and urgent; over TCP it has a connection of its own, with the heartbeats */
+    RT_CHANNEL_FIRST,   /* the others share one, the lower before the higher */
+    RT_CHANNEL_SECOND,
+    RT_CHANNEL_BULK,
+    RT_CHANNELS
+};
+
+enum { RT_HEAD_ROOM = 96, RT_PIECES = 2, RT_MAX_BODY = 1 << 30 };
+
+struct rt_piece {
+    const void *data;
+    size_t bytes;
+};
+
+/* A frame to be sent. The owner fills in the first part and leaves all of it, and the body, alone until the
+ * RT_EVENT_SENT that gives it back. */
+struct rt_send {
+    unsigned channel;
+    size_t head_bytes;
+    uint8_t head[RT_HEAD_ROOM];
+    struct rt_piece body[RT_PIECES]; /* sent one after the other; bytes 0: no such piece */
+    void *user;
+
+    struct rt_send *next; /* the transport's */
+};
+
+/* Room for a frame. The same, until the RT_EVENT_RECEIVED that gives it back filled. A frame whose body is
+ * larger than the room closes the link. */
+struct rt_receive {
+    unsigned channel;
+    void *body;
+    size_t body_room;
+    void *user;
+
+    size_t head_bytes, body_bytes; /* of the frame that came */
+    uint8_t head[RT_HEAD_ROOM];
+
+    struct rt_receive *next; /* the transport's */
+};
+
+/* What a link has carried, heads and bodies without the transport's own framing. */
+struct rt_link_counts {
+    uint64_t frames_sent[RT_CHANNELS], frames_received[RT_CHANNELS];
+    uint64_t bytes_sent[RT_CHANNELS], bytes_received[RT_CHANNELS];
+    uint64_t wire_sent, wire_received; /* everything, framing, heartbeats and encryption included */
+};
+
+struct rt_endpoint;
+
+struct rt_link {
+    struct rt_endpoint *endpoint;
+    void *user;    /* the owner's */
+    char peer[80]; /* who is at the other end, for messages: "10.0.0.2:7117" */
+    struct rt_link_counts counts; /* as of the last event that was taken from the endpoint */
+};
+
+enum rt_event_kind {
+    RT_EVENT_ACCEPTED,  /* link: new, made by somebody who connected to us */
+    RT_EVENT_CONNECTED, /* link: of rt_endpoint_connect, now usable */
+    RT_EVENT_SENT,      /* send: may be used again */
+    RT_EVENT_RECEIVED,  /* receive: holds a frame */
+    RT_EVENT_CLOSED,    /* link: is dead, for the reason in error; what was posted on it is the owner's again
+                           and brings no events. The owner still closes the link. */
+    RT_EVENT_WOKEN,     /* somebody called rt_endpoint_wake */
+};
+
+struct rt_event {
+    enum rt_event_kind kind;
+    struct rt_link *link; /* NULL for RT_EVENT_WOKEN */
+    struct rt_send *send;
+    struct rt_receive *receive;
+    struct rt_error error;
+};
+
+struct rt_transport {
+    const char *name;
+    void (*destroy)(struct rt_endpoint *endpoint);
+    rt_status (*listen)(struct rt_endpoint *endpoint, const char *address, struct rt_error *err);
+    rt_status (*connect)(struct rt_endpoint *endpoint, const char *address, double until,
+                         struct rt_link **link, struct rt_error *err);
+    void (*close)(struct rt_link *link);
+    void (*send)(struct rt_link *link, struct rt_send *send);
+    void (*receive)(struct rt_link *link, struct rt_receive *receive);
+    bool (*wait)(struct rt_endpoint *endpoint, double until, struct rt_event *event);
+    void (*wake)(struct rt_endpoint *endpoint);
+    double (*now)(struct rt_endpoint *endpoint);
+    void (*sleep)(struct rt_endpoint *endpoint, double until);
+};
+
+struct rt_endpoint {
+    const struct rt_transport *transport;
+    char address[80]; /* where it listens, as others may connect to it: "127.0.0.1:40123"; "": nowhere */
+};
+
+void rt_endpoint_destroy(struct rt_endpoint *endpoint); /* closes its links; NULL is fine */
+
+/* Takes connections from now on: they arrive as RT_EVENT_ACCEPTED. address: "HOST:PORT"; port 0: any free
+ * one, see endpoint->address. */
+rt_status rt_endpoint_listen(struct rt_endpoint *endpoint, const char *address, struct rt_error *err);
+
+/* Begins to connect; RT_EVENT_CONNECTED or RT_EVENT_CLOSED follows, the latter at `until` at the latest.
+ * Receives may be posted at once, sends too. Fails at once for an address that cannot be one. */
+rt_status rt_endpoint_connect(struct rt_endpoint *endpoint, const char *address, double until,
+                              struct rt_link **link, struct rt_error *err);
+
+/* Ends a link and frees it. What was posted is the owner's again; frames not yet sent may be lost. No event
+ * of this link comes after it. */
+void rt_link_close(struct rt_link *link); /* NULL is fine */
+
+void rt_link_send(struct rt_link *link, struct rt_send *send);
+void rt_link_receive(struct rt_link *link, struct rt_receive *receive);
+
+/* The next event; sleeps until there is one, at most until the given time (one in the past: does not sleep).
+ * false: there was none. */
+bool rt_endpoint_wait(struct rt_endpoint *endpoint, double until, struct rt_event *event);
+
+/* Makes a wait return, with RT_EVENT_WOKEN; the next one if there is none. From any thread. */
+void rt_endpoint_wake(struct rt_endpoint *endpoint);
+
+/* The endpoint's time in seconds: rt_clock_wall over a real network, virtual time in a simulated one. */
+double rt_endpoint_now(struct rt_endpoint *endpoint);
+void rt_endpoint_sleep(struct rt_endpoint *endpoint, double until);
+
+#endif
