@@ -29,6 +29,23 @@ static const float *find_panel(const struct rt_gemm *g, size_t j, size_t p0, siz
     return room;
 }
 
+/* Lets a part of the lines of the panel from column j travel to the second-level cache, while the tiles work
+ * on the panel before it: packing then need not wait for them. Tiles that read B in place wait for less. */
+static void ask_for_panel(const struct rt_gemm *g, size_t j, size_t p0, size_t depth, size_t tile,
+                          size_t tiles) {
+    enum { LINE = 16 /* floats */ };
+    if (g->b_packed || j >= g->n || reads_b_in_place(g, tiles) || (g->b_col != 1 && g->b_row != 1))
+        return;
+    const size_t columns = g->n - j < PANEL ? g->n - j : PANEL;
+    const bool across = g->b_col == 1;
+    const size_t runs = across ? depth : columns, length = across ? columns : depth;
+    const size_t step = across ? g->b_row : g->b_col;
+    const float *b = g->b + p0 * g->b_row + j * g->b_col;
+    for (size_t r = runs * tile / tiles; r < runs * (tile + 1) / tiles; r++)
+        for (size_t x = 0; x < length; x += LINE)
+            __builtin_prefetch(b + r * step + x, 0, 2);
+}
+
 /* Whether tiles should read A where it lies instead of a packed copy: worth it when few panels would share
  * the cost of packing, and possible when the rows do not fall on one another's place in the cache. */
 static bool reads_a_in_place(const struct rt_gemm *g) {
@@ -57,7 +74,7 @@ static inline void place_rows(const struct rt_gemm *g, bool in_place, size_t i0,
 /* All of C for rows i0..i0+rows from k-rows p0..p0+depth. */
 static void run_block(const struct rt_gemm *g, size_t i0, size_t rows, size_t p0, size_t depth, float *a_room,
                       float *b_room) {
-    const size_t height = tile_height(rows);
+    const size_t height = tile_height(rows), tiles = (rows + height - 1) / height;
     const bool in_place = reads_a_in_place(g);
     if (!in_place)
         pack_rows(g, i0, rows, height, p0, depth, a_room);
@@ -73,7 +90,7 @@ static void run_block(const struct rt_gemm *g, size_t i0, size_t rows, size_t p0
     };
     for (size_t j = 0; j < g->n;) {
         size_t step, columns = g->n - j < PANEL ? g->n - j : PANEL;
-        tile.b = find_panel(g, j, p0, depth, (rows + height - 1) / height, b_room, &step);
+        tile.b = find_panel(g, j, p0, depth, tiles, b_room, &step);
         tile.b_step = step;
         tile.b_panel = g->b_packed ? g->k * PANEL : PANEL;
         tile.bias = g->bias ? g->bias + j : NULL;
@@ -89,6 +106,7 @@ static void run_block(const struct rt_gemm *g, size_t i0, size_t rows, size_t p0
         tile.columns = columns;
         for (size_t i = 0; i < rows; i += height) {
             size_t h = rows - i < height ? rows - i : height;
+            ask_for_panel(g, j + PANEL, p0, depth, i / height, tiles);
             place_rows(g, in_place, i0, i, h, p0, depth, a_room, &tile);
             tile.c = g->c + (i0 + i) * g->c_row + j;
             ISA(tile_run)(h, &tile);

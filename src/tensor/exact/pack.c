@@ -17,14 +17,19 @@ static inline void turn_quad(const float *in, size_t row, float *out, size_t wid
     *(quad *)(out + 3 * width) = __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7);
 }
 
-/* Rows of consecutive floats: turned in quads; the last quad of rows may overlap the one before. */
+/* Rows of consecutive floats: turned in quads; the last quad of rows may overlap the one before. Rows often
+ * lie a power of two apart, so that few of their cache lines fit into the first level side by side: a line is
+ * used up before those of other rows are read. */
 static void interleave_rows(size_t rows, size_t width, size_t k, const float *in, size_t row, float *out) {
+    enum { LINE = 16 };
     size_t whole = rows < 4 ? 0 : k / 4 * 4;
-    for (size_t p = 0; p < whole; p += 4) {
-        for (size_t r = 0; r + 4 <= rows; r += 4)
-            turn_quad(in + r * row + p, row, out + p * width + r, width);
-        if (rows % 4)
-            turn_quad(in + (rows - 4) * row + p, row, out + p * width + rows - 4, width);
+    for (size_t line = 0; line < whole; line += LINE) {
+        size_t end = whole - line < LINE ? whole : line + LINE;
+        for (size_t r = 0; r < rows; r += 4) {
+            size_t first = rows - r < 4 ? rows - 4 : r;
+            for (size_t p = line; p < end; p += 4)
+                turn_quad(in + first * row + p, row, out + p * width + first, width);
+        }
     }
     for (size_t p = whole; p < k; p++)
         for (size_t r = 0; r < rows; r++)
