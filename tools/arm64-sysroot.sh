@@ -8,8 +8,8 @@
 set -eu
 
 directory=${1:?usage: tools/arm64-sysroot.sh DIRECTORY}
-packages=(libyaml-0-2 libyaml-dev libjansson4 libjansson-dev zlib1g zlib1g-dev)
-[ -e "$directory/complete" ] && exit 0
+packages=(libyaml-0-2 libyaml-dev libjansson4 libjansson-dev zlib1g zlib1g-dev libssl3 libssl-dev)
+[ "$(cat "$directory/complete" 2>/dev/null)" = "${packages[*]}" ] && exit 0
 
 command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null || {
     echo "arm64-sysroot: apt-get and dpkg-deb are needed to fetch the ARM libraries" >&2
@@ -48,4 +48,4 @@ find "$directory" -type l -lname '/*' | while read -r link; do
     ln -sfn "$directory$(readlink "$link")" "$link"
 done
 rm -rf "$directory/apt"
-touch "$directory/complete"
+echo "${packages[*]}" >"$directory/complete"

@@ -33,6 +33,7 @@ set_build() {
     need 'pkg-config --exists yaml-0.1' libyaml-dev 'reads run files'
     need 'pkg-config --exists jansson' libjansson-dev 'reads and writes model headers, journal and summary'
     need 'pkg-config --exists zlib' zlib1g-dev 'reads compressed data files'
+    need 'pkg-config --exists "openssl >= 3.0"' libssl-dev 'encrypts what travels between devices'
 }
 set_data() {
     need 'test -e /usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz' dataset-fashion-mnist \

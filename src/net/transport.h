@@ -76,8 +76,8 @@ struct rt_endpoint;
 
 struct rt_link {
     struct rt_endpoint *endpoint;
-    void *user;    /* the owner's */
-    char peer[80]; /* who is at the other end, for messages: "10.0.0.2:7117" */
+    void *user;                   /* the owner's */
+    char peer[80];                /* who is at the other end, for messages: "10.0.0.2:7117" */
     struct rt_link_counts counts; /* as of the last event that was taken from the endpoint */
 };
 
@@ -89,11 +89,13 @@ enum rt_event_kind {
     RT_EVENT_CLOSED,    /* link: is dead, for the reason in error; what was posted on it is the owner's again
                            and brings no events. The owner still closes the link. */
     RT_EVENT_WOKEN,     /* somebody called rt_endpoint_wake */
+    RT_EVENT_REFUSED, /* somebody connected to us and was turned away before there was a link, for the reason
+                         in error: a line for the log; nothing to be done */
 };
 
 struct rt_event {
     enum rt_event_kind kind;
-    struct rt_link *link; /* NULL for RT_EVENT_WOKEN */
+    struct rt_link *link; /* NULL for RT_EVENT_WOKEN and RT_EVENT_REFUSED */
     struct rt_send *send;
     struct rt_receive *receive;
     struct rt_error error;
