@@ -1,0 +1,234 @@
+/* The head of a message, and what is known of each type; see message.h. */
+#include "base/bytes.h"
+#include "base/checksum.h"
+#include "wire/bytes.h"
+#include "wire/message.h"
+#include <string.h>
+
+static const uint8_t magic[4] = {'R', 'T', 'M', 'P'};
+
+enum { SUM_AT = RT_MESSAGE_HEAD - 4, PROTOCOL_END = sizeof magic + 2 };
+
+/* What a type may carry, beside its name. */
+enum carries { HEAD_ONLY, FIELDS, TENSORS };
+
+struct type {
+    uint16_t type;
+    const char *name;
+    enum carries carries;
+    uint16_t flags; /* those it may have */
+    bool value;     /* whether the head's value means something */
+};
+
+static const struct type types[] = {
+    {RT_MESSAGE_HELLO, "hello", FIELDS, 0, false},
+    {RT_MESSAGE_WELCOME, "welcome", FIELDS, 0, false},
+    {RT_MESSAGE_ERROR, "error", FIELDS, 0, false},
+    {RT_MESSAGE_JOIN, "join", FIELDS, 0, false},
+    {RT_MESSAGE_JOINED, "joined", FIELDS, 0, false},
+    {RT_MESSAGE_PROFILE, "profile", FIELDS, 0, false},
+    {RT_MESSAGE_PROFILED, "profiled", FIELDS, 0, false},
+    {RT_MESSAGE_ASSIGN, "assign", FIELDS, 0, false},
+    {RT_MESSAGE_READY, "ready", FIELDS, 0, false},
+    {RT_MESSAGE_GO, "go", HEAD_ONLY, 0, false},
+    {RT_MESSAGE_FORWARD, "forward", TENSORS, 0, false},
+    {RT_MESSAGE_EVALUATE, "evaluate", TENSORS, 0, false},
+    {RT_MESSAGE_SNAPSHOT, "snapshot", HEAD_ONLY, 0, false},
+    {RT_MESSAGE_STOP, "stop", HEAD_ONLY, 0, false},
+    {RT_MESSAGE_BACKWARD, "backward", TENSORS, 0, false},
+    {RT_MESSAGE_NORM, "norm", HEAD_ONLY, RT_FLAG_LAST, true},
+    {RT_MESSAGE_METRICS, "metrics", FIELDS, 0, false},
+    {RT_MESSAGE_PART, "part", TENSORS, RT_FLAG_LAST, false},
+    {RT_MESSAGE_COLLECT, "collect", HEAD_ONLY, 0, false},
+    {RT_MESSAGE_LOAD, "load", HEAD_ONLY, 0, false},
+};
+
+static const struct type *find_type(uint16_t type) {
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (types[i].type == type)
+            return &types[i];
+    return NULL;
+}
+
+const char *rt_message_name(uint16_t type) {
+    const struct type *found = find_type(type);
+    return found ? found->name : "unknown";
+}
+
+/* ---- checksums ----------------------------------------------------------------------------------------- */
+
+uint32_t rt_body_sum(const void *first, size_t first_bytes, const void *second, size_t second_bytes) {
+    struct rt_checksum sum = {0};
+    if (first_bytes == 0 && second_bytes == 0)
+        return 0;
+    rt_checksum_add(&sum, first, first_bytes);
+    rt_checksum_add(&sum, second, second_bytes);
+    uint64_t value = rt_checksum_value(&sum);
+    uint32_t folded = (uint32_t)(value ^ value >> 32);
+    return folded ? folded : 1; /* 0 says that none was given */
+}
+
+rt_status rt_message_check(const struct rt_message *message, const void *body, size_t body_bytes,
+                           struct rt_error *err) {
+    if (message->sum == 0 || message->sum == rt_body_sum(body, body_bytes, NULL, 0))
+        return RT_OK;
+    return rt_fail(err, RT_FAILED, "the %s was damaged on the way: its checksum differs",
+                   rt_message_name(message->type));
+}
+
+/* ---- tensors ------------------------------------------------------------------------------------------- */
+
+/* Both element types take 4 bytes. SIZE_MAX: more than RT_MAX_TENSOR_BYTES. */
+static size_t tensor_bytes(const struct rt_message_tensor *tensor) {
+    uint64_t bytes = 4;
+    size_t rank = tensor->rank < RT_MESSAGE_RANK ? tensor->rank : RT_MESSAGE_RANK;
+    for (size_t i = 0; i < rank; i++)
+        if (tensor->dims[i] == 0)
+            return 0;
+    /* A product below 2^30 times a dimension below 2^32 fits. */
+    for (size_t i = 0; i < rank; i++) {
+        bytes *= tensor->dims[i];
+        if (bytes > RT_MAX_TENSOR_BYTES)
+            return SIZE_MAX;
+    }
+    return (size_t)bytes;
+}
+
+size_t rt_message_tensor_bytes(const struct rt_message *message) {
+    size_t sum = 0, count = message->tensors < RT_MESSAGE_TENSORS ? message->tensors : RT_MESSAGE_TENSORS;
+    for (size_t i = 0; i < count; i++) {
+        size_t bytes = tensor_bytes(&message->tensor[i]);
+        if (bytes > RT_MAX_TENSOR_BYTES - sum)
+            return SIZE_MAX;
+        sum += bytes;
+    }
+    return sum;
+}
+
+static void write_tensor(struct rt_writer *writer, const struct rt_message_tensor *tensor, bool used) {
+    static const struct rt_message_tensor none = {0};
+    const struct rt_message_tensor *from = used ? tensor : &none;
+    rt_write_u8(writer, from->dtype);
+    rt_write_u8(writer, from->rank);
+    for (size_t i = 0; i < RT_MESSAGE_RANK; i++)
+        rt_write_u32(writer, i < from->rank ? from->dims[i] : 0);
+}
+
+/* What is not used must be zero, so that it can mean something one day. */
+static void read_tensor(struct rt_reader *reader, bool used, struct rt_message_tensor *tensor) {
+    tensor->dtype = rt_read_u8(reader);
+    tensor->rank = rt_read_u8(reader);
+    for (size_t i = 0; i < RT_MESSAGE_RANK; i++)
+        tensor->dims[i] = rt_read_u32(reader);
+    if (used && tensor->dtype != RT_DTYPE_F32 && tensor->dtype != RT_DTYPE_U32)
+        rt_reader_refuse(reader, "has a tensor of unknown element type %u", tensor->dtype);
+    if (!used && tensor->dtype != 0)
+        rt_reader_refuse(reader, "describes a tensor that it does not count");
+    if (tensor->rank > (used ? RT_MESSAGE_RANK : 0))
+        rt_reader_refuse(reader, "has a tensor of rank %u; at most %d can be", tensor->rank, RT_MESSAGE_RANK);
+    for (size_t i = tensor->rank; i < RT_MESSAGE_RANK; i++)
+        if (tensor->dims[i] != 0)
+            rt_reader_refuse(reader, "has a tensor with more dimensions than its rank");
+}
+
+/* ---- the head ------------------------------------------------------------------------------------------ */
+
+void rt_message_encode(const struct rt_message *message, uint8_t head[RT_MESSAGE_HEAD]) {
+    struct rt_writer writer = {.bytes = head, .room = RT_MESSAGE_HEAD};
+    size_t tensors = message->tensors < RT_MESSAGE_TENSORS ? message->tensors : RT_MESSAGE_TENSORS;
+    rt_write_raw(&writer, magic, sizeof magic);
+    rt_write_u16(&writer, RT_PROTOCOL);
+    rt_write_u16(&writer, message->type);
+    rt_write_u16(&writer, message->flags);
+    rt_write_u16(&writer, message->source);
+    rt_write_u32(&writer, message->run);
+    rt_write_u64(&writer, message->micro);
+    rt_write_u64(&writer, message->update);
+    rt_write_u32(&writer, message->epoch);
+    rt_write_f64(&writer, message->value);
+    rt_write_u32(&writer, message->sum);
+    rt_write_u8(&writer, (uint8_t)tensors);
+    for (size_t i = 0; i < 3; i++)
+        rt_write_u8(&writer, 0);
+    for (size_t i = 0; i < RT_MESSAGE_TENSORS; i++)
+        write_tensor(&writer, &message->tensor[i], i < tensors);
+    rt_write_u32(&writer, rt_body_sum(head, SUM_AT, NULL, 0));
+}
+
+/* Whose bytes these are: looked at before the length, which another version may have changed. */
+static rt_status check_protocol(const uint8_t *head, size_t head_bytes, struct rt_error *err) {
+    if (head_bytes < PROTOCOL_END || memcmp(head, magic, sizeof magic) != 0)
+        return rt_fail(err, RT_BAD_INPUT, "what came is no message of RingTMP");
+    unsigned protocol = rt_get_le16(head + sizeof magic);
+    if (protocol != RT_PROTOCOL)
+        return rt_fail(err, RT_BAD_INPUT,
+                       "it speaks version %u of the protocol, and this program version %d: install the same "
+                       "ringtmp on all nodes",
+                       protocol, RT_PROTOCOL);
+    if (head_bytes != RT_MESSAGE_HEAD)
+        return rt_fail(err, RT_BAD_INPUT, "the head of a message has %zu bytes instead of %d", head_bytes,
+                       RT_MESSAGE_HEAD);
+    if (rt_get_le32(head + SUM_AT) != rt_body_sum(head, SUM_AT, NULL, 0))
+        return rt_fail(err, RT_FAILED, "the head of a message was damaged on the way: its checksum differs");
+    return RT_OK;
+}
+
+static void check_body(struct rt_reader *reader, const struct rt_message *message, const struct type *type,
+                       size_t body_bytes) {
+    if (message->tensors && type->carries != TENSORS)
+        rt_reader_refuse(reader, "carries tensors, which it cannot");
+    if (body_bytes == 0 && message->sum != 0)
+        rt_reader_refuse(reader, "has a checksum but no body");
+    if (type->carries == HEAD_ONLY && body_bytes)
+        rt_reader_refuse(reader, "has a body of %zu bytes, which it cannot have", body_bytes);
+    if (type->carries == FIELDS && body_bytes > RT_MAX_CONTROL)
+        rt_reader_refuse(reader, "has a body of %zu bytes; at most %d can be", body_bytes, RT_MAX_CONTROL);
+    if (type->carries != TENSORS)
+        return;
+    size_t bytes = rt_message_tensor_bytes(message);
+    if (bytes == SIZE_MAX)
+        rt_reader_refuse(reader, "has tensors of more than %d bytes", RT_MAX_TENSOR_BYTES);
+    else if (bytes != body_bytes)
+        rt_reader_refuse(reader, "has a body of %zu bytes for tensors of %zu", body_bytes, bytes);
+}
+
+rt_status rt_message_decode(const uint8_t *head, size_t head_bytes, size_t body_bytes,
+                            struct rt_message *message, struct rt_error *err) {
+    rt_status status = check_protocol(head, head_bytes, err);
+    if (status != RT_OK)
+        return status;
+    struct rt_reader reader = {
+        .name = "message", .bytes = head, .count = SUM_AT, .used = PROTOCOL_END, .err = err};
+    struct rt_message made = {0};
+    made.type = rt_read_u16(&reader);
+    const struct type *type = find_type(made.type);
+    if (!type)
+        return rt_fail(err, RT_BAD_INPUT, "a message is of type %u, which is unknown", made.type);
+    reader.name = type->name;
+    made.flags = rt_read_u16(&reader);
+    made.source = rt_read_index(&reader, "node", RT_MAX_NODES);
+    made.run = rt_read_u32(&reader);
+    made.micro = rt_read_u64(&reader);
+    made.update = rt_read_u64(&reader);
+    made.epoch = rt_read_u32(&reader);
+    made.value = rt_read_f64(&reader);
+    made.sum = rt_read_u32(&reader);
+    made.tensors = rt_read_u8(&reader);
+    unsigned reserved = 0;
+    for (size_t i = 0; i < 3; i++)
+        reserved |= rt_read_u8(&reader);
+    if (made.flags & ~(unsigned)type->flags || reserved)
+        rt_reader_refuse(&reader, "has flags that are not known");
+    if (!type->value && made.value != 0) /* true of NaN too */
+        rt_reader_refuse(&reader, "carries a value, which it cannot");
+    if (made.tensors > RT_MESSAGE_TENSORS)
+        rt_reader_refuse(&reader, "counts %zu tensors; at most %d can be", made.tensors, RT_MESSAGE_TENSORS);
+    for (size_t i = 0; i < RT_MESSAGE_TENSORS; i++)
+        read_tensor(&reader, i < made.tensors, &made.tensor[i]);
+    if (reader.status == RT_OK)
+        check_body(&reader, &made, type, body_bytes);
+    status = rt_reader_end(&reader);
+    if (status == RT_OK)
+        *message = made;
+    return status;
+}

@@ -1,0 +1,237 @@
+/*
+ * The message catalogue: what the nodes of a cluster say to one another, byte by byte. Pure functions; no
+ * input or output happens here.
+ *
+ * A message is a head of fixed layout, which says what it is and describes the tensors that follow, and a
+ * body: either the tensors' bytes as they are, or the fields of one of the structs below. All numbers are
+ * little-endian. Decoding trusts nothing: every count and length is checked against its limit and against
+ * the bytes that are there before memory is taken, and what is left over is an error. docs/protocol.md has
+ * the layout of each message and the order in which they are said.
+ */
+#ifndef RT_WIRE_MESSAGE_H
+#define RT_WIRE_MESSAGE_H
+
+#include "base/status.h"
+#include "base/tree.h"
+#include <stdint.h>
+
+enum { RT_PROTOCOL = 1 };
+
+enum rt_message_type {
+    /* between the master and a node, while a cluster is formed */
+    RT_MESSAGE_HELLO = 1, /* rt_hello: the first on every link, from the one who connected */
+    RT_MESSAGE_WELCOME,   /* rt_welcome: the answer */
+    RT_MESSAGE_ERROR,     /* rt_error_message: a refusal, or the end of a run, with the reason */
+    RT_MESSAGE_JOIN,      /* rt_join: connect to another node */
+    RT_MESSAGE_JOINED,    /* rt_joined: it is done */
+    RT_MESSAGE_PROFILE,   /* rt_profile: measure these layers */
+    RT_MESSAGE_PROFILED,  /* rt_profiled: the times */
+    RT_MESSAGE_ASSIGN,    /* rt_assign: your part of the work */
+    RT_MESSAGE_READY,     /* rt_ready: memory is taken, work can begin */
+    RT_MESSAGE_GO,        /* head only: the cluster is complete; this link will be closed */
+
+    /* round the ring, clockwise, in order with one another */
+    RT_MESSAGE_FORWARD = 32, /* activations of a micro-batch */
+    RT_MESSAGE_EVALUATE,     /* the same, of examples that are only evaluated: nothing is kept */
+    RT_MESSAGE_SNAPSHOT,     /* head only: keep an image of the parameters as they are now */
+    RT_MESSAGE_STOP,         /* head only: the end; nothing comes after it */
+
+    /* anticlockwise */
+    RT_MESSAGE_BACKWARD = 48, /* the gradient at the output of a micro-batch */
+
+    /* clockwise, each beside the others */
+    RT_MESSAGE_NORM = 64, /* value: the sum of squares so far, or the factor that follows from it */
+    RT_MESSAGE_METRICS,   /* rt_metrics: every node adds its row */
+    RT_MESSAGE_PART,      /* floats of parameters, buffers or optimizer state, in layer order */
+    RT_MESSAGE_COLLECT,   /* head only: behind the parts of the nodes before; add yours */
+    RT_MESSAGE_LOAD,      /* head only: behind the last part that was sent out */
+};
+
+/* ---- the head ---- */
+
+enum { RT_DTYPE_F32 = 1, RT_DTYPE_U32 = 2 };
+enum { RT_MESSAGE_TENSORS = 2, RT_MESSAGE_RANK = 4, RT_MESSAGE_HEAD = 92 };
+
+struct rt_message_tensor {
+    uint8_t dtype, rank;
+    uint32_t dims[RT_MESSAGE_RANK];
+};
+
+enum { RT_FLAG_LAST = 1 }; /* of NORM: value is the factor; of PART: the last of its kind from its node */
+
+struct rt_message {
+    uint16_t type; /* enum rt_message_type */
+    uint16_t flags;
+    uint16_t source; /* index of the node that made it; 0: the master */
+    uint32_t run;    /* which run it belongs to: random, chosen by the master */
+    uint64_t micro; /* number of the micro-batch from the start of the run; PART, COLLECT, LOAD: which word */
+    uint64_t update; /* the version of the parameters it belongs to: updates applied */
+    uint32_t epoch;  /* of the examples, from 0 */
+    double value;    /* NORM: see there, any number; otherwise 0 */
+    uint32_t sum;    /* rt_body_sum of the body; 0: none given, or no body */
+    size_t tensors;
+    struct rt_message_tensor tensor[RT_MESSAGE_TENSORS];
+};
+
+/* Writes RT_MESSAGE_HEAD bytes, the last of them a checksum of the others. */
+void rt_message_encode(const struct rt_message *message, uint8_t head[RT_MESSAGE_HEAD]);
+
+/* body_bytes: of the frame. Checked here: that this is a message of our protocol, undamaged, of a known type,
+ * and that the body is as long as it can be: what the tensors need, nothing for a head alone, at most
+ * RT_MAX_CONTROL for fields. */
+rt_status rt_message_decode(const uint8_t *head, size_t head_bytes, size_t body_bytes,
+                            struct rt_message *message, struct rt_error *err);
+
+/* The checksum of a body that is sent as two pieces (either may be empty); how it is cut changes nothing.
+ * 0 for no bytes, never 0 otherwise. */
+uint32_t rt_body_sum(const void *first, size_t first_bytes, const void *second, size_t second_bytes);
+
+/* Whether the body that came is the one that was sent: RT_FAILED with a sentence when its checksum differs.
+ * A message without one passes. */
+rt_status rt_message_check(const struct rt_message *message, const void *body, size_t body_bytes,
+                           struct rt_error *err);
+
+/* Bytes of the tensors together; a decoded message has at most RT_MAX_TENSOR_BYTES. SIZE_MAX: more. */
+enum { RT_MAX_TENSOR_BYTES = 1 << 30 };
+size_t rt_message_tensor_bytes(const struct rt_message *message);
+const char *rt_message_name(uint16_t type); /* "forward"; "unknown" */
+
+/* ---- bodies ---- */
+
+enum {
+    RT_MAX_TEXT = 400,        /* bytes of a name or a sentence: UTF-8 without control characters */
+    RT_MAX_CONTROL = 1 << 20, /* bytes of any body below */
+    RT_MAX_NODES = 1024,
+    RT_MAX_LAYERS = 1 << 16,
+    RT_MAX_CORES = 1 << 16,
+};
+
+enum rt_hello_role { RT_ROLE_MASTER = 1, RT_ROLE_NODE = 2 };
+
+struct rt_hello {
+    uint8_t role;       /* who connects: enum rt_hello_role */
+    uint16_t from;      /* a node: its index; the master: 0 */
+    uint16_t label;     /* a node: what the link is for, as the JOIN said */
+    uint8_t answer[32]; /* hash of the kernels' known answers: nodes that differ cannot share an exact run */
+    char version[RT_MAX_TEXT + 1];
+};
+
+struct rt_welcome {
+    uint8_t answer[32];
+    uint32_t cores, threads;
+    uint64_t memory; /* bytes it offers; 0: it did not say */
+    char name[RT_MAX_TEXT + 1], version[RT_MAX_TEXT + 1], kernels[RT_MAX_TEXT + 1];
+};
+
+struct rt_error_message {
+    uint16_t status; /* enum rt_status */
+    uint16_t node;   /* index of the node that it is about */
+    char text[RT_MAX_TEXT + 1];
+};
+
+struct rt_join {
+    uint16_t index, count; /* the node's own place, and how many there are */
+    uint16_t peer, label;
+    uint32_t probe_bytes; /* measure the link with so many; 0: do not */
+    char address[RT_MAX_TEXT + 1];
+};
+
+struct rt_joined {
+    uint16_t peer, label;
+    double latency, bandwidth; /* seconds, bytes per second; 0: not measured */
+};
+
+struct rt_profile {
+    uint32_t rows;       /* of a micro-batch */
+    struct rt_tree *job; /* owned */
+};
+
+struct rt_layer_times {
+    double forward, input, weights, update; /* seconds; update: the optimizer's pass over its parameters */
+};
+
+struct rt_profiled {
+    size_t count;
+    struct rt_layer_times *layers; /* owned */
+};
+
+struct rt_assigned_node {
+    uint32_t first, count; /* its run of layers */
+    uint32_t slots;        /* micro-batches it holds at a time */
+};
+
+struct rt_assign {
+    uint16_t index; /* of the node that this goes to */
+    size_t nodes;
+    struct rt_assigned_node *node; /* [nodes]; owned */
+    struct rt_tree *job;           /* owned: the model and how it is trained, see ring/job.h */
+};
+
+struct rt_ready {
+    uint64_t memory; /* bytes taken */
+};
+
+enum { RT_METRIC_STATES = 14, RT_METRIC_LINKS = 2, RT_METRIC_CHANNELS = 4 };
+
+/* What a node did with its time, from its first forward on. */
+struct rt_metrics_row {
+    uint16_t node;
+    double seconds, cpu_seconds;
+    double state[RT_METRIC_STATES]; /* in the order of enum rt_state */
+    uint64_t samples, updates;
+    uint32_t queue; /* micro-batches that wait to be worked on */
+    uint64_t peak_memory;
+    uint64_t sent[RT_METRIC_LINKS][RT_METRIC_CHANNELS]; /* bytes to the next and to the previous node */
+    uint64_t received[RT_METRIC_LINKS][RT_METRIC_CHANNELS];
+    double staleness_sum; /* ring-flow: over the micro-batches, updates between forward and backward */
+    uint64_t staleness_max;
+};
+
+struct rt_metrics {
+    size_t count;
+    struct rt_metrics_row *rows; /* owned when decoded */
+};
+
+/* Each encoder writes into room bytes and returns how many it used, or 0 when they do not fit or a count is
+ * above its limit; control characters and broken UTF-8 in a text become '?', so that what one side says the
+ * other can always read. Each decoder takes the whole body. What it gives is to be released by the deinit of
+ * the same name where there is one, and only on RT_OK. */
+size_t rt_hello_encode(const struct rt_hello *hello, uint8_t *bytes, size_t room);
+rt_status rt_hello_decode(const uint8_t *bytes, size_t count, struct rt_hello *hello, struct rt_error *err);
+size_t rt_welcome_encode(const struct rt_welcome *welcome, uint8_t *bytes, size_t room);
+rt_status rt_welcome_decode(const uint8_t *bytes, size_t count, struct rt_welcome *welcome,
+                            struct rt_error *err);
+size_t rt_error_encode(const struct rt_error_message *error, uint8_t *bytes, size_t room);
+rt_status rt_error_decode(const uint8_t *bytes, size_t count, struct rt_error_message *error,
+                          struct rt_error *err);
+size_t rt_join_encode(const struct rt_join *join, uint8_t *bytes, size_t room);
+rt_status rt_join_decode(const uint8_t *bytes, size_t count, struct rt_join *join, struct rt_error *err);
+size_t rt_joined_encode(const struct rt_joined *joined, uint8_t *bytes, size_t room);
+rt_status rt_joined_decode(const uint8_t *bytes, size_t count, struct rt_joined *joined,
+                           struct rt_error *err);
+size_t rt_profile_encode(const struct rt_profile *profile, uint8_t *bytes, size_t room);
+rt_status rt_profile_decode(const uint8_t *bytes, size_t count, struct rt_profile *profile,
+                            struct rt_error *err);
+void rt_profile_deinit(struct rt_profile *profile);
+size_t rt_profiled_encode(const struct rt_profiled *profiled, uint8_t *bytes, size_t room);
+rt_status rt_profiled_decode(const uint8_t *bytes, size_t count, struct rt_profiled *profiled,
+                             struct rt_error *err);
+void rt_profiled_deinit(struct rt_profiled *profiled);
+size_t rt_assign_encode(const struct rt_assign *assign, uint8_t *bytes, size_t room);
+rt_status rt_assign_decode(const uint8_t *bytes, size_t count, struct rt_assign *assign,
+                           struct rt_error *err);
+void rt_assign_deinit(struct rt_assign *assign);
+size_t rt_ready_encode(const struct rt_ready *ready, uint8_t *bytes, size_t room);
+rt_status rt_ready_decode(const uint8_t *bytes, size_t count, struct rt_ready *ready, struct rt_error *err);
+size_t rt_metrics_encode(const struct rt_metrics *metrics, uint8_t *bytes, size_t room);
+rt_status rt_metrics_decode(const uint8_t *bytes, size_t count, struct rt_metrics *metrics,
+                            struct rt_error *err);
+void rt_metrics_deinit(struct rt_metrics *metrics);
+
+/* Adds a row to an encoded body of `count` bytes, in place and without taking memory; returns the bytes it
+ * has then, or 0 when it does not fit or the body is none. count 0: begins one. A body of n rows takes
+ * RT_METRICS_BYTES + n * RT_METRICS_ROW_BYTES. */
+enum { RT_METRICS_BYTES = 4, RT_METRICS_ROW_BYTES = 302 };
+size_t rt_metrics_append(const struct rt_metrics_row *row, uint8_t *bytes, size_t count, size_t room);
+
+#endif

@@ -1,0 +1,77 @@
+/* A node is asked how long each layer takes on it, and answers with the times. */
+#include "base/memory.h"
+#include "wire/bytes.h"
+#include "wire/message.h"
+#include "wire/tree.h"
+#include <stdlib.h>
+
+size_t rt_profile_encode(const struct rt_profile *profile, uint8_t *bytes, size_t room) {
+    struct rt_writer writer = {.bytes = bytes, .room = room};
+    rt_write_u32(&writer, profile->rows);
+    rt_write_tree(&writer, profile->job);
+    return rt_writer_end(&writer);
+}
+
+rt_status rt_profile_decode(const uint8_t *bytes, size_t count, struct rt_profile *profile,
+                            struct rt_error *err) {
+    struct rt_reader reader = {.name = "profile", .bytes = bytes, .count = count, .err = err};
+    struct rt_profile made = {0};
+    made.rows = rt_read_u32(&reader);
+    if (made.rows == 0)
+        rt_reader_refuse(&reader, "asks for micro-batches without examples");
+    made.job = rt_read_tree(&reader, RT_TREE_FILE);
+    rt_status status = rt_reader_end(&reader);
+    if (status == RT_OK)
+        *profile = made;
+    else
+        rt_profile_deinit(&made);
+    return status;
+}
+
+void rt_profile_deinit(struct rt_profile *profile) {
+    rt_tree_destroy(profile->job);
+    profile->job = NULL;
+}
+
+enum { TIMES_BYTES = 4 * 8 };
+
+size_t rt_profiled_encode(const struct rt_profiled *profiled, uint8_t *bytes, size_t room) {
+    struct rt_writer writer = {.bytes = bytes, .room = room, .full = profiled->count > RT_MAX_LAYERS};
+    rt_write_u32(&writer, (uint32_t)profiled->count);
+    for (size_t i = 0; i < profiled->count && !writer.full; i++) {
+        const struct rt_layer_times *times = &profiled->layers[i];
+        rt_write_f64(&writer, times->forward);
+        rt_write_f64(&writer, times->input);
+        rt_write_f64(&writer, times->weights);
+        rt_write_f64(&writer, times->update);
+    }
+    return rt_writer_end(&writer);
+}
+
+rt_status rt_profiled_decode(const uint8_t *bytes, size_t count, struct rt_profiled *profiled,
+                             struct rt_error *err) {
+    struct rt_reader reader = {.name = "profiled", .bytes = bytes, .count = count, .err = err};
+    struct rt_profiled made = {0};
+    made.count = rt_read_count(&reader, "layers", RT_MAX_LAYERS, TIMES_BYTES);
+    if (reader.status == RT_OK)
+        reader.status =
+            rt_alloc(made.count, sizeof *made.layers, "the times of the layers", &made.layers, err);
+    for (size_t i = 0; i < made.count && reader.status == RT_OK; i++) {
+        made.layers[i].forward = rt_read_amount(&reader, "a time");
+        made.layers[i].input = rt_read_amount(&reader, "a time");
+        made.layers[i].weights = rt_read_amount(&reader, "a time");
+        made.layers[i].update = rt_read_amount(&reader, "a time");
+    }
+    rt_status status = rt_reader_end(&reader);
+    if (status == RT_OK)
+        *profiled = made;
+    else
+        rt_profiled_deinit(&made);
+    return status;
+}
+
+void rt_profiled_deinit(struct rt_profiled *profiled) {
+    free(profiled->layers);
+    profiled->layers = NULL;
+    profiled->count = 0;
+}
