@@ -7,8 +7,8 @@
 #ifndef RT_DATA_CACHE_H
 #define RT_DATA_CACHE_H
 
-#include "base/checksum.h"
 #include "base/file.h"
+#include "data/checksum.h"
 #include "data/dataset.h"
 #include "data/input.h"
 

@@ -1,13 +1,12 @@
 /* The head of a message, and what is known of each type; see message.h. */
 #include "base/bytes.h"
-#include "base/checksum.h"
 #include "wire/bytes.h"
 #include "wire/message.h"
 #include <string.h>
 
 static const uint8_t magic[4] = {'R', 'T', 'M', 'P'};
 
-enum { SUM_AT = RT_MESSAGE_HEAD - 4, PROTOCOL_END = sizeof magic + 2 };
+enum { PROTOCOL_END = sizeof magic + 2 };
 
 /* What a type may carry, beside its name. */
 enum carries { HEAD_ONLY, FIELDS, TENSORS };
@@ -53,27 +52,6 @@ static const struct type *find_type(uint16_t type) {
 const char *rt_message_name(uint16_t type) {
     const struct type *found = find_type(type);
     return found ? found->name : "unknown";
-}
-
-/* ---- checksums ----------------------------------------------------------------------------------------- */
-
-uint32_t rt_body_sum(const void *first, size_t first_bytes, const void *second, size_t second_bytes) {
-    struct rt_checksum sum = {0};
-    if (first_bytes == 0 && second_bytes == 0)
-        return 0;
-    rt_checksum_add(&sum, first, first_bytes);
-    rt_checksum_add(&sum, second, second_bytes);
-    uint64_t value = rt_checksum_value(&sum);
-    uint32_t folded = (uint32_t)(value ^ value >> 32);
-    return folded ? folded : 1; /* 0 says that none was given */
-}
-
-rt_status rt_message_check(const struct rt_message *message, const void *body, size_t body_bytes,
-                           struct rt_error *err) {
-    if (message->sum == 0 || message->sum == rt_body_sum(body, body_bytes, NULL, 0))
-        return RT_OK;
-    return rt_fail(err, RT_FAILED, "the %s was damaged on the way: its checksum differs",
-                   rt_message_name(message->type));
 }
 
 /* ---- tensors ------------------------------------------------------------------------------------------- */
@@ -146,13 +124,11 @@ void rt_message_encode(const struct rt_message *message, uint8_t head[RT_MESSAGE
     rt_write_u64(&writer, message->update);
     rt_write_u32(&writer, message->epoch);
     rt_write_f64(&writer, message->value);
-    rt_write_u32(&writer, message->sum);
     rt_write_u8(&writer, (uint8_t)tensors);
     for (size_t i = 0; i < 3; i++)
         rt_write_u8(&writer, 0);
     for (size_t i = 0; i < RT_MESSAGE_TENSORS; i++)
         write_tensor(&writer, &message->tensor[i], i < tensors);
-    rt_write_u32(&writer, rt_body_sum(head, SUM_AT, NULL, 0));
 }
 
 /* Whose bytes these are: looked at before the length, which another version may have changed. */
@@ -168,8 +144,6 @@ static rt_status check_protocol(const uint8_t *head, size_t head_bytes, struct r
     if (head_bytes != RT_MESSAGE_HEAD)
         return rt_fail(err, RT_BAD_INPUT, "the head of a message has %zu bytes instead of %d", head_bytes,
                        RT_MESSAGE_HEAD);
-    if (rt_get_le32(head + SUM_AT) != rt_body_sum(head, SUM_AT, NULL, 0))
-        return rt_fail(err, RT_FAILED, "the head of a message was damaged on the way: its checksum differs");
     return RT_OK;
 }
 
@@ -177,8 +151,6 @@ static void check_body(struct rt_reader *reader, const struct rt_message *messag
                        size_t body_bytes) {
     if (message->tensors && type->carries != TENSORS)
         rt_reader_refuse(reader, "carries tensors, which it cannot");
-    if (body_bytes == 0 && message->sum != 0)
-        rt_reader_refuse(reader, "has a checksum but no body");
     if (type->carries == HEAD_ONLY && body_bytes)
         rt_reader_refuse(reader, "has a body of %zu bytes, which it cannot have", body_bytes);
     if (type->carries == FIELDS && body_bytes > RT_MAX_CONTROL)
@@ -198,7 +170,7 @@ rt_status rt_message_decode(const uint8_t *head, size_t head_bytes, size_t body_
     if (status != RT_OK)
         return status;
     struct rt_reader reader = {
-        .name = "message", .bytes = head, .count = SUM_AT, .used = PROTOCOL_END, .err = err};
+        .name = "message", .bytes = head, .count = RT_MESSAGE_HEAD, .used = PROTOCOL_END, .err = err};
     struct rt_message made = {0};
     made.type = rt_read_u16(&reader);
     const struct type *type = find_type(made.type);
@@ -212,7 +184,6 @@ rt_status rt_message_decode(const uint8_t *head, size_t head_bytes, size_t body_
     made.update = rt_read_u64(&reader);
     made.epoch = rt_read_u32(&reader);
     made.value = rt_read_f64(&reader);
-    made.sum = rt_read_u32(&reader);
     made.tensors = rt_read_u8(&reader);
     unsigned reserved = 0;
     for (size_t i = 0; i < 3; i++)

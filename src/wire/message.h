@@ -4,9 +4,10 @@
  *
  * A message is a head of fixed layout, which says what it is and describes the tensors that follow, and a
  * body: either the tensors' bytes as they are, or the fields of one of the structs below. All numbers are
- * little-endian. Decoding trusts nothing: every count and length is checked against its limit and against
- * the bytes that are there before memory is taken, and what is left over is an error. docs/protocol.md has
- * the layout of each message and the order in which they are said.
+ * little-endian. Damage on the way is the transport's to find. Decoding trusts nothing: every count and
+ * length is checked against its limit and against the bytes that are there before memory is taken, and what
+ * is left over is an error. docs/protocol.md has the layout of each message and the order in which they are
+ * said.
  */
 #ifndef RT_WIRE_MESSAGE_H
 #define RT_WIRE_MESSAGE_H
@@ -50,7 +51,7 @@ enum rt_message_type {
 /* ---- the head ---- */
 
 enum { RT_DTYPE_F32 = 1, RT_DTYPE_U32 = 2 };
-enum { RT_MESSAGE_TENSORS = 2, RT_MESSAGE_RANK = 4, RT_MESSAGE_HEAD = 92 };
+enum { RT_MESSAGE_TENSORS = 2, RT_MESSAGE_RANK = 4, RT_MESSAGE_HEAD = 84 };
 
 struct rt_message_tensor {
     uint8_t dtype, rank;
@@ -68,28 +69,18 @@ struct rt_message {
     uint64_t update; /* the version of the parameters it belongs to: updates applied */
     uint32_t epoch;  /* of the examples, from 0 */
     double value;    /* NORM: see there, any number; otherwise 0 */
-    uint32_t sum;    /* rt_body_sum of the body; 0: none given, or no body */
     size_t tensors;
     struct rt_message_tensor tensor[RT_MESSAGE_TENSORS];
 };
 
-/* Writes RT_MESSAGE_HEAD bytes, the last of them a checksum of the others. */
+/* Writes RT_MESSAGE_HEAD bytes. */
 void rt_message_encode(const struct rt_message *message, uint8_t head[RT_MESSAGE_HEAD]);
 
-/* body_bytes: of the frame. Checked here: that this is a message of our protocol, undamaged, of a known type,
- * and that the body is as long as it can be: what the tensors need, nothing for a head alone, at most
- * RT_MAX_CONTROL for fields. */
+/* body_bytes: of the frame. Checked here: that this is a message of our protocol, of a known type, with
+ * nothing set that has no meaning, and that the body is as long as it can be: what the tensors need, nothing
+ * for a head alone, at most RT_MAX_CONTROL for fields. */
 rt_status rt_message_decode(const uint8_t *head, size_t head_bytes, size_t body_bytes,
                             struct rt_message *message, struct rt_error *err);
-
-/* The checksum of a body that is sent as two pieces (either may be empty); how it is cut changes nothing.
- * 0 for no bytes, never 0 otherwise. */
-uint32_t rt_body_sum(const void *first, size_t first_bytes, const void *second, size_t second_bytes);
-
-/* Whether the body that came is the one that was sent: RT_FAILED with a sentence when its checksum differs.
- * A message without one passes. */
-rt_status rt_message_check(const struct rt_message *message, const void *body, size_t body_bytes,
-                           struct rt_error *err);
 
 /* Bytes of the tensors together; a decoded message has at most RT_MAX_TENSOR_BYTES. SIZE_MAX: more. */
 enum { RT_MAX_TENSOR_BYTES = 1 << 30 };

@@ -1,9 +1,9 @@
 /*
- * A fast checksum, for files of our own that may be many gigabytes and for what nodes send: it finds damage,
- * not forgery. Any change within one 8-byte word is found for certain, others but for one in 2^64.
+ * A fast checksum for files of our own that may be many gigabytes: it finds damage, not forgery. Any change
+ * within one 8-byte word is found for certain, others but for one in 2^64.
  */
-#ifndef RT_BASE_CHECKSUM_H
-#define RT_BASE_CHECKSUM_H
+#ifndef RT_DATA_CHECKSUM_H
+#define RT_DATA_CHECKSUM_H
 
 #include <stddef.h>
 #include <stdint.h>

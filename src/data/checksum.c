@@ -1,5 +1,5 @@
 /* The checksum; see checksum.h. Four lanes, because a multiplication waits for the one before it. */
-#include "base/checksum.h"
+#include "data/checksum.h"
 
 #include "base/bytes.h"
 #include <string.h>
