@@ -7,7 +7,13 @@
 
 #include <stdint.h>
 
-enum rt_purpose { RT_PURPOSE_INIT = 1, RT_PURPOSE_SHUFFLE, RT_PURPOSE_DROPOUT, RT_PURPOSE_SPLIT };
+enum rt_purpose {
+    RT_PURPOSE_INIT = 1,
+    RT_PURPOSE_SHUFFLE,
+    RT_PURPOSE_DROPOUT,
+    RT_PURPOSE_SPLIT,
+    RT_PURPOSE_DELAY, /* of a frame, in a simulated network */
+};
 
 /* Four words for the counter (a, b) under (seed, purpose, stream). */
 void rt_rng_block(uint64_t seed, enum rt_purpose purpose, uint32_t stream, uint64_t a, uint32_t b,

@@ -63,6 +63,7 @@ struct rt_receive {
     uint8_t head[RT_HEAD_ROOM];
 
     struct rt_receive *next; /* the transport's */
+    double at;               /* the transport's: when the frame that is on its way arrives */
 };
 
 /* What a link has carried, heads and bodies without the transport's own framing. */
