@@ -1,0 +1,73 @@
+/*
+ * The master's side of a cluster: who takes part, and the links between them.
+ *
+ * Life: open (start local nodes or connect to running ones, exchange greetings), ask (any request that has
+ * one answer: profile, assign), ring (the nodes connect to one another), go (the direct links to the nodes
+ * are closed: from then on everybody talks to neighbours only), close.
+ */
+#ifndef RT_CLUSTER_CLUSTER_H
+#define RT_CLUSTER_CLUSTER_H
+
+#include "cluster/talk.h"
+#include <stdatomic.h>
+
+struct rt_cluster_settings {
+    const char *const *addresses; /* of running nodes, "HOST:PORT" or "HOST" (port RT_NODE_PORT) */
+    size_t address_count;
+    size_t local_nodes;     /* to be started on this machine, besides the addresses */
+    const char *program;    /* the ringtmp command, for them; NULL: "ringtmp" on the PATH */
+    size_t local_threads;   /* threads of each; 0: cores / (local_nodes + 1), at least 1 */
+    const double *slowdown; /* [local_nodes]: emulate devices so many times slower; NULL: none */
+    uint64_t local_memory;  /* bytes that each local node may use; 0: no limit */
+    const char *key_file;   /* handed to local nodes; the endpoint has its own copy; NULL: none */
+    uint8_t answer[32];     /* of our kernels */
+    bool exact;             /* a node with another answer is refused, with its name */
+    double patience;        /* seconds for any answer; 0: 10 */
+};
+
+enum { RT_NODE_PORT = 7117 };
+
+struct rt_member {
+    char address[RT_MAX_TEXT + 1];
+    struct rt_welcome welcome;
+    bool local;
+    double slowdown; /* 1 unless emulated */
+    struct rt_talk talk;
+};
+
+/* What a link of the ring can do, as measured when it was made; 0: not measured. */
+struct rt_edge {
+    double latency, bandwidth;
+};
+
+struct rt_cluster;
+
+/* The endpoint is borrowed; nothing else may take events from it while the cluster is being formed. stop:
+ * looked at while waiting; may be NULL. */
+rt_status rt_cluster_open(const struct rt_cluster_settings *settings, struct rt_endpoint *endpoint,
+                          const atomic_int *stop, struct rt_cluster **cluster, struct rt_error *err);
+
+size_t rt_cluster_count(const struct rt_cluster *cluster); /* members, the master not counted */
+struct rt_member *rt_cluster_member(struct rt_cluster *cluster, size_t i);
+uint32_t rt_cluster_run(const struct rt_cluster *cluster); /* the number of this run */
+
+/* One request, one answer. body: as encoded. The answer is in the member's talk until rt_talk_next. An ERROR
+ * from the node, a lost link or no answer in time fail with a sentence that names the node. */
+rt_status rt_cluster_ask(struct rt_cluster *cluster, size_t member, uint16_t type, const uint8_t *body,
+                         size_t body_bytes, uint16_t answer, struct rt_error *err);
+
+/* Joins master, members[order[0]], members[order[1]], ... in a ring. next and previous: the master's links,
+ * on which the neighbour has been greeted; they are the caller's. With one member both lead to it. edges:
+ * [count + 1], edge i leads from node i to the next; probed when probe_bytes is not 0. May be called again,
+ * with another order; the nodes then drop their old links. */
+rt_status rt_cluster_ring(struct rt_cluster *cluster, const size_t *order, size_t count, uint32_t probe_bytes,
+                          struct rt_link **next, struct rt_link **previous, struct rt_edge *edges,
+                          struct rt_error *err);
+
+/* Tells the nodes that the cluster is complete and closes the direct links to them. */
+rt_status rt_cluster_go(struct rt_cluster *cluster, struct rt_error *err);
+
+/* Local nodes are ended. NULL is fine. */
+void rt_cluster_close(struct rt_cluster *cluster);
+
+#endif

@@ -1,0 +1,68 @@
+/*
+ * A node: a device that offers itself. It serves one run after another; a master that goes away ends its run
+ * and nothing else. What a node does in a run (a stage of a ring, a worker or a server of another strategy)
+ * is its role, which is given to it: this file knows nothing of layers.
+ */
+#ifndef RT_CLUSTER_NODE_H
+#define RT_CLUSTER_NODE_H
+
+#include "cluster/talk.h"
+#include <stdatomic.h>
+
+enum {
+    RT_LABEL_RING = 1,    /* of a link to the next node of a ring */
+    RT_LABEL_CLOSING = 2, /* of the one between the last node and the master, who makes it */
+};
+enum { RT_NODE_LINKS = 64 };
+
+struct rt_node;
+
+/* A run as the node sees it, from the greeting of its master to its end. */
+struct rt_session {
+    struct rt_node *node;
+    struct rt_endpoint *endpoint;
+    uint32_t run;
+    uint16_t index, count;           /* its place; the master is 0 */
+    struct rt_link *next, *previous; /* of the ring; NULL: not yet. The role takes them over in run() and
+                                        closes them, there or in end(). */
+    const atomic_int *stop;          /* the node is to end: events should be left soon after it is set */
+    void *user;                      /* the role's, see there */
+    void *role;                      /* the role's own in this run; NULL at first */
+};
+
+struct rt_role {
+    rt_status (*profile)(struct rt_session *session, const struct rt_profile *profile,
+                         struct rt_profiled *profiled, struct rt_error *err);
+    /* Takes the memory the work needs; refuses with a sentence. */
+    rt_status (*assign)(struct rt_session *session, const struct rt_assign *assign, uint64_t *memory,
+                        struct rt_error *err);
+    /* The work, after GO, until the run ends; events that are not of the role's links go to rt_node_stray. */
+    rt_status (*run)(struct rt_session *session, struct rt_error *err);
+    /* Releases what the others took; also after a session that never got as far as run. */
+    void (*end)(struct rt_session *session);
+    void *user; /* becomes the sessions' */
+};
+
+struct rt_node_settings {
+    const char *name; /* for messages; NULL: the host's */
+    const char *kernels;
+    uint32_t cores, threads;
+    uint64_t memory; /* bytes it offers; 0: no limit */
+    uint8_t answer[32];
+    double patience; /* seconds that a master may be quiet while a cluster is formed; 0: 60 */
+    /* Told of what happens, one sentence at a time: a session begins, ends, was refused. May be NULL. */
+    void (*tell)(void *user, const char *sentence);
+    void *user;
+};
+
+/* Serves until stop is not 0. The endpoint listens already. */
+rt_status rt_node_serve(const struct rt_node_settings *settings, struct rt_endpoint *endpoint,
+                        const struct rt_role *role, const atomic_int *stop, struct rt_error *err);
+
+const struct rt_node_settings *rt_node_settings(const struct rt_node *node);
+
+/* An event that came while a role ran and is not of its links: somebody else connected (he is told that the
+ * node is busy, with whom), a link that was let go, ... */
+void rt_node_stray(struct rt_session *session, const struct rt_event *event);
+
+#endif

@@ -1,0 +1,169 @@
+/* Messages over one link; see talk.h. */
+#include "cluster/talk.h"
+
+#include "base/memory.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void post(struct rt_talk *talk) {
+    talk->receive = (struct rt_receive){
+        .channel = RT_CHANNEL_CONTROL, .body = talk->memory, .body_room = RT_MAX_CONTROL, .user = talk};
+    rt_link_receive(talk->link, &talk->receive);
+}
+
+rt_status rt_talk_open(struct rt_link *link, struct rt_talk *talk, struct rt_error *err) {
+    uint8_t *memory;
+    /* Most of it is never touched, so it costs addresses, not memory. */
+    rt_status status = rt_alloc(1 + RT_TALK_SENDS, RT_MAX_CONTROL, "a conversation", &memory, err);
+    if (status != RT_OK)
+        return status;
+    *talk = (struct rt_talk){.link = link, .memory = memory};
+    link->user = talk;
+    post(talk);
+    return RT_OK;
+}
+
+void rt_talk_close(struct rt_talk *talk) {
+    rt_link_close(talk->link);
+    free(talk->memory);
+    *talk = (struct rt_talk){0};
+}
+
+bool rt_talk_idle(const struct rt_talk *talk) {
+    for (size_t i = 0; i < RT_TALK_SENDS; i++)
+        if (talk->sending[i])
+            return false;
+    return talk->ready;
+}
+
+struct rt_link *rt_talk_release(struct rt_talk *talk) {
+    struct rt_link *link = talk->link;
+    link->user = NULL;
+    talk->link = NULL;
+    rt_talk_close(talk);
+    return link;
+}
+
+/* Nothing that was said after this counts. */
+static void die(struct rt_talk *talk, const struct rt_error *why) {
+    talk->dead = true;
+    talk->error = *why;
+}
+
+static void take(struct rt_talk *talk) {
+    const struct rt_receive *receive = &talk->receive;
+    struct rt_error err;
+    rt_status status =
+        rt_message_decode(receive->head, receive->head_bytes, receive->body_bytes, &talk->message, &err);
+    if (status == RT_OK && talk->run && talk->message.run != talk->run)
+        status = rt_fail(&err, RT_BAD_INPUT, "it sent a message (%s) of another run",
+                         rt_message_name(talk->message.type));
+    if (status != RT_OK) {
+        rt_fail_prefix(&err, status, "%s", talk->link->peer);
+        die(talk, &err);
+        return;
+    }
+    talk->body = talk->memory;
+    talk->body_bytes = receive->body_bytes;
+    talk->ready = true;
+}
+
+bool rt_talk_event(struct rt_talk *talk, const struct rt_event *event) {
+    if (!talk->link || event->link != talk->link)
+        return false;
+    switch (event->kind) {
+    case RT_EVENT_RECEIVED:
+        if (event->receive != &talk->receive)
+            return false;
+        take(talk);
+        return true;
+    case RT_EVENT_SENT:
+        for (size_t i = 0; i < RT_TALK_SENDS; i++)
+            if (event->send == &talk->sends[i]) {
+                talk->sending[i] = false;
+                return true;
+            }
+        return false;
+    case RT_EVENT_CLOSED:
+        talk->closed = true;
+        memset(talk->sending, 0, sizeof talk->sending);
+        if (!talk->dead)
+            die(talk, &event->error);
+        return true;
+    case RT_EVENT_CONNECTED:
+        return true;
+    case RT_EVENT_ACCEPTED:
+    case RT_EVENT_WOKEN:
+        break;
+    }
+    return false;
+}
+
+void rt_talk_next(struct rt_talk *talk) {
+    if (!talk->ready)
+        return;
+    talk->ready = false;
+    if (!talk->dead)
+        post(talk);
+}
+
+static size_t free_send(const struct rt_talk *talk) {
+    size_t i = 0;
+    while (i < RT_TALK_SENDS && talk->sending[i])
+        i++;
+    return i;
+}
+
+uint8_t *rt_talk_body(struct rt_talk *talk) {
+    size_t i = free_send(talk);
+    return i < RT_TALK_SENDS ? talk->memory + (1 + i) * RT_MAX_CONTROL : NULL;
+}
+
+void rt_talk_send(struct rt_talk *talk, const struct rt_message *message, size_t body_bytes) {
+    size_t i = free_send(talk);
+    if (talk->closed)
+        return;
+    if (i == RT_TALK_SENDS) {
+        struct rt_error err;
+        rt_fail(&err, RT_FAILED, "%s does not take what it is sent", talk->link->peer);
+        if (!talk->dead)
+            die(talk, &err);
+        return;
+    }
+    struct rt_message whole = *message;
+    whole.run = talk->run;
+    struct rt_send *send = &talk->sends[i];
+    send->channel = RT_CHANNEL_CONTROL;
+    send->head_bytes = RT_MESSAGE_HEAD;
+    rt_message_encode(&whole, send->head);
+    send->body[0] = (struct rt_piece){talk->memory + (1 + i) * RT_MAX_CONTROL, body_bytes};
+    send->body[1] = (struct rt_piece){NULL, 0};
+    send->user = talk;
+    talk->sending[i] = true;
+    rt_link_send(talk->link, send);
+}
+
+void rt_talk_refuse(struct rt_talk *talk, rt_status status, uint16_t node, const char *sentence) {
+    uint8_t *body = rt_talk_body(talk);
+    if (!body)
+        return;
+    struct rt_error_message error = {.status = (uint16_t)status, .node = node};
+    snprintf(error.text, sizeof error.text, "%s", sentence);
+    size_t bytes = rt_error_encode(&error, body, RT_MAX_CONTROL);
+    rt_talk_send(talk, &(struct rt_message){.type = RT_MESSAGE_ERROR, .source = node}, bytes);
+}
+
+rt_status rt_talk_expect(const struct rt_talk *talk, uint16_t type, const char *who, struct rt_error *err) {
+    if (talk->message.type == type)
+        return RT_OK;
+    struct rt_error_message error;
+    struct rt_error detail;
+    if (talk->message.type != RT_MESSAGE_ERROR)
+        return rt_fail(err, RT_FAILED, "%s: it said '%s' where '%s' was expected", who,
+                       rt_message_name(talk->message.type), rt_message_name(type));
+    rt_status status = rt_error_decode(talk->body, talk->body_bytes, &error, &detail);
+    if (status != RT_OK)
+        return rt_fail(err, status, "%s: %s", who, detail.text);
+    return rt_fail(err, (rt_status)error.status, "%s: %s", who, error.text);
+}
