@@ -93,8 +93,7 @@ bool rt_talk_event(struct rt_talk *talk, const struct rt_event *event) {
         return true;
     case RT_EVENT_CONNECTED:
         return true;
-    case RT_EVENT_ACCEPTED:
-    case RT_EVENT_WOKEN:
+    default:
         break;
     }
     return false;
