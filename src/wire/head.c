@@ -123,6 +123,7 @@ void rt_message_encode(const struct rt_message *message, uint8_t head[RT_MESSAGE
     rt_write_u64(&writer, message->micro);
     rt_write_u64(&writer, message->update);
     rt_write_u32(&writer, message->epoch);
+    rt_write_u32(&writer, message->rows);
     rt_write_f64(&writer, message->value);
     rt_write_u8(&writer, (uint8_t)tensors);
     for (size_t i = 0; i < 3; i++)
@@ -183,6 +184,7 @@ rt_status rt_message_decode(const uint8_t *head, size_t head_bytes, size_t body_
     made.micro = rt_read_u64(&reader);
     made.update = rt_read_u64(&reader);
     made.epoch = rt_read_u32(&reader);
+    made.rows = rt_read_u32(&reader);
     made.value = rt_read_f64(&reader);
     made.tensors = rt_read_u8(&reader);
     unsigned reserved = 0;

@@ -51,7 +51,7 @@ enum rt_message_type {
 /* ---- the head ---- */
 
 enum { RT_DTYPE_F32 = 1, RT_DTYPE_U32 = 2 };
-enum { RT_MESSAGE_TENSORS = 2, RT_MESSAGE_RANK = 4, RT_MESSAGE_HEAD = 84 };
+enum { RT_MESSAGE_TENSORS = 2, RT_MESSAGE_RANK = 4, RT_MESSAGE_HEAD = 88 };
 
 struct rt_message_tensor {
     uint8_t dtype, rank;
@@ -68,6 +68,7 @@ struct rt_message {
     uint64_t micro; /* number of the micro-batch from the start of the run; PART, COLLECT, LOAD: which word */
     uint64_t update; /* the version of the parameters it belongs to: updates applied */
     uint32_t epoch;  /* of the examples, from 0 */
+    uint32_t rows;   /* FORWARD: examples of the update that the micro-batch is part of; otherwise 0 */
     double value;    /* NORM: see there, any number; otherwise 0 */
     size_t tensors;
     struct rt_message_tensor tensor[RT_MESSAGE_TENSORS];
