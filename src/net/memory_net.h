@@ -2,8 +2,9 @@
  * Inside the network in memory. Its state is touched only by the one program that runs (it has the baton), so
  * it needs no lock; the exception is rt_endpoint_wake.
  *
- * The parts: an agenda of what happens when (memory_agenda.c); links, on which frames wait, leave and arrive
- * (memory_link.c); the baton, which moves time on when all wait (memory.c).
+ * The parts: an agenda of what happens when (memory_agenda.c); links (memory_link.c), on which frames wait,
+ * leave and arrive (memory_frame.c); the baton, which moves time on when all wait (memory_baton.c); endpoints
+ * and their events (memory.c).
  */
 #ifndef RT_NET_MEMORY_NET_H
 #define RT_NET_MEMORY_NET_H
@@ -142,22 +143,56 @@ struct rt_memnet {
     void *user;
 };
 
-extern const struct rt_transport rt_mem_transport;
-
 /* memory.c */
 void rt_mem_push(struct rt_mem_place *place, enum rt_event_kind kind, struct rt_mem_side *side,
                  void *operation);
+bool rt_mem_take(struct rt_mem_place *place, struct rt_event *event);
 void rt_mem_forget(struct rt_mem_place *place, const struct rt_mem_side *side); /* its events */
+
+/* memory_baton.c */
+void rt_mem_fail(struct rt_memnet *net, rt_status status, const char *format, ...) RT_PRINTF(3, 4);
 void rt_mem_over(struct rt_mem_place *place, const char *why);
+bool rt_mem_wait(struct rt_endpoint *endpoint, double until, struct rt_event *event);
+void rt_mem_sleep(struct rt_endpoint *endpoint, double until);
+void rt_mem_wake(struct rt_endpoint *endpoint);
+double rt_mem_now(struct rt_endpoint *endpoint);
 
 /* memory_link.c */
 rt_status rt_mem_connect(struct rt_endpoint *endpoint, const char *address, double until,
                          struct rt_link **link, struct rt_error *err);
 void rt_mem_close(struct rt_link *link);
-void rt_mem_send(struct rt_link *link, struct rt_send *send);
-void rt_mem_receive(struct rt_link *link, struct rt_receive *receive);
-void rt_mem_happen(struct rt_mem_item *item); /* to a side; the item is off the agenda */
 void rt_mem_die(struct rt_mem_side *side, const char *format, ...) RT_PRINTF(2, 3);
 void rt_mem_tell(struct rt_mem_side *side, const char *what); /* the peer learns of its end: "closed ..." */
+void rt_mem_happen(struct rt_mem_item *item);                 /* to a side; the item is off the agenda */
+
+/* memory_frame.c */
+void rt_mem_send(struct rt_link *link, struct rt_send *send);
+void rt_mem_receive(struct rt_link *link, struct rt_receive *receive);
+void rt_mem_transmit(struct rt_mem_side *side); /* lets frames begin to leave while the link is free */
+void rt_mem_leave(struct rt_mem_side *side);    /* the one that occupied the link has left */
+void rt_mem_arrive(struct rt_mem_side *side, struct rt_mem_channel *channel);
+/* How long something takes to the peer, after it has left, and the speed at which it leaves. */
+double rt_mem_draw_travel(const struct rt_mem_side *side, double *bandwidth);
+
+static inline struct rt_memnet *rt_mem_net_of(const struct rt_mem_side *side) {
+    return side->place->net;
+}
+
+static inline void rt_mem_plan(struct rt_mem_side *side, struct rt_mem_item *item, double at) {
+    rt_mem_agenda_add(&rt_mem_net_of(side)->agenda, item, at);
+}
+
+static inline void rt_mem_unplan(struct rt_mem_side *side, struct rt_mem_item *item) {
+    rt_mem_agenda_remove(&rt_mem_net_of(side)->agenda, item);
+}
+
+static inline bool rt_mem_is_cut(const struct rt_mem_side *side) {
+    const struct rt_memnet *net = rt_mem_net_of(side);
+    return net->cut[side->place->index * net->count + side->to];
+}
+
+static inline bool rt_mem_is_alive(const struct rt_mem_side *side) {
+    return side && (side->state == RT_MEM_LIVE || side->state == RT_MEM_CONNECTING);
+}
 
 #endif
