@@ -8,38 +8,39 @@ static const uint8_t magic[4] = {'R', 'T', 'M', 'P'};
 
 enum { PROTOCOL_END = sizeof magic + 2 };
 
-/* What a type may carry, beside its name. */
+/* What a type may carry, and which fields of the head mean something to it. */
 enum carries { HEAD_ONLY, FIELDS, TENSORS };
+enum { ROWS = 1, VALUE = 2 };
 
 struct type {
     uint16_t type;
     const char *name;
     enum carries carries;
     uint16_t flags; /* those it may have */
-    bool value;     /* whether the head's value means something */
+    unsigned uses;  /* ROWS, VALUE */
 };
 
 static const struct type types[] = {
-    {RT_MESSAGE_HELLO, "hello", FIELDS, 0, false},
-    {RT_MESSAGE_WELCOME, "welcome", FIELDS, 0, false},
-    {RT_MESSAGE_ERROR, "error", FIELDS, 0, false},
-    {RT_MESSAGE_JOIN, "join", FIELDS, 0, false},
-    {RT_MESSAGE_JOINED, "joined", FIELDS, 0, false},
-    {RT_MESSAGE_PROFILE, "profile", FIELDS, 0, false},
-    {RT_MESSAGE_PROFILED, "profiled", FIELDS, 0, false},
-    {RT_MESSAGE_ASSIGN, "assign", FIELDS, 0, false},
-    {RT_MESSAGE_READY, "ready", FIELDS, 0, false},
-    {RT_MESSAGE_GO, "go", HEAD_ONLY, 0, false},
-    {RT_MESSAGE_FORWARD, "forward", TENSORS, 0, false},
-    {RT_MESSAGE_EVALUATE, "evaluate", TENSORS, 0, false},
-    {RT_MESSAGE_SNAPSHOT, "snapshot", HEAD_ONLY, 0, false},
-    {RT_MESSAGE_STOP, "stop", HEAD_ONLY, 0, false},
-    {RT_MESSAGE_BACKWARD, "backward", TENSORS, 0, false},
-    {RT_MESSAGE_NORM, "norm", HEAD_ONLY, RT_FLAG_LAST, true},
-    {RT_MESSAGE_METRICS, "metrics", FIELDS, 0, false},
-    {RT_MESSAGE_PART, "part", TENSORS, RT_FLAG_LAST, false},
-    {RT_MESSAGE_COLLECT, "collect", HEAD_ONLY, 0, false},
-    {RT_MESSAGE_LOAD, "load", HEAD_ONLY, 0, false},
+    {RT_MESSAGE_HELLO, "hello", FIELDS, 0, 0},
+    {RT_MESSAGE_WELCOME, "welcome", FIELDS, 0, 0},
+    {RT_MESSAGE_ERROR, "error", FIELDS, 0, 0},
+    {RT_MESSAGE_JOIN, "join", FIELDS, 0, 0},
+    {RT_MESSAGE_JOINED, "joined", FIELDS, 0, 0},
+    {RT_MESSAGE_PROFILE, "profile", FIELDS, 0, 0},
+    {RT_MESSAGE_PROFILED, "profiled", FIELDS, 0, 0},
+    {RT_MESSAGE_ASSIGN, "assign", FIELDS, 0, 0},
+    {RT_MESSAGE_READY, "ready", FIELDS, 0, 0},
+    {RT_MESSAGE_GO, "go", HEAD_ONLY, 0, 0},
+    {RT_MESSAGE_FORWARD, "forward", TENSORS, 0, ROWS},
+    {RT_MESSAGE_EVALUATE, "evaluate", TENSORS, 0, 0},
+    {RT_MESSAGE_SNAPSHOT, "snapshot", HEAD_ONLY, 0, 0},
+    {RT_MESSAGE_STOP, "stop", HEAD_ONLY, 0, 0},
+    {RT_MESSAGE_BACKWARD, "backward", TENSORS, 0, 0},
+    {RT_MESSAGE_NORM, "norm", HEAD_ONLY, RT_FLAG_LAST, VALUE},
+    {RT_MESSAGE_METRICS, "metrics", FIELDS, 0, 0},
+    {RT_MESSAGE_PART, "part", TENSORS, RT_FLAG_LAST, 0},
+    {RT_MESSAGE_COLLECT, "collect", HEAD_ONLY, 0, 0},
+    {RT_MESSAGE_LOAD, "load", HEAD_ONLY, 0, 0},
 };
 
 static const struct type *find_type(uint16_t type) {
@@ -192,7 +193,9 @@ rt_status rt_message_decode(const uint8_t *head, size_t head_bytes, size_t body_
         reserved |= rt_read_u8(&reader);
     if (made.flags & ~(unsigned)type->flags || reserved)
         rt_reader_refuse(&reader, "has flags that are not known");
-    if (!type->value && made.value != 0) /* true of NaN too */
+    if (!(type->uses & ROWS) && made.rows != 0)
+        rt_reader_refuse(&reader, "carries a number of examples, which it cannot");
+    if (!(type->uses & VALUE) && made.value != 0) /* true of NaN too */
         rt_reader_refuse(&reader, "carries a value, which it cannot");
     if (made.tensors > RT_MESSAGE_TENSORS)
         rt_reader_refuse(&reader, "counts %zu tensors; at most %d can be", made.tensors, RT_MESSAGE_TENSORS);

@@ -1,0 +1,188 @@
+/* The head of a message: its bytes, the trip there and back, and what a peer should not have sent. */
+#include "base/bytes.h"
+#include "support/test.h"
+#include "support/wire.h"
+#include "wire/message.h"
+#include <math.h>
+
+static const struct rt_message go = {.type = RT_MESSAGE_GO, .run = 0x01020304};
+static const struct rt_message norm = {
+    .type = RT_MESSAGE_NORM, .flags = RT_FLAG_LAST, .source = 1, .run = 9, .update = 12, .value = 0.1};
+static const struct rt_message forward = {
+    .type = RT_MESSAGE_FORWARD,
+    .source = 3,
+    .run = 0xdeadbeef,
+    .micro = UINT64_C(0x1122334455667788),
+    .update = 70000,
+    .epoch = 2,
+    .rows = 128,
+    .tensors = 2,
+    .tensor = {{RT_DTYPE_F32, 4, {16, 32, 7, 5}}, {RT_DTYPE_U32, 1, {16}}}};
+enum { FORWARD_BYTES = 4 * 16 * 32 * 7 * 5 + 4 * 16 };
+
+/* Where fields lie; docs/protocol.md. */
+enum { AT_PROTOCOL = 4, AT_TYPE = 6, AT_FLAGS = 8, AT_SOURCE = 10, AT_ROWS = 36, AT_VALUE = 40 };
+enum { AT_TENSORS = 48, AT_RESERVED = 49, AT_FIRST = 52, AT_SECOND = 70 };
+
+static size_t body_bytes; /* of the message that is recoded */
+
+static rt_status recode(const uint8_t *bytes, size_t count, uint8_t *out, size_t room, size_t *used,
+                        struct rt_error *err) {
+    struct rt_message message;
+    rt_status status = rt_message_decode(bytes, count, body_bytes, &message, err);
+    if (status == RT_OK && room >= RT_MESSAGE_HEAD) {
+        rt_message_encode(&message, out);
+        *used = RT_MESSAGE_HEAD;
+        CHECK(message.tensors == 0 || rt_message_tensor_bytes(&message) == body_bytes);
+    }
+    return status;
+}
+
+static void check_head(const char *name, const struct rt_message *message, size_t bytes) {
+    uint8_t head[RT_MESSAGE_HEAD];
+    rt_message_encode(message, head);
+    body_bytes = bytes;
+    rt_check_golden(name, head, sizeof head);
+    rt_check_recode(name, head, sizeof head, recode);
+    rt_check_abuse(name, head, sizeof head, recode);
+}
+
+TEST(heads_have_their_golden_bytes_and_come_back) {
+    check_head("head_go", &go, 0);
+    check_head("head_forward", &forward, FORWARD_BYTES);
+    check_head("head_norm", &norm, 0);
+}
+
+TEST(every_field_is_decoded) {
+    struct rt_error err;
+    struct rt_message message;
+    uint8_t head[RT_MESSAGE_HEAD];
+    rt_message_encode(&forward, head);
+    CHECK_OK(rt_message_decode(head, sizeof head, FORWARD_BYTES, &message, &err));
+    CHECK(message.type == forward.type && message.source == 3 && message.run == forward.run);
+    CHECK(message.micro == forward.micro && message.update == 70000 && message.epoch == 2 &&
+          message.rows == 128);
+    CHECK(message.tensors == 2 && message.tensor[0].dims[3] == 5 && message.tensor[1].dims[0] == 16);
+    rt_message_encode(&norm, head);
+    CHECK_OK(rt_message_decode(head, sizeof head, 0, &message, &err));
+    CHECK(message.value == 0.1 && message.flags == RT_FLAG_LAST && message.tensors == 0);
+}
+
+static void refused(const struct rt_message *message, size_t bytes, size_t at, const void *wrong,
+                    size_t wrong_bytes, const char *words) {
+    uint8_t head[RT_MESSAGE_HEAD];
+    rt_message_encode(message, head);
+    memcpy(head + at, wrong, wrong_bytes);
+    body_bytes = bytes;
+    rt_check_refused(rt_message_name(message->type), head, sizeof head, recode, words);
+}
+
+TEST(heads_are_refused_with_the_reason) {
+    refused(&go, 0, 0, "HTTP", 4, "what came is no message of RingTMP");
+    refused(&go, 0, AT_PROTOCOL, "\x02", 1,
+            "it speaks version 2 of the protocol, and this program version 1");
+    refused(&go, 0, AT_TYPE, "\xe7\x03", 2, "a message is of type 999, which is unknown");
+    refused(&go, 0, AT_TYPE, "\x00", 1, "type 0");
+    refused(&go, 0, AT_FLAGS, "\x01", 1, "the go has flags that are not known");
+    refused(&norm, 0, AT_FLAGS, "\x03", 1, "the norm has flags that are not known");
+    refused(&go, 0, AT_RESERVED + 2, "\x80", 1, "flags that are not known");
+    refused(&go, 0, AT_SOURCE, "\x00\x04", 2, "speaks of node 1024");
+    refused(&go, 0, AT_ROWS, "\x01", 1, "the go carries a number of examples, which it cannot");
+    refused(&go, 0, AT_VALUE + 7, "\x40", 1, "the go carries a value, which it cannot");
+    refused(&go, 0, AT_TENSORS, "\x03", 1, "counts 3 tensors; at most 2 can be");
+    refused(&go, 0, AT_FIRST, "\x01", 1, "describes a tensor that it does not count");
+    refused(&go, 0, AT_SECOND + 2, "\x01", 1, "more dimensions than its rank");
+    refused(&go, 1, 0, "", 0, "the go has a body of 1 bytes, which it cannot have");
+    refused(&forward, FORWARD_BYTES, AT_FIRST, "\x03", 1, "unknown element type 3");
+    refused(&forward, FORWARD_BYTES, AT_FIRST, "\x00", 1, "unknown element type 0");
+    refused(&forward, FORWARD_BYTES, AT_FIRST + 1, "\x05", 1, "a tensor of rank 5; at most 4 can be");
+    refused(&forward, FORWARD_BYTES, AT_FIRST + 1, "\x03", 1, "more dimensions than its rank");
+    refused(&forward, FORWARD_BYTES - 1, 0, "", 0, "has a body of 71743 bytes for tensors of 71744");
+    refused(&forward, FORWARD_BYTES + 1, 0, "", 0, "has a body of 71745 bytes for tensors of 71744");
+    refused(&forward, 0, AT_TENSORS, "\x00", 1, "describes a tensor that it does not count");
+    struct rt_message bare = forward;
+    bare.rows = 0;
+    refused(&bare, FORWARD_BYTES, AT_TYPE, "\x0a", 1, "the go carries tensors, which it cannot");
+}
+
+TEST(a_head_of_another_length) {
+    uint8_t head[RT_MESSAGE_HEAD + 1] = {0};
+    rt_message_encode(&go, head);
+    body_bytes = 0;
+    rt_check_refused("long", head, RT_MESSAGE_HEAD + 1, recode, "has 89 bytes instead of 88");
+    rt_check_refused("short", head, 6, recode, "has 6 bytes instead of 88");
+    rt_check_refused("shorter", head, 5, recode, "no message of RingTMP");
+    /* Another version may have a head of another length: the version is what matters then. */
+    rt_put_le16(head + AT_PROTOCOL, 7);
+    rt_check_refused("version", head, RT_MESSAGE_HEAD + 1, recode, "it speaks version 7");
+}
+
+/* The product of the dimensions must neither wrap round nor go beyond the limit. */
+TEST(tensors_too_large) {
+    struct rt_message message = {.type = RT_MESSAGE_PART, .tensors = 1};
+    message.tensor[0] = (struct rt_message_tensor){RT_DTYPE_F32, 4, {65536, 65536, 65536, 65536}};
+    CHECK(rt_message_tensor_bytes(&message) == SIZE_MAX);
+    refused(&message, 0, 0, "", 0, "the part has tensors of more than 1073741824 bytes");
+    message.tensor[0] = (struct rt_message_tensor){RT_DTYPE_F32, 2, {0xffffffff, 0xffffffff}};
+    CHECK(rt_message_tensor_bytes(&message) == SIZE_MAX);
+    message.tensor[0] = (struct rt_message_tensor){RT_DTYPE_F32, 1, {1 << 28}};
+    CHECK(rt_message_tensor_bytes(&message) == RT_MAX_TENSOR_BYTES);
+    message.tensors = 2;
+    message.tensor[1] = (struct rt_message_tensor){RT_DTYPE_F32, 1, {0}};
+    CHECK(rt_message_tensor_bytes(&message) == RT_MAX_TENSOR_BYTES);
+    message.tensor[1].dims[0] = 1;
+    CHECK(rt_message_tensor_bytes(&message) == SIZE_MAX);
+    refused(&message, RT_MAX_TENSOR_BYTES, 0, "", 0, "has tensors of more than");
+}
+
+TEST(empty_tensors_and_scalars) {
+    struct rt_error err;
+    struct rt_message message = {.type = RT_MESSAGE_PART, .flags = RT_FLAG_LAST, .tensors = 2}, back;
+    uint8_t head[RT_MESSAGE_HEAD];
+    message.tensor[0] = (struct rt_message_tensor){RT_DTYPE_F32, 3, {0xffffffff, 0, 0xffffffff}};
+    message.tensor[1] = (struct rt_message_tensor){RT_DTYPE_U32, 0, {0}};
+    rt_message_encode(&message, head);
+    CHECK_OK(rt_message_decode(head, sizeof head, 4, &back, &err));
+    CHECK(rt_message_tensor_bytes(&back) == 4);
+}
+
+TEST(fields_have_a_longest_body) {
+    struct rt_error err;
+    struct rt_message message = {.type = RT_MESSAGE_ASSIGN};
+    uint8_t head[RT_MESSAGE_HEAD];
+    rt_message_encode(&message, head);
+    CHECK_OK(rt_message_decode(head, sizeof head, RT_MAX_CONTROL, &message, &err));
+    refused(&message, RT_MAX_CONTROL + 1, 0, "", 0,
+            "the assign has a body of 1048577 bytes; at most 1048576 can be");
+}
+
+/* A run that diverges says so itself: the message must get through for that. */
+TEST(a_norm_may_be_any_number) {
+    struct rt_error err;
+    struct rt_message message = {.type = RT_MESSAGE_NORM, .value = INFINITY}, back;
+    uint8_t head[RT_MESSAGE_HEAD];
+    rt_message_encode(&message, head);
+    CHECK_OK(rt_message_decode(head, sizeof head, 0, &back, &err));
+    CHECK(isinf(back.value));
+    message.value = NAN;
+    rt_message_encode(&message, head);
+    CHECK_OK(rt_message_decode(head, sizeof head, 0, &back, &err));
+    CHECK(isnan(back.value));
+}
+
+TEST(every_type_has_a_name) {
+    static const uint16_t types[] = {
+        RT_MESSAGE_HELLO,   RT_MESSAGE_WELCOME,  RT_MESSAGE_ERROR,    RT_MESSAGE_JOIN,    RT_MESSAGE_JOINED,
+        RT_MESSAGE_PROFILE, RT_MESSAGE_PROFILED, RT_MESSAGE_ASSIGN,   RT_MESSAGE_READY,   RT_MESSAGE_GO,
+        RT_MESSAGE_FORWARD, RT_MESSAGE_EVALUATE, RT_MESSAGE_SNAPSHOT, RT_MESSAGE_STOP,    RT_MESSAGE_BACKWARD,
+        RT_MESSAGE_NORM,    RT_MESSAGE_METRICS,  RT_MESSAGE_PART,     RT_MESSAGE_COLLECT, RT_MESSAGE_LOAD};
+    size_t named = 0, count = sizeof types / sizeof *types;
+    for (size_t i = 0; i < count; i++)
+        CHECK_MSG(strcmp(rt_message_name(types[i]), "unknown") != 0, "type %u", types[i]);
+    for (unsigned type = 0; type <= UINT16_MAX; type++)
+        named += strcmp(rt_message_name((uint16_t)type), "unknown") != 0;
+    CHECK(named == count);
+    CHECK(strcmp(rt_message_name(RT_MESSAGE_FORWARD), "forward") == 0);
+}
+
+TEST_MAIN()
