@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 /* From LARGE on a block is given whole huge pages. Measured: training 784-128-64-10 one example at a time,
  * whose parameters and state just fit a second-level cache, gains a tenth; it costs at most 2 MiB for a
@@ -16,13 +17,22 @@ static rt_status fail_memory(struct rt_error *err, size_t count, size_t size, co
     return rt_fail(err, RT_NO_MEMORY, "not enough memory for %s (%zu x %zu bytes)", what, count, size);
 }
 
-rt_status rt_floats_create(size_t count, const char *what, float **floats, struct rt_error *err) {
+/* Blocks from LARGE on begin at a huge page. */
+static size_t align_of(size_t bytes) {
+    return bytes >= LARGE ? HUGE_PAGE : RT_ALIGN;
+}
+
+size_t rt_floats_bytes(size_t count) {
     if (count > (SIZE_MAX - HUGE_PAGE) / sizeof(float))
-        return fail_memory(err, count, sizeof(float), what);
-    size_t bytes = count * sizeof(float), align = bytes >= LARGE ? HUGE_PAGE : RT_ALIGN;
-    size_t taken = bytes ? rt_round_up(bytes, align) : align;
+        return SIZE_MAX;
+    const size_t bytes = count * sizeof(float), align = align_of(bytes);
+    return bytes ? rt_round_up(bytes, align) : align;
+}
+
+rt_status rt_floats_create(size_t count, const char *what, float **floats, struct rt_error *err) {
+    const size_t taken = rt_floats_bytes(count), bytes = count * sizeof(float), align = align_of(bytes);
     void *memory = NULL;
-    if (posix_memalign(&memory, align, taken) != 0)
+    if (taken == SIZE_MAX || posix_memalign(&memory, align, taken) != 0)
         return fail_memory(err, count, sizeof(float), what);
 #if defined(MADV_HUGEPAGE)
     /* Passes over parameters and state are bound by memory: huge pages spare address translation and let a
@@ -33,6 +43,24 @@ rt_status rt_floats_create(size_t count, const char *what, float **floats, struc
     memset(memory, 0, bytes);
     *floats = memory;
     return RT_OK;
+}
+
+rt_status rt_floats_reserve(size_t count, const char *what, float **floats, struct rt_error *err) {
+    void *memory = NULL;
+    if (count > SIZE_MAX / sizeof(float) - 1 ||
+        posix_memalign(&memory, RT_ALIGN, (count + 1) * sizeof(float)) != 0)
+        return fail_memory(err, count, sizeof(float), what);
+    *floats = memory;
+    return RT_OK;
+}
+
+rt_status rt_memory_check(double bytes, const char *what, struct rt_error *err) {
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    const double there = (double)pages * (double)page;
+    if (pages <= 0 || page <= 0 || bytes <= there)
+        return RT_OK;
+    return rt_fail(err, RT_NO_MEMORY, "%s needs %.1f GB of memory, this machine has %.1f GB", what,
+                   bytes / 1e9, there / 1e9);
 }
 
 rt_status rt_alloc(size_t count, size_t size, const char *what, void *pointer_to_pointer,

@@ -10,6 +10,16 @@ enum { RT_ALIGN = 64, RT_ALIGN_FLOATS = RT_ALIGN / sizeof(float) };
 /* count floats, zeroed and aligned to RT_ALIGN; count 0 gives a valid pointer. Freed with free(). */
 rt_status rt_floats_create(size_t count, const char *what, float **floats, struct rt_error *err);
 
+/* The same but not cleared: what is never touched takes no memory. */
+rt_status rt_floats_reserve(size_t count, const char *what, float **floats, struct rt_error *err);
+
+/* Bytes that rt_floats_create takes for count floats; SIZE_MAX when there cannot be so many. */
+size_t rt_floats_bytes(size_t count);
+
+/* Refuses to take more bytes than the machine has memory: the system may grant them, only to end the process
+ * once they are used. what: "the model", ... */
+rt_status rt_memory_check(double bytes, const char *what, struct rt_error *err);
+
 /* calloc with a sentence on failure; refuses overflow of count * size. */
 rt_status rt_alloc(size_t count, size_t size, const char *what, void *pointer_to_pointer,
                    struct rt_error *err);

@@ -62,6 +62,7 @@ struct rt_layer_type {
     size_t option_count;
     const char *main_option; /* set by "name: value"; or NULL */
     size_t settings_bytes;
+    bool needs_examples; /* in training it reads pass->examples */
 
     /* Checks settings against layer->in and fills in out, tensors, counts and costs. */
     rt_status (*setup)(struct rt_layer *layer, const struct rt_tree *spec, struct rt_error *err);

@@ -236,6 +236,15 @@ void rt_model_init(const struct rt_model *model, uint64_t seed, float *params, f
     }
 }
 
+bool rt_model_needs_examples(const struct rt_model *model) {
+    for (size_t i = 0; i < model->count; i++) {
+        const struct rt_layer *layer = model->layers[i];
+        if (layer->type->needs_examples || (layer->body && rt_model_needs_examples(layer->body)))
+            return true;
+    }
+    return false;
+}
+
 /* ---- names ------------------------------------------------------------------------------------------------
  */
 

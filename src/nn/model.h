@@ -50,6 +50,9 @@ void rt_model_destroy(struct rt_model *model);
 
 void rt_model_init(const struct rt_model *model, uint64_t seed, float *params, float *buffers);
 
+/* Whether a layer's work in training depends on which examples these are: pass->examples must be there. */
+bool rt_model_needs_examples(const struct rt_model *model);
+
 /* Brings the weights into the form that the products like, into blocks->prepared. Worth it when several
  * passes will use the same parameters; a single one does better on its own, since it packs what it needs
  * piece by piece, inside the cache. Changes no bit. */

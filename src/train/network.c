@@ -6,16 +6,6 @@
 #include "base/sha256.h"
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-rt_status rt_memory_check(double bytes, const char *what, struct rt_error *err) {
-    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    const double there = (double)pages * (double)page;
-    if (pages <= 0 || page <= 0 || bytes <= there)
-        return RT_OK;
-    return rt_fail(err, RT_NO_MEMORY, "%s needs %.1f GB of memory, this machine has %.1f GB", what,
-                   bytes / 1e9, there / 1e9);
-}
 
 static rt_status find_loss(const char *name, const struct rt_loss_type **loss, struct rt_error *err) {
     *loss = rt_loss_find(name ? name : "");

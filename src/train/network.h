@@ -41,10 +41,6 @@ size_t rt_network_classes(const struct rt_network *network);
  * of their own, not the inputs of an auto-encoder. */
 bool rt_network_has_accuracy(const struct rt_network *network, bool values);
 
-/* Refuses to take more bytes than the machine has memory: the system may grant them, only to end the process
- * once they are used. what: "the model", ... */
-rt_status rt_memory_check(double bytes, const char *what, struct rt_error *err);
-
 /* SHA-256 over all parameters in layer order, as little-endian float32. */
 rt_status rt_network_hash(const struct rt_network *network, char hex[65], struct rt_error *err);
 

@@ -7,14 +7,11 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "ring/gradient.h"
 #include "train/batches.h"
 #include "train/feed.h"
-#include "train/gradient.h"
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
-
-enum { MAX_BLOCKS = 33 };
 
 struct rt_trainer {
     struct rt_network *network;
@@ -26,36 +23,19 @@ struct rt_trainer {
     struct rt_batches batches;
     struct rt_feed feed; /* one micro-batch */
     float *slot, *losses, *state;
-    float *gradients[MAX_BLOCKS]; /* a stack for the tree of slices; [0] is the sum */
+    struct rt_slices slices; /* the gradients */
     struct rt_norm norm;
     bool fused;
     struct rt_optim_step optim_step;
     double seconds[RT_STATES];
 };
 
-static size_t log2_of(size_t power) {
-    size_t log = 0;
-    while (power >> log > 1)
-        log++;
-    return log;
-}
-
 /* The blocks for gradients. A fused update of a single micro-batch hands nearly every gradient to the
- * optimizer from the caches; then the block is not cleared, so that what is never touched takes no memory. */
+ * optimizer from the caches. */
 static rt_status take_gradients(struct rt_trainer *trainer, struct rt_error *err) {
-    const size_t params = trainer->network->model->param_count;
-    if (!trainer->fused || trainer->settings.micro_batch < trainer->batches.batch) {
-        rt_status status = RT_OK;
-        for (size_t i = 0; status == RT_OK && i <= log2_of(trainer->settings.shards); i++)
-            status = rt_floats_create(params, "the gradients", &trainer->gradients[i], err);
-        return status;
-    }
-    void *memory = NULL;
-    if (params > SIZE_MAX / sizeof(float) - RT_ALIGN ||
-        posix_memalign(&memory, RT_ALIGN, (params + 1) * sizeof(float)))
-        return rt_fail(err, RT_NO_MEMORY, "not enough memory for the gradients of %zu parameters", params);
-    trainer->gradients[0] = memory;
-    return RT_OK;
+    const bool rarely = trainer->fused && trainer->settings.micro_batch >= trainer->batches.batch;
+    return rt_slices_create(&trainer->network->device, trainer->network->model->param_count,
+                            trainer->settings.shards, rarely, &trainer->slices, err);
 }
 
 static rt_status take_memory(struct rt_trainer *trainer, struct rt_error *err) {
@@ -127,8 +107,7 @@ void rt_trainer_destroy(struct rt_trainer *trainer) {
     rt_batches_destroy(&trainer->batches);
     rt_feed_destroy(&trainer->feed);
     rt_norm_destroy(&trainer->norm);
-    for (size_t i = 0; i < MAX_BLOCKS; i++)
-        free(trainer->gradients[i]);
+    rt_slices_destroy(&trainer->slices);
     free(trainer->slot);
     free(trainer->losses);
     free(trainer->state);
@@ -200,8 +179,6 @@ static rt_status slice_step(struct rt_trainer *trainer, const struct rt_batch *b
                             size_t end, float *gradient, struct rt_step *step, double *mark,
                             struct rt_error *err) {
     const size_t micro = trainer->settings.micro_batch;
-    if (first == end)
-        memset(gradient, 0, trainer->network->model->param_count * sizeof *gradient);
     for (size_t at = first; at < end; at += micro) {
         size_t rows = end - at < micro ? end - at : micro;
         rt_status status =
@@ -212,36 +189,34 @@ static rt_status slice_step(struct rt_trainer *trainer, const struct rt_batch *b
     return RT_OK;
 }
 
-/* The gradient of the batch into gradients[0]. Slices are put on a stack; two neighbours that are complete
- * subtrees of the same height become one: what is left of the stack never exceeds the tree's height. */
+/* The gradient of the batch into the first block. */
 static rt_status batch_step(struct rt_trainer *trainer, const struct rt_batch *batch, struct rt_step *step,
                             double *mark, struct rt_error *err) {
     const uint64_t shards = trainer->settings.shards;
-    size_t depth = 0;
+    rt_slices_reset(&trainer->slices); /* a step that failed may have left some */
     for (uint64_t v = 0; v < shards; v++) {
         size_t first = (size_t)(v * batch->rows / shards), end = (size_t)((v + 1) * batch->rows / shards);
-        rt_status status = slice_step(trainer, batch, first, end, trainer->gradients[depth], step, mark, err);
+        if (first == end)
+            continue;
+        rt_status status =
+            slice_step(trainer, batch, first, end, rt_slices_block(&trainer->slices, v), step, mark, err);
         if (status != RT_OK)
             return status;
-        depth++;
-        for (uint64_t pairs = v; pairs & 1; pairs >>= 1) {
-            depth--;
-            rt_gradient_add(&trainer->network->device, trainer->network->model->param_count,
-                            trainer->gradients[depth], trainer->gradients[depth - 1]);
-        }
+        rt_slices_end(&trainer->slices);
         if (shards > 1)
             book(trainer, RT_STATE_REDUCE, mark);
     }
+    rt_slices_finish(&trainer->slices);
     return RT_OK;
 }
 
 /* What gradients are multiplied by so that their norm is at most clip_norm. */
 static float clip_factor(struct rt_trainer *trainer) {
-    const double clip = trainer->settings.clip_norm;
-    if (clip == 0)
+    if (trainer->settings.clip_norm == 0)
         return 1;
-    double norm = rt_norm_measure(&trainer->norm, &trainer->network->device, trainer->gradients[0]);
-    return norm > clip ? (float)(clip / norm) : 1;
+    return rt_norm_clip(
+        trainer->settings.clip_norm,
+        rt_norm_squares(&trainer->norm, &trainer->network->device, trainer->slices.blocks[0], 0));
 }
 
 rt_status rt_trainer_step(struct rt_trainer *trainer, struct rt_step *step, struct rt_error *err) {
@@ -263,7 +238,7 @@ rt_status rt_trainer_step(struct rt_trainer *trainer, struct rt_step *step, stru
     if (!trainer->fused) {
         rt_optim_begin(trainer->optim, step->update, factor, clip_factor(trainer), &trainer->optim_step);
         rt_gradient_apply(&network->device, trainer->optim, &trainer->optim_step, network->model->param_count,
-                          trainer->gradients[0], network->blocks.params, trainer->state);
+                          trainer->slices.blocks[0], network->blocks.params, trainer->state);
         book(trainer, RT_STATE_UPDATE, &mark);
     }
     network->blocks.prepared_valid = false;
@@ -272,27 +247,15 @@ rt_status rt_trainer_step(struct rt_trainer *trainer, struct rt_step *step, stru
     return RT_OK;
 }
 
-/* By the bits, so that no option of the compiler can reason it away; all of them, so that it is fast. */
-static bool is_finite(const float *data, size_t count) {
-    const uint32_t exponent = 0x7f800000;
-    uint32_t bad = 0;
-    for (size_t i = 0; i < count; i++) {
-        uint32_t bits;
-        memcpy(&bits, &data[i], sizeof bits);
-        bad |= (bits & exponent) == exponent;
-    }
-    return !bad;
-}
-
 rt_status rt_trainer_check(const struct rt_trainer *trainer, struct rt_error *err) {
     const struct rt_model *model = trainer->network->model;
     const struct rt_blocks *blocks = &trainer->network->blocks;
     const char *what = NULL;
-    if (!is_finite(blocks->params, model->param_count))
+    if (!rt_block_is_finite(blocks->params, model->param_count))
         what = "a parameter";
-    else if (!is_finite(blocks->buffers, model->buffer_count))
+    else if (!rt_block_is_finite(blocks->buffers, model->buffer_count))
         what = "a buffer of the model";
-    else if (!is_finite(trainer->state, model->param_count * trainer->optim->type->state_words))
+    else if (!rt_block_is_finite(trainer->state, model->param_count * trainer->optim->type->state_words))
         what = "the optimizer's state";
     if (!what)
         return RT_OK;

@@ -80,6 +80,7 @@ const struct rt_layer_type rt_layer_dropout = {
     .option_count = sizeof dropout_options / sizeof *dropout_options,
     .main_option = "rate",
     .settings_bytes = sizeof(struct dropout_settings),
+    .needs_examples = true,
     .setup = dropout_setup,
     .forward = dropout_forward,
     .backward_input = dropout_backward_input,

@@ -1,10 +1,11 @@
 /* Work on whole gradient blocks. Every element is its own sum, and every tensor's norm is done by one thread,
  * so the number of threads changes nothing. */
-#include "train/gradient.h"
+#include "ring/gradient.h"
 
 #include "base/memory.h"
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Below this many elements a second thread costs more than it brings. */
 enum { ELEMENTS_FOR_A_THREAD = 16384 };
@@ -46,6 +47,81 @@ void rt_gradient_apply(const struct rt_device *device, const struct rt_optim *op
                        float *state) {
     struct apply_job job = {optim, step, n, gradient, params, state};
     rt_device_split(device, n, ELEMENTS_FOR_A_THREAD, apply_range, &job);
+}
+
+/* By the bits, so that no option of the compiler can reason it away; all of them, so that it is fast. */
+bool rt_block_is_finite(const float *block, size_t count) {
+    const uint32_t exponent = 0x7f800000;
+    uint32_t bad = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &block[i], sizeof bits);
+        bad |= (bits & exponent) == exponent;
+    }
+    return !bad;
+}
+
+/* ---- slices ---- */
+
+size_t rt_slices_blocks(uint64_t count) {
+    size_t blocks = 1;
+    while (count >> blocks)
+        blocks++;
+    return blocks;
+}
+
+rt_status rt_slices_create(const struct rt_device *device, size_t params, uint64_t count, bool rarely_touched,
+                           struct rt_slices *slices, struct rt_error *err) {
+    if (count == 0 || (count & (count - 1)) != 0 || count > UINT32_MAX)
+        return rt_fail(err, RT_BAD_INPUT, "shards: %llu is not a power of two", (unsigned long long)count);
+    struct rt_slices made = {.device = device, .params = params, .count = count};
+    rt_status status = RT_OK;
+    for (size_t i = 0; i < rt_slices_blocks(count) && status == RT_OK; i++)
+        status = rarely_touched ? rt_floats_reserve(params, "the gradients", &made.blocks[i], err)
+                                : rt_floats_create(params, "the gradients", &made.blocks[i], err);
+    if (status != RT_OK)
+        rt_slices_destroy(&made);
+    else
+        *slices = made;
+    return status;
+}
+
+void rt_slices_destroy(struct rt_slices *slices) {
+    for (size_t i = 0; i < RT_SLICE_BLOCKS; i++)
+        free(slices->blocks[i]);
+    *slices = (struct rt_slices){0};
+}
+
+void rt_slices_reset(struct rt_slices *slices) {
+    slices->done = 0;
+    slices->depth = 0;
+}
+
+/* Puts zeros on the stack for the slices before `slice` that nobody asked for. */
+static void add_empty(struct rt_slices *slices, uint64_t slice) {
+    while (slices->done < slice) {
+        memset(slices->blocks[slices->depth], 0, slices->params * sizeof(float));
+        rt_slices_end(slices);
+    }
+}
+
+float *rt_slices_block(struct rt_slices *slices, uint64_t slice) {
+    add_empty(slices, slice);
+    return slices->blocks[slices->depth];
+}
+
+void rt_slices_end(struct rt_slices *slices) {
+    slices->depth++;
+    for (uint64_t pairs = slices->done++; pairs & 1; pairs >>= 1) {
+        slices->depth--;
+        rt_gradient_add(slices->device, slices->params, slices->blocks[slices->depth],
+                        slices->blocks[slices->depth - 1]);
+    }
+}
+
+void rt_slices_finish(struct rt_slices *slices) {
+    add_empty(slices, slices->count);
+    rt_slices_reset(slices);
 }
 
 /* ---- the norm ---- */
@@ -110,11 +186,16 @@ static void square_tensors(void *argument, size_t begin, size_t end, void *scrat
             job->kernels->square_sum(job->norm->counts[i], job->gradient + job->norm->offsets[i]);
 }
 
-double rt_norm_measure(struct rt_norm *norm, const struct rt_device *device, const float *gradient) {
+double rt_norm_squares(struct rt_norm *norm, const struct rt_device *device, const float *gradient,
+                       double sum) {
     struct norm_job job = {norm, device->kernels, gradient};
     rt_device_split(device, norm->tensors, 1, square_tensors, &job);
-    double sum = 0;
     for (size_t i = 0; i < norm->tensors; i++)
         sum += norm->squares[i];
-    return sqrt(sum);
+    return sum;
+}
+
+float rt_norm_clip(double clip_norm, double squares) {
+    const double norm = sqrt(squares);
+    return clip_norm > 0 && norm > clip_norm ? (float)(clip_norm / norm) : 1;
 }

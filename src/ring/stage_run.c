@@ -1,0 +1,115 @@
+/* What a stage does with a micro-batch: forward, the two parts of the backward, the update. Takes no memory.
+ */
+#include "ring/versions.h"
+
+static struct rt_pass pass_of(const struct rt_stage *stage, const struct rt_slot *slot, bool training) {
+    const float *behind = slot->x + slot->rows * rt_shape_size(&stage->model->in);
+    return (struct rt_pass){
+        .device = stage->device,
+        .rows = slot->rows,
+        .training = training,
+        .seed = (uint64_t)stage->job->seed,
+        .epoch = slot->epoch,
+        .examples = (const uint32_t *)(const void *)behind,
+    };
+}
+
+/* The blocks that the slot's forward used. */
+static struct rt_blocks blocks_of(const struct rt_stage *stage, const struct rt_slot *slot) {
+    struct rt_blocks blocks = stage->blocks;
+    if (stage->job->mode == RT_RING_FLOW)
+        blocks.params = rt_versions_params(stage, slot->update);
+    return blocks;
+}
+
+struct rt_slot *rt_stage_slot(struct rt_stage *stage, uint64_t micro) {
+    return &stage->slots[micro % stage->slot_count];
+}
+
+void rt_stage_forward(struct rt_stage *stage, struct rt_slot *slot, bool training) {
+    const struct rt_pass pass = pass_of(stage, slot, training);
+    if (stage->blocks.prepared && !stage->blocks.prepared_valid)
+        rt_model_prepare(stage->model, stage->device, &stage->blocks);
+    slot->update = stage->update;
+    slot->held = training;
+    slot->y = rt_model_forward(stage->model, &pass, &stage->blocks, slot->numbers, slot->x);
+    slot->dy = training ? rt_model_output_gradient(stage->model, &pass, slot->numbers) : NULL;
+}
+
+void rt_stage_backward_input(struct rt_stage *stage, struct rt_slot *slot, float *dx) {
+    const struct rt_pass pass = pass_of(stage, slot, true);
+    struct rt_blocks blocks = blocks_of(stage, slot);
+    rt_model_backward(stage->model, &pass, &blocks, slot->numbers, slot->x, RT_BACKWARD_INPUT, dx, NULL,
+                      false, NULL);
+}
+
+/* ---- the update ---- */
+
+static void begin_update(struct rt_stage *stage, const struct rt_slot *done, float clip) {
+    const struct rt_job *job = stage->job;
+    const uint64_t update = stage->update + 1;
+    if (job->mode == RT_RING_FLOW)
+        rt_versions_keep(stage, done);
+    rt_optim_begin(
+        job->optim, update,
+        rt_schedule_factor(&job->lr_schedule, update, (uint64_t)job->updates, (uint64_t)job->per_epoch), clip,
+        &stage->optim_step);
+}
+
+/* The sink of a fused update. */
+static void apply_span(void *self, size_t offset, size_t count, const float *grad) {
+    struct rt_stage *stage = self;
+    rt_optim_apply(stage->job->optim, &stage->optim_step, offset, count, stage->model->param_count,
+                   stage->blocks.params, grad, stage->state);
+}
+
+static void apply_factors(void *self, size_t offset, size_t rows, size_t columns, const float *left,
+                          const float *right) {
+    struct rt_stage *stage = self;
+    rt_optim_apply_factors(stage->job->optim, &stage->optim_step, offset, rows, columns,
+                           stage->model->param_count, stage->blocks.params, left, right, stage->state);
+}
+
+static void record_staleness(struct rt_stage *stage, const struct rt_slot *slot) {
+    const uint64_t between = stage->update - slot->update;
+    stage->staleness_sum += between;
+    stage->staleness_count++;
+    if (between > stage->staleness_max)
+        stage->staleness_max = between;
+}
+
+void rt_stage_backward_weights(struct rt_stage *stage, struct rt_slot *slot, bool last) {
+    const bool fused = last && stage->fused;
+    const struct rt_pass pass = pass_of(stage, slot, true);
+    const struct rt_grad_sink sink = {
+        .take = apply_span,
+        .take_factors = stage->job->optim->type->apply_factors ? apply_factors : NULL,
+        .self = stage,
+    };
+    record_staleness(stage, slot);
+    if (fused)
+        begin_update(stage, slot, 1);
+    struct rt_blocks blocks = blocks_of(stage, slot);
+    rt_model_backward(stage->model, &pass, &blocks, slot->numbers, slot->x, RT_BACKWARD_WEIGHTS, NULL,
+                      rt_slices_block(&stage->slices, slot->part.slice), !slot->part.first_of_slice,
+                      fused ? &sink : NULL);
+    slot->held = false;
+    if (slot->part.last_of_slice)
+        rt_slices_end(&stage->slices);
+    if (last)
+        rt_slices_finish(&stage->slices);
+}
+
+double rt_stage_squares(struct rt_stage *stage, double sum) {
+    return rt_norm_squares(&stage->norm, stage->device, stage->slices.blocks[0], sum);
+}
+
+void rt_stage_apply(struct rt_stage *stage, float clip) {
+    if (!stage->fused) {
+        begin_update(stage, NULL, clip);
+        rt_gradient_apply(stage->device, stage->job->optim, &stage->optim_step, stage->model->param_count,
+                          stage->slices.blocks[0], stage->blocks.params, stage->state);
+    }
+    stage->blocks.prepared_valid = false;
+    stage->update++;
+}
