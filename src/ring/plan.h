@@ -1,0 +1,83 @@
+/*
+ * The planner: who holds which layers. From measured times per layer on each device, what the links can do
+ * and the memory each device offers, it finds the contiguous cut that makes the ring fastest: an exact
+ * dynamic programme over cuts, the number of slots per node within its memory, the size of a micro-batch
+ * where that is open, and which devices are better left out. A simulation of the schedule predicts speed and
+ * idle time.
+ */
+#ifndef RT_RING_PLAN_H
+#define RT_RING_PLAN_H
+
+#include "nn/model.h"
+#include "ring/job.h"
+#include "ring/schedule.h"
+#include <stdio.h>
+
+/* A device as the planner sees it. */
+struct rt_plan_device {
+    const char *name;
+    const struct rt_layer_times *layers; /* [layers] of the whole model, for micro-batches of `rows` */
+    const struct rt_layer_times *fewer; /* the same for `fewer_rows`; NULL: times are in proportion to rows */
+    uint64_t memory;                    /* bytes it offers; 0: no limit */
+    double latency, bandwidth; /* of its link to the next (the last one's leads to the master): seconds, bytes
+                                  per second; bandwidth 0: without limit */
+};
+
+struct rt_plan_node {
+    size_t device;       /* index among the devices given */
+    size_t first, count; /* its run of layers */
+    size_t slots;
+    double busy;          /* predicted seconds of work per update */
+    double idle_fraction; /* predicted */
+    uint64_t memory;      /* predicted bytes */
+    uint64_t link_bytes;  /* per update over the link to the next, both directions */
+    double link_seconds;  /* that they occupy it, the slower direction */
+};
+
+struct rt_plan {
+    size_t nodes; /* that take part, the master (device 0) first */
+    struct rt_plan_node *node;
+    size_t
+        tail; /* layers at the end that the master holds as well: cluster.master_tail; 0 when it is alone */
+    size_t layers;
+    size_t micro_batch, micros;          /* rows of a micro-batch; micro-batches of a full update */
+    double samples_per_s, idle_fraction; /* predicted */
+    size_t left_out_count;
+    size_t *left_out;               /* devices */
+    double without_them, with_them; /* samples/s predicted, when some are left out; with_them 0: there is no
+                                       plan with them, for want of memory */
+};
+
+struct rt_plan_question {
+    const struct rt_job *job;             /* its micro_batch below 1: the planner chooses */
+    const struct rt_model *model;         /* the whole model, described only: no memory is taken for it */
+    const struct rt_plan_device *devices; /* [count]; the master first */
+    size_t count;
+    size_t rows;        /* of the micro-batches that were measured */
+    size_t fewer_rows;  /* of the second measurement, less than rows; 0: there is none. With it the time of an
+                           operation is what it costs at any size plus what it costs per row. */
+    size_t master_tail; /* layers */
+    bool even;          /* the cut that would be best if all devices were like the master, for comparison */
+    bool keep_all;      /* leave nobody out */
+};
+
+/* Finds the plan. With micro_batch open it is the largest whose predicted speed is within 1 % of the best,
+ * but the whole batch where a layer measures it (batchnorm), because auto must not change a result. A device
+ * is left out when the ring is predicted to be at least 1 % faster without it.
+ * RT_BAD_INPUT with a sentence when it cannot be: more nodes than layers, a layer too big for any device, a
+ * first run of layers without parameters on the master. */
+rt_status rt_plan_create(const struct rt_plan_question *question, struct rt_plan **plan,
+                         struct rt_error *err);
+void rt_plan_destroy(struct rt_plan *plan); /* NULL is fine */
+
+/* Measures each layer of the job's model on this device with random numbers: layers[count], one per layer.
+ * Takes about RT_PROFILE_SECONDS, longer only if one pass over all layers does. slowdown: of an emulated
+ * device; multiplies the times. */
+#define RT_PROFILE_SECONDS 0.3
+rt_status rt_profile_measure(const struct rt_job *job, struct rt_device *device, size_t rows, double slowdown,
+                             struct rt_layer_times *layers, size_t count, struct rt_error *err);
+
+/* The table people read before a run (and by `ringtmp plan`). question: the one the plan answers. */
+void rt_plan_print(const struct rt_plan *plan, const struct rt_plan_question *question, FILE *out);
+
+#endif
