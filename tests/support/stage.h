@@ -1,0 +1,50 @@
+/*
+ * A stage for tests of whatever runs over a transport: two endpoints that listen, with a program each, once
+ * over every transport there is. A new transport is one more row in stage.c.
+ */
+#ifndef RT_TEST_STAGE_H
+#define RT_TEST_STAGE_H
+
+#include "net/transport.h"
+
+enum { STAGE_ENDPOINTS = 2 };
+
+struct stage;
+
+/* Runs on a thread of its own. Threads talk only through the transport: where time is virtual, one that
+ * waits for another in any other way stops both. */
+typedef void (*stage_program)(struct stage *stage, size_t i, struct rt_endpoint *endpoint);
+
+struct stage {
+    const char *transport;
+    bool exact; /* under virtual time: what is only likely over a real network must happen */
+    struct rt_endpoint *endpoints[STAGE_ENDPOINTS];
+    char nowhere[80]; /* an address where nobody listens */
+    stage_program program;
+};
+
+void stage_over_each(stage_program program);
+
+/* A program's seat: what it has seen so far, on all its links together. */
+struct seat {
+    struct stage *stage;
+    struct rt_endpoint *endpoint;
+    unsigned sent[RT_CHANNELS], received[RT_CHANNELS], accepted, connected, closed, woken;
+    unsigned arrivals, first_arrival[RT_CHANNELS]; /* how many frames came before the first of a channel */
+    struct rt_event event;                         /* the last one */
+};
+
+bool seat_take(struct seat *seat); /* the next event; a failure when none comes for long */
+bool seat_reach(struct seat *seat, const unsigned *count, unsigned enough); /* takes events until then */
+bool seat_hears_nothing(struct seat *seat, double seconds);
+
+struct rt_link *seat_call(struct seat *seat, const char *address); /* begins to connect */
+
+/* The link between the two, made by endpoint 0. Sets up the seat. NULL: failed. */
+struct rt_link *seat_open(struct seat *seat, struct stage *stage, size_t i, struct rt_endpoint *endpoint);
+
+/* An empty frame on the control channel, by which the two go on together. */
+bool seat_signal(struct seat *seat, struct rt_link *link);
+bool seat_await(struct seat *seat, struct rt_link *link);
+
+#endif
