@@ -243,13 +243,18 @@ TEST(bodies_are_refused_with_the_reason) {
     refused("assign", 0, "\x02", 1, "the assign is for node 2, counted from 0, of 2");
     refused("assign", 2, "\x01\x04", 2, "speaks of 1025 nodes; at most 1024 can be");
     refused("assign", 2, "\xff\x03", 2, "211 bytes cannot hold 1023 nodes");
-    refused("assign", 22, "\xfe\xff\x00\x00", 4, "");
     refused("assign", 18, "\xff\xff\x00\x00", 4, "gives node 1 layers beyond number 65536");
     refused("assign", 18, "\xff\xff\xff\xff", 4, "gives node 1 layers beyond number 65536");
     refused("metrics", 0, "\x01\x04\x00\x00", 4, "speaks of 1025 nodes");
     refused("metrics", 0, "\x03", 1, "608 bytes cannot hold 3 nodes");
     refused("metrics", 6, wire_double(-1), 8, "gives a time of -1");
     refused("metrics", 4, "\xff\xff", 2, "speaks of node 65535");
+    size_t row = RT_METRICS_BYTES + RT_METRICS_ROW_BYTES;
+    for (size_t i = 0; i < 2 + RT_METRIC_STATES; i++)
+        refused("metrics", row + 2 + 8 * i, wire_double(NAN), 8, "gives a time of");
+    refused("metrics", row + RT_METRICS_ROW_BYTES - 16, wire_double(-2), 8, "gives a staleness of -2");
+    for (size_t i = 0; i < 8; i++)
+        refused("profiled", 4 + 8 * i, wire_double(INFINITY), 8, "gives a time of inf");
 }
 
 TEST(a_refusal_leaves_the_output_alone) {
