@@ -19,10 +19,12 @@ struct rt_cluster_settings {
     size_t local_threads;   /* threads of each; 0: cores / (local_nodes + 1), at least 1 */
     const double *slowdown; /* [local_nodes]: emulate devices so many times slower; NULL: none */
     uint64_t local_memory;  /* bytes that each local node may use; 0: no limit */
-    const char *key_file;   /* handed to local nodes; the endpoint has its own copy; NULL: none */
-    uint8_t answer[32];     /* of our kernels */
-    bool exact;             /* a node with another answer is refused, with its name */
-    double patience;        /* seconds for any answer; 0: 10 */
+    /* Files handed to local nodes, NULL: none. The endpoint has its own copy. */
+    const char *key_file;
+    const char *certificate, *private_key, *authority;
+    uint8_t answer[32]; /* of our kernels */
+    bool exact;         /* a node with another answer is refused, with its name */
+    double patience;    /* seconds for any answer; 0: 10 */
 };
 
 enum { RT_NODE_PORT = 7117 };
@@ -55,16 +57,22 @@ uint32_t rt_cluster_run(const struct rt_cluster *cluster); /* the number of this
  * from the node, a lost link or no answer in time fail with a sentence that names the node. */
 rt_status rt_cluster_ask(struct rt_cluster *cluster, size_t member, uint16_t type, const uint8_t *body,
                          size_t body_bytes, uint16_t answer, struct rt_error *err);
+/* The two halves of it, to ask several at a time. */
+rt_status rt_cluster_request(struct rt_cluster *cluster, size_t member, uint16_t type, const uint8_t *body,
+                             size_t body_bytes, struct rt_error *err);
+rt_status rt_cluster_answer(struct rt_cluster *cluster, size_t member, uint16_t answer, struct rt_error *err);
 
 /* Joins master, members[order[0]], members[order[1]], ... in a ring. next and previous: the master's links,
  * on which the neighbour has been greeted; they are the caller's. With one member both lead to it. edges:
- * [count + 1], edge i leads from node i to the next; probed when probe_bytes is not 0. May be called again,
- * with another order; the nodes then drop their old links. */
+ * [count + 1], edge i leads from node i to the next; probed when probe_bytes is not 0. Nothing may be posted
+ * on the links before rt_cluster_go. May be called again, with another order; the nodes then drop their old
+ * links, and the caller closes his. */
 rt_status rt_cluster_ring(struct rt_cluster *cluster, const size_t *order, size_t count, uint32_t probe_bytes,
                           struct rt_link **next, struct rt_link **previous, struct rt_edge *edges,
                           struct rt_error *err);
 
-/* Tells the nodes that the cluster is complete and closes the direct links to them. */
+/* Tells the nodes of the ring that it is complete, so that they begin to work; closes the direct links to all
+ * nodes, which frees those that were left out. Fails when a link of the ring has been lost by then. */
 rt_status rt_cluster_go(struct rt_cluster *cluster, struct rt_error *err);
 
 /* Local nodes are ended. NULL is fine. */

@@ -13,7 +13,7 @@ enum {
     RT_LABEL_RING = 1,    /* of a link to the next node of a ring */
     RT_LABEL_CLOSING = 2, /* of the one between the last node and the master, who makes it */
 };
-enum { RT_NODE_LINKS = 64 };
+enum { RT_NODE_LINKS = 32 }; /* that may wait to be heard at a time; more are turned away */
 
 struct rt_node;
 

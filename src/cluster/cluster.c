@@ -1,0 +1,326 @@
+/* The life of a cluster on its master's side; see cluster.h. */
+#include "cluster/cluster_inside.h"
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/sha256.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const double slice = 0.1; /* seconds after which stop is looked at again: nobody wakes us for it */
+
+size_t rt_cluster_count(const struct rt_cluster *cluster) {
+    return cluster->count;
+}
+
+struct rt_member *rt_cluster_member(struct rt_cluster *cluster, size_t i) {
+    return &cluster->members[i];
+}
+
+uint32_t rt_cluster_run(const struct rt_cluster *cluster) {
+    return cluster->run;
+}
+
+/* ---- waiting ---- */
+
+static void take(struct rt_cluster *cluster, const struct rt_event *event) {
+    if (event->kind == RT_EVENT_ACCEPTED) {
+        rt_link_close(event->link); /* the master waits for nobody */
+        return;
+    }
+    if (rt_dial_event(&cluster->dial, event))
+        return;
+    for (size_t i = 0; i < cluster->count; i++)
+        if (rt_talk_event(&cluster->members[i].talk, event))
+            return;
+    if (event->kind == RT_EVENT_CLOSED && (event->link == cluster->next || event->link == cluster->previous))
+        cluster->lost = event->error;
+}
+
+rt_status rt_cluster_pump(struct rt_cluster *cluster, double until, struct rt_error *err) {
+    struct rt_event event;
+    if (cluster->stop && atomic_load(cluster->stop))
+        return rt_fail(err, RT_INTERRUPTED, "interrupted while the cluster was formed");
+    double soon = rt_endpoint_now(cluster->endpoint) + slice;
+    if (rt_endpoint_wait(cluster->endpoint, cluster->stop && soon < until ? soon : until, &event))
+        take(cluster, &event);
+    return RT_OK;
+}
+
+/* ---- asking ---- */
+
+/* A member as people know it: its name, once it has said it, and its address. */
+static const char *call(const struct rt_member *member, char who[200]) {
+    if (member->welcome.name[0])
+        snprintf(who, 200, "%.80s (%.80s)", member->welcome.name, member->address);
+    else
+        snprintf(who, 200, "%.80s", member->address);
+    return who;
+}
+
+static rt_status fail_lost(const struct rt_member *member, struct rt_error *err) {
+    rt_fail(err, RT_FAILED, "%s", member->talk.error.text);
+    if (member->welcome.name[0])
+        rt_fail_prefix(err, RT_FAILED, "%.80s", member->welcome.name);
+    return RT_FAILED;
+}
+
+rt_status rt_cluster_request(struct rt_cluster *cluster, size_t member, uint16_t type, const uint8_t *body,
+                             size_t body_bytes, struct rt_error *err) {
+    struct rt_talk *talk = &cluster->members[member].talk;
+    char who[200];
+    call(&cluster->members[member], who);
+    if (!talk->link)
+        return rt_fail(err, RT_FAILED, "%s: there is no link to it any more", who);
+    if (talk->dead)
+        return fail_lost(&cluster->members[member], err);
+    uint8_t *room = rt_talk_body(talk);
+    if (body_bytes > RT_MAX_CONTROL)
+        return rt_fail(err, RT_BAD_INPUT, "a message (%s) of %zu bytes is too large: at most %d can be",
+                       rt_message_name(type), body_bytes, RT_MAX_CONTROL);
+    if (!room)
+        return rt_fail(err, RT_FAILED, "%s does not take what it is sent", who);
+    rt_talk_next(talk);
+    if (body_bytes)
+        memcpy(room, body, body_bytes);
+    rt_talk_send(talk, &(struct rt_message){.type = type}, body_bytes);
+    return RT_OK;
+}
+
+rt_status rt_cluster_answer(struct rt_cluster *cluster, size_t member, uint16_t answer,
+                            struct rt_error *err) {
+    struct rt_member *asked = &cluster->members[member];
+    char who[200];
+    double until = rt_endpoint_now(cluster->endpoint) + cluster->patience;
+    while (!asked->talk.ready && !asked->talk.dead) {
+        if (rt_endpoint_now(cluster->endpoint) >= until)
+            return rt_fail(err, RT_FAILED, "%s has not answered for %g s", call(asked, who),
+                           cluster->patience);
+        rt_status status = rt_cluster_pump(cluster, until, err);
+        if (status != RT_OK)
+            return status;
+    }
+    if (!asked->talk.ready)
+        return fail_lost(asked, err);
+    return rt_talk_expect(&asked->talk, answer, call(asked, who), err);
+}
+
+rt_status rt_cluster_ask(struct rt_cluster *cluster, size_t member, uint16_t type, const uint8_t *body,
+                         size_t body_bytes, uint16_t answer, struct rt_error *err) {
+    rt_status status = rt_cluster_request(cluster, member, type, body, body_bytes, err);
+    if (status == RT_OK)
+        status = rt_cluster_answer(cluster, member, answer, err);
+    return status;
+}
+
+/* ---- opening ---- */
+
+/* Random, so that what a former run left on the network is known for what it is. */
+static uint32_t draw_run(void) {
+    uint8_t random[16] = {0}, digest[32];
+    double clock[2] = {rt_clock_wall(), rt_clock_process()};
+    pid_t pid = getpid();
+    FILE *source = fopen("/dev/urandom", "rbe");
+    if (source) {
+        (void)!fread(random, 1, sizeof random, source);
+        fclose(source);
+    }
+    struct rt_sha256 hash;
+    rt_sha256_init(&hash);
+    rt_sha256_add(&hash, random, sizeof random);
+    rt_sha256_add(&hash, clock, sizeof clock);
+    rt_sha256_add(&hash, &pid, sizeof pid);
+    rt_sha256_finish(&hash, digest);
+    uint32_t run = (uint32_t)digest[0] | (uint32_t)digest[1] << 8 | (uint32_t)digest[2] << 16 |
+                   (uint32_t)digest[3] << 24;
+    return run ? run : 1;
+}
+
+struct rt_hello rt_cluster_hello(const struct rt_cluster *cluster, uint16_t label) {
+    struct rt_hello hello = {.role = RT_ROLE_MASTER, .label = label};
+    memcpy(hello.answer, cluster->answer, sizeof hello.answer);
+    snprintf(hello.version, sizeof hello.version, "%s", RT_VERSION);
+    return hello;
+}
+
+static rt_status start_locals(struct rt_cluster *cluster, const struct rt_cluster_settings *settings,
+                              struct rt_error *err) {
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t share = (cores > 0 ? (size_t)cores : 1) / (settings->local_nodes + 1);
+    rt_status status = RT_OK;
+    for (size_t i = 0; i < settings->local_nodes && status == RT_OK; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "local-%zu", i + 1);
+        struct rt_local_settings local = {.program = settings->program,
+                                          .name = name,
+                                          .threads = settings->local_threads ? settings->local_threads
+                                                     : share                 ? share
+                                                                             : 1,
+                                          .memory = settings->local_memory,
+                                          .slowdown = settings->slowdown ? settings->slowdown[i] : 1,
+                                          .key_file = settings->key_file,
+                                          .certificate = settings->certificate,
+                                          .private_key = settings->private_key,
+                                          .authority = settings->authority};
+        status = rt_local_start(&local, &cluster->locals[i], err);
+        cluster->local_count += status == RT_OK;
+    }
+    double until = rt_clock_wall() + cluster->patience;
+    for (size_t i = 0; i < cluster->local_count && status == RT_OK; i++) {
+        struct rt_member *member = &cluster->members[settings->address_count + i];
+        status = rt_local_wait(&cluster->locals[i], until, cluster->stop, err);
+        snprintf(member->address, sizeof member->address, "%s", cluster->locals[i].address);
+        member->local = true;
+        member->slowdown = settings->slowdown ? settings->slowdown[i] : 1;
+    }
+    return status;
+}
+
+static rt_status greet(struct rt_cluster *cluster, struct rt_member *member, double until,
+                       struct rt_error *err) {
+    struct rt_link *link;
+    rt_status status = rt_endpoint_connect(cluster->endpoint, member->address, until, &link, err);
+    if (status != RT_OK)
+        return status;
+    status = rt_talk_open(link, &member->talk, err);
+    if (status != RT_OK) {
+        rt_link_close(link);
+        return status;
+    }
+    member->talk.run = cluster->run;
+    struct rt_hello hello = rt_cluster_hello(cluster, 0);
+    size_t bytes = rt_hello_encode(&hello, rt_talk_body(&member->talk), RT_MAX_CONTROL);
+    rt_talk_send(&member->talk, &(struct rt_message){.type = RT_MESSAGE_HELLO}, bytes);
+    return RT_OK;
+}
+
+static rt_status check_welcome(struct rt_cluster *cluster, struct rt_member *member, bool exact,
+                               struct rt_error *err) {
+    char who[200];
+    struct rt_welcome welcome;
+    rt_status status = rt_talk_expect(&member->talk, RT_MESSAGE_WELCOME, call(member, who), err);
+    if (status == RT_OK) {
+        status = rt_welcome_decode(member->talk.body, member->talk.body_bytes, &welcome, err);
+        if (status != RT_OK)
+            rt_fail_prefix(err, status, "%s", who);
+    }
+    if (status != RT_OK)
+        return status;
+    member->welcome = welcome;
+    rt_talk_next(&member->talk);
+    if (exact && memcmp(welcome.answer, cluster->answer, sizeof welcome.answer) != 0)
+        return rt_fail(
+            err, RT_FAILED,
+            "%s (ringtmp %.20s, kernels %.40s) computes other bits than this machine (ringtmp %s): "
+            "it cannot take part in an exact run",
+            call(member, who), welcome.version, welcome.kernels, RT_VERSION);
+    return RT_OK;
+}
+
+/* All at a time; whoever is lost first fails it. */
+static rt_status greet_all(struct rt_cluster *cluster, bool exact, struct rt_error *err) {
+    double until = rt_endpoint_now(cluster->endpoint) + cluster->patience;
+    rt_status status = RT_OK;
+    char who[200];
+    for (size_t i = 0; i < cluster->count && status == RT_OK; i++)
+        status = greet(cluster, &cluster->members[i], until, err);
+    for (size_t i = 0; i < cluster->count && status == RT_OK; i++) {
+        struct rt_member *member = &cluster->members[i];
+        while (status == RT_OK && !member->talk.ready) {
+            for (size_t j = i; j < cluster->count && status == RT_OK; j++)
+                if (cluster->members[j].talk.dead && !cluster->members[j].talk.ready)
+                    status = fail_lost(&cluster->members[j], err);
+            if (status == RT_OK && rt_endpoint_now(cluster->endpoint) >= until)
+                status = rt_fail(err, RT_FAILED, "%s has not answered for %g s", call(member, who),
+                                 cluster->patience);
+            if (status == RT_OK)
+                status = rt_cluster_pump(cluster, until, err);
+        }
+        if (status == RT_OK)
+            status = check_welcome(cluster, member, exact, err);
+    }
+    return status;
+}
+
+rt_status rt_cluster_open(const struct rt_cluster_settings *settings, struct rt_endpoint *endpoint,
+                          const atomic_int *stop, struct rt_cluster **made, struct rt_error *err) {
+    struct rt_cluster *cluster;
+    size_t limit = RT_MAX_NODES - 1;
+    if (settings->address_count > limit || settings->local_nodes > limit - settings->address_count)
+        return rt_fail(err, RT_BAD_INPUT, "a cluster has at most %d nodes, the master counted", RT_MAX_NODES);
+    size_t count = settings->address_count + settings->local_nodes;
+    rt_status status = rt_alloc(1, sizeof *cluster, "a cluster", &cluster, err);
+    if (status != RT_OK)
+        return status;
+    cluster->endpoint = endpoint;
+    cluster->stop = stop;
+    cluster->patience = settings->patience > 0 ? settings->patience : 10;
+    cluster->run = draw_run();
+    memcpy(cluster->answer, settings->answer, sizeof cluster->answer);
+    status = rt_alloc(count, sizeof *cluster->members, "the nodes of a cluster", &cluster->members, err);
+    if (status == RT_OK)
+        status = rt_alloc(count, sizeof *cluster->in_ring, "the nodes of a cluster", &cluster->in_ring, err);
+    if (status == RT_OK)
+        status = rt_alloc(settings->local_nodes, sizeof *cluster->locals, "the nodes of a cluster",
+                          &cluster->locals, err);
+    for (size_t i = 0; i < settings->address_count && status == RT_OK; i++) {
+        cluster->members[i].slowdown = 1;
+        status = rt_cluster_address(settings->addresses[i], cluster->members[i].address, err);
+    }
+    if (status == RT_OK && settings->local_nodes)
+        status = start_locals(cluster, settings, err);
+    if (status == RT_OK) {
+        cluster->count = count;
+        status = greet_all(cluster, settings->exact, err);
+    }
+    if (status == RT_OK)
+        *made = cluster;
+    else
+        rt_cluster_close(cluster);
+    return status;
+}
+
+/* ---- the work begins ---- */
+
+rt_status rt_cluster_go(struct rt_cluster *cluster, struct rt_error *err) {
+    rt_status status = RT_OK;
+    char who[200];
+    for (size_t i = 0; i < cluster->count && status == RT_OK; i++)
+        if (cluster->in_ring[i])
+            status = rt_cluster_request(cluster, i, RT_MESSAGE_GO, NULL, 0, err);
+        else
+            rt_talk_close(&cluster->members[i].talk);
+    /* A node closes the link when it begins to work, so we know that it does. */
+    double until = rt_endpoint_now(cluster->endpoint) + cluster->patience;
+    for (size_t i = 0; i < cluster->count && status == RT_OK; i++) {
+        struct rt_member *member = &cluster->members[i];
+        while (status == RT_OK && cluster->in_ring[i] && !member->talk.dead && !member->talk.ready)
+            if (rt_endpoint_now(cluster->endpoint) >= until)
+                status = rt_fail(err, RT_FAILED, "%s has not begun to work for %g s", call(member, who),
+                                 cluster->patience);
+            else
+                status = rt_cluster_pump(cluster, until, err);
+        if (status == RT_OK && member->talk.ready)
+            status = rt_talk_expect(&member->talk, RT_MESSAGE_GO, call(member, who), err);
+    }
+    if (status == RT_OK && cluster->lost.text[0])
+        status = rt_fail(err, RT_FAILED, "a link of the ring was lost: %s", cluster->lost.text);
+    for (size_t i = 0; i < cluster->count && status == RT_OK; i++)
+        rt_talk_close(&cluster->members[i].talk);
+    return status;
+}
+
+void rt_cluster_close(struct rt_cluster *cluster) {
+    if (!cluster)
+        return;
+    rt_dial_cancel(&cluster->dial);
+    for (size_t i = 0; i < cluster->count; i++)
+        rt_talk_close(&cluster->members[i].talk);
+    rt_local_end(cluster->locals, cluster->local_count);
+    free(cluster->members);
+    free(cluster->in_ring);
+    free(cluster->locals);
+    free(cluster);
+}

@@ -1,0 +1,40 @@
+/* Inside the master's side of a cluster: cluster.c has its life, form.c the ring, local.c the nodes on this
+ * machine. */
+#ifndef RT_CLUSTER_CLUSTER_INSIDE_H
+#define RT_CLUSTER_CLUSTER_INSIDE_H
+
+#include "cluster/cluster.h"
+#include "cluster/dial.h"
+#include "cluster/local.h"
+
+struct rt_cluster {
+    struct rt_endpoint *endpoint;
+    const atomic_int *stop;
+    uint32_t run;
+    uint8_t answer[32];
+    double patience;
+    struct rt_member *members;
+    size_t count;
+    bool *in_ring;       /* [count] */
+    struct rt_dial dial; /* one link of the ring at a time */
+
+    /* The master's links of the ring are the caller's, but until he takes events himself we watch them. */
+    const struct rt_link *next, *previous;
+    struct rt_error lost; /* one of them was; text "": not */
+
+    struct rt_local *locals; /* [local_count], members are in the same order, behind those with addresses */
+    size_t local_count;
+};
+
+/* Takes one event, or returns after a moment, at the latest at the given time. RT_INTERRUPTED: stop is set.
+ */
+rt_status rt_cluster_pump(struct rt_cluster *cluster, double until, struct rt_error *err);
+
+/* Our greeting on a link with this label; from is 0. */
+struct rt_hello rt_cluster_hello(const struct rt_cluster *cluster, uint16_t label);
+
+/* "HOST" with the port that nodes listen at by default; "HOST:PORT" and "[IPV6]:PORT" as they are. */
+rt_status rt_cluster_address(const char *given, char address[RT_MAX_TEXT + 1], struct rt_error *err);
+bool rt_address_is_loopback(const char *address);
+
+#endif

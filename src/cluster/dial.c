@@ -1,0 +1,260 @@
+/* Making a link of the ring, and measuring it; see dial.h. */
+#include "cluster/dial.h"
+
+#include "base/memory.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the end that dials ---- */
+
+static void fail(struct rt_dial *dial, const struct rt_error *why) {
+    dial->stage = RT_DIAL_FAILED;
+    dial->error = *why;
+}
+
+static void say_join(struct rt_dial *dial, uint32_t probe_bytes) {
+    uint8_t *body = rt_talk_body(&dial->talk);
+    size_t bytes = 0;
+    struct rt_join join = {.index = dial->settings.hello.from,
+                           .count = dial->settings.count,
+                           .peer = dial->settings.to,
+                           .label = dial->settings.hello.label,
+                           .probe_bytes = probe_bytes};
+    if (body)
+        bytes = rt_join_encode(&join, body, RT_MAX_CONTROL);
+    rt_talk_next(&dial->talk);
+    dial->sent = rt_endpoint_now(dial->endpoint);
+    rt_talk_send(&dial->talk, &(struct rt_message){.type = RT_MESSAGE_JOIN, .source = join.index}, bytes);
+}
+
+static void say_joined(struct rt_talk *talk, uint16_t own, const struct rt_joined *joined) {
+    uint8_t *body = rt_talk_body(talk);
+    size_t bytes = body ? rt_joined_encode(joined, body, RT_MAX_CONTROL) : 0;
+    rt_talk_send(talk, &(struct rt_message){.type = RT_MESSAGE_JOINED, .source = own}, bytes);
+}
+
+/* The message that came last is not left: so nothing is posted when this one has gone. */
+static void say_last(struct rt_dial *dial) {
+    struct rt_joined joined = {.peer = dial->settings.to,
+                               .label = dial->settings.hello.label,
+                               .latency = dial->latency,
+                               .bandwidth = dial->bandwidth};
+    say_joined(&dial->talk, dial->settings.hello.from, &joined);
+    dial->stage = RT_DIAL_LAST;
+}
+
+static void send_frame(struct rt_dial *dial) {
+    rt_talk_next(&dial->talk);
+    dial->frame = (struct rt_send){.channel = RT_CHANNEL_BULK,
+                                   .head_bytes = RT_MESSAGE_HEAD,
+                                   .body = {{dial->memory, dial->settings.probe_bytes}}};
+    struct rt_message head = {
+        .type = RT_MESSAGE_JOIN, .source = dial->settings.hello.from, .run = dial->settings.run};
+    rt_message_encode(&head, dial->frame.head);
+    dial->sent = rt_endpoint_now(dial->endpoint);
+    dial->framing = true;
+    rt_link_send(dial->talk.link, &dial->frame);
+}
+
+/* The shortest time counts: what else happened on the machines only adds to it. A frame costs a round trip
+ * and its bytes; where a noisy measurement leaves nothing for the bytes, a quarter of the time is theirs. */
+static void measure(struct rt_dial *dial) {
+    double bytes_take = dial->best - dial->round_trip;
+    if (bytes_take < dial->best / 4)
+        bytes_take = dial->best / 4;
+    dial->latency = dial->round_trip / 2;
+    dial->bandwidth = bytes_take > 0 ? dial->settings.probe_bytes / bytes_take : 0;
+}
+
+/* An answer came: the next step. */
+static void move_on(struct rt_dial *dial) {
+    double took = rt_endpoint_now(dial->endpoint) - dial->sent;
+    if (dial->stage == RT_DIAL_PING || dial->stage == RT_DIAL_PROBE) {
+        dial->best = took < dial->best ? took : dial->best;
+        dial->left--;
+    }
+    switch (dial->stage) {
+    case RT_DIAL_HELLO:
+        if (!dial->settings.probe_bytes) {
+            say_last(dial);
+            break;
+        }
+        dial->stage = RT_DIAL_PING;
+        dial->left = RT_DIAL_PINGS;
+        dial->best = 1e9;
+        say_join(dial, 0);
+        break;
+    case RT_DIAL_PING:
+        if (dial->left) {
+            say_join(dial, 0);
+            break;
+        }
+        dial->round_trip = dial->best;
+        dial->stage = RT_DIAL_ANNOUNCE;
+        say_join(dial, dial->settings.probe_bytes);
+        break;
+    case RT_DIAL_ANNOUNCE:
+        dial->stage = RT_DIAL_PROBE;
+        dial->left = RT_DIAL_PROBES;
+        dial->best = 1e9;
+        send_frame(dial);
+        break;
+    case RT_DIAL_PROBE:
+        /* The answer to a frame can be here before its own SENT. */
+        if (dial->left && !dial->framing) {
+            send_frame(dial);
+        } else if (!dial->left) {
+            measure(dial);
+            say_last(dial);
+        }
+        break;
+    default:
+        break;
+    }
+}
+
+static void take_message(struct rt_dial *dial) {
+    struct rt_error err;
+    uint16_t type = dial->stage == RT_DIAL_HELLO ? RT_MESSAGE_WELCOME : RT_MESSAGE_JOINED;
+    rt_status status = rt_talk_expect(&dial->talk, type, dial->talk.link->peer, &err);
+    if (status == RT_OK && dial->stage == RT_DIAL_HELLO) {
+        status = rt_welcome_decode(dial->talk.body, dial->talk.body_bytes, &dial->welcome, &err);
+        if (status != RT_OK)
+            rt_fail_prefix(&err, status, "%s", dial->talk.link->peer);
+    }
+    if (status == RT_OK)
+        move_on(dial);
+    else
+        fail(dial, &err);
+}
+
+rt_status rt_dial_start(struct rt_endpoint *endpoint, const struct rt_dial_settings *settings,
+                        struct rt_dial *dial, struct rt_error *err) {
+    struct rt_link *link = NULL;
+    uint32_t probe = settings->probe_bytes < RT_DIAL_MAX_PROBE ? settings->probe_bytes : RT_DIAL_MAX_PROBE;
+    *dial = (struct rt_dial){.settings = *settings, .endpoint = endpoint};
+    dial->settings.probe_bytes = probe;
+    rt_status status = rt_alloc(probe, 1, "the measurement of a link", &dial->memory, err);
+    if (status == RT_OK)
+        status = rt_endpoint_connect(endpoint, settings->address, settings->until, &link, err);
+    if (status == RT_OK)
+        status = rt_talk_open(link, &dial->talk, err);
+    if (status != RT_OK) {
+        rt_link_close(link);
+        free(dial->memory);
+        *dial = (struct rt_dial){0};
+        return status;
+    }
+    dial->settings.address = NULL;
+    dial->talk.run = settings->run;
+    dial->stage = RT_DIAL_HELLO;
+    size_t bytes = rt_hello_encode(&settings->hello, rt_talk_body(&dial->talk), RT_MAX_CONTROL);
+    rt_talk_send(&dial->talk, &(struct rt_message){.type = RT_MESSAGE_HELLO, .source = settings->hello.from},
+                 bytes);
+    return RT_OK;
+}
+
+static bool is_busy(const struct rt_dial *dial) {
+    return dial->stage >= RT_DIAL_HELLO && dial->stage <= RT_DIAL_LAST;
+}
+
+bool rt_dial_event(struct rt_dial *dial, const struct rt_event *event) {
+    if (dial->stage == RT_DIAL_IDLE || event->link != dial->talk.link)
+        return false;
+    bool waits = dial->talk.ready && dial->stage == RT_DIAL_PROBE; /* for the frame before to be given back */
+    bool came = dial->talk.ready;
+    if (event->kind == RT_EVENT_SENT && event->send == &dial->frame)
+        dial->framing = false;
+    else if (!rt_talk_event(&dial->talk, event))
+        return false;
+    if (!is_busy(dial)) {
+        /* what comes of a link that is made, or has failed: */
+        if (dial->talk.dead)
+            fail(dial, &dial->talk.error);
+        return true;
+    }
+    if (dial->talk.ready && !came)
+        take_message(dial);
+    else if (waits && !dial->framing)
+        send_frame(dial);
+    if (dial->stage == RT_DIAL_LAST && !dial->framing && rt_talk_idle(&dial->talk))
+        dial->stage = RT_DIAL_DONE;
+    if (dial->talk.dead && dial->stage != RT_DIAL_FAILED)
+        fail(dial, &dial->talk.error);
+    return true;
+}
+
+void rt_dial_check(struct rt_dial *dial) {
+    struct rt_error err;
+    if (!is_busy(dial) || rt_endpoint_now(dial->endpoint) < dial->settings.until)
+        return;
+    rt_fail(&err, RT_FAILED, "%s does not answer", dial->talk.link->peer);
+    fail(dial, &err);
+}
+
+struct rt_link *rt_dial_take(struct rt_dial *dial) {
+    struct rt_link *link = rt_talk_release(&dial->talk);
+    free(dial->memory);
+    *dial = (struct rt_dial){0};
+    return link;
+}
+
+void rt_dial_cancel(struct rt_dial *dial) {
+    rt_talk_close(&dial->talk);
+    free(dial->memory);
+    *dial = (struct rt_dial){0};
+}
+
+/* ---- the end that accepted ---- */
+
+static void post(struct rt_echo *echo, struct rt_talk *talk) {
+    echo->receive = (struct rt_receive){
+        .channel = RT_CHANNEL_BULK, .body = echo->memory, .body_room = echo->bytes, .user = talk};
+    rt_link_receive(talk->link, &echo->receive);
+}
+
+rt_status rt_echo_message(struct rt_echo *echo, struct rt_talk *talk, uint16_t own, struct rt_error *err) {
+    const char *who = talk->link->peer;
+    struct rt_join join;
+    if (talk->message.type == RT_MESSAGE_JOINED) {
+        if (echo->left)
+            return rt_fail(err, RT_BAD_INPUT, "%s ended the measurement of a link in its middle", who);
+        echo->done = true;
+        return RT_OK;
+    }
+    rt_status status = rt_talk_expect(talk, RT_MESSAGE_JOIN, who, err);
+    if (status == RT_OK) {
+        status = rt_join_decode(talk->body, talk->body_bytes, &join, err);
+        if (status != RT_OK)
+            rt_fail_prefix(err, status, "%s", who);
+    }
+    if (status == RT_OK && join.probe_bytes && (echo->memory || join.probe_bytes > RT_DIAL_MAX_PROBE))
+        status = rt_fail(err, RT_BAD_INPUT,
+                         "%s asks for one measurement of a link too many, or too large a one", who);
+    if (status == RT_OK && join.probe_bytes)
+        status = rt_alloc(join.probe_bytes, 1, "the measurement of a link", &echo->memory, err);
+    if (status != RT_OK)
+        return status;
+    rt_talk_next(talk);
+    if (join.probe_bytes) {
+        echo->bytes = join.probe_bytes;
+        echo->left = RT_DIAL_PROBES;
+        post(echo, talk);
+    }
+    say_joined(talk, own, &(struct rt_joined){.peer = join.index, .label = join.label});
+    return RT_OK;
+}
+
+bool rt_echo_event(struct rt_echo *echo, struct rt_talk *talk, uint16_t own, const struct rt_event *event) {
+    if (event->kind != RT_EVENT_RECEIVED || event->receive != &echo->receive)
+        return false;
+    if (--echo->left)
+        post(echo, talk);
+    say_joined(talk, own, &(struct rt_joined){.peer = 0});
+    return true;
+}
+
+void rt_echo_deinit(struct rt_echo *echo) {
+    free(echo->memory);
+    *echo = (struct rt_echo){0};
+}

@@ -1,0 +1,242 @@
+/* Those who connect to a node: who they are, and what is said to them. */
+#include "cluster/node_inside.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Seconds for a guest to say who he is, to measure a link, and to read why he was refused. */
+static const double hello_seconds = 5, making_seconds = 10, leaving_seconds = 2;
+
+static double patience_of(const struct rt_node *node) {
+    return node->settings->patience > 0 ? node->settings->patience : 60;
+}
+
+void rt_guest_drop(struct rt_guest *guest) {
+    rt_talk_close(&guest->talk);
+    rt_echo_deinit(&guest->echo);
+    *guest = (struct rt_guest){0};
+}
+
+void rt_guest_accept(struct rt_node *node, struct rt_link *link) {
+    struct rt_error err;
+    size_t i = 0;
+    while (i < RT_NODE_LINKS && node->guests[i].state != RT_GUEST_NONE)
+        i++;
+    rt_status status = RT_OK;
+    if (i == RT_NODE_LINKS)
+        status = rt_fail(&err, RT_FAILED, "%d others wait to be heard", RT_NODE_LINKS);
+    if (status == RT_OK)
+        status = rt_talk_open(link, &node->guests[i].talk, &err);
+    if (status != RT_OK) {
+        rt_node_tell(node, "%s was turned away: %s", link->peer, err.text);
+        rt_link_close(link);
+        return;
+    }
+    node->guests[i].state = RT_GUEST_NEW;
+    node->guests[i].until = rt_endpoint_now(node->endpoint) + hello_seconds;
+}
+
+void rt_guest_dismiss(struct rt_node *node, struct rt_guest *guest, const struct rt_error *why) {
+    rt_talk_refuse(&guest->talk, why->status, node->session.index, why->text);
+    guest->state = RT_GUEST_LEAVING;
+    guest->until = rt_endpoint_now(node->endpoint) + leaving_seconds;
+}
+
+void rt_guest_refuse(struct rt_node *node, struct rt_guest *guest, rt_status status, const char *format,
+                     ...) {
+    struct rt_error why = {.status = status};
+    va_list args;
+    va_start(args, format);
+    vsnprintf(why.text, sizeof why.text, format, args);
+    va_end(args);
+    rt_node_tell(node, "%s was refused: %s", guest->talk.link->peer, why.text);
+    rt_guest_dismiss(node, guest, &why);
+}
+
+void rt_guest_welcome(struct rt_node *node, struct rt_guest *guest) {
+    const struct rt_node_settings *settings = node->settings;
+    struct rt_welcome welcome = {
+        .cores = settings->cores, .threads = settings->threads, .memory = settings->memory};
+    memcpy(welcome.answer, settings->answer, sizeof welcome.answer);
+    snprintf(welcome.name, sizeof welcome.name, "%s", node->name);
+    snprintf(welcome.version, sizeof welcome.version, "%s", RT_VERSION);
+    snprintf(welcome.kernels, sizeof welcome.kernels, "%s", settings->kernels ? settings->kernels : "");
+    size_t bytes = rt_welcome_encode(&welcome, rt_talk_body(&guest->talk), RT_MAX_CONTROL);
+    rt_talk_send(&guest->talk,
+                 &(struct rt_message){.type = RT_MESSAGE_WELCOME, .source = node->session.index}, bytes);
+}
+
+/* ---- hello ---- */
+
+static void greet_master(struct rt_node *node, struct rt_guest *guest) {
+    uint32_t run = guest->talk.message.run;
+    if (node->serving && node->session.run == run) {
+        rt_guest_refuse(node, guest, RT_BAD_INPUT, "%s takes part in this run already: it was named twice",
+                        node->name);
+        return;
+    }
+    if (node->serving) {
+        rt_guest_refuse(node, guest, RT_FAILED, "%s is busy with a run of %s", node->name, node->master_peer);
+        return;
+    }
+    if (run == 0) {
+        rt_guest_refuse(node, guest, RT_BAD_INPUT, "a run needs a number other than 0");
+        return;
+    }
+    guest->state = RT_GUEST_MASTER;
+    guest->talk.run = run;
+    guest->until = rt_endpoint_now(node->endpoint) + patience_of(node);
+    rt_session_begin(node, guest, run);
+    rt_guest_welcome(node, guest);
+    rt_talk_next(&guest->talk);
+}
+
+static bool place_is_taken(const struct rt_node *node, bool is_next) {
+    for (size_t i = 0; i < RT_NODE_LINKS; i++)
+        if (node->guests[i].state == RT_GUEST_NEIGHBOUR && node->guests[i].is_next == is_next)
+            return true;
+    return is_next ? node->session.next != NULL : node->session.previous != NULL;
+}
+
+static void greet_neighbour(struct rt_node *node, struct rt_guest *guest, const struct rt_hello *hello) {
+    const struct rt_session *session = &node->session;
+    if (!node->serving || !node->master || !node->placed || session->run != guest->talk.message.run) {
+        rt_guest_refuse(node, guest, RT_FAILED, "%s waits for no link of that run", node->name);
+        return;
+    }
+    bool from_master = hello->role == RT_ROLE_MASTER;
+    bool is_next = from_master && hello->label == RT_LABEL_CLOSING && session->index + 1 == session->count;
+    bool is_previous = hello->label == RT_LABEL_RING && hello->from + 1 == session->index &&
+                       from_master == (session->index == 1);
+    if ((!is_next && !is_previous) || place_is_taken(node, is_next)) {
+        rt_guest_refuse(node, guest, RT_FAILED, "%s, node %u of %u, has no place for a link of node %u",
+                        node->name, session->index, session->count, hello->from);
+        return;
+    }
+    guest->state = RT_GUEST_NEIGHBOUR;
+    guest->is_next = is_next;
+    guest->talk.run = session->run;
+    guest->until = rt_endpoint_now(node->endpoint) + making_seconds;
+    rt_guest_welcome(node, guest);
+    rt_talk_next(&guest->talk);
+}
+
+static void take_hello(struct rt_node *node, struct rt_guest *guest) {
+    struct rt_hello hello;
+    struct rt_error err;
+    rt_status status = RT_OK;
+    if (guest->talk.message.type != RT_MESSAGE_HELLO)
+        status = rt_fail(&err, RT_BAD_INPUT, "its first message was '%s' and not 'hello'",
+                         rt_message_name(guest->talk.message.type));
+    if (status == RT_OK)
+        status = rt_hello_decode(guest->talk.body, guest->talk.body_bytes, &hello, &err);
+    if (status != RT_OK)
+        rt_guest_refuse(node, guest, status, "%s", err.text);
+    else if (hello.role == RT_ROLE_MASTER && hello.label == 0)
+        greet_master(node, guest);
+    else
+        greet_neighbour(node, guest, &hello);
+}
+
+/* ---- events ---- */
+
+static void settle(struct rt_node *node, struct rt_guest *guest) {
+    struct rt_link *link = rt_talk_release(&guest->talk);
+    if (guest->is_next)
+        node->session.next = link;
+    else
+        node->session.previous = link;
+    rt_guest_drop(guest);
+}
+
+/* The link is gone, or said something that makes no sense: then it is told so. */
+static void lose(struct rt_node *node, struct rt_guest *guest) {
+    struct rt_error why = guest->talk.error;
+    if (guest == node->master) {
+        rt_session_end(node, &why);
+    } else if (guest->state == RT_GUEST_LEAVING) {
+        if (guest->talk.closed)
+            rt_guest_drop(guest);
+    } else if (!guest->talk.closed) {
+        rt_guest_refuse(node, guest, why.status, "%s", why.text);
+    } else {
+        if (guest->state == RT_GUEST_NEIGHBOUR)
+            node->lost = why;
+        rt_node_tell(node, "%s left: %s", guest->talk.link->peer, why.text);
+        rt_guest_drop(guest);
+    }
+}
+
+static void take_message(struct rt_node *node, struct rt_guest *guest) {
+    struct rt_error err;
+    switch (guest->state) {
+    case RT_GUEST_NEW:
+        take_hello(node, guest);
+        break;
+    case RT_GUEST_MASTER:
+        guest->until = rt_endpoint_now(node->endpoint) + patience_of(node);
+        rt_session_message(node);
+        if (node->master == guest) /* work takes time of which the master is not guilty */
+            guest->until = rt_endpoint_now(node->endpoint) + patience_of(node);
+        break;
+    case RT_GUEST_NEIGHBOUR:
+        if (rt_echo_message(&guest->echo, &guest->talk, node->session.index, &err) != RT_OK)
+            rt_guest_refuse(node, guest, err.status, "%s", err.text);
+        break;
+    case RT_GUEST_LEAVING:
+        rt_talk_next(&guest->talk); /* whatever he says, it is too late */
+        break;
+    case RT_GUEST_NONE:
+        break;
+    }
+}
+
+bool rt_guest_event(struct rt_node *node, const struct rt_event *event) {
+    struct rt_guest *guest = node->guests;
+    while (guest < node->guests + RT_NODE_LINKS && (!event->link || guest->talk.link != event->link))
+        guest++;
+    if (guest == node->guests + RT_NODE_LINKS)
+        return false;
+    bool had = guest->talk.ready;
+    if (!rt_echo_event(&guest->echo, &guest->talk, node->session.index, event))
+        rt_talk_event(&guest->talk, event);
+    if (guest->talk.ready && !had)
+        take_message(node, guest);
+    if (guest->talk.link && guest->talk.dead)
+        lose(node, guest);
+    else if (guest->state == RT_GUEST_NEIGHBOUR && guest->echo.done && rt_talk_idle(&guest->talk))
+        settle(node, guest);
+    return true;
+}
+
+/* ---- time ---- */
+
+void rt_guest_expire(struct rt_node *node, double now) {
+    struct rt_error why;
+    for (size_t i = 0; i < RT_NODE_LINKS; i++) {
+        struct rt_guest *guest = &node->guests[i];
+        if (guest->state == RT_GUEST_NONE || guest->until > now)
+            continue;
+        const char *peer = guest->talk.link->peer;
+        if (guest->state == RT_GUEST_MASTER) {
+            rt_fail(&why, RT_FAILED, "%s has said nothing for %g s", peer, patience_of(node));
+            rt_session_end(node, &why);
+            continue;
+        }
+        if (guest->state == RT_GUEST_NEW)
+            rt_node_tell(node, "%s was dropped: it said nothing for %g s", peer, hello_seconds);
+        else if (guest->state == RT_GUEST_NEIGHBOUR)
+            rt_fail(&node->lost, RT_FAILED, "%s did not complete its link", peer);
+        rt_guest_drop(guest);
+    }
+}
+
+double rt_guest_deadline(const struct rt_node *node) {
+    double first = INFINITY;
+    for (size_t i = 0; i < RT_NODE_LINKS; i++)
+        if (node->guests[i].state != RT_GUEST_NONE && node->guests[i].until < first)
+            first = node->guests[i].until;
+    return first;
+}
