@@ -63,6 +63,7 @@ struct rt_layer_type {
     const char *main_option; /* set by "name: value"; or NULL */
     size_t settings_bytes;
     bool needs_examples; /* in training it reads pass->examples */
+    bool measures_batch; /* in training its result depends on which examples share a micro-batch */
 
     /* Checks settings against layer->in and fills in out, tensors, counts and costs. */
     rt_status (*setup)(struct rt_layer *layer, const struct rt_tree *spec, struct rt_error *err);

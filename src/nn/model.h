@@ -52,6 +52,8 @@ void rt_model_init(const struct rt_model *model, uint64_t seed, float *params, f
 
 /* Whether a layer's work in training depends on which examples these are: pass->examples must be there. */
 bool rt_model_needs_examples(const struct rt_model *model);
+/* Whether a layer measures the micro-batch (batchnorm), so that its size is part of the result. */
+bool rt_model_measures_batch(const struct rt_model *model);
 
 /* Brings the weights into the form that the products like, into blocks->prepared. Worth it when several
  * passes will use the same parameters; a single one does better on its own, since it packs what it needs

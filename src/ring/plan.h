@@ -16,9 +16,9 @@
 /* A device as the planner sees it. */
 struct rt_plan_device {
     const char *name;
-    const struct rt_layer_times *layers; /* [layers] of the whole model, for micro-batches of `rows` */
-    const struct rt_layer_times *fewer; /* the same for `fewer_rows`; NULL: times are in proportion to rows */
-    uint64_t memory;                    /* bytes it offers; 0: no limit */
+    const struct rt_layer_times *layers;      /* [layers] of the whole model, for micro-batches of `rows` */
+    const struct rt_layer_times *more_layers; /* the same for `more_rows`; only where that is not 0 */
+    uint64_t memory;                          /* bytes it offers; 0: no limit */
     double latency, bandwidth; /* of its link to the next (the last one's leads to the master): seconds, bytes
                                   per second; bandwidth 0: without limit */
 };
@@ -54,12 +54,17 @@ struct rt_plan_question {
     const struct rt_plan_device *devices; /* [count]; the master first */
     size_t count;
     size_t rows;        /* of the micro-batches that were measured */
-    size_t fewer_rows;  /* of the second measurement, less than rows; 0: there is none. With it the time of an
-                           operation is what it costs at any size plus what it costs per row. */
+    size_t more_rows;   /* of a second measurement, larger than rows; 0: there is none. With it an operation
+                           costs so much at any size and so much per row; without, in proportion to the rows. */
     size_t master_tail; /* layers */
+    size_t slots;       /* of every node; 0: the planner chooses */
     bool even;          /* the cut that would be best if all devices were like the master, for comparison */
     bool keep_all;      /* leave nobody out */
 };
+
+/* The sizes of micro-batches at which to measure the layers for a ring of so many devices. more_rows: 0 when
+ * one measurement says all. */
+void rt_plan_rows(const struct rt_job *job, size_t devices, size_t *rows, size_t *more_rows);
 
 /* Finds the plan. With micro_batch open it is the largest whose predicted speed is within 1 % of the best,
  * but the whole batch where a layer measures it (batchnorm), because auto must not change a result. A device

@@ -20,8 +20,7 @@ static bool has_layer(const struct rt_model *model, const char *const *names) {
 }
 
 bool rt_train_measures_batch(const struct rt_model *model) {
-    static const char *const statistics[] = {"batchnorm", NULL};
-    return has_layer(model, statistics);
+    return rt_model_measures_batch(model);
 }
 
 size_t rt_train_micro_batch(const struct rt_model *model, size_t batch) {

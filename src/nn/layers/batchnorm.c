@@ -331,6 +331,7 @@ const struct rt_layer_type rt_layer_batchnorm = {
     .options = batchnorm_options,
     .option_count = sizeof batchnorm_options / sizeof *batchnorm_options,
     .settings_bytes = sizeof(struct batchnorm_settings),
+    .measures_batch = true,
     .setup = batchnorm_setup,
     .init = batchnorm_init,
     .forward = batchnorm_forward,

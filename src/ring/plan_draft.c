@@ -1,0 +1,308 @@
+/*
+ * Drafts of a plan: the best cut for given devices, what the simulation says of it, which devices are better
+ * left out, and how many slots are enough.
+ */
+#include "base/memory.h"
+#include "ring/plan_parts.h"
+#include <math.h>
+#include <stdlib.h>
+
+/* A device is left out, or more memory is used, only for a gain of this much: predictions are not better. */
+#define WORTH_IT   1.01
+#define SLOTS_SAVE 1.005
+
+enum {
+    SIMULATED = 6, /* updates */
+    SIMULATED_MOST =
+        1 << 15,      /* micro-batches of all updates on all nodes: keeps a simulation to milliseconds */
+    DROPS_TRIED = 16, /* devices that are tried to be left out in one round */
+};
+
+rt_status rt_draft_create(size_t devices, struct rt_draft *draft, struct rt_error *err) {
+    struct rt_draft made = {0};
+    rt_status status = rt_alloc(devices, sizeof *made.cut.device, "the planner", &made.cut.device, err);
+    if (status == RT_OK)
+        status = rt_alloc(devices, sizeof *made.cut.end, "the planner", &made.cut.end, err);
+    if (status == RT_OK)
+        status = rt_alloc(devices, sizeof *made.slots, "the planner", &made.slots, err);
+    if (status == RT_OK)
+        status = rt_alloc(devices, sizeof *made.busy, "the planner", &made.busy, err);
+    if (status != RT_OK)
+        rt_draft_destroy(&made);
+    else
+        *draft = made;
+    return status;
+}
+
+void rt_draft_destroy(struct rt_draft *draft) {
+    free(draft->cut.device);
+    free(draft->cut.end);
+    free(draft->slots);
+    free(draft->busy);
+    *draft = (struct rt_draft){0};
+}
+
+static void swap_drafts(struct rt_draft *a, struct rt_draft *b) {
+    const struct rt_draft kept = *a;
+    *a = *b;
+    *b = kept;
+}
+
+/* ---- what the simulation says ---- */
+
+static struct rt_schedule_node describe_node(const struct rt_planner *planner, const struct rt_draft *draft,
+                                             size_t k) {
+    const struct rt_cut *cut = &draft->cut;
+    const size_t device = cut->device[k], first = k ? cut->end[k - 1] : 0;
+    const size_t next = cut->device[(k + 1) % cut->nodes], n = planner->devices;
+    struct rt_schedule_node node = {.slots = draft->slots[k]};
+    for (size_t i = first; i < planner->layers; i++) {
+        const struct rt_layer_times *times = &planner->times[device * planner->layers + i];
+        const bool tail = k == 0 && i >= planner->chain;
+        if (i >= cut->end[k] && !tail)
+            continue;
+        node.forward += tail ? 0 : times->forward; /* the tail's is part of the loss */
+        node.input += tail ? 0 : times->input;
+        node.weights += times->weights;
+        node.update += times->update;
+    }
+    if (cut->nodes > 1) {
+        const double bytes = planner->bytes[cut->end[k]] / (double)planner->micros;
+        node.hop_forward = RT_PLAN_MESSAGE_SECONDS + bytes * planner->link[device * n + next];
+        node.hop_backward = RT_PLAN_MESSAGE_SECONDS + bytes * planner->link[next * n + device];
+        if (planner->job.evaluate_only)
+            node.hop_backward = 0;
+        node.latency = planner->latency[device * n + next];
+    }
+    return node;
+}
+
+static rt_status simulate(const struct rt_planner *planner, struct rt_draft *draft, struct rt_error *err) {
+    const size_t nodes = draft->cut.nodes;
+    struct rt_schedule_node *node;
+    rt_status status = rt_alloc(nodes, sizeof *node, "the planner", &node, err);
+    if (status != RT_OK)
+        return status;
+    struct rt_schedule_settings settings = {.nodes = node,
+                                            .count = nodes,
+                                            .micros = planner->micros,
+                                            .updates = planner->flow ? 16 * nodes + 32 : SIMULATED,
+                                            .loss = planner->loss,
+                                            .split = planner->job.split,
+                                            .clip = planner->job.clip_norm > 0,
+                                            .flow = planner->flow};
+    /* An update of very many micro-batches is like one of many: it is simulated in part. */
+    const size_t most = SIMULATED_MOST / (nodes * settings.updates) + 1;
+    if (settings.micros > most)
+        settings.micros = most;
+    const double part = (double)settings.micros / (double)planner->micros;
+    for (size_t k = 0; k < nodes; k++) {
+        node[k] = describe_node(planner, draft, k);
+        node[k].update *= part;
+    }
+    struct rt_schedule_result result;
+    status = rt_schedule_simulate(&settings, &result, err);
+    free(node);
+    if (status != RT_OK)
+        return status;
+    draft->update = result.update_seconds / part;
+    draft->rate = draft->update > 0 ? (double)planner->job.batch / draft->update : 0;
+    for (size_t k = 0; k < nodes; k++)
+        draft->busy[k] = result.busy[k] / (double)settings.updates / part;
+    return RT_OK;
+}
+
+/* ---- slots ---- */
+
+/* Slots beyond which nothing is gained: all of an update; in ring-flow, where an update is one micro-batch,
+ * twice what it takes to go round. */
+static size_t most_slots(const struct rt_planner *planner, size_t nodes) {
+    if (planner->question->slots)
+        return planner->question->slots;
+    return planner->flow ? 4 * nodes : planner->micros;
+}
+
+/* As many slots as memory allows. *scarce: on some node that is few. */
+static rt_status fill_slots(struct rt_planner *planner, struct rt_draft *draft, bool *scarce,
+                            struct rt_error *err) {
+    const struct rt_cut *cut = &draft->cut;
+    const size_t most = most_slots(planner, cut->nodes);
+    const size_t enough = most < 4 * cut->nodes ? most : 4 * cut->nodes;
+    rt_status status = RT_OK;
+    *scarce = false;
+    for (size_t k = 0; status == RT_OK && k < cut->nodes; k++) {
+        const double offer = (double)planner->question->devices[cut->device[k]].memory;
+        struct rt_run_bytes bytes;
+        draft->slots[k] = most;
+        if (offer <= 0)
+            continue;
+        status = rt_planner_node_bytes(planner, cut->device[k], k ? cut->end[k - 1] : 0, cut->end[k],
+                                       cut->nodes == 1, &bytes, err);
+        if (status == RT_OK && bytes.fixed + (double)most * bytes.slot > offer) {
+            const double slots = floor((offer - bytes.fixed) / bytes.slot);
+            draft->slots[k] = slots >= 1 ? (size_t)slots : 1;
+        }
+        *scarce = *scarce || draft->slots[k] < enough;
+    }
+    return status;
+}
+
+rt_status rt_draft_make(struct rt_planner *planner, const uint8_t *use, struct rt_draft *draft,
+                        struct rt_error *err) {
+    const struct rt_cut_problem problem = {
+        .layers = planner->chain,
+        .devices = planner->devices,
+        .least = planner->least,
+        .work = planner->work,
+        .extra = planner->extra,
+        .bytes = planner->bytes,
+        .link = planner->link,
+        .port = planner->port,
+        .messages = (double)planner->micros * RT_PLAN_MESSAGE_SECONDS,
+        .backward = !planner->job.evaluate_only,
+        .use = use,
+        .fits = rt_planner_fits,
+        .user = planner,
+    };
+    struct rt_draft trial;
+    rt_status status = rt_draft_create(planner->devices, &trial, err);
+    if (status != RT_OK)
+        return status;
+    draft->cut.nodes = 0;
+    draft->rate = 0;
+    /* A cut that leaves some device room for few slots may be slower than one that is less even: where slots
+     * are scarce, cuts that leave room for more are tried as well. */
+    bool scarce = true;
+    const size_t least = planner->question->slots ? planner->question->slots : 1;
+    for (size_t slots = least; scarce && status == RT_OK; slots *= 2) {
+        planner->least_slots = slots;
+        status = rt_cut_solve(&problem, &trial.cut, err);
+        if (status != RT_OK || trial.cut.nodes == 0)
+            break;
+        status = fill_slots(planner, &trial, &scarce, err);
+        if (status == RT_OK)
+            status = simulate(planner, &trial, err);
+        if (status == RT_OK && trial.rate > draft->rate)
+            swap_drafts(draft, &trial);
+        if (planner->question->slots || slots >= most_slots(planner, planner->devices))
+            break;
+    }
+    planner->least_slots = least;
+    rt_draft_destroy(&trial);
+    return status;
+}
+
+rt_status rt_draft_trim(struct rt_planner *planner, struct rt_draft *draft, struct rt_error *err) {
+    if (planner->question->slots || draft->cut.nodes == 0)
+        return RT_OK;
+    struct rt_draft trial;
+    rt_status status = rt_draft_create(planner->devices, &trial, err);
+    if (status != RT_OK)
+        return status;
+    size_t enough = 1, fewer = 0;
+    for (size_t k = 0; k < draft->cut.nodes; k++) {
+        trial.cut.device[k] = draft->cut.device[k];
+        trial.cut.end[k] = draft->cut.end[k];
+        enough = draft->slots[k] > enough ? draft->slots[k] : enough;
+    }
+    trial.cut.nodes = draft->cut.nodes;
+    while (status == RT_OK && enough - fewer > 1) {
+        const size_t middle = fewer + (enough - fewer) / 2;
+        for (size_t k = 0; k < trial.cut.nodes; k++)
+            trial.slots[k] = draft->slots[k] < middle ? draft->slots[k] : middle;
+        status = simulate(planner, &trial, err);
+        if (trial.update <= draft->update * SLOTS_SAVE)
+            enough = middle;
+        else
+            fewer = middle;
+    }
+    /* Real times waver: a little more than is just enough. In ring-flow every slot makes gradients staler. */
+    if (!planner->flow && draft->cut.nodes > 1)
+        enough += 1 + enough / 8;
+    for (size_t k = 0; k < draft->cut.nodes; k++)
+        draft->slots[k] = draft->slots[k] < enough ? draft->slots[k] : enough;
+    rt_draft_destroy(&trial);
+    return status == RT_OK ? simulate(planner, draft, err) : status;
+}
+
+/* ---- who is left out ---- */
+
+/* The node with the least work among those not tried yet; nodes: none. The master is never tried. */
+static size_t least_busy(const struct rt_draft *draft, const uint8_t *tried) {
+    size_t found = draft->cut.nodes;
+    for (size_t k = 1; k < draft->cut.nodes; k++)
+        if (!tried[draft->cut.device[k]] &&
+            (found == draft->cut.nodes || draft->busy[k] < draft->busy[found]))
+            found = k;
+    return found;
+}
+
+/* Leaves out the one device, of those in use, whose absence makes the ring fastest, if that is worth it. */
+static rt_status drop_one(struct rt_planner *planner, uint8_t *use, uint8_t *tried, struct rt_draft *draft,
+                          struct rt_draft *trial, bool *dropped, struct rt_error *err) {
+    struct rt_draft best = {0};
+    rt_status status = rt_draft_create(planner->devices, &best, err);
+    for (size_t d = 0; d < planner->devices; d++) {
+        use[d] = RT_CUT_OUT;
+        tried[d] = 0;
+    }
+    for (size_t k = 0; k < draft->cut.nodes; k++)
+        use[draft->cut.device[k]] = RT_CUT_MUST;
+    *dropped = false;
+    for (size_t i = 0; status == RT_OK && i < DROPS_TRIED; i++) {
+        const size_t k = least_busy(draft, tried);
+        if (k == draft->cut.nodes)
+            break;
+        const size_t device = draft->cut.device[k];
+        tried[device] = 1;
+        use[device] = RT_CUT_OUT;
+        status = rt_draft_make(planner, use, trial, err);
+        use[device] = RT_CUT_MUST;
+        if (status == RT_OK && trial->cut.nodes && trial->rate > draft->rate * WORTH_IT &&
+            trial->rate > best.rate) {
+            swap_drafts(trial, &best);
+            *dropped = true;
+        }
+    }
+    if (status == RT_OK && *dropped)
+        swap_drafts(draft, &best);
+    rt_draft_destroy(&best);
+    return status;
+}
+
+static rt_status choose(struct rt_planner *planner, uint8_t *use, struct rt_draft *draft,
+                        struct rt_draft *trial, double *all_rate, struct rt_error *err) {
+    for (size_t d = 0; d < planner->devices; d++)
+        use[d] = RT_CUT_MUST;
+    rt_status status = rt_draft_make(planner, use, draft, err);
+    *all_rate = status == RT_OK && draft->cut.nodes ? draft->rate : 0;
+    if (status != RT_OK || planner->question->keep_all || planner->question->even || planner->devices == 1)
+        return status;
+    for (size_t d = 1; d < planner->devices; d++)
+        use[d] = RT_CUT_MAY;
+    status = rt_draft_make(planner, use, trial, err);
+    if (status == RT_OK && trial->cut.nodes && trial->rate > *all_rate * WORTH_IT)
+        swap_drafts(draft, trial);
+    /* The cut looks at the busiest part only. A device may cost more than it brings by the time that its
+     * links take: the simulation sees that. */
+    bool dropped = draft->cut.nodes > 1;
+    while (status == RT_OK && dropped)
+        status = drop_one(planner, use, use + planner->devices, draft, trial, &dropped, err);
+    return status;
+}
+
+rt_status rt_draft_choose(struct rt_planner *planner, struct rt_draft *draft, double *all_rate,
+                          struct rt_error *err) {
+    uint8_t *use;
+    struct rt_draft trial;
+    rt_status status = rt_draft_create(planner->devices, &trial, err);
+    if (status != RT_OK)
+        return status;
+    status = rt_alloc(2 * planner->devices, sizeof *use, "the planner", &use, err);
+    if (status == RT_OK) {
+        status = choose(planner, use, draft, &trial, all_rate, err);
+        free(use);
+    }
+    rt_draft_destroy(&trial);
+    return status;
+}

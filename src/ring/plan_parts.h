@@ -1,0 +1,90 @@
+/*
+ * What the files of the planner share: a planner is the question with one size of micro-batch, everything
+ * that follows from the two, and a draft is a plan in the making.
+ */
+#ifndef RT_RING_PLAN_PARTS_H
+#define RT_RING_PLAN_PARTS_H
+
+#include "ring/plan.h"
+#include "ring/plan_cut.h"
+
+/* What a message costs beyond its bytes: waking a thread on both sides, a system call or two. */
+#define RT_PLAN_MESSAGE_SECONDS 20e-6
+
+/* Memory of a run of layers: fixed + slots * slot bytes. */
+struct rt_run_bytes {
+    double fixed, slot;
+};
+
+struct rt_planner {
+    const struct rt_plan_question *question;
+    struct rt_job job; /* a copy whose micro_batch is set; nothing in it is owned */
+    size_t layers;     /* of the model */
+    size_t chain;      /* those laid out along the ring: all but the master's tail */
+    size_t least;      /* the master must hold at least so many when it is not alone */
+    size_t devices;
+    size_t micros;
+    double rows; /* of an average micro-batch */
+    bool flow;
+
+    /* all of these lie in `numbers` */
+    struct rt_layer_times *times; /* [devices][layers], for `rows` */
+    double *work;                 /* [devices][chain + 1], see rt_cut_problem */
+    double *bytes;                /* [chain + 1] */
+    double *link, *latency;       /* [devices][devices] */
+    double *port;                 /* [devices] */
+    double extra;                 /* the tail's work per update */
+    double loss;                  /* seconds per micro-batch, the tail's forward and backward included */
+    double *numbers;
+
+    /* Memory: what each layer would take alone, summed up from the first (never less than a run of them
+     * takes), and what runs really take, once somebody asked: [first][count - 1]; fixed < 0: not known. */
+    struct rt_run_bytes *alone;
+    struct rt_run_bytes **runs;
+    size_t least_slots; /* that a run must have room for */
+};
+
+struct rt_draft {
+    struct rt_cut cut; /* nodes 0: there is none */
+    size_t *slots;
+    double *busy;  /* per update */
+    double update; /* seconds, predicted */
+    double rate;   /* samples/s */
+};
+
+/* ---- plan_setup.c ---- */
+rt_status rt_planner_init(const struct rt_plan_question *question, size_t micro_batch,
+                          struct rt_planner *planner, struct rt_error *err);
+void rt_planner_deinit(struct rt_planner *planner); /* a zeroed one is fine */
+/* Layers that the master must hold at least when it is not alone: up to the first with parameters. */
+size_t rt_plan_least(const struct rt_model *model);
+
+/* ---- plan_size.c ---- */
+/* Layers first..end. */
+rt_status rt_planner_bytes(struct rt_planner *planner, size_t first, size_t end, struct rt_run_bytes *bytes,
+                           struct rt_error *err);
+/* The same for a device of a ring: the master's tail is added unless it is alone. */
+rt_status rt_planner_node_bytes(struct rt_planner *planner, size_t device, size_t first, size_t end,
+                                bool alone, struct rt_run_bytes *bytes, struct rt_error *err);
+/* rt_cut_problem's: within the device's memory, with room for planner->least_slots; user is the planner. */
+rt_status rt_planner_fits(void *user, size_t device, size_t first, size_t end, bool alone, bool *yes,
+                          struct rt_error *err);
+/* Why nothing fits: always fails, with the sentence. */
+rt_status rt_planner_explain(struct rt_planner *planner, struct rt_error *err);
+
+/* ---- plan_draft.c ---- */
+rt_status rt_draft_create(size_t devices, struct rt_draft *draft, struct rt_error *err);
+void rt_draft_destroy(struct rt_draft *draft); /* a zeroed one is fine */
+/* The best draft with these devices: use[devices], enum rt_cut_use. As many slots as there may be. */
+rt_status rt_draft_make(struct rt_planner *planner, const uint8_t *use, struct rt_draft *draft,
+                        struct rt_error *err);
+/* The best draft of all; all_rate: what it would be with everybody, 0: there is no such plan. */
+rt_status rt_draft_choose(struct rt_planner *planner, struct rt_draft *draft, double *all_rate,
+                          struct rt_error *err);
+/* Takes slots away as long as that costs next to nothing. */
+rt_status rt_draft_trim(struct rt_planner *planner, struct rt_draft *draft, struct rt_error *err);
+
+/* "12.3 MiB"; text: at least 32 bytes. Returns text. */
+const char *rt_plan_bytes_text(double bytes, char *text);
+
+#endif

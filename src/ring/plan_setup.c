@@ -1,0 +1,157 @@
+/* What follows from the question and a size of micro-batch: times, links, what crosses each cut. */
+#include "base/memory.h"
+#include "ring/plan_parts.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* The loss of one number, roughly: an exponential and a handful of other operations. */
+#define LOSS_SECONDS 8e-9
+
+size_t rt_plan_least(const struct rt_model *model) {
+    size_t first = 0;
+    while (first < model->count && model->layers[first]->param_count == 0)
+        first++;
+    return first + 1;
+}
+
+/* The time of an operation on `rows` rows: a line through the two measurements, which neither falls nor
+ * begins below zero. */
+static double fit(const struct rt_plan_question *q, double rows, double time, double more) {
+    if (!q->more_rows)
+        return time * rows / (double)q->rows;
+    const double slope = (more - time) / ((double)q->more_rows - (double)q->rows);
+    const double start = time - slope * (double)q->rows;
+    if (slope < 0)
+        return (time + more) / 2;
+    return start < 0 ? more * rows / (double)q->more_rows : start + slope * rows;
+}
+
+static void fill_times(struct rt_planner *planner) {
+    const struct rt_plan_question *q = planner->question;
+    for (size_t d = 0; d < planner->devices; d++)
+        for (size_t i = 0; i < planner->layers; i++) {
+            const struct rt_layer_times *a = &q->devices[d].layers[i];
+            const struct rt_layer_times *b = q->more_rows ? &q->devices[d].more_layers[i] : a;
+            const bool back = !q->job->evaluate_only;
+            planner->times[d * planner->layers + i] = (struct rt_layer_times){
+                .forward = fit(q, planner->rows, a->forward, b->forward),
+                .input = back ? fit(q, planner->rows, a->input, b->input) : 0,
+                .weights = back ? fit(q, planner->rows, a->weights, b->weights) : 0,
+                .update = back ? (a->update + b->update) / 2 : 0,
+            };
+        }
+}
+
+/* Seconds of a layer per update. */
+static double layer_work(const struct rt_planner *planner, size_t device, size_t layer) {
+    const struct rt_layer_times *t = &planner->times[device * planner->layers + layer];
+    return (double)planner->micros * (t->forward + t->input + t->weights) + t->update;
+}
+
+static void fill_work(struct rt_planner *planner) {
+    for (size_t d = 0; d < planner->devices; d++) {
+        double *work = planner->work + d * (planner->chain + 1);
+        const size_t as = planner->question->even ? 0 : d;
+        for (size_t i = 0; i < planner->chain; i++)
+            work[i + 1] = work[i] + layer_work(planner, as, i);
+    }
+    const struct rt_model *model = planner->question->model;
+    planner->loss = LOSS_SECONDS * planner->rows * (double)rt_shape_size(&model->out);
+    for (size_t i = planner->chain; i < planner->layers; i++) {
+        planner->extra += layer_work(planner, 0, i);
+        planner->loss += planner->times[i].forward + planner->times[i].input;
+    }
+    const double batch = planner->rows * (double)planner->micros;
+    for (size_t cut = 0; cut <= planner->chain; cut++) {
+        const struct rt_shape *shape = cut < planner->layers ? &model->layers[cut]->in : &model->out;
+        planner->bytes[cut] = sizeof(float) * batch * (double)rt_shape_size(shape);
+    }
+}
+
+/* Links between neighbours were measured. When devices between them are left out two others become
+ * neighbours: each is then taken to be as good as the better of its own links, as with a switch between
+ * them, and the link as good as the worse of the two. */
+static void fill_links(struct rt_planner *planner) {
+    const struct rt_plan_device *device = planner->question->devices;
+    const size_t n = planner->devices;
+    double *wait = planner->port + n;
+    for (size_t d = 0; d < n; d++) {
+        const size_t before = (d + n - 1) % n;
+        const double here = device[d].bandwidth > 0 ? 1 / device[d].bandwidth : 0;
+        const double there = device[before].bandwidth > 0 ? 1 / device[before].bandwidth : 0;
+        planner->port[d] = here < there ? here : there;
+        wait[d] = device[d].latency < device[before].latency ? device[d].latency : device[before].latency;
+    }
+    for (size_t a = 0; a < n; a++)
+        for (size_t b = 0; b < n; b++) {
+            planner->link[a * n + b] = planner->port[planner->port[a] > planner->port[b] ? a : b];
+            planner->latency[a * n + b] = wait[wait[a] > wait[b] ? a : b];
+        }
+    for (size_t d = 0; d < n; d++) {
+        const size_t next = (d + 1) % n;
+        const double seconds = device[d].bandwidth > 0 ? 1 / device[d].bandwidth : 0;
+        planner->link[d * n + next] = seconds;
+        planner->latency[d * n + next] = device[d].latency;
+        if (n > 2) {
+            planner->link[next * n + d] = seconds;
+            planner->latency[next * n + d] = device[d].latency;
+        }
+    }
+}
+
+static rt_status take_numbers(struct rt_planner *planner, struct rt_error *err) {
+    const size_t n = planner->devices, layers = planner->layers, cuts = planner->chain + 1;
+    const size_t each = sizeof(struct rt_layer_times) / sizeof(double);
+    /* RT_MAX_NODES and RT_MAX_LAYERS keep these sums far from overflow. */
+    const size_t count = n * layers * each + n * cuts + cuts + 2 * n * n + 2 * n;
+    rt_status status = rt_alloc(count, sizeof *planner->numbers, "the planner", &planner->numbers, err);
+    if (status == RT_OK)
+        status = rt_alloc(layers + 1, sizeof *planner->alone, "the planner", &planner->alone, err);
+    if (status == RT_OK)
+        status = rt_alloc(layers, sizeof *planner->runs, "the planner", &planner->runs, err);
+    if (status != RT_OK)
+        return status;
+    double *next = planner->numbers;
+    planner->times = (struct rt_layer_times *)next, next += n * layers * each;
+    planner->work = next, next += n * cuts;
+    planner->bytes = next, next += cuts;
+    planner->link = next, next += n * n;
+    planner->latency = next, next += n * n;
+    planner->port = next;
+    return RT_OK;
+}
+
+rt_status rt_planner_init(const struct rt_plan_question *question, size_t micro_batch,
+                          struct rt_planner *planner, struct rt_error *err) {
+    *planner = (struct rt_planner){
+        .question = question,
+        .job = *question->job,
+        .layers = question->model->count,
+        .chain = question->model->count - question->master_tail,
+        .least = rt_plan_least(question->model),
+        .devices = question->count,
+        .flow = question->job->mode == RT_RING_FLOW,
+        .least_slots = 1,
+    };
+    planner->job.micro_batch = (int64_t)micro_batch;
+    planner->micros = rt_job_micros(&planner->job, (size_t)planner->job.batch);
+    planner->rows = (double)planner->job.batch / (double)planner->micros;
+    rt_status status = take_numbers(planner, err);
+    if (status != RT_OK) {
+        rt_planner_deinit(planner);
+        return status;
+    }
+    fill_times(planner);
+    fill_work(planner);
+    fill_links(planner);
+    return RT_OK;
+}
+
+void rt_planner_deinit(struct rt_planner *planner) {
+    for (size_t i = 0; planner->runs && i < planner->layers; i++)
+        free(planner->runs[i]);
+    free(planner->runs);
+    free(planner->alone);
+    free(planner->numbers);
+    *planner = (struct rt_planner){0};
+}

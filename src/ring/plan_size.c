@@ -1,0 +1,192 @@
+/*
+ * How much memory a run of layers takes. To know it exactly the run is described as a model of its own,
+ * which costs time for long models; so that is done only where a bound does not decide: layers that fit one
+ * by one, each with memory of its own, fit together.
+ */
+#include "base/memory.h"
+#include "ring/plan_parts.h"
+#include "ring/stage.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+const char *rt_plan_bytes_text(double bytes, char *text) {
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
+    size_t unit = 0;
+    for (bytes /= 1024; bytes >= 1000 && unit < 3; unit++)
+        bytes /= 1024;
+    if (bytes < 1e6)
+        snprintf(text, 32, "%.1f %s", bytes, units[unit]);
+    else
+        snprintf(text, 32, "too many bytes");
+    return text;
+}
+
+/* From the layers' descriptions alone: the model starts at layer `first`, so that those before need not be
+ * made again. The names of its tensors would be wrong; its sizes are right. */
+static rt_status describe(const struct rt_planner *planner, size_t first, size_t end, struct rt_model **model,
+                          struct rt_error *err) {
+    const struct rt_model *whole = planner->question->model;
+    struct rt_tree list = *planner->job.layers;
+    list.items += first;
+    list.count = end - first;
+    uint32_t index = 0;
+    const bool gradient = first > 0 && !planner->job.evaluate_only;
+    return rt_model_create(&list, &whole->layers[first]->in, 0, SIZE_MAX, gradient,
+                           whole->layers[first]->kernels, &index, model, err);
+}
+
+static double stage_bytes(const struct rt_planner *planner, const struct rt_model *model, size_t slots) {
+    const size_t bytes = rt_stage_bytes(&planner->job, model, slots);
+    return bytes == SIZE_MAX ? INFINITY : (double)bytes;
+}
+
+static rt_status measure(const struct rt_planner *planner, size_t first, size_t end,
+                         struct rt_run_bytes *bytes, struct rt_error *err) {
+    struct rt_model *model;
+    rt_status status = describe(planner, first, end, &model, err);
+    if (status != RT_OK)
+        return status;
+    /* In ring-flow the first slot needs no version of its own; from two on all cost the same. */
+    const double two = stage_bytes(planner, model, 2), three = stage_bytes(planner, model, 3);
+    bytes->slot = isinf(three) ? INFINITY : three - two;
+    bytes->fixed = isinf(three) ? INFINITY : two - 2 * bytes->slot;
+    rt_model_destroy(model);
+    return RT_OK;
+}
+
+rt_status rt_planner_bytes(struct rt_planner *planner, size_t first, size_t end, struct rt_run_bytes *bytes,
+                           struct rt_error *err) {
+    rt_status status = RT_OK;
+    if (!planner->runs[first]) {
+        const size_t count = planner->layers - first;
+        status = rt_alloc(count, sizeof **planner->runs, "the planner", &planner->runs[first], err);
+        for (size_t i = 0; status == RT_OK && i < count; i++)
+            planner->runs[first][i].fixed = -1;
+    }
+    if (status != RT_OK)
+        return status;
+    struct rt_run_bytes *known = &planner->runs[first][end - first - 1];
+    if (known->fixed < 0)
+        status = measure(planner, first, end, known, err);
+    if (status == RT_OK)
+        *bytes = *known;
+    return status;
+}
+
+rt_status rt_planner_node_bytes(struct rt_planner *planner, size_t device, size_t first, size_t end,
+                                bool alone, struct rt_run_bytes *bytes, struct rt_error *err) {
+    if (alone)
+        return rt_planner_bytes(planner, 0, planner->layers, bytes, err);
+    rt_status status = rt_planner_bytes(planner, first, end, bytes, err);
+    if (status != RT_OK || device > 0 || planner->chain == planner->layers)
+        return status;
+    struct rt_run_bytes tail;
+    status = rt_planner_bytes(planner, planner->chain, planner->layers, &tail, err);
+    if (status == RT_OK) {
+        bytes->fixed += tail.fixed;
+        bytes->slot += tail.slot;
+    }
+    return status;
+}
+
+/* The sums of what layers take alone; made when somebody asks for the first time. */
+static rt_status sum_alone(struct rt_planner *planner, struct rt_error *err) {
+    struct rt_run_bytes *sum = planner->alone;
+    rt_status status = RT_OK;
+    for (size_t i = 0; status == RT_OK && i < planner->layers; i++) {
+        struct rt_run_bytes one;
+        status = rt_planner_bytes(planner, i, i + 1, &one, err);
+        if (status == RT_OK)
+            sum[i + 1] = (struct rt_run_bytes){sum[i].fixed + one.fixed, sum[i].slot + one.slot};
+    }
+    return status;
+}
+
+rt_status rt_planner_fits(void *user, size_t device, size_t first, size_t end, bool alone, bool *yes,
+                          struct rt_error *err) {
+    struct rt_planner *planner = user;
+    const double offer = (double)planner->question->devices[device].memory;
+    const double slots = (double)planner->least_slots;
+    *yes = true;
+    if (offer <= 0)
+        return RT_OK;
+    rt_status status = planner->alone[planner->layers].fixed > 0 ? RT_OK : sum_alone(planner, err);
+    if (status != RT_OK)
+        return status;
+    const struct rt_run_bytes *sum = planner->alone;
+    double most = sum[end].fixed - sum[first].fixed + slots * (sum[end].slot - sum[first].slot);
+    if (device == 0) {
+        const struct rt_run_bytes *all = &sum[planner->layers], *chain = &sum[planner->chain];
+        most += all->fixed - chain->fixed + slots * (all->slot - chain->slot);
+    }
+    if (most <= offer)
+        return RT_OK;
+    struct rt_run_bytes bytes;
+    status = rt_planner_node_bytes(planner, device, first, end, alone, &bytes, err);
+    if (status == RT_OK)
+        *yes = bytes.fixed + slots * bytes.slot <= offer;
+    return status;
+}
+
+/* ---- why nothing fits ---- */
+
+static rt_status explain_layer(struct rt_planner *planner, size_t layer, struct rt_error *err) {
+    const struct rt_plan_device *devices = planner->question->devices;
+    const double slots = (double)planner->least_slots;
+    struct rt_run_bytes bytes;
+    rt_status status = rt_planner_bytes(planner, layer, layer + 1, &bytes, err);
+    size_t largest = 0;
+    for (size_t d = 0; d < planner->devices; d++) {
+        if (devices[d].memory == 0)
+            return status;
+        largest = devices[d].memory > devices[largest].memory ? d : largest;
+    }
+    const double need = bytes.fixed + slots * bytes.slot;
+    if (status != RT_OK || need <= (double)devices[largest].memory)
+        return status;
+    char needs[32], offers[32];
+    return rt_tree_fail(planner->job.layers->items[layer], err,
+                        "layer %zu (%s) needs %s to be trained in micro-batches of %zu, more than any device "
+                        "offers: the largest offer is %s, from %s",
+                        layer, planner->question->model->layers[layer]->type->name,
+                        rt_plan_bytes_text(need, needs), rt_job_micro_rows(&planner->job),
+                        rt_plan_bytes_text((double)devices[largest].memory, offers), devices[largest].name);
+}
+
+rt_status rt_planner_explain(struct rt_planner *planner, struct rt_error *err) {
+    const struct rt_plan_question *q = planner->question;
+    const double slots = (double)planner->least_slots;
+    rt_status status = RT_OK;
+    for (size_t i = 0; status == RT_OK && i < planner->layers; i++)
+        status = explain_layer(planner, i, err);
+    if (status != RT_OK)
+        return status;
+    char needs[32], offers[32];
+    struct rt_run_bytes bytes;
+    if (q->devices[0].memory > 0 && planner->devices > 1 && planner->least < planner->chain) {
+        status = rt_planner_node_bytes(planner, 0, 0, planner->least, false, &bytes, err);
+        if (status != RT_OK)
+            return status;
+        const double need = bytes.fixed + slots * bytes.slot;
+        if (need > (double)q->devices[0].memory)
+            return rt_fail(err, RT_BAD_INPUT,
+                           "the master offers %s, but what it must hold itself (%zu of the first layers, so "
+                           "that inputs never leave it, and %zu of the last) needs %s",
+                           rt_plan_bytes_text((double)q->devices[0].memory, offers), planner->least,
+                           planner->layers - planner->chain, rt_plan_bytes_text(need, needs));
+    }
+    double offer = 0;
+    for (size_t d = 0; d < planner->devices; d++)
+        offer += (double)q->devices[d].memory;
+    status = rt_planner_bytes(planner, 0, planner->layers, &bytes, err);
+    if (status != RT_OK)
+        return status;
+    return rt_fail(err, RT_BAD_INPUT,
+                   "the model does not fit on %s: in micro-batches of %zu it needs about %s in all, and "
+                   "there is no cut whose parts fit into the %s offered%s",
+                   planner->devices > 1 ? "these devices" : "this device", rt_job_micro_rows(&planner->job),
+                   rt_plan_bytes_text(bytes.fixed + slots * bytes.slot, needs),
+                   rt_plan_bytes_text(offer, offers),
+                   q->keep_all || q->even ? " while every device must hold a part" : "");
+}
