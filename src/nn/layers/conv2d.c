@@ -72,6 +72,8 @@ static rt_status check_scratch(const struct rt_layer *layer, const struct rt_tre
         {"padded gradient",
          {.rank = 3, .dim = {filters, conv->height + conv->kernel_h - 1, conv->width + conv->kernel_w - 1}}},
         {"row of windows", {.rank = 4, .dim = {conv->out_width, channels, conv->kernel_h, conv->kernel_w}}},
+        {"row of gradient windows",
+         {.rank = 4, .dim = {conv->width, filters, conv->kernel_h, conv->kernel_w}}},
     };
     rt_status status = RT_OK;
     for (size_t i = 0; i < sizeof laid_out / sizeof *laid_out && status == RT_OK; i++)

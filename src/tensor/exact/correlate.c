@@ -1,7 +1,6 @@
 /*
  * Correlation of one canvas with a set of kernels, as a matrix product whose B is never stored whole: the
- * columns are output pixels, and each panel of them is copied straight from the canvas, in runs of
- * consecutive pixels, when the tiles need it.
+ * columns are output pixels, and each panel of them is copied when the tiles need it.
  */
 #include "tensor/exact/conv.h"
 
@@ -33,95 +32,148 @@ void ISA(canvas_fill)(const struct canvas *canvas, const float *source, size_t s
         }
 }
 
-/* A piece of a panel: consecutive output pixels of one output row, at most a vector of them. Where it starts
- * in a plane of the canvas, and in the panel. */
-struct piece {
-    size_t from, to, length;
+/*
+ * Strips: for each column of the kernel and each channel, the pixels of the canvas that this column meets,
+ * row after row without the border between them. The pixels that one tap meets then follow one another
+ * without a gap, so that a panel is made of whole vectors however narrow the image is. A stride is taken out
+ * as well: rows that one tap meets lie together, in `phases` groups of `group` rows.
+ *
+ * They are cut for a block of k and a band of output rows at a time, which bounds their size.
+ */
+struct strips {
+    size_t channels;      /* at most, of one block */
+    size_t phases, group; /* group: for a full band */
+    size_t band;          /* output rows */
 };
 
-static size_t find_pieces(const struct correlation *c, size_t pixel, size_t columns, struct piece *pieces) {
-    size_t count = 0;
-    for (size_t done = 0; done < columns;) {
-        size_t y = (pixel + done) / c->out_width, x = (pixel + done) % c->out_width;
-        size_t length = c->out_width - x < columns - done ? c->out_width - x : columns - done;
-        length = length < VL ? length : VL;
-        pieces[count++] = (struct piece){(y * c->canvas.width + x) * c->stride, done, length};
-        done += length;
-    }
-    return count;
+enum { STRIP_FLOATS = 1 << 17 };
+
+static struct strips plan_strips(const struct correlation *c) {
+    const size_t taps = c->kernel_h * c->kernel_w, block = block_depth(c->canvas.channels * taps);
+    struct strips plan = {.channels = (block + taps - 1) / taps + 1};
+    if (plan.channels > c->canvas.channels)
+        plan.channels = c->canvas.channels;
+    plan.phases = c->stride < c->kernel_h ? c->stride : c->kernel_h;
+    const size_t below = (c->kernel_h - 1) / c->stride; /* rows of a group that the last output row adds */
+    const size_t group = STRIP_FLOATS / (c->kernel_w * plan.channels * plan.phases * c->out_width);
+    plan.band = group > below ? group - below : 1;
+    if (plan.band > c->out_height)
+        plan.band = c->out_height;
+    plan.group = plan.band + below;
+    return plan;
 }
 
-/* Copies whole vectors: what a piece writes too much is overwritten by the next piece or the next row. */
-static inline void copy_pieces(const float *plane, const struct piece *pieces, size_t count, float *out) {
-    for (size_t i = 0; i < count; i++)
-        vec_store(out + pieces[i].to, vec_load(plane + pieces[i].from));
+static size_t strip_floats(const struct correlation *c, const struct strips *plan) {
+    return c->kernel_w * plan->channels * plan->phases * plan->group * c->out_width + SLACK;
 }
 
-static inline void pick_pieces(const float *plane, const struct piece *pieces, size_t count, size_t stride,
-                               float *out) {
-    for (size_t i = 0; i < count; i++)
-        for (size_t x = 0; x < pieces[i].length; x++)
-            out[pieces[i].to + x] = plane[pieces[i].from + x * stride];
+/* Where the strip of a channel (of the block) and kernel column begins. */
+static size_t strip_at(const struct correlation *c, const struct strips *plan, size_t channel,
+                       size_t column) {
+    return (column * plan->channels + channel) * plan->phases * plan->group * c->out_width;
 }
 
-/* Rows p0..p0+depth of the panel: p counts (channel, kernel row, kernel column). */
-static void build_panel(const struct correlation *c, const float *floats, const struct piece *pieces,
-                        size_t count, size_t p0, size_t depth, float *panel) {
-    const size_t taps = c->kernel_h * c->kernel_w, plane = c->canvas.height * c->canvas.width;
-    size_t channel = p0 / taps, row = p0 % taps / c->kernel_w, column = p0 % c->kernel_w;
-    for (size_t p = 0; p < depth; p++) {
-        size_t tap = c->flipped ? (c->kernel_h - 1 - row) * c->canvas.width + c->kernel_w - 1 - column
-                                : row * c->canvas.width + column;
-        const float *from = floats + channel * plane + tap;
-        if (c->stride == 1)
-            copy_pieces(from, pieces, count, panel + p * PANEL);
-        else
-            pick_pieces(from, pieces, count, c->stride, panel + p * PANEL);
-        if (++column == c->kernel_w) {
-            column = 0;
-            if (++row == c->kernel_h) {
-                row = 0;
-                channel++;
-            }
+/* Where in its strip a row of the canvas lies, counted from the band's first. The usual stride of one needs
+ * no divisions. */
+static size_t strip_row(const struct correlation *c, const struct strips *plan, size_t row) {
+    size_t place = c->stride == 1 ? row : row % c->stride * plan->group + row / c->stride;
+    return place * c->out_width;
+}
+
+/* Copies whole vectors: what is written too much lies in the next row, which is yet to come. */
+static inline void copy_run(const float *from, size_t count, float *to) {
+    for (size_t x = 0; x < count; x += VL)
+        vec_store(to + x, vec_load(from + x));
+}
+
+/* The strips of channels first..last for output rows y0..y0+rows. */
+static void cut_strips(const struct correlation *c, const struct strips *plan, const float *floats,
+                       size_t first, size_t last, size_t y0, size_t rows, float *strips) {
+    const size_t width = c->canvas.width, plane = c->canvas.height * width, stride = c->stride;
+    for (size_t column = 0; column < c->kernel_w; column++)
+        for (size_t channel = first; channel <= last; channel++) {
+            float *strip = strips + strip_at(c, plan, channel - first, column);
+            const float *corner = floats + channel * plane + y0 * stride * width + column;
+            for (size_t phase = 0; phase < plan->phases; phase++)
+                for (size_t row = phase; row < (rows - 1) * stride + c->kernel_h; row += stride) {
+                    float *to = strip + strip_row(c, plan, row);
+                    if (stride == 1)
+                        copy_run(corner + row * width, c->out_width, to);
+                    else
+                        for (size_t x = 0; x < c->out_width; x++)
+                            to[x] = corner[row * width + x * stride];
+                }
+        }
+}
+
+/* Rows p0..p0+depth of the panel from `pixel` of the band on: p counts (channel, kernel row, kernel column).
+ */
+static void build_panel(const struct correlation *c, const struct strips *plan, const float *strips,
+                        size_t pixel, size_t p0, size_t depth, float *panel) {
+    const size_t taps = c->kernel_h * c->kernel_w, next_column = strip_at(c, plan, 0, 1);
+    const float *const end = panel + depth * PANEL;
+    size_t channel = 0, row = p0 % taps / c->kernel_w, column = p0 % c->kernel_w;
+    while (panel < end) {
+        const size_t at_row = c->flipped ? c->kernel_h - 1 - row : row;
+        const float *from = strips + strip_at(c, plan, channel, 0) + strip_row(c, plan, at_row) + pixel;
+        for (; column < c->kernel_w && panel < end; column++, panel += PANEL)
+            copy_run(from + (c->flipped ? c->kernel_w - 1 - column : column) * next_column, PANEL, panel);
+        column = 0;
+        if (++row == c->kernel_h) {
+            row = 0;
+            channel++;
         }
     }
 }
 
 size_t ISA(correlation_floats)(const struct correlation *c) {
+    const struct strips plan = plan_strips(c);
     size_t k = c->canvas.channels * c->kernel_h * c->kernel_w;
-    return block_depth(k) * PANEL + SLACK;
+    return block_depth(k) * PANEL + SLACK + strip_floats(c, &plan);
+}
+
+/* All rows of the output for one panel and one block of k. */
+static void run_tiles(const struct correlation *c, size_t p0, size_t depth, size_t columns,
+                      const float *panel, float *out) {
+    const size_t k = c->canvas.channels * c->kernel_h * c->kernel_w, pixels = c->out_height * c->out_width;
+    const size_t height = tile_height(c->rows);
+    struct tile tile = {
+        .k = depth,
+        .columns = columns,
+        .a_row = 1,
+        .b = panel,
+        .b_step = PANEL,
+        .c_row = pixels,
+        .start = p0 > 0    ? START_C
+                 : c->bias ? START_ROW_BIAS
+                           : START_ZERO,
+        .act = p0 + depth == k ? c->act : RT_ACT_NONE,
+        .act_arg = c->act_arg,
+    };
+    for (size_t i = 0; i < c->rows; i += height) {
+        size_t h = c->rows - i < height ? c->rows - i : height;
+        tile.a = c->a + i * k + p0 * h;
+        tile.a_step = h;
+        tile.c = out + i * pixels;
+        tile.bias = c->bias ? c->bias + i : NULL;
+        ISA(tile_run)(h, &tile);
+    }
 }
 
 void ISA(correlate)(const struct correlation *c, const float *floats, float *out, float *room) {
-    const size_t k = c->canvas.channels * c->kernel_h * c->kernel_w, pixels = c->out_height * c->out_width;
-    const size_t height = tile_height(c->rows), block = block_depth(k);
-    for (size_t pixel = 0; pixel < pixels; pixel += PANEL) {
-        size_t columns = pixels - pixel < PANEL ? pixels - pixel : PANEL;
-        struct piece pieces[PANEL];
-        size_t count = find_pieces(c, pixel, columns, pieces);
-        for (size_t p0 = 0; p0 < k; p0 += block) {
-            size_t depth = k - p0 < block ? k - p0 : block;
-            build_panel(c, floats, pieces, count, p0, depth, room);
-            struct tile tile = {
-                .k = depth,
-                .columns = columns,
-                .a_row = 1,
-                .b = room,
-                .b_step = PANEL,
-                .c_row = pixels,
-                .start = p0 > 0    ? START_C
-                         : c->bias ? START_ROW_BIAS
-                                   : START_ZERO,
-                .act = p0 + depth == k ? c->act : RT_ACT_NONE,
-                .act_arg = c->act_arg,
-            };
-            for (size_t i = 0; i < c->rows; i += height) {
-                size_t h = c->rows - i < height ? c->rows - i : height;
-                tile.a = c->a + i * k + p0 * h;
-                tile.a_step = h;
-                tile.c = out + i * pixels + pixel;
-                tile.bias = c->bias ? c->bias + i : NULL;
-                ISA(tile_run)(h, &tile);
+    const size_t taps = c->kernel_h * c->kernel_w, k = c->canvas.channels * taps, block = block_depth(k);
+    const struct strips plan = plan_strips(c);
+    float *panel = room, *strips = room + block * PANEL + SLACK;
+    for (size_t p0 = 0; p0 < k; p0 += block) {
+        size_t depth = k - p0 < block ? k - p0 : block;
+        for (size_t y = 0; y < c->out_height; y += plan.band) {
+            size_t rows = c->out_height - y < plan.band ? c->out_height - y : plan.band;
+            size_t pixels = rows * c->out_width;
+            cut_strips(c, &plan, floats, p0 / taps, (p0 + depth - 1) / taps, y, rows, strips);
+            for (size_t pixel = 0; pixel < pixels; pixel += PANEL) {
+                size_t columns = pixels - pixel < PANEL ? pixels - pixel : PANEL;
+                build_panel(c, &plan, strips, pixel, p0, depth, panel);
+                run_tiles(c, p0, depth, columns, panel, out + y * c->out_width + pixel);
             }
         }
     }
