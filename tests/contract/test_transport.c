@@ -304,7 +304,7 @@ static void closing_program(struct stage *stage, size_t i, struct rt_endpoint *e
     receives[1] = (struct rt_receive){.channel = RT_CHANNEL_FIRST};
     for (unsigned k = 0; k < 2; k++)
         rt_link_receive(link, &receives[k]);
-    for (unsigned k = 0; k < 3; k++)
+    for (unsigned k = 3; k-- > 0;)
         rt_link_send(link, &sends[k]);
     if (i == 0) {
         rt_endpoint_sleep(endpoint, rt_endpoint_now(endpoint) + 2e-3);
@@ -329,6 +329,45 @@ static void closing_program(struct stage *stage, size_t i, struct rt_endpoint *e
 
 TEST(no_event_after_close) {
     stage_over_each(closing_program);
+}
+
+/* Frames that were said to be sent arrive, although the link is closed then: the last words of a peer. */
+static void last_words_program(struct stage *stage, size_t i, struct rt_endpoint *endpoint) {
+    enum { FRAMES = 5, BYTES = 300000 };
+    struct seat seat;
+    struct rt_link *link = seat_open(&seat, stage, i, endpoint);
+    uint8_t *body = room(FRAMES * BYTES);
+    struct rt_send sends[FRAMES];
+    struct rt_receive receives[FRAMES];
+    REQUIRE(link);
+    for (unsigned k = 0; k < FRAMES; k++) {
+        uint8_t *part = body + k * (size_t)BYTES;
+        unsigned channel = k == 0 ? RT_CHANNEL_CONTROL : RT_CHANNEL_FIRST;
+        sends[k] = (struct rt_send){.channel = channel, .body = {{part, BYTES}}};
+        receives[k] = (struct rt_receive){.channel = channel, .body = part, .body_room = BYTES};
+        if (i == 1) {
+            rt_link_receive(link, &receives[k]);
+            continue;
+        }
+        write_bytes(k, 0, BYTES, part);
+        rt_link_send(link, &sends[k]);
+    }
+    if (i == 0) {
+        REQUIRE(seat_reach(&seat, &seat.sent[RT_CHANNEL_CONTROL], 1));
+        REQUIRE(seat_reach(&seat, &seat.sent[RT_CHANNEL_FIRST], FRAMES - 1));
+        rt_link_close(link);
+        CHECK(seat_hears_nothing(&seat, 0.05));
+    } else {
+        REQUIRE(seat_reach(&seat, &seat.closed, 1));
+        CHECK_MSG(seat.arrivals == FRAMES, "%u of %d frames arrived", seat.arrivals, FRAMES);
+        for (unsigned k = 0; k < FRAMES; k++)
+            CHECK(bytes_match(k, receives[k].body, BYTES));
+    }
+    free(body);
+}
+
+TEST(what_was_sent_arrives_before_the_end) {
+    stage_over_each(last_words_program);
 }
 
 /* A frame too large for its room closes the link, on both sides, and nothing else. */

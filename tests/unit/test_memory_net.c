@@ -1,50 +1,13 @@
 /*
- * The network in memory: times are exact, runs repeat to the last event, cuts, kills, dead-locks and limits
- * are told in sentences. What holds for every transport is in tests/contract/test_transport.c.
+ * The network in memory: times are exact and runs repeat to the last event. Failures are in
+ * tests/unit/test_memory_faults.c; what holds for every transport is in tests/contract/test_transport.c.
  */
 #include "net/memory.h"
 
+#include "support/memnet.h"
 #include "support/test.h"
 #include <malloc.h>
 #include <math.h>
-
-/* The next event must be of this kind; a sentence on the way is printed. */
-static bool expect(struct rt_endpoint *endpoint, enum rt_event_kind kind, struct rt_event *event) {
-    if (!rt_endpoint_wait(endpoint, INFINITY, event)) {
-        rt_test_fail(__FILE__, __LINE__, "no event where one of kind %d was expected", (int)kind);
-        return false;
-    }
-    CHECK_MSG(event->kind == kind, "event of kind %d, not %d: %s", (int)event->kind, (int)kind,
-              event->error.text);
-    return event->kind == kind;
-}
-
-static struct rt_link *join(struct rt_endpoint *endpoint, const char *address) {
-    struct rt_error err;
-    struct rt_link *link = NULL;
-    struct rt_event event;
-    if (rt_endpoint_connect(endpoint, address, INFINITY, &link, &err) != RT_OK) {
-        rt_test_fail(__FILE__, __LINE__, "%s", err.text);
-        return NULL;
-    }
-    return expect(endpoint, RT_EVENT_CONNECTED, &event) ? event.link : NULL;
-}
-
-static struct rt_link *admit(struct rt_endpoint *endpoint) {
-    struct rt_error err;
-    struct rt_event event;
-    if (rt_endpoint_listen(endpoint, "mem:*", &err) != RT_OK)
-        rt_test_fail(__FILE__, __LINE__, "%s", err.text);
-    return expect(endpoint, RT_EVENT_ACCEPTED, &event) ? event.link : NULL;
-}
-
-static void run(const struct rt_memnet_settings *settings, size_t n, rt_memnet_program program, void *user) {
-    struct rt_error err;
-    struct rt_memnet *net;
-    CHECK_OK(rt_memnet_create(settings, n, &net, &err));
-    CHECK_OK(rt_memnet_run(net, program, user, 1e9, &err));
-    rt_memnet_destroy(net);
-}
 
 /* ---- frames round a ring ---- */
 
@@ -134,7 +97,8 @@ static void ring_program(void *user, size_t i, struct rt_endpoint *endpoint) {
 
 static uint64_t ring_hash(uint64_t seed) {
     struct ring ring = {.n = 8, .frames = 300, .slots = 2, .body = 100};
-    run(&(struct rt_memnet_settings){.seed = seed, .latency = 1e-3, .bandwidth = 1e6, .random_delay = 1e-2},
+    memnet_run(
+        &(struct rt_memnet_settings){.seed = seed, .latency = 1e-3, .bandwidth = 1e6, .random_delay = 1e-2},
         ring.n, ring_program, &ring);
     CHECK(ring.events > 8 * 3 * 2 * 300);
     return ring.hash;
@@ -160,7 +124,7 @@ static void time_program(void *user, size_t i, struct rt_endpoint *endpoint) {
     if (i == 0) {
         struct rt_send sends[FRAMES];
         static const unsigned order[FRAMES] = {0, 1, 3, 2, 4}; /* the first is alone when it is posted */
-        struct rt_link *link = join(endpoint, "mem:1");
+        struct rt_link *link = memnet_join(endpoint, "mem:1");
         REQUIRE(link);
         CHECK(rt_endpoint_now(endpoint) == 1.0);
         rt_endpoint_sleep(endpoint, 2);
@@ -170,7 +134,7 @@ static void time_program(void *user, size_t i, struct rt_endpoint *endpoint) {
             rt_link_send(link, &sends[k]);
         }
         for (unsigned k = 0; k < FRAMES; k++) {
-            REQUIRE(expect(endpoint, RT_EVENT_SENT, &event));
+            REQUIRE(memnet_expect(endpoint, RT_EVENT_SENT, &event));
             CHECK(event.send == &sends[order[k]]);
             CHECK(rt_endpoint_now(endpoint) == (k < 4 ? 2.125 + 0.125 * k : 10.125));
         }
@@ -178,7 +142,7 @@ static void time_program(void *user, size_t i, struct rt_endpoint *endpoint) {
     } else {
         struct rt_receive receives[FRAMES];
         static const unsigned order[FRAMES] = {2, 0, 1, 2, 3};
-        struct rt_link *link = admit(endpoint);
+        struct rt_link *link = memnet_admit(endpoint);
         REQUIRE(link);
         CHECK(rt_endpoint_now(endpoint) == 0.5);
         for (unsigned k = 0; k < FRAMES; k++) {
@@ -193,7 +157,7 @@ static void time_program(void *user, size_t i, struct rt_endpoint *endpoint) {
                 CHECK(rt_endpoint_now(endpoint) == 10);
                 rt_link_receive(link, &receives[k]);
             }
-            REQUIRE(expect(endpoint, RT_EVENT_RECEIVED, &event));
+            REQUIRE(memnet_expect(endpoint, RT_EVENT_RECEIVED, &event));
             CHECK(event.receive->channel == order[k]);
             CHECK(rt_endpoint_now(endpoint) == (k < 4 ? 2.625 + 0.125 * k : 10.625));
         }
@@ -201,7 +165,7 @@ static void time_program(void *user, size_t i, struct rt_endpoint *endpoint) {
 }
 
 TEST(latency_and_bandwidth_give_exact_times) {
-    run(&(struct rt_memnet_settings){.latency = 0.5, .bandwidth = 1024}, 2, time_program, NULL);
+    memnet_run(&(struct rt_memnet_settings){.latency = 0.5, .bandwidth = 1024}, 2, time_program, NULL);
 }
 
 /* Without bandwidth one way, with latency the other, from time 3 on slower. */
@@ -220,28 +184,28 @@ static void shaped_program(void *user, size_t i, struct rt_endpoint *endpoint) {
     struct rt_event event;
     struct rt_receive receive = {.channel = 1};
     struct rt_send send = {.channel = 1, .head_bytes = 64};
-    struct rt_link *link = i == 0 ? join(endpoint, "mem:1") : admit(endpoint);
+    struct rt_link *link = i == 0 ? memnet_join(endpoint, "mem:1") : memnet_admit(endpoint);
     REQUIRE(link);
     rt_link_receive(link, &receive);
     if (i == 0) {
         CHECK(rt_endpoint_now(endpoint) == 1.25);
         rt_link_send(link, &send);
-        REQUIRE(expect(endpoint, RT_EVENT_SENT, &event));
+        REQUIRE(memnet_expect(endpoint, RT_EVENT_SENT, &event));
         CHECK(rt_endpoint_now(endpoint) == 1.25);
-        REQUIRE(expect(endpoint, RT_EVENT_RECEIVED, &event));
+        REQUIRE(memnet_expect(endpoint, RT_EVENT_RECEIVED, &event));
         CHECK(rt_endpoint_now(endpoint) == 4 + 1 + 2);
     } else {
-        REQUIRE(expect(endpoint, RT_EVENT_RECEIVED, &event));
+        REQUIRE(memnet_expect(endpoint, RT_EVENT_RECEIVED, &event));
         CHECK(rt_endpoint_now(endpoint) == 1.5);
         rt_endpoint_sleep(endpoint, 4);
         rt_link_send(link, &send);
-        REQUIRE(expect(endpoint, RT_EVENT_SENT, &event));
+        REQUIRE(memnet_expect(endpoint, RT_EVENT_SENT, &event));
     }
 }
 
 TEST(links_differ_by_direction_and_time) {
-    run(&(struct rt_memnet_settings){.latency = 0.25, .bandwidth = 64, .shape = shape}, 2, shaped_program,
-        NULL);
+    memnet_run(&(struct rt_memnet_settings){.latency = 0.25, .bandwidth = 64, .shape = shape}, 2,
+               shaped_program, NULL);
 }
 
 /* Every frame is sent when the one before is there: so the random delays show. */
@@ -250,7 +214,7 @@ static void delay_program(void *user, size_t i, struct rt_endpoint *endpoint) {
     struct rt_event event;
     struct rt_receive receive = {.channel = 3};
     struct rt_send send = {.channel = 3, .head_bytes = 1};
-    struct rt_link *link = i == 0 ? join(endpoint, "mem:1") : admit(endpoint);
+    struct rt_link *link = i == 0 ? memnet_join(endpoint, "mem:1") : memnet_admit(endpoint);
     double least = INFINITY, most = 0;
     REQUIRE(link);
     rt_link_receive(link, &receive);
@@ -275,7 +239,8 @@ static void delay_program(void *user, size_t i, struct rt_endpoint *endpoint) {
 }
 
 TEST(random_delays_fill_their_range) {
-    run(&(struct rt_memnet_settings){.seed = 3, .latency = 1, .random_delay = 1}, 2, delay_program, NULL);
+    memnet_run(&(struct rt_memnet_settings){.seed = 3, .latency = 1, .random_delay = 1}, 2, delay_program,
+               NULL);
 }
 
 struct polling {
@@ -312,165 +277,56 @@ TEST(polling_lets_the_others_run) {
     rt_memnet_destroy(net);
 }
 
-/* ---- failures ---- */
-
-static bool expect_closed(struct rt_endpoint *endpoint, struct rt_link *link, double at, const char *text) {
+static void wake_program(void *user, size_t i, struct rt_endpoint *endpoint) {
+    struct polling *polling = user;
     struct rt_event event;
-    if (!expect(endpoint, RT_EVENT_CLOSED, &event))
-        return false;
-    CHECK(event.link == link);
-    CHECK_MSG(rt_endpoint_now(endpoint) == at, "at %.9g, not %.9g", rt_endpoint_now(endpoint), at);
-    CHECK_MSG(strstr(event.error.text, text), "\"%s\" where \"%s\" was expected", event.error.text, text);
-    rt_link_close(link);
-    return true;
-}
-
-/* 0 is linked with 1 and 2. At time 3 a frame is on its way to each; then the first link is cut. */
-static void cut_program(void *user, size_t i, struct rt_endpoint *endpoint) {
-    struct rt_memnet *net = user;
-    struct rt_event event;
-    struct rt_error err;
-    struct rt_send sends[2] = {{.channel = 1, .head_bytes = 1}, {.channel = 1, .head_bytes = 1}};
-    struct rt_receive receive = {.channel = 1};
-    if (i == 0) {
-        struct rt_link *one = join(endpoint, "mem:1"), *two = join(endpoint, "mem:2"), *again;
-        REQUIRE(one && two);
-        rt_endpoint_sleep(endpoint, 3);
-        rt_link_send(one, &sends[0]);
-        rt_link_send(two, &sends[1]);
-        REQUIRE(expect(endpoint, RT_EVENT_SENT, &event) && expect(endpoint, RT_EVENT_SENT, &event));
-        rt_memnet_cut(net, 0, 1);
-        CHECK_OK(rt_endpoint_connect(endpoint, "mem:1", 4, &again, &err));
-        REQUIRE(expect_closed(endpoint, again, 4, "mem:1 did not answer in time"));
-        rt_link_send(one, &sends[0]); /* goes nowhere */
-        REQUIRE(expect_closed(endpoint, one, 5, "mem:1 has been silent for 2 s"));
-        rt_link_receive(two, &receive);
-        rt_link_send(two, &sends[1]);
-        REQUIRE(expect(endpoint, RT_EVENT_SENT, &event) && expect(endpoint, RT_EVENT_RECEIVED, &event));
-    } else {
-        struct rt_link *link = admit(endpoint);
-        REQUIRE(link);
-        rt_link_receive(link, &receive);
+    for (int k = 1; k <= 2; k++)
         if (i == 1) {
-            REQUIRE(expect_closed(endpoint, link, 5, "mem:0 has been silent"));
-            return;
+            rt_endpoint_sleep(endpoint, 4 * k);
+            rt_endpoint_wake(polling->first);
+        } else {
+            REQUIRE(rt_endpoint_wait(endpoint, k == 1 ? 5 : INFINITY, &event));
+            CHECK(rt_endpoint_now(endpoint) == 4 * k);
         }
-        for (int k = 0; k < 2; k++) {
-            REQUIRE(expect(endpoint, RT_EVENT_RECEIVED, &event));
-            rt_link_receive(link, &receive);
-        }
-        CHECK(rt_endpoint_now(endpoint) == 5.25);
-        rt_link_send(link, &sends[0]);
-        REQUIRE(expect(endpoint, RT_EVENT_SENT, &event));
-        rt_endpoint_sleep(endpoint, 10);
-    }
 }
 
-static void run_with_net(const struct rt_memnet_settings *settings, size_t n, rt_memnet_program program) {
+TEST(a_wait_that_ended_leaves_no_timer) {
     struct rt_error err;
     struct rt_memnet *net;
-    CHECK_OK(rt_memnet_create(settings, n, &net, &err));
-    CHECK_OK(rt_memnet_run(net, program, net, 100, &err));
+    struct polling polling = {.turns = {0, 0}};
+    CHECK_OK(rt_memnet_create(&(struct rt_memnet_settings){.seed = 1}, 2, &net, &err));
+    polling.first = rt_memnet_endpoint(net, 0);
+    CHECK_OK(rt_memnet_run(net, wake_program, &polling, INFINITY, &err));
     rt_memnet_destroy(net);
 }
 
-TEST(a_cut_silences_one_link) {
-    run_with_net(&(struct rt_memnet_settings){.latency = 0.25, .silence_seconds = 2}, 3, cut_program);
-}
-
-/* 1 sends a frame to 0 and 2; 2 kills it at time 3, when they have left and not arrived. */
-static void kill_program(void *user, size_t i, struct rt_endpoint *endpoint) {
-    struct rt_memnet *net = user;
-    struct rt_event event;
-    struct rt_error err;
-    if (i == 1) {
-        struct rt_send sends[2] = {{.channel = 1, .head_bytes = 1}, {.channel = 1, .head_bytes = 1}};
-        struct rt_link *zero = join(endpoint, "mem:0"), *two = join(endpoint, "mem:2"), *link;
-        REQUIRE(zero && two);
-        rt_endpoint_sleep(endpoint, 2.75);
-        rt_link_send(zero, &sends[0]);
-        rt_link_send(two, &sends[1]);
-        REQUIRE(expect(endpoint, RT_EVENT_SENT, &event) && expect(endpoint, RT_EVENT_SENT, &event));
-        for (int k = 0; k < 2; k++) {
-            REQUIRE(expect(endpoint, RT_EVENT_CLOSED, &event));
-            CHECK(strstr(event.error.text, "mem:1 was killed") && rt_endpoint_now(endpoint) == 3);
-        }
-        CHECK(!rt_endpoint_wait(endpoint, INFINITY, &event));
-        CHECK(!rt_endpoint_wait(endpoint, 50, &event) && rt_endpoint_now(endpoint) == 50);
-        CHECK(rt_endpoint_connect(endpoint, "mem:0", INFINITY, &link, &err) == RT_FAILED);
-        return; /* with its links open: the net frees them */
-    }
-    struct rt_receive receive = {.channel = 1};
-    struct rt_link *link = admit(endpoint), *again;
-    REQUIRE(link);
-    rt_link_receive(link, &receive);
-    if (i == 2) {
-        rt_endpoint_sleep(endpoint, 3);
-        rt_memnet_kill(net, 1);
-    }
-    REQUIRE(expect(endpoint, RT_EVENT_RECEIVED, &event));
-    CHECK(rt_endpoint_now(endpoint) == 3.25);
-    REQUIRE(expect_closed(endpoint, link, 3.5, "mem:1 is gone"));
-    CHECK_OK(rt_endpoint_connect(endpoint, "mem:1", 9, &again, &err));
-    REQUIRE(expect_closed(endpoint, again, 4.5, "mem:1: nobody listens there"));
-}
-
-TEST(a_kill_ends_one_endpoint) {
-    run_with_net(&(struct rt_memnet_settings){.latency = 0.5}, 3, kill_program);
-}
-
-/* 0 has a frame for which 1 has no room; both wait. */
-static void stuck_program(void *user, size_t i, struct rt_endpoint *endpoint) {
-    struct rt_event event;
-    struct rt_send send = {.channel = 1, .head_bytes = 1};
-    struct rt_receive receive = {.channel = 2};
-    unsigned *told = user;
-    if (i == 2)
-        return;
-    struct rt_link *link = i == 0 ? join(endpoint, "mem:1") : admit(endpoint);
-    REQUIRE(link);
-    if (i == 0)
-        rt_link_send(link, &send);
-    else
-        rt_link_receive(link, &receive);
-    while (rt_endpoint_wait(endpoint, INFINITY, &event)) {
-        CHECK(event.kind == RT_EVENT_CLOSED && strstr(event.error.text, "dead-lock"));
-        ++*told;
-    }
-}
-
-TEST(a_dead_lock_is_told) {
-    struct rt_error err;
-    struct rt_memnet *net;
-    unsigned told = 0;
-    CHECK_OK(rt_memnet_create(&(struct rt_memnet_settings){.latency = 0.25}, 3, &net, &err));
-    CHECK(rt_memnet_run(net, stuck_program, &told, INFINITY, &err) == RT_FAILED);
-    CHECK_MSG(strcmp(err.text, "dead-lock at 0.5 s: mem:0 waits (mem:1: 1 unsent, 0 to receive); "
-                               "mem:1 waits (mem:0: 0 unsent, 1 to receive); mem:2 has ended") == 0,
-              "%s", err.text);
-    CHECK(told == 2);
-    CHECK(rt_memnet_run(net, stuck_program, &told, INFINITY, &err) == RT_FAILED);
-    rt_memnet_destroy(net);
-}
-
-static void endless_program(void *user, size_t i, struct rt_endpoint *endpoint) {
+/* Frames over many links that arrive at the same time arrive in the order they were sent. */
+static void ties_program(void *user, size_t i, struct rt_endpoint *endpoint) {
+    enum { LINKS = 20 };
     (void)user;
     struct rt_event event;
-    while (rt_endpoint_now(endpoint) < 1000)
-        if (i)
-            rt_endpoint_sleep(endpoint, rt_endpoint_now(endpoint) + 1);
-        else
-            CHECK(!rt_endpoint_wait(endpoint, rt_endpoint_now(endpoint) + 1.5, &event));
+    struct rt_send sends[LINKS];
+    struct rt_receive receives[LINKS];
+    struct rt_link *links[LINKS];
+    for (unsigned k = 0; k < LINKS; k++)
+        REQUIRE(links[k] = i == 0 ? memnet_join(endpoint, "mem:1") : memnet_admit(endpoint));
+    for (unsigned k = 0; k < LINKS; k++)
+        if (i == 0) {
+            sends[k] = (struct rt_send){.channel = k % 4, .head_bytes = 1, .head = {(uint8_t)k}};
+            rt_link_send(links[k * 7 % LINKS], &sends[k]);
+            REQUIRE(memnet_expect(endpoint, RT_EVENT_SENT, &event));
+        } else {
+            receives[k] = (struct rt_receive){.channel = (k * 3) % LINKS % 4};
+            rt_link_receive(links[k], &receives[k]);
+        }
+    for (unsigned k = 0; i == 1 && k < LINKS; k++) {
+        REQUIRE(memnet_expect(endpoint, RT_EVENT_RECEIVED, &event));
+        CHECK(event.receive->head[0] == k);
+    }
 }
 
-TEST(virtual_time_has_a_limit) {
-    struct rt_error err;
-    struct rt_memnet *net;
-    CHECK_OK(rt_memnet_create(&(struct rt_memnet_settings){.seed = 1}, 2, &net, &err));
-    CHECK(rt_memnet_run(net, endless_program, NULL, 20.25, &err) == RT_FAILED);
-    CHECK_MSG(strstr(err.text, "virtual time passed 20.25 s: mem:0 waits; mem:1 sleeps"), "%s", err.text);
-    CHECK(rt_memnet_now(net) == 20);
-    rt_memnet_destroy(net);
+TEST(ties_go_by_order) {
+    memnet_run(&(struct rt_memnet_settings){.latency = 1}, 2, ties_program, NULL);
 }
 
 TEST(bad_settings_and_addresses_are_refused) {
@@ -495,7 +351,7 @@ TEST(bad_settings_and_addresses_are_refused) {
 /* Links outlive a run and are there in the next. */
 static void first_program(void *user, size_t i, struct rt_endpoint *endpoint) {
     struct rt_link **links = user;
-    links[i] = i == 0 ? join(endpoint, "mem:1") : admit(endpoint);
+    links[i] = i == 0 ? memnet_join(endpoint, "mem:1") : memnet_admit(endpoint);
 }
 
 static void second_program(void *user, size_t i, struct rt_endpoint *endpoint) {
@@ -507,7 +363,7 @@ static void second_program(void *user, size_t i, struct rt_endpoint *endpoint) {
         rt_link_send(links[0], &send);
     else
         rt_link_receive(links[1], &receive);
-    REQUIRE(expect(endpoint, i == 0 ? RT_EVENT_SENT : RT_EVENT_RECEIVED, &event));
+    REQUIRE(memnet_expect(endpoint, i == 0 ? RT_EVENT_SENT : RT_EVENT_RECEIVED, &event));
 }
 
 TEST(a_net_runs_again) {
