@@ -22,9 +22,10 @@ static void use(struct rt_trained *trained) {
     float *inputs = calloc(network->inputs, sizeof *inputs);
     const struct rt_dataset set = {
         .count = 1, .shape = network->model->in, .type = RT_DATA_F32, .inputs = inputs};
+    const struct rt_forward forward = rt_forward_local(network);
     size_t taken = 0;
     struct rt_error err;
-    if (!inputs || rt_predict(network, &set, &trained->scaling, take, &taken, &err) != RT_OK ||
+    if (!inputs || rt_predict(network, &forward, &set, &trained->scaling, take, &taken, &err) != RT_OK ||
         taken != network->outputs)
         abort();
     free(inputs);

@@ -28,6 +28,8 @@ struct rt_writer {
 
 rt_status rt_writer_open(const char *path, struct rt_writer *writer, struct rt_error *err);
 void rt_writer_write(struct rt_writer *writer, const void *data, size_t bytes);
+/* Writes over bytes that were written before, from `offset` on. */
+void rt_writer_amend(struct rt_writer *writer, uint64_t offset, const void *data, size_t bytes);
 /* Brings what was written to the disk; it stays under its temporary name. Commit then only renames. */
 rt_status rt_writer_sync(struct rt_writer *writer, struct rt_error *err);
 rt_status rt_writer_commit(struct rt_writer *writer, struct rt_error *err); /* closes either way */

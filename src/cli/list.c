@@ -6,10 +6,14 @@
 #include "nn/loss.h"
 #include "optim/optim.h"
 #include "optim/schedule.h"
+#include "train/strategy.h"
 #include <string.h>
 
 static void list_strategies(FILE *out) {
-    fputs("sgd  one device does all the work\n", out);
+    for (const struct rt_strategy *const *strategy = rt_strategies(); *strategy; strategy++) {
+        fprintf(out, "%s: %s\n", (*strategy)->name, (*strategy)->help);
+        rt_options_help(out, (*strategy)->options, (*strategy)->option_count, "    ");
+    }
 }
 
 static void list_layers(FILE *out) {

@@ -22,15 +22,14 @@ struct settings {
     bool resume, quiet, help_keys;
 };
 
-static const char *const strategy_choices[] = {"sgd", NULL};
 static const char *const math_choices[] = {"exact", "fast", NULL};
 
 #define AT(field_) .offset = offsetof(struct settings, field_)
 static const struct rt_arg args[] = {
     {"--nodes", "N", RT_ARG_COUNT, AT(nodes), .default_help = "cluster.nodes of the run file, else 1",
      .help = "devices that train together; this version: 1"},
-    {"--strategy", "NAME", RT_ARG_TEXT, AT(strategy), .choices = strategy_choices,
-     .default_help = "cluster.strategy of the run file, else sgd", .help = "how the training is distributed"},
+    {"--strategy", "NAME", RT_ARG_TEXT, AT(strategy), .default_help = "cluster.strategy of the run file",
+     .help = "how it is distributed, as ring or ring,schedule=1f1b"},
     {"--set", "KEY=VALUE", RT_ARG_WORDS, AT(set), .default_help = "none",
      .help = "set a key of the run file, as often as needed"},
     {"--seed", "S", RT_ARG_COUNT, AT(seed), .default_help = "train.seed of the run file, else 1",

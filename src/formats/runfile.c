@@ -95,11 +95,33 @@ static const struct rt_option train_options[] = {
 };
 #undef AT
 
+static const char *const plan_choices[] = {"auto", "even", NULL};
 #define AT(field) offsetof(struct rt_spec_cluster, field)
 static const struct rt_option cluster_options[] = {
-    {"strategy", RT_OPTION_TEXT, AT(strategy), "sgd",
-     .help = "how the training is distributed, see `ringtmp list strategies`"},
-    {"nodes", RT_OPTION_INT, AT(nodes), "1", 1, 1024, .help = "local processes that share the work"},
+    {"strategy", RT_OPTION_TREE, AT(strategy),
+     .help = "how the training is distributed, see `ringtmp list strategies`; absent: sgd on one device, "
+             "else ring"},
+    {"nodes", RT_OPTION_INT, AT(nodes), "1", 1, 1024,
+     .help = "processes on this machine that share the work, the master among them"},
+    {"node", RT_OPTION_TREE, AT(node),
+     .help = "nodes that are running elsewhere, as a list of HOST:PORT, see `ringtmp node --help`"},
+    {"key", RT_OPTION_TEXT, AT(key), .help = "file with the cluster key, see `ringtmp keygen --help`"},
+    {"certificate", RT_OPTION_TEXT, AT(certificate),
+     .help = "instead of a key: this device's certificate (PEM), with private_key and authority"},
+    {"private_key", RT_OPTION_TEXT, AT(private_key), .help = "the private key of the certificate"},
+    {"authority", RT_OPTION_TEXT, AT(authority), .help = "the certificate that signed everybody's"},
+    {"master_tail", RT_OPTION_INT, AT(master_tail), "0", 0, 65536,
+     .help = "layers at the end that stay on the master: then no worker sees the gradient at the output"},
+    {"plan", RT_OPTION_CHOICE, AT(plan), "auto", .choices = plan_choices,
+     .help = "who holds which layers: auto: by measured speed and memory; even: equal numbers of layers"},
+    {"keep_all", RT_OPTION_BOOL, AT(keep_all), "false",
+     .help = "use every device, also one without which it would be faster"},
+    {"memory", RT_OPTION_INT, AT(memory), "0", 0, 1073741824,
+     .help = "MiB that each local process may use; 0: no limit"},
+    {"slowdown", RT_OPTION_TREE, AT(slowdown),
+     .help = "emulate slower devices: a factor for each local process, the master first, as [1, 1, 10]"},
+    {"patience", RT_OPTION_REAL, AT(patience), "60", 0.1, 86400,
+     .help = "seconds without a sign of progress after which a node counts as lost"},
 };
 #undef AT
 
@@ -315,6 +337,12 @@ void rt_spec_destroy(struct rt_spec *spec) {
     free(spec->name);
     free(spec->base_dir);
     free(spec);
+}
+
+size_t rt_spec_devices(const struct rt_spec *spec) {
+    const struct rt_tree *node = spec->cluster.node;
+    const size_t running = !node ? 0 : node->kind == RT_TREE_LIST ? node->count : 1;
+    return (size_t)spec->cluster.nodes + running;
 }
 
 void rt_spec_help(FILE *out) {

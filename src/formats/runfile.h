@@ -52,8 +52,17 @@ struct rt_spec_train {
 };
 
 struct rt_spec_cluster {
-    const char *strategy; /* "sgd" here; the ring and others come with their issues */
-    int64_t nodes;        /* 1 */
+    const struct rt_tree *strategy; /* NULL: ring where there are several devices, else sgd */
+    int64_t nodes;                  /* 1: processes on this machine, the master among them */
+    const struct rt_tree *node;     /* addresses of nodes that are running already, a list; or NULL */
+    const char *key;                /* file with the cluster key; NULL: none */
+    const char *certificate, *private_key, *authority;
+    int64_t master_tail;            /* layers at the end of the network that the master holds as well */
+    int plan;                       /* 0: auto, 1: even */
+    bool keep_all;                  /* leave no device out */
+    int64_t memory;                 /* MiB that each local process may use; 0: no limit */
+    const struct rt_tree *slowdown; /* of each local process, the master first: emulated devices; or NULL */
+    double patience;                /* seconds */
 };
 
 struct rt_spec {
@@ -82,6 +91,9 @@ rt_status rt_spec_draft(const struct rt_tree *tree, const char *name, const char
                         size_t setting_count, struct rt_spec **spec, struct rt_error *err);
 rt_status rt_spec_check(const struct rt_spec *spec, struct rt_error *err);
 void rt_spec_destroy(struct rt_spec *spec);
+
+/* How many devices there are: local processes and nodes that are running. */
+size_t rt_spec_devices(const struct rt_spec *spec);
 
 /* Every key with its help and default, for `ringtmp train --help-keys` and docs/runfile.md. */
 void rt_spec_help(FILE *out);

@@ -26,6 +26,11 @@ struct rt_tensors_out;
 rt_status rt_tensors_out_create(const char *path, struct rt_tensors_out **out, struct rt_error *err);
 rt_status rt_tensors_out_meta(struct rt_tensors_out *out, const char *key, const char *value,
                               struct rt_error *err);
+/* Puts the 64 digits of a hash in the place of a key that was given as RT_HASH_TO_COME: the data may have
+ * gone out before their hash was known. */
+#define RT_HASH_TO_COME "0000000000000000000000000000000000000000000000000000000000000000"
+rt_status rt_tensors_out_amend(struct rt_tensors_out *out, const char *key, const char hex[65],
+                               struct rt_error *err);
 rt_status rt_tensors_out_declare(struct rt_tensors_out *out, const char *name, const struct rt_shape *shape,
                                  struct rt_error *err);
 /* Data of the declared tensors, one after another, in any pieces. */

@@ -17,7 +17,7 @@ struct rt_tensors_out {
     char *path;
     json_t *meta, *tensors;
     uint64_t declared, written; /* floats */
-    bool started;               /* the header is out */
+    char *header;               /* once it is out */
 };
 
 static rt_status fail_memory(const struct rt_tensors_out *out, struct rt_error *err) {
@@ -27,6 +27,7 @@ static rt_status fail_memory(const struct rt_tensors_out *out, struct rt_error *
 static void destroy(struct rt_tensors_out *out) {
     json_decref(out->meta);
     json_decref(out->tensors);
+    free(out->header);
     free(out->path);
     free(out);
 }
@@ -60,7 +61,7 @@ static rt_status make_text(const struct rt_tensors_out *out, const char *text, j
 
 rt_status rt_tensors_out_meta(struct rt_tensors_out *out, const char *key, const char *value,
                               struct rt_error *err) {
-    if (out->started)
+    if (out->header)
         return rt_fail(err, RT_FAILED, "%s: metadata must be given before the data", out->path);
     json_t *text;
     rt_status status = make_text(out, value, &text, err);
@@ -73,7 +74,7 @@ rt_status rt_tensors_out_meta(struct rt_tensors_out *out, const char *key, const
 
 rt_status rt_tensors_out_declare(struct rt_tensors_out *out, const char *name, const struct rt_shape *shape,
                                  struct rt_error *err) {
-    if (out->started)
+    if (out->header)
         return rt_fail(err, RT_FAILED, "%s: tensors must be declared before the data", out->path);
     if (json_object_get(out->tensors, name) || strcmp(name, "__metadata__") == 0)
         return rt_fail(err, RT_FAILED, "%s: tensor '%s' is declared twice", out->path, name);
@@ -129,8 +130,22 @@ static rt_status write_header(struct rt_tensors_out *out, struct rt_error *err) 
     rt_writer_write(&out->writer, length, sizeof length);
     rt_writer_write(&out->writer, text, bytes);
     rt_writer_write(&out->writer, "       ", padded - bytes);
-    free(text);
-    out->started = true;
+    out->header = text;
+    return RT_OK;
+}
+
+rt_status rt_tensors_out_amend(struct rt_tensors_out *out, const char *key, const char hex[65],
+                               struct rt_error *err) {
+    rt_status status = out->header ? RT_OK : write_header(out, err);
+    if (status != RT_OK)
+        return status;
+    char entry[160];
+    int before = snprintf(entry, sizeof entry, "\"%s\":\"", key);
+    snprintf(entry + before, sizeof entry - (size_t)before, "%s\"", RT_HASH_TO_COME);
+    const char *found = strstr(out->header, entry);
+    if (!found)
+        return rt_fail(err, RT_FAILED, "%s: its header has no '%s' that is to come", out->path, key);
+    rt_writer_amend(&out->writer, 8 + (uint64_t)(found - out->header) + (uint64_t)before, hex, 64);
     return RT_OK;
 }
 
@@ -151,7 +166,7 @@ static void write_floats(struct rt_writer *writer, const float *data, size_t cou
 
 rt_status rt_tensors_out_write(struct rt_tensors_out *out, const float *data, size_t count,
                                struct rt_error *err) {
-    rt_status status = out->started ? RT_OK : write_header(out, err);
+    rt_status status = out->header ? RT_OK : write_header(out, err);
     if (status != RT_OK)
         return status;
     if (count > out->declared - out->written)
@@ -164,7 +179,7 @@ rt_status rt_tensors_out_write(struct rt_tensors_out *out, const float *data, si
 }
 
 rt_status rt_tensors_out_sync(struct rt_tensors_out *out, struct rt_error *err) {
-    rt_status status = out->started ? RT_OK : write_header(out, err);
+    rt_status status = out->header ? RT_OK : write_header(out, err);
     if (status == RT_OK && out->written != out->declared && out->writer.status == RT_OK)
         status = rt_fail(err, RT_FAILED, "%s: %llu of the %llu declared floats were written", out->path,
                          (unsigned long long)out->written, (unsigned long long)out->declared);

@@ -1,7 +1,8 @@
 /* Writing and reading of checkpoints. */
 #include "train/checkpoint.h"
 
-#include "base/sha256.h"
+#include "base/bytes.h"
+#include "base/memory.h"
 #include "formats/safetensors.h"
 #include "train/standing.h"
 #include <errno.h>
@@ -27,131 +28,187 @@ bool rt_checkpoint_exists(const char *dir) {
            (join(dir, previous, path, NULL) == RT_OK && access(path, F_OK) == 0);
 }
 
-/* ---- a walk over everything that is saved ---- */
+/* ---- a walk over the names of everything that is saved ---- */
 
 struct walk {
-    const struct rt_checkpointed *what;
     size_t word; /* 0: parameters and buffers; w: word w-1 of the optimizer's state */
-    rt_status (*visit)(struct walk *walk, const char *name, const struct rt_shape *shape, float *data,
-                       struct rt_error *err);
-    struct rt_tensors_out *out;
-    const struct rt_tensors *in;
-    struct rt_sha256 hash;
-    size_t count;
+    rt_status (*visit)(void *user, const char *name, const struct rt_shape *shape, struct rt_error *err);
+    void *user;
 };
 
 static rt_status visit_tensor(void *user, const char *name, const struct rt_shape *shape, size_t offset,
                               bool is_buffer, struct rt_error *err) {
-    struct walk *walk = user;
-    const struct rt_network *network = walk->what->network;
+    (void)offset;
+    const struct walk *walk = user;
     if (walk->word == 0)
-        return walk->visit(walk, name, shape,
-                           (is_buffer ? network->blocks.buffers : network->blocks.params) + offset, err);
+        return walk->visit(walk->user, name, shape, err);
     if (is_buffer)
         return RT_OK;
     char long_name[NAME_ROOM];
     if (snprintf(long_name, sizeof long_name, "optimizer.%zu.%s", walk->word - 1, name) >= NAME_ROOM)
         return rt_fail(err, RT_FAILED, "the name %s is too long for a checkpoint", name);
-    return walk->visit(walk, long_name, shape,
-                       walk->what->optim_state + (walk->word - 1) * network->model->param_count + offset,
-                       err);
+    return walk->visit(walk->user, long_name, shape, err);
 }
 
-static rt_status walk_all(struct walk *walk,
-                          rt_status (*visit)(struct walk *, const char *, const struct rt_shape *, float *,
-                                             struct rt_error *),
-                          struct rt_error *err) {
-    walk->visit = visit;
+static rt_status walk_names(const struct rt_numbers *numbers,
+                            rt_status (*visit)(void *user, const char *name, const struct rt_shape *shape,
+                                               struct rt_error *err),
+                            void *user, struct rt_error *err) {
+    struct walk walk = {.visit = visit, .user = user};
     rt_status status = RT_OK;
-    for (walk->word = 0; status == RT_OK && walk->word <= walk->what->optim_words; walk->word++)
-        status = rt_model_visit(walk->what->network->model, visit_tensor, walk, err);
+    for (; status == RT_OK && walk.word < numbers->words; walk.word++)
+        status = rt_model_visit(numbers->model, visit_tensor, &walk, err);
     return status;
-}
-
-static rt_status hash_name(struct walk *walk, const char *name, const struct rt_shape *shape, float *data,
-                           struct rt_error *err) {
-    (void)shape, (void)data, (void)err;
-    rt_sha256_add(&walk->hash, name, strlen(name) + 1);
-    return RT_OK;
-}
-
-static rt_status hash_data(struct walk *walk, const char *name, const struct rt_shape *shape, float *data,
-                           struct rt_error *err) {
-    (void)name, (void)err;
-    rt_sha256_add(&walk->hash, data, rt_shape_size(shape) * sizeof *data);
-    return RT_OK;
-}
-
-static rt_status declare(struct walk *walk, const char *name, const struct rt_shape *shape, float *data,
-                         struct rt_error *err) {
-    (void)data;
-    return rt_tensors_out_declare(walk->out, name, shape, err);
-}
-
-static rt_status write_data(struct walk *walk, const char *name, const struct rt_shape *shape, float *data,
-                            struct rt_error *err) {
-    (void)name;
-    return rt_tensors_out_write(walk->out, data, rt_shape_size(shape), err);
-}
-
-static rt_status read_data(struct walk *walk, const char *name, const struct rt_shape *shape, float *data,
-                           struct rt_error *err) {
-    walk->count++;
-    return rt_tensors_read(walk->in, name, shape, data, err);
 }
 
 /* ---- saving ---- */
 
-static rt_status write_all(struct walk *walk, const char *state, struct rt_error *err) {
-    rt_sha256_init(&walk->hash);
-    rt_sha256_add(&walk->hash, state, strlen(state));
-    rt_status status = walk_all(walk, hash_name, err);
-    if (status == RT_OK)
-        status = walk_all(walk, hash_data, err);
-    uint8_t digest[32];
-    char hex[65];
-    rt_sha256_finish(&walk->hash, digest);
-    rt_sha256_hex(digest, hex);
-    if (status == RT_OK)
-        status = rt_tensors_out_meta(walk->out, "state", state, err);
-    if (status == RT_OK)
-        status = rt_tensors_out_meta(walk->out, "sha256", hex, err);
-    if (status == RT_OK)
-        status = walk_all(walk, declare, err);
-    return status == RT_OK ? walk_all(walk, write_data, err) : status;
+struct rt_checkpoint_out {
+    struct rt_numbers numbers;
+    struct rt_tensors_out *out;
+    struct rt_sha256 hash; /* over the state, the names and the data */
+    char path[PATH_ROOM], old[PATH_ROOM];
+};
+
+static rt_status declare(void *user, const char *name, const struct rt_shape *shape, struct rt_error *err) {
+    struct rt_checkpoint_out *out = user;
+    rt_sha256_add(&out->hash, name, strlen(name) + 1);
+    return rt_tensors_out_declare(out->out, name, shape, err);
 }
 
-rt_status rt_checkpoint_save(const char *dir, const struct rt_checkpointed *what,
-                             const struct rt_standing *standing, const struct rt_fingerprint *fingerprint,
-                             struct rt_error *err) {
-    char path[PATH_ROOM], old[PATH_ROOM], *state;
-    rt_status status = join(dir, newest, path, err);
-    if (status == RT_OK)
-        status = join(dir, previous, old, err);
-    if (status == RT_OK)
-        status = rt_standing_json(standing, fingerprint, &state, err);
+static rt_status write_floats(void *user, size_t word, size_t count, const float *floats,
+                              struct rt_error *err) {
+    (void)word;
+    struct rt_checkpoint_out *out = user;
+    rt_hash_floats(&out->hash, count, floats);
+    return rt_tensors_out_write(out->out, floats, count, err);
+}
+
+static rt_status begin(struct rt_checkpoint_out *out, const struct rt_standing *standing,
+                       const struct rt_fingerprint *fingerprint, struct rt_error *err) {
+    char *state;
+    rt_status status = rt_standing_json(standing, fingerprint, &state, err);
     if (status != RT_OK)
         return status;
-    struct walk walk = {.what = what};
-    status = rt_tensors_out_create(path, &walk.out, err);
-    if (status == RT_OK) {
-        status = write_all(&walk, state, err);
-        /* The one before moves aside only when the new one is on the disk; between the two renames a crash
-         * leaves only `previous`, which is then the newest there is. */
-        if (status == RT_OK)
-            status = rt_tensors_out_sync(walk.out, err);
-        if (status == RT_OK && rename(path, old) != 0 && errno != ENOENT)
-            status = rt_fail(err, RT_IO, "%s: cannot be renamed: %s", path, strerror(errno));
-        if (status == RT_OK)
-            status = rt_tensors_out_commit(walk.out, err);
-        else
-            rt_tensors_out_abandon(walk.out);
-    }
+    rt_sha256_init(&out->hash);
+    rt_sha256_add(&out->hash, state, strlen(state));
+    status = rt_tensors_out_create(out->path, &out->out, err);
+    if (status == RT_OK)
+        status = rt_tensors_out_meta(out->out, "state", state, err);
+    if (status == RT_OK)
+        status = rt_tensors_out_meta(out->out, "sha256", RT_HASH_TO_COME, err);
+    if (status == RT_OK)
+        status = walk_names(&out->numbers, declare, out, err);
+    if (status == RT_OK)
+        status = out->numbers.begin(out->numbers.self, out->numbers.words, write_floats, out, err);
     free(state);
     return status;
 }
 
+rt_status rt_checkpoint_begin(const char *dir, const struct rt_numbers *numbers,
+                              const struct rt_standing *standing, const struct rt_fingerprint *fingerprint,
+                              struct rt_checkpoint_out **out, struct rt_error *err) {
+    struct rt_checkpoint_out *made;
+    rt_status status = rt_alloc(1, sizeof *made, "a checkpoint", &made, err);
+    if (status != RT_OK)
+        return status;
+    made->numbers = *numbers;
+    status = join(dir, newest, made->path, err);
+    if (status == RT_OK)
+        status = join(dir, previous, made->old, err);
+    if (status == RT_OK)
+        status = begin(made, standing, fingerprint, err);
+    if (status != RT_OK) {
+        rt_checkpoint_abandon(made);
+        return status;
+    }
+    *out = made;
+    return RT_OK;
+}
+
+bool rt_checkpoint_done(const struct rt_checkpoint_out *out) {
+    return out->numbers.done(out->numbers.self);
+}
+
+static rt_status finish(struct rt_checkpoint_out *out, struct rt_error *err) {
+    rt_status status = out->numbers.finish(out->numbers.self, err);
+    if (status != RT_OK)
+        return status;
+    uint8_t digest[32];
+    char hex[65];
+    rt_sha256_finish(&out->hash, digest);
+    rt_sha256_hex(digest, hex);
+    status = rt_tensors_out_amend(out->out, "sha256", hex, err);
+    /* The one before moves aside only when the new one is on the disk; between the two renames a crash
+     * leaves only `previous`, which is then the newest there is. */
+    if (status == RT_OK)
+        status = rt_tensors_out_sync(out->out, err);
+    if (status == RT_OK && rename(out->path, out->old) != 0 && errno != ENOENT)
+        status = rt_fail(err, RT_IO, "%s: cannot be renamed: %s", out->path, strerror(errno));
+    if (status != RT_OK)
+        return status;
+    status = rt_tensors_out_commit(out->out, err);
+    out->out = NULL;
+    return status;
+}
+
+rt_status rt_checkpoint_finish(struct rt_checkpoint_out *out, struct rt_error *err) {
+    rt_status status = finish(out, err);
+    rt_checkpoint_abandon(out);
+    return status;
+}
+
+void rt_checkpoint_abandon(struct rt_checkpoint_out *out) {
+    if (!out)
+        return;
+    rt_tensors_out_abandon(out->out);
+    free(out);
+}
+
+rt_status rt_checkpoint_save(const char *dir, const struct rt_numbers *numbers,
+                             const struct rt_standing *standing, const struct rt_fingerprint *fingerprint,
+                             struct rt_error *err) {
+    struct rt_checkpoint_out *out;
+    rt_status status = rt_checkpoint_begin(dir, numbers, standing, fingerprint, &out, err);
+    return status == RT_OK ? rt_checkpoint_finish(out, err) : status;
+}
+
 /* ---- loading ---- */
+
+/* The tensors of a file lie in the order in which they were declared: one float after another. */
+struct reading {
+    const struct rt_tensors *tensors;
+    size_t count;  /* tensors of the run that the file has, in order */
+    uint64_t done; /* floats read */
+};
+
+static rt_status check_tensor(void *user, const char *name, const struct rt_shape *shape,
+                              struct rt_error *err) {
+    struct reading *reading = user;
+    const struct rt_tensors *tensors = reading->tensors;
+    const struct rt_tensor_entry *entry =
+        reading->count < tensors->count ? &tensors->entries[reading->count] : NULL;
+    if (!entry || strcmp(entry->name, name) != 0)
+        return rt_fail(err, RT_BAD_INPUT, "%s: tensor '%s' is missing or not in its place", tensors->name,
+                       name);
+    if (!rt_shape_equal(&entry->shape, shape))
+        return rt_fail(err, RT_BAD_INPUT, "%s: tensor '%s' has another shape than in the run", tensors->name,
+                       name);
+    reading->count++;
+    return RT_OK;
+}
+
+static rt_status read_floats(void *user, size_t word, size_t count, float *out, struct rt_error *err) {
+    (void)word, (void)err;
+    struct reading *reading = user;
+    const uint8_t *bytes = reading->tensors->data + reading->done * sizeof(float);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits = rt_get_le32(bytes + 4 * i);
+        memcpy(&out[i], &bits, sizeof bits);
+    }
+    reading->done += count;
+    return RT_OK;
+}
 
 static rt_status check_hash(const char *path, const struct rt_tensors *tensors, const char *state,
                             const char *said, struct rt_error *err) {
@@ -176,7 +233,7 @@ static rt_status check_hash(const char *path, const struct rt_tensors *tensors, 
 
 /* A file is checked as a whole before anything of the run is touched. *usable: whether the file is what was
  * once written here; if so and the load still fails, an older one would not do better. */
-static rt_status load_file(const char *path, const struct rt_checkpointed *what,
+static rt_status load_file(const char *path, const struct rt_numbers *numbers,
                            const struct rt_fingerprint *fingerprint, struct rt_standing *standing,
                            const char **rescored, bool *usable, struct rt_error *err) {
     struct rt_tensors tensors;
@@ -194,13 +251,14 @@ static rt_status load_file(const char *path, const struct rt_checkpointed *what,
         *usable = true;
         status = rt_standing_read(state, path, fingerprint, &read, rescored, err);
     }
-    struct walk walk = {.what = what, .in = &tensors};
+    struct reading reading = {.tensors = &tensors};
     if (status == RT_OK)
-        status = walk_all(&walk, read_data, err);
-    if (status == RT_OK && walk.count != tensors.count)
-        status =
-            rt_fail(err, RT_BAD_INPUT, "%s: has %zu tensors, the run %zu", path, tensors.count, walk.count);
-    what->network->blocks.prepared_valid = false;
+        status = walk_names(numbers, check_tensor, &reading, err);
+    if (status == RT_OK && reading.count != tensors.count)
+        status = rt_fail(err, RT_BAD_INPUT, "%s: has %zu tensors, the run %zu", path, tensors.count,
+                         reading.count);
+    if (status == RT_OK)
+        status = numbers->load(numbers->self, numbers->words, read.update, read_floats, &reading, err);
     rt_tensors_close(&tensors);
     if (status == RT_OK)
         *standing = read;
@@ -219,7 +277,7 @@ static rt_status check_access(const char *path, struct rt_error *err) {
     return RT_OK;
 }
 
-rt_status rt_checkpoint_load(const char *dir, const struct rt_checkpointed *what,
+rt_status rt_checkpoint_load(const char *dir, const struct rt_numbers *numbers,
                              const struct rt_fingerprint *fingerprint, struct rt_standing *standing,
                              const char **rescored, struct rt_error *notice, struct rt_error *err) {
     char path[PATH_ROOM], old[PATH_ROOM];
@@ -236,13 +294,13 @@ rt_status rt_checkpoint_load(const char *dir, const struct rt_checkpointed *what
     status = check_access(path, err);
     if (status != RT_OK)
         return status;
-    status = load_file(path, what, fingerprint, standing, rescored, &usable, &first);
+    status = load_file(path, numbers, fingerprint, standing, rescored, &usable, &first);
     if (status == RT_OK)
         return RT_OK;
     /* Memory and disks fail without the file being to blame. */
     if (usable || status != RT_BAD_INPUT)
         return rt_fail(err, status, "%s", first.text);
-    rt_status again = load_file(old, what, fingerprint, standing, rescored, &usable, &second);
+    rt_status again = load_file(old, numbers, fingerprint, standing, rescored, &usable, &second);
     if (again == RT_OK) {
         /* Out of the way, so that the next save does not put it in the place of the good one. */
         char aside[PATH_ROOM];

@@ -11,8 +11,7 @@
 #ifndef RT_TRAIN_CHECKPOINT_H
 #define RT_TRAIN_CHECKPOINT_H
 
-#include "optim/optim.h"
-#include "train/network.h"
+#include "train/numbers.h"
 
 /* Where a run stands. */
 struct rt_standing {
@@ -46,21 +45,25 @@ rt_status rt_fingerprint_add(struct rt_fingerprint *fingerprint, const char *key
                              struct rt_error *err);
 void rt_fingerprint_deinit(struct rt_fingerprint *fingerprint);
 
-/* What is saved and restored beside the standing. */
-struct rt_checkpointed {
-    struct rt_network *network;
-    float *optim_state;
-    size_t optim_words;
-};
+/* A checkpoint that is being written: the numbers may come in while training goes on. */
+struct rt_checkpoint_out;
+rt_status rt_checkpoint_begin(const char *dir, const struct rt_numbers *numbers,
+                              const struct rt_standing *standing, const struct rt_fingerprint *fingerprint,
+                              struct rt_checkpoint_out **out, struct rt_error *err);
+bool rt_checkpoint_done(const struct rt_checkpoint_out *out); /* finish would not have to wait */
+/* Puts it in place and frees out, also on failure. */
+rt_status rt_checkpoint_finish(struct rt_checkpoint_out *out, struct rt_error *err);
+void rt_checkpoint_abandon(struct rt_checkpoint_out *out); /* nobody writes into it any more; NULL is fine */
 
-rt_status rt_checkpoint_save(const char *dir, const struct rt_checkpointed *what,
+/* begin and finish. */
+rt_status rt_checkpoint_save(const char *dir, const struct rt_numbers *numbers,
                              const struct rt_standing *standing, const struct rt_fingerprint *fingerprint,
                              struct rt_error *err);
 
 /* notice: set to a sentence when the newest file is damaged or missing and the one before was used, else to
  * "". A file that is there but cannot be read is not damaged: that fails. rescored: a setting for scoring
  * that has changed; NULL: none. */
-rt_status rt_checkpoint_load(const char *dir, const struct rt_checkpointed *what,
+rt_status rt_checkpoint_load(const char *dir, const struct rt_numbers *numbers,
                              const struct rt_fingerprint *fingerprint, struct rt_standing *standing,
                              const char **rescored, struct rt_error *notice, struct rt_error *err);
 

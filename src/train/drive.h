@@ -1,13 +1,14 @@
-/* A training run under way on one device: shared by the files that set it up, loop, report and finish. */
+/* A training run under way: shared by the files that set it up, loop, report and finish. */
 #ifndef RT_TRAIN_DRIVE_H
 #define RT_TRAIN_DRIVE_H
 
 #include "metrics/journal.h"
 #include "train/checkpoint.h"
+#include "train/learner.h"
 #include "train/materials.h"
 #include "train/outdir.h"
 #include "train/state.h"
-#include "train/step.h"
+#include "train/strategy.h"
 
 struct rt_drive {
     struct rt_run *run;
@@ -20,7 +21,11 @@ struct rt_drive {
     struct rt_materials materials;
     struct rt_optim *optim;
     struct rt_schedule schedule;
-    struct rt_trainer *trainer;
+    struct rt_strategy_choice choice;
+    struct rt_learner learner;      /* self NULL: none yet */
+    struct rt_node_report *reports; /* [learner.nodes]; filled in at the end */
+    uint64_t saving_update;
+    struct rt_checkpoint_out *saving; /* a checkpoint that is being written; NULL: none */
     struct rt_journal *journal;
     struct rt_fingerprint fingerprint; /* empty until a checkpoint wants it */
     char *checkpoint_dir, *best_path;
@@ -60,6 +65,9 @@ rt_status rt_drive_fingerprint(struct rt_drive *drive, struct rt_error *err);
 /* ---- resume.c ---- */
 /* Writes a checkpoint of the standing. RT_FAILED, and nothing is written, when the last update diverged. */
 rt_status rt_drive_save(struct rt_drive *drive, struct rt_error *err);
+/* The same beside the training: begin, and between later updates tend to it until it is there. */
+rt_status rt_drive_save_begin(struct rt_drive *drive, struct rt_error *err);
+rt_status rt_drive_save_tend(struct rt_drive *drive, struct rt_error *err);
 /* Takes parameters and optimizer state back from the last checkpoint; the drive's standing stays. standing:
  * where the run stood then. */
 rt_status rt_drive_restore(struct rt_drive *drive, struct rt_standing *standing, struct rt_error *err);

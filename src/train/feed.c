@@ -40,10 +40,18 @@ void rt_feed_destroy(struct rt_feed *feed) {
     *feed = (struct rt_feed){0};
 }
 
-void rt_feed_take(struct rt_feed *feed, const struct rt_device *device, const uint32_t *indices,
-                  size_t rows) {
-    rt_dataset_inputs(feed->set, feed->scaling, device, indices, rows, feed->x);
-    if (feed->target != RT_TARGET_INPUT)
+void rt_feed_targets(struct rt_feed *feed, const struct rt_device *device, const uint32_t *indices,
+                     size_t rows) {
+    if (feed->target == RT_TARGET_INPUT)
+        rt_dataset_inputs(feed->set, feed->scaling, device, indices, rows, feed->x);
+    else
         rt_dataset_targets(feed->set, feed->scaling, feed->target, indices, rows, feed->classes,
                            feed->values);
+}
+
+void rt_feed_take(struct rt_feed *feed, const struct rt_device *device, const uint32_t *indices,
+                  size_t rows) {
+    if (feed->target != RT_TARGET_INPUT)
+        rt_dataset_inputs(feed->set, feed->scaling, device, indices, rows, feed->x);
+    rt_feed_targets(feed, device, indices, rows);
 }

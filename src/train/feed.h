@@ -22,7 +22,11 @@ rt_status rt_feed_create(const struct rt_network *network, const struct rt_datas
                          struct rt_feed *feed, struct rt_error *err);
 void rt_feed_destroy(struct rt_feed *feed);
 
-/* Fills x and targets with the examples of the given indices. */
+/* Fills in the targets of the examples with the given indices only; x too where it is the target. */
+void rt_feed_targets(struct rt_feed *feed, const struct rt_device *device, const uint32_t *indices,
+                     size_t rows);
+
+/* Fills x and targets. */
 void rt_feed_take(struct rt_feed *feed, const struct rt_device *device, const uint32_t *indices, size_t rows);
 
 #endif

@@ -52,7 +52,7 @@ rt_status rt_drive_fingerprint(struct rt_drive *drive, struct rt_error *err) {
         {"train.shards", rt_drive_text("%" PRId64, train->shards)},
         /* The size of a micro-batch changes a result only where a layer measures it. */
         {"train.micro_batch", rt_train_measures_batch(network->model)
-                                  ? rt_drive_text("%zu", rt_trainer_micro_batch(drive->trainer))
+                                  ? rt_drive_text("%zu", drive->learner.micro_batch)
                                   : rt_drive_text("any")},
         /* The reference is exact too. */
         {"train.math", rt_drive_text("%s", train->math == RT_MATH_FAST ? "fast" : "exact")},

@@ -2,6 +2,7 @@
 #include "train/drive.h"
 
 #include "base/clock.h"
+#include "base/memory.h"
 #include <math.h>
 #include <string.h>
 
@@ -22,7 +23,7 @@ static rt_status take_best(struct rt_drive *drive, struct rt_error *err) {
         return RT_OK;
     uint64_t update;
     struct rt_error bad;
-    if (rt_modelfile_params(drive->best_path, &trained->network, &update, &bad) != RT_OK) {
+    if (rt_modelfile_load(drive->best_path, &drive->learner.numbers, best, &update, &bad) != RT_OK) {
         struct rt_standing standing;
         rt_drive_notice(drive, "the best model cannot be used (%.300s); the last one is kept", bad.text);
         rt_status status = rt_drive_restore(drive, &standing, err);
@@ -40,7 +41,7 @@ static rt_status take_best(struct rt_drive *drive, struct rt_error *err) {
     return RT_OK;
 }
 
-static rt_status fill_result(struct rt_drive *drive, struct rt_error *err) {
+static rt_status fill_result(struct rt_drive *drive, const char hash[65], struct rt_error *err) {
     struct rt_run *run = drive->run;
     const struct rt_standing *standing = &drive->standing;
     const struct rt_evaluation *test = rt_run_test(run);
@@ -61,14 +62,23 @@ static rt_status fill_result(struct rt_drive *drive, struct rt_error *err) {
         .params = run->facts.params,
         .out_dir = run->result_dir,
     };
-    rt_status status = rt_network_hash(&run->trained.network, run->result.params_sha256, err);
-    run->has_result = status == RT_OK;
-    return status;
+    memcpy(run->result.params_sha256, hash, sizeof run->result.params_sha256);
+    run->has_result = true;
+    return RT_OK;
+}
+
+static rt_status take_reports(struct rt_drive *drive, struct rt_error *err) {
+    bool fresh;
+    rt_status status =
+        rt_alloc(drive->learner.nodes, sizeof *drive->reports, "the summary", &drive->reports, err);
+    if (status != RT_OK)
+        return status;
+    return drive->learner.report(drive->learner.self, false, drive->reports, &fresh, err);
 }
 
 rt_status rt_drive_finish(struct rt_drive *drive, struct rt_error *err) {
     struct rt_run *run = drive->run;
-    char model[PATH_ROOM], summary[PATH_ROOM];
+    char model[PATH_ROOM], summary[PATH_ROOM], hash[65];
     rt_status status = join(run->out_dir, "model.safetensors", model, err);
     if (status == RT_OK)
         status = join(run->out_dir, "summary.json", summary, err);
@@ -76,7 +86,8 @@ rt_status rt_drive_finish(struct rt_drive *drive, struct rt_error *err) {
         status = take_best(drive, err);
     if (status == RT_OK && drive->materials.test.count && drive->tested_update != run->trained.update) {
         rt_states_enter(&drive->states, RT_STATE_FORWARD);
-        status = rt_run_score(run, &drive->materials.test, drive->materials.target, &run->test, err);
+        status = rt_run_score(run, &drive->learner.forward, &drive->materials.test, drive->materials.target,
+                              &run->test, err);
         if (status == RT_OK)
             status = rt_drive_check_loss(drive, "test", run->trained.update, run->test.result.loss, err);
     }
@@ -86,10 +97,14 @@ rt_status rt_drive_finish(struct rt_drive *drive, struct rt_error *err) {
         return rt_drive_stopped(drive, err);
     rt_states_enter(&drive->states, RT_STATE_ENCODE);
     if (status == RT_OK)
-        status = rt_modelfile_write(model, &run->trained, err);
+        status = rt_modelfile_write(model, &run->trained, &drive->learner.numbers, hash, err);
     if (status == RT_OK)
-        status = fill_result(drive, err);
+        status = fill_result(drive, hash, err);
     rt_states_stop(&drive->states);
+    if (status == RT_OK)
+        status = take_reports(drive, err);
+    if (status == RT_OK)
+        status = drive->learner.stop(drive->learner.self, err);
     if (status == RT_OK)
         status = rt_summary_write(drive, summary, err);
     if (status != RT_OK)

@@ -45,12 +45,13 @@ rt_status rt_drive_check_loss(const struct rt_drive *drive, const char *which, u
     return rt_fail(err, RT_FAILED, "%s", own.text);
 }
 
-static rt_status write_best(const struct rt_drive *drive, struct rt_error *err) {
+static rt_status write_best(struct rt_drive *drive, struct rt_error *err) {
     struct rt_error own;
-    if (rt_trainer_check(drive->trainer, &own) == RT_OK)
-        return rt_modelfile_write(drive->best_path, &drive->run->trained, err);
-    rt_drive_diverged(drive, &own);
-    return rt_fail(err, RT_FAILED, "%s", own.text);
+    rt_status status =
+        rt_modelfile_write(drive->best_path, &drive->run->trained, &drive->learner.numbers, NULL, &own);
+    if (status == RT_FAILED)
+        rt_drive_diverged(drive, &own);
+    return status == RT_OK ? RT_OK : rt_fail(err, status, "%s", own.text);
 }
 
 /* Scores the network as it is on the validation data; where there are none, on the test data, for the report
@@ -62,7 +63,8 @@ static rt_status validate(struct rt_drive *drive, bool last, struct rt_error *er
     rt_states_enter(&drive->states, RT_STATE_FORWARD);
     rt_status status;
     if (materials->validation.count == 0) {
-        status = rt_run_score(run, &materials->test, materials->target, &run->test, err);
+        status =
+            rt_run_score(run, &drive->learner.forward, &materials->test, materials->target, &run->test, err);
         if (status == RT_OK)
             status = rt_drive_check_loss(drive, "test", drive->standing.update, run->test.result.loss, err);
         if (status != RT_OK)
@@ -71,8 +73,8 @@ static rt_status validate(struct rt_drive *drive, bool last, struct rt_error *er
         score =
             (struct rt_score){run->test.result.examples, run->test.result.loss, run->test.result.accuracy};
     } else {
-        status = rt_evaluate(&run->trained.network, &materials->validation, &run->trained.scaling,
-                             materials->target, &run->stop, NULL, &score, err);
+        status = rt_evaluate(&run->trained.network, &drive->learner.forward, &materials->validation,
+                             &run->trained.scaling, materials->target, &run->stop, NULL, &score, err);
         if (status == RT_OK)
             status = rt_drive_check_loss(drive, "validation", drive->standing.update, score.loss, err);
         if (status != RT_OK)
@@ -120,7 +122,7 @@ static bool is_stale(const struct rt_drive *drive) {
 static rt_status one_update(struct rt_drive *drive, bool *validated, struct rt_error *err) {
     struct rt_step step;
     struct rt_error own;
-    rt_status status = rt_trainer_step(drive->trainer, &step, &own);
+    rt_status status = drive->learner.step(drive->learner.self, &step, &own);
     if (status == RT_FAILED)
         rt_drive_diverged(drive, &own);
     if (status != RT_OK)
@@ -135,9 +137,13 @@ static rt_status one_update(struct rt_drive *drive, bool *validated, struct rt_e
         rt_drive_report(drive, NULL);
     if (status != RT_OK)
         return status;
+    status = rt_drive_save_tend(drive, err);
     const double every = drive->spec->train.checkpoint_seconds;
-    if (every > 0 && step.end - drive->checkpoint_at >= every)
-        status = rt_drive_save(drive, err);
+    if (status == RT_OK && !drive->saving && every > 0 && step.end - drive->checkpoint_at >= every) {
+        status = rt_drive_save_begin(drive, err);
+        if (status == RT_OK)
+            status = rt_drive_save_tend(drive, err);
+    }
     return status;
 }
 

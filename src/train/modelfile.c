@@ -1,6 +1,7 @@
 /* Writing and reading of model files. */
 #include "train/modelfile.h"
 
+#include "base/bytes.h"
 #include "base/memory.h"
 #include "formats/safetensors.h"
 #include "formats/yaml.h"
@@ -44,24 +45,23 @@ void rt_trained_deinit(struct rt_trained *trained) {
 
 /* ---- writing ---- */
 
-struct write_walk {
+struct writing {
     struct rt_tensors_out *out;
-    const struct rt_blocks *blocks;
+    struct rt_params_hash hash;
 };
 
 static rt_status declare_tensor(void *user, const char *name, const struct rt_shape *shape, size_t offset,
                                 bool is_buffer, struct rt_error *err) {
     (void)offset, (void)is_buffer;
-    const struct write_walk *walk = user;
-    return rt_tensors_out_declare(walk->out, name, shape, err);
+    return rt_tensors_out_declare(user, name, shape, err);
 }
 
-static rt_status write_tensor(void *user, const char *name, const struct rt_shape *shape, size_t offset,
-                              bool is_buffer, struct rt_error *err) {
-    (void)name;
-    const struct write_walk *walk = user;
-    const float *block = is_buffer ? walk->blocks->buffers : walk->blocks->params;
-    return rt_tensors_out_write(walk->out, block + offset, rt_shape_size(shape), err);
+static rt_status write_floats(void *user, size_t word, size_t count, const float *floats,
+                              struct rt_error *err) {
+    (void)word;
+    struct writing *writing = user;
+    rt_params_hash_add(&writing->hash, count, floats);
+    return rt_tensors_out_write(writing->out, floats, count, err);
 }
 
 static rt_status write_names(struct rt_tensors_out *out, const struct rt_names *names, struct rt_error *err) {
@@ -82,46 +82,58 @@ static rt_status write_names(struct rt_tensors_out *out, const struct rt_names *
 
 static rt_status write_meta(struct rt_tensors_out *out, const struct rt_trained *trained,
                             struct rt_error *err) {
-    char hash[65], update[24];
+    char update[24];
     char *scaling = NULL;
     snprintf(update, sizeof update, "%" PRIu64, trained->update);
-    rt_status status = rt_network_hash(&trained->network, hash, err);
-    if (status == RT_OK)
-        status = rt_scaling_json(&trained->scaling, &scaling, err);
+    rt_status status = rt_scaling_json(&trained->scaling, &scaling, err);
     const struct {
         const char *key, *value;
     } meta[] = {
-        {"version", RT_VERSION}, {"model", trained->description}, {"loss", trained->network.loss->name},
-        {"scaling", scaling},    {"params_sha256", hash},         {"update", update}};
+        {"version", RT_VERSION}, {"model", trained->description},    {"loss", trained->network.loss->name},
+        {"scaling", scaling},    {"params_sha256", RT_HASH_TO_COME}, {"update", update}};
     for (size_t i = 0; status == RT_OK && i < sizeof meta / sizeof *meta; i++)
         status = rt_tensors_out_meta(out, meta[i].key, meta[i].value, err);
     free(scaling);
     return status == RT_OK ? write_names(out, &trained->names, err) : status;
 }
 
-rt_status rt_modelfile_write(const char *path, const struct rt_trained *trained, struct rt_error *err) {
-    struct write_walk walk = {.blocks = &trained->network.blocks};
-    rt_status status = rt_tensors_out_create(path, &walk.out, err);
+rt_status rt_modelfile_write(const char *path, const struct rt_trained *trained,
+                             const struct rt_numbers *numbers, char hex[65], struct rt_error *err) {
+    struct writing writing = {0};
+    char own[65];
+    rt_status status = rt_tensors_out_create(path, &writing.out, err);
     if (status != RT_OK)
         return status;
-    status = write_meta(walk.out, trained, err);
+    status = rt_params_hash_open(numbers->model, &writing.hash, err);
     if (status == RT_OK)
-        status = rt_model_visit(trained->network.model, declare_tensor, &walk, err);
+        status = write_meta(writing.out, trained, err);
     if (status == RT_OK)
-        status = rt_model_visit(trained->network.model, write_tensor, &walk, err);
+        status = rt_model_visit(numbers->model, declare_tensor, writing.out, err);
+    if (status == RT_OK)
+        status = rt_numbers_write(numbers, 1, write_floats, &writing, err);
+    if (status == RT_OK) {
+        rt_params_hash_finish(&writing.hash, own);
+        status = rt_tensors_out_amend(writing.out, "params_sha256", own, err);
+    }
+    rt_params_hash_close(&writing.hash);
     if (status != RT_OK) {
-        rt_tensors_out_abandon(walk.out);
+        rt_tensors_out_abandon(writing.out);
         return status;
     }
-    return rt_tensors_out_commit(walk.out, err);
+    status = rt_tensors_out_commit(writing.out, err);
+    if (status == RT_OK && hex)
+        memcpy(hex, own, sizeof own);
+    return status;
 }
 
 /* ---- reading ---- */
 
-struct read_walk {
+/* The tensors of a file in the order of a model's, read one float after another. */
+struct reading {
     const struct rt_tensors *tensors;
-    struct rt_blocks *blocks;
+    size_t *order; /* entry of each of the model's tensors; NULL while they are only checked */
     size_t count;
+    size_t at, done; /* tensor, and floats of it that have been read */
 };
 
 /* A checkpoint has the state of the optimizer beside the parameters, under names that no layer gives. */
@@ -132,9 +144,8 @@ static bool is_parameter(const struct rt_tensor_entry *entry) {
 static rt_status check_tensor(void *user, const char *name, const struct rt_shape *shape, size_t offset,
                               bool is_buffer, struct rt_error *err) {
     (void)offset, (void)is_buffer;
-    struct read_walk *walk = user;
-    const struct rt_tensors *tensors = walk->tensors;
-    walk->count++;
+    struct reading *reading = user;
+    const struct rt_tensors *tensors = reading->tensors;
     size_t i = 0;
     while (i < tensors->count && strcmp(tensors->entries[i].name, name) != 0)
         i++;
@@ -144,14 +155,17 @@ static rt_status check_tensor(void *user, const char *name, const struct rt_shap
     if (!rt_shape_equal(&tensors->entries[i].shape, shape))
         return rt_fail(err, RT_BAD_INPUT, "tensor '%s' has the shape %s, but the model needs %s", name,
                        rt_shape_text(&tensors->entries[i].shape, has), rt_shape_text(shape, wants));
+    if (reading->order)
+        reading->order[reading->count] = i;
+    reading->count++;
     return RT_OK;
 }
 
 /* Whether the file holds the tensors of the model, and no others. Takes no memory. */
 static rt_status check_tensors(const char *path, const struct rt_tensors *tensors,
                                const struct rt_model *model, struct rt_error *err) {
-    struct read_walk walk = {.tensors = tensors};
-    rt_status status = rt_model_visit(model, check_tensor, &walk, err);
+    struct reading reading = {.tensors = tensors};
+    rt_status status = rt_model_visit(model, check_tensor, &reading, err);
     if (status != RT_OK)
         return rt_fail_prefix(err, status, "%s does not fit the model", path);
     size_t count = 0;
@@ -162,36 +176,80 @@ static rt_status check_tensors(const char *path, const struct rt_tensors *tensor
             floats += tensors->entries[i].bytes / sizeof(float);
         }
     }
-    if (walk.count != count)
+    if (reading.count != count)
         return rt_fail(err, RT_BAD_INPUT, "%s does not fit the model: it has %zu tensors, the model %zu",
-                       path, count, walk.count);
+                       path, count, reading.count);
     if (floats != (uint64_t)model->param_count + model->buffer_count)
         return rt_fail(err, RT_BAD_INPUT, "%s does not fit the model: it has %" PRIu64 " numbers", path,
                        floats);
     return RT_OK;
 }
 
-static rt_status read_tensor(void *user, const char *name, const struct rt_shape *shape, size_t offset,
-                             bool is_buffer, struct rt_error *err) {
-    struct read_walk *walk = user;
-    return rt_tensors_read(walk->tensors, name, shape,
-                           (is_buffer ? walk->blocks->buffers : walk->blocks->params) + offset, err);
+static rt_status read_floats(void *user, size_t word, size_t count, float *out, struct rt_error *err) {
+    (void)word;
+    struct reading *reading = user;
+    while (count > 0) {
+        if (reading->at == reading->count)
+            return rt_fail(err, RT_FAILED, "%s: more numbers were asked for than it has",
+                           reading->tensors->name);
+        const struct rt_tensor_entry *entry = &reading->tensors->entries[reading->order[reading->at]];
+        const size_t left = (size_t)(entry->bytes / sizeof(float)) - reading->done,
+                     part = count < left ? count : left;
+        const uint8_t *bytes = reading->tensors->data + entry->offset + reading->done * sizeof(float);
+        for (size_t i = 0; i < part; i++) {
+            uint32_t bits = rt_get_le32(bytes + 4 * i);
+            memcpy(&out[i], &bits, sizeof bits);
+        }
+        out += part;
+        count -= part;
+        reading->done += part;
+        if (part == left) {
+            reading->at++;
+            reading->done = 0;
+        }
+    }
+    return RT_OK;
+}
+
+/* The hash that a file carries, against the parameters that are in it. */
+static rt_status check_hash(const char *path, struct reading *reading, const struct rt_model *model,
+                            struct rt_error *err) {
+    const char *said = rt_tensors_meta(reading->tensors, "params_sha256");
+    struct rt_params_hash hash;
+    rt_status status = said ? rt_params_hash_open(model, &hash, err) : RT_OK;
+    if (status != RT_OK || !said)
+        return status;
+    float floats[1024];
+    char hex[65];
+    for (size_t left = model->param_count + model->buffer_count; status == RT_OK && left > 0;) {
+        size_t part = left < 1024 ? left : 1024;
+        status = read_floats(reading, 0, part, floats, err);
+        if (status == RT_OK)
+            rt_params_hash_add(&hash, part, floats);
+        left -= part;
+    }
+    rt_params_hash_finish(&hash, hex);
+    rt_params_hash_close(&hash);
+    reading->at = reading->done = 0;
+    if (status == RT_OK && strcmp(said, hex) != 0)
+        return rt_fail(err, RT_BAD_INPUT,
+                       "%s: the parameters do not match the hash in the file: it has been altered", path);
+    return status;
 }
 
 /* After check_tensors. */
-static rt_status read_params(const char *path, const struct rt_tensors *tensors, struct rt_network *network,
-                             struct rt_error *err) {
-    struct read_walk walk = {.tensors = tensors, .blocks = &network->blocks};
-    rt_status status = rt_model_visit(network->model, read_tensor, &walk, err);
-    network->blocks.prepared_valid = false;
-    if (status != RT_OK)
-        return status;
-    const char *said = rt_tensors_meta(tensors, "params_sha256");
-    char hash[65];
-    status = said ? rt_network_hash(network, hash, err) : RT_OK;
-    if (status == RT_OK && said && strcmp(said, hash) != 0)
-        return rt_fail(err, RT_BAD_INPUT,
-                       "%s: the parameters do not match the hash in the file: it has been altered", path);
+static rt_status load_params(const char *path, const struct rt_tensors *tensors,
+                             const struct rt_numbers *numbers, uint64_t version, struct rt_error *err) {
+    struct reading reading = {.tensors = tensors};
+    rt_status status =
+        rt_alloc(tensors->count, sizeof *reading.order, "the tensors of a file", &reading.order, err);
+    if (status == RT_OK)
+        status = rt_model_visit(numbers->model, check_tensor, &reading, err);
+    if (status == RT_OK)
+        status = check_hash(path, &reading, numbers->model, err);
+    if (status == RT_OK)
+        status = numbers->load(numbers->self, 1, version, read_floats, &reading, err);
+    free(reading.order);
     return status;
 }
 
@@ -201,19 +259,26 @@ static uint64_t read_update(const struct rt_tensors *tensors) {
     return text && rt_parse_int(text, &update) && update > 0 ? (uint64_t)update : 0;
 }
 
-rt_status rt_modelfile_params(const char *path, struct rt_network *network, uint64_t *update,
-                              struct rt_error *err) {
+rt_status rt_modelfile_load(const char *path, const struct rt_numbers *numbers, uint64_t version,
+                            uint64_t *update, struct rt_error *err) {
     struct rt_tensors tensors;
     rt_status status = rt_tensors_open(path, &tensors, err);
     if (status != RT_OK)
         return status;
-    status = check_tensors(path, &tensors, network->model, err);
+    status = check_tensors(path, &tensors, numbers->model, err);
     if (status == RT_OK)
-        status = read_params(path, &tensors, network, err);
+        status = load_params(path, &tensors, numbers, version, err);
     if (status == RT_OK && update)
         *update = read_update(&tensors);
     rt_tensors_close(&tensors);
     return status;
+}
+
+rt_status rt_modelfile_params(const char *path, struct rt_network *network, uint64_t *update,
+                              struct rt_error *err) {
+    struct rt_local_numbers local = {.network = network};
+    const struct rt_numbers numbers = rt_numbers_local(&local);
+    return rt_modelfile_load(path, &numbers, 0, update, err);
 }
 
 static rt_status read_names(const char *path, const struct rt_tensors *tensors, struct rt_names *names,
@@ -264,6 +329,13 @@ static rt_status read_network(const char *path, const struct rt_tensors *tensors
     return status;
 }
 
+static rt_status read_here(const char *path, const struct rt_tensors *tensors, struct rt_network *network,
+                           struct rt_error *err) {
+    struct rt_local_numbers local = {.network = network};
+    const struct rt_numbers numbers = rt_numbers_local(&local);
+    return load_params(path, tensors, &numbers, 0, err);
+}
+
 rt_status rt_modelfile_build(const struct rt_tensors *tensors, const char *path,
                              const struct rt_computing *computing, struct rt_trained *trained,
                              struct rt_error *err) {
@@ -274,7 +346,7 @@ rt_status rt_modelfile_build(const struct rt_tensors *tensors, const char *path,
     if (status == RT_OK)
         status = rt_network_allocate(&made.network, err);
     if (status == RT_OK)
-        status = read_params(path, tensors, &made.network, err);
+        status = read_here(path, tensors, &made.network, err);
     if (status == RT_OK)
         status = read_names(path, tensors, &made.names, err);
     const char *scaling = rt_tensors_meta(tensors, "scaling");

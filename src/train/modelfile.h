@@ -9,7 +9,7 @@
 
 #include "data/dataset.h"
 #include "formats/safetensors.h"
-#include "train/network.h"
+#include "train/numbers.h"
 
 /* Names of classes; owned. */
 struct rt_names {
@@ -31,8 +31,10 @@ struct rt_trained {
 
 void rt_trained_deinit(struct rt_trained *trained); /* a zeroed one is fine */
 
-/* Replaces the file atomically. */
-rt_status rt_modelfile_write(const char *path, const struct rt_trained *trained, struct rt_error *err);
+/* Replaces the file atomically. numbers: where the parameters are; the blocks of trained->network need not be
+ * there. hex: the hash of the parameters; may be NULL. */
+rt_status rt_modelfile_write(const char *path, const struct rt_trained *trained,
+                             const struct rt_numbers *numbers, char hex[65], struct rt_error *err);
 
 /* Builds the network that the file describes. Memory is taken only when what the description needs is what
  * the file holds. */
@@ -43,9 +45,13 @@ rt_status rt_modelfile_build(const struct rt_tensors *tensors, const char *path,
                              const struct rt_computing *computing, struct rt_trained *trained,
                              struct rt_error *err);
 
-/* Reads parameters and buffers only, from a model or a checkpoint, into a network whose tensors have the same
- * names and shapes. A file whose parameters do not match the hash it carries is refused. update may be NULL;
- * 0 if the file does not say. */
+/* Reads parameters and buffers only, from a model or a checkpoint, for a model whose tensors have the same
+ * names and shapes. A file whose parameters do not match the hash it carries is refused before anything is
+ * changed. version: the update that the numbers are to count as. update (may be NULL): what the file says; 0
+ * if it does not. */
+rt_status rt_modelfile_load(const char *path, const struct rt_numbers *numbers, uint64_t version,
+                            uint64_t *update, struct rt_error *err);
+/* The same into a network on this device. */
 rt_status rt_modelfile_params(const char *path, struct rt_network *network, uint64_t *update,
                               struct rt_error *err);
 

@@ -34,7 +34,7 @@ void rt_drive_journal_start(struct rt_drive *drive) {
     const struct rt_field fields[] = {
         RT_TEXT("version", RT_VERSION),
         RT_TEXT("name", facts->name),
-        RT_TEXT("strategy", drive->spec->cluster.strategy),
+        RT_TEXT("strategy", drive->choice.strategy->name),
         RT_TEXT("settings", settings),
         RT_INT("params", facts->params),
         RT_TEXT("kernels", facts->kernels),

@@ -5,12 +5,6 @@
 #include <inttypes.h>
 #include <math.h>
 
-static struct rt_checkpointed checkpointed(struct rt_drive *drive) {
-    return (struct rt_checkpointed){.network = &drive->run->trained.network,
-                                    .optim_state = rt_trainer_state(drive->trainer),
-                                    .optim_words = drive->optim->type->state_words};
-}
-
 rt_status rt_drive_diverged(const struct rt_drive *drive, struct rt_error *err) {
     const struct rt_error why = *err;
     if (!rt_checkpoint_exists(drive->checkpoint_dir))
@@ -22,35 +16,63 @@ rt_status rt_drive_diverged(const struct rt_drive *drive, struct rt_error *err) 
                    why.text, drive->checkpoint_dir);
 }
 
-rt_status rt_drive_save(struct rt_drive *drive, struct rt_error *err) {
+rt_status rt_drive_save_begin(struct rt_drive *drive, struct rt_error *err) {
     struct rt_error own;
-    if (rt_trainer_check(drive->trainer, &own) != RT_OK) {
-        rt_drive_diverged(drive, &own);
-        return rt_fail(err, RT_FAILED, "%s", own.text);
-    }
-    rt_states_enter(&drive->states, RT_STATE_ENCODE);
-    double start = rt_clock_wall();
-    drive->standing.seconds = drive->seconds_before + start - drive->start;
-    drive->standing.planned = drive->updates;
-    const struct rt_checkpointed what = checkpointed(drive);
-    rt_status status = rt_drive_fingerprint(drive, err);
-    if (status == RT_OK)
-        status = rt_checkpoint_save(drive->checkpoint_dir, &what, &drive->standing, &drive->fingerprint, err);
     drive->checkpoint_at = rt_clock_wall();
-    const struct rt_field fields[] = {RT_INT("update", drive->standing.update),
-                                      RT_REAL("seconds", drive->checkpoint_at - start)};
+    drive->standing.seconds = drive->seconds_before + drive->checkpoint_at - drive->start;
+    drive->standing.planned = drive->updates;
+    rt_status status = rt_drive_fingerprint(drive, err);
+    if (status != RT_OK)
+        return status;
+    status = rt_checkpoint_begin(drive->checkpoint_dir, &drive->learner.numbers, &drive->standing,
+                                 &drive->fingerprint, &drive->saving, &own);
+    drive->saving_update = drive->standing.update;
+    if (status == RT_FAILED)
+        rt_drive_diverged(drive, &own);
+    return status == RT_OK ? RT_OK : rt_fail(err, status, "%s", own.text);
+}
+
+static rt_status save_finish(struct rt_drive *drive, struct rt_error *err) {
+    struct rt_error own;
+    struct rt_checkpoint_out *saving = drive->saving;
+    drive->saving = NULL;
+    rt_status status = rt_checkpoint_finish(saving, &own);
+    if (status == RT_FAILED)
+        rt_drive_diverged(drive, &own);
+    if (status != RT_OK)
+        return rt_fail(err, status, "%s", own.text);
+    const struct rt_field fields[] = {RT_INT("update", drive->saving_update),
+                                      RT_REAL("seconds", rt_clock_wall() - drive->checkpoint_at)};
+    rt_journal_write(drive->journal, "checkpoint", fields, 2);
+    return RT_OK;
+}
+
+rt_status rt_drive_save_tend(struct rt_drive *drive, struct rt_error *err) {
+    if (!drive->saving || !rt_checkpoint_done(drive->saving))
+        return RT_OK;
+    rt_states_enter(&drive->states, RT_STATE_ENCODE);
+    rt_status status = save_finish(drive, err);
+    rt_states_enter(&drive->states, RT_STATE_BACKWARD);
+    return status;
+}
+
+rt_status rt_drive_save(struct rt_drive *drive, struct rt_error *err) {
+    rt_states_enter(&drive->states, RT_STATE_ENCODE);
+    rt_status status = drive->saving ? save_finish(drive, err) : RT_OK;
     if (status == RT_OK)
-        rt_journal_write(drive->journal, "checkpoint", fields, 2);
+        status = rt_drive_save_begin(drive, err);
+    if (status == RT_OK)
+        status = save_finish(drive, err);
+    drive->checkpoint_at = rt_clock_wall();
     rt_states_enter(&drive->states, RT_STATE_BACKWARD);
     return status;
 }
 
 static rt_status load(struct rt_drive *drive, struct rt_standing *standing, const char **rescored,
                       struct rt_error *err) {
-    const struct rt_checkpointed what = checkpointed(drive);
     struct rt_error notice;
-    rt_status status = rt_checkpoint_load(drive->checkpoint_dir, &what, &drive->fingerprint, standing,
-                                          rescored, &notice, err);
+    rt_status status = rt_checkpoint_load(drive->checkpoint_dir, &drive->learner.numbers, &drive->fingerprint,
+                                          standing, rescored, &notice, err);
     if (status == RT_OK && notice.text[0])
         rt_drive_notice(drive, "%s", notice.text);
     return status;
@@ -69,7 +91,6 @@ rt_status rt_drive_resume(struct rt_drive *drive, struct rt_error *err) {
         status = load(drive, standing, &rescored, err);
     if (status != RT_OK)
         return status;
-    rt_trainer_set_update(drive->trainer, standing->update);
     drive->seconds_before = standing->seconds;
     drive->first_update = standing->update;
     if (rescored && standing->validated) {

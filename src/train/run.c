@@ -5,6 +5,7 @@
 #include "base/fpenv.h"
 #include "base/memory.h"
 #include "formats/yaml.h"
+#include "train/strategy.h"
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,6 +88,7 @@ void rt_run_close(struct rt_run *run) {
     free(run->path);
     free(run->out_dir);
     free(run->result_dir);
+    free(run->program);
     free(run);
 }
 
@@ -137,7 +139,6 @@ static rt_status check_word(const struct rt_spec *spec, const char *section, con
 
 rt_status rt_run_settle(const struct rt_run *run, struct rt_error *err) {
     static const char *const kernels[] = {"auto", "avx512", "avx2", "neon", "portable", NULL};
-    static const char *const strategies[] = {"sgd", NULL};
     enum { MOST_LOSSES = 15 };
     const char *losses[MOST_LOSSES + 1] = {NULL};
     for (size_t i = 0; rt_loss_types()[i] && i < MOST_LOSSES; i++)
@@ -148,8 +149,10 @@ rt_status rt_run_settle(const struct rt_run *run, struct rt_error *err) {
         status = check_word(spec, "model", "loss", spec->model.loss, losses, err);
     if (status == RT_OK)
         status = check_word(spec, "train", "kernels", spec->train.kernels, kernels, err);
+    struct rt_strategy_choice choice = {0};
     if (status == RT_OK)
-        status = check_word(spec, "cluster", "strategy", spec->cluster.strategy, strategies, err);
+        status = rt_strategy_read(spec->cluster.strategy, rt_spec_devices(spec), &choice, err);
+    rt_strategy_choice_deinit(&choice);
     if (status != RT_OK)
         return status;
     /* The name goes into the journal and the summary, which are JSON. */
@@ -203,6 +206,15 @@ const char *rt_run_class_name(const struct rt_run *run, size_t i) {
 void rt_run_set_notice(struct rt_run *run, rt_notice_fn notice, void *user) {
     run->notice = notice;
     run->notice_user = user;
+}
+
+rt_status rt_run_set_program(struct rt_run *run, const char *path, struct rt_error *err) {
+    char *copy = strdup(path);
+    if (!copy)
+        return rt_fail(err, RT_NO_MEMORY, "not enough memory to keep the name of the command");
+    free(run->program);
+    run->program = copy;
+    return RT_OK;
 }
 
 void rt_run_set_process_start(struct rt_run *run, double wall) {

@@ -12,6 +12,9 @@
 typedef void (*rt_notice_fn)(void *user, const char *sentence);
 void rt_run_set_notice(struct rt_run *run, rt_notice_fn notice, void *user);
 
+/* The ringtmp command, which local nodes are started with. Default: the one on the PATH. */
+rt_status rt_run_set_program(struct rt_run *run, const char *path, struct rt_error *err);
+
 /* When the process started, as rt_clock_wall() read it; the first statement of main is a good place. Default:
  * when the run was opened. The journal gives its times from here. */
 void rt_run_set_process_start(struct rt_run *run, double wall);

@@ -26,17 +26,6 @@ char *rt_drive_text(const char *format, ...) {
     return text;
 }
 
-static rt_status check_strategy(const struct rt_spec *spec, struct rt_error *err) {
-    if (strcmp(spec->cluster.strategy, "sgd") != 0)
-        return rt_fail(err, RT_BAD_INPUT,
-                       "cluster.strategy: \"%s\" is not there; the strategies are: sgd (one device)",
-                       spec->cluster.strategy);
-    if (spec->cluster.nodes != 1)
-        return rt_fail(err, RT_BAD_INPUT, "cluster.nodes: the strategy sgd trains on 1 node, not on %" PRId64,
-                       spec->cluster.nodes);
-    return RT_OK;
-}
-
 /* ---- network and data ---- */
 
 static rt_status open_network(struct rt_drive *drive, struct rt_error *err) {
@@ -46,8 +35,8 @@ static rt_status open_network(struct rt_drive *drive, struct rt_error *err) {
                                            .kernels = spec->train.kernels,
                                            .threads =
                                                spec->train.threads < 0 ? 0 : (size_t)spec->train.threads};
-    rt_status status = rt_network_create(spec->model.input, spec->model.layers, spec->model.loss, &computing,
-                                         &trained->network, err);
+    rt_status status = rt_network_describe(spec->model.input, spec->model.layers, spec->model.loss,
+                                           &computing, &trained->network, err);
     if (status == RT_OK)
         status = rt_tree_json(rt_tree_get(spec->tree, "model"), &trained->description, err);
     return status;
@@ -70,9 +59,13 @@ static rt_status open_data(struct rt_drive *drive, struct rt_error *err) {
     return status;
 }
 
-/* ---- trainer ---- */
+/* ---- learner ---- */
 
-static rt_status open_trainer(struct rt_drive *drive, struct rt_error *err) {
+static void tell(void *user, const char *sentence) {
+    rt_drive_notice(user, "%s", sentence);
+}
+
+static rt_status open_learner(struct rt_drive *drive, struct rt_error *err) {
     const struct rt_spec_train *train = &drive->spec->train;
     struct rt_trained *trained = &drive->run->trained;
     rt_status status = rt_optim_create(train->optimizer, &drive->optim, err);
@@ -96,17 +89,29 @@ static rt_status open_trainer(struct rt_drive *drive, struct rt_error *err) {
         drive->updates = (uint64_t)train->updates;
         drive->epochs = (drive->updates + drive->per_epoch - 1) / drive->per_epoch;
     }
-    const struct rt_trainer_settings settings = {.seed = (uint64_t)train->seed,
-                                                 .batch = (size_t)train->batch,
-                                                 .micro_batch =
-                                                     train->micro_batch < 0 ? 0 : (size_t)train->micro_batch,
-                                                 .shards = (size_t)train->shards,
-                                                 .shuffle = drive->spec->data.shuffle,
-                                                 .clip_norm = train->clip_norm,
-                                                 .updates = drive->updates};
-    return rt_trainer_create(&trained->network, &drive->materials.train, &trained->scaling,
-                             drive->materials.target, drive->optim, &drive->schedule, &settings,
-                             &drive->trainer, err);
+    const struct rt_lesson lesson = {
+        .spec = drive->spec,
+        .network = &trained->network,
+        .set = &drive->materials.train,
+        .scaling = &trained->scaling,
+        .target = drive->materials.target,
+        .optim = drive->optim,
+        .schedule = &drive->schedule,
+        .per_epoch = drive->per_epoch,
+        .stop = &drive->run->stop,
+        .notice = tell,
+        .notice_user = drive,
+        .strategy = drive->choice.strategy->name,
+        .options = drive->choice.settings,
+        .program = drive->run->program,
+        .settings = {.seed = (uint64_t)train->seed,
+                     .batch = (size_t)train->batch,
+                     .micro_batch = train->micro_batch < 0 ? 0 : (size_t)train->micro_batch,
+                     .shards = (size_t)train->shards,
+                     .shuffle = drive->spec->data.shuffle,
+                     .clip_norm = train->clip_norm,
+                     .updates = drive->updates}};
+    return drive->choice.strategy->open(&lesson, &drive->learner, err);
 }
 
 /* ---- where it starts from ---- */
@@ -114,13 +119,13 @@ static rt_status open_trainer(struct rt_drive *drive, struct rt_error *err) {
 /* model.init: as given, else relative to the run file, as data files are. */
 static rt_status load_init(struct rt_drive *drive, struct rt_error *err) {
     const char *init = drive->spec->model.init;
-    struct rt_network *network = &drive->run->trained.network;
+    const struct rt_numbers *numbers = &drive->learner.numbers;
     if (init[0] == '/' || access(init, F_OK) == 0)
-        return rt_modelfile_params(init, network, NULL, err);
+        return rt_modelfile_load(init, numbers, 0, NULL, err);
     char *path = rt_drive_text("%s/%s", drive->spec->base_dir, init);
     if (!path)
         return rt_fail(err, RT_NO_MEMORY, "%s: not enough memory to read it", init);
-    rt_status status = rt_modelfile_params(path, network, NULL, err);
+    rt_status status = rt_modelfile_load(path, numbers, 0, NULL, err);
     free(path);
     return status;
 }
@@ -147,7 +152,7 @@ static void note_facts(struct rt_drive *drive) {
                                               .validation_examples = drive->materials.validation.count,
                                               .test_examples = drive->materials.test.count,
                                               .batch = (size_t)drive->spec->train.batch,
-                                              .micro_batch = rt_trainer_micro_batch(drive->trainer),
+                                              .micro_batch = drive->learner.micro_batch,
                                               .resumed_update = drive->first_update};
     drive->run->has_facts = true;
 }
@@ -167,7 +172,8 @@ rt_status rt_drive_open(struct rt_run *run, struct rt_drive *drive, struct rt_er
                                .out.lock = -1};
     rt_states_start(&drive->states, RT_STATE_WAIT_DATA);
     run->has_facts = false;
-    rt_status status = check_strategy(run->spec, err);
+    rt_status status =
+        rt_strategy_read(run->spec->cluster.strategy, rt_spec_devices(run->spec), &drive->choice, err);
     if (status == RT_OK)
         status = rt_out_claim(run, &drive->out, err);
     if (status == RT_OK) {
@@ -181,16 +187,11 @@ rt_status rt_drive_open(struct rt_run *run, struct rt_drive *drive, struct rt_er
     if (status == RT_OK)
         status = open_data(drive, err);
     if (status == RT_OK)
-        status = open_trainer(drive, err);
-    struct rt_network *network = &run->trained.network;
-    if (status == RT_OK && run->resume) {
+        status = open_learner(drive, err);
+    if (status == RT_OK && run->resume)
         status = rt_drive_resume(drive, err);
-    } else if (status == RT_OK) {
-        rt_model_init(network->model, (uint64_t)run->spec->train.seed, network->blocks.params,
-                      network->blocks.buffers);
-        if (run->spec->model.init)
-            status = load_init(drive, err);
-    }
+    else if (status == RT_OK && run->spec->model.init)
+        status = load_init(drive, err);
     if (status == RT_OK)
         status = open_out(drive, err);
     if (status != RT_OK)
@@ -202,8 +203,12 @@ rt_status rt_drive_open(struct rt_run *run, struct rt_drive *drive, struct rt_er
 }
 
 void rt_drive_close(struct rt_drive *drive) {
-    rt_trainer_destroy(drive->trainer);
+    rt_checkpoint_abandon(drive->saving);
+    if (drive->learner.self)
+        drive->learner.destroy(drive->learner.self);
     rt_optim_destroy(drive->optim);
+    rt_strategy_choice_deinit(&drive->choice);
+    free(drive->reports);
     rt_materials_close(&drive->materials);
     rt_fingerprint_deinit(&drive->fingerprint);
     if (drive->journal)

@@ -25,6 +25,7 @@ struct rt_run {
     bool out_given, resume;
     atomic_int stop;
     double process_start;
+    char *program; /* the ringtmp command, for local nodes; NULL: the one on the PATH */
     rt_notice_fn notice;
     void *notice_user;
 
@@ -44,9 +45,9 @@ rt_status rt_run_settle(const struct rt_run *run, struct rt_error *err);
 /* Fills labels from trained. */
 rt_status rt_run_label(struct rt_run *run, struct rt_error *err);
 
-/* Evaluates the run's network; the old result goes only when the new one is there. */
-rt_status rt_run_score(struct rt_run *run, const struct rt_dataset *set, enum rt_target target,
-                       struct rt_owned_evaluation *evaluation, struct rt_error *err);
+/* Evaluates what `forward` computes; the old result goes only when the new one is there. */
+rt_status rt_run_score(struct rt_run *run, const struct rt_forward *forward, const struct rt_dataset *set,
+                       enum rt_target target, struct rt_owned_evaluation *evaluation, struct rt_error *err);
 void rt_owned_evaluation_deinit(struct rt_owned_evaluation *evaluation);
 
 #endif

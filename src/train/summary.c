@@ -1,12 +1,10 @@
 /* summary.json: the result of a run, and what the device did with its time. */
-#include "base/clock.h"
 #include "base/file.h"
 #include "train/drive.h"
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 static json_t *real(double value) {
     return isfinite(value) ? json_real(value) : json_null();
@@ -21,11 +19,11 @@ static void put(json_t *map, const char *key, json_t *value, bool *ok) {
     *ok = json_object_set_new(map, key, value) == 0 && *ok;
 }
 
-/* The updates were clocked as one state, because a thread's CPU clock is too dear to read several times per
- * update; here their time is shared out as the trainer's own wall clock saw it. */
-static struct rt_states shared_out(const struct rt_drive *drive) {
+/* On one device the updates were clocked as one state, because a thread's CPU clock is too dear to read
+ * several times per update; here their time is shared out as the trainer's own wall clock saw it. */
+static struct rt_states shared_out(const struct rt_drive *drive, const double *parts) {
     struct rt_states states = drive->states;
-    const double *parts = rt_trainer_seconds(drive->trainer), all = states.seconds[RT_STATE_BACKWARD];
+    const double all = states.seconds[RT_STATE_BACKWARD];
     double sum = 0;
     for (int i = 0; i < RT_STATES; i++)
         sum += parts[i];
@@ -38,28 +36,68 @@ static struct rt_states shared_out(const struct rt_drive *drive) {
     return states;
 }
 
-static json_t *node_of(const struct rt_drive *drive, bool *ok) {
-    const struct rt_states states = shared_out(drive);
+static uint64_t sum_of(uint64_t counts[RT_METRIC_LINKS][RT_METRIC_CHANNELS]) {
+    uint64_t sum = 0;
+    for (int i = 0; i < RT_METRIC_LINKS; i++)
+        for (int k = 0; k < RT_METRIC_CHANNELS; k++)
+            sum += counts[i][k];
+    return sum;
+}
+
+/* Bytes by link and by what they were. */
+static json_t *traffic_of(uint64_t counts[RT_METRIC_LINKS][RT_METRIC_CHANNELS], bool *ok) {
+    static const char *const links[RT_METRIC_LINKS] = {"next", "previous"};
+    static const char *const kinds[RT_METRIC_CHANNELS] = {"control", "gradients", "activations", "bulk"};
+    json_t *map = json_object();
+    for (int i = 0; i < RT_METRIC_LINKS; i++) {
+        json_t *link = json_object();
+        for (int k = 0; k < RT_METRIC_CHANNELS; k++)
+            put(link, kinds[k], integer(counts[i][k]), ok);
+        put(map, links[i], link, ok);
+    }
+    return map;
+}
+
+static json_t *node_of(const struct rt_drive *drive, size_t index, bool *ok) {
+    struct rt_node_report report = drive->reports[index];
+    struct rt_metrics_row *row = &report.row;
+    struct rt_states states = {0};
+    for (int i = 0; i < RT_STATES; i++)
+        states.seconds[i] = row->state[i];
+    if (drive->learner.nodes == 1 && drive->choice.strategy->alone)
+        states = shared_out(drive, row->state);
     const double busy = rt_states_busy(&states), idle = rt_states_idle(&states),
                  total = rt_states_total(&states);
-    const size_t layers = drive->run->trained.network.model->count;
-    struct rusage usage = {0};
-    getrusage(RUSAGE_SELF, &usage);
     json_t *node = json_object(), *seconds = json_object();
     for (int i = 0; i < RT_STATES; i++)
         put(seconds, rt_state_name((enum rt_state)i), real(states.seconds[i]), ok);
-    put(node, "node", json_integer(0), ok);
-    put(node, "role", json_string("single"), ok);
-    put(node, "layers", json_pack("[I, I]", (json_int_t)0, (json_int_t)layers - 1), ok);
+    put(node, "node", integer(index), ok);
+    put(node, "role", json_string(report.role), ok);
+    put(node, "name", json_string(report.name), ok);
+    put(node, "layers",
+        report.count
+            ? json_pack("[I, I]", (json_int_t)report.first, (json_int_t)(report.first + report.count) - 1)
+            : json_array(),
+        ok);
     put(node, "seconds", real(total), ok);
     put(node, "busy_s", real(busy), ok);
     put(node, "idle_s", real(idle), ok);
     put(node, "idle_fraction", total > 0 ? real(idle / total) : json_null(), ok);
+    put(node, "predicted_idle_fraction", real(report.predicted_idle), ok);
     put(node, "states", seconds, ok);
-    put(node, "bytes_sent", json_integer(0), ok);
-    put(node, "bytes_received", json_integer(0), ok);
-    put(node, "cpu_s", real(rt_clock_process() - drive->cpu_start), ok);
-    put(node, "peak_rss_bytes", integer((uint64_t)usage.ru_maxrss * 1024), ok);
+    put(node, "bytes_sent", integer(sum_of(row->sent)), ok);
+    put(node, "bytes_received", integer(sum_of(row->received)), ok);
+    if (drive->learner.nodes > 1) {
+        put(node, "sent", traffic_of(row->sent, ok), ok);
+        put(node, "received", traffic_of(row->received, ok), ok);
+        put(node, "staleness_mean",
+            row->samples ? real(row->staleness_sum / (double)row->updates) : json_null(), ok);
+        put(node, "staleness_max", integer(row->staleness_max), ok);
+    }
+    put(node, "cpu_s", real(row->cpu_seconds), ok);
+    put(node, "peak_rss_bytes", integer(row->peak_memory), ok);
+    put(node, "predicted_bytes", report.predicted_memory ? integer(report.predicted_memory) : json_null(),
+        ok);
     put(node, "energy_j", json_null(), ok);
     put(node, "energy_source", json_string("none"), ok);
     put(node, "energy_note", json_string("not measured"), ok);
@@ -90,8 +128,8 @@ static json_t *summary_of(const struct rt_drive *drive, bool *ok) {
     double validation_loss, validation_accuracy;
     model_validation(drive, &validation_loss, &validation_accuracy);
     put(map, "name", json_string(facts->name), ok);
-    put(map, "strategy", json_string(spec->cluster.strategy), ok);
-    put(map, "nodes", json_integer(1), ok);
+    put(map, "strategy", json_string(drive->choice.strategy->name), ok);
+    put(map, "nodes", integer(drive->learner.nodes), ok);
     put(map, "seed", json_integer(spec->train.seed), ok);
     put(map, "math", json_string(math[spec->train.math]), ok);
     put(map, "kernels", json_string(facts->kernels), ok);
@@ -102,6 +140,7 @@ static json_t *summary_of(const struct rt_drive *drive, bool *ok) {
     put(map, "samples", integer(result->samples), ok);
     put(map, "seconds", real(result->seconds), ok);
     put(map, "samples_per_s", real(result->samples_per_s), ok);
+    put(map, "predicted_samples_per_s", real(drive->learner.predicted_samples_per_s), ok);
     put(map, "first_step_s", real(drive->first_step), ok);
     put(map, "train_loss", real(result->train_loss), ok);
     put(map, "validation_loss", real(validation_loss), ok);
@@ -111,10 +150,14 @@ static json_t *summary_of(const struct rt_drive *drive, bool *ok) {
     put(map, "model_update", integer(drive->run->trained.update), ok);
     put(map, "params", integer(result->params), ok);
     put(map, "params_sha256", json_string(result->params_sha256), ok);
-    put(map, "bytes_sent", json_integer(0), ok);
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < drive->learner.nodes; i++)
+        bytes += sum_of(drive->reports[i].row.sent);
+    put(map, "bytes_sent", integer(bytes), ok);
     put(map, "recoveries", json_integer(0), ok);
     put(map, "version", json_string(RT_VERSION), ok);
-    *ok = json_array_append_new(nodes, node_of(drive, ok)) == 0 && *ok;
+    for (size_t i = 0; i < drive->learner.nodes; i++)
+        *ok = json_array_append_new(nodes, node_of(drive, i, ok)) == 0 && *ok;
     put(map, "per_node", nodes, ok);
     return map;
 }

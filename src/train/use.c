@@ -8,10 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-static rt_status need_model(const struct rt_run *run, struct rt_error *err) {
-    if (!run->trained.network.model)
+/* A model that a ring has trained is in its file only, until it is used here. */
+static rt_status need_model(struct rt_run *run, struct rt_error *err) {
+    struct rt_network *network = &run->trained.network;
+    if (!network->model)
         return rt_fail(err, RT_BAD_INPUT, "there is no model yet: train the run, or load a model");
-    return RT_OK;
+    if (network->blocks.params)
+        return RT_OK;
+    char path[4096];
+    if (snprintf(path, sizeof path, "%s/model.safetensors", run->result_dir) >= (int)sizeof path)
+        return rt_fail(err, RT_BAD_INPUT, "%s: the path is too long", run->result_dir);
+    rt_status status = rt_network_allocate(network, err);
+    return status == RT_OK ? rt_modelfile_params(path, network, NULL, err) : status;
 }
 
 /* ---- evaluation ---- */
@@ -21,9 +29,9 @@ void rt_owned_evaluation_deinit(struct rt_owned_evaluation *evaluation) {
     *evaluation = (struct rt_owned_evaluation){0};
 }
 
-rt_status rt_run_score(struct rt_run *run, const struct rt_dataset *set, enum rt_target target,
-                       struct rt_owned_evaluation *evaluation, struct rt_error *err) {
-    struct rt_network *network = &run->trained.network;
+rt_status rt_run_score(struct rt_run *run, const struct rt_forward *forward, const struct rt_dataset *set,
+                       enum rt_target target, struct rt_owned_evaluation *evaluation, struct rt_error *err) {
+    const struct rt_network *network = &run->trained.network;
     size_t classes = target == RT_TARGET_CLASSES ? rt_network_classes(network) : 0;
     struct rt_owned_evaluation made = {0};
     if (classes > RT_CONFUSION_CLASSES)
@@ -33,8 +41,8 @@ rt_status rt_run_score(struct rt_run *run, const struct rt_dataset *set, enum rt
                                : RT_OK;
     struct rt_score score;
     if (status == RT_OK)
-        status =
-            rt_evaluate(network, set, &run->trained.scaling, target, &run->stop, made.confusion, &score, err);
+        status = rt_evaluate(network, forward, set, &run->trained.scaling, target, &run->stop, made.confusion,
+                             &score, err);
     if (status != RT_OK) {
         rt_owned_evaluation_deinit(&made);
         return status;
@@ -68,7 +76,8 @@ rt_status rt_run_evaluate(struct rt_run *model, const char *run_path, const char
     struct rt_materials materials;
     status = rt_materials_open_test(spec, &model->trained, &model->stop, &materials, err);
     if (status == RT_OK) {
-        status = rt_run_score(model, &materials.test, materials.target, &model->evaluation, err);
+        const struct rt_forward forward = rt_forward_local(&model->trained.network);
+        status = rt_run_score(model, &forward, &materials.test, materials.target, &model->evaluation, err);
         rt_materials_close(&materials);
     }
     rt_spec_destroy(spec);
@@ -96,9 +105,11 @@ rt_status rt_run_predict(struct rt_run *run, const float *inputs, size_t rows, f
         return status;
     const struct rt_dataset set = {
         .count = rows, .shape = run->trained.network.model->in, .type = RT_DATA_F32, .inputs = inputs};
+    const struct rt_forward forward = rt_forward_local(&run->trained.network);
     fenv_t theirs;
     rt_fp_enter(&theirs);
-    status = rt_predict(&run->trained.network, &set, &run->trained.scaling, keep_output, outputs, err);
+    status =
+        rt_predict(&run->trained.network, &forward, &set, &run->trained.scaling, keep_output, outputs, err);
     rt_fp_leave(&theirs);
     return status;
 }
@@ -127,8 +138,9 @@ static rt_status predict_source(struct rt_run *run, const char *source, rt_predi
     if (status != RT_OK)
         return status;
     status = rt_dataset_check(&set, err);
+    const struct rt_forward forward = rt_forward_local(&run->trained.network);
     if (status == RT_OK)
-        status = rt_predict(&run->trained.network, &set, &run->trained.scaling, take, user, err);
+        status = rt_predict(&run->trained.network, &forward, &set, &run->trained.scaling, take, user, err);
     rt_dataset_close(&set);
     return status;
 }

@@ -37,7 +37,7 @@ refuses 2 "epochs" train run.yaml --set train.epochs=many --out never
 refuses 2 "KEY=VALUE" train run.yaml --set train.epochs --out never
 refuses 2 "seed" train run.yaml --seed one --out never
 refuses 2 "this version trains on one device: --nodes must be 1" train run.yaml --nodes 4 --out never
-refuses 2 "ring" train run.yaml --strategy ring --out never
+refuses 2 "strateg" train run.yaml --strategy strategy --out never
 refuses 2 "--out DIR" train run.yaml --resume
 refuses 2 "never" train run.yaml --resume --out never
 [ ! -e never ] || fail "a refused run left its output directory behind"

@@ -375,8 +375,8 @@ TEST(bad_settings_are_refused) {
     static const struct {
         const char *settings[2], *said;
     } cases[] = {
-        {{"cluster.strategy=ring", NULL}, "sgd"},
-        {{"cluster.nodes=2", NULL}, "1 node"},
+        {{"cluster.strategy=sdg", NULL}, "sgd"},
+        {{"cluster.strategy='sgd,slots=2'", NULL}, "slots"},
         {{"model.loss=crossentropy", NULL}, "cross_entropy"},
         {{"train.kernels=sse9", NULL}, "sse9"},
         {{"data.test={csv: none.csv}", NULL}, "none.csv"},

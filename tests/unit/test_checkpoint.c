@@ -58,20 +58,22 @@ static const struct rt_standing some = {.update = 7,
 
 static rt_status save(struct tiny *tiny, const struct rt_standing *standing, const char *seed,
                       struct rt_error *err) {
-    const struct rt_checkpointed what = {&tiny->network, rt_trainer_state(tiny->trainer),
-                                         tiny->optim->type->state_words};
+    struct rt_local_numbers local = {&tiny->network, rt_trainer_state(tiny->trainer),
+                                     tiny->optim->type->state_words};
+    const struct rt_numbers numbers = rt_numbers_local(&local);
     struct rt_fingerprint print = print_of(seed);
-    rt_status status = rt_checkpoint_save(dir, &what, standing, &print, err);
+    rt_status status = rt_checkpoint_save(dir, &numbers, standing, &print, err);
     rt_fingerprint_deinit(&print);
     return status;
 }
 
 static rt_status load(struct tiny *tiny, const char *seed, struct rt_standing *standing,
                       struct rt_error *notice, struct rt_error *err) {
-    const struct rt_checkpointed what = {&tiny->network, rt_trainer_state(tiny->trainer),
-                                         tiny->optim->type->state_words};
+    struct rt_local_numbers local = {&tiny->network, rt_trainer_state(tiny->trainer),
+                                     tiny->optim->type->state_words};
+    const struct rt_numbers numbers = rt_numbers_local(&local);
     struct rt_fingerprint print = print_of(seed);
-    rt_status status = rt_checkpoint_load(dir, &what, &print, standing, &rescored, notice, err);
+    rt_status status = rt_checkpoint_load(dir, &numbers, &print, standing, &rescored, notice, err);
     rt_fingerprint_deinit(&print);
     return status;
 }

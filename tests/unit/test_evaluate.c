@@ -16,14 +16,15 @@ TEST(a_stop_request_ends_it) {
     struct rt_score score = {.examples = 0};
     atomic_int stop;
     CHECK_OK(tiny_open(model, "sgd", 300, &way, &settings, &tiny, &err));
+    const struct rt_forward forward = rt_forward_local(&tiny.network);
     atomic_init(&stop, 0);
-    CHECK_OK(
-        rt_evaluate(&tiny.network, &tiny.set, &tiny.scaling, RT_TARGET_CLASSES, &stop, NULL, &score, &err));
+    CHECK_OK(rt_evaluate(&tiny.network, &forward, &tiny.set, &tiny.scaling, RT_TARGET_CLASSES, &stop, NULL,
+                         &score, &err));
     CHECK(score.examples == 300);
     score.examples = 0;
     atomic_store(&stop, 1);
-    CHECK(rt_evaluate(&tiny.network, &tiny.set, &tiny.scaling, RT_TARGET_CLASSES, &stop, NULL, &score,
-                      &err) == RT_INTERRUPTED);
+    CHECK(rt_evaluate(&tiny.network, &forward, &tiny.set, &tiny.scaling, RT_TARGET_CLASSES, &stop, NULL,
+                      &score, &err) == RT_INTERRUPTED);
     CHECK(score.examples == 0);
     tiny_close(&tiny);
 }

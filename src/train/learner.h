@@ -1,0 +1,67 @@
+/*
+ * Whoever trains: one device, or a ring of them. The loop over updates, reports, validations, checkpoints and
+ * the end of a run are the same for all; what differs is behind this.
+ */
+#ifndef RT_TRAIN_LEARNER_H
+#define RT_TRAIN_LEARNER_H
+
+#include "formats/runfile.h"
+#include "train/evaluate.h"
+#include "train/materials.h"
+#include "train/numbers.h"
+#include "train/step.h"
+
+/* What a node of the run did, for the summary. */
+struct rt_node_report {
+    const char *role;    /* "single", "master", "worker" */
+    const char *name;    /* of the device; owned by the learner */
+    size_t first, count; /* its layers; count 0: none */
+    struct rt_metrics_row row;
+    double predicted_idle;     /* fraction; NaN: nobody did */
+    uint64_t predicted_memory; /* bytes; 0: nobody did */
+};
+
+struct rt_learner {
+    void *self;
+    struct rt_numbers numbers;
+    struct rt_forward forward;
+    size_t micro_batch; /* as used */
+    size_t nodes;
+    double predicted_samples_per_s; /* NaN: nobody did */
+
+    /* One update; see rt_trainer_step. */
+    rt_status (*step)(void *self, struct rt_step *step, struct rt_error *err);
+    /* What each node has done so far: reports[nodes]. Waits for the answers unless recent is true; then those
+     * that came last are given, and *fresh tells whether there are any. */
+    rt_status (*report)(void *self, bool recent, struct rt_node_report *reports, bool *fresh,
+                        struct rt_error *err);
+    /* The end in good order, after the last use of anything else. */
+    rt_status (*stop)(void *self, struct rt_error *err);
+    void (*destroy)(void *self);
+};
+
+/* What a learner is made for; borrowed until it is destroyed. */
+struct rt_lesson {
+    const struct rt_spec *spec;
+    struct rt_network *network; /* described; a learner on this device takes the memory itself */
+    const struct rt_dataset *set;
+    const struct rt_scaling *scaling;
+    enum rt_target target;
+    const struct rt_optim *optim;
+    const struct rt_schedule *schedule;
+    struct rt_trainer_settings settings;
+    uint64_t per_epoch;
+    const char *strategy; /* its name */
+    const void *options;  /* of the strategy */
+    const char *program;  /* the ringtmp command, for local nodes; NULL: the one on the PATH */
+    const atomic_int *stop;
+    /* One sentence for people. */
+    void (*notice)(void *user, const char *sentence);
+    void *notice_user;
+};
+
+/* Parameters start from the seed. */
+rt_status rt_learner_local(const struct rt_lesson *lesson, struct rt_learner *learner, struct rt_error *err);
+rt_status rt_learner_ring(const struct rt_lesson *lesson, struct rt_learner *learner, struct rt_error *err);
+
+#endif

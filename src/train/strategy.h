@@ -1,0 +1,41 @@
+/*
+ * The ways to distribute a training, by name. One strategy is one line in the registry: its options, a help
+ * text, and the function that opens a learner of its kind.
+ */
+#ifndef RT_TRAIN_STRATEGY_H
+#define RT_TRAIN_STRATEGY_H
+
+#include "train/learner.h"
+
+struct rt_strategy {
+    const char *name;
+    const char *help; /* one line */
+    const struct rt_option *options;
+    size_t option_count;
+    size_t settings_bytes;
+    bool alone; /* trains on one device only */
+    rt_status (*open)(const struct rt_lesson *lesson, struct rt_learner *learner, struct rt_error *err);
+};
+
+const struct rt_strategy *const *rt_strategies(void); /* NULL-terminated */
+
+/* What a run file asks for. */
+struct rt_strategy_choice {
+    const struct rt_strategy *strategy;
+    void *settings;        /* as its options say; owned */
+    struct rt_tree *words; /* the tree that settings may borrow from; owned */
+};
+
+/* tree: "ring", "ring,schedule=1f1b", {ring: {schedule: 1f1b}}, or NULL: ring where there are several nodes,
+ * else sgd. nodes: how many devices there are. */
+rt_status rt_strategy_read(const struct rt_tree *tree, size_t nodes, struct rt_strategy_choice *choice,
+                           struct rt_error *err);
+void rt_strategy_choice_deinit(struct rt_strategy_choice *choice); /* a zeroed one is fine */
+
+/* What the strategies of the ring share. */
+struct rt_ring_options {
+    int schedule;  /* 0: split, 1: 1f1b */
+    int64_t slots; /* micro-batches that a node holds at a time; -1: the planner chooses */
+};
+
+#endif
