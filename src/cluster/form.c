@@ -25,7 +25,7 @@ rt_status rt_cluster_address(const char *given, char address[RT_MAX_TEXT + 1], s
     return RT_OK;
 }
 
-bool rt_address_is_loopback(const char *address) {
+bool rt_cluster_is_loopback(const char *address) {
     return strncmp(address, "127.", 4) == 0 || strncmp(address, "localhost:", 10) == 0 ||
            strncmp(address, "[::1]", 5) == 0;
 }
@@ -35,7 +35,7 @@ static rt_status check_addresses(const struct rt_cluster *cluster, const size_t 
                                  struct rt_error *err) {
     for (size_t i = 0; i + 1 < count; i++) {
         const struct rt_member *from = &cluster->members[order[i]], *to = &cluster->members[order[i + 1]];
-        if (rt_address_is_loopback(to->address) && !rt_address_is_loopback(from->address))
+        if (rt_cluster_is_loopback(to->address) && !rt_cluster_is_loopback(from->address))
             return rt_fail(err, RT_BAD_INPUT,
                            "%.80s (%.80s) cannot reach %.80s, which is %.80s on this machine only: give that "
                            "node's address on the network",

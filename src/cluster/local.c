@@ -126,9 +126,10 @@ static rt_status fail_ended(struct rt_local *local, struct rt_error *err) {
 static rt_status take_report(struct rt_local *local, const char *line, struct rt_error *err) {
     if (line[0] == '!')
         return rt_fail(err, RT_FAILED, "a local node cannot start: %s", line + 1);
-    if (line[0] != '=' || strlen(line + 1) >= sizeof local->address)
+    size_t bytes = strlen(line);
+    if (line[0] != '=' || bytes > sizeof local->address)
         return rt_fail(err, RT_FAILED, "a local node did not say where it listens: '%.60s'", line);
-    snprintf(local->address, sizeof local->address, "%s", line + 1);
+    memcpy(local->address, line + 1, bytes);
     return RT_OK;
 }
 

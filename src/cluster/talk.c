@@ -56,7 +56,9 @@ static void take(struct rt_talk *talk) {
     struct rt_error err;
     rt_status status =
         rt_message_decode(receive->head, receive->head_bytes, receive->body_bytes, &talk->message, &err);
-    if (status == RT_OK && talk->run && talk->message.run != talk->run)
+    /* Who refuses a link may not know the run. */
+    bool any_run = !talk->run || (talk->message.type == RT_MESSAGE_ERROR && talk->message.run == 0);
+    if (status == RT_OK && !any_run && talk->message.run != talk->run)
         status = rt_fail(&err, RT_BAD_INPUT, "it sent a message (%s) of another run",
                          rt_message_name(talk->message.type));
     if (status != RT_OK) {

@@ -1,0 +1,166 @@
+#include "support/clusters.h"
+
+#include <math.h>
+
+/* ---- the role of the nodes: a number comes from the previous node, and goes on with one added ---- */
+
+static rt_status role_profile(struct rt_session *session, const struct rt_profile *profile,
+                              struct rt_profiled *profiled, struct rt_error *err) {
+    struct cluster_place *place = session->user;
+    struct rt_layer_times *layers = calloc(2, sizeof *layers);
+    if (!layers)
+        return rt_fail(err, RT_NO_MEMORY, "no memory");
+    if (place->profile_seconds > 0)
+        rt_endpoint_sleep(session->endpoint, rt_endpoint_now(session->endpoint) + place->profile_seconds);
+    layers[0].forward = profile->rows;
+    layers[1].forward = (double)place->index;
+    *profiled = (struct rt_profiled){.count = 2, .layers = layers};
+    return RT_OK;
+}
+
+static rt_status role_assign(struct rt_session *session, const struct rt_assign *assign, uint64_t *memory,
+                             struct rt_error *err) {
+    struct cluster_place *place = session->user;
+    if (place->refuses_assign)
+        return rt_fail(err, RT_NO_MEMORY, "%s", place->refuses_assign);
+    *memory = 1000 + assign->index;
+    return RT_OK;
+}
+
+/* Waits for the one receive that is posted. */
+static bool wait_number(struct rt_link *link, struct rt_receive *receive, struct rt_session *session) {
+    struct rt_event event;
+    struct rt_endpoint *endpoint = link->endpoint;
+    double until = rt_endpoint_now(endpoint) + 30;
+    while (rt_endpoint_wait(endpoint, until, &event)) {
+        if (event.kind == RT_EVENT_RECEIVED && event.receive == receive)
+            return true;
+        if (event.kind == RT_EVENT_CLOSED && event.link == link)
+            return false;
+        if (session)
+            rt_node_stray(session, &event);
+    }
+    return false;
+}
+
+static rt_status role_run(struct rt_session *session, struct rt_error *err) {
+    struct cluster_place *place = session->user;
+    uint8_t number;
+    struct rt_receive receive = {.channel = RT_CHANNEL_FIRST, .body = &number, .body_room = 1};
+    place->runs++;
+    place->seen_index = session->index;
+    place->seen_count = session->count;
+    rt_link_receive(session->previous, &receive);
+    bool came = wait_number(session->previous, &receive, session);
+    if (came) {
+        number++;
+        struct rt_send send = {.channel = RT_CHANNEL_FIRST, .body = {{&number, 1}}};
+        struct rt_event event;
+        rt_link_send(session->next, &send);
+        while (rt_endpoint_wait(session->endpoint, rt_endpoint_now(session->endpoint) + 30, &event) &&
+               event.kind != RT_EVENT_SENT)
+            rt_node_stray(session, &event);
+        /* the next must have it before the link closes */
+        rt_endpoint_sleep(session->endpoint, rt_endpoint_now(session->endpoint) + 1);
+    }
+    rt_link_close(session->next);
+    rt_link_close(session->previous);
+    return came ? RT_OK : rt_fail(err, RT_FAILED, "no number came");
+}
+
+static void role_end(struct rt_session *session) {
+    struct cluster_place *place = session->user;
+    place->ends++;
+}
+
+/* ---- the world ---- */
+
+static void tell(void *user, const char *sentence) {
+    struct cluster_place *place = user;
+    size_t used = strlen(place->log);
+    snprintf(place->log + used, sizeof place->log - used, "%s\n", sentence);
+}
+
+bool cluster_told(const struct cluster_place *place, const char *text) {
+    return strstr(place->log, text) != NULL;
+}
+
+static void run_node(struct cluster_place *place, struct rt_endpoint *endpoint) {
+    struct rt_error err;
+    struct rt_role role = {
+        .profile = role_profile, .assign = role_assign, .run = role_run, .end = role_end, .user = place};
+    CHECK_OK(rt_endpoint_listen(endpoint, "mem:*", &err));
+    rt_status status = rt_node_serve(&place->settings, endpoint, &role, &place->stop, &err);
+    /* a node that was killed has no network any more */
+    CHECK_MSG(status == RT_OK || strstr(err.text, "has ended"), "%s", err.text);
+}
+
+static void program(void *user, size_t i, struct rt_endpoint *endpoint) {
+    struct cluster_world *world = user;
+    struct cluster_place *place = &world->place[i];
+    if (place->program)
+        place->program(place, endpoint);
+    else
+        run_node(place, endpoint);
+    if (i > 0)
+        return;
+    for (size_t j = 1; j < world->places; j++) {
+        atomic_store(&world->place[j].stop, 1);
+        rt_endpoint_wake(rt_memnet_endpoint(world->net, j));
+    }
+}
+
+void cluster_init(struct cluster_world *world, size_t places, double random_delay) {
+    struct rt_error err;
+    memset(world, 0, sizeof *world);
+    world->places = places;
+    memset(world->answer, 7, sizeof world->answer);
+    struct rt_memnet_settings settings = {
+        .seed = 5, .latency = 0.001, .bandwidth = 1e6, .random_delay = random_delay};
+    CHECK_OK(rt_memnet_create(&settings, places, &world->net, &err));
+    for (size_t i = 0; i < places; i++) {
+        struct cluster_place *place = &world->place[i];
+        place->index = i;
+        place->world = world;
+        snprintf(place->name, sizeof place->name, "pi%zu", i);
+        place->settings = (struct rt_node_settings){.name = place->name,
+                                                    .kernels = "exact/test",
+                                                    .cores = 4,
+                                                    .threads = 2,
+                                                    .memory = 1 << 20,
+                                                    .tell = tell,
+                                                    .user = place};
+        memcpy(place->settings.answer, world->answer, sizeof world->answer);
+    }
+}
+
+void cluster_run(struct cluster_world *world, double limit) {
+    struct rt_error err;
+    CHECK_OK(rt_memnet_run(world->net, program, world, limit, &err));
+}
+
+void cluster_deinit(struct cluster_world *world) {
+    rt_memnet_destroy(world->net);
+}
+
+rt_status cluster_open(struct cluster_world *world, struct rt_endpoint *endpoint, size_t first, size_t count,
+                       struct rt_cluster **cluster, struct rt_error *err) {
+    char text[CLUSTER_PLACES][16];
+    const char *addresses[CLUSTER_PLACES];
+    for (size_t i = 0; i < count; i++) {
+        snprintf(text[i], sizeof text[i], "mem:%zu", first + i);
+        addresses[i] = text[i];
+    }
+    struct rt_cluster_settings settings = {.addresses = addresses, .address_count = count, .exact = true};
+    memcpy(settings.answer, world->answer, sizeof settings.answer);
+    return rt_cluster_open(&settings, endpoint, NULL, cluster, err);
+}
+
+int cluster_round(struct rt_link *next, struct rt_link *previous) {
+    uint8_t number = 0, back = 0;
+    struct rt_receive receive = {.channel = RT_CHANNEL_FIRST, .body = &back, .body_room = 1};
+    struct rt_send send = {.channel = RT_CHANNEL_FIRST, .body = {{&number, 1}}};
+    rt_link_receive(previous, &receive);
+    rt_link_send(next, &send);
+    return wait_number(previous, &receive, NULL) ? back : -1;
+}

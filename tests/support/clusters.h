@@ -1,0 +1,54 @@
+/*
+ * A cluster in memory for tests: endpoint 0 is the master's, the others are nodes that serve a small role, or
+ * whatever else the test puts there. When the master returns, the nodes are told to end.
+ */
+#ifndef RT_TEST_CLUSTERS_H
+#define RT_TEST_CLUSTERS_H
+
+#include "cluster/cluster.h"
+#include "cluster/node.h"
+#include "net/memory.h"
+#include "support/test.h"
+
+enum { CLUSTER_PLACES = 8, CLUSTER_LOG = 4000 };
+
+struct cluster_place {
+    size_t index;
+    struct cluster_world *world;
+    /* what it does; NULL: it is a node */
+    void (*program)(struct cluster_place *place, struct rt_endpoint *endpoint);
+    struct rt_node_settings settings;
+    char name[16];
+    atomic_int stop;
+    char log[CLUSTER_LOG]; /* what the node told, a line each */
+    /* how its role behaves */
+    const char *refuses_assign; /* the sentence */
+    double profile_seconds;     /* how long it measures */
+    unsigned runs, ends;        /* how often it worked, and was told that a run is over */
+    uint16_t seen_index, seen_count;
+};
+
+struct cluster_world {
+    struct rt_memnet *net;
+    size_t places;
+    struct cluster_place place[CLUSTER_PLACES];
+    uint8_t answer[32];
+};
+
+/* places: endpoints, the master counted. delays: none, or random ones of up to 20 ms. */
+void cluster_init(struct cluster_world *world, size_t places, double random_delay);
+/* Runs it; virtual time may pass `limit` seconds. */
+void cluster_run(struct cluster_world *world, double limit);
+void cluster_deinit(struct cluster_world *world);
+
+/* Opens a cluster of the nodes from place `first` on. */
+rt_status cluster_open(struct cluster_world *world, struct rt_endpoint *endpoint, size_t first, size_t count,
+                       struct rt_cluster **cluster, struct rt_error *err);
+
+/* Sends a number round the ring; every node adds one to it. Returns what comes back, or -1. */
+int cluster_round(struct rt_link *next, struct rt_link *previous);
+
+/* Whether a node has told something that holds the text. */
+bool cluster_told(const struct cluster_place *place, const char *text);
+
+#endif
