@@ -1,0 +1,165 @@
+/* A plan as people read it. */
+#include "ring/plan_parts.h"
+#include <inttypes.h>
+#include <string.h>
+
+enum { TEXT = 96, COLUMNS = 9 };
+
+struct row {
+    char cell[COLUMNS][TEXT];
+};
+
+static const char *const titles[COLUMNS] = {"node",   "device",        "layers", "parameters",  "slots",
+                                            "memory", "busy / update", "idle",   "link to next"};
+static const bool left_side[COLUMNS] = {[1] = true, [2] = true, [8] = true};
+
+/* Characters, not bytes: names may be in UTF-8. */
+static size_t width_of(const char *text) {
+    size_t width = 0;
+    for (; *text; text++)
+        width += ((unsigned char)*text & 0xc0) != 0x80;
+    return width;
+}
+
+/* A name may come from another machine: nothing in it may steer the terminal. */
+static void copy_name(const char *name, char text[TEXT]) {
+    size_t i = 0;
+    for (; name[i] && i + 1 < TEXT; i++)
+        text[i] = (unsigned char)name[i] < 0x20 || name[i] == 0x7f ? '?' : name[i];
+    text[i] = 0;
+}
+
+static const char *count_text(uint64_t count, char text[TEXT]) {
+    char digits[32];
+    const int length = snprintf(digits, sizeof digits, "%" PRIu64, count);
+    char *out = text;
+    for (int i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0)
+            *out++ = ',';
+        *out++ = digits[i];
+    }
+    *out = 0;
+    return text;
+}
+
+static const char *rate_text(double rate, char text[TEXT]) {
+    if (rate >= 100 && rate < 1e15)
+        return count_text((uint64_t)(rate + 0.5), text);
+    snprintf(text, TEXT, "%.3g", rate);
+    return text;
+}
+
+static const char *time_text(double seconds, char text[TEXT]) {
+    if (seconds < 1e-3)
+        snprintf(text, TEXT, "%.0f us", 1e6 * seconds);
+    else if (seconds < 1)
+        snprintf(text, TEXT, "%.1f ms", 1e3 * seconds);
+    else
+        snprintf(text, TEXT, "%.2f s", seconds);
+    return text;
+}
+
+/* "0 conv2d .. 3 flatten" */
+static size_t layers_text(const struct rt_model *model, size_t first, size_t count, char *text, size_t room) {
+    const char *from = model->layers[first]->type->name, *to = model->layers[first + count - 1]->type->name;
+    const int length = count == 1
+                           ? snprintf(text, room, "%zu %s", first, from)
+                           : snprintf(text, room, "%zu %s .. %zu %s", first, from, first + count - 1, to);
+    return length > 0 && (size_t)length < room ? (size_t)length : room - 1;
+}
+
+static uint64_t params_of(const struct rt_model *model, size_t first, size_t count) {
+    uint64_t params = 0;
+    for (size_t i = first; i < first + count; i++)
+        params += model->layers[i]->param_count;
+    return params;
+}
+
+static void fill_row(const struct rt_plan *plan, const struct rt_plan_question *question, size_t k,
+                     struct row *row) {
+    const struct rt_plan_node *node = &plan->node[k];
+    const struct rt_model *model = question->model;
+    uint64_t params = params_of(model, node->first, node->count);
+    char text[TEXT];
+    snprintf(row->cell[0], TEXT, "%zu", k);
+    copy_name(question->devices[node->device].name, row->cell[1]);
+    const size_t used = layers_text(model, node->first, node->count, row->cell[2], TEXT);
+    if (k == 0 && plan->tail && used + 4 < TEXT) {
+        const size_t first = plan->layers - plan->tail;
+        memcpy(row->cell[2] + used, " + ", 4);
+        layers_text(model, first, plan->tail, row->cell[2] + used + 3, TEXT - used - 3);
+        params += params_of(model, first, plan->tail);
+    }
+    count_text(params, row->cell[3]);
+    count_text(node->slots, row->cell[4]);
+    rt_plan_bytes_text((double)node->memory, row->cell[5]);
+    time_text(node->busy, row->cell[6]);
+    snprintf(row->cell[7], TEXT, "%.1f %%", 100 * node->idle_fraction);
+    if (plan->nodes == 1) {
+        strcpy(row->cell[8], "none");
+        return;
+    }
+    rt_plan_bytes_text((double)node->link_bytes, text);
+    const int length = snprintf(row->cell[8], TEXT, "%s", text);
+    if (node->link_seconds > 0)
+        snprintf(row->cell[8] + length, TEXT - (size_t)length, " in %s", time_text(node->link_seconds, text));
+}
+
+static void print_cells(FILE *out, const char (*cells)[TEXT], const size_t *widths) {
+    for (size_t c = 0; c < COLUMNS; c++) {
+        const int gap = (int)(widths[c] - width_of(cells[c]));
+        if (!left_side[c])
+            fprintf(out, "%s%*s%s", c ? "  " : "", gap, "", cells[c]);
+        else
+            fprintf(out, "%s%s%*s", c ? "  " : "", cells[c], c + 1 < COLUMNS ? gap : 0, "");
+    }
+    fputc('\n', out);
+}
+
+static void print_table(const struct rt_plan *plan, const struct rt_plan_question *question, FILE *out) {
+    struct row row;
+    size_t widths[COLUMNS];
+    for (size_t c = 0; c < COLUMNS; c++)
+        widths[c] = width_of(titles[c]);
+    for (size_t k = 0; k < plan->nodes; k++) {
+        fill_row(plan, question, k, &row);
+        for (size_t c = 0; c < COLUMNS; c++)
+            widths[c] = width_of(row.cell[c]) > widths[c] ? width_of(row.cell[c]) : widths[c];
+    }
+    for (size_t c = 0; c < COLUMNS; c++)
+        strcpy(row.cell[c], titles[c]);
+    print_cells(out, (const char(*)[TEXT])row.cell, widths);
+    for (size_t k = 0; k < plan->nodes; k++) {
+        fill_row(plan, question, k, &row);
+        print_cells(out, (const char(*)[TEXT])row.cell, widths);
+    }
+}
+
+static void print_left_out(const struct rt_plan *plan, const struct rt_plan_question *question, FILE *out) {
+    char name[TEXT], with[TEXT], without[TEXT];
+    for (size_t i = 0; i < plan->left_out_count; i++) {
+        copy_name(question->devices[plan->left_out[i]].name, name);
+        fprintf(out, "%s%s", i == 0 ? "" : i + 1 < plan->left_out_count ? ", " : " and ", name);
+    }
+    const bool one = plan->left_out_count == 1;
+    fprintf(out, one ? " is left out: " : " are left out: ");
+    if (plan->with_them > 0)
+        fprintf(out, "%s samples/s are predicted without %s, %s with %s.\n",
+                rate_text(plan->without_them, without), one ? "it" : "them", rate_text(plan->with_them, with),
+                one ? "it" : "them");
+    else
+        fprintf(out, "with %s there is no cut whose parts fit into the memory that is offered.\n",
+                one ? "it" : "all of them");
+}
+
+void rt_plan_print(const struct rt_plan *plan, const struct rt_plan_question *question, FILE *out) {
+    char text[TEXT];
+    print_table(plan, question, out);
+    fprintf(out, "Predicted: %s samples/s, %.1f %% idle; ", rate_text(plan->samples_per_s, text),
+            100 * plan->idle_fraction);
+    fprintf(out, "an update is %zu micro-batch%s of %s%zu.\n", plan->micros, plan->micros == 1 ? "" : "es",
+            plan->micros * plan->micro_batch > (size_t)question->job->batch ? "at most " : "",
+            plan->micro_batch);
+    if (plan->left_out_count)
+        print_left_out(plan, question, out);
+}

@@ -1,0 +1,279 @@
+/*
+ * How long each layer takes on this device. Layers are measured one at a time, so that the memory of one is
+ * enough, each operation a few times with made-up numbers; the median counts. A layer that this device has no
+ * memory for gets the time that its arithmetic would take at the speed of the others.
+ */
+#include "base/clock.h"
+#include "base/memory.h"
+#include "nn/model.h"
+#include "ring/gradient.h"
+#include "ring/plan.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { REPEATS = 9, OPERATIONS = 4 };
+
+struct bench {
+    const struct rt_job *job;
+    struct rt_device *device;
+    size_t rows;
+    double share; /* seconds that the repeats of one operation may take */
+    struct rt_pass pass;
+    uint32_t *examples;
+
+    /* one layer, or one with the activation that it takes over */
+    struct rt_model *model;
+    struct rt_blocks blocks;
+    float *x, *dx, *slot, *gradients, *state;
+};
+
+/* Numbers around zero, none of them so small that arithmetic slows down. */
+static void make_up(float *numbers, size_t count) {
+    uint32_t word = 1;
+    for (size_t i = 0; i < count; i++) {
+        word = word * 1664525u + 1013904223u;
+        numbers[i] = (float)(word >> 9) * 0x1p-23f - 0.4999f;
+    }
+}
+
+static void drop_layer(struct bench *bench) {
+    rt_model_destroy(bench->model);
+    free(bench->blocks.params);
+    free(bench->blocks.buffers);
+    free(bench->blocks.prepared);
+    free(bench->x);
+    free(bench->dx);
+    free(bench->slot);
+    free(bench->gradients);
+    free(bench->state);
+    bench->model = NULL;
+    bench->blocks = (struct rt_blocks){0};
+    bench->x = bench->dx = bench->slot = bench->gradients = bench->state = NULL;
+}
+
+/* Numbers of the optimizer are wanted for the layer itself only, not where it takes over an activation. */
+static rt_status take_memory(struct bench *bench, bool backward, struct rt_error *err) {
+    const struct rt_model *model = bench->model;
+    const size_t params = model->param_count, words = bench->job->optim->type->state_words;
+    const size_t x = bench->rows * rt_shape_size(&model->in);
+    const size_t slot = rt_model_slot_floats(model, bench->rows, true);
+    const double floats = (double)params * (backward ? 2 + (double)words : 1) + (double)slot +
+                          (double)model->prepared_floats + 2 * (double)x;
+    rt_status status = rt_memory_check(floats * sizeof(float), "a layer's profile", err);
+    if (status == RT_OK)
+        status = rt_pool_reserve(bench->device->pool, model->scratch_bytes, err);
+    if (status == RT_OK)
+        status = rt_floats_create(params, "a profile", &bench->blocks.params, err);
+    if (status == RT_OK)
+        status = rt_floats_create(model->buffer_count, "a profile", &bench->blocks.buffers, err);
+    if (status == RT_OK)
+        status = rt_floats_create(model->prepared_floats, "a profile", &bench->blocks.prepared, err);
+    if (status == RT_OK)
+        status = rt_floats_create(x, "a profile", &bench->x, err);
+    if (status == RT_OK)
+        status = rt_floats_create(x, "a profile", &bench->dx, err);
+    if (status == RT_OK)
+        status = rt_floats_create(slot, "a profile", &bench->slot, err);
+    if (status == RT_OK && backward)
+        status = rt_floats_create(params, "a profile", &bench->gradients, err);
+    if (status == RT_OK && backward)
+        status = rt_floats_create(params * words, "a profile", &bench->state, err);
+    if (status != RT_OK)
+        return status;
+    make_up(bench->blocks.params, params);
+    make_up(bench->x, x);
+    for (size_t i = 0; i < model->buffer_count; i++)
+        bench->blocks.buffers[i] = 1;
+    return RT_OK;
+}
+
+/* Layers first..first+count as a model. in: the shape of what goes into it. */
+static rt_status take_layers(struct bench *bench, const struct rt_model *whole, size_t first, size_t count,
+                             bool gradient, bool backward, struct rt_error *err) {
+    struct rt_tree list = *bench->job->layers;
+    list.items += first;
+    list.count = count;
+    uint32_t index = 0;
+    rt_status status = rt_model_create(&list, &whole->layers[first]->in, 0, SIZE_MAX, gradient,
+                                       bench->device->kernels, &index, &bench->model, err);
+    return status == RT_OK ? take_memory(bench, backward, err) : status;
+}
+
+/* ---- operations ---- */
+
+static void forward(struct bench *bench) {
+    rt_model_forward(bench->model, &bench->pass, &bench->blocks, bench->slot, bench->x);
+}
+
+static void backward_input(struct bench *bench) {
+    float *dx = bench->model->layers[0]->input_gradient ? bench->dx : NULL;
+    rt_model_backward(bench->model, &bench->pass, &bench->blocks, bench->slot, bench->x, RT_BACKWARD_INPUT,
+                      dx, NULL, false, NULL);
+}
+
+static void backward_weights(struct bench *bench) {
+    rt_model_backward(bench->model, &bench->pass, &bench->blocks, bench->slot, bench->x, RT_BACKWARD_WEIGHTS,
+                      NULL, bench->gradients, true, NULL);
+}
+
+static void update(struct bench *bench) {
+    struct rt_optim_step step;
+    rt_optim_begin(bench->job->optim, 1, 1, 1, &step);
+    rt_gradient_apply(bench->device, bench->job->optim, &step, bench->model->param_count, bench->gradients,
+                      bench->blocks.params, bench->state);
+    rt_model_prepare(bench->model, bench->device, &bench->blocks);
+}
+
+static int compare(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The first time counts only when there is none after it: caches are cold and memory is new to the process.
+ */
+static double measure(struct bench *bench, void (*operation)(struct bench *bench)) {
+    double times[REPEATS];
+    size_t count = 0;
+    const double start = rt_clock_wall();
+    operation(bench);
+    double now = rt_clock_wall();
+    times[0] = now - start;
+    while (count < REPEATS && now - start < bench->share) {
+        const double before = now;
+        operation(bench);
+        now = rt_clock_wall();
+        times[count++] = now - before;
+    }
+    qsort(times, count, sizeof *times, compare);
+    return times[count / 2];
+}
+
+/* ---- layers ---- */
+
+/* Whether the gradient at this layer's input is wanted: a layer before it has parameters. */
+static bool wants_gradient(const struct rt_model *whole, size_t layer) {
+    for (size_t i = 0; i < layer; i++)
+        if (whole->layers[i]->param_count > 0)
+            return true;
+    return false;
+}
+
+static rt_status measure_layer(struct bench *bench, const struct rt_model *whole, size_t i,
+                               struct rt_layer_times *times, struct rt_error *err) {
+    const bool trains = !bench->job->evaluate_only, gradient = trains && wants_gradient(whole, i);
+    const bool params = trains && whole->layers[i]->param_count > 0;
+    *times = (struct rt_layer_times){0};
+    rt_status status = take_layers(bench, whole, i, 1, gradient, params, err);
+    if (status != RT_OK)
+        return status;
+    rt_model_prepare(bench->model, bench->device, &bench->blocks);
+    bench->pass.training = trains;
+    if (!whole->layers[i]->absorbed)
+        times->forward = measure(bench, forward);
+    else
+        forward(bench);
+    float *dy = rt_model_output_gradient(bench->model, &bench->pass, bench->slot);
+    if (gradient || params)
+        make_up(dy, bench->rows * rt_shape_size(&bench->model->out));
+    if (gradient)
+        times->input = measure(bench, backward_input);
+    else if (params)
+        backward_input(bench); /* weights come after it, also where it has little to do */
+    if (params) {
+        times->weights = measure(bench, backward_weights);
+        times->update = measure(bench, update);
+    }
+    if (i + 1 < whole->count && whole->layers[i + 1]->absorbed && !whole->layers[i]->absorbed) {
+        /* It does the next one's work as well, in its own forward. */
+        drop_layer(bench);
+        status = take_layers(bench, whole, i, 2, gradient, false, err);
+        if (status != RT_OK)
+            return status;
+        rt_model_prepare(bench->model, bench->device, &bench->blocks);
+        times->forward = measure(bench, forward);
+    }
+    return RT_OK;
+}
+
+/* Seconds per operation of the layers that were measured; a slow device if none was. */
+static double seconds_per_flop(const struct rt_model *whole, const struct rt_layer_times *times,
+                               size_t rows) {
+    double seconds = 0, flops = 0;
+    for (size_t i = 0; i < whole->count; i++)
+        if (times[i].forward >= 0) {
+            seconds += times[i].forward + times[i].input + times[i].weights;
+            flops += whole->layers[i]->flops_forward + whole->layers[i]->flops_input +
+                     whole->layers[i]->flops_weights;
+        }
+    return flops > 0 && seconds > 0 ? seconds / flops / (double)rows : 1e-9;
+}
+
+static void estimate_rest(const struct rt_job *job, const struct rt_model *whole, size_t rows,
+                          struct rt_layer_times *times) {
+    const double speed = seconds_per_flop(whole, times, rows);
+    const double part = speed * (double)rows;
+    for (size_t i = 0; i < whole->count; i++) {
+        const struct rt_layer *layer = whole->layers[i];
+        if (times[i].forward >= 0)
+            continue;
+        times[i] = (struct rt_layer_times){.forward = part * layer->flops_forward};
+        if (job->evaluate_only)
+            continue;
+        times[i].input = part * layer->flops_input;
+        times[i].weights = part * layer->flops_weights;
+        times[i].update = speed * 4 * (double)layer->param_count;
+    }
+}
+
+static rt_status measure_all(struct bench *bench, const struct rt_model *whole, struct rt_layer_times *layers,
+                             struct rt_error *err) {
+    bench->share = RT_PROFILE_SECONDS / (double)(OPERATIONS * whole->count);
+    for (size_t i = 0; i < whole->count; i++) {
+        struct rt_error trouble = {0};
+        rt_status status = measure_layer(bench, whole, i, &layers[i], &trouble);
+        drop_layer(bench);
+        if (status == RT_NO_MEMORY) {
+            layers[i].forward = -1;
+        } else if (status != RT_OK) {
+            if (err)
+                *err = trouble;
+            return status;
+        }
+    }
+    estimate_rest(bench->job, whole, bench->rows, layers);
+    return RT_OK;
+}
+
+rt_status rt_profile_measure(const struct rt_job *job, struct rt_device *device, size_t rows, double slowdown,
+                             struct rt_layer_times *layers, size_t count, struct rt_error *err) {
+    struct rt_model *whole;
+    uint32_t index = 0;
+    rt_status status =
+        rt_model_create(job->layers, &job->in, 0, SIZE_MAX, false, device->kernels, &index, &whole, err);
+    if (status != RT_OK)
+        return status;
+    struct bench bench = {.job = job, .device = device, .rows = rows};
+    if (whole->count != count || rows == 0 || rows > (size_t)job->batch)
+        status = rt_fail(err, RT_BAD_INPUT,
+                         "a profile of %zu layers for %zu rows was asked for, but the model has %zu layers "
+                         "and a batch %lld rows",
+                         count, rows, whole->count, (long long)job->batch);
+    if (status == RT_OK)
+        status = rt_alloc(rows, sizeof *bench.examples, "a profile", &bench.examples, err);
+    if (status == RT_OK) {
+        for (size_t i = 0; i < rows; i++)
+            bench.examples[i] = (uint32_t)i;
+        bench.pass = (struct rt_pass){
+            .device = device, .rows = rows, .seed = (uint64_t)job->seed, .examples = bench.examples};
+        status = measure_all(&bench, whole, layers, err);
+    }
+    for (size_t i = 0; status == RT_OK && i < count; i++) {
+        layers[i].forward *= slowdown;
+        layers[i].input *= slowdown;
+        layers[i].weights *= slowdown;
+        layers[i].update *= slowdown;
+    }
+    free(bench.examples);
+    rt_model_destroy(whole);
+    return status;
+}
