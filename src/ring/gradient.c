@@ -74,7 +74,7 @@ rt_status rt_slices_create(const struct rt_device *device, size_t params, uint64
                            struct rt_slices *slices, struct rt_error *err) {
     if (count == 0 || (count & (count - 1)) != 0 || count > UINT32_MAX)
         return rt_fail(err, RT_BAD_INPUT, "shards: %llu is not a power of two", (unsigned long long)count);
-    struct rt_slices made = {.device = device, .params = params, .count = count};
+    struct rt_slices made = {.device = device, .params = params};
     rt_status status = RT_OK;
     for (size_t i = 0; i < rt_slices_blocks(count) && status == RT_OK; i++)
         status = rarely_touched ? rt_floats_reserve(params, "the gradients", &made.blocks[i], err)
@@ -97,16 +97,11 @@ void rt_slices_reset(struct rt_slices *slices) {
     slices->depth = 0;
 }
 
-/* Puts zeros on the stack for the slices before `slice` that nobody asked for. */
-static void add_empty(struct rt_slices *slices, uint64_t slice) {
+float *rt_slices_block(struct rt_slices *slices, uint64_t slice) {
     while (slices->done < slice) {
         memset(slices->blocks[slices->depth], 0, slices->params * sizeof(float));
         rt_slices_end(slices);
     }
-}
-
-float *rt_slices_block(struct rt_slices *slices, uint64_t slice) {
-    add_empty(slices, slice);
     return slices->blocks[slices->depth];
 }
 
@@ -117,11 +112,6 @@ void rt_slices_end(struct rt_slices *slices) {
         rt_gradient_add(slices->device, slices->params, slices->blocks[slices->depth],
                         slices->blocks[slices->depth - 1]);
     }
-}
-
-void rt_slices_finish(struct rt_slices *slices) {
-    add_empty(slices, slices->count);
-    rt_slices_reset(slices);
 }
 
 /* ---- the norm ---- */

@@ -31,7 +31,6 @@ enum { RT_SLICE_BLOCKS = 33 };
 struct rt_slices {
     const struct rt_device *device; /* borrowed */
     size_t params;
-    uint64_t count;                 /* slices of a batch, a power of two */
     uint64_t done;                  /* those of this batch that are complete */
     size_t depth;                   /* blocks on the stack */
     float *blocks[RT_SLICE_BLOCKS]; /* [0] becomes the sum */
@@ -45,15 +44,13 @@ rt_status rt_slices_create(const struct rt_device *device, size_t params, uint64
                            struct rt_slices *slices, struct rt_error *err);
 void rt_slices_destroy(struct rt_slices *slices); /* a zeroed one is fine */
 
-/* Forgets what there is of a batch that will not be completed. */
-void rt_slices_reset(struct rt_slices *slices);
-
 /* Where the gradient of a slice is to be summed up: the same block until the slice ends. Slices are asked for
  * in order; those left out are empty. What is in the block is not cleared. */
 float *rt_slices_block(struct rt_slices *slices, uint64_t slice);
 void rt_slices_end(struct rt_slices *slices); /* of the slice asked for last */
-/* The batch is complete: its gradient is in blocks[0], the next batch may begin. */
-void rt_slices_finish(struct rt_slices *slices);
+/* Begins another batch. When the last slice of a batch, which always has rows, has ended, the gradient is in
+ * blocks[0]. */
+void rt_slices_reset(struct rt_slices *slices);
 
 /* ---- the norm ---- */
 

@@ -14,6 +14,7 @@ struct sizes {
     size_t gradient_blocks, versions; /* of params floats each */
     size_t slot_x, slot_numbers;      /* of one slot */
     bool prepares;                    /* prepared weights are worth it */
+    bool rarely_touched;              /* the gradients: the optimizer takes nearly all from the caches */
     double bytes;                     /* all of it */
 };
 
@@ -51,7 +52,7 @@ static struct sizes sizes_of(const struct rt_job *job, const struct rt_model *mo
     if (sizes.prepares)
         sizes.prepared = model->prepared_floats;
     sizes.bytes = bytes_of(sizes.params) + bytes_of(sizes.buffers) + bytes_of(sizes.prepared) +
-                  (double)model->scratch_bytes;
+                  bytes_of(model->scratch_bytes / sizeof(float));
     if (!job->evaluate_only) {
         const size_t words = job->optim->type->state_words;
         const size_t training = rt_model_slot_floats(model, rows, true);
@@ -61,11 +62,17 @@ static struct sizes sizes_of(const struct rt_job *job, const struct rt_model *mo
         sizes.image = sizes.params + sizes.buffers + sizes.state;
         sizes.gradient_blocks = rt_slices_blocks((uint64_t)job->shards);
         sizes.versions = job->mode == RT_RING_FLOW ? rt_versions_needed(slots) : 0;
-        sizes.bytes += bytes_of(sizes.state) + bytes_of(sizes.image) +
-                       (double)(sizes.gradient_blocks + sizes.versions) * bytes_of(sizes.params);
+        sizes.rarely_touched = is_fused(job) && !sizes.prepares;
+        const double gradient =
+            sizes.rarely_touched ? (double)sizes.params * sizeof(float) : bytes_of(sizes.params);
+        sizes.bytes += bytes_of(sizes.state) + (double)sizes.image * sizeof(float) +
+                       (double)sizes.gradient_blocks * gradient +
+                       (double)sizes.versions * bytes_of(sizes.params);
     }
     sizes.slot_numbers = padded(sizes.slot_numbers);
-    sizes.bytes += (double)slots * sizeof(float) * ((double)sizes.slot_x + (double)sizes.slot_numbers);
+    const size_t slot =
+        sizes.slot_x > SIZE_MAX - sizes.slot_numbers ? SIZE_MAX : sizes.slot_x + sizes.slot_numbers;
+    sizes.bytes += bytes_of(product(slots, slot));
     return sizes;
 }
 
@@ -109,12 +116,11 @@ static rt_status take_versions(struct rt_stage *stage, const struct sizes *sizes
 /* What only training needs. */
 static rt_status take_training(struct rt_stage *stage, const struct sizes *sizes, struct rt_error *err) {
     const struct rt_job *job = stage->job;
-    const bool rarely_touched = stage->fused && rt_job_micros(job, (size_t)job->batch) == 1;
     rt_status status = rt_floats_create(sizes->state, "the optimizer's state", &stage->state, err);
     for (size_t i = 0; status == RT_OK && i < sizes->state; i++)
         stage->state[i] = job->optim->type->state_start;
     if (status == RT_OK)
-        status = rt_slices_create(stage->device, sizes->params, (uint64_t)job->shards, rarely_touched,
+        status = rt_slices_create(stage->device, sizes->params, (uint64_t)job->shards, sizes->rarely_touched,
                                   &stage->slices, err);
     if (status == RT_OK && job->clip_norm > 0)
         status = rt_norm_create(stage->model, &stage->norm, err);

@@ -97,7 +97,7 @@ void rt_stage_backward_weights(struct rt_stage *stage, struct rt_slot *slot, boo
     if (slot->part.last_of_slice)
         rt_slices_end(&stage->slices);
     if (last)
-        rt_slices_finish(&stage->slices);
+        rt_slices_reset(&stage->slices);
 }
 
 double rt_stage_squares(struct rt_stage *stage, double sum) {

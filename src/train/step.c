@@ -193,7 +193,7 @@ static rt_status slice_step(struct rt_trainer *trainer, const struct rt_batch *b
 static rt_status batch_step(struct rt_trainer *trainer, const struct rt_batch *batch, struct rt_step *step,
                             double *mark, struct rt_error *err) {
     const uint64_t shards = trainer->settings.shards;
-    rt_slices_reset(&trainer->slices); /* a step that failed may have left some */
+    rt_slices_reset(&trainer->slices);
     for (uint64_t v = 0; v < shards; v++) {
         size_t first = (size_t)(v * batch->rows / shards), end = (size_t)((v + 1) * batch->rows / shards);
         if (first == end)
@@ -206,7 +206,6 @@ static rt_status batch_step(struct rt_trainer *trainer, const struct rt_batch *b
         if (shards > 1)
             book(trainer, RT_STATE_REDUCE, mark);
     }
-    rt_slices_finish(&trainer->slices);
     return RT_OK;
 }
 

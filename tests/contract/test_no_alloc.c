@@ -2,65 +2,9 @@
  * A training step takes no memory: the allocator is replaced by one that counts, and twenty updates of an MLP
  * and of a network with every kind of layer there is must not move the counter.
  */
+#include "support/counting.h"
 #include "support/test.h"
 #include "support/tiny.h"
-#include <errno.h>
-#include <malloc.h>
-#include <stdatomic.h>
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define COUNTS 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#define COUNTS 0
-#endif
-#endif
-#if !defined(COUNTS) && defined(__GLIBC__)
-#define COUNTS 1
-#elif !defined(COUNTS)
-#define COUNTS 0
-#endif
-
-#if COUNTS
-static atomic_long allocations;
-
-void *__libc_malloc(size_t bytes);
-void *__libc_calloc(size_t count, size_t size);
-void *__libc_realloc(void *memory, size_t bytes);
-void *__libc_memalign(size_t alignment, size_t bytes);
-
-void *malloc(size_t bytes) {
-    atomic_fetch_add(&allocations, 1);
-    return __libc_malloc(bytes);
-}
-
-void *calloc(size_t count, size_t size) {
-    atomic_fetch_add(&allocations, 1);
-    return __libc_calloc(count, size);
-}
-
-void *realloc(void *memory, size_t bytes) {
-    atomic_fetch_add(&allocations, 1);
-    return __libc_realloc(memory, bytes);
-}
-
-void *memalign(size_t alignment, size_t bytes) {
-    atomic_fetch_add(&allocations, 1);
-    return __libc_memalign(alignment, bytes);
-}
-
-void *aligned_alloc(size_t alignment, size_t bytes) {
-    return memalign(alignment, bytes);
-}
-
-int posix_memalign(void **memory, size_t alignment, size_t bytes) {
-    *memory = memalign(alignment, bytes);
-    return *memory ? 0 : ENOMEM;
-}
-#else
-static long allocations;
-#endif
-
 static void check_steps(const char *model, const char *optimizer, struct rt_trainer_settings settings,
                         size_t threads) {
     struct rt_error err;
@@ -89,11 +33,6 @@ static void check_settings(const char *model) {
         check_steps(model, "momentum", settings, threads);
         settings = plain;
     }
-}
-
-static void need_counting(void) {
-    if (!COUNTS)
-        SKIP("the allocator cannot be replaced in this build (a sanitizer has it, or it is not glibc)");
 }
 
 TEST(counter_counts) {

@@ -1,0 +1,131 @@
+/* Jobs: what they must say and may not say, and how a batch is cut into micro-batches. */
+#include "formats/yaml.h"
+#include "ring/job.h"
+#include "support/chain.h"
+#include "support/test.h"
+
+static const char model[] = "{input: 12, loss: cross_entropy, layers: [{dense: 5}]}";
+
+TEST(a_job_has_defaults) {
+    struct rt_error err;
+    struct rt_job *job;
+    CHECK_OK(chain_job(model, "batch: 32", &job, &err));
+    CHECK(job->mode == RT_RING_EXACT && job->split && job->seed == 1 && job->batch == 32);
+    CHECK(job->micro_batch == -1 && rt_job_micro_rows(job) == 32 && rt_job_micros(job, 32) == 1);
+    CHECK(job->shards == 1 && job->clip_norm == 0 && !job->evaluate_only && job->math == RT_MATH_EXACT);
+    CHECK(strcmp(job->optim->type->name, "sgd") == 0 && job->lr_schedule.kind == RT_SCHEDULE_CONSTANT);
+    CHECK(job->in.rank == 1 && job->in.dim[0] == 12 && job->layers->count == 1);
+    rt_job_destroy(job);
+}
+
+TEST(a_job_has_what_it_says) {
+    struct rt_error err;
+    struct rt_job *job;
+    CHECK_OK(chain_job(model,
+                       "batch: 32, micro_batch: 8, shards: 4, mode: ring, order: 1f1b, seed: 77, updates: "
+                       "900, per_epoch: 30, clip_norm: 0.5, weight_decay: 0.25, optimizer: {adam: {lr: "
+                       "0.125}}, lr_schedule: {step: {every: 2}}, math: reference, evaluate_only: true",
+                       &job, &err));
+    CHECK(!job->split && job->seed == 77 && job->micro_batch == 8 && job->shards == 4);
+    CHECK(job->updates == 900 && job->per_epoch == 30 && job->clip_norm == 0.5 && job->evaluate_only);
+    CHECK(job->optim->lr == 0.125 && job->optim->weight_decay == 0.25 && job->math == RT_MATH_REFERENCE);
+    CHECK(job->lr_schedule.kind == RT_SCHEDULE_STEP && job->lr_schedule.every == 2);
+    rt_job_destroy(job);
+
+    CHECK_OK(chain_job(model,
+                       "batch: 8, micro_batch: 16, weight_decay: 1, optimizer: {sgd: {weight_decay: 0}}",
+                       &job, &err));
+    CHECK(job->micro_batch == 8);         /* never more than there are */
+    CHECK(job->optim->weight_decay == 0); /* what the optimizer says itself wins */
+    rt_job_destroy(job);
+
+    CHECK_OK(chain_job(model, "batch: 8, micro_batch: 2, mode: ring-flow", &job, &err));
+    CHECK(job->mode == RT_RING_FLOW && rt_job_micros(job, 8) == 1);
+    rt_job_destroy(job);
+}
+
+TEST(bad_jobs_are_refused) {
+    static const struct {
+        const char *model, *keys, *said;
+    } cases[] = {
+        {model, "seed: 3", "batch"},
+        {model, "batch: 0", "batch"},
+        {model, "batch: 1048577", "batch"},
+        {model, "batch: 8, micro_batch: 0", "micro_batch"},
+        {model, "batch: 8, micro_batch: -1", "micro_batch"},
+        {model, "batch: 8, shards: 3", "power of two"},
+        {model, "batch: 8, shards: 131072", "shards"},
+        {model, "batch: 8, shards: 2, mode: ring-flow", "ring-flow"},
+        {model, "batch: 8, mode: rind", "mode"},
+        {model, "batch: 8, order: gpipe", "order"},
+        {model, "batch: 8, seed: -1", "seed"},
+        {model, "batch: 8, updates: 0", "updates"},
+        {model, "batch: 8, per_epoch: 0", "per_epoch"},
+        {model, "batch: 8, clip_norm: -1", "clip_norm"},
+        {model, "batch: 8, clip_norm: nan", "clip_norm"},
+        {model, "batch: 8, weight_decay: -1", "weight_decay"},
+        {model, "batch: 8, optimizer: adamm", "adamm"},
+        {model, "batch: 8, lr_schedule: cosin", "cosin"},
+        {model, "batch: 8, math: quick", "math"},
+        {model, "batch: 8, evaluate_only: maybe", "evaluate_only"},
+        {model, "batch: 8, batches: 8", "batches"},
+        {"{loss: mse, layers: [relu]}", "batch: 8", "input"},
+        {"{input: 4, layers: [relu]}", "batch: 8", "loss"},
+        {"{input: 4, loss: mse}", "batch: 8", "layers"},
+        {"{input: 4, loss: mean, layers: [relu]}", "batch: 8", "mean"},
+        {"{input: [0], loss: mse, layers: [relu]}", "batch: 8", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rt_error err = {.text = ""};
+        struct rt_job *job = NULL;
+        const rt_status status = chain_job(cases[i].model, cases[i].keys, &job, &err);
+        CHECK_MSG(status == RT_BAD_INPUT, "\"%s\" gave %d", cases[i].keys, (int)status);
+        CHECK_MSG(strstr(err.text, cases[i].said), "\"%s\" said: %s", cases[i].keys, err.text);
+        CHECK_MSG(err.text[0], "\"%s\" said nothing", cases[i].keys);
+        if (status == RT_OK)
+            rt_job_destroy(job);
+    }
+}
+
+TEST(a_job_that_is_no_map_is_refused) {
+    struct rt_error err;
+    struct rt_tree *tree;
+    struct rt_job *job;
+    CHECK_OK(rt_yaml_parse("[1, 2]", 6, "job", &tree, &err));
+    CHECK(rt_job_create(tree, &job, &err) == RT_BAD_INPUT);
+}
+
+/* Against the definition, slice by slice. */
+static void check_parts(const struct rt_job *job, size_t rows) {
+    const size_t micro = rt_job_micro_rows(job), shards = (size_t)job->shards;
+    size_t i = 0;
+    for (size_t v = 0; v < shards; v++) {
+        const size_t begin = v * rows / shards, end = (v + 1) * rows / shards;
+        for (size_t at = begin; at < end; at += micro, i++) {
+            const struct rt_micro part = rt_job_micro(job, rows, i);
+            const size_t left = end - at;
+            CHECK_MSG(part.first == at && part.rows == (left < micro ? left : micro) && part.slice == v &&
+                          part.first_of_slice == (at == begin) && part.last_of_slice == (left <= micro),
+                      "%zu rows, %zu shards, micro_batch %zu: part %zu is wrong", rows, shards, micro, i);
+        }
+    }
+    CHECK_MSG(rt_job_micros(job, rows) == i, "%zu rows, %zu shards, micro_batch %zu: %zu parts, not %zu",
+              rows, shards, micro, rt_job_micros(job, rows), i);
+}
+
+TEST(parts_follow_the_definition) {
+    static const size_t micros[] = {1, 2, 3, 7, 50, 64};
+    for (size_t shards = 1; shards <= 64; shards *= 2)
+        for (size_t i = 0; i < 6; i++) {
+            struct rt_error err;
+            struct rt_job *job;
+            char keys[100];
+            snprintf(keys, sizeof keys, "batch: 64, micro_batch: %zu, shards: %zu", micros[i], shards);
+            CHECK_OK(chain_job(model, keys, &job, &err));
+            for (size_t rows = 1; rows <= 64; rows++)
+                check_parts(job, rows);
+            rt_job_destroy(job);
+        }
+}
+
+TEST_MAIN()
