@@ -1,0 +1,103 @@
+/* The file of a cluster key: 64 hexadecimal digits and a line end, for its owner's eyes only. */
+#include "net/tcp.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/crypto.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+enum { DIGITS = 2 * RT_KEY_BYTES, LONGEST = DIGITS + 32 /* white space around it */ };
+
+static rt_status write_all(int fd, const char *text, size_t bytes) {
+    while (bytes > 0) {
+        ssize_t n = write(fd, text, bytes);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return RT_IO;
+        text += n;
+        bytes -= (size_t)n;
+    }
+    return fsync(fd) == 0 || errno == EINVAL ? RT_OK : RT_IO;
+}
+
+rt_status rt_key_write(const char *path, struct rt_error *err) {
+    uint8_t key[RT_KEY_BYTES];
+    char text[DIGITS + 1];
+    if (getrandom(key, sizeof key, 0) != sizeof key)
+        return rt_fail(err, RT_IO, "no random numbers: %s", strerror(errno));
+    for (int i = 0; i < RT_KEY_BYTES; i++) {
+        text[2 * i] = "0123456789abcdef"[key[i] >> 4];
+        text[2 * i + 1] = "0123456789abcdef"[key[i] & 15];
+    }
+    text[DIGITS] = '\n';
+    OPENSSL_cleanse(key, sizeof key);
+    rt_status status = RT_OK;
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        status = errno == EEXIST
+                     ? rt_fail(err, RT_BAD_INPUT, "%s: exists already, and a key is never replaced", path)
+                     : rt_fail(err, RT_IO, "%s: cannot be written: %s", path, strerror(errno));
+    } else {
+        status = write_all(fd, text, sizeof text);
+        if (close(fd) != 0)
+            status = RT_IO;
+        if (status != RT_OK) {
+            rt_fail(err, status, "%s: cannot be written: %s", path, strerror(errno));
+            unlink(path);
+        }
+    }
+    OPENSSL_cleanse(text, sizeof text);
+    return status;
+}
+
+static int digit_value(char c) {
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
+static rt_status parse(const char *path, const char *text, size_t bytes, uint8_t *key, struct rt_error *err) {
+    static const char space[] = " \t\r\n";
+    while (bytes > 0 && memchr(space, text[bytes - 1], sizeof space - 1))
+        bytes--;
+    while (bytes > 0 && memchr(space, *text, sizeof space - 1))
+        text++, bytes--;
+    bool right = bytes == DIGITS;
+    for (size_t i = 0; i < bytes && right; i++)
+        right = digit_value(text[i]) >= 0;
+    if (!right)
+        return rt_fail(
+            err, RT_BAD_INPUT,
+            "%s: is no cluster key: it must hold %d hexadecimal digits (make one with 'ringtmp keygen "
+            "FILE')",
+            path, DIGITS);
+    for (int i = 0; i < RT_KEY_BYTES; i++)
+        key[i] = (uint8_t)(digit_value(text[2 * i]) << 4 | digit_value(text[2 * i + 1]));
+    return RT_OK;
+}
+
+rt_status rt_key_read(const char *path, uint8_t key[RT_KEY_BYTES], struct rt_error *err) {
+    char text[LONGEST + 1];
+    size_t bytes = 0;
+    ssize_t n = 1;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return rt_fail(err, RT_BAD_INPUT, "%s: cannot be read: %s", path, strerror(errno));
+    while (bytes < sizeof text && n > 0) {
+        n = read(fd, text + bytes, sizeof text - bytes);
+        if (n < 0 && errno == EINTR)
+            n = 1;
+        else if (n > 0)
+            bytes += (size_t)n;
+    }
+    int error = errno;
+    close(fd);
+    rt_status status = n < 0 ? rt_fail(err, RT_BAD_INPUT, "%s: cannot be read: %s", path, strerror(error))
+                             : parse(path, text, bytes, key, err);
+    OPENSSL_cleanse(text, sizeof text);
+    return status;
+}

@@ -1,0 +1,191 @@
+/*
+ * Listening. A connection that was taken is half open until it has said which link it belongs to; two that
+ * name the same one become a link. Half-open connections are few and have little time, and when there are too
+ * many the oldest goes, so that whoever connects and says nothing keeps nobody else out.
+ */
+#define _GNU_SOURCE /* accept4 */
+#include "net/tcp_parts.h"
+
+#include "base/clock.h"
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define RESOLVE_SECONDS 10.0
+#define PAUSE_SECONDS   0.1 /* when the system has no room for another connection */
+
+static rt_status fail_listen(const char *address, int error, struct rt_error *err) {
+    if (error == EADDRINUSE)
+        return rt_fail(err, RT_BAD_INPUT, "%s: is in use by another program", address);
+    if (error == EADDRNOTAVAIL)
+        return rt_fail(err, RT_BAD_INPUT, "%s: is no address of this machine", address);
+    return rt_fail(err, RT_BAD_INPUT, "%s: cannot be listened at: %s", address, strerror(error));
+}
+
+static rt_status open_listener(struct rt_tcp *tcp, const char *address, const struct addrinfo *where,
+                               int *listener, struct rt_error *err) {
+    if (!tcp->tls && !tcp->insecure && !rt_address_is_loopback(where->ai_addr))
+        return rt_fail(
+            err, RT_BAD_INPUT,
+            "%s: others could connect to this address, and there is no key: make one with "
+            "'ringtmp keygen FILE' and give it to every device with --key FILE, or allow anybody to "
+            "connect with --insecure",
+            address);
+    struct sockaddr_storage bound;
+    socklen_t bytes = sizeof bound;
+    int fd = socket(where->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, where->ai_protocol), on = 1;
+    if (fd < 0)
+        return fail_listen(address, errno, err);
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on); /* a restart need not wait */
+    if (bind(fd, where->ai_addr, where->ai_addrlen) != 0 || listen(fd, RT_HALF_OPEN) != 0 ||
+        getsockname(fd, (struct sockaddr *)&bound, &bytes) != 0) {
+        int error = errno;
+        close(fd);
+        return fail_listen(address, error, err);
+    }
+    rt_address_print((struct sockaddr *)&bound, bytes, tcp->base.address, sizeof tcp->base.address);
+    *listener = fd;
+    return RT_OK;
+}
+
+rt_status rt_tcp_listen(struct rt_endpoint *endpoint, const char *address, struct rt_error *err) {
+    struct rt_tcp *tcp = (struct rt_tcp *)endpoint;
+    struct rt_resolve *resolve = NULL;
+    const struct addrinfo *addresses = NULL;
+    char host[RT_HOST_ROOM];
+    unsigned port;
+    int listener = -1;
+    if (endpoint->address[0])
+        return rt_fail(err, RT_BAD_INPUT, "%s: already listening at %s", address, endpoint->address);
+    rt_status status = rt_address_parse(address, host, &port, err);
+    if (status == RT_OK)
+        status = rt_resolve_start(host, port, true, -1, &resolve, err);
+    if (status != RT_OK)
+        return status;
+    (void)rt_resolve_done(resolve, rt_clock_wall() + RESOLVE_SECONDS);
+    status = rt_resolve_result(resolve, &addresses, err);
+    if (status == RT_OK) {
+        do
+            status = open_listener(tcp, address, addresses, &listener, err);
+        while (status != RT_OK && (addresses = addresses->ai_next));
+    }
+    rt_resolve_release(resolve);
+    if (status != RT_OK)
+        return status;
+    pthread_mutex_lock(&tcp->mutex);
+    tcp->new_listener = listener;
+    rt_tcp_order(tcp);
+    pthread_mutex_unlock(&tcp->mutex);
+    return RT_OK;
+}
+
+static void unlist(struct rt_connection *connection) {
+    struct rt_tcp *tcp = connection->tcp;
+    struct rt_connection **at = &tcp->half_open;
+    while (*at != connection)
+        at = &(*at)->next;
+    *at = connection->next;
+    tcp->half_open_count--;
+}
+
+static void turn_away(struct rt_connection *connection, const struct rt_error *reason) {
+    struct rt_error full = *reason;
+    rt_fail_prefix(&full, reason->status, "%s", connection->peer);
+    unlist(connection);
+    rt_connection_end(connection);
+    rt_tcp_tell_refused(connection->tcp, &full);
+}
+
+void rt_tcp_accept(struct rt_tcp *tcp, double now) {
+    for (int i = 0; i < RT_HALF_OPEN; i++) {
+        struct sockaddr_storage from;
+        socklen_t bytes = sizeof from;
+        struct rt_connection *connection, **end = &tcp->half_open;
+        struct rt_error err;
+        int fd = accept4(tcp->listener, (struct sockaddr *)&from, &bytes, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0) {
+            if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+                tcp->listen_again = now + PAUSE_SECONDS;
+            return;
+        }
+        if (rt_connection_create(tcp, fd, false, RT_LANE_CONTROL, &connection, &err) != RT_OK)
+            return;
+        rt_address_print((struct sockaddr *)&from, bytes, connection->peer, sizeof connection->peer);
+        connection->deadline = now + tcp->silence;
+        while (*end)
+            end = &(*end)->next;
+        *end = connection;
+        connection->next = NULL;
+        if (++tcp->half_open_count > RT_HALF_OPEN) {
+            rt_fail(&err, RT_FAILED, "had not said who it is when too many others connected");
+            turn_away(tcp->half_open, &err);
+        }
+    }
+}
+
+static struct rt_connection *find_partner(const struct rt_connection *connection, bool same_lane) {
+    for (struct rt_connection *other = connection->tcp->half_open; other; other = other->next)
+        if (other != connection && other->state == RT_CONNECTION_GREETED &&
+            (other->lane == connection->lane) == same_lane &&
+            memcmp(other->token, connection->token, RT_TOKEN_BYTES) == 0)
+            return other;
+    return NULL;
+}
+
+static void join(struct rt_connection *a, struct rt_connection *b) {
+    struct rt_tcp *tcp = a->tcp;
+    struct rt_connection *control = a->lane == RT_LANE_CONTROL ? a : b;
+    struct rt_tcp_link *link;
+    struct rt_error err;
+    if (rt_tcp_link_create(tcp, control->peer, &link, &err) != RT_OK) {
+        turn_away(a, &err);
+        turn_away(b, &err);
+        return;
+    }
+    unlist(a);
+    unlist(b);
+    a->link = b->link = link;
+    link->lanes[a->lane] = a;
+    link->lanes[b->lane] = b;
+    link->next = tcp->links;
+    tcp->links = link;
+    tcp->link_count++;
+    rt_tcp_link_up(link, RT_EVENT_ACCEPTED);
+}
+
+void rt_tcp_accept_serve(struct rt_connection *connection) {
+    struct rt_error err;
+    enum rt_stream_result result =
+        connection->state == RT_CONNECTION_GREETED ? RT_STREAM_ENDED : rt_connection_greet(connection, &err);
+    if (result == RT_STREAM_ENDED) { /* nobody is left to be told */
+        unlist(connection);
+        rt_connection_end(connection);
+    } else if (result == RT_STREAM_FAILED) {
+        turn_away(connection, &err);
+    } else if (result == RT_STREAM_OK) {
+        struct rt_connection *partner = find_partner(connection, false);
+        if (find_partner(connection, true)) {
+            rt_fail(&err, RT_BAD_INPUT, "made the same connection of a link twice");
+            turn_away(connection, &err);
+        } else if (partner) {
+            join(connection, partner);
+        }
+    }
+}
+
+void rt_tcp_accept_check(struct rt_tcp *tcp, double now) {
+    for (struct rt_connection *connection = tcp->half_open, *next; connection; connection = next) {
+        struct rt_error err;
+        next = connection->next;
+        if (now < connection->deadline)
+            continue;
+        if (connection->state == RT_CONNECTION_GREETED)
+            rt_fail(&err, RT_BAD_INPUT, "made only one of the two connections of a link");
+        else
+            rt_fail(&err, RT_BAD_INPUT, "connected but did not say who it is for %.3g seconds", tcp->silence);
+        turn_away(connection, &err);
+    }
+}

@@ -1,0 +1,276 @@
+/*
+ * One connection: from its socket through TLS handshake and preambles to its end. It never ends abruptly: a
+ * socket that is closed while unread bytes lie in it makes the system tell the other side "reset", which may
+ * destroy what we said last before it was read. So we say that we are done, and wait a moment for the other
+ * side to close.
+ */
+#include "net/tcp_parts.h"
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define LINGER_SECONDS 1.0
+
+static const char one_side[] = "one side uses a cluster key and the other does not";
+
+rt_status rt_connection_create(struct rt_tcp *tcp, int fd, bool initiator, enum rt_lane lane,
+                               struct rt_connection **out, struct rt_error *err) {
+    struct rt_connection *connection = NULL;
+    rt_status status = rt_stream_prepare(fd, tcp->silence, err);
+    if (status == RT_OK)
+        status = rt_tcp_reserve(tcp, err);
+    if (status == RT_OK)
+        status = rt_alloc(1, sizeof *connection, "a connection", &connection, err);
+    if (status != RT_OK) {
+        close(fd);
+        return status;
+    }
+    connection->tcp = tcp;
+    connection->stream.fd = fd;
+    connection->initiator = initiator;
+    connection->lane = lane;
+    connection->state = initiator  ? RT_CONNECTION_CONNECTING
+                        : tcp->tls ? RT_CONNECTION_SECURING
+                                   : RT_CONNECTION_GREETING;
+    tcp->connection_count++;
+    *out = connection;
+    return RT_OK;
+}
+
+/* ---- greeting --------------------------------------------------------------------------------------------
+ */
+
+static enum rt_stream_result finish_connecting(struct rt_connection *connection, struct rt_error *err) {
+    int error = 0;
+    socklen_t bytes = sizeof error;
+    struct pollfd look = {.fd = connection->stream.fd, .events = POLLOUT};
+    if (poll(&look, 1, 0) == 0)
+        return RT_STREAM_BLOCKED;
+    if (getsockopt(connection->stream.fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0)
+        error = errno;
+    if (error) {
+        connection->connect_error = error;
+        rt_fail(err, RT_IO, "%s", strerror(error));
+        return RT_STREAM_ENDED;
+    }
+    connection->state = connection->tcp->tls ? RT_CONNECTION_SECURING : RT_CONNECTION_GREETING;
+    return RT_STREAM_OK;
+}
+
+/* Before TLS looks at the first bytes: whether they are a preamble in the clear. */
+static enum rt_stream_result secure(struct rt_connection *connection, struct rt_error *err) {
+    struct rt_stream *stream = &connection->stream;
+    if (stream->received == 0) {
+        uint8_t first;
+        ssize_t n = recv(stream->fd, &first, 1, MSG_PEEK | MSG_DONTWAIT);
+        if (n == 1 && first == RT_PREAMBLE_FIRST) {
+            rt_fail(err, RT_BAD_INPUT, "%s", one_side);
+            if (!connection->initiator)
+                rt_connection_refuse(connection, RT_REFUSED_ENCRYPTION);
+            return RT_STREAM_FAILED;
+        }
+        if (n != 1 && !connection->initiator) { /* the initiator speaks first */
+            if (n == 0)
+                rt_fail(err, RT_IO, "closed the connection");
+            return n == 0 ? RT_STREAM_ENDED : RT_STREAM_BLOCKED;
+        }
+    }
+    if (!stream->session && rt_tls_open(connection->tcp->tls, stream, connection->initiator, connection->lane,
+                                        &stream->session, err) != RT_OK)
+        return RT_STREAM_FAILED;
+    enum rt_stream_result result = rt_tls_handshake(stream->session, err);
+    if (result == RT_STREAM_OK)
+        connection->state = RT_CONNECTION_GREETING;
+    return result;
+}
+
+static void say_preamble(struct rt_connection *connection, enum rt_preamble_kind kind,
+                         enum rt_refusal refusal) {
+    struct rt_preamble preamble = {.version = RT_LINK_VERSION, .kind = kind, .refusal = refusal};
+    uint8_t bytes[RT_PREAMBLE_BYTES];
+    memcpy(preamble.token, connection->token, RT_TOKEN_BYTES);
+    rt_preamble_encode(&preamble, bytes);
+    rt_output_begin_own(&connection->out, bytes, sizeof bytes);
+    connection->greeted_out = true;
+}
+
+static enum rt_preamble_kind kind_of(enum rt_lane lane) {
+    return lane == RT_LANE_CONTROL ? RT_PREAMBLE_CONTROL : RT_PREAMBLE_DATA;
+}
+
+static enum rt_stream_result other_version(unsigned version, struct rt_error *err) {
+    rt_fail(err, RT_BAD_INPUT,
+            "speaks version %u of the link protocol and we speak %d: run the same RingTMP on both", version,
+            RT_LINK_VERSION);
+    return RT_STREAM_FAILED;
+}
+
+/* The answer to the initiator. */
+static enum rt_stream_result check_answer(struct rt_connection *connection,
+                                          const struct rt_preamble *preamble, struct rt_error *err) {
+    if (preamble->version != RT_LINK_VERSION)
+        return other_version(preamble->version, err);
+    if (preamble->kind == RT_PREAMBLE_REFUSED) {
+        static const char *const reasons[RT_REFUSALS] = {
+            [RT_REFUSED_NOTHING] = "refused the link",
+            [RT_REFUSED_ENCRYPTION] = one_side,
+            [RT_REFUSED_VERSION] =
+                "speaks another version of the link protocol: run the same RingTMP on both",
+            [RT_REFUSED_BUSY] = "has as many links as it takes",
+        };
+        rt_fail(err, RT_BAD_INPUT, "%s", reasons[preamble->refusal]);
+        return RT_STREAM_FAILED;
+    }
+    if (preamble->kind != kind_of(connection->lane) ||
+        memcmp(preamble->token, connection->token, RT_TOKEN_BYTES) != 0) {
+        rt_fail(err, RT_BAD_INPUT, "answered with somebody else's greeting");
+        return RT_STREAM_FAILED;
+    }
+    return RT_STREAM_OK;
+}
+
+/* What an initiator says to us. */
+static enum rt_stream_result check_request(struct rt_connection *connection,
+                                           const struct rt_preamble *preamble, struct rt_error *err) {
+    struct rt_tcp *tcp = connection->tcp;
+    if (preamble->version != RT_LINK_VERSION) {
+        rt_connection_refuse(connection, RT_REFUSED_VERSION);
+        return other_version(preamble->version, err);
+    }
+    enum rt_lane lane = preamble->kind == RT_PREAMBLE_CONTROL ? RT_LANE_CONTROL : RT_LANE_DATA;
+    if (preamble->kind == RT_PREAMBLE_REFUSED ||
+        (connection->stream.session && !rt_tls_lane_is(connection->stream.session, lane))) {
+        rt_fail(err, RT_BAD_INPUT, "sent a damaged greeting");
+        return RT_STREAM_FAILED;
+    }
+    if (lane == RT_LANE_CONTROL && tcp->link_count >= tcp->max_links) {
+        rt_connection_refuse(connection, RT_REFUSED_BUSY);
+        rt_fail(err, RT_FAILED, "is one too many: there are %zu links already", tcp->link_count);
+        return RT_STREAM_FAILED;
+    }
+    connection->lane = lane;
+    memcpy(connection->token, preamble->token, RT_TOKEN_BYTES);
+    say_preamble(connection, preamble->kind, RT_REFUSED_NOTHING);
+    return RT_STREAM_OK;
+}
+
+static enum rt_stream_result read_preamble(struct rt_connection *connection, struct rt_error *err) {
+    struct rt_input *in = &connection->in;
+    while (in->to < RT_PREAMBLE_BYTES) {
+        struct iovec room = {in->ahead + in->to, RT_PREAMBLE_BYTES - in->to};
+        size_t got = 0;
+        enum rt_stream_result result = rt_stream_read(&connection->stream, &room, 1, &got, err);
+        if (result != RT_STREAM_OK)
+            return result;
+        in->to += got;
+        /* 22: a TLS record with the start of a handshake, 21: with an alert */
+        if (!connection->stream.session && (in->ahead[0] == 22 || in->ahead[0] == 21)) {
+            rt_fail(err, RT_BAD_INPUT, "%s", one_side);
+            if (!connection->initiator)
+                rt_connection_refuse(connection, RT_REFUSED_ENCRYPTION);
+            return RT_STREAM_FAILED;
+        }
+    }
+    struct rt_preamble preamble;
+    in->to = 0;
+    if (rt_preamble_decode(in->ahead, &preamble, err) != RT_OK)
+        return RT_STREAM_FAILED;
+    return connection->initiator ? check_answer(connection, &preamble, err)
+                                 : check_request(connection, &preamble, err);
+}
+
+static enum rt_stream_result flush(struct rt_connection *connection, struct rt_error *err) {
+    size_t budget = RT_BUDGET;
+    return connection->out.total ? rt_output_write(connection, &budget, err) : RT_STREAM_OK;
+}
+
+static enum rt_stream_result exchange_preambles(struct rt_connection *connection, struct rt_error *err) {
+    enum rt_stream_result result = RT_STREAM_OK;
+    if (connection->initiator && !connection->greeted_out)
+        say_preamble(connection, kind_of(connection->lane), RT_REFUSED_NOTHING);
+    if (connection->initiator)
+        result = flush(connection, err);
+    if (result == RT_STREAM_OK && (connection->initiator || !connection->greeted_out))
+        result = read_preamble(connection, err);
+    if (result == RT_STREAM_OK && !connection->initiator)
+        result = flush(connection, err);
+    if (result == RT_STREAM_OK)
+        connection->state = RT_CONNECTION_GREETED;
+    return result;
+}
+
+enum rt_stream_result rt_connection_greet(struct rt_connection *connection, struct rt_error *err) {
+    enum rt_stream_result result = RT_STREAM_OK;
+    if (connection->state == RT_CONNECTION_CONNECTING)
+        result = finish_connecting(connection, err);
+    if (result == RT_STREAM_OK && connection->state == RT_CONNECTION_SECURING)
+        result = secure(connection, err);
+    if (result == RT_STREAM_OK && connection->state == RT_CONNECTION_GREETING)
+        result = exchange_preambles(connection, err);
+    return result;
+}
+
+void rt_connection_refuse(struct rt_connection *connection, enum rt_refusal refusal) {
+    struct rt_error ignored;
+    say_preamble(connection, RT_PREAMBLE_REFUSED, refusal);
+    (void)flush(connection, &ignored); /* small enough for an empty socket; else it goes unheard */
+}
+
+/* ---- the end ---------------------------------------------------------------------------------------------
+ */
+
+void rt_connection_kill(struct rt_connection *connection) {
+    rt_tls_close(connection->stream.session);
+    connection->stream.session = NULL;
+    close(connection->stream.fd);
+    connection->stream.fd = -1;
+    connection->state = RT_CONNECTION_DEAD;
+    connection->link = NULL;
+    connection->next = connection->tcp->dead;
+    connection->tcp->dead = connection;
+}
+
+void rt_connection_end(struct rt_connection *connection) {
+    struct rt_tcp *tcp = connection->tcp;
+    if (connection->state == RT_CONNECTION_CONNECTING) { /* nobody has heard of it */
+        rt_connection_kill(connection);
+        return;
+    }
+    rt_tls_close(connection->stream.session);
+    connection->stream.session = NULL;
+    shutdown(connection->stream.fd, SHUT_WR);
+    connection->state = RT_CONNECTION_LINGERING;
+    connection->link = NULL;
+    connection->deadline = rt_clock_wall() + LINGER_SECONDS;
+    connection->next = tcp->lingering;
+    tcp->lingering = connection;
+}
+
+void rt_connection_linger(struct rt_connection *connection, double now) {
+    struct rt_tcp *tcp = connection->tcp;
+    char ignored[4096];
+    ssize_t n = 1;
+    for (int i = 0; i < 64 && n > 0; i++)
+        n = recv(connection->stream.fd, ignored, sizeof ignored, MSG_DONTWAIT);
+    if (now < connection->deadline && (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR))))
+        return;
+    struct rt_connection **at = &tcp->lingering;
+    while (*at != connection)
+        at = &(*at)->next;
+    *at = connection->next;
+    rt_connection_kill(connection);
+}
+
+void rt_connection_bury(struct rt_tcp *tcp) {
+    while (tcp->dead) {
+        struct rt_connection *connection = tcp->dead;
+        tcp->dead = connection->next;
+        tcp->connection_count--;
+        free(connection);
+    }
+}

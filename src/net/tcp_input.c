@@ -1,0 +1,159 @@
+/*
+ * Bytes to frames. A body is received where it belongs: only what was read ahead together with the start of
+ * its frame, a few hundred bytes, is copied. What a frame may be is decided before a byte of it is taken.
+ */
+#include "net/tcp_parts.h"
+
+#include "base/bytes.h"
+#include "base/crc32c.h"
+#include <string.h>
+
+enum { PLACES = 3 };
+
+/* Where the rest of the frame goes, in order: head, body, checksum. */
+static int find_places(struct rt_input *in, struct iovec places[PLACES]) {
+    struct rt_receive *receive = in->receive;
+    struct {
+        uint8_t *at;
+        size_t bytes;
+    } parts[PLACES] = {{receive->head, in->frame.head_bytes},
+                       {receive->body, in->frame.body_bytes},
+                       {in->tail, RT_FRAME_TAIL_BYTES}};
+    size_t skip = in->done;
+    int count = 0;
+    for (int i = 0; i < PLACES; i++) {
+        size_t skipped = skip < parts[i].bytes ? skip : parts[i].bytes;
+        skip -= skipped;
+        if (skipped < parts[i].bytes)
+            places[count++] = (struct iovec){parts[i].at + skipped, parts[i].bytes - skipped};
+    }
+    return count;
+}
+
+/* So many bytes of the frame have been put into the given places. */
+static void advance(struct rt_input *in, const struct iovec *places, int count, size_t bytes) {
+    size_t covered = (size_t)in->frame.head_bytes + in->frame.body_bytes;
+    for (int i = 0; i < count && bytes > 0; i++) {
+        size_t n = bytes < places[i].iov_len ? bytes : places[i].iov_len;
+        if (in->done < covered) /* places do not straddle the end of the body */
+            in->crc = rt_crc32c(in->crc, places[i].iov_base, n);
+        in->done += n;
+        bytes -= n;
+    }
+}
+
+static size_t frame_size(const struct rt_input *in) {
+    return (size_t)in->frame.head_bytes + in->frame.body_bytes + RT_FRAME_TAIL_BYTES;
+}
+
+static rt_status finish_frame(struct rt_connection *connection, struct rt_error *err) {
+    struct rt_input *in = &connection->in;
+    struct rt_receive *receive = in->receive;
+    if (rt_get_le32(in->tail) != in->crc)
+        return rt_fail(err, RT_BAD_INPUT, "sent a frame whose checksum does not match");
+    receive->head_bytes = in->frame.head_bytes;
+    receive->body_bytes = in->frame.body_bytes;
+    in->in_frame = false;
+    in->receive = NULL;
+    rt_tcp_tell_received(connection->link, receive);
+    return RT_OK;
+}
+
+/* Handles what has been read ahead: leaves less than the start of a frame, or a frame under way. */
+static rt_status digest(struct rt_connection *connection, struct rt_error *err) {
+    struct rt_input *in = &connection->in;
+    for (;;) {
+        if (!in->in_frame) {
+            if (in->to - in->from < RT_FRAME_BYTES)
+                return RT_OK;
+            const uint8_t *start = in->ahead + in->from;
+            rt_status status = rt_frame_decode(start, &in->frame, err);
+            if (status == RT_OK)
+                status = rt_tcp_link_frame(connection, &in->frame, &in->receive, err);
+            if (status != RT_OK)
+                return status;
+            in->from += RT_FRAME_BYTES;
+            if (in->frame.kind != RT_FRAME_DATA)
+                continue;
+            in->in_frame = true;
+            in->done = 0;
+            in->crc = rt_crc32c(0, start, RT_FRAME_BYTES);
+        }
+        struct iovec places[PLACES];
+        int count = find_places(in, places);
+        size_t copied = 0;
+        for (int i = 0; i < count && in->from < in->to; i++) {
+            size_t n = in->to - in->from < places[i].iov_len ? in->to - in->from : places[i].iov_len;
+            memcpy(places[i].iov_base, in->ahead + in->from, n);
+            in->from += n;
+            copied += n;
+        }
+        advance(in, places, count, copied);
+        if (in->done < frame_size(in))
+            return RT_OK;
+        rt_status status = finish_frame(connection, err);
+        if (status != RT_OK)
+            return status;
+    }
+}
+
+/* One read: into the places of the frame under way, and ahead. */
+static enum rt_stream_result fill(struct rt_connection *connection, size_t *got, bool *drained,
+                                  struct rt_error *err) {
+    struct rt_input *in = &connection->in;
+    struct iovec places[PLACES + 1];
+    int count = 0, frame_places = 0;
+    size_t asked = 0;
+    if (in->in_frame) {
+        frame_places = count = find_places(in, places);
+        for (int i = 0; i < count; i++)
+            if (places[i].iov_len > RT_CHUNK) { /* so that the checksum finds it in the cache */
+                places[i].iov_len = RT_CHUNK;
+                frame_places = count = i + 1;
+            }
+    }
+    memmove(in->ahead, in->ahead + in->from, in->to - in->from);
+    in->to -= in->from;
+    in->from = 0;
+    size_t in_places = 0;
+    for (int i = 0; i < count; i++)
+        in_places += places[i].iov_len;
+    if (!in->in_frame || in->done + in_places == frame_size(in))
+        places[count++] = (struct iovec){in->ahead + in->to, RT_IN_ROOM - in->to};
+    for (int i = 0; i < count; i++)
+        asked += places[i].iov_len;
+
+    enum rt_stream_result result = rt_stream_read(&connection->stream, places, count, got, err);
+    if (result != RT_STREAM_OK)
+        return result;
+    *drained = *got < asked && !connection->stream.session;
+    size_t direct = *got < in_places ? *got : in_places;
+    if (in->in_frame)
+        advance(in, places, frame_places, direct);
+    in->to += *got - direct;
+    return RT_STREAM_OK;
+}
+
+enum rt_stream_result rt_input_read(struct rt_connection *connection, struct rt_error *err) {
+    struct rt_input *in = &connection->in;
+    size_t budget = RT_BUDGET;
+    bool drained = false;
+    in->more = false;
+    for (;;) {
+        if (in->in_frame && in->done == frame_size(in) && finish_frame(connection, err) != RT_OK)
+            return RT_STREAM_FAILED;
+        if (digest(connection, err) != RT_OK)
+            return RT_STREAM_FAILED;
+        if (drained)
+            return RT_STREAM_BLOCKED;
+        if (budget == 0) {
+            in->more = true;
+            return RT_STREAM_BLOCKED;
+        }
+        size_t got = 0;
+        enum rt_stream_result result = fill(connection, &got, &drained, err);
+        if (result != RT_STREAM_OK)
+            return result;
+        budget -= got < budget ? got : budget;
+    }
+}

@@ -1,0 +1,244 @@
+/*
+ * The rules of a link: what goes next, who may send how much, when it is dead.
+ *
+ * Posted receives are credits: the number of receives newly posted on a channel is told to the peer on the
+ * control connection, and it may send so many frames. So a frame that arrives always has its place, and one
+ * that has none was sent against the rules.
+ */
+#include "net/tcp_parts.h"
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include <stdio.h>
+#include <string.h>
+
+/* How long after one connection has ended the other is still read. */
+#define ENDING_SECONDS 1.0
+
+rt_status rt_tcp_link_create(struct rt_tcp *tcp, const char *peer, struct rt_tcp_link **out,
+                             struct rt_error *err) {
+    struct rt_tcp_link *link;
+    rt_status status = rt_alloc(1, sizeof *link, "a link", &link, err);
+    if (status != RT_OK)
+        return status;
+    link->base.endpoint = &tcp->base;
+    snprintf(link->base.peer, sizeof link->base.peer, "%s", peer);
+    *out = link;
+    return RT_OK;
+}
+
+void rt_tcp_link_take_posts(struct rt_tcp_link *link) {
+    while (link->posted_sends.first) {
+        struct rt_send *send = rt_send_pop(&link->posted_sends);
+        rt_send_push(&link->sends[send->channel], send);
+    }
+    while (link->posted_receives.first) {
+        struct rt_receive *receive = rt_receive_pop(&link->posted_receives);
+        rt_receive_push(&link->receives[receive->channel], receive);
+        link->to_grant[receive->channel]++;
+    }
+}
+
+void rt_tcp_link_up(struct rt_tcp_link *link, enum rt_event_kind kind) {
+    link->state = RT_LINK_UP;
+    link->heard = rt_clock_wall();
+    for (int i = 0; i < RT_LANES; i++) {
+        link->lanes[i]->state = RT_CONNECTION_OPEN;
+        link->lanes[i]->in.more = true; /* TLS may have read more than the preamble */
+    }
+    rt_tcp_tell_open(link, kind);
+}
+
+/* ---- writing ---------------------------------------------------------------------------------------------
+ */
+
+static uint32_t grant_now(const struct rt_tcp_link *link, unsigned channel) {
+    uint32_t room = RT_MAX_CREDIT - link->granted[channel];
+    return link->to_grant[channel] < room ? link->to_grant[channel] : room;
+}
+
+/* Credits and the sign of life, in one go. */
+static size_t make_own_frames(struct rt_tcp_link *link, uint8_t *bytes) {
+    size_t count = 0;
+    for (unsigned channel = 0; channel < RT_CHANNELS; channel++) {
+        uint32_t grant = grant_now(link, channel);
+        if (grant == 0)
+            continue;
+        struct rt_frame frame = {.kind = RT_FRAME_CREDIT, .channel = channel, .count = grant};
+        rt_frame_encode(&frame, bytes + count);
+        count += RT_FRAME_BYTES;
+        link->granted[channel] += grant;
+        link->to_grant[channel] -= grant;
+    }
+    if (link->ping_due) {
+        rt_frame_encode(&(struct rt_frame){.kind = RT_FRAME_PING}, bytes + count);
+        count += RT_FRAME_BYTES;
+        link->ping_due = false;
+    }
+    return count;
+}
+
+/* The channel whose frame goes next on this connection; RT_CHANNELS: none can. */
+static unsigned next_channel(const struct rt_tcp_link *link, enum rt_lane lane) {
+    unsigned from = lane == RT_LANE_CONTROL ? RT_CHANNEL_CONTROL : RT_CHANNEL_FIRST;
+    unsigned to = lane == RT_LANE_CONTROL ? RT_CHANNEL_FIRST : RT_CHANNELS;
+    for (unsigned channel = from; channel < to; channel++)
+        if (link->sends[channel].first && link->credits[channel] > 0)
+            return channel;
+    return RT_CHANNELS;
+}
+
+static bool has_own_frames(const struct rt_tcp_link *link) {
+    bool any = link->ping_due;
+    for (unsigned channel = 0; channel < RT_CHANNELS; channel++)
+        any |= grant_now(link, channel) > 0;
+    return any;
+}
+
+bool rt_tcp_link_has_output(const struct rt_tcp_link *link, enum rt_lane lane) {
+    const struct rt_output *out = &link->lanes[lane]->out;
+    return !out->blocked && !out->broken &&
+           (out->total > 0 || next_channel(link, lane) < RT_CHANNELS ||
+            (lane == RT_LANE_CONTROL && has_own_frames(link)));
+}
+
+static bool begin_output(struct rt_tcp_link *link, enum rt_lane lane) {
+    struct rt_output *out = &link->lanes[lane]->out;
+    if (lane == RT_LANE_CONTROL) {
+        uint8_t bytes[(RT_CHANNELS + 1) * RT_FRAME_BYTES];
+        size_t count = make_own_frames(link, bytes);
+        if (count > 0) {
+            rt_output_begin_own(out, bytes, count);
+            return true;
+        }
+    }
+    unsigned channel = next_channel(link, lane);
+    if (channel == RT_CHANNELS)
+        return false;
+    link->credits[channel]--;
+    rt_output_begin(out, rt_send_pop(&link->sends[channel]));
+    return true;
+}
+
+static void write_lane(struct rt_tcp_link *link, enum rt_lane lane) {
+    struct rt_connection *connection = link->lanes[lane];
+    struct rt_output *out = &connection->out;
+    size_t budget = RT_BUDGET;
+    while (!out->blocked && !out->broken && budget > 0 && (out->total > 0 || begin_output(link, lane))) {
+        struct rt_error ignored; /* reading says what happened, after what was sent before it */
+        struct rt_send *send = out->send;
+        enum rt_stream_result result = rt_output_write(connection, &budget, &ignored);
+        if (result == RT_STREAM_OK && send)
+            rt_tcp_tell_sent(link, send);
+        out->broken = result == RT_STREAM_ENDED || result == RT_STREAM_FAILED;
+    }
+}
+
+void rt_tcp_link_write(struct rt_tcp_link *link) {
+    for (enum rt_lane lane = 0; lane < RT_LANES && link->state == RT_LINK_UP; lane++)
+        write_lane(link, lane);
+}
+
+/* ---- reading ---------------------------------------------------------------------------------------------
+ */
+
+static rt_status take_data_frame(struct rt_connection *connection, const struct rt_frame *frame,
+                                 struct rt_receive **receive, struct rt_error *err) {
+    struct rt_tcp_link *link = connection->link;
+    unsigned channel = frame->channel;
+    if ((channel == RT_CHANNEL_CONTROL) != (connection->lane == RT_LANE_CONTROL))
+        return rt_fail(err, RT_BAD_INPUT, "sent a frame of channel %u on the wrong connection", channel);
+    if (link->granted[channel] == 0)
+        return rt_fail(err, RT_BAD_INPUT, "sent a frame on channel %u that was not asked for", channel);
+    struct rt_receive *first = link->receives[channel].first;
+    if (frame->body_bytes > first->body_room)
+        return rt_fail(err, RT_BAD_INPUT, "sent %lu bytes on channel %u, where there is room for %zu",
+                       (unsigned long)frame->body_bytes, channel, first->body_room);
+    link->granted[channel]--;
+    *receive = rt_receive_pop(&link->receives[channel]);
+    return RT_OK;
+}
+
+rt_status rt_tcp_link_frame(struct rt_connection *connection, const struct rt_frame *frame,
+                            struct rt_receive **receive, struct rt_error *err) {
+    struct rt_tcp_link *link = connection->link;
+    if (frame->kind == RT_FRAME_DATA)
+        return take_data_frame(connection, frame, receive, err);
+    if (connection->lane != RT_LANE_CONTROL)
+        return rt_fail(err, RT_BAD_INPUT, "sent a control frame on the wrong connection");
+    if (frame->kind == RT_FRAME_CREDIT) {
+        if (frame->count > RT_MAX_CREDIT - link->credits[frame->channel])
+            return rt_fail(err, RT_BAD_INPUT, "asked for more than %d frames at once", RT_MAX_CREDIT);
+        link->credits[frame->channel] += frame->count;
+    }
+    return RT_OK;
+}
+
+static void end_lane(struct rt_tcp_link *link, enum rt_lane lane, const struct rt_error *reason) {
+    if (link->state == RT_LINK_ENDING) {
+        rt_tcp_link_blame(link, &link->last);
+        return;
+    }
+    link->state = RT_LINK_ENDING;
+    link->ending_until = rt_clock_wall() + ENDING_SECONDS;
+    link->last = *reason;
+    link->lanes[lane]->ended = true;
+}
+
+void rt_tcp_link_read(struct rt_tcp_link *link, enum rt_lane lane) {
+    struct rt_connection *connection = link->lanes[lane];
+    struct rt_error err;
+    uint64_t before = connection->stream.received;
+    enum rt_stream_result result = rt_input_read(connection, &err);
+    if (connection->stream.received != before)
+        link->heard = rt_clock_wall();
+    if (result == RT_STREAM_FAILED)
+        rt_tcp_link_blame(link, &err);
+    else if (result == RT_STREAM_ENDED)
+        end_lane(link, lane, &err);
+}
+
+/* ---- the end ---------------------------------------------------------------------------------------------
+ */
+
+void rt_tcp_link_drop_lanes(struct rt_tcp_link *link) {
+    for (int i = 0; i < RT_LANES; i++)
+        if (link->lanes[i]) {
+            link->closed_sent += link->lanes[i]->stream.sent;
+            link->closed_received += link->lanes[i]->stream.received;
+            rt_connection_end(link->lanes[i]);
+            link->lanes[i] = NULL;
+        }
+}
+
+void rt_tcp_link_end(struct rt_tcp_link *link) {
+    rt_tcp_link_drop_lanes(link);
+    rt_resolve_release(link->resolve);
+    link->resolve = NULL;
+    memset(link->sends, 0, sizeof link->sends);
+    memset(link->receives, 0, sizeof link->receives);
+    link->state = RT_LINK_DEAD;
+}
+
+void rt_tcp_link_fail(struct rt_tcp_link *link, const struct rt_error *reason) {
+    struct rt_error kept = *reason; /* which may lie in the link */
+    rt_tcp_link_end(link);
+    rt_tcp_tell_closed(link, &kept);
+}
+
+void rt_tcp_link_blame(struct rt_tcp_link *link, const struct rt_error *reason) {
+    struct rt_error full = *reason;
+    rt_fail_prefix(&full, reason->status, "%s", link->base.peer);
+    rt_tcp_link_fail(link, &full);
+}
+
+void rt_tcp_link_check(struct rt_tcp_link *link, double now) {
+    struct rt_tcp *tcp = (struct rt_tcp *)link->base.endpoint;
+    struct rt_error err;
+    if (link->state == RT_LINK_ENDING && now >= link->ending_until) {
+        rt_tcp_link_blame(link, &link->last);
+    } else if (link->state == RT_LINK_UP && now - link->heard > tcp->silence) {
+        rt_fail(&err, RT_IO, "nothing was heard of it for %.3g seconds", tcp->silence);
+        rt_tcp_link_blame(link, &err);
+    }
+}

@@ -1,0 +1,93 @@
+/*
+ * Frames to bytes. A body is sent from where it lies. Its checksum is computed a chunk at a time just before
+ * the chunk is handed to the system, while it is in the cache, and follows the body.
+ */
+#include "net/tcp_parts.h"
+
+#include "base/bytes.h"
+#include "base/crc32c.h"
+#include <string.h>
+
+enum { PARTS = RT_PIECES + 2 };
+
+void rt_output_begin(struct rt_output *out, struct rt_send *send) {
+    size_t body = 0;
+    for (int i = 0; i < RT_PIECES; i++) {
+        out->parts[1 + i].iov_base = (void *)send->body[i].data;
+        out->parts[1 + i].iov_len = send->body[i].bytes;
+        body += send->body[i].bytes;
+    }
+    rt_frame_encode(&(struct rt_frame){.kind = RT_FRAME_DATA,
+                                       .channel = send->channel,
+                                       .head_bytes = (uint32_t)send->head_bytes,
+                                       .body_bytes = (uint32_t)body},
+                    out->front);
+    memcpy(out->front + RT_FRAME_BYTES, send->head, send->head_bytes);
+    out->parts[0] = (struct iovec){out->front, RT_FRAME_BYTES + send->head_bytes};
+    out->parts[PARTS - 1] = (struct iovec){out->tail, RT_FRAME_TAIL_BYTES};
+    out->send = send;
+    out->total = RT_FRAME_BYTES + send->head_bytes + body + RT_FRAME_TAIL_BYTES;
+    out->sent = out->sealed = 0;
+    out->crc = 0;
+}
+
+void rt_output_begin_own(struct rt_output *out, const uint8_t *bytes, size_t count) {
+    memcpy(out->front, bytes, count);
+    memset(out->parts, 0, sizeof out->parts);
+    out->parts[0] = (struct iovec){out->front, count};
+    out->send = NULL;
+    out->total = out->sealed = count;
+    out->sent = 0;
+}
+
+/* The parts of the frame that hold its bytes from..to. */
+static int select_parts(const struct rt_output *out, size_t from, size_t to, struct iovec *selected) {
+    int count = 0;
+    size_t start = 0;
+    for (int i = 0; i < PARTS && start < to; i++) {
+        size_t end = start + out->parts[i].iov_len;
+        size_t a = from > start ? from : start, b = to < end ? to : end;
+        if (a < b)
+            selected[count++] = (struct iovec){(uint8_t *)out->parts[i].iov_base + (a - start), b - a};
+        start = end;
+    }
+    return count;
+}
+
+/* Lets the checksum see up to a chunk more than has been sent. */
+static void seal(struct rt_output *out) {
+    size_t last = out->total - RT_FRAME_TAIL_BYTES; /* what the checksum covers */
+    if (out->sealed == out->total || out->sealed - out->sent >= RT_CHUNK)
+        return;
+    size_t to = last - out->sent > RT_CHUNK ? out->sent + RT_CHUNK : last;
+    struct iovec parts[PARTS];
+    int count = select_parts(out, out->sealed, to, parts);
+    for (int i = 0; i < count; i++)
+        out->crc = rt_crc32c(out->crc, parts[i].iov_base, parts[i].iov_len);
+    out->sealed = to;
+    if (to == last) {
+        rt_put_le32(out->tail, out->crc);
+        out->sealed = out->total;
+    }
+}
+
+enum rt_stream_result rt_output_write(struct rt_connection *connection, size_t *budget,
+                                      struct rt_error *err) {
+    struct rt_output *out = &connection->out;
+    while (out->sent < out->total) {
+        if (*budget == 0)
+            return RT_STREAM_BLOCKED;
+        seal(out);
+        struct iovec parts[PARTS];
+        size_t taken = 0;
+        int count = select_parts(out, out->sent, out->sealed, parts);
+        enum rt_stream_result result = rt_stream_write(&connection->stream, parts, count, &taken, err);
+        out->blocked = result == RT_STREAM_BLOCKED;
+        if (result != RT_STREAM_OK)
+            return result;
+        out->sent += taken;
+        *budget -= taken < *budget ? taken : *budget;
+    }
+    out->total = out->sent = 0;
+    return RT_STREAM_OK;
+}

@@ -1,0 +1,281 @@
+/*
+ * The parts of the TCP transport, shared by its own files and nobody else's.
+ *
+ * Who may touch what: the owner's thread and the network thread meet only in the fields marked "shared",
+ * under the endpoint's mutex, and only for a moment; all else of a link and its connections is the network
+ * thread's. The owner posts, and wakes the network thread through a pipe; the network thread hands back what
+ * is done, and wakes the owner through a condition.
+ */
+#ifndef RT_NET_TCP_PARTS_H
+#define RT_NET_TCP_PARTS_H
+
+#include "net/frame.h"
+#include "net/tcp.h"
+#include "net/tcp_resolve.h"
+#include "net/tcp_stream.h"
+#include "net/tls.h"
+#include <poll.h>
+#include <pthread.h>
+
+/* A link is two connections. */
+enum rt_lane { RT_LANE_CONTROL, RT_LANE_DATA, RT_LANES };
+
+enum {
+    RT_HALF_OPEN = 64,    /* connections that have not said yet whose they are; of more the oldest goes */
+    RT_CHUNK = 256 << 10, /* bytes given to or taken from the system at once: they stay in the cache
+                             between the checksum and the copy */
+    RT_BUDGET = 1 << 20,  /* bytes moved by one connection before the others have their turn */
+    RT_IN_ROOM = 512,     /* read ahead: starts of frames, small frames */
+    RT_REFUSALS_KEPT = 8, /* refusals that the owner has not heard of yet; further ones go untold */
+};
+
+struct rt_send_queue {
+    struct rt_send *first, *last;
+};
+
+struct rt_receive_queue {
+    struct rt_receive *first, *last;
+};
+
+enum rt_connection_state {
+    RT_CONNECTION_CONNECTING,
+    RT_CONNECTION_SECURING, /* the TLS handshake */
+    RT_CONNECTION_GREETING, /* preambles */
+    RT_CONNECTION_GREETED,  /* waits for the link's other connection */
+    RT_CONNECTION_OPEN,
+    RT_CONNECTION_LINGERING, /* we have said all; waits for the other side to close, so that it hears it */
+    RT_CONNECTION_DEAD,      /* freed at the end of the round */
+};
+
+/* What is being written: one frame with a body, or a few small ones of our own. */
+struct rt_output {
+    struct rt_send *send; /* NULL: ours */
+    uint8_t front[RT_FRAME_BYTES + RT_HEAD_ROOM];
+    uint8_t tail[RT_FRAME_TAIL_BYTES];
+    struct iovec parts[RT_PIECES + 2];
+    size_t total, sent; /* total 0: nothing */
+    size_t sealed;      /* bytes that the checksum has seen, so that may go */
+    uint32_t crc;
+    bool blocked; /* the system takes no more; poll tells when */
+    bool broken;  /* nor ever again; what is still to be read tells why */
+};
+
+/* What is being read. */
+struct rt_input {
+    uint8_t ahead[RT_IN_ROOM];
+    size_t from, to; /* the part of it that holds bytes */
+    bool in_frame;
+    struct rt_frame frame;
+    struct rt_receive *receive;
+    size_t done; /* of head, body and tail */
+    uint32_t crc;
+    uint8_t tail[RT_FRAME_TAIL_BYTES];
+    bool more; /* stopped for the budget */
+};
+
+struct rt_connection {
+    struct rt_tcp *tcp;
+    struct rt_tcp_link *link;   /* NULL: not yet part of one */
+    struct rt_connection *next; /* of the list it is in */
+    enum rt_connection_state state;
+    enum rt_lane lane;
+    bool initiator;
+    bool greeted_out; /* our preamble is on its way */
+    bool ended;       /* there is nothing more to be read */
+    int connect_error;
+    double deadline; /* until it is open; for lingering */
+    uint8_t token[RT_TOKEN_BYTES];
+    char peer[80];
+    struct rt_stream stream;
+    struct rt_output out;
+    struct rt_input in;
+};
+
+enum rt_link_state {
+    RT_LINK_RESOLVING,
+    RT_LINK_TRYING,
+    RT_LINK_PAUSING, /* between two attempts to connect */
+    RT_LINK_UP,
+    RT_LINK_ENDING, /* one connection has ended; what is still in the other is read first */
+    RT_LINK_DEAD
+};
+
+struct rt_tcp_link {
+    struct rt_link base;
+
+    /* shared */
+    struct rt_send_queue posted_sends, done_sends;
+    struct rt_receive_queue posted_receives, done_receives;
+    bool asked_to_close, gone; /* by the owner; the network thread has forgotten it */
+    bool over;                 /* the owner is told that it is closed: posts are of no use */
+    const char *misuse;        /* a post of the owner's that cannot be; NULL: none */
+    bool tell_open, tell_closed, ready;
+    enum rt_event_kind open_kind;
+    struct rt_error reason;
+    uint64_t wire_sent, wire_received;
+    struct rt_tcp_link *next_ready;
+
+    /* the network thread's */
+    struct rt_tcp_link *next;
+    enum rt_link_state state;
+    struct rt_connection *lanes[RT_LANES];
+    struct rt_send_queue sends[RT_CHANNELS];
+    struct rt_receive_queue receives[RT_CHANNELS];
+    uint32_t credits[RT_CHANNELS]; /* frames that the peer has room for */
+    uint32_t granted[RT_CHANNELS]; /* frames that it may send us */
+    uint32_t to_grant[RT_CHANNELS];
+    bool ping_due;
+    bool closing; /* asked_to_close and misuse, as of the last look */
+    const char *wrong;
+    double heard; /* when the last byte came */
+    double ending_until;
+    uint64_t closed_sent, closed_received; /* by connections that are gone */
+
+    /* while connecting */
+    struct rt_resolve *resolve;
+    const struct addrinfo *address;
+    double until, retry_at, pause;
+    struct rt_error last; /* why the last attempt failed */
+};
+
+struct rt_tcp {
+    struct rt_endpoint base;
+    double heartbeat, silence;
+    size_t max_links;
+    bool insecure;
+    struct rt_tls *tls; /* NULL: not encrypted */
+    pthread_t thread;
+    int wake[2];
+
+    /* shared */
+    pthread_mutex_t mutex;
+    pthread_cond_t changed; /* for the owner */
+    bool orders;            /* the network thread has been woken */
+    bool stop, woken;
+    int new_listener; /* -1: none */
+    struct rt_tcp_link *new_links;
+    struct rt_tcp_link *first_ready, *last_ready;
+    struct rt_error refusals[RT_REFUSALS_KEPT];
+    size_t first_refusal, refusal_count;
+
+    /* the network thread's */
+    int listener;
+    double listen_again; /* when the system had no room for another connection */
+    struct rt_tcp_link *links;
+    size_t link_count;
+    struct rt_connection *half_open, *lingering, *dead;
+    size_t half_open_count, connection_count;
+    struct pollfd *polled;
+    struct rt_connection **polled_connections;
+    size_t poll_room;
+    double next_beat;
+};
+
+static inline void rt_send_push(struct rt_send_queue *queue, struct rt_send *send) {
+    send->next = NULL;
+    if (queue->first)
+        queue->last->next = send;
+    else
+        queue->first = send;
+    queue->last = send;
+}
+
+static inline struct rt_send *rt_send_pop(struct rt_send_queue *queue) {
+    struct rt_send *send = queue->first;
+    queue->first = send->next;
+    return send;
+}
+
+static inline void rt_receive_push(struct rt_receive_queue *queue, struct rt_receive *receive) {
+    receive->next = NULL;
+    if (queue->first)
+        queue->last->next = receive;
+    else
+        queue->first = receive;
+    queue->last = receive;
+}
+
+static inline struct rt_receive *rt_receive_pop(struct rt_receive_queue *queue) {
+    struct rt_receive *receive = queue->first;
+    queue->first = receive->next;
+    return receive;
+}
+
+/* ---- tcp_events.c: from the network thread to the owner --------------------------------------------------
+ */
+void rt_tcp_tell_open(struct rt_tcp_link *link, enum rt_event_kind kind);
+void rt_tcp_tell_sent(struct rt_tcp_link *link, struct rt_send *send);
+void rt_tcp_tell_received(struct rt_tcp_link *link, struct rt_receive *receive);
+void rt_tcp_tell_closed(struct rt_tcp_link *link, const struct rt_error *reason);
+void rt_tcp_tell_refused(struct rt_tcp *tcp, const struct rt_error *reason);
+bool rt_tcp_wait(struct rt_endpoint *endpoint, double until, struct rt_event *event);
+/* With the mutex held: forgets what the owner has not been told of this link. */
+void rt_tcp_untell(struct rt_tcp_link *link);
+
+/* ---- tcp_connection.c: one connection, from its socket to its end ----------------------------------------
+ */
+/* Takes the socket over, also when it fails. */
+rt_status rt_connection_create(struct rt_tcp *tcp, int fd, bool initiator, enum rt_lane lane,
+                               struct rt_connection **connection, struct rt_error *err);
+/* Brings a connection as far as its preambles; RT_STREAM_OK: it is greeted. */
+enum rt_stream_result rt_connection_greet(struct rt_connection *connection, struct rt_error *err);
+/* Answers with a refusal before it ends. */
+void rt_connection_refuse(struct rt_connection *connection, enum rt_refusal refusal);
+/* Ends it: what was written still arrives. It is in no other list when this is called. */
+void rt_connection_end(struct rt_connection *connection);
+void rt_connection_linger(struct rt_connection *connection, double now); /* for a lingering one: a look */
+void rt_connection_kill(struct rt_connection *connection);               /* ends a lingering one */
+void rt_connection_bury(struct rt_tcp *tcp);                             /* frees the dead */
+
+/* ---- tcp_output.c, tcp_input.c: frames to bytes and back -------------------------------------------------
+ */
+void rt_output_begin(struct rt_output *out, struct rt_send *send);
+void rt_output_begin_own(struct rt_output *out, const uint8_t *bytes, size_t count);
+/* Writes what it can; RT_STREAM_OK: all of it. */
+enum rt_stream_result rt_output_write(struct rt_connection *connection, size_t *budget, struct rt_error *err);
+/* Reads and handles frames until there is nothing more, or the budget is spent. */
+enum rt_stream_result rt_input_read(struct rt_connection *connection, struct rt_error *err);
+
+/* ---- tcp_link.c: the rules of a link ---------------------------------------------------------------------
+ */
+rt_status rt_tcp_link_create(struct rt_tcp *tcp, const char *peer, struct rt_tcp_link **link,
+                             struct rt_error *err);
+void rt_tcp_link_take_posts(struct rt_tcp_link *link); /* with the mutex held */
+void rt_tcp_link_up(struct rt_tcp_link *link, enum rt_event_kind kind);
+void rt_tcp_link_write(struct rt_tcp_link *link);
+void rt_tcp_link_read(struct rt_tcp_link *link, enum rt_lane lane);
+bool rt_tcp_link_has_output(const struct rt_tcp_link *link, enum rt_lane lane);
+/* What the reader asks of it: the place for a frame, a frame that is complete, credit, a sign of life. */
+rt_status rt_tcp_link_frame(struct rt_connection *connection, const struct rt_frame *frame,
+                            struct rt_receive **receive, struct rt_error *err);
+/* Ends it and tells the owner why; blame puts the peer's name before the reason; end tells nothing. */
+void rt_tcp_link_fail(struct rt_tcp_link *link, const struct rt_error *reason);
+void rt_tcp_link_blame(struct rt_tcp_link *link, const struct rt_error *reason);
+void rt_tcp_link_end(struct rt_tcp_link *link);
+void rt_tcp_link_drop_lanes(struct rt_tcp_link *link);        /* ends its connections */
+void rt_tcp_link_check(struct rt_tcp_link *link, double now); /* silence, and the end of ending */
+
+/* ---- tcp_connect.c, tcp_accept.c: how links come to be ---------------------------------------------------
+ */
+rt_status rt_tcp_connect(struct rt_endpoint *endpoint, const char *address, double until,
+                         struct rt_link **link, struct rt_error *err);
+/* Goes on with connecting; the time of the next look. */
+double rt_tcp_connect_step(struct rt_tcp_link *link, double now);
+void rt_tcp_connect_serve(struct rt_connection *connection); /* poll has something for it */
+
+rt_status rt_tcp_listen(struct rt_endpoint *endpoint, const char *address, struct rt_error *err);
+void rt_tcp_accept(struct rt_tcp *tcp, double now);
+void rt_tcp_accept_serve(struct rt_connection *connection);
+void rt_tcp_accept_check(struct rt_tcp *tcp, double now); /* drops those that are late */
+
+/* ---- tcp_thread.c ----------------------------------------------------------------------------------------
+ */
+void *rt_tcp_thread(void *tcp);
+void rt_tcp_order(struct rt_tcp *tcp); /* with the mutex held: wakes the network thread */
+/* Room in the list for poll() for one more connection; while there is none no connection is made. */
+rt_status rt_tcp_reserve(struct rt_tcp *tcp, struct rt_error *err);
+
+/* Starts a thread that takes no signals: they are the program's. */
+int rt_tcp_start_thread(pthread_t *thread, bool detached, void *(*body)(void *), void *argument);
+
+#endif

@@ -1,0 +1,92 @@
+/* One socket; see tcp_stream.h. */
+#include "net/tcp_stream.h"
+
+#include "net/tls.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* Little enough that a frame of a lower channel soon follows what was given to the system before it, and
+ * enough that the system never runs dry between two rounds of the network thread. */
+enum { UNSENT_BYTES = 96 << 10 };
+
+static enum rt_stream_result ended(struct rt_error *err) {
+    rt_fail(err, RT_IO, "the connection broke: %s", strerror(errno));
+    return RT_STREAM_ENDED;
+}
+
+enum rt_stream_result rt_stream_send(struct rt_stream *stream, const struct iovec *parts, int count,
+                                     size_t *taken, struct rt_error *err) {
+    struct msghdr message = {.msg_iov = (struct iovec *)parts, .msg_iovlen = (size_t)count};
+    ssize_t n;
+    do
+        n = sendmsg(stream->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS ? RT_STREAM_BLOCKED : ended(err);
+    *taken = (size_t)n;
+    stream->sent += (uint64_t)n;
+    return RT_STREAM_OK;
+}
+
+enum rt_stream_result rt_stream_receive(struct rt_stream *stream, const struct iovec *parts, int count,
+                                        size_t *got, struct rt_error *err) {
+    struct msghdr message = {.msg_iov = (struct iovec *)parts, .msg_iovlen = (size_t)count};
+    ssize_t n;
+    do
+        n = recvmsg(stream->fd, &message, MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return errno == EAGAIN || errno == EWOULDBLOCK ? RT_STREAM_BLOCKED : ended(err);
+    if (n == 0) {
+        rt_fail(err, RT_IO, "closed the connection");
+        return RT_STREAM_ENDED;
+    }
+    *got = (size_t)n;
+    stream->received += (uint64_t)n;
+    return RT_STREAM_OK;
+}
+
+enum rt_stream_result rt_stream_write(struct rt_stream *stream, const struct iovec *parts, int count,
+                                      size_t *taken, struct rt_error *err) {
+    return stream->session ? rt_tls_write(stream->session, parts, count, taken, err)
+                           : rt_stream_send(stream, parts, count, taken, err);
+}
+
+enum rt_stream_result rt_stream_read(struct rt_stream *stream, const struct iovec *parts, int count,
+                                     size_t *got, struct rt_error *err) {
+    stream->wants_write = false;
+    return stream->session ? rt_tls_read(stream->session, parts, count, got, err)
+                           : rt_stream_receive(stream, parts, count, got, err);
+}
+
+static void set_option(int fd, int level, int name, int value) {
+    /* Each is a wish: without it the connection works, only later or slower. */
+    (void)setsockopt(fd, level, name, &value, sizeof value);
+}
+
+rt_status rt_stream_prepare(int fd, double silence, struct rt_error *err) {
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
+        return rt_fail(err, RT_IO, "cannot set up a connection: %s", strerror(errno));
+    set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+#if defined(TCP_NOTSENT_LOWAT)
+    set_option(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_BYTES);
+#endif
+#if defined(TCP_USER_TIMEOUT)
+    set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)(silence * 1e3));
+#endif
+#if defined(TCP_KEEPIDLE) && defined(TCP_KEEPINTVL) && defined(TCP_KEEPCNT)
+    int seconds = silence > 2 ? (int)silence : 2;
+    set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, seconds);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, seconds / 2);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 2);
+#else
+    (void)silence;
+#endif
+    return RT_OK;
+}

@@ -1,0 +1,280 @@
+/*
+ * The network thread: takes the owner's orders, writes what can be written, sleeps in poll() until something
+ * can be read or written, the owner has something new, or a deadline comes; then serves it. It does not wait
+ * anywhere else, and nothing is allocated in it while links only carry frames.
+ */
+#include "net/tcp_parts.h"
+
+#include "base/clock.h"
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define GOODBYE_SECONDS 0.3 /* when the endpoint goes: for peers to take what was sent last */
+
+int rt_tcp_start_thread(pthread_t *thread, bool detached, void *(*body)(void *), void *argument) {
+    sigset_t all, before;
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, detached ? PTHREAD_CREATE_DETACHED : PTHREAD_CREATE_JOINABLE);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(thread, &attributes, body, argument);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    return error;
+}
+
+void rt_tcp_order(struct rt_tcp *tcp) {
+    if (tcp->orders)
+        return;
+    tcp->orders = true;
+    ssize_t written = write(tcp->wake[1], "", 1); /* a pipe that is full wakes as well */
+    (void)written;
+}
+
+rt_status rt_tcp_reserve(struct rt_tcp *tcp, struct rt_error *err) {
+    size_t need = tcp->connection_count + 3; /* the new one, the pipe and the listener */
+    if (need <= tcp->poll_room)
+        return RT_OK;
+    size_t room = need * 2;
+    struct pollfd *polled = realloc(tcp->polled, room * sizeof *polled);
+    if (polled)
+        tcp->polled = polled;
+    struct rt_connection **connections = realloc(tcp->polled_connections, room * sizeof *connections);
+    if (connections)
+        tcp->polled_connections = connections;
+    if (!polled || !connections)
+        return rt_fail(err, RT_NO_MEMORY, "not enough memory for %zu connections", room);
+    tcp->poll_room = room;
+    return RT_OK;
+}
+
+/* ---- orders ----------------------------------------------------------------------------------------------
+ */
+
+/* The owner closes links and waits for that: they are forgotten here. */
+static void forget_closed(struct rt_tcp *tcp) {
+    for (struct rt_tcp_link **at = &tcp->links; *at;) {
+        struct rt_tcp_link *link = *at;
+        if (!link->closing) {
+            at = &link->next;
+            continue;
+        }
+        *at = link->next;
+        tcp->link_count--;
+        rt_tcp_link_end(link);
+        pthread_mutex_lock(&tcp->mutex);
+        rt_tcp_untell(link);
+        link->gone = true;
+        pthread_cond_signal(&tcp->changed);
+        pthread_mutex_unlock(&tcp->mutex);
+    }
+}
+
+/* false: stop. */
+static bool take_orders(struct rt_tcp *tcp) {
+    bool closing = false;
+    pthread_mutex_lock(&tcp->mutex);
+    tcp->orders = false;
+    while (tcp->new_links) {
+        struct rt_tcp_link *link = tcp->new_links;
+        tcp->new_links = link->next;
+        link->next = tcp->links;
+        tcp->links = link;
+        tcp->link_count++;
+    }
+    if (tcp->new_listener >= 0) {
+        tcp->listener = tcp->new_listener;
+        tcp->new_listener = -1;
+    }
+    for (struct rt_tcp_link *link = tcp->links; link; link = link->next) {
+        if (link->state != RT_LINK_DEAD)
+            rt_tcp_link_take_posts(link);
+        link->closing = link->asked_to_close;
+        closing |= link->closing;
+        link->wrong = link->misuse;
+    }
+    bool stop = tcp->stop;
+    pthread_mutex_unlock(&tcp->mutex);
+    if (closing)
+        forget_closed(tcp);
+    return !stop;
+}
+
+/* ---- time ------------------------------------------------------------------------------------------------
+ */
+
+static void beat(struct rt_tcp *tcp, double now) {
+    if (now < tcp->next_beat)
+        return;
+    /* When it was this program that did not run (stopped, or the machine was overloaded), silence proves
+     * nothing: the peers get another chance to be heard. */
+    bool overslept = now - tcp->next_beat > tcp->silence / 2;
+    tcp->next_beat = now + tcp->heartbeat;
+    for (struct rt_tcp_link *link = tcp->links; link; link = link->next) {
+        if (overslept)
+            link->heard = fmax(link->heard, now - tcp->silence / 2);
+        link->ping_due = link->state == RT_LINK_UP;
+        rt_tcp_link_check(link, now);
+    }
+}
+
+/* Does what is due, and gives the time when something will be. */
+static double keep_time(struct rt_tcp *tcp, double now) {
+    double next = INFINITY;
+    beat(tcp, now);
+    rt_tcp_accept_check(tcp, now);
+    for (struct rt_tcp_link *link = tcp->links; link; link = link->next) {
+        if (link->wrong && link->state != RT_LINK_DEAD) {
+            struct rt_error err;
+            rt_fail(&err, RT_FAILED, "%s", link->wrong);
+            rt_tcp_link_blame(link, &err);
+        }
+        if (link->state < RT_LINK_UP)
+            next = fmin(next, rt_tcp_connect_step(link, now));
+        else if (link->state == RT_LINK_ENDING)
+            next = fmin(next, link->ending_until);
+        if (link->state == RT_LINK_ENDING)
+            rt_tcp_link_check(link, now);
+        if (link->state == RT_LINK_UP)
+            next = fmin(next, tcp->next_beat);
+    }
+    for (struct rt_connection *connection = tcp->half_open; connection; connection = connection->next)
+        next = fmin(next, connection->deadline);
+    for (struct rt_connection *connection = tcp->lingering, *after; connection; connection = after) {
+        after = connection->next;
+        next = fmin(next, connection->deadline);
+        if (now >= connection->deadline)
+            rt_connection_linger(connection, now);
+    }
+    if (tcp->listener >= 0 && now < tcp->listen_again)
+        next = fmin(next, tcp->listen_again);
+    return next;
+}
+
+/* ---- poll ------------------------------------------------------------------------------------------------
+ */
+
+static short wanted(const struct rt_connection *connection) {
+    bool write = connection->out.blocked || connection->stream.wants_write;
+    switch (connection->state) {
+    case RT_CONNECTION_CONNECTING:
+        return POLLOUT;
+    case RT_CONNECTION_SECURING:
+    case RT_CONNECTION_GREETING:
+        return write ? POLLOUT : POLLIN;
+    case RT_CONNECTION_OPEN:
+        return (short)(POLLIN | (write ? POLLOUT : 0));
+    case RT_CONNECTION_LINGERING:
+        return POLLIN;
+    default:
+        return 0;
+    }
+}
+
+static size_t list_connection(struct rt_tcp *tcp, size_t count, struct rt_connection *connection) {
+    tcp->polled[count] = (struct pollfd){.fd = connection->stream.fd, .events = wanted(connection)};
+    tcp->polled_connections[count] = connection;
+    return count + 1;
+}
+
+/* The pipe, the listener, then the connections. again: some have more to do at once. */
+static size_t list_all(struct rt_tcp *tcp, double now, bool *again) {
+    size_t count = 2;
+    tcp->polled[0] = (struct pollfd){.fd = tcp->wake[0], .events = POLLIN};
+    tcp->polled[1] = (struct pollfd){.fd = now < tcp->listen_again ? -1 : tcp->listener, .events = POLLIN};
+    for (struct rt_tcp_link *link = tcp->links; link; link = link->next)
+        for (enum rt_lane lane = 0; lane < RT_LANES; lane++) {
+            struct rt_connection *connection = link->lanes[lane];
+            if (!connection || connection->ended)
+                continue;
+            count = list_connection(tcp, count, connection);
+            *again |=
+                connection->in.more || (link->state == RT_LINK_UP && rt_tcp_link_has_output(link, lane));
+        }
+    for (struct rt_connection *connection = tcp->half_open; connection; connection = connection->next)
+        count = list_connection(tcp, count, connection);
+    for (struct rt_connection *connection = tcp->lingering; connection; connection = connection->next)
+        count = list_connection(tcp, count, connection);
+    return count;
+}
+
+static void serve(struct rt_connection *connection, short happened, double now) {
+    struct rt_tcp_link *link = connection->link;
+    if (connection->state == RT_CONNECTION_DEAD || (!happened && !connection->in.more))
+        return; /* ended by what was served before it in this round, or nothing to do */
+    if (happened & (POLLOUT | POLLERR | POLLHUP))
+        connection->out.blocked = connection->stream.wants_write = false;
+    if (connection->state == RT_CONNECTION_LINGERING) {
+        rt_connection_linger(connection, now);
+    } else if (!link) {
+        rt_tcp_accept_serve(connection);
+    } else if (connection->state != RT_CONNECTION_OPEN) {
+        rt_tcp_connect_serve(connection);
+    } else if (!connection->ended) {
+        rt_tcp_link_read(link, connection->lane);
+    }
+}
+
+static void wait_and_serve(struct rt_tcp *tcp, double now, double next) {
+    bool again = false;
+    size_t count = list_all(tcp, now, &again);
+    double wait = fmin(fmax(next - now, 0), 60);
+    int milliseconds = again ? 0 : (int)ceil(wait * 1e3);
+    int happened = poll(tcp->polled, count, milliseconds);
+    if (happened < 0)
+        for (size_t i = 0; i < count; i++)
+            tcp->polled[i].revents = 0;
+    if (tcp->polled[0].revents) {
+        char bytes[64];
+        while (read(tcp->wake[0], bytes, sizeof bytes) == (ssize_t)sizeof bytes) {
+        }
+    }
+    now = rt_clock_wall();
+    for (size_t i = 2; i < count; i++)
+        serve(tcp->polled_connections[i], tcp->polled[i].revents, now);
+    if (tcp->polled[1].revents)
+        rt_tcp_accept(tcp, now);
+    rt_connection_bury(tcp);
+}
+
+/* Ends everything; what peers were sent last gets a moment to arrive. */
+static void say_goodbye(struct rt_tcp *tcp) {
+    for (struct rt_tcp_link *link = tcp->links; link; link = link->next)
+        rt_tcp_link_end(link);
+    while (tcp->half_open) {
+        struct rt_connection *connection = tcp->half_open;
+        tcp->half_open = connection->next;
+        rt_connection_end(connection);
+    }
+    if (tcp->listener >= 0)
+        close(tcp->listener);
+    tcp->listener = -1;
+    rt_connection_bury(tcp);
+    double until = rt_clock_wall() + GOODBYE_SECONDS, now;
+    while (tcp->lingering && (now = rt_clock_wall()) < until)
+        wait_and_serve(tcp, now, until);
+    while (tcp->lingering) {
+        struct rt_connection *connection = tcp->lingering;
+        tcp->lingering = connection->next;
+        rt_connection_kill(connection);
+    }
+    rt_connection_bury(tcp);
+}
+
+void *rt_tcp_thread(void *argument) {
+    struct rt_tcp *tcp = argument;
+    while (take_orders(tcp)) {
+        double now = rt_clock_wall(), next = keep_time(tcp, now);
+        for (struct rt_tcp_link *link = tcp->links; link; link = link->next)
+            rt_tcp_link_write(link);
+        rt_connection_bury(tcp);
+        wait_and_serve(tcp, now, next);
+    }
+    say_goodbye(tcp);
+    return NULL;
+}

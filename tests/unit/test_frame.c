@@ -1,0 +1,99 @@
+/* The private format of the TCP transport: bytes as written down, and everything else refused. */
+#include "base/bytes.h"
+#include "base/crc32c.h"
+#include "net/frame.h"
+#include "support/test.h"
+
+static void seal(uint8_t *bytes) {
+    rt_put_le32(bytes + 8, rt_crc32c(0, bytes, 8));
+}
+
+TEST(a_frame_starts_with_these_bytes) {
+    struct rt_frame frame = {.kind = RT_FRAME_DATA, .channel = 2, .head_bytes = 96, .body_bytes = 0x01020304};
+    struct rt_frame back;
+    struct rt_error err;
+    uint8_t bytes[RT_FRAME_BYTES];
+    rt_frame_encode(&frame, bytes);
+    const uint8_t expected[8] = {1, 2, 96, 0, 4, 3, 2, 1};
+    CHECK(memcmp(bytes, expected, sizeof expected) == 0);
+    CHECK(rt_get_le32(bytes + 8) == rt_crc32c(0, bytes, 8));
+    CHECK_OK(rt_frame_decode(bytes, &back, &err));
+    CHECK(back.kind == frame.kind && back.channel == 2 && back.head_bytes == 96);
+    CHECK(back.body_bytes == 0x01020304 && back.count == 0);
+
+    frame = (struct rt_frame){.kind = RT_FRAME_CREDIT, .channel = 3, .count = 5};
+    rt_frame_encode(&frame, bytes);
+    CHECK_OK(rt_frame_decode(bytes, &back, &err));
+    CHECK(back.kind == RT_FRAME_CREDIT && back.channel == 3 && back.count == 5 && back.body_bytes == 0);
+
+    frame = (struct rt_frame){.kind = RT_FRAME_PING};
+    rt_frame_encode(&frame, bytes);
+    CHECK_OK(rt_frame_decode(bytes, &back, &err));
+    CHECK(back.kind == RT_FRAME_PING);
+}
+
+TEST(what_is_no_frame_is_refused) {
+    struct {
+        uint8_t bytes[8];
+        const char *says;
+    } cases[] = {
+        {{0, 0, 0, 0, 0, 0, 0, 0}, "unknown kind 0"},
+        {{4, 0, 0, 0, 0, 0, 0, 0}, "unknown kind 4"},
+        {{1, RT_CHANNELS, 0, 0, 0, 0, 0, 0}, "channel 4"},
+        {{1, 0, 97, 0, 0, 0, 0, 0}, "head of 97 bytes"},
+        {{1, 0, 0, 1, 0, 0, 0, 0}, "head of 256 bytes"},
+        {{1, 0, 0, 0, 1, 0, 0, 0x40}, "body of 1073741825 bytes"},
+        {{1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff}, "body of 4294967295 bytes"},
+        {{2, 0, 0, 0, 0, 0, 0, 0}, "asked for 0 frames"},
+        {{2, 0, 0, 0, 0, 0, 0, 1}, "asked for 16777216 frames"},
+        {{2, 0, 1, 0, 1, 0, 0, 0}, "none belong"},
+        {{3, 1, 0, 0, 0, 0, 0, 0}, "none belong"},
+        {{3, 0, 0, 0, 1, 0, 0, 0}, "none belong"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint8_t bytes[RT_FRAME_BYTES];
+        struct rt_frame frame;
+        struct rt_error err = {0};
+        memcpy(bytes, cases[i].bytes, 8);
+        seal(bytes);
+        CHECK_MSG(rt_frame_decode(bytes, &frame, &err) == RT_BAD_INPUT, "case %zu", i);
+        CHECK_MSG(strstr(err.text, cases[i].says), "case %zu: %s", i, err.text);
+    }
+    uint8_t largest[RT_FRAME_BYTES] = {1, 3, 96, 0, 0, 0, 0, 0x40};
+    struct rt_frame frame;
+    seal(largest);
+    CHECK(rt_frame_decode(largest, &frame, NULL) == RT_OK && frame.body_bytes == RT_MAX_BODY);
+    largest[5] ^= 1; /* changed on the way */
+    CHECK(rt_frame_decode(largest, &frame, NULL) == RT_BAD_INPUT);
+}
+
+TEST(a_preamble_starts_with_these_bytes) {
+    struct rt_preamble preamble = {.version = RT_LINK_VERSION, .kind = RT_PREAMBLE_DATA}, back;
+    struct rt_error err;
+    uint8_t bytes[RT_PREAMBLE_BYTES];
+    memset(preamble.token, 0x7e, RT_TOKEN_BYTES);
+    rt_preamble_encode(&preamble, bytes);
+    CHECK(memcmp(bytes, "RTLK\1\0\2\0\x7e", 9) == 0);
+    CHECK_OK(rt_preamble_decode(bytes, &back, &err));
+    CHECK(back.version == RT_LINK_VERSION && back.kind == RT_PREAMBLE_DATA && back.refusal == 0);
+    CHECK(memcmp(back.token, preamble.token, RT_TOKEN_BYTES) == 0);
+
+    for (size_t bit = 0; bit < 8 * RT_PREAMBLE_BYTES; bit++) { /* no changed bit is overlooked */
+        bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        rt_status status = rt_preamble_decode(bytes, &back, NULL);
+        CHECK_MSG(status == RT_BAD_INPUT || back.version != RT_LINK_VERSION, "bit %zu", bit);
+        bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    }
+    bytes[4] = 9; /* a later version may mean anything by the rest */
+    CHECK_OK(rt_preamble_decode(bytes, &back, &err));
+    CHECK(back.version == 9 && back.kind == 0);
+
+    preamble.kind = RT_PREAMBLE_REFUSED; /* without a reason: damaged */
+    rt_preamble_encode(&preamble, bytes);
+    CHECK(rt_preamble_decode(bytes, &back, NULL) == RT_BAD_INPUT);
+    preamble.refusal = RT_REFUSED_BUSY;
+    rt_preamble_encode(&preamble, bytes);
+    CHECK(rt_preamble_decode(bytes, &back, NULL) == RT_OK && back.refusal == RT_REFUSED_BUSY);
+}
+
+TEST_MAIN()
