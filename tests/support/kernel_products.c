@@ -116,6 +116,8 @@ static const size_t convolutions[][9] = {
     {2, 11, 33, 16, 3, 3, 2, 1, 1}, {1, 1, 50, 3, 1, 9, 1, 0, 1},   {1, 50, 1, 3, 9, 1, 1, 0, 1},
     {4, 13, 13, 1, 3, 3, 1, 1, 1},  {2, 10, 10, 40, 2, 2, 2, 0, 1}, {2, 6, 6, 3, 2, 2, 3, 0, 1},
     {40, 7, 7, 33, 3, 3, 1, 1, 1},  {1, 3, 3, 1, 3, 3, 1, 0, 1},
+    /* a long sum, in several blocks; a wide image, in several bands */
+    {61, 5, 6, 3, 3, 3, 1, 1, 1},   {3, 12, 400, 2, 3, 9, 2, 0, 1},
 };
 
 const size_t kc_conv_count = COUNT(convolutions);

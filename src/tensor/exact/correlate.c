@@ -46,7 +46,7 @@ struct strips {
     size_t band;          /* output rows */
 };
 
-enum { STRIP_FLOATS = 1 << 17 };
+enum { STRIP_FLOATS = 1 << 16 };
 
 static struct strips plan_strips(const struct correlation *c) {
     const size_t taps = c->kernel_h * c->kernel_w, block = block_depth(c->canvas.channels * taps);
