@@ -18,7 +18,7 @@ struct cluster_place {
     /* what it does; NULL: it is a node */
     void (*program)(struct cluster_place *place, struct rt_endpoint *endpoint);
     struct rt_node_settings settings;
-    char name[16];
+    char name[32];
     atomic_int stop;
     char log[CLUSTER_LOG]; /* what the node told, a line each */
     /* how its role behaves */
