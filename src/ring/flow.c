@@ -1,0 +1,335 @@
+/* The engine's life: memory, events, clocks, and the loop; see flow.h. */
+#include "ring/flow.h"
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* Seconds after which a sleeper looks up, to see whether it is to stop. */
+static const double look_up = 0.5;
+
+const char *rt_neighbour_name(const struct rt_neighbour *neighbour, char text[32]) {
+    if (neighbour->index == 0)
+        snprintf(text, 32, "the master");
+    else
+        snprintf(text, 32, "node %u", neighbour->index);
+    return text;
+}
+
+double rt_flow_now(const struct rt_flow *flow) {
+    return flow->settings.endpoint ? rt_endpoint_now(flow->settings.endpoint) : rt_clock_wall();
+}
+
+static void sleep_until(const struct rt_flow *flow, double until) {
+    if (flow->settings.endpoint) {
+        rt_endpoint_sleep(flow->settings.endpoint, until);
+        return;
+    }
+    const double left = until - rt_clock_wall();
+    if (left > 0)
+        nanosleep(&(struct timespec){(time_t)left, (long)((left - (double)(time_t)left) * 1e9)}, NULL);
+}
+
+/* The next event; false when none comes until then. */
+static bool next_event(const struct rt_flow *flow, double until, struct rt_event *event) {
+    if (flow->settings.endpoint)
+        return rt_endpoint_wait(flow->settings.endpoint, until, event);
+    sleep_until(flow, until);
+    return false;
+}
+
+/* ---- life ---------------------------------------------------------------------------------------------- */
+
+rt_status rt_flow_init(struct rt_flow *flow, const struct rt_flow_settings *settings, struct rt_error *err) {
+    *flow = (struct rt_flow){.settings = *settings, .job = settings->job};
+    flow->settings.patience = settings->patience > 0 ? settings->patience : 60;
+    flow->progress = rt_flow_now(flow);
+    flow->next.index = (uint16_t)((settings->index + 1) % settings->nodes);
+    flow->previous.index = (uint16_t)((settings->index + settings->nodes - 1) % settings->nodes);
+    if (!settings->next)
+        return RT_OK;
+    rt_status status = rt_talk_open(settings->next, &flow->next.talk, err);
+    if (status != RT_OK) {
+        rt_link_close(settings->next);
+        rt_link_close(settings->previous);
+        return status;
+    }
+    status = rt_talk_open(settings->previous, &flow->previous.talk, err);
+    if (status != RT_OK) {
+        rt_link_close(settings->previous);
+        return status;
+    }
+    flow->next.talk.run = flow->previous.talk.run = settings->run;
+    return rt_bulk_init(flow, err);
+}
+
+void rt_flow_deinit(struct rt_flow *flow) {
+    /* The links first: they may still write to the memory. */
+    rt_talk_close(&flow->next.talk);
+    rt_talk_close(&flow->previous.talk);
+    for (size_t i = 0; i < flow->segment_count; i++) {
+        struct rt_segment *segment = &flow->segments[i];
+        free(segment->seats);
+        free(segment->memory);
+        for (size_t k = 0; k < RT_FLOW_PARCELS; k++)
+            free(segment->parcels[k].floats);
+    }
+    free(flow->bulk.memory);
+    *flow = (struct rt_flow){0};
+}
+
+static rt_status take_memory(struct rt_segment *segment, const struct rt_job *job, struct rt_error *err) {
+    const size_t floats = rt_job_micro_rows(job) * rt_shape_size(&segment->in_shape);
+    rt_status status =
+        rt_alloc(segment->count, sizeof *segment->seats, "the seats of a ring's node", &segment->seats, err);
+    if (status == RT_OK && !segment->stage)
+        status = rt_floats_create(segment->count * floats, "outputs that return", &segment->memory, err);
+    for (size_t i = 0; status == RT_OK && i < segment->parcel_count; i++)
+        status = rt_floats_create(floats, "gradients on their way", &segment->parcels[i].floats, err);
+    for (size_t i = 0; status == RT_OK && i < segment->count; i++) {
+        struct rt_seat *seat = &segment->seats[i];
+        seat->slot = segment->stage ? &segment->stage->slots[i] : NULL;
+        seat->x = seat->slot ? seat->slot->x : segment->memory + i * floats;
+    }
+    return status;
+}
+
+rt_status rt_flow_add(struct rt_flow *flow, struct rt_stage *stage, const struct rt_shape *shape,
+                      struct rt_neighbour *in, struct rt_neighbour *out, struct rt_error *err) {
+    struct rt_segment *segment = &flow->segments[flow->segment_count++];
+    *segment = (struct rt_segment){
+        .stage = stage,
+        .in = in,
+        .out = out,
+        .in_shape = stage ? stage->model->in : *shape,
+        .out_shape = stage ? stage->model->out : *shape,
+        .indices_in = stage && stage->needs_examples,
+        .indices_out = stage && stage->sends_examples,
+        .count = stage ? stage->slot_count : RT_FLOW_RETURNS,
+    };
+    if (in && !flow->job->evaluate_only)
+        segment->parcel_count = segment->count < RT_FLOW_PARCELS ? segment->count : RT_FLOW_PARCELS;
+    rt_status status = take_memory(segment, flow->job, err);
+    if (status == RT_OK)
+        rt_segment_post(segment, flow->job);
+    return status;
+}
+
+/* ---- clocks -------------------------------------------------------------------------------------------- */
+
+void rt_flow_enter(struct rt_flow *flow, enum rt_state state) {
+    if (flow->timed) {
+        rt_states_enter(&flow->states, state);
+    } else if (state == RT_STATE_FORWARD) {
+        flow->timed = true;
+        flow->cpu_start = rt_clock_process();
+        rt_states_start(&flow->states, state);
+    }
+    if (flow->settings.slowdown > 1) {
+        flow->since_now = rt_flow_now(flow);
+        flow->since_cpu = rt_clock_thread();
+    }
+}
+
+void rt_flow_leave(struct rt_flow *flow) {
+    if (!(flow->settings.slowdown > 1))
+        return;
+    const double cpu = rt_clock_thread() - flow->since_cpu;
+    if (flow->timed)
+        rt_states_enter(&flow->states, flow->states.now);
+    sleep_until(flow, flow->since_now + flow->settings.slowdown * cpu);
+    if (!flow->timed)
+        return;
+    /* The weaker device would have been busy while this one slept. */
+    const double wall = rt_clock_wall();
+    flow->states.seconds[flow->states.now] += wall - flow->states.since_wall;
+    flow->states.since_wall = wall;
+    flow->states.since_cpu = rt_clock_thread();
+}
+
+/* ---- events -------------------------------------------------------------------------------------------- */
+
+static struct rt_segment *segment_of(struct rt_flow *flow, const struct rt_event *event) {
+    for (size_t i = 0; i < flow->segment_count; i++) {
+        struct rt_segment *segment = &flow->segments[i];
+        const struct rt_neighbour *from =
+            event->receive->channel == RT_CHANNEL_FIRST ? segment->out : segment->in;
+        if (from && from->talk.link == event->link)
+            return segment;
+    }
+    return NULL;
+}
+
+static rt_status received(struct rt_flow *flow, const struct rt_event *event, struct rt_error *err) {
+    if (event->receive->channel == RT_CHANNEL_BULK)
+        return rt_bulk_arrived(flow, event->receive->user, err);
+    struct rt_segment *segment = segment_of(flow, event);
+    if (!segment)
+        return RT_OK;
+    if (event->receive->channel == RT_CHANNEL_FIRST)
+        return rt_segment_returned(flow, segment, event->receive->user, err);
+    return rt_segment_arrived(flow, segment, event->receive->user, err);
+}
+
+static rt_status take_event(struct rt_flow *flow, const struct rt_event *event, struct rt_error *err) {
+    if (rt_talk_event(&flow->next.talk, event) || rt_talk_event(&flow->previous.talk, event))
+        return RT_OK;
+    const bool ours =
+        event->link && (event->link == flow->next.talk.link || event->link == flow->previous.talk.link);
+    if (!ours) {
+        if (flow->settings.stray)
+            flow->settings.stray(flow->settings.user, event);
+        return RT_OK;
+    }
+    flow->progress = rt_flow_now(flow);
+    if (event->kind == RT_EVENT_SENT) {
+        bool *sending = event->send->user;
+        *sending = false;
+        return RT_OK;
+    }
+    if (event->kind != RT_EVENT_RECEIVED)
+        return RT_OK;
+    rt_status status = received(flow, event, err);
+    if (status == RT_OK)
+        return RT_OK;
+    char who[32];
+    const bool next = event->link == flow->next.talk.link;
+    return rt_fail_prefix(err, RT_FAILED, "%s (%s)",
+                          rt_neighbour_name(next ? &flow->next : &flow->previous, who), event->link->peer);
+}
+
+/* A link that is gone ends the run, unless the run is at its end anyway. A message that came before counts
+ * first: it may say why. */
+static rt_status check_links(struct rt_flow *flow, struct rt_error *err) {
+    struct rt_neighbour *const neighbours[] = {&flow->previous, &flow->next};
+    for (size_t i = 0; i < 2; i++) {
+        const struct rt_talk *talk = &neighbours[i]->talk;
+        char who[32];
+        if (talk->dead && !talk->ready && !flow->ending)
+            return rt_fail(err, RT_FAILED, "%s: %s", rt_neighbour_name(neighbours[i], who), talk->error.text);
+    }
+    return RT_OK;
+}
+
+static rt_status take_events(struct rt_flow *flow, struct rt_error *err) {
+    struct rt_event event;
+    while (next_event(flow, 0, &event)) {
+        rt_status status = take_event(flow, &event, err);
+        if (status != RT_OK)
+            return status;
+    }
+    return RT_OK;
+}
+
+/* ---- waiting ------------------------------------------------------------------------------------------- */
+
+/* Why there is nothing to do, whom we wait for, and whether he owes us anything. */
+static enum rt_state reason(struct rt_flow *flow, const struct rt_neighbour **who) {
+    struct rt_segment *first = &flow->segments[0], *end = &flow->segments[flow->segment_count - 1];
+    *who = first->in ? first->in : end->in;
+    if (flow->starving && first->oldest == first->arrived) {
+        *who = NULL;
+        return RT_STATE_WAIT_DATA;
+    }
+    for (size_t i = 0; i < flow->segment_count; i++) {
+        struct rt_segment *segment = &flow->segments[i];
+        if (segment->in && segment->parcel_count && !rt_segment_parcel(segment) &&
+            (segment->back < segment->gradient || (!segment->stage && segment->forward < segment->arrived))) {
+            *who = segment->in;
+            return RT_STATE_WAIT_SEND;
+        }
+    }
+    const struct rt_seat *oldest = rt_segment_seat(first, first->oldest);
+    if (first->oldest < first->arrived && oldest->state == RT_SEAT_DONE && oldest->sending) {
+        *who = first->out;
+        return RT_STATE_WAIT_SEND;
+    }
+    if (first->complete || (flow->segment_count > 1 && end->complete))
+        return RT_STATE_WAIT_BARRIER;
+    const bool full = first->arrived - first->oldest == first->count;
+    if (!first->in && flow->more && full)
+        return RT_STATE_WAIT_WINDOW;
+    if (!first->in) {
+        const bool back = end->next.micro == first->next.micro;
+        *who = back && first->out ? first->out : *who;
+        return back ? RT_STATE_WAIT_GRADIENT : RT_STATE_WAIT_INPUT;
+    }
+    if (first->gradient < first->forward && (full || first->next.part == 0)) {
+        *who = first->out;
+        return RT_STATE_WAIT_GRADIENT;
+    }
+    if (first->oldest == first->arrived && rt_bulk_idle(flow))
+        *who = NULL; /* between updates a master may take its time */
+    return RT_STATE_WAIT_INPUT;
+}
+
+static rt_status wait(struct rt_flow *flow, struct rt_error *err) {
+    const struct rt_neighbour *who;
+    const enum rt_state state = reason(flow, &who);
+    const double now = rt_flow_now(flow);
+    double until = now + look_up;
+    if (who) {
+        const double limit = flow->progress + flow->settings.patience;
+        char name[32];
+        if (now >= limit)
+            return rt_fail(err, RT_FAILED, "%s (%s): nothing came from it for %.0f seconds (%s)",
+                           rt_neighbour_name(who, name), who->talk.link->peer, flow->settings.patience,
+                           rt_state_name(state));
+        until = until < limit ? until : limit;
+    } else {
+        flow->progress = now;
+    }
+    if (flow->timed)
+        rt_states_enter(&flow->states, state);
+    struct rt_event event;
+    if (next_event(flow, until, &event))
+        return take_event(flow, &event, err);
+    return RT_OK;
+}
+
+/* ---- the loop ------------------------------------------------------------------------------------------ */
+
+static rt_status turn(struct rt_flow *flow, struct rt_error *err) {
+    bool worked = false;
+    rt_status status = rt_flow_control(flow, &worked, err);
+    if (status == RT_OK)
+        status = check_links(flow, err);
+    if (status == RT_OK && flow->settings.next)
+        status = rt_bulk_work(flow, &worked, err);
+    bool computed = false;
+    if (status == RT_OK)
+        status = rt_flow_work(flow, &computed, err);
+    if (computed)
+        flow->progress = rt_flow_now(flow);
+    if (status != RT_OK || worked || computed)
+        return status;
+    if (flow->settings.stop && atomic_load(flow->settings.stop))
+        return rt_fail(err, RT_INTERRUPTED, "the node is stopped");
+    return wait(flow, err);
+}
+
+rt_status rt_flow_run(struct rt_flow *flow, bool (*done)(void *self), void *self, struct rt_error *err) {
+    while (flow->status == RT_OK) {
+        flow->status = take_events(flow, &flow->error);
+        if (flow->status == RT_OK && done(self))
+            return RT_OK;
+        if (flow->status == RT_OK)
+            flow->status = turn(flow, &flow->error);
+    }
+    return rt_fail(err, flow->status, "%s", flow->error.text);
+}
+
+void rt_flow_linger(struct rt_flow *flow, struct rt_neighbour *neighbour, double seconds) {
+    const double until = rt_flow_now(flow) + seconds;
+    struct rt_event event;
+    while (neighbour->talk.link && !neighbour->talk.closed && next_event(flow, until, &event)) {
+        if (rt_talk_event(&flow->next.talk, &event) || rt_talk_event(&flow->previous.talk, &event))
+            continue;
+        const bool ours =
+            event.link && (event.link == flow->next.talk.link || event.link == flow->previous.talk.link);
+        if (!ours && flow->settings.stray)
+            flow->settings.stray(flow->settings.user, &event);
+    }
+}

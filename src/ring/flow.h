@@ -1,0 +1,253 @@
+/*
+ * The engine that every node of a ring runs, the master too. It owns no thread and decides nothing: it takes
+ * what has come over the two links, does the first thing that can be done, and sleeps when there is none.
+ *
+ * A segment is a run of layers with what comes in and goes out of it. A worker has one, between its two
+ * links. The master has the first layers, whose inputs come from the data, and the end of the ring, which
+ * turns outputs into losses; that one may have layers too (cluster.master_tail). A master that is alone has
+ * one segment without links.
+ *
+ *                 in                                  out
+ *   worker        previous                            next
+ *   master [0]    the data                            next
+ *   master [1]    previous                            the loss
+ *   alone         the data                            the loss
+ *
+ * Who sends what. Clockwise, to `next`, all in one order on RT_CHANNEL_SECOND: FORWARD, EVALUATE, SNAPSHOT,
+ * STOP. Anticlockwise, to `previous`, on RT_CHANNEL_FIRST: BACKWARD. Clockwise on the control channel: NORM,
+ * METRICS, ERROR (flow_control.c). Clockwise on RT_CHANNEL_BULK: PART, COLLECT, LOAD (flow_bulk.c).
+ *
+ * What a clockwise message occupies on a node is a seat: a slot of the stage, room for the input and, after
+ * the forward, for the gradient that will come back. Seats are used in turn, and a receive is posted for a
+ * seat when it is free, so the seats are the credits: a neighbour can send no more than there is room for.
+ */
+#ifndef RT_RING_FLOW_H
+#define RT_RING_FLOW_H
+
+#include "cluster/talk.h"
+#include "metrics/states.h"
+#include "ring/stage.h"
+#include <stdatomic.h>
+
+enum rt_seat_state {
+    RT_SEAT_EMPTY,     /* free; where inputs come over a link its receive is posted */
+    RT_SEAT_FILLED,    /* a message is here */
+    RT_SEAT_FORWARDED, /* its output is on the way; the gradient will come */
+    RT_SEAT_GRADIENT,  /* the gradient is here */
+    RT_SEAT_RETURNED,  /* the gradient at the input is on its way */
+    RT_SEAT_DONE,      /* nothing is left to do; free once its output is sent */
+};
+
+struct rt_seat {
+    enum rt_seat_state state;
+    struct rt_message message;
+    bool last;    /* micro-batch of its update */
+    bool sending; /* its output is being sent */
+    size_t rows;
+    float *x;
+    struct rt_slot *slot; /* NULL where there are no layers */
+    struct rt_receive input, gradient;
+    struct rt_send output;
+};
+
+/* A gradient on its way back. */
+struct rt_parcel {
+    float *floats;
+    bool sending;
+    struct rt_send send;
+};
+
+/* Which micro-batch comes next. */
+struct rt_sequence {
+    uint64_t micro, update, evaluation;
+    size_t part, parts; /* of the update that has begun; part 0: the next begins one */
+    uint32_t rows, epoch;
+};
+
+enum { RT_FLOW_PARCELS = 3, RT_FLOW_RETURNS = 3 };
+
+struct rt_neighbour {
+    struct rt_talk talk;
+    uint16_t index;
+};
+
+struct rt_segment {
+    struct rt_stage *stage;        /* borrowed; NULL: no layers */
+    struct rt_neighbour *in, *out; /* NULL: the data, the loss */
+    struct rt_shape in_shape, out_shape;
+    bool indices_in, indices_out; /* whether indices of examples travel along */
+    struct rt_seat *seats;
+    size_t count;
+    float *memory; /* of x where there are no slots */
+    /* Numbers of seats, ever rising; seat n is seats[n % count]. Each counts what has been done: oldest <=
+     * weights <= back <= gradient <= forward <= arrived <= posted <= oldest + count. */
+    uint64_t oldest, weights, back, gradient, forward, arrived, posted;
+    struct rt_sequence next;
+    struct rt_parcel parcels[RT_FLOW_PARCELS];
+    size_t parcel_count;
+    bool complete; /* all weight gradients of an update are in, and it is not yet applied */
+};
+
+/* Parameters on their way, see flow_bulk.c. */
+enum { RT_BULK_FLOATS = 1 << 16, RT_BULK_BUFFERS = 2 };
+struct rt_bulk_buffer {
+    float *floats;
+    bool sending;
+    struct rt_message message;
+    struct rt_receive receive;
+    struct rt_send send;
+};
+struct rt_bulk {
+    float *memory;
+    struct rt_bulk_buffer in[RT_BULK_BUFFERS], own[RT_BULK_BUFFERS];
+    uint64_t posted, arrived, taken; /* frames, ever rising; frame n is in[n % RT_BULK_BUFFERS] */
+    bool giving;                     /* our part of a word is being sent */
+    size_t word, at;                 /* which, and how many of its floats have been sent */
+    size_t loading, loaded;          /* the word that is being loaded, and how many of its floats are here */
+};
+
+struct rt_flow;
+
+/* What the master does where a worker has a neighbour. All are called by the engine's thread. */
+struct rt_flow_ends {
+    void *self;
+    /* Fills the seat with the next message, if there is one. */
+    rt_status (*start)(void *self, struct rt_seat *seat, bool *started, struct rt_error *err);
+    /* The network's output: of a micro-batch, to be turned into the gradient dy; */
+    rt_status (*loss)(void *self, const struct rt_message *message, size_t rows, const float *y, float *dy,
+                      struct rt_error *err);
+    /* of examples that are only evaluated. */
+    rt_status (*output)(void *self, const struct rt_message *message, size_t rows, const float *y,
+                        struct rt_error *err);
+    /* A SNAPSHOT or STOP has been all round. */
+    void (*back)(void *self, const struct rt_message *message);
+    /* A PART, COLLECT or LOAD has. */
+    rt_status (*bulk)(void *self, const struct rt_message *message, const float *floats, size_t count,
+                      struct rt_error *err);
+    /* METRICS have: a row for every node. */
+    void (*metrics)(void *self, const struct rt_metrics_row *rows);
+};
+
+struct rt_flow_settings {
+    const struct rt_job *job;
+    struct rt_endpoint *endpoint;    /* may be NULL when alone */
+    struct rt_link *next, *previous; /* NULL when alone; taken over by rt_flow_create, also on failure */
+    uint32_t run;
+    uint16_t index, nodes;
+    const char *name;         /* of this node, for messages; NULL: none */
+    double slowdown;          /* 1: not emulated */
+    double patience;          /* seconds; 0: 60 */
+    struct rt_flow_ends ends; /* of the master; zeros on workers */
+    /* Told of events that are not of our links; NULL: they are dropped. */
+    void (*stray)(void *user, const struct rt_event *event);
+    void *user;
+    const atomic_int *stop; /* of a worker: the node is to end; may be NULL */
+};
+
+struct rt_flow {
+    struct rt_flow_settings settings;
+    const struct rt_job *job;
+    struct rt_neighbour next, previous;
+    struct rt_segment segments[2];
+    size_t segment_count;
+    struct rt_bulk bulk;
+
+    struct {        /* clipping by the norm of all gradients, see flow_control.c */
+        bool asked; /* our squares are in a sum that is on its way */
+        bool here;  /* a sum has come and waits for us to be ready */
+        double sum;
+        uint64_t update;
+        size_t factors_out; /* the master: factors that are not back yet */
+    } norm;
+
+    struct rt_states states;
+    bool timed; /* the clock runs: from the first forward on */
+    double cpu_start, since_now, since_cpu;
+    uint64_t samples;
+    double progress; /* when a neighbour or we ourselves last got something done */
+    bool starving;   /* the master: the data have nothing yet */
+    bool more;       /* the master: there is more to start than seats */
+    bool ending;     /* STOP has been sent: links may close */
+    bool told;       /* the next node has been told why the run ends */
+
+    rt_status status; /* the first failure stays */
+    struct rt_error error;
+};
+
+/* ---- flow.c: life, events, the loop ---- */
+
+/* flow must stay where it is. deinit also after a failure. */
+rt_status rt_flow_init(struct rt_flow *flow, const struct rt_flow_settings *settings, struct rt_error *err);
+void rt_flow_deinit(struct rt_flow *flow);
+
+/* Adds a segment. stage NULL: shape is that of what comes in. */
+rt_status rt_flow_add(struct rt_flow *flow, struct rt_stage *stage, const struct rt_shape *shape,
+                      struct rt_neighbour *in, struct rt_neighbour *out, struct rt_error *err);
+
+/* Works until done says so. Fails for ever once it has failed. */
+rt_status rt_flow_run(struct rt_flow *flow, bool (*done)(void *self), void *self, struct rt_error *err);
+
+/* Marks the beginning and end of an operation for the clocks, and makes it last as long as it would on the
+ * device that is emulated. */
+void rt_flow_enter(struct rt_flow *flow, enum rt_state state);
+void rt_flow_leave(struct rt_flow *flow);
+
+/* The endpoint's time; the clock's where there is none. */
+double rt_flow_now(const struct rt_flow *flow);
+
+/* "node 2", "the master" */
+const char *rt_neighbour_name(const struct rt_neighbour *neighbour, char text[32]);
+
+/* Waits, at most for a while, until the neighbour has closed its link: what was sent to it before has then
+ * arrived. */
+void rt_flow_linger(struct rt_flow *flow, struct rt_neighbour *neighbour, double seconds);
+
+/* ---- hop.c: messages over one link ---- */
+
+/* Posts what is free; checks and takes in what came. */
+void rt_segment_post(struct rt_segment *segment, const struct rt_job *job);
+rt_status rt_segment_arrived(struct rt_flow *flow, struct rt_segment *segment, struct rt_seat *seat,
+                             struct rt_error *err);
+rt_status rt_segment_returned(struct rt_flow *flow, struct rt_segment *segment, struct rt_seat *seat,
+                              struct rt_error *err);
+/* The message of the next micro-batch, and its place in its update; moves the sequence on. */
+void rt_sequence_take(struct rt_sequence *next, const struct rt_job *job, const struct rt_message *message,
+                      struct rt_seat *seat);
+/* Sends seat->message with y (and indices) to the next node. y NULL: the head alone. */
+void rt_segment_send(struct rt_flow *flow, struct rt_segment *segment, struct rt_seat *seat, const float *y);
+void rt_segment_post_gradient(struct rt_segment *segment, struct rt_seat *seat);
+void rt_segment_send_back(struct rt_flow *flow, struct rt_segment *segment, const struct rt_seat *seat,
+                          struct rt_parcel *parcel);
+/* Head and body into a frame; *sending is true until it has been sent. */
+void rt_hop_send(struct rt_flow *flow, struct rt_neighbour *to, unsigned channel,
+                 const struct rt_message *message, const void *body, size_t bytes, const void *more,
+                 size_t more_bytes, struct rt_send *send, bool *sending);
+
+/* ---- flow_work.c: what a node does ---- */
+
+/* Does the first thing that can be done. */
+rt_status rt_flow_work(struct rt_flow *flow, bool *worked, struct rt_error *err);
+struct rt_seat *rt_segment_seat(const struct rt_segment *segment, uint64_t number);
+struct rt_parcel *rt_segment_parcel(struct rt_segment *segment); /* a free one, or NULL */
+/* The version of the parameters moves on. */
+void rt_segment_apply(struct rt_flow *flow, struct rt_segment *segment, float factor);
+
+/* ---- flow_control.c ---- */
+rt_status rt_flow_control(struct rt_flow *flow, bool *worked, struct rt_error *err);
+/* Sends the master's question for everybody's numbers; false: not now. */
+bool rt_flow_ask_metrics(struct rt_flow *flow);
+void rt_flow_row(struct rt_flow *flow, struct rt_metrics_row *row);
+/* Tells the others why this node ends. */
+void rt_flow_tell(struct rt_flow *flow, rt_status status, const char *sentence);
+
+/* ---- flow_bulk.c ---- */
+rt_status rt_bulk_init(struct rt_flow *flow, struct rt_error *err);
+rt_status rt_bulk_arrived(struct rt_flow *flow, struct rt_bulk_buffer *buffer, struct rt_error *err);
+rt_status rt_bulk_work(struct rt_flow *flow, bool *worked, struct rt_error *err);
+bool rt_bulk_idle(const struct rt_flow *flow);
+/* A buffer of our own to be sent, or NULL; and sending it, with count floats or the head alone. */
+struct rt_bulk_buffer *rt_bulk_own(struct rt_flow *flow);
+void rt_bulk_send(struct rt_flow *flow, struct rt_bulk_buffer *buffer, uint16_t type, size_t word,
+                  uint64_t update, size_t count, bool last);
+
+#endif

@@ -1,0 +1,244 @@
+/*
+ * What goes round the ring beside the tensors, on the control channel, always clockwise.
+ *
+ * NORM, where gradients are clipped by the norm of all of them. When all weight gradients of its first layers
+ * are in, the master sends the sum of their squares; each node adds its own, tensor by tensor in layer order,
+ * once it has them all, and passes the sum on; the master adds those of its tail. So the additions happen in
+ * the order of a single device. What follows from the sum, the factor, goes round with RT_FLAG_LAST, and
+ * everybody applies the update with it.
+ *
+ * METRICS: the master sends its own row, each node adds one.
+ *
+ * ERROR: the end of the run. From the node that found the reason, passed on by the others, up to the master.
+ * Whoever passed it on is done.
+ */
+#include "ring/flow.h"
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+/* ---- the norm ------------------------------------------------------------------------------------------ */
+
+static bool send_norm(struct rt_flow *flow, double value, bool factor) {
+    if (!rt_talk_body(&flow->next.talk))
+        return false;
+    rt_talk_send(&flow->next.talk,
+                 &(struct rt_message){.type = RT_MESSAGE_NORM,
+                                      .flags = factor ? RT_FLAG_LAST : 0,
+                                      .source = flow->settings.index,
+                                      .update = flow->norm.update,
+                                      .value = value},
+                 0);
+    return true;
+}
+
+static double squares(struct rt_flow *flow, struct rt_segment *segment, double sum) {
+    rt_flow_enter(flow, RT_STATE_REDUCE);
+    sum = rt_stage_squares(segment->stage, sum);
+    rt_flow_leave(flow);
+    return sum;
+}
+
+static void apply_all(struct rt_flow *flow, double sum) {
+    const float factor = rt_norm_clip(flow->job->clip_norm, sum);
+    for (size_t i = 0; i < flow->segment_count; i++)
+        if (flow->segments[i].stage)
+            rt_segment_apply(flow, &flow->segments[i], factor);
+}
+
+/* The master: begins, and ends. */
+static void lead_norm(struct rt_flow *flow, bool *worked) {
+    struct rt_segment *first = &flow->segments[0], *end = &flow->segments[flow->segment_count - 1];
+    if (first->complete && !flow->settings.next) {
+        apply_all(flow, squares(flow, first, 0));
+        *worked = true;
+        return;
+    }
+    if (first->complete && !flow->norm.asked && rt_talk_body(&flow->next.talk)) {
+        flow->norm.update = first->stage->update;
+        send_norm(flow, squares(flow, first, 0), false);
+        *worked = flow->norm.asked = true;
+    }
+    if (flow->norm.here && (!end->stage || end->complete) && rt_talk_body(&flow->next.talk)) {
+        const double sum = end->stage ? squares(flow, end, flow->norm.sum) : flow->norm.sum;
+        send_norm(flow, (double)rt_norm_clip(flow->job->clip_norm, sum), true);
+        flow->norm.factors_out++;
+        flow->norm.here = flow->norm.asked = false;
+        apply_all(flow, sum);
+        *worked = true;
+    }
+}
+
+static void add_to_norm(struct rt_flow *flow, bool *worked) {
+    struct rt_segment *segment = &flow->segments[0];
+    if (!flow->norm.here || !segment->complete || !rt_talk_body(&flow->next.talk))
+        return;
+    send_norm(flow, squares(flow, segment, flow->norm.sum), false);
+    flow->norm.here = false;
+    flow->norm.asked = true;
+    *worked = true;
+}
+
+static rt_status take_norm(struct rt_flow *flow, const struct rt_message *message, struct rt_error *err) {
+    const bool master = flow->settings.index == 0, factor = message->flags & RT_FLAG_LAST;
+    const uint64_t update = flow->segments[0].stage->update;
+    bool expected = flow->job->clip_norm > 0;
+    if (factor && master)
+        expected &= flow->norm.factors_out > 0;
+    else if (factor)
+        expected &= flow->norm.asked && message->update == update;
+    else if (master)
+        expected &= flow->norm.asked && !flow->norm.here && message->update == update;
+    else
+        expected &= !flow->norm.asked && !flow->norm.here && message->update == update;
+    if (!expected)
+        return rt_fail(err, RT_BAD_INPUT, "a norm message of update %llu was not expected",
+                       (unsigned long long)message->update);
+    flow->norm.update = message->update;
+    if (factor && master) {
+        flow->norm.factors_out--;
+        flow->norm.update = update;
+    } else if (factor) {
+        send_norm(flow, message->value, true);
+        flow->norm.asked = false;
+        rt_segment_apply(flow, &flow->segments[0], (float)message->value);
+    } else {
+        flow->norm.here = true;
+        flow->norm.sum = message->value;
+    }
+    return RT_OK;
+}
+
+/* ---- metrics ------------------------------------------------------------------------------------------- */
+
+void rt_flow_row(struct rt_flow *flow, struct rt_metrics_row *row) {
+    const struct rt_segment *first = &flow->segments[0];
+    *row = (struct rt_metrics_row){.node = flow->settings.index, .samples = flow->samples};
+    if (flow->timed) {
+        rt_states_enter(&flow->states, flow->states.now);
+        row->seconds = rt_states_total(&flow->states);
+        row->cpu_seconds = rt_clock_process() - flow->cpu_start;
+        for (size_t i = 0; i < RT_METRIC_STATES && i < RT_STATES; i++)
+            row->state[i] = flow->states.seconds[i];
+    }
+    row->updates = first->stage->update;
+    row->queue = (uint32_t)(first->arrived - first->forward + first->gradient - first->back);
+    row->staleness_sum = (double)first->stage->staleness_sum;
+    row->staleness_max = first->stage->staleness_max;
+    struct rusage usage;
+    if (getrusage(RUSAGE_SELF, &usage) == 0)
+        row->peak_memory = (uint64_t)usage.ru_maxrss * 1024;
+    const struct rt_neighbour *const neighbours[RT_METRIC_LINKS] = {&flow->next, &flow->previous};
+    for (size_t i = 0; i < RT_METRIC_LINKS; i++)
+        for (size_t k = 0; neighbours[i]->talk.link && k < RT_METRIC_CHANNELS; k++) {
+            row->sent[i][k] = neighbours[i]->talk.link->counts.bytes_sent[k];
+            row->received[i][k] = neighbours[i]->talk.link->counts.bytes_received[k];
+        }
+}
+
+static void send_rows(struct rt_flow *flow, struct rt_metrics_row *rows, size_t count) {
+    uint8_t *body = rt_talk_body(&flow->next.talk);
+    const size_t bytes =
+        rt_metrics_encode(&(struct rt_metrics){.count = count, .rows = rows}, body, RT_MAX_CONTROL);
+    rt_talk_send(&flow->next.talk,
+                 &(struct rt_message){.type = RT_MESSAGE_METRICS, .source = flow->settings.index}, bytes);
+}
+
+bool rt_flow_ask_metrics(struct rt_flow *flow) {
+    struct rt_metrics_row row;
+    if (!rt_talk_body(&flow->next.talk))
+        return false;
+    rt_flow_row(flow, &row);
+    send_rows(flow, &row, 1);
+    return true;
+}
+
+static rt_status take_metrics(struct rt_flow *flow, const struct rt_talk *talk, struct rt_error *err) {
+    struct rt_metrics metrics;
+    rt_status status = rt_metrics_decode(talk->body, talk->body_bytes, &metrics, err);
+    if (status != RT_OK)
+        return status;
+    const size_t expected = flow->settings.index ? flow->settings.index : flow->settings.nodes;
+    for (size_t i = 0; i < metrics.count && status == RT_OK; i++)
+        if (metrics.rows[i].node != i)
+            status = rt_fail(err, RT_BAD_INPUT, "a metrics message has its rows in the wrong order");
+    if (status == RT_OK && metrics.count != expected)
+        status = rt_fail(err, RT_BAD_INPUT, "a metrics message has %zu rows instead of %zu", metrics.count,
+                         expected);
+    struct rt_metrics_row *rows = NULL;
+    if (status == RT_OK && flow->settings.index == 0)
+        flow->settings.ends.metrics(flow->settings.ends.self, metrics.rows);
+    else if (status == RT_OK)
+        status = rt_alloc(expected + 1, sizeof *rows, "the metrics", &rows, err);
+    if (rows) {
+        memcpy(rows, metrics.rows, expected * sizeof *rows);
+        rt_flow_row(flow, &rows[expected]);
+        send_rows(flow, rows, expected + 1);
+        free(rows);
+    }
+    rt_metrics_deinit(&metrics);
+    return status;
+}
+
+/* ---- errors -------------------------------------------------------------------------------------------- */
+
+void rt_flow_tell(struct rt_flow *flow, rt_status status, const char *sentence) {
+    struct rt_talk *next = &flow->next.talk;
+    if (next->link && !next->closed)
+        rt_talk_refuse(next, status, flow->settings.index, sentence);
+}
+
+/* Passed on as it is. Always fails: this run is over. */
+static rt_status take_error(struct rt_flow *flow, const struct rt_talk *talk, struct rt_error *err) {
+    struct rt_error_message error;
+    rt_status status = rt_error_decode(talk->body, talk->body_bytes, &error, err);
+    if (status != RT_OK)
+        return status;
+    if (flow->settings.index > 0)
+        rt_talk_refuse(&flow->next.talk, (rt_status)error.status, error.node, error.text);
+    flow->told = true;
+    return rt_fail(err, RT_FAILED, "%s", error.text);
+}
+
+static rt_status take_message(struct rt_flow *flow, struct rt_talk *talk, struct rt_error *err) {
+    switch (talk->message.type) {
+    case RT_MESSAGE_NORM:
+        return take_norm(flow, &talk->message, err);
+    case RT_MESSAGE_METRICS:
+        return take_metrics(flow, talk, err);
+    default:
+        return rt_fail(err, RT_BAD_INPUT, "a %s message was not expected",
+                       rt_message_name(talk->message.type));
+    }
+}
+
+rt_status rt_flow_control(struct rt_flow *flow, bool *worked, struct rt_error *err) {
+    struct rt_talk *talk = &flow->previous.talk;
+    char who[32];
+    if (flow->next.talk.ready)
+        return rt_fail(err, RT_FAILED, "%s (%s): a %s message came from the wrong side",
+                       rt_neighbour_name(&flow->next, who), flow->next.talk.link->peer,
+                       rt_message_name(flow->next.talk.message.type));
+    if (talk->ready && talk->message.type == RT_MESSAGE_ERROR)
+        return take_error(flow, talk, err);
+    /* What comes next may have to be passed on, so it waits until that can be done. */
+    if (talk->ready && rt_talk_body(&flow->next.talk)) {
+        rt_status status = take_message(flow, talk, err);
+        if (status != RT_OK)
+            return rt_fail_prefix(err, RT_FAILED, "%s (%s)", rt_neighbour_name(&flow->previous, who),
+                                  talk->link->peer);
+        if (talk->message.type != RT_MESSAGE_METRICS)
+            flow->progress = rt_flow_now(flow);
+        rt_talk_next(talk);
+        *worked = true;
+    }
+    if (flow->job->clip_norm > 0 && flow->settings.index == 0)
+        lead_norm(flow, worked);
+    else if (flow->job->clip_norm > 0)
+        add_to_norm(flow, worked);
+    return RT_OK;
+}

@@ -1,0 +1,215 @@
+/*
+ * What a node does, and in which order: the first that can be done of
+ *
+ *   the end of the ring   forward of the tail, the loss: everybody waits for the gradient
+ *   B                     the gradient at the input: the node before waits for it
+ *   F                     the next forward
+ *   W                     weight gradients, which nobody waits for, fill the time that is left
+ *
+ * An update is applied as soon as its last weight gradient is in, or, with clipping, when the factor is here.
+ * A forward of update t+1 waits for update t of its own node and for nothing else: the order of the messages
+ * is all the synchronisation there is. In ring-flow it does not even wait for that.
+ */
+#include "ring/flow.h"
+
+struct rt_seat *rt_segment_seat(const struct rt_segment *segment, uint64_t number) {
+    return &segment->seats[number % segment->count];
+}
+
+struct rt_parcel *rt_segment_parcel(struct rt_segment *segment) {
+    for (size_t i = 0; i < segment->parcel_count; i++)
+        if (!segment->parcels[i].sending)
+            return &segment->parcels[i];
+    return NULL;
+}
+
+void rt_segment_apply(struct rt_flow *flow, struct rt_segment *segment, float factor) {
+    rt_flow_enter(flow, RT_STATE_UPDATE);
+    rt_stage_apply(segment->stage, factor);
+    rt_flow_leave(flow);
+    segment->complete = false;
+}
+
+/* Lets go of seats that are done, and passes over those that have no backward. */
+static void settle(struct rt_segment *segment, const struct rt_job *job) {
+    uint64_t *const counts[] = {&segment->gradient, &segment->back, &segment->weights};
+    const uint64_t *const ahead[] = {&segment->forward, &segment->gradient, &segment->back};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        while (*counts[i] < *ahead[i] &&
+               rt_segment_seat(segment, *counts[i])->message.type != RT_MESSAGE_FORWARD)
+            ++*counts[i];
+    while (segment->oldest < segment->weights) {
+        struct rt_seat *seat = rt_segment_seat(segment, segment->oldest);
+        if (seat->state != RT_SEAT_DONE || seat->sending)
+            break;
+        seat->state = RT_SEAT_EMPTY;
+        segment->oldest++;
+    }
+    rt_segment_post(segment, job);
+}
+
+/* ---- F ------------------------------------------------------------------------------------------------- */
+
+/* Nothing goes back where there are no layers: the loss's own gradient leaves at once. */
+static void pass_over(struct rt_segment *segment, struct rt_seat *seat) {
+    seat->state = RT_SEAT_DONE;
+    segment->gradient = segment->back = segment->weights = segment->forward;
+}
+
+static rt_status lose(struct rt_flow *flow, struct rt_segment *segment, struct rt_seat *seat, const float *y,
+                      struct rt_error *err) {
+    struct rt_parcel *parcel = segment->stage ? NULL : rt_segment_parcel(segment);
+    const struct rt_flow_ends *ends = &flow->settings.ends;
+    rt_flow_enter(flow, RT_STATE_FORWARD);
+    rt_status status =
+        ends->loss(ends->self, &seat->message, seat->rows, y, parcel ? parcel->floats : seat->slot->dy, err);
+    rt_flow_leave(flow);
+    if (status != RT_OK)
+        return status;
+    if (parcel) {
+        rt_segment_send_back(flow, segment, seat, parcel);
+        pass_over(segment, seat);
+    } else {
+        seat->state = RT_SEAT_GRADIENT;
+        segment->gradient++;
+    }
+    return RT_OK;
+}
+
+static rt_status forward(struct rt_flow *flow, struct rt_segment *segment, struct rt_seat *seat,
+                         struct rt_error *err) {
+    const bool training = seat->message.type == RT_MESSAGE_FORWARD;
+    const struct rt_flow_ends *ends = &flow->settings.ends;
+    const float *y = seat->x;
+    if (segment->stage) {
+        rt_flow_enter(flow, RT_STATE_FORWARD);
+        rt_stage_forward(segment->stage, seat->slot, training);
+        rt_flow_leave(flow);
+        y = seat->slot->y;
+    }
+    segment->forward++;
+    if (training && !segment->out)
+        return lose(flow, segment, seat, y, err);
+    if (training) {
+        seat->state = RT_SEAT_FORWARDED;
+        rt_segment_post_gradient(segment, seat);
+    } else {
+        seat->state = RT_SEAT_DONE;
+    }
+    if (!segment->out)
+        return ends->output(ends->self, &seat->message, seat->rows, y, err);
+    rt_segment_send(flow, segment, seat, y);
+    return RT_OK;
+}
+
+/* SNAPSHOT or STOP. The master has kept its own images when it sent the SNAPSHOT. */
+static rt_status pass_on(struct rt_flow *flow, struct rt_segment *segment, struct rt_seat *seat,
+                         struct rt_error *err) {
+    const bool snapshot = seat->message.type == RT_MESSAGE_SNAPSHOT;
+    if (flow->settings.index > 0 && snapshot) {
+        rt_flow_enter(flow, RT_STATE_ENCODE);
+        rt_status status = rt_stage_snapshot(segment->stage, err);
+        rt_flow_leave(flow);
+        if (status != RT_OK)
+            return status;
+    }
+    segment->forward++;
+    seat->state = RT_SEAT_DONE;
+    if (!segment->out) {
+        flow->settings.ends.back(flow->settings.ends.self, &seat->message);
+        return RT_OK;
+    }
+    rt_segment_send(flow, segment, seat, NULL);
+    flow->ending |= !snapshot;
+    return RT_OK;
+}
+
+static bool can_forward(const struct rt_flow *flow, struct rt_segment *segment) {
+    if (segment->forward == segment->arrived)
+        return false;
+    const struct rt_seat *seat = rt_segment_seat(segment, segment->forward);
+    switch (seat->message.type) {
+    case RT_MESSAGE_FORWARD:
+        if (!segment->stage)
+            return rt_segment_parcel(segment);
+        return flow->job->mode == RT_RING_FLOW || segment->stage->update == seat->message.update;
+    case RT_MESSAGE_STOP: /* behind all work, of the bulk channel too */
+        return segment->oldest == segment->forward && !segment->complete && rt_bulk_idle(flow);
+    default: /* of the parameters as they are now: nothing may be under way that changes them */
+        return segment->weights == segment->forward && !segment->complete;
+    }
+}
+
+static rt_status try_forward(struct rt_flow *flow, struct rt_segment *segment, bool *worked,
+                             struct rt_error *err) {
+    if (!segment->in && segment->arrived < segment->oldest + segment->count &&
+        segment->forward == segment->arrived) {
+        bool started = false;
+        rt_status status = flow->settings.ends.start(
+            flow->settings.ends.self, rt_segment_seat(segment, segment->arrived), &started, err);
+        if (status != RT_OK)
+            return status;
+        segment->arrived += started ? 1 : 0;
+        segment->posted = segment->arrived;
+    }
+    if (!can_forward(flow, segment))
+        return RT_OK;
+    *worked = true;
+    struct rt_seat *seat = rt_segment_seat(segment, segment->forward);
+    if (seat->message.type == RT_MESSAGE_FORWARD || seat->message.type == RT_MESSAGE_EVALUATE)
+        return forward(flow, segment, seat, err);
+    return pass_on(flow, segment, seat, err);
+}
+
+/* ---- B and W ------------------------------------------------------------------------------------------- */
+
+static bool try_weights(struct rt_flow *flow, struct rt_segment *segment) {
+    struct rt_seat *seat = rt_segment_seat(segment, segment->weights);
+    if (segment->weights == segment->back || segment->complete || seat->state != RT_SEAT_RETURNED)
+        return false;
+    rt_flow_enter(flow, RT_STATE_WEIGHT);
+    rt_stage_backward_weights(segment->stage, seat->slot, seat->last);
+    rt_flow_leave(flow);
+    seat->state = RT_SEAT_DONE;
+    segment->weights++;
+    flow->samples += segment == &flow->segments[0] ? seat->rows : 0;
+    segment->complete = seat->last;
+    if (seat->last && flow->job->clip_norm == 0)
+        rt_segment_apply(flow, segment, 1);
+    return true;
+}
+
+static bool try_back(struct rt_flow *flow, struct rt_segment *segment) {
+    struct rt_parcel *parcel = segment->in ? rt_segment_parcel(segment) : NULL;
+    struct rt_seat *seat = rt_segment_seat(segment, segment->back);
+    if (segment->back == segment->gradient || seat->state != RT_SEAT_GRADIENT || (segment->in && !parcel))
+        return false;
+    rt_flow_enter(flow, RT_STATE_BACKWARD);
+    rt_stage_backward_input(segment->stage, seat->slot, parcel ? parcel->floats : NULL);
+    rt_flow_leave(flow);
+    if (parcel)
+        rt_segment_send_back(flow, segment, seat, parcel);
+    seat->state = RT_SEAT_RETURNED;
+    segment->back++;
+    if (!flow->job->split)
+        try_weights(flow, segment);
+    return true;
+}
+
+rt_status rt_flow_work(struct rt_flow *flow, bool *worked, struct rt_error *err) {
+    rt_status status = RT_OK;
+    for (size_t i = 0; i < flow->segment_count; i++)
+        settle(&flow->segments[i], flow->job);
+    /* The last segment is the one nearer to the loss. */
+    for (size_t i = flow->segment_count; status == RT_OK && !*worked && i-- > 1;)
+        status = try_forward(flow, &flow->segments[i], worked, err);
+    for (size_t i = flow->segment_count; status == RT_OK && !*worked && i-- > 0;)
+        *worked = try_back(flow, &flow->segments[i]);
+    if (status == RT_OK && !*worked)
+        status = try_forward(flow, &flow->segments[0], worked, err);
+    for (size_t i = flow->segment_count; status == RT_OK && !*worked && i-- > 0;)
+        *worked = try_weights(flow, &flow->segments[i]);
+    for (size_t i = 0; *worked && i < flow->segment_count; i++)
+        settle(&flow->segments[i], flow->job);
+    return status;
+}

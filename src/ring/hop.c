@@ -1,0 +1,271 @@
+/* Messages from neighbour to neighbour: where they are received, what they must look like, how they are
+ * sent. Nothing that a neighbour says is believed: not the run, not the numbers, not the shapes. */
+#include "ring/flow.h"
+
+void rt_hop_send(struct rt_flow *flow, struct rt_neighbour *to, unsigned channel,
+                 const struct rt_message *message, const void *body, size_t bytes, const void *more,
+                 size_t more_bytes, struct rt_send *send, bool *sending) {
+    struct rt_message whole = *message;
+    whole.run = flow->settings.run;
+    send->channel = channel;
+    send->head_bytes = RT_MESSAGE_HEAD;
+    rt_message_encode(&whole, send->head);
+    send->body[0] = (struct rt_piece){body, bytes};
+    send->body[1] = (struct rt_piece){more, more_bytes};
+    send->user = sending;
+    *sending = true;
+    rt_link_send(to->talk.link, send);
+}
+
+/* ---- shapes -------------------------------------------------------------------------------------------- */
+
+/* [rows] + shape; examples of more dimensions than a message has travel flat. */
+static void describe(const struct rt_shape *shape, size_t rows, struct rt_message_tensor *tensor) {
+    *tensor = (struct rt_message_tensor){.dtype = RT_DTYPE_F32, .rank = 2};
+    tensor->dims[0] = (uint32_t)rows;
+    tensor->dims[1] = (uint32_t)rt_shape_size(shape);
+    if (shape->rank == 0 || shape->rank >= RT_MESSAGE_RANK)
+        return;
+    tensor->rank = (uint8_t)(1 + shape->rank);
+    for (size_t i = 0; i < shape->rank; i++)
+        tensor->dims[1 + i] = (uint32_t)shape->dim[i];
+}
+
+static bool is_same(const struct rt_message_tensor *a, const struct rt_message_tensor *b) {
+    bool same = a->dtype == b->dtype && a->rank == b->rank;
+    for (size_t i = 0; same && i < a->rank; i++)
+        same = a->dims[i] == b->dims[i];
+    return same;
+}
+
+static void describe_all(const struct rt_shape *shape, size_t rows, bool indices,
+                         struct rt_message *message) {
+    message->tensors = indices ? 2 : 1;
+    describe(shape, rows, &message->tensor[0]);
+    message->tensor[1] = (struct rt_message_tensor){0};
+    if (indices)
+        message->tensor[1] =
+            (struct rt_message_tensor){.dtype = RT_DTYPE_U32, .rank = 1, .dims = {(uint32_t)rows}};
+}
+
+static rt_status check_shapes(const struct rt_message *message, const struct rt_shape *shape, size_t rows,
+                              bool indices, struct rt_error *err) {
+    struct rt_message expected;
+    describe_all(shape, rows, indices, &expected);
+    if (message->tensors != expected.tensors)
+        return rt_fail(err, RT_BAD_INPUT, "a %s message has %zu tensors instead of %zu",
+                       rt_message_name(message->type), message->tensors, expected.tensors);
+    for (size_t i = 0; i < expected.tensors; i++)
+        if (!is_same(&message->tensor[i], &expected.tensor[i]))
+            return rt_fail(err, RT_BAD_INPUT,
+                           "a %s message of micro-batch %llu has the wrong shape (%zu rows of %zu were "
+                           "expected)",
+                           rt_message_name(message->type), (unsigned long long)message->micro, rows,
+                           rt_shape_size(shape));
+    return RT_OK;
+}
+
+static rt_status check_source(const struct rt_flow *flow, const struct rt_message *message,
+                              const struct rt_neighbour *from, struct rt_error *err) {
+    if (message->run != flow->settings.run)
+        return rt_fail(err, RT_BAD_INPUT, "it sent a message (%s) of another run",
+                       rt_message_name(message->type));
+    if (message->source != from->index)
+        return rt_fail(err, RT_BAD_INPUT, "a %s message says that it is from node %u",
+                       rt_message_name(message->type), message->source);
+    return RT_OK;
+}
+
+static rt_status check_number(const struct rt_message *message, const char *what, uint64_t is,
+                              uint64_t expected, struct rt_error *err) {
+    if (is == expected)
+        return RT_OK;
+    return rt_fail(err, RT_BAD_INPUT, "a %s message is of %s %llu where %llu was expected",
+                   rt_message_name(message->type), what, (unsigned long long)is,
+                   (unsigned long long)expected);
+}
+
+/* ---- clockwise ----------------------------------------------------------------------------------------- */
+
+void rt_segment_post(struct rt_segment *segment, const struct rt_job *job) {
+    if (!segment->in)
+        return;
+    const size_t row = rt_shape_size(&segment->in_shape) + (segment->indices_in ? 1 : 0);
+    for (; segment->posted < segment->oldest + segment->count; segment->posted++) {
+        struct rt_seat *seat = rt_segment_seat(segment, segment->posted);
+        seat->input = (struct rt_receive){.channel = RT_CHANNEL_SECOND,
+                                          .body = seat->x,
+                                          .body_room = rt_job_micro_rows(job) * row * sizeof(float),
+                                          .user = seat};
+        rt_link_receive(segment->in->talk.link, &seat->input);
+    }
+}
+
+void rt_sequence_take(struct rt_sequence *next, const struct rt_job *job, const struct rt_message *message,
+                      struct rt_seat *seat) {
+    if (next->part == 0) {
+        next->rows = message->rows;
+        next->epoch = message->epoch;
+        next->parts = rt_job_micros(job, message->rows);
+    }
+    const struct rt_micro part = rt_job_micro(job, next->rows, next->part);
+    seat->message = *message;
+    seat->rows = part.rows;
+    seat->last = next->part + 1 == next->parts;
+    if (seat->slot) {
+        seat->slot->micro = message->micro;
+        seat->slot->epoch = message->epoch;
+        seat->slot->rows = part.rows;
+        seat->slot->batch_rows = message->rows;
+        seat->slot->part = part;
+    }
+    next->micro++;
+    next->part = seat->last ? 0 : next->part + 1;
+    next->update += seat->last ? 1 : 0;
+}
+
+static rt_status take_forward(struct rt_segment *segment, const struct rt_job *job,
+                              const struct rt_message *message, struct rt_seat *seat, struct rt_error *err) {
+    struct rt_sequence *next = &segment->next;
+    rt_status status = check_number(message, "micro-batch", message->micro, next->micro, err);
+    if (status == RT_OK)
+        status = check_number(message, "update", message->update, next->update, err);
+    if (status != RT_OK)
+        return status;
+    if (message->rows == 0 || message->rows > (uint64_t)job->batch)
+        return rt_fail(err, RT_BAD_INPUT, "an update of %u examples, where a batch has %lld", message->rows,
+                       (long long)job->batch);
+    if (next->part && (message->rows != next->rows || message->epoch != next->epoch))
+        return rt_fail(err, RT_BAD_INPUT,
+                       "micro-batch %llu is of %u examples in epoch %u, but its update of %u in epoch %u",
+                       (unsigned long long)message->micro, message->rows, message->epoch, next->rows,
+                       next->epoch);
+    status = check_shapes(message, &segment->in_shape, rt_job_micro(job, message->rows, next->part).rows,
+                          segment->indices_in, err);
+    if (status == RT_OK)
+        rt_sequence_take(next, job, message, seat);
+    return status;
+}
+
+static rt_status take_evaluation(struct rt_segment *segment, const struct rt_job *job,
+                                 const struct rt_message *message, struct rt_seat *seat,
+                                 struct rt_error *err) {
+    const size_t rows = message->tensor[0].dims[0];
+    rt_status status = check_number(message, "part", message->micro, segment->next.evaluation, err);
+    if (status == RT_OK && (rows == 0 || rows > rt_job_micro_rows(job)))
+        status = rt_fail(err, RT_BAD_INPUT, "%zu examples to be evaluated at a time, where %zu can be", rows,
+                         rt_job_micro_rows(job));
+    if (status == RT_OK)
+        status = check_shapes(message, &segment->in_shape, rows, false, err);
+    if (status != RT_OK)
+        return status;
+    segment->next.evaluation++;
+    seat->message = *message;
+    seat->rows = rows;
+    if (seat->slot) {
+        seat->slot->rows = seat->slot->batch_rows = rows;
+        seat->slot->part = (struct rt_micro){.rows = rows};
+    }
+    return RT_OK;
+}
+
+rt_status rt_segment_arrived(struct rt_flow *flow, struct rt_segment *segment, struct rt_seat *seat,
+                             struct rt_error *err) {
+    struct rt_message message;
+    rt_status status =
+        rt_message_decode(seat->input.head, seat->input.head_bytes, seat->input.body_bytes, &message, err);
+    if (status == RT_OK)
+        status = check_source(flow, &message, segment->in, err);
+    if (status != RT_OK)
+        return status;
+    /* All but FORWARD are of the parameters that the updates so far will lead to. */
+    if (message.type != RT_MESSAGE_FORWARD && segment->next.part)
+        return rt_fail(err, RT_BAD_INPUT, "a %s message came in the middle of an update",
+                       rt_message_name(message.type));
+    switch (message.type) {
+    case RT_MESSAGE_FORWARD:
+        status = take_forward(segment, flow->job, &message, seat, err);
+        break;
+    case RT_MESSAGE_EVALUATE:
+        status = check_number(&message, "update", message.update, segment->next.update, err);
+        if (status == RT_OK)
+            status = take_evaluation(segment, flow->job, &message, seat, err);
+        break;
+    case RT_MESSAGE_SNAPSHOT:
+    case RT_MESSAGE_STOP:
+        status = check_number(&message, "update", message.update, segment->next.update, err);
+        seat->message = message;
+        break;
+    default:
+        status = rt_fail(err, RT_BAD_INPUT, "a %s message came among the activations",
+                         rt_message_name(message.type));
+    }
+    if (status != RT_OK)
+        return status;
+    seat->state = RT_SEAT_FILLED;
+    segment->arrived++;
+    return RT_OK;
+}
+
+void rt_segment_send(struct rt_flow *flow, struct rt_segment *segment, struct rt_seat *seat, const float *y) {
+    struct rt_message message = seat->message;
+    message.source = flow->settings.index;
+    message.tensors = 0;
+    size_t bytes = 0, index_bytes = 0;
+    const size_t in = rt_shape_size(&segment->in_shape);
+    if (y) {
+        const bool indices = segment->indices_out && message.type == RT_MESSAGE_FORWARD;
+        describe_all(&segment->out_shape, seat->rows, indices, &message);
+        bytes = seat->rows * rt_shape_size(&segment->out_shape) * sizeof(float);
+        index_bytes = indices ? seat->rows * sizeof(uint32_t) : 0;
+    }
+    rt_hop_send(flow, segment->out, RT_CHANNEL_SECOND, &message, y, bytes,
+                index_bytes ? seat->x + seat->rows * in : NULL, index_bytes, &seat->output, &seat->sending);
+}
+
+/* ---- anticlockwise ------------------------------------------------------------------------------------- */
+
+void rt_segment_post_gradient(struct rt_segment *segment, struct rt_seat *seat) {
+    seat->gradient =
+        (struct rt_receive){.channel = RT_CHANNEL_FIRST,
+                            .body = seat->slot->dy,
+                            .body_room = seat->rows * rt_shape_size(&segment->out_shape) * sizeof(float),
+                            .user = seat};
+    rt_link_receive(segment->out->talk.link, &seat->gradient);
+}
+
+rt_status rt_segment_returned(struct rt_flow *flow, struct rt_segment *segment, struct rt_seat *seat,
+                              struct rt_error *err) {
+    struct rt_message message;
+    rt_status status = rt_message_decode(seat->gradient.head, seat->gradient.head_bytes,
+                                         seat->gradient.body_bytes, &message, err);
+    if (status == RT_OK)
+        status = check_source(flow, &message, segment->out, err);
+    if (status == RT_OK && message.type != RT_MESSAGE_BACKWARD)
+        status = rt_fail(err, RT_BAD_INPUT, "a %s message came among the gradients",
+                         rt_message_name(message.type));
+    if (status == RT_OK)
+        status = check_number(&message, "micro-batch", message.micro, seat->message.micro, err);
+    if (status == RT_OK)
+        status = check_number(&message, "update", message.update, seat->message.update, err);
+    if (status == RT_OK)
+        status = check_shapes(&message, &segment->out_shape, seat->rows, false, err);
+    if (status != RT_OK)
+        return status;
+    seat->state = RT_SEAT_GRADIENT;
+    segment->gradient++;
+    return RT_OK;
+}
+
+void rt_segment_send_back(struct rt_flow *flow, struct rt_segment *segment, const struct rt_seat *seat,
+                          struct rt_parcel *parcel) {
+    struct rt_message message = {.type = RT_MESSAGE_BACKWARD,
+                                 .source = flow->settings.index,
+                                 .micro = seat->message.micro,
+                                 .update = seat->message.update,
+                                 .epoch = seat->message.epoch};
+    describe_all(&segment->in_shape, seat->rows, false, &message);
+    rt_hop_send(flow, segment->in, RT_CHANNEL_FIRST, &message, parcel->floats,
+                seat->rows * rt_shape_size(&segment->in_shape) * sizeof(float), NULL, 0, &parcel->send,
+                &parcel->sending);
+}

@@ -1,0 +1,332 @@
+/* The master of a ring: its life, and updates. Micro-batches are started as seats become free; what happens
+ * to them after that is the engine's (ring/flow.h), which calls back for inputs and losses. */
+#include "ring/ring_state.h"
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Seconds that a master who lost a link waits for somebody to say why. */
+static const double grace = 1;
+
+bool rt_ring_stop_asked(const struct rt_ring *ring) {
+    return ring->settings.stop && atomic_load(ring->settings.stop);
+}
+
+/* ---- what the engine asks for -------------------------------------------------------------------------- */
+
+/* Updates applied by all layers of the master. */
+static uint64_t applied(const struct rt_ring *ring) {
+    const uint64_t head = ring->head->update;
+    return ring->tail && ring->tail->update < head ? ring->tail->update : head;
+}
+
+/* Whether an update may begin now. */
+static bool may_begin(const struct rt_ring *ring) {
+    if (ring->job->mode == RT_RING_FLOW)
+        return !ring->draining && ring->begun < (uint64_t)ring->job->updates;
+    return ring->begun == ring->returned && applied(ring) == ring->begun;
+}
+
+static rt_status begin(struct rt_ring *ring, bool *begun, struct rt_error *err) {
+    const struct rt_ring_source *source = &ring->settings.source;
+    const uint64_t number = ring->begun + 1;
+    size_t rows = 0;
+    rt_status status = source->batch(source->self, number, &rows, &ring->epoch, &ring->examples, err);
+    if (status != RT_OK)
+        return status;
+    if (rows > (size_t)ring->job->batch)
+        return rt_fail(err, RT_BAD_INPUT, "update %llu has %zu examples, where a batch has %lld",
+                       (unsigned long long)number, rows, (long long)ring->job->batch);
+    ring->flow.starving = rows == 0;
+    *begun = rows > 0;
+    if (rows == 0)
+        return RT_OK;
+    ring->begun = number;
+    ring->updates[number % ring->room] =
+        (struct rt_ring_update){.update = number, .rows = rows, .start = rt_clock_wall()};
+    return RT_OK;
+}
+
+static rt_status start_micro(struct rt_ring *ring, struct rt_seat *seat, bool *started,
+                             struct rt_error *err) {
+    struct rt_segment *first = &ring->flow.segments[0];
+    const struct rt_ring_source *source = &ring->settings.source;
+    if (first->next.part == 0) {
+        rt_status status = may_begin(ring) ? begin(ring, started, err) : RT_OK;
+        if (status != RT_OK || !*started)
+            return status;
+    }
+    const size_t batch_rows = ring->updates[ring->begun % ring->room].rows;
+    const struct rt_micro part = rt_job_micro(ring->job, batch_rows, first->next.part);
+    const struct rt_message message = {.type = RT_MESSAGE_FORWARD,
+                                       .micro = first->next.micro,
+                                       .update = ring->begun - 1,
+                                       .epoch = ring->epoch,
+                                       .rows = (uint32_t)batch_rows};
+    const uint32_t *examples = ring->examples + part.first;
+    rt_flow_enter(&ring->flow, RT_STATE_FORWARD);
+    source->inputs(source->self, examples, part.rows, seat->x);
+    memcpy(seat->x + part.rows * rt_shape_size(&first->in_shape), examples, part.rows * sizeof *examples);
+    rt_flow_leave(&ring->flow);
+    ring->micros[message.micro % first->count] = seat;
+    rt_sequence_take(&first->next, ring->job, &message, seat);
+    *started = true;
+    return RT_OK;
+}
+
+static rt_status start(void *self, struct rt_seat *seat, bool *started, struct rt_error *err) {
+    struct rt_ring *ring = self;
+    rt_status status = RT_OK;
+    ring->flow.starving = false;
+    rt_ring_continue_collect(ring);
+    if (ring->marker) {
+        seat->message =
+            (struct rt_message){.type = ring->marker, .update = ring->flow.segments[0].next.update};
+        ring->marker = 0;
+        *started = true;
+    } else if (ring->evaluation.pass) {
+        status = rt_ring_start_evaluation(ring, seat, started);
+    } else if (ring->stepping) {
+        status = start_micro(ring, seat, started, err);
+    }
+    if (*started)
+        seat->state = RT_SEAT_FILLED;
+    return status;
+}
+
+static rt_status lose(void *self, const struct rt_message *message, size_t rows, const float *y, float *dy,
+                      struct rt_error *err) {
+    struct rt_ring *ring = self;
+    const struct rt_ring_source *source = &ring->settings.source;
+    const struct rt_segment *first = &ring->flow.segments[0];
+    struct rt_ring_update *update = &ring->updates[(message->update + 1) % ring->room];
+    const struct rt_seat *seat = ring->micros[message->micro % first->count];
+    const float *behind = seat->x + rows * rt_shape_size(&first->in_shape);
+    source->loss(source->self, (const uint32_t *)(const void *)behind, rows, update->rows, y, dy,
+                 &update->loss, &update->correct);
+    /* Before anything is sent back: no node can complete this update, so nobody applies it. */
+    if (!isfinite(update->loss))
+        return rt_fail(err, RT_FAILED, "the loss is not finite at update %llu (epoch %u)",
+                       (unsigned long long)update->update, message->epoch + 1);
+    return RT_OK;
+}
+
+static void take_back(void *self, const struct rt_message *message) {
+    struct rt_ring *ring = self;
+    if (message->type == RT_MESSAGE_STOP)
+        ring->stopped = true;
+}
+
+/* A connection that nobody asked for. */
+static void turn_away(void *user, const struct rt_event *event) {
+    (void)user;
+    if (event->kind == RT_EVENT_ACCEPTED)
+        rt_link_close(event->link);
+}
+
+/* ---- life ---------------------------------------------------------------------------------------------- */
+
+/* What the other nodes hold, described without taking memory for it. */
+static rt_status describe_others(struct rt_ring *ring, struct rt_shape *out, struct rt_error *err) {
+    const struct rt_plan *plan = ring->settings.plan;
+    const size_t first = plan->node[0].count;
+    if (plan->nodes == 1)
+        return RT_OK;
+    if (first + plan->tail >= plan->layers)
+        return rt_fail(err, RT_BAD_INPUT, "the plan leaves no layers to the other nodes");
+    uint32_t index = 0;
+    struct rt_model *model;
+    rt_status status =
+        rt_model_create(ring->job->layers, &ring->job->in, first, plan->layers - plan->tail - first, true,
+                        ring->settings.device->kernels, &index, &model, err);
+    if (status != RT_OK)
+        return status;
+    ring->other_params = model->param_count;
+    ring->other_floats = model->param_count + model->buffer_count;
+    *out = model->out;
+    rt_model_destroy(model);
+    return RT_OK;
+}
+
+static rt_status make_stages(struct rt_ring *ring, struct rt_error *err) {
+    const struct rt_plan *plan = ring->settings.plan;
+    const size_t slots = plan->node[0].slots, layers = plan->nodes == 1 ? plan->layers : plan->node[0].count;
+    rt_status status = rt_stage_create(ring->job, ring->settings.device, 0, layers, slots, &ring->head, err);
+    if (status == RT_OK && plan->nodes > 1 && plan->tail)
+        status = rt_stage_create(ring->job, ring->settings.device, plan->layers - plan->tail, plan->tail,
+                                 slots, &ring->tail, err);
+    if (status == RT_OK)
+        ring->words = rt_stage_word_count(ring->head);
+    return status;
+}
+
+static rt_status take_memory(struct rt_ring *ring, struct rt_error *err) {
+    const size_t slots = ring->head->slot_count;
+    ring->room = slots + 2;
+    rt_status status = rt_alloc(ring->room, sizeof *ring->updates, "the updates", &ring->updates, err);
+    if (status == RT_OK)
+        status = rt_alloc(slots, sizeof(struct rt_seat *), "the micro-batches", &ring->micros, err);
+    if (status == RT_OK)
+        status = rt_floats_create(RT_BULK_FLOATS, "parameters on their way", &ring->scratch, err);
+    if (status == RT_OK)
+        status = rt_alloc(ring->settings.plan->nodes, sizeof *ring->rows, "the metrics", &ring->rows, err);
+    return status;
+}
+
+static rt_status make_flow(struct rt_ring *ring, const struct rt_shape *out, struct rt_error *err) {
+    const struct rt_ring_settings *settings = &ring->settings;
+    struct rt_flow *flow = &ring->flow;
+    const bool alone = settings->plan->nodes == 1;
+    const struct rt_flow_settings flow_settings = {
+        .job = ring->job,
+        .endpoint = settings->endpoint,
+        .next = settings->next,
+        .previous = settings->previous,
+        .run = settings->run,
+        .nodes = (uint16_t)settings->plan->nodes,
+        .slowdown = settings->slowdown,
+        .patience = settings->patience,
+        .ends = {.self = ring,
+                 .start = start,
+                 .loss = lose,
+                 .output = rt_ring_take_output,
+                 .back = take_back,
+                 .bulk = rt_ring_take_bulk,
+                 .metrics = rt_ring_take_metrics},
+        .stray = turn_away,
+    };
+    ring->settings.next = ring->settings.previous = NULL;
+    rt_status status = rt_flow_init(flow, &flow_settings, err);
+    if (status == RT_OK)
+        status = rt_flow_add(flow, ring->head, NULL, NULL, alone ? NULL : &flow->next, err);
+    if (status == RT_OK && !alone)
+        status = rt_flow_add(flow, ring->tail, out, &flow->previous, NULL, err);
+    return status;
+}
+
+rt_status rt_ring_create(const struct rt_ring_settings *settings, struct rt_ring **ring,
+                         struct rt_error *err) {
+    struct rt_ring *made = NULL;
+    struct rt_shape out = {0};
+    rt_status status = rt_alloc(1, sizeof *made, "the ring", &made, err);
+    if (status == RT_OK) {
+        made->settings = *settings;
+        made->job = settings->job;
+        status = make_stages(made, err);
+    }
+    if (status == RT_OK)
+        status = describe_others(made, &out, err);
+    if (status == RT_OK)
+        status = take_memory(made, err);
+    if (status == RT_OK) {
+        status = make_flow(made, &out, err);
+    } else {
+        rt_link_close(settings->next);
+        rt_link_close(settings->previous);
+    }
+    if (status != RT_OK) {
+        rt_ring_destroy(made);
+        return status;
+    }
+    *ring = made;
+    return RT_OK;
+}
+
+void rt_ring_destroy(struct rt_ring *ring) {
+    if (!ring)
+        return;
+    rt_flow_deinit(&ring->flow);
+    rt_stage_destroy(ring->head);
+    rt_stage_destroy(ring->tail);
+    free(ring->updates);
+    free(ring->micros);
+    free(ring->scratch);
+    free(ring->rows);
+    free(ring);
+}
+
+struct rt_stage *rt_ring_stage(struct rt_ring *ring) {
+    return ring->head;
+}
+
+uint64_t rt_ring_version(const struct rt_ring *ring) {
+    return applied(ring);
+}
+
+/* ---- running ------------------------------------------------------------------------------------------- */
+
+/* A node that dies is noticed by both its neighbours. The one before it can only hang up, and so do those
+ * before that one, until the master's own link to the next node closes. The one after it sends the reason
+ * round: worth waiting for. */
+static void find_cause(struct rt_ring *ring) {
+    struct rt_flow *flow = &ring->flow;
+    struct rt_talk *previous = &flow->previous.talk;
+    const double until = rt_flow_now(flow) + grace;
+    struct rt_event event;
+    while (!previous->ready && !previous->dead && rt_endpoint_wait(flow->settings.endpoint, until, &event))
+        if (!rt_talk_event(previous, &event))
+            rt_talk_event(&flow->next.talk, &event);
+    struct rt_error_message error;
+    struct rt_error ignored;
+    if (previous->ready && previous->message.type == RT_MESSAGE_ERROR &&
+        rt_error_decode(previous->body, previous->body_bytes, &error, &ignored) == RT_OK)
+        rt_fail(&flow->error, RT_FAILED, "%s", error.text);
+    else if (previous->closed)
+        rt_fail(&flow->error, RT_FAILED, "node %u: %s", flow->previous.index, previous->error.text);
+}
+
+rt_status rt_ring_run(struct rt_ring *ring, bool (*done)(void *ring), struct rt_error *err) {
+    struct rt_flow *flow = &ring->flow;
+    const bool failed = flow->status != RT_OK;
+    flow->progress = rt_flow_now(flow);
+    rt_status status = rt_flow_run(flow, done, ring, err);
+    if (status == RT_OK || failed || !flow->next.talk.closed || flow->told)
+        return status;
+    find_cause(ring);
+    return rt_fail(err, flow->status, "%s", flow->error.text);
+}
+
+/* ---- updates ------------------------------------------------------------------------------------------- */
+
+static bool is_step_done(void *self) {
+    struct rt_ring *ring = self;
+    const struct rt_segment *first = &ring->flow.segments[0];
+    ring->flow.more = first->next.part != 0 || ring->job->mode == RT_RING_FLOW;
+    if (ring->flow.starving && rt_ring_stop_asked(ring) && first->oldest == first->arrived)
+        return true;
+    return applied(ring) > ring->returned;
+}
+
+rt_status rt_ring_step(struct rt_ring *ring, struct rt_ring_update *update, struct rt_error *err) {
+    if (ring->draining && ring->begun == ring->returned)
+        ring->draining = false;
+    if (!ring->draining && rt_ring_stop_asked(ring))
+        return rt_fail(err, RT_INTERRUPTED, "stopped after update %llu", (unsigned long long)ring->returned);
+    ring->stepping = true;
+    ring->flow.starving = false;
+    rt_status status = rt_ring_run(ring, is_step_done, err);
+    ring->stepping = ring->flow.more = false;
+    if (status != RT_OK)
+        return status;
+    if (applied(ring) == ring->returned)
+        return rt_fail(err, RT_INTERRUPTED, "stopped after update %llu", (unsigned long long)ring->returned);
+    ring->returned++;
+    struct rt_ring_update *record = &ring->updates[ring->returned % ring->room];
+    record->end = rt_clock_wall();
+    *update = *record;
+    return RT_OK;
+}
+
+bool rt_ring_drain(struct rt_ring *ring) {
+    ring->draining = ring->job->mode == RT_RING_FLOW;
+    return ring->begun == ring->returned;
+}
+
+rt_status rt_ring_check_quiet(const struct rt_ring *ring, struct rt_error *err) {
+    if (ring->begun == ring->returned)
+        return RT_OK;
+    return rt_fail(err, RT_BAD_INPUT, "updates are under way: the ring must be drained first");
+}

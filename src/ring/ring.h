@@ -1,0 +1,109 @@
+/*
+ * The ring as its master drives it. The master is node 0: it holds the first layers (and, if the plan says
+ * so, the last ones as well), the data and the loss. Every call runs the master's own share of the work while
+ * the others do theirs; between two calls the others go on with what they have.
+ */
+#ifndef RT_RING_RING_H
+#define RT_RING_RING_H
+
+#include "cluster/cluster.h"
+#include "metrics/states.h"
+#include "ring/plan.h"
+#include "ring/stage.h"
+#include <stdatomic.h>
+
+/* Where the examples come from. Called by the thread that drives the ring. */
+struct rt_ring_source {
+    void *self;
+    /* The examples of update number `update` (from 1): how many, and their indices, which stay as they are
+     * until the call for another update. *rows 0: there are none yet (a stream); the ring will be woken. */
+    rt_status (*batch)(void *self, uint64_t update, size_t *rows, uint32_t *epoch, const uint32_t **examples,
+                       struct rt_error *err);
+    void (*inputs)(void *self, const uint32_t *examples, size_t rows, float *x);
+    /* Losses of rows outputs, and unless dy is NULL the gradient at the output, of the mean over batch_rows.
+     * Adds to *loss and *correct. */
+    void (*loss)(void *self, const uint32_t *examples, size_t rows, size_t batch_rows, const float *y,
+                 float *dy, double *loss, size_t *correct);
+};
+
+struct rt_ring_settings {
+    const struct rt_job *job;
+    const struct rt_plan *plan;
+    struct rt_device *device;        /* the master's */
+    struct rt_endpoint *endpoint;    /* may be NULL when the master is alone */
+    struct rt_link *next, *previous; /* NULL when the master is alone; taken over */
+    uint32_t run;
+    struct rt_ring_source source;
+    double slowdown;        /* emulate; 1: not */
+    double patience;        /* seconds in which a neighbour must make progress; 0: 60 */
+    const atomic_int *stop; /* may be NULL; once it is not 0 a call ends with RT_INTERRUPTED at the next
+                               boundary between updates, or at once in an evaluation */
+};
+
+struct rt_ring;
+
+rt_status rt_ring_create(const struct rt_ring_settings *settings, struct rt_ring **ring,
+                         struct rt_error *err);
+void rt_ring_destroy(struct rt_ring *ring); /* without a stop before, the others see their links close */
+
+/* Initial or saved numbers for every stage, word by word (see ring/stage.h) in layer order: read is asked for
+ * consecutive floats of the whole model's word. update: the version that they are. Before the first update;
+ * without it everybody starts from the seed. */
+typedef rt_status (*rt_words_read)(void *user, size_t word, size_t count, float *out, struct rt_error *err);
+rt_status rt_ring_load(struct rt_ring *ring, size_t words, uint64_t update, rt_words_read read, void *user,
+                       struct rt_error *err);
+
+struct rt_ring_update {
+    uint64_t update;
+    size_t rows;
+    double loss; /* summed over the rows in order */
+    size_t correct;
+    double start, end; /* rt_clock_wall */
+};
+
+/* One update: returns when the master's own layers are updated. RT_FAILED when the loss is not finite: then
+ * nobody applies that update. */
+rt_status rt_ring_step(struct rt_ring *ring, struct rt_ring_update *update, struct rt_error *err);
+
+/* ring-flow begins updates before the ones before them are done. So before an evaluation, a snapshot or the
+ * stop: while (!rt_ring_drain(ring)) rt_ring_step(...). It holds back what has not begun and says whether
+ * every update that has begun has been returned by a step; such steps do not heed settings.stop. The first
+ * step after that goes on as before. In `ring` it is always true. */
+bool rt_ring_drain(struct rt_ring *ring);
+
+/* Forward only, with the parameters as they are after the last step: `examples` examples in parts of at most
+ * the job's micro_batch. inputs fills in the given rows, outputs takes the network's outputs in order. */
+struct rt_ring_pass {
+    void *user;
+    rt_status (*inputs)(void *user, size_t first, size_t rows, float *x, struct rt_error *err);
+    rt_status (*outputs)(void *user, size_t first, size_t rows, const float *y, struct rt_error *err);
+};
+rt_status rt_ring_evaluate(struct rt_ring *ring, size_t examples, const struct rt_ring_pass *pass,
+                           struct rt_error *err);
+
+/* All stages keep an image of the parameters as they are after the last step; the ring goes on. RT_FAILED
+ * when a number is not finite. */
+rt_status rt_ring_snapshot(struct rt_ring *ring, struct rt_error *err);
+/* The image, word by word in layer order: write is given consecutive floats. begin asks for the words from
+ * `first` to `first + words`; pieces arrive during later calls of any kind; finish waits for what is
+ * missing. */
+typedef rt_status (*rt_words_write)(void *user, size_t word, size_t count, const float *floats,
+                                    struct rt_error *err);
+rt_status rt_ring_collect_begin(struct rt_ring *ring, size_t first, size_t words, rt_words_write write,
+                                void *user, struct rt_error *err);
+bool rt_ring_collect_done(const struct rt_ring *ring);
+rt_status rt_ring_collect_finish(struct rt_ring *ring, struct rt_error *err);
+
+/* A row for every node, the master's first; asks round the ring. rows: [plan->nodes]. */
+rt_status rt_ring_metrics(struct rt_ring *ring, struct rt_metrics_row *rows, struct rt_error *err);
+/* The same without waiting: those that came last; asks for new ones once a second. false: none yet. */
+bool rt_ring_metrics_recent(struct rt_ring *ring, struct rt_metrics_row *rows);
+
+/* The end, in good order: every node has done all its work when it returns. */
+rt_status rt_ring_stop(struct rt_ring *ring, struct rt_error *err);
+
+/* The master's own numbers. */
+struct rt_stage *rt_ring_stage(struct rt_ring *ring);
+uint64_t rt_ring_version(const struct rt_ring *ring); /* updates applied */
+
+#endif

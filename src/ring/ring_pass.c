@@ -1,0 +1,168 @@
+/* What a master does with a ring between updates: evaluations, snapshots, metrics, the end. */
+#include "ring/ring_state.h"
+
+#include <string.h>
+
+/* ---- evaluation ---------------------------------------------------------------------------------------- */
+
+/* A failure of the caller's own functions ends the evaluation, not the ring: what is under way still comes
+ * back, and is dropped. */
+rt_status rt_ring_start_evaluation(struct rt_ring *ring, struct rt_seat *seat, bool *started) {
+    struct rt_segment *first = &ring->flow.segments[0];
+    const size_t left = ring->evaluation.examples - ring->evaluation.started;
+    const size_t most = rt_job_micro_rows(ring->job), rows = left < most ? left : most;
+    if (rows == 0 || ring->evaluation.status != RT_OK || rt_ring_stop_asked(ring))
+        return RT_OK;
+    rt_flow_enter(&ring->flow, RT_STATE_FORWARD);
+    ring->evaluation.status = ring->evaluation.pass->inputs(
+        ring->evaluation.pass->user, ring->evaluation.started, rows, seat->x, &ring->evaluation.error);
+    rt_flow_leave(&ring->flow);
+    if (ring->evaluation.status != RT_OK)
+        return RT_OK;
+    seat->message = (struct rt_message){
+        .type = RT_MESSAGE_EVALUATE, .micro = first->next.evaluation++, .update = first->next.update};
+    seat->rows = seat->slot->rows = seat->slot->batch_rows = rows;
+    seat->slot->part = (struct rt_micro){.rows = rows};
+    ring->evaluation.started += rows;
+    *started = true;
+    return RT_OK;
+}
+
+rt_status rt_ring_take_output(void *self, const struct rt_message *message, size_t rows, const float *y,
+                              struct rt_error *err) {
+    (void)message;
+    struct rt_ring *ring = self;
+    if (!ring->evaluation.pass || rows > ring->evaluation.started - ring->evaluation.done)
+        return rt_fail(err, RT_FAILED, "the ring gave %zu outputs that nobody asked for", rows);
+    if (ring->evaluation.status == RT_OK)
+        ring->evaluation.status = ring->evaluation.pass->outputs(
+            ring->evaluation.pass->user, ring->evaluation.done, rows, y, &ring->evaluation.error);
+    ring->evaluation.done += rows;
+    return RT_OK;
+}
+
+static bool is_evaluation_done(void *self) {
+    struct rt_ring *ring = self;
+    const bool all = ring->evaluation.started == ring->evaluation.examples ||
+                     ring->evaluation.status != RT_OK || rt_ring_stop_asked(ring);
+    ring->flow.more = !all;
+    return all && ring->evaluation.done == ring->evaluation.started;
+}
+
+rt_status rt_ring_evaluate(struct rt_ring *ring, size_t examples, const struct rt_ring_pass *pass,
+                           struct rt_error *err) {
+    rt_status status = rt_ring_check_quiet(ring, err);
+    if (status != RT_OK)
+        return status;
+    memset(&ring->evaluation, 0, sizeof ring->evaluation);
+    ring->evaluation.pass = pass;
+    ring->evaluation.examples = examples;
+    ring->flow.starving = false;
+    status = rt_ring_run(ring, is_evaluation_done, err);
+    ring->evaluation.pass = NULL;
+    ring->flow.more = false;
+    if (status != RT_OK)
+        return status;
+    if (ring->evaluation.status != RT_OK)
+        return rt_fail(err, ring->evaluation.status, "%s", ring->evaluation.error.text);
+    if (ring->evaluation.done < examples)
+        return rt_fail(err, RT_INTERRUPTED, "stopped while evaluating");
+    return RT_OK;
+}
+
+/* ---- messages in order with the micro-batches ---------------------------------------------------------- */
+
+static bool is_marker_sent(void *self) {
+    const struct rt_ring *ring = self;
+    const struct rt_segment *first = &ring->flow.segments[0];
+    return !ring->marker && first->forward == first->arrived;
+}
+
+rt_status rt_ring_snapshot(struct rt_ring *ring, struct rt_error *err) {
+    rt_status status = rt_ring_check_quiet(ring, err);
+    /* There is one image: the one that is being gathered must be complete. */
+    if (status == RT_OK && ring->collect.active)
+        status = rt_ring_collect_finish(ring, err);
+    if (status == RT_OK)
+        status = rt_stage_snapshot(ring->head, err);
+    if (status == RT_OK && ring->tail)
+        status = rt_stage_snapshot(ring->tail, err);
+    if (status != RT_OK)
+        return status;
+    ring->marker = RT_MESSAGE_SNAPSHOT;
+    return rt_ring_run(ring, is_marker_sent, err);
+}
+
+static bool is_stopped(void *self) {
+    const struct rt_ring *ring = self;
+    return ring->stopped || (ring->flow.ending && ring->flow.previous.talk.dead);
+}
+
+rt_status rt_ring_stop(struct rt_ring *ring, struct rt_error *err) {
+    rt_status status = rt_ring_check_quiet(ring, err);
+    if (status == RT_OK && ring->collect.active)
+        status = rt_ring_collect_finish(ring, err);
+    if (status != RT_OK)
+        return status;
+    struct rt_flow *flow = &ring->flow;
+    ring->marker = RT_MESSAGE_STOP;
+    status = rt_ring_run(ring, is_stopped, err);
+    if (status == RT_OK && !ring->stopped)
+        status = rt_fail(err, RT_FAILED, "node %u: %s", flow->previous.index, flow->previous.talk.error.text);
+    /* The last node waits for this before it ends, the one before it for that, and so on. */
+    rt_talk_close(&flow->next.talk);
+    rt_talk_close(&flow->previous.talk);
+    flow->status = RT_FAILED;
+    rt_fail(&flow->error, RT_FAILED, "the ring has been stopped");
+    return status;
+}
+
+/* ---- metrics ------------------------------------------------------------------------------------------- */
+
+void rt_ring_take_metrics(void *self, const struct rt_metrics_row *rows) {
+    struct rt_ring *ring = self;
+    memcpy(ring->rows, rows, ring->settings.plan->nodes * sizeof *rows);
+    ring->rows_here = true;
+    ring->rows_asked = false;
+}
+
+static void ask(struct rt_ring *ring) {
+    ring->rows_when = rt_flow_now(&ring->flow);
+    if (ring->settings.plan->nodes == 1) {
+        rt_flow_row(&ring->flow, &ring->rows[0]);
+        ring->rows_here = true;
+    } else {
+        ring->rows_asked = rt_flow_ask_metrics(&ring->flow);
+    }
+}
+
+static bool are_metrics_here(void *self) {
+    struct rt_ring *ring = self;
+    if (!ring->rows_asked && !ring->rows_here)
+        ask(ring);
+    return ring->rows_here;
+}
+
+static bool is_nothing_asked(void *self) {
+    return !((struct rt_ring *)self)->rows_asked;
+}
+
+rt_status rt_ring_metrics(struct rt_ring *ring, struct rt_metrics_row *rows, struct rt_error *err) {
+    /* What was asked for before may be old by now. */
+    rt_status status = rt_ring_run(ring, is_nothing_asked, err);
+    ring->rows_here = false;
+    if (status == RT_OK)
+        status = rt_ring_run(ring, are_metrics_here, err);
+    if (status == RT_OK)
+        memcpy(rows, ring->rows, ring->settings.plan->nodes * sizeof *rows);
+    return status;
+}
+
+bool rt_ring_metrics_recent(struct rt_ring *ring, struct rt_metrics_row *rows) {
+    const double now = rt_flow_now(&ring->flow);
+    if (!ring->rows_asked && ring->flow.status == RT_OK && (!ring->rows_here || now >= ring->rows_when + 1))
+        ask(ring);
+    if (ring->rows_here)
+        memcpy(rows, ring->rows, ring->settings.plan->nodes * sizeof *rows);
+    return ring->rows_here;
+}

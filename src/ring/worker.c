@@ -1,0 +1,196 @@
+/*
+ * A worker: opens its device, takes its layers, and lets the engine (ring/flow.h) run until STOP comes or
+ * something goes wrong.
+ *
+ * How a run ends. In good order: STOP comes behind all work; it is passed on, and the node stays until the
+ * next one has hung up, so that what it sent has arrived. With a failure: the node that finds it sends ERROR
+ * to the next and stays in the same way; the others pass it on; the master hangs up.
+ */
+#include "ring/worker.h"
+
+#include "base/fpenv.h"
+#include "base/memory.h"
+#include "ring/flow.h"
+#include "ring/plan.h"
+#include <stdlib.h>
+
+/* Seconds that a node which is done waits for the next one to hang up. */
+static const double goodbye = 2;
+
+struct worker {
+    struct rt_device device;
+    bool device_open;
+    struct rt_job *job;
+    struct rt_stage *stage;
+    uint16_t index, nodes;
+};
+
+static rt_status open_device(const struct rt_session *session, const struct rt_job *job,
+                             struct rt_device *device, struct rt_error *err) {
+    const struct rt_ring_device *ours = session->user;
+    return rt_device_open((enum rt_math)job->math, ours->kernels ? ours->kernels : "auto", ours->threads,
+                          device, err);
+}
+
+static rt_status read_job(const struct rt_tree *tree, struct rt_job **job, struct rt_error *err) {
+    struct rt_tree *copy;
+    rt_status status = rt_tree_copy(tree, &copy, err);
+    return status == RT_OK ? rt_job_create(copy, job, err) : status;
+}
+
+/* ---- before the run ------------------------------------------------------------------------------------ */
+
+static rt_status profile(struct rt_session *session, const struct rt_profile *asked,
+                         struct rt_profiled *profiled, struct rt_error *err) {
+    const struct rt_ring_device *ours = session->user;
+    struct rt_device device;
+    struct rt_job *job;
+    struct rt_layer_times *layers = NULL;
+    rt_status status = read_job(asked->job, &job, err);
+    if (status != RT_OK)
+        return status;
+    status = open_device(session, job, &device, err);
+    if (status != RT_OK) {
+        rt_job_destroy(job);
+        return status;
+    }
+    const size_t count = job->layers->count;
+    fenv_t theirs;
+    rt_fp_enter(&theirs);
+    status = rt_alloc(count, sizeof *layers, "the times of the layers", &layers, err);
+    if (status == RT_OK)
+        status = rt_profile_measure(job, &device, asked->rows, ours->slowdown, layers, count, err);
+    rt_fp_leave(&theirs);
+    rt_device_close(&device);
+    rt_job_destroy(job);
+    if (status != RT_OK) {
+        free(layers);
+        return status;
+    }
+    *profiled = (struct rt_profiled){.count = count, .layers = layers};
+    return RT_OK;
+}
+
+static void end(struct rt_session *session) {
+    struct worker *worker = session->role;
+    if (!worker)
+        return;
+    rt_stage_destroy(worker->stage);
+    rt_job_destroy(worker->job);
+    if (worker->device_open)
+        rt_device_close(&worker->device);
+    free(worker);
+    session->role = NULL;
+}
+
+static rt_status take_part(struct rt_session *session, struct worker *worker, const struct rt_assign *asked,
+                           struct rt_error *err) {
+    if (asked->nodes < 2 || asked->index == 0 || asked->index >= asked->nodes)
+        return rt_fail(err, RT_BAD_INPUT, "the assignment is for node %u of %zu", asked->index, asked->nodes);
+    const struct rt_assigned_node *part = &asked->node[asked->index];
+    worker->index = asked->index;
+    worker->nodes = (uint16_t)asked->nodes;
+    rt_status status = read_job(asked->job, &worker->job, err);
+    if (status != RT_OK)
+        return status;
+    const size_t layers = worker->job->layers->count;
+    if (part->count == 0 || part->first == 0 || part->first >= layers || part->count > layers - part->first ||
+        part->slots == 0)
+        return rt_fail(err, RT_BAD_INPUT,
+                       "the assignment is of %u layers from %u on, with %u slots, and the "
+                       "model has %zu layers",
+                       part->count, part->first, part->slots, layers);
+    status = open_device(session, worker->job, &worker->device, err);
+    worker->device_open = status == RT_OK;
+    if (status == RT_OK)
+        status = rt_stage_create(worker->job, &worker->device, part->first, part->count, part->slots,
+                                 &worker->stage, err);
+    return status;
+}
+
+static rt_status assign(struct rt_session *session, const struct rt_assign *asked, uint64_t *memory,
+                        struct rt_error *err) {
+    struct worker *worker;
+    end(session); /* a second assignment takes the place of the first */
+    rt_status status = rt_alloc(1, sizeof *worker, "a node of a ring", &worker, err);
+    if (status != RT_OK)
+        return status;
+    session->role = worker;
+    fenv_t theirs;
+    rt_fp_enter(&theirs);
+    status = take_part(session, worker, asked, err);
+    rt_fp_leave(&theirs);
+    if (status != RT_OK) {
+        end(session);
+        return status;
+    }
+    *memory = rt_stage_bytes(worker->job, worker->stage->model, worker->stage->slot_count);
+    return RT_OK;
+}
+
+/* ---- the run ------------------------------------------------------------------------------------------- */
+
+static void stray(void *user, const struct rt_event *event) {
+    struct rt_session *session = user;
+    if (session->node)
+        rt_node_stray(session, event);
+}
+
+static bool is_stopped(void *self) {
+    const struct rt_flow *flow = self;
+    const struct rt_segment *segment = &flow->segments[0];
+    return flow->ending && (segment->oldest == segment->forward || flow->next.talk.dead);
+}
+
+/* Tells the others, and stays until they have heard it. */
+static void part_ways(struct rt_session *session, struct rt_flow *flow, rt_status status,
+                      const struct rt_error *err) {
+    if (status != RT_OK && !flow->told) {
+        const struct rt_node_settings *node = session->node ? rt_node_settings(session->node) : NULL;
+        struct rt_error told = *err;
+        if (node && node->name)
+            rt_fail_prefix(&told, status, "node %u (%s)", session->index, node->name);
+        else
+            rt_fail_prefix(&told, status, "node %u", session->index);
+        rt_flow_tell(flow, status, told.text);
+    }
+    rt_flow_linger(flow, &flow->next, goodbye);
+}
+
+static rt_status run(struct rt_session *session, struct rt_error *err) {
+    struct worker *worker = session->role;
+    const struct rt_ring_device *ours = session->user;
+    const struct rt_flow_settings settings = {
+        .job = worker->job,
+        .endpoint = session->endpoint,
+        .next = session->next,
+        .previous = session->previous,
+        .run = session->run,
+        .index = worker->index,
+        .nodes = worker->nodes,
+        .slowdown = ours->slowdown,
+        .patience = ours->patience,
+        .stray = stray,
+        .user = session,
+        .stop = session->stop,
+    };
+    struct rt_flow flow;
+    fenv_t theirs;
+    session->next = session->previous = NULL;
+    rt_fp_enter(&theirs);
+    rt_status status = rt_flow_init(&flow, &settings, err);
+    if (status == RT_OK)
+        status = rt_flow_add(&flow, worker->stage, NULL, &flow.previous, &flow.next, err);
+    if (status == RT_OK)
+        status = rt_flow_run(&flow, is_stopped, &flow, err);
+    if (flow.next.talk.link)
+        part_ways(session, &flow, status, err);
+    rt_flow_deinit(&flow);
+    rt_fp_leave(&theirs);
+    return status;
+}
+
+struct rt_role rt_ring_role(const struct rt_ring_device *device) {
+    return (struct rt_role){
+        .profile = profile, .assign = assign, .run = run, .end = end, .user = (void *)(uintptr_t)device};
+}

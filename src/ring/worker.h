@@ -1,0 +1,19 @@
+/* A worker of a ring: the role of a node that holds a run of layers. */
+#ifndef RT_RING_WORKER_H
+#define RT_RING_WORKER_H
+
+#include "cluster/node.h"
+#include <stddef.h>
+
+/* What the node's device is like, beyond what the cluster knows; the role's user pointer. */
+struct rt_ring_device {
+    const char *kernels; /* "auto" or an instruction set */
+    size_t threads;
+    double slowdown; /* emulate a device so many times slower; 1: not */
+    double patience; /* seconds in which a neighbour must make progress when it owes us something; 0: 60 */
+};
+
+/* device is borrowed until the last session has ended. */
+struct rt_role rt_ring_role(const struct rt_ring_device *device);
+
+#endif
