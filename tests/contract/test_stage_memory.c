@@ -24,8 +24,9 @@ static void check_bytes(const char *keys, size_t first, size_t slots) {
     CHECK_MSG(said > 0.99 * taken && said < 1.01 * taken,
               "%s, layers from %zu, %zu slots: %.0f bytes predicted, %.0f taken", keys, first, slots, said,
               taken);
+    CHECK(stage->version_count == (job->mode == RT_RING_FLOW && slots > 1 ? slots : 0));
     if (job->evaluate_only)
-        CHECK(!stage->state && !stage->image && !stage->slices.blocks[0] && !stage->versions);
+        CHECK(!stage->state && !stage->image && !stage->slices.blocks[0]);
     rt_stage_destroy(stage);
     rt_job_destroy(job);
     rt_device_close(&device);
