@@ -16,8 +16,6 @@
 
 #define LINGER_SECONDS 1.0
 
-static const char one_side[] = "one side uses a cluster key and the other does not";
-
 rt_status rt_connection_create(struct rt_tcp *tcp, int fd, bool initiator, enum rt_lane lane,
                                struct rt_connection **out, struct rt_error *err) {
     struct rt_connection *connection = NULL;
@@ -62,23 +60,20 @@ static enum rt_stream_result finish_connecting(struct rt_connection *connection,
     return RT_STREAM_OK;
 }
 
-/* Before TLS looks at the first bytes: whether they are a preamble in the clear. */
 static enum rt_stream_result secure(struct rt_connection *connection, struct rt_error *err) {
     struct rt_stream *stream = &connection->stream;
-    if (stream->received == 0) {
+    if (!connection->initiator && stream->received == 0) { /* TLS, or a preamble in the clear? */
         uint8_t first;
         ssize_t n = recv(stream->fd, &first, 1, MSG_PEEK | MSG_DONTWAIT);
         if (n == 1 && first == RT_PREAMBLE_FIRST) {
-            rt_fail(err, RT_BAD_INPUT, "%s", one_side);
-            if (!connection->initiator)
-                rt_connection_refuse(connection, RT_REFUSED_ENCRYPTION);
+            rt_fail(err, RT_BAD_INPUT, RT_ONE_SIDE_HAS_A_KEY);
+            rt_connection_refuse(connection, RT_REFUSED_ENCRYPTION);
             return RT_STREAM_FAILED;
         }
-        if (n != 1 && !connection->initiator) { /* the initiator speaks first */
-            if (n == 0)
-                rt_fail(err, RT_IO, "closed the connection");
-            return n == 0 ? RT_STREAM_ENDED : RT_STREAM_BLOCKED;
-        }
+        if (n == 0)
+            rt_fail(err, RT_IO, "closed the connection");
+        if (n != 1)
+            return n < 0 && (errno == EAGAIN || errno == EINTR) ? RT_STREAM_BLOCKED : RT_STREAM_ENDED;
     }
     if (!stream->session && rt_tls_open(connection->tcp->tls, stream, connection->initiator, connection->lane,
                                         &stream->session, err) != RT_OK)
@@ -118,7 +113,7 @@ static enum rt_stream_result check_answer(struct rt_connection *connection,
     if (preamble->kind == RT_PREAMBLE_REFUSED) {
         static const char *const reasons[RT_REFUSALS] = {
             [RT_REFUSED_NOTHING] = "refused the link",
-            [RT_REFUSED_ENCRYPTION] = one_side,
+            [RT_REFUSED_ENCRYPTION] = RT_ONE_SIDE_HAS_A_KEY,
             [RT_REFUSED_VERSION] =
                 "speaks another version of the link protocol: run the same RingTMP on both",
             [RT_REFUSED_BUSY] = "has as many links as it takes",
@@ -170,7 +165,7 @@ static enum rt_stream_result read_preamble(struct rt_connection *connection, str
         in->to += got;
         /* 22: a TLS record with the start of a handshake, 21: with an alert */
         if (!connection->stream.session && (in->ahead[0] == 22 || in->ahead[0] == 21)) {
-            rt_fail(err, RT_BAD_INPUT, "%s", one_side);
+            rt_fail(err, RT_BAD_INPUT, RT_ONE_SIDE_HAS_A_KEY);
             if (!connection->initiator)
                 rt_connection_refuse(connection, RT_REFUSED_ENCRYPTION);
             return RT_STREAM_FAILED;

@@ -5,6 +5,7 @@
 #include "net/tls.h"
 
 #include "base/memory.h"
+#include "net/frame.h"
 #include "net/tcp.h"
 #include "net/tls_context.h"
 #include <openssl/err.h>
@@ -19,7 +20,9 @@ struct rt_tls_session {
     struct rt_stream *stream;
     SSL *ssl;
     bool initiator, done;
+    bool heard; /* something has been read: the other side has accepted us */
     bool ended; /* the stream has */
+    bool plain; /* the first byte was that of a preamble in the clear */
     struct rt_error why;
     uint8_t gather[RECORD]; /* small parts go into one record */
 };
@@ -47,8 +50,12 @@ static int bio_write(BIO *bio, const char *data, size_t bytes, size_t *taken) {
 static int bio_read(BIO *bio, char *data, size_t bytes, size_t *got) {
     struct rt_tls_session *session = BIO_get_data(bio);
     struct iovec part = {data, bytes};
+    bool first = session->stream->received == 0;
     *got = 0;
-    return bio_pass(bio, rt_stream_receive(session->stream, &part, 1, got, &session->why), BIO_FLAGS_READ);
+    enum rt_stream_result result = rt_stream_receive(session->stream, &part, 1, got, &session->why);
+    if (first && result == RT_STREAM_OK)
+        session->plain = data[0] == RT_PREAMBLE_FIRST;
+    return bio_pass(bio, result, BIO_FLAGS_READ);
 }
 
 static long bio_control(BIO *bio, int command, long number, void *pointer) {
@@ -118,7 +125,9 @@ static void explain_handshake(struct rt_tls_session *session, struct rt_error *e
     int reason = ERR_GET_REASON(ERR_peek_error());
     long verdict = SSL_get_verify_result(session->ssl);
     const char *both = "one side uses a cluster key and the other certificates";
-    if (session->peer.is_self) {
+    if (session->plain) {
+        rt_fail(err, RT_BAD_INPUT, RT_ONE_SIDE_HAS_A_KEY);
+    } else if (session->peer.is_self) {
         rt_fail(err, RT_BAD_INPUT, "is this program itself");
     } else if (session->tls->has_key) {
         if (reason == SSL_R_BINDER_DOES_NOT_VERIFY || reason == SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER ||
@@ -161,7 +170,7 @@ static enum rt_stream_result judge(struct rt_tls_session *session, int returned,
         *err = session->why;
         return RT_STREAM_ENDED;
     }
-    if (!session->done)
+    if (!session->heard)
         explain_handshake(session, err);
     else
         rt_fail(err, RT_BAD_INPUT, "broke the encryption: %s", rt_tls_reason());
@@ -219,6 +228,7 @@ enum rt_stream_result rt_tls_read(struct rt_tls_session *session, const struct i
                 SSL_read_ex(session->ssl, (uint8_t *)parts[i].iov_base + done, parts[i].iov_len - done, &n);
             if (returned != 1) /* what went wrong is still there when it is asked for the next time */
                 return *got > 0 ? RT_STREAM_OK : judge(session, returned, err);
+            session->heard = true;
             done += n;
             *got += n;
         }

@@ -16,6 +16,9 @@
 
 enum { READ_AHEAD = 64 << 10 }; /* a few records for one system call */
 
+/* OpenSSL wants sessions, of which a PSK is one, to carry the name of what they are for. */
+static const unsigned char name[] = "ringtmp";
+
 const char *rt_tls_reason(void) {
     const char *reason = ERR_reason_error_string(ERR_peek_error());
     return reason ? reason : "no reason was given";
@@ -63,6 +66,7 @@ static SSL_SESSION *make_psk(SSL *ssl, const struct rt_tls_peer *peer) {
     bool done = cipher && session && derive(peer->tls, peer->identity, key) &&
                 SSL_SESSION_set1_master_key(session, key, sizeof key) &&
                 SSL_SESSION_set_cipher(session, cipher) &&
+                SSL_SESSION_set1_id_context(session, name, sizeof name) &&
                 SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION);
     OPENSSL_cleanse(key, sizeof key);
     if (done)
@@ -141,6 +145,7 @@ static rt_status set_up(struct rt_tls *tls, const struct rt_tcp_settings *settin
     if (!tls->context || !tls->method || !SSL_CTX_set_min_proto_version(tls->context, TLS1_3_VERSION) ||
         !SSL_CTX_set_max_proto_version(tls->context, TLS1_3_VERSION) ||
         !SSL_CTX_set_ciphersuites(tls->context, suites) || !SSL_CTX_set_num_tickets(tls->context, 0) ||
+        !SSL_CTX_set_session_id_context(tls->context, name, sizeof name) ||
         getrandom(tls->id, sizeof tls->id, 0) != sizeof tls->id)
         return rt_fail(err, RT_FAILED, "cannot set up encryption: %s", rt_tls_reason());
     /* With these two, ChaCha is used when either side has no AES instructions. */
