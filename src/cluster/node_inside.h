@@ -37,6 +37,7 @@ struct rt_node {
     struct rt_session session;
     struct rt_guest *master; /* NULL from the beginning of the work on */
     char master_peer[80];
+    bool assigned;        /* there is work to do */
     bool placed;          /* a join has come */
     struct rt_dial dial;  /* to the next node */
     bool go;              /* and so has go */

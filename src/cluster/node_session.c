@@ -10,7 +10,7 @@ static const double dial_seconds = 5; /* less than a master's patience, so that 
 void rt_session_begin(struct rt_node *node, struct rt_guest *master, uint32_t run) {
     node->serving = true;
     node->master = master;
-    node->placed = node->go = false;
+    node->assigned = node->placed = node->go = false;
     node->lost.text[0] = 0;
     snprintf(node->master_peer, sizeof node->master_peer, "%s", master->talk.link->peer);
     node->session = (struct rt_session){
@@ -85,6 +85,7 @@ static rt_status assign(struct rt_node *node, struct rt_error *err) {
     if (status != RT_OK)
         return status;
     status = node->role->assign(&node->session, &asked, &ready.memory, err);
+    node->assigned = status == RT_OK;
     rt_assign_deinit(&asked);
     if (status != RT_OK)
         return status;
@@ -152,7 +153,10 @@ void rt_session_message(struct rt_node *node) {
         status = join(node, &err);
         break;
     case RT_MESSAGE_GO:
-        node->go = true;
+        node->go = node->assigned && node->placed;
+        if (!node->go)
+            status = rt_fail(&err, RT_BAD_INPUT, "%s has no work, or no place in a ring, to begin with",
+                             node->name);
         break;
     default:
         rt_talk_expect(talk, RT_MESSAGE_GO, talk->link->peer, &err);

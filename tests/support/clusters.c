@@ -156,6 +156,33 @@ rt_status cluster_open(struct cluster_world *world, struct rt_endpoint *endpoint
     return rt_cluster_open(&settings, endpoint, NULL, cluster, err);
 }
 
+rt_status cluster_assign_one(struct rt_cluster *cluster, size_t member, struct rt_error *err) {
+    struct rt_tree *job;
+    struct rt_assigned_node share[CLUSTER_PLACES] = {{0, 1, 2}};
+    struct rt_talk *talk = &rt_cluster_member(cluster, member)->talk;
+    struct rt_ready ready;
+    uint8_t body[400];
+    rt_status status = rt_tree_create(RT_TREE_MAP, NULL, "test", 0, &job, err);
+    if (status != RT_OK)
+        return status;
+    struct rt_assign assign = {
+        .index = (uint16_t)(member + 1), .nodes = rt_cluster_count(cluster) + 1, .node = share, .job = job};
+    size_t bytes = rt_assign_encode(&assign, body, sizeof body);
+    rt_tree_destroy(job);
+    status = rt_cluster_ask(cluster, member, RT_MESSAGE_ASSIGN, body, bytes, RT_MESSAGE_READY, err);
+    if (status == RT_OK)
+        status = rt_ready_decode(talk->body, talk->body_bytes, &ready, err);
+    CHECK(status != RT_OK || ready.memory == 1001 + member);
+    return status;
+}
+
+rt_status cluster_assign(struct rt_cluster *cluster, struct rt_error *err) {
+    rt_status status = RT_OK;
+    for (size_t i = 0; i < rt_cluster_count(cluster) && status == RT_OK; i++)
+        status = cluster_assign_one(cluster, i, err);
+    return status;
+}
+
 int cluster_round(struct rt_link *next, struct rt_link *previous) {
     uint8_t number = 0, back = 0;
     struct rt_receive receive = {.channel = RT_CHANNEL_FIRST, .body = &back, .body_room = 1};

@@ -45,6 +45,10 @@ void cluster_deinit(struct cluster_world *world);
 rt_status cluster_open(struct cluster_world *world, struct rt_endpoint *endpoint, size_t first, size_t count,
                        struct rt_cluster **cluster, struct rt_error *err);
 
+/* Gives a node, or each of them, some work. */
+rt_status cluster_assign_one(struct rt_cluster *cluster, size_t member, struct rt_error *err);
+rt_status cluster_assign(struct rt_cluster *cluster, struct rt_error *err);
+
 /* Sends a number round the ring; every node adds one to it. Returns what comes back, or -1. */
 int cluster_round(struct rt_link *next, struct rt_link *previous);
 

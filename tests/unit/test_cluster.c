@@ -22,13 +22,6 @@ static void ask_all(struct rt_cluster *cluster) {
         CHECK_OK(rt_profiled_decode(talk->body, talk->body_bytes, &profiled, &err));
         CHECK(profiled.count == 2 && profiled.layers[0].forward == 3);
         rt_profiled_deinit(&profiled);
-        struct rt_assigned_node share[CLUSTER_PLACES] = {{0, 1, 2}};
-        struct rt_assign assign = {.index = (uint16_t)(i + 1), .nodes = count + 1, .node = share, .job = job};
-        struct rt_ready ready;
-        bytes = rt_assign_encode(&assign, body, sizeof body);
-        CHECK_OK(rt_cluster_ask(cluster, i, RT_MESSAGE_ASSIGN, body, bytes, RT_MESSAGE_READY, &err));
-        CHECK_OK(rt_ready_decode(talk->body, talk->body_bytes, &ready, &err));
-        CHECK(ready.memory == 1001 + i);
     }
     rt_tree_destroy(job);
 }
@@ -49,6 +42,7 @@ static void whole_run(struct cluster_place *place, struct rt_endpoint *endpoint)
             CHECK(member->welcome.threads == 2 && member->welcome.memory == 1 << 20 && !member->local);
         }
         ask_all(cluster);
+        CHECK_OK(cluster_assign(cluster, &err));
         CHECK_OK(rt_cluster_ring(cluster, order, nodes, 100000, &next, &previous, edges, &err));
         CHECK_OK(rt_cluster_go(cluster, &err));
         CHECK(rt_cluster_ask(cluster, 0, RT_MESSAGE_GO, NULL, 0, RT_MESSAGE_GO, &err) == RT_FAILED);
@@ -101,6 +95,7 @@ static void form_again(struct cluster_place *place, struct rt_endpoint *endpoint
     CHECK(edges[0].latency == 0 && edges[4].bandwidth == 0);
     rt_link_close(next);
     rt_link_close(previous);
+    CHECK_OK(cluster_assign(cluster, &err));
     CHECK_OK(rt_cluster_ring(cluster, (size_t[]){3, 0, 2}, 3, 0, &next, &previous, edges, &err));
     CHECK_OK(rt_cluster_go(cluster, &err));
     CHECK(cluster_round(next, previous) == 3);
@@ -203,6 +198,27 @@ static void open_twice_named(struct cluster_place *place, struct rt_endpoint *en
     CHECK(rt_cluster_open(&settings, endpoint, &stop, &cluster, &err) == RT_INTERRUPTED);
 }
 
+/* A node on another machine cannot use an address that means the master's machine to the master only. */
+static void order_with_loopback(struct cluster_place *place, struct rt_endpoint *endpoint) {
+    struct rt_error err;
+    struct rt_cluster *cluster;
+    struct rt_link *next, *previous;
+    CHECK_OK(cluster_open(place->world, endpoint, 1, 2, &cluster, &err));
+    snprintf(rt_cluster_member(cluster, 1)->address, 100, "127.0.0.1:7117");
+    CHECK(rt_cluster_ring(cluster, (size_t[]){0, 1}, 2, 0, &next, &previous, edges, &err) == RT_BAD_INPUT);
+    CHECK_MSG(strstr(err.text, "pi1 (mem:1) cannot reach pi2, which is 127.0.0.1:7117 on this machine only"),
+              "%s", err.text);
+    rt_cluster_close(cluster);
+}
+
+TEST(an_address_of_this_machine_only) {
+    static struct cluster_world world;
+    cluster_init(&world, 3, 0);
+    world.place[0].program = order_with_loopback;
+    cluster_run(&world, 100);
+    cluster_deinit(&world);
+}
+
 TEST(addresses_that_are_wrong) {
     static struct cluster_world world;
     cluster_init(&world, 2, 0);
@@ -248,6 +264,8 @@ static void lose_one_at_join(struct cluster_place *place, struct rt_endpoint *en
     CHECK(rt_cluster_ring(cluster, (size_t[]){0, 1, 2}, 3, 0, &next, &previous, edges, &err) == RT_FAILED);
     CHECK_MSG(strstr(err.text, "mortal: mem:2 is gone"), "%s", err.text);
     /* the others go on without it */
+    CHECK_OK(cluster_assign_one(cluster, 0, &err));
+    CHECK_OK(cluster_assign_one(cluster, 2, &err));
     CHECK_OK(rt_cluster_ring(cluster, (size_t[]){0, 2}, 2, 0, &next, &previous, edges, &err));
     CHECK_OK(rt_cluster_go(cluster, &err));
     CHECK(cluster_round(next, previous) == 2);
@@ -303,14 +321,11 @@ static void ask_the_unwilling(struct cluster_place *place, struct rt_endpoint *e
     uint8_t body[200];
     CHECK_OK(rt_tree_create(RT_TREE_MAP, NULL, "test", 0, &job, &err));
     CHECK_OK(cluster_open(place->world, endpoint, 1, 3, &cluster, &err));
-    struct rt_assigned_node share[2] = {{0, 1, 2}, {1, 1, 2}};
-    struct rt_assign assign = {.index = 1, .nodes = 2, .node = share, .job = job};
-    size_t bytes = rt_assign_encode(&assign, body, sizeof body);
-    CHECK(rt_cluster_ask(cluster, 0, RT_MESSAGE_ASSIGN, body, bytes, RT_MESSAGE_READY, &err) == RT_NO_MEMORY);
+    CHECK(cluster_assign_one(cluster, 0, &err) == RT_NO_MEMORY);
     CHECK_MSG(strcmp(err.text, "pi1 (mem:1): 3 GiB are too much for me") == 0, "%s", err.text);
     /* one that takes its time, and one that takes too much of it */
     struct rt_profile profile = {.rows = 3, .job = job};
-    bytes = rt_profile_encode(&profile, body, sizeof body);
+    size_t bytes = rt_profile_encode(&profile, body, sizeof body);
     CHECK_OK(rt_cluster_ask(cluster, 1, RT_MESSAGE_PROFILE, body, bytes, RT_MESSAGE_PROFILED, &err));
     CHECK(rt_cluster_ask(cluster, 2, RT_MESSAGE_PROFILE, body, bytes, RT_MESSAGE_PROFILED, &err) ==
           RT_FAILED);
@@ -351,6 +366,7 @@ static void first_master(struct cluster_place *place, struct rt_endpoint *endpoi
     struct rt_cluster *cluster;
     struct rt_link *next, *previous;
     CHECK_OK(cluster_open(place->world, endpoint, 1, 1, &cluster, &err));
+    CHECK_OK(cluster_assign(cluster, &err));
     rt_endpoint_sleep(endpoint, 1);
     CHECK_OK(rt_cluster_ring(cluster, (size_t[]){0}, 1, 0, &next, &previous, edges, &err));
     CHECK_OK(rt_cluster_go(cluster, &err));
@@ -483,6 +499,10 @@ static void be_strange(struct cluster_place *place, struct rt_endpoint *endpoint
     CHECK_MSG(strstr(text, "has no place for a link of node 0"), "%s", text);
     say(endpoint, &(struct rt_message){.type = RT_MESSAGE_HELLO, .run = run + 1}, &hello, text);
     CHECK_MSG(strcmp(text, "pi1 waits for no link of that run") == 0, "%s", text);
+    CHECK(rt_cluster_go(cluster, &err) == RT_BAD_INPUT);
+    CHECK_MSG(strcmp(err.text, "pi1 (mem:1): pi1 has no work, or no place in a ring, to begin with") == 0,
+              "%s", err.text);
+    CHECK_OK(cluster_assign(cluster, &err));
     CHECK_OK(rt_cluster_go(cluster, &err));
     CHECK(cluster_round(next, previous) == 1);
     rt_link_close(next);
