@@ -40,7 +40,7 @@ static void *room(size_t bytes) {
 static const struct shape {
     size_t first, second, head;
 } shapes[] = {{0, 0, 0},     {1, 0, RT_HEAD_ROOM}, {65537, 0, 1},    {8 << 20, 0, 16},
-              {65536, 1, 3}, {0, 100, 7},          {3, 4 << 20, 95}, {0, 0, 96}};
+              {65536, 1, 3}, {0, 100, 7},          {3, 1 << 20, 95}, {0, 0, 96}};
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 static void shapes_program(struct stage *stage, size_t i, struct rt_endpoint *endpoint) {
@@ -168,7 +168,7 @@ TEST(a_stalled_channel_holds_up_only_itself) {
 /* Many large frames wait to leave when a small one of a lower channel joins them: it does not arrive last.
  * Over a real network they could all leave in an unlucky moment before it is posted, but not each time. */
 static void overtaking_program(struct stage *stage, size_t i, struct rt_endpoint *endpoint) {
-    enum { LARGE = 48, BYTES = 1 << 20, ATTEMPTS = 4 };
+    enum { LARGE = 32, BYTES = 1 << 20, ATTEMPTS = 3 };
     struct seat seat;
     struct rt_link *link = seat_open(&seat, stage, i, endpoint);
     uint8_t *body = room(LARGE * BYTES);
