@@ -71,4 +71,295 @@ TEST(any_number_of_nodes) {
                 "plain");
 }
 
+static const struct rig_settings plain = {.model = mlp,
+                                          .nodes = 3,
+                                          .slots = 3,
+                                          .examples = 40,
+                                          .batch = 16,
+                                          .micro_batch = 4,
+                                          .updates = 5,
+                                          .optimizer = "{momentum: {lr: 0.05, momentum: 0.9}}"};
+
+TEST(any_micro_batch_in_either_order_of_work) {
+    static const size_t nodes[] = {2, 4, 8}, micro[] = {1, 4, 16};
+    for (size_t i = 0; i < 3; i++)
+        for (size_t k = 0; k < 3; k++)
+            for (int together = 0; together < 2; together++) {
+                struct rig_settings settings = plain;
+                settings.nodes = nodes[i];
+                settings.micro_batch = micro[k];
+                settings.together = together;
+                settings.slots = 1 + (i + k) % 4;
+                compare(&settings, "order");
+            }
+}
+
+TEST(delays_change_nothing) {
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        struct rig_settings settings = plain;
+        settings.seed = seed;
+        settings.nodes = 2 + seed % 3;
+        settings.slots = 1 + seed % 5;
+        settings.latency = 0.001;
+        settings.random_delay = 0.02;
+        settings.bandwidth = seed % 2 ? 20000 : 0;
+        settings.micro_batch = 2;
+        settings.clip_norm = seed % 3 == 0 ? 0.5 : 0;
+        settings.tail = seed % 2;
+        compare(&settings, "delays");
+    }
+}
+
+TEST(every_optimizer) {
+    for (const struct rt_optim_type *const *type = rt_optim_types(); *type; type++) {
+        struct rig_settings settings = plain;
+        settings.optimizer = (*type)->name;
+        compare(&settings, (*type)->name);
+    }
+}
+
+TEST(clipping_by_the_norm_of_all) {
+    for (size_t nodes = 1; nodes <= 4; nodes++)
+        for (size_t tail = 0; tail < 2; tail++) {
+            struct rig_settings settings = plain;
+            settings.nodes = nodes;
+            settings.tail = tail;
+            settings.clip_norm = 0.05;
+            settings.together = tail;
+            compare(&settings, "clipping");
+        }
+}
+
+TEST(slices_of_a_batch) {
+    struct rig_settings settings = plain;
+    settings.shards = 4;
+    settings.micro_batch = 3;
+    compare(&settings, "shards");
+    settings.shards = 32; /* more than rows */
+    compare(&settings, "shards");
+    settings.clip_norm = 0.05;
+    compare(&settings, "shards");
+}
+
+TEST(a_tail_on_the_master) {
+    for (size_t tail = 1; tail <= 3; tail++) {
+        struct rig_settings settings = plain;
+        settings.tail = tail;
+        settings.slots = tail;
+        settings.micro_batch = 3;
+        compare(&settings, "tail");
+    }
+}
+
+/* Its masks depend on which examples these are, which must reach the layers that drop, and the tail. */
+TEST(dropout) {
+    struct rig_settings settings = plain;
+    settings.model =
+        "{input: 12, loss: cross_entropy, layers: [{dense: 16}, relu, {dense: 14}, {dropout: 0.4}, "
+        "{dense: 12}, tanh, {dense: 10}, {dropout: 0.3}, {dense: 5}]}";
+    for (size_t nodes = 1; nodes <= 4; nodes++)
+        for (size_t tail = 0; tail < 3; tail++) {
+            settings.nodes = nodes;
+            settings.tail = tail;
+            settings.micro_batch = 1 + nodes;
+            compare(&settings, "dropout");
+        }
+}
+
+TEST(convolutions_with_residual_blocks) {
+    struct rig_settings settings = plain;
+    settings.model =
+        "{input: [1, 8, 8], loss: cross_entropy, layers: [{conv2d: {filters: 4, kernel: 3, pad: 1}}, "
+        "batchnorm, "
+        "relu, {residual: [{conv2d: {filters: 4, kernel: 3, pad: 1}}, relu, {conv2d: {filters: 4, kernel: 3, "
+        "pad: 1}}]}, relu, {maxpool: 2}, {residual: [{conv2d: {filters: 4, kernel: 3, pad: 1}}, {dropout: "
+        "0.2}]}, "
+        "flatten, {dense: 5}]}";
+    settings.updates = 3;
+    for (size_t nodes = 2; nodes <= 4; nodes++) {
+        settings.nodes = nodes;
+        settings.tail = nodes % 2;
+        compare(&settings, "cnn");
+    }
+}
+
+/* ---- between updates ----------------------------------------------------------------------------------- */
+
+struct evaluation {
+    struct rig *rig;
+    float *outputs;
+    size_t count; /* of outputs so far */
+    bool fail;
+};
+
+static rt_status give(void *user, size_t first, size_t rows, float *x, struct rt_error *err) {
+    const struct evaluation *evaluation = user;
+    const size_t inputs = evaluation->rig->tiny.network.inputs;
+    if (evaluation->fail && first > 10)
+        return rt_fail(err, RT_FAILED, "no more");
+    memcpy(x, evaluation->rig->tiny.inputs + first * inputs, rows * inputs * sizeof *x);
+    return RT_OK;
+}
+
+static rt_status take(void *user, size_t first, size_t rows, const float *y, struct rt_error *err) {
+    struct evaluation *evaluation = user;
+    const size_t outputs = evaluation->rig->tiny.network.outputs;
+    if (first != evaluation->count)
+        return rt_fail(err, RT_FAILED, "outputs from %zu on where %zu was expected", first,
+                       evaluation->count);
+    memcpy(evaluation->outputs + first * outputs, y, rows * outputs * sizeof *y);
+    evaluation->count += rows;
+    return RT_OK;
+}
+
+/* Training, an evaluation, one that its caller ends, more training, another evaluation. */
+static void train_and_evaluate(void *user, struct rig *rig, struct rt_ring *ring) {
+    struct evaluation *evaluation = user;
+    const struct rt_ring_pass pass = {evaluation, give, take};
+    evaluation->rig = rig;
+    if (!rig_steps(rig, ring, 2))
+        return;
+    rig->status[0] = rt_ring_evaluate(ring, 37, &pass, &rig->errors[0]);
+    evaluation->count = 0;
+    evaluation->fail = true;
+    struct rt_error err;
+    CHECK(rt_ring_evaluate(ring, 37, &pass, &err) == RT_FAILED && strstr(err.text, "no more"));
+    evaluation->fail = false;
+    evaluation->count = 0;
+    if (rig_steps(rig, ring, 2))
+        rig->status[0] = rt_ring_evaluate(ring, 37, &pass, &rig->errors[0]);
+    CHECK(evaluation->count == 37);
+    atomic_store(&rig->stop, 1);
+    CHECK(rt_ring_evaluate(ring, 37, &pass, &err) == RT_INTERRUPTED);
+    struct rt_ring_update update;
+    CHECK(rt_ring_step(ring, &update, &err) == RT_INTERRUPTED);
+}
+
+TEST(evaluation_equals_one_device) {
+    for (size_t nodes = 1; nodes <= 4; nodes++) {
+        struct rt_error err;
+        struct rig rig;
+        static float outputs[40 * 5], slot[20000];
+        struct evaluation evaluation = {.outputs = outputs};
+        struct rig_settings settings = plain;
+        settings.nodes = nodes;
+        settings.tail = nodes % 2;
+        settings.random_delay = 0.01;
+        settings.clip_norm = nodes == 2 ? 0.1 : 0;
+        CHECK_OK(rig_open(&settings, &rig, &err));
+        CHECK_OK(rig_run(&rig, train_and_evaluate, &evaluation, &err));
+        for (size_t i = 0; i < nodes; i++)
+            CHECK_MSG(rig.status[i] == RT_OK, "node %zu: %s", i, rig.errors[i].text);
+        struct rt_network *network = &rig.tiny.network;
+        for (size_t i = 0; i < 4; i++) {
+            struct rt_step step;
+            CHECK_OK(rt_trainer_step(rig.tiny.trainer, &step, &err));
+        }
+        REQUIRE(rt_model_slot_floats(network->model, 37, false) <= 20000);
+        const struct rt_pass pass = {.device = &network->device, .rows = 37};
+        const float *y = rt_model_forward(network->model, &pass, &network->blocks, slot, rig.tiny.inputs);
+        CHECK_MSG(memcmp(y, outputs, 37 * 5 * sizeof *y) == 0, "%zu nodes: other outputs", nodes);
+        rig_close(&rig);
+    }
+}
+
+/* A snapshot after update 3 is gathered while updates 4 to 8 happen. */
+static void train_and_gather(void *user, struct rig *rig, struct rt_ring *ring) {
+    struct rig_words *words = user;
+    struct rt_error *err = &rig->errors[0];
+    if (!rig_steps(rig, ring, 3))
+        return;
+    rig->status[0] = rt_ring_snapshot(ring, err);
+    if (rig->status[0] == RT_OK)
+        rig->status[0] = rt_ring_collect_begin(ring, 0, 3, rig_write, words, err);
+    CHECK(!rt_ring_collect_done(ring) || rig->settings.nodes == 1);
+    if (!rig_steps(rig, ring, 5))
+        return;
+    rig->status[0] = rt_ring_collect_finish(ring, err);
+    CHECK(rt_ring_collect_done(ring));
+}
+
+TEST(a_snapshot_is_gathered_while_training_goes_on) {
+    for (size_t nodes = 1; nodes <= 4; nodes++) {
+        struct rt_error err;
+        struct rig rig;
+        struct rig_settings settings = plain;
+        settings.nodes = nodes;
+        settings.tail = nodes % 2;
+        settings.optimizer = "adam";
+        settings.random_delay = 0.02;
+        CHECK_OK(rig_open(&settings, &rig, &err));
+        const size_t count = rig_floats(&rig);
+        struct rig_words words = {calloc(count, sizeof(float)), 0};
+        float *single = calloc(count, sizeof(float));
+        CHECK_OK(rig_run(&rig, train_and_gather, &words, &err));
+        for (size_t i = 0; i < nodes; i++)
+            CHECK_MSG(rig.status[i] == RT_OK, "node %zu: %s", i, rig.errors[i].text);
+        for (size_t i = 0; i < 3; i++) {
+            struct rt_step step;
+            CHECK_OK(rt_trainer_step(rig.tiny.trainer, &step, &err));
+        }
+        rig_single(&rig, single);
+        CHECK_MSG(words.count == count && memcmp(single, words.floats, count * sizeof(float)) == 0,
+                  "%zu nodes: other parameters than after update 3", nodes);
+        free(single);
+        free(words.floats);
+        rig_close(&rig);
+    }
+}
+
+/* What was gathered after update 3 is loaded into a ring of another size, which goes on to update 6. */
+struct halves {
+    struct rig_words words;
+    float *end;
+};
+
+static void first_half(void *user, struct rig *rig, struct rt_ring *ring) {
+    struct halves *halves = user;
+    if (rig_steps(rig, ring, 3))
+        rig->status[0] = rig_gather(rig, ring, halves->words.floats, &rig->errors[0]);
+}
+
+static void second_half(void *user, struct rig *rig, struct rt_ring *ring) {
+    struct halves *halves = user;
+    rig->status[0] = rt_ring_load(ring, 3, 3, rig_read, &halves->words, &rig->errors[0]);
+    CHECK(rt_ring_version(ring) == 3);
+    if (rig_steps(rig, ring, 3))
+        rig->status[0] = rig_gather(rig, ring, halves->end, &rig->errors[0]);
+}
+
+TEST(a_run_goes_on_in_a_ring_of_another_size) {
+    static const size_t before[] = {4, 1, 2, 3}, after[] = {2, 3, 1, 4};
+    for (size_t i = 0; i < 4; i++) {
+        struct rt_error err;
+        struct rig rig;
+        struct rig_settings settings = plain;
+        settings.optimizer = "adam";
+        settings.nodes = before[i];
+        settings.random_delay = 0.01;
+        CHECK_OK(rig_open(&settings, &rig, &err));
+        const size_t bytes = rig_floats(&rig) * sizeof(float);
+        struct halves halves = {{malloc(bytes), 0}, malloc(bytes)};
+        CHECK_OK(rig_run(&rig, first_half, &halves, &err));
+        CHECK_MSG(rig.status[0] == RT_OK, "%s", rig.errors[0].text);
+        rig_close(&rig);
+        settings.nodes = after[i];
+        settings.tail = i % 2;
+        CHECK_OK(rig_open(&settings, &rig, &err));
+        CHECK_OK(rig_run(&rig, second_half, &halves, &err));
+        for (size_t k = 0; k < settings.nodes; k++)
+            CHECK_MSG(rig.status[k] == RT_OK, "node %zu: %s", k, rig.errors[k].text);
+        for (size_t k = 0; k < 6; k++) {
+            struct rt_step step;
+            CHECK_OK(rt_trainer_step(rig.tiny.trainer, &step, &err));
+        }
+        rig_single(&rig, halves.words.floats);
+        CHECK_MSG(memcmp(halves.words.floats, halves.end, bytes) == 0, "%zu nodes, then %zu: other bits",
+                  before[i], after[i]);
+        free(halves.words.floats);
+        free(halves.end);
+        rig_close(&rig);
+    }
+}
+
 TEST_MAIN()
