@@ -1,0 +1,372 @@
+/*
+ * The transport over TCP against peers that break the rules: here they are plain sockets. Whatever they do
+ * costs them their link, or keeps them from having one, with a sentence, and disturbs nobody else.
+ */
+#include "base/bytes.h"
+#include "base/crc32c.h"
+#include "net/frame.h"
+#include "tcp_rig.h"
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { HALF_OPEN = 64 };
+
+static struct rt_tcp_settings hasty = {.heartbeat_seconds = 0.05, .silence_seconds = 0.4};
+
+static struct rt_endpoint *listen_at_loopback(struct rt_tcp_settings settings) {
+    struct rt_endpoint *endpoint = make_endpoint(settings);
+    struct rt_error err = {0};
+    if (endpoint && rt_endpoint_listen(endpoint, "127.0.0.1:0", &err) != RT_OK)
+        rt_test_fail(__FILE__, __LINE__, "%s", err.text);
+    return endpoint;
+}
+
+static int raw_connect(const struct rt_endpoint *endpoint) {
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port_of(endpoint))};
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof to) != 0)
+        rt_test_fail(__FILE__, __LINE__, "cannot connect");
+    return fd;
+}
+
+static void raw_send(int fd, const void *bytes, size_t count) {
+    if (send(fd, bytes, count, MSG_NOSIGNAL) != (ssize_t)count)
+        rt_test_fail(__FILE__, __LINE__, "cannot send");
+}
+
+/* false: the other side closed first. */
+static bool raw_receive(int fd, void *bytes, size_t count) {
+    struct pollfd look = {.fd = fd, .events = POLLIN};
+    for (size_t done = 0; done < count;) {
+        ssize_t n =
+            poll(&look, 1, (int)(PATIENCE * 1e3)) == 1 ? recv(fd, (char *)bytes + done, count - done, 0) : 0;
+        if (n <= 0)
+            return false;
+        done += (size_t)n;
+    }
+    return true;
+}
+
+static void raw_preamble(int fd, struct rt_preamble preamble) {
+    uint8_t bytes[RT_PREAMBLE_BYTES];
+    preamble.version = preamble.version ? preamble.version : RT_LINK_VERSION;
+    rt_preamble_encode(&preamble, bytes);
+    raw_send(fd, bytes, sizeof bytes);
+}
+
+/* Sockets that look like a link to the endpoint, which accepts it. */
+struct raw_link {
+    int control, data;
+    struct rt_link *link;
+};
+
+static bool raw_join(struct rt_endpoint *endpoint, struct raw_link *raw) {
+    struct rt_preamble control = {.kind = RT_PREAMBLE_CONTROL, .token = {7}},
+                       data = {.kind = RT_PREAMBLE_DATA, .token = {7}};
+    uint8_t answer[RT_PREAMBLE_BYTES];
+    raw->control = raw_connect(endpoint);
+    raw_preamble(raw->control, control);
+    raw->data = raw_connect(endpoint);
+    raw_preamble(raw->data, data);
+    bool answered =
+        raw_receive(raw->control, answer, sizeof answer) && raw_receive(raw->data, answer, sizeof answer);
+    if (!answered || !expect(endpoint, RT_EVENT_ACCEPTED))
+        return false;
+    raw->link = event.link;
+    return true;
+}
+
+static void raw_leave(struct raw_link *raw) {
+    close(raw->control);
+    close(raw->data);
+}
+
+/* The bytes of a data frame, as a well-behaved peer would send them; their number. */
+static size_t make_frame(uint8_t *bytes, unsigned channel, const char *head, const char *body) {
+    struct rt_frame frame = {.kind = RT_FRAME_DATA,
+                             .channel = channel,
+                             .head_bytes = (uint32_t)strlen(head),
+                             .body_bytes = (uint32_t)strlen(body)};
+    size_t n = RT_FRAME_BYTES;
+    rt_frame_encode(&frame, bytes);
+    memcpy(bytes + n, head, strlen(head));
+    n += strlen(head);
+    memcpy(bytes + n, body, strlen(body));
+    n += strlen(body);
+    rt_put_le32(bytes + n, rt_crc32c(0, bytes, n));
+    return n + RT_FRAME_TAIL_BYTES;
+}
+
+/* Until the endpoint's credit for a channel has come. */
+static bool raw_await_credit(int control) {
+    uint8_t bytes[RT_FRAME_BYTES];
+    struct rt_frame frame = {0};
+    while (frame.kind != RT_FRAME_CREDIT)
+        if (!raw_receive(control, bytes, sizeof bytes) || rt_frame_decode(bytes, &frame, NULL) != RT_OK)
+            return false;
+    return true;
+}
+
+/* The endpoint still makes links, and this one carries a frame. */
+static void check_still_serves(struct rt_endpoint *endpoint) {
+    struct pair pair = {.a = make_endpoint((struct rt_tcp_settings){0}), .b = endpoint};
+    struct rt_receive receive = make_receive(RT_CHANNEL_FIRST, NULL, 0);
+    struct rt_send send = make_send(RT_CHANNEL_FIRST, "hello", NULL, 0);
+    REQUIRE(join_pair(&pair));
+    rt_link_receive(pair.ba, &receive);
+    rt_link_send(pair.ab, &send);
+    CHECK(expect(endpoint, RT_EVENT_RECEIVED));
+    rt_link_close(pair.ba);
+    rt_endpoint_destroy(pair.a);
+}
+
+/* Sends these bytes on one of the connections of a link, on which FIRST has one receive of 8 bytes posted;
+ * the link must close and say so. */
+static void check_breaks_link(bool on_control, const uint8_t *bytes, size_t count, const char *sentence) {
+    struct rt_endpoint *endpoint = listen_at_loopback((struct rt_tcp_settings){0});
+    struct raw_link raw, good;
+    uint8_t body[8];
+    REQUIRE(raw_join(endpoint, &good));
+    REQUIRE(raw_join(endpoint, &raw));
+    struct rt_receive receive = make_receive(RT_CHANNEL_FIRST, body, sizeof body);
+    rt_link_receive(raw.link, &receive);
+    REQUIRE(raw_await_credit(raw.control));
+    raw_send(on_control ? raw.control : raw.data, bytes, count);
+    REQUIRE(expect(endpoint, RT_EVENT_CLOSED));
+    CHECK(event.link == raw.link && says(sentence) && says(raw.link->peer));
+    rt_link_close(raw.link);
+    check_still_serves(endpoint);
+    CHECK(is_quiet(endpoint, 0)); /* the other link lives */
+    raw_leave(&raw);
+    raw_leave(&good);
+    rt_endpoint_destroy(endpoint);
+}
+
+TEST(a_raw_link_that_keeps_the_rules_works) {
+    struct rt_endpoint *endpoint = listen_at_loopback((struct rt_tcp_settings){0});
+    struct raw_link raw;
+    uint8_t bytes[200], body[8];
+    REQUIRE(raw_join(endpoint, &raw));
+    struct rt_receive receive = make_receive(RT_CHANNEL_FIRST, body, sizeof body);
+    rt_link_receive(raw.link, &receive);
+    REQUIRE(raw_await_credit(raw.control));
+    size_t count = make_frame(bytes, RT_CHANNEL_FIRST, "head", "12345678");
+    for (size_t i = 0; i < count; i++) /* however it is cut */
+        raw_send(raw.data, bytes + i, 1);
+    REQUIRE(expect(endpoint, RT_EVENT_RECEIVED));
+    CHECK(receive.head_bytes == 4 && receive.body_bytes == 8 && memcmp(body, "12345678", 8) == 0);
+
+    struct rt_send send = make_send(RT_CHANNEL_SECOND, "answer", "body", 4);
+    rt_link_send(raw.link, &send);
+    CHECK(is_quiet(endpoint, 0.03)); /* there is no credit */
+    rt_frame_encode(&(struct rt_frame){.kind = RT_FRAME_CREDIT, .channel = RT_CHANNEL_SECOND, .count = 1},
+                    bytes);
+    raw_send(raw.control, bytes, RT_FRAME_BYTES);
+    REQUIRE(expect(endpoint, RT_EVENT_SENT));
+    uint8_t expected[200], got[200];
+    count = make_frame(expected, RT_CHANNEL_SECOND, "answer", "body");
+    REQUIRE(raw_receive(raw.data, got, count));
+    CHECK(memcmp(got, expected, count) == 0);
+    raw_leave(&raw);
+    rt_endpoint_destroy(endpoint);
+}
+
+TEST(frames_against_the_rules_close_the_link) {
+    uint8_t bytes[300];
+    size_t count = make_frame(bytes, RT_CHANNEL_FIRST, "head", "12345678");
+    bytes[count - 1] ^= 1;
+    check_breaks_link(false, bytes, count, "sent a frame whose checksum does not match");
+    bytes[count - 1] ^= 1;
+    bytes[RT_FRAME_BYTES + 5] ^= 1;
+    check_breaks_link(false, bytes, count, "sent a frame whose checksum does not match");
+
+    count = make_frame(bytes, RT_CHANNEL_FIRST, "head", "123456789");
+    check_breaks_link(false, bytes, count, "sent 9 bytes on channel 1, where there is room for 8");
+    count = make_frame(bytes, RT_CHANNEL_SECOND, "head", "1");
+    check_breaks_link(false, bytes, count, "sent a frame on channel 2 that was not asked for");
+    count = make_frame(bytes, RT_CHANNEL_FIRST, "", "1");
+    check_breaks_link(true, bytes, count, "wrong connection");
+
+    rt_frame_encode(&(struct rt_frame){.kind = RT_FRAME_PING}, bytes);
+    check_breaks_link(false, bytes, RT_FRAME_BYTES, "wrong connection");
+    rt_frame_encode(&(struct rt_frame){.kind = RT_FRAME_CREDIT, .count = RT_MAX_CREDIT}, bytes);
+    rt_frame_encode(&(struct rt_frame){.kind = RT_FRAME_CREDIT, .count = 1}, bytes + RT_FRAME_BYTES);
+    check_breaks_link(true, bytes, 2 * RT_FRAME_BYTES, "more than 1048576 frames");
+}
+
+TEST(bytes_that_are_no_frames_close_the_link) {
+    uint8_t bytes[RT_FRAME_BYTES] = {1, 1, 0, 0, 0xff, 0xff, 0xff, 0x7f};
+    rt_put_le32(bytes + 8, rt_crc32c(0, bytes, 8));
+    check_breaks_link(false, bytes, sizeof bytes, "body of 2147483647 bytes; at most 1073741824 are allowed");
+    bytes[0] = 9;
+    rt_put_le32(bytes + 8, rt_crc32c(0, bytes, 8));
+    check_breaks_link(true, bytes, sizeof bytes, "unknown kind 9");
+    check_breaks_link(true, (const uint8_t *)"GET / HTTP/1.1\r\n\r\n", 18, "sent bytes that are no frame");
+    uint8_t noise[300];
+    fill_bytes(noise, sizeof noise, 5);
+    check_breaks_link(false, noise, sizeof noise, "sent bytes that are no frame");
+}
+
+TEST(more_frames_than_were_asked_for_close_the_link) {
+    struct rt_endpoint *endpoint = listen_at_loopback((struct rt_tcp_settings){0});
+    struct raw_link raw;
+    uint8_t bytes[200], body[8];
+    REQUIRE(raw_join(endpoint, &raw));
+    struct rt_receive receive = make_receive(RT_CHANNEL_BULK, body, sizeof body);
+    rt_link_receive(raw.link, &receive);
+    REQUIRE(raw_await_credit(raw.control));
+    size_t count = make_frame(bytes, RT_CHANNEL_BULK, "", "1");
+    memcpy(bytes + count, bytes, count);
+    raw_send(raw.data, bytes, 2 * count);
+    REQUIRE(expect(endpoint, RT_EVENT_RECEIVED) && expect(endpoint, RT_EVENT_CLOSED));
+    CHECK(says("sent a frame on channel 3 that was not asked for"));
+    raw_leave(&raw);
+    rt_endpoint_destroy(endpoint);
+}
+
+TEST(a_link_that_falls_silent_is_closed) {
+    struct rt_endpoint *endpoint = listen_at_loopback(hasty);
+    struct raw_link raw;
+    REQUIRE(raw_join(endpoint, &raw));
+    double before = rt_clock_wall();
+    REQUIRE(expect(endpoint, RT_EVENT_CLOSED));
+    CHECK(says("nothing was heard of it for 0.4 seconds") && rt_clock_wall() - before < 3);
+    raw_leave(&raw);
+    rt_endpoint_destroy(endpoint);
+}
+
+/* One connection of two going is the end of the link, within a bounded time. */
+TEST(half_a_link_is_no_link) {
+    for (int side = 0; side < 2; side++) {
+        struct rt_endpoint *endpoint = listen_at_loopback((struct rt_tcp_settings){0});
+        struct raw_link raw;
+        REQUIRE(raw_join(endpoint, &raw));
+        close(side ? raw.control : raw.data);
+        double before = rt_clock_wall();
+        REQUIRE(expect(endpoint, RT_EVENT_CLOSED));
+        CHECK(rt_clock_wall() - before < 3 && says("closed the connection"));
+        close(side ? raw.data : raw.control);
+        rt_endpoint_destroy(endpoint);
+    }
+}
+
+/* ---- before there is a link ------------------------------------------------------------------------------
+ */
+
+static void check_turned_away(struct rt_tcp_settings settings, const void *bytes, size_t count,
+                              const char *sentence) {
+    struct rt_endpoint *endpoint = listen_at_loopback(settings);
+    int fd = raw_connect(endpoint);
+    raw_send(fd, bytes, count);
+    REQUIRE(expect(endpoint, RT_EVENT_REFUSED));
+    CHECK(event.link == NULL && says("127.0.0.1:") && says(sentence));
+    if (settings.silence_seconds == 0) /* the hasty ones are too hasty for a busy machine */
+        check_still_serves(endpoint);
+    close(fd);
+    rt_endpoint_destroy(endpoint);
+}
+
+TEST(who_does_not_greet_properly_is_turned_away) {
+    struct rt_tcp_settings patient = {0};
+    uint8_t bytes[RT_PREAMBLE_BYTES];
+    struct rt_preamble preamble = {.version = RT_LINK_VERSION, .kind = RT_PREAMBLE_CONTROL};
+    check_turned_away(patient, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", 35, "is not RingTMP");
+    check_turned_away(hasty, "", 0, "connected but did not say who it is for 0.4 seconds");
+    check_turned_away(hasty, "RT", 2, "connected but did not say who it is for 0.4 seconds");
+    check_turned_away(patient, "\x16\x03\x01", 3, "one side uses a cluster key and the other does not");
+    rt_preamble_encode(&preamble, bytes);
+    check_turned_away(hasty, bytes, sizeof bytes, "made only one of the two connections");
+    bytes[10] ^= 1;
+    check_turned_away(patient, bytes, sizeof bytes, "sent a damaged greeting");
+    preamble = (struct rt_preamble){
+        .version = RT_LINK_VERSION, .kind = RT_PREAMBLE_REFUSED, .refusal = RT_REFUSED_BUSY};
+    rt_preamble_encode(&preamble, bytes);
+    check_turned_away(patient, bytes, sizeof bytes, "sent a damaged greeting");
+    preamble.version = 77;
+    rt_preamble_encode(&preamble, bytes);
+    check_turned_away(patient, bytes, sizeof bytes, "speaks version 77 of the link protocol and we speak 1");
+}
+
+TEST(the_same_connection_twice_is_turned_away) {
+    struct rt_endpoint *endpoint = listen_at_loopback((struct rt_tcp_settings){0});
+    int first = raw_connect(endpoint), second = raw_connect(endpoint);
+    uint8_t answer[RT_PREAMBLE_BYTES];
+    raw_preamble(first, (struct rt_preamble){.kind = RT_PREAMBLE_DATA, .token = {3}});
+    REQUIRE(raw_receive(first, answer, sizeof answer));
+    raw_preamble(second, (struct rt_preamble){.kind = RT_PREAMBLE_DATA, .token = {3}});
+    REQUIRE(expect(endpoint, RT_EVENT_REFUSED));
+    CHECK(says("made the same connection of a link twice"));
+    close(first);
+    close(second);
+    rt_endpoint_destroy(endpoint);
+}
+
+/* Silent connections beyond the limit push out the oldest of their kind, not those who speak. */
+TEST(a_crowd_that_says_nothing_keeps_nobody_out) {
+    enum { CROWD = HALF_OPEN + 20 };
+    struct rt_endpoint *endpoint = listen_at_loopback((struct rt_tcp_settings){0});
+    int crowd[CROWD];
+    for (int i = 0; i < CROWD; i++)
+        crowd[i] = raw_connect(endpoint);
+    struct pair pair = {.a = make_endpoint((struct rt_tcp_settings){0}), .b = endpoint};
+    struct rt_error err;
+    double before = rt_clock_wall();
+    CHECK_OK(rt_endpoint_connect(pair.a, endpoint->address, before + PATIENCE, &pair.ab, &err));
+    REQUIRE(expect(pair.a, RT_EVENT_CONNECTED));
+    CHECK(rt_clock_wall() - before < 3);
+    int refused = 0;
+    REQUIRE(await_kind(endpoint, RT_EVENT_ACCEPTED));
+    while (rt_endpoint_wait(endpoint, rt_clock_wall() + 0.1, &event)) {
+        CHECK(event.kind == RT_EVENT_REFUSED && says("too many others"));
+        refused++;
+    }
+    CHECK_MSG(refused <= 8, "%d refusals were kept for an owner who did not listen", refused);
+    for (int i = 0; i < CROWD; i++)
+        close(crowd[i]);
+    destroy_pair(&pair);
+}
+
+/* ---- whoever we connect to -------------------------------------------------------------------------------
+ */
+
+/* Connects to a socket that takes the connection and says this. */
+static void check_answer_refused(const void *bytes, size_t count, const char *sentence) {
+    struct rt_endpoint *endpoint = make_endpoint(hasty);
+    struct sockaddr_in at = {.sin_family = AF_INET};
+    socklen_t size = sizeof at;
+    char address[40];
+    struct rt_error err;
+    struct rt_link *link;
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    REQUIRE(bind(listener, (struct sockaddr *)&at, sizeof at) == 0 && listen(listener, 4) == 0);
+    REQUIRE(getsockname(listener, (struct sockaddr *)&at, &size) == 0);
+    snprintf(address, sizeof address, "127.0.0.1:%d", ntohs(at.sin_port));
+    CHECK_OK(rt_endpoint_connect(endpoint, address, rt_clock_wall() + PATIENCE, &link, &err));
+    int fd = accept(listener, NULL, NULL);
+    raw_send(fd, bytes, count);
+    double before = rt_clock_wall();
+    REQUIRE(expect(endpoint, RT_EVENT_CLOSED));
+    CHECK(event.link == link && says(address) && says(sentence) && rt_clock_wall() - before < 3);
+    close(fd);
+    close(listener);
+    rt_endpoint_destroy(endpoint);
+}
+
+TEST(whoever_answers_something_else_is_refused) {
+    uint8_t bytes[RT_PREAMBLE_BYTES];
+    struct rt_preamble preamble = {.version = RT_LINK_VERSION, .kind = RT_PREAMBLE_CONTROL, .token = {9}};
+    check_answer_refused("220 mail.example.org ESMTP ready\r\n", 34, "is not RingTMP");
+    check_answer_refused("", 0, "took the connection but said nothing for 0.4 seconds");
+    rt_preamble_encode(&preamble, bytes);
+    check_answer_refused(bytes, sizeof bytes, "answered with somebody else's greeting");
+    preamble.version = 2;
+    rt_preamble_encode(&preamble, bytes);
+    check_answer_refused(bytes, sizeof bytes, "speaks version 2 of the link protocol and we speak 1");
+}
+
+TEST_MAIN()
