@@ -143,20 +143,20 @@ static rt_status fill_plan(struct rt_planner *planner, const struct rt_draft *dr
 
 struct trial {
     size_t micro_batch;
-    double rate, message; /* the smallest message between two nodes, in bytes */
+    double rate, all_rate; /* samples/s of the best plan, and of the best with everybody */
+    double message;        /* the smallest between two nodes, in bytes */
 };
 
 static rt_status try_size(const struct rt_plan_question *q, struct trial *trial, struct rt_error *err) {
     struct rt_planner planner;
     struct rt_draft draft = {0};
-    double all_rate;
-    trial->rate = 0;
+    trial->rate = trial->all_rate = 0;
     rt_status status = rt_planner_init(q, trial->micro_batch, &planner, err);
     if (status != RT_OK)
         return status;
     status = rt_draft_create(q->count, &draft, err);
     if (status == RT_OK)
-        status = rt_draft_choose(&planner, &draft, &all_rate, err);
+        status = rt_draft_choose(&planner, &draft, &trial->all_rate, err);
     if (status == RT_OK && draft.cut.nodes) {
         trial->rate = draft.rate;
         trial->message = smallest_message(&planner, &draft);
@@ -182,7 +182,8 @@ static size_t list_sizes(size_t slice, struct trial trials[128]) {
     return count;
 }
 
-static rt_status choose_size(const struct rt_plan_question *q, size_t *micro_batch, struct rt_error *err) {
+static rt_status choose_size(const struct rt_plan_question *q, size_t *micro_batch, double *all_rate,
+                             struct rt_error *err) {
     struct trial trials[128];
     const size_t slice = slice_rows(q->job);
     *micro_batch = slice;
@@ -195,6 +196,7 @@ static rt_status choose_size(const struct rt_plan_question *q, size_t *micro_bat
         if (status != RT_OK)
             return status;
         best = trials[i].rate > best ? trials[i].rate : best;
+        *all_rate = trials[i].all_rate > *all_rate ? trials[i].all_rate : *all_rate;
     }
     /* Nothing fits: the smallest is the one to be explained. */
     *micro_batch = 1;
@@ -216,8 +218,9 @@ rt_status rt_plan_create(const struct rt_plan_question *question, struct rt_plan
                          struct rt_error *err) {
     rt_status status = check_question(question, err);
     size_t micro_batch = rt_job_micro_rows(question->job);
+    double all_rate = 0, elsewhere = 0; /* with everybody; with another size of micro-batch */
     if (status == RT_OK && question->job->micro_batch <= 0)
-        status = choose_size(question, &micro_batch, err);
+        status = choose_size(question, &micro_batch, &elsewhere, err);
     if (status != RT_OK)
         return status;
     struct rt_planner planner;
@@ -226,7 +229,6 @@ rt_status rt_plan_create(const struct rt_plan_question *question, struct rt_plan
         return status;
     struct rt_draft draft = {0};
     struct rt_plan *made = NULL;
-    double all_rate = 0;
     status = rt_draft_create(question->count, &draft, err);
     if (status == RT_OK)
         status = rt_draft_choose(&planner, &draft, &all_rate, err);
@@ -237,7 +239,7 @@ rt_status rt_plan_create(const struct rt_plan_question *question, struct rt_plan
     if (status == RT_OK)
         status = rt_alloc(1, sizeof *made, "the plan", &made, err);
     if (status == RT_OK)
-        status = fill_plan(&planner, &draft, all_rate, made, err);
+        status = fill_plan(&planner, &draft, elsewhere > all_rate ? elsewhere : all_rate, made, err);
     rt_draft_destroy(&draft);
     rt_planner_deinit(&planner);
     if (status == RT_OK)

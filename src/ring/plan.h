@@ -76,7 +76,7 @@ rt_status rt_plan_create(const struct rt_plan_question *question, struct rt_plan
 void rt_plan_destroy(struct rt_plan *plan); /* NULL is fine */
 
 /* Measures each layer of the job's model on this device with random numbers: layers[count], one per layer.
- * Takes about RT_PROFILE_SECONDS, longer only if one pass over all layers does. slowdown: of an emulated
+ * Takes about RT_PROFILE_SECONDS, longer only if doing everything twice does. slowdown: of an emulated
  * device; multiplies the times. */
 #define RT_PROFILE_SECONDS 0.3
 rt_status rt_profile_measure(const struct rt_job *job, struct rt_device *device, size_t rows, double slowdown,

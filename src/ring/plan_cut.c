@@ -24,7 +24,8 @@ struct solver {
 
 static double run_seconds(const struct rt_cut_problem *p, size_t device, size_t first, size_t end) {
     const double *work = p->work + device * (p->layers + 1);
-    return work[end] - work[first];
+    const double start = p->start ? p->start[device * (p->layers + 1) + first] : 0;
+    return work[end] - work[first] + start;
 }
 
 static double larger(double a, double b) {

@@ -18,6 +18,7 @@ struct rt_cut_problem {
     /* Seconds of work per update. work: [devices][layers + 1] sums from layer 0 up to each. extra: what the
      * master does besides when it is not alone (the tail). */
     const double *work;
+    const double *start; /* [devices][layers + 1]: more where a run begins at a layer; NULL: nothing */
     double extra;
     /* Bytes that cross each cut per update in one direction: [layers + 1]; the last is the output. */
     const double *bytes;

@@ -55,7 +55,8 @@ static struct rt_schedule_node describe_node(const struct rt_planner *planner, c
     const struct rt_cut *cut = &draft->cut;
     const size_t device = cut->device[k], first = k ? cut->end[k - 1] : 0;
     const size_t next = cut->device[(k + 1) % cut->nodes], n = planner->devices;
-    struct rt_schedule_node node = {.slots = draft->slots[k]};
+    struct rt_schedule_node node = {.slots = draft->slots[k],
+                                    .forward = rt_planner_start(planner, device, first)};
     for (size_t i = first; i < planner->layers; i++) {
         const struct rt_layer_times *times = &planner->times[device * planner->layers + i];
         const bool tail = k == 0 && i >= planner->chain;
@@ -154,6 +155,7 @@ rt_status rt_draft_make(struct rt_planner *planner, const uint8_t *use, struct r
         .devices = planner->devices,
         .least = planner->least,
         .work = planner->work,
+        .start = planner->start,
         .extra = planner->extra,
         .bytes = planner->bytes,
         .link = planner->link,

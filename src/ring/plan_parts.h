@@ -30,6 +30,7 @@ struct rt_planner {
     /* all of these lie in `numbers` */
     struct rt_layer_times *times; /* [devices][layers], for `rows` */
     double *work;                 /* [devices][chain + 1], see rt_cut_problem */
+    double *start;                /* the same */
     double *bytes;                /* [chain + 1] */
     double *link, *latency;       /* [devices][devices] */
     double *port;                 /* [devices] */
@@ -55,6 +56,8 @@ struct rt_draft {
 /* ---- plan_setup.c ---- */
 rt_status rt_planner_init(const struct rt_plan_question *question, size_t micro_batch,
                           struct rt_planner *planner, struct rt_error *err);
+/* Seconds per micro-batch that the forward of a run takes longer because it begins at this layer. */
+double rt_planner_start(const struct rt_planner *planner, size_t device, size_t layer);
 void rt_planner_deinit(struct rt_planner *planner); /* a zeroed one is fine */
 /* Layers that the master must hold at least when it is not alone: up to the first with parameters. */
 size_t rt_plan_least(const struct rt_model *model);

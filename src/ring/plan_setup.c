@@ -48,12 +48,23 @@ static double layer_work(const struct rt_planner *planner, size_t device, size_t
     return (double)planner->micros * (t->forward + t->input + t->weights) + t->update;
 }
 
+/* An activation that the layer before would have applied inside its product: here it is a pass of its own,
+ * about as long as its backward. */
+double rt_planner_start(const struct rt_planner *planner, size_t device, size_t layer) {
+    if (layer >= planner->layers || !planner->question->model->layers[layer]->absorbed)
+        return 0;
+    return planner->times[device * planner->layers + layer].input;
+}
+
 static void fill_work(struct rt_planner *planner) {
     for (size_t d = 0; d < planner->devices; d++) {
         double *work = planner->work + d * (planner->chain + 1);
+        double *start = planner->start + d * (planner->chain + 1);
         const size_t as = planner->question->even ? 0 : d;
-        for (size_t i = 0; i < planner->chain; i++)
+        for (size_t i = 0; i < planner->chain; i++) {
+            start[i] = (double)planner->micros * rt_planner_start(planner, as, i);
             work[i + 1] = work[i] + layer_work(planner, as, i);
+        }
     }
     const struct rt_model *model = planner->question->model;
     planner->loss = LOSS_SECONDS * planner->rows * (double)rt_shape_size(&model->out);
@@ -103,7 +114,7 @@ static rt_status take_numbers(struct rt_planner *planner, struct rt_error *err) 
     const size_t n = planner->devices, layers = planner->layers, cuts = planner->chain + 1;
     const size_t each = sizeof(struct rt_layer_times) / sizeof(double);
     /* RT_MAX_NODES and RT_MAX_LAYERS keep these sums far from overflow. */
-    const size_t count = n * layers * each + n * cuts + cuts + 2 * n * n + 2 * n;
+    const size_t count = n * layers * each + 2 * n * cuts + cuts + 2 * n * n + 2 * n;
     rt_status status = rt_alloc(count, sizeof *planner->numbers, "the planner", &planner->numbers, err);
     if (status == RT_OK)
         status = rt_alloc(layers + 1, sizeof *planner->alone, "the planner", &planner->alone, err);
@@ -114,6 +125,7 @@ static rt_status take_numbers(struct rt_planner *planner, struct rt_error *err) 
     double *next = planner->numbers;
     planner->times = (struct rt_layer_times *)next, next += n * layers * each;
     planner->work = next, next += n * cuts;
+    planner->start = next, next += n * cuts;
     planner->bytes = next, next += cuts;
     planner->link = next, next += n * n;
     planner->latency = next, next += n * n;

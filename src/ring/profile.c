@@ -1,7 +1,7 @@
 /*
  * How long each layer takes on this device. Layers are measured one at a time, so that the memory of one is
- * enough, each operation a few times with made-up numbers; the median counts. A layer that this device has no
- * memory for gets the time that its arithmetic would take at the speed of the others.
+ * enough, each operation a few times with made-up numbers; the lower quartile counts. A layer that this
+ * device has no memory for gets the time that its arithmetic would take at the speed of the others.
  */
 #include "base/clock.h"
 #include "base/memory.h"
@@ -11,13 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REPEATS = 9, OPERATIONS = 4 };
+enum { REPEATS = 15, OPERATIONS = 4, LOOK_BACK = 64 };
+#define LONG_SECONDS 0.2 /* an operation that takes longer is done once */
 
 struct bench {
     const struct rt_job *job;
     struct rt_device *device;
     size_t rows;
     double share; /* seconds that the repeats of one operation may take */
+    bool single;  /* the device has one thread */
     struct rt_pass pass;
     uint32_t *examples;
 
@@ -129,23 +131,29 @@ static int compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The first time counts only when there is none after it: caches are cold and memory is new to the process.
- */
+/* A single thread is timed by its own CPU clock, so that others on the same machine disturb less. */
+static double now_of(const struct bench *bench) {
+    return bench->single ? rt_clock_thread() : rt_clock_wall();
+}
+
+/* The first time counts only where a second would take too long: caches are cold and memory is new. */
 static double measure(struct bench *bench, void (*operation)(struct bench *bench)) {
     double times[REPEATS];
     size_t count = 0;
-    const double start = rt_clock_wall();
+    const double start = now_of(bench);
     operation(bench);
-    double now = rt_clock_wall();
-    times[0] = now - start;
-    while (count < REPEATS && now - start < bench->share) {
+    double now = now_of(bench);
+    const double first = now - start;
+    if (first > LONG_SECONDS)
+        return first;
+    do {
         const double before = now;
         operation(bench);
-        now = rt_clock_wall();
+        now = now_of(bench);
         times[count++] = now - before;
-    }
+    } while (count < REPEATS && now - start < bench->share);
     qsort(times, count, sizeof *times, compare);
-    return times[count / 2];
+    return times[(count - 1) / 4]; /* what disturbs only makes longer */
 }
 
 /* ---- layers ---- */
@@ -225,10 +233,50 @@ static void estimate_rest(const struct rt_job *job, const struct rt_model *whole
     }
 }
 
+static bool same_tree(const struct rt_tree *a, const struct rt_tree *b) {
+    if (a->kind != b->kind || a->count != b->count || !a->text != !b->text || !a->key != !b->key ||
+        (a->text && strcmp(a->text, b->text) != 0) || (a->key && strcmp(a->key, b->key) != 0))
+        return false;
+    for (size_t i = 0; i < a->count; i++)
+        if (!same_tree(a->items[i], b->items[i]))
+            return false;
+    return true;
+}
+
+/* Whether two layers do the same work, the next one's counted where they do that too. */
+static bool same_work(const struct bench *bench, const struct rt_model *whole, size_t a, size_t b) {
+    const struct rt_layer *x = whole->layers[a], *y = whole->layers[b];
+    const struct rt_tree *specs = bench->job->layers;
+    if (x->type != y->type || !rt_shape_equal(&x->in, &y->in) || x->absorbed != y->absorbed ||
+        x->act != y->act || wants_gradient(whole, a) != wants_gradient(whole, b) ||
+        !same_tree(specs->items[a], specs->items[b]))
+        return false;
+    const bool more = a + 1 < whole->count && whole->layers[a + 1]->absorbed;
+    const bool too = b + 1 < whole->count && whole->layers[b + 1]->absorbed;
+    return more == too && (!more || same_tree(specs->items[a + 1], specs->items[b + 1]));
+}
+
+/* The first layer, not far before, that does the same work; itself if there is none. So the many equal layers
+ * of a deep model get equal times, and the time there is goes to those that differ. */
+static size_t first_like(const struct bench *bench, const struct rt_model *whole, size_t layer) {
+    size_t first = layer > LOOK_BACK ? layer - LOOK_BACK : 0;
+    while (first < layer && !same_work(bench, whole, first, layer))
+        first++;
+    return first;
+}
+
 static rt_status measure_all(struct bench *bench, const struct rt_model *whole, struct rt_layer_times *layers,
                              struct rt_error *err) {
-    bench->share = RT_PROFILE_SECONDS / (double)(OPERATIONS * whole->count);
+    size_t different = 0;
+    for (size_t i = 0; i < whole->count; i++)
+        different += first_like(bench, whole, i) == i;
+    bench->share = RT_PROFILE_SECONDS / (double)(OPERATIONS * different);
     for (size_t i = 0; i < whole->count; i++) {
+        const size_t like = first_like(bench, whole, i);
+        if (like < i) {
+            layers[i] = layers[like];
+            continue;
+        }
         struct rt_error trouble = {0};
         rt_status status = measure_layer(bench, whole, i, &layers[i], &trouble);
         drop_layer(bench);
@@ -252,7 +300,8 @@ rt_status rt_profile_measure(const struct rt_job *job, struct rt_device *device,
         rt_model_create(job->layers, &job->in, 0, SIZE_MAX, false, device->kernels, &index, &whole, err);
     if (status != RT_OK)
         return status;
-    struct bench bench = {.job = job, .device = device, .rows = rows};
+    struct bench bench = {
+        .job = job, .device = device, .rows = rows, .single = rt_pool_threads(device->pool) == 1};
     if (whole->count != count || rows == 0 || rows > (size_t)job->batch)
         status = rt_fail(err, RT_BAD_INPUT,
                          "a profile of %zu layers for %zu rows was asked for, but the model has %zu layers "

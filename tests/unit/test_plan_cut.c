@@ -14,7 +14,8 @@ static double random_unit(void) {
 
 struct world {
     struct rt_cut_problem problem;
-    double work[DEVICES * (LAYERS + 1)], bytes[LAYERS + 1], link[DEVICES * DEVICES], port[DEVICES];
+    double work[DEVICES * (LAYERS + 1)], start[DEVICES * (LAYERS + 1)], bytes[LAYERS + 1],
+        link[DEVICES * DEVICES], port[DEVICES];
     double size[LAYERS], memory[DEVICES];
     uint8_t use[DEVICES];
     size_t asked;
@@ -39,6 +40,7 @@ static void make_world(struct world *world, size_t layers, size_t devices, bool 
                                  .devices = devices,
                                  .least = 1 + (size_t)(2 * random_unit()),
                                  .work = world->work,
+                                 .start = world->start,
                                  .bytes = world->bytes,
                                  .link = world->link,
                                  .port = world->port,
@@ -52,6 +54,8 @@ static void make_world(struct world *world, size_t layers, size_t devices, bool 
         for (size_t i = 0; i < layers; i++)
             world->work[d * (layers + 1) + i + 1] =
                 world->work[d * (layers + 1) + i] + speed * (0.1 + random_unit());
+        for (size_t i = 1; i < layers; i++)
+            world->start[d * (layers + 1) + i] = random_unit() < 0.5 ? 0.3 * random_unit() : 0;
         world->memory[d] = limits ? 4 * random_unit() : INFINITY;
         world->use[d] = d == 0 || random_unit() < 0.3 ? RT_CUT_MUST : RT_CUT_MAY;
         if (d > 0 && random_unit() < 0.1)
@@ -159,6 +163,7 @@ TEST(work_is_spread_evenly_below_the_bound) {
     }
     world.problem.least = 1;
     world.problem.extra = 0;
+    world.problem.start = NULL;
     size_t device[DEVICES], end[DEVICES];
     struct rt_cut cut = {.device = device, .end = end};
     CHECK_OK(rt_cut_solve(&world.problem, &cut, &err));
