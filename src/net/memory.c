@@ -94,6 +94,7 @@ static rt_status listen_here(struct rt_endpoint *endpoint, const char *address, 
         return rt_fail(err, RT_FAILED, "%s: this end of the network is dead", own);
     snprintf(endpoint->address, sizeof endpoint->address, "%s", own);
     place->listening = true;
+    rt_mem_answer_calls(place);
     return RT_OK;
 }
 

@@ -18,7 +18,7 @@ struct rt_memnet;
 /* How a frame travels: it leaves when the link is free and a receive for it is posted (of which the other
  * side knows at once), occupies the link for bytes / bandwidth, and arrives latency later, plus a random
  * delay. Frames of one channel stay in order; links and channels do not wait for one another. Connecting
- * takes a latency each way, closing one. */
+ * takes a latency each way and waits for whoever does not listen yet; closing takes one. */
 struct rt_memnet_settings {
     uint64_t seed;
     double latency;      /* seconds */

@@ -46,14 +46,32 @@ void rt_mem_die(struct rt_mem_side *side, const char *format, ...) {
     rt_mem_push(side->place, RT_EVENT_CLOSED, side, NULL);
 }
 
+static bool is_unknown(const struct rt_mem_side *side) {
+    return side->state == RT_MEM_HIDDEN || side->state == RT_MEM_CALLING;
+}
+
+/* Moves a side from the list that it is on to another, or to none. */
+static void enlist(struct rt_mem_side *side, struct rt_mem_side **list) {
+    if (side->after)
+        side->after->before = side->before;
+    if (side->before)
+        side->before->after = side->after;
+    else if (side->place->sides == side)
+        side->place->sides = side->after;
+    else if (side->place->calls == side)
+        side->place->calls = side->after;
+    side->before = NULL;
+    side->after = list ? *list : NULL;
+    if (side->after)
+        side->after->before = side;
+    if (list)
+        *list = side;
+}
+
 static void free_side(struct rt_mem_side *side) {
     halt(side);
     drop_posted(side);
-    if (side->state != RT_MEM_HIDDEN) {
-        if (side->after)
-            side->after->before = side->before;
-        *(side->before ? &side->before->after : &side->place->sides) = side->after;
-    }
+    enlist(side, NULL);
     if (side->peer)
         side->peer->peer = NULL;
     rt_mem_agenda_release(&rt_mem_net_of(side)->agenda, ITEMS);
@@ -64,7 +82,7 @@ void rt_mem_tell(struct rt_mem_side *side, const char *what) {
     struct rt_mem_side *peer = side->peer;
     if (!peer || peer->state == RT_MEM_DEAD || rt_mem_is_cut(side))
         return;
-    if (peer->state == RT_MEM_HIDDEN) {
+    if (is_unknown(peer)) {
         free_side(peer);
         return;
     }
@@ -81,7 +99,7 @@ void rt_mem_close(struct rt_link *link) {
     struct rt_mem_side *side = (struct rt_mem_side *)link;
     if (rt_mem_is_alive(side))
         rt_mem_tell(side, "closed the link");
-    if (side->peer && side->peer->state == RT_MEM_HIDDEN)
+    if (side->peer && is_unknown(side->peer))
         free_side(side->peer); /* behind a cut */
     rt_mem_forget(side->place, side);
     free_side(side);
@@ -97,7 +115,7 @@ void rt_memnet_cut(struct rt_memnet *net, size_t a, size_t b) {
         for (struct rt_mem_side *side = net->places[ends[end]].sides; side; side = side->after) {
             if (side->to != ends[!end] || !rt_mem_is_alive(side))
                 continue;
-            if (side->peer && side->peer->state == RT_MEM_HIDDEN)
+            if (side->peer && is_unknown(side->peer))
                 halt(side->peer); /* the request is lost */
             halt(side);
             if (side->state != RT_MEM_LIVE)
@@ -148,14 +166,6 @@ static rt_status make_side(struct rt_mem_place *place, size_t to, struct rt_mem_
     return RT_OK;
 }
 
-static void show(struct rt_mem_side *side, enum rt_mem_state state) {
-    side->state = state;
-    side->after = side->place->sides;
-    if (side->after)
-        side->after->before = side;
-    side->place->sides = side;
-}
-
 rt_status rt_mem_connect(struct rt_endpoint *endpoint, const char *address, double until,
                          struct rt_link **link, struct rt_error *err) {
     struct rt_mem_place *place = (struct rt_mem_place *)endpoint;
@@ -179,7 +189,8 @@ rt_status rt_mem_connect(struct rt_endpoint *endpoint, const char *address, doub
     }
     near->peer = far;
     far->peer = near;
-    show(near, RT_MEM_CONNECTING);
+    near->state = RT_MEM_CONNECTING;
+    enlist(near, &place->sides);
     if (until < INFINITY)
         rt_mem_plan(near, &near->giving_up, until > net->now ? until : net->now);
     if (!rt_mem_is_cut(near)) {
@@ -190,21 +201,30 @@ rt_status rt_mem_connect(struct rt_endpoint *endpoint, const char *address, doub
     return RT_OK;
 }
 
-/* The request is at the place it was for: let it in or refuse it. The answer travels back. */
+/* The request is at the place it was for. Whoever is to listen there may not have begun to: then it waits. */
 static void answer(struct rt_mem_side *far) {
     struct rt_mem_side *near = far->peer;
-    double bandwidth, at = rt_mem_net_of(far)->now + rt_mem_draw_travel(far, &bandwidth);
     if (!far->place->listening) {
-        snprintf(near->why.text, sizeof near->why.text, "%s: nobody listens there", near->link.peer);
-        rt_mem_plan(near, &near->closing, at);
-        free_side(far);
+        far->state = RT_MEM_CALLING;
+        enlist(far, &far->place->calls);
         return;
     }
-    show(far, RT_MEM_LIVE);
+    far->state = RT_MEM_LIVE;
+    enlist(far, &far->place->sides);
     rt_mem_push(far->place, RT_EVENT_ACCEPTED, far, NULL);
+    double bandwidth, at = rt_mem_net_of(far)->now + rt_mem_draw_travel(far, &bandwidth);
     for (unsigned c = 0; c < RT_CHANNELS; c++)
         near->channels[c].last = at; /* frames come after the answer */
     rt_mem_plan(near, &near->opening, at);
+}
+
+void rt_mem_answer_calls(struct rt_mem_place *place) {
+    struct rt_mem_side *call = place->calls;
+    while (call && call->after)
+        call = call->after; /* the first to come is the last of the list */
+    for (; call; call = call->before)
+        if (!rt_mem_is_cut(call))
+            rt_mem_plan(call, &call->opening, place->net->now);
 }
 
 void rt_mem_happen(struct rt_mem_item *item) {
@@ -220,7 +240,7 @@ void rt_mem_happen(struct rt_mem_item *item) {
         rt_mem_arrive(side, &side->channels[item->channel]);
         break;
     case RT_MEM_OPEN:
-        if (side->state == RT_MEM_HIDDEN) {
+        if (is_unknown(side)) {
             answer(side);
             break;
         }
@@ -235,8 +255,11 @@ void rt_mem_happen(struct rt_mem_item *item) {
         break;
     }
     case RT_MEM_GIVE_UP:
+        if (side->peer && side->peer->state == RT_MEM_CALLING)
+            rt_mem_die(side, "%s: nobody listens there", side->link.peer);
+        else
+            rt_mem_die(side, "%s did not answer in time", side->link.peer);
         rt_mem_tell(side, "gave up connecting");
-        rt_mem_die(side, "%s did not answer in time", side->link.peer);
         break;
     }
 }

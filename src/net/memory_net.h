@@ -72,6 +72,7 @@ struct rt_mem_channel {
 
 enum rt_mem_state {
     RT_MEM_HIDDEN,     /* the request to connect has not come: nobody here knows of the link yet */
+    RT_MEM_CALLING,    /* it has come, and nobody listens yet */
     RT_MEM_CONNECTING, /* asked, not answered */
     RT_MEM_LIVE,
     RT_MEM_DEAD /* CLOSED was said; the owner has yet to close */
@@ -90,7 +91,7 @@ struct rt_mem_side {
     double travel;           /* from leaving to arriving, of that frame */
     struct rt_mem_item leave, opening, closing, giving_up;
     struct rt_error why;                /* it closes */
-    struct rt_mem_side *before, *after; /* in the list of the place */
+    struct rt_mem_side *before, *after; /* in a list of the place */
 };
 
 /* ---- endpoints and the net ---- */
@@ -119,6 +120,7 @@ struct rt_mem_place {
     double ahead;               /* its own time, once it is over */
     struct rt_mem_item timer;   /* of its wait or sleep */
     struct rt_mem_side *sides;  /* its links */
+    struct rt_mem_side *calls;  /* links to be, for when it listens */
     struct rt_mem_event *queue; /* a ring of events not taken; room is a power of two */
     size_t first, count, room;
     atomic_bool woken;
@@ -161,6 +163,7 @@ double rt_mem_now(struct rt_endpoint *endpoint);
 rt_status rt_mem_connect(struct rt_endpoint *endpoint, const char *address, double until,
                          struct rt_link **link, struct rt_error *err);
 void rt_mem_close(struct rt_link *link);
+void rt_mem_answer_calls(struct rt_mem_place *place); /* it listens now */
 void rt_mem_die(struct rt_mem_side *side, const char *format, ...) RT_PRINTF(2, 3);
 void rt_mem_tell(struct rt_mem_side *side, const char *what); /* the peer learns of its end: "closed ..." */
 void rt_mem_happen(struct rt_mem_item *item);                 /* to a side; the item is off the agenda */

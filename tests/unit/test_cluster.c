@@ -162,7 +162,7 @@ TEST(nobody_listens) {
     static struct cluster_world world;
     cluster_init(&world, 3, 0);
     world.place[2].program = do_nothing;
-    check_failure(&world, "mem:2: nobody listens there", 1);
+    check_failure(&world, "mem:2: nobody listens there", 11);
 }
 
 static void listen_only(struct cluster_place *place, struct rt_endpoint *endpoint) {

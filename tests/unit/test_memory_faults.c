@@ -140,7 +140,7 @@ static void kill_program(void *user, size_t i, struct rt_endpoint *endpoint) {
     CHECK(rt_endpoint_now(endpoint) == 3.25);
     REQUIRE(expect_closed(endpoint, link, 3.5, "mem:1 is gone"));
     CHECK_OK(rt_endpoint_connect(endpoint, "mem:1", 9, &again, &err));
-    REQUIRE(expect_closed(endpoint, again, 4.5, "mem:1: nobody listens there"));
+    REQUIRE(expect_closed(endpoint, again, 9, "mem:1: nobody listens there"));
 }
 
 TEST(a_kill_ends_one_endpoint) {

@@ -344,8 +344,43 @@ TEST(bad_settings_and_addresses_are_refused) {
     CHECK(endpoint->address[0] == 0);
     CHECK_OK(rt_endpoint_listen(endpoint, "mem:0", &err));
     CHECK(strcmp(endpoint->address, "mem:0") == 0);
-    CHECK_OK(rt_endpoint_connect(endpoint, "mem:1", 1, &link, &err)); /* freed with its hidden other side */
+    CHECK_OK(rt_endpoint_connect(endpoint, "mem:1", 1, &link, &err)); /* and is freed with its other side */
     rt_memnet_destroy(net);
+}
+
+/* Who is called before it listens is waited for. */
+static void late_program(void *user, size_t i, struct rt_endpoint *endpoint) {
+    (void)user;
+    struct rt_error err;
+    struct rt_event event;
+    struct rt_link *links[3];
+    struct rt_send send = {.channel = 1};
+    struct rt_receive receive = {.channel = 1};
+    if (i == 0) {
+        for (int k = 0; k < 3; k++)
+            CHECK_OK(rt_endpoint_connect(endpoint, "mem:1", k == 1 ? 6 : 10, &links[k], &err));
+        rt_link_send(links[2], &send);
+        REQUIRE(memnet_expect(endpoint, RT_EVENT_CLOSED, &event));
+        CHECK(event.link == links[1] && rt_endpoint_now(endpoint) == 6);
+        CHECK(strcmp(event.error.text, "mem:1: nobody listens there") == 0);
+        rt_link_close(links[1]);
+        REQUIRE(memnet_expect(endpoint, RT_EVENT_CONNECTED, &event));
+        CHECK(event.link == links[0] && rt_endpoint_now(endpoint) == 8);
+        REQUIRE(memnet_expect(endpoint, RT_EVENT_CONNECTED, &event));
+        CHECK(event.link == links[2]);
+        REQUIRE(memnet_expect(endpoint, RT_EVENT_SENT, &event));
+    } else {
+        rt_endpoint_sleep(endpoint, 7);
+        REQUIRE(links[0] = memnet_admit(endpoint));
+        CHECK(rt_endpoint_now(endpoint) == 7);
+        REQUIRE(links[2] = memnet_admit(endpoint));
+        rt_link_receive(links[2], &receive);
+        REQUIRE(memnet_expect(endpoint, RT_EVENT_RECEIVED, &event));
+    }
+}
+
+TEST(connecting_waits_for_a_late_listener) {
+    memnet_run(&(struct rt_memnet_settings){.latency = 1}, 2, late_program, NULL);
 }
 
 /* Links outlive a run and are there in the next. */
