@@ -109,6 +109,9 @@ rt_status rt_flow_add(struct rt_flow *flow, struct rt_stage *stage, const struct
         .indices_out = stage && stage->sends_examples,
         .count = stage ? stage->slot_count : RT_FLOW_RETURNS,
     };
+    /* No more outputs can return than the first segment has sent out. */
+    if (!stage && flow->segments[0].count < segment->count)
+        segment->count = flow->segments[0].count;
     if (in && !flow->job->evaluate_only)
         segment->parcel_count = segment->count < RT_FLOW_PARCELS ? segment->count : RT_FLOW_PARCELS;
     rt_status status = take_memory(segment, flow->job, err);

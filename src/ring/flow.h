@@ -64,7 +64,8 @@ struct rt_sequence {
     uint32_t rows, epoch;
 };
 
-enum { RT_FLOW_PARCELS = 3, RT_FLOW_RETURNS = 3 };
+/* Gradients that may be on their way back at a time, and outputs that the master has room for. */
+enum { RT_FLOW_PARCELS = 3, RT_FLOW_RETURNS = 8 };
 
 struct rt_neighbour {
     struct rt_talk talk;

@@ -132,7 +132,9 @@ static bool can_forward(const struct rt_flow *flow, struct rt_segment *segment) 
     case RT_MESSAGE_FORWARD:
         if (!segment->stage)
             return rt_segment_parcel(segment);
-        return flow->job->mode == RT_RING_FLOW || segment->stage->update == seat->message.update;
+        /* An update that waits for the norm comes first in ring-flow too: with one slot nothing is stale. */
+        return !segment->complete &&
+               (flow->job->mode == RT_RING_FLOW || segment->stage->update == seat->message.update);
     case RT_MESSAGE_STOP: /* behind all work, of the bulk channel too */
         return segment->oldest == segment->forward && !segment->complete && rt_bulk_idle(flow);
     default: /* of the parameters as they are now: nothing may be under way that changes them */

@@ -127,6 +127,8 @@ void rt_sequence_take(struct rt_sequence *next, const struct rt_job *job, const 
 static rt_status take_forward(struct rt_segment *segment, const struct rt_job *job,
                               const struct rt_message *message, struct rt_seat *seat, struct rt_error *err) {
     struct rt_sequence *next = &segment->next;
+    if (job->evaluate_only)
+        return rt_fail(err, RT_BAD_INPUT, "a forward message came in a run that only evaluates");
     rt_status status = check_number(message, "micro-batch", message->micro, next->micro, err);
     if (status == RT_OK)
         status = check_number(message, "update", message->update, next->update, err);

@@ -301,6 +301,8 @@ static bool is_step_done(void *self) {
 }
 
 rt_status rt_ring_step(struct rt_ring *ring, struct rt_ring_update *update, struct rt_error *err) {
+    if (ring->job->evaluate_only)
+        return rt_fail(err, RT_BAD_INPUT, "this ring only evaluates");
     if (ring->draining && ring->begun == ring->returned)
         ring->draining = false;
     if (!ring->draining && rt_ring_stop_asked(ring))
