@@ -134,7 +134,7 @@ static enum rt_stream_result fill(struct rt_connection *connection, size_t *got,
     return RT_STREAM_OK;
 }
 
-enum rt_stream_result rt_input_read(struct rt_connection *connection, struct rt_error *err) {
+enum rt_stream_result rt_tcp_input_read(struct rt_connection *connection, struct rt_error *err) {
     struct rt_input *in = &connection->in;
     size_t budget = RT_BUDGET;
     bool drained = false;

@@ -189,7 +189,7 @@ void rt_tcp_link_read(struct rt_tcp_link *link, enum rt_lane lane) {
     struct rt_connection *connection = link->lanes[lane];
     struct rt_error err;
     uint64_t before = connection->stream.received;
-    enum rt_stream_result result = rt_input_read(connection, &err);
+    enum rt_stream_result result = rt_tcp_input_read(connection, &err);
     if (connection->stream.received != before)
         link->heard = rt_clock_wall();
     if (result == RT_STREAM_FAILED)

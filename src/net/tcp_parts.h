@@ -150,7 +150,7 @@ struct rt_tcp {
     /* shared */
     pthread_mutex_t mutex;
     pthread_cond_t changed; /* for the owner */
-    bool orders;            /* the network thread has been woken */
+    bool orders, asleep;    /* there is something for the network thread; it is in poll() */
     bool stop, woken;
     int new_listener; /* -1: none */
     struct rt_tcp_link *new_links;
@@ -234,7 +234,7 @@ void rt_output_begin_own(struct rt_output *out, const uint8_t *bytes, size_t cou
 /* Writes what it can; RT_STREAM_OK: all of it. */
 enum rt_stream_result rt_output_write(struct rt_connection *connection, size_t *budget, struct rt_error *err);
 /* Reads and handles frames until there is nothing more, or the budget is spent. */
-enum rt_stream_result rt_input_read(struct rt_connection *connection, struct rt_error *err);
+enum rt_stream_result rt_tcp_input_read(struct rt_connection *connection, struct rt_error *err);
 
 /* ---- tcp_link.c: the rules of a link ---------------------------------------------------------------------
  */
