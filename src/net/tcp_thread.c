@@ -29,9 +29,10 @@ int rt_tcp_start_thread(pthread_t *thread, bool detached, void *(*body)(void *),
 }
 
 void rt_tcp_order(struct rt_tcp *tcp) {
-    if (tcp->orders)
-        return;
     tcp->orders = true;
+    if (!tcp->asleep)
+        return; /* it looks before it sleeps */
+    tcp->asleep = false;
     ssize_t written = write(tcp->wake[1], "", 1); /* a pipe that is full wakes as well */
     (void)written;
 }
@@ -79,7 +80,7 @@ static void forget_closed(struct rt_tcp *tcp) {
 static bool take_orders(struct rt_tcp *tcp) {
     bool closing = false;
     pthread_mutex_lock(&tcp->mutex);
-    tcp->orders = false;
+    tcp->orders = tcp->asleep = false;
     while (tcp->new_links) {
         struct rt_tcp_link *link = tcp->new_links;
         tcp->new_links = link->next;
@@ -225,6 +226,10 @@ static void wait_and_serve(struct rt_tcp *tcp, double now, double next) {
     size_t count = list_all(tcp, now, &again);
     double wait = fmin(fmax(next - now, 0), 60);
     int milliseconds = again ? 0 : (int)ceil(wait * 1e3);
+    pthread_mutex_lock(&tcp->mutex);
+    tcp->asleep = !tcp->orders && milliseconds > 0;
+    milliseconds = tcp->asleep ? milliseconds : 0;
+    pthread_mutex_unlock(&tcp->mutex);
     int happened = poll(tcp->polled, count, milliseconds);
     if (happened < 0)
         for (size_t i = 0; i < count; i++)
