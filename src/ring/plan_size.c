@@ -4,6 +4,7 @@
  * by one, each with memory of its own, fit together.
  */
 #include "base/memory.h"
+#include "ring/flow.h"
 #include "ring/plan_parts.h"
 #include "ring/stage.h"
 #include <math.h>
@@ -74,18 +75,29 @@ rt_status rt_planner_bytes(struct rt_planner *planner, size_t first, size_t end,
     return status;
 }
 
+/* Memory of the messages themselves, beyond the slots: gradients on their way back, and on the master the
+ * outputs that return where no layers of its own take them. */
+static double message_bytes(const struct rt_planner *planner, size_t device, size_t first) {
+    const struct rt_model *model = planner->question->model;
+    const size_t cut = device ? first : planner->chain;
+    const struct rt_shape *shape = cut < planner->layers ? &model->layers[cut]->in : &model->out;
+    double messages = planner->job.evaluate_only ? 0 : RT_FLOW_PARCELS;
+    if (device == 0 && cut == planner->layers)
+        messages += RT_FLOW_RETURNS;
+    return messages * sizeof(float) * (double)rt_job_micro_rows(&planner->job) * (double)rt_shape_size(shape);
+}
+
 rt_status rt_planner_node_bytes(struct rt_planner *planner, size_t device, size_t first, size_t end,
                                 bool alone, struct rt_run_bytes *bytes, struct rt_error *err) {
     if (alone)
         return rt_planner_bytes(planner, 0, planner->layers, bytes, err);
-    rt_status status = rt_planner_bytes(planner, first, end, bytes, err);
-    if (status != RT_OK || device > 0 || planner->chain == planner->layers)
-        return status;
-    struct rt_run_bytes tail;
-    status = rt_planner_bytes(planner, planner->chain, planner->layers, &tail, err);
+    struct rt_run_bytes run, tail = {0};
+    rt_status status = rt_planner_bytes(planner, first, end, &run, err);
+    if (status == RT_OK && device == 0 && planner->chain < planner->layers)
+        status = rt_planner_bytes(planner, planner->chain, planner->layers, &tail, err);
     if (status == RT_OK) {
-        bytes->fixed += tail.fixed;
-        bytes->slot += tail.slot;
+        bytes->fixed = run.fixed + tail.fixed + message_bytes(planner, device, first);
+        bytes->slot = run.slot + tail.slot;
     }
     return status;
 }
@@ -116,6 +128,7 @@ rt_status rt_planner_fits(void *user, size_t device, size_t first, size_t end, b
         return status;
     const struct rt_run_bytes *sum = planner->alone;
     double most = sum[end].fixed - sum[first].fixed + slots * (sum[end].slot - sum[first].slot);
+    most += alone ? 0 : message_bytes(planner, device, first);
     if (device == 0) {
         const struct rt_run_bytes *all = &sum[planner->layers], *chain = &sum[planner->chain];
         most += all->fixed - chain->fixed + slots * (all->slot - chain->slot);

@@ -1,8 +1,8 @@
 /* Plans, from made-up times: who holds what, who is left out, memory, micro-batches, sentences. */
 #include "base/clock.h"
 #include "formats/yaml.h"
+#include "ring/flow.h"
 #include "ring/plan.h"
-#include "ring/stage.h"
 #include "support/test.h"
 #include <math.h>
 
@@ -202,7 +202,7 @@ TEST(a_wide_cut_is_avoided_on_a_slow_link) {
 
 /* ---- memory ---- */
 
-/* Bytes of a run of layers as a stage takes them. */
+/* Bytes of a run of layers as its stage takes them. */
 static size_t stage_bytes(size_t first, size_t count, size_t slots) {
     struct rt_error err;
     struct rt_model *model;
@@ -213,6 +213,15 @@ static size_t stage_bytes(size_t first, size_t count, size_t slots) {
     const size_t bytes = rt_stage_bytes(world.job, model, slots);
     rt_model_destroy(model);
     return bytes;
+}
+
+/* The same and the messages of a node that is not alone: gradients on their way back, outputs on the master.
+ */
+static size_t node_bytes(size_t first, size_t count, size_t slots) {
+    const struct rt_shape *shape = first ? &world.model->layers[first]->in : &world.model->out;
+    const size_t messages = RT_FLOW_PARCELS + (first ? 0 : RT_FLOW_RETURNS);
+    return stage_bytes(first, count, slots) +
+           messages * sizeof(float) * rt_job_micro_rows(world.job) * rt_shape_size(shape);
 }
 
 TEST(memory_is_what_the_stages_take) {
@@ -226,9 +235,9 @@ TEST(memory_is_what_the_stages_take) {
     check_plan(plan, &world);
     for (size_t k = 0; k < plan->nodes; k++) {
         const struct rt_plan_node *node = &plan->node[k];
-        CHECK_MSG(node->memory == stage_bytes(node->first, node->count, node->slots),
+        CHECK_MSG(node->memory == node_bytes(node->first, node->count, node->slots),
                   "node %zu: %llu, the stage takes %zu", k, (unsigned long long)node->memory,
-                  stage_bytes(node->first, node->count, node->slots));
+                  node_bytes(node->first, node->count, node->slots));
     }
     rt_plan_destroy(plan);
     close_world(&world);
@@ -254,14 +263,14 @@ TEST(memory_limits_are_kept) {
         /* all cuts in three or fewer, by hand; the master holds layer 1 at least */
         bool possible = stage_bytes(0, 8, 1) <= world.devices[0].memory && !world.question.keep_all;
         for (size_t a = 2; a < 8; a++) {
-            if (stage_bytes(0, a, 1) > world.devices[0].memory)
+            if (node_bytes(0, a, 1) > world.devices[0].memory)
                 continue;
             for (size_t b = a + 1; b < 8; b++)
-                possible = possible || (stage_bytes(a, b - a, 1) <= world.devices[1].memory &&
-                                        stage_bytes(b, 8 - b, 1) <= world.devices[2].memory);
+                possible = possible || (node_bytes(a, b - a, 1) <= world.devices[1].memory &&
+                                        node_bytes(b, 8 - b, 1) <= world.devices[2].memory);
             for (size_t d = 1; d < 3; d++)
                 possible = possible ||
-                           (!world.question.keep_all && stage_bytes(a, 8 - a, 1) <= world.devices[d].memory);
+                           (!world.question.keep_all && node_bytes(a, 8 - a, 1) <= world.devices[d].memory);
         }
         err.text[0] = 0;
         const rt_status status = rt_plan_create(&world.question, &plan, &err);
@@ -288,7 +297,7 @@ TEST(room_for_slots_counts) {
                "dense: 64, dense: 64]",
                "batch: 32, micro_batch: 1", 2, 1);
     world.devices[0].latency = world.devices[1].latency = 2;
-    world.devices[1].memory = stage_bytes(4, 4, 1) + 100;
+    world.devices[1].memory = node_bytes(4, 4, 1) + 100;
     CHECK_OK(rt_plan_create(&world.question, &plan, &err));
     check_plan(plan, &world);
     CHECK_MSG(plan->node[1].slots > 1 && plan->node[1].count == 3, "%zu slots, %zu layers",
@@ -343,8 +352,9 @@ TEST(the_tail_is_the_masters) {
               "%zu, %zu and %zu layers", plan->node[0].count, plan->node[1].count, plan->node[2].count);
     CHECK(fabs(plan->node[0].busy - plan->node[1].busy) < 0.02 * plan->node[1].busy);
     CHECK(plan->idle_fraction < 0.05);
+    const size_t back = RT_FLOW_PARCELS * 4 * 4 * sizeof(float);
     CHECK(plan->node[0].memory ==
-          stage_bytes(0, 2, plan->node[0].slots) + stage_bytes(10, 2, plan->node[0].slots));
+          stage_bytes(0, 2, plan->node[0].slots) + stage_bytes(10, 2, plan->node[0].slots) + back);
     rt_plan_destroy(plan);
     /* alone it holds everything once */
     slow_down(&world, 1, 1e4);
