@@ -25,10 +25,14 @@ void rt_display_init(struct rt_display *display, const struct rt_run *run, bool 
 
 void rt_display_clear(struct rt_display *display) {
     if (display->drawn) {
-        fputs("\r\033[K", display->out);
+        fputc('\r', display->out);
+        if (display->lines)
+            fprintf(display->out, "\033[%zuA", display->lines);
+        fputs("\033[J", display->out);
         fflush(display->out);
     }
     display->drawn = false;
+    display->lines = 0;
 }
 
 void rt_display_notice(void *user, const char *sentence) {
@@ -78,7 +82,57 @@ static double share_done(const struct rt_progress *progress) {
     return share < 0 ? 0 : share > 1 ? 1 : share;
 }
 
-/* ---- the redrawn line ---- */
+/* ---- the table of devices ---- */
+
+static void add_percent(struct line *line, double fraction) {
+    if (isfinite(fraction))
+        add(line, "%8.1f", 100 * fraction);
+    else
+        add(line, "%8s", "-");
+}
+
+static void put_node(const struct rt_display *display, size_t node, const struct rt_node_view *view,
+                     bool final, size_t width) {
+    struct line line = {.used = 0};
+    char layers[RT_TEXT], rate[RT_TEXT];
+    snprintf(layers, sizeof layers, "%zu-%zu", view->first, view->first + view->count - 1);
+    add(&line, "%4zu  %-16.16s %9s %10s", node, view->name, layers,
+        isfinite(view->samples_per_s) ? rt_text_rate(view->samples_per_s, rate) : "-");
+    add_percent(&line, view->idle_fraction);
+    if (final)
+        add_percent(&line, view->predicted_idle);
+    else
+        add(&line, "%7" PRIu64, view->queue);
+    add(&line, "%9.1f", isfinite(view->bytes_per_s) ? view->bytes_per_s / 1e6 : 0.0);
+    if (final)
+        add(&line, "%9.1f%9.1f", (double)view->peak_memory / 1e6, (double)view->predicted_memory / 1e6);
+    fprintf(display->out, "%.*s\n", (int)width, line.text);
+}
+
+/* Returns how many lines it took. */
+static size_t put_nodes(const struct rt_display *display, bool final, size_t width) {
+    const struct rt_node_view *views;
+    const size_t count = rt_run_nodes(display->run, &views);
+    if (count == 0)
+        return 0;
+    struct line head = {.used = 0};
+    add(&head, "%4s  %-16s %9s %10s%8s", "node", "", "layers", "samples/s", "idle %");
+    if (final)
+        add(&head, "%8s%9s%9s%9s", "planned", "MB/s", "MB used", "planned");
+    else
+        add(&head, "%7s%9s", "queue", "MB/s");
+    fprintf(display->out, "%.*s\n", (int)width, head.text);
+    for (size_t i = 0; i < count; i++)
+        put_node(display, i, &views[i], final, width);
+    return count + 1;
+}
+
+void rt_display_nodes(struct rt_display *display, bool final) {
+    if (!display->quiet)
+        put_nodes(display, final, MAX_LINE - 1);
+}
+
+/* ---- the redrawn lines ---- */
 
 static size_t terminal_width(void) {
     struct winsize size;
@@ -112,7 +166,8 @@ static void draw(struct rt_display *display, const struct rt_progress *progress)
         size_t used = left.used + right.used + 2;
         bar = width > used ? width - used : 0;
     }
-    fputc('\r', display->out);
+    rt_display_clear(display);
+    display->lines = put_nodes(display, false, width);
     fprintf(display->out, "%.*s", (int)width, left.text);
     if (bar >= MIN_BAR)
         put_bar(display, bar < MAX_BAR ? bar : MAX_BAR, share);
@@ -139,6 +194,8 @@ static void print_start(struct rt_display *display, const struct rt_progress *pr
         fprintf(display->out, ", %s for the test", rt_text_count(facts->test_examples, c));
     fprintf(display->out, "\n%s with %s, batches of %zu; %s on %zu %s\n", facts->loss, facts->optimizer,
             facts->batch, facts->kernels, facts->threads, facts->threads == 1 ? "thread" : "threads");
+    if (rt_run_plan(display->run))
+        fputs(rt_run_plan(display->run), display->out);
     if (facts->resumed_update)
         fprintf(display->out, "resumed after update %s\n", rt_text_count(facts->resumed_update, a));
     if (facts->resumed_update > progress->updates)

@@ -1,6 +1,7 @@
 /*
- * What a person sees of a training run. On a terminal one line is redrawn and validations stay above it; into
- * a pipe or a file each report is a line of its own; quiet shows nothing.
+ * What a person sees of a training run. On a terminal one line is redrawn, above it a table of the devices
+ * where there are several, and validations stay above both; into a pipe or a file each report is a line of
+ * its own; quiet shows nothing.
  */
 #ifndef RT_CLI_PROGRESS_H
 #define RT_CLI_PROGRESS_H
@@ -12,8 +13,9 @@ struct rt_display {
     const struct rt_run *run;
     FILE *out;
     bool quiet, terminal, colour;
-    bool begun; /* the lines that introduce the run are out */
-    bool drawn; /* a line that will be redrawn is on the screen */
+    bool begun;   /* the lines that introduce the run are out */
+    bool drawn;   /* something that will be redrawn is on the screen: */
+    size_t lines; /* so many lines above the cursor's */
 };
 
 void rt_display_init(struct rt_display *display, const struct rt_run *run, bool quiet);
@@ -22,7 +24,10 @@ void rt_display_init(struct rt_display *display, const struct rt_run *run, bool 
 void rt_display_progress(void *user, const struct rt_progress *progress);
 void rt_display_notice(void *user, const char *sentence);
 
-/* Takes the redrawn line off the screen, so that something else can be printed. */
+/* The devices of a run as a table; final: at its end, beside what the plan predicted. */
+void rt_display_nodes(struct rt_display *display, bool final);
+
+/* Takes what is redrawn off the screen, so that something else can be printed. */
 void rt_display_clear(struct rt_display *display);
 
 #endif

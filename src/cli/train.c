@@ -2,6 +2,7 @@
  * ringtmp train: one run, from its run file to a saved model. Signals become a clean stop with a checkpoint,
  * and the command that goes on from there is printed, ready to be pasted.
  */
+#include "cli/cluster_args.h"
 #include "cli/commands.h"
 #include "cli/confusion.h"
 #include "cli/progress.h"
@@ -16,9 +17,9 @@
 #include <unistd.h>
 
 struct settings {
-    int64_t nodes, seed;
+    struct rt_cluster_args cluster;
+    int64_t seed;
     const char *strategy, *out, *math;
-    struct rt_words set;
     bool resume, quiet, help_keys;
 };
 
@@ -26,12 +27,9 @@ static const char *const math_choices[] = {"exact", "fast", NULL};
 
 #define AT(field_) .offset = offsetof(struct settings, field_)
 static const struct rt_arg args[] = {
-    {"--nodes", "N", RT_ARG_COUNT, AT(nodes), .default_help = "cluster.nodes of the run file, else 1",
-     .help = "devices that train together; this version: 1"},
-    {"--strategy", "NAME", RT_ARG_TEXT, AT(strategy), .default_help = "cluster.strategy of the run file",
+    RT_CLUSTER_ARGS(offsetof(struct settings, cluster)),
+    {"--strategy", "NAME", RT_ARG_TEXT, AT(strategy), .default_help = "cluster.strategy",
      .help = "how it is distributed, as ring or ring,schedule=1f1b"},
-    {"--set", "KEY=VALUE", RT_ARG_WORDS, AT(set), .default_help = "none",
-     .help = "set a key of the run file, as often as needed"},
     {"--seed", "S", RT_ARG_COUNT, AT(seed), .default_help = "train.seed of the run file, else 1",
      .help = "seed of all random numbers"},
     {"--out", "DIR", RT_ARG_TEXT, AT(out), .default_help = "runs/NAME-TIME",
@@ -157,13 +155,20 @@ static void on_progress(void *user, const struct rt_progress *progress) {
 
 /* ---- the result ---- */
 
-static void print_result(FILE *out, const struct rt_run *run) {
+static void print_result(FILE *out, struct rt_display *display) {
+    const struct rt_run *run = display->run;
     const struct rt_result *result = rt_run_result(run);
+    const struct rt_run_facts *facts = rt_run_facts(run);
     const struct rt_evaluation *test = rt_run_test(run);
     char a[RT_TEXT], b[RT_TEXT];
     if (!result)
         return;
     fputc('\n', out);
+    const struct rt_node_view *views;
+    if (rt_run_nodes(run, &views)) {
+        rt_display_nodes(display, true);
+        fputc('\n', out);
+    }
     if (test && test->classes) {
         fputs("on the test data:\n", out);
         rt_confusion_print(out, test);
@@ -179,6 +184,8 @@ static void print_result(FILE *out, const struct rt_run *run) {
             rt_text_count(result->samples, b));
     if (isfinite(result->samples_per_s))
         fprintf(out, ", %s samples/s", rt_text_rate(result->samples_per_s, a));
+    if (facts && isfinite(facts->predicted_samples_per_s))
+        fprintf(out, " (planned: %s)", rt_text_rate(facts->predicted_samples_per_s, a));
     fprintf(out, "\nparams_sha256  %s\n", result->params_sha256);
     fprintf(out, "model          %s/model.safetensors", result->out_dir);
     if (rt_run_model_update(run) < result->updates)
@@ -190,28 +197,33 @@ static void print_result(FILE *out, const struct rt_run *run) {
 
 /* ---- the command ---- */
 
-static rt_status apply(const struct settings *settings, struct rt_run *run, struct rt_error *err) {
-    if (settings->nodes >= 0 && settings->nodes != 1)
-        return rt_fail(err, RT_BAD_INPUT, "this version trains on one device: --nodes must be 1");
-    rt_status status = RT_OK;
-    for (size_t i = 0; i < settings->set.count && status == RT_OK; i++) {
-        const char *word = settings->set.items[i], *equals = strchr(word, '=');
-        char key[200];
-        if (!equals || equals == word || (size_t)(equals - word) >= sizeof key)
-            return rt_fail(err, RT_BAD_INPUT, "--set needs KEY=VALUE, as in --set train.epochs=5, not '%s'",
-                           word);
-        snprintf(key, sizeof key, "%.*s", (int)(equals - word), word);
-        status = rt_run_set(run, key, equals + 1, err);
-    }
+static rt_status collect_settings(const struct settings *settings, struct rt_settings *all,
+                                  struct rt_error *err) {
     char seed[RT_TEXT];
     snprintf(seed, sizeof seed, "%" PRId64, settings->seed);
-    const char *const keys[][2] = {{"cluster.nodes", settings->nodes == 1 ? "1" : NULL},
-                                   {"cluster.strategy", settings->strategy},
-                                   {"train.seed", settings->seed >= 0 ? seed : NULL},
-                                   {"train.math", settings->math}};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys && status == RT_OK; i++)
-        if (keys[i][1])
-            status = rt_run_set(run, keys[i][0], keys[i][1], err);
+    rt_status status = rt_cluster_args_settings(&settings->cluster, all, err);
+    if (status == RT_OK)
+        status = rt_settings_add(all, "cluster.strategy", settings->strategy, err);
+    if (status == RT_OK)
+        status = rt_settings_add(all, "train.seed", settings->seed >= 0 ? seed : NULL, err);
+    if (status == RT_OK)
+        status = rt_settings_add(all, "train.math", settings->math, err);
+    return status;
+}
+
+static rt_status apply(const struct rt_invocation *invocation, struct rt_run *run, struct rt_error *err) {
+    const struct settings *settings = invocation->settings;
+    struct rt_settings all = {0};
+    char program[RT_PROGRAM_ROOM];
+    rt_status status = collect_settings(settings, &all, err);
+    for (size_t i = 0; i < all.count && status == RT_OK; i++) {
+        char *equals = strchr(all.items[i], '=');
+        *equals = 0;
+        status = rt_run_set(run, all.items[i], equals + 1, err);
+    }
+    rt_settings_deinit(&all);
+    if (status == RT_OK)
+        status = rt_run_set_program(run, rt_own_program(invocation->program, program), err);
     if (status == RT_OK && settings->resume && !settings->out)
         status =
             rt_fail(err, RT_BAD_INPUT, "--resume needs --out DIR, the directory of the run to go on with");
@@ -236,7 +248,7 @@ static int run_train(const struct rt_invocation *invocation) {
     rt_display_init(&display, run, settings->quiet);
     rt_run_set_process_start(run, invocation->start);
     rt_run_set_notice(run, rt_display_notice, &display);
-    rt_status status = apply(settings, run, &err);
+    rt_status status = apply(invocation, run, &err);
     if (status == RT_OK) {
         catch_signals(run, settings->quiet);
         status = rt_run_train(run, on_progress, &display, &err);
@@ -250,7 +262,7 @@ static int run_train(const struct rt_invocation *invocation) {
     } else if (status != RT_OK) {
         code = rt_exit_error(&err);
     } else if (!settings->quiet) {
-        print_result(stdout, run);
+        print_result(stdout, &display);
     }
     rt_run_close(run);
     return code;
@@ -262,9 +274,11 @@ const struct rt_command rt_command_train = {
     .details =
         "Trains the network that RUN.yaml describes on the data it names, and saves the model, a journal\n"
         "and a summary. Ctrl-C stops with a checkpoint; the message then says how to go on. The same run\n"
-        "file and seed give the same parameters, bit for bit, whatever the machine and its threads.\n",
+        "file and seed give the same parameters, bit for bit, whatever the machines and their number.\n",
     .examples = "  ringtmp train examples/fashion-mlp.yaml\n"
                 "  ringtmp train run.yaml --set train.epochs=3 --set train.batch=64 --out runs/try\n"
+                "  ringtmp train run.yaml --nodes 4\n"
+                "  ringtmp train run.yaml --node pi1:7117 --node pi2:7117 --key cluster.key\n"
                 "  ringtmp train run.yaml --out runs/try --resume\n",
     .operands = {"RUN.yaml"},
     .args = args,

@@ -23,7 +23,8 @@ struct rt_drive {
     struct rt_schedule schedule;
     struct rt_strategy_choice choice;
     struct rt_learner learner;      /* self NULL: none yet */
-    struct rt_node_report *reports; /* [learner.nodes]; filled in at the end */
+    struct rt_node_report *reports; /* [learner.nodes]: the newest */
+    struct rt_metrics_row *before;  /* and what they said when they were looked at last */
     uint64_t saving_update;
     struct rt_checkpoint_out *saving; /* a checkpoint that is being written; NULL: none */
     struct rt_journal *journal;
@@ -32,6 +33,7 @@ struct rt_drive {
     struct rt_error notices[3]; /* until there is a journal to write them to */
     size_t notice_count;
 
+    uint64_t batch;                      /* examples per update */
     uint64_t updates, epochs, per_epoch; /* planned */
     struct rt_standing standing;
     struct rt_states states;
@@ -83,6 +85,11 @@ void rt_drive_journal_start(struct rt_drive *drive);
 /* Tells the journal and the progress callback where the run stands; begins a new interval. */
 void rt_drive_report(struct rt_drive *drive, const struct rt_score *validation);
 void rt_drive_journal_end(struct rt_drive *drive, const char *status, const char *reason);
+
+/* ---- nodes.c ---- */
+/* Where several devices take part: takes their newest reports into the run's views and the journal. last:
+ * waits for the final ones, and the views are about the whole run. */
+rt_status rt_drive_watch(struct rt_drive *drive, bool last, struct rt_error *err);
 
 /* ---- loop.c ---- */
 /* Trains to the end, an early stop or a stop request (RT_INTERRUPTED). */

@@ -43,7 +43,7 @@ rt_status rt_drive_fingerprint(struct rt_drive *drive, struct rt_error *err) {
         {"the number of training examples", rt_drive_text("%zu", drive->materials.train.count)},
         {"the training data (with their scaling, by hash)", rt_drive_text("%s", data)},
         {"data.shuffle", rt_drive_text("%s", spec->data.shuffle ? "true" : "false")},
-        {"train.batch", rt_drive_text("%" PRId64, train->batch)},
+        {"train.batch", rt_drive_text("%" PRIu64, drive->batch)},
         {"train.optimizer", rt_drive_text("%s", optimizer ? optimizer : drive->optim->type->name)},
         {"train.schedule", rt_drive_text("%s", schedule ? schedule : "constant")},
         {"train.weight_decay", rt_drive_text("%.17g", drive->optim->weight_decay)},

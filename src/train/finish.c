@@ -2,7 +2,6 @@
 #include "train/drive.h"
 
 #include "base/clock.h"
-#include "base/memory.h"
 #include <math.h>
 #include <string.h>
 
@@ -67,15 +66,6 @@ static rt_status fill_result(struct rt_drive *drive, const char hash[65], struct
     return RT_OK;
 }
 
-static rt_status take_reports(struct rt_drive *drive, struct rt_error *err) {
-    bool fresh;
-    rt_status status =
-        rt_alloc(drive->learner.nodes, sizeof *drive->reports, "the summary", &drive->reports, err);
-    if (status != RT_OK)
-        return status;
-    return drive->learner.report(drive->learner.self, false, drive->reports, &fresh, err);
-}
-
 rt_status rt_drive_finish(struct rt_drive *drive, struct rt_error *err) {
     struct rt_run *run = drive->run;
     char model[PATH_ROOM], summary[PATH_ROOM], hash[65];
@@ -102,7 +92,7 @@ rt_status rt_drive_finish(struct rt_drive *drive, struct rt_error *err) {
         status = fill_result(drive, hash, err);
     rt_states_stop(&drive->states);
     if (status == RT_OK)
-        status = take_reports(drive, err);
+        status = rt_drive_watch(drive, true, err);
     if (status == RT_OK)
         status = drive->learner.stop(drive->learner.self, err);
     if (status == RT_OK)

@@ -28,6 +28,7 @@ struct rt_learner {
     size_t micro_batch; /* as used */
     size_t nodes;
     double predicted_samples_per_s; /* NaN: nobody did */
+    char *plan; /* who holds what, as lines to print; to be freed by who opened; NULL: nothing to tell */
 
     /* One update; see rt_trainer_step. */
     rt_status (*step)(void *self, struct rt_step *step, struct rt_error *err);

@@ -109,6 +109,7 @@ void rt_drive_report(struct rt_drive *drive, const struct rt_score *validation) 
         .validation_accuracy = validation ? validation->accuracy : (double)NAN,
     };
     journal_report(drive, &progress);
+    rt_drive_watch(drive, false, NULL);
     if (drive->progress)
         drive->progress(drive->user, &progress);
     drive->recent.loss = drive->recent.step_seconds = 0;

@@ -89,6 +89,8 @@ void rt_run_close(struct rt_run *run) {
     free(run->out_dir);
     free(run->result_dir);
     free(run->program);
+    free(run->plan);
+    free(run->views);
     free(run);
 }
 
@@ -227,6 +229,15 @@ const char *rt_run_out_dir(const struct rt_run *run) {
 
 const struct rt_run_facts *rt_run_facts(const struct rt_run *run) {
     return run->has_facts ? &run->facts : NULL;
+}
+
+const char *rt_run_plan(const struct rt_run *run) {
+    return run->plan;
+}
+
+size_t rt_run_nodes(const struct rt_run *run, const struct rt_node_view **views) {
+    *views = run->views;
+    return run->view_count;
 }
 
 const struct rt_evaluation *rt_run_test(const struct rt_run *run) {

@@ -34,8 +34,30 @@ struct rt_run_facts {
     size_t train_examples, validation_examples, test_examples;
     size_t batch, micro_batch; /* as used: auto is resolved */
     uint64_t resumed_update;   /* 0: a new run */
+    const char *strategy;
+    size_t nodes;                   /* devices that take part */
+    double predicted_samples_per_s; /* by the plan; NaN: there is none */
 };
 const struct rt_run_facts *rt_run_facts(const struct rt_run *run); /* NULL before */
+
+/* The plan of a run on several devices: who holds what, and what is predicted, as lines to print; NULL: there
+ * is none. Known when the facts are. */
+const char *rt_run_plan(const struct rt_run *run);
+
+/* What a device of a run on several of them is doing. */
+struct rt_node_view {
+    const char *role, *name;
+    size_t first, count;   /* its layers */
+    double samples_per_s;  /* since the last report; at the end of a run: over all of it */
+    double idle_fraction;  /* the same */
+    double bytes_per_s;    /* sent and received; the same */
+    uint64_t queue;        /* micro-batches that wait to be worked on */
+    uint64_t peak_memory;  /* bytes */
+    double predicted_idle; /* by the plan; NaN: not */
+    uint64_t predicted_memory;
+};
+/* The newest, one per device; 0: none. Owned by the run. */
+size_t rt_run_nodes(const struct rt_run *run, const struct rt_node_view **views);
 
 /* The most classes that a confusion table is made for: it has the square of their number. */
 enum { RT_CONFUSION_CLASSES = 1000 };

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "train/formation.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -26,6 +27,23 @@ char *rt_drive_text(const char *format, ...) {
     return text;
 }
 
+/* What the strategy makes of the run file. */
+static rt_status check_strategy(struct rt_drive *drive, struct rt_error *err) {
+    const struct rt_strategy *strategy = drive->choice.strategy;
+    const struct rt_spec_train *train = &drive->spec->train;
+    drive->batch = strategy->single ? 1 : (uint64_t)train->batch;
+    if (strategy->single && train->batch != 1)
+        rt_drive_notice(drive, "%s updates after every example: train.batch is taken as 1", strategy->name);
+    if (strategy->flows && train->shards > 1)
+        return rt_fail(err, RT_BAD_INPUT, "%s has no shards: train.shards must be 1", strategy->name);
+    if (strategy->flows && train->clip_norm > 0)
+        return rt_fail(err, RT_BAD_INPUT,
+                       "%s cannot clip: the norm of the whole gradient is never there at one time; take "
+                       "train.clip_norm: 0 or the strategy ring",
+                       strategy->name);
+    return RT_OK;
+}
+
 /* ---- network and data ---- */
 
 static rt_status open_network(struct rt_drive *drive, struct rt_error *err) {
@@ -33,8 +51,7 @@ static rt_status open_network(struct rt_drive *drive, struct rt_error *err) {
     struct rt_trained *trained = &drive->run->trained;
     const struct rt_computing computing = {.math = (enum rt_math)spec->train.math,
                                            .kernels = spec->train.kernels,
-                                           .threads =
-                                               spec->train.threads < 0 ? 0 : (size_t)spec->train.threads};
+                                           .threads = rt_formation_threads(spec)};
     rt_status status = rt_network_describe(spec->model.input, spec->model.layers, spec->model.loss,
                                            &computing, &trained->network, err);
     if (status == RT_OK)
@@ -81,7 +98,7 @@ static rt_status open_learner(struct rt_drive *drive, struct rt_error *err) {
     if (train->weight_decay > 0 && !rt_tree_get(rule, "weight_decay"))
         drive->optim->weight_decay = train->weight_decay;
 
-    const uint64_t examples = drive->materials.train.count, batch = (uint64_t)train->batch;
+    const uint64_t examples = drive->materials.train.count, batch = drive->batch;
     drive->per_epoch = (examples + batch - 1) / batch;
     drive->epochs = (uint64_t)train->epochs;
     drive->updates = drive->epochs * drive->per_epoch;
@@ -105,7 +122,7 @@ static rt_status open_learner(struct rt_drive *drive, struct rt_error *err) {
         .options = drive->choice.settings,
         .program = drive->run->program,
         .settings = {.seed = (uint64_t)train->seed,
-                     .batch = (size_t)train->batch,
+                     .batch = (size_t)drive->batch,
                      .micro_batch = train->micro_batch < 0 ? 0 : (size_t)train->micro_batch,
                      .shards = (size_t)train->shards,
                      .shuffle = drive->spec->data.shuffle,
@@ -142,18 +159,24 @@ static rt_status open_out(struct rt_drive *drive, struct rt_error *err) {
 
 static void note_facts(struct rt_drive *drive) {
     const struct rt_network *network = &drive->run->trained.network;
-    drive->run->facts = (struct rt_run_facts){.name = drive->spec->name,
-                                              .kernels = network->device.kernels->name,
-                                              .loss = network->loss->name,
-                                              .optimizer = drive->optim->type->name,
-                                              .threads = rt_pool_threads(network->device.pool),
-                                              .params = network->model->param_count,
-                                              .train_examples = drive->materials.train.count,
-                                              .validation_examples = drive->materials.validation.count,
-                                              .test_examples = drive->materials.test.count,
-                                              .batch = (size_t)drive->spec->train.batch,
-                                              .micro_batch = drive->learner.micro_batch,
-                                              .resumed_update = drive->first_update};
+    drive->run->facts =
+        (struct rt_run_facts){.name = drive->spec->name,
+                              .kernels = network->device.kernels->name,
+                              .loss = network->loss->name,
+                              .optimizer = drive->optim->type->name,
+                              .threads = rt_pool_threads(network->device.pool),
+                              .params = network->model->param_count,
+                              .train_examples = drive->materials.train.count,
+                              .validation_examples = drive->materials.validation.count,
+                              .test_examples = drive->materials.test.count,
+                              .batch = (size_t)drive->batch,
+                              .micro_batch = drive->learner.micro_batch,
+                              .resumed_update = drive->first_update,
+                              .strategy = drive->choice.strategy->name,
+                              .nodes = drive->learner.nodes,
+                              .predicted_samples_per_s = drive->learner.predicted_samples_per_s};
+    drive->run->plan = drive->learner.plan;
+    drive->learner.plan = NULL;
     drive->run->has_facts = true;
 }
 
@@ -172,8 +195,15 @@ rt_status rt_drive_open(struct rt_run *run, struct rt_drive *drive, struct rt_er
                                .out.lock = -1};
     rt_states_start(&drive->states, RT_STATE_WAIT_DATA);
     run->has_facts = false;
+    free(run->plan);
+    free(run->views);
+    run->plan = NULL;
+    run->views = NULL;
+    run->view_count = 0;
     rt_status status =
         rt_strategy_read(run->spec->cluster.strategy, rt_spec_devices(run->spec), &drive->choice, err);
+    if (status == RT_OK)
+        status = check_strategy(drive, err);
     if (status == RT_OK)
         status = rt_out_claim(run, &drive->out, err);
     if (status == RT_OK) {
@@ -204,11 +234,13 @@ rt_status rt_drive_open(struct rt_run *run, struct rt_drive *drive, struct rt_er
 
 void rt_drive_close(struct rt_drive *drive) {
     rt_checkpoint_abandon(drive->saving);
+    free(drive->learner.plan);
     if (drive->learner.self)
         drive->learner.destroy(drive->learner.self);
     rt_optim_destroy(drive->optim);
     rt_strategy_choice_deinit(&drive->choice);
     free(drive->reports);
+    free(drive->before);
     rt_materials_close(&drive->materials);
     rt_fingerprint_deinit(&drive->fingerprint);
     if (drive->journal)

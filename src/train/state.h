@@ -33,6 +33,9 @@ struct rt_run {
     struct rt_names labels;    /* a name for every class: the data's, else its number */
     struct rt_run_facts facts;
     bool has_facts;
+    char *plan;                 /* of the last training; NULL: there was none */
+    struct rt_node_view *views; /* of its devices */
+    size_t view_count;
     struct rt_result result;
     char *result_dir; /* what result.out_dir points at */
     bool has_result;

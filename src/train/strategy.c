@@ -5,6 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char *const schedules[] = {"split", "1f1b", NULL};
+
+#define AT(field) offsetof(struct rt_ring_options, field)
+static const struct rt_option ring_options[] = {
+    {"schedule", RT_OPTION_CHOICE, AT(schedule), "split", .choices = schedules,
+     .help = "split: a backward is two operations, the urgent one first; 1f1b: it is one"},
+    {"slots", RT_OPTION_INT, AT(slots), "auto", 1, 65536, .auto_word = "auto",
+     .help = "micro-batches that a node holds at a time"},
+};
+#undef AT
+enum { RING_OPTIONS = sizeof ring_options / sizeof *ring_options };
+
 static const struct rt_strategy sgd = {
     .name = "sgd",
     .help = "one device does everything",
@@ -12,7 +24,36 @@ static const struct rt_strategy sgd = {
     .open = rt_learner_local,
 };
 
-static const struct rt_strategy *const strategies[] = {&sgd, NULL};
+static const struct rt_strategy ring = {
+    .name = "ring",
+    .help = "each device holds a run of layers; the same result as one device, bit for bit",
+    .options = ring_options,
+    .option_count = RING_OPTIONS,
+    .settings_bytes = sizeof(struct rt_ring_options),
+    .open = rt_learner_ring,
+};
+
+static const struct rt_strategy ring_one = {
+    .name = "ring-one",
+    .help = "the ring with a single example in flight and an update after each",
+    .single = true,
+    .options = ring_options,
+    .option_count = RING_OPTIONS,
+    .settings_bytes = sizeof(struct rt_ring_options),
+    .open = rt_learner_ring,
+};
+
+static const struct rt_strategy ring_flow = {
+    .name = "ring-flow",
+    .help = "the ring without a pause between updates: an update per batch, with slightly older parameters",
+    .flows = true,
+    .options = ring_options,
+    .option_count = RING_OPTIONS,
+    .settings_bytes = sizeof(struct rt_ring_options),
+    .open = rt_learner_ring,
+};
+
+static const struct rt_strategy *const strategies[] = {&sgd, &ring, &ring_one, &ring_flow, NULL};
 
 const struct rt_strategy *const *rt_strategies(void) {
     return strategies;
@@ -71,7 +112,7 @@ static rt_status read_choice(const struct rt_tree *tree, size_t nodes, struct rt
     const struct rt_tree *options = NULL;
     rt_status status = RT_OK;
     if (!tree) {
-        choice->strategy = &sgd;
+        choice->strategy = nodes > 1 ? &ring : &sgd;
     } else if (tree->kind == RT_TREE_SCALAR) {
         char *text = strdup(tree->text);
         if (!text)

@@ -13,7 +13,9 @@ struct rt_strategy {
     const struct rt_option *options;
     size_t option_count;
     size_t settings_bytes;
-    bool alone; /* trains on one device only */
+    bool alone;  /* trains on one device only */
+    bool single; /* an update is one example, whatever train.batch says */
+    bool flows;  /* never drains: neither shards nor clipping are possible */
     rt_status (*open)(const struct rt_lesson *lesson, struct rt_learner *learner, struct rt_error *err);
 };
 

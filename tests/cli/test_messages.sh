@@ -22,11 +22,11 @@ run 0 train <(cat run.yaml) --quiet --out d --set train.epochs=1 --set train.bat
 sed 's/loss: cross_entropy/loss: cross_entropie/' run.yaml >changed.yaml
 refuses 2 "changed.yaml:8: model.loss: there is no 'cross_entropie'; did you mean 'cross_entropy'?" train changed.yaml --out never
 printf 'cluster:\n  strategy: rung\n' | cat run.yaml - >changed.yaml
-refuses 2 "changed.yaml:18: cluster.strategy: there is no 'rung'" train changed.yaml --out never
+refuses 2 "changed.yaml:18: cluster.strategy: there is no 'rung'; did you mean 'ring'?" train changed.yaml --out never
 sed 's/^train:/&\n  kernels: avx22/' run.yaml >changed.yaml
 refuses 2 "changed.yaml:14: train.kernels: there is no 'avx22'; did you mean 'avx2'?" train changed.yaml --out never
 refuses 2 "train.kernels: there is no 'foo'" train run.yaml --set train.kernels=foo --out never
-refuses 2 "cluster.strategy: there is no 'nothing'; there are: sgd" train run.yaml --strategy nothing --out never
+refuses 2 "cluster.strategy: there is no 'nothing'; there are: sgd, ring, ring-one, ring-flow" train run.yaml --strategy nothing --out never
 refuses 2 "--seed must be a whole number, 0 or more, not '-1'" train run.yaml --seed -1 --out never
 sed '/split:/d' run.yaml >no_test.yaml
 refuses 2 "no_test.yaml: has no test data" eval a/model.safetensors no_test.yaml

@@ -36,7 +36,9 @@ refuses 2 "did you mean 'epochs'?" train run.yaml --set train.epoch=3 --out neve
 refuses 2 "epochs" train run.yaml --set train.epochs=many --out never
 refuses 2 "KEY=VALUE" train run.yaml --set train.epochs --out never
 refuses 2 "seed" train run.yaml --seed one --out never
-refuses 2 "this version trains on one device: --nodes must be 1" train run.yaml --nodes 4 --out never
+refuses 2 "sgd trains on 1 node, not on 4" train run.yaml --nodes 4 --strategy sgd --out never
+refuses 2 "did you mean 'schedule'" train run.yaml --strategy ring,shedule=1f1b --out never
+refuses 2 "must be one of split, 1f1b" train run.yaml --strategy ring,schedule=gpipe --out never
 refuses 2 "strateg" train run.yaml --strategy strategy --out never
 refuses 2 "--out DIR" train run.yaml --resume
 refuses 2 "never" train run.yaml --resume --out never

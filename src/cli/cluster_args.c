@@ -1,0 +1,99 @@
+#include "cli/cluster_args.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static rt_status fail_memory(struct rt_error *err) {
+    return rt_fail(err, RT_NO_MEMORY, "not enough memory for the command line");
+}
+
+static rt_status keep(struct rt_settings *settings, char *setting, struct rt_error *err) {
+    char **items = setting ? realloc(settings->items, (settings->count + 1) * sizeof *items) : NULL;
+    if (!items) {
+        free(setting);
+        return fail_memory(err);
+    }
+    settings->items = items;
+    items[settings->count++] = setting;
+    return RT_OK;
+}
+
+rt_status rt_settings_add(struct rt_settings *settings, const char *key, const char *value,
+                          struct rt_error *err) {
+    if (!value)
+        return RT_OK;
+    const size_t room = strlen(key) + strlen(value) + 2;
+    char *setting = malloc(room);
+    if (setting)
+        snprintf(setting, room, "%s=%s", key, value);
+    return keep(settings, setting, err);
+}
+
+void rt_settings_deinit(struct rt_settings *settings) {
+    for (size_t i = 0; i < settings->count; i++)
+        free(settings->items[i]);
+    free(settings->items);
+    *settings = (struct rt_settings){0};
+}
+
+/* Addresses as a list in YAML, quoted: "[::1]:7117" would be a list itself. */
+static rt_status add_addresses(struct rt_settings *settings, const struct rt_words *node,
+                               struct rt_error *err) {
+    if (node->count == 0)
+        return RT_OK;
+    size_t room = sizeof "[]";
+    for (size_t i = 0; i < node->count; i++)
+        room += strlen(node->items[i]) + 4;
+    char *list = malloc(room), *at = list;
+    if (!list)
+        return fail_memory(err);
+    *at++ = '[';
+    for (size_t i = 0; i < node->count; i++) {
+        if (!*node->items[i] || strpbrk(node->items[i], "'\" \t\n")) {
+            free(list);
+            return rt_fail(err, RT_BAD_INPUT, "--node needs HOST:PORT, not '%.100s'", node->items[i]);
+        }
+        at += sprintf(at, "%s'%s'", i ? ", " : "", node->items[i]);
+    }
+    strcpy(at, "]");
+    rt_status status = rt_settings_add(settings, "cluster.node", list, err);
+    free(list);
+    return status;
+}
+
+rt_status rt_cluster_args_settings(const struct rt_cluster_args *args, struct rt_settings *settings,
+                                   struct rt_error *err) {
+    struct rt_settings made = {0};
+    rt_status status = RT_OK;
+    for (size_t i = 0; i < args->set.count && status == RT_OK; i++) {
+        const char *word = args->set.items[i], *equals = strchr(word, '=');
+        if (!equals || equals == word)
+            status = rt_fail(err, RT_BAD_INPUT, "--set needs KEY=VALUE, as in --set train.epochs=5, not '%s'",
+                             word);
+        else
+            status = keep(&made, strdup(word), err);
+    }
+    char nodes[24];
+    snprintf(nodes, sizeof nodes, "%" PRId64, args->nodes);
+    if (status == RT_OK)
+        status = rt_settings_add(&made, "cluster.nodes", args->nodes >= 0 ? nodes : NULL, err);
+    if (status == RT_OK)
+        status = rt_settings_add(&made, "cluster.key", args->key, err);
+    if (status == RT_OK)
+        status = add_addresses(&made, &args->node, err);
+    if (status != RT_OK)
+        rt_settings_deinit(&made);
+    else
+        *settings = made;
+    return status;
+}
+
+const char *rt_own_program(const char *typed, char path[RT_PROGRAM_ROOM]) {
+    ssize_t length = readlink("/proc/self/exe", path, RT_PROGRAM_ROOM - 1);
+    if (length <= 0)
+        return typed;
+    path[length] = 0;
+    return path;
+}

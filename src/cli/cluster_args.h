@@ -1,0 +1,55 @@
+/* The options that every command has which can work on several devices. */
+#ifndef RT_CLI_CLUSTER_ARGS_H
+#define RT_CLI_CLUSTER_ARGS_H
+
+#include "cli/args.h"
+
+struct rt_cluster_args {
+    int64_t nodes;
+    struct rt_words node, set;
+    const char *key;
+};
+
+/* Rows for a command's table; at: the offset of a struct rt_cluster_args in its settings. */
+#define RT_CLUSTER_ARGS(at)                                                                                  \
+    {"--nodes",                                                                                              \
+     "N",                                                                                                    \
+     RT_ARG_COUNT,                                                                                           \
+     .offset = (at) + offsetof(struct rt_cluster_args, nodes),                                               \
+     .default_help = "cluster.nodes, else 1",                                                                \
+     .help = "processes on this machine that share the work"},                                               \
+        {"--node",                                                                                           \
+         "HOST:PORT",                                                                                        \
+         RT_ARG_WORDS,                                                                                       \
+         .offset = (at) + offsetof(struct rt_cluster_args, node),                                            \
+         .default_help = "cluster.node",                                                                     \
+         .help = "a running node that takes part, as often as needed"},                                      \
+        {"--key",                                                                                            \
+         "FILE",                                                                                             \
+         RT_ARG_TEXT,                                                                                        \
+         .offset = (at) + offsetof(struct rt_cluster_args, key),                                             \
+         .default_help = "cluster.key",                                                                      \
+         .help = "the cluster key, see `ringtmp keygen`"},                                                   \
+    {                                                                                                        \
+        "--set", "KEY=VALUE", RT_ARG_WORDS, .offset = (at) + offsetof(struct rt_cluster_args, set),          \
+                                            .default_help = "none",                                          \
+                                            .help = "set a key of the run file, as often as needed"          \
+    }
+
+/* What was asked for as settings, "key=value" each. */
+struct rt_settings {
+    char **items;
+    size_t count;
+};
+rt_status rt_cluster_args_settings(const struct rt_cluster_args *args, struct rt_settings *settings,
+                                   struct rt_error *err);
+/* One more; value NULL: none. */
+rt_status rt_settings_add(struct rt_settings *settings, const char *key, const char *value,
+                          struct rt_error *err);
+void rt_settings_deinit(struct rt_settings *settings);
+
+/* The file of this command, for starting it again as a node. */
+enum { RT_PROGRAM_ROOM = 4096 };
+const char *rt_own_program(const char *typed, char path[RT_PROGRAM_ROOM]);
+
+#endif

@@ -1,0 +1,50 @@
+/*
+ * Forming a ring: from a run file to devices that know their part. Used by a training, by an evaluation of a
+ * model that fits on no single device, and by `ringtmp plan`, which goes as far as the plan and no further.
+ */
+#ifndef RT_TRAIN_FORMATION_H
+#define RT_TRAIN_FORMATION_H
+
+#include "cluster/cluster.h"
+#include "formats/runfile.h"
+#include "ring/ring.h"
+#include "train/network.h"
+
+struct rt_formation {
+    struct rt_job *job;
+    struct rt_endpoint *endpoint; /* NULL: one device alone */
+    struct rt_cluster *cluster;
+    struct rt_plan *plan;
+    struct rt_link *next, *previous; /* of the master, in the ring; NULL once a ring has taken them over */
+    uint32_t run;
+    double slowdown; /* of the master, emulated */
+
+    struct rt_plan_question question; /* that the plan answers */
+    size_t devices;                   /* the master first */
+    struct rt_plan_device *device;
+    char (*name)[RT_MAX_TEXT + 1];
+    struct rt_layer_times **times;
+};
+
+struct rt_formation_settings {
+    const struct rt_spec *spec;
+    struct rt_network *network; /* described: the whole model, and the master's device */
+    struct rt_tree *job;        /* taken over, also on failure; see ring/job.h */
+    const char *program;        /* the ringtmp command, for local nodes; NULL: on the PATH */
+    int64_t slots;              /* of every node; -1: the planner chooses */
+    const atomic_int *stop;     /* may be NULL */
+};
+
+/* Connects, measures and plans. deinit also on failure. */
+rt_status rt_formation_plan(const struct rt_formation_settings *settings, struct rt_formation *formation,
+                            struct rt_error *err);
+/* Tells every node its part and sets the ring up; afterwards the master talks to its neighbours only. */
+rt_status rt_formation_assign(const struct rt_formation_settings *settings, struct rt_formation *formation,
+                              struct rt_error *err);
+void rt_formation_deinit(struct rt_formation *formation); /* a zeroed one is fine */
+
+/* The threads of each of the run's local processes: what train.threads says, else their share of the cores.
+ */
+size_t rt_formation_threads(const struct rt_spec *spec);
+
+#endif
