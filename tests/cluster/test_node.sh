@@ -1,0 +1,132 @@
+#!/usr/bin/env bash
+# `ringtmp node` as a process: what it says when it cannot start, and that it goes on serving whatever strangers send.
+. "$(dirname "$0")/../cli/lib.sh"
+node=''
+trap '[ -z "$node" ] || kill -KILL "$node" 2>/dev/null; rm -rf "$work"' EXIT
+
+# wait_for FILE TEXT [SECONDS]: until the file holds the text
+wait_for() {
+    local end=$((SECONDS + ${3:-10}))
+    until grep -qF -- "$2" "$1" 2>/dev/null; do
+        [ $SECONDS -lt $end ] || {
+            fail "no '$2' in $1 after ${3:-10} s: $(head -c 1000 "$1")"
+            return 1
+        }
+        sleep 0.02
+    done
+}
+
+# start_node WORD...: runs a node in the background: $node, $port; its output is in node.out and node.err
+start_node() {
+    "$RINGTMP" node --listen 127.0.0.1:0 "$@" >node.out 2>node.err &
+    node=$!
+    wait_for node.out "listening at 127.0.0.1:" || exit 1
+    port=$(sed -n 's/^listening at 127\.0\.0\.1:\([0-9]*\)$/\1/p' node.out)
+}
+
+# stop_node SIGNAL: it ends by the signal, in good order
+stop_node() {
+    local status=0
+    kill "-$1" "$node"
+    wait "$node" || status=$?
+    node=''
+    [ "$status" -eq 0 ] || fail "a node ended by SIG$1 with status $status: $(cat node.err)"
+}
+
+# ---- what cannot start ----
+refuses 2 "there is no key" node --listen 0.0.0.0:0
+refuses 2 "nohost.invalid" node --listen nohost.invalid:7117
+refuses 2 "HOST:PORT" node --listen 7117
+refuses 2 "--memory must be a size such as 512M or 2G, not '12X'" node --memory 12X
+refuses 2 "--memory must be a size" node --memory 99999999999G
+refuses 2 "--threads must be from 1 to" node --threads 0
+refuses 2 "--slowdown must be a number from 1 to 1000000, not '0.5'" node --slowdown 0.5
+refuses 2 "--slowdown must be" node --slowdown fast
+refuses 2 "--lifeline must be a descriptor that is open" node --lifeline 999
+refuses 2 "did you mean '--listen'?" node --lisen 127.0.0.1:0
+refuses 2 "nothere.key" node --listen 127.0.0.1:0 --key nothere.key
+refuses 2 "one word too many" node 127.0.0.1:0
+for command in node keygen; do
+    run 0 "$command" --help
+    says out "usage: "
+    says out "examples:"
+    awk 'length > 120' out | grep . && fail "$command --help has lines of more than 120 characters"
+done
+
+# ---- keys ----
+run 0 keygen cluster.key
+grep -qE '^[0-9a-f]{64}$' cluster.key || fail "the key is $(cat cluster.key)"
+[ "$(stat -c %a cluster.key)" = 600 ] || fail "others may read the key: $(ls -l cluster.key)"
+refuses 2 "cluster.key" keygen cluster.key
+refuses 2 "FILE is missing" keygen
+run 0 keygen other.key
+cmp -s cluster.key other.key && fail "two keys are the same"
+echo "short" >bad.key
+refuses 2 "bad.key" node --listen 127.0.0.1:0 --key bad.key
+
+# ---- a life ----
+start_node --name "old laptop" --memory 512M --threads 1
+status=0
+"$RINGTMP" node --listen "127.0.0.1:$port" >out 2>err || status=$?
+[ "$status" -ne 0 ] || fail "two nodes at one port"
+says err "127.0.0.1:$port"
+[ "$(wc -l <err)" -eq 1 ] || fail "more than a sentence: $(cat err)"
+
+# garbage of several kinds: it is logged, and the node goes on
+printf 'GET / HTTP/1.1\r\nHost: ringtmp.example\r\n\r\n' >"/dev/tcp/127.0.0.1/$port"
+wait_for node.err "127.0.0.1:"
+before=$(wc -l <node.err)
+head -c 3000000 /dev/urandom >garbage
+cat garbage >"/dev/tcp/127.0.0.1/$port" 2>/dev/null
+head -c 100 /dev/zero >"/dev/tcp/127.0.0.1/$port"
+printf 'RTLK\377\377\377\377\377\377\377\377\377\377\377\377\377\377\377\377\377\377\377\377\377\377\377\377' >"/dev/tcp/127.0.0.1/$port"
+exec 5<>"/dev/tcp/127.0.0.1/$port" # says nothing at all
+for _ in $(seq 500); do
+    [ "$(wc -l <node.err)" -ge $((before + 3)) ] && break
+    sleep 0.02
+done
+[ "$(wc -l <node.err)" -ge $((before + 3)) ] || fail "garbage was not told of: $(cat node.err)"
+kill -0 "$node" || fail "garbage ended the node"
+wait_for node.err "did not say who it is" 12
+exec 5>&- 5<&-
+grep -v '^ringtmp: ' node.err && fail "a line of the log does not begin with 'ringtmp: '"
+grep -qP '[^\x20-\x7e\n]' node.err && fail "the log holds bytes that a terminal obeys"
+
+# a node that waits costs nothing
+ticks() { awk '{ print $14 + $15 }' "/proc/$node/stat"; }
+if [ -r "/proc/$node/stat" ]; then
+    start=$(ticks)
+    sleep 1
+    spent=$(($(ticks) - start))
+    [ "$spent" -le $(($(getconf CLK_TCK) / 50)) ] || fail "a node that waits used $spent ticks in a second"
+fi
+stop_node TERM
+[ "$(wc -l <node.out)" -eq 1 ] || fail "the node printed more than where it listens: $(cat node.out)"
+
+# ---- other ways to end ----
+set -m # jobs are not made to ignore SIGINT
+start_node --key cluster.key
+printf 'RTLK garbage' >"/dev/tcp/127.0.0.1/$port"
+stop_node INT
+set +m
+
+# the lifeline: it says where it listens, and its end is the node's; signals are for the master
+mkfifo lifeline
+"$RINGTMP" node --listen 127.0.0.1:0 --lifeline 7 7<>lifeline >node.out 2>node.err &
+node=$!
+read -r -t 10 report <lifeline || fail "no report on the lifeline"
+case ${report:-} in =127.0.0.1:*) ;; *) fail "the lifeline says '${report:-}'" ;; esac
+[ ! -s node.out ] && [ ! -s node.err ] || fail "a node with a lifeline prints: $(cat node.out node.err)"
+kill -TERM "$node"
+sleep 0.2
+kill -0 "$node" 2>/dev/null || fail "a node with a lifeline was ended by SIGTERM"
+{ kill -KILL "$node" && wait "$node"; } 2>/dev/null
+node=''
+
+# --insecure is said loudly
+"$RINGTMP" node --listen 0.0.0.0:0 --insecure >node.out 2>node.err &
+node=$!
+wait_for node.out "listening at"
+wait_for node.err "WARNING: --insecure"
+stop_node TERM
+finish
