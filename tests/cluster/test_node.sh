@@ -110,19 +110,6 @@ printf 'RTLK garbage' >"/dev/tcp/127.0.0.1/$port"
 stop_node INT
 set +m
 
-# the lifeline: it says where it listens, and its end is the node's; signals are for the master
-mkfifo lifeline
-"$RINGTMP" node --listen 127.0.0.1:0 --lifeline 7 7<>lifeline >node.out 2>node.err &
-node=$!
-read -r -t 10 report <lifeline || fail "no report on the lifeline"
-case ${report:-} in =127.0.0.1:*) ;; *) fail "the lifeline says '${report:-}'" ;; esac
-[ ! -s node.out ] && [ ! -s node.err ] || fail "a node with a lifeline prints: $(cat node.out node.err)"
-kill -TERM "$node"
-sleep 0.2
-kill -0 "$node" 2>/dev/null || fail "a node with a lifeline was ended by SIGTERM"
-{ kill -KILL "$node" && wait "$node"; } 2>/dev/null
-node=''
-
 # --insecure is said loudly
 "$RINGTMP" node --listen 0.0.0.0:0 --insecure >node.out 2>node.err &
 node=$!
