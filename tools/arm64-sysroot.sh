@@ -43,6 +43,9 @@ for package in "$directory"/apt/cache/archives/*.deb; do dpkg-deb -x "$package" 
 cp -a "$directory/lib/." "$directory/usr/lib/"
 rm -r "$directory/lib"
 ln -s usr/lib "$directory/lib"
+# The same for headers: those of a single architecture lie in a directory that a foreign compiler does not search.
+cp -a "$directory/usr/include/aarch64-linux-gnu/." "$directory/usr/include/"
+rm -r "$directory/usr/include/aarch64-linux-gnu"
 # Absolute links would lead to this machine's own libraries.
 find "$directory" -type l -lname '/*' | while read -r link; do
     ln -sfn "$directory$(readlink "$link")" "$link"
