@@ -1,8 +1,13 @@
 #include "support/stage.h"
 
+#include "base/rng.h"
 #include "net/memory.h"
+#include "net/tcp.h"
 #include "support/test.h"
+#include <arpa/inet.h>
 #include <math.h>
+#include <pthread.h>
+#include <unistd.h>
 
 static void play_in_memory(void *user, size_t i, struct rt_endpoint *endpoint) {
     struct stage *stage = user;
@@ -26,14 +31,93 @@ static void run_in_memory(struct stage *stage) {
     rt_memnet_destroy(net);
 }
 
+struct player {
+    struct stage *stage;
+    size_t i;
+    pthread_t thread;
+};
+
+static void *play(void *argument) {
+    struct player *player = argument;
+    player->stage->program(player->stage, player->i, player->stage->endpoints[player->i]);
+    return NULL;
+}
+
+/* A port of the loopback that was free a moment ago. */
+static int free_port(void) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof address;
+    int s = socket(AF_INET, SOCK_STREAM, 0);
+    bool good = s >= 0 && bind(s, (struct sockaddr *)&address, bytes) == 0 &&
+                getsockname(s, (struct sockaddr *)&address, &bytes) == 0;
+    if (s >= 0)
+        close(s);
+    return good ? ntohs(address.sin_port) : -1;
+}
+
+static void run_over_tcp(struct stage *stage, const struct rt_tcp_settings *settings) {
+    struct rt_error err;
+    struct player players[STAGE_ENDPOINTS];
+    for (size_t i = 0; i < STAGE_ENDPOINTS; i++) {
+        CHECK_OK(rt_tcp_create(settings, &stage->endpoints[i], &err));
+        CHECK_OK(rt_endpoint_listen(stage->endpoints[i], "127.0.0.1:0", &err));
+    }
+    snprintf(stage->nowhere, sizeof stage->nowhere, "127.0.0.1:%d", free_port());
+    for (size_t i = 0; i < STAGE_ENDPOINTS; i++) {
+        players[i] = (struct player){.stage = stage, .i = i};
+        if (pthread_create(&players[i].thread, NULL, play, &players[i]) != 0)
+            exit(1);
+    }
+    for (size_t i = 0; i < STAGE_ENDPOINTS; i++)
+        pthread_join(players[i].thread, NULL);
+    for (size_t i = 0; i < STAGE_ENDPOINTS; i++)
+        rt_endpoint_destroy(stage->endpoints[i]);
+}
+
+static void run_over_plain_tcp(struct stage *stage) {
+    run_over_tcp(stage, &(struct rt_tcp_settings){.key = NULL});
+}
+
+static void run_over_encrypted_tcp(struct stage *stage) {
+    static const uint8_t key[RT_KEY_BYTES] = {1, 2, 3};
+    run_over_tcp(stage, &(struct rt_tcp_settings){.key = key});
+}
+
 static const struct {
     const char *name;
     void (*run)(struct stage *stage);
 } transports[] = {
     {"memory", run_in_memory},
+    {"TCP", run_over_plain_tcp},
+    {"TCP with a cluster key", run_over_encrypted_tcp},
 };
 
+/* Frame n is cut from this row of random bytes, 64 n from its beginning. */
+enum { ROW = STAGE_LARGEST + 64 * STAGE_FRAMES };
+static uint8_t *row;
+
+void *stage_room(size_t bytes) {
+    void *memory = malloc(bytes ? bytes : 1);
+    if (!memory)
+        exit(1);
+    return memory;
+}
+
+void stage_write(unsigned frame, size_t from, size_t count, uint8_t *bytes) {
+    memcpy(bytes, row + 64 * (size_t)frame + from, count);
+}
+
+bool stage_match(unsigned frame, const void *bytes, size_t count) {
+    return count == 0 || memcmp(bytes, row + 64 * (size_t)frame, count) == 0;
+}
+
 void stage_over_each(stage_program program) {
+    row = stage_room(ROW);
+    for (uint32_t i = 0; i < ROW / 16; i++) {
+        uint32_t words[4];
+        rt_rng_block(1, RT_PURPOSE_SHUFFLE, 0, i, 0, words);
+        memcpy(row + 16 * (size_t)i, words, sizeof words);
+    }
     for (size_t k = 0; k < sizeof transports / sizeof *transports; k++) {
         struct stage stage = {.transport = transports[k].name, .program = program};
         int before = rt_test_failures;
@@ -41,6 +125,7 @@ void stage_over_each(stage_program program) {
         if (rt_test_failures != before)
             fprintf(stderr, "  that was over %s\n", transports[k].name);
     }
+    free(row);
 }
 
 static const double patience = 30; /* seconds; nothing takes that long unless it hangs */

@@ -25,6 +25,13 @@ struct stage {
 
 void stage_over_each(stage_program program);
 
+/* Bytes that tell frames and places apart: those of frame n from a place on. */
+enum { STAGE_LARGEST = 8 << 20, STAGE_FRAMES = 1000 };
+void stage_write(unsigned frame, size_t from, size_t count, uint8_t *bytes);
+bool stage_match(unsigned frame, const void *bytes, size_t count);
+
+void *stage_room(size_t bytes); /* malloc, or the end of the test */
+
 /* A program's seat: what it has seen so far, on all its links together. */
 struct seat {
     struct stage *stage;
