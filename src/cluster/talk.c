@@ -1,10 +1,11 @@
 /* Messages over one link; see talk.h. */
 #include "cluster/talk.h"
 
-#include "base/memory.h"
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+
+enum { MEMORY = (1 + RT_TALK_SENDS) * RT_MAX_CONTROL };
 
 static void post(struct rt_talk *talk) {
     talk->receive = (struct rt_receive){
@@ -13,11 +14,10 @@ static void post(struct rt_talk *talk) {
 }
 
 rt_status rt_talk_open(struct rt_link *link, struct rt_talk *talk, struct rt_error *err) {
-    uint8_t *memory;
-    /* Most of it is never touched, so it costs addresses, not memory. */
-    rt_status status = rt_alloc(1 + RT_TALK_SENDS, RT_MAX_CONTROL, "a conversation", &memory, err);
-    if (status != RT_OK)
-        return status;
+    /* Mapped, because most of it is never touched: it costs addresses, not memory. */
+    void *memory = mmap(NULL, MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return rt_fail(err, RT_NO_MEMORY, "not enough memory for a conversation with %s", link->peer);
     *talk = (struct rt_talk){.link = link, .memory = memory};
     link->user = talk;
     post(talk);
@@ -26,7 +26,8 @@ rt_status rt_talk_open(struct rt_link *link, struct rt_talk *talk, struct rt_err
 
 void rt_talk_close(struct rt_talk *talk) {
     rt_link_close(talk->link);
-    free(talk->memory);
+    if (talk->memory)
+        munmap(talk->memory, MEMORY);
     *talk = (struct rt_talk){0};
 }
 
