@@ -62,6 +62,9 @@ struct rt_plan_question {
     bool keep_all;      /* leave nobody out */
 };
 
+/* What the program itself takes on every device, beyond layers and messages; part of a node's memory. */
+enum { RT_PLAN_PROGRAM_BYTES = 6 << 20 };
+
 /* The sizes of micro-batches at which to measure the layers for a ring of so many devices. more_rows: 0 when
  * one measurement says all. */
 void rt_plan_rows(const struct rt_job *job, size_t devices, size_t *rows, size_t *more_rows);

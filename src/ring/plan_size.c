@@ -89,14 +89,13 @@ static double message_bytes(const struct rt_planner *planner, size_t device, siz
 
 rt_status rt_planner_node_bytes(struct rt_planner *planner, size_t device, size_t first, size_t end,
                                 bool alone, struct rt_run_bytes *bytes, struct rt_error *err) {
-    if (alone)
-        return rt_planner_bytes(planner, 0, planner->layers, bytes, err);
     struct rt_run_bytes run, tail = {0};
-    rt_status status = rt_planner_bytes(planner, first, end, &run, err);
-    if (status == RT_OK && device == 0 && planner->chain < planner->layers)
+    rt_status status = rt_planner_bytes(planner, first, alone ? planner->layers : end, &run, err);
+    if (status == RT_OK && !alone && device == 0 && planner->chain < planner->layers)
         status = rt_planner_bytes(planner, planner->chain, planner->layers, &tail, err);
     if (status == RT_OK) {
-        bytes->fixed = run.fixed + tail.fixed + message_bytes(planner, device, first);
+        bytes->fixed = RT_PLAN_PROGRAM_BYTES + run.fixed + tail.fixed +
+                       (alone ? 0 : message_bytes(planner, device, first));
         bytes->slot = run.slot + tail.slot;
     }
     return status;
@@ -128,7 +127,7 @@ rt_status rt_planner_fits(void *user, size_t device, size_t first, size_t end, b
         return status;
     const struct rt_run_bytes *sum = planner->alone;
     double most = sum[end].fixed - sum[first].fixed + slots * (sum[end].slot - sum[first].slot);
-    most += alone ? 0 : message_bytes(planner, device, first);
+    most += RT_PLAN_PROGRAM_BYTES + (alone ? 0 : message_bytes(planner, device, first));
     if (device == 0) {
         const struct rt_run_bytes *all = &sum[planner->layers], *chain = &sum[planner->chain];
         most += all->fixed - chain->fixed + slots * (all->slot - chain->slot);
@@ -155,7 +154,7 @@ static rt_status explain_layer(struct rt_planner *planner, size_t layer, struct 
             return status;
         largest = devices[d].memory > devices[largest].memory ? d : largest;
     }
-    const double need = bytes.fixed + slots * bytes.slot;
+    const double need = RT_PLAN_PROGRAM_BYTES + bytes.fixed + slots * bytes.slot;
     if (status != RT_OK || need <= (double)devices[largest].memory)
         return status;
     char needs[32], offers[32];

@@ -10,6 +10,9 @@
 #include "ring/plan.h"
 #include <stdlib.h>
 #include <string.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 enum { REPEATS = 15, OPERATIONS = 4, LOOK_BACK = 64 };
 #define LONG_SECONDS 0.2 /* an operation that takes longer is done once */
@@ -324,5 +327,10 @@ rt_status rt_profile_measure(const struct rt_job *job, struct rt_device *device,
     }
     free(bench.examples);
     rt_model_destroy(whole);
+    /* Pieces of the size of a layer are of no use to what comes next, which takes larger ones: without this
+     * they would stay with the process, and count as its memory. */
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
     return status;
 }
