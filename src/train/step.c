@@ -13,6 +13,11 @@
 #include <math.h>
 #include <stdlib.h>
 
+/* Large blocks start on a page. An update walks over parameters and state side by side: if both started at
+ * the same place in a page, each would slow the other in the caches. Measured with single examples: 5 to 9 %.
+ */
+enum { STATE_SHIFT = 528 /* floats */ };
+
 struct rt_trainer {
     struct rt_network *network;
     const struct rt_optim *optim;
@@ -22,8 +27,9 @@ struct rt_trainer {
 
     struct rt_batches batches;
     struct rt_feed feed; /* one micro-batch */
-    float *slot, *losses, *state;
-    struct rt_slices slices; /* the gradients */
+    float *slot, *losses;
+    float *state, *state_room; /* room: the memory that state lies in, see STATE_SHIFT */
+    struct rt_slices slices;   /* the gradients */
     struct rt_norm norm;
     bool fused;
     struct rt_optim_step optim_step;
@@ -54,9 +60,12 @@ static rt_status take_memory(struct rt_trainer *trainer, struct rt_error *err) {
     if (status != RT_OK)
         return status;
     const size_t words = trainer->optim->type->state_words;
-    if (words && params > SIZE_MAX / sizeof(float) / words)
+    if (words && params > (SIZE_MAX / sizeof(float) - STATE_SHIFT) / words)
         return rt_fail(err, RT_NO_MEMORY, "the optimizer's state is too large for this machine");
-    status = rt_floats_create(params * words, "the optimizer's state", &trainer->state, err);
+    status =
+        rt_floats_create(params * words + STATE_SHIFT, "the optimizer's state", &trainer->state_room, err);
+    if (status == RT_OK)
+        trainer->state = trainer->state_room + STATE_SHIFT;
     for (size_t i = 0; status == RT_OK && i < params * words; i++)
         trainer->state[i] = trainer->optim->type->state_start;
     if (status == RT_OK && trainer->settings.clip_norm > 0)
@@ -110,7 +119,7 @@ void rt_trainer_destroy(struct rt_trainer *trainer) {
     rt_slices_destroy(&trainer->slices);
     free(trainer->slot);
     free(trainer->losses);
-    free(trainer->state);
+    free(trainer->state_room);
     free(trainer);
 }
 
