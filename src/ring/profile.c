@@ -1,7 +1,8 @@
 /*
  * How long each layer takes on this device. Layers are measured one at a time, so that the memory of one is
- * enough, each operation a few times with made-up numbers; the lower quartile counts. A layer that this
- * device has no memory for gets the time that its arithmetic would take at the speed of the others.
+ * enough, a few times with made-up numbers; the lower quartile counts. Layers that do the same work are
+ * measured once. A layer that this device has no memory for gets the time that its arithmetic would take at
+ * the speed of the others.
  */
 #include "base/clock.h"
 #include "base/memory.h"
@@ -14,14 +15,14 @@
 #include <malloc.h>
 #endif
 
-enum { REPEATS = 15, OPERATIONS = 4, LOOK_BACK = 64 };
-#define LONG_SECONDS 0.2 /* an operation that takes longer is done once */
+enum { ROUNDS = 15, OPERATIONS = 4, LOOK_BACK = 64 };
+#define LONG_SECONDS 0.4 /* what takes longer is done once */
 
 struct bench {
     const struct rt_job *job;
     struct rt_device *device;
     size_t rows;
-    double share; /* seconds that the repeats of one operation may take */
+    double share; /* seconds that the rounds over one layer may take */
     bool single;  /* the device has one thread */
     struct rt_pass pass;
     uint32_t *examples;
@@ -139,24 +140,42 @@ static double now_of(const struct bench *bench) {
     return bench->single ? rt_clock_thread() : rt_clock_wall();
 }
 
-/* The first time counts only where a second would take too long: caches are cold and memory is new. */
-static double measure(struct bench *bench, void (*operation)(struct bench *bench)) {
-    double times[REPEATS];
-    size_t count = 0;
-    const double start = now_of(bench);
-    operation(bench);
-    double now = now_of(bench);
-    const double first = now - start;
-    if (first > LONG_SECONDS)
-        return first;
+/* All operations in turn, as in training, where each finds the caches as the others left them. NULL: not
+ * wanted. Returns the seconds of all. */
+static double run_round(struct bench *bench, void (*const operations[OPERATIONS])(struct bench *bench),
+                        double seconds[OPERATIONS]) {
+    float *dy = rt_model_output_gradient(bench->model, &bench->pass, bench->slot);
+    double sum = 0;
+    for (size_t k = 0; k < OPERATIONS; k++) {
+        seconds[k] = 0;
+        if (!operations[k])
+            continue;
+        if (operations[k] == backward_input)
+            make_up(dy, bench->rows * rt_shape_size(&bench->model->out));
+        const double before = now_of(bench);
+        operations[k](bench);
+        seconds[k] = now_of(bench) - before;
+        sum += seconds[k];
+    }
+    return sum;
+}
+
+/* The first round counts only where a second would take too long: memory is new then. */
+static void measure(struct bench *bench, void (*const operations[OPERATIONS])(struct bench *bench),
+                    double seconds[OPERATIONS]) {
+    double times[OPERATIONS][ROUNDS], spent = run_round(bench, operations, seconds);
+    if (spent > LONG_SECONDS)
+        return;
+    size_t rounds = 0;
     do {
-        const double before = now;
-        operation(bench);
-        now = now_of(bench);
-        times[count++] = now - before;
-    } while (count < REPEATS && now - start < bench->share);
-    qsort(times, count, sizeof *times, compare);
-    return times[(count - 1) / 4]; /* what disturbs only makes longer */
+        spent += run_round(bench, operations, seconds);
+        for (size_t k = 0; k < OPERATIONS; k++)
+            times[k][rounds] = seconds[k];
+    } while (++rounds < ROUNDS && spent < bench->share);
+    for (size_t k = 0; k < OPERATIONS; k++) {
+        qsort(times[k], rounds, sizeof **times, compare);
+        seconds[k] = times[k][(rounds - 1) / 4]; /* what disturbs only makes longer */
+    }
 }
 
 /* ---- layers ---- */
@@ -169,41 +188,43 @@ static bool wants_gradient(const struct rt_model *whole, size_t layer) {
     return false;
 }
 
+/* Layers first..first+count, which begin with the one that is measured. */
+static rt_status measure_layers(struct bench *bench, const struct rt_model *whole, size_t first, size_t count,
+                                double seconds[OPERATIONS], struct rt_error *err) {
+    const bool trains = !bench->job->evaluate_only, gradient = trains && wants_gradient(whole, first);
+    const bool params = trains && whole->layers[first]->param_count > 0;
+    rt_status status = take_layers(bench, whole, first, count, gradient, params, err);
+    if (status == RT_OK) {
+        rt_model_prepare(bench->model, bench->device, &bench->blocks);
+        bench->pass.training = trains;
+        /* The weights' part comes after the input's, also where that has little to do. */
+        measure(bench,
+                (void (*const[OPERATIONS])(struct bench *)){
+                    forward, gradient || params ? backward_input : NULL, params ? backward_weights : NULL,
+                    params ? update : NULL},
+                seconds);
+        if (!gradient)
+            seconds[1] = 0;
+    }
+    drop_layer(bench);
+    return status;
+}
+
 static rt_status measure_layer(struct bench *bench, const struct rt_model *whole, size_t i,
                                struct rt_layer_times *times, struct rt_error *err) {
-    const bool trains = !bench->job->evaluate_only, gradient = trains && wants_gradient(whole, i);
-    const bool params = trains && whole->layers[i]->param_count > 0;
-    *times = (struct rt_layer_times){0};
-    rt_status status = take_layers(bench, whole, i, 1, gradient, params, err);
+    double seconds[OPERATIONS], both[OPERATIONS];
+    rt_status status = measure_layers(bench, whole, i, 1, seconds, err);
     if (status != RT_OK)
         return status;
-    rt_model_prepare(bench->model, bench->device, &bench->blocks);
-    bench->pass.training = trains;
-    if (!whole->layers[i]->absorbed)
-        times->forward = measure(bench, forward);
-    else
-        forward(bench);
-    float *dy = rt_model_output_gradient(bench->model, &bench->pass, bench->slot);
-    if (gradient || params)
-        make_up(dy, bench->rows * rt_shape_size(&bench->model->out));
-    if (gradient)
-        times->input = measure(bench, backward_input);
-    else if (params)
-        backward_input(bench); /* weights come after it, also where it has little to do */
-    if (params) {
-        times->weights = measure(bench, backward_weights);
-        times->update = measure(bench, update);
+    *times = (struct rt_layer_times){seconds[0], seconds[1], seconds[2], seconds[3]};
+    if (whole->layers[i]->absorbed) {
+        times->forward = 0; /* the layer before does it */
+    } else if (i + 1 < whole->count && whole->layers[i + 1]->absorbed) {
+        status = measure_layers(bench, whole, i, 2, both, err);
+        if (status == RT_OK)
+            times->forward = both[0];
     }
-    if (i + 1 < whole->count && whole->layers[i + 1]->absorbed && !whole->layers[i]->absorbed) {
-        /* It does the next one's work as well, in its own forward. */
-        drop_layer(bench);
-        status = take_layers(bench, whole, i, 2, gradient, false, err);
-        if (status != RT_OK)
-            return status;
-        rt_model_prepare(bench->model, bench->device, &bench->blocks);
-        times->forward = measure(bench, forward);
-    }
-    return RT_OK;
+    return status;
 }
 
 /* Seconds per operation of the layers that were measured; a slow device if none was. */
@@ -273,7 +294,7 @@ static rt_status measure_all(struct bench *bench, const struct rt_model *whole, 
     size_t different = 0;
     for (size_t i = 0; i < whole->count; i++)
         different += first_like(bench, whole, i) == i;
-    bench->share = RT_PROFILE_SECONDS / (double)(OPERATIONS * different);
+    bench->share = RT_PROFILE_SECONDS / (double)different;
     for (size_t i = 0; i < whole->count; i++) {
         const size_t like = first_like(bench, whole, i);
         if (like < i) {
@@ -282,7 +303,6 @@ static rt_status measure_all(struct bench *bench, const struct rt_model *whole, 
         }
         struct rt_error trouble = {0};
         rt_status status = measure_layer(bench, whole, i, &layers[i], &trouble);
-        drop_layer(bench);
         if (status == RT_NO_MEMORY) {
             layers[i].forward = -1;
         } else if (status != RT_OK) {
