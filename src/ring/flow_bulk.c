@@ -8,7 +8,7 @@
  *
  * Loading: the master sends the floats of a word in layer order, as PARTs of which it is the source, and LOAD
  * behind them. A node keeps as many floats as it has in that word and passes the rest on, then LOAD. When the
- * LOAD is back at the master, everybody has its numbers. Only before the first micro-batch.
+ * LOAD is back at the master, everybody has its numbers. Only while no micro-batch is in hand.
  *
  * A few buffers of fixed size do for all of it: a part is received into one and passed on out of it, and the
  * receive is posted again when it has left.
@@ -134,11 +134,23 @@ static void give(struct rt_flow *flow, bool *worked) {
     bulk->at += count;
 }
 
+/* Whether nothing is in hand that needs the parameters as they are. */
+static bool is_at_rest(const struct rt_segment *segment) {
+    return segment->oldest == segment->arrived && !segment->complete;
+}
+
+/* A load begins with word 0, also when there has been one before. */
+static void begin_load(struct rt_bulk *bulk, const struct rt_message *message) {
+    if (message->micro == 0 && bulk->loaded == 0)
+        bulk->loading = 0;
+}
+
 static rt_status keep(struct rt_flow *flow, struct rt_bulk_buffer *buffer, struct rt_error *err) {
     struct rt_bulk *bulk = &flow->bulk;
     struct rt_stage *stage = flow->segments[0].stage;
     const struct rt_message *message = &buffer->message;
-    if (message->micro != bulk->loading || flow->segments[0].arrived)
+    begin_load(bulk, message);
+    if (message->micro != bulk->loading)
         return rt_fail(err, RT_BAD_INPUT, "a part of word %llu was not expected",
                        (unsigned long long)message->micro);
     const size_t has = message->tensor[0].dims[0];
@@ -154,11 +166,13 @@ static rt_status keep(struct rt_flow *flow, struct rt_bulk_buffer *buffer, struc
 static rt_status end_load(struct rt_flow *flow, struct rt_bulk_buffer *buffer, struct rt_error *err) {
     struct rt_bulk *bulk = &flow->bulk;
     struct rt_segment *segment = &flow->segments[0];
-    if (buffer->message.micro != bulk->loading || segment->arrived ||
+    begin_load(bulk, &buffer->message);
+    if (buffer->message.micro != bulk->loading ||
         bulk->loaded != rt_stage_word_floats(segment->stage, bulk->loading))
         return rt_fail(err, RT_BAD_INPUT, "word %llu ended after %zu floats",
                        (unsigned long long)buffer->message.micro, bulk->loaded);
     segment->stage->update = segment->next.update = buffer->message.update;
+    segment->stage->image_taken = false; /* it is of other parameters */
     bulk->loading++;
     bulk->loaded = 0;
     pass_on(flow, buffer, 0);
@@ -173,10 +187,14 @@ static rt_status take(struct rt_flow *flow, struct rt_bulk_buffer *buffer, bool 
     if (flow->settings.index == 0)
         return ends->bulk(ends->self, message, buffer->floats,
                           message->type == RT_MESSAGE_PART ? message->tensor[0].dims[0] : 0, err);
-    if (message->type == RT_MESSAGE_LOAD)
-        return end_load(flow, buffer, err);
-    if (message->type == RT_MESSAGE_PART && message->source == 0)
-        return keep(flow, buffer, err);
+    const bool loads = message->type == RT_MESSAGE_LOAD || message->source == 0;
+    if (loads && message->type != RT_MESSAGE_COLLECT) {
+        /* What passed before may still be on its way out. */
+        *waits = !is_at_rest(&flow->segments[0]);
+        if (*waits)
+            return RT_OK;
+        return message->type == RT_MESSAGE_LOAD ? end_load(flow, buffer, err) : keep(flow, buffer, err);
+    }
     if (message->type == RT_MESSAGE_PART) {
         pass_on(flow, buffer, 0);
         return RT_OK;

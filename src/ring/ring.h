@@ -47,8 +47,8 @@ rt_status rt_ring_create(const struct rt_ring_settings *settings, struct rt_ring
 void rt_ring_destroy(struct rt_ring *ring); /* without a stop before, the others see their links close */
 
 /* Initial or saved numbers for every stage, word by word (see ring/stage.h) in layer order: read is asked for
- * consecutive floats of the whole model's word. update: the version that they are. Before the first update;
- * without it everybody starts from the seed. */
+ * consecutive floats of the whole model's word. update: the version that they are. Before the first update,
+ * or between updates that have all been returned; without it everybody starts from the seed. */
 typedef rt_status (*rt_words_read)(void *user, size_t word, size_t count, float *out, struct rt_error *err);
 rt_status rt_ring_load(struct rt_ring *ring, size_t words, uint64_t update, rt_words_read read, void *user,
                        struct rt_error *err);

@@ -163,12 +163,14 @@ static bool are_loads_back(void *self) {
 
 rt_status rt_ring_load(struct rt_ring *ring, size_t words, uint64_t update, rt_words_read read, void *user,
                        struct rt_error *err) {
-    if (ring->begun || ring->flow.segments[0].arrived)
-        return rt_fail(err, RT_BAD_INPUT, "numbers can be loaded before the first update only");
+    rt_status status = RT_OK;
     if (words == 0 || words > ring->words)
         return rt_fail(err, RT_BAD_INPUT, "there are %zu words, not %zu", ring->words, words);
-    rt_status status = RT_OK;
+    /* A snapshot waits until everybody has applied the last update. */
+    if (ring->begun || ring->flow.segments[0].arrived)
+        status = rt_ring_snapshot(ring, err);
     const bool alone = ring->settings.plan->nodes == 1;
+    ring->loads_back = 0;
     for (size_t word = 0; status == RT_OK && word < words; word++) {
         status = load_own(ring, ring->head, word, read, user, err);
         if (status == RT_OK && !alone)
@@ -184,8 +186,10 @@ rt_status rt_ring_load(struct rt_ring *ring, size_t words, uint64_t update, rt_w
     for (size_t i = 0; i < ring->flow.segment_count; i++) {
         struct rt_segment *segment = &ring->flow.segments[i];
         segment->next.update = update;
-        if (segment->stage)
+        if (segment->stage) {
             segment->stage->update = update;
+            segment->stage->image_taken = false;
+        }
     }
     ring->begun = ring->returned = update;
     return RT_OK;

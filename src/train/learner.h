@@ -32,6 +32,9 @@ struct rt_learner {
 
     /* One update; see rt_trainer_step. */
     rt_status (*step)(void *self, struct rt_step *step, struct rt_error *err);
+    /* Whether every update that has begun has been returned by a step. If not, steps finish them, and begin
+     * no others until it has been true. Only then may numbers and forward be used. */
+    bool (*at_rest)(void *self);
     /* What each node has done so far: reports[nodes]. Waits for the answers unless recent is true; then those
      * that came last are given, and *fresh tells whether there are any. */
     rt_status (*report)(void *self, bool recent, struct rt_node_report *reports, bool *fresh,

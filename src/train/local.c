@@ -19,6 +19,11 @@ static rt_status step(void *self, struct rt_step *result, struct rt_error *err) 
     return rt_trainer_step(((struct local *)self)->trainer, result, err);
 }
 
+static bool at_rest(void *self) {
+    (void)self;
+    return true;
+}
+
 static rt_status begin(void *self, size_t words, rt_words_write write, void *user, struct rt_error *err) {
     struct local *local = self;
     rt_status status = rt_trainer_check(local->trainer, err);
@@ -112,6 +117,7 @@ rt_status rt_learner_local(const struct rt_lesson *lesson, struct rt_learner *le
         .nodes = 1,
         .predicted_samples_per_s = (double)NAN,
         .step = step,
+        .at_rest = at_rest,
         .report = report,
         .stop = stop,
         .destroy = destroy,

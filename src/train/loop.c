@@ -119,32 +119,55 @@ static bool is_stale(const struct rt_drive *drive) {
            drive->standing.stale >= (uint64_t)drive->spec->train.early_stop;
 }
 
-static rt_status one_update(struct rt_drive *drive, bool *validated, struct rt_error *err) {
-    struct rt_step step;
+static rt_status step_once(struct rt_drive *drive, struct rt_step *step, struct rt_error *err) {
     struct rt_error own;
-    rt_status status = drive->learner.step(drive->learner.self, &step, &own);
+    rt_status status = drive->learner.step(drive->learner.self, step, &own);
     if (status == RT_FAILED)
         rt_drive_diverged(drive, &own);
     if (status != RT_OK)
         return rt_fail(err, status, "%s", own.text);
-    count_step(drive, &step);
+    count_step(drive, step);
     if (isnan(drive->first_step))
-        journal_first_step(drive, &step);
-    *validated = is_time_to_validate(drive);
-    if (*validated)
-        status = validate(drive, false, err);
-    else if (step.end - drive->recent.start >= drive->spec->train.report_seconds)
-        rt_drive_report(drive, NULL);
+        journal_first_step(drive, step);
+    return RT_OK;
+}
+
+/* Finishes the updates that have begun, so that the parameters stand still and are those of
+ * standing.update. */
+static rt_status come_to_rest(struct rt_drive *drive, struct rt_error *err) {
+    struct rt_step step;
+    rt_status status = RT_OK;
+    while (status == RT_OK && !drive->learner.at_rest(drive->learner.self))
+        status = step_once(drive, &step, err);
+    return status;
+}
+
+/* A checkpoint, if it is time for one, and work on the one that is being written. */
+static rt_status tend_checkpoint(struct rt_drive *drive, double now, struct rt_error *err) {
+    rt_status status = rt_drive_save_tend(drive, err);
+    const double every = drive->spec->train.checkpoint_seconds;
+    if (status != RT_OK || drive->saving || every <= 0 || now - drive->checkpoint_at < every)
+        return status;
+    status = come_to_rest(drive, err);
+    if (status == RT_OK)
+        status = rt_drive_save_begin(drive, err);
+    return status == RT_OK ? rt_drive_save_tend(drive, err) : status;
+}
+
+static rt_status one_update(struct rt_drive *drive, bool *validated, struct rt_error *err) {
+    struct rt_step step;
+    rt_status status = step_once(drive, &step, err);
     if (status != RT_OK)
         return status;
-    status = rt_drive_save_tend(drive, err);
-    const double every = drive->spec->train.checkpoint_seconds;
-    if (status == RT_OK && !drive->saving && every > 0 && step.end - drive->checkpoint_at >= every) {
-        status = rt_drive_save_begin(drive, err);
+    *validated = is_time_to_validate(drive);
+    if (*validated) {
+        status = come_to_rest(drive, err);
         if (status == RT_OK)
-            status = rt_drive_save_tend(drive, err);
+            status = validate(drive, false, err);
+    } else if (step.end - drive->recent.start >= drive->spec->train.report_seconds) {
+        rt_drive_report(drive, NULL);
     }
-    return status;
+    return status == RT_OK ? tend_checkpoint(drive, step.end, err) : status;
 }
 
 rt_status rt_drive_stopped(const struct rt_drive *drive, struct rt_error *err) {
@@ -154,7 +177,9 @@ rt_status rt_drive_stopped(const struct rt_drive *drive, struct rt_error *err) {
 }
 
 static rt_status stop_here(struct rt_drive *drive, struct rt_error *err) {
-    rt_status status = rt_drive_save(drive, err);
+    rt_status status = come_to_rest(drive, err);
+    if (status == RT_OK)
+        status = rt_drive_save(drive, err);
     return status == RT_OK ? rt_drive_stopped(drive, err) : status;
 }
 
@@ -185,6 +210,8 @@ rt_status rt_drive_loop(struct rt_drive *drive, struct rt_error *err) {
     rt_status status = run_updates(drive, &validated, err);
     /* Saved before the validation that only the end of the run calls for, so that a longer run that continues
      * from here does not know of it. */
+    if (status == RT_OK)
+        status = come_to_rest(drive, err);
     if (status == RT_OK)
         status = rt_drive_save(drive, err);
     if (status != RT_OK || validated)

@@ -152,6 +152,10 @@ static rt_status step(void *self, struct rt_step *result, struct rt_error *err) 
     return status;
 }
 
+static bool at_rest(void *self) {
+    return rt_ring_drain(((struct ring_learner *)self)->ring);
+}
+
 static rt_status forward(void *self, size_t examples, const struct rt_ring_pass *pass, struct rt_error *err) {
     return rt_ring_evaluate(((struct ring_learner *)self)->ring, examples, pass, err);
 }
@@ -321,6 +325,7 @@ rt_status rt_learner_ring(const struct rt_lesson *lesson, struct rt_learner *lea
         .predicted_samples_per_s = plan->samples_per_s,
         .plan = print_plan(&made->formation),
         .step = step,
+        .at_rest = at_rest,
         .report = report,
         .stop = stop,
         .destroy = destroy,
