@@ -43,6 +43,18 @@ rt_status rt_connection_create(struct rt_tcp *tcp, int fd, bool initiator, enum 
 /* ---- greeting --------------------------------------------------------------------------------------------
  */
 
+/* Whoever asks for a port in vain again and again is one day given that very port for his own end, and the
+ * system then joins him to himself. */
+static bool is_joined_to_itself(int fd) {
+    struct sockaddr_storage own, peer;
+    socklen_t own_bytes = sizeof own, peer_bytes = sizeof peer;
+    memset(&own, 0, sizeof own);
+    memset(&peer, 0, sizeof peer);
+    return getsockname(fd, (struct sockaddr *)&own, &own_bytes) == 0 &&
+           getpeername(fd, (struct sockaddr *)&peer, &peer_bytes) == 0 && own_bytes == peer_bytes &&
+           memcmp(&own, &peer, own_bytes) == 0;
+}
+
 static enum rt_stream_result finish_connecting(struct rt_connection *connection, struct rt_error *err) {
     int error = 0;
     socklen_t bytes = sizeof error;
@@ -51,6 +63,11 @@ static enum rt_stream_result finish_connecting(struct rt_connection *connection,
         return RT_STREAM_BLOCKED;
     if (getsockopt(connection->stream.fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0)
         error = errno;
+    if (error == 0 && is_joined_to_itself(connection->stream.fd)) {
+        struct linger at_once = {.l_onoff = 1}; /* so that the port is free again */
+        (void)setsockopt(connection->stream.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+        error = ECONNREFUSED;
+    }
     if (error) {
         connection->connect_error = error;
         rt_fail(err, RT_IO, "%s", strerror(error));

@@ -12,7 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RECORD = 16384 }; /* the most that one TLS record carries */
+enum {
+    RECORD = 16384,        /* the most that one TLS record carries */
+    BYTES_A_KEY = 16 << 20 /* then another takes its place: far below what is safe, and cheap */
+};
 
 struct rt_tls_session {
     struct rt_tls_peer peer;
@@ -24,6 +27,7 @@ struct rt_tls_session {
     bool ended; /* the stream has */
     bool plain; /* the first byte was that of a preamble in the clear */
     struct rt_error why;
+    uint64_t under_key;     /* bytes written since the key was new */
     uint8_t gather[RECORD]; /* small parts go into one record */
 };
 
@@ -214,7 +218,15 @@ enum rt_stream_result rt_tls_write(struct rt_tls_session *session, const struct 
     }
     ERR_clear_error();
     int returned = SSL_write_ex(session->ssl, data, bytes, taken);
-    return returned == 1 ? RT_STREAM_OK : judge(session, returned, err);
+    if (returned != 1)
+        return judge(session, returned, err);
+    session->under_key += *taken;
+    if (session->under_key >= BYTES_A_KEY) {
+        session->under_key = 0;
+        if (SSL_key_update(session->ssl, SSL_KEY_UPDATE_NOT_REQUESTED) != 1)
+            return judge(session, 0, err);
+    }
+    return RT_STREAM_OK;
 }
 
 enum rt_stream_result rt_tls_read(struct rt_tls_session *session, const struct iovec *parts, int count,

@@ -139,6 +139,8 @@ static rt_status load_certificates(SSL_CTX *context, const struct rt_tcp_setting
 static rt_status set_up(struct rt_tls *tls, const struct rt_tcp_settings *settings, struct rt_error *err) {
     const char *suites = cpu_has_aes() ? "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256"
                                        : "TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256";
+    /* A program may end while a network thread is at work: nothing must be taken from under it. */
+    (void)OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
     ERR_clear_error();
     tls->context = SSL_CTX_new(TLS_method());
     tls->method = rt_tls_bio_method();

@@ -391,6 +391,30 @@ TEST(what_cannot_be_reached_is_named) {
     rt_endpoint_destroy(a);
 }
 
+/* A link may be closed, and its endpoint go, whatever it is doing. */
+TEST(a_link_can_be_closed_at_any_time) {
+    static const char *const addresses[] = {"no-such-host.invalid:7117", "127.0.0.1:1", "127.0.0.1:2"};
+    struct rt_error err;
+    struct rt_link *link;
+    for (int round = 0; round < 6; round++) {
+        struct rt_endpoint *endpoint = make_endpoint((struct rt_tcp_settings){0});
+        CHECK_OK(
+            rt_endpoint_connect(endpoint, addresses[round % 3], rt_clock_wall() + PATIENCE, &link, &err));
+        if (round < 3) {
+            rt_link_close(link);
+            CHECK(is_quiet(endpoint, 0));
+        }
+        double before = rt_clock_wall();
+        rt_endpoint_destroy(endpoint);
+        CHECK(rt_clock_wall() - before < 2);
+    }
+    struct pair pair;
+    REQUIRE(make_pair((struct rt_tcp_settings){0}, &pair));
+    CHECK_OK(rt_endpoint_connect(pair.a, pair.b->address, rt_clock_wall() + PATIENCE, &link, &err));
+    REQUIRE(expect(pair.a, RT_EVENT_CONNECTED));
+    destroy_pair(&pair); /* with an event that nobody took */
+}
+
 TEST(what_is_no_address_is_refused) {
     static const char *const wrong[] = {
         "",       "host",  "host:",   ":7117", "host:port", "host:65536",     "host:-1", "host:7117x",

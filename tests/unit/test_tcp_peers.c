@@ -291,6 +291,34 @@ TEST(who_does_not_greet_properly_is_turned_away) {
     check_turned_away(patient, bytes, sizeof bytes, "speaks version 77 of the link protocol and we speak 1");
 }
 
+TEST(who_is_not_in_the_cluster_is_turned_away) {
+    static const uint8_t key[RT_KEY_BYTES] = {5};
+    struct rt_tcp_settings patient = {.key = key}, short_of_time = hasty;
+    short_of_time.key = key;
+    uint8_t noise[300];
+    fill_bytes(noise, sizeof noise, 9);
+    noise[0] = 0x16; /* as TLS would begin */
+    struct rt_endpoint *endpoint = listen_at_loopback(patient);
+    for (int i = 0; i < 3; i++) {
+        int fd = raw_connect(endpoint);
+        raw_send(fd, i == 0 ? (const void *)"GET / HTTP/1.1\r\n\r\n" : noise, i == 0 ? 18 : sizeof noise);
+        REQUIRE(expect(endpoint, RT_EVENT_REFUSED));
+        CHECK(says("127.0.0.1:") && says("no encrypted connection: "));
+        close(fd);
+    }
+    rt_endpoint_destroy(endpoint);
+    endpoint = listen_at_loopback(short_of_time);
+    int silent = raw_connect(endpoint), slow = raw_connect(endpoint);
+    raw_send(slow, "\x16\x03\x01\x02\x00\x01", 6); /* the start of a greeting that never ends */
+    for (int i = 0; i < 2; i++) {
+        REQUIRE(expect(endpoint, RT_EVENT_REFUSED));
+        CHECK(says("connected but did not say who it is for 0.4 seconds"));
+    }
+    close(silent);
+    close(slow);
+    rt_endpoint_destroy(endpoint);
+}
+
 TEST(the_same_connection_twice_is_turned_away) {
     struct rt_endpoint *endpoint = listen_at_loopback((struct rt_tcp_settings){0});
     int first = raw_connect(endpoint), second = raw_connect(endpoint);
@@ -353,6 +381,33 @@ static void check_answer_refused(const void *bytes, size_t count, const char *se
     REQUIRE(expect(endpoint, RT_EVENT_CLOSED));
     CHECK(event.link == link && says(address) && says(sentence) && rt_clock_wall() - before < 3);
     close(fd);
+    close(listener);
+    rt_endpoint_destroy(endpoint);
+}
+
+/* Somebody who hangs up may be on the way down, and up again: there is another attempt, until time is up. */
+TEST(whoever_hangs_up_is_tried_again) {
+    struct rt_endpoint *endpoint = make_endpoint((struct rt_tcp_settings){0});
+    struct sockaddr_in at = {.sin_family = AF_INET};
+    socklen_t size = sizeof at;
+    char address[40];
+    struct rt_error err;
+    struct rt_link *link;
+    int listener = socket(AF_INET, SOCK_STREAM, 0), attempts = 0;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    REQUIRE(bind(listener, (struct sockaddr *)&at, sizeof at) == 0 && listen(listener, 4) == 0);
+    REQUIRE(getsockname(listener, (struct sockaddr *)&at, &size) == 0);
+    snprintf(address, sizeof address, "127.0.0.1:%d", ntohs(at.sin_port));
+    CHECK_OK(rt_endpoint_connect(endpoint, address, rt_clock_wall() + 0.5, &link, &err));
+    struct pollfd look = {.fd = listener, .events = POLLIN};
+    while (!rt_endpoint_wait(endpoint, 0, &event)) {
+        if (poll(&look, 1, 20) == 1) {
+            close(accept(listener, NULL, NULL));
+            attempts++;
+        }
+    }
+    CHECK(event.kind == RT_EVENT_CLOSED && attempts > 1);
+    CHECK(says(address) && says("before the link was made"));
     close(listener);
     rt_endpoint_destroy(endpoint);
 }

@@ -55,6 +55,26 @@ TEST(a_cluster_key_encrypts) {
     destroy_pair(&pair);
 }
 
+/* The key of a direction is replaced every 16 MiB. */
+TEST(keys_change_on_the_way) {
+    const size_t bytes = 40 << 20;
+    struct pair pair;
+    REQUIRE(make_pair((struct rt_tcp_settings){.key = key}, &pair));
+    uint8_t *source = malloc(bytes), *body = calloc(1, bytes);
+    REQUIRE(source && body);
+    for (size_t i = 0; i < bytes; i += 4096)
+        memcpy(source + i, &i, sizeof i);
+    struct rt_receive receive = make_receive(RT_CHANNEL_FIRST, body, bytes);
+    struct rt_send send = make_send(RT_CHANNEL_FIRST, "", source, bytes);
+    rt_link_receive(pair.ba, &receive);
+    rt_link_send(pair.ab, &send);
+    REQUIRE(expect(pair.b, RT_EVENT_RECEIVED));
+    CHECK(memcmp(source, body, bytes) == 0);
+    destroy_pair(&pair);
+    free(source);
+    free(body);
+}
+
 TEST(with_a_key_listening_beyond_loopback_is_allowed) {
     struct rt_endpoint *endpoint = make_endpoint((struct rt_tcp_settings){.key = key});
     struct rt_error err;
