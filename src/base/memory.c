@@ -3,6 +3,7 @@
 #include "base/memory.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -52,6 +53,27 @@ rt_status rt_floats_reserve(size_t count, const char *what, float **floats, stru
         return fail_memory(err, count, sizeof(float), what);
     *floats = memory;
     return RT_OK;
+}
+
+static uint64_t process_status(const char *key) {
+    FILE *file = fopen("/proc/self/status", "re");
+    char line[256];
+    unsigned long long kib = 0;
+    if (!file)
+        return 0;
+    while (fgets(line, sizeof line, file))
+        if (strncmp(line, key, strlen(key)) == 0 && sscanf(line + strlen(key), " %llu", &kib) == 1)
+            break;
+    fclose(file);
+    return kib << 10;
+}
+
+uint64_t rt_memory_resident(void) {
+    return process_status("VmRSS:");
+}
+
+uint64_t rt_memory_peak(void) {
+    return process_status("VmHWM:");
 }
 
 rt_status rt_memory_check(double bytes, const char *what, struct rt_error *err) {

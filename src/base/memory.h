@@ -4,6 +4,7 @@
 #define RT_BASE_MEMORY_H
 
 #include "base/status.h"
+#include <stdint.h>
 
 enum { RT_ALIGN = 64, RT_ALIGN_FLOATS = RT_ALIGN / sizeof(float) };
 
@@ -19,6 +20,11 @@ size_t rt_floats_bytes(size_t count);
 /* Refuses to take more bytes than the machine has memory: the system may grant them, only to end the process
  * once they are used. what: "the model", ... */
 rt_status rt_memory_check(double bytes, const char *what, struct rt_error *err);
+
+/* Bytes of memory that this process takes now, and the most it has taken; 0 where the system does not tell.
+ * (What getrusage says begins with the most that whoever started the process had taken.) */
+uint64_t rt_memory_resident(void);
+uint64_t rt_memory_peak(void);
 
 /* calloc with a sentence on failure; refuses overflow of count * size. */
 rt_status rt_alloc(size_t count, size_t size, const char *what, void *pointer_to_pointer,

@@ -19,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 /* ---- the norm ------------------------------------------------------------------------------------------ */
 
@@ -129,9 +128,7 @@ void rt_flow_row(struct rt_flow *flow, struct rt_metrics_row *row) {
     row->queue = (uint32_t)(first->arrived - first->forward + first->gradient - first->back);
     row->staleness_sum = (double)first->stage->staleness_sum;
     row->staleness_max = first->stage->staleness_max;
-    struct rusage usage;
-    if (getrusage(RUSAGE_SELF, &usage) == 0)
-        row->peak_memory = (uint64_t)usage.ru_maxrss * 1024;
+    row->peak_memory = rt_memory_peak();
     const struct rt_neighbour *const neighbours[RT_METRIC_LINKS] = {&flow->next, &flow->previous};
     for (size_t i = 0; i < RT_METRIC_LINKS; i++)
         for (size_t k = 0; neighbours[i]->talk.link && k < RT_METRIC_CHANNELS; k++) {

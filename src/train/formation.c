@@ -274,6 +274,10 @@ rt_status rt_formation_plan(const struct rt_formation_settings *settings, struct
             measure(settings, formation, question->more_rows, formation->times + formation->devices, err);
     if (status == RT_OK)
         status = rt_plan_create(question, &formation->plan, err);
+    /* The master has its data as well. */
+    const uint64_t resident = rt_memory_resident();
+    if (status == RT_OK && resident > RT_PLAN_PROGRAM_BYTES)
+        formation->plan->node[0].memory += resident - RT_PLAN_PROGRAM_BYTES;
     return status == RT_OK ? settle_job(formation, err) : status;
 }
 

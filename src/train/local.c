@@ -6,7 +6,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 struct local {
     struct rt_trainer *trainer;
@@ -54,8 +53,6 @@ static rt_status report(void *self, bool recent, struct rt_node_report *reports,
     (void)recent, (void)err;
     const struct local *local = self;
     const double *seconds = rt_trainer_seconds(local->trainer);
-    struct rusage usage = {0};
-    getrusage(RUSAGE_SELF, &usage);
     reports[0] = (struct rt_node_report){.role = "single",
                                          .name = "",
                                          .count = local->numbers.network->model->count,
@@ -67,7 +64,7 @@ static rt_status report(void *self, bool recent, struct rt_node_report *reports,
     }
     row->updates = rt_trainer_update(local->trainer);
     row->cpu_seconds = rt_clock_process() - local->cpu_start;
-    row->peak_memory = (uint64_t)usage.ru_maxrss * 1024;
+    row->peak_memory = rt_memory_peak();
     *fresh = true;
     return RT_OK;
 }

@@ -26,9 +26,8 @@ static struct rt_node_view view_of(const struct rt_node_report *report, const st
     const struct rt_metrics_row *row = &report->row;
     const double seconds = row->seconds - before->seconds;
     const bool some = seconds > 0;
-    return (struct rt_node_view){
+    struct rt_node_view view = {
         .role = report->role,
-        .name = report->name,
         .first = report->first,
         .count = report->count,
         .samples_per_s = some ? (double)(row->samples - before->samples) / seconds : (double)NAN,
@@ -38,6 +37,8 @@ static struct rt_node_view view_of(const struct rt_node_report *report, const st
         .peak_memory = row->peak_memory,
         .predicted_idle = report->predicted_idle,
         .predicted_memory = report->predicted_memory};
+    snprintf(view.name, sizeof view.name, "%s", report->name);
+    return view;
 }
 
 static void journal_node(struct rt_drive *drive, size_t node, const struct rt_node_view *view) {

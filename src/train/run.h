@@ -46,7 +46,8 @@ const char *rt_run_plan(const struct rt_run *run);
 
 /* What a device of a run on several of them is doing. */
 struct rt_node_view {
-    const char *role, *name;
+    const char *role;
+    char name[64];
     size_t first, count;   /* its layers */
     double samples_per_s;  /* since the last report; at the end of a run: over all of it */
     double idle_fraction;  /* the same */

@@ -1,7 +1,7 @@
 /*
- * Writing and reading the fields of a message, one after the other. Failure is sticky: a writer that ran out
- * of room and a reader that met something wrong do nothing more, so that a codec lists its fields and looks
- * at the outcome once, at the end. A reader keeps the first sentence; numbers read after it are 0.
+ * Writing and reading the fields of a message, one after the other. Failure is sticky: a encoder that ran out
+ * of room and a decoder that met something wrong do nothing more, so that a codec lists its fields and looks
+ * at the outcome once, at the end. A decoder keeps the first sentence; numbers read after it are 0.
  */
 #ifndef RT_WIRE_BYTES_H
 #define RT_WIRE_BYTES_H
@@ -9,28 +9,28 @@
 #include "base/status.h"
 #include <stdint.h>
 
-struct rt_writer {
+struct rt_encoder {
     uint8_t *bytes;
     size_t room, used;
     bool full;
 };
 
-void rt_write_u8(struct rt_writer *writer, uint8_t value);
-void rt_write_u16(struct rt_writer *writer, uint16_t value);
-void rt_write_u32(struct rt_writer *writer, uint32_t value);
-void rt_write_u64(struct rt_writer *writer, uint64_t value);
-void rt_write_f64(struct rt_writer *writer, double value); /* its IEEE bits */
-void rt_write_raw(struct rt_writer *writer, const void *bytes, size_t count);
+void rt_write_u8(struct rt_encoder *encoder, uint8_t value);
+void rt_write_u16(struct rt_encoder *encoder, uint16_t value);
+void rt_write_u32(struct rt_encoder *encoder, uint32_t value);
+void rt_write_u64(struct rt_encoder *encoder, uint64_t value);
+void rt_write_f64(struct rt_encoder *encoder, double value); /* its IEEE bits */
+void rt_write_raw(struct rt_encoder *encoder, const void *bytes, size_t count);
 
 /* A u16 with the length, and the bytes as they are; count is at most UINT16_MAX. */
-void rt_write_bytes(struct rt_writer *writer, const char *text, size_t count);
+void rt_write_bytes(struct rt_encoder *encoder, const char *text, size_t count);
 /* The same for a name or a sentence of at most RT_MAX_TEXT bytes; what cannot be shown becomes '?'. */
-void rt_write_text(struct rt_writer *writer, const char *text);
+void rt_write_text(struct rt_encoder *encoder, const char *text);
 
 /* The bytes used, 0 when they did not fit. */
-size_t rt_writer_end(const struct rt_writer *writer);
+size_t rt_encoder_end(const struct rt_encoder *encoder);
 
-struct rt_reader {
+struct rt_decoder {
     const char *name; /* of what is read, for sentences: "hello" */
     const uint8_t *bytes;
     size_t count, used;
@@ -39,29 +39,29 @@ struct rt_reader {
 };
 
 /* Says what is wrong: "the <name> ..." and the rest of the sentence. Only the first counts. */
-void rt_reader_refuse(struct rt_reader *reader, const char *format, ...) RT_PRINTF(2, 3);
+void rt_decoder_refuse(struct rt_decoder *decoder, const char *format, ...) RT_PRINTF(2, 3);
 
 /* The next count bytes, in place; NULL, and refused, when there are fewer. */
-const uint8_t *rt_read_raw(struct rt_reader *reader, size_t count);
-uint8_t rt_read_u8(struct rt_reader *reader);
-uint16_t rt_read_u16(struct rt_reader *reader);
-uint32_t rt_read_u32(struct rt_reader *reader);
-uint64_t rt_read_u64(struct rt_reader *reader);
-double rt_read_f64(struct rt_reader *reader);
+const uint8_t *rt_read_raw(struct rt_decoder *decoder, size_t count);
+uint8_t rt_read_u8(struct rt_decoder *decoder);
+uint16_t rt_read_u16(struct rt_decoder *decoder);
+uint32_t rt_read_u32(struct rt_decoder *decoder);
+uint64_t rt_read_u64(struct rt_decoder *decoder);
+double rt_read_f64(struct rt_decoder *decoder);
 
 /* A number that counts or measures: finite and not negative. what: "a latency". */
-double rt_read_amount(struct rt_reader *reader, const char *what);
+double rt_read_amount(struct rt_decoder *decoder, const char *what);
 
 /* How many of something follow, of at least each_bytes bytes: at most limit, and they must be there. */
-size_t rt_read_count(struct rt_reader *reader, const char *what, size_t limit, size_t each_bytes);
+size_t rt_read_count(struct rt_decoder *decoder, const char *what, size_t limit, size_t each_bytes);
 
 /* A u16 that must be below limit. what: "node". */
-uint16_t rt_read_index(struct rt_reader *reader, const char *what, size_t limit);
+uint16_t rt_read_index(struct rt_decoder *decoder, const char *what, size_t limit);
 
 /* A name or a sentence into text, of RT_MAX_TEXT + 1 bytes. what: "version". */
-void rt_read_text(struct rt_reader *reader, const char *what, char *text);
+void rt_read_text(struct rt_decoder *decoder, const char *what, char *text);
 
 /* RT_OK when all went well and nothing is left over. */
-rt_status rt_reader_end(struct rt_reader *reader);
+rt_status rt_decoder_end(struct rt_decoder *decoder);
 
 #endif

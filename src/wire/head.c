@@ -84,53 +84,54 @@ size_t rt_message_tensor_bytes(const struct rt_message *message) {
     return sum;
 }
 
-static void write_tensor(struct rt_writer *writer, const struct rt_message_tensor *tensor, bool used) {
+static void write_tensor(struct rt_encoder *encoder, const struct rt_message_tensor *tensor, bool used) {
     static const struct rt_message_tensor none = {0};
     const struct rt_message_tensor *from = used ? tensor : &none;
-    rt_write_u8(writer, from->dtype);
-    rt_write_u8(writer, from->rank);
+    rt_write_u8(encoder, from->dtype);
+    rt_write_u8(encoder, from->rank);
     for (size_t i = 0; i < RT_MESSAGE_RANK; i++)
-        rt_write_u32(writer, i < from->rank ? from->dims[i] : 0);
+        rt_write_u32(encoder, i < from->rank ? from->dims[i] : 0);
 }
 
 /* What is not used must be zero, so that it can mean something one day. */
-static void read_tensor(struct rt_reader *reader, bool used, struct rt_message_tensor *tensor) {
-    tensor->dtype = rt_read_u8(reader);
-    tensor->rank = rt_read_u8(reader);
+static void read_tensor(struct rt_decoder *decoder, bool used, struct rt_message_tensor *tensor) {
+    tensor->dtype = rt_read_u8(decoder);
+    tensor->rank = rt_read_u8(decoder);
     for (size_t i = 0; i < RT_MESSAGE_RANK; i++)
-        tensor->dims[i] = rt_read_u32(reader);
+        tensor->dims[i] = rt_read_u32(decoder);
     if (used && tensor->dtype != RT_DTYPE_F32 && tensor->dtype != RT_DTYPE_U32)
-        rt_reader_refuse(reader, "has a tensor of unknown element type %u", tensor->dtype);
+        rt_decoder_refuse(decoder, "has a tensor of unknown element type %u", tensor->dtype);
     if (!used && tensor->dtype != 0)
-        rt_reader_refuse(reader, "describes a tensor that it does not count");
+        rt_decoder_refuse(decoder, "describes a tensor that it does not count");
     if (tensor->rank > (used ? RT_MESSAGE_RANK : 0))
-        rt_reader_refuse(reader, "has a tensor of rank %u; at most %d can be", tensor->rank, RT_MESSAGE_RANK);
+        rt_decoder_refuse(decoder, "has a tensor of rank %u; at most %d can be", tensor->rank,
+                          RT_MESSAGE_RANK);
     for (size_t i = tensor->rank; i < RT_MESSAGE_RANK; i++)
         if (tensor->dims[i] != 0)
-            rt_reader_refuse(reader, "has a tensor with more dimensions than its rank");
+            rt_decoder_refuse(decoder, "has a tensor with more dimensions than its rank");
 }
 
 /* ---- the head ------------------------------------------------------------------------------------------ */
 
 void rt_message_encode(const struct rt_message *message, uint8_t head[RT_MESSAGE_HEAD]) {
-    struct rt_writer writer = {.bytes = head, .room = RT_MESSAGE_HEAD};
+    struct rt_encoder encoder = {.bytes = head, .room = RT_MESSAGE_HEAD};
     size_t tensors = message->tensors < RT_MESSAGE_TENSORS ? message->tensors : RT_MESSAGE_TENSORS;
-    rt_write_raw(&writer, magic, sizeof magic);
-    rt_write_u16(&writer, RT_PROTOCOL);
-    rt_write_u16(&writer, message->type);
-    rt_write_u16(&writer, message->flags);
-    rt_write_u16(&writer, message->source);
-    rt_write_u32(&writer, message->run);
-    rt_write_u64(&writer, message->micro);
-    rt_write_u64(&writer, message->update);
-    rt_write_u32(&writer, message->epoch);
-    rt_write_u32(&writer, message->rows);
-    rt_write_f64(&writer, message->value);
-    rt_write_u8(&writer, (uint8_t)tensors);
+    rt_write_raw(&encoder, magic, sizeof magic);
+    rt_write_u16(&encoder, RT_PROTOCOL);
+    rt_write_u16(&encoder, message->type);
+    rt_write_u16(&encoder, message->flags);
+    rt_write_u16(&encoder, message->source);
+    rt_write_u32(&encoder, message->run);
+    rt_write_u64(&encoder, message->micro);
+    rt_write_u64(&encoder, message->update);
+    rt_write_u32(&encoder, message->epoch);
+    rt_write_u32(&encoder, message->rows);
+    rt_write_f64(&encoder, message->value);
+    rt_write_u8(&encoder, (uint8_t)tensors);
     for (size_t i = 0; i < 3; i++)
-        rt_write_u8(&writer, 0);
+        rt_write_u8(&encoder, 0);
     for (size_t i = 0; i < RT_MESSAGE_TENSORS; i++)
-        write_tensor(&writer, &message->tensor[i], i < tensors);
+        write_tensor(&encoder, &message->tensor[i], i < tensors);
 }
 
 /* Whose bytes these are: looked at before the length, which another version may have changed. */
@@ -149,21 +150,21 @@ static rt_status check_protocol(const uint8_t *head, size_t head_bytes, struct r
     return RT_OK;
 }
 
-static void check_body(struct rt_reader *reader, const struct rt_message *message, const struct type *type,
+static void check_body(struct rt_decoder *decoder, const struct rt_message *message, const struct type *type,
                        size_t body_bytes) {
     if (message->tensors && type->carries != TENSORS)
-        rt_reader_refuse(reader, "carries tensors, which it cannot");
+        rt_decoder_refuse(decoder, "carries tensors, which it cannot");
     if (type->carries == HEAD_ONLY && body_bytes)
-        rt_reader_refuse(reader, "has a body of %zu bytes, which it cannot have", body_bytes);
+        rt_decoder_refuse(decoder, "has a body of %zu bytes, which it cannot have", body_bytes);
     if (type->carries == FIELDS && body_bytes > RT_MAX_CONTROL)
-        rt_reader_refuse(reader, "has a body of %zu bytes; at most %d can be", body_bytes, RT_MAX_CONTROL);
+        rt_decoder_refuse(decoder, "has a body of %zu bytes; at most %d can be", body_bytes, RT_MAX_CONTROL);
     if (type->carries != TENSORS)
         return;
     size_t bytes = rt_message_tensor_bytes(message);
     if (bytes == SIZE_MAX)
-        rt_reader_refuse(reader, "has tensors of more than %d bytes", RT_MAX_TENSOR_BYTES);
+        rt_decoder_refuse(decoder, "has tensors of more than %d bytes", RT_MAX_TENSOR_BYTES);
     else if (bytes != body_bytes)
-        rt_reader_refuse(reader, "has a body of %zu bytes for tensors of %zu", body_bytes, bytes);
+        rt_decoder_refuse(decoder, "has a body of %zu bytes for tensors of %zu", body_bytes, bytes);
 }
 
 rt_status rt_message_decode(const uint8_t *head, size_t head_bytes, size_t body_bytes,
@@ -171,39 +172,40 @@ rt_status rt_message_decode(const uint8_t *head, size_t head_bytes, size_t body_
     rt_status status = check_protocol(head, head_bytes, err);
     if (status != RT_OK)
         return status;
-    struct rt_reader reader = {
+    struct rt_decoder decoder = {
         .name = "message", .bytes = head, .count = RT_MESSAGE_HEAD, .used = PROTOCOL_END, .err = err};
     struct rt_message made = {0};
-    made.type = rt_read_u16(&reader);
+    made.type = rt_read_u16(&decoder);
     const struct type *type = find_type(made.type);
     if (!type)
         return rt_fail(err, RT_BAD_INPUT, "a message is of type %u, which is unknown", made.type);
-    reader.name = type->name;
-    made.flags = rt_read_u16(&reader);
-    made.source = rt_read_index(&reader, "node", RT_MAX_NODES);
-    made.run = rt_read_u32(&reader);
-    made.micro = rt_read_u64(&reader);
-    made.update = rt_read_u64(&reader);
-    made.epoch = rt_read_u32(&reader);
-    made.rows = rt_read_u32(&reader);
-    made.value = rt_read_f64(&reader);
-    made.tensors = rt_read_u8(&reader);
+    decoder.name = type->name;
+    made.flags = rt_read_u16(&decoder);
+    made.source = rt_read_index(&decoder, "node", RT_MAX_NODES);
+    made.run = rt_read_u32(&decoder);
+    made.micro = rt_read_u64(&decoder);
+    made.update = rt_read_u64(&decoder);
+    made.epoch = rt_read_u32(&decoder);
+    made.rows = rt_read_u32(&decoder);
+    made.value = rt_read_f64(&decoder);
+    made.tensors = rt_read_u8(&decoder);
     unsigned reserved = 0;
     for (size_t i = 0; i < 3; i++)
-        reserved |= rt_read_u8(&reader);
+        reserved |= rt_read_u8(&decoder);
     if (made.flags & ~(unsigned)type->flags || reserved)
-        rt_reader_refuse(&reader, "has flags that are not known");
+        rt_decoder_refuse(&decoder, "has flags that are not known");
     if (!(type->uses & ROWS) && made.rows != 0)
-        rt_reader_refuse(&reader, "carries a number of examples, which it cannot");
+        rt_decoder_refuse(&decoder, "carries a number of examples, which it cannot");
     if (!(type->uses & VALUE) && made.value != 0) /* true of NaN too */
-        rt_reader_refuse(&reader, "carries a value, which it cannot");
+        rt_decoder_refuse(&decoder, "carries a value, which it cannot");
     if (made.tensors > RT_MESSAGE_TENSORS)
-        rt_reader_refuse(&reader, "counts %zu tensors; at most %d can be", made.tensors, RT_MESSAGE_TENSORS);
+        rt_decoder_refuse(&decoder, "counts %zu tensors; at most %d can be", made.tensors,
+                          RT_MESSAGE_TENSORS);
     for (size_t i = 0; i < RT_MESSAGE_TENSORS; i++)
-        read_tensor(&reader, i < made.tensors, &made.tensor[i]);
-    if (reader.status == RT_OK)
-        check_body(&reader, &made, type, body_bytes);
-    status = rt_reader_end(&reader);
+        read_tensor(&decoder, i < made.tensors, &made.tensor[i]);
+    if (decoder.status == RT_OK)
+        check_body(&decoder, &made, type, body_bytes);
+    status = rt_decoder_end(&decoder);
     if (status == RT_OK)
         *message = made;
     return status;

@@ -6,21 +6,21 @@
 #include <stdlib.h>
 
 size_t rt_profile_encode(const struct rt_profile *profile, uint8_t *bytes, size_t room) {
-    struct rt_writer writer = {.bytes = bytes, .room = room};
-    rt_write_u32(&writer, profile->rows);
-    rt_write_tree(&writer, profile->job);
-    return rt_writer_end(&writer);
+    struct rt_encoder encoder = {.bytes = bytes, .room = room};
+    rt_write_u32(&encoder, profile->rows);
+    rt_write_tree(&encoder, profile->job);
+    return rt_encoder_end(&encoder);
 }
 
 rt_status rt_profile_decode(const uint8_t *bytes, size_t count, struct rt_profile *profile,
                             struct rt_error *err) {
-    struct rt_reader reader = {.name = "profile", .bytes = bytes, .count = count, .err = err};
+    struct rt_decoder decoder = {.name = "profile", .bytes = bytes, .count = count, .err = err};
     struct rt_profile made = {0};
-    made.rows = rt_read_u32(&reader);
+    made.rows = rt_read_u32(&decoder);
     if (made.rows == 0)
-        rt_reader_refuse(&reader, "asks for micro-batches without examples");
-    made.job = rt_read_tree(&reader, RT_TREE_FILE);
-    rt_status status = rt_reader_end(&reader);
+        rt_decoder_refuse(&decoder, "asks for micro-batches without examples");
+    made.job = rt_read_tree(&decoder, RT_TREE_FILE);
+    rt_status status = rt_decoder_end(&decoder);
     if (status == RT_OK)
         *profile = made;
     else
@@ -36,33 +36,33 @@ void rt_profile_deinit(struct rt_profile *profile) {
 enum { TIMES_BYTES = 4 * 8 };
 
 size_t rt_profiled_encode(const struct rt_profiled *profiled, uint8_t *bytes, size_t room) {
-    struct rt_writer writer = {.bytes = bytes, .room = room, .full = profiled->count > RT_MAX_LAYERS};
-    rt_write_u32(&writer, (uint32_t)profiled->count);
-    for (size_t i = 0; i < profiled->count && !writer.full; i++) {
+    struct rt_encoder encoder = {.bytes = bytes, .room = room, .full = profiled->count > RT_MAX_LAYERS};
+    rt_write_u32(&encoder, (uint32_t)profiled->count);
+    for (size_t i = 0; i < profiled->count && !encoder.full; i++) {
         const struct rt_layer_times *times = &profiled->layers[i];
-        rt_write_f64(&writer, times->forward);
-        rt_write_f64(&writer, times->input);
-        rt_write_f64(&writer, times->weights);
-        rt_write_f64(&writer, times->update);
+        rt_write_f64(&encoder, times->forward);
+        rt_write_f64(&encoder, times->input);
+        rt_write_f64(&encoder, times->weights);
+        rt_write_f64(&encoder, times->update);
     }
-    return rt_writer_end(&writer);
+    return rt_encoder_end(&encoder);
 }
 
 rt_status rt_profiled_decode(const uint8_t *bytes, size_t count, struct rt_profiled *profiled,
                              struct rt_error *err) {
-    struct rt_reader reader = {.name = "profiled", .bytes = bytes, .count = count, .err = err};
+    struct rt_decoder decoder = {.name = "profiled", .bytes = bytes, .count = count, .err = err};
     struct rt_profiled made = {0};
-    made.count = rt_read_count(&reader, "layers", RT_MAX_LAYERS, TIMES_BYTES);
-    if (reader.status == RT_OK)
-        reader.status =
+    made.count = rt_read_count(&decoder, "layers", RT_MAX_LAYERS, TIMES_BYTES);
+    if (decoder.status == RT_OK)
+        decoder.status =
             rt_alloc(made.count, sizeof *made.layers, "the times of the layers", &made.layers, err);
-    for (size_t i = 0; i < made.count && reader.status == RT_OK; i++) {
-        made.layers[i].forward = rt_read_amount(&reader, "a time");
-        made.layers[i].input = rt_read_amount(&reader, "a time");
-        made.layers[i].weights = rt_read_amount(&reader, "a time");
-        made.layers[i].update = rt_read_amount(&reader, "a time");
+    for (size_t i = 0; i < made.count && decoder.status == RT_OK; i++) {
+        made.layers[i].forward = rt_read_amount(&decoder, "a time");
+        made.layers[i].input = rt_read_amount(&decoder, "a time");
+        made.layers[i].weights = rt_read_amount(&decoder, "a time");
+        made.layers[i].update = rt_read_amount(&decoder, "a time");
     }
-    rt_status status = rt_reader_end(&reader);
+    rt_status status = rt_decoder_end(&decoder);
     if (status == RT_OK)
         *profiled = made;
     else

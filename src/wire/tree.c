@@ -18,79 +18,80 @@ enum { KEY_BYTES = 2, VALUE_BYTES = 1 + 4 + 2 };
 
 /* ---- writing ------------------------------------------------------------------------------------------- */
 
-static void write_tree_text(struct rt_writer *writer, const char *text) {
+static void write_tree_text(struct rt_encoder *encoder, const char *text) {
     size_t count = strlen(text);
     if (count > RT_TREE_MAX_TEXT || !rt_utf8_valid(text))
-        writer->full = true;
+        encoder->full = true;
     else
-        rt_write_bytes(writer, text, count);
+        rt_write_bytes(encoder, text, count);
 }
 
-static void write_value(struct rt_writer *writer, const struct rt_tree *tree, size_t depth, size_t *values) {
+static void write_value(struct rt_encoder *encoder, const struct rt_tree *tree, size_t depth,
+                        size_t *values) {
     static const uint8_t kinds[] = {
         [RT_TREE_SCALAR] = KIND_SCALAR, [RT_TREE_LIST] = KIND_LIST, [RT_TREE_MAP] = KIND_MAP};
     if (depth == RT_TREE_MAX_DEPTH || ++*values > RT_TREE_MAX_VALUES ||
         (tree->kind == RT_TREE_MAP && tree->count > RT_TREE_MAX_KEYS))
-        writer->full = true;
-    rt_write_u8(writer, kinds[tree->kind]);
-    rt_write_u32(writer, tree->line > 0 ? (uint32_t)tree->line : 0);
+        encoder->full = true;
+    rt_write_u8(encoder, kinds[tree->kind]);
+    rt_write_u32(encoder, tree->line > 0 ? (uint32_t)tree->line : 0);
     if (tree->kind == RT_TREE_SCALAR) {
-        write_tree_text(writer, tree->text);
+        write_tree_text(encoder, tree->text);
         return;
     }
-    rt_write_u32(writer, (uint32_t)tree->count);
-    for (size_t i = 0; i < tree->count && !writer->full; i++) {
+    rt_write_u32(encoder, (uint32_t)tree->count);
+    for (size_t i = 0; i < tree->count && !encoder->full; i++) {
         if (tree->kind == RT_TREE_MAP)
-            write_tree_text(writer, tree->items[i]->key);
-        write_value(writer, tree->items[i], depth + 1, values);
+            write_tree_text(encoder, tree->items[i]->key);
+        write_value(encoder, tree->items[i], depth + 1, values);
     }
 }
 
-void rt_write_tree(struct rt_writer *writer, const struct rt_tree *tree) {
+void rt_write_tree(struct rt_encoder *encoder, const struct rt_tree *tree) {
     size_t values = 0;
-    write_value(writer, tree, 0, &values);
+    write_value(encoder, tree, 0, &values);
 }
 
 size_t rt_tree_encode(const struct rt_tree *tree, uint8_t *bytes, size_t room) {
-    struct rt_writer writer = {.bytes = bytes, .room = room};
-    rt_write_tree(&writer, tree);
-    return rt_writer_end(&writer);
+    struct rt_encoder encoder = {.bytes = bytes, .room = room};
+    rt_write_tree(&encoder, tree);
+    return rt_encoder_end(&encoder);
 }
 
 /* ---- reading ------------------------------------------------------------------------------------------- */
 
 /* A text of its own memory; NULL, and refused, when there is none. */
-static char *read_tree_text(struct rt_reader *reader) {
-    size_t count = rt_read_u16(reader);
-    const uint8_t *at = rt_read_raw(reader, count);
+static char *read_tree_text(struct rt_decoder *decoder) {
+    size_t count = rt_read_u16(decoder);
+    const uint8_t *at = rt_read_raw(decoder, count);
     char *text = NULL;
     if (!at)
         return NULL;
-    reader->status = rt_alloc(count + 1, 1, "the configuration", &text, reader->err);
-    if (reader->status != RT_OK)
+    decoder->status = rt_alloc(count + 1, 1, "the configuration", &text, decoder->err);
+    if (decoder->status != RT_OK)
         return NULL;
     memcpy(text, at, count);
     if (strlen(text) == count && rt_utf8_valid(text))
         return text;
-    rt_reader_refuse(reader, "has a text in its configuration that is no UTF-8");
+    rt_decoder_refuse(decoder, "has a text in its configuration that is no UTF-8");
     free(text);
     return NULL;
 }
 
-static struct rt_tree *read_value(struct rt_reader *reader, const char *file, size_t depth, size_t *values);
+static struct rt_tree *read_value(struct rt_decoder *decoder, const char *file, size_t depth, size_t *values);
 
-static void read_items(struct rt_reader *reader, const char *file, size_t depth, size_t *values,
+static void read_items(struct rt_decoder *decoder, const char *file, size_t depth, size_t *values,
                        struct rt_tree *tree) {
     bool map = tree->kind == RT_TREE_MAP;
-    size_t count = rt_read_count(reader, map ? "keys in a map" : "items in a list",
+    size_t count = rt_read_count(decoder, map ? "keys in a map" : "items in a list",
                                  map ? RT_TREE_MAX_KEYS : RT_TREE_MAX_VALUES,
                                  map ? KEY_BYTES + VALUE_BYTES : VALUE_BYTES);
-    for (size_t i = 0; i < count && reader->status == RT_OK; i++) {
-        char *key = map ? read_tree_text(reader) : NULL;
-        struct rt_tree *item = read_value(reader, file, depth + 1, values);
-        if (reader->status == RT_OK) {
-            reader->status = rt_tree_add(tree, key, item, reader->err);
-            if (reader->status == RT_OK)
+    for (size_t i = 0; i < count && decoder->status == RT_OK; i++) {
+        char *key = map ? read_tree_text(decoder) : NULL;
+        struct rt_tree *item = read_value(decoder, file, depth + 1, values);
+        if (decoder->status == RT_OK) {
+            decoder->status = rt_tree_add(tree, key, item, decoder->err);
+            if (decoder->status == RT_OK)
                 item = NULL;
         }
         rt_tree_destroy(item);
@@ -99,44 +100,45 @@ static void read_items(struct rt_reader *reader, const char *file, size_t depth,
 }
 
 /* NULL when reading failed, then or before. */
-static struct rt_tree *read_value(struct rt_reader *reader, const char *file, size_t depth, size_t *values) {
+static struct rt_tree *read_value(struct rt_decoder *decoder, const char *file, size_t depth,
+                                  size_t *values) {
     static const enum rt_tree_kind kinds[] = {
         [KIND_SCALAR] = RT_TREE_SCALAR, [KIND_LIST] = RT_TREE_LIST, [KIND_MAP] = RT_TREE_MAP};
-    uint8_t kind = rt_read_u8(reader);
-    uint32_t line = rt_read_u32(reader);
+    uint8_t kind = rt_read_u8(decoder);
+    uint32_t line = rt_read_u32(decoder);
     if (kind < KIND_SCALAR || kind > KIND_MAP)
-        rt_reader_refuse(reader, "has a value of unknown kind %u in its configuration", kind);
+        rt_decoder_refuse(decoder, "has a value of unknown kind %u in its configuration", kind);
     if (line > INT_MAX)
-        rt_reader_refuse(reader, "has a configuration with a line number that cannot be");
+        rt_decoder_refuse(decoder, "has a configuration with a line number that cannot be");
     if (depth == RT_TREE_MAX_DEPTH)
-        rt_reader_refuse(reader, "has a configuration nested more than %d deep", RT_TREE_MAX_DEPTH);
+        rt_decoder_refuse(decoder, "has a configuration nested more than %d deep", RT_TREE_MAX_DEPTH);
     if (++*values > RT_TREE_MAX_VALUES)
-        rt_reader_refuse(reader, "has a configuration of more than %d values", RT_TREE_MAX_VALUES);
-    if (reader->status != RT_OK)
+        rt_decoder_refuse(decoder, "has a configuration of more than %d values", RT_TREE_MAX_VALUES);
+    if (decoder->status != RT_OK)
         return NULL;
-    char *text = kind == KIND_SCALAR ? read_tree_text(reader) : NULL;
+    char *text = kind == KIND_SCALAR ? read_tree_text(decoder) : NULL;
     struct rt_tree *tree = NULL;
-    if (reader->status == RT_OK)
-        reader->status = rt_tree_create(kinds[kind], text, file, (int)line, &tree, reader->err);
+    if (decoder->status == RT_OK)
+        decoder->status = rt_tree_create(kinds[kind], text, file, (int)line, &tree, decoder->err);
     free(text);
-    if (reader->status == RT_OK && kind != KIND_SCALAR)
-        read_items(reader, file, depth, values, tree);
-    if (reader->status == RT_OK)
+    if (decoder->status == RT_OK && kind != KIND_SCALAR)
+        read_items(decoder, file, depth, values, tree);
+    if (decoder->status == RT_OK)
         return tree;
     rt_tree_destroy(tree);
     return NULL;
 }
 
-struct rt_tree *rt_read_tree(struct rt_reader *reader, const char *file) {
+struct rt_tree *rt_read_tree(struct rt_decoder *decoder, const char *file) {
     size_t values = 0;
-    return read_value(reader, file, 0, &values);
+    return read_value(decoder, file, 0, &values);
 }
 
 rt_status rt_tree_decode(const uint8_t *bytes, size_t count, const char *file, struct rt_tree **tree,
                          struct rt_error *err) {
-    struct rt_reader reader = {.name = "message", .bytes = bytes, .count = count, .err = err};
-    struct rt_tree *made = rt_read_tree(&reader, file);
-    rt_status status = rt_reader_end(&reader);
+    struct rt_decoder decoder = {.name = "message", .bytes = bytes, .count = count, .err = err};
+    struct rt_tree *made = rt_read_tree(&decoder, file);
+    rt_status status = rt_decoder_end(&decoder);
     if (status == RT_OK)
         *tree = made;
     else

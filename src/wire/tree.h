@@ -26,7 +26,7 @@ rt_status rt_tree_decode(const uint8_t *bytes, size_t count, const char *file, s
                          struct rt_error *err);
 
 /* The same inside a message with other fields. What is read is the caller's; NULL when reading failed. */
-void rt_write_tree(struct rt_writer *writer, const struct rt_tree *tree);
-struct rt_tree *rt_read_tree(struct rt_reader *reader, const char *file);
+void rt_write_tree(struct rt_encoder *encoder, const struct rt_tree *tree);
+struct rt_tree *rt_read_tree(struct rt_decoder *decoder, const char *file);
 
 #endif

@@ -206,8 +206,8 @@ static void refused(const char *name, size_t at, const void *wrong, size_t wrong
 /* A double as it lies on the wire. */
 static const void *wire_double(double value) {
     static uint8_t bytes[8];
-    struct rt_writer writer = {.bytes = bytes, .room = sizeof bytes};
-    rt_write_f64(&writer, value);
+    struct rt_encoder encoder = {.bytes = bytes, .room = sizeof bytes};
+    rt_write_f64(&encoder, value);
     return bytes;
 }
 

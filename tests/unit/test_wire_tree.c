@@ -157,22 +157,22 @@ TEST(refused_with_the_reason) {
 /* Lists of lists can hold more values together than one list may. */
 TEST(values_are_bounded) {
     static uint8_t bytes[4 << 20];
-    struct rt_writer writer = {.bytes = bytes, .room = sizeof bytes};
+    struct rt_encoder encoder = {.bytes = bytes, .room = sizeof bytes};
     uint32_t half = RT_TREE_MAX_VALUES / 2;
-    rt_write_u8(&writer, 2);
-    rt_write_u32(&writer, 1);
-    rt_write_u32(&writer, 2);
+    rt_write_u8(&encoder, 2);
+    rt_write_u32(&encoder, 1);
+    rt_write_u32(&encoder, 2);
     for (int i = 0; i < 2; i++) {
-        rt_write_u8(&writer, 2);
-        rt_write_u32(&writer, 1);
-        rt_write_u32(&writer, half);
+        rt_write_u8(&encoder, 2);
+        rt_write_u32(&encoder, 1);
+        rt_write_u32(&encoder, half);
         for (uint32_t j = 0; j < half; j++) {
-            rt_write_u8(&writer, 1);
-            rt_write_u32(&writer, 1);
-            rt_write_u16(&writer, 0);
+            rt_write_u8(&encoder, 1);
+            rt_write_u32(&encoder, 1);
+            rt_write_u16(&encoder, 0);
         }
     }
-    rt_check_refused("values", bytes, rt_writer_end(&writer), recode,
+    rt_check_refused("values", bytes, rt_encoder_end(&encoder), recode,
                      "has a configuration of more than 262144 values");
 }
 
