@@ -4,6 +4,7 @@
  */
 #include "net/memory.h"
 
+#include "base/rng.h"
 #include "support/memnet.h"
 #include "support/test.h"
 #include <math.h>
@@ -199,6 +200,109 @@ TEST(virtual_time_has_a_limit) {
     CHECK_MSG(strstr(err.text, "virtual time passed 20.25 s: mem:0 waits; mem:1 sleeps"), "%s", err.text);
     CHECK(rt_memnet_now(net) == 20);
     rt_memnet_destroy(net);
+}
+
+/* ---- everything at once ---- */
+
+enum { CROWD = 4, STEPS = 400, LINKS = 12 };
+
+struct crowd {
+    struct rt_memnet *net;
+    uint64_t seed, events[6];
+};
+
+/* A link with one send and one receive, in memory that is freed when the link is closed: a checker of memory
+ * sees whoever touches it later. */
+struct member {
+    struct rt_link *link;
+    struct rt_send *send;
+    struct rt_receive *receive;
+};
+
+static void leave_link(struct member *member) {
+    if (member->link)
+        rt_link_close(member->link);
+    free(member->send);
+    free(member->receive);
+    *member = (struct member){NULL, NULL, NULL};
+}
+
+static bool enter_link(struct member *members, struct rt_link *link, unsigned channel) {
+    for (struct member *member = members; member < members + LINKS; member++)
+        if (!member->link) {
+            *member =
+                (struct member){link, calloc(1, sizeof *member->send), calloc(1, sizeof *member->receive)};
+            if (!member->send || !member->receive)
+                exit(1);
+            link->user = member;
+            member->send->channel = member->receive->channel = channel;
+            member->send->head_bytes = 50;
+            rt_link_receive(link, member->receive);
+            rt_link_send(link, member->send);
+            return true;
+        }
+    rt_link_close(link);
+    return false;
+}
+
+static void crowd_program(void *user, size_t i, struct rt_endpoint *endpoint) {
+    struct crowd *crowd = user;
+    struct member members[LINKS] = {{NULL, NULL, NULL}};
+    struct rt_error err;
+    struct rt_event event;
+    CHECK_OK(rt_endpoint_listen(endpoint, "mem:*", &err));
+    for (uint32_t step = 0; step < STEPS; step++) {
+        uint32_t words[4];
+        rt_rng_block(crowd->seed, RT_PURPOSE_SHUFFLE, (uint32_t)i, step, 0, words);
+        double now = rt_endpoint_now(endpoint);
+        if (words[0] % 8 == 0) {
+            char address[40];
+            struct rt_link *link;
+            snprintf(address, sizeof address, "mem:%u", words[1] % CROWD);
+            if (rt_endpoint_connect(endpoint, address, now + words[2] % 5, &link, &err) == RT_OK)
+                enter_link(members, link, words[3] % RT_CHANNELS);
+        } else if (words[0] % 8 == 1) {
+            leave_link(&members[words[1] % LINKS]);
+        }
+        if (i == 0 && step == STEPS / 4)
+            rt_memnet_cut(crowd->net, 0, 1);
+        if (i == 1 && step == STEPS / 2)
+            rt_memnet_kill(crowd->net, 3);
+        if (!rt_endpoint_wait(endpoint, now + 0.5, &event))
+            continue;
+        crowd->events[event.kind]++;
+        struct member *member = event.link->user;
+        CHECK(event.kind == RT_EVENT_ACCEPTED || (member && member->link == event.link));
+        if (event.kind == RT_EVENT_ACCEPTED)
+            enter_link(members, event.link, words[3] % RT_CHANNELS);
+        else if (event.kind == RT_EVENT_CLOSED)
+            leave_link(member);
+        else if (event.kind == RT_EVENT_SENT)
+            rt_link_send(event.link, event.send);
+        else if (event.kind == RT_EVENT_RECEIVED)
+            rt_link_receive(event.link, event.receive);
+    }
+    for (unsigned k = 0; k < LINKS; k += 2)
+        leave_link(&members[k]);
+    rt_endpoint_destroy(endpoint); /* closes the rest */
+    for (unsigned k = 1; k < LINKS; k += 2) {
+        members[k].link = NULL;
+        leave_link(&members[k]);
+    }
+}
+
+TEST(links_come_and_go_while_all_else_goes_wrong) {
+    struct rt_error err;
+    struct crowd crowd = {.seed = 0};
+    for (; crowd.seed < 20; crowd.seed++) {
+        const struct rt_memnet_settings settings = {
+            .seed = crowd.seed, .latency = 0.1, .bandwidth = 100, .random_delay = 1, .silence_seconds = 3};
+        CHECK_OK(rt_memnet_create(&settings, CROWD, &crowd.net, &err));
+        CHECK_OK(rt_memnet_run(crowd.net, crowd_program, &crowd, INFINITY, &err));
+        rt_memnet_destroy(crowd.net);
+    }
+    for (int kind = RT_EVENT_ACCEPTED; kind <= RT_EVENT_CLOSED; kind++)
+        CHECK_MSG(crowd.events[kind] > 500, "%d events of kind %d", (int)crowd.events[kind], kind);
 }
 
 TEST_MAIN()
