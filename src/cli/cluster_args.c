@@ -31,6 +31,17 @@ rt_status rt_settings_add(struct rt_settings *settings, const char *key, const c
     return keep(settings, setting, err);
 }
 
+rt_status rt_settings_apply(const struct rt_settings *settings, struct rt_run *run, struct rt_error *err) {
+    rt_status status = RT_OK;
+    for (size_t i = 0; i < settings->count && status == RT_OK; i++) {
+        char *equals = strchr(settings->items[i], '=');
+        *equals = 0;
+        status = rt_run_set(run, settings->items[i], equals + 1, err);
+        *equals = '=';
+    }
+    return status;
+}
+
 void rt_settings_deinit(struct rt_settings *settings) {
     for (size_t i = 0; i < settings->count; i++)
         free(settings->items[i]);

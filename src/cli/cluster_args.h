@@ -46,6 +46,8 @@ rt_status rt_cluster_args_settings(const struct rt_cluster_args *args, struct rt
 /* One more; value NULL: none. */
 rt_status rt_settings_add(struct rt_settings *settings, const char *key, const char *value,
                           struct rt_error *err);
+/* rt_run_set for each. */
+rt_status rt_settings_apply(const struct rt_settings *settings, struct rt_run *run, struct rt_error *err);
 void rt_settings_deinit(struct rt_settings *settings);
 
 /* The file of this command, for starting it again as a node. */

@@ -5,7 +5,7 @@
 #include "cli/args.h"
 
 extern const struct rt_command rt_command_train, rt_command_node, rt_command_eval, rt_command_predict,
-    rt_command_list, rt_command_keygen;
+    rt_command_plan, rt_command_list, rt_command_keygen;
 
 /* 0 done, 1 the run failed, 2 bad usage or bad input. */
 enum { RT_EXIT_DONE, RT_EXIT_FAILED, RT_EXIT_USAGE };

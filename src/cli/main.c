@@ -11,10 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { COMMANDS = 6 };
+enum { COMMANDS = 7 };
 static const struct rt_command *const commands[COMMANDS] = {
-    &rt_command_train,   &rt_command_node, &rt_command_eval,
-    &rt_command_predict, &rt_command_list, &rt_command_keygen,
+    &rt_command_train, &rt_command_node, &rt_command_eval,   &rt_command_predict,
+    &rt_command_plan,  &rt_command_list, &rt_command_keygen,
 };
 
 int rt_exit_error(const struct rt_error *err) {

@@ -216,11 +216,8 @@ static rt_status apply(const struct rt_invocation *invocation, struct rt_run *ru
     struct rt_settings all = {0};
     char program[RT_PROGRAM_ROOM];
     rt_status status = collect_settings(settings, &all, err);
-    for (size_t i = 0; i < all.count && status == RT_OK; i++) {
-        char *equals = strchr(all.items[i], '=');
-        *equals = 0;
-        status = rt_run_set(run, all.items[i], equals + 1, err);
-    }
+    if (status == RT_OK)
+        status = rt_settings_apply(&all, run, err);
     rt_settings_deinit(&all);
     if (status == RT_OK)
         status = rt_run_set_program(run, rt_own_program(invocation->program, program), err);

@@ -281,6 +281,20 @@ rt_status rt_formation_plan(const struct rt_formation_settings *settings, struct
     return status == RT_OK ? settle_job(formation, err) : status;
 }
 
+char *rt_formation_print(const struct rt_formation *formation) {
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    if (!out)
+        return NULL;
+    rt_plan_print(formation->plan, &formation->question, out);
+    if (fclose(out) != 0) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
 /* ---- everybody's part ---- */
 
 static rt_status assign(struct rt_formation *formation, const struct rt_assign *part, size_t member,

@@ -38,6 +38,8 @@ struct rt_formation_settings {
 /* Connects, measures and plans. deinit also on failure. */
 rt_status rt_formation_plan(const struct rt_formation_settings *settings, struct rt_formation *formation,
                             struct rt_error *err);
+/* The plan as people read it, to be freed; NULL when memory is short. */
+char *rt_formation_print(const struct rt_formation *formation);
 /* Tells every node its part and sets the ring up; afterwards the master talks to its neighbours only. */
 rt_status rt_formation_assign(const struct rt_formation_settings *settings, struct rt_formation *formation,
                               struct rt_error *err);

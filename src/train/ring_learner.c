@@ -1,14 +1,12 @@
 /* The learner that is a ring: the run's data and loss are the master's, the rest is the ring's. */
 #include "train/batches.h"
 #include "train/formation.h"
+#include "train/job_tree.h"
 #include "train/strategy.h"
 
 #include "base/memory.h"
-#include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct ring_learner {
     struct rt_lesson lesson;
@@ -19,88 +17,6 @@ struct ring_learner {
     float *losses;
     struct rt_metrics_row *rows;
 };
-
-/* ---- the job ---- */
-
-RT_PRINTF(4, 5)
-static rt_status put(struct rt_tree *job, const char *key, struct rt_error *err, const char *format, ...) {
-    char text[64];
-    struct rt_tree *value;
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    rt_status status = rt_tree_create(RT_TREE_SCALAR, text, "the run", 0, &value, err);
-    if (status != RT_OK)
-        return status;
-    status = rt_tree_add(job, key, value, err);
-    if (status != RT_OK)
-        rt_tree_destroy(value);
-    return status;
-}
-
-static rt_status put_tree(struct rt_tree *job, const char *key, const struct rt_tree *tree,
-                          struct rt_error *err) {
-    struct rt_tree *copy;
-    if (!tree)
-        return RT_OK;
-    rt_status status = rt_tree_copy(tree, &copy, err);
-    if (status != RT_OK)
-        return status;
-    status = rt_tree_add(job, key, copy, err);
-    if (status != RT_OK)
-        rt_tree_destroy(copy);
-    return status;
-}
-
-static rt_status fill_job(const struct rt_lesson *lesson, struct rt_tree *job, struct rt_error *err) {
-    static const char *const math[] = {"exact", "fast", "reference"};
-    const struct rt_spec *spec = lesson->spec;
-    const struct rt_trainer_settings *settings = &lesson->settings;
-    const struct rt_ring_options *options = lesson->options;
-    rt_status status = put_tree(job, "input", spec->model.input, err);
-    if (status == RT_OK)
-        status = put_tree(job, "layers", spec->model.layers, err);
-    if (status == RT_OK)
-        status = put_tree(job, "optimizer", spec->train.optimizer, err);
-    if (status == RT_OK)
-        status = put_tree(job, "lr_schedule", spec->train.schedule, err);
-    if (status == RT_OK)
-        status = put(job, "loss", err, "%s", lesson->network->loss->name);
-    if (status == RT_OK)
-        status = put(job, "mode", err, "%s", strcmp(lesson->strategy, "ring-flow") ? "ring" : "ring-flow");
-    if (status == RT_OK)
-        status = put(job, "order", err, "%s", options->schedule ? "1f1b" : "split");
-    if (status == RT_OK)
-        status = put(job, "seed", err, "%" PRIu64, settings->seed);
-    if (status == RT_OK)
-        status = put(job, "batch", err, "%zu", settings->batch);
-    if (status == RT_OK && settings->micro_batch)
-        status = put(job, "micro_batch", err, "%zu", settings->micro_batch);
-    if (status == RT_OK)
-        status = put(job, "shards", err, "%zu", settings->shards);
-    if (status == RT_OK)
-        status = put(job, "updates", err, "%" PRIu64, settings->updates);
-    if (status == RT_OK)
-        status = put(job, "per_epoch", err, "%" PRIu64, lesson->per_epoch);
-    if (status == RT_OK)
-        status = put(job, "clip_norm", err, "%.17g", settings->clip_norm);
-    if (status == RT_OK)
-        status = put(job, "weight_decay", err, "%.17g", spec->train.weight_decay);
-    if (status == RT_OK)
-        status = put(job, "math", err, "%s", math[spec->train.math]);
-    return status;
-}
-
-static rt_status make_job(const struct rt_lesson *lesson, struct rt_tree **job, struct rt_error *err) {
-    rt_status status = rt_tree_create(RT_TREE_MAP, NULL, "the run", 0, job, err);
-    if (status != RT_OK)
-        return status;
-    status = fill_job(lesson, *job, err);
-    if (status != RT_OK)
-        rt_tree_destroy(*job);
-    return status;
-}
 
 /* ---- the master's data and loss ---- */
 
@@ -220,21 +136,6 @@ static void destroy(void *self) {
     free(learner);
 }
 
-/* The plan as people read it; NULL when memory is short. */
-static char *print_plan(const struct rt_formation *formation) {
-    char *text = NULL;
-    size_t bytes;
-    FILE *out = open_memstream(&text, &bytes);
-    if (!out)
-        return NULL;
-    rt_plan_print(formation->plan, &formation->question, out);
-    if (fclose(out) != 0) {
-        free(text);
-        return NULL;
-    }
-    return text;
-}
-
 static void tell_plan(const struct ring_learner *learner) {
     const struct rt_plan *plan = learner->formation.plan;
     char sentence[400];
@@ -255,7 +156,7 @@ static rt_status form(struct ring_learner *learner, struct rt_error *err) {
                                            .program = lesson->program,
                                            .slots = options->slots,
                                            .stop = lesson->stop};
-    rt_status status = make_job(lesson, &wanted.job, err);
+    rt_status status = rt_job_tree(lesson, &wanted.job, err);
     if (status == RT_OK)
         status = rt_formation_plan(&wanted, &learner->formation, err);
     if (status == RT_OK) {
@@ -323,7 +224,7 @@ rt_status rt_learner_ring(const struct rt_lesson *lesson, struct rt_learner *lea
         .micro_batch = plan->micro_batch,
         .nodes = plan->nodes,
         .predicted_samples_per_s = plan->samples_per_s,
-        .plan = print_plan(&made->formation),
+        .plan = rt_formation_print(&made->formation),
         .step = step,
         .at_rest = at_rest,
         .report = report,

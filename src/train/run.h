@@ -44,6 +44,10 @@ const struct rt_run_facts *rt_run_facts(const struct rt_run *run); /* NULL befor
  * is none. Known when the facts are. */
 const char *rt_run_plan(const struct rt_run *run);
 
+/* Connects to the devices that the run would use, measures them, and gives the plan as lines to print, to be
+ * freed; trains nothing and reads no data. */
+rt_status rt_run_make_plan(struct rt_run *run, char **plan, struct rt_error *err);
+
 /* What a device of a run on several of them is doing. */
 struct rt_node_view {
     const char *role;

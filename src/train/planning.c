@@ -1,0 +1,77 @@
+/* rt_run_make_plan: as far as a training goes before its first update, without data. */
+#include "base/fpenv.h"
+#include "train/formation.h"
+#include "train/job_tree.h"
+#include "train/state.h"
+#include "train/strategy.h"
+#include <stdlib.h>
+
+static rt_status form(const struct rt_run *run, const struct rt_strategy_choice *choice,
+                      struct rt_network *network, struct rt_formation *formation, struct rt_error *err) {
+    const struct rt_spec_train *train = &run->spec->train;
+    const struct rt_ring_options *options = choice->settings;
+    const struct rt_lesson lesson = {
+        .spec = run->spec,
+        .network = network,
+        .strategy = choice->strategy->name,
+        .options = options,
+        .per_epoch = 1,
+        .settings = {.seed = (uint64_t)train->seed,
+                     .batch = choice->strategy->single ? 1 : (size_t)train->batch,
+                     .micro_batch = train->micro_batch < 0 ? 0 : (size_t)train->micro_batch,
+                     .shards = (size_t)train->shards,
+                     .clip_norm = train->clip_norm,
+                     .updates = 1}};
+    struct rt_formation_settings wanted = {.spec = run->spec,
+                                           .network = network,
+                                           .program = run->program,
+                                           .slots = options->slots,
+                                           .stop = &run->stop};
+    rt_status status = rt_job_tree(&lesson, &wanted.job, err);
+    return status == RT_OK ? rt_formation_plan(&wanted, formation, err) : status;
+}
+
+static rt_status make_plan(struct rt_run *run, char **plan, struct rt_error *err) {
+    const struct rt_spec *spec = run->spec;
+    const struct rt_computing computing = {.math = (enum rt_math)spec->train.math,
+                                           .kernels = spec->train.kernels,
+                                           .threads = rt_formation_threads(spec)};
+    struct rt_strategy_choice choice = {0};
+    struct rt_network network = {0};
+    struct rt_formation formation = {0};
+    char *text = NULL;
+    rt_status status = rt_strategy_read(spec->cluster.strategy, rt_spec_devices(spec), &choice, err);
+    if (status == RT_OK && choice.strategy->alone)
+        status = rt_fail(err, RT_BAD_INPUT,
+                         "there is nothing to plan for one device; give --nodes N, --node HOST:PORT or "
+                         "cluster.strategy: ring");
+    if (status == RT_OK)
+        status = rt_network_describe(spec->model.input, spec->model.layers, spec->model.loss, &computing,
+                                     &network, err);
+    if (status == RT_OK)
+        status = form(run, &choice, &network, &formation, err);
+    if (status == RT_OK) {
+        text = rt_formation_print(&formation);
+        if (!text)
+            status = rt_fail(err, RT_NO_MEMORY, "not enough memory for the plan");
+    }
+    rt_formation_deinit(&formation);
+    rt_network_destroy(&network);
+    rt_strategy_choice_deinit(&choice);
+    if (status == RT_OK)
+        *plan = text;
+    return status;
+}
+
+rt_status rt_run_make_plan(struct rt_run *run, char **plan, struct rt_error *err) {
+    fenv_t theirs;
+    if (!run->spec)
+        return rt_fail(err, RT_BAD_INPUT, "a plan needs a run file");
+    rt_fp_enter(&theirs);
+    rt_status status = rt_run_settle(run, err);
+    if (status == RT_OK)
+        status = make_plan(run, plan, err);
+    rt_fp_leave(&theirs);
+    atomic_store(&run->stop, 0);
+    return status;
+}
