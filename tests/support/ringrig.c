@@ -144,8 +144,10 @@ bool rig_join(struct rig *rig, size_t i, struct rt_endpoint *endpoint, struct rt
 
 static void be_worker(struct rig *rig, size_t i, struct rt_endpoint *endpoint, struct rt_link *next,
                       struct rt_link *previous) {
-    const struct rt_ring_device device = {
-        .kernels = "auto", .threads = 1, .slowdown = 1, .patience = rig->settings.patience};
+    const struct rt_ring_device device = {.kernels = "auto",
+                                          .threads = 1,
+                                          .slowdown = rig->settings.slowdown * (double)(1 + 8 * i),
+                                          .patience = rig->settings.patience};
     const struct rt_role role = rt_ring_role(&device);
     struct rt_session session = {.endpoint = endpoint,
                                  .run = rig->run,
@@ -180,7 +182,7 @@ static void be_master(struct rig *rig, struct rt_endpoint *endpoint, struct rt_l
         .previous = previous,
         .run = rig->run,
         .source = {.self = rig, .batch = give_batch, .inputs = give_inputs, .loss = take_loss},
-        .slowdown = 1,
+        .slowdown = rig->settings.slowdown,
         .patience = rig->settings.patience,
         .stop = &rig->stop};
     struct rt_ring *ring;

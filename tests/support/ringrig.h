@@ -20,6 +20,7 @@ struct rig_settings {
     bool flow, together; /* together: the backward in one piece */
     uint64_t seed;       /* of the network */
     double latency, random_delay, bandwidth, silence;
+    double slowdown; /* of node i: 1 + 8 i times this; 0: computing takes no virtual time */
     double patience;
     double limit; /* of virtual time; 0: an hour */
     /* What endpoint i does instead of its part in the ring; NULL: nothing else. It connects to the next
