@@ -1,0 +1,132 @@
+# What the scripts of this directory share, beside what those of tests/cli do: small pictures, models that can be cut
+# into eight, nodes in the background, and checks of one result. Sourced.
+tests=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd) # before the next line goes elsewhere
+. "$tests/../cli/lib.sh"
+command -v python3 >/dev/null || skip "there is no python3 to write the data with"
+
+# Whatever a script leaves in the background ends with it: each by its id.
+children=()
+end_children() {
+    local child
+    for child in "${children[@]}"; do kill -KILL "$child" 2>/dev/null; done
+    rm -rf "$work"
+}
+trap end_children EXIT
+set -m # jobs get groups of their own and are not made to ignore SIGINT
+
+# until_true SECONDS COMMAND...: until the command succeeds; fails when it never does
+until_true() {
+    local end=$((SECONDS + $1))
+    shift
+    until "$@"; do
+        [ $SECONDS -lt $end ] || return 1
+        sleep 0.02
+    done
+}
+holds() { grep -qF -- "$2" "$1" 2>/dev/null; }
+
+# wait_for FILE TEXT [SECONDS]: until the file holds the text
+wait_for() {
+    until_true "${3:-20}" holds "$1" "$2" || {
+        fail "no '$2' in $1 after ${3:-20} s: $(head -c 1000 "$1")"
+        return 1
+    }
+}
+
+# start_node NAME WORD...: a node in the background; its id is $pid, its port $port; it writes NAME.out and NAME.err
+start_node() {
+    local name=$1
+    shift
+    "$RINGTMP" node --listen 127.0.0.1:0 --threads 1 "$@" >"$name.out" 2>"$name.err" &
+    pid=$!
+    children+=("$pid")
+    wait_for "$name.out" "listening at 127.0.0.1:" || exit 1
+    port=$(sed -n 's/^listening at 127\.0\.0\.1:\([0-9]*\)$/\1/p' "$name.out")
+}
+
+# start_master NAME WORD...: a run in the background; its id is $pid; it writes NAME.out and NAME.err
+start_master() {
+    local name=$1
+    shift
+    : >"$name.out"
+    "$RINGTMP" train "$@" >"$name.out" 2>"$name.err" &
+    pid=$!
+    children+=("$pid")
+}
+
+# ends PID STATUS SECONDS: the process ends in time and with the status
+ends() {
+    local status=0
+    until_true "$3" not_alive "$1" || {
+        fail "${BASH_SOURCE[1]##*/}:${BASH_LINENO[0]}: process $1 is still there after $3 s"
+        kill -KILL "$1"
+    }
+    wait "$1" 2>/dev/null || status=$?
+    [ "$status" -eq "$2" ] || fail "${BASH_SOURCE[1]##*/}:${BASH_LINENO[0]}: exit status $status, not $2"
+}
+# A process that has ended but that nobody has waited for yet is not alive.
+not_alive() {
+    local state
+    kill -0 "$1" 2>/dev/null || return 0
+    state=$(sed 's/.*) \(.\).*/\1/' "/proc/$1/stat" 2>/dev/null) || return 0
+    [ "$state" = Z ]
+}
+
+# children_of PID: the ids of the processes it has started
+children_of() { cat /proc/"$1"/task/*/children 2>/dev/null; }
+
+# hash_of DIRECTORY: the hash of a run's parameters; fails the test when there is none
+hash_of() {
+    local hash
+    hash=$(field params_sha256 "$1/summary.json" 2>/dev/null)
+    [ "${#hash}" -eq 64 ] || { echo "no hash in $1"; return 1; }
+    echo "$hash"
+}
+
+# same WHAT DIRECTORY OTHER: both runs have the same parameters
+same() {
+    local one other
+    one=$(hash_of "$2") && other=$(hash_of "$3") && [ "$one" = "$other" ] || fail "$1: $one in $2, ${other:-} in $3"
+}
+
+# write_pictures COUNT: the files images and labels: pictures of 8 x 8 in four classes, the same on every machine
+write_pictures() {
+    python3 - "$1" <<'END'
+import random, struct, sys
+count, numbers = int(sys.argv[1]), random.Random(1)
+labels = bytes(numbers.randrange(4) for _ in range(count))
+with open("images", "wb") as images:
+    images.write(struct.pack(">IIII", 0x803, count, 8, 8))
+    for label in labels:
+        images.write(bytes(numbers.randrange(120) + (130 if pixel % 4 == label else 0) for pixel in range(64)))
+with open("labels", "wb") as file:
+    file.write(struct.pack(">II", 0x801, count) + labels)
+END
+}
+
+# write_model NAME LAYERS: NAME.yaml trains these layers on the pictures; batches of 20, the last of an epoch is shorter
+write_model() {
+    cat >"$1.yaml" <<END
+model:
+  input: [1, 8, 8]
+  layers: $2
+  loss: cross_entropy
+data:
+  train: {idx: [images, labels]}
+  scale: 0.00392156862745098
+train: {batch: 20, updates: 12, threads: 1}
+cluster: {keep_all: true, plan: even}
+END
+}
+
+# Three kinds of model, with enough layers for eight nodes and a tail.
+write_models() {
+    write_pictures 96
+    write_model mlp '[flatten, dense: 24, relu, dense: 20, tanh, dense: 20, relu, dense: 16, gelu, dense: 12, layernorm,
+    dense: 4]'
+    write_model cnn '[conv2d: {filters: 4, kernel: 3, pad: 1}, relu, residual: [conv2d: {filters: 4, pad: 1}, relu,
+    conv2d: {filters: 4, pad: 1}], relu, maxpool: 2, residual: [conv2d: {filters: 4, pad: 1}, layernorm], avgpool: 2,
+    flatten, dense: 16, relu, dense: 4]'
+    write_model dropout '[flatten, dropout: 0.1, dense: 24, relu, dropout: 0.3, dense: 20, leaky_relu, dropout: 0.2,
+    dense: 16, elu, dense: 16, dropout: 0.1, relu, dense: 4]'
+}
