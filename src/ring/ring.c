@@ -118,6 +118,8 @@ static void take_back(void *self, const struct rt_message *message) {
     struct rt_ring *ring = self;
     if (message->type == RT_MESSAGE_STOP)
         ring->stopped = true;
+    else if (ring->snapshots_out)
+        ring->snapshots_out--;
 }
 
 /* A connection that nobody asked for. */

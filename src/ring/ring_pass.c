@@ -90,6 +90,7 @@ rt_status rt_ring_snapshot(struct rt_ring *ring, struct rt_error *err) {
     if (status != RT_OK)
         return status;
     ring->marker = RT_MESSAGE_SNAPSHOT;
+    ring->snapshots_out++;
     return rt_ring_run(ring, is_marker_sent, err);
 }
 

@@ -22,7 +22,8 @@ struct rt_ring {
     struct rt_seat **micros; /* micro-batch m of those under way is in micros[m % head seats] */
     bool stepping, draining;
 
-    uint16_t marker; /* SNAPSHOT or STOP, to be sent; 0: none */
+    uint16_t marker;      /* SNAPSHOT or STOP, to be sent; 0: none */
+    size_t snapshots_out; /* that have not been all round yet */
 
     struct {                             /* an evaluation under way */
         const struct rt_ring_pass *pass; /* NULL: none */

@@ -161,14 +161,21 @@ static bool are_loads_back(void *self) {
     return ring->loads_back == ring->words;
 }
 
+static bool are_snapshots_back(void *self) {
+    return ((const struct rt_ring *)self)->snapshots_out == 0;
+}
+
 rt_status rt_ring_load(struct rt_ring *ring, size_t words, uint64_t update, rt_words_read read, void *user,
                        struct rt_error *err) {
     rt_status status = RT_OK;
     if (words == 0 || words > ring->words)
         return rt_fail(err, RT_BAD_INPUT, "there are %zu words, not %zu", ring->words, words);
-    /* A snapshot waits until everybody has applied the last update. */
+    /* When a snapshot has been all round, everybody has applied the last update, and nothing is on its way
+     * that is of the parameters before. */
     if (ring->begun || ring->flow.segments[0].arrived)
         status = rt_ring_snapshot(ring, err);
+    if (status == RT_OK)
+        status = rt_ring_run(ring, are_snapshots_back, err);
     const bool alone = ring->settings.plan->nodes == 1;
     ring->loads_back = 0;
     for (size_t word = 0; status == RT_OK && word < words; word++) {

@@ -387,4 +387,48 @@ TEST(a_run_goes_on_in_a_ring_of_another_size) {
     }
 }
 
+/* Back to update 3 after update 5: as if the two between had never been. */
+static void go_back(void *user, struct rig *rig, struct rt_ring *ring) {
+    struct halves *halves = user;
+    if (!rig_steps(rig, ring, 3))
+        return;
+    rig->status[0] = rig_gather(rig, ring, halves->words.floats, &rig->errors[0]);
+    if (!rig_steps(rig, ring, 2))
+        return;
+    rig->status[0] = rt_ring_load(ring, 3, 3, rig_read, &halves->words, &rig->errors[0]);
+    if (rig_steps(rig, ring, 3))
+        rig->status[0] = rig_gather(rig, ring, halves->end, &rig->errors[0]);
+}
+
+TEST(a_run_can_go_back) {
+    for (size_t i = 0; i < 12; i++) {
+        struct rt_error err;
+        struct rig rig;
+        struct rig_settings settings = plain;
+        settings.optimizer = "adam";
+        settings.nodes = 1 + i % 4;
+        settings.slots = 1 + i % 3;
+        settings.tail = i % 2;
+        settings.random_delay = 0.02;
+        settings.slowdown = i % 2 ? 200 : 0;
+        settings.seed = i;
+        CHECK_OK(rig_open(&settings, &rig, &err));
+        const size_t bytes = rig_floats(&rig) * sizeof(float);
+        struct halves halves = {{malloc(bytes), 0}, malloc(bytes)};
+        CHECK_OK(rig_run(&rig, go_back, &halves, &err));
+        for (size_t k = 0; k < settings.nodes; k++)
+            CHECK_MSG(rig.status[k] == RT_OK, "node %zu: %s", k, rig.errors[k].text);
+        for (size_t k = 0; k < 6; k++) {
+            struct rt_step step;
+            CHECK_OK(rt_trainer_step(rig.tiny.trainer, &step, &err));
+        }
+        rig_single(&rig, halves.words.floats);
+        CHECK_MSG(memcmp(halves.words.floats, halves.end, bytes) == 0, "%zu nodes: other bits",
+                  settings.nodes);
+        free(halves.words.floats);
+        free(halves.end);
+        rig_close(&rig);
+    }
+}
+
 TEST_MAIN()
