@@ -1,0 +1,169 @@
+/*
+ * Streams over TCP: a connection made to a sender, or one accepted from it. The bytes are the records and
+ * nothing else, in the clear, so that any program can send them; hence the care about who may connect.
+ */
+#define _GNU_SOURCE /* accept4 */
+#include "data/stream_inlet.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { CONNECT_MILLISECONDS = 10000, HOST_ROOM = 256 };
+
+/* Cuts "HOST:PORT" or "[::1]:PORT" in two; false when it is neither. */
+static bool cut_address(const char *address, char host[HOST_ROOM], char port[8]) {
+    const char *colon = strrchr(address, ':'), *start = address, *end = colon;
+    if (!colon)
+        return false;
+    if (*address == '[' && colon[-1] == ']') {
+        start++;
+        end--;
+    }
+    size_t length = end > start ? (size_t)(end - start) : 0, digits = strspn(colon + 1, "0123456789");
+    bool many_colons = start == address && memchr(start, ':', length);
+    if (length == 0 || length >= HOST_ROOM || many_colons || digits == 0 || digits > 5 || colon[1 + digits] ||
+        strtoul(colon + 1, NULL, 10) > 65535)
+        return false;
+    memcpy(host, start, length);
+    host[length] = 0;
+    snprintf(port, 8, "%s", colon + 1);
+    return true;
+}
+
+static rt_status look_up(const struct rt_tree *where, const char *address, bool to_listen,
+                         struct addrinfo **found, struct rt_error *err) {
+    char host[HOST_ROOM], port[8];
+    if (!cut_address(address, host, port))
+        return rt_tree_fail(where, err, "'%.200s' is no address; write HOST:PORT, with a port up to 65535",
+                            address);
+    struct addrinfo hints = {.ai_family = AF_UNSPEC,
+                             .ai_socktype = SOCK_STREAM,
+                             .ai_flags = AI_NUMERICSERV | (to_listen ? AI_PASSIVE : 0)};
+    int result = getaddrinfo(host, port, &hints, found);
+    if (result != 0)
+        return rt_tree_fail(where, err, "%s does not resolve: %s", host,
+                            result == EAI_SYSTEM ? strerror(errno) : gai_strerror(result));
+    return RT_OK;
+}
+
+static int open_socket(const struct addrinfo *at) {
+    return socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, at->ai_protocol);
+}
+
+/* 0, or why there is no connection. */
+static int await_connection(int fd) {
+    struct pollfd ready = {.fd = fd, .events = POLLOUT};
+    int result, error = 0;
+    socklen_t bytes = sizeof error;
+    do
+        result = poll(&ready, 1, CONNECT_MILLISECONDS);
+    while (result < 0 && errno == EINTR);
+    if (result == 0)
+        return ETIMEDOUT;
+    if (result < 0 || getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0)
+        return errno;
+    return error;
+}
+
+/* A sender that vanished without a word is noticed, after some hours by default. */
+static void keep_alive(int fd) {
+    int on = 1;
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+}
+
+rt_status rt_inlet_connect(struct rt_inlet *inlet, const struct rt_tree *where, const char *address,
+                           struct rt_error *err) {
+    struct addrinfo *found;
+    rt_status status = look_up(where, address, false, &found, err);
+    if (status != RT_OK)
+        return status;
+    int error = 0;
+    for (const struct addrinfo *at = found; at && inlet->fd < 0; at = at->ai_next) {
+        int fd = open_socket(at);
+        error = fd < 0 || connect(fd, at->ai_addr, at->ai_addrlen) != 0 ? errno : 0;
+        if (error == EINPROGRESS)
+            error = await_connection(fd);
+        if (error == 0)
+            inlet->fd = fd;
+        else if (fd >= 0)
+            close(fd);
+    }
+    freeaddrinfo(found);
+    if (inlet->fd < 0)
+        return rt_tree_fail(where, err, "%s: cannot be connected to: %s", address, strerror(error));
+    keep_alive(inlet->fd);
+    return RT_OK;
+}
+
+static bool is_loopback(const struct sockaddr *address) {
+    if (address->sa_family == AF_INET) {
+        struct sockaddr_in v4;
+        memcpy(&v4, address, sizeof v4);
+        return ntohl(v4.sin_addr.s_addr) >> 24 == 127;
+    }
+    struct sockaddr_in6 v6;
+    memcpy(&v6, address, sizeof v6);
+    return address->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr);
+}
+
+static rt_status listen_at(struct rt_inlet *inlet, const struct rt_tree *where, const char *address,
+                           const struct addrinfo *at, struct rt_error *err) {
+    struct sockaddr_storage bound;
+    socklen_t bytes = sizeof bound;
+    char host[INET6_ADDRSTRLEN + 20], port[8];
+    int fd = open_socket(at), on = 1;
+    if (fd < 0)
+        return rt_tree_fail(where, err, "%s: cannot be listened at: %s", address, strerror(errno));
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on); /* a restart need not wait */
+    if (bind(fd, at->ai_addr, at->ai_addrlen) != 0 || listen(fd, 1) != 0 ||
+        getsockname(fd, (struct sockaddr *)&bound, &bytes) != 0 ||
+        getnameinfo((struct sockaddr *)&bound, bytes, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+        int error = errno;
+        close(fd);
+        return error == EADDRINUSE
+                   ? rt_tree_fail(where, err, "%s: is in use by another program", address)
+                   : rt_tree_fail(where, err, "%s: cannot be listened at: %s", address, strerror(error));
+    }
+    snprintf(inlet->address, sizeof inlet->address, at->ai_family == AF_INET6 ? "[%.50s]:%s" : "%.50s:%s",
+             host, port);
+    inlet->listener = fd;
+    return RT_OK;
+}
+
+rt_status rt_inlet_listen(struct rt_inlet *inlet, const struct rt_tree *where, const char *address,
+                          bool insecure, struct rt_error *err) {
+    struct addrinfo *found;
+    rt_status status = look_up(where, address, true, &found, err);
+    if (status != RT_OK)
+        return status;
+    if (!insecure && !is_loopback(found->ai_addr))
+        status = rt_tree_fail(where, err,
+                              "%s: anybody who can reach this address could send examples; "
+                              "`insecure: true` in the stream allows that",
+                              address);
+    else
+        status = listen_at(inlet, where, address, found, err);
+    freeaddrinfo(found);
+    return status;
+}
+
+rt_status rt_inlet_accept(struct rt_inlet *inlet, struct rt_error *err) {
+    int fd = accept4(inlet->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED))
+        return RT_OK; /* it has gone away again: the next may come */
+    if (fd < 0)
+        return rt_fail(err, RT_IO, "%s: no sender can be accepted: %s", inlet->name, strerror(errno));
+    keep_alive(fd);
+    inlet->fd = fd;
+    close(inlet->listener);
+    inlet->listener = -1;
+    return RT_OK;
+}
