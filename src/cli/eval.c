@@ -1,4 +1,5 @@
 /* ringtmp eval: how a saved model does on the test data of a run file. */
+#include "cli/cluster_args.h"
 #include "cli/commands.h"
 #include "cli/confusion.h"
 #include "cli/text.h"
@@ -7,24 +8,31 @@
 #include <stddef.h>
 
 struct settings {
-    struct rt_words set;
+    struct rt_cluster_args cluster;
 };
 
 static const struct rt_arg args[] = {
-    {"--set", "KEY=VALUE", RT_ARG_WORDS, offsetof(struct settings, set), .default_help = "none",
-     .help = "set a key of the run file, as often as needed"},
+    RT_CLUSTER_ARGS(offsetof(struct settings, cluster)),
 };
 
 static int run_eval(const struct rt_invocation *invocation) {
     const struct settings *settings = invocation->settings;
+    const char *file = invocation->operands.items[0], *run_file = invocation->operands.items[1];
+    char program[RT_PROGRAM_ROOM];
     struct rt_error err;
     struct rt_run *model;
-    if (rt_run_load(invocation->operands.items[0], &model, &err) != RT_OK)
+    struct rt_settings all;
+    if (rt_cluster_args_settings(&settings->cluster, &all, &err) != RT_OK)
         return rt_exit_error(&err);
+    const char *const *words = (const char *const *)all.items;
+    if (rt_run_load_spread(file, run_file, words, all.count, rt_own_program(invocation->program, program),
+                           &model, &err) != RT_OK) {
+        rt_settings_deinit(&all);
+        return rt_exit_error(&err);
+    }
     const struct rt_evaluation *evaluation;
     int code = RT_EXIT_DONE;
-    if (rt_run_evaluate(model, invocation->operands.items[1], settings->set.items, settings->set.count,
-                        &evaluation, &err) != RT_OK) {
+    if (rt_run_evaluate(model, run_file, words, all.count, &evaluation, &err) != RT_OK) {
         code = rt_exit_error(&err);
     } else {
         char text[RT_TEXT];
@@ -35,6 +43,7 @@ static int run_eval(const struct rt_invocation *invocation) {
         printf("loss      %s\n", rt_text_measure(evaluation->loss, text));
     }
     rt_run_close(model);
+    rt_settings_deinit(&all);
     return code;
 }
 
@@ -44,7 +53,8 @@ const struct rt_command rt_command_eval = {
     .details =
         "Runs a saved model over the test data of RUN.yaml (data.test, or what data.split sets aside) and\n"
         "prints its accuracy, its loss and what it takes for what. The model file says itself how its\n"
-        "layers and the scaling of its inputs are; of the run file only the data are used.\n",
+        "layers and the scaling of its inputs are; of the run file the data and the cluster are used. On\n"
+        "several devices nobody needs room for the whole model.\n",
     .examples = "  ringtmp eval runs/try/model.safetensors run.yaml\n"
                 "  ringtmp eval model.safetensors run.yaml --set data.test='{csv: new.csv}'\n",
     .operands = {"MODEL.safetensors", "RUN.yaml"},

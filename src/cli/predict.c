@@ -1,5 +1,6 @@
 /* ringtmp predict: the outputs of a saved model for new examples, one line each, in the order of the file. */
 #include "base/memory.h"
+#include "cli/cluster_args.h"
 #include "cli/commands.h"
 #include "cli/text.h"
 #include "train/run.h"
@@ -10,6 +11,7 @@
 #include <string.h>
 
 struct settings {
+    struct rt_cluster_args cluster;
     const char *format;
     bool probs;
     int64_t top;
@@ -24,6 +26,7 @@ static const struct rt_arg args[] = {
     {"--top", "K", RT_ARG_COUNT, AT(top), .default_help = "1", .help = "the K most probable classes"},
     {"--probs", NULL, RT_ARG_SWITCH, AT(probs), .default_help = "off",
      .help = "also the probability of every class, in their order"},
+    RT_CLUSTER_ARGS(offsetof(struct settings, cluster)),
 };
 
 /* One prediction: a class and its probability. */
@@ -224,9 +227,18 @@ static rt_status make_printer(const struct settings *settings, const struct rt_r
 }
 
 static int run_predict(const struct rt_invocation *invocation) {
+    const struct settings *settings = invocation->settings;
+    char program[RT_PROGRAM_ROOM];
     struct rt_error err;
     struct rt_run *run;
-    if (rt_run_load(invocation->operands.items[0], &run, &err) != RT_OK)
+    struct rt_settings all;
+    if (rt_cluster_args_settings(&settings->cluster, &all, &err) != RT_OK)
+        return rt_exit_error(&err);
+    rt_status loaded =
+        rt_run_load_spread(invocation->operands.items[0], NULL, (const char *const *)all.items, all.count,
+                           rt_own_program(invocation->program, program), &run, &err);
+    rt_settings_deinit(&all);
+    if (loaded != RT_OK)
         return rt_exit_error(&err);
     struct printer printer;
     rt_status status = make_printer(invocation->settings, run, &printer, &err);
@@ -250,7 +262,8 @@ const struct rt_command rt_command_predict = {
         "Prints one line for each example of FILE, in order: for a classifier the class and its\n"
         "probability, for other models the output values, with a tab between columns. FILE is an IDX\n"
         "(plain or .gz), NPY or CSV file with raw values, as in training: the model knows how to scale\n"
-        "them. Instead of a name it may be a source as in a run file, to give options with it.\n",
+        "them. Instead of a name it may be a source as in a run file, to give options with it. On several\n"
+        "devices nobody needs room for the whole model.\n",
     .examples = "  ringtmp predict model.safetensors t10k-images-idx3-ubyte.gz | head\n"
                 "  ringtmp predict model.safetensors new.csv --top 3 --format json\n"
                 "  ringtmp predict model.safetensors '{csv: {file: new.txt, header: false}}'\n",

@@ -336,32 +336,57 @@ static rt_status read_here(const char *path, const struct rt_tensors *tensors, s
     return load_params(path, tensors, &numbers, 0, err);
 }
 
+/* All but the numbers. */
+static rt_status describe(const struct rt_tensors *tensors, const char *path,
+                          const struct rt_computing *computing, struct rt_trained *trained,
+                          struct rt_error *err) {
+    rt_status status = read_network(path, tensors, computing, trained, err);
+    const struct rt_network *network = &trained->network;
+    if (status == RT_OK)
+        status = check_tensors(path, tensors, network->model, err);
+    if (status == RT_OK)
+        status = read_names(path, tensors, &trained->names, err);
+    const char *scaling = rt_tensors_meta(tensors, "scaling");
+    if (status == RT_OK && scaling)
+        status = rt_scaling_read(scaling, path, network->inputs, &trained->scaling, err);
+    if (status == RT_OK && trained->names.count && trained->names.count > rt_network_classes(network))
+        status = rt_fail(err, RT_BAD_INPUT, "%s: has names for %zu classes, but the model tells %zu apart",
+                         path, trained->names.count, rt_network_classes(network));
+    trained->update = read_update(tensors);
+    return status;
+}
+
 rt_status rt_modelfile_build(const struct rt_tensors *tensors, const char *path,
                              const struct rt_computing *computing, struct rt_trained *trained,
                              struct rt_error *err) {
     struct rt_trained made = {.scaling = {.scale = 1}};
-    rt_status status = read_network(path, tensors, computing, &made, err);
-    if (status == RT_OK)
-        status = check_tensors(path, tensors, made.network.model, err);
+    rt_status status = describe(tensors, path, computing, &made, err);
     if (status == RT_OK)
         status = rt_network_allocate(&made.network, err);
     if (status == RT_OK)
         status = read_here(path, tensors, &made.network, err);
-    if (status == RT_OK)
-        status = read_names(path, tensors, &made.names, err);
-    const char *scaling = rt_tensors_meta(tensors, "scaling");
-    if (status == RT_OK && scaling)
-        status = rt_scaling_read(scaling, path, made.network.inputs, &made.scaling, err);
-    if (status == RT_OK && made.names.count && made.names.count > rt_network_classes(&made.network))
-        status = rt_fail(err, RT_BAD_INPUT, "%s: has names for %zu classes, but the model tells %zu apart",
-                         path, made.names.count, rt_network_classes(&made.network));
-    made.update = read_update(tensors);
     if (status != RT_OK) {
         rt_trained_deinit(&made);
         return status;
     }
     *trained = made;
     return RT_OK;
+}
+
+rt_status rt_modelfile_describe(const char *path, const struct rt_computing *computing,
+                                struct rt_trained *trained, struct rt_error *err) {
+    struct rt_tensors tensors;
+    rt_status status = rt_tensors_open(path, &tensors, err);
+    if (status != RT_OK)
+        return status;
+    struct rt_trained made = {.scaling = {.scale = 1}};
+    status = describe(&tensors, path, computing, &made, err);
+    rt_tensors_close(&tensors);
+    if (status != RT_OK)
+        rt_trained_deinit(&made);
+    else
+        *trained = made;
+    return status;
 }
 
 rt_status rt_modelfile_read(const char *path, const struct rt_computing *computing,

@@ -40,7 +40,10 @@ rt_status rt_modelfile_write(const char *path, const struct rt_trained *trained,
  * the file holds. */
 rt_status rt_modelfile_read(const char *path, const struct rt_computing *computing,
                             struct rt_trained *trained, struct rt_error *err);
-/* The same for a file that is open already; path for messages. */
+/* The same without the numbers: for those who have them elsewhere. */
+rt_status rt_modelfile_describe(const char *path, const struct rt_computing *computing,
+                                struct rt_trained *trained, struct rt_error *err);
+/* rt_modelfile_read for a file that is open already; path for messages. */
 rt_status rt_modelfile_build(const struct rt_tensors *tensors, const char *path,
                              const struct rt_computing *computing, struct rt_trained *trained,
                              struct rt_error *err);

@@ -5,6 +5,7 @@
 #include "base/fpenv.h"
 #include "base/memory.h"
 #include "formats/yaml.h"
+#include "train/formation.h"
 #include "train/strategy.h"
 #include <jansson.h>
 #include <stdlib.h>
@@ -73,9 +74,57 @@ rt_status rt_run_load(const char *model_path, struct rt_run **run, struct rt_err
     return RT_OK;
 }
 
+/* The cluster section of a run file, or of settings alone. */
+static rt_status read_cluster(const char *run_path, const char *const *settings, size_t setting_count,
+                              struct rt_spec **spec, struct rt_error *err) {
+    if (run_path)
+        return rt_spec_load(run_path, settings, setting_count, spec, err);
+    return rt_spec_parse("{}", 2, "the settings", settings, setting_count, spec, err);
+}
+
+static rt_status load_spread(const char *model_path, const struct rt_spec *spec, const char *program,
+                             struct rt_run *run, struct rt_error *err) {
+    const struct rt_computing computing = {
+        .math = RT_MATH_EXACT, .kernels = "auto", .threads = rt_formation_threads(spec)};
+    rt_status status = rt_modelfile_describe(model_path, &computing, &run->trained, err);
+    if (status == RT_OK)
+        status = rt_run_label(run, err);
+    if (status == RT_OK)
+        status = rt_spread_open(model_path, &run->trained, spec, program, &run->stop, &run->spread, err);
+    return status;
+}
+
+rt_status rt_run_load_spread(const char *model_path, const char *run_path, const char *const *settings,
+                             size_t setting_count, const char *program, struct rt_run **run,
+                             struct rt_error *err) {
+    struct rt_spec *spec;
+    struct rt_run *made;
+    rt_status status = read_cluster(run_path, settings, setting_count, &spec, err);
+    if (status != RT_OK)
+        return status;
+    if (rt_spec_devices(spec) == 1) {
+        rt_spec_destroy(spec);
+        return rt_run_load(model_path, run, err);
+    }
+    status = create(&made, err);
+    if (status == RT_OK) {
+        fenv_t theirs;
+        rt_fp_enter(&theirs);
+        status = load_spread(model_path, spec, program, made, err);
+        rt_fp_leave(&theirs);
+        if (status != RT_OK)
+            rt_run_close(made);
+        else
+            *run = made;
+    }
+    rt_spec_destroy(spec);
+    return status;
+}
+
 void rt_run_close(struct rt_run *run) {
     if (!run)
         return;
+    rt_spread_close(run->spread);
     rt_trained_deinit(&run->trained);
     rt_names_deinit(&run->labels);
     rt_owned_evaluation_deinit(&run->test);

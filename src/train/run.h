@@ -93,6 +93,13 @@ rt_status rt_run_evaluate(struct rt_run *model, const char *run_path, const char
                           size_t setting_count, const struct rt_evaluation **evaluation,
                           struct rt_error *err);
 
+/* rt_run_load for a model that is spread over several devices, so that none of them needs room for all of it.
+ * run_path: a run file whose cluster section says who takes part; NULL: only settings do. program: the
+ * ringtmp command, for nodes on this machine. With one device it is rt_run_load. */
+rt_status rt_run_load_spread(const char *model_path, const char *run_path, const char *const *settings,
+                             size_t setting_count, const char *program, struct rt_run **run,
+                             struct rt_error *err);
+
 /* Outputs for every example of a file, in order. source: a file name whose ending tells the format (.npy,
  * .csv, .gz and IDX files otherwise), or a source written as in the run file ("{csv: {file: x.csv, header:
  * true}}"). Labels in it are ignored. take gets one example at a time and may stop the walk by failing. */

@@ -6,6 +6,7 @@
 #include "train/evaluate.h"
 #include "train/modelfile.h"
 #include "train/run.h"
+#include "train/spread.h"
 #include <stdatomic.h>
 
 /* An evaluation that owns what it points at. */
@@ -29,6 +30,7 @@ struct rt_run {
     rt_notice_fn notice;
     void *notice_user;
 
+    struct rt_spread *spread;  /* where the trained model's numbers are, if not here; NULL */
     struct rt_trained trained; /* network.model NULL: there is no model yet */
     struct rt_names labels;    /* a name for every class: the data's, else its number */
     struct rt_run_facts facts;

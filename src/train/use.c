@@ -13,13 +13,17 @@ static rt_status need_model(struct rt_run *run, struct rt_error *err) {
     struct rt_network *network = &run->trained.network;
     if (!network->model)
         return rt_fail(err, RT_BAD_INPUT, "there is no model yet: train the run, or load a model");
-    if (network->blocks.params)
+    if (network->blocks.params || run->spread)
         return RT_OK;
     char path[4096];
     if (snprintf(path, sizeof path, "%s/model.safetensors", run->result_dir) >= (int)sizeof path)
         return rt_fail(err, RT_BAD_INPUT, "%s: the path is too long", run->result_dir);
     rt_status status = rt_network_allocate(network, err);
     return status == RT_OK ? rt_modelfile_params(path, network, NULL, err) : status;
+}
+
+static struct rt_forward forward_of(struct rt_run *run) {
+    return run->spread ? rt_spread_forward(run->spread) : rt_forward_local(&run->trained.network);
 }
 
 /* ---- evaluation ---- */
@@ -76,7 +80,7 @@ rt_status rt_run_evaluate(struct rt_run *model, const char *run_path, const char
     struct rt_materials materials;
     status = rt_materials_open_test(spec, &model->trained, &model->stop, &materials, err);
     if (status == RT_OK) {
-        const struct rt_forward forward = rt_forward_local(&model->trained.network);
+        const struct rt_forward forward = forward_of(model);
         status = rt_run_score(model, &forward, &materials.test, materials.target, &model->evaluation, err);
         rt_materials_close(&materials);
     }
@@ -105,7 +109,7 @@ rt_status rt_run_predict(struct rt_run *run, const float *inputs, size_t rows, f
         return status;
     const struct rt_dataset set = {
         .count = rows, .shape = run->trained.network.model->in, .type = RT_DATA_F32, .inputs = inputs};
-    const struct rt_forward forward = rt_forward_local(&run->trained.network);
+    const struct rt_forward forward = forward_of(run);
     fenv_t theirs;
     rt_fp_enter(&theirs);
     status =
@@ -138,7 +142,7 @@ static rt_status predict_source(struct rt_run *run, const char *source, rt_predi
     if (status != RT_OK)
         return status;
     status = rt_dataset_check(&set, err);
-    const struct rt_forward forward = rt_forward_local(&run->trained.network);
+    const struct rt_forward forward = forward_of(run);
     if (status == RT_OK)
         status = rt_predict(&run->trained.network, &forward, &set, &run->trained.scaling, take, user, err);
     rt_dataset_close(&set);
