@@ -36,7 +36,8 @@ void rt_session_end(struct rt_node *node, const struct rt_error *why) {
     node->role->end(&node->session);
     node->serving = false;
     if (why)
-        rt_node_tell(node, "the run of %s ended: %s", node->master_peer, why->text);
+        rt_node_tell(node, "the run of %s ended%s: %s", node->master_peer,
+                     master ? " before this node had to work" : "", why->text);
     else
         rt_node_tell(node, "the run of %s has ended", node->master_peer);
     if (master && why && !master->talk.closed)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # `ringtmp node` as a process: what it says when it cannot start, and that it goes on serving whatever strangers send.
 . "$(dirname "$0")/../cli/lib.sh"
-node=''
-trap '[ -z "$node" ] || kill -KILL "$node" 2>/dev/null; rm -rf "$work"' EXIT
+node='' master=''
+trap 'for child in $node $master; do kill -KILL "$child" 2>/dev/null; done; rm -rf "$work"' EXIT
 
 # wait_for FILE TEXT [SECONDS]: until the file holds the text
 wait_for() {
@@ -102,6 +102,27 @@ if [ -r "/proc/$node/stat" ]; then
 fi
 stop_node TERM
 [ "$(wc -l <node.out)" -eq 1 ] || fail "the node printed more than where it listens: $(cat node.out)"
+
+# ---- runs ----
+write_run 2
+run 0 train run.yaml --quiet --out alone
+start_node --name board --threads 1
+run 0 train run.yaml --quiet --out with --node "127.0.0.1:$port" --set cluster.keep_all=true
+[ "$(field params_sha256 alone/summary.json)" = "$(field params_sha256 with/summary.json)" ] || fail "other parameters with a node"
+wait_for node.err "has ended"
+"$RINGTMP" train run.yaml --out long --node "127.0.0.1:$port" --set cluster.keep_all=true --set train.epochs=1000000 \
+    --set train.report_seconds=0 >master.out 2>master.err &
+master=$!
+wait_for master.out "epoch" 60
+refuses 1 "board is busy with a run of 127.0.0.1:" train run.yaml --quiet --out never --node "127.0.0.1:$port"
+says node.err "was refused: board is busy"
+{ kill -KILL "$master" && wait "$master"; } 2>/dev/null
+master=''
+wait_for node.err "ended: " 15
+run 0 train run.yaml --quiet --out again --node "127.0.0.1:$port" --set cluster.keep_all=true
+[ "$(field params_sha256 alone/summary.json)" = "$(field params_sha256 again/summary.json)" ] || fail "other parameters after a lost master"
+refuses 2 "named twice" train run.yaml --quiet --out never --node "127.0.0.1:$port" --node "127.0.0.1:$port"
+stop_node TERM
 
 # ---- other ways to end ----
 set -m # jobs are not made to ignore SIGINT

@@ -309,8 +309,9 @@ TEST(nodes_that_cannot_reach_one_another) {
     cluster_init(&world, 3, 0);
     world.place[0].program = cut_between_nodes;
     cluster_run(&world, 100);
-    CHECK_MSG(cluster_told(&world.place[1], "the run of mem:0 ended: mem:0 closed the link"), "%s",
-              world.place[1].log);
+    CHECK_MSG(cluster_told(&world.place[1],
+                           "the run of mem:0 ended before this node had to work: mem:0 closed the link"),
+              "%s", world.place[1].log);
     cluster_deinit(&world);
 }
 
@@ -414,7 +415,8 @@ TEST(a_master_vanishes) {
     world.place[0].program = wait_for_the_node;
     world.place[2].program = open_and_vanish;
     cluster_run(&world, 200);
-    CHECK(cluster_told(&world.place[1], "the run of mem:2 ended: mem:2 is gone"));
+    CHECK(
+        cluster_told(&world.place[1], "the run of mem:2 ended before this node had to work: mem:2 is gone"));
     CHECK(world.place[1].ends == 2);
     cluster_deinit(&world);
 }
@@ -434,7 +436,9 @@ TEST(a_master_falls_quiet) {
     world.place[0].program = wait_for_the_node;
     world.place[2].program = open_and_be_quiet;
     cluster_run(&world, 200);
-    CHECK(cluster_told(&world.place[1], "the run of mem:2 ended: mem:2 has said nothing for 60 s"));
+    CHECK(
+        cluster_told(&world.place[1],
+                     "the run of mem:2 ended before this node had to work: mem:2 has said nothing for 60 s"));
     CHECK(world.place[1].ends == 2);
     cluster_deinit(&world);
 }
@@ -531,8 +535,11 @@ TEST(strangers) {
     cluster_run(&world, 100);
     const struct cluster_place *node = &world.place[1];
     CHECK(cluster_told(node, "mem:0 was dropped: it said nothing for 5 s"));
-    CHECK(cluster_told(node, "the run of mem:0 ended: mem:0: it sent a message (go) of another run"));
-    CHECK(cluster_told(node, "the run of mem:0 ended: mem:0: it said 'stop' where 'go' was expected"));
+    CHECK(cluster_told(
+        node,
+        "the run of mem:0 ended before this node had to work: mem:0: it sent a message (go) of another run"));
+    CHECK(cluster_told(node, "the run of mem:0 ended before this node had to work: mem:0: it said 'stop' "
+                             "where 'go' was expected"));
     cluster_deinit(&world);
 }
 
