@@ -245,6 +245,24 @@ static rt_status settle_job(struct rt_formation *formation, struct rt_error *err
     return RT_OK;
 }
 
+/* The planner takes every device for a machine of its own. Local processes share the cores of this one: they
+ * cannot be faster together than all the cores are. */
+static void share_cores(const struct rt_formation *formation, const struct rt_spec *spec) {
+    struct rt_plan *plan = formation->plan;
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    double work = 0; /* CPU-seconds on this machine per update */
+    for (size_t i = 0; i < plan->nodes; i++) {
+        const size_t device = plan->node[i].device;
+        const struct rt_member *member = device ? rt_cluster_member(formation->cluster, device - 1) : NULL;
+        if (!member || member->local)
+            work += plan->node[i].busy / (member ? member->slowdown : formation->slowdown);
+    }
+    work *= (double)rt_formation_threads(spec);
+    const double most = (double)formation->job->batch * (double)(cores > 0 ? cores : 1) / work;
+    if (work > 0 && plan->samples_per_s > most)
+        plan->samples_per_s = most;
+}
+
 rt_status rt_formation_plan(const struct rt_formation_settings *settings, struct rt_formation *formation,
                             struct rt_error *err) {
     const struct rt_spec_cluster *cluster = &settings->spec->cluster;
@@ -274,6 +292,8 @@ rt_status rt_formation_plan(const struct rt_formation_settings *settings, struct
             measure(settings, formation, question->more_rows, formation->times + formation->devices, err);
     if (status == RT_OK)
         status = rt_plan_create(question, &formation->plan, err);
+    if (status == RT_OK)
+        share_cores(formation, settings->spec);
     /* The master has its data as well. */
     const uint64_t resident = rt_memory_resident();
     if (status == RT_OK && resident > RT_PLAN_PROGRAM_BYTES)
