@@ -12,6 +12,11 @@ static rt_status give_batch(void *self, uint64_t update, size_t *rows, uint32_t 
     (void)err;
     struct rig *rig = self;
     struct rt_batch batch;
+    if (update == 2 && rig->refusals < rig->settings.hungry) {
+        rig->refusals++;
+        *rows = 0;
+        return RT_OK;
+    }
     rt_batches_at(&rig->batches, update, &batch);
     *rows = batch.rows;
     *epoch = batch.epoch;

@@ -21,6 +21,7 @@ struct rig_settings {
     uint64_t seed;       /* of the network */
     double latency, random_delay, bandwidth, silence;
     double slowdown; /* of node i: 1 + 8 i times this; 0: computing takes no virtual time */
+    size_t hungry;   /* times that the data have nothing yet, at update 2 */
     double patience;
     double limit; /* of virtual time; 0: an hour */
     /* What endpoint i does instead of its part in the ring; NULL: nothing else. It connects to the next
@@ -39,7 +40,7 @@ struct rig {
     struct rt_plan_node plan_nodes[RIG_NODES];
     struct rt_memnet *net;
     atomic_int stop;
-    size_t batches_given; /* calls of the source */
+    size_t batches_given, refusals; /* answers of the source */
 
     void (*program)(void *user, struct rig *rig, struct rt_ring *ring);
     void *user;

@@ -101,6 +101,116 @@ TEST(recent_metrics_do_not_wait) {
     rig_close(&rig);
 }
 
+/* ---- a master without links ---------------------------------------------------------------------------- */
+
+static void lessen(void *self, const uint32_t *examples, size_t rows, float *x) {
+    (void)self;
+    for (size_t i = 0; i < rows * 12; i++)
+        x[i] = 0.01f * (float)(examples[i / 12] + i % 12);
+}
+
+static rt_status all_of_them(void *self, uint64_t update, size_t *rows, uint32_t *epoch,
+                             const uint32_t **examples, struct rt_error *err) {
+    (void)self, (void)update, (void)err;
+    static uint32_t indices[16];
+    for (uint32_t i = 0; i < 16; i++)
+        indices[i] = i;
+    *rows = 16;
+    *epoch = 0;
+    *examples = indices;
+    return RT_OK;
+}
+
+static void lose(void *self, const uint32_t *examples, size_t rows, size_t batch_rows, const float *y,
+                 float *dy, double *loss, size_t *correct) {
+    (void)self, (void)examples, (void)correct;
+    for (size_t i = 0; i < rows * 5; i++) {
+        dy[i] = y[i] / (float)batch_rows;
+        *loss += (double)(y[i] * y[i]) / 2;
+    }
+}
+
+/* It needs no network, and a device that is emulated is busy as long as it would be. */
+TEST(a_master_alone_on_an_emulated_device) {
+    struct rt_error err;
+    struct rig rig;
+    struct rt_ring *ring;
+    struct rig_settings settings = plain;
+    settings.nodes = 1;
+    CHECK_OK(rig_open(&settings, &rig, &err));
+    const struct rt_ring_settings alone = {.job = rig.job,
+                                           .plan = &rig.plan,
+                                           .device = &rig.device,
+                                           .slowdown = 20,
+                                           .source = {.batch = all_of_them, .inputs = lessen, .loss = lose}};
+    CHECK_OK(rt_ring_create(&alone, &ring, &err));
+    struct rt_ring_update update = {0};
+    double first = 0;
+    for (size_t i = 0; i < 20; i++) {
+        CHECK_OK(rt_ring_step(ring, &update, &err));
+        first = i ? first : update.loss;
+    }
+    CHECK(update.update == 20 && update.rows == 16 && update.loss < first);
+    struct rt_metrics_row row;
+    CHECK_OK(rt_ring_metrics(ring, &row, &err));
+    double busy = 0;
+    for (size_t i = 0; i <= RT_STATE_ENCODE; i++)
+        busy += row.state[i];
+    CHECK_MSG(busy > 0.5 * row.seconds && busy > 5 * row.cpu_seconds, "busy for %g of %g s, with %g s of CPU",
+              busy, row.seconds, row.cpu_seconds);
+    CHECK_OK(rt_ring_stop(ring, &err));
+    CHECK(rt_ring_step(ring, &update, &err) == RT_FAILED && strstr(err.text, "stopped"));
+    rt_ring_destroy(ring);
+    rig_close(&rig);
+}
+
+/* ---- data that come late ------------------------------------------------------------------------------- */
+
+static void wait_for_data(void *user, struct rig *rig, struct rt_ring *ring) {
+    struct trace *trace = user;
+    if (rig_steps(rig, ring, 3))
+        rig->status[0] = rt_ring_metrics(ring, trace->rows, &rig->errors[0]);
+}
+
+TEST(a_ring_waits_for_data_longer_than_for_a_neighbour) {
+    for (size_t nodes = 1; nodes <= 3; nodes++) {
+        struct rt_error err;
+        struct rig rig;
+        struct trace trace = {0};
+        struct rig_settings settings = plain;
+        settings.nodes = nodes;
+        settings.hungry = 40; /* it asks twice a second */
+        settings.patience = 4;
+        CHECK_OK(rig_open(&settings, &rig, &err));
+        CHECK_OK(rig_run(&rig, wait_for_data, &trace, &err));
+        for (size_t i = 0; i < nodes; i++)
+            CHECK_MSG(rig.status[i] == RT_OK, "node %zu: %s", i, rig.errors[i].text);
+        CHECK(rig.refusals == 40 && rt_memnet_now(rig.net) > 15);
+        CHECK(trace.rows[0].state[RT_STATE_WAIT_DATA] > 0);
+        rig_close(&rig);
+    }
+}
+
+static void stop_early(void *user, struct rig *rig, struct rt_ring *ring) {
+    (void)user;
+    struct rt_ring_update update;
+    struct rt_error err;
+    rig_steps(rig, ring, 1);
+    rt_ring_stop(ring, &rig->errors[0]);
+    CHECK(rt_ring_step(ring, &update, &err) == RT_FAILED);
+    rig->status[0] = rt_fail(&rig->errors[0], RT_FAILED, "it has been stopped");
+}
+
+TEST(nodes_of_a_stopped_ring_end_well) {
+    struct rt_error err;
+    struct rig rig;
+    CHECK_OK(rig_open(&plain, &rig, &err));
+    CHECK_OK(rig_run(&rig, stop_early, NULL, &err));
+    for (size_t i = 1; i < 4; i++)
+        CHECK_MSG(rig.status[i] == RT_OK, "node %zu: %s", i, rig.errors[i].text);
+    rig_close(&rig);
+}
+
 /* ---- ring-flow ----------------------------------------------------------------------------------------- */
 
 struct flow {
