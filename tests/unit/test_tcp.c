@@ -228,6 +228,41 @@ TEST(the_last_words_arrive) {
     }
 }
 
+/* The same while the other side is sending: its bytes, which nobody reads any more, must not make the system
+ * throw ours away. */
+TEST(the_last_words_arrive_against_a_flood) {
+    enum { FLOOD = 16 << 20, WORDS = 3 << 20 };
+    uint8_t *flood = calloc(1, FLOOD), *drain = malloc(FLOOD), *words = malloc(WORDS),
+            *heard = calloc(1, WORDS);
+    REQUIRE(flood && drain && words && heard);
+    fill_bytes(words, WORDS, 3);
+    for (int round = 0; round < 10; round++) {
+        struct pair pair;
+        REQUIRE(make_pair((struct rt_tcp_settings){0}, &pair));
+        struct rt_receive into_a[4], into_b = make_receive(RT_CHANNEL_FIRST, heard, WORDS);
+        struct rt_send from_b[4], from_a = make_send(RT_CHANNEL_FIRST, "goodbye", words, WORDS);
+        for (int i = 0; i < 4; i++) {
+            into_a[i] = make_receive(RT_CHANNEL_BULK, drain, FLOOD);
+            from_b[i] = make_send(RT_CHANNEL_BULK, "", flood, FLOOD);
+            rt_link_receive(pair.ab, &into_a[i]);
+            rt_link_send(pair.ba, &from_b[i]);
+        }
+        rt_link_receive(pair.ba, &into_b);
+        rt_link_send(pair.ab, &from_a);
+        REQUIRE(await_kind(pair.a, RT_EVENT_SENT));
+        rt_link_close(pair.ab);
+        REQUIRE(await_kind(pair.b, RT_EVENT_RECEIVED));
+        CHECK(memcmp(heard, words, WORDS) == 0);
+        memset(heard, 0, WORDS);
+        CHECK(await_kind(pair.b, RT_EVENT_CLOSED));
+        destroy_pair(&pair);
+    }
+    free(flood);
+    free(drain);
+    free(words);
+    free(heard);
+}
+
 /* After rt_link_close the memory is the owner's: freed at once, in the middle of a transfer, with events
  * waiting. The sanitizers watch. */
 TEST(nothing_is_touched_after_close) {

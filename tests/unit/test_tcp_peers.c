@@ -9,6 +9,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -239,6 +240,48 @@ TEST(a_link_that_falls_silent_is_closed) {
     rt_endpoint_destroy(endpoint);
 }
 
+static void *flood(void *socket) {
+    static const uint8_t bytes[64 << 10];
+    while (send(*(int *)socket, bytes, sizeof bytes, MSG_NOSIGNAL) > 0) {
+    }
+    return NULL;
+}
+
+/* A peer that reads slowly hears what was sent to it before the link was closed, although it is sending bytes
+ * itself that nobody reads any more. */
+TEST(the_last_words_arrive_at_a_slow_reader) {
+    enum { WORDS = 60000, SMALL = 8 << 10, FLOOD = 512 << 20 };
+    struct rt_endpoint *endpoint = listen_at_loopback((struct rt_tcp_settings){0});
+    struct raw_link raw;
+    static uint8_t words[WORDS], heard[RT_FRAME_BYTES + WORDS];
+    uint8_t start[RT_FRAME_BYTES], *drain = malloc(FLOOD);
+    int small = SMALL;
+    pthread_t thread;
+    REQUIRE(drain && raw_join(endpoint, &raw));
+    REQUIRE(setsockopt(raw.data, SOL_SOCKET, SO_RCVBUF, &small, sizeof small) == 0);
+    fill_bytes(words, sizeof words, 11);
+    struct rt_receive receive = make_receive(RT_CHANNEL_BULK, drain, FLOOD);
+    struct rt_send send = make_send(RT_CHANNEL_FIRST, "", words, sizeof words);
+    rt_link_receive(raw.link, &receive);
+    REQUIRE(raw_await_credit(raw.control));
+    rt_frame_encode(
+        &(struct rt_frame){.kind = RT_FRAME_DATA, .channel = RT_CHANNEL_BULK, .body_bytes = FLOOD}, start);
+    raw_send(raw.data, start, sizeof start);
+    REQUIRE(pthread_create(&thread, NULL, flood, &raw.data) == 0);
+    rt_frame_encode(&(struct rt_frame){.kind = RT_FRAME_CREDIT, .channel = RT_CHANNEL_FIRST, .count = 1},
+                    start);
+    raw_send(raw.control, start, sizeof start);
+    rt_link_send(raw.link, &send);
+    REQUIRE(expect(endpoint, RT_EVENT_SENT));
+    rt_link_close(raw.link);
+    CHECK(raw_receive(raw.data, heard, sizeof heard));
+    CHECK(memcmp(heard + RT_FRAME_BYTES, words, sizeof words) == 0);
+    rt_endpoint_destroy(endpoint);
+    pthread_join(thread, NULL);
+    raw_leave(&raw);
+    free(drain);
+}
+
 /* One connection of two going is the end of the link, within a bounded time. */
 TEST(half_a_link_is_no_link) {
     for (int side = 0; side < 2; side++) {
@@ -346,13 +389,13 @@ TEST(a_crowd_that_says_nothing_keeps_nobody_out) {
     CHECK_OK(rt_endpoint_connect(pair.a, endpoint->address, before + PATIENCE, &pair.ab, &err));
     REQUIRE(expect(pair.a, RT_EVENT_CONNECTED));
     CHECK(rt_clock_wall() - before < 3);
-    int refused = 0;
-    REQUIRE(await_kind(endpoint, RT_EVENT_ACCEPTED));
+    int refused = 0, accepted = 0;
     while (rt_endpoint_wait(endpoint, rt_clock_wall() + 0.1, &event)) {
-        CHECK(event.kind == RT_EVENT_REFUSED && says("too many others"));
-        refused++;
+        CHECK(event.kind == RT_EVENT_ACCEPTED || (event.kind == RT_EVENT_REFUSED && says("too many others")));
+        accepted += event.kind == RT_EVENT_ACCEPTED;
+        refused += event.kind == RT_EVENT_REFUSED;
     }
-    CHECK_MSG(refused <= 8, "%d refusals were kept for an owner who did not listen", refused);
+    CHECK(accepted == 1 && refused > 0);
     for (int i = 0; i < CROWD; i++)
         close(crowd[i]);
     destroy_pair(&pair);
