@@ -110,10 +110,14 @@ start_node --name board --threads 1
 run 0 train run.yaml --quiet --out with --node "127.0.0.1:$port" --set cluster.keep_all=true
 [ "$(field params_sha256 alone/summary.json)" = "$(field params_sha256 with/summary.json)" ] || fail "other parameters with a node"
 wait_for node.err "has ended"
-"$RINGTMP" train run.yaml --out long --node "127.0.0.1:$port" --set cluster.keep_all=true --set train.epochs=1000000 \
-    --set train.report_seconds=0 >master.out 2>master.err &
-master=$!
-wait_for master.out "epoch" 60
+# a run that does not end by itself: $master
+start_long_run() { # OUT
+    "$RINGTMP" train run.yaml --out "$1" --node "127.0.0.1:$port" --set cluster.keep_all=true \
+        --set train.epochs=1000000 --set train.report_seconds=0 >master.out 2>master.err &
+    master=$!
+    wait_for master.out "epoch" 60
+}
+start_long_run long
 refuses 1 "board is busy with a run of 127.0.0.1:" train run.yaml --quiet --out never --node "127.0.0.1:$port"
 says node.err "was refused: board is busy"
 { kill -KILL "$master" && wait "$master"; } 2>/dev/null
@@ -121,6 +125,15 @@ master=''
 wait_for node.err "ended: " 15
 run 0 train run.yaml --quiet --out again --node "127.0.0.1:$port" --set cluster.keep_all=true
 [ "$(field params_sha256 alone/summary.json)" = "$(field params_sha256 again/summary.json)" ] || fail "other parameters after a lost master"
+# a node that is told to end in the middle of a run does so, and the master says which it was
+start_long_run longer
+stop_node TERM
+status=0
+wait "$master" || status=$?
+master=''
+[ "$status" -eq 1 ] || fail "a master that lost its node: status $status"
+says master.err "board"
+start_node --name board --threads 1
 refuses 2 "named twice" train run.yaml --quiet --out never --node "127.0.0.1:$port" --node "127.0.0.1:$port"
 stop_node TERM
 
