@@ -131,18 +131,19 @@ void rt_flow_enter(struct rt_flow *flow, enum rt_state state) {
         rt_states_start(&flow->states, state);
     }
     if (flow->settings.slowdown > 1) {
-        flow->since_now = rt_flow_now(flow);
+        /* A sleep ends a little late; what follows at once begins when it should have ended. */
+        flow->since_now = flow->due > 0 ? flow->due : rt_flow_now(flow);
         flow->since_cpu = rt_clock_thread();
     }
 }
 
-void rt_flow_leave(struct rt_flow *flow) {
-    if (!(flow->settings.slowdown > 1))
-        return;
+/* Makes the operation last as long as it would on the device that is emulated. */
+static void dilate(struct rt_flow *flow) {
     const double cpu = rt_clock_thread() - flow->since_cpu;
     if (flow->timed)
         rt_states_enter(&flow->states, flow->states.now);
-    sleep_until(flow, flow->since_now + flow->settings.slowdown * cpu);
+    flow->due = flow->since_now + flow->settings.slowdown * cpu;
+    sleep_until(flow, flow->due);
     if (!flow->timed)
         return;
     /* The weaker device would have been busy while this one slept. */
@@ -150,6 +151,13 @@ void rt_flow_leave(struct rt_flow *flow) {
     flow->states.seconds[flow->states.now] += wall - flow->states.since_wall;
     flow->states.since_wall = wall;
     flow->states.since_cpu = rt_clock_thread();
+}
+
+void rt_flow_leave(struct rt_flow *flow) {
+    if (flow->settings.slowdown > 1)
+        dilate(flow);
+    if (flow->timed)
+        rt_states_enter(&flow->states, RT_STATE_ENCODE);
 }
 
 /* ---- events -------------------------------------------------------------------------------------------- */
@@ -197,10 +205,10 @@ static rt_status take_event(struct rt_flow *flow, const struct rt_event *event, 
     rt_status status = received(flow, event, err);
     if (status == RT_OK)
         return RT_OK;
-    char who[32];
-    const bool next = event->link == flow->next.talk.link;
-    return rt_fail_prefix(err, RT_FAILED, "%s (%s)",
-                          rt_neighbour_name(next ? &flow->next : &flow->previous, who), event->link->peer);
+    char name[32];
+    const struct rt_neighbour *who = event->link == flow->next.talk.link ? &flow->next : &flow->previous;
+    flow->lost = who->index;
+    return rt_fail_prefix(err, RT_FAILED, "%s (%s)", rt_neighbour_name(who, name), event->link->peer);
 }
 
 /* A link that is gone ends the run, unless the run is at its end anyway. A message that came before counts
@@ -210,8 +218,10 @@ static rt_status check_links(struct rt_flow *flow, struct rt_error *err) {
     for (size_t i = 0; i < 2; i++) {
         const struct rt_talk *talk = &neighbours[i]->talk;
         char who[32];
-        if (talk->dead && !talk->ready && !flow->ending)
+        if (talk->dead && !talk->ready && !flow->ending) {
+            flow->lost = neighbours[i]->index;
             return rt_fail(err, RT_FAILED, "%s: %s", rt_neighbour_name(neighbours[i], who), talk->error.text);
+        }
     }
     return RT_OK;
 }
@@ -276,16 +286,19 @@ static rt_status wait(struct rt_flow *flow, struct rt_error *err) {
     if (who) {
         const double limit = flow->progress + flow->settings.patience;
         char name[32];
-        if (now >= limit)
+        if (now >= limit) {
+            flow->lost = who->index;
             return rt_fail(err, RT_FAILED, "%s (%s): nothing came from it for %.0f seconds (%s)",
                            rt_neighbour_name(who, name), who->talk.link->peer, flow->settings.patience,
                            rt_state_name(state));
+        }
         until = until < limit ? until : limit;
     } else {
         flow->progress = now;
     }
     if (flow->timed)
         rt_states_enter(&flow->states, state);
+    flow->due = 0;
     struct rt_event event;
     if (next_event(flow, until, &event))
         return take_event(flow, &event, err);
@@ -316,8 +329,12 @@ static rt_status turn(struct rt_flow *flow, struct rt_error *err) {
 rt_status rt_flow_run(struct rt_flow *flow, bool (*done)(void *self), void *self, struct rt_error *err) {
     while (flow->status == RT_OK) {
         flow->status = take_events(flow, &flow->error);
-        if (flow->status == RT_OK && done(self))
+        if (flow->status == RT_OK && done(self)) {
+            flow->due = 0;
+            if (flow->timed)
+                rt_states_enter(&flow->states, RT_STATE_ENCODE);
             return RT_OK;
+        }
         if (flow->status == RT_OK)
             flow->status = turn(flow, &flow->error);
     }

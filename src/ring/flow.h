@@ -164,12 +164,14 @@ struct rt_flow {
     struct rt_states states;
     bool timed; /* the clock runs: from the first forward on */
     double cpu_start, since_now, since_cpu;
+    double due; /* when the operation before should have ended on an emulated device; 0: long ago */
     uint64_t samples;
     double progress; /* when a neighbour or we ourselves last got something done */
     bool starving;   /* the master: the data have nothing yet */
     bool more;       /* the master: there is more to start than seats */
     bool ending;     /* STOP has been sent: links may close */
     bool told;       /* the next node has been told why the run ends */
+    uint16_t lost;   /* the node whose fault the end is: gone, silent, or it makes no sense; 0: none known */
 
     rt_status status; /* the first failure stays */
     struct rt_error error;
@@ -189,7 +191,8 @@ rt_status rt_flow_add(struct rt_flow *flow, struct rt_stage *stage, const struct
 rt_status rt_flow_run(struct rt_flow *flow, bool (*done)(void *self), void *self, struct rt_error *err);
 
 /* Marks the beginning and end of an operation for the clocks, and makes it last as long as it would on the
- * device that is emulated. */
+ * device that is emulated. What is neither an operation nor waiting (messages, on the master also what its
+ * driver does between updates) counts as RT_STATE_ENCODE. */
 void rt_flow_enter(struct rt_flow *flow, enum rt_state state);
 void rt_flow_leave(struct rt_flow *flow);
 
@@ -240,6 +243,8 @@ bool rt_flow_ask_metrics(struct rt_flow *flow);
 void rt_flow_row(struct rt_flow *flow, struct rt_metrics_row *row);
 /* Tells the others why this node ends. */
 void rt_flow_tell(struct rt_flow *flow, rt_status status, const char *sentence);
+/* Remembers whom an ERROR that came round is about. */
+void rt_flow_blame(struct rt_flow *flow, const struct rt_error_message *error);
 
 /* ---- flow_bulk.c ---- */
 rt_status rt_bulk_init(struct rt_flow *flow, struct rt_error *err);

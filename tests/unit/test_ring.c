@@ -141,7 +141,7 @@ TEST(a_master_alone_on_an_emulated_device) {
     const struct rt_ring_settings alone = {.job = rig.job,
                                            .plan = &rig.plan,
                                            .device = &rig.device,
-                                           .slowdown = 20,
+                                           .slowdown = 100,
                                            .source = {.batch = all_of_them, .inputs = lessen, .loss = lose}};
     CHECK_OK(rt_ring_create(&alone, &ring, &err));
     struct rt_ring_update update = {0};
