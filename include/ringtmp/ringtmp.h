@@ -40,6 +40,7 @@ typedef enum rt_status {
     RT_IO,          /* the system refused a read, a write or a mapping */
     RT_FAILED,      /* the run itself failed: for instance a loss that is not finite */
     RT_INTERRUPTED, /* rt_run_stop was called; a checkpoint has been written, unless training had not begun */
+    RT_LOST,        /* a device of the cluster is gone or does not answer; the last checkpoint is good */
 } rt_status;
 
 /* One sentence about what went wrong, with file, line or offset where there is one. */
@@ -54,7 +55,7 @@ struct rt_run;
 /* Where a run stands; given to the progress callback once before the first update, and then after each update
  * that is reported. */
 struct rt_progress {
-    uint64_t update, updates; /* updates done, updates planned */
+    uint64_t update, updates; /* updates done, updates planned; 0: as many as the stream has */
     uint64_t epoch, epochs;   /* epoch under way counted from 1, epochs planned */
     uint64_t samples;         /* training examples applied so far, over resumes */
     double loss;              /* mean training loss since the last report */

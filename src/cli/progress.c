@@ -157,8 +157,12 @@ static void put_bar(const struct rt_display *display, size_t width, double share
 static void draw(struct rt_display *display, const struct rt_progress *progress) {
     struct line left = {.used = 0}, right = {.used = 0};
     double share = share_done(progress);
-    add(&left, "epoch %" PRIu64 "/%" PRIu64 " ", progress->epoch, progress->epochs);
-    add(&right, " %3d %%", (int)(share * 100));
+    if (progress->updates) {
+        add(&left, "epoch %" PRIu64 "/%" PRIu64 " ", progress->epoch, progress->epochs);
+        add(&right, " %3d %%", (int)(share * 100));
+    } else {
+        add(&left, "update %" PRIu64 " ", progress->update);
+    }
     size_t percent = right.used, width = terminal_width() - 1, bar = 0;
     for (int brief = 0; brief <= 1 && bar < MIN_BAR; brief++) {
         right.used = percent;
@@ -169,7 +173,7 @@ static void draw(struct rt_display *display, const struct rt_progress *progress)
     rt_display_clear(display);
     display->lines = put_nodes(display, false, width);
     fprintf(display->out, "%.*s", (int)width, left.text);
-    if (bar >= MIN_BAR)
+    if (bar >= MIN_BAR && progress->updates)
         put_bar(display, bar < MAX_BAR ? bar : MAX_BAR, share);
     if (width > left.used)
         fprintf(display->out, "%.*s", (int)(width - left.used), right.text);
@@ -198,7 +202,7 @@ static void print_start(struct rt_display *display, const struct rt_progress *pr
         fputs(rt_run_plan(display->run), display->out);
     if (facts->resumed_update)
         fprintf(display->out, "resumed after update %s\n", rt_text_count(facts->resumed_update, a));
-    if (facts->resumed_update > progress->updates)
+    if (progress->updates && facts->resumed_update > progress->updates)
         fprintf(display->out,
                 "that is more than the %s updates (%" PRIu64
                 " epochs) asked for now: nothing is left to train\n",
@@ -230,8 +234,12 @@ void rt_display_progress(void *user, const struct rt_progress *progress) {
         draw(display, progress);
     } else if (isfinite(progress->loss) && progress->samples_per_s > 0) {
         struct line line = {.used = 0};
-        add(&line, "epoch %" PRIu64 "/%" PRIu64 ", update %" PRIu64 "/%" PRIu64 " (%d %%)", progress->epoch,
-            progress->epochs, progress->update, progress->updates, (int)(share_done(progress) * 100));
+        if (progress->updates)
+            add(&line, "epoch %" PRIu64 "/%" PRIu64 ", update %" PRIu64 "/%" PRIu64 " (%d %%)",
+                progress->epoch, progress->epochs, progress->update, progress->updates,
+                (int)(share_done(progress) * 100));
+        else
+            add(&line, "update %" PRIu64 ", %" PRIu64 " examples", progress->update, progress->samples);
         add_figures(&line, progress, ", ", false);
         fprintf(display->out, "%s\n", line.text);
     }

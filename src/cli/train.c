@@ -8,6 +8,7 @@
 #include "cli/progress.h"
 #include "cli/text.h"
 #include "formats/runfile.h"
+#include "train/checkpoint.h"
 #include "train/run.h"
 #include <inttypes.h>
 #include <math.h>
@@ -148,6 +149,19 @@ static void print_interrupted(const struct rt_invocation *invocation, const stru
     print_resume(stderr, invocation, directory);
 }
 
+/* A device was lost: what is saved is as good as after Ctrl-C. */
+static void print_lost(const struct rt_invocation *invocation, const struct rt_run *run) {
+    const char *directory = rt_run_out_dir(run);
+    char checkpoint[RT_PROGRAM_ROOM];
+    if (!directory ||
+        snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint", directory) >= (int)sizeof checkpoint ||
+        !rt_checkpoint_exists(checkpoint))
+        return;
+    fprintf(stderr, "ringtmp: the last checkpoint is in %s. To go on, with other nodes if need be:\n",
+            checkpoint);
+    print_resume(stderr, invocation, directory);
+}
+
 static void on_progress(void *user, const struct rt_progress *progress) {
     training = 1;
     rt_display_progress(user, progress);
@@ -258,6 +272,8 @@ static int run_train(const struct rt_invocation *invocation) {
         code = RT_EXIT_FAILED;
     } else if (status != RT_OK) {
         code = rt_exit_error(&err);
+        if (status == RT_LOST)
+            print_lost(invocation, run);
     } else if (!settings->quiet) {
         print_result(stdout, &display);
     }

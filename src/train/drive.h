@@ -10,6 +10,9 @@
 #include "train/state.h"
 #include "train/strategy.h"
 
+/* The updates of a stream whose end nobody knows. */
+#define RT_ENDLESS UINT64_C(1000000000000000)
+
 struct rt_drive {
     struct rt_run *run;
     const struct rt_spec *spec;

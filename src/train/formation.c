@@ -2,6 +2,7 @@
 #include "train/formation.h"
 
 #include "base/memory.h"
+#include "data/stream.h"
 #include "net/tcp.h"
 #include "tensor/answer.h"
 #include "wire/tree.h"
@@ -82,7 +83,8 @@ static rt_status open_cluster(const struct rt_formation_settings *settings, stru
         status = read_addresses(spec, addresses, err);
     if (status == RT_OK)
         formation->slowdown = slowdown[0];
-    if (status == RT_OK && count > 1)
+    /* A stream wakes who waits for it through the endpoint, also on one device. */
+    if (status == RT_OK && (count > 1 || rt_stream_named(spec->data.train)))
         status = open_endpoint(spec, &formation->endpoint, err);
     if (status == RT_OK && count > 1) {
         struct rt_cluster_settings wanted = {

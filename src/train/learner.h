@@ -21,6 +21,9 @@ struct rt_node_report {
     uint64_t predicted_memory; /* bytes; 0: nobody did */
 };
 
+struct rt_progressive;
+struct rt_stream;
+
 struct rt_learner {
     void *self;
     struct rt_numbers numbers;
@@ -30,7 +33,11 @@ struct rt_learner {
     double predicted_samples_per_s; /* NaN: nobody did */
     char *plan; /* who holds what, as lines to print; to be freed by who opened; NULL: nothing to tell */
 
-    /* One update; see rt_trainer_step. */
+    /* Of a stream, else NULL. */
+    const struct rt_progressive *progressive;
+    struct rt_stream *stream;
+
+    /* One update; see rt_trainer_step. rows 0: the stream has ended, and nothing was done. */
     rt_status (*step)(void *self, struct rt_step *step, struct rt_error *err);
     /* Whether every update that has begun has been returned by a step. If not, steps finish them, and begin
      * no others until it has been true. Only then may numbers and forward be used. */

@@ -126,6 +126,10 @@ static rt_status step_once(struct rt_drive *drive, struct rt_step *step, struct 
         rt_drive_diverged(drive, &own);
     if (status != RT_OK)
         return rt_fail(err, status, "%s", own.text);
+    if (step->rows == 0) { /* the stream has ended */
+        drive->updates = drive->standing.update;
+        return RT_OK;
+    }
     count_step(drive, step);
     if (isnan(drive->first_step))
         journal_first_step(drive, step);
@@ -157,7 +161,7 @@ static rt_status tend_checkpoint(struct rt_drive *drive, double now, struct rt_e
 static rt_status one_update(struct rt_drive *drive, bool *validated, struct rt_error *err) {
     struct rt_step step;
     rt_status status = step_once(drive, &step, err);
-    if (status != RT_OK)
+    if (status != RT_OK || step.rows == 0)
         return status;
     *validated = is_time_to_validate(drive);
     if (*validated) {

@@ -4,6 +4,7 @@
 #include "base/bytes.h"
 #include "base/memory.h"
 #include "base/sha256.h"
+#include "data/stream.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,11 +92,27 @@ static rt_status take_part(struct rt_materials *materials, double part, uint64_t
     return RT_OK;
 }
 
+/* What is learnt from once cannot be looked at before, nor again. */
+static rt_status check_stream(const struct rt_spec *spec, struct rt_error *err) {
+    static const char sentence[] = "data.%s is not possible with a stream, whose examples are seen once";
+    if (spec->data.standardize)
+        return rt_tree_fail(spec->data.train, err, sentence, "standardize");
+    if (spec->data.split > 0)
+        return rt_tree_fail(spec->data.train, err, sentence, "split");
+    if (spec->data.hold_out > 0)
+        return rt_tree_fail(spec->data.train, err, sentence, "hold_out");
+    if (spec->data.limit > 0)
+        return rt_tree_fail(spec->data.train, err, sentence, "limit");
+    return RT_OK;
+}
+
 static rt_status open_train(const struct opening *opening, const struct rt_data_wish *wish,
                             struct rt_materials *materials, struct rt_error *err) {
     const struct rt_spec *spec = opening->spec;
     if (!spec->data.train)
         return rt_fail(err, RT_BAD_INPUT, "data.train is missing: it says where the training examples are");
+    if (rt_stream_named(spec->data.train))
+        return check_stream(spec, err);
     rt_status status = open_file(opening, spec->data.train, wish, materials, &materials->train, err);
     if (status != RT_OK)
         return status;
@@ -127,7 +144,7 @@ static rt_status open_all(const struct opening *opening, struct rt_materials *ma
         status = open_file(opening, spec->data.validation, &wish, materials, &materials->validation, err);
     else if (status == RT_OK && spec->data.hold_out > 0)
         status = take_part(materials, spec->data.hold_out, 1, &materials->validation, err);
-    if (status == RT_OK && materials->train.count == 0)
+    if (status == RT_OK && materials->train.count == 0 && !rt_stream_named(spec->data.train))
         status = rt_fail(err, RT_BAD_INPUT, "%s: has no examples", materials->train.name);
     if (status != RT_OK)
         return status;
@@ -215,8 +232,9 @@ static void add_double(struct rt_sha256 *hash, double value) {
 
 void rt_materials_fingerprint(const struct rt_materials *materials, const struct rt_scaling *scaling,
                               char hex[65]) {
-    uint8_t digest[32];
-    rt_dataset_hash(&materials->train, digest);
+    uint8_t digest[32] = {0}; /* of a stream: nobody knows what will come */
+    if (materials->train.count)
+        rt_dataset_hash(&materials->train, digest);
     struct rt_sha256 hash;
     rt_sha256_init(&hash);
     rt_sha256_add(&hash, digest, sizeof digest);

@@ -40,7 +40,7 @@ static rt_status make_plan(struct rt_run *run, char **plan, struct rt_error *err
     struct rt_network network = {0};
     struct rt_formation formation = {0};
     char *text = NULL;
-    rt_status status = rt_strategy_read(spec->cluster.strategy, rt_spec_devices(spec), &choice, err);
+    rt_status status = rt_strategy_read(spec, &choice, err);
     if (status == RT_OK && choice.strategy->alone)
         status = rt_fail(err, RT_BAD_INPUT,
                          "there is nothing to plan for one device; give --nodes N, --node HOST:PORT or "

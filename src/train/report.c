@@ -63,7 +63,7 @@ static double seconds_left(const struct rt_drive *drive, double now) {
     const uint64_t done = drive->standing.update - drive->first_update;
     if (drive->standing.update >= drive->updates)
         return 0;
-    if (done == 0)
+    if (done == 0 || drive->updates >= RT_ENDLESS)
         return (double)NAN;
     return (now - drive->loop_start) / (double)done * (double)(drive->updates - drive->standing.update);
 }
@@ -95,7 +95,7 @@ void rt_drive_report(struct rt_drive *drive, const struct rt_score *validation) 
         rt_network_has_accuracy(&drive->run->trained.network, drive->materials.target == RT_TARGET_VALUES);
     const struct rt_progress progress = {
         .update = drive->standing.update,
-        .updates = drive->updates,
+        .updates = drive->updates >= RT_ENDLESS ? 0 : drive->updates,
         .epoch = epoch_of(drive),
         .epochs = drive->epochs,
         .samples = drive->standing.samples,

@@ -1,8 +1,8 @@
 /* The learner that is a ring: the run's data and loss are the master's, the rest is the ring's. */
-#include "train/batches.h"
 #include "train/formation.h"
 #include "train/job_tree.h"
 #include "train/strategy.h"
+#include "train/supply.h"
 
 #include "base/memory.h"
 #include <math.h>
@@ -12,52 +12,35 @@ struct ring_learner {
     struct rt_lesson lesson;
     struct rt_formation formation;
     struct rt_ring *ring;
-    struct rt_batches batches;
-    struct rt_feed feed; /* for the targets of a micro-batch */
-    float *losses;
+    struct rt_supply supply;
     struct rt_metrics_row *rows;
 };
 
-/* ---- the master's data and loss ---- */
-
-static rt_status batch(void *self, uint64_t update, size_t *rows, uint32_t *epoch, const uint32_t **examples,
-                       struct rt_error *err) {
-    (void)err;
-    struct ring_learner *learner = self;
-    struct rt_batch found;
-    rt_batches_at(&learner->batches, update, &found);
-    *rows = found.rows;
-    *epoch = found.epoch;
-    *examples = found.examples;
-    return RT_OK;
-}
-
-static void inputs(void *self, const uint32_t *examples, size_t rows, float *x) {
-    const struct ring_learner *learner = self;
-    rt_dataset_inputs(learner->lesson.set, learner->lesson.scaling, &learner->lesson.network->device,
-                      examples, rows, x);
-}
-
-static void loss(void *self, const uint32_t *examples, size_t rows, size_t batch_rows, const float *y,
-                 float *dy, double *sum, size_t *correct) {
-    struct ring_learner *learner = self;
-    const struct rt_network *network = learner->lesson.network;
-    struct rt_feed *feed = &learner->feed;
-    rt_feed_targets(feed, &network->device, examples, rows);
-    if (feed->accuracy)
-        *correct += rt_loss_correct(network->loss, rows, network->outputs, y, &feed->targets);
-    network->loss->evaluate(&network->device, rows, network->outputs, y, &feed->targets,
-                            1.0f / (float)batch_rows, learner->losses, dy);
-    for (size_t i = 0; i < rows; i++)
-        *sum += (double)learner->losses[i];
-}
-
 /* ---- the learner ---- */
+
+/* Where a node was lost, says which in the user's words. */
+static rt_status explain(const struct ring_learner *learner, rt_status status, struct rt_error *err) {
+    const size_t lost = status == RT_FAILED ? rt_ring_lost(learner->ring) : 0;
+    if (lost == 0 || lost >= learner->formation.plan->nodes)
+        return status;
+    return rt_fail_prefix(err, RT_LOST, "%s is lost",
+                          learner->formation.name[learner->formation.plan->node[lost].device]);
+}
 
 static rt_status step(void *self, struct rt_step *result, struct rt_error *err) {
     struct ring_learner *learner = self;
     struct rt_ring_update update;
-    rt_status status = rt_ring_step(learner->ring, &update, err);
+    struct rt_supply *supply = &learner->supply;
+    if (supply->stream)
+        atomic_store(&supply->halt, learner->lesson.stop && atomic_load(learner->lesson.stop));
+    rt_status status = explain(learner, rt_ring_step(learner->ring, &update, err), err);
+    if (supply->stream) {
+        atomic_store(&supply->halt, 0);
+        if (status == RT_INTERRUPTED && supply->ended) {
+            *result = (struct rt_step){0};
+            return RT_OK;
+        }
+    }
     if (status == RT_OK)
         *result = (struct rt_step){.update = update.update,
                                    .rows = update.rows,
@@ -73,7 +56,8 @@ static bool at_rest(void *self) {
 }
 
 static rt_status forward(void *self, size_t examples, const struct rt_ring_pass *pass, struct rt_error *err) {
-    return rt_ring_evaluate(((struct ring_learner *)self)->ring, examples, pass, err);
+    struct ring_learner *learner = self;
+    return explain(learner, rt_ring_evaluate(learner->ring, examples, pass, err), err);
 }
 
 static rt_status begin(void *self, size_t words, rt_words_write write, void *user, struct rt_error *err) {
@@ -82,7 +66,9 @@ static rt_status begin(void *self, size_t words, rt_words_write write, void *use
     rt_status status = rt_ring_collect_finish(learner->ring, err);
     if (status == RT_OK)
         status = rt_ring_snapshot(learner->ring, err);
-    return status == RT_OK ? rt_ring_collect_begin(learner->ring, 0, words, write, user, err) : status;
+    if (status == RT_OK)
+        status = rt_ring_collect_begin(learner->ring, 0, words, write, user, err);
+    return explain(learner, status, err);
 }
 
 static bool done(void *self) {
@@ -90,12 +76,14 @@ static bool done(void *self) {
 }
 
 static rt_status finish(void *self, struct rt_error *err) {
-    return rt_ring_collect_finish(((struct ring_learner *)self)->ring, err);
+    struct ring_learner *learner = self;
+    return explain(learner, rt_ring_collect_finish(learner->ring, err), err);
 }
 
 static rt_status load(void *self, size_t words, uint64_t update, rt_words_read read, void *user,
                       struct rt_error *err) {
-    return rt_ring_load(((struct ring_learner *)self)->ring, words, update, read, user, err);
+    struct ring_learner *learner = self;
+    return explain(learner, rt_ring_load(learner->ring, words, update, read, user, err), err);
 }
 
 static rt_status report(void *self, bool recent, struct rt_node_report *reports, bool *fresh,
@@ -108,7 +96,7 @@ static rt_status report(void *self, bool recent, struct rt_node_report *reports,
     else {
         rt_status status = rt_ring_metrics(learner->ring, learner->rows, err);
         if (status != RT_OK)
-            return status;
+            return explain(learner, status, err);
     }
     for (size_t i = 0; *fresh && i < plan->nodes; i++)
         reports[i] = (struct rt_node_report){.role = i ? "worker" : "master",
@@ -122,16 +110,15 @@ static rt_status report(void *self, bool recent, struct rt_node_report *reports,
 }
 
 static rt_status stop(void *self, struct rt_error *err) {
-    return rt_ring_stop(((struct ring_learner *)self)->ring, err);
+    struct ring_learner *learner = self;
+    return explain(learner, rt_ring_stop(learner->ring, err), err);
 }
 
 static void destroy(void *self) {
     struct ring_learner *learner = self;
     rt_ring_destroy(learner->ring);
     rt_formation_deinit(&learner->formation);
-    rt_batches_destroy(&learner->batches);
-    rt_feed_destroy(&learner->feed);
-    free(learner->losses);
+    rt_supply_close(&learner->supply);
     free(learner->rows);
     free(learner);
 }
@@ -170,29 +157,23 @@ static rt_status open_ring(struct ring_learner *learner, struct rt_error *err) {
     const struct rt_lesson *lesson = &learner->lesson;
     struct rt_formation *formation = &learner->formation;
     const size_t micro = formation->plan->micro_batch;
-    rt_status status = rt_batches_create(lesson->settings.seed, lesson->set->count, lesson->settings.batch,
-                                         lesson->settings.shuffle, &learner->batches, err);
-    if (status == RT_OK)
-        status = rt_feed_create(lesson->network, lesson->set, lesson->scaling, lesson->target, micro,
-                                &learner->feed, err);
-    if (status == RT_OK)
-        status = rt_floats_create(micro, "the losses", &learner->losses, err);
+    rt_status status = rt_supply_open(lesson, micro, formation->endpoint, &learner->supply, err);
     if (status == RT_OK)
         status = rt_alloc(formation->plan->nodes, sizeof *learner->rows, "the metrics", &learner->rows, err);
     if (status != RT_OK)
         return status;
-    const struct rt_ring_settings settings = {
-        .job = formation->job,
-        .plan = formation->plan,
-        .device = &lesson->network->device,
-        .endpoint = formation->endpoint,
-        .next = formation->next,
-        .previous = formation->previous,
-        .run = formation->run,
-        .source = {.self = learner, .batch = batch, .inputs = inputs, .loss = loss},
-        .slowdown = formation->slowdown,
-        .patience = lesson->spec->cluster.patience,
-        .stop = lesson->stop};
+    const struct rt_ring_settings settings = {.job = formation->job,
+                                              .plan = formation->plan,
+                                              .device = &lesson->network->device,
+                                              .endpoint = formation->endpoint,
+                                              .next = formation->next,
+                                              .previous = formation->previous,
+                                              .run = formation->run,
+                                              .source = rt_supply_source(&learner->supply),
+                                              .slowdown = formation->slowdown,
+                                              .patience = lesson->spec->cluster.patience,
+                                              .stop = learner->supply.stream ? &learner->supply.halt
+                                                                             : lesson->stop};
     formation->next = formation->previous = NULL;
     return rt_ring_create(&settings, &learner->ring, err);
 }
@@ -225,6 +206,8 @@ rt_status rt_learner_ring(const struct rt_lesson *lesson, struct rt_learner *lea
         .nodes = plan->nodes,
         .predicted_samples_per_s = plan->samples_per_s,
         .plan = rt_formation_print(&made->formation),
+        .progressive = made->supply.stream ? &made->supply.progressive : NULL,
+        .stream = made->supply.stream,
         .step = step,
         .at_rest = at_rest,
         .report = report,

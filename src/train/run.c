@@ -202,7 +202,7 @@ rt_status rt_run_settle(const struct rt_run *run, struct rt_error *err) {
         status = check_word(spec, "train", "kernels", spec->train.kernels, kernels, err);
     struct rt_strategy_choice choice = {0};
     if (status == RT_OK)
-        status = rt_strategy_read(spec->cluster.strategy, rt_spec_devices(spec), &choice, err);
+        status = rt_strategy_read(spec, &choice, err);
     rt_strategy_choice_deinit(&choice);
     if (status != RT_OK)
         return status;

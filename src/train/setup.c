@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "data/stream.h"
 #include "train/formation.h"
 #include <inttypes.h>
 #include <math.h>
@@ -34,6 +35,14 @@ static rt_status check_strategy(struct rt_drive *drive, struct rt_error *err) {
     drive->batch = strategy->single ? 1 : (uint64_t)train->batch;
     if (strategy->single && train->batch != 1)
         rt_drive_notice(drive, "%s updates after every example: train.batch is taken as 1", strategy->name);
+    const bool stream = rt_stream_named(drive->spec->data.train);
+    if (strategy->streams && !stream)
+        return rt_tree_fail(drive->spec->data.train, err,
+                            "%s needs a stream as data.train: see docs/streams.md", strategy->name);
+    if (stream && !strategy->streams)
+        return rt_tree_fail(drive->spec->data.train, err,
+                            "a stream is learnt from with the strategy ring-stream, not with %s",
+                            strategy->name);
     if (strategy->flows && train->shards > 1)
         return rt_fail(err, RT_BAD_INPUT, "%s has no shards: train.shards must be 1", strategy->name);
     if (strategy->flows && train->clip_norm > 0)
@@ -88,6 +97,10 @@ static rt_status open_learner(struct rt_drive *drive, struct rt_error *err) {
     rt_status status = rt_optim_create(train->optimizer, &drive->optim, err);
     if (status == RT_OK)
         status = rt_schedule_read(train->schedule, &drive->schedule, err);
+    if (status == RT_OK && drive->choice.strategy->streams && train->updates == 0 &&
+        drive->schedule.kind == RT_SCHEDULE_COSINE)
+        status = rt_fail(err, RT_BAD_INPUT,
+                         "the cosine schedule needs to know the end of a stream: give train.updates");
     if (status != RT_OK)
         return status;
     /* What the optimizer says itself wins. */
@@ -100,7 +113,10 @@ static rt_status open_learner(struct rt_drive *drive, struct rt_error *err) {
 
     const uint64_t examples = drive->materials.train.count, batch = drive->batch;
     drive->per_epoch = (examples + batch - 1) / batch;
-    drive->epochs = (uint64_t)train->epochs;
+    /* A stream is one pass of a length that nobody knows. */
+    if (drive->choice.strategy->streams)
+        drive->per_epoch = RT_ENDLESS;
+    drive->epochs = drive->choice.strategy->streams ? 1 : (uint64_t)train->epochs;
     drive->updates = drive->epochs * drive->per_epoch;
     if (train->updates > 0 && (uint64_t)train->updates < drive->updates) {
         drive->updates = (uint64_t)train->updates;
@@ -200,8 +216,7 @@ rt_status rt_drive_open(struct rt_run *run, struct rt_drive *drive, struct rt_er
     run->plan = NULL;
     run->views = NULL;
     run->view_count = 0;
-    rt_status status =
-        rt_strategy_read(run->spec->cluster.strategy, rt_spec_devices(run->spec), &drive->choice, err);
+    rt_status status = rt_strategy_read(run->spec, &drive->choice, err);
     if (status == RT_OK)
         status = check_strategy(drive, err);
     if (status == RT_OK)

@@ -2,6 +2,7 @@
 #include "train/strategy.h"
 
 #include "base/memory.h"
+#include "data/stream.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,7 +54,18 @@ static const struct rt_strategy ring_flow = {
     .open = rt_learner_ring,
 };
 
-static const struct rt_strategy *const strategies[] = {&sgd, &ring, &ring_one, &ring_flow, NULL};
+static const struct rt_strategy ring_stream = {
+    .name = "ring-stream",
+    .help = "the ring on examples that arrive from outside and are used once",
+    .options = ring_options,
+    .option_count = RING_OPTIONS,
+    .settings_bytes = sizeof(struct rt_ring_options),
+    .streams = true,
+    .open = rt_learner_ring,
+};
+
+static const struct rt_strategy *const strategies[] = {&sgd,       &ring,        &ring_one,
+                                                       &ring_flow, &ring_stream, NULL};
 
 const struct rt_strategy *const *rt_strategies(void) {
     return strategies;
@@ -107,12 +119,14 @@ static rt_status split_words(const struct rt_tree *scalar, char *text, struct rt
     return status;
 }
 
-static rt_status read_choice(const struct rt_tree *tree, size_t nodes, struct rt_strategy_choice *choice,
+static rt_status read_choice(const struct rt_spec *spec, struct rt_strategy_choice *choice,
                              struct rt_error *err) {
+    const struct rt_tree *tree = spec->cluster.strategy;
+    const size_t nodes = rt_spec_devices(spec);
     const struct rt_tree *options = NULL;
     rt_status status = RT_OK;
     if (!tree) {
-        choice->strategy = nodes > 1 ? &ring : &sgd;
+        choice->strategy = rt_stream_named(spec->data.train) ? &ring_stream : nodes > 1 ? &ring : &sgd;
     } else if (tree->kind == RT_TREE_SCALAR) {
         char *text = strdup(tree->text);
         if (!text)
@@ -141,10 +155,10 @@ static rt_status read_choice(const struct rt_tree *tree, size_t nodes, struct rt
                            choice->settings, err);
 }
 
-rt_status rt_strategy_read(const struct rt_tree *tree, size_t nodes, struct rt_strategy_choice *choice,
+rt_status rt_strategy_read(const struct rt_spec *spec, struct rt_strategy_choice *choice,
                            struct rt_error *err) {
     struct rt_strategy_choice made = {0};
-    rt_status status = read_choice(tree, nodes, &made, err);
+    rt_status status = read_choice(spec, &made, err);
     if (status != RT_OK)
         rt_strategy_choice_deinit(&made);
     else

@@ -13,9 +13,10 @@ struct rt_strategy {
     const struct rt_option *options;
     size_t option_count;
     size_t settings_bytes;
-    bool alone;  /* trains on one device only */
-    bool single; /* an update is one example, whatever train.batch says */
-    bool flows;  /* never drains: neither shards nor clipping are possible */
+    bool alone;   /* trains on one device only */
+    bool single;  /* an update is one example, whatever train.batch says */
+    bool streams; /* learns from a stream */
+    bool flows;   /* never drains: neither shards nor clipping are possible */
     rt_status (*open)(const struct rt_lesson *lesson, struct rt_learner *learner, struct rt_error *err);
 };
 
@@ -28,9 +29,9 @@ struct rt_strategy_choice {
     struct rt_tree *words; /* the tree that settings may borrow from; owned */
 };
 
-/* tree: "ring", "ring,schedule=1f1b", {ring: {schedule: 1f1b}}, or NULL: ring where there are several nodes,
- * else sgd. nodes: how many devices there are. */
-rt_status rt_strategy_read(const struct rt_tree *tree, size_t nodes, struct rt_strategy_choice *choice,
+/* cluster.strategy: "ring", "ring,schedule=1f1b" or {ring: {schedule: 1f1b}}; absent: ring-stream for a
+ * stream, else ring where there are several devices, else sgd. */
+rt_status rt_strategy_read(const struct rt_spec *spec, struct rt_strategy_choice *choice,
                            struct rt_error *err);
 void rt_strategy_choice_deinit(struct rt_strategy_choice *choice); /* a zeroed one is fine */
 

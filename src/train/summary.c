@@ -1,6 +1,7 @@
 /* summary.json: the result of a run, and what the device did with its time. */
 #include "base/file.h"
 #include "train/drive.h"
+#include "train/supply.h"
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -141,6 +142,14 @@ static json_t *summary_of(const struct rt_drive *drive, bool *ok) {
     put(map, "seconds", real(result->seconds), ok);
     put(map, "samples_per_s", real(result->samples_per_s), ok);
     put(map, "predicted_samples_per_s", real(drive->learner.predicted_samples_per_s), ok);
+    if (drive->learner.progressive) {
+        const struct rt_progressive *progressive = drive->learner.progressive;
+        const struct rt_stream_counters counters = rt_stream_counters(drive->learner.stream);
+        put(map, "progressive_loss", real(progressive->sum / (double)progressive->examples), ok);
+        put(map, "progressive_loss_faded", real(progressive->faded / progressive->weight), ok);
+        put(map, "stream_read", integer(counters.read), ok);
+        put(map, "stream_dropped", integer(counters.dropped), ok);
+    }
     put(map, "first_step_s", real(drive->first_step), ok);
     put(map, "train_loss", real(result->train_loss), ok);
     put(map, "validation_loss", real(validation_loss), ok);

@@ -1,0 +1,45 @@
+/*
+ * What the master of a ring feeds it: the examples of each update and the loss at its outputs, from a data
+ * set or from a stream. See struct rt_ring_source.
+ */
+#ifndef RT_TRAIN_SUPPLY_H
+#define RT_TRAIN_SUPPLY_H
+
+#include "data/stream.h"
+#include "train/batches.h"
+#include "train/learner.h"
+
+/* The loss of examples before they were learnt from ("test, then train"). */
+struct rt_progressive {
+    uint64_t examples;
+    double sum;
+    double faded, weight; /* the same with examples fading by RT_FADING each */
+};
+#define RT_FADING 0.999
+
+struct rt_supply {
+    const struct rt_lesson *lesson; /* borrowed */
+    struct rt_feed feed;            /* of a data set: for the targets of a micro-batch */
+    struct rt_batches batches;
+    float *losses;
+    struct rt_progressive progressive;
+
+    /* Of a stream: the batch that is being learnt from. Examples are numbered by arrival. */
+    struct rt_stream *stream;
+    float *x, *values;
+    int32_t *classes;
+    uint32_t *numbers;
+    uint64_t batch;  /* its update; 0: none yet */
+    size_t rows;     /* in it */
+    uint64_t before; /* examples that came before it */
+    bool ended;
+    atomic_int halt; /* the ring is to return: the stream has ended, or the run is to stop */
+};
+
+/* rows: of the largest micro-batch. endpoint: woken when a stream has examples. */
+rt_status rt_supply_open(const struct rt_lesson *lesson, size_t rows, struct rt_endpoint *endpoint,
+                         struct rt_supply *supply, struct rt_error *err);
+void rt_supply_close(struct rt_supply *supply); /* a zeroed one is fine */
+struct rt_ring_source rt_supply_source(struct rt_supply *supply);
+
+#endif
