@@ -12,6 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
 enum { LONGEST = 4096, ROOM = 300, RECEIVES = 3 };
 
 static void require(bool condition) {
@@ -88,7 +90,7 @@ static void read_as_link(unsigned way, const uint8_t *bytes, size_t count) {
     shutdown(ends[1], SHUT_WR);
     enum rt_stream_result result;
     do
-        result = rt_input_read(connection, &err);
+        result = rt_tcp_input_read(connection, &err);
     while (result == RT_STREAM_BLOCKED);
     require(result == RT_STREAM_ENDED || result == RT_STREAM_FAILED);
     require(strlen(err.text) > 0);

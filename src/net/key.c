@@ -28,7 +28,7 @@ rt_status rt_key_write(const char *path, struct rt_error *err) {
     char text[DIGITS + 1];
     if (getrandom(key, sizeof key, 0) != sizeof key)
         return rt_fail(err, RT_IO, "no random numbers: %s", strerror(errno));
-    for (int i = 0; i < RT_KEY_BYTES; i++) {
+    for (size_t i = 0; i < RT_KEY_BYTES; i++) {
         text[2 * i] = "0123456789abcdef"[key[i] >> 4];
         text[2 * i + 1] = "0123456789abcdef"[key[i] & 15];
     }
@@ -75,7 +75,7 @@ static rt_status parse(const char *path, const char *text, size_t bytes, uint8_t
             "%s: is no cluster key: it must hold %d hexadecimal digits (make one with 'ringtmp keygen "
             "FILE')",
             path, DIGITS);
-    for (int i = 0; i < RT_KEY_BYTES; i++)
+    for (size_t i = 0; i < RT_KEY_BYTES; i++)
         key[i] = (uint8_t)(digit_value(text[2 * i]) << 4 | digit_value(text[2 * i + 1]));
     return RT_OK;
 }

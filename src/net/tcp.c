@@ -96,7 +96,7 @@ static void release(struct rt_tcp *tcp) {
     pthread_mutex_destroy(&tcp->mutex);
     rt_tls_destroy(tcp->tls);
     free(tcp->polled);
-    free(tcp->polled_connections);
+    free(tcp->polled_whose);
     free(tcp);
 }
 

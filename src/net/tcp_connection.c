@@ -107,7 +107,7 @@ static void say_preamble(struct rt_connection *connection, enum rt_preamble_kind
     uint8_t bytes[RT_PREAMBLE_BYTES];
     memcpy(preamble.token, connection->token, RT_TOKEN_BYTES);
     rt_preamble_encode(&preamble, bytes);
-    rt_output_begin_own(&connection->out, bytes, sizeof bytes);
+    rt_tcp_output_begin_own(&connection->out, bytes, sizeof bytes);
     connection->greeted_out = true;
 }
 
@@ -172,7 +172,7 @@ static enum rt_stream_result check_request(struct rt_connection *connection,
 }
 
 static enum rt_stream_result read_preamble(struct rt_connection *connection, struct rt_error *err) {
-    struct rt_input *in = &connection->in;
+    struct rt_tcp_input *in = &connection->in;
     while (in->to < RT_PREAMBLE_BYTES) {
         struct iovec room = {in->ahead + in->to, RT_PREAMBLE_BYTES - in->to};
         size_t got = 0;
@@ -198,7 +198,7 @@ static enum rt_stream_result read_preamble(struct rt_connection *connection, str
 
 static enum rt_stream_result flush(struct rt_connection *connection, struct rt_error *err) {
     size_t budget = RT_BUDGET;
-    return connection->out.total ? rt_output_write(connection, &budget, err) : RT_STREAM_OK;
+    return connection->out.total ? rt_tcp_output_write(connection, &budget, err) : RT_STREAM_OK;
 }
 
 static enum rt_stream_result exchange_preambles(struct rt_connection *connection, struct rt_error *err) {

@@ -11,7 +11,7 @@
 enum { PLACES = 3 };
 
 /* Where the rest of the frame goes, in order: head, body, checksum. */
-static int find_places(struct rt_input *in, struct iovec places[PLACES]) {
+static int find_places(struct rt_tcp_input *in, struct iovec places[PLACES]) {
     struct rt_receive *receive = in->receive;
     struct {
         uint8_t *at;
@@ -31,7 +31,7 @@ static int find_places(struct rt_input *in, struct iovec places[PLACES]) {
 }
 
 /* So many bytes of the frame have been put into the given places. */
-static void advance(struct rt_input *in, const struct iovec *places, int count, size_t bytes) {
+static void advance(struct rt_tcp_input *in, const struct iovec *places, int count, size_t bytes) {
     size_t covered = (size_t)in->frame.head_bytes + in->frame.body_bytes;
     for (int i = 0; i < count && bytes > 0; i++) {
         size_t n = bytes < places[i].iov_len ? bytes : places[i].iov_len;
@@ -42,26 +42,25 @@ static void advance(struct rt_input *in, const struct iovec *places, int count, 
     }
 }
 
-static size_t frame_size(const struct rt_input *in) {
+static size_t frame_size(const struct rt_tcp_input *in) {
     return (size_t)in->frame.head_bytes + in->frame.body_bytes + RT_FRAME_TAIL_BYTES;
 }
 
 static rt_status finish_frame(struct rt_connection *connection, struct rt_error *err) {
-    struct rt_input *in = &connection->in;
+    struct rt_tcp_input *in = &connection->in;
     struct rt_receive *receive = in->receive;
     if (rt_get_le32(in->tail) != in->crc)
         return rt_fail(err, RT_BAD_INPUT, "sent a frame whose checksum does not match");
     receive->head_bytes = in->frame.head_bytes;
     receive->body_bytes = in->frame.body_bytes;
     in->in_frame = false;
-    in->receive = NULL;
     rt_tcp_tell_received(connection->link, receive);
     return RT_OK;
 }
 
 /* Handles what has been read ahead: leaves less than the start of a frame, or a frame under way. */
 static rt_status digest(struct rt_connection *connection, struct rt_error *err) {
-    struct rt_input *in = &connection->in;
+    struct rt_tcp_input *in = &connection->in;
     for (;;) {
         if (!in->in_frame) {
             if (in->to - in->from < RT_FRAME_BYTES)
@@ -100,7 +99,7 @@ static rt_status digest(struct rt_connection *connection, struct rt_error *err) 
 /* One read: into the places of the frame under way, and ahead. */
 static enum rt_stream_result fill(struct rt_connection *connection, size_t *got, bool *drained,
                                   struct rt_error *err) {
-    struct rt_input *in = &connection->in;
+    struct rt_tcp_input *in = &connection->in;
     struct iovec places[PLACES + 1];
     int count = 0, frame_places = 0;
     size_t asked = 0;
@@ -135,7 +134,7 @@ static enum rt_stream_result fill(struct rt_connection *connection, size_t *got,
 }
 
 enum rt_stream_result rt_tcp_input_read(struct rt_connection *connection, struct rt_error *err) {
-    struct rt_input *in = &connection->in;
+    struct rt_tcp_input *in = &connection->in;
     size_t budget = RT_BUDGET;
     bool drained = false;
     in->more = false;

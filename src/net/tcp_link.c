@@ -96,19 +96,19 @@ static bool has_own_frames(const struct rt_tcp_link *link) {
 }
 
 bool rt_tcp_link_has_output(const struct rt_tcp_link *link, enum rt_lane lane) {
-    const struct rt_output *out = &link->lanes[lane]->out;
+    const struct rt_tcp_output *out = &link->lanes[lane]->out;
     return !out->blocked && !out->broken &&
            (out->total > 0 || next_channel(link, lane) < RT_CHANNELS ||
             (lane == RT_LANE_CONTROL && has_own_frames(link)));
 }
 
 static bool begin_output(struct rt_tcp_link *link, enum rt_lane lane) {
-    struct rt_output *out = &link->lanes[lane]->out;
+    struct rt_tcp_output *out = &link->lanes[lane]->out;
     if (lane == RT_LANE_CONTROL) {
         uint8_t bytes[(RT_CHANNELS + 1) * RT_FRAME_BYTES];
         size_t count = make_own_frames(link, bytes);
         if (count > 0) {
-            rt_output_begin_own(out, bytes, count);
+            rt_tcp_output_begin_own(out, bytes, count);
             return true;
         }
     }
@@ -116,18 +116,18 @@ static bool begin_output(struct rt_tcp_link *link, enum rt_lane lane) {
     if (channel == RT_CHANNELS)
         return false;
     link->credits[channel]--;
-    rt_output_begin(out, rt_send_pop(&link->sends[channel]));
+    rt_tcp_output_begin(out, rt_send_pop(&link->sends[channel]));
     return true;
 }
 
 static void write_lane(struct rt_tcp_link *link, enum rt_lane lane) {
     struct rt_connection *connection = link->lanes[lane];
-    struct rt_output *out = &connection->out;
+    struct rt_tcp_output *out = &connection->out;
     size_t budget = RT_BUDGET;
     while (!out->blocked && !out->broken && budget > 0 && (out->total > 0 || begin_output(link, lane))) {
         struct rt_error ignored; /* reading says what happened, after what was sent before it */
         struct rt_send *send = out->send;
-        enum rt_stream_result result = rt_output_write(connection, &budget, &ignored);
+        enum rt_stream_result result = rt_tcp_output_write(connection, &budget, &ignored);
         if (result == RT_STREAM_OK && send)
             rt_tcp_tell_sent(link, send);
         out->broken = result == RT_STREAM_ENDED || result == RT_STREAM_FAILED;

@@ -10,7 +10,7 @@
 
 enum { PARTS = RT_PIECES + 2 };
 
-void rt_output_begin(struct rt_output *out, struct rt_send *send) {
+void rt_tcp_output_begin(struct rt_tcp_output *out, struct rt_send *send) {
     size_t body = 0;
     for (int i = 0; i < RT_PIECES; i++) {
         out->parts[1 + i].iov_base = (void *)send->body[i].data;
@@ -31,7 +31,7 @@ void rt_output_begin(struct rt_output *out, struct rt_send *send) {
     out->crc = 0;
 }
 
-void rt_output_begin_own(struct rt_output *out, const uint8_t *bytes, size_t count) {
+void rt_tcp_output_begin_own(struct rt_tcp_output *out, const uint8_t *bytes, size_t count) {
     memcpy(out->front, bytes, count);
     memset(out->parts, 0, sizeof out->parts);
     out->parts[0] = (struct iovec){out->front, count};
@@ -41,7 +41,7 @@ void rt_output_begin_own(struct rt_output *out, const uint8_t *bytes, size_t cou
 }
 
 /* The parts of the frame that hold its bytes from..to. */
-static int select_parts(const struct rt_output *out, size_t from, size_t to, struct iovec *selected) {
+static int select_parts(const struct rt_tcp_output *out, size_t from, size_t to, struct iovec *selected) {
     int count = 0;
     size_t start = 0;
     for (int i = 0; i < PARTS && start < to; i++) {
@@ -55,7 +55,7 @@ static int select_parts(const struct rt_output *out, size_t from, size_t to, str
 }
 
 /* Lets the checksum see up to a chunk more than has been sent. */
-static void seal(struct rt_output *out) {
+static void seal(struct rt_tcp_output *out) {
     size_t last = out->total - RT_FRAME_TAIL_BYTES; /* what the checksum covers */
     if (out->sealed == out->total || out->sealed - out->sent >= RT_CHUNK)
         return;
@@ -71,9 +71,9 @@ static void seal(struct rt_output *out) {
     }
 }
 
-enum rt_stream_result rt_output_write(struct rt_connection *connection, size_t *budget,
-                                      struct rt_error *err) {
-    struct rt_output *out = &connection->out;
+enum rt_stream_result rt_tcp_output_write(struct rt_connection *connection, size_t *budget,
+                                          struct rt_error *err) {
+    struct rt_tcp_output *out = &connection->out;
     while (out->sent < out->total) {
         if (*budget == 0)
             return RT_STREAM_BLOCKED;

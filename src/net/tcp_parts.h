@@ -48,7 +48,7 @@ enum rt_connection_state {
 };
 
 /* What is being written: one frame with a body, or a few small ones of our own. */
-struct rt_output {
+struct rt_tcp_output {
     struct rt_send *send; /* NULL: ours */
     uint8_t front[RT_FRAME_BYTES + RT_HEAD_ROOM];
     uint8_t tail[RT_FRAME_TAIL_BYTES];
@@ -61,7 +61,7 @@ struct rt_output {
 };
 
 /* What is being read. */
-struct rt_input {
+struct rt_tcp_input {
     uint8_t ahead[RT_IN_ROOM];
     size_t from, to; /* the part of it that holds bytes */
     bool in_frame;
@@ -87,8 +87,8 @@ struct rt_connection {
     uint8_t token[RT_TOKEN_BYTES];
     char peer[80];
     struct rt_stream stream;
-    struct rt_output out;
-    struct rt_input in;
+    struct rt_tcp_output out;
+    struct rt_tcp_input in;
 };
 
 enum rt_link_state {
@@ -138,6 +138,11 @@ struct rt_tcp_link {
     struct rt_error last; /* why the last attempt failed */
 };
 
+/* Whose an entry of the list for poll() is. */
+struct rt_tcp_polled {
+    struct rt_connection *connection;
+};
+
 struct rt_tcp {
     struct rt_endpoint base;
     double heartbeat, silence;
@@ -166,7 +171,7 @@ struct rt_tcp {
     struct rt_connection *half_open, *lingering, *dead;
     size_t half_open_count, connection_count;
     struct pollfd *polled;
-    struct rt_connection **polled_connections;
+    struct rt_tcp_polled *polled_whose;
     size_t poll_room;
     double next_beat;
 };
@@ -229,10 +234,11 @@ void rt_connection_bury(struct rt_tcp *tcp);                             /* free
 
 /* ---- tcp_output.c, tcp_input.c: frames to bytes and back -------------------------------------------------
  */
-void rt_output_begin(struct rt_output *out, struct rt_send *send);
-void rt_output_begin_own(struct rt_output *out, const uint8_t *bytes, size_t count);
+void rt_tcp_output_begin(struct rt_tcp_output *out, struct rt_send *send);
+void rt_tcp_output_begin_own(struct rt_tcp_output *out, const uint8_t *bytes, size_t count);
 /* Writes what it can; RT_STREAM_OK: all of it. */
-enum rt_stream_result rt_output_write(struct rt_connection *connection, size_t *budget, struct rt_error *err);
+enum rt_stream_result rt_tcp_output_write(struct rt_connection *connection, size_t *budget,
+                                          struct rt_error *err);
 /* Reads and handles frames until there is nothing more, or the budget is spent. */
 enum rt_stream_result rt_tcp_input_read(struct rt_connection *connection, struct rt_error *err);
 

@@ -45,10 +45,10 @@ rt_status rt_tcp_reserve(struct rt_tcp *tcp, struct rt_error *err) {
     struct pollfd *polled = realloc(tcp->polled, room * sizeof *polled);
     if (polled)
         tcp->polled = polled;
-    struct rt_connection **connections = realloc(tcp->polled_connections, room * sizeof *connections);
-    if (connections)
-        tcp->polled_connections = connections;
-    if (!polled || !connections)
+    struct rt_tcp_polled *whose = realloc(tcp->polled_whose, room * sizeof *whose);
+    if (whose)
+        tcp->polled_whose = whose;
+    if (!polled || !whose)
         return rt_fail(err, RT_NO_MEMORY, "not enough memory for %zu connections", room);
     tcp->poll_room = room;
     return RT_OK;
@@ -179,7 +179,7 @@ static short wanted(const struct rt_connection *connection) {
 
 static size_t list_connection(struct rt_tcp *tcp, size_t count, struct rt_connection *connection) {
     tcp->polled[count] = (struct pollfd){.fd = connection->stream.fd, .events = wanted(connection)};
-    tcp->polled_connections[count] = connection;
+    tcp->polled_whose[count].connection = connection;
     return count + 1;
 }
 
@@ -241,7 +241,7 @@ static void wait_and_serve(struct rt_tcp *tcp, double now, double next) {
     }
     now = rt_clock_wall();
     for (size_t i = 2; i < count; i++)
-        serve(tcp->polled_connections[i], tcp->polled[i].revents, now);
+        serve(tcp->polled_whose[i].connection, tcp->polled[i].revents, now);
     if (tcp->polled[1].revents)
         rt_tcp_accept(tcp, now);
     rt_connection_bury(tcp);
