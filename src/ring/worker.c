@@ -83,6 +83,27 @@ static void end(struct rt_session *session) {
     session->role = NULL;
 }
 
+/* Refuses more than the node offers, before any of it is taken. */
+static rt_status check_memory(const struct rt_session *session, const struct worker *worker,
+                              const struct rt_assigned_node *part, struct rt_error *err) {
+    const struct rt_node_settings *node = session->node ? rt_node_settings(session->node) : NULL;
+    if (!node || node->memory == 0)
+        return RT_OK;
+    uint32_t index = 0;
+    struct rt_model *model;
+    rt_status status = rt_model_create(worker->job->layers, &worker->job->in, part->first, part->count, true,
+                                       worker->device.kernels, &index, &model, err);
+    if (status != RT_OK)
+        return status;
+    const size_t bytes = rt_stage_bytes(worker->job, model, part->slots);
+    rt_model_destroy(model);
+    if (bytes <= node->memory)
+        return RT_OK;
+    return rt_fail(err, RT_NO_MEMORY,
+                   "%u layers from %u on, with %u slots, need %.1f MiB, and it offers %.1f MiB", part->count,
+                   part->first, part->slots, (double)bytes / 0x1p20, (double)node->memory / 0x1p20);
+}
+
 static rt_status take_part(struct rt_session *session, struct worker *worker, const struct rt_assign *asked,
                            struct rt_error *err) {
     if (asked->nodes < 2 || asked->index == 0 || asked->index >= asked->nodes)
@@ -102,6 +123,8 @@ static rt_status take_part(struct rt_session *session, struct worker *worker, co
                        part->count, part->first, part->slots, layers);
     status = open_device(session, worker->job, &worker->device, err);
     worker->device_open = status == RT_OK;
+    if (status == RT_OK)
+        status = check_memory(session, worker, part, err);
     if (status == RT_OK)
         status = rt_stage_create(worker->job, &worker->device, part->first, part->count, part->slots,
                                  &worker->stage, err);
