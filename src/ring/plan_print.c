@@ -9,8 +9,8 @@ struct row {
     char cell[COLUMNS][TEXT];
 };
 
-static const char *const titles[COLUMNS] = {"node",   "device",        "layers", "parameters",  "slots",
-                                            "memory", "busy / update", "idle",   "link to next"};
+static const char *const titles[COLUMNS] = {"node",   "device", "layers", "params", "slots",
+                                            "memory", "busy",   "idle",   "link"};
 static const bool left_side[COLUMNS] = {[1] = true, [2] = true, [8] = true};
 
 /* Characters, not bytes: names may be in UTF-8. */
@@ -59,12 +59,12 @@ static const char *time_text(double seconds, char text[TEXT]) {
     return text;
 }
 
-/* "0 conv2d .. 3 flatten" */
+/* "0-3 conv2d..flatten" */
 static size_t layers_text(const struct rt_model *model, size_t first, size_t count, char *text, size_t room) {
     const char *from = model->layers[first]->type->name, *to = model->layers[first + count - 1]->type->name;
     const int length = count == 1
                            ? snprintf(text, room, "%zu %s", first, from)
-                           : snprintf(text, room, "%zu %s .. %zu %s", first, from, first + count - 1, to);
+                           : snprintf(text, room, "%zu-%zu %s..%s", first, first + count - 1, from, to);
     return length > 0 && (size_t)length < room ? (size_t)length : room - 1;
 }
 
@@ -102,7 +102,7 @@ static void fill_row(const struct rt_plan *plan, const struct rt_plan_question *
     rt_plan_bytes_text((double)node->link_bytes, text);
     const int length = snprintf(row->cell[8], TEXT, "%s", text);
     if (node->link_seconds > 0)
-        snprintf(row->cell[8] + length, TEXT - (size_t)length, " in %s", time_text(node->link_seconds, text));
+        snprintf(row->cell[8] + length, TEXT - (size_t)length, ", %s", time_text(node->link_seconds, text));
 }
 
 static void print_cells(FILE *out, const char (*cells)[TEXT], const size_t *widths) {
