@@ -219,13 +219,16 @@ static rt_status check_welcome(struct rt_cluster *cluster, struct rt_member *mem
     return RT_OK;
 }
 
-/* All at a time; whoever is lost first fails it. */
+/* All at a time; whoever is lost first fails it. A link that cannot be made is given up a moment before the
+ * wait for its answer, so that the reason is known. */
 static rt_status greet_all(struct rt_cluster *cluster, bool exact, struct rt_error *err) {
+    const double moment = 0.5;
     double until = rt_endpoint_now(cluster->endpoint) + cluster->patience;
     rt_status status = RT_OK;
     char who[200];
     for (size_t i = 0; i < cluster->count && status == RT_OK; i++)
         status = greet(cluster, &cluster->members[i], until, err);
+    until += moment;
     for (size_t i = 0; i < cluster->count && status == RT_OK; i++) {
         struct rt_member *member = &cluster->members[i];
         while (status == RT_OK && !member->talk.ready) {

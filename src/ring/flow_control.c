@@ -10,7 +10,7 @@
  * METRICS: the master sends its own row, each node adds one.
  *
  * ERROR: the end of the run. From the node that found the reason, passed on by the others, up to the master.
- * Whoever passed it on is done.
+ * Whoever passed it on is done. Its status is RT_IO when another node was lost: which, it says.
  */
 #include "ring/flow.h"
 
@@ -185,8 +185,19 @@ static rt_status take_metrics(struct rt_flow *flow, const struct rt_talk *talk, 
 
 void rt_flow_tell(struct rt_flow *flow, rt_status status, const char *sentence) {
     struct rt_talk *next = &flow->next.talk;
-    if (next->link && !next->closed)
+    if (!next->link || next->closed)
+        return;
+    if (flow->lost)
+        rt_talk_refuse(next, RT_IO, flow->lost, sentence);
+    else
         rt_talk_refuse(next, status, flow->settings.index, sentence);
+}
+
+void rt_flow_blame(struct rt_flow *flow, const struct rt_error_message *error) {
+    /* A node that was told to end, or that can do no more, is lost to the others as well. What else it says
+     * is about the training: a number that is not finite. */
+    if (error->status != RT_FAILED && error->status != RT_BAD_INPUT)
+        flow->lost = error->node;
 }
 
 /* Passed on as it is. Always fails: this run is over. */
@@ -198,6 +209,7 @@ static rt_status take_error(struct rt_flow *flow, const struct rt_talk *talk, st
     if (flow->settings.index > 0)
         rt_talk_refuse(&flow->next.talk, (rt_status)error.status, error.node, error.text);
     flow->told = true;
+    rt_flow_blame(flow, &error);
     return rt_fail(err, RT_FAILED, "%s", error.text);
 }
 

@@ -274,10 +274,18 @@ static void find_cause(struct rt_ring *ring) {
     struct rt_error_message error;
     struct rt_error ignored;
     if (previous->ready && previous->message.type == RT_MESSAGE_ERROR &&
-        rt_error_decode(previous->body, previous->body_bytes, &error, &ignored) == RT_OK)
+        rt_error_decode(previous->body, previous->body_bytes, &error, &ignored) == RT_OK) {
+        flow->lost = 0;
+        rt_flow_blame(flow, &error);
         rt_fail(&flow->error, RT_FAILED, "%s", error.text);
-    else if (previous->closed)
+    } else if (previous->closed) {
+        flow->lost = flow->previous.index;
         rt_fail(&flow->error, RT_FAILED, "node %u: %s", flow->previous.index, previous->error.text);
+    }
+}
+
+size_t rt_ring_lost(const struct rt_ring *ring) {
+    return ring->flow.status == RT_OK ? 0 : ring->flow.lost;
 }
 
 rt_status rt_ring_run(struct rt_ring *ring, bool (*done)(void *ring), struct rt_error *err) {

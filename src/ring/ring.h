@@ -99,6 +99,9 @@ rt_status rt_ring_metrics(struct rt_ring *ring, struct rt_metrics_row *rows, str
 /* The same without waiting: those that came last; asks for new ones once a second. false: none yet. */
 bool rt_ring_metrics_recent(struct rt_ring *ring, struct rt_metrics_row *rows);
 
+/* After a failure: the node that is gone, does not answer or makes no sense; 0: it was another failure. */
+size_t rt_ring_lost(const struct rt_ring *ring);
+
 /* The end, in good order: every node has done all its work when it returns. */
 rt_status rt_ring_stop(struct rt_ring *ring, struct rt_error *err);
 

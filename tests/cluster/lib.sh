@@ -8,7 +8,9 @@ command -v python3 >/dev/null || skip "there is no python3 to write the data wit
 children=()
 end_children() {
     local child
-    for child in "${children[@]}"; do kill -KILL "$child" 2>/dev/null; done
+    for child in "${children[@]}"; do
+        { kill -KILL "$child" && wait "$child"; } 2>/dev/null
+    done
     rm -rf "$work"
 }
 trap end_children EXIT
@@ -37,6 +39,7 @@ wait_for() {
 start_node() {
     local name=$1
     shift
+    : >"$name.out" # not what an earlier one of the name has said
     "$RINGTMP" node --listen 127.0.0.1:0 --threads 1 "$@" >"$name.out" 2>"$name.err" &
     pid=$!
     children+=("$pid")
@@ -54,6 +57,15 @@ start_master() {
     children+=("$pid")
 }
 
+# destroy PID...: our own processes, without warning
+destroy() {
+    local process
+    for process in "$@"; do
+        kill -KILL "$process" || fail "process $process was gone before"
+        { wait "$process"; } 2>/dev/null
+    done
+}
+
 # ends PID STATUS SECONDS: the process ends in time and with the status
 ends() {
     local status=0
@@ -61,7 +73,7 @@ ends() {
         fail "${BASH_SOURCE[1]##*/}:${BASH_LINENO[0]}: process $1 is still there after $3 s"
         kill -KILL "$1"
     }
-    wait "$1" 2>/dev/null || status=$?
+    { wait "$1" || status=$?; } 2>/dev/null
     [ "$status" -eq "$2" ] || fail "${BASH_SOURCE[1]##*/}:${BASH_LINENO[0]}: exit status $status, not $2"
 }
 # A process that has ended but that nobody has waited for yet is not alive.
