@@ -231,6 +231,11 @@ static rt_status check_hash(const char *path, const struct rt_tensors *tensors, 
     return RT_OK;
 }
 
+rt_status rt_checkpoint_verify(const char *path, const struct rt_tensors *tensors, struct rt_error *err) {
+    const char *state = rt_tensors_meta(tensors, "state"), *said = rt_tensors_meta(tensors, "sha256");
+    return state && said ? check_hash(path, tensors, state, said, err) : RT_OK;
+}
+
 /* A file is checked as a whole before anything of the run is touched. *usable: whether the file is what was
  * once written here; if so and the load still fails, an older one would not do better. */
 static rt_status load_file(const char *path, const struct rt_numbers *numbers,

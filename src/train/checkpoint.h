@@ -11,6 +11,7 @@
 #ifndef RT_TRAIN_CHECKPOINT_H
 #define RT_TRAIN_CHECKPOINT_H
 
+#include "formats/safetensors.h"
 #include "train/numbers.h"
 
 /* Where a run stands. */
@@ -66,6 +67,10 @@ rt_status rt_checkpoint_save(const char *dir, const struct rt_numbers *numbers,
 rt_status rt_checkpoint_load(const char *dir, const struct rt_numbers *numbers,
                              const struct rt_fingerprint *fingerprint, struct rt_standing *standing,
                              const char **rescored, struct rt_error *notice, struct rt_error *err);
+
+/* Whether a file's content matches the hash that a checkpoint carries; a file without one passes. path: for
+ * messages. */
+rt_status rt_checkpoint_verify(const char *path, const struct rt_tensors *tensors, struct rt_error *err);
 
 /* Whether there is any generation of a checkpoint in dir. */
 bool rt_checkpoint_exists(const char *dir);

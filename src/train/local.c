@@ -29,16 +29,6 @@ static rt_status begin(void *self, size_t words, rt_words_write write, void *use
     return status == RT_OK ? local->blocks.begin(&local->numbers, words, write, user, err) : status;
 }
 
-static bool done(void *self) {
-    (void)self;
-    return true;
-}
-
-static rt_status finish(void *self, struct rt_error *err) {
-    (void)self, (void)err;
-    return RT_OK;
-}
-
 static rt_status load(void *self, size_t words, uint64_t update, rt_words_read read, void *user,
                       struct rt_error *err) {
     struct local *local = self;
@@ -106,8 +96,8 @@ rt_status rt_learner_local(const struct rt_lesson *lesson, struct rt_learner *le
                     .words = local->blocks.words,
                     .self = local,
                     .begin = begin,
-                    .done = done,
-                    .finish = finish,
+                    .done = local->blocks.done,
+                    .finish = local->blocks.finish,
                     .load = load},
         .forward = rt_forward_local(network),
         .micro_batch = rt_trainer_micro_batch(local->trainer),

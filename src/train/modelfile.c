@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "formats/safetensors.h"
 #include "formats/yaml.h"
+#include "train/checkpoint.h"
 #include "train/scaling.h"
 #include <inttypes.h>
 #include <jansson.h>
@@ -266,6 +267,8 @@ rt_status rt_modelfile_load(const char *path, const struct rt_numbers *numbers, 
     if (status != RT_OK)
         return status;
     status = check_tensors(path, &tensors, numbers->model, err);
+    if (status == RT_OK)
+        status = rt_checkpoint_verify(path, &tensors, err);
     if (status == RT_OK)
         status = load_params(path, &tensors, numbers, version, err);
     if (status == RT_OK && update)

@@ -2,6 +2,7 @@
 #include "support/test.h"
 #include "support/tiny.h"
 #include "train/checkpoint.h"
+#include "train/modelfile.h"
 #include <math.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -283,6 +284,21 @@ TEST(empty_file) {
 
 TEST(flipped_bit) {
     check_fallback(flip);
+}
+
+/* model.init takes parameters from a checkpoint too. */
+TEST(altered_is_no_start) {
+    struct rt_error err;
+    struct tiny tiny;
+    make_dir();
+    CHECK_OK(tiny_open(model, "momentum", 24, &(struct tiny_way){0}, &settings, &tiny, &err));
+    CHECK_OK(save(&tiny, &some, "5", &err));
+    CHECK_OK(rt_modelfile_params(path_of("state.safetensors"), &tiny.network, NULL, &err));
+    flip(path_of("state.safetensors"));
+    CHECK(rt_modelfile_params(path_of("state.safetensors"), &tiny.network, NULL, &err) == RT_BAD_INPUT);
+    CHECK_MSG(strstr(err.text, "does not match its hash"), "%s", err.text);
+    tiny_close(&tiny);
+    remove_dir();
 }
 
 TEST(altered_state) {
