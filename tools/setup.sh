@@ -49,6 +49,8 @@ set_tests() { # tests that lack these are skipped
     need 'test -e /usr/share/i18n/locales/de_DE' locales 'for a test with a decimal comma'
     need 'have script' bsdutils 'for the test of the display on a terminal'
     need 'have unshare' util-linux 'for the test of a full disk'
+    need 'have python3' python3 'for the tests of a cluster: writes their data and looks at their traffic'
+    need 'have ip' iproute2 'for the test of four nodes with a network of their own'
 }
 have_openblas() { PATH=$PATH:/usr/sbin:/sbin ldconfig -p | grep -q 'libopenblas\.so\.0'; }
 set_cross() {

@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+"""Looks at captured traffic of a ring (capture.py) for what must not be there.
+
+    traffic.py plain|secret FILE --ring ADDRESS,... [--images FILE --labels FILE --scale S --micro-batch M]
+
+The addresses are those of the ring's nodes in its order, the master's first. `plain`: the phases of a run are told
+apart by its messages (docs/protocol.md): it is formed until the head of the first FORWARD is sent, and from the first
+STOP on there is nothing left to do. Between the two no byte passes between nodes that are not neighbours. In all of it,
+from the first connection to the last, there are neither inputs nor a micro-batch's sequence of labels. `secret`: not
+even a message can be told.
+"""
+import argparse
+import struct
+import sys
+
+FORWARD, STOP, BACKWARD, METRICS = 32, 35, 48, 65
+PREAMBLE, FRAME, HEAD, TAIL = 28, 12, 88, 4
+problems = []
+
+
+def check(condition, sentence):
+    if not condition:
+        problems.append(sentence)
+
+
+def packets(path):
+    """(time, from, to, sequence number, opens, payload) of every TCP segment; an end is (address, port)."""
+    with open(path, "rb") as file:
+        data = file.read()
+    at = 0
+    while at < len(data):
+        when, length = struct.unpack_from("<dI", data, at)
+        frame = data[at + 12 : at + 12 + length]
+        at += 12 + length
+        if frame[23] != 6:
+            continue
+        start = 14 + (frame[14] & 15) * 4
+        end = 14 + struct.unpack_from(">H", frame, 16)[0]
+        source, target = (".".join(map(str, frame[i : i + 4])) for i in (26, 30))
+        source_port, target_port, number = struct.unpack_from(">HHI", frame, start)
+        payload = frame[start + (frame[start + 12] >> 4) * 4 : end]
+        yield when, (source, source_port), (target, target_port), number, frame[start + 13] & 2, payload
+
+
+class Stream:
+    """One direction of a connection, put together again."""
+
+    def __init__(self, source, target):
+        self.source, self.target = source, target
+        self.first, self.bytes, self.times = None, bytearray(), []  # times: (offset, when)
+
+    def add(self, when, number, opens, payload):
+        if opens:
+            self.first = number + 1
+            return
+        if not payload:
+            return
+        offset = (number - self.first) & 0xFFFFFFFF
+        if offset + len(payload) <= len(self.bytes) or offset > 1 << 31:  # sent again
+            return
+        check(offset <= len(self.bytes), f"bytes from {self.source} to {self.target} are missing in the capture")
+        self.times.append((len(self.bytes), when))
+        self.bytes += payload[len(self.bytes) - offset :]
+
+    def when(self, offset):
+        return max(time for start, time in self.times if start <= offset)
+
+    def messages(self):
+        """(type, when, body) of each message."""
+        at = PREAMBLE
+        while at + FRAME <= len(self.bytes):
+            kind, _, head, body = struct.unpack_from("<BBHI", self.bytes, at)
+            if kind != 1:
+                at += FRAME
+                continue
+            start = at + FRAME
+            check(self.bytes[start : start + 4] == b"RTMP", f"no message at byte {at} from {self.source}")
+            kind = struct.unpack_from("<H", self.bytes, start + 6)[0]
+            yield kind, self.when(at), self.bytes[start + head : start + head + body]
+            at = start + head + body + TAIL
+
+
+def look_for(streams, what, patterns):
+    for pattern in patterns:
+        for stream in streams:
+            if pattern in stream.bytes:
+                problems.append(f"{what} went from {stream.source} to {stream.target}")
+                return
+
+
+def check_data(streams, options):
+    """16 values of each input, as they are in the file and as numbers; labels in the order of the file."""
+    pixels = open(options.images, "rb").read()[16:]
+    labels = open(options.labels, "rb").read()[8:]
+    size = len(pixels) // len(labels)
+    pieces = [pixels[i + size // 2 : i + size // 2 + 16] for i in range(0, len(pixels), size)]
+    orders = [labels[i : i + options.micro_batch] for i in range(0, len(labels), options.micro_batch)]
+    check(min(len(set(order)) for order in orders) > 1, "the labels to look for are too simple")
+
+    def as_numbers(values, scale, form):
+        return struct.pack(f"<{len(values)}{form}", *(scale(value) for value in values))
+
+    look_for(streams, "inputs", pieces)
+    for form in "fd":
+        look_for(streams, f"inputs ({form})", [as_numbers(piece, float, form) for piece in pieces])
+        scaled = [as_numbers(piece, lambda value: value * options.scale, form) for piece in pieces]
+        look_for(streams, f"scaled inputs ({form})", scaled)
+    look_for(streams, "labels", orders)
+    for form in "hiqfd":
+        kind = float if form in "fd" else int
+        look_for(streams, f"labels ({form})", [as_numbers(order, kind, form) for order in orders])
+
+
+def check_phases(segments, streams, ring):
+    said = [(kind, when, stream, body) for stream in streams for kind, when, body in stream.messages()]
+    begin = min((when for kind, when, _, _ in said if kind == FORWARD), default=None)
+    end = min((when for kind, when, _, _ in said if kind == STOP), default=None)
+    if begin is None or end is None or begin >= end:
+        problems.append("no training is to be seen: no FORWARD, or no STOP after it")
+        return
+    place = {address: index for index, address in enumerate(ring)}
+    between = {}  # (node, node): [packets, bytes] while they train
+    before = set()
+    for when, source, target, _, _, payload in segments:
+        pair = tuple(sorted((place[source[0]], place[target[0]])))
+        if begin <= when <= end:
+            count = between.setdefault(pair, [0, 0])
+            count[0] += 1
+            count[1] += len(payload)
+        else:
+            before.add(pair)
+    for (one, other), (count, size) in sorted(between.items()):
+        near = (other - one) in (1, len(ring) - 1)
+        print(f"  nodes {one} and {other}: {count} packets, {size} bytes while training")
+        check(near, f"{count} packets, {size} bytes between nodes {one} and {other}, which are not neighbours")
+    check(any((b - a) not in (1, len(ring) - 1) for a, b in before), "the master was not seen to greet all nodes")
+    # What proves that the capture has seen it: the tensors of every link, the metrics, who goes which way.
+    for index, address in enumerate(ring):
+        following = ring[(index + 1) % len(ring)]
+        for kind, name, one, other in (
+            (FORWARD, "activations", address, following),
+            (BACKWARD, "gradients", following, address),
+            (METRICS, "metrics", address, following),
+        ):
+            found = [body for k, _, s, body in said if k == kind and s.source[0] == one and s.target[0] == other]
+            check(found and all(found), f"no {name} from node {place[one]} to node {place[other]}")
+        for kind, _, stream, _ in said:
+            if stream.source[0] == following and stream.target[0] == address:
+                check(kind != FORWARD or len(ring) == 2, "a FORWARD goes the wrong way")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("how", choices=["plain", "secret"])
+    parser.add_argument("file")
+    parser.add_argument("--ring", required=True, type=lambda text: text.split(","))
+    parser.add_argument("--images")
+    parser.add_argument("--labels")
+    parser.add_argument("--scale", type=float)
+    parser.add_argument("--micro-batch", type=int)
+    options = parser.parse_args()
+
+    segments = list(packets(options.file))
+    found = {}
+    for when, source, target, number, opens, payload in segments:
+        found.setdefault((source, target), Stream(source, target)).add(when, number, opens, payload)
+    streams = list(found.values())
+    size = sum(len(stream.bytes) for stream in streams)
+    print(f"{len(segments)} packets, {len(streams)} streams, {size} bytes")
+    check(size > 10000, "hardly anything was captured")
+    if options.how == "plain":
+        check_phases(segments, streams, options.ring)
+        check_data(streams, options)
+    else:
+        look_for(streams, "a message in clear", [b"RTMP", b"dense"])
+    sys.exit("\n".join(dict.fromkeys(problems)) if problems else 0)
+
+
+main()
