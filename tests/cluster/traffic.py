@@ -10,6 +10,7 @@ from the first connection to the last, there are neither inputs nor a micro-batc
 even a message can be told.
 """
 import argparse
+import bisect
 import struct
 import sys
 
@@ -47,7 +48,8 @@ class Stream:
 
     def __init__(self, source, target):
         self.source, self.target = source, target
-        self.first, self.bytes, self.times = None, bytearray(), []  # times: (offset, when)
+        self.first, self.bytes = None, bytearray()
+        self.offsets, self.times = [], []  # when the bytes from an offset on came
 
     def add(self, when, number, opens, payload):
         if opens:
@@ -59,11 +61,12 @@ class Stream:
         if offset + len(payload) <= len(self.bytes) or offset > 1 << 31:  # sent again
             return
         check(offset <= len(self.bytes), f"bytes from {self.source} to {self.target} are missing in the capture")
-        self.times.append((len(self.bytes), when))
+        self.offsets.append(len(self.bytes))
+        self.times.append(when)
         self.bytes += payload[len(self.bytes) - offset :]
 
     def when(self, offset):
-        return max(time for start, time in self.times if start <= offset)
+        return self.times[bisect.bisect_right(self.offsets, offset) - 1]
 
     def messages(self):
         """(type, when, body) of each message."""
@@ -170,7 +173,8 @@ def main():
     check(size > 10000, "hardly anything was captured")
     if options.how == "plain":
         check_phases(segments, streams, options.ring)
-        check_data(streams, options)
+        if options.images:
+            check_data(streams, options)
     else:
         look_for(streams, "a message in clear", [b"RTMP", b"dense"])
     sys.exit("\n".join(dict.fromkeys(problems)) if problems else 0)
