@@ -15,7 +15,7 @@ struct rt_tcp_settings {
                                  connection; NULL: none */
     const char *certificate;  /* PEM files, together, instead of a key: TLS 1.3, both sides prove who they */
     const char *private_key;  /* are with a certificate that */
-    const char *authority;    /* this one signed; NULL: none */
+    const char *authority;    /* this one signed, whatever name it carries; NULL: none */
     bool insecure;            /* may listen beyond loopback with neither */
     double heartbeat_seconds; /* 0: 0.25 */
     double silence_seconds;   /* a peer not heard of for so long is gone; 0: 5 */

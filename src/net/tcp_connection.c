@@ -40,8 +40,7 @@ rt_status rt_connection_create(struct rt_tcp *tcp, int fd, bool initiator, enum 
     return RT_OK;
 }
 
-/* ---- greeting --------------------------------------------------------------------------------------------
- */
+/* ---- greeting ---- */
 
 /* Whoever asks for a port in vain again and again is one day given that very port for his own end, and the
  * system then joins him to himself. */
@@ -233,8 +232,7 @@ void rt_connection_refuse(struct rt_connection *connection, enum rt_refusal refu
     (void)flush(connection, &ignored); /* small enough for an empty socket; else it goes unheard */
 }
 
-/* ---- the end ---------------------------------------------------------------------------------------------
- */
+/* ---- the end ---- */
 
 void rt_connection_kill(struct rt_connection *connection) {
     rt_tls_close(connection->stream.session);
@@ -249,7 +247,8 @@ void rt_connection_kill(struct rt_connection *connection) {
 
 void rt_connection_end(struct rt_connection *connection) {
     struct rt_tcp *tcp = connection->tcp;
-    if (connection->state == RT_CONNECTION_CONNECTING) { /* nobody has heard of it */
+    /* Nobody has heard of it; or a flood of them must not use up the system's sockets. */
+    if (connection->state == RT_CONNECTION_CONNECTING || tcp->lingering_count >= RT_LINGERING) {
         rt_connection_kill(connection);
         return;
     }
@@ -261,6 +260,7 @@ void rt_connection_end(struct rt_connection *connection) {
     connection->deadline = rt_clock_wall() + LINGER_SECONDS;
     connection->next = tcp->lingering;
     tcp->lingering = connection;
+    tcp->lingering_count++;
 }
 
 void rt_connection_linger(struct rt_connection *connection, double now) {
@@ -275,6 +275,7 @@ void rt_connection_linger(struct rt_connection *connection, double now) {
     while (*at != connection)
         at = &(*at)->next;
     *at = connection->next;
+    tcp->lingering_count--;
     rt_connection_kill(connection);
 }
 

@@ -49,8 +49,7 @@ void rt_tcp_link_up(struct rt_tcp_link *link, enum rt_event_kind kind) {
     rt_tcp_tell_open(link, kind);
 }
 
-/* ---- writing ---------------------------------------------------------------------------------------------
- */
+/* ---- writing ---- */
 
 static uint32_t grant_now(const struct rt_tcp_link *link, unsigned channel) {
     uint32_t room = RT_MAX_CREDIT - link->granted[channel];
@@ -139,8 +138,7 @@ void rt_tcp_link_write(struct rt_tcp_link *link) {
         write_lane(link, lane);
 }
 
-/* ---- reading ---------------------------------------------------------------------------------------------
- */
+/* ---- reading ---- */
 
 static rt_status take_data_frame(struct rt_connection *connection, const struct rt_frame *frame,
                                  struct rt_receive **receive, struct rt_error *err) {
@@ -198,8 +196,7 @@ void rt_tcp_link_read(struct rt_tcp_link *link, enum rt_lane lane) {
         end_lane(link, lane, &err);
 }
 
-/* ---- the end ---------------------------------------------------------------------------------------------
- */
+/* ---- the end ---- */
 
 void rt_tcp_link_drop_lanes(struct rt_tcp_link *link) {
     for (int i = 0; i < RT_LANES; i++)

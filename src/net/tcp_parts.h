@@ -22,6 +22,7 @@ enum rt_lane { RT_LANE_CONTROL, RT_LANE_DATA, RT_LANES };
 
 enum {
     RT_HALF_OPEN = 64,    /* connections that have not said yet whose they are; of more the oldest goes */
+    RT_LINGERING = 256,   /* connections that are ending; beyond, they end abruptly */
     RT_CHUNK = 256 << 10, /* bytes given to or taken from the system at once: they stay in the cache
                              between the checksum and the copy */
     RT_BUDGET = 1 << 20,  /* bytes moved by one connection before the others have their turn */
@@ -169,7 +170,7 @@ struct rt_tcp {
     struct rt_tcp_link *links;
     size_t link_count;
     struct rt_connection *half_open, *lingering, *dead;
-    size_t half_open_count, connection_count;
+    size_t half_open_count, lingering_count, connection_count;
     struct pollfd *polled;
     struct rt_tcp_polled *polled_whose;
     size_t poll_room;
@@ -206,8 +207,7 @@ static inline struct rt_receive *rt_receive_pop(struct rt_receive_queue *queue) 
     return receive;
 }
 
-/* ---- tcp_events.c: from the network thread to the owner --------------------------------------------------
- */
+/* ---- tcp_events.c: from the network thread to the owner ---- */
 void rt_tcp_tell_open(struct rt_tcp_link *link, enum rt_event_kind kind);
 void rt_tcp_tell_sent(struct rt_tcp_link *link, struct rt_send *send);
 void rt_tcp_tell_received(struct rt_tcp_link *link, struct rt_receive *receive);
@@ -217,8 +217,7 @@ bool rt_tcp_wait(struct rt_endpoint *endpoint, double until, struct rt_event *ev
 /* With the mutex held: forgets what the owner has not been told of this link. */
 void rt_tcp_untell(struct rt_tcp_link *link);
 
-/* ---- tcp_connection.c: one connection, from its socket to its end ----------------------------------------
- */
+/* ---- tcp_connection.c: one connection, from its socket to its end ---- */
 /* Takes the socket over, also when it fails. */
 rt_status rt_connection_create(struct rt_tcp *tcp, int fd, bool initiator, enum rt_lane lane,
                                struct rt_connection **connection, struct rt_error *err);
@@ -232,8 +231,7 @@ void rt_connection_linger(struct rt_connection *connection, double now); /* for 
 void rt_connection_kill(struct rt_connection *connection);               /* ends a lingering one */
 void rt_connection_bury(struct rt_tcp *tcp);                             /* frees the dead */
 
-/* ---- tcp_output.c, tcp_input.c: frames to bytes and back -------------------------------------------------
- */
+/* ---- tcp_output.c, tcp_input.c: frames to bytes and back ---- */
 void rt_tcp_output_begin(struct rt_tcp_output *out, struct rt_send *send);
 void rt_tcp_output_begin_own(struct rt_tcp_output *out, const uint8_t *bytes, size_t count);
 /* Writes what it can; RT_STREAM_OK: all of it. */
@@ -242,8 +240,7 @@ enum rt_stream_result rt_tcp_output_write(struct rt_connection *connection, size
 /* Reads and handles frames until there is nothing more, or the budget is spent. */
 enum rt_stream_result rt_tcp_input_read(struct rt_connection *connection, struct rt_error *err);
 
-/* ---- tcp_link.c: the rules of a link ---------------------------------------------------------------------
- */
+/* ---- tcp_link.c: the rules of a link ---- */
 rt_status rt_tcp_link_create(struct rt_tcp *tcp, const char *peer, struct rt_tcp_link **link,
                              struct rt_error *err);
 void rt_tcp_link_take_posts(struct rt_tcp_link *link); /* with the mutex held */
@@ -261,8 +258,7 @@ void rt_tcp_link_end(struct rt_tcp_link *link);
 void rt_tcp_link_drop_lanes(struct rt_tcp_link *link);        /* ends its connections */
 void rt_tcp_link_check(struct rt_tcp_link *link, double now); /* silence, and the end of ending */
 
-/* ---- tcp_connect.c, tcp_accept.c: how links come to be ---------------------------------------------------
- */
+/* ---- tcp_connect.c, tcp_accept.c: how links come to be ---- */
 rt_status rt_tcp_connect(struct rt_endpoint *endpoint, const char *address, double until,
                          struct rt_link **link, struct rt_error *err);
 /* Goes on with connecting; the time of the next look. */
@@ -274,8 +270,7 @@ void rt_tcp_accept(struct rt_tcp *tcp, double now);
 void rt_tcp_accept_serve(struct rt_connection *connection);
 void rt_tcp_accept_check(struct rt_tcp *tcp, double now); /* drops those that are late */
 
-/* ---- tcp_thread.c ----------------------------------------------------------------------------------------
- */
+/* ---- tcp_thread.c ---- */
 void *rt_tcp_thread(void *tcp);
 void rt_tcp_order(struct rt_tcp *tcp); /* with the mutex held: wakes the network thread */
 /* Room in the list for poll() for one more connection; while there is none no connection is made. */

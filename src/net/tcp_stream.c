@@ -11,7 +11,7 @@
 
 /* Little enough that a frame of a lower channel soon follows what was given to the system before it, and
  * enough that the system never runs dry between two rounds of the network thread. */
-enum { UNSENT_BYTES = 96 << 10 };
+enum { UNSENT_BYTES = 128 << 10 };
 
 static enum rt_stream_result ended(struct rt_error *err) {
     rt_fail(err, RT_IO, "the connection broke: %s", strerror(errno));

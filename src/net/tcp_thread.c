@@ -54,8 +54,7 @@ rt_status rt_tcp_reserve(struct rt_tcp *tcp, struct rt_error *err) {
     return RT_OK;
 }
 
-/* ---- orders ----------------------------------------------------------------------------------------------
- */
+/* ---- orders ---- */
 
 /* The owner closes links and waits for that: they are forgotten here. */
 static void forget_closed(struct rt_tcp *tcp) {
@@ -106,8 +105,7 @@ static bool take_orders(struct rt_tcp *tcp) {
     return !stop;
 }
 
-/* ---- time ------------------------------------------------------------------------------------------------
- */
+/* ---- time ---- */
 
 static void beat(struct rt_tcp *tcp, double now) {
     if (now < tcp->next_beat)
@@ -157,8 +155,7 @@ static double keep_time(struct rt_tcp *tcp, double now) {
     return next;
 }
 
-/* ---- poll ------------------------------------------------------------------------------------------------
- */
+/* ---- poll ---- */
 
 static short wanted(const struct rt_connection *connection) {
     bool write = connection->out.blocked || connection->stream.wants_write;

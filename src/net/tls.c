@@ -31,8 +31,7 @@ struct rt_tls_session {
     uint8_t gather[RECORD]; /* small parts go into one record */
 };
 
-/* ---- the BIO ---------------------------------------------------------------------------------------------
- */
+/* ---- the BIO ---- */
 
 static int bio_pass(BIO *bio, enum rt_stream_result result, int retry) {
     struct rt_tls_session *session = BIO_get_data(bio);
@@ -77,8 +76,7 @@ BIO_METHOD *rt_tls_bio_method(void) {
     return NULL;
 }
 
-/* ---- sessions --------------------------------------------------------------------------------------------
- */
+/* ---- sessions ---- */
 
 rt_status rt_tls_open(struct rt_tls *tls, struct rt_stream *stream, bool initiator, unsigned lane,
                       struct rt_tls_session **out, struct rt_error *err) {
@@ -121,8 +119,7 @@ void rt_tls_close(struct rt_tls_session *session) {
     free(session);
 }
 
-/* ---- what OpenSSL says -----------------------------------------------------------------------------------
- */
+/* ---- what OpenSSL says ---- */
 
 /* OpenSSL names what it saw; a person needs to know what is wrong. */
 static void explain_handshake(struct rt_tls_session *session, struct rt_error *err) {
@@ -200,8 +197,7 @@ bool rt_tls_lane_is(const struct rt_tls_session *session, unsigned lane) {
     return !session->tls->has_key || session->peer.identity[RT_IDENTITY_BYTES - 1] == lane;
 }
 
-/* ---- bytes -----------------------------------------------------------------------------------------------
- */
+/* ---- bytes ---- */
 
 enum rt_stream_result rt_tls_write(struct rt_tls_session *session, const struct iovec *parts, int count,
                                    size_t *taken, struct rt_error *err) {

@@ -24,8 +24,7 @@ const char *rt_tls_reason(void) {
     return reason ? reason : "no reason was given";
 }
 
-/* ---- the key of a connection -----------------------------------------------------------------------------
- */
+/* ---- the key of a connection ---- */
 
 bool rt_tls_make_identity(const struct rt_tls *tls, unsigned lane, uint8_t identity[RT_IDENTITY_BYTES]) {
     if (getrandom(identity, RT_IDENTITY_RANDOM, 0) != RT_IDENTITY_RANDOM)
@@ -102,8 +101,7 @@ static int find_psk(SSL *ssl, const unsigned char *identity, size_t bytes, SSL_S
     return *session != NULL;
 }
 
-/* ---- the context -----------------------------------------------------------------------------------------
- */
+/* ---- the context ---- */
 
 static bool cpu_has_aes(void) {
 #if defined(__x86_64__) || defined(__i386__)

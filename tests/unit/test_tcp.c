@@ -480,6 +480,20 @@ TEST(listening_beyond_loopback_needs_a_key) {
     rt_endpoint_destroy(endpoint);
 }
 
+TEST(names_and_ipv6_addresses_work) {
+    static const char *const addresses[] = {"localhost:0", "[::1]:0"};
+    for (int i = 0; i < 2; i++) {
+        struct pair pair = {.a = make_endpoint((struct rt_tcp_settings){0}),
+                            .b = make_endpoint((struct rt_tcp_settings){0})};
+        struct rt_error err;
+        if (rt_endpoint_listen(pair.b, addresses[i], &err) == RT_OK)
+            CHECK(join_pair(&pair) && strcmp(pair.ab->peer, pair.b->address) == 0);
+        else
+            CHECK_MSG(i == 1, "%s", err.text); /* not every machine has IPv6 */
+        destroy_pair(&pair);
+    }
+}
+
 TEST(no_more_links_than_allowed) {
     struct pair pair;
     struct rt_error err;

@@ -297,8 +297,7 @@ TEST(half_a_link_is_no_link) {
     }
 }
 
-/* ---- before there is a link ------------------------------------------------------------------------------
- */
+/* ---- before there is a link ---- */
 
 static void check_turned_away(struct rt_tcp_settings settings, const void *bytes, size_t count,
                               const char *sentence) {
@@ -401,8 +400,7 @@ TEST(a_crowd_that_says_nothing_keeps_nobody_out) {
     destroy_pair(&pair);
 }
 
-/* ---- whoever we connect to -------------------------------------------------------------------------------
- */
+/* ---- whoever we connect to ---- */
 
 /* Connects to a socket that takes the connection and says this. */
 static void check_answer_refused(const void *bytes, size_t count, const char *sentence) {

@@ -132,8 +132,7 @@ TEST(an_endpoint_does_not_talk_to_itself_under_a_key) {
     rt_endpoint_destroy(endpoint);
 }
 
-/* ---- certificates ----------------------------------------------------------------------------------------
- */
+/* ---- certificates ---- */
 
 static char directory[200];
 
