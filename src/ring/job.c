@@ -45,6 +45,8 @@ static const struct rt_option job_options[] = {
     {"lr_schedule", RT_OPTION_TREE, AT(job.schedule), .help = "how the learning rate changes"},
     {"math", RT_OPTION_CHOICE, AT(job.math), "exact", .choices = maths, .help = "the kernels"},
     {"evaluate_only", RT_OPTION_BOOL, AT(job.evaluate_only), "false", .help = "nothing will be trained"},
+    {"patience", RT_OPTION_REAL, AT(job.patience), "60", 0.001, 1e9,
+     .help = "seconds in which a neighbour must make progress"},
 };
 #undef AT
 

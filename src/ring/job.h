@@ -20,7 +20,7 @@ enum rt_ring_mode {
 /* The keys of the tree: input, layers, loss, mode (ring|ring-flow), order (split|1f1b), seed, batch,
  * micro_batch (auto: the planner's choice, the whole batch until it is made), shards, updates, per_epoch,
  * clip_norm, weight_decay (what the optimizer says itself wins), optimizer, lr_schedule, math,
- * evaluate_only. input, layers, loss and batch must be given. */
+ * evaluate_only, patience. input, layers, loss and batch must be given. */
 struct rt_job {
     struct rt_tree *tree; /* owned: what travels; the rest borrows from it or is made from it */
     const struct rt_tree *input, *layers; /* of the model */
@@ -36,6 +36,7 @@ struct rt_job {
     const struct rt_tree *optimizer, *schedule;
     int math;           /* enum rt_math */
     bool evaluate_only; /* no backward will be asked for */
+    double patience;    /* seconds in which a neighbour must make progress when it owes something */
 
     struct rt_optim *optim; /* made from the above */
     struct rt_schedule lr_schedule;

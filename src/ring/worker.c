@@ -192,7 +192,7 @@ static rt_status run(struct rt_session *session, struct rt_error *err) {
         .index = worker->index,
         .nodes = worker->nodes,
         .slowdown = ours->slowdown,
-        .patience = ours->patience,
+        .patience = worker->job->patience,
         .stray = stray,
         .user = session,
         .stop = session->stop,

@@ -10,7 +10,6 @@ struct rt_ring_device {
     const char *kernels; /* "auto" or an instruction set */
     size_t threads;
     double slowdown; /* emulate a device so many times slower; 1: not */
-    double patience; /* seconds in which a neighbour must make progress when it owes us something; 0: 60 */
 };
 
 /* device is borrowed until the last session has ended. */

@@ -74,6 +74,8 @@ static rt_status fill_job(const struct rt_lesson *lesson, struct rt_tree *job, s
         status = put(job, "weight_decay", err, "%.17g", spec->train.weight_decay);
     if (status == RT_OK)
         status = put(job, "math", err, "%s", math[spec->train.math]);
+    if (status == RT_OK)
+        status = put(job, "patience", err, "%.17g", spec->cluster.patience);
     return status;
 }
 

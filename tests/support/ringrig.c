@@ -61,10 +61,11 @@ static rt_status make_job(struct rig *rig, struct rt_error *err) {
     const int length = (int)strlen(s->model) - 1; /* the closing brace goes behind the rest */
     snprintf(text, sizeof text,
              "%.*s, batch: %zu, micro_batch: %zu, shards: %zu, updates: %llu, per_epoch: %llu, seed: 5, "
-             "clip_norm: %g, optimizer: %s, mode: %s, order: %s}",
+             "clip_norm: %g, optimizer: %s, mode: %s, order: %s, patience: %g}",
              length, s->model, s->batch, s->flow ? s->batch : s->micro_batch, s->shards,
              (unsigned long long)s->updates, (unsigned long long)rig->batches.per_epoch, s->clip_norm,
-             s->optimizer, s->flow ? "ring-flow" : "ring", s->together ? "1f1b" : "split");
+             s->optimizer, s->flow ? "ring-flow" : "ring", s->together ? "1f1b" : "split",
+             s->patience > 0 ? s->patience : 60);
     struct rt_tree *tree;
     rt_status status = rt_yaml_parse(text, strlen(text), "job", &tree, err);
     return status == RT_OK ? rt_job_create(tree, &rig->job, err) : status;
@@ -149,10 +150,8 @@ bool rig_join(struct rig *rig, size_t i, struct rt_endpoint *endpoint, struct rt
 
 static void be_worker(struct rig *rig, size_t i, struct rt_endpoint *endpoint, struct rt_link *next,
                       struct rt_link *previous) {
-    const struct rt_ring_device device = {.kernels = "auto",
-                                          .threads = 1,
-                                          .slowdown = rig->settings.slowdown * (double)(1 + 8 * i),
-                                          .patience = rig->settings.patience};
+    const struct rt_ring_device device = {
+        .kernels = "auto", .threads = 1, .slowdown = rig->settings.slowdown * (double)(1 + 8 * i)};
     const struct rt_role role = rt_ring_role(&device);
     struct rt_session session = {.endpoint = endpoint,
                                  .run = rig->run,
