@@ -58,7 +58,7 @@ struct rt_ring_update {
     size_t rows;
     double loss; /* summed over the rows in order */
     size_t correct;
-    double start, end; /* rt_clock_wall */
+    double start, end; /* rt_clock_wall; where updates overlap, from the end of the one before */
 };
 
 /* One update: returns when the master's own layers are updated. RT_FAILED when the loss is not finite: then

@@ -21,6 +21,7 @@ struct rt_ring {
     uint32_t epoch;
     struct rt_seat **micros; /* micro-batch m of those under way is in micros[m % head seats] */
     bool stepping, draining;
+    double last_end; /* of the update returned last */
 
     uint16_t marker;      /* SNAPSHOT or STOP, to be sent; 0: none */
     size_t snapshots_out; /* that have not been all round yet */

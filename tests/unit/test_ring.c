@@ -215,6 +215,7 @@ TEST(nodes_of_a_stopped_ring_end_well) {
 
 struct flow {
     double first, last; /* loss of the first and last ten updates */
+    double end;         /* of the update before */
     size_t ahead;       /* most updates begun beyond those returned */
     struct rt_metrics_row rows[RIG_NODES];
 };
@@ -238,7 +239,8 @@ static void flow(void *user, struct rig *rig, struct rt_ring *ring) {
             rig->status[0] = rt_ring_step(ring, &update, err);
         if (rig->status[0] != RT_OK)
             return;
-        CHECK(update.update == i + 1);
+        CHECK(update.update == i + 1 && update.start >= flow_seen->end && update.end >= update.start);
+        flow_seen->end = update.end;
         flow_seen->first += i < 10 ? update.loss : 0;
         flow_seen->last += i >= updates - 10 ? update.loss : 0;
         const size_t ahead = rig->batches_given - (i + 1);
