@@ -125,8 +125,8 @@ void rt_writer_amend(struct rt_writer *writer, uint64_t offset, const void *data
     if (writer->status != RT_OK)
         return;
     errno = 0;
-    if (fseeko(writer->file, (off_t)offset, SEEK_SET) != 0 ||
-        fwrite(data, 1, bytes, writer->file) != bytes || fseeko(writer->file, 0, SEEK_END) != 0)
+    if (fseeko(writer->file, (off_t)offset, SEEK_SET) != 0 || fwrite(data, 1, bytes, writer->file) != bytes ||
+        fseeko(writer->file, 0, SEEK_END) != 0)
         note_failure(writer, errno ? errno : EIO);
 }
 
