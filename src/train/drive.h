@@ -91,8 +91,11 @@ void rt_drive_journal_end(struct rt_drive *drive, const char *status, const char
 
 /* ---- nodes.c ---- */
 /* Where several devices take part: takes their newest reports into the run's views and the journal. last:
- * waits for the final ones, and the views are about the whole run. */
+ * waits for new ones, and the views are about the whole run. */
 rt_status rt_drive_watch(struct rt_drive *drive, bool last, struct rt_error *err);
+/* After the model has been written: the most memory that each device has taken; on one device also its time.
+ */
+rt_status rt_drive_watch_end(struct rt_drive *drive, struct rt_error *err);
 
 /* ---- loop.c ---- */
 /* Trains to the end, an early stop or a stop request (RT_INTERRUPTED). */

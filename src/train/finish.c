@@ -92,7 +92,7 @@ rt_status rt_drive_finish(struct rt_drive *drive, struct rt_error *err) {
         status = fill_result(drive, hash, err);
     rt_states_stop(&drive->states);
     if (status == RT_OK)
-        status = rt_drive_watch(drive, true, err);
+        status = rt_drive_watch_end(drive, err);
     if (status == RT_OK)
         status = drive->learner.stop(drive->learner.self, err);
     if (status == RT_OK)

@@ -216,6 +216,9 @@ rt_status rt_drive_loop(struct rt_drive *drive, struct rt_error *err) {
      * from here does not know of it. */
     if (status == RT_OK)
         status = come_to_rest(drive, err);
+    /* What the devices did with their time counts up to the last update, not while files are written. */
+    if (status == RT_OK)
+        status = rt_drive_watch(drive, true, err);
     if (status == RT_OK)
         status = rt_drive_save(drive, err);
     if (status != RT_OK || validated)

@@ -85,3 +85,21 @@ rt_status rt_drive_watch(struct rt_drive *drive, bool last, struct rt_error *err
     }
     return RT_OK;
 }
+
+rt_status rt_drive_watch_end(struct rt_drive *drive, struct rt_error *err) {
+    if (drive->choice.strategy->alone)
+        return rt_drive_watch(drive, true, err);
+    const size_t nodes = drive->learner.nodes;
+    struct rt_node_report *reports;
+    bool fresh;
+    rt_status status = rt_alloc(nodes, sizeof *reports, "the reports", &reports, err);
+    if (status != RT_OK)
+        return status;
+    status = drive->learner.report(drive->learner.self, false, reports, &fresh, err);
+    for (size_t i = 0; status == RT_OK && i < nodes; i++) {
+        drive->reports[i].row.peak_memory = reports[i].row.peak_memory;
+        drive->run->views[i].peak_memory = reports[i].row.peak_memory;
+    }
+    free(reports);
+    return status;
+}
