@@ -99,10 +99,11 @@ static void fill_row(const struct rt_plan *plan, const struct rt_plan_question *
         strcpy(row->cell[8], "none");
         return;
     }
-    rt_plan_bytes_text((double)node->link_bytes, text);
-    const int length = snprintf(row->cell[8], TEXT, "%s", text);
-    if (node->link_seconds > 0)
-        snprintf(row->cell[8] + length, TEXT - (size_t)length, ", %s", time_text(node->link_seconds, text));
+    rt_plan_bytes_text((double)node->link_bytes, row->cell[8]);
+    if (node->link_seconds > 0) {
+        strcat(row->cell[8], ", ");
+        strcat(row->cell[8], time_text(node->link_seconds, text));
+    }
 }
 
 static void print_cells(FILE *out, const char (*cells)[TEXT], const size_t *widths) {
