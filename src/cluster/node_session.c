@@ -143,6 +143,13 @@ void rt_session_message(struct rt_node *node) {
     struct rt_talk *talk = &node->master->talk;
     struct rt_error err;
     rt_status status = RT_OK;
+    /* The work may begin at any moment: nothing about it may change. */
+    if (node->go) {
+        rt_fail(&err, RT_BAD_INPUT, "%s: it said '%s' after 'go'", talk->link->peer,
+                rt_message_name(talk->message.type));
+        rt_session_end(node, &err);
+        return;
+    }
     switch (talk->message.type) {
     case RT_MESSAGE_PROFILE:
         status = profile(node, &err);

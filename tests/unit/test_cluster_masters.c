@@ -1,0 +1,43 @@
+/* Masters that break the rules, and nodes that end, while a cluster is formed: over the network in memory. */
+#include "support/clusters.h"
+
+static struct rt_edge edges[CLUSTER_PLACES];
+
+static void run_world(size_t places,
+                      void (*master)(struct cluster_place *place, struct rt_endpoint *endpoint),
+                      struct cluster_world *world) {
+    cluster_init(world, places, 0);
+    world->place[0].program = master;
+    cluster_run(world, 100);
+}
+
+static rt_status ask_join(struct rt_cluster *cluster, const struct rt_join *join, struct rt_error *err) {
+    uint8_t body[RT_MAX_TEXT + 64];
+    size_t bytes = rt_join_encode(join, body, sizeof body);
+    return rt_cluster_ask(cluster, 0, RT_MESSAGE_JOIN, body, bytes, RT_MESSAGE_JOINED, err);
+}
+
+/* What a node was to do is settled by go: an assignment that fails behind it must not be worked on. */
+static void change_after_go(struct cluster_place *place, struct rt_endpoint *endpoint) {
+    struct rt_error err;
+    struct rt_cluster *cluster;
+    struct rt_link *next, *previous;
+    CHECK_OK(cluster_open(place->world, endpoint, 1, 1, &cluster, &err));
+    CHECK_OK(ask_join(cluster, &(struct rt_join){.index = 1, .count = 2, .label = RT_LABEL_RING}, &err));
+    CHECK_OK(cluster_assign(cluster, &err));
+    CHECK_OK(rt_cluster_request(cluster, 0, RT_MESSAGE_GO, NULL, 0, &err));
+    place->world->place[1].refuses_assign = "it is too much";
+    CHECK(cluster_assign(cluster, &err) != RT_OK);
+    CHECK_MSG(strstr(err.text, "it said 'assign' after 'go'"), "%s", err.text);
+    CHECK(rt_cluster_ring(cluster, (size_t[]){0}, 1, 0, &next, &previous, edges, &err) != RT_OK);
+    rt_cluster_close(cluster);
+}
+
+TEST(a_master_that_changes_its_mind_after_go) {
+    static struct cluster_world world;
+    run_world(2, change_after_go, &world);
+    CHECK(world.place[1].runs == 0 && world.place[1].ends == 1);
+    cluster_deinit(&world);
+}
+
+TEST_MAIN()
