@@ -95,7 +95,9 @@ static void put_node(const struct rt_display *display, size_t node, const struct
                      bool final, size_t width) {
     struct line line = {.used = 0};
     char layers[RT_TEXT], rate[RT_TEXT];
-    snprintf(layers, sizeof layers, "%zu-%zu", view->first, view->first + view->count - 1);
+    int length = snprintf(layers, sizeof layers, "%zu-%zu", view->first, view->first + view->count - 1);
+    if (view->tail)
+        snprintf(layers + length, sizeof layers - (size_t)length, " +%zu", view->tail);
     add(&line, "%4zu  %-16.16s %9s %10s", node, view->name, layers,
         isfinite(view->samples_per_s) ? rt_text_rate(view->samples_per_s, rate) : "-");
     add_percent(&line, view->idle_fraction);

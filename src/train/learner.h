@@ -16,6 +16,7 @@ struct rt_node_report {
     const char *role;    /* "single", "master", "worker" */
     const char *name;    /* of the device; owned by the learner */
     size_t first, count; /* its layers; count 0: none */
+    size_t tail;         /* layers at the end of the network that it holds as well */
     struct rt_metrics_row row;
     double predicted_idle;     /* fraction; NaN: nobody did */
     uint64_t predicted_memory; /* bytes; 0: nobody did */

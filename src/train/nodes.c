@@ -30,6 +30,7 @@ static struct rt_node_view view_of(const struct rt_node_report *report, const st
         .role = report->role,
         .first = report->first,
         .count = report->count,
+        .tail = report->tail,
         .samples_per_s = some ? (double)(row->samples - before->samples) / seconds : (double)NAN,
         .idle_fraction = some ? (idle_of(row->state) - idle_of(before->state)) / seconds : (double)NAN,
         .bytes_per_s = some ? (double)(bytes_of(row) - bytes_of(before)) / seconds : (double)NAN,

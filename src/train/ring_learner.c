@@ -103,6 +103,7 @@ static rt_status report(void *self, bool recent, struct rt_node_report *reports,
                                              .name = learner->formation.name[plan->node[i].device],
                                              .first = plan->node[i].first,
                                              .count = plan->node[i].count,
+                                             .tail = i ? 0 : plan->tail,
                                              .row = learner->rows[i],
                                              .predicted_idle = plan->node[i].idle_fraction,
                                              .predicted_memory = plan->node[i].memory};

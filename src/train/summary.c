@@ -80,6 +80,8 @@ static json_t *node_of(const struct rt_drive *drive, size_t index, bool *ok) {
             ? json_pack("[I, I]", (json_int_t)report.first, (json_int_t)(report.first + report.count) - 1)
             : json_array(),
         ok);
+    if (report.tail)
+        put(node, "tail_layers", integer(report.tail), ok);
     put(node, "seconds", real(total), ok);
     put(node, "busy_s", real(busy), ok);
     put(node, "idle_s", real(idle), ok);
