@@ -53,6 +53,7 @@ struct rt_node_view {
     const char *role;
     char name[64];
     size_t first, count;   /* its layers */
+    size_t tail;           /* layers at the end of the network that it holds as well */
     double samples_per_s;  /* since the last report; at the end of a run: over all of it */
     double idle_fraction;  /* the same */
     double bytes_per_s;    /* sent and received; the same */
