@@ -36,7 +36,7 @@ static void update(struct rt_stage *stage) {
             continue;
         memset(slot->dy, 0, slot->rows * rt_shape_size(&stage->model->out) * sizeof(float));
         rt_stage_backward_input(stage, slot, NULL);
-        rt_stage_backward_weights(stage, slot, i + 1 == count);
+        rt_stage_backward_weights(stage, &slot, 1, i + 1 == count);
     }
     if (!job->evaluate_only)
         rt_stage_apply(stage, 1);

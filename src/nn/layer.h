@@ -46,6 +46,16 @@ struct rt_grad_sink {
     void *self;
 };
 
+/* A micro-batch whose weight gradient waits: what the layer had and got. */
+struct rt_waiting {
+    const struct rt_pass *pass;
+    struct rt_layer_memory memory;
+    const float *x, *y, *dy;
+};
+
+/* How many may be done at once. */
+enum { RT_MAX_WAITING = 32 };
+
 enum { RT_MAX_TENSORS = 4 };
 
 /* A named piece of a layer's parameters or buffers. */
@@ -85,6 +95,10 @@ struct rt_layer_type {
     void (*backward_weights)(const struct rt_layer *layer, const struct rt_pass *pass,
                              const struct rt_layer_memory *memory, const float *x, const float *y,
                              const float *dy, float *grads, bool accumulate, const struct rt_grad_sink *sink);
+    /* The same for 1..RT_MAX_WAITING micro-batches in their order, where a layer does better with them
+     * together than one by one; it then has this instead of backward_weights. The bits are the same. */
+    void (*merge_weights)(const struct rt_layer *layer, size_t count, const struct rt_waiting *waiting,
+                          float *grads, bool accumulate, const struct rt_grad_sink *sink);
 };
 
 struct rt_layer {

@@ -89,6 +89,13 @@ void rt_model_backward(const struct rt_model *model, const struct rt_pass *pass,
                        float *slot, const float *x, enum rt_backward parts, float *dx, float *grads,
                        bool accumulate, const struct rt_grad_sink *sink);
 
+/* The weights' part for several micro-batches at once, in their order: the bits are those of one by one, but
+ * a layer's gradient passes through memory once. Their input's parts are done. */
+void rt_model_backward_weights(const struct rt_model *model, size_t count, const struct rt_waiting *waiting,
+                               float *grads, bool accumulate, const struct rt_grad_sink *sink);
+struct rt_waiting rt_model_waiting(const struct rt_pass *pass, const struct rt_blocks *blocks, float *slot,
+                                   const float *x);
+
 /* Calls visit for every named tensor, in the order of the block: "3.weight" for layer 3's weight, nested
  * layers "4.0.weight". is_buffer tells which block offset refers to. Stops at the first failure. */
 typedef rt_status (*rt_tensor_visit)(void *user, const char *name, const struct rt_shape *shape,
@@ -97,7 +104,7 @@ rt_status rt_model_visit(const struct rt_model *model, rt_tensor_visit visit, vo
                          struct rt_error *err);
 
 /* The same for layers that hold a model themselves: memory->stash is the slot. dy NULL: the gradient is in
- * the slot, where rt_model_output_gradient says. */
+ * the slot, where rt_model_output_gradient says. The weights' part is rt_model_backward_weights. */
 void rt_model_nested_prepare(const struct rt_model *model, const struct rt_device *device,
                              const float *params, float *prepared);
 float *rt_model_nested_forward(const struct rt_model *model, const struct rt_pass *pass,

@@ -139,41 +139,102 @@ static void take_factors_shifted(void *self, size_t offset, size_t rows, size_t 
     sink->outer->take_factors(sink->outer->self, sink->offset + offset, rows, columns, left, right);
 }
 
+/* The weights' part of one layer. */
+static void layer_weights(const struct rt_model *model, size_t i, size_t count,
+                          const struct rt_waiting *waiting, float *grads, bool accumulate,
+                          const struct rt_grad_sink *sink) {
+    const struct rt_layer *layer = model->layers[i];
+    struct shifted_sink shifted = {sink, model->param_at[i]};
+    const struct rt_grad_sink own = {
+        .take = take_shifted,
+        .take_factors = sink && sink->take_factors ? take_factors_shifted : NULL,
+        .self = &shifted,
+    };
+    grads += model->param_at[i];
+    if (layer->type->merge_weights) {
+        layer->type->merge_weights(layer, count, waiting, grads, accumulate, sink ? &own : NULL);
+        return;
+    }
+    for (size_t w = 0; w < count; w++)
+        layer->type->backward_weights(layer, waiting[w].pass, &waiting[w].memory, waiting[w].x, waiting[w].y,
+                                      waiting[w].dy, grads, accumulate || w > 0,
+                                      sink && w + 1 == count ? &own : NULL);
+}
+
+/* A walk over the layers of one micro-batch, backwards. */
+struct walk {
+    const struct rt_pass *pass;
+    const struct rt_layer_memory *memory; /* of the model */
+    const float *x, *dy;                  /* dy: at the output of the layer that comes next */
+    size_t work_at, stash_at;
+};
+
+static struct walk begin_walk(const struct rt_model *model, const struct rt_pass *pass,
+                              const struct rt_layer_memory *memory, const float *x, const float *dy) {
+    struct walk walk = {.pass = pass, .memory = memory, .x = x, .dy = dy};
+    walk.stash_at = stash_start(model, pass->rows, pass->training, &walk.work_at);
+    for (size_t i = 0; i < model->count; i++)
+        walk.stash_at += padded_stash(model->layers[i], pass->rows, pass->training);
+    if (!dy)
+        walk.dy = rt_model_output_gradient(model, pass, memory->stash);
+    return walk;
+}
+
+/* What layer i, the next below, had and got. below: where the gradient at its input belongs; the model's own
+ * is the caller's. */
+static struct rt_waiting walk_down(const struct rt_model *model, struct walk *walk, size_t i, float **below) {
+    const struct rt_pass *pass = walk->pass;
+    float *slot = walk->memory->stash;
+    struct rt_waiting at = {.pass = pass, .memory = memory_of(model, walk->memory, i), .dy = walk->dy};
+    walk->stash_at -= padded_stash(model->layers[i], pass->rows, pass->training);
+    at.memory.stash = slot + walk->stash_at;
+    at.memory.work = slot + walk->work_at;
+    at.x = i > 0 ? output_of(model, pass, slot, walk->x, i - 1) : walk->x;
+    at.y = output_of(model, pass, slot, walk->x, i);
+    if (i > model->lowest)
+        *below = gradient_of(model, pass, slot, i - 1);
+    walk->dy = *below;
+    return at;
+}
+
 void rt_model_nested_backward(const struct rt_model *model, const struct rt_pass *pass,
                               const struct rt_layer_memory *memory, const float *x, const float *dy,
                               enum rt_backward parts, float *dx, float *grads, bool accumulate,
                               const struct rt_grad_sink *sink) {
-    float *slot = memory->stash;
-    size_t work_at, stash_at = stash_start(model, pass->rows, pass->training, &work_at);
-    for (size_t i = 0; i < model->count; i++)
-        stash_at += padded_stash(model->layers[i], pass->rows, pass->training);
-    if (!dy)
-        dy = rt_model_output_gradient(model, pass, slot);
+    struct walk walk = begin_walk(model, pass, memory, x, dy);
     for (size_t i = model->count; i-- > model->lowest;) {
         const struct rt_layer *layer = model->layers[i];
-        struct rt_layer_memory own = memory_of(model, memory, i);
-        stash_at -= padded_stash(layer, pass->rows, pass->training);
-        own.stash = slot + stash_at;
-        own.work = slot + work_at;
-        const float *in = i > 0 ? output_of(model, pass, slot, x, i - 1) : x;
-        const float *y = output_of(model, pass, slot, x, i);
-        float *below = i > model->lowest ? gradient_of(model, pass, slot, i - 1) : dx;
+        float *below = dx;
+        const struct rt_waiting at = walk_down(model, &walk, i, &below);
         /* A layer with a body makes the gradients inside it even where nobody wants the one below it. */
         bool wanted = layer->input_gradient || layer->body;
-        if ((parts & RT_BACKWARD_INPUT) && wanted && !(layer->view && below == dy))
-            layer->type->backward_input(layer, pass, &own, in, y, dy, layer->input_gradient ? below : NULL);
-        if ((parts & RT_BACKWARD_WEIGHTS) && layer->param_count > 0) {
-            struct shifted_sink shifted = {sink, model->param_at[i]};
-            struct rt_grad_sink own_sink = {
-                .take = take_shifted,
-                .take_factors = sink && sink->take_factors ? take_factors_shifted : NULL,
-                .self = &shifted,
-            };
-            layer->type->backward_weights(layer, pass, &own, in, y, dy, grads + model->param_at[i],
-                                          accumulate, sink ? &own_sink : NULL);
-        }
-        dy = below;
+        if ((parts & RT_BACKWARD_INPUT) && wanted && !(layer->view && below == at.dy))
+            layer->type->backward_input(layer, pass, &at.memory, at.x, at.y, at.dy,
+                                        layer->input_gradient ? below : NULL);
+        if ((parts & RT_BACKWARD_WEIGHTS) && layer->param_count > 0)
+            layer_weights(model, i, 1, &at, grads, accumulate, sink);
     }
+}
+
+void rt_model_backward_weights(const struct rt_model *model, size_t count, const struct rt_waiting *waiting,
+                               float *grads, bool accumulate, const struct rt_grad_sink *sink) {
+    struct walk walks[RT_MAX_WAITING];
+    struct rt_waiting at[RT_MAX_WAITING];
+    for (size_t w = 0; w < count; w++)
+        walks[w] = begin_walk(model, waiting[w].pass, &waiting[w].memory, waiting[w].x, waiting[w].dy);
+    for (size_t i = model->count; i-- > model->lowest;) {
+        for (size_t w = 0; w < count; w++) {
+            float *below = NULL;
+            at[w] = walk_down(model, &walks[w], i, &below);
+        }
+        if (model->layers[i]->param_count > 0)
+            layer_weights(model, i, count, at, grads, accumulate, sink);
+    }
+}
+
+struct rt_waiting rt_model_waiting(const struct rt_pass *pass, const struct rt_blocks *blocks, float *slot,
+                                   const float *x) {
+    return (struct rt_waiting){.pass = pass, .memory = memory_of_blocks(blocks, slot), .x = x};
 }
 
 void rt_model_backward(const struct rt_model *model, const struct rt_pass *pass, struct rt_blocks *blocks,

@@ -165,18 +165,41 @@ static rt_status try_forward(struct rt_flow *flow, struct rt_segment *segment, b
 
 /* ---- B and W ------------------------------------------------------------------------------------------- */
 
+/* How many of the weight gradients that wait are done at once: together they cost less, but a gradient that
+ * comes meanwhile has to wait. When no more can come for this update, as many as there are. */
+static size_t weights_at_once(const struct rt_segment *segment) {
+    enum { FEW = 4 };
+    size_t count = 0;
+    const struct rt_seat *seat;
+    do {
+        seat = rt_segment_seat(segment, segment->weights + count);
+        count++;
+    } while (count < RT_MAX_WAITING && segment->weights + count < segment->back &&
+             !seat->slot->part.last_of_slice);
+    const uint64_t end = segment->back - 1;
+    const bool all_here = rt_segment_seat(segment, end)->slot->part.last_of_slice;
+    return all_here || count < FEW ? count : FEW;
+}
+
 static bool try_weights(struct rt_flow *flow, struct rt_segment *segment) {
     struct rt_seat *seat = rt_segment_seat(segment, segment->weights);
     if (segment->weights == segment->back || segment->complete || seat->state != RT_SEAT_RETURNED)
         return false;
+    struct rt_slot *slots[RT_MAX_WAITING];
+    const size_t count = weights_at_once(segment);
+    for (size_t i = 0; i < count; i++)
+        slots[i] = rt_segment_seat(segment, segment->weights + i)->slot;
+    const bool last = rt_segment_seat(segment, segment->weights + count - 1)->last;
     rt_flow_enter(flow, RT_STATE_WEIGHT);
-    rt_stage_backward_weights(segment->stage, seat->slot, seat->last);
+    rt_stage_backward_weights(segment->stage, slots, count, last);
     rt_flow_leave(flow);
-    seat->state = RT_SEAT_DONE;
-    segment->weights++;
-    flow->samples += segment == &flow->segments[0] ? seat->rows : 0;
-    segment->complete = seat->last;
-    if (seat->last && flow->job->clip_norm == 0)
+    for (size_t i = 0; i < count; i++) {
+        seat = rt_segment_seat(segment, segment->weights++);
+        seat->state = RT_SEAT_DONE;
+        flow->samples += segment == &flow->segments[0] ? seat->rows : 0;
+    }
+    segment->complete = last;
+    if (last && flow->job->clip_norm == 0)
         rt_segment_apply(flow, segment, 1);
     return true;
 }

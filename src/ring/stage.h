@@ -79,11 +79,12 @@ struct rt_slot *rt_stage_slot(struct rt_stage *stage, uint64_t micro);
 void rt_stage_forward(struct rt_stage *stage, struct rt_slot *slot, bool training);
 /* dy is filled. dx: [rows][in], or NULL where nobody wants it (the first stage). */
 void rt_stage_backward_input(struct rt_stage *stage, struct rt_slot *slot, float *dx);
-/* Adds to the gradient, in the order of the micro-batches, after their input gradients. last: of its update;
- * then, where it can be (one shard, no clipping), the optimizer is applied on the way. So the last one of an
- * update is asked for when the input gradients of all are done, and rt_stage_apply follows before any other
- * call. */
-void rt_stage_backward_weights(struct rt_stage *stage, struct rt_slot *slot, bool last);
+/* Adds to the gradient, in the order of the micro-batches, after their input gradients. Those of one slice
+ * may be done together, up to RT_MAX_WAITING: the bits are the same, and the gradient passes through memory
+ * once. last: the last of them is the last of its update; then, where it can be (one shard, no clipping), the
+ * optimizer is applied on the way. So that one is asked for when the input gradients of all are done, and
+ * rt_stage_apply follows before any other call. */
+void rt_stage_backward_weights(struct rt_stage *stage, struct rt_slot *const *slots, size_t count, bool last);
 /* The squares of this stage's gradient, tensor by tensor in order, added to sum in that order. Only where the
  * job clips; the factor that follows from the sum over all stages is rt_norm_clip(job->clip_norm, sum). */
 double rt_stage_squares(struct rt_stage *stage, double sum);

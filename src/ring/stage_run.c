@@ -78,23 +78,31 @@ static void record_staleness(struct rt_stage *stage, const struct rt_slot *slot)
         stage->staleness_max = between;
 }
 
-void rt_stage_backward_weights(struct rt_stage *stage, struct rt_slot *slot, bool last) {
+void rt_stage_backward_weights(struct rt_stage *stage, struct rt_slot *const *slots, size_t count,
+                               bool last) {
     const bool fused = last && stage->fused;
-    const struct rt_pass pass = pass_of(stage, slot, true);
+    const struct rt_micro first = slots[0]->part, end = slots[count - 1]->part;
+    struct rt_pass passes[RT_MAX_WAITING];
+    struct rt_waiting waiting[RT_MAX_WAITING];
+    for (size_t i = 0; i < count; i++)
+        record_staleness(stage, slots[i]);
+    if (fused)
+        begin_update(stage, slots[count - 1], 1);
+    for (size_t i = 0; i < count; i++) {
+        const struct rt_blocks blocks = blocks_of(stage, slots[i]);
+        passes[i] = pass_of(stage, slots[i], true);
+        waiting[i] = rt_model_waiting(&passes[i], &blocks, slots[i]->numbers, slots[i]->x);
+    }
     const struct rt_grad_sink sink = {
         .take = apply_span,
         .take_factors = stage->job->optim->type->apply_factors ? apply_factors : NULL,
         .self = stage,
     };
-    record_staleness(stage, slot);
-    if (fused)
-        begin_update(stage, slot, 1);
-    struct rt_blocks blocks = blocks_of(stage, slot);
-    rt_model_backward(stage->model, &pass, &blocks, slot->numbers, slot->x, RT_BACKWARD_WEIGHTS, NULL,
-                      rt_slices_block(&stage->slices, slot->part.slice), !slot->part.first_of_slice,
-                      fused ? &sink : NULL);
-    slot->held = false;
-    if (slot->part.last_of_slice)
+    rt_model_backward_weights(stage->model, count, waiting, rt_slices_block(&stage->slices, first.slice),
+                              !first.first_of_slice, fused ? &sink : NULL);
+    for (size_t i = 0; i < count; i++)
+        slots[i]->held = false;
+    if (end.last_of_slice)
         rt_slices_end(&stage->slices);
     if (last)
         rt_slices_reset(&stage->slices);

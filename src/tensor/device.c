@@ -90,7 +90,7 @@ static void gemm_rows(void *argument, size_t begin, size_t end, void *scratch) {
 /* Below this many multiplications a second thread costs more than it brings. */
 enum { WORK_FOR_A_THREAD = 100000 };
 
-void rt_gemm(const struct rt_device *device, const struct rt_gemm *g) {
+static void split_gemm(const struct rt_device *device, const struct rt_gemm *g) {
     struct gemm_job job = {device->kernels, g};
     size_t panel = device->kernels->panel ? device->kernels->panel : 16;
     size_t column_work = g->m * g->k, row_work = g->n * g->k;
@@ -99,6 +99,13 @@ void rt_gemm(const struct rt_device *device, const struct rt_gemm *g) {
         rt_device_split(device, g->n, (grain + panel - 1) / panel * panel, gemm_columns, &job);
     } else {
         rt_device_split(device, g->m, WORK_FOR_A_THREAD / (row_work + 1) + 1, gemm_rows, &job);
+    }
+}
+
+void rt_gemm(const struct rt_device *device, const struct rt_gemm *g) {
+    for (size_t q = 0; q <= g->more_count; q++) {
+        const struct rt_gemm piece = rt_gemm_piece(g, q);
+        split_gemm(device, &piece);
     }
 }
 

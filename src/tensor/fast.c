@@ -40,6 +40,12 @@ static bool find_layout(size_t rows, size_t cols, size_t row, size_t col, struct
 
 static void fast_gemm(const struct rt_gemm *g, void *scratch) {
     struct layout a, b;
+    for (size_t q = 0; g->more_count > 0 && q <= g->more_count; q++) {
+        const struct rt_gemm piece = rt_gemm_piece(g, q);
+        fast_gemm(&piece, scratch);
+    }
+    if (g->more_count > 0)
+        return;
     if (!find_layout(g->m, g->k, g->a_row, g->a_col, &a) ||
         !find_layout(g->k, g->n, g->b_row, g->b_col, &b) || g->c_row < g->n || g->c_row > INT_MAX ||
         g->m > INT_MAX) {

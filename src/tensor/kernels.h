@@ -31,6 +31,12 @@ enum rt_activation {
     RT_ACT_GELU, /* x/2 (1 + erf(x / sqrt 2)) */
 };
 
+/* A piece of the k axis that lies elsewhere than the one before it. */
+struct rt_gemm_piece {
+    size_t k;
+    const float *a, *b, *b_packed; /* as in struct rt_gemm, with the same steps */
+};
+
 /* C = act(start + A B), where start is C itself (accumulate), else bias (one per column), else 0. */
 struct rt_gemm {
     size_t m, n, k;
@@ -45,7 +51,28 @@ struct rt_gemm {
     const float *bias;
     enum rt_activation act;
     float act_arg;
+    /* k goes on in these, in order: the product is that of all pieces one behind the other. */
+    const struct rt_gemm_piece *more;
+    size_t more_count;
 };
+
+/* The product over one piece alone (0: the first): all of them, one after another, are the whole product. */
+static inline struct rt_gemm rt_gemm_piece(const struct rt_gemm *g, size_t index) {
+    struct rt_gemm one = *g;
+    one.more = NULL;
+    one.more_count = 0;
+    if (index < g->more_count)
+        one.act = RT_ACT_NONE;
+    if (index > 0) {
+        const struct rt_gemm_piece *piece = &g->more[index - 1];
+        one.k = piece->k;
+        one.a = piece->a;
+        one.b = piece->b;
+        one.b_packed = piece->b_packed;
+        one.accumulate = true;
+    }
+    return one;
+}
 
 /* A convolution: x [images][channels][height][width] -> y [images][filters][out_height][out_width];
  * weights [filters][channels / groups][kernel_h][kernel_w]. */

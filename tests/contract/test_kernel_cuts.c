@@ -57,6 +57,14 @@ TEST(product_over_k) {
             }
 }
 
+/* The pieces of k lie in different memory. */
+TEST(product_over_pieces_of_k) {
+    const struct rt_kernels *tables[8];
+    size_t count = all_tables(tables, COUNT(tables));
+    for (size_t t = 0; t < count; t++)
+        kc_check_gemm_pieces(tables[t]);
+}
+
 TEST(product_by_rows_and_columns) {
     const struct rt_kernels *tables[8];
     size_t count = all_tables(tables, COUNT(tables));

@@ -121,6 +121,20 @@ static void backward_input(struct chain *chain, uint64_t m) {
     }
 }
 
+/* The weight gradients of some of the micro-batches first..end, as many as chance will have it; returns how
+ * many. */
+static size_t backward_weights(struct chain *chain, size_t k, size_t first, size_t end) {
+    struct rt_slot *slots[RT_MAX_WAITING];
+    size_t count = 0;
+    do {
+        slots[count] = rt_stage_slot(chain->stages[k], first + count);
+        count++;
+    } while (count < RT_MAX_WAITING && first + count < end && !slots[count - 1]->part.last_of_slice &&
+             draw(chain) % 4 > 0);
+    rt_stage_backward_weights(chain->stages[k], slots, count, first + count == chain->micros);
+    return count;
+}
+
 static void apply(struct chain *chain) {
     double squares = 0;
     for (size_t k = 0; k < chain->count && chain->job->clip_norm > 0; k++)
@@ -139,10 +153,8 @@ void chain_update(struct chain *chain) {
     while (inputs < chain->micros) {
         /* Every stage makes room for another micro-batch, or does more than it has to. */
         for (size_t k = 0; k < chain->count; k++)
-            while (weights[k] < inputs && (forwards - weights[k] == chain->slots || draw(chain) % 3 == 0)) {
-                struct rt_slot *slot = rt_stage_slot(chain->stages[k], weights[k]++);
-                rt_stage_backward_weights(chain->stages[k], slot, weights[k] == chain->micros);
-            }
+            while (weights[k] < inputs && (forwards - weights[k] == chain->slots || draw(chain) % 3 == 0))
+                weights[k] += backward_weights(chain, k, weights[k], inputs);
         size_t oldest = weights[0];
         for (size_t k = 0; k < chain->count; k++)
             oldest = weights[k] < oldest ? weights[k] : oldest;
@@ -153,10 +165,8 @@ void chain_update(struct chain *chain) {
             backward_input(chain, inputs++);
     }
     for (size_t k = 0; k < chain->count; k++)
-        while (weights[k] < chain->micros) {
-            struct rt_slot *slot = rt_stage_slot(chain->stages[k], weights[k]++);
-            rt_stage_backward_weights(chain->stages[k], slot, weights[k] == chain->micros);
-        }
+        while (weights[k] < chain->micros)
+            weights[k] += backward_weights(chain, k, weights[k], inputs);
     apply(chain);
 }
 

@@ -45,6 +45,7 @@ size_t kc_conv_weight_count(const struct rt_conv *conv);
 
 /* Each compares what it names, on many shapes, with the reference. */
 void kc_check_gemm(const struct rt_kernels *kernels);
+void kc_check_gemm_pieces(const struct rt_kernels *kernels); /* k in pieces */
 void kc_check_conv_forward(const struct rt_kernels *kernels);
 void kc_check_conv_input(const struct rt_kernels *kernels);
 void kc_check_conv_weights(const struct rt_kernels *kernels);

@@ -1,6 +1,8 @@
 /* The checks of matrix products and convolutions against the reference, for tests/contract/test_kernels.c. */
 #include "support/kernel_check.h"
 
+#include <math.h>
+
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 static const struct rt_kernels *const ref = &rt_kernels_reference;
@@ -13,6 +15,7 @@ struct product {
     bool a_turned, b_turned, packed, accumulate, bias, specials;
     enum rt_activation act;
     uint32_t seed;
+    size_t piece; /* k in pieces of so many, each in memory of its own; 0: in one */
 };
 
 /* Packs B in two calls, cut at a panel. */
@@ -22,6 +25,46 @@ static const float *packed_b(const struct rt_kernels *k, const struct rt_gemm *g
     k->pack(g->k, 0, cut, g->n, g->b, g->b_row, g->b_col, packed);
     k->pack(g->k, cut, g->n, g->n, g->b, g->b_row, g->b_col, packed);
     return packed;
+}
+
+/* A matrix of rows x cols (element i, j at i * row + j * col) of which only the given ones are there; NaN
+ * where the others would be. */
+static const float *alone(const float *in, size_t row, size_t col, size_t rows, size_t cols, size_t row0,
+                          size_t row1, size_t col0, size_t col1) {
+    float *out = kc_take(rows * cols * sizeof *out);
+    for (size_t i = 0; i < rows * cols; i++)
+        out[i] = NAN;
+    for (size_t i = row0; i < row1; i++)
+        for (size_t j = col0; j < col1; j++)
+            out[i * row + j * col] = in[i * row + j * col];
+    return out + row0 * row + col0 * col;
+}
+
+/* The same product with k in pieces; every third stays unpacked. k is not 0. */
+static struct rt_gemm in_pieces(const struct rt_kernels *k, const struct rt_gemm *g, size_t piece,
+                                bool packed) {
+    struct rt_gemm cut = *g;
+    cut.more_count = (g->k + piece - 1) / piece - 1;
+    struct rt_gemm_piece *pieces = kc_take((cut.more_count + 1) * sizeof *pieces);
+    for (size_t q = 0; q <= cut.more_count; q++) {
+        const size_t p0 = q * piece, p1 = g->k - p0 < piece ? g->k : p0 + piece;
+        pieces[q].k = p1 - p0;
+        pieces[q].a = alone(g->a, g->a_row, g->a_col, g->m, g->k, 0, g->m, p0, p1);
+        pieces[q].b = alone(g->b, g->b_row, g->b_col, g->k, g->n, p0, p1, 0, g->n);
+        pieces[q].b_packed = NULL;
+        if (packed && q % 3 != 2) {
+            const struct rt_gemm one = {
+                .n = g->n, .k = p1 - p0, .b = pieces[q].b, .b_row = g->b_row, .b_col = g->b_col};
+            pieces[q].b_packed = packed_b(k, &one);
+            pieces[q].b = NULL;
+        }
+    }
+    cut.k = pieces[0].k;
+    cut.a = pieces[0].a;
+    cut.b = pieces[0].b;
+    cut.b_packed = pieces[0].b_packed;
+    cut.more = pieces + 1;
+    return cut;
 }
 
 static void check_product(const struct rt_kernels *k, const struct product *p) {
@@ -47,13 +90,16 @@ static void check_product(const struct rt_kernels *k, const struct product *p) {
     };
     ref->gemm(&g, NULL);
     g.c = c.got;
-    if (p->packed && k->packed_floats(p->k, p->n) > 0) {
+    const bool packed = p->packed && k->packed_floats(p->k, p->n) > 0;
+    if (p->piece > 0) {
+        g = in_pieces(k, &g, p->piece, packed);
+    } else if (packed) {
         g.b_packed = packed_b(k, &g);
         g.b = NULL;
     }
     k->gemm(&g, kc_scratch(k->gemm_scratch));
-    kc_pair_compare(&c, "%s gemm %zux%zux%zu%s%s%s%s%s act %d", k->name, p->m, p->n, p->k,
-                    p->a_turned ? ", A turned" : "", p->b_turned ? ", B turned" : "",
+    kc_pair_compare(&c, "%s gemm %zux%zux%zu in pieces of %zu%s%s%s%s%s act %d", k->name, p->m, p->n, p->k,
+                    p->piece, p->a_turned ? ", A turned" : "", p->b_turned ? ", B turned" : "",
                     p->packed ? ", packed" : "", p->accumulate ? ", accumulate" : "", p->bias ? ", bias" : "",
                     (int)p->act);
     kc_release();
@@ -95,6 +141,35 @@ void kc_check_gemm(const struct rt_kernels *k) {
                                 .seed = bits};
             check_product(k, &p);
         }
+}
+
+/* k in pieces: the sum goes on from one to the next. The reference takes part, against itself in one piece.
+ */
+void kc_check_gemm_pieces(const struct rt_kernels *k) {
+    static const size_t shapes[][3] = {{1, 40, 7},    {2, 140, 16},  {3, 5, 9},     {14, 33, 64},
+                                       {28, 65, 50},  {29, 31, 17},  {16, 9, 530},  {5, 33, 1100},
+                                       {170, 40, 33}, {30, 300, 20}, {17, 1040, 4}, {1, 1, 2}};
+    static const size_t pieces[] = {1, 3, 16, 200, 600, 2000};
+    for (size_t s = 0; s < COUNT(shapes); s++)
+        for (size_t q = 0; q < COUNT(pieces); q++)
+            for (uint32_t bits = 0; bits < 64; bits++) {
+                struct product p = {.m = shapes[s][0],
+                                    .n = shapes[s][1],
+                                    .k = shapes[s][2],
+                                    .a_turned = bits & 1,
+                                    .b_turned = bits & 2,
+                                    .packed = bits & 4,
+                                    .accumulate = bits & 8,
+                                    .bias = bits & 16,
+                                    .act = bits & 32 ? RT_ACT_GELU : RT_ACT_NONE,
+                                    .seed = bits,
+                                    .piece = pieces[q]};
+                /* every piece is a matrix of its own here, so many of them take memory */
+                const size_t work = p.m * p.n * p.k + p.k * p.k / p.piece * (p.m + p.n);
+                const bool small = work < 20000, fits = work < 4000000 && p.k / p.piece < 70;
+                if (p.piece < 2 * p.k && (small || (fits && (bits + s) % 13 == 5)))
+                    check_product(k, &p);
+            }
 }
 
 /* ---- convolution ----------------------------------------------------------------------------------------

@@ -155,11 +155,12 @@ static void dense_backward_input(const struct rt_layer *layer, const struct rt_p
 struct weights_job {
     const struct rt_kernels *kernels;
     const struct rt_grad_sink *sink;
-    size_t in, out, rows, block;
-    const float *x, *dy, *dy_packed;
+    size_t in, out, block;
+    size_t count;                       /* micro-batches, */
+    const struct rt_gemm_piece *pieces; /* their inputs and gradients */
     float *grads;
     bool accumulate;
-    bool factors; /* one example: the sink takes x and dy instead of their product */
+    bool factors; /* one example: the sink takes the factors instead of their product */
 };
 
 /* Makes blocks begin..end-1 of the weight gradient: rows of X^T dY. */
@@ -170,27 +171,34 @@ static void weight_blocks(void *argument, size_t begin, size_t end, void *scratc
         size_t first = b * job->block;
         size_t count = job->in - first < job->block ? job->in - first : job->block;
         if (job->factors) {
-            job->sink->take_factors(job->sink->self, first * job->out, count, job->out, job->x + first,
-                                    job->dy);
+            job->sink->take_factors(job->sink->self, first * job->out, count, job->out,
+                                    job->pieces[0].a + first, job->pieces[0].b);
             continue;
         }
         float *block = job->grads + first * job->out;
         if (through_scratch)
             block = (float *)(void *)((char *)scratch + block_offset(job->kernels));
+        struct rt_gemm_piece more[RT_MAX_WAITING];
+        for (size_t w = 1; w < job->count; w++) {
+            more[w - 1] = job->pieces[w];
+            more[w - 1].a += first;
+        }
         struct rt_gemm g = {
             .m = count,
             .n = job->out,
-            .k = job->rows,
-            .a = job->x + first,
+            .k = job->pieces[0].k,
+            .a = job->pieces[0].a + first,
             .a_row = 1,
             .a_col = job->in,
-            .b = job->dy,
+            .b = job->pieces[0].b,
             .b_row = job->out,
             .b_col = 1,
-            .b_packed = job->dy_packed,
+            .b_packed = job->pieces[0].b_packed,
             .c = block,
             .c_row = job->out,
             .accumulate = job->accumulate,
+            .more = more,
+            .more_count = job->count - 1,
         };
         job->kernels->gemm(&g, scratch);
         if (job->sink)
@@ -198,35 +206,51 @@ static void weight_blocks(void *argument, size_t begin, size_t end, void *scratc
     }
 }
 
-static void dense_backward_weights(const struct rt_layer *layer, const struct rt_pass *pass,
-                                   const struct rt_layer_memory *memory, const float *x, const float *y,
-                                   const float *dy, float *grads, bool accumulate,
-                                   const struct rt_grad_sink *sink) {
-    (void)y;
+/* The rows of all micro-batches are one sum. Each packs its gradients into its own work memory, and the
+ * product finds them there. */
+static void dense_merge_weights(const struct rt_layer *layer, size_t count, const struct rt_waiting *waiting,
+                                float *grads, bool accumulate, const struct rt_grad_sink *sink) {
     const struct dense_settings *settings = layer->settings;
     const struct rt_kernels *kernels = layer->kernels;
-    size_t in = layer->in.dim[0], out = layer->out.dim[0];
-    size_t threads = rt_pool_threads(pass->device->pool);
-    size_t block = block_rows(in, out);
+    const struct rt_device *device = waiting[0].pass->device;
+    size_t in = layer->in.dim[0], out = layer->out.dim[0], rows = 0;
+    struct rt_gemm_piece pieces[RT_MAX_WAITING];
+    struct weights_job job = {.kernels = kernels,
+                              .sink = sink,
+                              .in = in,
+                              .out = out,
+                              .block = block_rows(in, out),
+                              .count = count,
+                              .pieces = pieces,
+                              .grads = grads,
+                              .accumulate = accumulate};
+    for (size_t w = 0; w < count; w++)
+        rows += waiting[w].pass->rows;
     /* Threads are worth waking only for some work; then there should be a block for each. */
-    bool split = (double)in * (double)out * (double)pass->rows >= WORK_TO_SPLIT;
+    bool split = (double)in * (double)out * (double)rows >= WORK_TO_SPLIT;
+    size_t threads = rt_pool_threads(device->pool);
     size_t share = rt_round_up((in + threads - 1) / threads, BLOCK_ROWS);
-    if (split && share < block)
-        block = share;
-    size_t blocks = (in + block - 1) / block;
-    bool factors = pass->rows == 1 && !accumulate && sink && sink->take_factors;
-    struct weights_job job = {kernels, sink, in,   out,   pass->rows, block,
-                              x,       dy,   NULL, grads, accumulate, factors};
-    if (blocks > 1 && !factors && kernels->packed_floats(pass->rows, out)) {
-        rt_pack(pass->device, pass->rows, out, dy, out, 1, memory->work);
-        job.dy_packed = memory->work;
+    if (split && share < job.block)
+        job.block = share;
+    size_t blocks = (in + job.block - 1) / job.block;
+    job.factors = rows == 1 && !accumulate && sink && sink->take_factors;
+    bool packs = (blocks > 1 || count > 1) && !job.factors && kernels->packed_floats(rows, out);
+    for (size_t w = 0; w < count; w++) {
+        const size_t k = waiting[w].pass->rows;
+        pieces[w] = (struct rt_gemm_piece){.k = k, .a = waiting[w].x, .b = waiting[w].dy};
+        if (packs) {
+            rt_pack(device, k, out, waiting[w].dy, out, 1, waiting[w].memory.work);
+            pieces[w].b_packed = waiting[w].memory.work;
+        }
     }
-    rt_device_split(pass->device, blocks, split ? 1 : blocks, weight_blocks, &job);
-    if (settings->bias) {
-        kernels->column_sum(pass->rows, out, dy, accumulate, grads + in * out);
-        if (sink)
-            sink->take(sink->self, in * out, out, grads + in * out);
-    }
+    rt_device_split(device, blocks, split ? 1 : blocks, weight_blocks, &job);
+    if (!settings->bias)
+        return;
+    float *bias = grads + in * out;
+    for (size_t w = 0; w < count; w++)
+        kernels->column_sum(waiting[w].pass->rows, out, waiting[w].dy, accumulate || w > 0, bias);
+    if (sink)
+        sink->take(sink->self, in * out, out, bias);
 }
 
 const struct rt_layer_type rt_layer_dense = {
@@ -241,5 +265,5 @@ const struct rt_layer_type rt_layer_dense = {
     .prepare = dense_prepare,
     .forward = dense_forward,
     .backward_input = dense_backward_input,
-    .backward_weights = dense_backward_weights,
+    .merge_weights = dense_merge_weights,
 };

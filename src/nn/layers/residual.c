@@ -92,13 +92,10 @@ static void residual_backward_input(const struct rt_layer *layer, const struct r
     rt_device_split(pass->device, pass->rows * rt_shape_size(&layer->in), RT_LAYER_GRAIN, add_range, &job);
 }
 
-static void residual_backward_weights(const struct rt_layer *layer, const struct rt_pass *pass,
-                                      const struct rt_layer_memory *memory, const float *x, const float *y,
-                                      const float *dy, float *grads, bool accumulate,
-                                      const struct rt_grad_sink *sink) {
-    (void)y;
-    rt_model_nested_backward(layer->body, pass, memory, x, dy, RT_BACKWARD_WEIGHTS, NULL, grads, accumulate,
-                             sink);
+static void residual_merge_weights(const struct rt_layer *layer, size_t count,
+                                   const struct rt_waiting *waiting, float *grads, bool accumulate,
+                                   const struct rt_grad_sink *sink) {
+    rt_model_backward_weights(layer->body, count, waiting, grads, accumulate, sink);
 }
 
 const struct rt_layer_type rt_layer_residual = {
@@ -114,5 +111,5 @@ const struct rt_layer_type rt_layer_residual = {
     .prepare = residual_prepare,
     .forward = residual_forward,
     .backward_input = residual_backward_input,
-    .backward_weights = residual_backward_weights,
+    .merge_weights = residual_merge_weights,
 };

@@ -58,8 +58,13 @@ static void pack_rows(const struct rt_gemm *g, size_t i0, size_t rows, size_t he
                       float *room) {
     for (size_t i = 0; i < rows; i += height) {
         size_t h = rows - i < height ? rows - i : height;
-        const float *a = g->a + (i0 + i) * g->a_row + p0 * g->a_col;
-        ISA(interleave)(h, h, depth, a, g->a_row, g->a_col, room + i * depth);
+        const size_t at = (i0 + i) * g->a_row;
+        ISA(interleave)(h, h, depth, g->a + at + p0 * g->a_col, g->a_row, g->a_col, room);
+        room += h * depth;
+        for (size_t q = 0; q < g->more_count; q++) {
+            ISA(interleave)(h, h, g->more[q].k, g->more[q].a + at, g->a_row, g->a_col, room);
+            room += h * g->more[q].k;
+        }
     }
 }
 
@@ -71,11 +76,14 @@ static inline void place_rows(const struct rt_gemm *g, bool in_place, size_t i0,
     tile->a_step = in_place ? g->a_col : h;
 }
 
-/* All of C for rows i0..i0+rows from k-rows p0..p0+depth. */
+/* All of C for rows i0..i0+rows from k-rows p0..p0+depth, and from all of the pieces that follow. */
 static void run_block(const struct rt_gemm *g, size_t i0, size_t rows, size_t p0, size_t depth, float *a_room,
                       float *b_room) {
     const size_t height = tile_height(rows), tiles = (rows + height - 1) / height;
-    const bool in_place = reads_a_in_place(g);
+    const bool in_place = g->more_count == 0 && reads_a_in_place(g);
+    size_t whole = depth;
+    for (size_t q = 0; q < g->more_count; q++)
+        whole += g->more[q].k;
     if (!in_place)
         pack_rows(g, i0, rows, height, p0, depth, a_room);
     bool last = p0 + depth == g->k;
@@ -87,6 +95,8 @@ static void run_block(const struct rt_gemm *g, size_t i0, size_t rows, size_t p0
                                          : START_ZERO,
         .act = last ? g->act : RT_ACT_NONE,
         .act_arg = g->act_arg,
+        .more = g->more,
+        .more_count = g->more_count,
     };
     for (size_t j = 0; j < g->n;) {
         size_t step, columns = g->n - j < PANEL ? g->n - j : PANEL;
@@ -94,8 +104,8 @@ static void run_block(const struct rt_gemm *g, size_t i0, size_t rows, size_t p0
         tile.b_step = step;
         tile.b_panel = g->b_packed ? g->k * PANEL : PANEL;
         tile.bias = g->bias ? g->bias + j : NULL;
-        if (tile.b != b_room && rows <= 2) {
-            place_rows(g, in_place, i0, 0, rows, p0, depth, a_room, &tile);
+        if (tile.b != b_room && rows <= 2 && g->more_count == 0) {
+            place_rows(g, in_place, i0, 0, rows, p0, whole, a_room, &tile);
             tile.c = g->c + i0 * g->c_row + j;
             size_t done = ISA(tile_run_flat)(rows, (g->n - j) / PANEL, &tile);
             if (done) {
@@ -104,10 +114,11 @@ static void run_block(const struct rt_gemm *g, size_t i0, size_t rows, size_t p0
             }
         }
         tile.columns = columns;
+        tile.column = j;
         for (size_t i = 0; i < rows; i += height) {
             size_t h = rows - i < height ? rows - i : height;
             ask_for_panel(g, j + PANEL, p0, depth, i / height, tiles);
-            place_rows(g, in_place, i0, i, h, p0, depth, a_room, &tile);
+            place_rows(g, in_place, i0, i, h, p0, whole, a_room, &tile);
             tile.c = g->c + (i0 + i) * g->c_row + j;
             ISA(tile_run)(h, &tile);
         }
@@ -127,11 +138,8 @@ static void outer_product(const struct rt_gemm *g) {
     }
 }
 
-void ISA(gemm)(const struct rt_gemm *g, void *scratch) {
-    if (g->k == 1 && !g->accumulate && !g->bias && g->act == RT_ACT_NONE && (g->b_packed || g->b_col == 1)) {
-        outer_product(g);
-        return;
-    }
+/* With pieces: all of k fits into one block. */
+static void run_product(const struct rt_gemm *g, void *scratch) {
     float *a_room = scratch, *b_room = a_room + (size_t)BLOCK_ROWS * BLOCK_DEPTH;
     size_t blocks = (g->m + BLOCK_ROWS - 1) / BLOCK_ROWS;
     size_t block = blocks > 1 ? BLOCK_ROWS : g->m, block_k = block_depth(g->k);
@@ -144,4 +152,34 @@ void ISA(gemm)(const struct rt_gemm *g, void *scratch) {
             p += depth;
         } while (p < g->k);
     }
+}
+
+/* One after another the runs of pieces that can be done together: packed ones, for whose A there is room. */
+static void run_pieces(const struct rt_gemm *g, void *scratch) {
+    for (size_t at = 0, end; at <= g->more_count; at = end) {
+        struct rt_gemm run = rt_gemm_piece(g, at);
+        size_t depth = run.k;
+        for (end = at + 1; end <= g->more_count; end++) {
+            const struct rt_gemm_piece *next = &g->more[end - 1];
+            if (!run.b_packed || !next->b_packed || depth + next->k > BLOCK_DEPTH)
+                break;
+            depth += next->k;
+        }
+        run.more = g->more + at;
+        run.more_count = end - at - 1;
+        run.act = end > g->more_count ? g->act : RT_ACT_NONE;
+        run_product(&run, scratch);
+    }
+}
+
+void ISA(gemm)(const struct rt_gemm *g, void *scratch) {
+    if (g->more_count > 0) {
+        run_pieces(g, scratch);
+        return;
+    }
+    if (g->k == 1 && !g->accumulate && !g->bias && g->act == RT_ACT_NONE && (g->b_packed || g->b_col == 1)) {
+        outer_product(g);
+        return;
+    }
+    run_product(g, scratch);
 }

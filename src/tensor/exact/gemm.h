@@ -25,6 +25,9 @@ struct tile {
     const float *bias; /* per column or per row, as start says */
     enum rt_activation act;
     float act_arg;
+    /* k goes on in packed pieces of B, from column `column`; A, packed, goes on where it is. */
+    const struct rt_gemm_piece *more;
+    size_t more_count, column;
 };
 
 /* Runs a tile of rows (1..TILE_ROWS). B must be readable for all of the vectors that its columns touch. */

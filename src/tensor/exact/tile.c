@@ -51,15 +51,23 @@ INLINE void tile_body(const size_t rows, const size_t vecs, const size_t a_row, 
             acc[r][v] = vec_all(start == START_ROW_BIAS ? t->bias[r] : 0);
     }
 
-    for (size_t p = t->k; p > 0; p--) {
-        vec bv[8];
-        EACH_VEC bv[v] = vec_load(b + (v / 2) * b_panel + (v % 2) * VL);
-        EACH_ROW {
-            vec av = vec_all(a[r * a_row]);
-            EACH_VEC acc[r][v] = vec_fma(av, bv[v], acc[r][v]);
+    const struct rt_gemm_piece *more = t->more;
+    size_t left = t->more_count;
+    for (size_t k = t->k;; more++) {
+        for (size_t p = k; p > 0; p--) {
+            vec bv[8];
+            EACH_VEC bv[v] = vec_load(b + (v / 2) * b_panel + (v % 2) * VL);
+            EACH_ROW {
+                vec av = vec_all(a[r * a_row]);
+                EACH_VEC acc[r][v] = vec_fma(av, bv[v], acc[r][v]);
+            }
+            a += a_step;
+            b += b_step;
         }
-        a += a_step;
-        b += b_step;
+        if (left-- == 0)
+            break;
+        k = more->k;
+        b = more->b_packed + t->column * k;
     }
 
     if (t->act == RT_ACT_RELU)
