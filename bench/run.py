@@ -17,6 +17,7 @@ import sys
 from cases import CASES
 from ours import Ours
 from peer import Peer, environment
+from ring import RingBench
 
 WIDE, MEMORY = "mlp-2048x3 batch 128", "mlp-512-512 batch 64"
 SECONDS = 1.5  # of one measurement
@@ -70,7 +71,7 @@ class Table:
     def show(self, row):
         figure = self.figures(row)
         verdict = {None: "reported", True: "pass", False: "FAIL"}[row["passed"]]
-        bar = "" if row["bar"] is None else f"{row['bar']:.1f}"
+        bar = "" if row["bar"] is None else f"{row['bar']:g}"
         line = f"{row['case']:<44} {figure('ours'):>28} {figure('theirs'):>28} {row['unit']:<10} "
         line += f"{row['ratio']:>6.2f} {bar:>4} {verdict:<8} {row['clock']:<4} {row['peer']}"
         print(line + (f" [{row['note']}]" if row["note"] else ""), flush=True)
@@ -87,7 +88,7 @@ class Table:
             if row["case"].startswith("product "):
                 continue
             figure = self.figures(row)
-            bar = "" if row["bar"] is None else f"{row['bar']:.1f}, {'reached' if row['passed'] else 'missed'}"
+            bar = "" if row["bar"] is None else f"{row['bar']:g}, {'reached' if row['passed'] else 'missed'}"
             peer = row["peer"] + (f": {row['note']}" if row["note"] else "")
             lines.append(f"| {row['case']} | {figure('ours')} | {figure('theirs')} | {row['unit']} "
                          f"| {row['ratio']:.2f} | {bar} | {row['clock']} | {peer} |")
@@ -209,14 +210,16 @@ class Bench:
                       [one["peak_rss_bytes"] / 1e6 for one in told], "MB", smaller_is_better=True)
 
     def run(self, only):
-        model, flags = cpu()
-        kernels, core_type = self.find_core_type(flags)
-        table = Table({"cpu": model, "kernels": kernels, "core_type": core_type or "detected"})
-        table.head()
-
         def asked(name):
             return not only or any(word in name for word in only)
 
+        model, flags = cpu()
+        if any(asked(name) for name in ("products", "start and memory", *CASES)):
+            kernels, core_type = self.find_core_type(flags)
+        else:
+            kernels, core_type = self.products("", "--blas-only", "--rounds", "1")["kernels"], None
+        table = Table({"cpu": model, "kernels": kernels, "core_type": core_type or "detected"})
+        table.head()
         if asked("products"):
             self.compare_products(table, core_type)
             for library in glob.glob(f"{self.venv}/lib/libmkl_rt.so*")[:1] if "mkl" in self.found else []:
@@ -228,6 +231,8 @@ class Bench:
             self.two_threads(table)
         if asked("start and memory"):
             self.start_and_memory(table, core_type)
+        torch = f"{self.venv}/bin/python" if "torch" in self.found else None
+        RingBench(table, self.build, self.rounds, self.cores, torch).run(asked)
         return table
 
 

@@ -3,19 +3,26 @@
 #
 #     bash bench/run.sh               against JAX (own virtual environment) and Debian's PyTorch
 #     bash bench/run.sh PEERS=all     and the newest PyTorch, eager and compiled, and MKL (5 GB from PyPI)
+#     bash bench/run.sh CASES=ring    only cases whose name has this in it; BENCH_ROUNDS=3: fewer of each
 #
 # Other words are passed on to run.py (see its --help). What cannot be set up is named and left out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${BUILD:-build}
 peers=${PEERS:-}
+cases=${CASES:-}
+rounds=${BENCH_ROUNDS:-}
 options=()
 for word in "$@"; do
     case $word in
     PEERS=*) peers=${word#PEERS=} ;;
+    CASES=*) cases=${word#CASES=} ;;
+    BENCH_ROUNDS=*) rounds=${word#BENCH_ROUNDS=} ;;
     *) options+=("$word") ;;
     esac
 done
+[ -z "$cases" ] || options+=(--only "$cases")
+[ -z "$rounds" ] || options+=(--rounds "$rounds")
 for program in "$build/ringtmp" "$build/bench/products"; do
     [ -x "$program" ] || { echo "bench: $program is missing; run make first" >&2; exit 2; }
 done

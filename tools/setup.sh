@@ -72,6 +72,9 @@ set_bench() {
     need have_openblas libopenblas0-pthread 'the peer of the matrix products'
     need 'test -x /usr/bin/python3' python3 'runs the peers'
     need 'python_has ensurepip' python3-venv 'a place of their own for peers that Debian has not'
+    need 'have iperf3' iperf3 'what a link can carry, for the ring on a slow network'
+    need '(PATH=$PATH:/usr/sbin:/sbin; have ip && have tc)' iproute2 'makes that network'
+    need 'have taskset' util-linux 'gives each process its core'
     need 'python_has torch || test "$(uname -m)" = armv7l' python3-torch 'a peer (Debian has none for 32-bit ARM)'
 }
 set_style() {
