@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "ring/plan_parts.h"
+#include <math.h>
 #include <stdlib.h>
 
 /* Of several sizes of micro-batch whose predicted speed is as good as this the largest is taken: it has the
@@ -20,6 +21,9 @@ static rt_status check_question(const struct rt_plan_question *q, struct rt_erro
                        RT_MAX_LAYERS);
     if (q->rows == 0 || (q->more_rows && q->more_rows <= q->rows))
         return rt_fail(err, RT_BAD_INPUT, "a plan needs the times of layers for at least one row");
+    if (!(q->master_inputs >= 0 && q->master_inputs < INFINITY && q->master_loss >= 0 &&
+          q->master_loss < INFINITY))
+        return rt_fail(err, RT_BAD_INPUT, "a time of the master's own work is negative or not finite");
     if (q->master_tail >= layers)
         return rt_fail(err, RT_BAD_INPUT,
                        "cluster.master_tail is %zu, but the model has only %zu layers: some must come before "
@@ -108,11 +112,11 @@ static rt_status fill_node(struct rt_planner *planner, const struct rt_draft *dr
         node->link_bytes = (uint64_t)(both ? 2 * bytes : bytes);
         node->link_seconds = bytes * (both && back > there ? back : there);
     }
-    struct rt_run_bytes bytes;
-    rt_status status =
-        rt_planner_node_bytes(planner, node->device, node->first, cut->end[k], alone, &bytes, err);
+    double bytes;
+    rt_status status = rt_planner_node_bytes(planner, node->device, node->first, cut->end[k], alone,
+                                             node->slots, &bytes, err);
     if (status == RT_OK)
-        node->memory = (uint64_t)(bytes.fixed + (double)node->slots * bytes.slot);
+        node->memory = bytes < 0x1p63 ? (uint64_t)bytes : UINT64_MAX;
     return status;
 }
 

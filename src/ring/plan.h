@@ -57,9 +57,12 @@ struct rt_plan_question {
     size_t more_rows;   /* of a second measurement, larger than rows; 0: there is none. With it an operation
                            costs so much at any size and so much per row; without, in proportion to the rows. */
     size_t master_tail; /* layers */
-    size_t slots;       /* of every node; 0: the planner chooses */
-    bool even;          /* the cut that would be best if all devices were like the master, for comparison */
-    bool keep_all;      /* leave nobody out */
+    /* What the master does besides its layers, in seconds per row: bringing examples into the form of inputs,
+     * and the loss. 0: not measured; for the loss a guess is used then. */
+    double master_inputs, master_loss;
+    size_t slots;  /* of every node; 0: the planner chooses */
+    bool even;     /* the cut that would be best if all devices were like the master, for comparison */
+    bool keep_all; /* leave nobody out */
 };
 
 /* What the program itself takes on every device, beyond layers and messages; part of a node's memory. */

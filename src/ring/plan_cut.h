@@ -16,7 +16,7 @@ struct rt_cut_problem {
     size_t devices; /* the master first; it always takes part */
     size_t least;   /* layers that the master must hold at least when it is not alone */
     /* Seconds of work per update. work: [devices][layers + 1] sums from layer 0 up to each. extra: what the
-     * master does besides when it is not alone (the tail). */
+     * master does besides: inputs, the loss, the tail. */
     const double *work;
     const double *start; /* [devices][layers + 1]: more where a run begins at a layer; NULL: nothing */
     double extra;

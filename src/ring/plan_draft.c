@@ -11,6 +11,12 @@
 #define WORTH_IT   1.01
 #define SLOTS_SAVE 1.005
 
+/* How far slots beyond that go: so many times as many, and memory of this share of what the node takes
+ * without them, or of so many bytes where that is little. */
+#define SLOTS_TIMES 4
+#define SLOTS_SHARE 0.5
+#define SLOTS_BYTES 0x1p25
+
 enum {
     SIMULATED = 6, /* updates */
     SIMULATED_MOST =
@@ -57,6 +63,8 @@ static struct rt_schedule_node describe_node(const struct rt_planner *planner, c
     const size_t next = cut->device[(k + 1) % cut->nodes], n = planner->devices;
     struct rt_schedule_node node = {.slots = draft->slots[k],
                                     .forward = rt_planner_start(planner, device, first)};
+    if (k == 0)
+        node.forward += planner->inputs;
     for (size_t i = first; i < planner->layers; i++) {
         const struct rt_layer_times *times = &planner->times[device * planner->layers + i];
         const bool tail = k == 0 && i >= planner->chain;
@@ -115,34 +123,55 @@ static rt_status simulate(const struct rt_planner *planner, struct rt_draft *dra
 
 /* ---- slots ---- */
 
-/* Slots beyond which nothing is gained: all of an update; in ring-flow, where an update is one micro-batch,
+/* Slots beyond which nothing is gained. The master's hold micro-batches of one update at a time: a forward of
+ * the next one waits until all of them are free. At the other nodes inputs of the next update arrive while
+ * the weight gradients of the last still wait to be done. In ring-flow, where an update is one micro-batch,
  * twice what it takes to go round. */
-static size_t most_slots(const struct rt_planner *planner, size_t nodes) {
+static size_t most_slots(const struct rt_planner *planner, size_t nodes, size_t k) {
     if (planner->question->slots)
         return planner->question->slots;
-    return planner->flow ? 4 * nodes : planner->micros;
+    if (planner->flow)
+        return 4 * nodes;
+    return k ? planner->micros + planner->micros / 2 : planner->micros;
+}
+
+static rt_status slots_bytes(struct rt_planner *planner, const struct rt_cut *cut, size_t k, size_t slots,
+                             double *bytes, struct rt_error *err) {
+    return rt_planner_node_bytes(planner, cut->device[k], k ? cut->end[k - 1] : 0, cut->end[k],
+                                 cut->nodes == 1, slots, bytes, err);
+}
+
+/* The most slots from `least` up to `most` with which node k takes no more than so many bytes; least where
+ * even those take more. */
+static rt_status slots_within(struct rt_planner *planner, const struct rt_cut *cut, size_t k, size_t least,
+                              size_t most, double limit, size_t *slots, struct rt_error *err) {
+    rt_status status = RT_OK;
+    *slots = least;
+    while (status == RT_OK && *slots < most) {
+        const size_t middle = *slots + (most - *slots + 1) / 2;
+        double bytes;
+        status = slots_bytes(planner, cut, k, middle, &bytes, err);
+        if (status == RT_OK && bytes <= limit)
+            *slots = middle;
+        else
+            most = middle - 1;
+    }
+    return status;
 }
 
 /* As many slots as memory allows. *scarce: on some node that is few. */
 static rt_status fill_slots(struct rt_planner *planner, struct rt_draft *draft, bool *scarce,
                             struct rt_error *err) {
     const struct rt_cut *cut = &draft->cut;
-    const size_t most = most_slots(planner, cut->nodes);
-    const size_t enough = most < 4 * cut->nodes ? most : 4 * cut->nodes;
     rt_status status = RT_OK;
     *scarce = false;
     for (size_t k = 0; status == RT_OK && k < cut->nodes; k++) {
+        const size_t most = most_slots(planner, cut->nodes, k);
+        const size_t enough = most < 4 * cut->nodes ? most : 4 * cut->nodes;
         const double offer = (double)planner->question->devices[cut->device[k]].memory;
-        struct rt_run_bytes bytes;
         draft->slots[k] = most;
-        if (offer <= 0)
-            continue;
-        status = rt_planner_node_bytes(planner, cut->device[k], k ? cut->end[k - 1] : 0, cut->end[k],
-                                       cut->nodes == 1, &bytes, err);
-        if (status == RT_OK && bytes.fixed + (double)most * bytes.slot > offer) {
-            const double slots = floor((offer - bytes.fixed) / bytes.slot);
-            draft->slots[k] = slots >= 1 ? (size_t)slots : 1;
-        }
+        if (offer > 0)
+            status = slots_within(planner, cut, k, 1, most, offer, &draft->slots[k], err);
         *scarce = *scarce || draft->slots[k] < enough;
     }
     return status;
@@ -186,12 +215,55 @@ rt_status rt_draft_make(struct rt_planner *planner, const uint8_t *use, struct r
             status = simulate(planner, &trial, err);
         if (status == RT_OK && trial.rate > draft->rate)
             swap_drafts(draft, &trial);
-        if (planner->question->slots || slots >= most_slots(planner, planner->devices))
+        if (planner->question->slots || slots >= most_slots(planner, planner->devices, 0))
             break;
     }
     planner->least_slots = least;
     rt_draft_destroy(&trial);
     return status;
+}
+
+/* The fewest slots with which the simulation loses next to nothing. */
+static rt_status count_enough(struct rt_planner *planner, const struct rt_draft *draft,
+                              struct rt_draft *trial, size_t *enough, struct rt_error *err) {
+    rt_status status = RT_OK;
+    size_t fewer = 0;
+    *enough = 1;
+    for (size_t k = 0; k < draft->cut.nodes; k++) {
+        trial->cut.device[k] = draft->cut.device[k];
+        trial->cut.end[k] = draft->cut.end[k];
+        *enough = draft->slots[k] > *enough ? draft->slots[k] : *enough;
+    }
+    trial->cut.nodes = draft->cut.nodes;
+    while (status == RT_OK && *enough - fewer > 1) {
+        const size_t middle = fewer + (*enough - fewer) / 2;
+        for (size_t k = 0; k < trial->cut.nodes; k++)
+            trial->slots[k] = draft->slots[k] < middle ? draft->slots[k] : middle;
+        status = simulate(planner, trial, err);
+        if (trial->update <= draft->update * SLOTS_SAVE)
+            *enough = middle;
+        else
+            fewer = middle;
+    }
+    return status;
+}
+
+/* Real times waver, and a slot that waits for one evens that out: more than just enough, as far as they are
+ * cheap. In ring-flow every slot makes gradients staler: there it stays at just enough. */
+static rt_status settle_slots(struct rt_planner *planner, struct rt_draft *draft, size_t k, size_t enough,
+                              struct rt_error *err) {
+    const size_t most = draft->slots[k], least = enough < most ? enough : most;
+    draft->slots[k] = least;
+    if (planner->flow || draft->cut.nodes == 1)
+        return RT_OK;
+    double bytes;
+    rt_status status = slots_bytes(planner, &draft->cut, k, least, &bytes, err);
+    if (status != RT_OK)
+        return status;
+    const double more = bytes * SLOTS_SHARE > SLOTS_BYTES ? bytes * SLOTS_SHARE : SLOTS_BYTES;
+    const size_t several = SLOTS_TIMES * enough;
+    return slots_within(planner, &draft->cut, k, least, several < most ? several : most, bytes + more,
+                        &draft->slots[k], err);
 }
 
 rt_status rt_draft_trim(struct rt_planner *planner, struct rt_draft *draft, struct rt_error *err) {
@@ -201,29 +273,11 @@ rt_status rt_draft_trim(struct rt_planner *planner, struct rt_draft *draft, stru
     rt_status status = rt_draft_create(planner->devices, &trial, err);
     if (status != RT_OK)
         return status;
-    size_t enough = 1, fewer = 0;
-    for (size_t k = 0; k < draft->cut.nodes; k++) {
-        trial.cut.device[k] = draft->cut.device[k];
-        trial.cut.end[k] = draft->cut.end[k];
-        enough = draft->slots[k] > enough ? draft->slots[k] : enough;
-    }
-    trial.cut.nodes = draft->cut.nodes;
-    while (status == RT_OK && enough - fewer > 1) {
-        const size_t middle = fewer + (enough - fewer) / 2;
-        for (size_t k = 0; k < trial.cut.nodes; k++)
-            trial.slots[k] = draft->slots[k] < middle ? draft->slots[k] : middle;
-        status = simulate(planner, &trial, err);
-        if (trial.update <= draft->update * SLOTS_SAVE)
-            enough = middle;
-        else
-            fewer = middle;
-    }
-    /* Real times waver: a little more than is just enough. In ring-flow every slot makes gradients staler. */
-    if (!planner->flow && draft->cut.nodes > 1)
-        enough += 1 + enough / 8;
-    for (size_t k = 0; k < draft->cut.nodes; k++)
-        draft->slots[k] = draft->slots[k] < enough ? draft->slots[k] : enough;
+    size_t enough;
+    status = count_enough(planner, draft, &trial, &enough, err);
     rt_draft_destroy(&trial);
+    for (size_t k = 0; status == RT_OK && k < draft->cut.nodes; k++)
+        status = settle_slots(planner, draft, k, enough, err);
     return status == RT_OK ? simulate(planner, draft, err) : status;
 }
 

@@ -11,9 +11,10 @@
 /* What a message costs beyond its bytes: waking a thread on both sides, a system call or two. */
 #define RT_PLAN_MESSAGE_SECONDS 20e-6
 
-/* Memory of a run of layers: fixed + slots * slot bytes. */
+/* Memory of a run of layers: what it takes without slots, and bytes for each of them. All slots lie in one
+ * block, whose size is rounded up; ring-flow keeps a version of the parameters for each. */
 struct rt_run_bytes {
-    double fixed, slot;
+    double fixed, slot, version;
 };
 
 struct rt_planner {
@@ -34,7 +35,8 @@ struct rt_planner {
     double *bytes;                /* [chain + 1] */
     double *link, *latency;       /* [devices][devices] */
     double *port;                 /* [devices] */
-    double extra;                 /* the tail's work per update */
+    double extra;                 /* the master's work per update besides its run: inputs, loss, tail */
+    double inputs;                /* seconds per micro-batch until its inputs are there, on the master */
     double loss;                  /* seconds per micro-batch, the tail's forward and backward included */
     double *numbers;
 
@@ -66,9 +68,10 @@ size_t rt_plan_least(const struct rt_model *model);
 /* Layers first..end. */
 rt_status rt_planner_bytes(struct rt_planner *planner, size_t first, size_t end, struct rt_run_bytes *bytes,
                            struct rt_error *err);
-/* The same for a device of a ring: the master's tail is added unless it is alone. */
+/* All that a device of a ring takes with so many slots: the program, messages, and the master's tail unless
+ * it is alone. */
 rt_status rt_planner_node_bytes(struct rt_planner *planner, size_t device, size_t first, size_t end,
-                                bool alone, struct rt_run_bytes *bytes, struct rt_error *err);
+                                bool alone, size_t slots, double *bytes, struct rt_error *err);
 /* rt_cut_problem's: within the device's memory, with room for planner->least_slots; user is the planner. */
 rt_status rt_planner_fits(void *user, size_t device, size_t first, size_t end, bool alone, bool *yes,
                           struct rt_error *err);
@@ -84,7 +87,7 @@ rt_status rt_draft_make(struct rt_planner *planner, const uint8_t *use, struct r
 /* The best draft of all; all_rate: what it would be with everybody, 0: there is no such plan. */
 rt_status rt_draft_choose(struct rt_planner *planner, struct rt_draft *draft, double *all_rate,
                           struct rt_error *err);
-/* Takes slots away as long as that costs next to nothing. */
+/* Takes slots away that bring next to nothing and are not cheap. */
 rt_status rt_draft_trim(struct rt_planner *planner, struct rt_draft *draft, struct rt_error *err);
 
 /* "12.3 MiB"; text: at least 32 bytes. Returns text. */

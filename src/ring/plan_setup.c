@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The loss of one number, roughly: an exponential and a handful of other operations. */
+/* The loss of one number where it was not measured: an exponential and a handful of other operations. */
 #define LOSS_SECONDS 8e-9
 
 size_t rt_plan_least(const struct rt_model *model) {
@@ -67,7 +67,11 @@ static void fill_work(struct rt_planner *planner) {
         }
     }
     const struct rt_model *model = planner->question->model;
-    planner->loss = LOSS_SECONDS * planner->rows * (double)rt_shape_size(&model->out);
+    const double guess = LOSS_SECONDS * (double)rt_shape_size(&model->out);
+    const double loss = planner->question->master_loss;
+    planner->inputs = planner->rows * planner->question->master_inputs;
+    planner->loss = planner->rows * (loss > 0 ? loss : guess);
+    planner->extra = (double)planner->micros * (planner->inputs + planner->loss);
     for (size_t i = planner->chain; i < planner->layers; i++) {
         planner->extra += layer_work(planner, 0, i);
         planner->loss += planner->times[i].forward + planner->times[i].input;

@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { MANY_SLOTS = 1 << 15 }; /* the smallest possible slots, of 64 bytes, fill a page of 2 MiB */
+
 const char *rt_plan_bytes_text(double bytes, char *text) {
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
     size_t unit = 0;
@@ -37,21 +39,43 @@ static rt_status describe(const struct rt_planner *planner, size_t first, size_t
                            whole->layers[first]->kernels, &index, model, err);
 }
 
-static double stage_bytes(const struct rt_planner *planner, const struct rt_model *model, size_t slots) {
-    const size_t bytes = rt_stage_bytes(&planner->job, model, slots);
+static double stage_bytes(const struct rt_job *job, const struct rt_model *model, size_t slots) {
+    const size_t bytes = rt_stage_bytes(job, model, slots);
     return bytes == SIZE_MAX ? INFINITY : (double)bytes;
 }
 
+/* A block as it is taken: large ones in whole pages. */
+static double block_bytes(double bytes) {
+    if (!(bytes < (double)(SIZE_MAX / 2)))
+        return INFINITY;
+    return (double)rt_floats_bytes((size_t)bytes / sizeof(float));
+}
+
+static double run_memory(const struct rt_run_bytes *run, size_t slots) {
+    const double versions = slots > 1 ? (double)slots * run->version : 0;
+    return run->fixed + block_bytes((double)slots * run->slot) + versions;
+}
+
+/* The slots of a stage lie in one block in whole pages, so one slot more may seem to cost nothing, or far too
+ * much: what one costs is seen from so many that they fill whole pages. */
 static rt_status measure(const struct rt_planner *planner, size_t first, size_t end,
                          struct rt_run_bytes *bytes, struct rt_error *err) {
     struct rt_model *model;
+    struct rt_job still = planner->job; /* no versions */
+    still.mode = RT_RING_EXACT;
     rt_status status = describe(planner, first, end, &model, err);
     if (status != RT_OK)
         return status;
-    /* In ring-flow the first slot needs no version of its own; from two on all cost the same. */
-    const double two = stage_bytes(planner, model, 2), three = stage_bytes(planner, model, 3);
-    bytes->slot = isinf(three) ? INFINITY : three - two;
-    bytes->fixed = isinf(three) ? INFINITY : two - 2 * bytes->slot;
+    const double some = stage_bytes(&still, model, MANY_SLOTS),
+                 more = stage_bytes(&still, model, 2 * MANY_SLOTS);
+    const double two = stage_bytes(&planner->job, model, 2);
+    if (isinf(more) || isinf(two)) {
+        *bytes = (struct rt_run_bytes){.fixed = INFINITY};
+    } else {
+        bytes->slot = (more - some) / MANY_SLOTS;
+        bytes->fixed = some - MANY_SLOTS * bytes->slot;
+        bytes->version = (two - stage_bytes(&still, model, 2)) / 2;
+    }
     rt_model_destroy(model);
     return RT_OK;
 }
@@ -88,16 +112,15 @@ static double message_bytes(const struct rt_planner *planner, size_t device, siz
 }
 
 rt_status rt_planner_node_bytes(struct rt_planner *planner, size_t device, size_t first, size_t end,
-                                bool alone, struct rt_run_bytes *bytes, struct rt_error *err) {
-    struct rt_run_bytes run, tail = {0};
+                                bool alone, size_t slots, double *bytes, struct rt_error *err) {
+    struct rt_run_bytes run, tail;
+    const bool has_tail = !alone && device == 0 && planner->chain < planner->layers;
     rt_status status = rt_planner_bytes(planner, first, alone ? planner->layers : end, &run, err);
-    if (status == RT_OK && !alone && device == 0 && planner->chain < planner->layers)
+    if (status == RT_OK && has_tail)
         status = rt_planner_bytes(planner, planner->chain, planner->layers, &tail, err);
-    if (status == RT_OK) {
-        bytes->fixed = RT_PLAN_PROGRAM_BYTES + run.fixed + tail.fixed +
-                       (alone ? 0 : message_bytes(planner, device, first));
-        bytes->slot = run.slot + tail.slot;
-    }
+    if (status == RT_OK)
+        *bytes = RT_PLAN_PROGRAM_BYTES + run_memory(&run, slots) + (has_tail ? run_memory(&tail, slots) : 0) +
+                 (alone ? 0 : message_bytes(planner, device, first));
     return status;
 }
 
@@ -109,35 +132,41 @@ static rt_status sum_alone(struct rt_planner *planner, struct rt_error *err) {
         struct rt_run_bytes one;
         status = rt_planner_bytes(planner, i, i + 1, &one, err);
         if (status == RT_OK)
-            sum[i + 1] = (struct rt_run_bytes){sum[i].fixed + one.fixed, sum[i].slot + one.slot};
+            sum[i + 1] = (struct rt_run_bytes){sum[i].fixed + one.fixed, sum[i].slot + one.slot,
+                                               sum[i].version + one.version};
     }
     return status;
+}
+
+/* The most that layers first..end can take together. */
+static double most_memory(const struct rt_planner *planner, size_t first, size_t end, size_t slots) {
+    const struct rt_run_bytes *from = &planner->alone[first], *to = &planner->alone[end];
+    return run_memory(
+        &(struct rt_run_bytes){to->fixed - from->fixed, to->slot - from->slot, to->version - from->version},
+        slots);
 }
 
 rt_status rt_planner_fits(void *user, size_t device, size_t first, size_t end, bool alone, bool *yes,
                           struct rt_error *err) {
     struct rt_planner *planner = user;
     const double offer = (double)planner->question->devices[device].memory;
-    const double slots = (double)planner->least_slots;
+    const size_t slots = planner->least_slots;
     *yes = true;
     if (offer <= 0)
         return RT_OK;
     rt_status status = planner->alone[planner->layers].fixed > 0 ? RT_OK : sum_alone(planner, err);
     if (status != RT_OK)
         return status;
-    const struct rt_run_bytes *sum = planner->alone;
-    double most = sum[end].fixed - sum[first].fixed + slots * (sum[end].slot - sum[first].slot);
-    most += RT_PLAN_PROGRAM_BYTES + (alone ? 0 : message_bytes(planner, device, first));
-    if (device == 0) {
-        const struct rt_run_bytes *all = &sum[planner->layers], *chain = &sum[planner->chain];
-        most += all->fixed - chain->fixed + slots * (all->slot - chain->slot);
-    }
+    double most = RT_PLAN_PROGRAM_BYTES + most_memory(planner, first, end, slots);
+    most += alone ? 0 : message_bytes(planner, device, first);
+    if (device == 0 && planner->chain < planner->layers)
+        most += most_memory(planner, planner->chain, planner->layers, slots);
     if (most <= offer)
         return RT_OK;
-    struct rt_run_bytes bytes;
-    status = rt_planner_node_bytes(planner, device, first, end, alone, &bytes, err);
+    double bytes;
+    status = rt_planner_node_bytes(planner, device, first, end, alone, slots, &bytes, err);
     if (status == RT_OK)
-        *yes = bytes.fixed + slots * bytes.slot <= offer;
+        *yes = bytes <= offer;
     return status;
 }
 
@@ -145,7 +174,6 @@ rt_status rt_planner_fits(void *user, size_t device, size_t first, size_t end, b
 
 static rt_status explain_layer(struct rt_planner *planner, size_t layer, struct rt_error *err) {
     const struct rt_plan_device *devices = planner->question->devices;
-    const double slots = (double)planner->least_slots;
     struct rt_run_bytes bytes;
     rt_status status = rt_planner_bytes(planner, layer, layer + 1, &bytes, err);
     size_t largest = 0;
@@ -154,7 +182,8 @@ static rt_status explain_layer(struct rt_planner *planner, size_t layer, struct 
             return status;
         largest = devices[d].memory > devices[largest].memory ? d : largest;
     }
-    const double need = RT_PLAN_PROGRAM_BYTES + bytes.fixed + slots * bytes.slot;
+    const double need =
+        status == RT_OK ? RT_PLAN_PROGRAM_BYTES + run_memory(&bytes, planner->least_slots) : 0;
     if (status != RT_OK || need <= (double)devices[largest].memory)
         return status;
     char needs[32], offers[32];
@@ -168,7 +197,7 @@ static rt_status explain_layer(struct rt_planner *planner, size_t layer, struct 
 
 rt_status rt_planner_explain(struct rt_planner *planner, struct rt_error *err) {
     const struct rt_plan_question *q = planner->question;
-    const double slots = (double)planner->least_slots;
+    const size_t slots = planner->least_slots;
     rt_status status = RT_OK;
     for (size_t i = 0; status == RT_OK && i < planner->layers; i++)
         status = explain_layer(planner, i, err);
@@ -177,10 +206,10 @@ rt_status rt_planner_explain(struct rt_planner *planner, struct rt_error *err) {
     char needs[32], offers[32];
     struct rt_run_bytes bytes;
     if (q->devices[0].memory > 0 && planner->devices > 1 && planner->least < planner->chain) {
-        status = rt_planner_node_bytes(planner, 0, 0, planner->least, false, &bytes, err);
+        double need;
+        status = rt_planner_node_bytes(planner, 0, 0, planner->least, false, slots, &need, err);
         if (status != RT_OK)
             return status;
-        const double need = bytes.fixed + slots * bytes.slot;
         if (need > (double)q->devices[0].memory)
             return rt_fail(err, RT_BAD_INPUT,
                            "the master offers %s, but what it must hold itself (%zu of the first layers, so "
@@ -198,7 +227,6 @@ rt_status rt_planner_explain(struct rt_planner *planner, struct rt_error *err) {
                    "the model does not fit on %s: in micro-batches of %zu it needs about %s in all, and "
                    "there is no cut whose parts fit into the %s offered%s",
                    planner->devices > 1 ? "these devices" : "this device", rt_job_micro_rows(&planner->job),
-                   rt_plan_bytes_text(bytes.fixed + slots * bytes.slot, needs),
-                   rt_plan_bytes_text(offer, offers),
+                   rt_plan_bytes_text(run_memory(&bytes, slots), needs), rt_plan_bytes_text(offer, offers),
                    q->keep_all || q->even ? " while every device must hold a part" : "");
 }

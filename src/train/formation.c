@@ -5,6 +5,8 @@
 #include "data/stream.h"
 #include "net/tcp.h"
 #include "tensor/answer.h"
+#include "train/master_work.h"
+#include "train/materials.h"
 #include "wire/tree.h"
 #include <stdlib.h>
 #include <string.h>
@@ -168,6 +170,21 @@ static rt_status measure(const struct rt_formation_settings *settings, struct rt
     return status;
 }
 
+/* What the master has to do besides its layers. */
+static rt_status measure_master(const struct rt_formation_settings *settings, struct rt_formation *formation,
+                                struct rt_error *err) {
+    struct rt_plan_question *question = &formation->question;
+    const enum rt_target target = rt_materials_wish(settings->spec, settings->network).target;
+    struct rt_master_work work;
+    rt_status status = rt_master_work_measure(settings->network, settings->set, settings->scaling, target,
+                                              question->rows, &work, err);
+    if (status == RT_OK) {
+        question->master_inputs = work.inputs * formation->slowdown;
+        question->master_loss = work.loss * formation->slowdown;
+    }
+    return status;
+}
+
 static rt_status take_devices(const struct rt_formation_settings *settings, struct rt_formation *formation,
                               struct rt_error *err) {
     const size_t layers = settings->network->model->count, count = rt_spec_devices(settings->spec);
@@ -292,6 +309,8 @@ rt_status rt_formation_plan(const struct rt_formation_settings *settings, struct
     if (status == RT_OK && question->more_rows)
         status =
             measure(settings, formation, question->more_rows, formation->times + formation->devices, err);
+    if (status == RT_OK)
+        status = measure_master(settings, formation, err);
     if (status == RT_OK)
         status = rt_plan_create(question, &formation->plan, err);
     if (status == RT_OK)

@@ -6,6 +6,7 @@
 #define RT_TRAIN_FORMATION_H
 
 #include "cluster/cluster.h"
+#include "data/dataset.h"
 #include "formats/runfile.h"
 #include "ring/ring.h"
 #include "train/network.h"
@@ -33,6 +34,9 @@ struct rt_formation_settings {
     const char *program;        /* the ringtmp command, for local nodes; NULL: on the PATH */
     int64_t slots;              /* of every node; -1: the planner chooses */
     const atomic_int *stop;     /* may be NULL */
+    /* The examples that the master will feed the ring with; NULL: not at hand. */
+    const struct rt_dataset *set;
+    const struct rt_scaling *scaling;
 };
 
 /* Connects, measures and plans. deinit also on failure. */

@@ -143,7 +143,9 @@ static rt_status form(struct ring_learner *learner, struct rt_error *err) {
                                            .network = lesson->network,
                                            .program = lesson->program,
                                            .slots = options->slots,
-                                           .stop = lesson->stop};
+                                           .stop = lesson->stop,
+                                           .set = lesson->set,
+                                           .scaling = lesson->scaling};
     rt_status status = rt_job_tree(lesson, &wanted.job, err);
     if (status == RT_OK)
         status = rt_formation_plan(&wanted, &learner->formation, err);

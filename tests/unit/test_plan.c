@@ -322,7 +322,7 @@ TEST(slots_can_be_given) {
     CHECK_OK(rt_plan_create(&world.question, &plan, &err));
     CHECK(plan->samples_per_s > 1.1 * few);
     for (size_t k = 0; k < plan->nodes; k++)
-        CHECK(plan->node[k].slots > 3 && plan->node[k].slots <= 16);
+        CHECK(plan->node[k].slots > 3 && plan->node[k].slots <= (k ? 24 : 16));
     rt_plan_destroy(plan);
     close_world(&world);
 }
