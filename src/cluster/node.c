@@ -62,6 +62,25 @@ static rt_status serve(struct rt_node *node, struct rt_error *err) {
     return RT_OK;
 }
 
+/* The end: those who were told why they must go get a moment to hear it; nobody else is heard. */
+static void see_off(struct rt_node *node) {
+    const double until = rt_endpoint_now(node->endpoint) + 0.5;
+    struct rt_event event;
+    bool waits = true;
+    for (size_t i = 0; i < RT_NODE_LINKS; i++)
+        if (node->guests[i].state != RT_GUEST_NONE && node->guests[i].state != RT_GUEST_LEAVING)
+            rt_guest_drop(&node->guests[i]);
+    while (waits && rt_endpoint_wait(node->endpoint, until, &event)) {
+        if (event.kind == RT_EVENT_ACCEPTED)
+            rt_link_close(event.link);
+        else
+            rt_guest_event(node, &event);
+        waits = false;
+        for (size_t i = 0; i < RT_NODE_LINKS; i++)
+            waits |= node->guests[i].state == RT_GUEST_LEAVING;
+    }
+}
+
 rt_status rt_node_serve(const struct rt_node_settings *settings, struct rt_endpoint *endpoint,
                         const struct rt_role *role, const atomic_int *stop, struct rt_error *err) {
     struct rt_node *node;
@@ -78,6 +97,7 @@ rt_status rt_node_serve(const struct rt_node_settings *settings, struct rt_endpo
         struct rt_error why;
         rt_fail(&why, RT_INTERRUPTED, "%s was told to end", node->name);
         rt_session_end(node, &why);
+        see_off(node);
     }
     for (size_t i = 0; i < RT_NODE_LINKS; i++)
         if (node->guests[i].state != RT_GUEST_NONE)

@@ -167,5 +167,7 @@ rt_status rt_talk_expect(const struct rt_talk *talk, uint16_t type, const char *
     rt_status status = rt_error_decode(talk->body, talk->body_bytes, &error, &detail);
     if (status != RT_OK)
         return rt_fail(err, status, "%s: %s", who, detail.text);
-    return rt_fail(err, (rt_status)error.status, "%s: %s", who, error.text);
+    /* That it was interrupted is no wish of our own user's. */
+    status = error.status == RT_INTERRUPTED ? RT_FAILED : (rt_status)error.status;
+    return rt_fail(err, status, "%s: %s", who, error.text);
 }

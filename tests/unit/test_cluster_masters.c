@@ -40,4 +40,23 @@ TEST(a_master_that_changes_its_mind_after_go) {
     cluster_deinit(&world);
 }
 
+/* A node that its own user ends is lost to the master, whose user has interrupted nothing. */
+static void ask_who_ends(struct cluster_place *place, struct rt_endpoint *endpoint) {
+    struct rt_error err;
+    struct rt_cluster *cluster;
+    CHECK_OK(cluster_open(place->world, endpoint, 1, 1, &cluster, &err));
+    atomic_store(&place->world->place[1].stop, 1);
+    rt_endpoint_wake(rt_memnet_endpoint(place->world->net, 1));
+    rt_status status = rt_cluster_answer(cluster, 0, RT_MESSAGE_READY, &err);
+    CHECK_MSG(status == RT_FAILED && strstr(err.text, "pi1 was told to end"), "%d: %s", status, err.text);
+    rt_cluster_close(cluster);
+}
+
+TEST(a_node_that_is_told_to_end) {
+    static struct cluster_world world;
+    run_world(2, ask_who_ends, &world);
+    CHECK(world.place[1].ends == 1);
+    cluster_deinit(&world);
+}
+
 TEST_MAIN()
