@@ -10,7 +10,10 @@
 
 static void count_step(struct rt_drive *drive, const struct rt_step *step) {
     struct rt_standing *standing = &drive->standing;
-    const double seconds = step->end - step->start;
+    /* Updates of ring-flow overlap: no second counts twice. */
+    const double start = step->start > drive->step_end ? step->start : drive->step_end;
+    const double seconds = step->end - start;
+    drive->step_end = step->end;
     if ((step->update - 1) % drive->per_epoch == 0) {
         standing->epoch_loss = 0;
         standing->epoch_correct = standing->epoch_samples = 0;
