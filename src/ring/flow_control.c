@@ -228,18 +228,22 @@ static rt_status take_message(struct rt_flow *flow, struct rt_talk *talk, struct
 rt_status rt_flow_control(struct rt_flow *flow, bool *worked, struct rt_error *err) {
     struct rt_talk *talk = &flow->previous.talk;
     char who[32];
-    if (flow->next.talk.ready)
+    if (flow->next.talk.ready) {
+        flow->lost = flow->next.index;
         return rt_fail(err, RT_FAILED, "%s (%s): a %s message came from the wrong side",
                        rt_neighbour_name(&flow->next, who), flow->next.talk.link->peer,
                        rt_message_name(flow->next.talk.message.type));
+    }
     if (talk->ready && talk->message.type == RT_MESSAGE_ERROR)
         return take_error(flow, talk, err);
     /* What comes next may have to be passed on, so it waits until that can be done. */
     if (talk->ready && rt_talk_body(&flow->next.talk)) {
         rt_status status = take_message(flow, talk, err);
-        if (status != RT_OK)
+        if (status != RT_OK) {
+            flow->lost = flow->previous.index;
             return rt_fail_prefix(err, RT_FAILED, "%s (%s)", rt_neighbour_name(&flow->previous, who),
                                   talk->link->peer);
+        }
         if (talk->message.type != RT_MESSAGE_METRICS)
             flow->progress = rt_flow_now(flow);
         rt_talk_next(talk);

@@ -104,6 +104,14 @@ static rt_status lose(void *self, const struct rt_message *message, size_t rows,
     const struct rt_segment *first = &ring->flow.segments[0];
     struct rt_ring_update *update = &ring->updates[(message->update + 1) % ring->room];
     const struct rt_seat *seat = ring->micros[message->micro % first->count];
+    /* What comes back is believed only where it is what was sent out: the labels are found through it. */
+    if (!seat || seat->message.type != RT_MESSAGE_FORWARD || seat->message.micro != message->micro ||
+        seat->message.rows != message->rows || seat->rows != rows) {
+        ring->flow.lost = ring->flow.previous.index;
+        return rt_fail(err, RT_FAILED,
+                       "node %u: outputs of micro-batch %llu, of %u examples, were not asked for",
+                       ring->flow.previous.index, (unsigned long long)message->micro, message->rows);
+    }
     const float *behind = seat->x + rows * rt_shape_size(&first->in_shape);
     source->loss(source->self, (const uint32_t *)(const void *)behind, rows, update->rows, y, dy,
                  &update->loss, &update->correct);

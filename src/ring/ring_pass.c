@@ -32,8 +32,11 @@ rt_status rt_ring_take_output(void *self, const struct rt_message *message, size
                               struct rt_error *err) {
     (void)message;
     struct rt_ring *ring = self;
-    if (!ring->evaluation.pass || rows > ring->evaluation.started - ring->evaluation.done)
-        return rt_fail(err, RT_FAILED, "the ring gave %zu outputs that nobody asked for", rows);
+    if (!ring->evaluation.pass || rows > ring->evaluation.started - ring->evaluation.done) {
+        ring->flow.lost = ring->flow.previous.index;
+        return rt_fail(err, RT_FAILED, "node %u: %zu outputs that nobody asked for",
+                       ring->flow.previous.index, rows);
+    }
     if (ring->evaluation.status == RT_OK)
         ring->evaluation.status = ring->evaluation.pass->outputs(
             ring->evaluation.pass->user, ring->evaluation.done, rows, y, &ring->evaluation.error);

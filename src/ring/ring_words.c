@@ -52,10 +52,12 @@ static rt_status take_collected(struct rt_ring *ring, const struct rt_message *m
     const size_t left = ring->collect.active ? others(ring, ring->collect.word) - ring->collect.got : 0;
     const bool marker = message->type == RT_MESSAGE_COLLECT;
     if (!ring->collect.active || message->micro != ring->collect.word ||
-        message->update != ring->head->image_update || (marker ? left != 0 : count > left))
+        message->update != ring->head->image_update || (marker ? left != 0 : count > left)) {
+        ring->flow.lost = ring->flow.previous.index;
         return rt_fail(err, RT_FAILED, "node %u: %zu floats of word %llu at update %llu were not expected",
                        message->source, count, (unsigned long long)message->micro,
                        (unsigned long long)message->update);
+    }
     ring->collect.got += count;
     put(ring, floats, count);
     if (marker) {

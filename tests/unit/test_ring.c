@@ -388,24 +388,32 @@ enum mischief {
     WRONG_SIDE,
     ODD_NORM,
     ODD_WORD,
+    FEWER_ROWS,
+    AHEAD,
     MISCHIEFS
 };
 static enum mischief mischief;
 
-/* Node 2 of 3 receives the first activations and answers with mischief. */
+/* Node 2 of 3 receives the first activations and answers with mischief: the outputs of micro-batches that
+ * have not begun, among others. */
 static void misbehave(void *user, struct rt_endpoint *endpoint, struct rt_link *next,
                       struct rt_link *previous) {
     (void)user;
     static float body[64], floats[64];
-    static struct rt_receive receive;
-    static struct rt_send send;
+    static struct rt_receive receive, gradients[4];
+    static struct rt_send send, ahead[4];
     receive = (struct rt_receive){.channel = RT_CHANNEL_SECOND, .body = body, .body_room = sizeof body};
     rt_link_receive(previous, &receive);
+    for (size_t i = 0; i < 4; i++) {
+        gradients[i] =
+            (struct rt_receive){.channel = RT_CHANNEL_FIRST, .body = body, .body_room = sizeof body};
+        rt_link_receive(next, &gradients[i]);
+    }
     struct rt_event event;
     while (rt_endpoint_wait(endpoint, rt_endpoint_now(endpoint) + 100, &event)) {
         if (event.kind == RT_EVENT_CLOSED)
             break;
-        if (event.kind != RT_EVENT_RECEIVED || mischief == SILENT)
+        if (event.kind != RT_EVENT_RECEIVED || event.receive != &receive || mischief == SILENT)
             continue;
         struct rt_message message = {.type = RT_MESSAGE_FORWARD,
                                      .source = 2,
@@ -426,6 +434,20 @@ static void misbehave(void *user, struct rt_endpoint *endpoint, struct rt_link *
         case WRONG_SHAPE:
             message.tensor[0].dims[0] = 3;
             bytes = 3 * 5 * sizeof(float);
+            break;
+        case AHEAD:
+            for (size_t i = 0; i < 4; i++, message.micro++) {
+                ahead[i] = send;
+                rt_message_encode(&message, ahead[i].head);
+                ahead[i].body[0] = (struct rt_piece){floats, bytes};
+                rt_link_send(next, &ahead[i]);
+            }
+            message.update = 1;
+            break;
+        case FEWER_ROWS:
+            message.rows = 2;
+            message.tensor[0].dims[0] = 2;
+            bytes = 2 * 5 * sizeof(float);
             break;
         case OTHER_RUN:
             message.run = 4712;
@@ -472,6 +494,7 @@ TEST(nonsense_is_refused) {
         [OTHER_RUN] = "another run",         [WRONG_TYPE] = "backward message came among the activations",
         [NO_MESSAGE] = "no message",         [WRONG_SIDE] = "wrong side",
         [ODD_NORM] = "norm message",         [ODD_WORD] = "word 77",
+        [FEWER_ROWS] = "not asked for",      [AHEAD] = "not asked for",
     };
     for (mischief = SILENT; mischief < MISCHIEFS; mischief++) {
         struct rt_error err;
