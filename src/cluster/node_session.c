@@ -120,6 +120,10 @@ static rt_status join(struct rt_node *node, struct rt_error *err) {
     if (asked.label != RT_LABEL_RING || asked.index == 0 || asked.peer != (asked.index + 1) % asked.count ||
         (asked.peer == 0) != (asked.address[0] == 0))
         return rt_fail(err, RT_BAD_INPUT, "%s was asked for a link that is none of a ring", node->name);
+    /* Each look-up of a name may outlive its link: they must not pile up. */
+    if (node->dial.stage != RT_DIAL_IDLE)
+        return rt_fail(err, RT_FAILED, "%s is still connecting to the node it was asked for before",
+                       node->name);
     drop_links(node);
     node->session.index = asked.index;
     node->session.count = asked.count;

@@ -59,4 +59,41 @@ TEST(a_node_that_is_told_to_end) {
     cluster_deinit(&world);
 }
 
+/* Takes links and says nothing. */
+static void listen_only(struct cluster_place *place, struct rt_endpoint *endpoint) {
+    struct rt_error err;
+    struct rt_event event;
+    CHECK_OK(rt_endpoint_listen(endpoint, "mem:*", &err));
+    while (!atomic_load(&place->stop) && rt_endpoint_wait(endpoint, 90, &event)) {
+    }
+}
+
+/* One request at a time: whoever asks for link after link gets no more than one under way. */
+static void join_again_and_again(struct cluster_place *place, struct rt_endpoint *endpoint) {
+    struct rt_error err;
+    struct rt_cluster *cluster;
+    struct rt_join join = {.index = 1, .count = 3, .peer = 2, .label = RT_LABEL_RING, .address = "mem:2"};
+    uint8_t body[100];
+    size_t bytes = rt_join_encode(&join, body, sizeof body);
+    CHECK_OK(cluster_open(place->world, endpoint, 1, 1, &cluster, &err));
+    CHECK_OK(rt_cluster_request(cluster, 0, RT_MESSAGE_JOIN, body, bytes, &err));
+    CHECK(ask_join(cluster, &join, &err) == RT_FAILED);
+    CHECK_MSG(strstr(err.text, "pi1 is still connecting"), "%s", err.text);
+    rt_talk_next(&rt_cluster_member(cluster, 0)->talk);
+    CHECK(rt_cluster_answer(cluster, 0, RT_MESSAGE_JOINED, &err) == RT_FAILED);
+    CHECK_MSG(strstr(err.text, "pi1 cannot reach the next node: mem:2 does not answer"), "%s", err.text);
+    join = (struct rt_join){.index = 1, .count = 2, .label = RT_LABEL_RING};
+    CHECK_OK(ask_join(cluster, &join, &err));
+    rt_cluster_close(cluster);
+}
+
+TEST(a_master_that_asks_for_link_after_link) {
+    static struct cluster_world world;
+    cluster_init(&world, 3, 0);
+    world.place[0].program = join_again_and_again;
+    world.place[2].program = listen_only;
+    cluster_run(&world, 100);
+    cluster_deinit(&world);
+}
+
 TEST_MAIN()
