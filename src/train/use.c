@@ -8,9 +8,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Reads what the last training wrote. Somebody may have put another model there since. */
+static rt_status load_trained(struct rt_run *run, const char *path, struct rt_error *err) {
+    struct rt_network *network = &run->trained.network;
+    char hash[65];
+    rt_status status = rt_network_allocate(network, err);
+    if (status == RT_OK)
+        status = rt_modelfile_params(path, network, NULL, err);
+    if (status == RT_OK)
+        status = rt_network_hash(network, hash, err);
+    if (status == RT_OK && strcmp(hash, run->result.params_sha256) != 0)
+        status = rt_fail(err, RT_BAD_INPUT, "%s: is not the model that was trained here", path);
+    if (status != RT_OK) {
+        free(network->blocks.params);
+        free(network->blocks.buffers);
+        network->blocks = (struct rt_blocks){0};
+    }
+    return status;
+}
+
 /* A model that a ring has trained is in its file only, until it is used here. */
 static rt_status need_model(struct rt_run *run, struct rt_error *err) {
-    struct rt_network *network = &run->trained.network;
+    const struct rt_network *network = &run->trained.network;
     if (!network->model)
         return rt_fail(err, RT_BAD_INPUT, "there is no model yet: train the run, or load a model");
     if (network->blocks.params || run->spread)
@@ -18,8 +37,7 @@ static rt_status need_model(struct rt_run *run, struct rt_error *err) {
     char path[4096];
     if (snprintf(path, sizeof path, "%s/model.safetensors", run->result_dir) >= (int)sizeof path)
         return rt_fail(err, RT_BAD_INPUT, "%s: the path is too long", run->result_dir);
-    rt_status status = rt_network_allocate(network, err);
-    return status == RT_OK ? rt_modelfile_params(path, network, NULL, err) : status;
+    return load_trained(run, path, err);
 }
 
 static struct rt_forward forward_of(struct rt_run *run) {

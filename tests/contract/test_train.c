@@ -113,6 +113,34 @@ TEST(model_file_describes_itself) {
     site_remove();
 }
 
+/* A ring leaves its model in the file alone: what cannot be read from there is not predicted with. */
+TEST(a_model_of_a_ring_is_read_when_it_is_needed) {
+    static const char *const ring[] = {"cluster.strategy=ring", NULL};
+    static const char *const other[] = {"train.seed=9", NULL};
+    struct rt_error err;
+    struct rt_run *run;
+    struct rt_result result;
+    const float inputs[] = {5, 0, 10};
+    float outputs[3], again[3];
+    site_make();
+    CHECK_OK(site_open("out", ring, &run, &err));
+    CHECK_OK(rt_run_train(run, NULL, NULL, &err));
+    CHECK(rename(site_path("out/model.safetensors"), site_path("aside")) == 0);
+    for (int i = 0; i < 2; i++)
+        CHECK(rt_run_predict(run, inputs, 1, outputs, &err) != RT_OK);
+    CHECK_OK(site_train("other", other, false, 0, &result, NULL, &err));
+    CHECK(rename(site_path("other/model.safetensors"), site_path("out/model.safetensors")) == 0);
+    CHECK(rt_run_predict(run, inputs, 1, outputs, &err) == RT_BAD_INPUT);
+    CHECK(strstr(err.text, "is not the model that was trained here"));
+    CHECK(rename(site_path("aside"), site_path("out/model.safetensors")) == 0);
+    CHECK_OK(rt_run_predict(run, inputs, 1, outputs, &err));
+    CHECK(unlink(site_path("out/model.safetensors")) == 0); /* it is here now */
+    CHECK_OK(rt_run_predict(run, inputs, 1, again, &err));
+    CHECK(memcmp(outputs, again, sizeof outputs) == 0 && outputs[0] + outputs[1] + outputs[2] > 0.99f);
+    rt_run_close(run);
+    site_remove();
+}
+
 /* ---- predicting a file ---- */
 
 static rt_status count_rows(void *user, size_t example, const float *outputs, size_t width,
