@@ -47,7 +47,7 @@ struct rt_drive {
     uint64_t tested_update; /* the update whose parameters run->test is about; UINT64_MAX: none */
     double first_step;      /* seconds from the start of the process to the end of the first update; NaN */
     double checkpoint_at, loop_start;
-    double step_end; /* of the last update */
+    double step_end;                             /* of the last update */
     double validation_loss, validation_accuracy; /* the last; NaN */
     uint64_t validation_update;                  /* of the last; UINT64_MAX: none */
 
