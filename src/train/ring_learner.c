@@ -118,8 +118,9 @@ static rt_status stop(void *self, struct rt_error *err) {
 static void destroy(void *self) {
     struct ring_learner *learner = self;
     rt_ring_destroy(learner->ring);
-    rt_formation_deinit(&learner->formation);
+    /* A stream's thread wakes the formation's endpoint: it ends first. */
     rt_supply_close(&learner->supply);
+    rt_formation_deinit(&learner->formation);
     free(learner->rows);
     free(learner);
 }
