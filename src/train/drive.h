@@ -50,6 +50,7 @@ struct rt_drive {
     double step_end;                             /* of the last update */
     double validation_loss, validation_accuracy; /* the last; NaN */
     uint64_t validation_update;                  /* of the last; UINT64_MAX: none */
+    bool validation_due; /* an update that calls for one has been done, and it has not been made yet */
 
     struct { /* since the last report */
         double start, loss, step_seconds;

@@ -134,6 +134,7 @@ static rt_status step_once(struct rt_drive *drive, struct rt_step *step, struct 
         return RT_OK;
     }
     count_step(drive, step);
+    drive->validation_due |= is_time_to_validate(drive);
     if (isnan(drive->first_step))
         journal_first_step(drive, step);
     return RT_OK;
@@ -166,9 +167,11 @@ static rt_status one_update(struct rt_drive *drive, bool *validated, struct rt_e
     rt_status status = step_once(drive, &step, err);
     if (status != RT_OK || step.rows == 0)
         return status;
-    *validated = is_time_to_validate(drive);
+    /* Also where the update that calls for it was one of those that were finished for a checkpoint. */
+    *validated = drive->validation_due;
     if (*validated) {
         status = come_to_rest(drive, err);
+        drive->validation_due = false;
         if (status == RT_OK)
             status = validate(drive, false, err);
     } else if (step.end - drive->recent.start >= drive->spec->train.report_seconds) {

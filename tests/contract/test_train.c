@@ -141,6 +141,21 @@ TEST(a_model_of_a_ring_is_read_when_it_is_needed) {
     site_remove();
 }
 
+/* Updates that a ring finishes before it looks at its parameters count like any others: each that calls for a
+ * validation gets one. */
+TEST(no_validation_is_lost_to_a_checkpoint) {
+    static const char *const flow[] = {"cluster.strategy=ring-flow,slots=4", "train.checkpoint_seconds=1e-6",
+                                       "train.validate_epochs=0", "train.validate_updates=8", NULL};
+    struct rt_error err;
+    struct rt_result result;
+    struct site_watch watch;
+    site_make();
+    CHECK_OK(site_train("out", flow, false, 0, &result, &watch, &err));
+    CHECK_MSG(result.updates == 40 && watch.validations == 5, "%llu validations in %llu updates",
+              (unsigned long long)watch.validations, (unsigned long long)result.updates);
+    site_remove();
+}
+
 /* ---- predicting a file ---- */
 
 static rt_status count_rows(void *user, size_t example, const float *outputs, size_t width,
