@@ -94,7 +94,9 @@ static json_t *node_of(const struct rt_drive *drive, size_t index, bool *ok) {
         put(node, "sent", traffic_of(row->sent, ok), ok);
         put(node, "received", traffic_of(row->received, ok), ok);
         put(node, "staleness_mean",
-            row->samples ? real(row->staleness_sum / (double)row->updates) : json_null(), ok);
+            row->samples ? real(row->staleness_sum / (double)(row->updates - drive->first_update))
+                         : json_null(),
+            ok);
         put(node, "staleness_max", integer(row->staleness_max), ok);
     }
     put(node, "cpu_s", real(row->cpu_seconds), ok);
