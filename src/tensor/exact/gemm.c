@@ -46,6 +46,25 @@ static void ask_for_panel(const struct rt_gemm *g, size_t j, size_t p0, size_t d
             __builtin_prefetch(b + r * step + x, 0, 2);
 }
 
+/* The same for packed panels: each tile asks for its share of the next one, line by line as it goes. With few
+ * rows the weights come from afar, and the first tile on a panel would wait for it while the others have it
+ * near. */
+static void look_ahead(const struct rt_gemm *g, size_t j, size_t p0, size_t depth, size_t tile, size_t tiles,
+                       struct tile *t) {
+    enum { MOST_ROWS = 64 };
+    t->ahead = NULL;
+    t->ahead_step = PANEL / tiles;
+    if (!g->b_packed || g->more_count > 0 || tiles == 1 || g->m > MOST_ROWS || t->ahead_step == 0)
+        return;
+    if (j + PANEL < g->n)
+        t->ahead = g->b_packed + (j + PANEL) * g->k + p0 * PANEL;
+    else if (p0 + depth < g->k)
+        t->ahead = g->b_packed + (p0 + depth) * PANEL;
+    else
+        return;
+    t->ahead += tile * depth * t->ahead_step;
+}
+
 /* Whether tiles should read A where it lies instead of a packed copy: worth it when few panels would share
  * the cost of packing, and possible when the rows do not fall on one another's place in the cache. */
 static bool reads_a_in_place(const struct rt_gemm *g) {
@@ -119,6 +138,7 @@ static void run_block(const struct rt_gemm *g, size_t i0, size_t rows, size_t p0
             size_t h = rows - i < height ? rows - i : height;
             ask_for_panel(g, j + PANEL, p0, depth, i / height, tiles);
             place_rows(g, in_place, i0, i, h, p0, whole, a_room, &tile);
+            look_ahead(g, j, p0, depth, i / height, tiles, &tile);
             tile.c = g->c + (i0 + i) * g->c_row + j;
             ISA(tile_run)(h, &tile);
         }

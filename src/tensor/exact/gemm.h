@@ -28,6 +28,9 @@ struct tile {
     /* k goes on in packed pieces of B, from column `column`; A, packed, goes on where it is. */
     const struct rt_gemm_piece *more;
     size_t more_count, column;
+    /* Memory to let travel to the second-level cache meanwhile, floats per p; NULL: none. */
+    const float *ahead;
+    size_t ahead_step;
 };
 
 /* Runs a tile of rows (1..TILE_ROWS). B must be readable for all of the vectors that its columns touch. */

@@ -33,7 +33,8 @@ INLINE void store_cut(float *p, vec v, size_t lanes) {
 }
 
 /* rows and vecs are constants at every call, so the loops over them vanish and acc lives in registers. */
-INLINE void tile_body(const size_t rows, const size_t vecs, const size_t a_row, const struct tile *t) {
+INLINE void tile_body(const size_t rows, const size_t vecs, const size_t a_row, const bool looks_ahead,
+                      const struct tile *t) {
     vec acc[TILE_ROWS][8];
     const float *a = t->a, *b = t->b;
     const size_t a_step = t->a_step, b_step = t->b_step, b_panel = t->b_panel, c_row = t->c_row;
@@ -53,10 +54,16 @@ INLINE void tile_body(const size_t rows, const size_t vecs, const size_t a_row, 
 
     const struct rt_gemm_piece *more = t->more;
     size_t left = t->more_count;
+    const float *ahead = t->ahead;
+    const size_t ahead_step = t->ahead_step;
     for (size_t k = t->k;; more++) {
         for (size_t p = k; p > 0; p--) {
             vec bv[8];
             EACH_VEC bv[v] = vec_load(b + (v / 2) * b_panel + (v % 2) * VL);
+            if (looks_ahead) {
+                __builtin_prefetch(ahead, 0, 2);
+                ahead += ahead_step;
+            }
             EACH_ROW {
                 vec av = vec_all(a[r * a_row]);
                 EACH_VEC acc[r][v] = vec_fma(av, bv[v], acc[r][v]);
@@ -80,10 +87,10 @@ INLINE void tile_body(const size_t rows, const size_t vecs, const size_t a_row, 
 
 #define TILE(rows, vecs)                                                                                     \
     static void tile_##rows##x##vecs(const struct tile *t) {                                                 \
-        tile_body(rows, vecs, 1, t);                                                                         \
+        tile_body(rows, vecs, 1, false, t);                                                                  \
     }                                                                                                        \
     static void strided_##rows##x##vecs(const struct tile *t) {                                              \
-        tile_body(rows, vecs, t->a_row, t);                                                                  \
+        tile_body(rows, vecs, t->a_row, false, t);                                                           \
     }
 #define TILE_HEIGHTS(X, vecs) X(1, vecs) X(2, vecs) X(3, vecs) X(4, vecs)
 #if TILE_ROWS > 4
@@ -107,6 +114,12 @@ INLINE void tile_body(const size_t rows, const size_t vecs, const size_t a_row, 
 ALL_HEIGHTS(TILE, 1)
 ALL_HEIGHTS(TILE, 2)
 
+#define AHEAD_TILE(rows, vecs)                                                                               \
+    static void ahead_##rows##x##vecs(const struct tile *t) {                                                \
+        tile_body(rows, vecs, 1, true, t);                                                                   \
+    }
+ALL_HEIGHTS(AHEAD_TILE, 2)
+
 typedef void (*tile_function)(const struct tile *);
 #define PACKED(rows, vecs)  tile_##rows##x##vecs,
 #define STRIDED(rows, vecs) strided_##rows##x##vecs,
@@ -116,16 +129,22 @@ static const tile_function tiles[2][2][TILE_ROWS] = {
     {{ALL_HEIGHTS(STRIDED, 1)}, {ALL_HEIGHTS(STRIDED, 2)}},
 };
 
+#define AHEAD(rows, vecs) ahead_##rows##x##vecs,
+static const tile_function ahead_tiles[TILE_ROWS] = {ALL_HEIGHTS(AHEAD, 2)};
+
 void ISA(tile_run)(size_t rows, const struct tile *tile) {
-    tiles[tile->a_row != 1][tile->columns > VL][rows - 1](tile);
+    if (tile->ahead && tile->a_row == 1 && tile->columns > VL)
+        ahead_tiles[rows - 1](tile);
+    else
+        tiles[tile->a_row != 1][tile->columns > VL][rows - 1](tile);
 }
 
 /* Few rows leave most registers empty and the adders waiting for one another: take more panels at a time. */
 static void tile_1x8(const struct tile *t) {
-    tile_body(1, 8, t->a_row, t);
+    tile_body(1, 8, t->a_row, false, t);
 }
 static void tile_2x8(const struct tile *t) {
-    tile_body(2, VL == 8 ? 4 : 8, t->a_row, t);
+    tile_body(2, VL == 8 ? 4 : 8, t->a_row, false, t);
 }
 
 size_t ISA(tile_run_flat)(size_t rows, size_t panels, struct tile *tile) {
