@@ -88,6 +88,10 @@ void rt_plan_destroy(struct rt_plan *plan); /* NULL is fine */
 rt_status rt_profile_measure(const struct rt_job *job, struct rt_device *device, size_t rows, double slowdown,
                              struct rt_layer_times *layers, size_t count, struct rt_error *err);
 
+/* Bytes that measuring takes at a time: those of the largest layer. whole: the job's model. */
+rt_status rt_profile_bytes(const struct rt_job *job, const struct rt_model *whole, size_t rows, double *bytes,
+                           struct rt_error *err);
+
 /* The table people read before a run (and by `ringtmp plan`). question: the one the plan answers. */
 void rt_plan_print(const struct rt_plan *plan, const struct rt_plan_question *question, FILE *out);
 

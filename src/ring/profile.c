@@ -58,14 +58,22 @@ static void drop_layer(struct bench *bench) {
 }
 
 /* Numbers of the optimizer are wanted for the layer itself only, not where it takes over an activation. */
+static double layer_bytes(const struct rt_job *job, const struct rt_model *model, size_t rows,
+                          bool backward) {
+    const double words = backward ? 2 + (double)job->optim->type->state_words : 1;
+    const double floats = (double)model->param_count * words +
+                          (double)rt_model_slot_floats(model, rows, true) + (double)model->prepared_floats +
+                          2 * (double)rows * (double)rt_shape_size(&model->in);
+    return floats * sizeof(float);
+}
+
 static rt_status take_memory(struct bench *bench, bool backward, struct rt_error *err) {
     const struct rt_model *model = bench->model;
     const size_t params = model->param_count, words = bench->job->optim->type->state_words;
     const size_t x = bench->rows * rt_shape_size(&model->in);
     const size_t slot = rt_model_slot_floats(model, bench->rows, true);
-    const double floats = (double)params * (backward ? 2 + (double)words : 1) + (double)slot +
-                          (double)model->prepared_floats + 2 * (double)x;
-    rt_status status = rt_memory_check(floats * sizeof(float), "a layer's profile", err);
+    rt_status status =
+        rt_memory_check(layer_bytes(bench->job, model, bench->rows, backward), "a layer's profile", err);
     if (status == RT_OK)
         status = rt_pool_reserve(bench->device->pool, model->scratch_bytes, err);
     if (status == RT_OK)
@@ -353,4 +361,26 @@ rt_status rt_profile_measure(const struct rt_job *job, struct rt_device *device,
     malloc_trim(0);
 #endif
     return status;
+}
+
+rt_status rt_profile_bytes(const struct rt_job *job, const struct rt_model *whole, size_t rows, double *bytes,
+                           struct rt_error *err) {
+    double most = 0;
+    for (size_t i = 0; i < whole->count; i++) {
+        struct rt_tree list = *job->layers;
+        list.items += i;
+        list.count = 1;
+        struct rt_model *model;
+        uint32_t index = 0;
+        rt_status status = rt_model_create(&list, &whole->layers[i]->in, 0, SIZE_MAX, false,
+                                           whole->layers[i]->kernels, &index, &model, err);
+        if (status != RT_OK)
+            return status;
+        const double one = layer_bytes(job, model, rows, !job->evaluate_only && model->param_count > 0) +
+                           (double)model->scratch_bytes;
+        most = one > most ? one : most;
+        rt_model_destroy(model);
+    }
+    *bytes = most;
+    return RT_OK;
 }

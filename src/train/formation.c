@@ -282,6 +282,30 @@ static void share_cores(const struct rt_formation *formation, const struct rt_sp
         plan->samples_per_s = most;
 }
 
+static void at_least(uint64_t bytes, uint64_t *memory) {
+    *memory = *memory < bytes ? bytes : *memory;
+}
+
+/* What devices take besides their part: the master has its data as well, and the largest of all layers was
+ * measured by the master and by every node that is not of its machine. */
+static rt_status count_memory(const struct rt_formation *formation, struct rt_error *err) {
+    struct rt_plan *plan = formation->plan;
+    const struct rt_plan_question *question = &formation->question;
+    const size_t rows = question->more_rows ? question->more_rows : question->rows;
+    const uint64_t resident = rt_memory_resident();
+    double measuring;
+    rt_status status = rt_profile_bytes(formation->job, question->model, rows, &measuring, err);
+    if (status != RT_OK)
+        return status;
+    if (resident > RT_PLAN_PROGRAM_BYTES)
+        plan->node[0].memory += resident - RT_PLAN_PROGRAM_BYTES;
+    at_least(rt_memory_peak(), &plan->node[0].memory);
+    for (size_t i = 1; i < plan->nodes; i++)
+        if (!rt_cluster_member(formation->cluster, plan->node[i].device - 1)->local && measuring < 0x1p62)
+            at_least(RT_PLAN_PROGRAM_BYTES + (uint64_t)measuring, &plan->node[i].memory);
+    return RT_OK;
+}
+
 rt_status rt_formation_plan(const struct rt_formation_settings *settings, struct rt_formation *formation,
                             struct rt_error *err) {
     const struct rt_spec_cluster *cluster = &settings->spec->cluster;
@@ -315,10 +339,8 @@ rt_status rt_formation_plan(const struct rt_formation_settings *settings, struct
         status = rt_plan_create(question, &formation->plan, err);
     if (status == RT_OK)
         share_cores(formation, settings->spec);
-    /* The master has its data as well. */
-    const uint64_t resident = rt_memory_resident();
-    if (status == RT_OK && resident > RT_PLAN_PROGRAM_BYTES)
-        formation->plan->node[0].memory += resident - RT_PLAN_PROGRAM_BYTES;
+    if (status == RT_OK)
+        status = count_memory(formation, err);
     return status == RT_OK ? settle_job(formation, err) : status;
 }
 

@@ -95,4 +95,28 @@ TEST(bad_requests_are_refused) {
     rt_job_destroy(job);
 }
 
+/* The largest layer counts, with its gradient, the optimizer's two words and the rows. */
+TEST(measuring_takes_the_memory_of_one_layer) {
+    struct rt_error err;
+    struct rt_job *job;
+    struct rt_device device;
+    struct rt_model *model;
+    double few, many;
+    uint32_t index = 0;
+    CHECK_OK(make_job("{input: [100], layers: [dense: 1000, relu, dense: 500, dense: 2], loss: mse, "
+                      "batch: 64, optimizer: adam}",
+                      &job, &err));
+    CHECK_OK(rt_device_open(RT_MATH_EXACT, "auto", 1, &device, &err));
+    CHECK_OK(
+        rt_model_create(job->layers, &job->in, 0, SIZE_MAX, false, device.kernels, &index, &model, &err));
+    CHECK_OK(rt_profile_bytes(job, model, 1, &few, &err));
+    CHECK_OK(rt_profile_bytes(job, model, 64, &many, &err));
+    const double largest = 4 * 500500.0 * sizeof(float);
+    CHECK_MSG(few >= largest && few < 2 * largest, "%g bytes, the parameters %g", few, largest);
+    CHECK_MSG(many >= few + 63 * 2 * 1000 * sizeof(float), "%g bytes, %g for a row", many, few);
+    rt_model_destroy(model);
+    rt_device_close(&device);
+    rt_job_destroy(job);
+}
+
 TEST_MAIN()
