@@ -74,6 +74,9 @@ rt_status rt_cluster_request(struct rt_cluster *cluster, size_t member, uint16_t
     call(&cluster->members[member], who);
     if (!talk->link)
         return rt_fail(err, RT_FAILED, "%s: there is no link to it any more", who);
+    /* What it said without being asked: why it leaves us. */
+    if (talk->ready && talk->message.type == RT_MESSAGE_ERROR)
+        return rt_talk_expect(talk, type, who, err);
     if (talk->dead)
         return fail_lost(&cluster->members[member], err);
     uint8_t *room = rt_talk_body(talk);
@@ -87,6 +90,15 @@ rt_status rt_cluster_request(struct rt_cluster *cluster, size_t member, uint16_t
         memcpy(room, body, body_bytes);
     rt_talk_send(talk, &(struct rt_message){.type = type}, body_bytes);
     return RT_OK;
+}
+
+/* A refusal is heard once, and in err then. */
+static rt_status hear(struct rt_member *member, uint16_t answer, struct rt_error *err) {
+    char who[200];
+    rt_status status = rt_talk_expect(&member->talk, answer, call(member, who), err);
+    if (status != RT_OK)
+        rt_talk_next(&member->talk);
+    return status;
 }
 
 rt_status rt_cluster_answer(struct rt_cluster *cluster, size_t member, uint16_t answer,
@@ -104,7 +116,7 @@ rt_status rt_cluster_answer(struct rt_cluster *cluster, size_t member, uint16_t 
     }
     if (!asked->talk.ready)
         return fail_lost(asked, err);
-    return rt_talk_expect(&asked->talk, answer, call(asked, who), err);
+    return hear(asked, answer, err);
 }
 
 rt_status rt_cluster_ask(struct rt_cluster *cluster, size_t member, uint16_t type, const uint8_t *body,
@@ -306,7 +318,7 @@ rt_status rt_cluster_go(struct rt_cluster *cluster, struct rt_error *err) {
             else
                 status = rt_cluster_pump(cluster, until, err);
         if (status == RT_OK && member->talk.ready)
-            status = rt_talk_expect(&member->talk, RT_MESSAGE_GO, call(member, who), err);
+            status = hear(member, RT_MESSAGE_GO, err);
     }
     if (status == RT_OK && cluster->lost.text[0])
         status = rt_fail(err, RT_FAILED, "a link of the ring was lost: %s", cluster->lost.text);

@@ -1,4 +1,5 @@
 /* Masters that break the rules, and nodes that end, while a cluster is formed: over the network in memory. */
+#include "cluster/cluster_inside.h"
 #include "support/clusters.h"
 
 static struct rt_edge edges[CLUSTER_PLACES];
@@ -93,6 +94,30 @@ TEST(a_master_that_asks_for_link_after_link) {
     world.place[0].program = join_again_and_again;
     world.place[2].program = listen_only;
     cluster_run(&world, 100);
+    cluster_deinit(&world);
+}
+
+/* A master that was quiet for too long is told so, also when it notices only later. */
+static void come_back_late(struct cluster_place *place, struct rt_endpoint *endpoint) {
+    struct rt_error err;
+    struct rt_cluster *cluster;
+    struct rt_join join = {.index = 1, .count = 2, .label = RT_LABEL_RING};
+    for (double late = 61; late < 70; late += 5) {
+        CHECK_OK(cluster_open(place->world, endpoint, 1, 1, &cluster, &err));
+        const double until = rt_endpoint_now(endpoint) + late;
+        while (rt_endpoint_now(endpoint) < until) /* it does other things, but hears what comes */
+            CHECK_OK(rt_cluster_pump(cluster, until, &err));
+        CHECK(ask_join(cluster, &join, &err) == RT_FAILED);
+        CHECK_MSG(strcmp(err.text, "pi1 (mem:1): mem:0 has said nothing for 60 s") == 0, "%s", err.text);
+        rt_cluster_close(cluster);
+    }
+}
+
+TEST(a_master_that_comes_back_late) {
+    static struct cluster_world world;
+    cluster_init(&world, 2, 0);
+    world.place[0].program = come_back_late;
+    cluster_run(&world, 200);
     cluster_deinit(&world);
 }
 
