@@ -126,12 +126,12 @@ static rt_status simulate(const struct rt_planner *planner, struct rt_draft *dra
 /* Slots beyond which nothing is gained. The master's hold micro-batches of one update at a time: a forward of
  * the next one waits until all of them are free. At the other nodes inputs of the next update arrive while
  * the weight gradients of the last still wait to be done. In ring-flow, where an update is one micro-batch,
- * twice what it takes to go round. */
+ * twice what it takes to go round; a device that is alone waits for nobody, and would only be staler. */
 static size_t most_slots(const struct rt_planner *planner, size_t nodes, size_t k) {
     if (planner->question->slots)
         return planner->question->slots;
     if (planner->flow)
-        return 4 * nodes;
+        return nodes == 1 ? 1 : 4 * nodes;
     return k ? planner->micros + planner->micros / 2 : planner->micros;
 }
 

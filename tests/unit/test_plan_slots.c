@@ -127,6 +127,12 @@ TEST(cheap_slots_are_taken) {
     for (size_t k = 0; k < plan->nodes; k++)
         CHECK_MSG(plan->node[k].slots <= 4 * DEVICES, "node %zu: %zu slots", k, plan->node[k].slots);
     rt_plan_destroy(plan);
+    /* and one device alone has nothing to wait for */
+    world.question.count = 1;
+    plan = make_plan();
+    REQUIRE(plan);
+    CHECK_MSG(plan->node[0].slots == 1, "alone: %zu slots", plan->node[0].slots);
+    rt_plan_destroy(plan);
     close_world(&world);
 }
 
