@@ -5,6 +5,7 @@
 #include "train/drive.h"
 
 #include "base/clock.h"
+#include "data/stream.h"
 #include "train/evaluate.h"
 #include <math.h>
 
@@ -193,6 +194,19 @@ static rt_status stop_here(struct rt_drive *drive, struct rt_error *err) {
     return status == RT_OK ? rt_drive_stopped(drive, err) : status;
 }
 
+/* The examples of a stream that failed do not come again: what was learnt from them is kept. */
+static rt_status keep_learnt(struct rt_drive *drive, rt_status status, struct rt_error *err) {
+    const struct rt_error why = *err;
+    struct rt_error ignored;
+    if (!drive->learner.stream || rt_stream_status(drive->learner.stream, &ignored) == RT_OK ||
+        drive->standing.update == drive->first_update)
+        return status;
+    if (rt_drive_save(drive, &ignored) != RT_OK)
+        return rt_fail(err, status, "%s", why.text);
+    return rt_fail(err, status, "%s; %s holds a checkpoint of the %llu updates before that", why.text,
+                   drive->run->out_dir, (unsigned long long)drive->standing.update);
+}
+
 /* The updates, and what happens between them. */
 static rt_status run_updates(struct rt_drive *drive, bool *validated, struct rt_error *err) {
     rt_status status = RT_OK;
@@ -209,7 +223,9 @@ static rt_status run_updates(struct rt_drive *drive, bool *validated, struct rt_
         if (status == RT_OK)
             status = rt_journal_status(drive->journal, err);
     }
-    return status == RT_INTERRUPTED ? stop_here(drive, err) : status;
+    if (status == RT_INTERRUPTED)
+        return stop_here(drive, err);
+    return status == RT_OK ? RT_OK : keep_learnt(drive, status, err);
 }
 
 rt_status rt_drive_loop(struct rt_drive *drive, struct rt_error *err) {

@@ -36,6 +36,8 @@ static rt_status step(void *self, struct rt_step *result, struct rt_error *err) 
     rt_status status = explain(learner, rt_ring_step(learner->ring, &update, err), err);
     if (supply->stream) {
         atomic_store(&supply->halt, 0);
+        if (status == RT_INTERRUPTED && supply->failure.status != RT_OK)
+            return rt_fail(err, supply->failure.status, "%s", supply->failure.text);
         if (status == RT_INTERRUPTED && supply->ended) {
             *result = (struct rt_step){0};
             return RT_OK;

@@ -65,40 +65,42 @@ static rt_status open_set(struct rt_supply *supply, size_t rows, struct rt_error
 /* ---- a stream ---- */
 
 /* The next batch, once it is there as a whole, or what is left at the end. */
-static rt_status take_batch(struct rt_supply *supply, struct rt_error *err) {
+static void take_batch(struct rt_supply *supply) {
     const struct rt_lesson *lesson = supply->lesson;
     size_t taken = 0;
-    rt_status status =
-        rt_stream_take(supply->stream, lesson->settings.batch, lesson->scaling, &lesson->network->device,
-                       supply->x, supply->classes, supply->values, &taken, err);
-    if (status != RT_OK)
-        return status;
+    struct rt_error failure;
+    if (rt_stream_take(supply->stream, lesson->settings.batch, lesson->scaling, &lesson->network->device,
+                       supply->x, supply->classes, supply->values, &taken, &failure) != RT_OK) {
+        supply->failure = failure;
+        atomic_store(&supply->halt, 1);
+        return;
+    }
     if (taken == 0) {
         supply->ended = rt_stream_ended(supply->stream) && rt_stream_count(supply->stream) == 0;
         if (supply->ended || (lesson->stop && atomic_load(lesson->stop)))
             atomic_store(&supply->halt, 1);
-        return RT_OK;
+        return;
     }
     supply->before += supply->rows;
     supply->rows = taken;
     for (size_t i = 0; i < taken; i++)
         supply->numbers[i] = (uint32_t)(supply->before + i);
-    return RT_OK;
 }
 
 static rt_status batch_of_stream(void *self, uint64_t update, size_t *rows, uint32_t *epoch,
                                  const uint32_t **examples, struct rt_error *err) {
+    (void)err;
     struct rt_supply *supply = self;
     *epoch = 0;
     *examples = supply->numbers;
     *rows = 0;
     const uint64_t before = supply->before + supply->rows;
-    rt_status status = take_batch(supply, err);
-    if (status == RT_OK && supply->before + supply->rows > before) {
+    take_batch(supply);
+    if (supply->before + supply->rows > before) {
         supply->batch = update;
         *rows = supply->rows;
     }
-    return status;
+    return RT_OK;
 }
 
 /* Where an example lies in the batch. */

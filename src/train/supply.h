@@ -33,7 +33,8 @@ struct rt_supply {
     size_t rows;     /* in it */
     uint64_t before; /* examples that came before it */
     bool ended;
-    atomic_int halt; /* the ring is to return: the stream has ended, or the run is to stop */
+    struct rt_error failure; /* of the stream, not of the ring, which still stands; status RT_OK: none */
+    atomic_int halt; /* the ring is to return: the stream has ended or failed, or the run is to stop */
 };
 
 /* rows: of the largest micro-batch. endpoint: woken when a stream has examples. */

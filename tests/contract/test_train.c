@@ -156,6 +156,27 @@ TEST(no_validation_is_lost_to_a_checkpoint) {
     site_remove();
 }
 
+/* The examples of a stream come once: what was learnt before it failed is there to go on from. */
+TEST(a_stream_that_fails_leaves_a_checkpoint) {
+    static const char *const bad[] = {"data.standardize=false",
+                                      "data.train={stream: {from: bad.csv, names: [daisy, rose, tulip]}}",
+                                      "train.batch=2", NULL};
+    static const char *const good[] = {"data.standardize=false",
+                                       "data.train={stream: {from: good.csv, names: [daisy, rose, tulip]}}",
+                                       "train.batch=2", NULL};
+    struct rt_error err;
+    struct rt_result result;
+    site_make();
+    site_text("good.csv", "5,0,10,rose\n0,3,11,daisy\n1,1,12,tulip\n5,1,10,rose\n");
+    site_text("bad.csv", "5,0,10,rose\n0,3,11,daisy\n1,1,12,tulip\n5,1,10,rose\n5,5\n");
+    CHECK(site_train("out", bad, false, 0, &result, NULL, &err) == RT_BAD_INPUT);
+    CHECK_MSG(strstr(err.text, "bad.csv:5") && strstr(err.text, "holds a checkpoint of the 2 updates"), "%s",
+              err.text);
+    CHECK_OK(site_train("out", good, true, 0, &result, NULL, &err));
+    CHECK(result.updates == 4 && result.samples == 8);
+    site_remove();
+}
+
 /* ---- predicting a file ---- */
 
 static rt_status count_rows(void *user, size_t example, const float *outputs, size_t width,
