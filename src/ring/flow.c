@@ -81,7 +81,11 @@ void rt_flow_deinit(struct rt_flow *flow) {
 }
 
 static rt_status take_memory(struct rt_segment *segment, const struct rt_job *job, struct rt_error *err) {
-    const size_t floats = rt_job_micro_rows(job) * rt_shape_size(&segment->in_shape);
+    const size_t rows = rt_job_micro_rows(job), width = rt_shape_size(&segment->in_shape);
+    const size_t floats = rows * width;
+    if (width > SIZE_MAX / sizeof(float) / RT_FLOW_RETURNS / rows)
+        return rt_fail(err, RT_NO_MEMORY, "%zu examples of %zu numbers are more than can be addressed", rows,
+                       width);
     rt_status status =
         rt_alloc(segment->count, sizeof *segment->seats, "the seats of a ring's node", &segment->seats, err);
     if (status == RT_OK && !segment->stage)
