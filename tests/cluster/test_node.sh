@@ -112,6 +112,7 @@ run 0 train run.yaml --quiet --out with --node "127.0.0.1:$port" --set cluster.k
 wait_for node.err "has ended"
 # a run that does not end by itself: $master
 start_long_run() { # OUT
+    : >master.out # not what an earlier one has said
     "$RINGTMP" train run.yaml --out "$1" --node "127.0.0.1:$port" --set cluster.keep_all=true \
         --set train.epochs=1000000 --set train.report_seconds=0 >master.out 2>master.err &
     master=$!
