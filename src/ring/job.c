@@ -37,6 +37,8 @@ static const struct rt_option job_options[] = {
      .help = "slices of a batch whose gradients are added as a tree, a power of two"},
     {"updates", RT_OPTION_INT, AT(job.updates), "1", 1, OPEN, .help = "planned in all"},
     {"per_epoch", RT_OPTION_INT, AT(job.per_epoch), "1", 1, OPEN, .help = "updates in an epoch"},
+    {"damp", RT_OPTION_INT, AT(job.damp), "0", 0, 8,
+     .help = "ring-flow: the rate of a stale gradient is divided by (1 + staleness) ^ damp"},
     {"clip_norm", RT_OPTION_REAL, AT(job.clip_norm), "0", 0, 1e30,
      .help = "the gradient is scaled down to this norm when it is larger; 0: never"},
     {"weight_decay", RT_OPTION_REAL, AT(job.weight_decay), "0", 0, 1e30,

@@ -32,6 +32,7 @@ struct rt_job {
     int64_t micro_batch; /* at most batch; -1: not chosen yet; ring-flow: batch */
     int64_t shards, updates, per_epoch;
     double clip_norm;
+    int64_t damp; /* ring-flow: the rate of a stale gradient is divided by (1 + staleness) ^ damp */
     double weight_decay;
     const struct rt_tree *optimizer, *schedule;
     int math;           /* enum rt_math */

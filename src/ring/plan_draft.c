@@ -131,7 +131,7 @@ static size_t most_slots(const struct rt_planner *planner, size_t nodes, size_t 
     if (planner->question->slots)
         return planner->question->slots;
     if (planner->flow)
-        return nodes == 1 ? 1 : 4 * nodes;
+        return nodes == 1 ? 1 : 2 * nodes;
     return k ? planner->micros + planner->micros / 2 : planner->micros;
 }
 

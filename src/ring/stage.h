@@ -52,6 +52,7 @@ struct rt_stage {
     float **versions;
     uint64_t *version_update;
     size_t version_count;
+    uint64_t stale; /* of the last one */
     uint64_t staleness_sum, staleness_max, staleness_count;
     /* an image of parameters, buffers and state at one update */
     float *image;

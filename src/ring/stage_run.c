@@ -45,6 +45,15 @@ void rt_stage_backward_input(struct rt_stage *stage, struct rt_slot *slot, float
 
 /* ---- the update ---- */
 
+/* What a learning rate is multiplied by for a gradient whose parameters have changed `stale` times since:
+ * 1 / (1 + stale) ^ damp. */
+static double damping(const struct rt_job *job, uint64_t stale) {
+    double factor = 1;
+    for (int64_t i = 0; job->mode == RT_RING_FLOW && i < job->damp; i++)
+        factor /= 1 + (double)stale;
+    return factor;
+}
+
 static void begin_update(struct rt_stage *stage, const struct rt_slot *done, float clip) {
     const struct rt_job *job = stage->job;
     const uint64_t update = stage->update + 1;
@@ -52,8 +61,9 @@ static void begin_update(struct rt_stage *stage, const struct rt_slot *done, flo
         rt_versions_keep(stage, done);
     rt_optim_begin(
         job->optim, update,
-        rt_schedule_factor(&job->lr_schedule, update, (uint64_t)job->updates, (uint64_t)job->per_epoch), clip,
-        &stage->optim_step);
+        rt_schedule_factor(&job->lr_schedule, update, (uint64_t)job->updates, (uint64_t)job->per_epoch) *
+            damping(job, stage->stale),
+        clip, &stage->optim_step);
 }
 
 /* The sink of a fused update. */
@@ -72,6 +82,7 @@ static void apply_factors(void *self, size_t offset, size_t rows, size_t columns
 
 static void record_staleness(struct rt_stage *stage, const struct rt_slot *slot) {
     const uint64_t between = stage->update - slot->update;
+    stage->stale = between;
     stage->staleness_sum += between;
     stage->staleness_count++;
     if (between > stage->staleness_max)

@@ -55,6 +55,8 @@ static rt_status fill_job(const struct rt_lesson *lesson, struct rt_tree *job, s
     if (status == RT_OK)
         status = put(job, "mode", err, "%s", strcmp(lesson->strategy, "ring-flow") ? "ring" : "ring-flow");
     if (status == RT_OK)
+        status = put(job, "damp", err, "%" PRId64, options->damp);
+    if (status == RT_OK)
         status = put(job, "order", err, "%s", options->schedule ? "1f1b" : "split");
     if (status == RT_OK)
         status = put(job, "seed", err, "%" PRIu64, settings->seed);

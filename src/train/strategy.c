@@ -15,8 +15,19 @@ static const struct rt_option ring_options[] = {
     {"slots", RT_OPTION_INT, AT(slots), "auto", 1, 65536, .auto_word = "auto",
      .help = "micro-batches that a node holds at a time"},
 };
+static const struct rt_option flow_options[] = {
+    {"slots", RT_OPTION_INT, AT(slots), "auto", 1, 65536, .auto_word = "auto",
+     .help = "batches that a node holds at a time: parameters may be one less than that many updates old"},
+    {"damp", RT_OPTION_INT, AT(damp), "2", 0, 8,
+     .help = "the learning rate of a stale gradient is divided by (1 + staleness) to this power; 0: never"},
+    {"schedule", RT_OPTION_CHOICE, AT(schedule), "split", .choices = schedules,
+     .help = "split: a backward is two operations, the urgent one first; 1f1b: it is one"},
+};
 #undef AT
-enum { RING_OPTIONS = sizeof ring_options / sizeof *ring_options };
+enum {
+    RING_OPTIONS = sizeof ring_options / sizeof *ring_options,
+    FLOW_OPTIONS = sizeof flow_options / sizeof *flow_options
+};
 
 static const struct rt_strategy sgd = {
     .name = "sgd",
@@ -48,8 +59,8 @@ static const struct rt_strategy ring_flow = {
     .name = "ring-flow",
     .help = "the ring without a pause between updates: an update per batch, with slightly older parameters",
     .flows = true,
-    .options = ring_options,
-    .option_count = RING_OPTIONS,
+    .options = flow_options,
+    .option_count = FLOW_OPTIONS,
     .settings_bytes = sizeof(struct rt_ring_options),
     .open = rt_learner_ring,
 };

@@ -38,6 +38,7 @@ void rt_strategy_choice_deinit(struct rt_strategy_choice *choice); /* a zeroed o
 /* What the strategies of the ring share. */
 struct rt_ring_options {
     int schedule;  /* 0: split, 1: 1f1b */
+    int64_t damp;  /* ring-flow: power of the damping of stale gradients */
     int64_t slots; /* micro-batches that a node holds at a time; -1: the planner chooses */
 };
 
