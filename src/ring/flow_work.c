@@ -165,20 +165,23 @@ static rt_status try_forward(struct rt_flow *flow, struct rt_segment *segment, b
 
 /* ---- B and W ------------------------------------------------------------------------------------------- */
 
-/* How many of the weight gradients that wait are done at once: together they cost less, but a gradient that
- * comes meanwhile has to wait. When no more can come for this update, as many as there are. */
+/* How many of the weight gradients that wait are done at once. One costs at least a passage of the whole
+ * gradient through memory, so a few with together FEW_ROWS rows cost little more than one; any more would
+ * make a gradient that comes meanwhile wait. When no more can come for this slice: all of them. */
 static size_t weights_at_once(const struct rt_segment *segment) {
-    enum { FEW = 4 };
-    size_t count = 0;
-    const struct rt_seat *seat;
-    do {
-        seat = rt_segment_seat(segment, segment->weights + count);
+    enum { FEW_ROWS = 32 };
+    const bool all_here = rt_segment_seat(segment, segment->back - 1)->slot->part.last_of_slice;
+    size_t count = 0, rows = 0;
+    for (uint64_t at = segment->weights; at < segment->back && count < RT_MAX_WAITING; at++) {
+        const struct rt_seat *seat = rt_segment_seat(segment, at);
+        rows += seat->rows;
+        if (count > 0 && rows > FEW_ROWS && !all_here)
+            break;
         count++;
-    } while (count < RT_MAX_WAITING && segment->weights + count < segment->back &&
-             !seat->slot->part.last_of_slice);
-    const uint64_t end = segment->back - 1;
-    const bool all_here = rt_segment_seat(segment, end)->slot->part.last_of_slice;
-    return all_here || count < FEW ? count : FEW;
+        if (seat->slot->part.last_of_slice)
+            break;
+    }
+    return count;
 }
 
 static bool try_weights(struct rt_flow *flow, struct rt_segment *segment) {
