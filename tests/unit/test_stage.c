@@ -364,7 +364,9 @@ static void check_flow(const char *keys, uint32_t random) {
             rt_stage_backward_weights(single, &slot, 1, true);
             memcpy(versions[weights + 1], versions[weights], whole * sizeof(float));
             struct rt_optim_step step;
-            rt_optim_begin(plain->optim, weights + 1, 1, 1, &step);
+            const double stale = (double)(weights - seen[weights]);
+            const double damped = job->damp == 2 ? 1 / (1 + stale) / (1 + stale) : 1;
+            rt_optim_begin(plain->optim, weights + 1, damped, 1, &step);
             rt_optim_apply(plain->optim, &step, 0, whole, whole, versions[weights + 1],
                            single->slices.blocks[0], state);
             const uint64_t between = weights - seen[weights];
@@ -388,6 +390,11 @@ TEST(flow_uses_the_version_of_the_forward) {
     for (uint32_t random = 1; random < 20; random++)
         check_flow("optimizer: momentum", random);
     check_flow("optimizer: adam", 7);
+}
+
+TEST(flow_damps_stale_gradients) {
+    for (uint32_t random = 1; random < 5; random++)
+        check_flow("optimizer: momentum, damp: 2", random);
 }
 
 TEST_MAIN()
