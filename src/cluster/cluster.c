@@ -105,11 +105,12 @@ rt_status rt_cluster_answer(struct rt_cluster *cluster, size_t member, uint16_t 
                             struct rt_error *err) {
     struct rt_member *asked = &cluster->members[member];
     char who[200];
-    double until = rt_endpoint_now(cluster->endpoint) + cluster->patience;
+    const bool works = answer == RT_MESSAGE_PROFILED || answer == RT_MESSAGE_READY;
+    const double patience = works ? cluster->work_patience : cluster->patience;
+    double until = rt_endpoint_now(cluster->endpoint) + patience;
     while (!asked->talk.ready && !asked->talk.dead) {
         if (rt_endpoint_now(cluster->endpoint) >= until)
-            return rt_fail(err, RT_FAILED, "%s has not answered for %g s", call(asked, who),
-                           cluster->patience);
+            return rt_fail(err, RT_FAILED, "%s has not answered for %g s", call(asked, who), patience);
         rt_status status = rt_cluster_pump(cluster, until, err);
         if (status != RT_OK)
             return status;
@@ -272,6 +273,8 @@ rt_status rt_cluster_open(const struct rt_cluster_settings *settings, struct rt_
     cluster->endpoint = endpoint;
     cluster->stop = stop;
     cluster->patience = settings->patience > 0 ? settings->patience : 10;
+    cluster->work_patience =
+        settings->work_patience > cluster->patience ? settings->work_patience : cluster->patience;
     cluster->run = draw_run();
     memcpy(cluster->answer, settings->answer, sizeof cluster->answer);
     status = rt_alloc(count, sizeof *cluster->members, "the nodes of a cluster", &cluster->members, err);

@@ -22,9 +22,10 @@ struct rt_cluster_settings {
     /* Files handed to local nodes, NULL: none. The endpoint has its own copy. */
     const char *key_file;
     const char *certificate, *private_key, *authority;
-    uint8_t answer[32]; /* of our kernels */
-    bool exact;         /* a node with another answer is refused, with its name */
-    double patience;    /* seconds for any answer; 0: 10 */
+    uint8_t answer[32];   /* of our kernels */
+    bool exact;           /* a node with another answer is refused, with its name */
+    double patience;      /* seconds for an answer; 0: 10 */
+    double work_patience; /* the same where the node has to work for it: PROFILE, ASSIGN; 0: patience */
 };
 
 enum { RT_NODE_PORT = 7117 };

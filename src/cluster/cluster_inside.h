@@ -12,7 +12,7 @@ struct rt_cluster {
     const atomic_int *stop;
     uint32_t run;
     uint8_t answer[32];
-    double patience;
+    double patience, work_patience;
     struct rt_member *members;
     size_t count;
     bool *in_ring;       /* [count] */

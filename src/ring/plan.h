@@ -83,10 +83,12 @@ void rt_plan_destroy(struct rt_plan *plan); /* NULL is fine */
 
 /* Measures each layer of the job's model on this device with random numbers: layers[count], one per layer.
  * Takes about RT_PROFILE_SECONDS, longer only if doing everything twice does. slowdown: of an emulated
- * device; multiplies the times. */
+ * device; multiplies the times. memory: bytes it may take, 0: no limit; layers that need more are estimated.
+ */
 #define RT_PROFILE_SECONDS 0.3
 rt_status rt_profile_measure(const struct rt_job *job, struct rt_device *device, size_t rows, double slowdown,
-                             struct rt_layer_times *layers, size_t count, struct rt_error *err);
+                             uint64_t memory, struct rt_layer_times *layers, size_t count,
+                             struct rt_error *err);
 
 /* Bytes that measuring takes at a time: those of the largest layer. whole: the job's model. */
 rt_status rt_profile_bytes(const struct rt_job *job, const struct rt_model *whole, size_t rows, double *bytes,

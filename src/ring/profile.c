@@ -22,8 +22,9 @@ struct bench {
     const struct rt_job *job;
     struct rt_device *device;
     size_t rows;
-    double share; /* seconds that the rounds over one layer may take */
-    bool single;  /* the device has one thread */
+    double share;  /* seconds that the rounds over one layer may take */
+    bool single;   /* the device has one thread */
+    double memory; /* bytes it may take; 0: no limit */
     struct rt_pass pass;
     uint32_t *examples;
 
@@ -72,8 +73,10 @@ static rt_status take_memory(struct bench *bench, bool backward, struct rt_error
     const size_t params = model->param_count, words = bench->job->optim->type->state_words;
     const size_t x = bench->rows * rt_shape_size(&model->in);
     const size_t slot = rt_model_slot_floats(model, bench->rows, true);
-    rt_status status =
-        rt_memory_check(layer_bytes(bench->job, model, bench->rows, backward), "a layer's profile", err);
+    const double bytes = layer_bytes(bench->job, model, bench->rows, backward);
+    rt_status status = rt_memory_check(bytes, "a layer's profile", err);
+    if (status == RT_OK && bench->memory > 0 && bytes > bench->memory)
+        status = rt_fail(err, RT_NO_MEMORY, "to measure a layer takes more memory than the device offers");
     if (status == RT_OK)
         status = rt_pool_reserve(bench->device->pool, model->scratch_bytes, err);
     if (status == RT_OK)
@@ -324,15 +327,19 @@ static rt_status measure_all(struct bench *bench, const struct rt_model *whole, 
 }
 
 rt_status rt_profile_measure(const struct rt_job *job, struct rt_device *device, size_t rows, double slowdown,
-                             struct rt_layer_times *layers, size_t count, struct rt_error *err) {
+                             uint64_t memory, struct rt_layer_times *layers, size_t count,
+                             struct rt_error *err) {
     struct rt_model *whole;
     uint32_t index = 0;
     rt_status status =
         rt_model_create(job->layers, &job->in, 0, SIZE_MAX, false, device->kernels, &index, &whole, err);
     if (status != RT_OK)
         return status;
-    struct bench bench = {
-        .job = job, .device = device, .rows = rows, .single = rt_pool_threads(device->pool) == 1};
+    struct bench bench = {.job = job,
+                          .device = device,
+                          .rows = rows,
+                          .single = rt_pool_threads(device->pool) == 1,
+                          .memory = (double)memory};
     if (whole->count != count || rows == 0 || rows > (size_t)job->batch)
         status = rt_fail(err, RT_BAD_INPUT,
                          "a profile of %zu layers for %zu rows was asked for, but the model has %zu layers "

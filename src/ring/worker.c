@@ -59,7 +59,8 @@ static rt_status profile(struct rt_session *session, const struct rt_profile *as
     rt_fp_enter(&theirs);
     status = rt_alloc(count, sizeof *layers, "the times of the layers", &layers, err);
     if (status == RT_OK)
-        status = rt_profile_measure(job, &device, asked->rows, ours->slowdown, layers, count, err);
+        status = rt_profile_measure(job, &device, asked->rows, ours->slowdown,
+                                    rt_node_settings(session->node)->memory, layers, count, err);
     rt_fp_leave(&theirs);
     rt_device_close(&device);
     rt_job_destroy(job);

@@ -37,7 +37,7 @@ static rt_status open_endpoint(const struct rt_spec *spec, struct rt_endpoint **
                                              .private_key = cluster->private_key,
                                              .authority = cluster->authority};
     status = rt_tcp_create(&settings, endpoint, err);
-    memset(key, 0, sizeof key);
+    explicit_bzero(key, sizeof key);
     return status;
 }
 
@@ -103,6 +103,7 @@ static rt_status open_cluster(const struct rt_formation_settings *settings, stru
             .authority = spec->cluster.authority,
             .exact = formation->job->math != RT_MATH_FAST,
             .patience = spec->cluster.patience < 10 ? spec->cluster.patience : 10,
+            .work_patience = spec->cluster.patience,
         };
         status = rt_kernels_answer(settings->network->device.kernels, wanted.answer, err);
         if (status == RT_OK)
@@ -153,7 +154,8 @@ static rt_status measure(const struct rt_formation_settings *settings, struct rt
                          size_t rows, struct rt_layer_times *const *times, struct rt_error *err) {
     const size_t layers = settings->network->model->count;
     rt_status status =
-        rt_profile_measure(formation->job, &settings->network->device, rows, 1, times[0], layers, err);
+        rt_profile_measure(formation->job, &settings->network->device, rows, 1,
+                           (uint64_t)settings->spec->cluster.memory << 20, times[0], layers, err);
     for (size_t i = formation->devices - 1; status == RT_OK && i < formation->devices; i--) {
         const struct rt_member *member = i ? rt_cluster_member(formation->cluster, i - 1) : NULL;
         if (member && !member->local) {

@@ -1,5 +1,6 @@
 /* Measuring layers: rough truths only, since machines that run tests are busy. */
 #include "base/clock.h"
+#include "base/memory.h"
 #include "formats/yaml.h"
 #include "ring/plan.h"
 #include "support/test.h"
@@ -21,7 +22,7 @@ TEST(layers_cost_what_they_should) {
                       &job, &err));
     CHECK_OK(rt_device_open(RT_MATH_EXACT, "auto", 1, &device, &err));
     const double start = rt_clock_wall();
-    CHECK_OK(rt_profile_measure(job, &device, 16, 1, times, 7, &err));
+    CHECK_OK(rt_profile_measure(job, &device, 16, 1, 0, times, 7, &err));
     const double seconds = rt_clock_wall() - start;
     CHECK_MSG(seconds < 5, "%f s", seconds);
     for (size_t i = 0; i < 7; i++) {
@@ -38,7 +39,7 @@ TEST(layers_cost_what_they_should) {
     CHECK(times[5].forward > times[1].forward);
     CHECK(times[5].weights > times[1].weights);
     CHECK(times[5].update > times[1].update);
-    CHECK_OK(rt_profile_measure(job, &device, 16, 1000, slow, 7, &err));
+    CHECK_OK(rt_profile_measure(job, &device, 16, 1000, 0, slow, 7, &err));
     CHECK(slow[5].forward > 50 * times[5].forward && slow[5].update > 50 * times[5].update);
     rt_device_close(&device);
     rt_job_destroy(job);
@@ -53,7 +54,7 @@ TEST(evaluation_costs_no_backward) {
                       "loss: mse, batch: 8, evaluate_only: true}",
                       &job, &err));
     CHECK_OK(rt_device_open(RT_MATH_EXACT, "auto", 2, &device, &err));
-    CHECK_OK(rt_profile_measure(job, &device, 8, 1, times, 3, &err));
+    CHECK_OK(rt_profile_measure(job, &device, 8, 1, 0, times, 3, &err));
     for (size_t i = 0; i < 3; i++)
         CHECK(times[i].input == 0 && times[i].weights == 0 && times[i].update == 0);
     CHECK(times[0].forward > 0 && times[2].forward > 0);
@@ -73,9 +74,28 @@ TEST(a_layer_without_room_is_estimated) {
     strcat(text, "], dense: 4], loss: mse, batch: 1, optimizer: adam}");
     CHECK_OK(make_job(text, &job, &err));
     CHECK_OK(rt_device_open(RT_MATH_EXACT, "auto", 1, &device, &err));
-    CHECK_OK(rt_profile_measure(job, &device, 1, 1, times, 3, &err));
+    CHECK_OK(rt_profile_measure(job, &device, 1, 1, 0, times, 3, &err));
     CHECK_MSG(times[1].forward > 100 * times[0].forward, "%g and %g s", times[1].forward, times[0].forward);
     CHECK(times[1].weights > 0 && times[1].update > 0);
+    rt_device_close(&device);
+    rt_job_destroy(job);
+}
+
+/* So is one that takes more than the device offers: nothing is taken for it. */
+TEST(the_offer_of_a_device_is_kept) {
+    struct rt_error err;
+    struct rt_job *job;
+    struct rt_device device;
+    struct rt_layer_times times[2];
+    CHECK_OK(
+        make_job("{input: [8], layers: [dense: 5000, dense: 5000], loss: mse, batch: 1, optimizer: adam}",
+                 &job, &err));
+    CHECK_OK(rt_device_open(RT_MATH_EXACT, "auto", 1, &device, &err));
+    const uint64_t before = rt_memory_peak();
+    CHECK_OK(rt_profile_measure(job, &device, 1, 1, 16 << 20, times, 2, &err));
+    const uint64_t taken = rt_memory_peak() - before;
+    CHECK_MSG(before == 0 || taken < 64 << 20, "%llu bytes", (unsigned long long)taken);
+    CHECK(times[1].forward > 10 * times[0].forward);
     rt_device_close(&device);
     rt_job_destroy(job);
 }
@@ -87,10 +107,10 @@ TEST(bad_requests_are_refused) {
     struct rt_layer_times times[3];
     CHECK_OK(make_job("{input: [4], layers: [dense: 4], loss: mse, batch: 8}", &job, &err));
     CHECK_OK(rt_device_open(RT_MATH_EXACT, "auto", 1, &device, &err));
-    CHECK(rt_profile_measure(job, &device, 8, 1, times, 3, &err) == RT_BAD_INPUT);
-    CHECK(rt_profile_measure(job, &device, 0, 1, times, 1, &err) == RT_BAD_INPUT);
-    CHECK(rt_profile_measure(job, &device, 9, 1, times, 1, &err) == RT_BAD_INPUT);
-    CHECK_OK(rt_profile_measure(job, &device, 8, 1, times, 1, &err));
+    CHECK(rt_profile_measure(job, &device, 8, 1, 0, times, 3, &err) == RT_BAD_INPUT);
+    CHECK(rt_profile_measure(job, &device, 0, 1, 0, times, 1, &err) == RT_BAD_INPUT);
+    CHECK(rt_profile_measure(job, &device, 9, 1, 0, times, 1, &err) == RT_BAD_INPUT);
+    CHECK_OK(rt_profile_measure(job, &device, 8, 1, 0, times, 1, &err));
     rt_device_close(&device);
     rt_job_destroy(job);
 }
