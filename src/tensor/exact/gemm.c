@@ -65,6 +65,18 @@ static void look_ahead(const struct rt_gemm *g, size_t j, size_t p0, size_t dept
     t->ahead += tile * depth * t->ahead_step;
 }
 
+/* Sums that go on come from C, for a weight gradient from afar and a row at a time: when few products are
+ * added to each, their panel is asked for one ahead. */
+static void ask_for_sums(const struct rt_gemm *g, size_t i, size_t rows, size_t j, size_t depth) {
+    enum { LINE = 16 /* floats */, SHORT = 128 };
+    if (depth > SHORT || j >= g->n)
+        return;
+    const size_t columns = g->n - j < PANEL ? g->n - j : PANEL;
+    for (size_t r = 0; r < rows; r++)
+        for (size_t x = 0; x < columns; x += LINE)
+            __builtin_prefetch(g->c + (i + r) * g->c_row + j + x, 1, 2);
+}
+
 /* Whether tiles should read A where it lies instead of a packed copy: worth it when few panels would share
  * the cost of packing, and possible when the rows do not fall on one another's place in the cache. */
 static bool reads_a_in_place(const struct rt_gemm *g) {
@@ -139,6 +151,8 @@ static void run_block(const struct rt_gemm *g, size_t i0, size_t rows, size_t p0
             ask_for_panel(g, j + PANEL, p0, depth, i / height, tiles);
             place_rows(g, in_place, i0, i, h, p0, whole, a_room, &tile);
             look_ahead(g, j, p0, depth, i / height, tiles, &tile);
+            if (tile.start == START_C)
+                ask_for_sums(g, i0 + i, h, j + PANEL, whole);
             tile.c = g->c + (i0 + i) * g->c_row + j;
             ISA(tile_run)(h, &tile);
         }
