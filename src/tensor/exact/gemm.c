@@ -48,21 +48,17 @@ static void ask_for_panel(const struct rt_gemm *g, size_t j, size_t p0, size_t d
 
 /* The same for packed panels: each tile asks for its share of the next one, line by line as it goes. With few
  * rows the weights come from afar, and the first tile on a panel would wait for it while the others have it
- * near. */
-static void look_ahead(const struct rt_gemm *g, size_t j, size_t p0, size_t depth, size_t tile, size_t tiles,
-                       struct tile *t) {
+ * near. Returns the floats that a tile asks for with each p; 0: none. */
+static size_t share_ahead(const struct rt_gemm *g, size_t tiles) {
     enum { MOST_ROWS = 64 };
-    t->ahead = NULL;
-    t->ahead_step = PANEL / tiles;
-    if (!g->b_packed || g->more_count > 0 || tiles == 1 || g->m > MOST_ROWS || t->ahead_step == 0)
-        return;
+    return g->b_packed && g->more_count == 0 && tiles > 1 && g->m <= MOST_ROWS ? PANEL / tiles : 0;
+}
+
+/* The packed panel that comes after the one from column j, k-rows p0..p0+depth; NULL: none. */
+static const float *next_panel(const struct rt_gemm *g, size_t j, size_t p0, size_t depth) {
     if (j + PANEL < g->n)
-        t->ahead = g->b_packed + (j + PANEL) * g->k + p0 * PANEL;
-    else if (p0 + depth < g->k)
-        t->ahead = g->b_packed + (p0 + depth) * PANEL;
-    else
-        return;
-    t->ahead += tile * depth * t->ahead_step;
+        return g->b_packed + (j + PANEL) * g->k + p0 * PANEL;
+    return p0 + depth < g->k ? g->b_packed + (p0 + depth) * PANEL : NULL;
 }
 
 /* Sums that go on come from C, for a weight gradient from afar and a row at a time: when few products are
@@ -128,6 +124,7 @@ static void run_block(const struct rt_gemm *g, size_t i0, size_t rows, size_t p0
         .act_arg = g->act_arg,
         .more = g->more,
         .more_count = g->more_count,
+        .ahead_step = share_ahead(g, tiles),
     };
     for (size_t j = 0; j < g->n;) {
         size_t step, columns = g->n - j < PANEL ? g->n - j : PANEL;
@@ -146,11 +143,13 @@ static void run_block(const struct rt_gemm *g, size_t i0, size_t rows, size_t p0
         }
         tile.columns = columns;
         tile.column = j;
+        tile.ahead = tile.ahead_step ? next_panel(g, j, p0, depth) : NULL;
         for (size_t i = 0; i < rows; i += height) {
             size_t h = rows - i < height ? rows - i : height;
             ask_for_panel(g, j + PANEL, p0, depth, i / height, tiles);
             place_rows(g, in_place, i0, i, h, p0, whole, a_room, &tile);
-            look_ahead(g, j, p0, depth, i / height, tiles, &tile);
+            if (i > 0 && tile.ahead)
+                tile.ahead += depth * tile.ahead_step;
             if (tile.start == START_C)
                 ask_for_sums(g, i0 + i, h, j + PANEL, whole);
             tile.c = g->c + (i0 + i) * g->c_row + j;
