@@ -40,7 +40,7 @@ static const float *alone(const float *in, size_t row, size_t col, size_t rows, 
     return out + row0 * row + col0 * col;
 }
 
-/* The same product with k in pieces; every third stays unpacked. k is not 0. */
+/* The same product with k in pieces; every seventh stays unpacked. k is not 0. */
 static struct rt_gemm in_pieces(const struct rt_kernels *k, const struct rt_gemm *g, size_t piece,
                                 bool packed) {
     struct rt_gemm cut = *g;
@@ -52,7 +52,7 @@ static struct rt_gemm in_pieces(const struct rt_kernels *k, const struct rt_gemm
         pieces[q].a = alone(g->a, g->a_row, g->a_col, g->m, g->k, 0, g->m, p0, p1);
         pieces[q].b = alone(g->b, g->b_row, g->b_col, g->k, g->n, p0, p1, 0, g->n);
         pieces[q].b_packed = NULL;
-        if (packed && q % 3 != 2) {
+        if (packed && q % 7 != 6) {
             const struct rt_gemm one = {
                 .n = g->n, .k = p1 - p0, .b = pieces[q].b, .b_row = g->b_row, .b_col = g->b_col};
             pieces[q].b_packed = packed_b(k, &one);
