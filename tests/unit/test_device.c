@@ -37,9 +37,9 @@ static float *numbers(size_t count, unsigned seed) {
     return out;
 }
 
-/* m x n x k on so many threads; B packed if asked. */
-static void product(size_t threads, size_t m, size_t n, size_t k, bool packed, const float *a, const float *b,
-                    float *c) {
+/* m x n x k on so many threads; B packed, or else k in pieces, if asked. */
+static void product(size_t threads, size_t m, size_t n, size_t k, bool packed, bool pieces, const float *a,
+                    const float *b, float *c) {
     struct rt_error err;
     struct rt_device device;
     CHECK_OK(rt_device_open(RT_MATH_EXACT, "auto", threads, &device, &err));
@@ -59,6 +59,14 @@ static void product(size_t threads, size_t m, size_t n, size_t k, bool packed, c
                         .c = c,
                         .c_row = n,
                         .act = RT_ACT_RELU};
+    const size_t cut = k / 3;
+    const struct rt_gemm_piece more[] = {{.k = 1, .a = a + cut, .b = b + cut * n},
+                                         {.k = k - cut - 1, .a = a + cut + 1, .b = b + (cut + 1) * n}};
+    if (pieces) {
+        g.k = cut;
+        g.more = more;
+        g.more_count = 2;
+    }
     rt_gemm(&device, &g);
     free(room);
     rt_device_close(&device);
@@ -71,11 +79,11 @@ TEST(products_do_not_depend_on_threads) {
         float *a = numbers(m * k, 1), *b = numbers(k * n, 2), *one = numbers(m * n, 3),
               *other = numbers(m * n, 4);
         REQUIRE(a && b && one && other);
-        product(1, m, n, k, false, a, b, one);
+        product(1, m, n, k, false, false, a, b, one);
         for (size_t threads = 1; threads <= 4; threads++)
-            for (int packed = 0; packed < 2; packed++) {
+            for (int way = 0; way < 3; way++) {
                 memset(other, 1, m * n * sizeof *other);
-                product(threads, m, n, k, packed, a, b, other);
+                product(threads, m, n, k, way == 1, way == 2, a, b, other);
                 CHECK_MSG(memcmp(one, other, m * n * sizeof *one) == 0, "%zu x %zu x %zu on %zu threads", m,
                           n, k, threads);
             }
