@@ -192,8 +192,11 @@ static void print_start(struct rt_display *display, const struct rt_progress *pr
         return;
     char a[RT_TEXT], b[RT_TEXT], c[RT_TEXT];
     rt_text_print(display->out, facts->name);
-    fprintf(display->out, ": %s parameters, %s training examples", rt_text_count(facts->params, a),
-            rt_text_count(facts->train_examples, b));
+    fprintf(display->out, ": %s parameters, ", rt_text_count(facts->params, a));
+    if (facts->train_examples)
+        fprintf(display->out, "%s training examples", rt_text_count(facts->train_examples, b));
+    else
+        fputs("a stream of training examples", display->out);
     if (facts->validation_examples)
         fprintf(display->out, ", %s for validation", rt_text_count(facts->validation_examples, c));
     if (facts->test_examples)

@@ -276,9 +276,14 @@ static void find_cause(struct rt_ring *ring) {
     struct rt_talk *previous = &flow->previous.talk;
     const double until = rt_flow_now(flow) + grace;
     struct rt_event event;
-    while (!previous->ready && !previous->dead && rt_endpoint_wait(flow->settings.endpoint, until, &event))
-        if (!rt_talk_event(previous, &event))
+    while (!previous->dead && !(previous->ready && previous->message.type == RT_MESSAGE_ERROR)) {
+        if (previous->ready)
+            rt_talk_next(previous); /* something said before the loss */
+        else if (!rt_endpoint_wait(flow->settings.endpoint, until, &event))
+            break;
+        else if (!rt_talk_event(previous, &event))
             rt_talk_event(&flow->next.talk, &event);
+    }
     struct rt_error_message error;
     struct rt_error ignored;
     if (previous->ready && previous->message.type == RT_MESSAGE_ERROR &&

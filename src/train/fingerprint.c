@@ -50,6 +50,8 @@ rt_status rt_drive_fingerprint(struct rt_drive *drive, struct rt_error *err) {
         {"train.clip_norm", rt_drive_text("%.17g", train->clip_norm)},
         {"train.seed", rt_drive_text("%" PRId64, train->seed)},
         {"train.shards", rt_drive_text("%" PRId64, train->shards)},
+        /* Any number of devices gives the same, except where updates overlap. */
+        {"cluster.strategy", rt_drive_text("%s", drive->choice.strategy->flows ? "ring-flow" : "exact")},
         /* The size of a micro-batch changes a result only where a layer measures it. */
         {"train.micro_batch", rt_train_measures_batch(network->model)
                                   ? rt_drive_text("%zu", drive->learner.micro_batch)

@@ -313,6 +313,14 @@ rt_status rt_formation_plan(const struct rt_formation_settings *settings, struct
     const struct rt_spec_cluster *cluster = &settings->spec->cluster;
     *formation = (struct rt_formation){.slowdown = 1};
     rt_status status = rt_job_create(settings->job, &formation->job, err);
+    /* The planner would say so as well, but only after every node has been started. */
+    const size_t devices = rt_spec_devices(settings->spec), layers = settings->network->model->count;
+    if (status == RT_OK && devices > layers)
+        status =
+            rt_fail(err, RT_BAD_INPUT,
+                    "%zu nodes are more than this model has parts for: it has %zu layers, and every node "
+                    "needs at least one",
+                    devices, layers);
     if (status == RT_OK)
         status = open_cluster(settings, formation, err);
     if (status == RT_OK)

@@ -182,9 +182,11 @@ static rt_status one_update(struct rt_drive *drive, bool *validated, struct rt_e
 }
 
 rt_status rt_drive_stopped(const struct rt_drive *drive, struct rt_error *err) {
-    return rt_fail(err, RT_INTERRUPTED, "stopped at update %llu of %llu; %s holds a checkpoint",
-                   (unsigned long long)drive->standing.update, (unsigned long long)drive->updates,
-                   drive->run->out_dir);
+    char planned[40] = "";
+    if (drive->updates < RT_ENDLESS)
+        snprintf(planned, sizeof planned, " of %llu", (unsigned long long)drive->updates);
+    return rt_fail(err, RT_INTERRUPTED, "stopped at update %llu%s; %s holds a checkpoint",
+                   (unsigned long long)drive->standing.update, planned, drive->run->out_dir);
 }
 
 static rt_status stop_here(struct rt_drive *drive, struct rt_error *err) {
