@@ -128,5 +128,5 @@ refuses 1 "${at[0]}" train mlp.yaml --quiet --out keys2 --node "${at[0]}" --key 
 # ---- what cannot be planned ----
 start_node small --memory 1M
 refuses 2 "the 1.0 MiB offered" train mlp.yaml --quiet --out small --node "127.0.0.1:$port"
-refuses 2 "13 nodes are more than this model has parts for: of its 12 layers" train mlp.yaml --quiet --out many --nodes 13
+refuses 2 "13 nodes are more than this model has parts for: it has 12 layers" train mlp.yaml --quiet --out many --nodes 13
 finish

@@ -59,12 +59,14 @@ cat records >pipe &
 run 0 train stream.yaml --nodes 2 --set 'data.train={stream: {from: pipe, format: f32}}' --out fifo --quiet
 [ "$(field params_sha256 fifo/summary.json)" = "$expected" ] || fail "another result from a FIFO"
 
-# a million examples: no more memory than ten thousand
+# a million examples: no more memory than ten thousand (sanitizers are slow, and keep memory that was freed)
+many=1000000 more=4000000
+[ -z "${RT_MAY_SKIP:-}" ] || many=100000 more=100000000
 generate 10000 | "$RINGTMP" train stream.yaml --out short --quiet --set train.batch=256 || fail "a short stream failed"
-generate 1000000 | "$RINGTMP" train stream.yaml --out long --quiet --set train.batch=256 || fail "a long stream failed"
-[ "$(field samples long/summary.json)" = 1000000 ] || fail "not all of a million examples were used"
+generate $many | "$RINGTMP" train stream.yaml --out long --quiet --set train.batch=256 || fail "a long stream failed"
+[ "$(field samples long/summary.json)" = $many ] || fail "not all of $many examples were used"
 short=$(field peak_rss_bytes short/summary.json) long=$(field peak_rss_bytes long/summary.json)
-[ "$long" -lt $((short + 4000000)) ] || fail "a hundred times the examples took $((long - short)) more bytes of memory"
+[ "$long" -lt $((short + more)) ] || fail "$many examples took $((long - short)) more bytes of memory than 10000"
 
 # what is lost when the reader is too slow is counted
 generate 50000 | "$RINGTMP" train stream.yaml --out lossy --quiet \
