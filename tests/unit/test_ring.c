@@ -156,8 +156,10 @@ TEST(a_master_alone_on_an_emulated_device) {
     double busy = 0;
     for (size_t i = 0; i <= RT_STATE_ENCODE; i++)
         busy += row.state[i];
-    CHECK_MSG(busy > 0.5 * row.seconds && busy > 5 * row.cpu_seconds, "busy for %g of %g s, with %g s of CPU",
-              busy, row.seconds, row.cpu_seconds);
+    /* A device that is not emulated cannot be busy for longer than it computes; how much longer this one is
+     * depends on what sleeping and waking up cost. */
+    CHECK_MSG(busy > 0.5 * row.seconds && busy > 1.5 * row.cpu_seconds,
+              "busy for %g of %g s, with %g s of CPU", busy, row.seconds, row.cpu_seconds);
     CHECK_OK(rt_ring_stop(ring, &err));
     CHECK(rt_ring_step(ring, &update, &err) == RT_FAILED && strstr(err.text, "stopped"));
     rt_ring_destroy(ring);
