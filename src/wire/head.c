@@ -41,6 +41,13 @@ static const struct type types[] = {
     {RT_MESSAGE_PART, "part", TENSORS, RT_FLAG_LAST, 0},
     {RT_MESSAGE_COLLECT, "collect", HEAD_ONLY, 0, 0},
     {RT_MESSAGE_LOAD, "load", HEAD_ONLY, 0, 0},
+    {RT_MESSAGE_TICKET, "ticket", HEAD_ONLY, 0, 0},
+    {RT_MESSAGE_DONE, "done", HEAD_ONLY, 0, ROWS | VALUE},
+    {RT_MESSAGE_EXAMPLES, "examples", TENSORS, 0, 0},
+    {RT_MESSAGE_CHUNK, "chunk", TENSORS, 0, 0},
+    {RT_MESSAGE_PUSH, "push", TENSORS, RT_FLAG_LAST, ROWS},
+    {RT_MESSAGE_PULL, "pull", HEAD_ONLY, 0, 0},
+    {RT_MESSAGE_PARAM, "param", TENSORS, RT_FLAG_LAST, 0},
 };
 
 static const struct type *find_type(uint16_t type) {

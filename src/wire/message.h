@@ -46,6 +46,21 @@ enum rt_message_type {
     RT_MESSAGE_PART,      /* floats of parameters, buffers or optimizer state, in layer order */
     RT_MESSAGE_COLLECT,   /* head only: behind the parts of the nodes before; add yours */
     RT_MESSAGE_LOAD,      /* head only: behind the last part that was sent out */
+
+    /* of an exchange, between the master and a worker */
+    RT_MESSAGE_TICKET = 80, /* head only: learn from batch `micro` */
+    RT_MESSAGE_DONE, /* head only: its loss is `value` over `rows` examples, of which `update` are right */
+    RT_MESSAGE_EXAMPLES, /* inputs and targets of a worker's part of batch `micro`, where data.send says so */
+
+    /* between any two who take part in a collective */
+    RT_MESSAGE_CHUNK = 96, /* floats of load `micro`, counted from the start of the run, from float `update`
+                              of its span on */
+
+    /* between a worker and a server */
+    RT_MESSAGE_PUSH = 112, /* a gradient: of span `epoch`, from batch `micro`, made of `rows` examples with
+                              the parameters of version `update` */
+    RT_MESSAGE_PULL,       /* head only: the worker of clock `update` asks for parameters */
+    RT_MESSAGE_PARAM,      /* span `epoch` of the parameters of version `update` */
 };
 
 /* ---- the head ---- */
@@ -58,7 +73,9 @@ struct rt_message_tensor {
     uint32_t dims[RT_MESSAGE_RANK];
 };
 
-enum { RT_FLAG_LAST = 1 }; /* of NORM: value is the factor; of PART: the last of its kind from its node */
+/* Of NORM: value is the factor; of PART: the last of its kind from its node; of PUSH and PARAM: the last
+ * span. */
+enum { RT_FLAG_LAST = 1 };
 
 struct rt_message {
     uint16_t type; /* enum rt_message_type */
@@ -68,8 +85,9 @@ struct rt_message {
     uint64_t micro; /* number of the micro-batch from the start of the run; PART, COLLECT, LOAD: which word */
     uint64_t update; /* the version of the parameters it belongs to: updates applied */
     uint32_t epoch;  /* of the examples, from 0 */
-    uint32_t rows;   /* FORWARD: examples of the update that the micro-batch is part of; otherwise 0 */
-    double value;    /* NORM: see there, any number; otherwise 0 */
+    uint32_t
+        rows; /* FORWARD: examples of the update that the micro-batch is part of; DONE, PUSH; otherwise 0 */
+    double value; /* NORM, DONE: see there, any number; otherwise 0 */
     size_t tensors;
     struct rt_message_tensor tensor[RT_MESSAGE_TENSORS];
 };

@@ -1,0 +1,70 @@
+/*
+ * Carries out lists of moves (exchange/moves.h) over the links of a party.
+ *
+ * A load is a span of parameters with its moves; it is carried once per update. Loads are given all at once,
+ * before the first update, so that all memory is there; every participant has the same loads in the same
+ * order. rt_carrier_start says that a load's own gradient is there; loads are started in their order.
+ *
+ * A load is cut into segments so that a segment can be sent on while the next arrives. For each segment its
+ * moves happen in the order of the list; different segments, and different loads, do not wait for one another
+ * except on a link, where frames keep the order (load, move, segment): so both ends know, without a word,
+ * which frame comes next and where it belongs, and what replaces parameters arrives in place. Parameters
+ * travel on RT_CHANNEL_FIRST, gradients on RT_CHANNEL_SECOND.
+ *
+ * Nothing here waits or owns a thread: rt_carrier_event takes in what happened and does what has become
+ * possible. It belongs to whoever takes the endpoint's events.
+ */
+#ifndef RT_EXCHANGE_CARRIER_H
+#define RT_EXCHANGE_CARRIER_H
+
+#include "exchange/moves.h"
+#include "exchange/party.h"
+
+struct rt_load_settings {
+    struct rt_moves moves; /* taken over */
+    float *gradient;       /* the span's first float; NULL where no move names it */
+    float *params;
+    size_t count;
+    size_t offset; /* of the span, for apply */
+};
+
+struct rt_carrier_settings {
+    const struct rt_party *party;
+    const struct rt_load_settings *loads;
+    size_t load_count;
+    size_t segment_floats; /* 0: a good size */
+    /* RT_MOVE_APPLY: the gradient of `count` parameters from `offset` on is final. May be NULL where no list
+     * has that move. */
+    void (*apply)(void *user, size_t offset, size_t count, const float *gradient);
+    void *user;
+};
+
+struct rt_carrier;
+
+/* The moves of the loads are taken over, also on failure. */
+rt_status rt_carrier_create(const struct rt_carrier_settings *settings, struct rt_carrier **carrier,
+                            struct rt_error *err);
+/* Only when the links are closed, or idle: nothing may be under way that uses the memory. */
+void rt_carrier_destroy(struct rt_carrier *carrier); /* NULL is fine */
+
+/* The next load in turn begins: load k of the update for the k-th call, then the first of the next update. */
+void rt_carrier_start(struct rt_carrier *carrier);
+/* Loads that have been carried to their end, ever rising: load k of update u (from 0) is done when this is
+ * above u * load_count + k. Loads end in order. */
+uint64_t rt_carrier_done(const struct rt_carrier *carrier);
+uint64_t rt_carrier_started(const struct rt_carrier *carrier);
+
+/* Whether the event was one of its frames; if so it has been taken in. A frame that does not fit what is
+ * expected fails, naming the peer. RT_EVENT_CLOSED of a link is the owner's. */
+bool rt_carrier_event(struct rt_carrier *carrier, const struct rt_event *event, rt_status *status,
+                      struct rt_error *err);
+
+/* Whom we wait for: the rank that owes the frame which holds up the oldest load; UINT16_MAX: nobody. */
+uint16_t rt_carrier_waits_for(const struct rt_carrier *carrier);
+
+/* Seconds spent adding and applying, for the state clocks. */
+double rt_carrier_busy(const struct rt_carrier *carrier);
+
+size_t rt_carrier_bytes(const struct rt_carrier *carrier); /* memory taken */
+
+#endif

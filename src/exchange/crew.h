@@ -1,0 +1,52 @@
+/*
+ * The master's talks with the nodes of an exchange: tickets go out, results come back; metrics, saved numbers
+ * and the end of the run are asked for here too. Passive: a part of the master's engine. Control messages
+ * only, on the links from the master to each node; numbers on RT_CHANNEL_BULK of the same links.
+ */
+#ifndef RT_EXCHANGE_CREW_H
+#define RT_EXCHANGE_CREW_H
+
+#include "cluster/talk.h"
+#include "exchange/engine.h"
+#include "exchange/exchange.h"
+
+struct rt_crew;
+
+/* workers: of them the ranks above 0; tickets that a worker may hold at a time is RT_CREW_AHEAD. */
+enum { RT_CREW_AHEAD = 2 };
+
+rt_status rt_crew_create(const struct rt_party *party, struct rt_crew **crew, struct rt_error *err);
+void rt_crew_destroy(struct rt_crew *crew); /* NULL is fine; the links stay */
+struct rt_engine_part rt_crew_part(struct rt_crew *crew);
+
+/* All of the following inside the engine (rt_engine_enter), and never wait. */
+
+/* Sends a ticket; false: the node holds RT_CREW_AHEAD already. */
+bool rt_crew_give(struct rt_crew *crew, uint16_t rank, uint64_t batch);
+size_t rt_crew_held(const struct rt_crew *crew, uint16_t rank); /* tickets given and not done */
+/* The oldest result that came from a node; false: none. */
+bool rt_crew_take(struct rt_crew *crew, uint16_t rank, struct rt_done *done);
+
+/* Asks every node for its row; rows: [count], that of rank 0 is left alone. */
+void rt_crew_ask_metrics(struct rt_crew *crew);
+bool rt_crew_metrics(struct rt_crew *crew, struct rt_metrics_row *rows); /* false: some are still missing */
+
+/* Numbers, while nobody holds a ticket. ask: node `rank` gives floats first..first+count of a word (0: the
+ * parameters, w > 0: word w-1 of the optimizer's state; both in the order of the parameter block) into
+ * `into`. tell: the node takes them from `from`. One such order per node at a time; idle: it has been carried
+ * out. */
+void rt_crew_ask_numbers(struct rt_crew *crew, uint16_t rank, size_t word, size_t first, size_t count,
+                         float *into);
+void rt_crew_tell_numbers(struct rt_crew *crew, uint16_t rank, size_t word, size_t first, size_t count,
+                          const float *from);
+bool rt_crew_idle(const struct rt_crew *crew, uint16_t rank);
+/* What was told are the numbers after `update` updates. */
+void rt_crew_set_update(struct rt_crew *crew, uint16_t rank, uint64_t update);
+
+/* The end, in good order; a node then closes its links. */
+void rt_crew_stop(struct rt_crew *crew);
+bool rt_crew_gone(const struct rt_crew *crew); /* all nodes have */
+/* The end of the run for a reason, told to all. */
+void rt_crew_fail(struct rt_crew *crew, rt_status status, const char *sentence);
+
+#endif

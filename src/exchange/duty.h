@@ -1,0 +1,39 @@
+/*
+ * A node's talk with its master during an exchange, the other side of exchange/crew.h, and the worker loop:
+ * one ticket after another until the run ends. Passive but for rt_duty_run.
+ */
+#ifndef RT_EXCHANGE_DUTY_H
+#define RT_EXCHANGE_DUTY_H
+
+#include "cluster/talk.h"
+#include "exchange/engine.h"
+#include "exchange/exchange.h"
+
+struct rt_duty_settings {
+    const struct rt_party *party;
+    const struct rt_exchange *exchange;
+    const struct rt_replica *replica; /* NULL compute: a server that has no worker */
+    size_t part, parts;               /* of every batch that this worker takes */
+    /* The floats of a word (see exchange/crew.h), for the master to save or to set; NULL: the node has none.
+     */
+    float *(*word)(void *user, size_t word);
+    size_t words, param_count;
+    /* After numbers were set: they are those after so many updates. */
+    void (*loaded)(void *user, uint64_t update);
+    void (*metrics)(void *user, struct rt_metrics_row *row);
+    /* Brings the examples of a ticket that came with it (data.send); NULL: the node has its own. */
+    void *user;
+};
+
+struct rt_duty;
+
+rt_status rt_duty_create(const struct rt_duty_settings *settings, struct rt_duty **duty,
+                         struct rt_error *err);
+void rt_duty_destroy(struct rt_duty *duty);
+struct rt_engine_part rt_duty_part(struct rt_duty *duty);
+
+/* The work, until the master says that the run is over (RT_OK) or something fails. The engine has the duty
+ * and the exchange among its parts. A failure of its own is told to the master. */
+rt_status rt_duty_run(struct rt_duty *duty, struct rt_engine *engine, struct rt_error *err);
+
+#endif

@@ -1,0 +1,72 @@
+/*
+ * How a worker's gradients become everybody's next parameters. The worker computes; what lies between its
+ * gradient and the parameters of its next forward is behind this: collectives in which all take part at the
+ * same time (exchange/carried.h), or servers that each worker talks to at its own pace (exchange/served.h).
+ *
+ * Parameters and gradients are cut into spans, in the order of the parameter block: a span is what becomes
+ * ready at one time in a backward pass, and what a forward pass needs at one time. With `wfbp` the exchange
+ * of a span starts as soon as its gradient exists, and a forward waits for one span, not for all.
+ */
+#ifndef RT_EXCHANGE_EXCHANGE_H
+#define RT_EXCHANGE_EXCHANGE_H
+
+#include "base/status.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct rt_span {
+    size_t first, count; /* floats of the block */
+};
+
+/* Adjacent spans are joined while the result has at most `floats` floats: tiny layers do not repay a message
+ * of their own. Returns how many there are then. */
+size_t rt_spans_join(struct rt_span *spans, size_t count, size_t floats);
+
+/* What a worker is to learn from. batch counts from 1 over the whole run, as on one device: it says which
+ * examples. A synchronous worker computes one part of it, another all of it. */
+struct rt_ticket {
+    uint64_t batch;
+    size_t part, parts; /* rows part*R/parts .. (part+1)*R/parts of its R rows */
+};
+
+/* What a worker says of it afterwards. */
+struct rt_done {
+    uint64_t batch;
+    uint64_t rows, correct;
+    double loss; /* summed over the rows in order */
+};
+
+struct rt_exchange {
+    void *self;
+    /* The worker begins with a ticket. */
+    rt_status (*begin)(void *self, const struct rt_ticket *ticket, struct rt_error *err);
+    /* Returns when the parameters of the span may be used for it. After a failure at once: the next end()
+     * says so, and the numbers of this ticket are worth nothing. */
+    void (*need)(void *self, size_t span);
+    /* The span's gradient is final, and the worker is done with the span's parameters. Spans come in falling
+     * order, each once. */
+    void (*ready)(void *self, size_t span);
+    /* All of them have been. The exchange may still be under way when this returns. */
+    rt_status (*end)(void *self, const struct rt_done *done, struct rt_error *err);
+    /* Waits until nothing is under way any more: parameters are those after all updates. */
+    rt_status (*settle)(void *self, struct rt_error *err);
+    void (*destroy)(void *self);
+};
+
+/* Who computes the gradients: a network, or a test's function. Both blocks are the exchange's to read, and
+ * params its to write, as need() and ready() allow. */
+struct rt_replica {
+    void *self;
+    float *params, *gradient;
+    size_t param_count;
+    const struct rt_span *spans;
+    size_t span_count;
+    /* The gradient of the ticket's examples: the sum over them divided by the rows of the whole batch, so
+     * that the sum over the parts is the batch's mean (with reduce=sum: divided by its own rows). Calls need
+     * before it uses a span, and ready when a span's gradient is final. RT_FAILED: the loss is not finite. */
+    rt_status (*compute)(void *self, const struct rt_ticket *ticket, const struct rt_exchange *exchange,
+                         struct rt_done *done, struct rt_error *err);
+};
+
+#endif

@@ -1,0 +1,30 @@
+/* The exchange by servers, as a worker sees it: gradients are pushed, parameters are fetched, at its own
+ * pace.
+ */
+#ifndef RT_EXCHANGE_SERVED_H
+#define RT_EXCHANGE_SERVED_H
+
+#include "exchange/server.h"
+
+struct rt_served_settings {
+    const struct rt_way *way;
+    const struct rt_way_options *options;
+    const struct rt_roles *roles;
+    const struct rt_party *party;
+    const struct rt_replica *replica;
+    struct rt_server *local;     /* the server in this process; NULL: none */
+    struct rt_learning learning; /* optim: of local steps (downpour) */
+};
+
+struct rt_served;
+
+rt_status rt_served_create(const struct rt_served_settings *settings, struct rt_served **served,
+                           struct rt_error *err);
+void rt_served_destroy(struct rt_served *served);
+struct rt_engine_part rt_served_part(struct rt_served *served);
+void rt_served_attach(struct rt_served *served, struct rt_engine *engine);
+struct rt_exchange rt_served_exchange(struct rt_served *served);
+/* Largest difference of version between the servers in one read. */
+uint64_t rt_served_spread(const struct rt_served *served);
+
+#endif

@@ -1,0 +1,109 @@
+/*
+ * The server: parameters, the optimizer and its state for a range of the block, and the workers' gradients as
+ * they come. What it does with them is decided by rules, a small file for each strategy; the loop is one:
+ *
+ *   a gradient is complete -> it waits; of those that wait the next is chosen (prio); the rules judge it:
+ *       apply   it becomes an update by itself
+ *       gather  it is kept until the rules say that the round is complete; then all gathered ones, added in
+ *               the binary tree over the workers' places, become one update
+ *       hold    it waits on
+ *       drop    it is counted and forgotten
+ *   a worker asks for parameters -> it is answered when the rules let it read
+ *
+ * Passive: a part of an engine. A worker in the same process is served without a link.
+ */
+#ifndef RT_EXCHANGE_SERVER_H
+#define RT_EXCHANGE_SERVER_H
+
+#include "exchange/carried.h"
+
+struct rt_server;
+
+enum rt_verdict { RT_VERDICT_APPLY, RT_VERDICT_GATHER, RT_VERDICT_HOLD, RT_VERDICT_DROP };
+
+/* A gradient that has come. */
+struct rt_push {
+    size_t worker;    /* place among the workers */
+    uint64_t batch;   /* whose examples */
+    uint64_t base;    /* version of the parameters that it was made with */
+    uint64_t clock;   /* gradients that the worker had pushed before it */
+    uint64_t arrival; /* a number that rises with arrival */
+    uint32_t rows;
+    const float *gradient; /* of the server's range */
+};
+
+/* What a server knows of a worker. */
+struct rt_customer {
+    uint64_t clock;   /* gradients it has pushed that were applied, gathered or dropped */
+    uint64_t version; /* of the parameters it was last given */
+    bool reading;     /* has asked for parameters and not been answered */
+    bool waiting;     /* its gradient waits to be judged, or is held */
+    bool gathered;    /* its gradient is in the round */
+    uint64_t held;    /* times that it was held or not let read: for the summary */
+};
+
+/* What rules look at. */
+struct rt_server_view {
+    const struct rt_way_options *options;
+    size_t workers;
+    const struct rt_customer *customer; /* [workers] */
+    uint64_t version;                   /* updates applied */
+    size_t gathered;                    /* gradients in the round */
+    uint64_t per_epoch;                 /* batches */
+    void *memory;                       /* the rules' own, memory_bytes of it, zeroed at first */
+    const struct rt_server *server;     /* for rt_server_distance and the like */
+};
+
+struct rt_rules {
+    bool asynchronous; /* every worker has a batch of its own; otherwise all share each batch */
+    size_t memory_bytes;
+    enum rt_verdict (*judge)(struct rt_server_view *view, const struct rt_push *push);
+    bool (*complete)(struct rt_server_view *view);                /* NULL: nothing is gathered */
+    bool (*may_read)(struct rt_server_view *view, size_t worker); /* NULL: always */
+    /* The server must be able to tell how far a push would take the parameters from what the others have. */
+    bool keeps_versions;
+};
+
+/* The largest distance, in the norm of the options, between the parameters as the push would make them and
+ * those that another worker was last given (keeps_versions); and how far the push itself would move them. */
+double rt_server_distance(const struct rt_server *server, const struct rt_push *push);
+double rt_server_stride(const struct rt_server *server, const struct rt_push *push);
+
+enum { RT_STALENESS_BINS = 64 }; /* the last one: that much or more */
+
+struct rt_server_counts {
+    uint64_t staleness[RT_STALENESS_BINS]; /* updates by staleness: versions between read and apply */
+    double staleness_sum;
+    uint64_t staleness_max;
+    uint64_t applied, gathered, dropped, forced, held;
+    double busy; /* seconds of adding and applying */
+};
+
+struct rt_server_settings {
+    const struct rt_way *way;
+    const struct rt_rules *rules;
+    const struct rt_way_options *options;
+    const struct rt_roles *roles;
+    const struct rt_party *party;
+    const struct rt_span *spans;
+    size_t span_count;
+    size_t first, count; /* its range of the block */
+    size_t param_count;
+    float *params; /* the whole block's first float; only its range is used. Not those of a worker. */
+    struct rt_learning learning;
+    /* Told of every update, in order: whose gradients it was made of. May be NULL. */
+    void (*updated)(void *user, uint64_t version, size_t pushes, const struct rt_push *const *push);
+    void (*dropped)(void *user, const struct rt_push *push);
+    void *user;
+};
+
+rt_status rt_server_create(const struct rt_server_settings *settings, struct rt_server **server,
+                           struct rt_error *err);
+void rt_server_destroy(struct rt_server *server);
+struct rt_engine_part rt_server_part(struct rt_server *server);
+const struct rt_server_counts *rt_server_counts(const struct rt_server *server);
+uint64_t rt_server_version(const struct rt_server *server);
+void rt_server_set_version(struct rt_server *server, uint64_t version);
+size_t rt_server_bytes(const struct rt_server *server);
+
+#endif

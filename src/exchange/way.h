@@ -1,0 +1,116 @@
+/*
+ * A way to exchange: what one strategy decides. There is one worker loop, one server loop and one set of
+ * collectives for all of them; a way is a small file in exchange/ways/ with the decisions, and a line in the
+ * registry.
+ */
+#ifndef RT_EXCHANGE_WAY_H
+#define RT_EXCHANGE_WAY_H
+
+#include "base/option.h"
+#include "exchange/exchange.h"
+#include "exchange/moves.h"
+
+/* The place of a strategy in the taxonomy. */
+struct rt_taxonomy {
+    const char *parallelism;  /* "data", "model", "data and model" */
+    const char *optimization; /* "central", "replicated", "local" */
+    const char *scheduling;   /* "synchronous", "asynchronous", "bounded by delay", ... */
+    const char *exchange;     /* "star", "ring", "binomial tree", ... */
+    const char *topology;     /* "one server", "k servers", "servers on the workers", "none", ... */
+};
+
+enum { RT_MEAN, RT_SUM };
+enum { RT_PRIO_ARRIVAL, RT_PRIO_STALE };
+enum { RT_NORM_MAX, RT_NORM_TWO };
+enum { RT_BASE_SYNC, RT_BASE_ASYNC, RT_BASE_SSP };
+
+/* All options that a way may offer; each lists its own, with its defaults. The others are zero. */
+struct rt_way_options {
+    bool wfbp;         /* a span's exchange starts when its gradient is there */
+    int64_t bucket;    /* KiB: smaller spans are joined; -1: a good size */
+    int reduce;        /* RT_MEAN: of all examples of the update; RT_SUM: of the workers' means */
+    int64_t servers;   /* k */
+    bool dedicated;    /* a server's device has no worker */
+    int64_t degree;    /* of a d-ary tree */
+    int64_t group;     /* workers in a group; -1: the root of their number, rounded up */
+    int64_t bound;     /* clocks that a worker may be ahead of the slowest; -1: without bound */
+    bool whole_clock;  /* a bound by delay: the server gathers a full clock before it steps */
+    double delta;      /* value bound; 0: adaptive, INFINITY: none */
+    double factor;     /* of the adaptive one */
+    int norm;          /* of it: RT_NORM_MAX, RT_NORM_TWO */
+    int64_t backups;   /* workers that need not be waited for; -1: max(1, 5 %) */
+    double quorum;     /* part of the workers that suffices */
+    double cut;        /* part of an epoch that suffices */
+    int base;          /* what a cut is made to */
+    int prio;          /* which of several waiting gradients is next */
+    double damp;       /* power p of 1/(1+staleness)^p on the rate */
+    double compensate; /* lambda of the delay compensation; 0: off */
+    int64_t push_every, fetch_every;
+    double warm_start; /* part of the first epoch in which one worker trains alone */
+    int64_t rings;     /* of hybrid */
+};
+
+/* The roles of a run's nodes, by rank; the master is 0. */
+struct rt_roles {
+    size_t nodes;
+    size_t servers;         /* ranks 0 .. servers-1 serve */
+    size_t workers;         /* of them: */
+    const uint16_t *worker; /* [workers] their ranks, rising */
+};
+
+struct rt_rules; /* exchange/server.h */
+
+struct rt_way {
+    const char *name;
+    const char *help;
+    struct rt_taxonomy place;
+    const char
+        *systems; /* of the literature that it reproduces, as `as:NAME` takes them: "horovod baidu"; "" */
+    const struct rt_option *options; /* into struct rt_way_options */
+    size_t option_count;
+
+    /* Every worker has the optimizer and its whole state. */
+    bool replicated;
+    /* The whole gradient comes together in one place, so its norm can be had. */
+    bool can_clip;
+
+    /* Refuses what cannot be, before anything starts, in a sentence that begins with the option: more servers
+     * than nodes or parameters, a quorum above 1, ... May be NULL. */
+    rt_status (*check)(const struct rt_way_options *options, size_t nodes, size_t params,
+                       struct rt_error *err);
+
+    /* Of a way by collectives: the moves of one span for the party's `rank`. NULL: always by servers. */
+    rt_status (*moves)(const struct rt_way_options *options, const struct rt_roles *roles, uint16_t rank,
+                       const struct rt_span *span, size_t params, const struct rt_link_cost *cost,
+                       struct rt_moves *moves, struct rt_error *err);
+    /* Of a way by servers, which may depend on the options: NULL there means by collectives after all. */
+    const struct rt_rules *(*rules)(const struct rt_way_options *options);
+};
+
+const struct rt_way *const *rt_ways(void); /* NULL-terminated */
+const struct rt_way *rt_way_find(const char *name);
+/* The way that reproduces a system of the literature: "horovod"; NULL: none. */
+const struct rt_way *rt_way_find_system(const char *name);
+
+/* The rules of a way with its options; NULL: it goes by collectives. */
+const struct rt_rules *rt_way_rules(const struct rt_way *way, const struct rt_way_options *options);
+/* Whether every update is one worker's gradient of a whole batch; otherwise all workers share each batch. */
+bool rt_way_is_asynchronous(const struct rt_way *way, const struct rt_way_options *options);
+
+/* Gives the roles: ranks 0 .. servers-1 serve; with `dedicated` the others work, otherwise all do. worker:
+ * [nodes], to be filled. */
+rt_status rt_way_roles(const struct rt_way *way, const struct rt_way_options *options, size_t nodes,
+                       uint16_t *worker, struct rt_roles *roles, struct rt_error *err);
+
+/* Whether two nodes need a link between them; everybody has one with the master. */
+bool rt_way_links(const struct rt_way *way, const struct rt_way_options *options,
+                  const struct rt_roles *roles, uint16_t a, uint16_t b);
+
+/* The floats that a rank's optimizer owns: first..first+count; everything where replicated. Servers own
+ * byte-balanced ranges; in ps-peer every worker has parts of every span: owned is then a list. */
+enum { RT_MAX_OWNED = 4096 };
+size_t rt_way_owned(const struct rt_way *way, const struct rt_way_options *options,
+                    const struct rt_roles *roles, uint16_t rank, const struct rt_span *spans,
+                    size_t span_count, size_t params, struct rt_span owned[RT_MAX_OWNED]);
+
+#endif
