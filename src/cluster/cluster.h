@@ -2,8 +2,8 @@
  * The master's side of a cluster: who takes part, and the links between them.
  *
  * Life: open (start local nodes or connect to running ones, exchange greetings), ask (any request that has
- * one answer: profile, assign), ring (the nodes connect to one another), go (the direct links to the nodes
- * are closed: from then on everybody talks to neighbours only), close.
+ * one answer: profile, assign), ring or mesh (the nodes connect to one another), go (the direct links to the
+ * nodes are closed: from then on everybody talks to neighbours only), close.
  */
 #ifndef RT_CLUSTER_CLUSTER_H
 #define RT_CLUSTER_CLUSTER_H
@@ -38,7 +38,7 @@ struct rt_member {
     struct rt_talk talk;
 };
 
-/* What a link of the ring can do, as measured when it was made; 0: not measured. */
+/* What a link can do, as measured when it was made; 0: not measured. */
 struct rt_edge {
     double latency, bandwidth;
 };
@@ -72,8 +72,31 @@ rt_status rt_cluster_ring(struct rt_cluster *cluster, const size_t *order, size_
                           struct rt_link **next, struct rt_link **previous, struct rt_edge *edges,
                           struct rt_error *err);
 
-/* Tells the nodes of the ring that it is complete, so that they begin to work; closes the direct links to all
- * nodes, which frees those that were left out. Fails when a link of the ring has been lost by then. */
+/* Joins master and members as an exchange needs it: node 0 is the master, node i is members[order[i - 1]].
+ * Everybody has a link with the master; besides, two nodes a < b have one when needs(user, a, b) says so.
+ * needs may be NULL: nobody else. links: [count + 1], the master's own by node, links[0] is NULL; they are
+ * the caller's, and carry the talk with the nodes after rt_cluster_go. edges: [(count + 1) * (count + 1)],
+ * the link between a and b is edges[a * (count + 1) + b], and the same the other way round; probed, one at a
+ * time, when probe_bytes is not 0. May be NULL. The rest as for a ring. */
+rt_status rt_cluster_mesh(struct rt_cluster *cluster, const size_t *order, size_t count,
+                          bool (*needs)(const void *user, uint16_t a, uint16_t b), const void *user,
+                          uint32_t probe_bytes, struct rt_link **links, struct rt_edge *edges,
+                          struct rt_error *err);
+
+/* What both are made of, for those who need rings and a mesh at the same time: the links as listed. Node
+ * `from` connects to node `to`, never to 0; label: enum in cluster/node.h. A node has at most one link of
+ * each label with another, and one next and one previous node. links: [wanted_count], those of node 0, the
+ * others NULL; edges: likewise, of all. */
+struct rt_wanted_link {
+    uint16_t from, to, label;
+};
+rt_status rt_cluster_join(struct rt_cluster *cluster, const size_t *order, size_t count,
+                          const struct rt_wanted_link *wanted, size_t wanted_count, uint32_t probe_bytes,
+                          struct rt_link **links, struct rt_edge *edges, struct rt_error *err);
+
+/* Tells the nodes that were joined that all is there, so that they begin to work; closes the direct links to
+ * all nodes, which frees those that were left out. Fails when one of the master's links has been lost by
+ * then. */
 rt_status rt_cluster_go(struct rt_cluster *cluster, struct rt_error *err);
 
 /* Local nodes are ended. NULL is fine. */

@@ -9,9 +9,11 @@
 #include "cluster/talk.h"
 #include <stdatomic.h>
 
+/* What a link is for, as seen by the one who makes it: */
 enum {
-    RT_LABEL_RING = 1,    /* of a link to the next node of a ring */
-    RT_LABEL_CLOSING = 2, /* of the one between the last node and the master, who makes it */
+    RT_LABEL_RING = 1,    /* it leads to the next node of a ring */
+    RT_LABEL_CLOSING = 2, /* it leads to the node before it: the master, who does not listen, closes a ring */
+    RT_LABEL_MESH = 3,    /* it leads to somebody who takes part in an exchange */
 };
 enum { RT_NODE_LINKS = 32 }; /* that may wait to be heard at a time; more are turned away */
 
@@ -22,9 +24,13 @@ struct rt_session {
     struct rt_node *node;
     struct rt_endpoint *endpoint;
     uint32_t run;
-    uint16_t index, count;           /* its place; the master is 0 */
-    struct rt_link *next, *previous; /* of the ring; NULL: not yet. The role takes them over in run() and
-                                        closes them, there or in end(). */
+    uint16_t index, count; /* its place; the master is 0 */
+    /* The role takes the links over in run() and closes them, there or in end(); they are all there when
+     * run() is called. */
+    struct rt_link *next, *previous; /* of a ring; NULL: it has none, or not yet */
+    struct rt_link **links;          /* of a mesh: [count], by index; NULL entries: none with that one. NULL
+                                        where the node has no such link at all. The array is the node's, good
+                                        until end() has returned. */
     const atomic_int *stop;          /* the node is to end: events should be left soon after it is set */
     void *user;                      /* the role's, see there */
     void *role;                      /* the role's own in this run; NULL at first */

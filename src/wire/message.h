@@ -30,6 +30,8 @@ enum rt_message_type {
     RT_MESSAGE_ASSIGN,    /* rt_assign: your part of the work */
     RT_MESSAGE_READY,     /* rt_ready: memory is taken, work can begin */
     RT_MESSAGE_GO,        /* head only: the cluster is complete; this link will be closed */
+    RT_MESSAGE_PLACE,     /* rt_place: your place among the nodes, and the links that you will have */
+    RT_MESSAGE_PLACED,    /* head only: former links are dropped, those are waited for */
 
     /* round the ring, clockwise, in order with one another */
     RT_MESSAGE_FORWARD = 32, /* activations of a micro-batch */
@@ -165,6 +167,7 @@ struct rt_profiled {
     struct rt_layer_times *layers; /* owned */
 };
 
+/* In an exchange every worker has all layers, a server without a worker none, and slots are 0. */
 struct rt_assigned_node {
     uint32_t first, count; /* its run of layers */
     uint32_t slots;        /* micro-batches it holds at a time */
@@ -174,7 +177,8 @@ struct rt_assign {
     uint16_t index; /* of the node that this goes to */
     size_t nodes;
     struct rt_assigned_node *node; /* [nodes]; owned */
-    struct rt_tree *job;           /* owned: the model and how it is trained, see ring/job.h */
+    struct rt_tree *job;           /* owned: the model and how it is trained; its keys say whether in a ring
+                                      (ring/job.h) or by an exchange */
 };
 
 struct rt_ready {
@@ -191,7 +195,8 @@ struct rt_metrics_row {
     uint64_t samples, updates;
     uint32_t queue; /* micro-batches that wait to be worked on */
     uint64_t peak_memory;
-    uint64_t sent[RT_METRIC_LINKS][RT_METRIC_CHANNELS]; /* bytes to the next and to the previous node */
+    uint64_t sent[RT_METRIC_LINKS][RT_METRIC_CHANNELS]; /* bytes to the next and to the previous node; in an
+                                                           exchange to the master and to all others */
     uint64_t received[RT_METRIC_LINKS][RT_METRIC_CHANNELS];
     double staleness_sum; /* ring-flow: over the micro-batches, updates between forward and backward */
     uint64_t staleness_max;
