@@ -21,7 +21,9 @@ struct rt_duty_settings {
     /* After numbers were set: they are those after so many updates. */
     void (*loaded)(void *user, uint64_t update);
     void (*metrics)(void *user, struct rt_metrics_row *row);
-    /* Brings the examples of a ticket that came with it (data.send); NULL: the node has its own. */
+    /* Told, inside the engine, of every ticket when it comes: where examples are sent (data.send), this is
+     * when room is offered for its own. NULL: the node has its own data. */
+    void (*ticket)(void *user, uint64_t batch);
     void *user;
 };
 
