@@ -1,6 +1,7 @@
 /* Adagrad: each parameter's rate shrinks with the gradients it has seen:
  * sum += g^2; w -= lr * g / (sqrt(sum) + eps). */
 #include "base/clones.h"
+#include "optim/gradient.h"
 #include "optim/rules.h"
 #include <math.h>
 #include <stddef.h>
@@ -22,7 +23,7 @@ static const struct rt_option options[] = {
 RT_CLONES static void update(size_t n, float lr, float decay, float scale, float eps, float *restrict w,
                              const float *restrict g, float *restrict sum) {
     for (size_t i = 0; i < n; i++) {
-        float gradient = g[i] * scale + decay * w[i];
+        float gradient = rt_gradient(g[i], scale, decay, w[i]);
         sum[i] += gradient * gradient;
         w[i] -= lr * (gradient / (sqrtf(sum[i]) + eps));
     }

@@ -2,6 +2,7 @@
  * w -= lr * m / (sqrt(v) + eps), both averages corrected for their start at zero. Weight decay is part of
  * the gradient; adamw.c applies it apart. */
 #include "base/clones.h"
+#include "optim/gradient.h"
 #include "optim/moments.h"
 #include "optim/rules.h"
 #include <math.h>
@@ -14,7 +15,7 @@ RT_CLONES static void update(size_t n, const struct rt_optim_step *step, const s
     const float keep1 = (float)moments->beta1, take1 = (float)(1 - moments->beta1);
     const float keep2 = (float)moments->beta2, take2 = (float)(1 - moments->beta2);
     for (size_t i = 0; i < n; i++) {
-        float gradient = g[i] * scale + decay * w[i];
+        float gradient = rt_gradient(g[i], scale, decay, w[i]);
         m[i] = keep1 * m[i] + take1 * gradient;
         v[i] = keep2 * v[i] + take2 * gradient * gradient;
         w[i] -= size * (m[i] / (sqrtf(v[i]) / root + eps));

@@ -1,16 +1,23 @@
 /* Gradient descent with momentum: v = momentum * v + g; w -= lr * v. */
 #include "base/clones.h"
 #include "optim/factors.h"
+#include "optim/gradient.h"
 #include "optim/rules.h"
 #include "optim/velocity.h"
 
+static inline void move(float lr, float momentum, float gradient, float *w, float *v) {
+    *v = momentum * *v + gradient;
+    *w -= lr * *v;
+}
+
 RT_CLONES static void update(size_t n, float lr, float decay, float scale, float momentum, float *restrict w,
                              const float *restrict g, float *restrict v) {
-    for (size_t i = 0; i < n; i++) {
-        float gradient = g[i] * scale + decay * w[i];
-        v[i] = momentum * v[i] + gradient;
-        w[i] -= lr * v[i];
-    }
+    if (rt_gradient_is_raw(scale, decay))
+        for (size_t i = 0; i < n; i++)
+            move(lr, momentum, g[i], &w[i], &v[i]);
+    else
+        for (size_t i = 0; i < n; i++)
+            move(lr, momentum, rt_gradient(g[i], scale, decay, w[i]), &w[i], &v[i]);
 }
 
 static void apply(const struct rt_optim *optim, const struct rt_optim_step *step, size_t n, float *w,
@@ -22,12 +29,15 @@ static void apply(const struct rt_optim *optim, const struct rt_optim_step *step
 RT_CLONES_FMA static void update_factors(size_t rows, size_t columns, float lr, float decay, float scale,
                                          float momentum, float *restrict w, const float *restrict left,
                                          const float *restrict right, float *restrict v) {
+    const bool raw = rt_gradient_is_raw(scale, decay);
     for (size_t i = 0; i < rows; i++, w += columns, v += columns)
-        for (size_t j = 0; j < columns; j++) {
-            float gradient = rt_factors_product(left[i], right[j]) * scale + decay * w[j];
-            v[j] = momentum * v[j] + gradient;
-            w[j] -= lr * v[j];
-        }
+        if (raw)
+            for (size_t j = 0; j < columns; j++)
+                move(lr, momentum, rt_factors_product(left[i], right[j]), &w[j], &v[j]);
+        else
+            for (size_t j = 0; j < columns; j++)
+                move(lr, momentum, rt_gradient(rt_factors_product(left[i], right[j]), scale, decay, w[j]),
+                     &w[j], &v[j]);
 }
 
 static void apply_factors(const struct rt_optim *optim, const struct rt_optim_step *step, size_t rows,

@@ -1,16 +1,23 @@
 /* Nesterov's momentum: v = momentum * v + g; w -= lr * (g + momentum * v): the gradient counts where the
  * momentum is about to lead. */
 #include "base/clones.h"
+#include "optim/gradient.h"
 #include "optim/rules.h"
 #include "optim/velocity.h"
 
+static inline void move(float lr, float momentum, float gradient, float *w, float *v) {
+    *v = momentum * *v + gradient;
+    *w -= lr * (gradient + momentum * *v);
+}
+
 RT_CLONES static void update(size_t n, float lr, float decay, float scale, float momentum, float *restrict w,
                              const float *restrict g, float *restrict v) {
-    for (size_t i = 0; i < n; i++) {
-        float gradient = g[i] * scale + decay * w[i];
-        v[i] = momentum * v[i] + gradient;
-        w[i] -= lr * (gradient + momentum * v[i]);
-    }
+    if (rt_gradient_is_raw(scale, decay))
+        for (size_t i = 0; i < n; i++)
+            move(lr, momentum, g[i], &w[i], &v[i]);
+    else
+        for (size_t i = 0; i < n; i++)
+            move(lr, momentum, rt_gradient(g[i], scale, decay, w[i]), &w[i], &v[i]);
 }
 
 static void apply(const struct rt_optim *optim, const struct rt_optim_step *step, size_t n, float *w,

@@ -1,12 +1,17 @@
 /* Plain gradient descent: w -= lr * (g + weight_decay * w). */
 #include "base/clones.h"
 #include "optim/factors.h"
+#include "optim/gradient.h"
 #include "optim/rules.h"
 
 RT_CLONES static void update(size_t n, float lr, float decay, float scale, float *restrict w,
                              const float *restrict g) {
-    for (size_t i = 0; i < n; i++)
-        w[i] -= lr * (g[i] * scale + decay * w[i]);
+    if (rt_gradient_is_raw(scale, decay))
+        for (size_t i = 0; i < n; i++)
+            w[i] -= lr * g[i];
+    else
+        for (size_t i = 0; i < n; i++)
+            w[i] -= lr * rt_gradient(g[i], scale, decay, w[i]);
 }
 
 static void apply(const struct rt_optim *optim, const struct rt_optim_step *step, size_t n, float *w,
@@ -18,9 +23,14 @@ static void apply(const struct rt_optim *optim, const struct rt_optim_step *step
 RT_CLONES_FMA static void update_factors(size_t rows, size_t columns, float lr, float decay, float scale,
                                          float *restrict w, const float *restrict left,
                                          const float *restrict right) {
+    const bool raw = rt_gradient_is_raw(scale, decay);
     for (size_t i = 0; i < rows; i++, w += columns)
-        for (size_t j = 0; j < columns; j++)
-            w[j] -= lr * (rt_factors_product(left[i], right[j]) * scale + decay * w[j]);
+        if (raw)
+            for (size_t j = 0; j < columns; j++)
+                w[j] -= lr * rt_factors_product(left[i], right[j]);
+        else
+            for (size_t j = 0; j < columns; j++)
+                w[j] -= lr * rt_gradient(rt_factors_product(left[i], right[j]), scale, decay, w[j]);
 }
 
 static void apply_factors(const struct rt_optim *optim, const struct rt_optim_step *step, size_t rows,
