@@ -33,11 +33,22 @@ struct rt_model {
     size_t lowest;                           /* backward goes down to this layer */
 };
 
+/* Whoever wants to know when a layer's parameters are used: told of the layers of the model that have some,
+ * not of those nested in them. Either may be NULL. */
+struct rt_layer_watch {
+    void *self;
+    /* A forward is about to use the layer's parameters. */
+    void (*before)(void *self, size_t layer);
+    /* A backward of both parts has given the layer's gradient and does not use its parameters any more. */
+    void (*after)(void *self, size_t layer);
+};
+
 /* The blocks of one model. */
 struct rt_blocks {
     float *params, *buffers;
-    float *prepared;     /* NULL: nobody wants prepared weights */
-    bool prepared_valid; /* prepared matches params; cleared by whoever changes params */
+    float *prepared;                    /* NULL: nobody wants prepared weights */
+    bool prepared_valid;                /* prepared matches params; cleared by whoever changes params */
+    const struct rt_layer_watch *watch; /* NULL: nobody */
 };
 
 /* layers: a list of layer descriptions. Keeps layers first..first+count-1 (count SIZE_MAX: to the end).
@@ -59,6 +70,10 @@ bool rt_model_measures_batch(const struct rt_model *model);
  * passes will use the same parameters; a single one does better on its own, since it packs what it needs
  * piece by piece, inside the cache. Changes no bit. */
 void rt_model_prepare(const struct rt_model *model, const struct rt_device *device, struct rt_blocks *blocks);
+/* The same for one layer. Whoever has prepared them all sets prepared_valid, or before the forward that is
+ * watched, if each is prepared before it is used. */
+void rt_model_prepare_layer(const struct rt_model *model, const struct rt_device *device,
+                            struct rt_blocks *blocks, size_t layer);
 
 /* Floats in a slot for up to rows examples; SIZE_MAX when that is more than there can be. A slot for
  * inference keeps nothing for backward. */

@@ -65,8 +65,9 @@ static struct rt_layer_memory memory_of(const struct rt_model *model, const stru
 /* ---- forward ----------------------------------------------------------------------------------------------
  */
 
-float *rt_model_nested_forward(const struct rt_model *model, const struct rt_pass *pass,
-                               const struct rt_layer_memory *memory, const float *x) {
+static float *forward(const struct rt_model *model, const struct rt_pass *pass,
+                      const struct rt_layer_memory *memory, const struct rt_layer_watch *watch,
+                      const float *x) {
     size_t work_at, stash_at = stash_start(model, pass->rows, pass->training, &work_at);
     const float *in = x;
     float *y = NULL;
@@ -76,6 +77,8 @@ float *rt_model_nested_forward(const struct rt_model *model, const struct rt_pas
         struct rt_layer_memory own = memory_of(model, memory, i);
         own.stash = memory->stash + stash_at;
         own.work = memory->stash + work_at;
+        if (watch && watch->before && layer->param_count > 0)
+            watch->before(watch->self, i);
         if (!layer->absorbed && !(layer->view && y == in))
             layer->type->forward(layer, pass, &own, in, y);
         stash_at += padded_stash(layer, pass->rows, pass->training);
@@ -84,14 +87,27 @@ float *rt_model_nested_forward(const struct rt_model *model, const struct rt_pas
     return y;
 }
 
+float *rt_model_nested_forward(const struct rt_model *model, const struct rt_pass *pass,
+                               const struct rt_layer_memory *memory, const float *x) {
+    return forward(model, pass, memory, NULL, x);
+}
+
+static void prepare_layer(const struct rt_model *model, const struct rt_device *device, const float *params,
+                          float *prepared, size_t i) {
+    const struct rt_layer *layer = model->layers[i];
+    if (layer->type->prepare && layer->prepared_floats > 0)
+        layer->type->prepare(layer, device, params + model->param_at[i], prepared + model->prepared_at[i]);
+}
+
 void rt_model_nested_prepare(const struct rt_model *model, const struct rt_device *device,
                              const float *params, float *prepared) {
-    for (size_t i = 0; i < model->count; i++) {
-        const struct rt_layer *layer = model->layers[i];
-        if (layer->type->prepare && layer->prepared_floats > 0)
-            layer->type->prepare(layer, device, params + model->param_at[i],
-                                 prepared + model->prepared_at[i]);
-    }
+    for (size_t i = 0; i < model->count; i++)
+        prepare_layer(model, device, params, prepared, i);
+}
+
+void rt_model_prepare_layer(const struct rt_model *model, const struct rt_device *device,
+                            struct rt_blocks *blocks, size_t layer) {
+    prepare_layer(model, device, blocks->params, blocks->prepared, layer);
 }
 
 void rt_model_prepare(const struct rt_model *model, const struct rt_device *device,
@@ -112,7 +128,7 @@ static struct rt_layer_memory memory_of_blocks(const struct rt_blocks *blocks, f
 float *rt_model_forward(const struct rt_model *model, const struct rt_pass *pass, struct rt_blocks *blocks,
                         float *slot, const float *x) {
     struct rt_layer_memory memory = memory_of_blocks(blocks, slot);
-    return rt_model_nested_forward(model, pass, &memory, x);
+    return forward(model, pass, &memory, blocks->watch, x);
 }
 
 /* ---- backward ---------------------------------------------------------------------------------------------
@@ -197,10 +213,10 @@ static struct rt_waiting walk_down(const struct rt_model *model, struct walk *wa
     return at;
 }
 
-void rt_model_nested_backward(const struct rt_model *model, const struct rt_pass *pass,
-                              const struct rt_layer_memory *memory, const float *x, const float *dy,
-                              enum rt_backward parts, float *dx, float *grads, bool accumulate,
-                              const struct rt_grad_sink *sink) {
+static void backward(const struct rt_model *model, const struct rt_pass *pass,
+                     const struct rt_layer_memory *memory, const struct rt_layer_watch *watch, const float *x,
+                     const float *dy, enum rt_backward parts, float *dx, float *grads, bool accumulate,
+                     const struct rt_grad_sink *sink) {
     struct walk walk = begin_walk(model, pass, memory, x, dy);
     for (size_t i = model->count; i-- > model->lowest;) {
         const struct rt_layer *layer = model->layers[i];
@@ -213,7 +229,16 @@ void rt_model_nested_backward(const struct rt_model *model, const struct rt_pass
                                         layer->input_gradient ? below : NULL);
         if ((parts & RT_BACKWARD_WEIGHTS) && layer->param_count > 0)
             layer_weights(model, i, 1, &at, grads, accumulate, sink);
+        if (watch && watch->after && parts == RT_BACKWARD_BOTH && layer->param_count > 0)
+            watch->after(watch->self, i);
     }
+}
+
+void rt_model_nested_backward(const struct rt_model *model, const struct rt_pass *pass,
+                              const struct rt_layer_memory *memory, const float *x, const float *dy,
+                              enum rt_backward parts, float *dx, float *grads, bool accumulate,
+                              const struct rt_grad_sink *sink) {
+    backward(model, pass, memory, NULL, x, dy, parts, dx, grads, accumulate, sink);
 }
 
 void rt_model_backward_weights(const struct rt_model *model, size_t count, const struct rt_waiting *waiting,
@@ -241,5 +266,5 @@ void rt_model_backward(const struct rt_model *model, const struct rt_pass *pass,
                        float *slot, const float *x, enum rt_backward parts, float *dx, float *grads,
                        bool accumulate, const struct rt_grad_sink *sink) {
     struct rt_layer_memory memory = memory_of_blocks(blocks, slot);
-    rt_model_nested_backward(model, pass, &memory, x, NULL, parts, dx, grads, accumulate, sink);
+    backward(model, pass, &memory, blocks->watch, x, NULL, parts, dx, grads, accumulate, sink);
 }

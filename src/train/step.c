@@ -8,9 +8,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "ring/gradient.h"
-#include "train/batches.h"
-#include "train/feed.h"
-#include <math.h>
+#include "train/gradient_work.h"
 #include <stdlib.h>
 
 /* Large blocks start on a page. An update walks over parameters and state side by side: if both started at
@@ -26,14 +24,13 @@ struct rt_trainer {
     uint64_t update; /* done */
 
     struct rt_batches batches;
-    struct rt_feed feed; /* one micro-batch */
-    float *slot, *losses;
+    struct rt_gradient_work work;
     float *state, *state_room; /* room: the memory that state lies in, see STATE_SHIFT */
     struct rt_slices slices;   /* the gradients */
     struct rt_norm norm;
     bool fused;
     struct rt_optim_step optim_step;
-    double seconds[RT_STATES];
+    double seconds[RT_STATES], mark; /* mark: what came before has been booked */
 };
 
 /* The blocks for gradients. A fused update of a single micro-batch hands nearly every gradient to the
@@ -44,15 +41,24 @@ static rt_status take_gradients(struct rt_trainer *trainer, struct rt_error *err
                             trainer->settings.shards, rarely, &trainer->slices, err);
 }
 
+/* Books the time since the mark to a state. Only the wall clock is read: a thread's CPU clock costs a system
+ * call, which a batch of one example would feel. */
+static void book(struct rt_trainer *trainer, enum rt_state state) {
+    double now = rt_clock_wall();
+    trainer->seconds[state] += now - trainer->mark;
+    trainer->mark = now;
+}
+
+static void ended(void *self, enum rt_state state) {
+    book(self, state);
+}
+
 static rt_status take_memory(struct rt_trainer *trainer, struct rt_error *err) {
     const struct rt_model *model = trainer->network->model;
     const size_t micro = trainer->settings.micro_batch, params = model->param_count;
-    rt_status status = rt_floats_create(rt_model_slot_floats(model, micro, true),
-                                        "the activations of a micro-batch", &trainer->slot, err);
-    if (status == RT_OK)
-        status = rt_floats_create(micro, "the losses", &trainer->losses, err);
+    rt_status status = RT_OK;
     /* Prepared weights repay themselves when several micro-batches use them. */
-    if (status == RT_OK && micro < trainer->batches.batch && !trainer->network->blocks.prepared)
+    if (micro < trainer->batches.batch && !trainer->network->blocks.prepared)
         status = rt_floats_create(model->prepared_floats, "the prepared weights",
                                   &trainer->network->blocks.prepared, err);
     if (status == RT_OK)
@@ -100,12 +106,20 @@ rt_status rt_trainer_create(struct rt_network *network, const struct rt_dataset 
         *micro = *micro < batch ? *micro : batch;
         status = take_memory(made, err);
     }
+    const struct rt_gradient_work_settings work = {.network = network,
+                                                   .set = set,
+                                                   .scaling = scaling,
+                                                   .target = target,
+                                                   .seed = settings->seed,
+                                                   .micro_batch = made->settings.micro_batch};
     if (status == RT_OK)
-        status = rt_feed_create(network, set, scaling, target, made->settings.micro_batch, &made->feed, err);
+        status = rt_gradient_work_create(&work, &made->work, err);
     if (status != RT_OK) {
         rt_trainer_destroy(made);
         return status;
     }
+    made->work.ended = ended;
+    made->work.self = made;
     *trainer = made;
     return RT_OK;
 }
@@ -114,21 +128,11 @@ void rt_trainer_destroy(struct rt_trainer *trainer) {
     if (!trainer)
         return;
     rt_batches_destroy(&trainer->batches);
-    rt_feed_destroy(&trainer->feed);
+    rt_gradient_work_destroy(&trainer->work);
     rt_norm_destroy(&trainer->norm);
     rt_slices_destroy(&trainer->slices);
-    free(trainer->slot);
-    free(trainer->losses);
     free(trainer->state_room);
     free(trainer);
-}
-
-/* Books the time since *mark to a state. Only the wall clock is read: a thread's CPU clock costs a system
- * call, which a batch of one example would feel. */
-static void book(struct rt_trainer *trainer, enum rt_state state, double *mark) {
-    double now = rt_clock_wall();
-    trainer->seconds[state] += now - *mark;
-    *mark = now;
 }
 
 /* The sink of a fused update. */
@@ -146,76 +150,38 @@ static void apply_factors(void *self, size_t offset, size_t rows, size_t columns
                            trainer->state);
 }
 
-/* One micro-batch: rows of the batch from `first` on, forward and backward. */
-static rt_status micro_step(struct rt_trainer *trainer, const struct rt_batch *batch, size_t first,
-                            size_t rows, float *gradient, bool accumulate, bool last, struct rt_step *step,
-                            double *mark, struct rt_error *err) {
-    struct rt_network *network = trainer->network;
-    const struct rt_pass pass = {.device = &network->device,
-                                 .rows = rows,
-                                 .training = true,
-                                 .seed = trainer->settings.seed,
-                                 .epoch = batch->epoch,
-                                 .examples = batch->examples + first};
-    rt_feed_take(&trainer->feed, &network->device, pass.examples, rows);
-    const float *x = trainer->feed.x;
-    const float *y = rt_model_forward(network->model, &pass, &network->blocks, trainer->slot, x);
-    if (trainer->feed.accuracy)
-        step->correct += rt_loss_correct(network->loss, rows, network->outputs, y, &trainer->feed.targets);
-    network->loss->evaluate(&network->device, rows, network->outputs, y, &trainer->feed.targets,
-                            1.0f / (float)batch->rows, trainer->losses,
-                            rt_model_output_gradient(network->model, &pass, trainer->slot));
-    for (size_t i = 0; i < rows; i++)
-        step->loss += (double)trainer->losses[i];
-    book(trainer, RT_STATE_FORWARD, mark);
-    /* Before anything is applied: the parameters stay those of the update before. */
-    if (!isfinite(step->loss))
-        return rt_fail(err, RT_FAILED, "the loss is not finite at update %llu (epoch %u)",
-                       (unsigned long long)step->update, batch->epoch + 1);
+/* The gradient of the batch into the first block (which a fused update may never touch). */
+static rt_status batch_step(struct rt_trainer *trainer, const struct rt_batch *batch, struct rt_step *step,
+                            struct rt_error *err) {
+    const uint64_t shards = trainer->settings.shards;
     const struct rt_grad_sink sink = {
         .take = apply_span,
         .take_factors = trainer->optim->type->apply_factors ? apply_factors : NULL,
         .self = trainer,
     };
-    rt_model_backward(network->model, &pass, &network->blocks, trainer->slot, x, RT_BACKWARD_BOTH, NULL,
-                      gradient, accumulate, last && trainer->fused ? &sink : NULL);
-    book(trainer, RT_STATE_BACKWARD, mark);
-    return RT_OK;
-}
-
-/* The gradient of rows first..end of the batch, into one block (which a fused update may never touch). */
-static rt_status slice_step(struct rt_trainer *trainer, const struct rt_batch *batch, size_t first,
-                            size_t end, float *gradient, struct rt_step *step, double *mark,
-                            struct rt_error *err) {
-    const size_t micro = trainer->settings.micro_batch;
-    for (size_t at = first; at < end; at += micro) {
-        size_t rows = end - at < micro ? end - at : micro;
-        rt_status status =
-            micro_step(trainer, batch, at, rows, gradient, at > first, at + rows == end, step, mark, err);
-        if (status != RT_OK)
-            return status;
-    }
-    return RT_OK;
-}
-
-/* The gradient of the batch into the first block. */
-static rt_status batch_step(struct rt_trainer *trainer, const struct rt_batch *batch, struct rt_step *step,
-                            double *mark, struct rt_error *err) {
-    const uint64_t shards = trainer->settings.shards;
+    struct rt_gradient_order order = {.update = step->update,
+                                      .batch = batch,
+                                      .scale = 1.0f / (float)batch->rows,
+                                      .sink = trainer->fused ? &sink : NULL};
+    struct rt_gradient_sums sums = {0};
+    rt_status status = RT_OK;
     rt_slices_reset(&trainer->slices);
-    for (uint64_t v = 0; v < shards; v++) {
-        size_t first = (size_t)(v * batch->rows / shards), end = (size_t)((v + 1) * batch->rows / shards);
-        if (first == end)
+    for (uint64_t v = 0; status == RT_OK && v < shards; v++) {
+        order.first = (size_t)(v * batch->rows / shards);
+        order.end = (size_t)((v + 1) * batch->rows / shards);
+        if (order.first == order.end)
             continue;
-        rt_status status =
-            slice_step(trainer, batch, first, end, rt_slices_block(&trainer->slices, v), step, mark, err);
+        order.gradient = rt_slices_block(&trainer->slices, v);
+        status = rt_gradient_work_run(&trainer->work, &order, &sums, err);
         if (status != RT_OK)
-            return status;
+            break;
         rt_slices_end(&trainer->slices);
         if (shards > 1)
-            book(trainer, RT_STATE_REDUCE, mark);
+            book(trainer, RT_STATE_REDUCE);
     }
-    return RT_OK;
+    step->loss = sums.loss;
+    step->correct = sums.correct;
+    return status;
 }
 
 /* What gradients are multiplied by so that their norm is at most clip_norm. */
@@ -230,8 +196,8 @@ static float clip_factor(struct rt_trainer *trainer) {
 rt_status rt_trainer_step(struct rt_trainer *trainer, struct rt_step *step, struct rt_error *err) {
     struct rt_network *network = trainer->network;
     struct rt_batch batch;
-    double mark = rt_clock_wall();
-    *step = (struct rt_step){.update = trainer->update + 1, .start = mark};
+    trainer->mark = rt_clock_wall();
+    *step = (struct rt_step){.update = trainer->update + 1, .start = trainer->mark};
     rt_batches_at(&trainer->batches, step->update, &batch);
     step->rows = batch.rows;
     const double factor = rt_schedule_factor(trainer->schedule, step->update, trainer->settings.updates,
@@ -240,18 +206,18 @@ rt_status rt_trainer_step(struct rt_trainer *trainer, struct rt_step *step, stru
         rt_optim_begin(trainer->optim, step->update, factor, 1, &trainer->optim_step);
     if (network->blocks.prepared)
         rt_model_prepare(network->model, &network->device, &network->blocks);
-    rt_status status = batch_step(trainer, &batch, step, &mark, err);
+    rt_status status = batch_step(trainer, &batch, step, err);
     if (status != RT_OK)
         return status;
     if (!trainer->fused) {
         rt_optim_begin(trainer->optim, step->update, factor, clip_factor(trainer), &trainer->optim_step);
         rt_gradient_apply(&network->device, trainer->optim, &trainer->optim_step, network->model->param_count,
                           trainer->slices.blocks[0], network->blocks.params, trainer->state);
-        book(trainer, RT_STATE_UPDATE, &mark);
+        book(trainer, RT_STATE_UPDATE);
     }
     network->blocks.prepared_valid = false;
     trainer->update = step->update;
-    step->end = mark;
+    step->end = trainer->mark;
     return RT_OK;
 }
 
