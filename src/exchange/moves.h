@@ -102,14 +102,15 @@ rt_status rt_moves_scatter(const struct rt_team *team, size_t first, size_t coun
 
 /* ---- the choice ---- */
 
-/* What a link and an addition cost. */
+/* What a link and an addition cost; 0: not known, a common value is assumed. Where AUTO chooses, all
+ * participants must have been given the same numbers, or they would choose differently. */
 struct rt_link_cost {
     double latency;   /* seconds per message */
     double bandwidth; /* bytes per second and direction */
     double adding;    /* seconds per float added */
 };
 
-/* Any of them by name; AUTO: the one with the shortest predicted time. */
+/* Any of them by name; AUTO: the one with the shortest predicted time. degree: of TREE; 0: 2. */
 rt_status rt_moves_reduce_all(enum rt_reduction how, const struct rt_team *team, size_t degree, size_t first,
                               size_t count, const struct rt_link_cost *cost, struct rt_moves *moves,
                               struct rt_error *err);

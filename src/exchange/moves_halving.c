@@ -1,0 +1,72 @@
+/*
+ * Halving and doubling: pairs at distance 1, then 2, 4, ... split what they have in two, each gives the other
+ * one half and adds the half it gets; so each ends with one part of the sum. Then the same way back, with
+ * complete parts. As few bytes as the ring, in as few rounds as twice recursive doubling.
+ *
+ * The nearest come first, so that every float is summed in the binary tree over the places.
+ */
+#include "exchange/moves_make.h"
+
+struct range {
+    size_t first, count;
+};
+
+/* The half that a seat keeps at this distance: the lower one has the first. */
+static struct range half(struct range whole, bool upper) {
+    size_t from, end;
+    rt_moves_part(whole.count, 2, upper, &from, &end);
+    return (struct range){whole.first + from, end - from};
+}
+
+/* What a seat has after halving at all distances below this one. */
+static struct range range_at(struct range whole, size_t seat, size_t distance) {
+    for (size_t d = 1; d < distance; d *= 2)
+        whole = half(whole, (seat & d) != 0);
+    return whole;
+}
+
+static rt_status halve(const struct rt_core *core, const struct rt_team *team, struct range whole,
+                       struct rt_moves *moves, struct rt_error *err) {
+    rt_status status = RT_OK;
+    for (size_t distance = 1; distance < core->size && status == RT_OK; distance *= 2) {
+        const size_t other = rt_core_place(core, core->seat ^ distance);
+        const bool upper = (core->seat & distance) != 0;
+        const struct range given = half(whole, !upper);
+        whole = half(whole, upper);
+        status = rt_moves_send(moves, team, other, RT_BUFFER_GRADIENT, given.first, given.count, err);
+        if (status == RT_OK)
+            status = rt_moves_sum(moves, team, other, RT_BUFFER_GRADIENT, whole.first, whole.count, err);
+    }
+    return status;
+}
+
+static rt_status collect(const struct rt_core *core, const struct rt_team *team, struct range whole,
+                         struct rt_moves *moves, struct rt_error *err) {
+    rt_status status = RT_OK;
+    for (size_t distance = core->size / 2; distance > 0 && status == RT_OK; distance /= 2) {
+        const size_t other = rt_core_place(core, core->seat ^ distance);
+        const bool upper = (core->seat & distance) != 0;
+        const struct range both = range_at(whole, core->seat, distance);
+        const struct range mine = half(both, upper), others = half(both, !upper);
+        status = rt_moves_send(moves, team, other, RT_BUFFER_GRADIENT, mine.first, mine.count, err);
+        if (status == RT_OK)
+            status = rt_moves_take(moves, team, other, RT_BUFFER_GRADIENT, others.first, others.count, err);
+    }
+    return status;
+}
+
+rt_status rt_moves_halving(const struct rt_team *team, size_t first, size_t count, struct rt_moves *moves,
+                           struct rt_error *err) {
+    if (team->place >= team->count)
+        return RT_OK;
+    const struct rt_core core = rt_core_of(team);
+    const struct range whole = {first, count};
+    rt_status status = rt_core_enter(&core, team, first, count, moves, err);
+    if (status == RT_OK && core.seat < core.size)
+        status = halve(&core, team, whole, moves, err);
+    if (status == RT_OK && core.seat < core.size)
+        status = collect(&core, team, whole, moves, err);
+    if (status == RT_OK)
+        status = rt_core_leave(&core, team, first, count, moves, err);
+    return status;
+}
