@@ -28,6 +28,11 @@ static void split_rows(const struct rt_device *device, size_t rows, size_t width
     rt_device_split(device, rows, ELEMENTS_FOR_A_THREAD / width + 1, body, &job);
 }
 
+/* The values that row r is compared with. */
+static const float *target_row(const struct rt_targets *targets, size_t width, size_t r) {
+    return targets->values + (targets->places ? targets->places[r] : r) * width;
+}
+
 /* ---- cross_entropy ----------------------------------------------------------------------------------------
  */
 
@@ -59,21 +64,37 @@ static const struct rt_loss_type cross_entropy = {
 /* ---- mse --------------------------------------------------------------------------------------------------
  */
 
+/* The sum of a row is one chain of additions, each of which waits for the one before: several rows at a time
+ * keep several chains going. What is left of the differences where there are fewer rows are zeros. */
+enum { MSE_ROWS = 4, MSE_PART = 256 };
+
+static void mse_some_rows(const struct loss_job *job, size_t first, size_t count) {
+    const size_t width = job->width;
+    const float factor = job->scale * (2.0f / (float)width);
+    float differences[MSE_ROWS][MSE_PART] = {{0}};
+    double sums[MSE_ROWS] = {0};
+    for (size_t from = 0; from < width; from += MSE_PART) {
+        const size_t n = width - from < MSE_PART ? width - from : MSE_PART;
+        for (size_t k = 0; k < count; k++) {
+            const size_t at = (first + k) * width + from;
+            const float *y = job->y + at, *target = target_row(job->targets, width, first + k) + from;
+            for (size_t i = 0; i < n; i++)
+                differences[k][i] = y[i] - target[i];
+            for (size_t i = 0; i < n && job->dy; i++)
+                job->dy[at + i] = factor * differences[k][i];
+        }
+        for (size_t i = 0; i < n; i++)
+            for (size_t k = 0; k < MSE_ROWS; k++)
+                sums[k] += (double)differences[k][i] * (double)differences[k][i];
+    }
+    for (size_t k = 0; k < count; k++)
+        job->loss[first + k] = (float)(sums[k] / (double)width);
+}
+
 static void mse_rows(void *argument, size_t begin, size_t end, void *scratch) {
     (void)scratch;
-    const struct loss_job *job = argument;
-    float factor = job->scale * (2.0f / (float)job->width);
-    for (size_t r = begin; r < end; r++) {
-        const float *y = job->y + r * job->width, *target = job->targets->values + r * job->width;
-        double sum = 0;
-        for (size_t i = 0; i < job->width; i++) {
-            double difference = (double)(y[i] - target[i]);
-            sum += difference * difference;
-        }
-        job->loss[r] = (float)(sum / (double)job->width);
-        for (size_t i = 0; i < job->width && job->dy; i++)
-            job->dy[r * job->width + i] = factor * (y[i] - target[i]);
-    }
+    for (size_t r = begin; r < end; r += MSE_ROWS)
+        mse_some_rows(argument, r, end - r < MSE_ROWS ? end - r : MSE_ROWS);
 }
 
 static void mse_evaluate(const struct rt_device *device, size_t rows, size_t width, const float *y,
@@ -107,7 +128,7 @@ static void bce_rows(void *argument, size_t begin, size_t end, void *scratch) {
         for (size_t first = 0; first < job->width; first += BCE_PART) {
             size_t count = job->width - first < BCE_PART ? job->width - first : BCE_PART;
             size_t at = r * job->width + first;
-            const float *y = job->y + at, *target = job->targets->values + at;
+            const float *y = job->y + at, *target = target_row(job->targets, job->width, r) + first;
             float sigmoid[BCE_PART];
             double product = 1;
             job->kernels->activate(RT_ACT_SIGMOID, 0, count, y, sigmoid);
@@ -189,7 +210,7 @@ size_t rt_loss_correct(const struct rt_loss_type *loss, size_t rows, size_t widt
         if (loss->classes)
             correct += rt_loss_class(width, row) == (size_t)targets->classes[r];
         else if (loss == &bce && width == 1)
-            correct += (row[0] > 0) == (targets->values[r] > 0.5f);
+            correct += (row[0] > 0) == (target_row(targets, width, r)[0] > 0.5f);
     }
     return correct;
 }

@@ -11,6 +11,7 @@ struct rt_model;
 struct rt_targets {
     const int32_t *classes; /* [rows], for losses over classes */
     const float *values;    /* [rows][width], for the others */
+    const uint32_t *places; /* [rows]: where each row lies among the values; NULL: one after the other */
 };
 
 struct rt_loss_type {

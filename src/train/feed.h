@@ -10,9 +10,9 @@ struct rt_feed {
     const struct rt_scaling *scaling;
     enum rt_target target;
     float *x;                  /* [rows][inputs] */
-    struct rt_targets targets; /* of the rows taken last */
+    struct rt_targets targets; /* of the rows taken last; target values stay where the set has them */
     int32_t *classes;
-    float *values;
+    uint32_t *places;
     bool accuracy; /* means something: see rt_network_has_accuracy */
 };
 

@@ -339,6 +339,36 @@ TEST(losses_stay_finite_far_out) {
     rt_device_close(&device);
 }
 
+/* Whatever rows are done at a time: a row is summed in order, and its target may lie anywhere. */
+TEST(mean_squares_are_summed_row_by_row) {
+    enum { ROWS = 7, WIDTH = 300 };
+    struct rt_error err;
+    struct rt_device device;
+    CHECK_OK(rt_device_open(RT_MATH_EXACT, "auto", 1, &device, &err));
+    static float y[ROWS * WIDTH], values[ROWS * WIDTH], dy[ROWS * WIDTH];
+    const uint32_t places[ROWS] = {3, 0, 6, 6, 1, 5, 2};
+    float losses[ROWS];
+    for (size_t i = 0; i < ROWS * WIDTH; i++) {
+        y[i] = (float)(i * 7919 % 1013) / 97.0f;
+        values[i] = (float)(i * 104729 % 997) / 89.0f;
+    }
+    for (size_t rows = 1; rows <= ROWS; rows++) {
+        const struct rt_targets targets = {.values = values, .places = rows % 2 ? places : NULL};
+        rt_loss_find("mse")->evaluate(&device, rows, WIDTH, y, &targets, 0.3f, losses, dy);
+        for (size_t r = 0; r < rows; r++) {
+            const float *target = values + (targets.places ? places[r] : r) * WIDTH;
+            double sum = 0;
+            for (size_t i = 0; i < WIDTH; i++) {
+                const double difference = (double)(y[r * WIDTH + i] - target[i]);
+                sum += difference * difference;
+                CHECK(dy[r * WIDTH + i] == 0.3f * (2.0f / WIDTH) * (y[r * WIDTH + i] - target[i]));
+            }
+            CHECK(losses[r] == (float)(sum / WIDTH));
+        }
+    }
+    rt_device_close(&device);
+}
+
 TEST(outputs_are_presented_as_probabilities) {
     struct rt_error err;
     struct rt_device device;
