@@ -23,39 +23,52 @@ enum { RT_MEAN, RT_SUM };
 enum { RT_PRIO_ARRIVAL, RT_PRIO_STALE };
 enum { RT_NORM_MAX, RT_NORM_TWO };
 enum { RT_BASE_SYNC, RT_BASE_ASYNC, RT_BASE_SSP };
+enum { RT_EXCHANGE_NAIVE, RT_EXCHANGE_BINOMIAL, RT_EXCHANGE_SCATTER };
+enum { RT_ALIGN_NONE, RT_ALIGN_LAYER };
 
 /* All options that a way may offer; each lists its own, with its defaults. The others are zero. */
 struct rt_way_options {
-    bool wfbp;         /* a span's exchange starts when its gradient is there */
-    int64_t bucket;    /* KiB: smaller spans are joined; -1: a good size */
-    int reduce;        /* RT_MEAN: of all examples of the update; RT_SUM: of the workers' means */
-    int64_t servers;   /* k */
-    bool dedicated;    /* a server's device has no worker */
-    int64_t degree;    /* of a d-ary tree */
-    int64_t group;     /* workers in a group; -1: the root of their number, rounded up */
-    int64_t bound;     /* clocks that a worker may be ahead of the slowest; -1: without bound */
-    bool whole_clock;  /* a bound by delay: the server gathers a full clock before it steps */
-    double delta;      /* value bound; 0: adaptive, INFINITY: none */
-    double factor;     /* of the adaptive one */
-    int norm;          /* of it: RT_NORM_MAX, RT_NORM_TWO */
-    int64_t backups;   /* workers that need not be waited for; -1: max(1, 5 %) */
-    double quorum;     /* part of the workers that suffices */
-    double cut;        /* part of an epoch that suffices */
-    int base;          /* what a cut is made to */
-    int prio;          /* which of several waiting gradients is next */
-    double damp;       /* power p of 1/(1+staleness)^p on the rate */
+    int wfbp;        /* not 0: a span's exchange starts when its gradient is there */
+    int64_t bucket;  /* KiB: smaller spans are joined; -1: a good size */
+    int reduce;      /* RT_MEAN: of all examples of the update; RT_SUM: of the workers' means */
+    int exchange;    /* of ps-sync: RT_EXCHANGE_NAIVE, ... */
+    int64_t servers; /* k; -1: up to 4, as many as there can be */
+    int align;       /* RT_ALIGN_LAYER: a span belongs to one server */
+    bool dedicated;  /* a server's device has no worker */
+    int64_t degree;  /* of a d-ary tree */
+    int64_t group;   /* workers in a group; -1: the root of their number, rounded up */
+    int64_t bound;   /* clocks that a worker may be ahead of the slowest; -1: without bound */
+    int whole_clock; /* a bound by delay: the server gathers a full clock before it steps */
+    double delta;    /* value bound; 0: adaptive, INFINITY: none */
+    double factor;   /* of the adaptive one */
+    int norm;        /* of it: RT_NORM_MAX, RT_NORM_TWO */
+    int64_t backups; /* workers that need not be waited for; -1: max(1, 5 %) */
+    double quorum;   /* part of the workers that suffices */
+    double cut;      /* part of an epoch that suffices: whoever gives the tickets then goes on to the next */
+    int base;        /* what a cut, or several servers, are made to: RT_BASE_SYNC, ... */
+    int prio;        /* which of several waiting gradients is next */
+    double damp;     /* power p of 1/(1+staleness)^p on the rate; a whole number */
     double compensate; /* lambda of the delay compensation; 0: off */
     int64_t push_every, fetch_every;
     double warm_start; /* part of the first epoch in which one worker trains alone */
     int64_t rings;     /* of hybrid */
+    int across;        /* of hybrid: place in rt_ways() of the way between equal positions */
 };
 
 /* The roles of a run's nodes, by rank; the master is 0. */
 struct rt_roles {
     size_t nodes;
-    size_t servers;         /* ranks 0 .. servers-1 serve */
+    size_t servers;         /* ranks 0 .. servers-1 serve; 0: every worker has the optimizer */
     size_t workers;         /* of them: */
     const uint16_t *worker; /* [workers] their ranks, rising */
+};
+
+/* Who serves. */
+enum rt_servers {
+    RT_SERVERS_NONE,  /* every worker has the optimizer and its whole state: replicated */
+    RT_SERVERS_ONE,   /* rank 0 */
+    RT_SERVERS_SOME,  /* as many as the options say */
+    RT_SERVERS_EVERY, /* every node a part */
 };
 
 struct rt_rules; /* exchange/server.h */
@@ -64,20 +77,20 @@ struct rt_way {
     const char *name;
     const char *help;
     struct rt_taxonomy place;
-    const char
-        *systems; /* of the literature that it reproduces, as `as:NAME` takes them: "horovod baidu"; "" */
     const struct rt_option *options; /* into struct rt_way_options */
     size_t option_count;
+    const char *optimizer; /* taken where the run file names none; NULL: as on one device */
 
-    /* Every worker has the optimizer and its whole state. */
-    bool replicated;
-    /* The whole gradient comes together in one place, so its norm can be had. */
+    enum rt_servers servers;
+    /* The whole gradient comes together in one place before a parameter changes, so its norm can be had. A
+     * way by collectives then carries one load in one segment. */
     bool can_clip;
+    /* Which links are used is known only during the run: every worker has one with every other. */
+    bool mesh;
 
-    /* Refuses what cannot be, before anything starts, in a sentence that begins with the option: more servers
-     * than nodes or parameters, a quorum above 1, ... May be NULL. */
-    rt_status (*check)(const struct rt_way_options *options, size_t nodes, size_t params,
-                       struct rt_error *err);
+    /* Refuses what cannot be, before anything starts, in a sentence that begins with the option: a quorum
+     * above 1, ... What concerns servers and workers has been checked. May be NULL. */
+    rt_status (*check)(const struct rt_way_options *options, size_t nodes, struct rt_error *err);
 
     /* Of a way by collectives: the moves of one span for the party's `rank`. NULL: always by servers. */
     rt_status (*moves)(const struct rt_way_options *options, const struct rt_roles *roles, uint16_t rank,
@@ -89,25 +102,43 @@ struct rt_way {
 
 const struct rt_way *const *rt_ways(void); /* NULL-terminated */
 const struct rt_way *rt_way_find(const char *name);
-/* The way that reproduces a system of the literature: "horovod"; NULL: none. */
-const struct rt_way *rt_way_find_system(const char *name);
+
+/* Options of a way from a map, as in a run file; NULL: the defaults. And back, in full, to be sent to nodes;
+ * *tree is to be destroyed, and borrows nothing. */
+rt_status rt_way_options_read(const struct rt_way *way, const struct rt_tree *tree,
+                              struct rt_way_options *options, struct rt_error *err);
+rt_status rt_way_options_write(const struct rt_way *way, const struct rt_way_options *options,
+                               struct rt_tree **tree, struct rt_error *err);
+
+/* Whether the way can go with these options on so many nodes, with so many parameters (0: not known yet): a
+ * sentence that begins with the option. */
+rt_status rt_way_check(const struct rt_way *way, const struct rt_way_options *options, size_t nodes,
+                       size_t params, struct rt_error *err);
 
 /* The rules of a way with its options; NULL: it goes by collectives. */
 const struct rt_rules *rt_way_rules(const struct rt_way *way, const struct rt_way_options *options);
 /* Whether every update is one worker's gradient of a whole batch; otherwise all workers share each batch. */
 bool rt_way_is_asynchronous(const struct rt_way *way, const struct rt_way_options *options);
+/* Whether every worker has the optimizer and its whole state. */
+bool rt_way_is_replicated(const struct rt_way *way);
 
 /* Gives the roles: ranks 0 .. servers-1 serve; with `dedicated` the others work, otherwise all do. worker:
- * [nodes], to be filled. */
+ * [nodes], to be filled. Checks first, as rt_way_check without parameters. */
 rt_status rt_way_roles(const struct rt_way *way, const struct rt_way_options *options, size_t nodes,
                        uint16_t *worker, struct rt_roles *roles, struct rt_error *err);
+/* The place of a rank among the workers; roles->workers: it does not work. */
+size_t rt_roles_place(const struct rt_roles *roles, uint16_t rank);
 
 /* Whether two nodes need a link between them; everybody has one with the master. */
 bool rt_way_links(const struct rt_way *way, const struct rt_way_options *options,
                   const struct rt_roles *roles, uint16_t a, uint16_t b);
 
-/* The floats that a rank's optimizer owns: first..first+count; everything where replicated. Servers own
- * byte-balanced ranges; in ps-peer every worker has parts of every span: owned is then a list. */
+/* The part of a span that a rank's optimizer owns; all of it where replicated and the rank works. */
+struct rt_span rt_way_owned_part(const struct rt_way *way, const struct rt_way_options *options,
+                                 const struct rt_roles *roles, uint16_t rank, const struct rt_span *span,
+                                 size_t params);
+/* The same for the whole block: parts that touch are joined, so there is one range, except in ps-peer, where
+ * every worker has a part of every span. Returns how many there are; at most RT_MAX_OWNED are given. */
 enum { RT_MAX_OWNED = 4096 };
 size_t rt_way_owned(const struct rt_way *way, const struct rt_way_options *options,
                     const struct rt_roles *roles, uint16_t rank, const struct rt_span *spans,

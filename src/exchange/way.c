@@ -1,0 +1,207 @@
+/*
+ * The registry of ways, and what follows from a way's decisions alone: who serves and who works, who owns
+ * which parameters, which links there must be.
+ */
+#include "exchange/way.h"
+
+#include "exchange/server.h"
+#include "exchange/ways/ways.h"
+#include <string.h>
+
+#define ENTRY(symbol, name) &rt_way_##symbol,
+static const struct rt_way *const ways[] = {RT_WAY_LIST(ENTRY) NULL};
+#undef ENTRY
+
+const struct rt_way *const *rt_ways(void) {
+    return ways;
+}
+
+const struct rt_way *rt_way_find(const char *name) {
+    for (size_t i = 0; ways[i]; i++)
+        if (strcmp(ways[i]->name, name) == 0)
+            return ways[i];
+    return NULL;
+}
+
+const struct rt_rules *rt_way_rules(const struct rt_way *way, const struct rt_way_options *options) {
+    return way->rules ? way->rules(options) : NULL;
+}
+
+bool rt_way_is_asynchronous(const struct rt_way *way, const struct rt_way_options *options) {
+    const struct rt_rules *rules = rt_way_rules(way, options);
+    return rules && rules->asynchronous;
+}
+
+bool rt_way_is_replicated(const struct rt_way *way) {
+    return way->servers == RT_SERVERS_NONE;
+}
+
+/* ---- roles ---- */
+
+/* Servers that share the parameters where nobody says how many, if there are nodes for them: as many as in
+ * the figures of the literature. */
+enum { USUAL_SERVERS = 4 };
+
+static size_t server_count(const struct rt_way *way, const struct rt_way_options *options, size_t nodes) {
+    switch (way->servers) {
+    case RT_SERVERS_NONE:
+        return 0;
+    case RT_SERVERS_ONE:
+        return 1;
+    case RT_SERVERS_EVERY:
+        return nodes;
+    case RT_SERVERS_SOME:
+        break;
+    }
+    if (options->servers >= 0)
+        return (size_t)options->servers;
+    const size_t room = options->dedicated && nodes > 1 ? nodes - 1 : nodes;
+    return room < USUAL_SERVERS ? room : USUAL_SERVERS;
+}
+
+static const char *count_of(size_t count, const char *thing, char text[40]) {
+    snprintf(text, 40, "%zu %s%s", count, thing, count == 1 ? "" : "s");
+    return text;
+}
+
+rt_status rt_way_check(const struct rt_way *way, const struct rt_way_options *options, size_t nodes,
+                       size_t params, struct rt_error *err) {
+    const size_t servers = server_count(way, options, nodes);
+    char some[40], there[40], needed[40];
+    count_of(servers, "server", some);
+    count_of(nodes, "node", there);
+    if (nodes < 1 || nodes >= UINT16_MAX)
+        return rt_fail(err, RT_BAD_INPUT, "nodes: there must be between 1 and %u, not %zu", UINT16_MAX - 1,
+                       nodes);
+    if (servers > nodes)
+        return rt_fail(err, RT_BAD_INPUT, "k: %s cannot be on %s", some, there);
+    if (options->dedicated && servers >= nodes)
+        return rt_fail(err, RT_BAD_INPUT,
+                       "dedicated: %s without a worker of their own and at least 1 worker are %s, but there "
+                       "%s %zu",
+                       some, count_of(servers + 1, "node", needed), nodes == 1 ? "is" : "are", nodes);
+    if (way->servers == RT_SERVERS_SOME && params > 0 && servers > params)
+        return rt_fail(err, RT_BAD_INPUT, "k: %s cannot share %s", some,
+                       count_of(params, "parameter", needed));
+    if (options->damp != (double)(int64_t)options->damp)
+        return rt_fail(err, RT_BAD_INPUT, "damp: the power must be a whole number, not %g", options->damp);
+    return way->check ? way->check(options, nodes, err) : RT_OK;
+}
+
+rt_status rt_way_roles(const struct rt_way *way, const struct rt_way_options *options, size_t nodes,
+                       uint16_t *worker, struct rt_roles *roles, struct rt_error *err) {
+    rt_status status = rt_way_check(way, options, nodes, 0, err);
+    if (status != RT_OK)
+        return status;
+    const size_t servers = server_count(way, options, nodes), first = options->dedicated ? servers : 0;
+    for (size_t rank = first; rank < nodes; rank++)
+        worker[rank - first] = (uint16_t)rank;
+    *roles =
+        (struct rt_roles){.nodes = nodes, .servers = servers, .workers = nodes - first, .worker = worker};
+    return RT_OK;
+}
+
+size_t rt_roles_place(const struct rt_roles *roles, uint16_t rank) {
+    size_t place = 0;
+    while (place < roles->workers && roles->worker[place] != rank)
+        place++;
+    return place;
+}
+
+/* ---- who owns what ---- */
+
+static struct rt_span common(const struct rt_span *span, size_t first, size_t end) {
+    const size_t span_end = span->first + span->count;
+    first = first > span->first ? first : span->first;
+    end = end < span_end ? end : span_end;
+    return first < end ? (struct rt_span){first, end - first} : (struct rt_span){0};
+}
+
+/* Server j has part j of the floats; aligned, a span goes with its middle. */
+static struct rt_span servers_part(const struct rt_way_options *options, const struct rt_roles *roles,
+                                   uint16_t rank, const struct rt_span *span, size_t params) {
+    size_t first, end;
+    if (rank >= roles->servers)
+        return (struct rt_span){0};
+    rt_moves_part(params, roles->servers, rank, &first, &end);
+    if (options->align != RT_ALIGN_LAYER)
+        return common(span, first, end);
+    const size_t middle = span->first + span->count / 2;
+    return middle >= first && middle < end ? *span : (struct rt_span){0};
+}
+
+struct rt_span rt_way_owned_part(const struct rt_way *way, const struct rt_way_options *options,
+                                 const struct rt_roles *roles, uint16_t rank, const struct rt_span *span,
+                                 size_t params) {
+    const size_t place = rt_roles_place(roles, rank);
+    size_t first, end;
+    switch (way->servers) {
+    case RT_SERVERS_NONE:
+        return place < roles->workers ? *span : (struct rt_span){0};
+    case RT_SERVERS_ONE:
+        return rank == 0 ? *span : (struct rt_span){0};
+    case RT_SERVERS_EVERY:
+        if (place >= roles->workers)
+            break;
+        rt_moves_part(span->count, roles->workers, place, &first, &end);
+        return common(span, span->first + first, span->first + end);
+    case RT_SERVERS_SOME:
+        return servers_part(options, roles, rank, span, params);
+    }
+    return (struct rt_span){0};
+}
+
+size_t rt_way_owned(const struct rt_way *way, const struct rt_way_options *options,
+                    const struct rt_roles *roles, uint16_t rank, const struct rt_span *spans,
+                    size_t span_count, size_t params, struct rt_span owned[RT_MAX_OWNED]) {
+    size_t count = 0, end = 0;
+    for (size_t i = 0; i < span_count; i++) {
+        const struct rt_span part = rt_way_owned_part(way, options, roles, rank, &spans[i], params);
+        if (part.count == 0)
+            continue;
+        if (count > 0 && part.first == end) {
+            if (count <= RT_MAX_OWNED)
+                owned[count - 1].count += part.count;
+        } else if (count++ < RT_MAX_OWNED) {
+            owned[count - 1] = part;
+        }
+        end = part.first + part.count;
+    }
+    return count;
+}
+
+/* ---- links ---- */
+
+static bool serves(const struct rt_roles *roles, uint16_t server, uint16_t worker) {
+    return server < roles->servers && rt_roles_place(roles, worker) < roles->workers;
+}
+
+/* Whether a ever moves something to or from b: seen on a block that is large enough for every part of it to
+ * have a float. */
+static bool moves_between(const struct rt_way *way, const struct rt_way_options *options,
+                          const struct rt_roles *roles, uint16_t a, uint16_t b) {
+    const struct rt_span span = {.count = 16 * roles->nodes};
+    const struct rt_link_cost cost = {.bandwidth = 1};
+    struct rt_moves moves = {0};
+    /* Without memory for the list the link is made: one too many does no harm. */
+    bool found = way->moves(options, roles, a, &span, span.count, &cost, &moves, NULL) != RT_OK;
+    for (size_t i = 0; i < moves.count && !found; i++) {
+        const struct rt_move *move = &moves.list[i];
+        found = move->kind != RT_MOVE_MERGE && move->kind != RT_MOVE_APPLY && move->peer == b;
+    }
+    rt_moves_deinit(&moves);
+    return found;
+}
+
+bool rt_way_links(const struct rt_way *way, const struct rt_way_options *options,
+                  const struct rt_roles *roles, uint16_t a, uint16_t b) {
+    if (a == b)
+        return false;
+    if (a == 0 || b == 0)
+        return true;
+    if (way->mesh)
+        return rt_roles_place(roles, a) < roles->workers && rt_roles_place(roles, b) < roles->workers;
+    if (rt_way_rules(way, options) || !way->moves)
+        return serves(roles, a, b) || serves(roles, b, a);
+    return moves_between(way, options, roles, a, b);
+}

@@ -1,0 +1,81 @@
+/*
+ * All-reduce: every worker ends with the same sum of all gradients and takes the same step with an optimizer
+ * of its own. There is no server. The ways differ in the collective that makes the sum.
+ */
+#include "exchange/ways/ways.h"
+
+/* Children of a node in a tree where nobody says how many. */
+enum { USUAL_DEGREE = 2 };
+
+static const struct rt_option options[] = {RT_WAY_CARRIED};
+static const struct rt_option tree_options[] = {
+    {"degree", RT_OPTION_INT, RT_WAY_AT(degree), "2", 1, RT_WAY_COUNT_MAX,
+     .help = "workers that send their sums to one above them"},
+    RT_WAY_CARRIED,
+};
+
+#define MOVES(function, how)                                                                                 \
+    static rt_status function(const struct rt_way_options *given, const struct rt_roles *roles,              \
+                              uint16_t rank, const struct rt_span *span, size_t params,                      \
+                              const struct rt_link_cost *cost, struct rt_moves *moves,                       \
+                              struct rt_error *err) {                                                        \
+        (void)params;                                                                                        \
+        const size_t degree = given->degree > 0 ? (size_t)given->degree : USUAL_DEGREE;                      \
+        return rt_way_moves_reduce(how, degree, roles, rank, span, cost, moves, err);                        \
+    }
+
+MOVES(moves_auto, RT_REDUCE_AUTO)
+MOVES(moves_ring, RT_REDUCE_RING)
+MOVES(moves_doubling, RT_REDUCE_DOUBLING)
+MOVES(moves_halving, RT_REDUCE_HALVING)
+MOVES(moves_tree, RT_REDUCE_TREE)
+
+#define PLACE(how)                                                                                           \
+    { "data", "replicated", "synchronous", how, "no server" }
+
+const struct rt_way rt_way_allreduce_auto = {
+    .name = "allreduce-auto",
+    .help = "all workers add their gradients, span by span in whichever of the ways below is fastest",
+    .place = PLACE("all-reduce, chosen by predicted time"),
+    RT_WAY_OPTIONS(options),
+    .can_clip = true,
+    .mesh = true,
+    .moves = moves_auto,
+};
+
+const struct rt_way rt_way_allreduce_ring = {
+    .name = "allreduce-ring",
+    .help = "all workers add their gradients round a ring, a part each; least bytes for large models",
+    .place = PLACE("all-reduce: ring"),
+    RT_WAY_OPTIONS(options),
+    .can_clip = true,
+    .moves = moves_ring,
+};
+
+const struct rt_way rt_way_allreduce_rd = {
+    .name = "allreduce-rd",
+    .help = "all workers add their gradients in pairs, whole, by recursive doubling; fewest messages",
+    .place = PLACE("all-reduce: recursive doubling"),
+    RT_WAY_OPTIONS(options),
+    .can_clip = true,
+    .moves = moves_doubling,
+};
+
+const struct rt_way rt_way_allreduce_hd = {
+    .name = "allreduce-hd",
+    .help =
+        "all workers add their gradients in pairs, half of what is left each time; few messages and bytes",
+    .place = PLACE("all-reduce: halving and doubling"),
+    RT_WAY_OPTIONS(options),
+    .can_clip = true,
+    .moves = moves_halving,
+};
+
+const struct rt_way rt_way_allreduce_tree = {
+    .name = "allreduce-tree",
+    .help = "all workers add their gradients up a tree, and the sum comes down it",
+    .place = PLACE("all-reduce: tree"),
+    RT_WAY_OPTIONS(tree_options),
+    .can_clip = true,
+    .moves = moves_tree,
+};

@@ -1,0 +1,98 @@
+/*
+ * What the ways share: the list of them, the options that several offer, and the compositions of collectives
+ * that several are made of.
+ */
+#ifndef RT_EXCHANGE_WAYS_H
+#define RT_EXCHANGE_WAYS_H
+
+#include "exchange/way.h"
+#include <stddef.h>
+
+/* The registry, in the order of `ringtmp list strategies`: the symbol rt_way_..., and the name. */
+#define RT_WAY_LIST(X)                                                                                       \
+    X(allreduce_auto, "allreduce-auto")                                                                      \
+    X(allreduce_ring, "allreduce-ring")                                                                      \
+    X(allreduce_rd, "allreduce-rd")                                                                          \
+    X(allreduce_hd, "allreduce-hd")                                                                          \
+    X(allreduce_tree, "allreduce-tree")                                                                      \
+    X(ps_sync, "ps-sync")                                                                                    \
+    X(ps_tree, "ps-tree")                                                                                    \
+    X(ps_scatter, "ps-scatter")                                                                              \
+    X(ps_hier, "ps-hier")                                                                                    \
+    X(ps_peer, "ps-peer")
+
+#define RT_WAY_DECLARE(symbol, name) extern const struct rt_way rt_way_##symbol;
+RT_WAY_LIST(RT_WAY_DECLARE)
+#undef RT_WAY_DECLARE
+
+/* ---- options ---- */
+
+extern const char *const rt_way_off_on[], *const rt_way_mean_sum[], *const rt_way_prios[];
+
+#define RT_WAY_AT(field) offsetof(struct rt_way_options, field)
+#define RT_WAY_REAL_MAX  1e30
+#define RT_WAY_COUNT_MAX 65535
+
+#define RT_WAY_WFBP                                                                                          \
+    {                                                                                                        \
+        "wfbp", RT_OPTION_CHOICE, RT_WAY_AT(wfbp), "on",                                                     \
+            .choices = rt_way_off_on,                                                                        \
+            .help = "a layer's exchange starts when its gradient is there, not when all are"                 \
+    }
+#define RT_WAY_BUCKET                                                                                        \
+    {                                                                                                        \
+        "bucket", RT_OPTION_INT, RT_WAY_AT(bucket), "auto", 0, 4194304,                                      \
+            .auto_word = "auto", .help = "KiB: neighbouring layers are exchanged together up to this size"   \
+    }
+#define RT_WAY_REDUCE                                                                                        \
+    {                                                                                                        \
+        "reduce", RT_OPTION_CHOICE, RT_WAY_AT(reduce), "mean",                                               \
+            .choices = rt_way_mean_sum,                                                                      \
+            .help = "mean: over the examples of the batch; sum: of the workers' means"                       \
+    }
+#define RT_WAY_DEDICATED                                                                                     \
+    {                                                                                                        \
+        "dedicated", RT_OPTION_BOOL, RT_WAY_AT(dedicated), "false",                                          \
+            .help = "a server has a node of its own, and does not work"                                      \
+    }
+#define RT_WAY_PRIO                                                                                          \
+    {                                                                                                        \
+        "prio", RT_OPTION_CHOICE, RT_WAY_AT(prio), "arrival",                                                \
+            .choices = rt_way_prios,                                                                         \
+            .help = "which waiting gradient is served first: as they came, or the stalest"                   \
+    }
+#define RT_WAY_DAMP                                                                                          \
+    {                                                                                                        \
+        "damp", RT_OPTION_REAL, RT_WAY_AT(damp), "0", 0, 8,                                                  \
+            .help = "the rate is divided by (1 + staleness) to this power; 0: never"                         \
+    }
+#define RT_WAY_DC                                                                                            \
+    {                                                                                                        \
+        "dc", RT_OPTION_REAL, RT_WAY_AT(compensate), "0", 0, RT_WAY_REAL_MAX,                                \
+            .help = "lambda of delay compensation: g + lambda g g (w - w_read); 0: off"                      \
+    }
+
+/* What every way by collectives offers, and every way by servers that judge one gradient at a time. */
+#define RT_WAY_CARRIED RT_WAY_WFBP, RT_WAY_BUCKET, RT_WAY_REDUCE
+#define RT_WAY_SERVED  RT_WAY_DEDICATED, RT_WAY_PRIO, RT_WAY_DAMP, RT_WAY_DC, RT_WAY_WFBP, RT_WAY_BUCKET
+
+#define RT_WAY_OPTIONS(table) .options = table, .option_count = sizeof(table) / sizeof *(table)
+
+/* ---- compositions ---- */
+
+/* Every worker has the sum, and applies it itself. */
+rt_status rt_way_moves_reduce(enum rt_reduction how, size_t degree, const struct rt_roles *roles,
+                              uint16_t rank, const struct rt_span *span, const struct rt_link_cost *cost,
+                              struct rt_moves *moves, struct rt_error *err);
+
+/* A server has the sum of a range of the span's floats, applies it, and gives the parameters to the workers,
+ * along a tree; root_contributes is found by the roles. */
+rt_status rt_way_moves_server(struct rt_tree_form form, const struct rt_roles *roles, uint16_t server,
+                              uint16_t rank, size_t first, size_t count, struct rt_moves *moves,
+                              struct rt_error *err);
+
+/* The same with the work of adding and of copying spread over the workers: each sums a part. */
+rt_status rt_way_moves_scatter(const struct rt_roles *roles, uint16_t server, uint16_t rank, size_t count,
+                               struct rt_moves *moves, struct rt_error *err);
+
+#endif
