@@ -26,8 +26,17 @@ struct rt_engine_part {
     /* Called on the engine's thread after an rt_engine_leave: something was changed from outside, such as a
      * load that was started. May be NULL. */
     rt_status (*turn)(void *self, struct rt_error *err);
-    /* The rank that it waits for, of those who owe it something; UINT16_MAX: nobody. */
+    /* Called when no event waits to be taken: does a piece of work that should know all that has come, such
+     * as choosing among several gradients. Whether it did any: then it is called again, after the events that
+     * have come meanwhile. May be NULL. */
+    bool (*work)(void *self, rt_status *status, struct rt_error *err);
+    /* The rank that it waits for, of those who owe it something; UINT16_MAX: nobody. May be NULL. */
     uint16_t (*waits_for)(const void *self);
+    /* After a failure of this part: the rank whose fault it is; UINT16_MAX: none known. NULL: that of the
+     * link which the event came from. */
+    uint16_t (*lost)(const void *self);
+    /* Goes on after a failure: it tells the others of it. The other parts get no events and no turns then. */
+    bool outlives;
 };
 
 enum { RT_ENGINE_PARTS = 6 };
@@ -53,11 +62,16 @@ void rt_engine_enter(struct rt_engine *engine);
 /* Leaves, and lets every part take its turn. */
 void rt_engine_leave(struct rt_engine *engine);
 
-/* Waits until test, called inside, is true. Fails for ever with the first failure of a part; with the peer's
- * name when a link that is still needed closes, or when somebody who owes something makes no progress for the
- * party's patience. until: give up waiting then, with RT_OK and test still false (INFINITY: never). */
+/* Waits until test, called inside, is true; NULL: never, for a device that is emulated and sleeps. Fails for
+ * ever with the first failure of a part; with the peer's name when a link that is still needed closes, or
+ * when somebody who owes something makes no progress for the party's patience. until: give up waiting then,
+ * with RT_OK and test still false (INFINITY: never). */
 rt_status rt_engine_wait(struct rt_engine *engine, bool (*test)(void *self), void *self, double until,
                          struct rt_error *err);
+
+/* The same after a failure, by the parts that outlive it; before one it is rt_engine_wait as well. For saying
+ * goodbye. */
+void rt_engine_linger(struct rt_engine *engine, bool (*test)(void *self), void *self, double until);
 
 /* Takes what has come, without waiting; for inline engines, in the middle of a computation. */
 void rt_engine_poll(struct rt_engine *engine);
@@ -70,5 +84,10 @@ void rt_engine_let_go(struct rt_engine *engine);
 
 /* After a failure: the rank whose fault it is, gone, silent, or it makes no sense; UINT16_MAX: none known. */
 uint16_t rt_engine_lost(const struct rt_engine *engine);
+
+/* What the link to a rank has carried, as of the last event. Not between enter and leave. */
+void rt_engine_counts(struct rt_engine *engine, uint16_t rank, struct rt_link_counts *counts);
+
+double rt_engine_now(const struct rt_engine *engine); /* the endpoint's time, or the clock's */
 
 #endif

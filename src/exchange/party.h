@@ -13,11 +13,14 @@ struct rt_party {
     uint32_t run;
     uint16_t rank, count;   /* the master of the run is 0 */
     struct rt_link **links; /* [count], by rank; NULL: none, as to oneself. Borrowed. link->user is the
-                               owner's (an rt_talk on the links to and from the master). */
+                               owner's: on the links to and from the master an rt_talk, which the owner has
+                               opened, with its run set, before there is a crew or a duty. */
     double patience;        /* seconds in which somebody who owes something must make progress; 0: 60 */
 };
 
 /* "the master", "node 3": for messages. */
 const char *rt_party_name(uint16_t rank, char text[32]);
+/* Whose link it is; UINT16_MAX: nobody's, or NULL. */
+uint16_t rt_party_rank(const struct rt_party *party, const struct rt_link *link);
 
 #endif

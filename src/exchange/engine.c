@@ -1,0 +1,443 @@
+/*
+ * The engine: events to parts, the first failure, patience, and the two ways of waiting; see engine.h.
+ *
+ * Threaded: the engine's thread holds the mutex whenever it runs a part, and lets it go while it sleeps in
+ * the endpoint. Who waits leaves his test with the engine, which tries it after every event: so the waiting
+ * thread wakes up once, when there is something for it.
+ */
+#include "exchange/engine.h"
+
+#include "base/clock.h"
+#include "base/fpenv.h"
+#include "base/memory.h"
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* Seconds after which a sleeper looks up, to see whether it is to stop or has waited too long. */
+static const double look_up = 0.5;
+
+/* Somebody who waits. */
+struct watcher {
+    bool (*test)(void *self);
+    void *self;
+    bool lingers; /* a failure does not end it */
+    bool met;
+    struct watcher *next;
+};
+
+/* What is known of a rank. */
+struct acquaintance {
+    double heard; /* when its link last had an event */
+    struct rt_link_counts counts;
+};
+
+struct rt_engine {
+    struct rt_engine_settings settings;
+    struct rt_endpoint *endpoint; /* NULL: we are alone */
+    double patience;
+    struct acquaintance *peers; /* [party->count] */
+    struct {
+        uint16_t who; /* it waits for */
+        double since;
+    } wait[RT_ENGINE_PARTS];
+    bool due;   /* parts are to take their turn */
+    bool works; /* some part has work of its own */
+    atomic_bool letting_go;
+    rt_status status; /* the first failure stays */
+    struct rt_error error;
+    uint16_t lost;
+
+    bool threaded, ending;
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed; /* a watcher's test is true, or the engine has failed */
+    struct watcher *watchers;
+};
+
+double rt_engine_now(const struct rt_engine *engine) {
+    return engine->endpoint ? rt_endpoint_now(engine->endpoint) : rt_clock_wall();
+}
+
+static struct timespec timespec_of(double seconds) {
+    const double whole = floor(seconds);
+    return (struct timespec){(time_t)whole, (long)((seconds - whole) * 1e9)};
+}
+
+/* ---- parts --------------------------------------------------------------------------------------------- */
+
+static void fail(struct rt_engine *engine, rt_status status, const struct rt_error *err, uint16_t lost) {
+    if (engine->status != RT_OK)
+        return;
+    engine->error = *err;
+    engine->lost = lost;
+    engine->status = status;
+    if (engine->threaded)
+        pthread_cond_broadcast(&engine->changed);
+}
+
+static bool is_alive(const struct rt_engine *engine, const struct rt_engine_part *part) {
+    return engine->status == RT_OK || part->outlives;
+}
+
+static void take_turn(struct rt_engine *engine) {
+    engine->due = false;
+    for (size_t i = 0; i < engine->settings.part_count; i++) {
+        const struct rt_engine_part *part = &engine->settings.parts[i];
+        struct rt_error err = {0};
+        if (!part->turn || !is_alive(engine, part))
+            continue;
+        const rt_status status = part->turn(part->self, &err);
+        if (status != RT_OK)
+            fail(engine, status, &err, part->lost ? part->lost(part->self) : UINT16_MAX);
+    }
+}
+
+/* Everything that has come is known: whether a part did some work with it. */
+static bool do_work(struct rt_engine *engine) {
+    bool done = false;
+    for (size_t i = 0; i < engine->settings.part_count; i++) {
+        const struct rt_engine_part *part = &engine->settings.parts[i];
+        struct rt_error err = {0};
+        rt_status status = RT_OK;
+        if (!part->work || !is_alive(engine, part))
+            continue;
+        done |= part->work(part->self, &status, &err);
+        if (status != RT_OK)
+            fail(engine, status, &err, part->lost ? part->lost(part->self) : UINT16_MAX);
+    }
+    return done;
+}
+
+static bool hand_out(struct rt_engine *engine, const struct rt_event *event, uint16_t rank) {
+    bool taken = false;
+    for (size_t i = 0; i < engine->settings.part_count; i++) {
+        const struct rt_engine_part *part = &engine->settings.parts[i];
+        struct rt_error err = {0};
+        rt_status status = RT_OK;
+        if (!is_alive(engine, part) || !part->event(part->self, event, &status, &err))
+            continue;
+        taken = true;
+        if (status != RT_OK)
+            fail(engine, status, &err, part->lost ? part->lost(part->self) : rank);
+        if (event->kind != RT_EVENT_CLOSED) /* which matters to all */
+            break;
+    }
+    return taken;
+}
+
+static void take_event(struct rt_engine *engine, const struct rt_event *event) {
+    const struct rt_engine_settings *settings = &engine->settings;
+    const uint16_t rank = rt_party_rank(settings->party, event->link);
+    if (event->kind == RT_EVENT_WOKEN)
+        return;
+    if (rank != UINT16_MAX)
+        engine->peers[rank] = (struct acquaintance){rt_engine_now(engine), event->link->counts};
+    const bool taken = hand_out(engine, event, rank);
+    if (rank == UINT16_MAX && !taken && settings->stray)
+        settings->stray(settings->user, event);
+    if (rank == UINT16_MAX || event->kind != RT_EVENT_CLOSED || atomic_load(&engine->letting_go))
+        return;
+    struct rt_error err;
+    char name[32];
+    rt_fail(&err, RT_FAILED, "%s: %s", rt_party_name(rank, name), event->error.text);
+    fail(engine, RT_FAILED, &err, rank);
+}
+
+/* ---- patience ------------------------------------------------------------------------------------------ */
+
+/* Fails when somebody has owed something for too long; otherwise the time when somebody will have. */
+static double check_patience(struct rt_engine *engine, double now) {
+    const struct rt_engine_settings *settings = &engine->settings;
+    double next = INFINITY;
+    for (size_t i = 0; i < settings->part_count && engine->status == RT_OK; i++) {
+        const struct rt_engine_part *part = &settings->parts[i];
+        const uint16_t who = part->waits_for ? part->waits_for(part->self) : UINT16_MAX;
+        if (who != engine->wait[i].who) {
+            engine->wait[i].who = who;
+            engine->wait[i].since = now;
+        }
+        if (who >= settings->party->count)
+            continue;
+        const double heard = engine->peers[who].heard, since = engine->wait[i].since;
+        const double limit = (heard > since ? heard : since) + engine->patience;
+        next = limit < next ? limit : next;
+        if (now < limit)
+            continue;
+        const struct rt_link *link = settings->party->links[who];
+        struct rt_error err;
+        char name[32];
+        rt_fail(&err, RT_FAILED, "%s (%s): nothing came from it for %.0f seconds", rt_party_name(who, name),
+                link ? link->peer : "no link", engine->patience);
+        fail(engine, RT_FAILED, &err, who);
+    }
+    return next;
+}
+
+static void check_stop(struct rt_engine *engine) {
+    struct rt_error err;
+    if (engine->status != RT_OK || !engine->settings.stop || !atomic_load(engine->settings.stop))
+        return;
+    rt_fail(&err, RT_INTERRUPTED, "the node is stopped");
+    fail(engine, RT_INTERRUPTED, &err, UINT16_MAX);
+}
+
+/* ---- inline -------------------------------------------------------------------------------------------- */
+
+/* The next event; false when none comes until then. */
+static bool next_event(struct rt_engine *engine, double until, struct rt_event *event) {
+    if (engine->endpoint)
+        return rt_endpoint_wait(engine->endpoint, until, event);
+    const double left = until - rt_clock_wall();
+    if (left > 0 && !isinf(left)) {
+        const struct timespec rest = timespec_of(left);
+        nanosleep(&rest, NULL);
+    }
+    return false;
+}
+
+/* One round of a thread that waits for itself. false: it has waited for long enough. */
+static bool wait_inline(struct rt_engine *engine, double until) {
+    check_stop(engine);
+    const double now = rt_engine_now(engine), limit = check_patience(engine, now);
+    double wake = until < limit ? until : limit;
+    if (engine->settings.stop && now + look_up < wake)
+        wake = now + look_up;
+    struct rt_event event;
+    if (engine->works && !next_event(engine, 0, &event)) {
+        if (do_work(engine))
+            return true;
+    } else if (engine->works) {
+        take_event(engine, &event);
+        return true;
+    }
+    if (next_event(engine, wake, &event)) {
+        take_event(engine, &event);
+        return true;
+    }
+    if (isinf(wake)) {
+        struct rt_error err;
+        rt_fail(&err, RT_FAILED, "nothing will ever come: the network has ended");
+        fail(engine, RT_FAILED, &err, UINT16_MAX);
+        return false;
+    }
+    return rt_engine_now(engine) < until;
+}
+
+static void watch_inline(struct rt_engine *engine, struct watcher *watcher, double until) {
+    for (bool more = true; more;) {
+        if (engine->due)
+            take_turn(engine);
+        if (engine->status != RT_OK && !watcher->lingers)
+            return;
+        watcher->met = watcher->test && watcher->test(watcher->self);
+        more = !watcher->met && wait_inline(engine, until);
+    }
+}
+
+void rt_engine_poll(struct rt_engine *engine) {
+    struct rt_event event;
+    if (engine->threaded)
+        return;
+    do {
+        while (engine->endpoint && rt_endpoint_wait(engine->endpoint, 0, &event))
+            take_event(engine, &event);
+        if (engine->due)
+            take_turn(engine);
+    } while (engine->works && do_work(engine));
+}
+
+/* ---- threaded ------------------------------------------------------------------------------------------ */
+
+static void look_at_watchers(struct rt_engine *engine) {
+    bool met = false;
+    for (struct watcher *watcher = engine->watchers; watcher; watcher = watcher->next) {
+        watcher->met = watcher->met || (watcher->test && watcher->test(watcher->self));
+        met |= watcher->met;
+    }
+    if (met)
+        pthread_cond_broadcast(&engine->changed);
+}
+
+static void *run_thread(void *user) {
+    struct rt_engine *engine = user;
+    double check = 0; /* when patience is looked at again */
+    fenv_t theirs;
+    rt_fp_enter(&theirs);
+    pthread_mutex_lock(&engine->mutex);
+    while (!engine->ending) {
+        struct rt_event event;
+        if (engine->due)
+            take_turn(engine);
+        check_stop(engine);
+        const double now = rt_engine_now(engine);
+        if (now >= check) {
+            const double limit = check_patience(engine, now);
+            check = limit < now + look_up ? limit : now + look_up;
+        }
+        look_at_watchers(engine);
+        pthread_mutex_unlock(&engine->mutex);
+        bool came = engine->works && rt_endpoint_wait(engine->endpoint, 0, &event);
+        if (!came && engine->works) {
+            pthread_mutex_lock(&engine->mutex);
+            if (do_work(engine))
+                continue;
+            pthread_mutex_unlock(&engine->mutex);
+        }
+        came = came || rt_endpoint_wait(engine->endpoint, check, &event);
+        pthread_mutex_lock(&engine->mutex);
+        if (came)
+            take_event(engine, &event);
+    }
+    pthread_mutex_unlock(&engine->mutex);
+    return NULL;
+}
+
+static void watch_threaded(struct rt_engine *engine, struct watcher *watcher, double until) {
+    const struct timespec limit = isinf(until) ? (struct timespec){0, 0} : timespec_of(until);
+    int late = 0;
+    pthread_mutex_lock(&engine->mutex);
+    watcher->met = watcher->test && watcher->test(watcher->self);
+    watcher->next = engine->watchers;
+    engine->watchers = watcher;
+    while (!watcher->met && !late && (engine->status == RT_OK || watcher->lingers))
+        if (isinf(until))
+            pthread_cond_wait(&engine->changed, &engine->mutex);
+        else
+            late = pthread_cond_timedwait(&engine->changed, &engine->mutex, &limit);
+    struct watcher **at = &engine->watchers;
+    while (*at != watcher)
+        at = &(*at)->next;
+    *at = watcher->next;
+    pthread_mutex_unlock(&engine->mutex);
+}
+
+static rt_status start_thread(struct rt_engine *engine, struct rt_error *err) {
+    pthread_condattr_t monotonic;
+    pthread_mutex_init(&engine->mutex, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&engine->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    if (pthread_create(&engine->thread, NULL, run_thread, engine) == 0)
+        return RT_OK;
+    pthread_cond_destroy(&engine->changed);
+    pthread_mutex_destroy(&engine->mutex);
+    return rt_fail(err, RT_FAILED, "no thread could be started for the exchange");
+}
+
+static void end_thread(struct rt_engine *engine) {
+    pthread_mutex_lock(&engine->mutex);
+    engine->ending = true;
+    pthread_mutex_unlock(&engine->mutex);
+    rt_endpoint_wake(engine->endpoint);
+    pthread_join(engine->thread, NULL);
+    pthread_cond_destroy(&engine->changed);
+    pthread_mutex_destroy(&engine->mutex);
+}
+
+/* ---- what its owner sees ------------------------------------------------------------------------------- */
+
+rt_status rt_engine_create(const struct rt_engine_settings *settings, struct rt_engine **engine,
+                           struct rt_error *err) {
+    struct rt_engine *made;
+    rt_status status = rt_alloc(1, sizeof *made, "the engine of an exchange", &made, err);
+    if (status != RT_OK)
+        return status;
+    made->settings = *settings;
+    made->endpoint = settings->party->endpoint;
+    made->patience = settings->party->patience > 0 ? settings->party->patience : 60;
+    made->lost = UINT16_MAX;
+    made->due = true; /* something may have come before there was an engine */
+    for (size_t i = 0; i < settings->part_count; i++)
+        made->works |= settings->parts[i].work != NULL;
+    for (size_t i = 0; i < RT_ENGINE_PARTS; i++)
+        made->wait[i].who = UINT16_MAX;
+    status = rt_alloc(settings->party->count, sizeof *made->peers, "those who exchange", &made->peers, err);
+    for (size_t i = 0; status == RT_OK && i < settings->party->count; i++)
+        made->peers[i].heard = rt_engine_now(made);
+    made->threaded = settings->threaded && made->endpoint;
+    if (status == RT_OK && made->threaded)
+        status = start_thread(made, err);
+    if (status != RT_OK) {
+        free(made->peers);
+        free(made);
+        return status;
+    }
+    *engine = made;
+    return RT_OK;
+}
+
+void rt_engine_destroy(struct rt_engine *engine) {
+    if (!engine)
+        return;
+    if (engine->threaded)
+        end_thread(engine);
+    free(engine->peers);
+    free(engine);
+}
+
+void rt_engine_enter(struct rt_engine *engine) {
+    if (engine->threaded)
+        pthread_mutex_lock(&engine->mutex);
+}
+
+void rt_engine_leave(struct rt_engine *engine) {
+    if (!engine->threaded) {
+        take_turn(engine);
+        return;
+    }
+    const bool wake = !engine->due;
+    engine->due = true;
+    pthread_mutex_unlock(&engine->mutex);
+    if (wake)
+        rt_endpoint_wake(engine->endpoint);
+}
+
+rt_status rt_engine_wait(struct rt_engine *engine, bool (*test)(void *self), void *self, double until,
+                         struct rt_error *err) {
+    struct watcher watcher = {.test = test, .self = self};
+    if (engine->threaded)
+        watch_threaded(engine, &watcher, until);
+    else
+        watch_inline(engine, &watcher, until);
+    return rt_engine_status(engine, err);
+}
+
+void rt_engine_linger(struct rt_engine *engine, bool (*test)(void *self), void *self, double until) {
+    struct watcher watcher = {.test = test, .self = self, .lingers = true};
+    if (engine->threaded)
+        watch_threaded(engine, &watcher, until);
+    else
+        watch_inline(engine, &watcher, until);
+}
+
+rt_status rt_engine_status(struct rt_engine *engine, struct rt_error *err) {
+    if (engine->threaded)
+        pthread_mutex_lock(&engine->mutex);
+    rt_status status = engine->status;
+    if (status != RT_OK)
+        rt_fail(err, status, "%s", engine->error.text);
+    if (engine->threaded)
+        pthread_mutex_unlock(&engine->mutex);
+    return status;
+}
+
+void rt_engine_let_go(struct rt_engine *engine) {
+    atomic_store(&engine->letting_go, true);
+}
+
+uint16_t rt_engine_lost(const struct rt_engine *engine) {
+    return engine->lost;
+}
+
+void rt_engine_counts(struct rt_engine *engine, uint16_t rank, struct rt_link_counts *counts) {
+    *counts = (struct rt_link_counts){0};
+    if (engine->threaded)
+        pthread_mutex_lock(&engine->mutex);
+    if (rank < engine->settings.party->count)
+        *counts = engine->peers[rank].counts;
+    if (engine->threaded)
+        pthread_mutex_unlock(&engine->mutex);
+}

@@ -1,0 +1,19 @@
+/* Names of those who take part; see party.h. */
+#include "exchange/party.h"
+
+#include <stdio.h>
+
+const char *rt_party_name(uint16_t rank, char text[32]) {
+    if (rank == 0)
+        snprintf(text, 32, "the master");
+    else
+        snprintf(text, 32, "node %u", rank);
+    return text;
+}
+
+uint16_t rt_party_rank(const struct rt_party *party, const struct rt_link *link) {
+    for (uint16_t rank = 0; link && rank < party->count; rank++)
+        if (party->links[rank] == link)
+            return rank;
+    return UINT16_MAX;
+}
