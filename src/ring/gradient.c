@@ -30,7 +30,7 @@ void rt_gradient_add(const struct rt_device *device, size_t n, const float *x, f
 struct apply_job {
     const struct rt_optim *optim;
     const struct rt_optim_step *step;
-    size_t n;
+    size_t first, n;
     const float *gradient;
     float *params, *state;
 };
@@ -38,15 +38,21 @@ struct apply_job {
 static void apply_range(void *argument, size_t begin, size_t end, void *scratch) {
     (void)scratch;
     const struct apply_job *job = argument;
-    rt_optim_apply(job->optim, job->step, begin, end - begin, job->n, job->params, job->gradient + begin,
-                   job->state);
+    rt_optim_apply(job->optim, job->step, job->first + begin, end - begin, job->n, job->params,
+                   job->gradient + begin, job->state);
 }
 
 void rt_gradient_apply(const struct rt_device *device, const struct rt_optim *optim,
                        const struct rt_optim_step *step, size_t n, const float *gradient, float *params,
                        float *state) {
-    struct apply_job job = {optim, step, n, gradient, params, state};
-    rt_device_split(device, n, ELEMENTS_FOR_A_THREAD, apply_range, &job);
+    rt_gradient_apply_span(device, optim, step, 0, n, n, gradient, params, state);
+}
+
+void rt_gradient_apply_span(const struct rt_device *device, const struct rt_optim *optim,
+                            const struct rt_optim_step *step, size_t first, size_t count, size_t n,
+                            const float *gradient, float *params, float *state) {
+    struct apply_job job = {optim, step, first, n, gradient, params, state};
+    rt_device_split(device, count, ELEMENTS_FOR_A_THREAD, apply_range, &job);
 }
 
 /* By the bits, so that no option of the compiler can reason it away; all of them, so that it is fast. */
@@ -112,6 +118,19 @@ void rt_slices_end(struct rt_slices *slices) {
         rt_gradient_add(slices->device, slices->params, slices->blocks[slices->depth],
                         slices->blocks[slices->depth - 1]);
     }
+}
+
+void rt_slices_end_span(const struct rt_slices *slices, size_t first, size_t count) {
+    size_t depth = slices->depth;
+    for (uint64_t pairs = slices->done; pairs & 1; pairs >>= 1, depth--)
+        rt_gradient_add(slices->device, count, slices->blocks[depth] + first,
+                        slices->blocks[depth - 1] + first);
+}
+
+void rt_slices_end_spans(struct rt_slices *slices) {
+    slices->depth++;
+    for (uint64_t pairs = slices->done++; pairs & 1; pairs >>= 1)
+        slices->depth--;
 }
 
 /* ---- the norm ---- */

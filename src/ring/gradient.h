@@ -15,6 +15,10 @@ void rt_gradient_add(const struct rt_device *device, size_t n, const float *x, f
 void rt_gradient_apply(const struct rt_device *device, const struct rt_optim *optim,
                        const struct rt_optim_step *step, size_t n, const float *gradient, float *params,
                        float *state);
+/* The same for `count` of the n parameters, from `first` on; gradient is theirs. */
+void rt_gradient_apply_span(const struct rt_device *device, const struct rt_optim *optim,
+                            const struct rt_optim_step *step, size_t first, size_t count, size_t n,
+                            const float *gradient, float *params, float *state);
 
 /* Whether all numbers are finite. */
 bool rt_block_is_finite(const float *block, size_t count);
@@ -48,6 +52,10 @@ void rt_slices_destroy(struct rt_slices *slices); /* a zeroed one is fine */
  * in order; those left out are empty. What is in the block is not cleared. */
 float *rt_slices_block(struct rt_slices *slices, uint64_t slice);
 void rt_slices_end(struct rt_slices *slices); /* of the slice asked for last */
+/* The same in pieces, as they become final: the additions for `count` floats from `first` on, and when all
+ * floats have had theirs, the end itself. */
+void rt_slices_end_span(const struct rt_slices *slices, size_t first, size_t count);
+void rt_slices_end_spans(struct rt_slices *slices);
 /* Begins another batch. When the last slice of a batch, which always has rows, has ended, the gradient is in
  * blocks[0]. */
 void rt_slices_reset(struct rt_slices *slices);

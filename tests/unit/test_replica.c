@@ -1,0 +1,249 @@
+/*
+ * A network as a worker's replica: the parts of a batch, added in the tree, are the gradient that the trainer
+ * of one device has; layers are needed before they are used, and a gradient does not change once it is ready.
+ */
+#include "support/test.h"
+#include "support/tiny.h"
+#include "train/replica.h"
+#include "train/step.h"
+
+static const char model[] =
+    "{input: 12, loss: cross_entropy, layers: [{dense: 20}, tanh, {residual: [{dense: 20}, tanh]}, "
+    "{dropout: 0.2}, {dense: 5}]}";
+
+enum { EXAMPLES = 26, BATCH = 10, ROOM = 1000, PARTS = 16, SPANS = 8 };
+
+/* An exchange that only watches. */
+struct watcher {
+    struct rt_replica *replica;
+    size_t needed[SPANS], ready[SPANS];
+    size_t last_ready; /* spans are ready in falling order */
+    float seen[ROOM];  /* the gradient of each span when it became ready */
+    bool wrong;
+};
+
+static void need(void *self, size_t span) {
+    struct watcher *watcher = self;
+    watcher->needed[span]++;
+    watcher->wrong |= watcher->ready[span] > 0;
+}
+
+static void ready(void *self, size_t span) {
+    struct watcher *watcher = self;
+    const struct rt_span *at = &watcher->replica->spans[span];
+    watcher->wrong |= span + 1 != watcher->last_ready;
+    watcher->last_ready = span;
+    watcher->ready[span]++;
+    memcpy(watcher->seen + at->first, watcher->replica->gradient + at->first, at->count * sizeof(float));
+}
+
+static struct rt_net_replica_settings settings_of(struct tiny *tiny, size_t parts, size_t shards,
+                                                  size_t micro) {
+    return (struct rt_net_replica_settings){.network = &tiny->network,
+                                            .set = &tiny->set,
+                                            .scaling = &tiny->scaling,
+                                            .target = RT_TARGET_CLASSES,
+                                            .count = EXAMPLES,
+                                            .seed = 5,
+                                            .batch = BATCH,
+                                            .shards = shards,
+                                            .micro_batch = micro,
+                                            .shuffle = true,
+                                            .parts = parts,
+                                            .computes = true,
+                                            .slowdown = 1,
+                                            .between = RT_STATE_WAIT_INPUT};
+}
+
+/* The gradient of one part of a batch, and what the watcher saw. */
+static void compute_part(struct rt_net_replica *replica, uint64_t batch, size_t part, size_t parts,
+                         float *gradient, struct rt_done *done) {
+    struct rt_error err;
+    struct rt_replica *face = rt_net_replica_face(replica);
+    static struct watcher watcher;
+    watcher = (struct watcher){.replica = face, .last_ready = face->span_count};
+    const struct rt_exchange exchange = {.self = &watcher, .need = need, .ready = ready};
+    const struct rt_ticket ticket = {.batch = batch, .part = part, .parts = parts};
+    REQUIRE(face->param_count <= ROOM && face->span_count <= SPANS);
+    CHECK_OK(face->compute(face->self, &ticket, &exchange, done, &err));
+    CHECK(!watcher.wrong && watcher.last_ready == 0);
+    for (size_t i = 0; i < face->span_count; i++)
+        CHECK(watcher.needed[i] == 1 && watcher.ready[i] == 1);
+    CHECK_MSG(memcmp(watcher.seen, face->gradient, face->param_count * sizeof(float)) == 0,
+              "a gradient changed after it was ready (part %zu of %zu)", part, parts);
+    memcpy(gradient, face->gradient, face->param_count * sizeof(float));
+}
+
+/* ((0+1)+(2+3))+... over a power of two of blocks. */
+static void add_tree(float (*blocks)[ROOM], size_t count, size_t floats) {
+    for (size_t step = 1; step < count; step *= 2)
+        for (size_t i = 0; i + step < count; i += 2 * step)
+            for (size_t j = 0; j < floats; j++)
+                blocks[i][j] += blocks[i + step][j];
+}
+
+/* Batch `batch` on one device with sgd of rate 1, and by `parts` workers. */
+static void check_parts(size_t parts, size_t shards, size_t micro, uint64_t batch, size_t bucket) {
+    struct rt_error err;
+    struct tiny tiny;
+    static float blocks[PARTS][ROOM], before[ROOM];
+    const struct rt_trainer_settings single = {
+        .seed = 5, .batch = BATCH, .micro_batch = BATCH, .shards = shards, .shuffle = true};
+    CHECK_OK(
+        tiny_open(model, "{sgd: {lr: 1}}", EXAMPLES, &(struct tiny_way){.threads = 2}, &single, &tiny, &err));
+    struct rt_net_replica_settings settings = settings_of(&tiny, parts, shards, micro);
+    settings.bucket = bucket;
+    struct rt_net_replica *replica;
+    CHECK_OK(rt_net_replica_create(&settings, &replica, &err));
+    const size_t count = tiny.network.model->param_count;
+    struct rt_done all = {0};
+    for (size_t part = 0; part < parts; part++) {
+        struct rt_done done;
+        compute_part(replica, batch, part, parts, blocks[part], &done);
+        CHECK(done.batch == batch);
+        all.rows += done.rows;
+        all.loss += done.loss;
+        all.correct += done.correct;
+    }
+    rt_net_replica_destroy(replica);
+    add_tree(blocks, parts, count);
+    memcpy(before, tiny.network.blocks.params, count * sizeof *before);
+    rt_trainer_set_update(tiny.trainer, batch - 1);
+    struct rt_step step;
+    CHECK_OK(rt_trainer_step(tiny.trainer, &step, &err));
+    size_t wrong = 0;
+    for (size_t i = 0; i < count; i++)
+        wrong += tiny.network.blocks.params[i] != before[i] - blocks[0][i];
+    CHECK_MSG(wrong == 0, "%zu of %zu parameters differ (%zu parts, %zu shards, batch %llu)", wrong, count,
+              parts, shards, (unsigned long long)batch);
+    CHECK(all.rows == step.rows && all.correct == step.correct);
+    CHECK_MSG(all.loss - step.loss < 1e-6 && step.loss - all.loss < 1e-6, "%g %g", all.loss, step.loss);
+    tiny_close(&tiny);
+}
+
+/* The third batch of an epoch has 6 rows: with 16 parts most have none. */
+TEST(parts_add_up_to_the_trainers_gradient) {
+    for (size_t parts = 1; parts <= 16; parts *= 2)
+        for (uint64_t batch = 2; batch <= 3; batch++) {
+            check_parts(parts, 16, BATCH, batch, 0);
+            check_parts(parts, 16, 1, batch, 0);
+            check_parts(parts, 16, 2, batch, 500);
+        }
+    check_parts(1, 1, 3, 6, 0);
+    check_parts(1, 1, 0, 6, 100000);
+}
+
+/* Where the workers do not divide the shards, every part is one slice, in order. */
+TEST(parts_that_do_not_divide_the_shards) {
+    struct rt_error err;
+    struct tiny tiny;
+    static float parted[3][ROOM], whole[ROOM];
+    const struct rt_trainer_settings single = {
+        .seed = 5, .batch = BATCH, .micro_batch = BATCH, .shards = 1, .shuffle = true};
+    CHECK_OK(tiny_open(model, "sgd", EXAMPLES, &(struct tiny_way){0}, &single, &tiny, &err));
+    struct rt_net_replica_settings settings = settings_of(&tiny, 3, 8, 0);
+    struct rt_net_replica *replica;
+    struct rt_done done;
+    CHECK_OK(rt_net_replica_create(&settings, &replica, &err));
+    const size_t counts[] = {3, 3, 4};
+    for (size_t part = 0; part < 3; part++) {
+        compute_part(replica, 1, part, 3, parted[part], &done);
+        CHECK(done.rows == counts[part]);
+    }
+    rt_net_replica_destroy(replica);
+    settings = settings_of(&tiny, 1, 1, 0);
+    CHECK_OK(rt_net_replica_create(&settings, &replica, &err));
+    compute_part(replica, 1, 0, 1, whole, &done);
+    rt_net_replica_destroy(replica);
+    for (size_t i = 0; i < tiny.network.model->param_count; i++) {
+        const float sum = parted[0][i] + parted[1][i] + parted[2][i], off = sum - whole[i];
+        CHECK(off < 1e-6f && off > -1e-6f);
+    }
+    /* reduce=sum: the mean of the part's own rows */
+    settings = settings_of(&tiny, 3, 1, 0);
+    settings.sum = true;
+    CHECK_OK(rt_net_replica_create(&settings, &replica, &err));
+    compute_part(replica, 1, 2, 3, whole, &done);
+    rt_net_replica_destroy(replica);
+    for (size_t i = 0; i < tiny.network.model->param_count; i++) {
+        const float off = whole[i] - parted[2][i] * 2.5f;
+        CHECK(off < 1e-6f && off > -1e-6f);
+    }
+    tiny_close(&tiny);
+}
+
+/* Examples that are sent are the same as those of one's own data. */
+struct sent {
+    struct tiny *tiny;
+    struct rt_batches batches;
+    float x[BATCH][12];
+    int32_t classes[BATCH];
+};
+
+static rt_status give_rows(void *user, uint64_t number, size_t first, size_t rows, struct rt_sent_rows *sent,
+                           struct rt_error *err) {
+    (void)err;
+    struct sent *box = user;
+    struct rt_batch batch;
+    rt_batches_at(&box->batches, number, &batch);
+    for (size_t i = 0; i < rows; i++) {
+        const uint32_t example = batch.examples[first + i];
+        memcpy(box->x[i], box->tiny->inputs + example * 12, sizeof box->x[i]);
+        box->classes[i] = box->tiny->classes[example];
+    }
+    *sent = (struct rt_sent_rows){.first = first, .x = box->x[0], .targets.classes = box->classes};
+    return RT_OK;
+}
+
+TEST(sent_examples_give_the_same) {
+    struct rt_error err;
+    struct tiny tiny;
+    static float own[ROOM], got[ROOM];
+    const struct rt_trainer_settings single = {
+        .seed = 5, .batch = BATCH, .micro_batch = BATCH, .shards = 1, .shuffle = true};
+    CHECK_OK(tiny_open(model, "sgd", EXAMPLES, &(struct tiny_way){0}, &single, &tiny, &err));
+    static struct sent box;
+    box.tiny = &tiny;
+    CHECK_OK(rt_batches_create(5, EXAMPLES, BATCH, true, &box.batches, &err));
+    struct rt_net_replica_settings settings = settings_of(&tiny, 2, 4, 2);
+    struct rt_net_replica *replica;
+    struct rt_done done, other;
+    CHECK_OK(rt_net_replica_create(&settings, &replica, &err));
+    compute_part(replica, 2, 1, 2, own, &done);
+    rt_net_replica_destroy(replica);
+    settings.set = NULL;
+    settings.rows = give_rows;
+    settings.user = &box;
+    CHECK_OK(rt_net_replica_create(&settings, &replica, &err));
+    compute_part(replica, 2, 1, 2, got, &other);
+    rt_net_replica_destroy(replica);
+    CHECK(memcmp(own, got, tiny.network.model->param_count * sizeof *own) == 0);
+    CHECK(done.loss == other.loss && done.correct == other.correct && done.rows == other.rows);
+    rt_batches_destroy(&box.batches);
+    tiny_close(&tiny);
+}
+
+TEST(loss_that_is_not_finite_names_the_update) {
+    struct rt_error err;
+    struct tiny tiny;
+    const struct rt_trainer_settings single = {
+        .seed = 5, .batch = BATCH, .micro_batch = BATCH, .shards = 1, .shuffle = true};
+    CHECK_OK(tiny_open(model, "sgd", EXAMPLES, &(struct tiny_way){0}, &single, &tiny, &err));
+    struct rt_net_replica_settings settings = settings_of(&tiny, 1, 1, 0);
+    struct rt_net_replica *replica;
+    CHECK_OK(rt_net_replica_create(&settings, &replica, &err));
+    for (size_t i = 0; i < tiny.network.model->param_count; i++)
+        tiny.network.blocks.params[i] = 1e38f;
+    struct rt_replica *face = rt_net_replica_face(replica);
+    struct watcher watcher = {.replica = face, .last_ready = face->span_count};
+    const struct rt_exchange exchange = {.self = &watcher, .need = need, .ready = ready};
+    const struct rt_ticket ticket = {.batch = 7, .parts = 1};
+    struct rt_done done;
+    CHECK(face->compute(face->self, &ticket, &exchange, &done, &err) == RT_FAILED);
+    CHECK_MSG(strstr(err.text, "at update 7 "), "%s", err.text);
+    CHECK(watcher.ready[0] == 0);
+    rt_net_replica_destroy(replica);
+    tiny_close(&tiny);
+}
+
+TEST_MAIN()
