@@ -32,14 +32,18 @@ struct rt_push {
     const float *gradient; /* of the server's range */
 };
 
-/* What a server knows of a worker. */
+/* What a server knows of a worker. One that has nothing to do rests: it says so, nobody waits for it, and
+ * when it comes back its clock is at least that of the slowest who did not rest. */
 struct rt_customer {
     uint64_t clock;   /* gradients it has pushed that were applied, gathered or dropped */
     uint64_t version; /* of the parameters it was last given */
-    bool reading;     /* has asked for parameters and not been answered */
-    bool waiting;     /* its gradient waits to be judged, or is held */
-    bool gathered;    /* its gradient is in the round */
-    uint64_t held;    /* times that it was held or not let read: for the summary */
+    bool begun;       /* has asked for parameters at least once */
+    bool resting;
+    bool given;    /* has parameters that it has not pushed a gradient for */
+    bool reading;  /* has asked for parameters and not been answered */
+    bool waiting;  /* its gradient waits to be judged, or is held */
+    bool gathered; /* its gradient is in the round */
+    uint64_t held; /* times that it was held or not let read: for the summary */
 };
 
 /* What rules look at. */
@@ -51,6 +55,7 @@ struct rt_server_view {
     size_t gathered;                    /* gradients in the round */
     uint64_t per_epoch;                 /* batches */
     void *memory;                       /* the rules' own, memory_bytes of it, zeroed at first */
+    bool forced;                        /* set by judge: applied although a bound forbids it; is counted */
     const struct rt_server *server;     /* for rt_server_distance and the like */
 };
 
@@ -65,18 +70,21 @@ struct rt_rules {
 };
 
 /* The largest distance, in the norm of the options, between the parameters as the push would make them and
- * those that another worker was last given (keeps_versions); and how far the push itself would move them. */
+ * those that another worker was last given (keeps_versions; who rests has none); and how far the push itself
+ * would move them. */
 double rt_server_distance(const struct rt_server *server, const struct rt_push *push);
 double rt_server_stride(const struct rt_server *server, const struct rt_push *push);
 
 enum { RT_STALENESS_BINS = 64 }; /* the last one: that much or more */
 
 struct rt_server_counts {
-    uint64_t staleness[RT_STALENESS_BINS]; /* updates by staleness: versions between read and apply */
+    uint64_t staleness[RT_STALENESS_BINS]; /* gradients by staleness: versions between read and apply */
     double staleness_sum;
     uint64_t staleness_max;
-    uint64_t applied, gathered, dropped, forced, held;
-    double busy; /* seconds of adding and applying */
+    uint64_t applied; /* updates */
+    uint64_t gathered, dropped, forced;
+    uint64_t held; /* gradients that were held, and readers that were made to wait */
+    double busy;   /* seconds of adding and applying */
 };
 
 struct rt_server_settings {
@@ -91,6 +99,11 @@ struct rt_server_settings {
     size_t param_count;
     float *params; /* the whole block's first float; only its range is used. Not those of a worker. */
     struct rt_learning learning;
+    /* Rows of a batch, and of an epoch's last one: what a round in which some are missing is scaled by. 0:
+     * not known; then it is the mean of those that are there. */
+    uint64_t batch_rows, last_rows;
+    /* Seconds that an update takes beside its arithmetic, for emulated devices: the endpoint sleeps. */
+    double apply_seconds;
     /* Told of every update, in order: whose gradients it was made of. May be NULL. */
     void (*updated)(void *user, uint64_t version, size_t pushes, const struct rt_push *const *push);
     void (*dropped)(void *user, const struct rt_push *push);
@@ -103,7 +116,28 @@ void rt_server_destroy(struct rt_server *server);
 struct rt_engine_part rt_server_part(struct rt_server *server);
 const struct rt_server_counts *rt_server_counts(const struct rt_server *server);
 uint64_t rt_server_version(const struct rt_server *server);
+/* Its parameters (and state) were loaded as those of this version; nothing is under way. */
 void rt_server_set_version(struct rt_server *server, uint64_t version);
+/* Memory that it may come to use: for each worker the range twice, its gradient and the parameters on their
+ * way to it. They are sent from an image, which workers of the same version share: so no worker ever sees
+ * numbers of two versions, and an update never waits for a slow link. */
 size_t rt_server_bytes(const struct rt_server *server);
+const struct rt_customer *rt_server_customer(const struct rt_server *server, size_t worker);
+
+/* ---- a worker in the same process (exchange/served.h) ---- */
+
+struct rt_server_local {
+    void *self;
+    /* The worker may push again. */
+    void (*room)(void *self);
+    /* What it has asked for: the parameters of the server's range. */
+    void (*answer)(void *self, uint64_t version, const float *params);
+};
+void rt_server_attach(struct rt_server *server, const struct rt_server_local *local);
+/* Whether a gradient may be pushed now; then its floats are written here, and it is pushed. */
+bool rt_server_has_room(const struct rt_server *server);
+float *rt_server_room(struct rt_server *server);
+void rt_server_push(struct rt_server *server, uint64_t batch, uint32_t rows);
+void rt_server_pull(struct rt_server *server, bool rest);
 
 #endif

@@ -1,0 +1,34 @@
+/*
+ * Rounds: all workers share a batch; the first gradients of the newest version are gathered, and when there
+ * are enough they become one update. What was made with older parameters is dropped. A worker whose gradient
+ * is in the round reads after the update.
+ */
+#include "exchange/rules.h"
+
+size_t rt_rules_quorum(const struct rt_way_options *options, size_t workers) {
+    size_t enough;
+    if (options->quorum > 0 && options->quorum < 1) {
+        /* A little less, so that 0.55 of 20 is 11 although the product is rounded upwards. */
+        const double part = options->quorum * (double)workers - 1e-9;
+        enough = (size_t)part;
+        enough += (double)enough < part;
+    } else {
+        const size_t spare = options->backups >= 0 ? (size_t)options->backups : (workers + 19) / 20;
+        enough = spare < workers ? workers - spare : 1;
+    }
+    return enough > 0 ? enough : 1;
+}
+
+static enum rt_verdict judge(struct rt_server_view *view, const struct rt_push *push) {
+    return push->base == view->version ? RT_VERDICT_GATHER : RT_VERDICT_DROP;
+}
+
+static bool complete(struct rt_server_view *view) {
+    return view->gathered >= rt_rules_quorum(view->options, view->workers);
+}
+
+static bool may_read(struct rt_server_view *view, size_t worker) {
+    return !view->customer[worker].gathered;
+}
+
+const struct rt_rules rt_rules_backup = {.judge = judge, .complete = complete, .may_read = may_read};
