@@ -44,7 +44,7 @@ struct rt_carrier;
 /* The moves of the loads are taken over, also on failure. */
 rt_status rt_carrier_create(const struct rt_carrier_settings *settings, struct rt_carrier **carrier,
                             struct rt_error *err);
-/* Only when the links are closed, or idle: nothing may be under way that uses the memory. */
+/* Only when the links are closed: receives stay posted on them for what comes next. */
 void rt_carrier_destroy(struct rt_carrier *carrier); /* NULL is fine */
 
 /* The next load in turn begins: load k of the update for the k-th call, then the first of the next update. */
