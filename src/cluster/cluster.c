@@ -35,8 +35,9 @@ static void take(struct rt_cluster *cluster, const struct rt_event *event) {
     for (size_t i = 0; i < cluster->count; i++)
         if (rt_talk_event(&cluster->members[i].talk, event))
             return;
-    if (event->kind == RT_EVENT_CLOSED && (event->link == cluster->next || event->link == cluster->previous))
-        cluster->lost = event->error;
+    for (size_t i = 0; i < cluster->own_count && event->kind == RT_EVENT_CLOSED; i++)
+        if (event->link == cluster->own[i])
+            cluster->lost = event->error;
 }
 
 rt_status rt_cluster_pump(struct rt_cluster *cluster, double until, struct rt_error *err) {
@@ -101,13 +102,10 @@ static rt_status hear(struct rt_member *member, uint16_t answer, struct rt_error
     return status;
 }
 
-rt_status rt_cluster_answer(struct rt_cluster *cluster, size_t member, uint16_t answer,
-                            struct rt_error *err) {
+rt_status rt_cluster_await(struct rt_cluster *cluster, size_t member, uint16_t answer, double until,
+                           double patience, struct rt_error *err) {
     struct rt_member *asked = &cluster->members[member];
     char who[200];
-    const bool works = answer == RT_MESSAGE_PROFILED || answer == RT_MESSAGE_READY;
-    const double patience = works ? cluster->work_patience : cluster->patience;
-    double until = rt_endpoint_now(cluster->endpoint) + patience;
     while (!asked->talk.ready && !asked->talk.dead) {
         if (rt_endpoint_now(cluster->endpoint) >= until)
             return rt_fail(err, RT_FAILED, "%s has not answered for %g s", call(asked, who), patience);
@@ -118,6 +116,14 @@ rt_status rt_cluster_answer(struct rt_cluster *cluster, size_t member, uint16_t 
     if (!asked->talk.ready)
         return fail_lost(asked, err);
     return hear(asked, answer, err);
+}
+
+rt_status rt_cluster_answer(struct rt_cluster *cluster, size_t member, uint16_t answer,
+                            struct rt_error *err) {
+    const bool works = answer == RT_MESSAGE_PROFILED || answer == RT_MESSAGE_READY;
+    const double patience = works ? cluster->work_patience : cluster->patience;
+    return rt_cluster_await(cluster, member, answer, rt_endpoint_now(cluster->endpoint) + patience, patience,
+                            err);
 }
 
 rt_status rt_cluster_ask(struct rt_cluster *cluster, size_t member, uint16_t type, const uint8_t *body,
@@ -279,7 +285,7 @@ rt_status rt_cluster_open(const struct rt_cluster_settings *settings, struct rt_
     memcpy(cluster->answer, settings->answer, sizeof cluster->answer);
     status = rt_alloc(count, sizeof *cluster->members, "the nodes of a cluster", &cluster->members, err);
     if (status == RT_OK)
-        status = rt_alloc(count, sizeof *cluster->in_ring, "the nodes of a cluster", &cluster->in_ring, err);
+        status = rt_alloc(count, sizeof *cluster->joined, "the nodes of a cluster", &cluster->joined, err);
     if (status == RT_OK)
         status = rt_alloc(settings->local_nodes, sizeof *cluster->locals, "the nodes of a cluster",
                           &cluster->locals, err);
@@ -306,7 +312,7 @@ rt_status rt_cluster_go(struct rt_cluster *cluster, struct rt_error *err) {
     rt_status status = RT_OK;
     char who[200];
     for (size_t i = 0; i < cluster->count && status == RT_OK; i++)
-        if (cluster->in_ring[i])
+        if (cluster->joined[i])
             status = rt_cluster_request(cluster, i, RT_MESSAGE_GO, NULL, 0, err);
         else
             rt_talk_close(&cluster->members[i].talk);
@@ -314,7 +320,7 @@ rt_status rt_cluster_go(struct rt_cluster *cluster, struct rt_error *err) {
     double until = rt_endpoint_now(cluster->endpoint) + cluster->patience;
     for (size_t i = 0; i < cluster->count && status == RT_OK; i++) {
         struct rt_member *member = &cluster->members[i];
-        while (status == RT_OK && cluster->in_ring[i] && !member->talk.dead && !member->talk.ready)
+        while (status == RT_OK && cluster->joined[i] && !member->talk.dead && !member->talk.ready)
             if (rt_endpoint_now(cluster->endpoint) >= until)
                 status = rt_fail(err, RT_FAILED, "%s has not begun to work for %g s", call(member, who),
                                  cluster->patience);
@@ -324,7 +330,7 @@ rt_status rt_cluster_go(struct rt_cluster *cluster, struct rt_error *err) {
             status = hear(member, RT_MESSAGE_GO, err);
     }
     if (status == RT_OK && cluster->lost.text[0])
-        status = rt_fail(err, RT_FAILED, "a link of the ring was lost: %s", cluster->lost.text);
+        status = rt_fail(err, RT_FAILED, "a link with a node was lost: %s", cluster->lost.text);
     for (size_t i = 0; i < cluster->count && status == RT_OK; i++)
         rt_talk_close(&cluster->members[i].talk);
     return status;
@@ -338,7 +344,8 @@ void rt_cluster_close(struct rt_cluster *cluster) {
         rt_talk_close(&cluster->members[i].talk);
     rt_local_end(cluster->locals, cluster->local_count);
     free(cluster->members);
-    free(cluster->in_ring);
+    free(cluster->joined);
+    free(cluster->own);
     free(cluster->locals);
     free(cluster);
 }

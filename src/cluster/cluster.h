@@ -84,7 +84,7 @@ rt_status rt_cluster_mesh(struct rt_cluster *cluster, const size_t *order, size_
                           struct rt_error *err);
 
 /* What both are made of, for those who need rings and a mesh at the same time: the links as listed. Node
- * `from` connects to node `to`, never to 0; label: enum in cluster/node.h. A node has at most one link of
+ * `from` connects to node `to`, never to 0; label: enum rt_label. A node has at most one link of
  * each label with another, and one next and one previous node. links: [wanted_count], those of node 0, the
  * others NULL; edges: likewise, of all. */
 struct rt_wanted_link {

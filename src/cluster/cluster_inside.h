@@ -1,11 +1,12 @@
-/* Inside the master's side of a cluster: cluster.c has its life, form.c the ring, local.c the nodes on this
- * machine. */
+/* Inside the master's side of a cluster: cluster.c has its life, form.c makes the links, shapes.c says which
+ * a ring or a mesh has, local.c has the nodes on this machine. */
 #ifndef RT_CLUSTER_CLUSTER_INSIDE_H
 #define RT_CLUSTER_CLUSTER_INSIDE_H
 
 #include "cluster/cluster.h"
 #include "cluster/dial.h"
 #include "cluster/local.h"
+#include "cluster/node.h"
 
 struct rt_cluster {
     struct rt_endpoint *endpoint;
@@ -15,11 +16,12 @@ struct rt_cluster {
     double patience, work_patience;
     struct rt_member *members;
     size_t count;
-    bool *in_ring;       /* [count] */
-    struct rt_dial dial; /* one link of the ring at a time */
+    bool *joined;        /* [count]: has a place */
+    struct rt_dial dial; /* one of the master's own links at a time */
 
-    /* The master's links of the ring are the caller's, but until he takes events himself we watch them. */
-    const struct rt_link *next, *previous;
+    /* The master's links with the nodes are the caller's, but until he takes events himself we watch them. */
+    const struct rt_link **own; /* [own_count] */
+    size_t own_count;
     struct rt_error lost; /* one of them was; text "": not */
 
     struct rt_local *locals; /* [local_count], members are in the same order, behind those with addresses */
@@ -29,6 +31,10 @@ struct rt_cluster {
 /* Takes one event, or returns after a moment, at the latest at the given time. RT_INTERRUPTED: stop is set.
  */
 rt_status rt_cluster_pump(struct rt_cluster *cluster, double until, struct rt_error *err);
+
+/* Waits for one answer until the given time; patience: what to call that in a sentence. */
+rt_status rt_cluster_await(struct rt_cluster *cluster, size_t member, uint16_t answer, double until,
+                           double patience, struct rt_error *err);
 
 /* Our greeting on a link with this label; from is 0. */
 struct rt_hello rt_cluster_hello(const struct rt_cluster *cluster, uint16_t label);

@@ -1,4 +1,4 @@
-/* Making a link of the ring, and measuring it; see dial.h. */
+/* Making a link between two nodes, and measuring it; see dial.h. */
 #include "cluster/dial.h"
 
 #include "base/memory.h"
@@ -15,16 +15,14 @@ static void fail(struct rt_dial *dial, const struct rt_error *why) {
 static void say_join(struct rt_dial *dial, uint32_t probe_bytes) {
     uint8_t *body = rt_talk_body(&dial->talk);
     size_t bytes = 0;
-    struct rt_join join = {.index = dial->settings.hello.from,
-                           .count = dial->settings.count,
-                           .peer = dial->settings.to,
-                           .label = dial->settings.hello.label,
-                           .probe_bytes = probe_bytes};
+    struct rt_join join = {
+        .peer = dial->settings.to, .label = dial->settings.hello.label, .probe_bytes = probe_bytes};
+    const struct rt_message message = {.type = RT_MESSAGE_JOIN, .source = dial->settings.hello.from};
     if (body)
         bytes = rt_join_encode(&join, body, RT_MAX_CONTROL);
     rt_talk_next(&dial->talk);
     dial->sent = rt_endpoint_now(dial->endpoint);
-    rt_talk_send(&dial->talk, &(struct rt_message){.type = RT_MESSAGE_JOIN, .source = join.index}, bytes);
+    rt_talk_send(&dial->talk, &message, bytes);
 }
 
 static void say_joined(struct rt_talk *talk, uint16_t own, const struct rt_joined *joined) {
@@ -128,12 +126,17 @@ static void take_message(struct rt_dial *dial) {
         fail(dial, &err);
 }
 
+/* A link that cannot be made is given up by the network a moment before we do, so that the reason is known.
+ */
+static const double moment = 0.25;
+
 rt_status rt_dial_start(struct rt_endpoint *endpoint, const struct rt_dial_settings *settings,
                         struct rt_dial *dial, struct rt_error *err) {
     struct rt_link *link = NULL;
     uint32_t probe = settings->probe_bytes < RT_DIAL_MAX_PROBE ? settings->probe_bytes : RT_DIAL_MAX_PROBE;
     *dial = (struct rt_dial){.settings = *settings, .endpoint = endpoint};
     dial->settings.probe_bytes = probe;
+    dial->until = settings->until + moment;
     rt_status status = rt_alloc(probe, 1, "the measurement of a link", &dial->memory, err);
     if (status == RT_OK)
         status = rt_endpoint_connect(endpoint, settings->address, settings->until, &link, err);
@@ -186,7 +189,7 @@ bool rt_dial_event(struct rt_dial *dial, const struct rt_event *event) {
 
 void rt_dial_check(struct rt_dial *dial) {
     struct rt_error err;
-    if (!is_busy(dial) || rt_endpoint_now(dial->endpoint) < dial->settings.until)
+    if (!is_busy(dial) || rt_endpoint_now(dial->endpoint) < dial->until)
         return;
     rt_fail(&err, RT_FAILED, "%s does not answer", dial->talk.link->peer);
     fail(dial, &err);
@@ -215,6 +218,7 @@ static void post(struct rt_echo *echo, struct rt_talk *talk) {
 
 rt_status rt_echo_message(struct rt_echo *echo, struct rt_talk *talk, uint16_t own, struct rt_error *err) {
     const char *who = talk->link->peer;
+    const uint16_t peer = talk->message.source;
     struct rt_join join;
     if (talk->message.type == RT_MESSAGE_JOINED) {
         if (echo->left)
@@ -241,7 +245,7 @@ rt_status rt_echo_message(struct rt_echo *echo, struct rt_talk *talk, uint16_t o
         echo->left = RT_DIAL_PROBES;
         post(echo, talk);
     }
-    say_joined(talk, own, &(struct rt_joined){.peer = join.index, .label = join.label});
+    say_joined(talk, own, &(struct rt_joined){.peer = peer, .label = join.label});
     return RT_OK;
 }
 

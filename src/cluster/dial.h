@@ -1,8 +1,8 @@
 /*
- * A link of the ring while it is made: one end dials, the other has accepted and echoes. The one who dialled
- * greets (hello, welcome); if he is to measure the link he then sends a few small messages (join), each of
- * which is answered (joined), announces frames of probe_bytes in the last of them, sends these one by one on
- * the bulk channel, each answered likewise; his own joined, with what he measured, ends it. Afterwards
+ * A link between two nodes while it is made: one end dials, the other has accepted and echoes. The one who
+ * dialled greets (hello, welcome); if he is to measure the link he then sends a few small messages (join),
+ * each of which is answered (joined), announces frames of probe_bytes in the last of them, sends these one by
+ * one on the bulk channel, each answered likewise; his own joined, with what he measured, ends it. Afterwards
  * nothing is posted on either end, and the link is handed on to whoever works with it.
  */
 #ifndef RT_CLUSTER_DIAL_H
@@ -20,7 +20,7 @@ struct rt_dial_settings {
     const char *address;
     struct rt_hello hello;
     uint32_t run;
-    uint16_t to, count;   /* index of the node dialled, and how many there are */
+    uint16_t to;          /* index of the node dialled */
     uint32_t probe_bytes; /* 0: the link is not measured */
     double until;         /* when to give up */
 };
@@ -42,6 +42,7 @@ struct rt_dial {
     double latency, bandwidth; /* DONE: as measured, or 0 */
     struct rt_welcome welcome; /* from HELLO on: who is there */
 
+    double until;                     /* when it fails if it is not DONE by then */
     struct rt_dial_settings settings; /* from here on its own; address is not kept */
     struct rt_endpoint *endpoint;
     struct rt_talk talk;
@@ -58,7 +59,7 @@ rt_status rt_dial_start(struct rt_endpoint *endpoint, const struct rt_dial_setti
                         struct rt_dial *dial, struct rt_error *err);
 /* Whether the event was one of this link's; it may move the stage on. */
 bool rt_dial_event(struct rt_dial *dial, const struct rt_event *event);
-void rt_dial_check(struct rt_dial *dial);           /* fails it when its time is over */
+void rt_dial_check(struct rt_dial *dial);           /* fails it when its time, dial->until, is over */
 struct rt_link *rt_dial_take(struct rt_dial *dial); /* of one that is DONE */
 void rt_dial_cancel(struct rt_dial *dial);          /* at any time; a zeroed one is fine */
 

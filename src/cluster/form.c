@@ -1,14 +1,18 @@
 /*
- * Forming the ring. The nodes are told from the last to the first, so that each knows its place before its
- * predecessor connects to it; one link is made, and measured, at a time, so that measurements do not disturb
- * one another. The master, who does not listen, makes both of its own links: to the first node, and the
- * closing edge to the last.
+ * Making the links of a cluster. First every node is told its place and which links it will have; then one
+ * after another is told to connect. Where links are measured, one is made at a time, so that measurements do
+ * not disturb one another; otherwise several nodes connect at the same time. The master, who does not listen,
+ * makes all of its own links.
  */
 #include "cluster/cluster_inside.h"
 
-#include "cluster/node.h"
+#include "base/memory.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* Links that are made at a time: a node listens to a few guests only. */
+enum { AT_ONCE = RT_NODE_LINKS / 2 };
 
 rt_status rt_cluster_address(const char *given, char address[RT_MAX_TEXT + 1], struct rt_error *err) {
     const char *colon = strchr(given, ':');
@@ -30,11 +34,47 @@ bool rt_cluster_is_loopback(const char *address) {
            strncmp(address, "[::1]", 5) == 0;
 }
 
+/* A join under way: node i is members[order[i - 1]]. */
+struct form {
+    struct rt_cluster *cluster;
+    const size_t *order;
+    size_t count;
+    const struct rt_wanted_link *wanted;
+    size_t wanted_count;
+    uint32_t probe_bytes;
+    struct rt_link **links;
+    struct rt_edge *edges;
+};
+
+static struct rt_member *node(const struct form *form, size_t i) {
+    return &form->cluster->members[form->order[i - 1]];
+}
+
+/* ---- what is asked for ---- */
+
+static rt_status check_order(const struct form *form, struct rt_error *err) {
+    struct rt_cluster *cluster = form->cluster;
+    memset(cluster->joined, 0, cluster->count * sizeof *cluster->joined);
+    if (form->count == 0)
+        return rt_fail(err, RT_BAD_INPUT, "a cluster needs at least one node besides the master");
+    for (size_t i = 0; i < form->count; i++) {
+        const size_t member = form->order[i];
+        if (member >= cluster->count || cluster->joined[member])
+            return rt_fail(err, RT_BAD_INPUT, "the order of the nodes names one that is not there, or twice");
+        cluster->joined[member] = true;
+    }
+    return RT_OK;
+}
+
 /* A loopback address means another machine to everybody who is on another machine. */
-static rt_status check_addresses(const struct rt_cluster *cluster, const size_t *order, size_t count,
-                                 struct rt_error *err) {
-    for (size_t i = 0; i + 1 < count; i++) {
-        const struct rt_member *from = &cluster->members[order[i]], *to = &cluster->members[order[i + 1]];
+static rt_status check_links(const struct form *form, struct rt_error *err) {
+    for (size_t i = 0; i < form->wanted_count; i++) {
+        const struct rt_wanted_link *link = &form->wanted[i];
+        if (link->to == 0 || link->to > form->count || link->from > form->count || link->from == link->to)
+            return rt_fail(err, RT_BAD_INPUT, "node %u cannot connect to node %u", link->from, link->to);
+        if (link->from == 0)
+            continue;
+        const struct rt_member *from = node(form, link->from), *to = node(form, link->to);
         if (rt_cluster_is_loopback(to->address) && !rt_cluster_is_loopback(from->address))
             return rt_fail(err, RT_BAD_INPUT,
                            "%.80s (%.80s) cannot reach %.80s, which is %.80s on this machine only: give that "
@@ -44,48 +84,133 @@ static rt_status check_addresses(const struct rt_cluster *cluster, const size_t 
     return RT_OK;
 }
 
-/* Place i of the ring, counted from 1. */
-static rt_status join(struct rt_cluster *cluster, const size_t *order, size_t count, size_t i,
-                      uint32_t probe_bytes, struct rt_edge *edge, struct rt_error *err) {
+/* ---- places ---- */
+
+static rt_status tell_place(const struct form *form, size_t i, struct rt_settle_link *room,
+                            struct rt_error *err) {
+    struct rt_settle place = {.index = (uint16_t)i, .count = (uint16_t)(form->count + 1), .link = room};
+    uint8_t body[8 + 4 * RT_MAX_LINKS];
+    for (size_t k = 0; k < form->wanted_count; k++) {
+        const struct rt_wanted_link *link = &form->wanted[k];
+        if (link->from != i && link->to != i)
+            continue;
+        if (place.links == RT_MAX_LINKS)
+            return rt_fail(err, RT_BAD_INPUT, "node %zu cannot have more than %d links", i, RT_MAX_LINKS);
+        room[place.links++] = link->from == i
+                                  ? (struct rt_settle_link){link->to, link->label}
+                                  : (struct rt_settle_link){link->from, rt_label_mirror(link->label)};
+    }
+    const size_t bytes = rt_settle_encode(&place, body, sizeof body);
+    return rt_cluster_request(form->cluster, form->order[i - 1], RT_MESSAGE_SETTLE, body, bytes, err);
+}
+
+/* All of those asked are heard, also after a failure: an answer that nobody takes would later pass for that
+ * to another question. The first failure counts, but a node that is gone is the reason why others fail. */
+struct failure {
+    rt_status status;
+    bool gone;
+};
+
+static void keep(struct failure *failure, const struct rt_member *member, rt_status status,
+                 const struct rt_error *why, struct rt_error *err) {
+    const bool gone = member->talk.dead;
+    if (status == RT_OK || (failure->status != RT_OK && (failure->gone || !gone)))
+        return;
+    *failure = (struct failure){status, gone};
+    if (err)
+        *err = *why;
+}
+
+static rt_status tell_places(const struct form *form, struct rt_error *err) {
+    struct rt_cluster *cluster = form->cluster;
+    struct rt_settle_link *room;
+    struct rt_error why;
+    size_t asked = 0;
+    rt_status status = rt_alloc(RT_MAX_LINKS, sizeof *room, "the links of a node", &room, err);
+    while (status == RT_OK && asked < form->count) {
+        status = tell_place(form, asked + 1, room, err);
+        asked += status == RT_OK;
+    }
+    free(room);
+    const double until = rt_endpoint_now(cluster->endpoint) + cluster->patience;
+    struct failure failure = {.status = status};
+    for (size_t i = 0; i < asked && failure.status != RT_INTERRUPTED; i++) {
+        struct rt_member *member = node(form, i + 1);
+        status =
+            rt_cluster_await(cluster, form->order[i], RT_MESSAGE_SETTLED, until, cluster->patience, &why);
+        keep(&failure, member, status, &why, err);
+        if (status == RT_OK)
+            rt_talk_next(&member->talk);
+    }
+    return failure.status;
+}
+
+/* ---- links ---- */
+
+/* Half of our patience is for the node to find that it cannot reach the other: so we are told the reason. */
+static rt_status request_link(const struct form *form, size_t k, struct rt_error *err) {
+    const struct rt_wanted_link *link = &form->wanted[k];
     uint8_t body[RT_MAX_TEXT + 64];
+    const double half = form->cluster->patience / 2;
+    struct rt_join ask = {.peer = link->to,
+                          .label = link->label,
+                          .probe_bytes = form->probe_bytes,
+                          .milliseconds = half < 1e6 ? (uint32_t)(half * 1000) : UINT32_MAX};
+    memcpy(ask.address, node(form, link->to)->address, sizeof ask.address);
+    const size_t bytes = rt_join_encode(&ask, body, sizeof body);
+    return rt_cluster_request(form->cluster, form->order[link->from - 1], RT_MESSAGE_JOIN, body, bytes, err);
+}
+
+static rt_status hear_link(const struct form *form, size_t k, double until, struct rt_error *err) {
+    const struct rt_wanted_link *link = &form->wanted[k];
+    struct rt_member *member = node(form, link->from);
     struct rt_joined joined;
-    struct rt_join ask = {.index = (uint16_t)i,
-                          .count = (uint16_t)(count + 1),
-                          .peer = (uint16_t)((i + 1) % (count + 1)),
-                          .label = RT_LABEL_RING,
-                          .probe_bytes = probe_bytes};
-    if (i < count)
-        memcpy(ask.address, cluster->members[order[i]].address, sizeof ask.address);
-    size_t bytes = rt_join_encode(&ask, body, sizeof body);
-    size_t member = order[i - 1];
-    rt_status status = rt_cluster_ask(cluster, member, RT_MESSAGE_JOIN, body, bytes, RT_MESSAGE_JOINED, err);
+    rt_status status = rt_cluster_await(form->cluster, form->order[link->from - 1], RT_MESSAGE_JOINED, until,
+                                        form->cluster->patience, err);
     if (status != RT_OK)
         return status;
-    struct rt_talk *talk = &cluster->members[member].talk;
-    status = rt_joined_decode(talk->body, talk->body_bytes, &joined, err);
-    rt_talk_next(talk);
+    status = rt_joined_decode(member->talk.body, member->talk.body_bytes, &joined, err);
+    rt_talk_next(&member->talk);
+    if (status == RT_OK && (joined.peer != link->to || joined.label != link->label))
+        status = rt_fail(err, RT_BAD_INPUT, "it speaks of another link than it was asked for");
     if (status != RT_OK)
-        return rt_fail_prefix(err, status, "%.80s", cluster->members[member].address);
-    *edge = (struct rt_edge){joined.latency, joined.bandwidth};
+        return rt_fail_prefix(err, status, "%.80s", member->address);
+    form->edges[k] = (struct rt_edge){joined.latency, joined.bandwidth};
     return RT_OK;
 }
 
-/* The master's own link to the node at place `to`. */
-static rt_status dial(struct rt_cluster *cluster, const struct rt_member *member, uint16_t to, size_t count,
-                      uint16_t label, uint32_t probe_bytes, struct rt_link **link, struct rt_edge *edge,
-                      struct rt_error *err) {
-    double until = rt_endpoint_now(cluster->endpoint) + cluster->patience;
-    struct rt_dial_settings settings = {.address = member->address,
-                                        .hello = rt_cluster_hello(cluster, label),
+/* The nodes of these links connect at the same time, each of them to one other. */
+static rt_status make_links(const struct form *form, size_t first, size_t count, struct rt_error *err) {
+    rt_status status = RT_OK;
+    struct rt_error why;
+    size_t asked = 0;
+    while (status == RT_OK && asked < count) {
+        status = request_link(form, first + asked, err);
+        asked += status == RT_OK;
+    }
+    const double until = rt_endpoint_now(form->cluster->endpoint) + form->cluster->patience;
+    struct failure failure = {.status = status};
+    for (size_t k = first; k < first + asked && failure.status != RT_INTERRUPTED; k++) {
+        status = hear_link(form, k, until, &why);
+        keep(&failure, node(form, form->wanted[k].from), status, &why, err);
+    }
+    return failure.status;
+}
+
+/* One of the master's own. */
+static rt_status dial(const struct form *form, size_t k, struct rt_error *err) {
+    struct rt_cluster *cluster = form->cluster;
+    const struct rt_wanted_link *link = &form->wanted[k];
+    struct rt_dial_settings settings = {.address = node(form, link->to)->address,
+                                        .hello = rt_cluster_hello(cluster, link->label),
                                         .run = cluster->run,
-                                        .to = to,
-                                        .count = (uint16_t)(count + 1),
-                                        .probe_bytes = probe_bytes,
-                                        .until = until};
+                                        .to = link->to,
+                                        .probe_bytes = form->probe_bytes,
+                                        .until = rt_endpoint_now(cluster->endpoint) + cluster->patience};
     struct rt_dial *made = &cluster->dial;
     rt_status status = rt_dial_start(cluster->endpoint, &settings, made, err);
     while (status == RT_OK && made->stage != RT_DIAL_DONE && made->stage != RT_DIAL_FAILED) {
-        status = rt_cluster_pump(cluster, until, err);
+        status = rt_cluster_pump(cluster, made->until, err);
         rt_dial_check(made);
     }
     if (status == RT_OK && made->stage == RT_DIAL_FAILED)
@@ -95,43 +220,49 @@ static rt_status dial(struct rt_cluster *cluster, const struct rt_member *member
         rt_dial_cancel(made);
         return status;
     }
-    *edge = (struct rt_edge){made->latency, made->bandwidth};
-    *link = rt_dial_take(made);
+    form->edges[k] = (struct rt_edge){made->latency, made->bandwidth};
+    form->links[k] = rt_dial_take(made);
+    cluster->own[cluster->own_count++] = form->links[k];
     return RT_OK;
 }
 
-rt_status rt_cluster_ring(struct rt_cluster *cluster, const size_t *order, size_t count, uint32_t probe_bytes,
-                          struct rt_link **next, struct rt_link **previous, struct rt_edge *edges,
-                          struct rt_error *err) {
-    struct rt_link *first = NULL, *closing = NULL;
-    cluster->next = cluster->previous = NULL;
+/* How many of the links from k on can be made at a time: no node makes two of them. */
+static size_t group(const struct form *form, size_t k) {
+    size_t count = 1;
+    while (!form->probe_bytes && count < AT_ONCE && k + count < form->wanted_count &&
+           form->wanted[k + count].from > form->wanted[k + count - 1].from)
+        count++;
+    return count;
+}
+
+rt_status rt_cluster_join(struct rt_cluster *cluster, const size_t *order, size_t count,
+                          const struct rt_wanted_link *wanted, size_t wanted_count, uint32_t probe_bytes,
+                          struct rt_link **links, struct rt_edge *edges, struct rt_error *err) {
+    const struct form form = {cluster, order, count, wanted, wanted_count, probe_bytes, links, edges};
+    free(cluster->own);
+    cluster->own = NULL;
+    cluster->own_count = 0;
     cluster->lost.text[0] = 0;
-    memset(cluster->in_ring, 0, cluster->count * sizeof *cluster->in_ring);
-    for (size_t i = 0; i < count; i++) {
-        if (order[i] >= cluster->count || cluster->in_ring[order[i]])
-            return rt_fail(err, RT_BAD_INPUT, "the order of a ring names a node that is not there, or twice");
-        cluster->in_ring[order[i]] = true;
+    for (size_t k = 0; k < wanted_count; k++)
+        links[k] = NULL;
+    rt_status status = check_order(&form, err);
+    if (status == RT_OK)
+        status = check_links(&form, err);
+    if (status == RT_OK)
+        status = rt_alloc(wanted_count, sizeof *cluster->own, "the links of the master", &cluster->own, err);
+    if (status == RT_OK)
+        status = tell_places(&form, err);
+    for (size_t k = 0; k < wanted_count && status == RT_OK;) {
+        const size_t at_once = wanted[k].from ? group(&form, k) : 1;
+        status = wanted[k].from ? make_links(&form, k, at_once, err) : dial(&form, k, err);
+        k += at_once;
     }
-    if (count == 0)
-        return rt_fail(err, RT_BAD_INPUT, "a ring needs at least one node besides the master");
-    rt_status status = check_addresses(cluster, order, count, err);
-    for (size_t i = count; i >= 1 && status == RT_OK; i--)
-        status = join(cluster, order, count, i, probe_bytes, &edges[i], err);
     if (status == RT_OK)
-        status = dial(cluster, &cluster->members[order[0]], 1, count, RT_LABEL_RING, probe_bytes, &first,
-                      &edges[0], err);
-    if (status == RT_OK)
-        cluster->next = first;
-    if (status == RT_OK)
-        status = dial(cluster, &cluster->members[order[count - 1]], (uint16_t)count, count, RT_LABEL_CLOSING,
-                      probe_bytes, &closing, &edges[count], err);
-    if (status != RT_OK) {
-        cluster->next = NULL;
-        rt_link_close(first);
-        return status;
+        return RT_OK;
+    cluster->own_count = 0;
+    for (size_t k = 0; k < wanted_count; k++) {
+        rt_link_close(links[k]);
+        links[k] = NULL;
     }
-    cluster->previous = closing;
-    *next = first;
-    *previous = closing;
-    return RT_OK;
+    return status;
 }

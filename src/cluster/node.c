@@ -24,7 +24,7 @@ static void handle(struct rt_node *node, const struct rt_event *event) {
         rt_guest_accept(node, event->link);
     else if (event->kind == RT_EVENT_REFUSED)
         rt_node_tell(node, "%s", event->error.text);
-    else if (event->kind != RT_EVENT_WOKEN && !rt_session_event(node, event))
+    else if (event->kind != RT_EVENT_WOKEN && !rt_links_event(node, event))
         rt_guest_event(node, event);
 }
 
@@ -50,8 +50,8 @@ static rt_status serve(struct rt_node *node, struct rt_error *err) {
     while (!atomic_load(node->stop)) {
         struct rt_event event;
         double until = rt_guest_deadline(node);
-        if (node->dial.stage != RT_DIAL_IDLE && node->dial.settings.until < until)
-            until = node->dial.settings.until;
+        if (node->dial.stage != RT_DIAL_IDLE && node->dial.until < until)
+            until = node->dial.until;
         if (rt_endpoint_wait(node->endpoint, until, &event))
             handle(node, &event);
         else if (until == INFINITY)

@@ -9,12 +9,6 @@
 #include "cluster/talk.h"
 #include <stdatomic.h>
 
-/* What a link is for, as seen by the one who makes it: */
-enum {
-    RT_LABEL_RING = 1,    /* it leads to the next node of a ring */
-    RT_LABEL_CLOSING = 2, /* it leads to the node before it: the master, who does not listen, closes a ring */
-    RT_LABEL_MESH = 3,    /* it leads to somebody who takes part in an exchange */
-};
 enum { RT_NODE_LINKS = 32 }; /* that may wait to be heard at a time; more are turned away */
 
 struct rt_node;
@@ -25,8 +19,8 @@ struct rt_session {
     struct rt_endpoint *endpoint;
     uint32_t run;
     uint16_t index, count; /* its place; the master is 0 */
-    /* The role takes the links over in run() and closes them, there or in end(); they are all there when
-     * run() is called. */
+    /* The links are all there when run() is called. From then on they are the role's, which closes them there
+     * or in end(). */
     struct rt_link *next, *previous; /* of a ring; NULL: it has none, or not yet */
     struct rt_link **links;          /* of a mesh: [count], by index; NULL entries: none with that one. NULL
                                         where the node has no such link at all. The array is the node's, good

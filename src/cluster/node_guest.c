@@ -93,30 +93,22 @@ static void greet_master(struct rt_node *node, struct rt_guest *guest) {
     rt_talk_next(&guest->talk);
 }
 
-static bool place_is_taken(const struct rt_node *node, bool is_next) {
-    for (size_t i = 0; i < RT_NODE_LINKS; i++)
-        if (node->guests[i].state == RT_GUEST_NEIGHBOUR && node->guests[i].is_next == is_next)
-            return true;
-    return is_next ? node->session.next != NULL : node->session.previous != NULL;
-}
-
-static void greet_neighbour(struct rt_node *node, struct rt_guest *guest, const struct rt_hello *hello) {
+static void greet_other(struct rt_node *node, struct rt_guest *guest, const struct rt_hello *hello) {
     const struct rt_session *session = &node->session;
-    if (!node->serving || !node->master || !node->placed || session->run != guest->talk.message.run) {
+    if (!node->serving || !node->master || !node->place.links || session->run != guest->talk.message.run) {
         rt_guest_refuse(node, guest, RT_FAILED, "%s waits for no link of that run", node->name);
         return;
     }
-    bool from_master = hello->role == RT_ROLE_MASTER;
-    bool is_next = from_master && hello->label == RT_LABEL_CLOSING && session->index + 1 == session->count;
-    bool is_previous = hello->label == RT_LABEL_RING && hello->from + 1 == session->index &&
-                       from_master == (session->index == 1);
-    if ((!is_next && !is_previous) || place_is_taken(node, is_next)) {
+    const bool is_itself = (hello->role == RT_ROLE_MASTER) == (hello->from == 0);
+    struct rt_link **slot =
+        is_itself ? rt_links_slot(node, hello->from, rt_label_mirror(hello->label)) : NULL;
+    if (!slot) {
         rt_guest_refuse(node, guest, RT_FAILED, "%s, node %u of %u, has no place for a link of node %u",
                         node->name, session->index, session->count, hello->from);
         return;
     }
-    guest->state = RT_GUEST_NEIGHBOUR;
-    guest->is_next = is_next;
+    guest->state = RT_GUEST_JOINING;
+    guest->slot = slot;
     guest->talk.run = session->run;
     guest->until = rt_endpoint_now(node->endpoint) + making_seconds;
     rt_guest_welcome(node, guest);
@@ -137,17 +129,13 @@ static void take_hello(struct rt_node *node, struct rt_guest *guest) {
     else if (hello.role == RT_ROLE_MASTER && hello.label == 0)
         greet_master(node, guest);
     else
-        greet_neighbour(node, guest, &hello);
+        greet_other(node, guest, &hello);
 }
 
 /* ---- events ---- */
 
-static void settle(struct rt_node *node, struct rt_guest *guest) {
-    struct rt_link *link = rt_talk_release(&guest->talk);
-    if (guest->is_next)
-        node->session.next = link;
-    else
-        node->session.previous = link;
+static void settle(struct rt_guest *guest) {
+    *guest->slot = rt_talk_release(&guest->talk);
     rt_guest_drop(guest);
 }
 
@@ -162,7 +150,7 @@ static void lose(struct rt_node *node, struct rt_guest *guest) {
     } else if (!guest->talk.closed) {
         rt_guest_refuse(node, guest, why.status, "%s", why.text);
     } else {
-        if (guest->state == RT_GUEST_NEIGHBOUR)
+        if (guest->state == RT_GUEST_JOINING)
             node->lost = why;
         rt_node_tell(node, "%s left: %s", guest->talk.link->peer, why.text);
         rt_guest_drop(guest);
@@ -181,7 +169,7 @@ static void take_message(struct rt_node *node, struct rt_guest *guest) {
         if (node->master == guest) /* work takes time of which the master is not guilty */
             guest->until = rt_endpoint_now(node->endpoint) + patience_of(node);
         break;
-    case RT_GUEST_NEIGHBOUR:
+    case RT_GUEST_JOINING:
         if (rt_echo_message(&guest->echo, &guest->talk, node->session.index, &err) != RT_OK)
             rt_guest_refuse(node, guest, err.status, "%s", err.text);
         break;
@@ -206,8 +194,8 @@ bool rt_guest_event(struct rt_node *node, const struct rt_event *event) {
         take_message(node, guest);
     if (guest->talk.link && guest->talk.dead)
         lose(node, guest);
-    else if (guest->state == RT_GUEST_NEIGHBOUR && guest->echo.done && rt_talk_idle(&guest->talk))
-        settle(node, guest);
+    else if (guest->state == RT_GUEST_JOINING && guest->echo.done && rt_talk_idle(&guest->talk))
+        settle(guest);
     return true;
 }
 
@@ -227,7 +215,7 @@ void rt_guest_expire(struct rt_node *node, double now) {
         }
         if (guest->state == RT_GUEST_NEW)
             rt_node_tell(node, "%s was dropped: it said nothing for %g s", peer, hello_seconds);
-        else if (guest->state == RT_GUEST_NEIGHBOUR)
+        else if (guest->state == RT_GUEST_JOINING)
             rt_fail(&node->lost, RT_FAILED, "%s did not complete its link", peer);
         rt_guest_drop(guest);
     }

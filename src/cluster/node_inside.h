@@ -1,7 +1,7 @@
 /*
  * Inside a node. Whoever connects is a guest until he has said who he is: a master, whom the node then serves
- * (node_session.c), a neighbour in the ring, or somebody to be refused (node_guest.c). node.c takes the
- * events and keeps the time.
+ * (node_session.c), another node of the run, with which a link is made (node_links.c), or somebody to be
+ * refused (node_guest.c). node.c takes the events and keeps the time.
  */
 #ifndef RT_CLUSTER_NODE_INSIDE_H
 #define RT_CLUSTER_NODE_INSIDE_H
@@ -13,16 +13,16 @@ enum rt_guest_state {
     RT_GUEST_NONE,
     RT_GUEST_NEW, /* has said nothing yet */
     RT_GUEST_MASTER,
-    RT_GUEST_NEIGHBOUR, /* its link is being made into one of the ring */
-    RT_GUEST_LEAVING,   /* has been told why; given a moment to read it */
+    RT_GUEST_JOINING, /* its link is being made into one of the run */
+    RT_GUEST_LEAVING, /* has been told why; given a moment to read it */
 };
 
 struct rt_guest {
     enum rt_guest_state state;
     struct rt_talk talk;
-    double until;        /* when the node's patience with it ends */
-    struct rt_echo echo; /* NEIGHBOUR */
-    bool is_next;        /* NEIGHBOUR: the link becomes session->next, otherwise session->previous */
+    double until;          /* when the node's patience with it ends */
+    struct rt_echo echo;   /* JOINING */
+    struct rt_link **slot; /* JOINING: where in the session the link belongs */
 };
 
 struct rt_node {
@@ -37,11 +37,12 @@ struct rt_node {
     struct rt_session session;
     struct rt_guest *master; /* NULL from the beginning of the work on */
     char master_peer[80];
-    bool assigned;        /* there is work to do */
-    bool placed;          /* a join has come */
-    struct rt_dial dial;  /* to the next node */
-    bool go;              /* and so has go */
-    struct rt_error lost; /* of a link of the ring, before the work began; text "": none */
+    bool assigned;          /* there is work to do */
+    struct rt_settle place; /* the links that it will have; none: it has no place yet */
+    struct rt_dial dial;    /* to another node, one at a time */
+    struct rt_link **slot;  /* of the dial: where the link belongs */
+    bool go;                /* the work can begin when all links are there */
+    struct rt_error lost;   /* of a link, before the work began; text "": none */
 };
 
 /* ---- node.c ---- */
@@ -59,11 +60,21 @@ void rt_guest_refuse(struct rt_node *node, struct rt_guest *guest, rt_status sta
 void rt_guest_dismiss(struct rt_node *node, struct rt_guest *guest, const struct rt_error *why);
 void rt_guest_welcome(struct rt_node *node, struct rt_guest *guest);
 
+/* ---- node_links.c ---- */
+/* Where a link with that node belongs; NULL: none is expected, or it is there or being made. */
+struct rt_link **rt_links_slot(struct rt_node *node, uint16_t peer, uint16_t label);
+rt_status rt_links_settle(struct rt_node *node, struct rt_settle *place,
+                          struct rt_error *err); /* taken over */
+rt_status rt_links_join(struct rt_node *node, const struct rt_join *join, struct rt_error *err);
+bool rt_links_event(struct rt_node *node, const struct rt_event *event); /* whether it was of a link */
+bool rt_links_complete(struct rt_node *node);
+void rt_links_drop(struct rt_node *node);   /* all of them, and the place */
+void rt_links_forget(struct rt_node *node); /* leaves them to the role, which closes them */
+
 /* ---- node_session.c ---- */
 void rt_session_begin(struct rt_node *node, struct rt_guest *master, uint32_t run);
-void rt_session_message(struct rt_node *node);                             /* the master has said something */
-bool rt_session_event(struct rt_node *node, const struct rt_event *event); /* of the links it makes or has */
-void rt_session_check(struct rt_node *node); /* what has become possible, or too late */
+void rt_session_message(struct rt_node *node); /* the master has said something */
+void rt_session_check(struct rt_node *node);   /* what has become possible, or too late */
 void rt_session_end(struct rt_node *node, const struct rt_error *why); /* why NULL: as it should */
 
 #endif

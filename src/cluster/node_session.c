@@ -1,16 +1,13 @@
-/* A run on a node, from its master's greeting to its end: what the master asks for, and the node's links to
- * its neighbours in the ring. */
+/* A run on a node, from its master's greeting to its end, and what the master asks for. */
 #include "cluster/node_inside.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static const double dial_seconds = 5; /* less than a master's patience, so that he is told the reason */
-
 void rt_session_begin(struct rt_node *node, struct rt_guest *master, uint32_t run) {
     node->serving = true;
     node->master = master;
-    node->assigned = node->placed = node->go = false;
+    node->assigned = node->go = false;
     node->lost.text[0] = 0;
     snprintf(node->master_peer, sizeof node->master_peer, "%s", master->talk.link->peer);
     node->session = (struct rt_session){
@@ -18,22 +15,13 @@ void rt_session_begin(struct rt_node *node, struct rt_guest *master, uint32_t ru
     rt_node_tell(node, "a run of %s begins", node->master_peer);
 }
 
-static void drop_links(struct rt_node *node) {
-    rt_dial_cancel(&node->dial);
-    for (size_t i = 0; i < RT_NODE_LINKS; i++)
-        if (node->guests[i].state == RT_GUEST_NEIGHBOUR)
-            rt_guest_drop(&node->guests[i]);
-    rt_link_close(node->session.next);
-    rt_link_close(node->session.previous);
-    node->session.next = node->session.previous = NULL;
-    node->lost.text[0] = 0;
-}
-
 void rt_session_end(struct rt_node *node, const struct rt_error *why) {
     struct rt_guest *master = node->master;
     node->master = NULL;
-    drop_links(node);
     node->role->end(&node->session);
+    if (!master)
+        rt_links_forget(node);
+    rt_links_drop(node);
     node->serving = false;
     if (why)
         rt_node_tell(node, "the run of %s ended%s: %s", node->master_peer,
@@ -98,49 +86,23 @@ static rt_status assign(struct rt_node *node, struct rt_error *err) {
     return RT_OK;
 }
 
-static rt_status answer_joined(struct rt_node *node, double latency, double bandwidth, struct rt_error *err) {
-    uint8_t *body = rt_talk_body(&node->master->talk);
-    uint16_t next = (uint16_t)((node->session.index + 1) % node->session.count);
-    struct rt_joined joined = {
-        .peer = next, .label = RT_LABEL_RING, .latency = latency, .bandwidth = bandwidth};
-    size_t bytes = body ? rt_joined_encode(&joined, body, RT_MAX_CONTROL) : 0;
-    if (!bytes)
-        return fail_answer(node, err);
-    answer(node, RT_MESSAGE_JOINED, bytes);
-    return RT_OK;
+static rt_status take_place(struct rt_node *node, struct rt_error *err) {
+    const struct rt_talk *talk = &node->master->talk;
+    struct rt_settle asked;
+    rt_status status = rt_settle_decode(talk->body, talk->body_bytes, &asked, err);
+    if (status == RT_OK)
+        status = rt_links_settle(node, &asked, err);
+    if (status == RT_OK)
+        answer(node, RT_MESSAGE_SETTLED, 0);
+    return status;
 }
 
-/* The last node of a ring has no address to dial: its next is the master, who connects to it. */
+/* Answered when the link is made. */
 static rt_status join(struct rt_node *node, struct rt_error *err) {
     const struct rt_talk *talk = &node->master->talk;
     struct rt_join asked;
     rt_status status = rt_join_decode(talk->body, talk->body_bytes, &asked, err);
-    if (status != RT_OK)
-        return status;
-    if (asked.label != RT_LABEL_RING || asked.index == 0 || asked.peer != (asked.index + 1) % asked.count ||
-        (asked.peer == 0) != (asked.address[0] == 0))
-        return rt_fail(err, RT_BAD_INPUT, "%s was asked for a link that is none of a ring", node->name);
-    /* Each look-up of a name may outlive its link: they must not pile up. */
-    if (node->dial.stage != RT_DIAL_IDLE)
-        return rt_fail(err, RT_FAILED, "%s is still connecting to the node it was asked for before",
-                       node->name);
-    drop_links(node);
-    node->session.index = asked.index;
-    node->session.count = asked.count;
-    node->placed = true;
-    if (asked.peer == 0)
-        return answer_joined(node, 0, 0, err);
-    struct rt_dial_settings settings = {
-        .address = asked.address,
-        .hello = {.role = RT_ROLE_NODE, .from = asked.index, .label = asked.label},
-        .run = node->session.run,
-        .to = asked.peer,
-        .count = asked.count,
-        .probe_bytes = asked.probe_bytes,
-        .until = rt_endpoint_now(node->endpoint) + dial_seconds};
-    memcpy(settings.hello.answer, node->settings->answer, sizeof settings.hello.answer);
-    snprintf(settings.hello.version, sizeof settings.hello.version, "%s", RT_VERSION);
-    return rt_dial_start(node->endpoint, &settings, &node->dial, err);
+    return status == RT_OK ? rt_links_join(node, &asked, err) : status;
 }
 
 void rt_session_message(struct rt_node *node) {
@@ -161,13 +123,16 @@ void rt_session_message(struct rt_node *node) {
     case RT_MESSAGE_ASSIGN:
         status = assign(node, &err);
         break;
+    case RT_MESSAGE_SETTLE:
+        status = take_place(node, &err);
+        break;
     case RT_MESSAGE_JOIN:
         status = join(node, &err);
         break;
     case RT_MESSAGE_GO:
-        node->go = node->assigned && node->placed;
+        node->go = node->assigned && node->place.links;
         if (!node->go)
-            status = rt_fail(&err, RT_BAD_INPUT, "%s has no work, or no place in a ring, to begin with",
+            status = rt_fail(&err, RT_BAD_INPUT, "%s has no work, or no place among the nodes, to begin with",
                              node->name);
         break;
     default:
@@ -183,55 +148,47 @@ void rt_session_message(struct rt_node *node) {
     rt_talk_next(talk);
 }
 
-/* ---- links ---- */
+/* ---- what becomes of it ---- */
 
-static void lose_link(struct rt_node *node, struct rt_link **link, const struct rt_error *why) {
-    rt_link_close(*link);
-    *link = NULL;
-    node->lost = *why;
+static rt_status answer_joined(struct rt_node *node, const struct rt_joined *joined, struct rt_error *err) {
+    uint8_t *body = rt_talk_body(&node->master->talk);
+    size_t bytes = body ? rt_joined_encode(joined, body, RT_MAX_CONTROL) : 0;
+    if (!bytes)
+        return fail_answer(node, err);
+    answer(node, RT_MESSAGE_JOINED, bytes);
+    return RT_OK;
 }
 
 static void check_dial(struct rt_node *node) {
+    struct rt_dial *dial = &node->dial;
     struct rt_error err;
-    rt_dial_check(&node->dial);
-    if (node->dial.stage == RT_DIAL_DONE) {
-        double latency = node->dial.latency, bandwidth = node->dial.bandwidth;
-        node->session.next = rt_dial_take(&node->dial);
-        if (answer_joined(node, latency, bandwidth, &err) != RT_OK)
+    rt_dial_check(dial);
+    if (dial->stage == RT_DIAL_DONE) {
+        const struct rt_joined joined = {.peer = dial->settings.to,
+                                         .label = dial->settings.hello.label,
+                                         .latency = dial->latency,
+                                         .bandwidth = dial->bandwidth};
+        *node->slot = rt_dial_take(dial);
+        if (answer_joined(node, &joined, &err) != RT_OK)
             rt_session_end(node, &err);
-    } else if (node->dial.stage == RT_DIAL_FAILED) {
-        err = node->dial.error;
-        rt_dial_cancel(&node->dial);
-        rt_fail_prefix(&err, err.status, "%s cannot reach the next node", node->name);
+    } else if (dial->stage == RT_DIAL_FAILED) {
+        const uint16_t peer = dial->settings.to;
+        err = dial->error;
+        rt_dial_cancel(dial);
+        rt_fail_prefix(&err, err.status, "%s cannot reach node %u", node->name, peer);
         node->lost = err;
         rt_node_tell(node, "the run of %s: %s", node->master_peer, err.text);
         rt_talk_refuse(&node->master->talk, err.status, node->session.index, err.text);
     }
 }
 
-bool rt_session_event(struct rt_node *node, const struct rt_event *event) {
-    if (!node->serving || !node->master)
-        return false;
-    if (rt_dial_event(&node->dial, event))
-        return true;
-    if (event->kind != RT_EVENT_CLOSED)
-        return false;
-    if (event->link == node->session.next)
-        lose_link(node, &node->session.next, &event->error);
-    else if (event->link == node->session.previous)
-        lose_link(node, &node->session.previous, &event->error);
-    else
-        return false;
-    return true;
-}
-
 static void work(struct rt_node *node) {
+    struct rt_session *session = &node->session;
     struct rt_error err;
     struct rt_guest *master = node->master;
     node->master = NULL;
     rt_guest_drop(master);
-    rt_status status = node->role->run(&node->session, &err);
-    node->session.next = node->session.previous = NULL; /* the role's, and closed by it */
+    rt_status status = node->role->run(session, &err);
     rt_session_end(node, status == RT_OK ? NULL : &err);
 }
 
@@ -241,7 +198,7 @@ void rt_session_check(struct rt_node *node) {
     check_dial(node);
     if (!node->serving || !node->go)
         return;
-    if (node->session.next && node->session.previous) {
+    if (rt_links_complete(node)) {
         work(node);
     } else if (node->lost.text[0]) {
         struct rt_error why = node->lost;

@@ -200,6 +200,11 @@ static rt_status run(struct rt_session *session, struct rt_error *err) {
     };
     struct rt_flow flow;
     fenv_t theirs;
+    if (!settings.next || !settings.previous) {
+        rt_link_close(settings.next);
+        rt_link_close(settings.previous);
+        return rt_fail(err, RT_BAD_INPUT, "node %u has no place in a ring", session->index);
+    }
     session->next = session->previous = NULL;
     rt_fp_enter(&theirs);
     rt_status status = rt_flow_init(&flow, &settings, err);

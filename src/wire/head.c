@@ -31,6 +31,8 @@ static const struct type types[] = {
     {RT_MESSAGE_ASSIGN, "assign", FIELDS, 0, 0},
     {RT_MESSAGE_READY, "ready", FIELDS, 0, 0},
     {RT_MESSAGE_GO, "go", HEAD_ONLY, 0, 0},
+    {RT_MESSAGE_SETTLE, "settle", FIELDS, 0, 0},
+    {RT_MESSAGE_SETTLED, "settled", HEAD_ONLY, 0, 0},
     {RT_MESSAGE_FORWARD, "forward", TENSORS, 0, ROWS},
     {RT_MESSAGE_EVALUATE, "evaluate", TENSORS, 0, 0},
     {RT_MESSAGE_SNAPSHOT, "snapshot", HEAD_ONLY, 0, 0},
@@ -45,8 +47,8 @@ static const struct type types[] = {
     {RT_MESSAGE_DONE, "done", HEAD_ONLY, 0, ROWS | VALUE},
     {RT_MESSAGE_EXAMPLES, "examples", TENSORS, 0, 0},
     {RT_MESSAGE_CHUNK, "chunk", TENSORS, 0, 0},
-    {RT_MESSAGE_PUSH, "push", TENSORS, RT_FLAG_LAST, ROWS},
-    {RT_MESSAGE_PULL, "pull", HEAD_ONLY, 0, 0},
+    {RT_MESSAGE_PUSH, "push", TENSORS, RT_FLAG_LAST | RT_FLAG_ASK, ROWS},
+    {RT_MESSAGE_PULL, "pull", HEAD_ONLY, RT_FLAG_LAST | RT_FLAG_REST, 0},
     {RT_MESSAGE_PARAM, "param", TENSORS, RT_FLAG_LAST, 0},
 };
 

@@ -2,13 +2,16 @@
 #include "wire/bytes.h"
 #include "wire/message.h"
 
+uint16_t rt_label_mirror(uint16_t label) {
+    return label == RT_LABEL_NEXT ? RT_LABEL_PREVIOUS : label == RT_LABEL_PREVIOUS ? RT_LABEL_NEXT : label;
+}
+
 size_t rt_join_encode(const struct rt_join *join, uint8_t *bytes, size_t room) {
     struct rt_encoder encoder = {.bytes = bytes, .room = room};
-    rt_write_u16(&encoder, join->index);
-    rt_write_u16(&encoder, join->count);
     rt_write_u16(&encoder, join->peer);
     rt_write_u16(&encoder, join->label);
     rt_write_u32(&encoder, join->probe_bytes);
+    rt_write_u32(&encoder, join->milliseconds);
     rt_write_text(&encoder, join->address);
     return rt_encoder_end(&encoder);
 }
@@ -16,17 +19,11 @@ size_t rt_join_encode(const struct rt_join *join, uint8_t *bytes, size_t room) {
 rt_status rt_join_decode(const uint8_t *bytes, size_t count, struct rt_join *join, struct rt_error *err) {
     struct rt_decoder decoder = {.name = "join", .bytes = bytes, .count = count, .err = err};
     struct rt_join made = {0};
-    made.index = rt_read_u16(&decoder);
-    made.count = rt_read_u16(&decoder);
-    made.peer = rt_read_u16(&decoder);
+    made.peer = rt_read_index(&decoder, "node", RT_MAX_NODES);
     made.label = rt_read_u16(&decoder);
     made.probe_bytes = rt_read_u32(&decoder);
+    made.milliseconds = rt_read_u32(&decoder);
     rt_read_text(&decoder, "address", made.address);
-    if (made.count > RT_MAX_NODES)
-        rt_decoder_refuse(&decoder, "speaks of %u nodes; at most %d can be", made.count, RT_MAX_NODES);
-    if (made.index >= made.count || made.peer >= made.count || made.peer == made.index)
-        rt_decoder_refuse(&decoder, "asks node %u of %u, counted from 0, to connect to node %u", made.index,
-                          made.count, made.peer);
     if (made.probe_bytes > RT_MAX_TENSOR_BYTES)
         rt_decoder_refuse(&decoder, "asks for a probe of %lu bytes; at most %d can be",
                           (unsigned long)made.probe_bytes, RT_MAX_TENSOR_BYTES);

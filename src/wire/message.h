@@ -30,8 +30,8 @@ enum rt_message_type {
     RT_MESSAGE_ASSIGN,    /* rt_assign: your part of the work */
     RT_MESSAGE_READY,     /* rt_ready: memory is taken, work can begin */
     RT_MESSAGE_GO,        /* head only: the cluster is complete; this link will be closed */
-    RT_MESSAGE_PLACE,     /* rt_place: your place among the nodes, and the links that you will have */
-    RT_MESSAGE_PLACED,    /* head only: former links are dropped, those are waited for */
+    RT_MESSAGE_SETTLE,    /* rt_settle: your place among the nodes, and the links that you will have */
+    RT_MESSAGE_SETTLED,   /* head only: former links are dropped, those are waited for */
 
     /* round the ring, clockwise, in order with one another */
     RT_MESSAGE_FORWARD = 32, /* activations of a micro-batch */
@@ -61,7 +61,8 @@ enum rt_message_type {
     /* between a worker and a server */
     RT_MESSAGE_PUSH = 112, /* a gradient: of span `epoch`, from batch `micro`, made of `rows` examples with
                               the parameters of version `update` */
-    RT_MESSAGE_PULL,       /* head only: the worker of clock `update` asks for parameters */
+    RT_MESSAGE_PULL,       /* head only: the worker of clock `update` asks for parameters; one in place of
+                              each PUSH, so that what is received next is always known */
     RT_MESSAGE_PARAM,      /* span `epoch` of the parameters of version `update` */
 };
 
@@ -75,9 +76,10 @@ struct rt_message_tensor {
     uint32_t dims[RT_MESSAGE_RANK];
 };
 
-/* Of NORM: value is the factor; of PART: the last of its kind from its node; of PUSH and PARAM: the last
- * span. */
-enum { RT_FLAG_LAST = 1 };
+/* LAST: of NORM: value is the factor; of PART: the last of its kind from its node; of PUSH, PULL and PARAM: the
+ * last of those that belong together. ASK, of the last PUSH: as if a PULL came behind it. REST, of PULL: the
+ * worker has nothing to do; nobody need wait for it until it asks again. */
+enum { RT_FLAG_LAST = 1, RT_FLAG_ASK = 2, RT_FLAG_REST = 4 };
 
 struct rt_message {
     uint16_t type; /* enum rt_message_type */
@@ -114,16 +116,25 @@ enum {
     RT_MAX_TEXT = 400,        /* bytes of a name or a sentence: UTF-8 without control characters */
     RT_MAX_CONTROL = 1 << 20, /* bytes of any body below */
     RT_MAX_NODES = 1024,
+    RT_MAX_LINKS = RT_MAX_NODES + 1, /* of a node: with all others, the next and the previous */
     RT_MAX_LAYERS = 1 << 16,
     RT_MAX_CORES = 1 << 16,
 };
 
 enum rt_hello_role { RT_ROLE_MASTER = 1, RT_ROLE_NODE = 2 };
 
+/* What a link is for: what the other end is to the one who speaks of it. */
+enum rt_label {
+    RT_LABEL_NEXT = 1,     /* the next node of a ring */
+    RT_LABEL_PREVIOUS = 2, /* the node before it */
+    RT_LABEL_MESH = 3,     /* somebody who takes part in an exchange */
+};
+uint16_t rt_label_mirror(uint16_t label); /* the same link, as the other end speaks of it */
+
 struct rt_hello {
     uint8_t role;       /* who connects: enum rt_hello_role */
     uint16_t from;      /* a node: its index; the master: 0 */
-    uint16_t label;     /* a node: what the link is for, as the JOIN said */
+    uint16_t label;     /* what the link is for, enum rt_label; 0: the master's own talk with a node */
     uint8_t answer[32]; /* hash of the kernels' known answers: nodes that differ cannot share an exact run */
     char version[RT_MAX_TEXT + 1];
 };
@@ -141,10 +152,21 @@ struct rt_error_message {
     char text[RT_MAX_TEXT + 1];
 };
 
-struct rt_join {
+struct rt_settle_link {
+    uint16_t peer, label; /* with node `peer`, which is the label's to this one */
+};
+
+struct rt_settle {
     uint16_t index, count; /* the node's own place, and how many there are */
+    size_t links;
+    struct rt_settle_link *link; /* [links]; owned. Whoever makes them: at most one next and one previous
+                                   node, and one link of a mesh with each. */
+};
+
+struct rt_join {
     uint16_t peer, label;
-    uint32_t probe_bytes; /* measure the link with so many; 0: do not */
+    uint32_t probe_bytes;  /* measure the link with so many; 0: do not */
+    uint32_t milliseconds; /* give up after so many */
     char address[RT_MAX_TEXT + 1];
 };
 
@@ -219,6 +241,10 @@ rt_status rt_welcome_decode(const uint8_t *bytes, size_t count, struct rt_welcom
 size_t rt_error_encode(const struct rt_error_message *error, uint8_t *bytes, size_t room);
 rt_status rt_error_decode(const uint8_t *bytes, size_t count, struct rt_error_message *error,
                           struct rt_error *err);
+size_t rt_settle_encode(const struct rt_settle *settle, uint8_t *bytes, size_t room);
+rt_status rt_settle_decode(const uint8_t *bytes, size_t count, struct rt_settle *settle,
+                           struct rt_error *err);
+void rt_settle_deinit(struct rt_settle *settle);
 size_t rt_join_encode(const struct rt_join *join, uint8_t *bytes, size_t room);
 rt_status rt_join_decode(const uint8_t *bytes, size_t count, struct rt_join *join, struct rt_error *err);
 size_t rt_joined_encode(const struct rt_joined *joined, uint8_t *bytes, size_t room);

@@ -246,6 +246,11 @@ static void die_at_join(struct cluster_place *place, struct rt_endpoint *endpoin
             rt_memnet_kill(place->world->net, place->index);
             break;
         }
+        if (talk.message.type == RT_MESSAGE_SETTLE) {
+            rt_talk_send(&talk, &(struct rt_message){.type = RT_MESSAGE_SETTLED}, 0);
+            rt_talk_next(&talk);
+            continue;
+        }
         struct rt_welcome welcome = {.cores = 1, .name = "mortal", .version = "1"};
         memcpy(welcome.answer, place->world->answer, sizeof welcome.answer);
         talk.run = talk.message.run;
@@ -291,8 +296,8 @@ static void cut_between_nodes(struct cluster_place *place, struct rt_endpoint *e
     CHECK_OK(cluster_open(place->world, endpoint, 1, 2, &cluster, &err));
     rt_memnet_cut(place->world->net, 1, 2);
     CHECK(rt_cluster_ring(cluster, (size_t[]){0, 1}, 2, 0, &next, &previous, edges, &err) == RT_FAILED);
-    CHECK_MSG(strstr(err.text, "pi1 (mem:1): pi1 cannot reach the next node: mem:2 did not answer in time"),
-              "%s", err.text);
+    CHECK_MSG(strstr(err.text, "pi1 (mem:1): pi1 cannot reach node 2: mem:2 did not answer in time"), "%s",
+              err.text);
     CHECK_OK(rt_cluster_ring(cluster, (size_t[]){1}, 1, 0, &next, &previous, edges, &err));
     /* a link of the ring is lost before the work begins */
     rt_memnet_kill(place->world->net, 2);
@@ -474,7 +479,7 @@ static void be_strange(struct cluster_place *place, struct rt_endpoint *endpoint
     char text[RT_MAX_TEXT + 1];
     struct rt_error err;
     struct rt_cluster *cluster;
-    struct rt_hello hello = {.role = RT_ROLE_NODE, .from = 1, .label = RT_LABEL_RING, .version = "1"};
+    struct rt_hello hello = {.role = RT_ROLE_NODE, .from = 1, .label = RT_LABEL_NEXT, .version = "1"};
     double start = rt_endpoint_now(endpoint);
     say(endpoint, &(struct rt_message){0}, NULL, text);
     CHECK(!text[0] && rt_endpoint_now(endpoint) - start < 6);
@@ -495,16 +500,17 @@ static void be_strange(struct cluster_place *place, struct rt_endpoint *endpoint
     struct rt_link *next, *previous;
     uint32_t run = rt_cluster_run(cluster);
     CHECK_OK(rt_cluster_ring(cluster, (size_t[]){0}, 1, 0, &next, &previous, edges, &err));
-    hello = (struct rt_hello){.role = RT_ROLE_NODE, .from = 5, .label = RT_LABEL_RING, .version = "1"};
+    hello = (struct rt_hello){.role = RT_ROLE_NODE, .from = 5, .label = RT_LABEL_NEXT, .version = "1"};
     say(endpoint, &(struct rt_message){.type = RT_MESSAGE_HELLO, .run = run}, &hello, text);
     CHECK_MSG(strcmp(text, "pi1, node 1 of 2, has no place for a link of node 5") == 0, "%s", text);
-    hello = (struct rt_hello){.role = RT_ROLE_MASTER, .label = RT_LABEL_RING, .version = "1"};
+    hello = (struct rt_hello){.role = RT_ROLE_MASTER, .label = RT_LABEL_NEXT, .version = "1"};
     say(endpoint, &(struct rt_message){.type = RT_MESSAGE_HELLO, .run = run}, &hello, text);
     CHECK_MSG(strstr(text, "has no place for a link of node 0"), "%s", text);
     say(endpoint, &(struct rt_message){.type = RT_MESSAGE_HELLO, .run = run + 1}, &hello, text);
     CHECK_MSG(strcmp(text, "pi1 waits for no link of that run") == 0, "%s", text);
     CHECK(rt_cluster_go(cluster, &err) == RT_BAD_INPUT);
-    CHECK_MSG(strcmp(err.text, "pi1 (mem:1): pi1 has no work, or no place in a ring, to begin with") == 0,
+    CHECK_MSG(strcmp(err.text, "pi1 (mem:1): pi1 has no work, or no place among the nodes, to begin with") ==
+                  0,
               "%s", err.text);
     CHECK_OK(cluster_assign(cluster, &err));
     CHECK_OK(rt_cluster_go(cluster, &err));

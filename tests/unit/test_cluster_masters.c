@@ -18,13 +18,24 @@ static rt_status ask_join(struct rt_cluster *cluster, const struct rt_join *join
     return rt_cluster_ask(cluster, 0, RT_MESSAGE_JOIN, body, bytes, RT_MESSAGE_JOINED, err);
 }
 
+/* Node 1 of a ring of `count`. */
+static rt_status ask_settle(struct rt_cluster *cluster, uint16_t count, struct rt_error *err) {
+    uint8_t body[64];
+    struct rt_settle_link links[2] = {{0, RT_LABEL_PREVIOUS}, {(uint16_t)(2 % count), RT_LABEL_NEXT}};
+    size_t bytes = rt_settle_encode(&(struct rt_settle){1, count, 2, links}, body, sizeof body);
+    rt_status status = rt_cluster_ask(cluster, 0, RT_MESSAGE_SETTLE, body, bytes, RT_MESSAGE_SETTLED, err);
+    if (status == RT_OK)
+        rt_talk_next(&rt_cluster_member(cluster, 0)->talk);
+    return status;
+}
+
 /* What a node was to do is settled by go: an assignment that fails behind it must not be worked on. */
 static void change_after_go(struct cluster_place *place, struct rt_endpoint *endpoint) {
     struct rt_error err;
     struct rt_cluster *cluster;
     struct rt_link *next, *previous;
     CHECK_OK(cluster_open(place->world, endpoint, 1, 1, &cluster, &err));
-    CHECK_OK(ask_join(cluster, &(struct rt_join){.index = 1, .count = 2, .label = RT_LABEL_RING}, &err));
+    CHECK_OK(ask_settle(cluster, 2, &err));
     CHECK_OK(cluster_assign(cluster, &err));
     CHECK_OK(rt_cluster_request(cluster, 0, RT_MESSAGE_GO, NULL, 0, &err));
     place->world->place[1].refuses_assign = "it is too much";
@@ -73,18 +84,20 @@ static void listen_only(struct cluster_place *place, struct rt_endpoint *endpoin
 static void join_again_and_again(struct cluster_place *place, struct rt_endpoint *endpoint) {
     struct rt_error err;
     struct rt_cluster *cluster;
-    struct rt_join join = {.index = 1, .count = 3, .peer = 2, .label = RT_LABEL_RING, .address = "mem:2"};
+    struct rt_join join = {.peer = 2, .label = RT_LABEL_NEXT, .milliseconds = 5000, .address = "mem:2"};
     uint8_t body[100];
     size_t bytes = rt_join_encode(&join, body, sizeof body);
     CHECK_OK(cluster_open(place->world, endpoint, 1, 1, &cluster, &err));
+    CHECK_OK(ask_settle(cluster, 3, &err));
     CHECK_OK(rt_cluster_request(cluster, 0, RT_MESSAGE_JOIN, body, bytes, &err));
     CHECK(ask_join(cluster, &join, &err) == RT_FAILED);
     CHECK_MSG(strstr(err.text, "pi1 is still connecting"), "%s", err.text);
+    CHECK(ask_settle(cluster, 2, &err) == RT_FAILED);
+    CHECK_MSG(strstr(err.text, "pi1 is still connecting"), "%s", err.text);
     rt_talk_next(&rt_cluster_member(cluster, 0)->talk);
     CHECK(rt_cluster_answer(cluster, 0, RT_MESSAGE_JOINED, &err) == RT_FAILED);
-    CHECK_MSG(strstr(err.text, "pi1 cannot reach the next node: mem:2 does not answer"), "%s", err.text);
-    join = (struct rt_join){.index = 1, .count = 2, .label = RT_LABEL_RING};
-    CHECK_OK(ask_join(cluster, &join, &err));
+    CHECK_MSG(strstr(err.text, "pi1 cannot reach node 2: mem:2 does not answer"), "%s", err.text);
+    CHECK_OK(ask_settle(cluster, 2, &err));
     rt_cluster_close(cluster);
 }
 
@@ -101,13 +114,12 @@ TEST(a_master_that_asks_for_link_after_link) {
 static void come_back_late(struct cluster_place *place, struct rt_endpoint *endpoint) {
     struct rt_error err;
     struct rt_cluster *cluster;
-    struct rt_join join = {.index = 1, .count = 2, .label = RT_LABEL_RING};
     for (double late = 61; late < 70; late += 5) {
         CHECK_OK(cluster_open(place->world, endpoint, 1, 1, &cluster, &err));
         const double until = rt_endpoint_now(endpoint) + late;
         while (rt_endpoint_now(endpoint) < until) /* it does other things, but hears what comes */
             CHECK_OK(rt_cluster_pump(cluster, until, &err));
-        CHECK(ask_join(cluster, &join, &err) == RT_FAILED);
+        CHECK(ask_settle(cluster, 2, &err) == RT_FAILED);
         CHECK_MSG(strcmp(err.text, "pi1 (mem:1): mem:0 has said nothing for 60 s") == 0, "%s", err.text);
         rt_cluster_close(cluster);
     }

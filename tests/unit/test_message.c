@@ -41,9 +41,15 @@ static size_t make_error(uint8_t *bytes, size_t room) {
     return rt_error_encode(&error, bytes, room);
 }
 
+static size_t make_settle(uint8_t *bytes, size_t room) {
+    struct rt_settle_link links[4] = {
+        {0, RT_LABEL_PREVIOUS}, {2, RT_LABEL_NEXT}, {0, RT_LABEL_MESH}, {3, RT_LABEL_MESH}};
+    return rt_settle_encode(&(struct rt_settle){1, 4, 4, links}, bytes, room);
+}
+
 static size_t make_join(uint8_t *bytes, size_t room) {
     struct rt_join join = {
-        .index = 1, .count = 4, .peer = 2, .label = 1, .probe_bytes = 65536, .address = "10.0.0.2:7117"};
+        .peer = 2, .label = 1, .probe_bytes = 65536, .milliseconds = 5000, .address = "10.0.0.2:7117"};
     return rt_join_encode(&join, bytes, room);
 }
 
@@ -131,6 +137,7 @@ static void keep(void *body) {
 RECODE(hello, struct rt_hello, keep)
 RECODE(welcome, struct rt_welcome, keep)
 RECODE(error, struct rt_error_message, keep)
+RECODE(settle, struct rt_settle, rt_settle_deinit)
 RECODE(join, struct rt_join, keep)
 RECODE(joined, struct rt_joined, keep)
 RECODE(profile, struct rt_profile, rt_profile_deinit)
@@ -149,6 +156,7 @@ static const struct {
     {"joined", make_joined, recode_joined},       {"profile", make_profile, recode_profile},
     {"profiled", make_profiled, recode_profiled}, {"assign", make_assign, recode_assign},
     {"ready", make_ready, recode_ready},          {"metrics", make_metrics, recode_metrics},
+    {"settle", make_settle, recode_settle},
 };
 
 enum { BODIES = sizeof bodies / sizeof *bodies };
@@ -225,13 +233,22 @@ TEST(bodies_are_refused_with_the_reason) {
     refused("welcome", 32, "\x01\x00\x01\x00", 4, "speaks of 65537 cores; at most 65536 can be");
     refused("welcome", 36, "\xff\xff\xff\xff", 4, "speaks of 4294967295 threads");
     refused("error", 0, "\x00", 1, "the error has status 0, which is no failure");
-    refused("error", 0, "\x06", 1, "status 6");
-    refused("join", 0, "\x04", 1, "asks node 4 of 4, counted from 0, to connect to node 2");
-    refused("join", 0, "\x02", 1, "asks node 2 of 4, counted from 0, to connect to node 2");
-    refused("join", 2, "\x01\x04", 2, "speaks of 1025 nodes; at most 1024 can be");
-    refused("join", 2, "\x00", 1, "asks node 1 of 0");
-    refused("join", 4, "\x04", 1, "to connect to node 4");
-    refused("join", 8, "\x01\x00\x00\x40", 4, "a probe of 1073741825 bytes");
+    refused("error", 0, "\x07", 1, "the error has status 7, which is no failure");
+    refused("settle", 0, "\x04", 1, "the settle is for node 4, counted from 0, of 4");
+    refused("settle", 0, "\x00", 1, "the settle is for node 0, counted from 0, of 4: it is none for a node");
+    refused("settle", 0, "\x02", 1, "gives node 2 of 4, counted from 0, a link with node 2");
+    refused("settle", 2, "\x01\x04", 2, "speaks of 1025 nodes; at most 1024 can be");
+    refused("settle", 2, "\x03", 1, "gives node 1 of 3, counted from 0, a link with node 3");
+    refused("settle", 4, "\x02\x04", 2, "speaks of 1026 links; at most 1025 can be");
+    refused("settle", 4, "\x05", 1, "24 bytes cannot hold 5 links");
+    refused("settle", 4, "\x00", 1, "the settle gives a node no link");
+    refused("settle", 10, "\x04", 1, "a link with label 4, which is unknown");
+    refused("settle", 10, "\x00", 1, "a link with label 0, which is unknown");
+    refused("settle", 10, "\x01", 1, "gives a node two links that are the same");
+    refused("settle", 14, "\x02", 1, "gives a node two links that are the same");
+    refused("settle", 20, "\x00", 1, "gives a node two links that are the same");
+    refused("join", 0, "\x00\x04", 2, "the join speaks of node 1024, counted from 0; at most 1024 can be");
+    refused("join", 4, "\x01\x00\x00\x40", 4, "a probe of 1073741825 bytes");
     refused("joined", 4, wire_double(-1), 8, "the joined gives a latency of -1");
     refused("joined", 4, wire_double(NAN), 8, "gives a latency of");
     refused("joined", 12, wire_double(INFINITY), 8, "gives a bandwidth of inf");
@@ -270,10 +287,29 @@ TEST(too_many_are_not_encoded) {
     static uint8_t bytes[RT_MAX_CONTROL];
     CHECK(rt_profiled_encode(&(struct rt_profiled){RT_MAX_LAYERS + 1, NULL}, bytes, sizeof bytes) == 0);
     CHECK(rt_metrics_encode(&(struct rt_metrics){RT_MAX_NODES + 1, NULL}, bytes, sizeof bytes) == 0);
+    CHECK(rt_settle_encode(&(struct rt_settle){1, 2, RT_MAX_LINKS + 1, NULL}, bytes, sizeof bytes) == 0);
     struct rt_assign assign = {0, RT_MAX_NODES + 1, NULL, golden_tree()};
     REQUIRE(assign.job);
     CHECK(rt_assign_encode(&assign, bytes, sizeof bytes) == 0);
     rt_tree_destroy(assign.job);
+}
+
+/* Whatever a run can end with, a peer may report: also that somebody else is lost. */
+TEST(every_failure_can_be_reported) {
+    struct rt_error err;
+    uint8_t bytes[ROOM];
+    for (unsigned status = RT_BAD_INPUT; status <= RT_LOST; status++) {
+        struct rt_error_message error = {.status = (uint16_t)status, .text = "why"}, back = {0};
+        size_t count = rt_error_encode(&error, bytes, sizeof bytes);
+        CHECK_OK(rt_error_decode(bytes, count, &back, &err));
+        CHECK(back.status == status);
+    }
+}
+
+TEST(labels_as_the_other_end_sees_them) {
+    CHECK(rt_label_mirror(RT_LABEL_NEXT) == RT_LABEL_PREVIOUS);
+    CHECK(rt_label_mirror(RT_LABEL_PREVIOUS) == RT_LABEL_NEXT);
+    CHECK(rt_label_mirror(RT_LABEL_MESH) == RT_LABEL_MESH && rt_label_mirror(7) == 7);
 }
 
 /* A reason may be cut in the middle of a character, or quote what somebody typed: it must arrive. */

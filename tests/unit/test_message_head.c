@@ -24,6 +24,42 @@ enum { FORWARD_BYTES = 4 * 16 * 32 * 7 * 5 + 4 * 16 };
 enum { AT_PROTOCOL = 4, AT_TYPE = 6, AT_FLAGS = 8, AT_SOURCE = 10, AT_ROWS = 36, AT_VALUE = 40 };
 enum { AT_TENSORS = 48, AT_RESERVED = 49, AT_FIRST = 52, AT_SECOND = 70 };
 
+/* Of an exchange. */
+static const struct rt_message ticket = {.type = RT_MESSAGE_TICKET, .run = 9, .micro = UINT64_C(1) << 40};
+static const struct rt_message done = {
+    .type = RT_MESSAGE_DONE, .source = 7, .run = 9, .micro = 12, .update = 29, .rows = 32, .value = 0.75};
+static const struct rt_message examples = {.type = RT_MESSAGE_EXAMPLES,
+                                           .run = 9,
+                                           .micro = 12,
+                                           .tensors = 2,
+                                           .tensor = {{RT_DTYPE_F32, 3, {8, 3, 5}}, {RT_DTYPE_U32, 1, {8}}}};
+static const struct rt_message chunk = {.type = RT_MESSAGE_CHUNK,
+                                        .source = 2,
+                                        .run = 9,
+                                        .micro = 70000,
+                                        .update = 4096,
+                                        .tensors = 1,
+                                        .tensor = {{RT_DTYPE_F32, 1, {1024}}}};
+static const struct rt_message push = {.type = RT_MESSAGE_PUSH,
+                                       .flags = RT_FLAG_LAST | RT_FLAG_ASK,
+                                       .source = 3,
+                                       .run = 9,
+                                       .micro = 12,
+                                       .update = 11,
+                                       .epoch = 2,
+                                       .rows = 32,
+                                       .tensors = 1,
+                                       .tensor = {{RT_DTYPE_F32, 1, {33}}}};
+static const struct rt_message pull = {
+    .type = RT_MESSAGE_PULL, .flags = RT_FLAG_LAST | RT_FLAG_REST, .source = 3, .run = 9, .update = 12};
+static const struct rt_message param = {.type = RT_MESSAGE_PARAM,
+                                        .flags = RT_FLAG_LAST,
+                                        .run = 9,
+                                        .update = 11,
+                                        .epoch = 2,
+                                        .tensors = 1,
+                                        .tensor = {{RT_DTYPE_F32, 1, {33}}}};
+
 static size_t body_bytes; /* of the message that is recoded */
 
 static rt_status recode(const uint8_t *bytes, size_t count, uint8_t *out, size_t room, size_t *used,
@@ -51,6 +87,13 @@ TEST(heads_have_their_golden_bytes_and_come_back) {
     check_head("head_go", &go, 0);
     check_head("head_forward", &forward, FORWARD_BYTES);
     check_head("head_norm", &norm, 0);
+    check_head("head_ticket", &ticket, 0);
+    check_head("head_done", &done, 0);
+    check_head("head_examples", &examples, 4 * 8 * 15 + 4 * 8);
+    check_head("head_chunk", &chunk, 4096);
+    check_head("head_push", &push, 132);
+    check_head("head_pull", &pull, 0);
+    check_head("head_param", &param, 132);
 }
 
 TEST(every_field_is_decoded) {
@@ -105,6 +148,24 @@ TEST(heads_are_refused_with_the_reason) {
     refused(&bare, FORWARD_BYTES, AT_TYPE, "\x0a", 1, "the go carries tensors, which it cannot");
 }
 
+TEST(heads_of_an_exchange_carry_what_they_mean_only) {
+    refused(&ticket, 0, AT_ROWS, "\x01", 1, "the ticket carries a number of examples, which it cannot");
+    refused(&ticket, 0, AT_VALUE + 7, "\x40", 1, "the ticket carries a value, which it cannot");
+    refused(&ticket, 4, 0, "", 0, "the ticket has a body of 4 bytes, which it cannot have");
+    refused(&ticket, 0, AT_FLAGS, "\x01", 1, "the ticket has flags that are not known");
+    refused(&done, 0, AT_FLAGS, "\x01", 1, "the done has flags that are not known");
+    refused(&examples, 4 * 8 * 15, 0, "", 0, "the examples has a body of 480 bytes for tensors of 512");
+    refused(&chunk, 4096, AT_FLAGS, "\x01", 1, "the chunk has flags that are not known");
+    refused(&chunk, 4096, AT_ROWS, "\x01", 1, "the chunk carries a number of examples");
+    refused(&chunk, 4092, 0, "", 0, "the chunk has a body of 4092 bytes for tensors of 4096");
+    refused(&push, 132, AT_VALUE + 7, "\x40", 1, "the push carries a value, which it cannot");
+    refused(&push, 132, AT_FLAGS, "\x04", 1, "the push has flags that are not known");
+    refused(&pull, 0, AT_FLAGS, "\x02", 1, "the pull has flags that are not known");
+    refused(&pull, 0, AT_ROWS, "\x01", 1, "the pull carries a number of examples");
+    refused(&param, 132, AT_ROWS, "\x01", 1, "the param carries a number of examples");
+    refused(&param, 136, 0, "", 0, "the param has a body of 136 bytes for tensors of 132");
+}
+
 TEST(a_head_of_another_length) {
     uint8_t head[RT_MESSAGE_HEAD + 1] = {0};
     rt_message_encode(&go, head);
@@ -157,17 +218,20 @@ TEST(fields_have_a_longest_body) {
 }
 
 /* A run that diverges says so itself: the message must get through for that. */
-TEST(a_norm_may_be_any_number) {
+TEST(a_norm_or_a_loss_may_be_any_number) {
     struct rt_error err;
-    struct rt_message message = {.type = RT_MESSAGE_NORM, .value = INFINITY}, back;
-    uint8_t head[RT_MESSAGE_HEAD];
-    rt_message_encode(&message, head);
-    CHECK_OK(rt_message_decode(head, sizeof head, 0, &back, &err));
-    CHECK(isinf(back.value));
-    message.value = NAN;
-    rt_message_encode(&message, head);
-    CHECK_OK(rt_message_decode(head, sizeof head, 0, &back, &err));
-    CHECK(isnan(back.value));
+    const uint16_t types[] = {RT_MESSAGE_NORM, RT_MESSAGE_DONE};
+    for (size_t i = 0; i < 2; i++) {
+        struct rt_message message = {.type = types[i], .value = INFINITY}, back;
+        uint8_t head[RT_MESSAGE_HEAD];
+        rt_message_encode(&message, head);
+        CHECK_OK(rt_message_decode(head, sizeof head, 0, &back, &err));
+        CHECK(isinf(back.value));
+        message.value = NAN;
+        rt_message_encode(&message, head);
+        CHECK_OK(rt_message_decode(head, sizeof head, 0, &back, &err));
+        CHECK(isnan(back.value));
+    }
 }
 
 TEST(every_type_has_a_name) {
@@ -175,7 +239,9 @@ TEST(every_type_has_a_name) {
         RT_MESSAGE_HELLO,   RT_MESSAGE_WELCOME,  RT_MESSAGE_ERROR,    RT_MESSAGE_JOIN,    RT_MESSAGE_JOINED,
         RT_MESSAGE_PROFILE, RT_MESSAGE_PROFILED, RT_MESSAGE_ASSIGN,   RT_MESSAGE_READY,   RT_MESSAGE_GO,
         RT_MESSAGE_FORWARD, RT_MESSAGE_EVALUATE, RT_MESSAGE_SNAPSHOT, RT_MESSAGE_STOP,    RT_MESSAGE_BACKWARD,
-        RT_MESSAGE_NORM,    RT_MESSAGE_METRICS,  RT_MESSAGE_PART,     RT_MESSAGE_COLLECT, RT_MESSAGE_LOAD};
+        RT_MESSAGE_NORM,    RT_MESSAGE_METRICS,  RT_MESSAGE_PART,     RT_MESSAGE_COLLECT, RT_MESSAGE_LOAD,
+        RT_MESSAGE_SETTLE,  RT_MESSAGE_SETTLED,  RT_MESSAGE_TICKET,   RT_MESSAGE_DONE,    RT_MESSAGE_EXAMPLES,
+        RT_MESSAGE_CHUNK,   RT_MESSAGE_PUSH,     RT_MESSAGE_PULL,     RT_MESSAGE_PARAM};
     size_t named = 0, count = sizeof types / sizeof *types;
     for (size_t i = 0; i < count; i++)
         CHECK_MSG(strcmp(rt_message_name(types[i]), "unknown") != 0, "type %u", types[i]);

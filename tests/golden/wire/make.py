@@ -56,6 +56,13 @@ heads = {
     "forward": head(32, source=3, run=0xdeadbeef, micro=0x1122334455667788, update=70000, epoch=2, rows=128,
                     tensors=[tensor(1, [16, 32, 7, 5]), tensor(2, [16])]),
     "norm": head(64, flags=1, source=1, run=9, update=12, value=0.1),
+    "ticket": head(80, run=9, micro=1 << 40),
+    "done": head(81, source=7, run=9, micro=12, update=29, rows=32, value=0.75),
+    "examples": head(82, run=9, micro=12, tensors=[tensor(1, [8, 3, 5]), tensor(2, [8])]),
+    "chunk": head(96, source=2, run=9, micro=70000, update=4096, tensors=[tensor(1, [1024])]),
+    "push": head(112, flags=3, source=3, run=9, micro=12, update=11, epoch=2, rows=32, tensors=[tensor(1, [33])]),
+    "pull": head(113, flags=5, source=3, run=9, update=12),
+    "param": head(114, flags=1, run=9, update=11, epoch=2, tensors=[tensor(1, [33])]),
 }
 
 # ---- trees: (line, text), (line, [values]), (line, {key: value}) ----
@@ -90,7 +97,8 @@ bodies = {
     "hello": u8(2) + u16(5, 1) + answer + text("0.1.0"),
     "welcome": answer + u32(4, 3) + u64(8 << 30) + text("pi-k\u00fcche") + text("0.1.0") + text("exact-neon"),
     "error": u16(4, 2) + text("layer 3 does not fit into 64 MiB"),
-    "join": u16(1, 4, 2, 1) + u32(65536) + text("10.0.0.2:7117"),
+    "settle": u16(1, 4) + u32(4) + u16(0, 2) + u16(2, 1) + u16(0, 3) + u16(3, 3),
+    "join": u16(2, 1) + u32(65536, 5000) + text("10.0.0.2:7117"),
     "joined": u16(2, 1) + f64(0.00025, 117e6),
     "profile": u32(16) + tree(job),
     "profiled": u32(2) + f64(0.001, 0.002, 0.003, 0.0004) + f64(0.0, 1.5, 2e-300, 4.0),
@@ -128,10 +136,16 @@ bad = {
               "control": u8(2) + u16(3, 0) + answer + text("\x1b[2J")},
     "welcome": {"cores": answer + u32(0xffffffff, 1) + u64(0) + 3 * text("x"),
                 "utf8": answer + u32(1, 1) + u64(0) + text("x") + text(b"\xc3") + text("x")},
-    "error": {"status": u16(0, 1) + text("fine"), "unknown": u16(99, 1) + text("what"),
+    "error": {"lost": u16(6, 1) + text("node 3 is gone"), "status": u16(0, 1) + text("fine"), "unknown": u16(99, 1) + text("what"),
               "node": u16(4, 1024) + text("x")},
-    "join": {"self": u16(1, 4, 1, 1) + u32(0) + text("a:1"), "nobody": u16(0, 0, 0, 0) + u32(0) + text(""),
-             "probe": u16(1, 4, 2, 1) + u32(0xffffffff) + text("a:1")},
+    "settle": {"master": u16(0, 4) + u32(1) + u16(1, 1), "beyond": u16(4, 4) + u32(1) + u16(1, 1),
+               "count": u16(1, 4) + u32(0xffffffff), "few": u16(1, 4) + u32(2) + u16(0, 3), "none": u16(1, 4) + u32(0),
+               "self": u16(1, 4) + u32(1) + u16(1, 3), "peer": u16(1, 4) + u32(1) + u16(4, 3),
+               "label": u16(1, 4) + u32(1) + u16(2, 4), "nexts": u16(1, 4) + u32(2) + u16(2, 1) + u16(3, 1),
+               "twice": u16(1, 4) + u32(2) + u16(2, 3) + u16(2, 3),
+               "both": u16(1, 2) + u32(3) + u16(0, 1) + u16(0, 2) + u16(0, 3)},
+    "join": {"node": u16(1024, 1) + u32(0, 1) + text("a:1"), "nobody": u16(0, 0) + u32(0, 0) + text(""),
+             "probe": u16(2, 1) + u32(0xffffffff, 0) + text("a:1")},
     "joined": {"nan": u16(2, 1) + f64(nan, 1), "infinite": u16(2, 1) + f64(0, inf), "negative": u16(2, 1) + f64(-1, 1)},
     "profile": {"rows": u32(0) + tree(job)} | {name: u32(1) + t for name, t in bad_trees.items() if name in ("deep", "count")},
     "profiled": {"count": u32(0xffffffff), "layers": u32(65537) + bytes(64), "few": u32(3) + bytes(64),
@@ -150,6 +164,8 @@ bad_heads = {
     "dims": head(32, tensors=[tensor(1, [4, 4], rank=1)]),
     "overflow": head(32, tensors=[tensor(1, [0x10000, 0x10000, 0x10000, 0x10000])]),
     "large": head(32, tensors=[tensor(1, [1 << 28]), tensor(1, [1])]),
+    "ticket_body": head(80, tensors=[tensor(1, [1])]), "pull_rows": head(113, rows=1), "pull_ask": head(113, flags=2), "chunk_last": head(96, flags=1),
+    "param_rows": head(114, rows=1), "done_nan": head(81, value=nan), "ticket_value": head(80, value=1.0),
     "empty": head(66, tensors=[tensor(1, [0, 0xffffffff, 0xffffffff])]), "text": b"GET / HTTP/1.1\r\n\r\n",
 }
 
@@ -165,7 +181,8 @@ for name, content in (bodies | {"tree": tree(job)}).items():
     write(golden / f"{name}.bin", content)
 
 # The first 4 bytes of an input for the head are the length of the body.
-sizes = {"forward": 4 * 16 * 32 * 7 * 5 + 4 * 16}
+sizes = {"forward": 4 * 16 * 32 * 7 * 5 + 4 * 16, "examples": 4 * 8 * 15 + 4 * 8, "chunk": 4096, "push": 132,
+         "param": 132}
 for name, content in (heads | bad_heads).items():
     write(corpora / "fuzz_message_head" / name, u32(sizes.get(name, 0)) + content)
 for name, content in bodies.items():
