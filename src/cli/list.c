@@ -9,10 +9,69 @@
 #include "train/strategy.h"
 #include <string.h>
 
+/* Words joined by commas, in lines of at most so many columns. */
+enum { COLUMNS = 100 };
+
+static size_t put_word(FILE *out, size_t column, const char *indent, const char *word, const char *end) {
+    const size_t length = strlen(word) + strlen(end);
+    if (column > strlen(indent) && column + 1 + length > COLUMNS) {
+        fprintf(out, "\n%s", indent);
+        column = strlen(indent);
+    } else if (column > strlen(indent)) {
+        fputc(' ', out);
+        column++;
+    }
+    fprintf(out, "%s%s", word, end);
+    return column + length;
+}
+
+static void put_place(FILE *out, const struct rt_taxonomy *place) {
+    const char *const words[][2] = {{"parallelism", place->parallelism},
+                                    {"optimization", place->optimization},
+                                    {"scheduling", place->scheduling},
+                                    {"exchange", place->exchange},
+                                    {"topology", place->topology}};
+    enum { WORDS = sizeof words / sizeof *words };
+    size_t column = 4;
+    fputs("    ", out);
+    for (size_t i = 0; i < WORDS; i++) {
+        char text[160];
+        snprintf(text, sizeof text, "%s: %s", words[i][0], words[i][1]);
+        column = put_word(out, column, "    ", text, i + 1 < WORDS ? ";" : "");
+    }
+    fputc('\n', out);
+}
+
+static void put_systems(FILE *out, const char *strategy) {
+    size_t count, left = 0, column = 4;
+    const struct rt_system *systems = rt_systems(&count);
+    for (size_t i = 0; i < count; i++)
+        left += strcmp(systems[i].strategy, strategy) == 0;
+    if (!left)
+        return;
+    fputs("    ", out);
+    column = put_word(out, column, "    ", "trains as:", "");
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(systems[i].strategy, strategy) != 0)
+            continue;
+        char text[160];
+        const char *options = systems[i].options, *without = systems[i].without;
+        snprintf(text, sizeof text, "%s%s%s%s%s%s%s", systems[i].name, *options ? " (" : "", options,
+                 *options ? ")" : "", without ? " (without " : "", without ? without : "",
+                 without ? ")" : "");
+        column = put_word(out, column, "    ", text, --left ? "," : "");
+    }
+    fputc('\n', out);
+}
+
 static void list_strategies(FILE *out) {
     for (const struct rt_strategy *const *strategy = rt_strategies(); *strategy; strategy++) {
-        fprintf(out, "%s: %s\n", (*strategy)->name, (*strategy)->help);
-        rt_options_help(out, (*strategy)->options, (*strategy)->option_count, "    ");
+        size_t count;
+        const struct rt_option *options = rt_strategy_options(*strategy, &count);
+        fprintf(out, "%s: %s\n", (*strategy)->name, rt_strategy_help(*strategy));
+        put_place(out, rt_strategy_place(*strategy));
+        put_systems(out, (*strategy)->name);
+        rt_options_help(out, options, count, "      ");
     }
 }
 

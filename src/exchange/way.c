@@ -42,7 +42,7 @@ bool rt_way_is_replicated(const struct rt_way *way) {
  * the figures of the literature. */
 enum { USUAL_SERVERS = 4 };
 
-static size_t server_count(const struct rt_way *way, const struct rt_way_options *options, size_t nodes) {
+size_t rt_way_servers(const struct rt_way *way, const struct rt_way_options *options, size_t nodes) {
     switch (way->servers) {
     case RT_SERVERS_NONE:
         return 0;
@@ -66,7 +66,7 @@ static const char *count_of(size_t count, const char *thing, char text[40]) {
 
 rt_status rt_way_check(const struct rt_way *way, const struct rt_way_options *options, size_t nodes,
                        size_t params, struct rt_error *err) {
-    const size_t servers = server_count(way, options, nodes);
+    const size_t servers = rt_way_servers(way, options, nodes);
     char some[40], there[40], needed[40];
     count_of(servers, "server", some);
     count_of(nodes, "node", there);
@@ -93,7 +93,7 @@ rt_status rt_way_roles(const struct rt_way *way, const struct rt_way_options *op
     rt_status status = rt_way_check(way, options, nodes, 0, err);
     if (status != RT_OK)
         return status;
-    const size_t servers = server_count(way, options, nodes), first = options->dedicated ? servers : 0;
+    const size_t servers = rt_way_servers(way, options, nodes), first = options->dedicated ? servers : 0;
     for (size_t rank = first; rank < nodes; rank++)
         worker[rank - first] = (uint16_t)rank;
     *roles =

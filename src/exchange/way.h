@@ -82,8 +82,7 @@ struct rt_way {
     const char *optimizer; /* taken where the run file names none; NULL: as on one device */
 
     enum rt_servers servers;
-    /* The whole gradient comes together in one place before a parameter changes, so its norm can be had. A
-     * way by collectives then carries one load in one segment. */
+    /* The whole gradient comes together in one place, so its norm can be had before a parameter changes. */
     bool can_clip;
     /* Which links are used is known only during the run: every worker has one with every other. */
     bool mesh;
@@ -122,6 +121,8 @@ bool rt_way_is_asynchronous(const struct rt_way *way, const struct rt_way_option
 /* Whether every worker has the optimizer and its whole state. */
 bool rt_way_is_replicated(const struct rt_way *way);
 
+/* How many nodes serve. */
+size_t rt_way_servers(const struct rt_way *way, const struct rt_way_options *options, size_t nodes);
 /* Gives the roles: ranks 0 .. servers-1 serve; with `dedicated` the others work, otherwise all do. worker:
  * [nodes], to be filled. Checks first, as rt_way_check without parameters. */
 rt_status rt_way_roles(const struct rt_way *way, const struct rt_way_options *options, size_t nodes,

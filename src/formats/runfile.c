@@ -47,6 +47,8 @@ static const struct rt_option data_options[] = {
      .help = "a new order of the training examples in every epoch"},
     {"target", RT_OPTION_CHOICE, AT(target), "label", .choices = target_choices,
      .help = "what the output is compared with; input makes an auto-encoder"},
+    {"send", RT_OPTION_BOOL, AT(send), "false",
+     .help = "the master sends its workers their examples; otherwise each reads files of its own"},
     {"cache_above", RT_OPTION_INT, AT(cache_above), "256", 0, 1048576,
      .help = ".gz and CSV data above so many MiB are converted once to a file that can be mapped"},
     {"cache_dir", RT_OPTION_TEXT, AT(cache_dir),

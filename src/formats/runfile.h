@@ -25,6 +25,7 @@ struct rt_spec_data {
     int64_t limit;   /* use the first N training examples; 0: all */
     bool shuffle;
     int target; /* enum rt_target by choice "label" (classes or values, as the loss wants) or "input" */
+    bool send;  /* workers of an exchange get their examples from the master; otherwise they have a copy */
     int64_t cache_above; /* MiB */
     const char *cache_dir;
 };

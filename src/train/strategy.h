@@ -1,39 +1,63 @@
 /*
  * The ways to distribute a training, by name. One strategy is one line in the registry: its options, a help
- * text, and the function that opens a learner of its kind.
+ * text, and the function that opens a learner of its kind. The strategies of the ring are written down here;
+ * each way of exchange (exchange/way.h) is a strategy as well.
  */
 #ifndef RT_TRAIN_STRATEGY_H
 #define RT_TRAIN_STRATEGY_H
 
+#include "exchange/way.h"
 #include "train/learner.h"
 
 struct rt_strategy {
     const char *name;
-    const char *help; /* one line */
+    const char *help; /* one line; NULL, as are place and options: those of the way */
+    struct rt_taxonomy place;
     const struct rt_option *options;
     size_t option_count;
     size_t settings_bytes;
-    bool alone;   /* trains on one device only */
-    bool single;  /* an update is one example, whatever train.batch says */
-    bool streams; /* learns from a stream */
-    bool flows;   /* never drains: neither shards nor clipping are possible */
+    const struct rt_way *way; /* gradients or parameters are exchanged; NULL: not */
+    bool alone;               /* trains on one device only */
+    bool single;              /* an update is one example, whatever train.batch says */
+    bool streams;             /* learns from a stream */
+    bool flows;               /* never drains: neither shards nor clipping are possible */
     rt_status (*open)(const struct rt_lesson *lesson, struct rt_learner *learner, struct rt_error *err);
 };
 
 const struct rt_strategy *const *rt_strategies(void); /* NULL-terminated */
+const struct rt_strategy *rt_strategy_find(const char *name);
+const char *rt_strategy_help(const struct rt_strategy *strategy);
+const struct rt_taxonomy *rt_strategy_place(const struct rt_strategy *strategy);
+const struct rt_option *rt_strategy_options(const struct rt_strategy *strategy, size_t *count);
+
+/* A system of the literature, and the strategy that trains as it does: `--strategy as:NAME`. */
+struct rt_system {
+    const char *name;
+    const char *strategy;
+    const char *options; /* "k=4,base=async", or "" */
+    const char *without; /* what of it is not reproduced, a few words; NULL: nothing that matters here */
+};
+const struct rt_system *rt_systems(size_t *count);
+/* By its name, whatever the capitals, with '-', '_' or a blank between words; NULL: not there. */
+const struct rt_system *rt_system_find(const char *name);
 
 /* What a run file asks for. */
 struct rt_strategy_choice {
     const struct rt_strategy *strategy;
-    void *settings;        /* as its options say; owned */
+    void *settings;        /* as its options say (a way's: struct rt_way_options); owned */
     struct rt_tree *words; /* the tree that settings may borrow from; owned */
 };
 
-/* cluster.strategy: "ring", "ring,schedule=1f1b" or {ring: {schedule: 1f1b}}; absent: ring-stream for a
- * stream, else ring where there are several devices, else sgd. */
+/* cluster.strategy: "ring", "ring,schedule=1f1b", {ring: {schedule: 1f1b}}, or "as:horovod" for a system of
+ * the literature; absent: ring-stream for a stream, else ring where there are several devices, else sgd.
+ * Refuses what cannot be, as far as it can be told without the network and the data. */
 rt_status rt_strategy_read(const struct rt_spec *spec, struct rt_strategy_choice *choice,
                            struct rt_error *err);
 void rt_strategy_choice_deinit(struct rt_strategy_choice *choice); /* a zeroed one is fine */
+
+/* The rest of it, when the network is known: its parameters, and its buffers (statistics of batchnorm). */
+rt_status rt_strategy_fits(const struct rt_strategy_choice *choice, const struct rt_spec *spec, size_t params,
+                           size_t buffers, struct rt_error *err);
 
 /* What the strategies of the ring share. */
 struct rt_ring_options {

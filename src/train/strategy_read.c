@@ -1,0 +1,260 @@
+/* How a strategy is asked for: its name and options, or the system that it is to train as; and what is
+ * refused before anything starts. */
+#include "train/strategy.h"
+
+#include "base/memory.h"
+#include "data/stream.h"
+#include <stdlib.h>
+#include <string.h>
+
+static const char as_prefix[] = "as:";
+enum { AS_LENGTH = sizeof as_prefix - 1, MOST_NAMES = 127 };
+
+/* ---- names ---- */
+
+static rt_status unknown_strategy(const struct rt_tree *place, const char *name, struct rt_error *err) {
+    const char *names[MOST_NAMES + 1] = {NULL};
+    char all[600] = "";
+    for (size_t i = 0; rt_strategies()[i] && i < MOST_NAMES; i++) {
+        names[i] = rt_strategies()[i]->name;
+        const size_t used = strlen(all);
+        snprintf(all + used, sizeof all - used, "%s%s", i ? ", " : "", names[i]);
+    }
+    const struct rt_system *system = rt_system_find(name);
+    if (system)
+        return rt_tree_fail(
+            place, err, "cluster.strategy: there is no '%.60s'; to train as that system did, write '%s%s'",
+            name, as_prefix, system->name);
+    const char *near = rt_nearest(name, names);
+    if (near)
+        return rt_tree_fail(place, err, "cluster.strategy: there is no '%.60s'; did you mean '%s'?", name,
+                            near);
+    return rt_tree_fail(place, err, "cluster.strategy: there is no '%.60s'; there are: %s", name, all);
+}
+
+static rt_status unknown_system(const struct rt_tree *place, const char *name, struct rt_error *err) {
+    const char *names[MOST_NAMES + 1] = {NULL};
+    char all[600] = "";
+    size_t count;
+    const struct rt_system *systems = rt_systems(&count);
+    for (size_t i = 0; i < count && i < MOST_NAMES; i++) {
+        names[i] = systems[i].name;
+        const size_t used = strlen(all);
+        snprintf(all + used, sizeof all - used, "%s%s", i ? ", " : "", names[i]);
+    }
+    const char *near = rt_nearest(name, names);
+    if (near)
+        return rt_tree_fail(place, err, "cluster.strategy: there is no system '%.60s'; did you mean '%s%s'?",
+                            name, as_prefix, near);
+    return rt_tree_fail(place, err, "cluster.strategy: there is no system '%.60s'; there are: %s", name, all);
+}
+
+/* *system: NULL where the name is that of a strategy. */
+static rt_status find(const struct rt_tree *place, const char *name, const struct rt_strategy **strategy,
+                      const struct rt_system **system, struct rt_error *err) {
+    *system = NULL;
+    if (strncmp(name, as_prefix, AS_LENGTH) == 0) {
+        *system = rt_system_find(name + AS_LENGTH);
+        if (!*system)
+            return unknown_system(place, name + AS_LENGTH, err);
+        name = (*system)->strategy;
+    }
+    *strategy = rt_strategy_find(name);
+    return *strategy ? RT_OK : unknown_strategy(place, name, err);
+}
+
+/* ---- words ---- */
+
+/* Adds "option=value,..." to a map of options; one that is there already stays where `yields`. text is
+ * changed. */
+static rt_status add_words(const struct rt_tree *place, char *text, bool yields, struct rt_tree *options,
+                           struct rt_error *err) {
+    rt_status status = RT_OK;
+    for (char *word = text, *next; status == RT_OK && word; word = next) {
+        next = strchr(word, ',');
+        if (next)
+            *next++ = 0;
+        char *equals = strchr(word, '=');
+        if (!equals || equals == word)
+            return rt_tree_fail(place, err, "cluster.strategy: '%.60s' is not of the form option=value",
+                                word);
+        *equals = 0;
+        if (yields && rt_tree_get(options, word))
+            continue;
+        struct rt_tree *value = NULL;
+        status = rt_tree_create(RT_TREE_SCALAR, equals + 1, place->file, place->line, &value, err);
+        if (status == RT_OK)
+            status = rt_tree_add(options, word, value, err);
+        if (status != RT_OK)
+            rt_tree_destroy(value);
+    }
+    return status;
+}
+
+static rt_status no_memory(struct rt_error *err) {
+    return rt_fail(err, RT_NO_MEMORY, "not enough memory to read cluster.strategy");
+}
+
+/* The options of "name,option=value,...": choice->words. text: a copy, cut after the name. */
+static rt_status read_text(const struct rt_tree *tree, char *text, struct rt_strategy_choice *choice,
+                           const struct rt_system **system, struct rt_error *err) {
+    char *comma = strchr(text, ',');
+    if (comma)
+        *comma = 0;
+    rt_status status = rt_tree_create(RT_TREE_MAP, NULL, tree->file, tree->line, &choice->words, err);
+    if (status == RT_OK && comma)
+        status = add_words(tree, comma + 1, false, choice->words, err);
+    if (status == RT_OK)
+        status = find(tree, text, &choice->strategy, system, err);
+    return status;
+}
+
+/* The options of {name: {option: value}}: a copy, to which those of a system can be added. */
+static rt_status read_map(const struct rt_tree *tree, struct rt_strategy_choice *choice,
+                          const struct rt_system **system, struct rt_error *err) {
+    const struct rt_tree *given = tree->items[0];
+    rt_status status = find(given, given->key, &choice->strategy, system, err);
+    if (status != RT_OK)
+        return status;
+    if (given->kind == RT_TREE_SCALAR && !*given->text)
+        return rt_tree_create(RT_TREE_MAP, NULL, given->file, given->line, &choice->words, err);
+    return rt_tree_copy(given, &choice->words, err);
+}
+
+static rt_status read_words(const struct rt_tree *tree, struct rt_strategy_choice *choice,
+                            struct rt_error *err) {
+    const struct rt_system *system = NULL;
+    rt_status status;
+    if (tree->kind == RT_TREE_SCALAR) {
+        char *text = strdup(tree->text);
+        status = text ? read_text(tree, text, choice, &system, err) : no_memory(err);
+        free(text);
+    } else if (tree->kind == RT_TREE_MAP && tree->count == 1) {
+        status = read_map(tree, choice, &system, err);
+    } else {
+        status = rt_tree_fail(tree, err, "cluster.strategy is a name, or {NAME: {option: value}}");
+    }
+    if (status == RT_OK && system && *system->options && choice->words->kind == RT_TREE_MAP) {
+        char *text = strdup(system->options);
+        status = text ? add_words(tree, text, true, choice->words, err) : no_memory(err);
+        free(text);
+    }
+    return status;
+}
+
+/* ---- what cannot be ---- */
+
+/* The place of the strategy for a message; without one the whole file. */
+static const struct rt_tree *place_of(const struct rt_spec *spec) {
+    return spec->cluster.strategy ? spec->cluster.strategy : spec->tree;
+}
+
+static rt_status check_way(const struct rt_strategy *strategy, const struct rt_way_options *options,
+                           const struct rt_spec *spec, size_t params, struct rt_error *err) {
+    struct rt_error reason = {0};
+    const size_t nodes = rt_spec_devices(spec);
+    if (rt_way_check(strategy->way, options, nodes, params, &reason) == RT_OK)
+        return RT_OK;
+    return rt_tree_fail(place_of(spec), err, "%s: %s", strategy->name, reason.text);
+}
+
+static size_t worker_count(const struct rt_strategy *strategy, const struct rt_way_options *options,
+                           size_t nodes) {
+    return nodes - (options->dedicated ? rt_way_servers(strategy->way, options, nodes) : 0);
+}
+
+/* Keys of the run file that a way of exchange cannot honour. */
+static rt_status check_keys(const struct rt_strategy *strategy, const struct rt_way_options *options,
+                            const struct rt_spec *spec, struct rt_error *err) {
+    const struct rt_tree *place = place_of(spec);
+    const size_t workers = worker_count(strategy, options, rt_spec_devices(spec));
+    if (spec->cluster.master_tail > 0)
+        return rt_tree_fail(place, err,
+                            "%s: cluster.master_tail is for rings: here every worker has all layers",
+                            strategy->name);
+    if (spec->cluster.plan != 0)
+        return rt_tree_fail(place, err, "%s: cluster.plan is for rings: here every worker has all layers",
+                            strategy->name);
+    if (spec->train.clip_norm > 0 && !strategy->way->can_clip)
+        return rt_tree_fail(place, err,
+                            "%s cannot clip: the norm of the whole gradient is nowhere to be had; take "
+                            "train.clip_norm: 0",
+                            strategy->name);
+    if (!rt_way_is_asynchronous(strategy->way, options) && (uint64_t)spec->train.batch < workers)
+        return rt_tree_fail(place, err,
+                            "%s: a batch of %lld cannot be shared by %zu workers; take a larger train.batch",
+                            strategy->name, (long long)spec->train.batch, workers);
+    return RT_OK;
+}
+
+static rt_status check(const struct rt_strategy *strategy, const void *settings, const struct rt_spec *spec,
+                       struct rt_error *err) {
+    const size_t nodes = rt_spec_devices(spec);
+    if (strategy->alone && nodes > 1)
+        return rt_tree_fail(place_of(spec), err, "cluster.strategy: %s trains on 1 node, not on %zu",
+                            strategy->name, nodes);
+    if (spec->data.send && !strategy->way)
+        return rt_tree_fail(place_of(spec), err,
+                            "data.send is for strategies whose workers compute from examples of their own, "
+                            "which %s is not",
+                            strategy->name);
+    if (!strategy->way)
+        return RT_OK;
+    rt_status status = check_way(strategy, settings, spec, 0, err);
+    return status == RT_OK ? check_keys(strategy, settings, spec, err) : status;
+}
+
+rt_status rt_strategy_fits(const struct rt_strategy_choice *choice, const struct rt_spec *spec, size_t params,
+                           size_t buffers, struct rt_error *err) {
+    const struct rt_strategy *strategy = choice->strategy;
+    if (!strategy->way)
+        return RT_OK;
+    if (buffers > 0 && rt_spec_devices(spec) > 1)
+        return rt_tree_fail(
+            place_of(spec), err,
+            "%s: batchnorm keeps statistics of the batches that a device sees, and each worker "
+            "sees others; take another layer, or a ring",
+            strategy->name);
+    return check_way(strategy, choice->settings, spec, params, err);
+}
+
+/* ---- the choice ---- */
+
+static rt_status read_settings(struct rt_strategy_choice *choice, struct rt_error *err) {
+    const struct rt_strategy *strategy = choice->strategy;
+    rt_status status =
+        rt_alloc(1, strategy->settings_bytes + 1, "the options of the strategy", &choice->settings, err);
+    if (status != RT_OK)
+        return status;
+    if (strategy->way)
+        return rt_way_options_read(strategy->way, choice->words, choice->settings, err);
+    return rt_options_read(strategy->options, strategy->option_count, NULL, choice->words, strategy->name,
+                           choice->settings, err);
+}
+
+rt_status rt_strategy_read(const struct rt_spec *spec, struct rt_strategy_choice *choice,
+                           struct rt_error *err) {
+    struct rt_strategy_choice made = {0};
+    rt_status status = RT_OK;
+    if (spec->cluster.strategy)
+        status = read_words(spec->cluster.strategy, &made, err);
+    else
+        made.strategy = rt_strategy_find(rt_stream_named(spec->data.train) ? "ring-stream"
+                                         : rt_spec_devices(spec) > 1       ? "ring"
+                                                                           : "sgd");
+    if (status == RT_OK)
+        status = read_settings(&made, err);
+    if (status == RT_OK)
+        status = check(made.strategy, made.settings, spec, err);
+    if (status != RT_OK)
+        rt_strategy_choice_deinit(&made);
+    else
+        *choice = made;
+    return status;
+}
+
+void rt_strategy_choice_deinit(struct rt_strategy_choice *choice) {
+    free(choice->settings);
+    rt_tree_destroy(choice->words);
+    *choice = (struct rt_strategy_choice){0};
+}
