@@ -5,25 +5,19 @@
 #ifndef RT_TRAIN_FORMATION_H
 #define RT_TRAIN_FORMATION_H
 
-#include "cluster/cluster.h"
 #include "data/dataset.h"
 #include "formats/runfile.h"
 #include "ring/ring.h"
-#include "train/network.h"
+#include "train/gather.h"
 
 struct rt_formation {
     struct rt_job *job;
-    struct rt_endpoint *endpoint; /* NULL: one device alone */
-    struct rt_cluster *cluster;
+    struct rt_gathering who;
     struct rt_plan *plan;
     struct rt_link *next, *previous; /* of the master, in the ring; NULL once a ring has taken them over */
-    uint32_t run;
-    double slowdown; /* of the master, emulated */
 
     struct rt_plan_question question; /* that the plan answers */
-    size_t devices;                   /* the master first */
-    struct rt_plan_device *device;
-    char (*name)[RT_MAX_TEXT + 1];
+    struct rt_plan_device *device;    /* [who.devices] */
     struct rt_layer_times **times;
 };
 
@@ -48,9 +42,5 @@ char *rt_formation_print(const struct rt_formation *formation);
 rt_status rt_formation_assign(const struct rt_formation_settings *settings, struct rt_formation *formation,
                               struct rt_error *err);
 void rt_formation_deinit(struct rt_formation *formation); /* a zeroed one is fine */
-
-/* The threads of each of the run's local processes: what train.threads says, else their share of the cores.
- */
-size_t rt_formation_threads(const struct rt_spec *spec);
 
 #endif

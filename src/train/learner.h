@@ -24,6 +24,7 @@ struct rt_node_report {
 
 struct rt_progressive;
 struct rt_stream;
+struct rt_way;
 
 struct rt_learner {
     void *self;
@@ -63,9 +64,10 @@ struct rt_lesson {
     const struct rt_schedule *schedule;
     struct rt_trainer_settings settings;
     uint64_t per_epoch;
-    const char *strategy; /* its name */
-    const void *options;  /* of the strategy */
-    const char *program;  /* the ringtmp command, for local nodes; NULL: the one on the PATH */
+    const char *strategy;     /* its name */
+    const void *options;      /* of the strategy */
+    const struct rt_way *way; /* of an exchange; else NULL */
+    const char *program;      /* the ringtmp command, for local nodes; NULL: the one on the PATH */
     const atomic_int *stop;
     /* One sentence for people. */
     void (*notice)(void *user, const char *sentence);
@@ -75,5 +77,7 @@ struct rt_lesson {
 /* Parameters start from the seed. */
 rt_status rt_learner_local(const struct rt_lesson *lesson, struct rt_learner *learner, struct rt_error *err);
 rt_status rt_learner_ring(const struct rt_lesson *lesson, struct rt_learner *learner, struct rt_error *err);
+rt_status rt_learner_exchange(const struct rt_lesson *lesson, struct rt_learner *learner,
+                              struct rt_error *err);
 
 #endif

@@ -35,7 +35,7 @@ static rt_status make_plan(struct rt_run *run, char **plan, struct rt_error *err
     const struct rt_spec *spec = run->spec;
     const struct rt_computing computing = {.math = (enum rt_math)spec->train.math,
                                            .kernels = spec->train.kernels,
-                                           .threads = rt_formation_threads(spec)};
+                                           .threads = rt_gather_threads(spec)};
     struct rt_strategy_choice choice = {0};
     struct rt_network network = {0};
     struct rt_formation formation = {0};

@@ -24,7 +24,7 @@ static rt_status explain(const struct ring_learner *learner, rt_status status, s
     if (lost == 0 || lost >= learner->formation.plan->nodes)
         return status;
     return rt_fail_prefix(err, RT_LOST, "%s is lost",
-                          learner->formation.name[learner->formation.plan->node[lost].device]);
+                          learner->formation.who.name[learner->formation.plan->node[lost].device]);
 }
 
 static rt_status step(void *self, struct rt_step *result, struct rt_error *err) {
@@ -102,7 +102,7 @@ static rt_status report(void *self, bool recent, struct rt_node_report *reports,
     }
     for (size_t i = 0; *fresh && i < plan->nodes; i++)
         reports[i] = (struct rt_node_report){.role = i ? "worker" : "master",
-                                             .name = learner->formation.name[plan->node[i].device],
+                                             .name = learner->formation.who.name[plan->node[i].device],
                                              .first = plan->node[i].first,
                                              .count = plan->node[i].count,
                                              .tail = i ? 0 : plan->tail,
@@ -134,7 +134,7 @@ static void tell_plan(const struct ring_learner *learner) {
         snprintf(
             sentence, sizeof sentence,
             "%.100s is left out: the ring is predicted to reach %.0f samples/s without it and %.0f with it",
-            learner->formation.name[plan->left_out[i]], plan->without_them, plan->with_them);
+            learner->formation.who.name[plan->left_out[i]], plan->without_them, plan->with_them);
         learner->lesson.notice(learner->lesson.notice_user, sentence);
     }
 }
@@ -163,7 +163,7 @@ static rt_status open_ring(struct ring_learner *learner, struct rt_error *err) {
     const struct rt_lesson *lesson = &learner->lesson;
     struct rt_formation *formation = &learner->formation;
     const size_t micro = formation->plan->micro_batch;
-    rt_status status = rt_supply_open(lesson, micro, formation->endpoint, &learner->supply, err);
+    rt_status status = rt_supply_open(lesson, micro, formation->who.endpoint, &learner->supply, err);
     if (status == RT_OK)
         status = rt_alloc(formation->plan->nodes, sizeof *learner->rows, "the metrics", &learner->rows, err);
     if (status != RT_OK)
@@ -171,12 +171,12 @@ static rt_status open_ring(struct ring_learner *learner, struct rt_error *err) {
     const struct rt_ring_settings settings = {.job = formation->job,
                                               .plan = formation->plan,
                                               .device = &lesson->network->device,
-                                              .endpoint = formation->endpoint,
+                                              .endpoint = formation->who.endpoint,
                                               .next = formation->next,
                                               .previous = formation->previous,
-                                              .run = formation->run,
+                                              .run = formation->who.run,
                                               .source = rt_supply_source(&learner->supply),
-                                              .slowdown = formation->slowdown,
+                                              .slowdown = formation->who.slowdown,
                                               .patience = lesson->spec->cluster.patience,
                                               .stop = learner->supply.stream ? &learner->supply.halt
                                                                              : lesson->stop};

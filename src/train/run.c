@@ -5,7 +5,7 @@
 #include "base/fpenv.h"
 #include "base/memory.h"
 #include "formats/yaml.h"
-#include "train/formation.h"
+#include "train/gather.h"
 #include "train/strategy.h"
 #include <jansson.h>
 #include <stdlib.h>
@@ -85,7 +85,7 @@ static rt_status read_cluster(const char *run_path, const char *const *settings,
 static rt_status load_spread(const char *model_path, const struct rt_spec *spec, const char *program,
                              struct rt_run *run, struct rt_error *err) {
     const struct rt_computing computing = {
-        .math = RT_MATH_EXACT, .kernels = "auto", .threads = rt_formation_threads(spec)};
+        .math = RT_MATH_EXACT, .kernels = "auto", .threads = rt_gather_threads(spec)};
     rt_status status = rt_modelfile_describe(model_path, &computing, &run->trained, err);
     if (status == RT_OK)
         status = rt_run_label(run, err);

@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "data/stream.h"
-#include "train/formation.h"
+#include "train/gather.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -60,7 +60,7 @@ static rt_status open_network(struct rt_drive *drive, struct rt_error *err) {
     struct rt_trained *trained = &drive->run->trained;
     const struct rt_computing computing = {.math = (enum rt_math)spec->train.math,
                                            .kernels = spec->train.kernels,
-                                           .threads = rt_formation_threads(spec)};
+                                           .threads = rt_gather_threads(spec)};
     rt_status status = rt_network_describe(spec->model.input, spec->model.layers, spec->model.loss,
                                            &computing, &trained->network, err);
     if (status == RT_OK)

@@ -1,0 +1,154 @@
+/* Starting and finding the nodes of a run. */
+#include "train/gather.h"
+
+#include "base/memory.h"
+#include "data/stream.h"
+#include "net/tcp.h"
+#include "tensor/answer.h"
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+size_t rt_gather_threads(const struct rt_spec *spec) {
+    if (spec->train.threads > 0)
+        return (size_t)spec->train.threads;
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const int64_t share = (cores > 0 ? cores : 1) / spec->cluster.nodes;
+    return share > 1 ? (size_t)share : 1;
+}
+
+static rt_status open_endpoint(const struct rt_spec *spec, struct rt_endpoint **endpoint,
+                               struct rt_error *err) {
+    const struct rt_spec_cluster *cluster = &spec->cluster;
+    uint8_t key[RT_KEY_BYTES];
+    rt_status status = cluster->key ? rt_key_read(cluster->key, key, err) : RT_OK;
+    if (status != RT_OK)
+        return status;
+    const struct rt_tcp_settings settings = {.key = cluster->key ? key : NULL,
+                                             .certificate = cluster->certificate,
+                                             .private_key = cluster->private_key,
+                                             .authority = cluster->authority};
+    status = rt_tcp_create(&settings, endpoint, err);
+    explicit_bzero(key, sizeof key);
+    return status;
+}
+
+static rt_status read_slowdowns(const struct rt_spec *spec, double *slowdown, struct rt_error *err) {
+    const struct rt_tree *list = spec->cluster.slowdown;
+    const size_t nodes = (size_t)spec->cluster.nodes;
+    for (size_t i = 0; i < nodes; i++)
+        slowdown[i] = 1;
+    if (!list)
+        return RT_OK;
+    if (list->kind != RT_TREE_LIST || list->count != nodes)
+        return rt_tree_fail(list, err,
+                            "cluster.slowdown is a list of %zu factors, one for each local process", nodes);
+    for (size_t i = 0; i < nodes; i++)
+        if (list->items[i]->kind != RT_TREE_SCALAR || !rt_parse_real(list->items[i]->text, &slowdown[i]) ||
+            slowdown[i] < 1 || slowdown[i] > 1e6)
+            return rt_tree_fail(list->items[i], err, "cluster.slowdown: a factor is a number from 1 on");
+    return RT_OK;
+}
+
+static rt_status read_addresses(const struct rt_spec *spec, const char **addresses, struct rt_error *err) {
+    const struct rt_tree *node = spec->cluster.node;
+    const size_t count = rt_spec_devices(spec) - (size_t)spec->cluster.nodes;
+    for (size_t i = 0; i < count; i++) {
+        const struct rt_tree *item = node->kind == RT_TREE_LIST ? node->items[i] : node;
+        if (item->kind != RT_TREE_SCALAR || !*item->text)
+            return rt_tree_fail(item, err, "cluster.node is a list of addresses, as [pi1:7117, pi2:7117]");
+        addresses[i] = item->text;
+    }
+    return RT_OK;
+}
+
+static rt_status open_cluster(const struct rt_gather_settings *settings, struct rt_gathering *gathering,
+                              struct rt_error *err) {
+    const struct rt_spec *spec = settings->spec;
+    const size_t locals = (size_t)spec->cluster.nodes, count = rt_spec_devices(spec);
+    double *slowdown = NULL;
+    const char **addresses = NULL;
+    rt_status status = rt_alloc(locals, sizeof *slowdown, "the nodes", &slowdown, err);
+    if (status == RT_OK)
+        status = rt_alloc(count, sizeof *addresses, "the nodes", &addresses, err);
+    if (status == RT_OK)
+        status = read_slowdowns(spec, slowdown, err);
+    if (status == RT_OK)
+        status = read_addresses(spec, addresses, err);
+    if (status == RT_OK)
+        gathering->slowdown = slowdown[0];
+    /* A stream wakes who waits for it through the endpoint, also on one device. */
+    if (status == RT_OK && (count > 1 || rt_stream_named(spec->data.train)))
+        status = open_endpoint(spec, &gathering->endpoint, err);
+    if (status == RT_OK && count > 1) {
+        struct rt_cluster_settings wanted = {
+            .addresses = addresses,
+            .address_count = count - locals,
+            .local_nodes = locals - 1,
+            .program = settings->program,
+            .local_threads = rt_gather_threads(spec),
+            .slowdown = slowdown + 1,
+            .local_memory = (uint64_t)spec->cluster.memory << 20,
+            .key_file = spec->cluster.key,
+            .certificate = spec->cluster.certificate,
+            .private_key = spec->cluster.private_key,
+            .authority = spec->cluster.authority,
+            .exact = settings->exact,
+            .patience = spec->cluster.patience < 10 ? spec->cluster.patience : 10,
+            .work_patience = spec->cluster.patience,
+        };
+        status = rt_kernels_answer(settings->network->device.kernels, wanted.answer, err);
+        if (status == RT_OK)
+            status = rt_cluster_open(&wanted, gathering->endpoint, settings->stop, &gathering->cluster, err);
+    }
+    if (status == RT_OK && gathering->cluster)
+        gathering->run = rt_cluster_run(gathering->cluster);
+    free(slowdown);
+    free(addresses);
+    return status;
+}
+
+static rt_status name_devices(struct rt_gathering *gathering, size_t count, struct rt_error *err) {
+    rt_status status = rt_alloc(count, sizeof *gathering->name, "the devices", &gathering->name, err);
+    gathering->devices = status == RT_OK ? count : 0;
+    for (size_t i = 0; i < gathering->devices; i++) {
+        const struct rt_member *member = i ? rt_cluster_member(gathering->cluster, i - 1) : NULL;
+        if (!member)
+            snprintf(gathering->name[i], sizeof *gathering->name, "master");
+        else if (member->local)
+            snprintf(gathering->name[i], sizeof *gathering->name, "local %zu", i);
+        else
+            snprintf(gathering->name[i], sizeof *gathering->name, "%s", member->address);
+    }
+    return status;
+}
+
+rt_status rt_gather(const struct rt_gather_settings *settings, struct rt_gathering *gathering,
+                    struct rt_error *err) {
+    *gathering = (struct rt_gathering){.slowdown = 1};
+    rt_status status = open_cluster(settings, gathering, err);
+    return status == RT_OK ? name_devices(gathering, rt_spec_devices(settings->spec), err) : status;
+}
+
+void rt_gathering_deinit(struct rt_gathering *gathering) {
+    rt_cluster_close(gathering->cluster);
+    rt_endpoint_destroy(gathering->endpoint);
+    free(gathering->name);
+    *gathering = (struct rt_gathering){0};
+}
+
+rt_status rt_gathering_assign(struct rt_gathering *gathering, const struct rt_assign *part, size_t member,
+                              struct rt_error *err) {
+    uint8_t *bytes;
+    rt_status status = rt_alloc(RT_MAX_CONTROL, 1, "a message", &bytes, err);
+    if (status != RT_OK)
+        return status;
+    const size_t used = rt_assign_encode(part, bytes, RT_MAX_CONTROL);
+    status = used ? rt_cluster_ask(gathering->cluster, member, RT_MESSAGE_ASSIGN, bytes, used,
+                                   RT_MESSAGE_READY, err)
+                  : rt_fail(err, RT_BAD_INPUT, "the description of the model is too long to be sent");
+    free(bytes);
+    if (status == RT_OK)
+        rt_talk_next(&rt_cluster_member(gathering->cluster, member)->talk);
+    return status;
+}
