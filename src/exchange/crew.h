@@ -12,16 +12,22 @@
 
 struct rt_crew;
 
-/* workers: of them the ranks above 0; tickets that a worker may hold at a time is RT_CREW_AHEAD. */
-enum { RT_CREW_AHEAD = 2 };
+enum {
+    RT_CREW_AHEAD = 2,       /* tickets that a node may hold at a time */
+    RT_CREW_RESULTS = 64,    /* results of a node that may wait to be taken */
+    RT_CREW_PIECE = 1 << 16, /* floats of saved or set numbers in one message */
+};
 
+/* The party is the master's; on each of its links there is a talk already. */
 rt_status rt_crew_create(const struct rt_party *party, struct rt_crew **crew, struct rt_error *err);
 void rt_crew_destroy(struct rt_crew *crew); /* NULL is fine; the links stay */
 struct rt_engine_part rt_crew_part(struct rt_crew *crew);
 
 /* All of the following inside the engine (rt_engine_enter), and never wait. */
 
-/* Sends a ticket; false: the node holds RT_CREW_AHEAD already. */
+/* Sends a ticket; false: the node holds RT_CREW_AHEAD already, or too many of its results were not taken. A
+ * server without a worker gets tickets too where the exchange goes by collectives: it takes part in every
+ * update, and its result is of 0 rows. */
 bool rt_crew_give(struct rt_crew *crew, uint16_t rank, uint64_t batch);
 size_t rt_crew_held(const struct rt_crew *crew, uint16_t rank); /* tickets given and not done */
 /* The oldest result that came from a node; false: none. */
@@ -43,10 +49,11 @@ bool rt_crew_idle(const struct rt_crew *crew, uint16_t rank);
 /* What was told are the numbers after `update` updates. */
 void rt_crew_set_update(struct rt_crew *crew, uint16_t rank, uint64_t update);
 
-/* The end, in good order; a node then closes its links. */
+/* The end, in good order: a node lets go of its links, says goodbye, and waits until the master hangs up, so
+ * that none hangs up on another who does not know yet. After rt_engine_let_go. */
 void rt_crew_stop(struct rt_crew *crew);
-bool rt_crew_gone(const struct rt_crew *crew); /* all nodes have */
-/* The end of the run for a reason, told to all. */
+bool rt_crew_gone(const struct rt_crew *crew); /* all nodes have said goodbye, or hung up */
+/* The end of the run for a reason, told to all; they hang up. For rt_engine_linger. */
 void rt_crew_fail(struct rt_crew *crew, rt_status status, const char *sentence);
 
 #endif

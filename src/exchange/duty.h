@@ -11,31 +11,36 @@
 
 struct rt_duty_settings {
     const struct rt_party *party;
-    const struct rt_exchange *exchange;
-    const struct rt_replica *replica; /* NULL compute: a server that has no worker */
-    size_t part, parts;               /* of every batch that this worker takes */
+    const struct rt_exchange *exchange; /* NULL: a server without a worker, whom no tickets reach */
+    const struct rt_replica *replica;   /* compute NULL: a server without a worker, who takes part in updates
+                                           by collectives all the same */
+    size_t part, parts;                 /* of every batch that this worker takes */
     /* The floats of a word (see exchange/crew.h), for the master to save or to set; NULL: the node has none.
      */
     float *(*word)(void *user, size_t word);
     size_t words, param_count;
-    /* After numbers were set: they are those after so many updates. */
+    /* By the thread of rt_duty_run, outside the engine: after numbers were set, they are those after so many
+     * updates; and what is asked for from time to time. */
     void (*loaded)(void *user, uint64_t update);
     void (*metrics)(void *user, struct rt_metrics_row *row);
     /* Told, inside the engine, of every ticket when it comes: where examples are sent (data.send), this is
      * when room is offered for its own. NULL: the node has its own data. */
     void (*ticket)(void *user, uint64_t batch);
     void *user;
+    const char *name; /* of this node, for messages; NULL: none */
 };
 
 struct rt_duty;
 
+/* The party is a node's; on its link with the master there is a talk already. */
 rt_status rt_duty_create(const struct rt_duty_settings *settings, struct rt_duty **duty,
                          struct rt_error *err);
-void rt_duty_destroy(struct rt_duty *duty);
+void rt_duty_destroy(struct rt_duty *duty); /* only when the link is closed; NULL is fine */
 struct rt_engine_part rt_duty_part(struct rt_duty *duty);
 
 /* The work, until the master says that the run is over (RT_OK) or something fails. The engine has the duty
- * and the exchange among its parts. A failure of its own is told to the master. */
+ * and the exchange among its parts. A failure of its own is told to the master. Returns when the master has
+ * hung up, or after a few seconds. */
 rt_status rt_duty_run(struct rt_duty *duty, struct rt_engine *engine, struct rt_error *err);
 
 #endif

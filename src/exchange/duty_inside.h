@@ -1,0 +1,61 @@
+/* What the files of a duty share; see duty.h. */
+#ifndef RT_EXCHANGE_DUTY_INSIDE_H
+#define RT_EXCHANGE_DUTY_INSIDE_H
+
+#include "exchange/crew.h"
+#include "exchange/duty.h"
+
+enum { RT_DUTY_WINDOW = 2 };
+
+struct rt_piece_buffer {
+    float *floats; /* [RT_CREW_PIECE] */
+    struct rt_message message;
+    struct rt_receive receive;
+    struct rt_send send;
+    bool sending;
+};
+
+/* Numbers that the master asks for or sets. */
+struct rt_duty_numbers {
+    float *memory;
+    struct rt_piece_buffer in[RT_DUTY_WINDOW], out[RT_DUTY_WINDOW];
+    uint64_t posted, arrived, taken; /* frames, ever rising; frame n is in[n % RT_DUTY_WINDOW] */
+    enum {
+        RT_NO_LOAD,
+        RT_LOAD_DUE,
+        RT_LOAD_TOLD
+    } load; /* a LOAD is next: the owner is to be told, or knows */
+};
+
+/* All but settings, talk and engine is guarded by the engine. */
+struct rt_duty {
+    struct rt_duty_settings settings;
+    struct rt_link *link; /* with the master */
+    struct rt_talk *talk;
+    struct rt_engine *engine;
+    /* Tickets, ever rising; ticket n is of batch[n % RT_CREW_AHEAD]. told <= finished <= taken <= arrived. */
+    uint64_t arrived, taken, finished, told;
+    uint64_t batch[RT_CREW_AHEAD], last;
+    struct rt_done done[RT_CREW_AHEAD];
+    bool asked, answer; /* for our row; it is there */
+    struct rt_metrics_row row;
+    bool at_rest; /* nothing is under way: numbers may be read and set */
+    struct rt_duty_numbers numbers;
+    bool stopped; /* STOP came */
+    bool goodbye; /* and is to be answered */
+    bool ended;   /* the master said why the run ends */
+    bool tell;    /* we are to say so: */
+    rt_status status;
+    uint16_t about;
+    char sentence[RT_MAX_TEXT + 1];
+};
+
+/* duty_numbers.c */
+rt_status rt_numbers_init(struct rt_duty *duty, struct rt_error *err);
+rt_status rt_numbers_event(struct rt_duty *duty, const struct rt_event *event, struct rt_error *err);
+/* Does what can be done; frames wait until nothing is under way. */
+rt_status rt_numbers_go_on(struct rt_duty *duty, struct rt_error *err);
+/* The updates that the LOAD which is due speaks of. */
+uint64_t rt_numbers_update(const struct rt_duty *duty);
+
+#endif

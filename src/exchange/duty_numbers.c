@@ -1,0 +1,170 @@
+/*
+ * Numbers that the master asks for or sets, the other side of crew_numbers.c. Frames are taken in order, and
+ * only while nothing is under way. What comes is checked before it is copied to where it belongs.
+ */
+#include "exchange/duty_inside.h"
+
+#include "base/memory.h"
+#include <string.h>
+
+static void post(struct rt_duty *duty) {
+    struct rt_duty_numbers *numbers = &duty->numbers;
+    for (; numbers->posted < numbers->taken + RT_DUTY_WINDOW; numbers->posted++) {
+        struct rt_piece_buffer *buffer = &numbers->in[numbers->posted % RT_DUTY_WINDOW];
+        buffer->receive = (struct rt_receive){.channel = RT_CHANNEL_BULK,
+                                              .body = buffer->floats,
+                                              .body_room = RT_CREW_PIECE * sizeof(float),
+                                              .user = buffer};
+        rt_link_receive(duty->link, &buffer->receive);
+    }
+}
+
+rt_status rt_numbers_init(struct rt_duty *duty, struct rt_error *err) {
+    struct rt_duty_numbers *numbers = &duty->numbers;
+    rt_status status = rt_floats_reserve(2 * RT_DUTY_WINDOW * RT_CREW_PIECE, "parameters on their way",
+                                         &numbers->memory, err);
+    if (status != RT_OK)
+        return status;
+    for (size_t i = 0; i < RT_DUTY_WINDOW; i++) {
+        numbers->in[i].floats = numbers->memory + i * RT_CREW_PIECE;
+        numbers->out[i].floats = numbers->memory + (RT_DUTY_WINDOW + i) * RT_CREW_PIECE;
+    }
+    post(duty);
+    return RT_OK;
+}
+
+/* The floats that a message speaks of: count of them from message->update on. */
+static rt_status find(const struct rt_duty *duty, const struct rt_message *message, size_t count,
+                      float **floats, struct rt_error *err) {
+    const struct rt_duty_settings *settings = &duty->settings;
+    const size_t total = settings->param_count;
+    float *word = NULL;
+    if (message->micro < settings->words && settings->word)
+        word = settings->word(settings->user, (size_t)message->micro);
+    if (!word)
+        return rt_fail(err, RT_BAD_INPUT, "a %s message is of word %llu, which there is not",
+                       rt_message_name(message->type), (unsigned long long)message->micro);
+    if (count == 0 || count > RT_CREW_PIECE || message->update > total || count > total - message->update)
+        return rt_fail(err, RT_BAD_INPUT, "a %s message is of %zu floats from %llu on, and there are %zu",
+                       rt_message_name(message->type), count, (unsigned long long)message->update, total);
+    *floats = word + message->update;
+    return RT_OK;
+}
+
+static rt_status check(const struct rt_duty *duty, const struct rt_message *message, struct rt_error *err) {
+    float *floats;
+    if (message->run != duty->settings.party->run)
+        return rt_fail(err, RT_BAD_INPUT, "it sent a message (%s) of another run",
+                       rt_message_name(message->type));
+    if (message->type == RT_MESSAGE_LOAD)
+        return RT_OK;
+    if (message->type == RT_MESSAGE_COLLECT)
+        return find(duty, message, message->epoch, &floats, err);
+    if (message->type != RT_MESSAGE_PART)
+        return rt_fail(err, RT_BAD_INPUT, "a %s message came among the numbers",
+                       rt_message_name(message->type));
+    if (message->tensors != 1 || message->tensor[0].dtype != RT_DTYPE_F32 || message->tensor[0].rank != 1)
+        return rt_fail(err, RT_BAD_INPUT, "a part message has the wrong shape");
+    return find(duty, message, message->tensor[0].dims[0], &floats, err);
+}
+
+static struct rt_piece_buffer *free_buffer(struct rt_duty *duty) {
+    for (size_t i = 0; i < RT_DUTY_WINDOW; i++)
+        if (!duty->numbers.out[i].sending)
+            return &duty->numbers.out[i];
+    return NULL;
+}
+
+static void send(struct rt_duty *duty, struct rt_piece_buffer *buffer, struct rt_message message,
+                 size_t count) {
+    message.source = duty->settings.party->rank;
+    message.run = duty->settings.party->run;
+    buffer->send = (struct rt_send){.channel = RT_CHANNEL_BULK,
+                                    .head_bytes = RT_MESSAGE_HEAD,
+                                    .body = {{buffer->floats, count * sizeof(float)}},
+                                    .user = buffer};
+    rt_message_encode(&message, buffer->send.head);
+    buffer->sending = true;
+    rt_link_send(duty->link, &buffer->send);
+}
+
+/* A piece that was asked for. false: no buffer is free. */
+static bool give(struct rt_duty *duty, const struct rt_message *asked, const float *floats) {
+    struct rt_piece_buffer *buffer = free_buffer(duty);
+    if (!buffer)
+        return false;
+    const size_t count = asked->epoch;
+    memcpy(buffer->floats, floats, count * sizeof *floats);
+    const struct rt_message message = {
+        .type = RT_MESSAGE_PART,
+        .micro = asked->micro,
+        .update = asked->update,
+        .tensors = 1,
+        .tensor = {{.dtype = RT_DTYPE_F32, .rank = 1, .dims = {(uint32_t)count}}}};
+    send(duty, buffer, message, count);
+    return true;
+}
+
+/* A LOAD is first told to the owner, by the thread that works, and answered then. */
+static bool answer_load(struct rt_duty *duty, const struct rt_message *message) {
+    struct rt_duty_numbers *numbers = &duty->numbers;
+    struct rt_piece_buffer *buffer = free_buffer(duty);
+    if (numbers->load == RT_NO_LOAD)
+        numbers->load = RT_LOAD_DUE;
+    if (numbers->load != RT_LOAD_TOLD || !buffer)
+        return false;
+    numbers->load = RT_NO_LOAD;
+    send(duty, buffer, (struct rt_message){.type = RT_MESSAGE_LOAD, .update = message->update}, 0);
+    return true;
+}
+
+/* false: not yet, or something failed. */
+static bool take_frame(struct rt_duty *duty, const struct rt_piece_buffer *buffer, rt_status *status,
+                       struct rt_error *err) {
+    const struct rt_message *message = &buffer->message;
+    const bool asks = message->type == RT_MESSAGE_COLLECT;
+    float *floats;
+    if (message->type == RT_MESSAGE_LOAD)
+        return answer_load(duty, message);
+    const size_t count = asks ? message->epoch : message->tensor[0].dims[0];
+    *status = find(duty, message, count, &floats, err);
+    if (*status != RT_OK)
+        return false;
+    if (asks)
+        return give(duty, message, floats);
+    memcpy(floats, buffer->floats, count * sizeof *floats);
+    return true;
+}
+
+rt_status rt_numbers_go_on(struct rt_duty *duty, struct rt_error *err) {
+    struct rt_duty_numbers *numbers = &duty->numbers;
+    rt_status status = RT_OK;
+    while (duty->at_rest && numbers->taken < numbers->arrived &&
+           take_frame(duty, &numbers->in[numbers->taken % RT_DUTY_WINDOW], &status, err))
+        numbers->taken++;
+    if (!duty->talk->closed)
+        post(duty);
+    return status;
+}
+
+uint64_t rt_numbers_update(const struct rt_duty *duty) {
+    return duty->numbers.in[duty->numbers.taken % RT_DUTY_WINDOW].message.update;
+}
+
+rt_status rt_numbers_event(struct rt_duty *duty, const struct rt_event *event, struct rt_error *err) {
+    if (event->kind == RT_EVENT_SENT) {
+        struct rt_piece_buffer *buffer = event->send->user;
+        buffer->sending = false;
+        return rt_numbers_go_on(duty, err);
+    }
+    struct rt_piece_buffer *buffer = event->receive->user;
+    const struct rt_receive *receive = event->receive;
+    rt_status status =
+        rt_message_decode(receive->head, receive->head_bytes, receive->body_bytes, &buffer->message, err);
+    if (status == RT_OK)
+        status = check(duty, &buffer->message, err);
+    if (status != RT_OK)
+        return status;
+    duty->numbers.arrived++;
+    return rt_numbers_go_on(duty, err);
+}
