@@ -7,6 +7,8 @@
 const char *const rt_way_off_on[] = {"off", "on", NULL};
 const char *const rt_way_mean_sum[] = {"mean", "sum", NULL};
 const char *const rt_way_prios[] = {"arrival", "stale", NULL};
+const char *const rt_way_bases[] = {"sync", "async", "ssp", NULL};
+const char *const rt_way_steps[] = {"push", "clock", NULL};
 
 rt_status rt_way_options_read(const struct rt_way *way, const struct rt_tree *tree,
                               struct rt_way_options *options, struct rt_error *err) {

@@ -8,17 +8,17 @@ static const char *const schedules[] = {"split", "1f1b", NULL};
 #define AT(field) offsetof(struct rt_ring_options, field)
 static const struct rt_option ring_options[] = {
     {"schedule", RT_OPTION_CHOICE, AT(schedule), "split", .choices = schedules,
-     .help = "split: a backward is two operations, the urgent one first; 1f1b: it is one"},
+     .help = "a backward is two operations, the urgent first, or one"},
     {"slots", RT_OPTION_INT, AT(slots), "auto", 1, 65536, .auto_word = "auto",
      .help = "micro-batches that a node holds at a time"},
 };
 static const struct rt_option flow_options[] = {
     {"slots", RT_OPTION_INT, AT(slots), "auto", 1, 65536, .auto_word = "auto",
-     .help = "batches that a node holds at a time: parameters may be one less than that many updates old"},
+     .help = "batches that a node holds at a time; staleness is at most one less"},
     {"damp", RT_OPTION_INT, AT(damp), "2", 0, 8,
-     .help = "the learning rate of a stale gradient is divided by (1 + staleness) to this power; 0: never"},
+     .help = "the rate is divided by (1 + staleness) to this power; 0: never"},
     {"schedule", RT_OPTION_CHOICE, AT(schedule), "split", .choices = schedules,
-     .help = "split: a backward is two operations, the urgent one first; 1f1b: it is one"},
+     .help = "a backward is two operations, the urgent first, or one"},
 };
 #undef AT
 enum {
@@ -37,7 +37,7 @@ static const struct rt_strategy sgd = {
 static const struct rt_strategy ring = {
     .name = "ring",
     .help = "each device holds a run of layers; the same result as one device, bit for bit",
-    .place = {"model", "local: each its layers", "synchronous, timed by neighbours",
+    .place = {"model", "local, each its layers", "synchronous, timed by neighbours",
               "activations and their gradients", "closed ring"},
     .options = ring_options,
     .option_count = RING_OPTIONS,
@@ -48,7 +48,7 @@ static const struct rt_strategy ring = {
 static const struct rt_strategy ring_one = {
     .name = "ring-one",
     .help = "the ring with a single example in flight and an update after each",
-    .place = {"model", "local: each its layers", "one example at a time", "activations and their gradients",
+    .place = {"model", "local, each its layers", "one example at a time", "activations and their gradients",
               "closed ring"},
     .single = true,
     .options = ring_options,
@@ -59,8 +59,8 @@ static const struct rt_strategy ring_one = {
 
 static const struct rt_strategy ring_flow = {
     .name = "ring-flow",
-    .help = "the ring without a pause between updates: an update per batch, with slightly older parameters",
-    .place = {"model", "local: each its layers", "bounded by delay", "activations and their gradients",
+    .help = "the ring without a pause: an update per batch, with slightly older parameters",
+    .place = {"model", "local, each its layers", "bounded by delay", "activations and their gradients",
               "closed ring"},
     .flows = true,
     .options = flow_options,
@@ -72,7 +72,7 @@ static const struct rt_strategy ring_flow = {
 static const struct rt_strategy ring_stream = {
     .name = "ring-stream",
     .help = "the ring on examples that arrive from outside and are used once",
-    .place = {"model", "local: each its layers", "synchronous, timed by neighbours",
+    .place = {"model", "local, each its layers", "synchronous, timed by neighbours",
               "activations and their gradients", "closed ring"},
     .options = ring_options,
     .option_count = RING_OPTIONS,

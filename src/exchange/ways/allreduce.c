@@ -36,7 +36,7 @@ MOVES(moves_tree, RT_REDUCE_TREE)
 const struct rt_way rt_way_allreduce_auto = {
     .name = "allreduce-auto",
     .help = "all workers add their gradients, span by span in whichever of the ways below is fastest",
-    .place = PLACE("all-reduce, chosen by predicted time"),
+    .place = PLACE("all-reduce chosen by predicted time"),
     RT_WAY_OPTIONS(options),
     .can_clip = true,
     .mesh = true,
@@ -46,7 +46,7 @@ const struct rt_way rt_way_allreduce_auto = {
 const struct rt_way rt_way_allreduce_ring = {
     .name = "allreduce-ring",
     .help = "all workers add their gradients round a ring, a part each; least bytes for large models",
-    .place = PLACE("all-reduce: ring"),
+    .place = PLACE("ring all-reduce"),
     RT_WAY_OPTIONS(options),
     .can_clip = true,
     .moves = moves_ring,
@@ -55,7 +55,7 @@ const struct rt_way rt_way_allreduce_ring = {
 const struct rt_way rt_way_allreduce_rd = {
     .name = "allreduce-rd",
     .help = "all workers add their gradients in pairs, whole, by recursive doubling; fewest messages",
-    .place = PLACE("all-reduce: recursive doubling"),
+    .place = PLACE("recursive doubling"),
     RT_WAY_OPTIONS(options),
     .can_clip = true,
     .moves = moves_doubling,
@@ -65,7 +65,7 @@ const struct rt_way rt_way_allreduce_hd = {
     .name = "allreduce-hd",
     .help =
         "all workers add their gradients in pairs, half of what is left each time; few messages and bytes",
-    .place = PLACE("all-reduce: halving and doubling"),
+    .place = PLACE("halving and doubling"),
     RT_WAY_OPTIONS(options),
     .can_clip = true,
     .moves = moves_halving,
@@ -74,7 +74,7 @@ const struct rt_way rt_way_allreduce_hd = {
 const struct rt_way rt_way_allreduce_tree = {
     .name = "allreduce-tree",
     .help = "all workers add their gradients up a tree, and the sum comes down it",
-    .place = PLACE("all-reduce: tree"),
+    .place = PLACE("tree all-reduce"),
     RT_WAY_OPTIONS(tree_options),
     .can_clip = true,
     .moves = moves_tree,

@@ -25,9 +25,14 @@
 RT_WAY_LIST(RT_WAY_DECLARE)
 #undef RT_WAY_DECLARE
 
+/* Not one of them: it joins rings by one of them. */
+extern const struct rt_way rt_way_hybrid;
+extern const struct rt_way rt_way_ps_shard;
+
 /* ---- options ---- */
 
-extern const char *const rt_way_off_on[], *const rt_way_mean_sum[], *const rt_way_prios[];
+extern const char *const rt_way_off_on[],
+    *const rt_way_mean_sum[], *const rt_way_prios[], *const rt_way_bases[], *const rt_way_steps[];
 
 #define RT_WAY_AT(field) offsetof(struct rt_way_options, field)
 #define RT_WAY_REAL_MAX  1e30
@@ -70,6 +75,19 @@ extern const char *const rt_way_off_on[], *const rt_way_mean_sum[], *const rt_wa
     {                                                                                                        \
         "dc", RT_OPTION_REAL, RT_WAY_AT(compensate), "0", 0, RT_WAY_REAL_MAX,                                \
             .help = "lambda of delay compensation: g + lambda g g (w - w_read); 0: off"                      \
+    }
+
+#define RT_WAY_BOUND                                                                                         \
+    {                                                                                                        \
+        "s", RT_OPTION_INT, RT_WAY_AT(bound), "3", 0, 2e18,                                                  \
+            .auto_word = "inf",                                                                              \
+            .help = "ssp: gradients that a worker may be ahead of the slowest; inf: any number"              \
+    }
+#define RT_WAY_STEP                                                                                          \
+    {                                                                                                        \
+        "step", RT_OPTION_CHOICE, RT_WAY_AT(whole_clock), "push",                                            \
+            .choices = rt_way_steps,                                                                         \
+            .help = "ssp: an update per gradient, or one when all workers' are there"                        \
     }
 
 /* What every way by collectives offers, and every way by servers that judge one gradient at a time. */

@@ -1,0 +1,36 @@
+/*
+ * Downpour: workers step by themselves with a copy of the parameters; every n_push steps the gradients since
+ * the last time go to the server, every n_fetch steps the copy is renewed. At first one worker trains alone.
+ */
+#include "exchange/rules.h"
+#include "exchange/ways/ways.h"
+
+static const struct rt_option options[] = {
+    {"n_push", RT_OPTION_INT, RT_WAY_AT(push_every), "1", 1, 1000000,
+     .help = "gradients that a worker adds up before it sends their sum"},
+    {"n_fetch", RT_OPTION_INT, RT_WAY_AT(fetch_every), "1", 1, 1000000,
+     .help = "steps that a worker makes by itself before it renews its parameters"},
+    {"warm_start", RT_OPTION_REAL, RT_WAY_AT(warm_start), "0.05", 0, 1,
+     .help = "part of the first epoch in which one worker trains alone"},
+    {"k", RT_OPTION_INT, RT_WAY_AT(servers), "1", 1, RT_WAY_COUNT_MAX, .help = "servers, as in ps-shard"},
+    RT_WAY_DEDICATED,
+    RT_WAY_PRIO,
+    RT_WAY_DAMP,
+    RT_WAY_WFBP,
+    RT_WAY_BUCKET,
+};
+
+static const struct rt_rules *rules_of(const struct rt_way_options *given) {
+    (void)given;
+    return &rt_rules_async;
+}
+
+const struct rt_way rt_way_downpour = {
+    .name = "downpour",
+    .help = "workers step by themselves, push sums of gradients and fetch parameters now and then",
+    .place = {"data", "central", "asynchronous", "each with the server", "one server or k"},
+    RT_WAY_OPTIONS(options),
+    .optimizer = "adagrad",
+    .servers = RT_SERVERS_SOME,
+    .rules = rules_of,
+};

@@ -1,0 +1,51 @@
+/* Several parameter servers, each with a range of the parameters and the optimizer's state for it; workers
+ * talk with all of them at the same time. */
+#include "exchange/rules.h"
+#include "exchange/ways/ways.h"
+
+static const char *const aligns[] = {"none", "layer", NULL};
+
+static const struct rt_option options[] = {
+    {"k", RT_OPTION_INT, RT_WAY_AT(servers), "auto", 1, RT_WAY_COUNT_MAX, .auto_word = "auto",
+     .help = "servers; auto: 4, or as many as there are nodes for"},
+    {"base", RT_OPTION_CHOICE, RT_WAY_AT(base), "sync", .choices = rt_way_bases,
+     .help = "what each server does: as ps-sync, ps-async or ps-ssp"},
+    {"align", RT_OPTION_CHOICE, RT_WAY_AT(align), "none", .choices = aligns,
+     .help = "none: equal ranges; layer: no layer is cut, and ranges are as equal as may be"},
+    RT_WAY_BOUND,
+    RT_WAY_STEP,
+    RT_WAY_REDUCE,
+    RT_WAY_SERVED,
+};
+
+static rt_status moves_of(const struct rt_way_options *given, const struct rt_roles *roles, uint16_t rank,
+                          const struct rt_span *span, size_t params, const struct rt_link_cost *cost,
+                          struct rt_moves *moves, struct rt_error *err) {
+    (void)cost;
+    const struct rt_tree_form form = {.shape = RT_SHAPE_STAR};
+    rt_status status = RT_OK;
+    for (size_t server = 0; server < roles->servers && status == RT_OK; server++) {
+        const struct rt_span part =
+            rt_way_owned_part(&rt_way_ps_shard, given, roles, (uint16_t)server, span, params);
+        if (part.count > 0)
+            status = rt_way_moves_server(form, roles, (uint16_t)server, rank, part.first - span->first,
+                                         part.count, moves, err);
+    }
+    return status;
+}
+
+static const struct rt_rules *rules_of(const struct rt_way_options *given) {
+    return given->base == RT_BASE_SYNC    ? NULL
+           : given->base == RT_BASE_ASYNC ? &rt_rules_async
+                                          : &rt_rules_ssp;
+}
+
+const struct rt_way rt_way_ps_shard = {
+    .name = "ps-shard",
+    .help = "k servers, each with a range of the parameters; workers talk with all of them at once",
+    .place = {"data", "central", "as its base", "each with every server", "k servers"},
+    RT_WAY_OPTIONS(options),
+    .servers = RT_SERVERS_SOME,
+    .moves = moves_of,
+    .rules = rules_of,
+};
