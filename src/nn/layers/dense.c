@@ -39,6 +39,10 @@ static const struct rt_option dense_options[] = {
 /* Floats of a block of the weight gradient: what a first-level cache holds, so the sink finds it there. */
 enum { BLOCK_FLOATS = 4096, BLOCK_ROWS = 28 };
 
+/* Outputs from which on a single example's gradient stays in its two factors: narrower rows do not fill a
+ * vector each, and are better multiplied out and updated as one span. */
+enum { OUTPUTS_FOR_FACTORS = 16 };
+
 /* Multiplications in a weight gradient that make it worth waking other threads. */
 #define WORK_TO_SPLIT 200000.0
 
@@ -233,7 +237,7 @@ static void dense_merge_weights(const struct rt_layer *layer, size_t count, cons
     if (split && share < job.block)
         job.block = share;
     size_t blocks = (in + job.block - 1) / job.block;
-    job.factors = rows == 1 && !accumulate && sink && sink->take_factors;
+    job.factors = rows == 1 && out >= OUTPUTS_FOR_FACTORS && !accumulate && sink && sink->take_factors;
     bool packs = (blocks > 1 || count > 1) && !job.factors && kernels->packed_floats(rows, out);
     for (size_t w = 0; w < count; w++) {
         const size_t k = waiting[w].pass->rows;
