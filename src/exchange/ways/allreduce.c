@@ -35,7 +35,7 @@ MOVES(moves_tree, RT_REDUCE_TREE)
 
 const struct rt_way rt_way_allreduce_auto = {
     .name = "allreduce-auto",
-    .help = "all workers add their gradients, span by span in whichever of the ways below is fastest",
+    .help = "workers add their gradients in whichever of these ways is fastest, for each span",
     .place = PLACE("all-reduce chosen by predicted time"),
     RT_WAY_OPTIONS(options),
     .can_clip = true,
@@ -45,7 +45,7 @@ const struct rt_way rt_way_allreduce_auto = {
 
 const struct rt_way rt_way_allreduce_ring = {
     .name = "allreduce-ring",
-    .help = "all workers add their gradients round a ring, a part each; least bytes for large models",
+    .help = "workers add their gradients round a ring, a part each; for large models",
     .place = PLACE("ring all-reduce"),
     RT_WAY_OPTIONS(options),
     .can_clip = true,
@@ -54,7 +54,7 @@ const struct rt_way rt_way_allreduce_ring = {
 
 const struct rt_way rt_way_allreduce_rd = {
     .name = "allreduce-rd",
-    .help = "all workers add their gradients in pairs, whole, by recursive doubling; fewest messages",
+    .help = "workers add whole gradients in pairs, by recursive doubling; for small models",
     .place = PLACE("recursive doubling"),
     RT_WAY_OPTIONS(options),
     .can_clip = true,
@@ -63,8 +63,7 @@ const struct rt_way rt_way_allreduce_rd = {
 
 const struct rt_way rt_way_allreduce_hd = {
     .name = "allreduce-hd",
-    .help =
-        "all workers add their gradients in pairs, half of what is left each time; few messages and bytes",
+    .help = "workers add gradients in pairs, half of what is left each time; few messages and bytes",
     .place = PLACE("halving and doubling"),
     RT_WAY_OPTIONS(options),
     .can_clip = true,
@@ -73,7 +72,7 @@ const struct rt_way rt_way_allreduce_hd = {
 
 const struct rt_way rt_way_allreduce_tree = {
     .name = "allreduce-tree",
-    .help = "all workers add their gradients up a tree, and the sum comes down it",
+    .help = "workers add their gradients up a tree, and the sum comes down it",
     .place = PLACE("tree all-reduce"),
     RT_WAY_OPTIONS(tree_options),
     .can_clip = true,

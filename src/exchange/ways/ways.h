@@ -19,7 +19,14 @@
     X(ps_tree, "ps-tree")                                                                                    \
     X(ps_scatter, "ps-scatter")                                                                              \
     X(ps_hier, "ps-hier")                                                                                    \
-    X(ps_peer, "ps-peer")
+    X(ps_peer, "ps-peer")                                                                                    \
+    X(ps_shard, "ps-shard")                                                                                  \
+    X(ps_async, "ps-async")                                                                                  \
+    X(ps_ssp, "ps-ssp")                                                                                      \
+    X(ps_vap, "ps-vap")                                                                                      \
+    X(ps_backup, "ps-backup")                                                                                \
+    X(ps_cut, "ps-cut")                                                                                      \
+    X(downpour, "downpour")
 
 #define RT_WAY_DECLARE(symbol, name) extern const struct rt_way rt_way_##symbol;
 RT_WAY_LIST(RT_WAY_DECLARE)
@@ -27,7 +34,6 @@ RT_WAY_LIST(RT_WAY_DECLARE)
 
 /* Not one of them: it joins rings by one of them. */
 extern const struct rt_way rt_way_hybrid;
-extern const struct rt_way rt_way_ps_shard;
 
 /* ---- options ---- */
 
