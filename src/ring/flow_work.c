@@ -167,15 +167,17 @@ static rt_status try_forward(struct rt_flow *flow, struct rt_segment *segment, b
 
 /* How many of the weight gradients that wait are done at once. One costs at least a passage of the whole
  * gradient through memory, so a few with together FEW_ROWS rows cost little more than one; any more would
- * make a gradient that comes meanwhile wait. When no more can come for this slice: all of them. */
+ * make a gradient that comes meanwhile wait. When no more can come for this slice there is nothing to wait
+ * for, but with more than MANY_ROWS rows the activations themselves pass through memory again and again. */
 static size_t weights_at_once(const struct rt_segment *segment) {
-    enum { FEW_ROWS = 32 };
+    enum { FEW_ROWS = 32, MANY_ROWS = 512 };
     const bool all_here = rt_segment_seat(segment, segment->back - 1)->slot->part.last_of_slice;
+    const size_t most = all_here ? MANY_ROWS : FEW_ROWS;
     size_t count = 0, rows = 0;
     for (uint64_t at = segment->weights; at < segment->back && count < RT_MAX_WAITING; at++) {
         const struct rt_seat *seat = rt_segment_seat(segment, at);
         rows += seat->rows;
-        if (count > 0 && rows > FEW_ROWS && !all_here)
+        if (count > 0 && rows > most)
             break;
         count++;
         if (seat->slot->part.last_of_slice)
