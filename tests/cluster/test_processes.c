@@ -1,5 +1,5 @@
-/* Clusters of real processes on this machine, over TCP: local nodes start, join in a ring and end with their
- * master, however it ends; keys must agree. $RINGTMP is the command. */
+/* Clusters of real processes on this machine, over TCP: local nodes start, join in a ring or a mesh and end
+ * with their master, however it ends; keys must agree. $RINGTMP is the command. */
 #include "base/clock.h"
 #include "cluster/cluster_inside.h"
 #include "net/tcp.h"
@@ -93,6 +93,43 @@ TEST(local_nodes_join_in_a_ring) {
         CHECK(kill(pids[i], 0) != 0 && errno == ESRCH); /* ended and reaped */
     rt_endpoint_destroy(endpoint);
     CHECK_MSG(rt_clock_wall() - start < 20, "%g s", rt_clock_wall() - start);
+}
+
+static bool not_with_the_last(const void *user, uint16_t a, uint16_t b) {
+    (void)user;
+    (void)a;
+    return b < NODES;
+}
+
+TEST(local_nodes_join_in_a_mesh) {
+    struct rt_error err = {0};
+    struct rt_cluster_settings settings = three_nodes();
+    struct rt_endpoint *endpoint = make_endpoint(NULL);
+    struct rt_cluster *cluster;
+    struct rt_link *links[NODES + 1];
+    struct rt_edge edges[(NODES + 1) * (NODES + 1)];
+    CHECK_OK(rt_cluster_open(&settings, endpoint, NULL, &cluster, &err));
+    for (int again = 0; again < 2; again++) {
+        CHECK_OK(rt_cluster_mesh(cluster, (size_t[]){1, 0, 2}, NODES, not_with_the_last, NULL,
+                                 again ? 0 : 65536, links, edges, &err));
+        for (size_t a = 0; a <= NODES; a++)
+            for (size_t b = 0; b <= NODES; b++) {
+                const struct rt_edge *edge = &edges[a * (NODES + 1) + b];
+                const bool is_measured = !again && a != b && (!a || !b || (a < NODES && b < NODES));
+                CHECK_MSG((edge->latency > 0 && edge->latency < 0.1 && edge->bandwidth > 1e6) == is_measured,
+                          "%zu and %zu: %g s, %g B/s", a, b, edge->latency, edge->bandwidth);
+            }
+        CHECK(!links[0] && links[1] && links[2] && links[3]);
+        for (size_t i = 1; i <= NODES && !again; i++)
+            rt_link_close(links[i]);
+    }
+    /* nobody has been given work */
+    CHECK(rt_cluster_go(cluster, &err) == RT_BAD_INPUT);
+    CHECK_MSG(strstr(err.text, "has no work"), "%s", err.text);
+    for (size_t i = 1; i <= NODES; i++)
+        rt_link_close(links[i]);
+    rt_cluster_close(cluster);
+    rt_endpoint_destroy(endpoint);
 }
 
 TEST(nodes_end_with_a_master_that_is_killed) {

@@ -2,7 +2,9 @@
 
 #include <math.h>
 
-/* ---- the role of the nodes: a number comes from the previous node, and goes on with one added ---- */
+/* ---- the role of the nodes ----
+ * In a ring a number comes from the previous node, and goes on with one added. In a mesh everybody tells its
+ * place to all others that it has a link with, and the sum of what it was told to the master. */
 
 static rt_status role_profile(struct rt_session *session, const struct rt_profile *profile,
                               struct rt_profiled *profiled, struct rt_error *err) {
@@ -43,34 +45,96 @@ static bool wait_number(struct rt_link *link, struct rt_receive *receive, struct
     return false;
 }
 
+static bool wait_sent(struct rt_endpoint *endpoint, const struct rt_send *send, struct rt_session *session) {
+    struct rt_event event;
+    double until = rt_endpoint_now(endpoint) + 30;
+    while (rt_endpoint_wait(endpoint, until, &event)) {
+        if (event.kind == RT_EVENT_SENT && event.send == send)
+            return true;
+        rt_node_stray(session, &event);
+    }
+    return false;
+}
+
+static bool work_in_ring(struct rt_session *session) {
+    const struct cluster_place *place = session->user;
+    uint8_t number = 0;
+    struct rt_receive receive = {.channel = RT_CHANNEL_FIRST, .body = &number, .body_room = 1};
+    struct rt_send send = {.channel = RT_CHANNEL_FIRST, .body = {{&number, 1}}};
+    bool came = place->starts;
+    if (!came) {
+        rt_link_receive(session->previous, &receive);
+        came = wait_number(session->previous, &receive, session);
+    }
+    number++;
+    if (came) {
+        rt_link_send(session->next, &send);
+        came = wait_sent(session->endpoint, &send, session);
+    }
+    if (place->starts) {
+        rt_link_receive(session->previous, &receive);
+        came = came && wait_number(session->previous, &receive, session);
+    }
+    return came;
+}
+
+static bool work_in_mesh(struct rt_session *session) {
+    uint8_t own = (uint8_t)session->index, sum = 0, told[CLUSTER_PLACES] = {0};
+    struct rt_receive receives[CLUSTER_PLACES];
+    struct rt_send sends[CLUSTER_PLACES];
+    struct rt_event event;
+    size_t owed = 0;
+    for (size_t i = 0; i < session->count; i++) {
+        receives[i] = (struct rt_receive){.channel = RT_CHANNEL_FIRST, .body = &told[i], .body_room = 1};
+        sends[i] = (struct rt_send){.channel = RT_CHANNEL_FIRST, .body = {{&own, 1}}};
+        if (i == 0 || !session->links[i])
+            continue;
+        rt_link_receive(session->links[i], &receives[i]);
+        rt_link_send(session->links[i], &sends[i]);
+        owed += 2;
+    }
+    while (owed && rt_endpoint_wait(session->endpoint, rt_endpoint_now(session->endpoint) + 30, &event))
+        if (event.kind == RT_EVENT_RECEIVED || event.kind == RT_EVENT_SENT)
+            owed--;
+        else if (event.kind == RT_EVENT_CLOSED)
+            return false;
+        else
+            rt_node_stray(session, &event);
+    for (size_t i = 1; i < session->count; i++)
+        sum = (uint8_t)(sum + told[i]);
+    sends[0].body[0].data = &sum;
+    rt_link_receive(session->links[0], &receives[0]);
+    rt_link_send(session->links[0], &sends[0]);
+    return !owed && wait_sent(session->endpoint, &sends[0], session) &&
+           wait_number(session->links[0], &receives[0], session);
+}
+
 static rt_status role_run(struct rt_session *session, struct rt_error *err) {
     struct cluster_place *place = session->user;
-    uint8_t number;
-    struct rt_receive receive = {.channel = RT_CHANNEL_FIRST, .body = &number, .body_room = 1};
     place->runs++;
     place->seen_index = session->index;
     place->seen_count = session->count;
-    rt_link_receive(session->previous, &receive);
-    bool came = wait_number(session->previous, &receive, session);
-    if (came) {
-        number++;
-        struct rt_send send = {.channel = RT_CHANNEL_FIRST, .body = {{&number, 1}}};
-        struct rt_event event;
-        rt_link_send(session->next, &send);
-        while (rt_endpoint_wait(session->endpoint, rt_endpoint_now(session->endpoint) + 30, &event) &&
-               event.kind != RT_EVENT_SENT)
-            rt_node_stray(session, &event);
-        /* the next must have it before the link closes */
+    bool came = !session->next || work_in_ring(session);
+    if (came && session->links)
+        came = work_in_mesh(session);
+    /* the next must have it before the link closes */
+    if (session->next)
         rt_endpoint_sleep(session->endpoint, rt_endpoint_now(session->endpoint) + 1);
-    }
     rt_link_close(session->next);
     rt_link_close(session->previous);
+    if (session->links)
+        cluster_close_links(session->links, session->count);
     return came ? RT_OK : rt_fail(err, RT_FAILED, "no number came");
 }
 
 static void role_end(struct rt_session *session) {
     struct cluster_place *place = session->user;
     place->ends++;
+}
+
+struct rt_role cluster_role(struct cluster_place *place) {
+    return (struct rt_role){
+        .profile = role_profile, .assign = role_assign, .run = role_run, .end = role_end, .user = place};
 }
 
 /* ---- the world ---- */
@@ -87,8 +151,7 @@ bool cluster_told(const struct cluster_place *place, const char *text) {
 
 static void run_node(struct cluster_place *place, struct rt_endpoint *endpoint) {
     struct rt_error err;
-    struct rt_role role = {
-        .profile = role_profile, .assign = role_assign, .run = role_run, .end = role_end, .user = place};
+    const struct rt_role role = cluster_role(place);
     CHECK_OK(rt_endpoint_listen(endpoint, "mem:*", &err));
     rt_status status = rt_node_serve(&place->settings, endpoint, &role, &place->stop, &err);
     /* a node that was killed has no network any more */
@@ -190,4 +253,28 @@ int cluster_round(struct rt_link *next, struct rt_link *previous) {
     rt_link_receive(previous, &receive);
     rt_link_send(next, &send);
     return wait_number(previous, &receive, NULL) ? back : -1;
+}
+
+void cluster_sums(struct rt_link **links, size_t count, int *sums) {
+    for (size_t i = 1; i < count; i++) {
+        uint8_t sum = 0;
+        struct rt_receive receive = {.channel = RT_CHANNEL_FIRST, .body = &sum, .body_room = 1};
+        rt_link_receive(links[i], &receive);
+        sums[i] = wait_number(links[i], &receive, NULL) ? sum : -1;
+    }
+    static uint8_t done; /* nobody waits until it is sent */
+    static struct rt_send sends[CLUSTER_PLACES];
+    for (size_t i = 1; i < count; i++) {
+        sends[i] = (struct rt_send){.channel = RT_CHANNEL_FIRST, .body = {{&done, 1}}};
+        rt_link_send(links[i], &sends[i]);
+    }
+    struct rt_endpoint *endpoint = links[1]->endpoint;
+    rt_endpoint_sleep(endpoint, rt_endpoint_now(endpoint) + 0.5);
+}
+
+void cluster_close_links(struct rt_link **links, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        rt_link_close(links[i]);
+        links[i] = NULL;
+    }
 }

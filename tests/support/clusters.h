@@ -10,7 +10,7 @@
 #include "net/memory.h"
 #include "support/test.h"
 
-enum { CLUSTER_PLACES = 8, CLUSTER_LOG = 4000 };
+enum { CLUSTER_PLACES = 12, CLUSTER_LOG = 4000 };
 
 struct cluster_place {
     size_t index;
@@ -24,6 +24,7 @@ struct cluster_place {
     /* how its role behaves */
     const char *refuses_assign; /* the sentence */
     double profile_seconds;     /* how long it measures */
+    bool starts;                /* it sends the number of its ring off, as the master does in his */
     unsigned runs, ends;        /* how often it worked, and was told that a run is over */
     uint16_t seen_index, seen_count;
 };
@@ -41,6 +42,9 @@ void cluster_init(struct cluster_world *world, size_t places, double random_dela
 void cluster_run(struct cluster_world *world, double limit);
 void cluster_deinit(struct cluster_world *world);
 
+/* What the nodes do; for nodes on another network. */
+struct rt_role cluster_role(struct cluster_place *place);
+
 /* Opens a cluster of the nodes from place `first` on. */
 rt_status cluster_open(struct cluster_world *world, struct rt_endpoint *endpoint, size_t first, size_t count,
                        struct rt_cluster **cluster, struct rt_error *err);
@@ -51,6 +55,11 @@ rt_status cluster_assign(struct rt_cluster *cluster, struct rt_error *err);
 
 /* Sends a number round the ring; every node adds one to it. Returns what comes back, or -1. */
 int cluster_round(struct rt_link *next, struct rt_link *previous);
+
+/* The master's part in a mesh: gets from every node the sum of the places of all others, the master not
+ * counted, that have a link with it, and lets it go. links: [count], by place. -1: none came. */
+void cluster_sums(struct rt_link **links, size_t count, int *sums);
+void cluster_close_links(struct rt_link **links, size_t count);
 
 /* Whether a node has told something that holds the text. */
 bool cluster_told(const struct cluster_place *place, const char *text);
