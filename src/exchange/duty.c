@@ -281,7 +281,7 @@ static void part_ways(struct rt_duty *duty, rt_status status, const struct rt_er
         duty->tell = true;
         duty->status = lost != UINT16_MAX ? RT_IO : status;
         duty->about = lost != UINT16_MAX ? lost : rank;
-        snprintf(duty->sentence, sizeof duty->sentence, "%s", told.text);
+        snprintf(duty->sentence, sizeof duty->sentence, "%.*s", RT_MAX_TEXT, told.text);
     }
     rt_engine_leave(duty->engine);
     rt_engine_linger(duty->engine, has_hung_up, duty, rt_engine_now(duty->engine) + goodbye_seconds);

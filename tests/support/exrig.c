@@ -1,0 +1,562 @@
+#include "support/exrig_parts.h"
+
+#include "base/fpenv.h"
+#include "base/memory.h"
+#include "base/rng.h"
+#include "formats/yaml.h"
+#include "net/tcp.h"
+#include "support/test.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- a node's replica ---------------------------------------------------------------------------------- */
+
+/* Time passes, and the exchange goes on. */
+static rt_status spend(struct exrig_node *node, double seconds, struct rt_error *err) {
+    if (!(seconds > 0))
+        return RT_OK;
+    return rt_engine_wait(node->engine, NULL, NULL, rt_engine_now(node->engine) + seconds, err);
+}
+
+static rt_status compute(void *self, const struct rt_ticket *ticket, const struct rt_exchange *exchange,
+                         struct rt_done *done, struct rt_error *err) {
+    struct exrig_node *node = self;
+    struct exrig *rig = node->rig;
+    const size_t spans = rig->settings.spans, rows = exrig_rows(rig, ticket->batch);
+    const double share = rig->settings.seconds[node->rank] / (double)(2 * spans);
+    rt_status status = RT_OK;
+    for (size_t i = 0; i < spans && status == RT_OK; i++) {
+        exchange->need(exchange->self, i);
+        status = spend(node, share, err);
+    }
+    if (status == RT_OK && rig->settings.reads)
+        status = rig->settings.reads(rig->user, rig, node->rank, ticket->batch, err);
+    if (status != RT_OK)
+        return status;
+    done->loss = exrig_compute(node, ticket);
+    done->rows = (ticket->part + 1) * rows / ticket->parts - ticket->part * rows / ticket->parts;
+    for (size_t i = spans; i-- > 0 && status == RT_OK;) {
+        const struct rt_span *span = &rig->span[i];
+        status = spend(node, share, err);
+        memcpy(node->gradient + span->first, node->slices + span->first, span->count * sizeof(float));
+        exchange->ready(exchange->self, i);
+    }
+    node->batches++;
+    return status;
+}
+
+static float *word_of(void *user, size_t word) {
+    struct exrig_node *node = user;
+    return word == 0 ? node->params : node->state + (word - 1) * node->rig->settings.params;
+}
+
+static void take_update(void *user, uint64_t update) {
+    struct exrig_node *node = user;
+    node->loaded = update;
+    if (node->carried)
+        rt_carried_set_update(node->carried, update);
+}
+
+static void give_metrics(void *user, struct rt_metrics_row *row) {
+    struct exrig_node *node = user;
+    row->samples = node->batches;
+    row->updates = node->carried ? rt_carried_update(node->carried) : 0;
+}
+
+/* ---- a node's life ------------------------------------------------------------------------------------- */
+
+static rt_status take_memory(struct exrig_node *node, struct rt_error *err) {
+    const struct exrig *rig = node->rig;
+    const size_t n = rig->settings.params, words = rig->optim->type->state_words;
+    const size_t slices = rig->settings.shards > 1 ? rig->settings.shards : 1;
+    rt_status status = rt_floats_create(n, "params", &node->params, err);
+    if (status == RT_OK)
+        status = rt_floats_create(n, "a gradient", &node->gradient, err);
+    if (status == RT_OK)
+        status = rt_floats_create(n * words, "a state", &node->state, err);
+    if (status == RT_OK)
+        status = rt_floats_create(n * slices, "slices", &node->slices, err);
+    for (size_t i = 0; status == RT_OK && i < n * words; i++)
+        node->state[i] = rig->optim->type->state_start;
+    node->works = rt_roles_place(&rig->roles, node->rank) < rig->roles.workers;
+    node->replica = (struct rt_replica){.self = node,
+                                        .params = node->params,
+                                        .gradient = node->gradient,
+                                        .param_count = n,
+                                        .spans = rig->span,
+                                        .span_count = rig->settings.spans,
+                                        .compute = node->works ? compute : NULL};
+    const bool alone = rt_way_is_asynchronous(rig->way, &rig->options);
+    node->part = alone || !node->works ? 0 : rt_roles_place(&rig->roles, node->rank);
+    node->parts = alone ? 1 : rig->roles.workers;
+    return status;
+}
+
+static struct rt_learning learning_of(struct exrig_node *node) {
+    const struct exrig *rig = node->rig;
+    return (struct rt_learning){.optim = rig->optim,
+                                .schedule = &rig->schedule,
+                                .updates = 1000,
+                                .per_epoch = 10,
+                                .clip_norm = rig->settings.clip_norm,
+                                .state = node->state,
+                                .squares = exrig_squares,
+                                .user = node};
+}
+
+static rt_status open_parts(struct exrig_node *node, struct rt_error *err) {
+    struct exrig *rig = node->rig;
+    const struct rt_carried_settings settings = {.way = rig->way,
+                                                 .options = &rig->options,
+                                                 .roles = &rig->roles,
+                                                 .party = &node->party,
+                                                 .replica = &node->replica,
+                                                 .learning = learning_of(node),
+                                                 .cost = {1e-4, 1e8, 1e-9},
+                                                 .segment_floats = rig->settings.segment_floats};
+    const struct rt_duty_settings duty = {.party = &node->party,
+                                          .exchange = &node->exchange,
+                                          .replica = &node->replica,
+                                          .part = node->part,
+                                          .parts = node->parts,
+                                          .word = word_of,
+                                          .words = 1 + rig->optim->type->state_words,
+                                          .param_count = rig->settings.params,
+                                          .loaded = take_update,
+                                          .metrics = give_metrics,
+                                          .user = node,
+                                          .name = "toy"};
+    rt_status status = rt_carried_create(&settings, &node->carried, err);
+    if (status != RT_OK)
+        return status;
+    node->exchange = rt_carried_exchange(node->carried);
+    return node->rank == 0 ? rt_crew_create(&node->party, &node->crew, err)
+                           : rt_duty_create(&duty, &node->duty, err);
+}
+
+static rt_status open_engine(struct exrig_node *node, struct rt_error *err) {
+    struct exrig *rig = node->rig;
+    struct rt_engine_settings settings = {
+        .party = &node->party, .threaded = rig->settings.tcp, .stop = node->rank ? NULL : &rig->stop};
+    settings.parts[settings.part_count++] =
+        node->rank == 0 ? rt_crew_part(node->crew) : rt_duty_part(node->duty);
+    settings.parts[settings.part_count++] = rt_carried_part(node->carried);
+    rt_status status = rt_engine_create(&settings, &node->engine, err);
+    if (status == RT_OK)
+        rt_carried_attach(node->carried, node->engine);
+    return status;
+}
+
+static rt_status open_talks(struct exrig_node *node, struct rt_error *err) {
+    rt_status status = RT_OK;
+    for (uint16_t peer = 0; peer < node->party.count && status == RT_OK; peer++) {
+        if (!node->links[peer] || (node->rank != 0 && peer != 0))
+            continue;
+        status = rt_talk_open(node->links[peer], &node->talks[peer], err);
+        node->talks[peer].run = node->rig->run;
+    }
+    return status;
+}
+
+static void close_node(struct exrig_node *node) {
+    rt_engine_destroy(node->engine);
+    /* The links first: they may still use the memory. */
+    for (size_t peer = 0; peer < EXRIG_NODES; peer++) {
+        if (node->talks[peer].link)
+            rt_talk_close(&node->talks[peer]);
+        else
+            rt_link_close(node->links[peer]);
+        node->links[peer] = NULL;
+    }
+    rt_crew_destroy(node->crew);
+    rt_duty_destroy(node->duty);
+    rt_carried_destroy(node->carried);
+    node->engine = NULL;
+    node->crew = NULL;
+    node->duty = NULL;
+    node->carried = NULL;
+}
+
+static bool fail_master(struct exrig *rig, rt_status status, const struct rt_error *err) {
+    if (status != RT_OK && rig->node[0].status == RT_OK) {
+        rig->node[0].status = status;
+        rig->node[0].error = *err;
+    }
+    return rig->node[0].status == RT_OK;
+}
+
+static bool are_gone(void *self) {
+    return rt_crew_gone(self);
+}
+
+static void be_master(struct exrig *rig, struct exrig_node *node) {
+    struct rt_error err;
+    rig->program(rig->user, rig);
+    const bool failed = !fail_master(rig, rt_engine_status(node->engine, &err), &err);
+    rt_engine_let_go(node->engine);
+    rt_engine_enter(node->engine);
+    if (failed)
+        rt_crew_fail(node->crew, node->status, node->error.text);
+    else
+        rt_crew_stop(node->crew);
+    rt_engine_leave(node->engine);
+    rt_engine_linger(node->engine, are_gone, node->crew, rt_engine_now(node->engine) + 5);
+}
+
+static void be_node(void *user, size_t i, struct rt_endpoint *endpoint) {
+    struct exrig *rig = user;
+    struct exrig_node *node = &rig->node[i];
+    fenv_t theirs;
+    rt_fp_enter(&theirs);
+    node->endpoint = endpoint;
+    node->party = (struct rt_party){.endpoint = endpoint,
+                                    .run = rig->run,
+                                    .rank = (uint16_t)i,
+                                    .count = (uint16_t)rig->settings.nodes,
+                                    .links = node->links,
+                                    .patience = rig->settings.patience};
+    if (!exrig_join(node, &node->error)) {
+        node->status = RT_FAILED;
+    } else if (rig->settings.behave && i == rig->settings.other) {
+        rig->settings.behave(rig->user, rig, endpoint, node->links);
+        memset(node->links, 0, sizeof node->links);
+    } else {
+        node->status = open_talks(node, &node->error);
+        if (node->status == RT_OK)
+            node->status = open_parts(node, &node->error);
+        if (node->status == RT_OK)
+            node->status = open_engine(node, &node->error);
+        if (node->status == RT_OK && i == 0)
+            be_master(rig, node);
+        else if (node->status == RT_OK)
+            node->status = rt_duty_run(node->duty, node->engine, &node->error);
+    }
+    node->ended = rt_endpoint_now(endpoint);
+    close_node(node);
+    rt_fp_leave(&theirs);
+}
+
+/* ---- the master's program ------------------------------------------------------------------------------ */
+
+static size_t tickets_out(const struct exrig *rig) {
+    size_t out = 0;
+    for (uint16_t rank = 1; rank < rig->settings.nodes; rank++)
+        out += rt_crew_held(rig->node[0].crew, rank);
+    return out;
+}
+
+/* A result has come. */
+static bool may_go_on(void *self) {
+    const struct exrig *rig = self;
+    return tickets_out(rig) < rig->out;
+}
+
+static void take_results(struct exrig *rig) {
+    struct rt_done done;
+    for (uint16_t rank = 1; rank < rig->settings.nodes; rank++)
+        while (rt_crew_take(rig->node[0].crew, rank, &done)) {
+            rig->loss += done.loss;
+            rig->rows += done.rows;
+            rig->results++;
+            rig->by[rank]++;
+        }
+}
+
+/* Whether a node gets tickets: where all share each batch, those without a worker do too. */
+static bool gets_tickets(const struct exrig *rig, uint16_t rank) {
+    return !rt_way_is_asynchronous(rig->way, &rig->options) ||
+           rt_roles_place(&rig->roles, rank) < rig->roles.workers;
+}
+
+/* Tickets to the nodes, as many as they may hold; batch of the next for each. */
+static void give_tickets(struct exrig *rig, uint64_t *next, uint64_t last) {
+    const bool alone = rt_way_is_asynchronous(rig->way, &rig->options);
+    for (bool given = true; given;) {
+        given = false;
+        for (uint16_t rank = 1; rank < rig->settings.nodes; rank++) {
+            uint64_t *batch = alone ? &rig->given : &next[rank];
+            if (*batch >= last || !gets_tickets(rig, rank) ||
+                !rt_crew_give(rig->node[0].crew, rank, *batch + 1))
+                continue;
+            (*batch)++;
+            given = true;
+        }
+    }
+}
+
+static bool learn(struct exrig *rig, uint64_t batch) {
+    struct exrig_node *master = &rig->node[0];
+    const struct rt_exchange *exchange = &master->exchange;
+    const struct rt_ticket ticket = {.batch = batch, .part = master->part, .parts = master->parts};
+    struct rt_done done = {.batch = batch};
+    struct rt_error err;
+    rt_status status = exchange->begin(exchange->self, &ticket, &err);
+    if (status == RT_OK && master->works)
+        status = compute(master, &ticket, exchange, &done, &err);
+    if (status == RT_OK)
+        status = exchange->end(exchange->self, &done, &err);
+    rig->loss += done.loss;
+    rig->rows += done.rows;
+    rig->results++;
+    rig->by[0]++;
+    return fail_master(rig, status, &err);
+}
+
+bool exrig_train(struct exrig *rig, uint64_t batches) {
+    struct exrig_node *master = &rig->node[0];
+    const bool alone = rt_way_is_asynchronous(rig->way, &rig->options), takes = gets_tickets(rig, 0);
+    const uint64_t last = rig->given + batches;
+    uint64_t next[EXRIG_NODES];
+    struct rt_error err;
+    for (size_t i = 0; i < EXRIG_NODES; i++)
+        next[i] = rig->given;
+    bool more = fail_master(rig, RT_OK, NULL);
+    while (more) {
+        rt_engine_enter(master->engine);
+        take_results(rig);
+        give_tickets(rig, next, last);
+        const uint64_t own = alone ? rig->given : next[0];
+        const bool ours = own < last && takes;
+        rig->out = tickets_out(rig);
+        if (ours && alone)
+            rig->given++;
+        rt_engine_leave(master->engine);
+        if (ours)
+            more = learn(rig, own + 1);
+        else if (rig->out)
+            more = fail_master(rig, rt_engine_wait(master->engine, may_go_on, rig, INFINITY, &err), &err);
+        else
+            break;
+        next[0] += ours;
+    }
+    if (more && !alone)
+        rig->given = last;
+    return more;
+}
+
+bool exrig_settle(struct exrig *rig) {
+    struct exrig_node *master = &rig->node[0];
+    struct rt_error err;
+    return fail_master(rig, RT_OK, NULL) &&
+           fail_master(rig, master->exchange.settle(master->exchange.self, &err), &err);
+}
+
+static void train_and_settle(void *user, struct exrig *rig) {
+    (void)user;
+    if (exrig_train(rig, rig->settings.updates))
+        exrig_settle(rig);
+}
+
+static bool has_metrics(void *self) {
+    struct rt_metrics_row rows[EXRIG_NODES];
+    return rt_crew_metrics(self, rows);
+}
+
+bool exrig_metrics(struct exrig *rig, struct rt_metrics_row rows[EXRIG_NODES]) {
+    struct exrig_node *master = &rig->node[0];
+    struct rt_error err;
+    rt_engine_enter(master->engine);
+    rt_crew_ask_metrics(master->crew);
+    rt_engine_leave(master->engine);
+    if (!fail_master(rig, rt_engine_wait(master->engine, has_metrics, master->crew, INFINITY, &err), &err))
+        return false;
+    rt_engine_enter(master->engine);
+    rt_crew_metrics(master->crew, rows);
+    rt_engine_leave(master->engine);
+    return true;
+}
+
+static bool all_idle(void *self) {
+    const struct exrig *rig = self;
+    for (uint16_t rank = 1; rank < rig->settings.nodes; rank++)
+        if (!rt_crew_idle(rig->node[0].crew, rank))
+            return false;
+    return true;
+}
+
+static bool wait_idle(struct exrig *rig) {
+    struct rt_error err;
+    return fail_master(rig, rt_engine_wait(rig->node[0].engine, all_idle, rig, INFINITY, &err), &err);
+}
+
+bool exrig_gather(struct exrig *rig, uint16_t rank, size_t word, float *floats) {
+    struct exrig_node *master = &rig->node[0];
+    if (!exrig_settle(rig))
+        return false;
+    if (rank == 0) {
+        memcpy(floats, word_of(master, word), rig->settings.params * sizeof *floats);
+        return true;
+    }
+    rt_engine_enter(master->engine);
+    rt_crew_ask_numbers(master->crew, rank, word, 0, rig->settings.params, floats);
+    rt_engine_leave(master->engine);
+    return wait_idle(rig);
+}
+
+bool exrig_load(struct exrig *rig, uint16_t rank, const float *floats, uint64_t update) {
+    struct exrig_node *master = &rig->node[0];
+    const size_t n = rig->settings.params;
+    if (!exrig_settle(rig))
+        return false;
+    for (size_t word = 0; word <= rig->optim->type->state_words; word++) {
+        if (rank == 0) {
+            memcpy(word_of(master, word), floats + word * n, n * sizeof *floats);
+            continue;
+        }
+        rt_engine_enter(master->engine);
+        rt_crew_tell_numbers(master->crew, rank, word, 0, n, floats + word * n);
+        rt_engine_leave(master->engine);
+        if (!wait_idle(rig))
+            return false;
+    }
+    if (rank == 0) {
+        take_update(master, update);
+        return true;
+    }
+    rt_engine_enter(master->engine);
+    rt_crew_set_update(master->crew, rank, update);
+    rt_engine_leave(master->engine);
+    return wait_idle(rig);
+}
+
+/* ---- the rig ------------------------------------------------------------------------------------------- */
+
+static void make_spans(struct exrig *rig) {
+    const size_t n = rig->settings.params, spans = rig->settings.spans, total = spans * (spans + 1) / 2;
+    for (size_t i = 0, at = 0; i < spans; i++) {
+        const size_t end = i + 1 == spans ? n : at + n * (i + 1) / total;
+        rig->span[i] = (struct rt_span){at, end - at};
+        at = end;
+    }
+}
+
+static rt_status read_options(struct exrig *rig, struct rt_error *err) {
+    const char *text = rig->settings.options;
+    struct rt_tree *tree = NULL;
+    rt_status status = text ? rt_yaml_parse(text, strlen(text), "options", &tree, err) : RT_OK;
+    if (status == RT_OK)
+        status = rt_way_options_read(rig->way, tree, &rig->options, err);
+    rt_tree_destroy(tree);
+    return status;
+}
+
+static rt_status make_optim(struct exrig *rig, struct rt_error *err) {
+    const char *text = rig->settings.optimizer;
+    struct rt_tree *tree = NULL;
+    rt_status status = rt_yaml_parse(text, strlen(text), "optimizer", &tree, err);
+    if (status == RT_OK)
+        status = rt_optim_create(tree, &rig->optim, err);
+    rt_tree_destroy(tree);
+    return status == RT_OK ? rt_schedule_read(NULL, &rig->schedule, err) : status;
+}
+
+static rt_status make_points(struct exrig *rig, struct rt_error *err) {
+    const size_t n = rig->settings.params;
+    rt_status status = rt_floats_create(rig->settings.examples * n, "points", &rig->points, err);
+    for (size_t i = 0; status == RT_OK && i < rig->settings.examples * n; i++) {
+        uint32_t words[4];
+        rt_rng_block(11, RT_PURPOSE_INIT, 0, i, 0, words);
+        rig->points[i] = 2 * rt_rng_unit(words[0]) - 1;
+    }
+    return status;
+}
+
+rt_status exrig_open(const struct exrig_settings *settings, struct exrig *rig, struct rt_error *err) {
+    memset(rig, 0, sizeof *rig);
+    rig->settings = *settings;
+    rig->run = 4711;
+    struct exrig_settings *s = &rig->settings;
+    s->optimizer = s->optimizer ? s->optimizer : "{sgd: {lr: 0.1}}";
+    s->params = s->params ? s->params : 24;
+    s->spans = s->spans ? s->spans : 4;
+    s->examples = s->examples ? s->examples : 60;
+    s->batch = s->batch ? s->batch : 12;
+    rig->way = s->own ? s->own : rt_way_find(s->way);
+    if (!rig->way || s->spans > EXRIG_SPANS || s->nodes > EXRIG_NODES || s->nodes == 0)
+        return rt_fail(err, RT_BAD_INPUT, "there is no such rig");
+    make_spans(rig);
+    for (size_t i = 0; i < EXRIG_NODES; i++)
+        rig->node[i] = (struct exrig_node){.rig = rig, .rank = (uint16_t)i};
+    rt_status status = read_options(rig, err);
+    if (status == RT_OK)
+        status = rt_way_roles(rig->way, &rig->options, s->nodes, rig->worker, &rig->roles, err);
+    if (status == RT_OK)
+        status = make_optim(rig, err);
+    if (status == RT_OK)
+        status = make_points(rig, err);
+    for (size_t i = 0; i < s->nodes && status == RT_OK; i++)
+        status = take_memory(&rig->node[i], err);
+    const struct rt_memnet_settings net = {.seed = s->seed,
+                                           .latency = s->latency,
+                                           .bandwidth = s->bandwidth,
+                                           .random_delay = s->random_delay,
+                                           .silence_seconds = s->silence};
+    if (status == RT_OK && !s->tcp)
+        status = rt_memnet_create(&net, s->nodes, &rig->net, err);
+    if (status != RT_OK)
+        exrig_close(rig);
+    return status;
+}
+
+void exrig_close(struct exrig *rig) {
+    rt_memnet_destroy(rig->net);
+    for (size_t i = 0; i < EXRIG_NODES; i++) {
+        free(rig->node[i].params);
+        free(rig->node[i].gradient);
+        free(rig->node[i].state);
+        free(rig->node[i].slices);
+    }
+    rt_optim_destroy(rig->optim);
+    free(rig->points);
+}
+
+static void *run_thread(void *user) {
+    struct exrig_node *node = user;
+    struct rt_endpoint *endpoint;
+    node->status = rt_tcp_create(&(struct rt_tcp_settings){0}, &endpoint, &node->error);
+    if (node->status != RT_OK)
+        abort(); /* the others wait for it at the barrier */
+    be_node(node->rig, node->rank, endpoint);
+    rt_endpoint_destroy(endpoint);
+    return NULL;
+}
+
+static rt_status run_threads(struct exrig *rig) {
+    pthread_t threads[EXRIG_NODES];
+    pthread_barrier_init(&rig->barrier, NULL, (unsigned)rig->settings.nodes);
+    for (size_t i = 0; i < rig->settings.nodes; i++)
+        if (pthread_create(&threads[i], NULL, run_thread, &rig->node[i]) != 0)
+            abort();
+    for (size_t i = 0; i < rig->settings.nodes; i++)
+        pthread_join(threads[i], NULL);
+    pthread_barrier_destroy(&rig->barrier);
+    return RT_OK;
+}
+
+rt_status exrig_run(struct exrig *rig, void (*program)(void *user, struct exrig *rig), void *user,
+                    struct rt_error *err) {
+    rig->program = program ? program : train_and_settle;
+    rig->user = user;
+    const double limit = rig->settings.limit > 0 ? rig->settings.limit : 3600;
+    return rig->settings.tcp ? run_threads(rig) : rt_memnet_run(rig->net, be_node, rig, limit, err);
+}
+
+bool exrig_succeeds(const struct exrig_settings *settings, struct exrig *rig) {
+    struct rt_error err;
+    if (exrig_open(settings, rig, &err) != RT_OK) {
+        rt_test_fail(__FILE__, __LINE__, "%s", err.text);
+        return false;
+    }
+    bool good = exrig_run(rig, NULL, NULL, &err) == RT_OK;
+    if (!good)
+        rt_test_fail(__FILE__, __LINE__, "%s", err.text);
+    for (size_t i = 0; i < settings->nodes; i++)
+        if (rig->node[i].status != RT_OK) {
+            rt_test_fail(__FILE__, __LINE__, "node %zu: %s", i, rig->node[i].error.text);
+            good = false;
+        }
+    if (!good)
+        exrig_close(rig);
+    return good;
+}
