@@ -1,5 +1,13 @@
-/* The exchange by servers, as a worker sees it: gradients are pushed, parameters are fetched, at its own
+/*
+ * The exchange by servers, as a worker sees it: gradients are pushed, parameters are fetched, at its own
  * pace.
+ *
+ * A gradient goes to each server portion by portion, with `wfbp` as soon as a portion exists; the last one
+ * also asks for the parameters of the next step, so that no round trip is lost, and what comes is received in
+ * place, the first layers first. push_every and fetch_every: gradients are added up and pushed every so many
+ * steps; between two fetches the worker takes plain steps of its own.
+ *
+ * A worker without a ticket must settle: it then rests, and no server waits for it (exchange/server.h).
  */
 #ifndef RT_EXCHANGE_SERVED_H
 #define RT_EXCHANGE_SERVED_H
@@ -13,7 +21,7 @@ struct rt_served_settings {
     const struct rt_party *party;
     const struct rt_replica *replica;
     struct rt_server *local;     /* the server in this process; NULL: none */
-    struct rt_learning learning; /* optim: of local steps (downpour) */
+    struct rt_learning learning; /* for steps between two fetches: the rate, weight decay and schedule */
 };
 
 struct rt_served;
@@ -26,5 +34,6 @@ void rt_served_attach(struct rt_served *served, struct rt_engine *engine);
 struct rt_exchange rt_served_exchange(struct rt_served *served);
 /* Largest difference of version between the servers in one read. */
 uint64_t rt_served_spread(const struct rt_served *served);
+size_t rt_served_bytes(const struct rt_served *served); /* memory taken */
 
 #endif

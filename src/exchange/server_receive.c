@@ -1,0 +1,209 @@
+/*
+ * What workers send to a server: for each portion of its range one message, the last portion first; either
+ * all are gradients (PUSH) or all are mere requests (PULL). So every message has its place, a gradient is
+ * received where it is needed, and nobody can make the server take more memory than it has.
+ */
+#include "exchange/server_inside.h"
+
+void rt_server_post(struct rt_server *server, struct rt_server_client *client) {
+    const size_t count = server->portion_count;
+    client->came = 0;
+    for (size_t i = 0; client->link && i < count; i++) {
+        const struct rt_portion *portion = &server->portions[count - 1 - i];
+        struct rt_receive *receive = &client->receives[i];
+        *receive = (struct rt_receive){
+            .channel = RT_CHANNEL_SECOND,
+            .body = client->gradient + (portion->first - server->settings.first),
+            .body_room = portion->count * sizeof(float),
+        };
+        rt_link_receive(client->link, receive);
+    }
+}
+
+void rt_server_release(struct rt_server *server, size_t worker) {
+    struct rt_server_client *client = &server->clients[worker];
+    client->push_counted = false;
+    if (client->link)
+        rt_server_post(server, client);
+    else if (server->here.room)
+        server->here.room(server->here.self);
+}
+
+/* ---- what is complete ---------------------------------------------------------------------------------- */
+
+static void take_push(struct rt_server *server, size_t worker, uint64_t batch, uint32_t rows) {
+    struct rt_server_client *client = &server->clients[worker];
+    struct rt_customer *customer = &server->customers[worker];
+    client->push = (struct rt_push){
+        .worker = worker,
+        .batch = batch,
+        .base = customer->version,
+        .clock = customer->clock,
+        .arrival = ++server->arrivals,
+        .rows = rows,
+        .gradient = client->gradient,
+    };
+    client->pushes++;
+    customer->waiting = true;
+    customer->given = false;
+    server->changed = true;
+}
+
+/* Somebody comes back: it is not behind those who went on meanwhile. */
+static void return_to_work(struct rt_server *server, struct rt_customer *customer) {
+    uint64_t slowest = UINT64_MAX, fastest = 0;
+    for (size_t i = 0; i < server->view.workers; i++) {
+        const struct rt_customer *other = &server->customers[i];
+        if (!other->resting && other->clock < slowest)
+            slowest = other->clock;
+        if (other->clock > fastest)
+            fastest = other->clock;
+    }
+    const uint64_t level = slowest == UINT64_MAX ? fastest : slowest;
+    customer->clock = customer->clock > level ? customer->clock : level;
+    customer->resting = false;
+}
+
+/* Who has not begun when the first rests had nothing to do at all. */
+static void rest(struct rt_server *server, struct rt_customer *customer) {
+    customer->resting = true;
+    customer->given = false;
+    for (size_t i = 0; i < server->view.workers; i++)
+        if (!server->customers[i].begun)
+            server->customers[i].resting = true;
+}
+
+static void take_pull(struct rt_server *server, size_t worker, bool rests) {
+    struct rt_customer *customer = &server->customers[worker];
+    if (rests)
+        rest(server, customer);
+    else if (customer->resting)
+        return_to_work(server, customer);
+    customer->begun = true;
+    customer->reading = true;
+    server->changed = true;
+}
+
+/* ---- what comes over a link ---------------------------------------------------------------------------- */
+
+static rt_status check_push(const struct rt_server *server, size_t worker, const struct rt_message *message,
+                            const char *name, struct rt_error *err) {
+    const struct rt_server_client *client = &server->clients[worker];
+    const struct rt_customer *customer = &server->customers[worker];
+    const struct rt_portion *portion = &server->portions[server->portion_count - 1 - client->came];
+    if (!customer->begun || customer->reading || customer->resting)
+        return rt_fail(err, RT_BAD_INPUT, "%s: it pushes a gradient without having been given parameters",
+                       name);
+    if (message->epoch != portion->span)
+        return rt_fail(err, RT_BAD_INPUT, "%s: its gradient of span %u came in place of that of span %zu",
+                       name, message->epoch, portion->span);
+    if (!rt_portion_fits(portion, message))
+        return rt_fail(err, RT_BAD_INPUT, "%s: its gradient of span %zu is not of %zu floats", name,
+                       portion->span, portion->count);
+    if (message->update != customer->version)
+        return rt_fail(err, RT_BAD_INPUT,
+                       "%s: its gradient is of version %llu of the parameters, and it was given version %llu",
+                       name, (unsigned long long)message->update, (unsigned long long)customer->version);
+    if (message->micro == 0)
+        return rt_fail(err, RT_BAD_INPUT, "%s: its gradient is of no batch", name);
+    return RT_OK;
+}
+
+static rt_status check_pull(const struct rt_server *server, size_t worker, const struct rt_message *message,
+                            const char *name, struct rt_error *err) {
+    const struct rt_server_client *client = &server->clients[worker];
+    if (server->customers[worker].reading)
+        return rt_fail(err, RT_BAD_INPUT, "%s: it asks for parameters before it was given those it asked for",
+                       name);
+    if (message->update != client->pushes)
+        return rt_fail(err, RT_BAD_INPUT, "%s: it counts %llu gradients, and %llu have come", name,
+                       (unsigned long long)message->update, (unsigned long long)client->pushes);
+    return RT_OK;
+}
+
+static rt_status check(const struct rt_server *server, size_t worker, const struct rt_message *message,
+                       const char *name, struct rt_error *err) {
+    const struct rt_server_client *client = &server->clients[worker];
+    const bool last = client->came + 1 == server->portion_count;
+    if (message->run != server->settings.party->run || message->source != client->rank)
+        return rt_fail(err, RT_BAD_INPUT, "%s: a %s message of another run or node came from it", name,
+                       rt_message_name(message->type));
+    if (message->type != RT_MESSAGE_PUSH && message->type != RT_MESSAGE_PULL)
+        return rt_fail(err, RT_BAD_INPUT, "%s: a %s message came where a gradient was expected", name,
+                       rt_message_name(message->type));
+    if (((message->flags & RT_FLAG_LAST) != 0) != last || (!last && message->flags & RT_FLAG_ASK))
+        return rt_fail(err, RT_BAD_INPUT, "%s: message %zu of the %zu of its %s is %smarked as the last",
+                       name, client->came + 1, server->portion_count, rt_message_name(message->type),
+                       last ? "not " : "");
+    const struct rt_message *opened = &client->opened;
+    if (client->came > 0 && (message->type != opened->type || message->micro != opened->micro ||
+                             message->update != opened->update ||
+                             (message->flags & RT_FLAG_REST) != (opened->flags & RT_FLAG_REST)))
+        return rt_fail(err, RT_BAD_INPUT, "%s: the messages of one %s do not belong together", name,
+                       rt_message_name(opened->type));
+    return message->type == RT_MESSAGE_PUSH ? check_push(server, worker, message, name, err)
+                                            : check_pull(server, worker, message, name, err);
+}
+
+static rt_status take(struct rt_server *server, size_t worker, const struct rt_receive *receive,
+                      struct rt_error *err) {
+    struct rt_server_client *client = &server->clients[worker];
+    struct rt_message message;
+    char name[32];
+    rt_party_name(client->rank, name);
+    rt_status status =
+        rt_message_decode(receive->head, receive->head_bytes, receive->body_bytes, &message, err);
+    if (status != RT_OK)
+        return rt_fail_prefix(err, status, "%s", name);
+    status = check(server, worker, &message, name, err);
+    if (status != RT_OK)
+        return status;
+    if (client->came == 0)
+        client->opened = message;
+    if (++client->came < server->portion_count)
+        return RT_OK;
+    client->came = 0;
+    if (message.type == RT_MESSAGE_PULL) {
+        take_pull(server, worker, message.flags & RT_FLAG_REST);
+        rt_server_post(server, client);
+        return RT_OK;
+    }
+    take_push(server, worker, message.micro, message.rows);
+    if (message.flags & RT_FLAG_ASK)
+        take_pull(server, worker, false);
+    return RT_OK;
+}
+
+bool rt_server_receive(struct rt_server *server, const struct rt_event *event, rt_status *status,
+                       struct rt_error *err) {
+    const struct rt_receive *receive = event->receive;
+    const uintptr_t at = (uintptr_t)receive, from = (uintptr_t)server->receives;
+    const size_t index = (size_t)((at - from) / sizeof *receive);
+    if (at < from || index >= server->view.workers * server->portion_count)
+        return false;
+    *status = take(server, index / server->portion_count, receive, err);
+    return true;
+}
+
+/* ---- the worker in this process ------------------------------------------------------------------------ */
+
+void rt_server_attach(struct rt_server *server, const struct rt_server_local *local) {
+    server->here = *local;
+}
+
+bool rt_server_has_room(const struct rt_server *server) {
+    const struct rt_customer *customer = &server->customers[server->local];
+    return !customer->waiting && !customer->gathered;
+}
+
+float *rt_server_room(struct rt_server *server) {
+    return server->clients[server->local].gradient;
+}
+
+void rt_server_push(struct rt_server *server, uint64_t batch, uint32_t rows) {
+    take_push(server, server->local, batch, rows);
+}
+
+void rt_server_pull(struct rt_server *server, bool rests) {
+    take_pull(server, server->local, rests);
+}
