@@ -58,6 +58,9 @@ struct rt_data_wish {
         *cache_dir;       /* where converted caches go; NULL: "$XDG_CACHE_HOME/ringtmp" or ~/.cache/ringtmp */
     uint64_t cache_above; /* .gz and CSV files larger than this (bytes, uncompressed) become a mapped cache */
     bool labels_optional; /* predict: a file without labels is fine */
+    /* Only files in this directory or below it may be opened, by relative names, which are looked up there,
+     * or by absolute ones that begin with it; no name may lead upwards. NULL: any file. */
+    const char *within;
 };
 
 /* Reads one source: a map with one of idx, csv, npy (see docs/data.md), e.g.

@@ -17,10 +17,46 @@ static bool is_absent(int error) {
     return error == ENOENT || error == ENOTDIR;
 }
 
+/* Whether a part of the path is "..". */
+static bool leads_upwards(const char *name) {
+    for (const char *part = name; part; part = strchr(part, '/')) {
+        part += *part == '/';
+        if (part[0] == '.' && part[1] == '.' && (part[2] == '/' || part[2] == 0))
+            return true;
+    }
+    return false;
+}
+
+/* The file of a name that somebody else has chosen. */
+static rt_status path_within(const char *directory, const struct rt_tree *where, const char *name,
+                             char **path, struct rt_error *err) {
+    const size_t length = strlen(directory), room = length + strlen(name) + 2;
+    const bool absolute = name[0] == '/', inside = strncmp(name, directory, length) == 0 &&
+                                                   (name[length] == '/' || directory[length - 1] == '/');
+    if (leads_upwards(name) || (absolute && !inside))
+        return rt_tree_fail(where, err, "the file '%.200s' is not in %.200s, the directory for data", name,
+                            directory);
+    char *found;
+    rt_status status = rt_alloc(room, 1, "a file name", &found, err);
+    if (status != RT_OK)
+        return status;
+    snprintf(found, room, "%s%s%s", absolute ? "" : directory, absolute ? "" : "/", name);
+    if (access(found, F_OK) != 0) {
+        status = rt_tree_fail(where, err, is_absent(errno) ? "there is no file '%.300s'%s" : "%.300s: %s",
+                              found, is_absent(errno) ? "" : strerror(errno));
+        free(found);
+        return status;
+    }
+    *path = found;
+    return RT_OK;
+}
+
 rt_status rt_source_path(const struct rt_source *source, const struct rt_tree *where, const char *name,
                          char **path, struct rt_error *err) {
     if (!*name)
         return rt_tree_fail(where, err, "a file name is missing");
+    if (source->wish && source->wish->within)
+        return path_within(source->wish->within, where, name, path, err);
     size_t room = strlen(name) + (source->base_dir ? strlen(source->base_dir) : 0) + 2;
     char *found;
     rt_status status = rt_alloc(room, 1, "a file name", &found, err);

@@ -7,14 +7,15 @@
 #include <stdio.h>
 #include <string.h>
 
-RT_PRINTF(4, 5)
-static rt_status put(struct rt_tree *job, const char *key, struct rt_error *err, const char *format, ...) {
-    char text[64];
+rt_status rt_job_put(struct rt_tree *job, const char *key, struct rt_error *err, const char *format, ...) {
+    char text[4096];
     struct rt_tree *value;
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    const int length = vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    if (length < 0 || (size_t)length >= sizeof text)
+        return rt_fail(err, RT_BAD_INPUT, "%s is too long to be sent to a node", key);
     rt_status status = rt_tree_create(RT_TREE_SCALAR, text, "the run", 0, &value, err);
     if (status != RT_OK)
         return status;
@@ -24,7 +25,7 @@ static rt_status put(struct rt_tree *job, const char *key, struct rt_error *err,
     return status;
 }
 
-static rt_status put_tree(struct rt_tree *job, const char *key, const struct rt_tree *tree,
+rt_status rt_job_put_tree(struct rt_tree *job, const char *key, const struct rt_tree *tree,
                           struct rt_error *err) {
     struct rt_tree *copy;
     if (!tree)
@@ -43,41 +44,42 @@ static rt_status fill_job(const struct rt_lesson *lesson, struct rt_tree *job, s
     const struct rt_spec *spec = lesson->spec;
     const struct rt_trainer_settings *settings = &lesson->settings;
     const struct rt_ring_options *options = lesson->options;
-    rt_status status = put_tree(job, "input", spec->model.input, err);
+    rt_status status = rt_job_put_tree(job, "input", spec->model.input, err);
     if (status == RT_OK)
-        status = put_tree(job, "layers", spec->model.layers, err);
+        status = rt_job_put_tree(job, "layers", spec->model.layers, err);
     if (status == RT_OK)
-        status = put_tree(job, "optimizer", spec->train.optimizer, err);
+        status = rt_job_put_tree(job, "optimizer", spec->train.optimizer, err);
     if (status == RT_OK)
-        status = put_tree(job, "lr_schedule", spec->train.schedule, err);
+        status = rt_job_put_tree(job, "lr_schedule", spec->train.schedule, err);
     if (status == RT_OK)
-        status = put(job, "loss", err, "%s", lesson->network->loss->name);
+        status = rt_job_put(job, "loss", err, "%s", lesson->network->loss->name);
     if (status == RT_OK)
-        status = put(job, "mode", err, "%s", strcmp(lesson->strategy, "ring-flow") ? "ring" : "ring-flow");
+        status =
+            rt_job_put(job, "mode", err, "%s", strcmp(lesson->strategy, "ring-flow") ? "ring" : "ring-flow");
     if (status == RT_OK)
-        status = put(job, "damp", err, "%" PRId64, options->damp);
+        status = rt_job_put(job, "damp", err, "%" PRId64, options->damp);
     if (status == RT_OK)
-        status = put(job, "order", err, "%s", options->schedule ? "1f1b" : "split");
+        status = rt_job_put(job, "order", err, "%s", options->schedule ? "1f1b" : "split");
     if (status == RT_OK)
-        status = put(job, "seed", err, "%" PRIu64, settings->seed);
+        status = rt_job_put(job, "seed", err, "%" PRIu64, settings->seed);
     if (status == RT_OK)
-        status = put(job, "batch", err, "%zu", settings->batch);
+        status = rt_job_put(job, "batch", err, "%zu", settings->batch);
     if (status == RT_OK && settings->micro_batch)
-        status = put(job, "micro_batch", err, "%zu", settings->micro_batch);
+        status = rt_job_put(job, "micro_batch", err, "%zu", settings->micro_batch);
     if (status == RT_OK)
-        status = put(job, "shards", err, "%zu", settings->shards);
+        status = rt_job_put(job, "shards", err, "%zu", settings->shards);
     if (status == RT_OK)
-        status = put(job, "updates", err, "%" PRIu64, settings->updates);
+        status = rt_job_put(job, "updates", err, "%" PRIu64, settings->updates);
     if (status == RT_OK)
-        status = put(job, "per_epoch", err, "%" PRIu64, lesson->per_epoch);
+        status = rt_job_put(job, "per_epoch", err, "%" PRIu64, lesson->per_epoch);
     if (status == RT_OK)
-        status = put(job, "clip_norm", err, "%.17g", settings->clip_norm);
+        status = rt_job_put(job, "clip_norm", err, "%.17g", settings->clip_norm);
     if (status == RT_OK)
-        status = put(job, "weight_decay", err, "%.17g", spec->train.weight_decay);
+        status = rt_job_put(job, "weight_decay", err, "%.17g", spec->train.weight_decay);
     if (status == RT_OK)
-        status = put(job, "math", err, "%s", math[spec->train.math]);
+        status = rt_job_put(job, "math", err, "%s", math[spec->train.math]);
     if (status == RT_OK)
-        status = put(job, "patience", err, "%.17g", spec->cluster.patience);
+        status = rt_job_put(job, "patience", err, "%.17g", spec->cluster.patience);
     return status;
 }
 
@@ -100,15 +102,15 @@ rt_status rt_job_tree_evaluating(const struct rt_tree *input, const struct rt_tr
     rt_status status = rt_tree_create(RT_TREE_MAP, NULL, "the model", 0, &made, err);
     if (status != RT_OK)
         return status;
-    status = put_tree(made, "input", input, err);
+    status = rt_job_put_tree(made, "input", input, err);
     if (status == RT_OK)
-        status = put_tree(made, "layers", layers, err);
+        status = rt_job_put_tree(made, "layers", layers, err);
     if (status == RT_OK)
-        status = put(made, "loss", err, "%s", loss);
+        status = rt_job_put(made, "loss", err, "%s", loss);
     if (status == RT_OK)
-        status = put(made, "batch", err, "%zu", rows);
+        status = rt_job_put(made, "batch", err, "%zu", rows);
     if (status == RT_OK)
-        status = put(made, "evaluate_only", err, "true");
+        status = rt_job_put(made, "evaluate_only", err, "true");
     if (status != RT_OK)
         rt_tree_destroy(made);
     else

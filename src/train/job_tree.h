@@ -11,4 +11,10 @@ rt_status rt_job_tree(const struct rt_lesson *lesson, struct rt_tree **job, stru
 rt_status rt_job_tree_evaluating(const struct rt_tree *input, const struct rt_tree *layers, const char *loss,
                                  size_t rows, struct rt_tree **job, struct rt_error *err);
 
+/* Adds a scalar, or a copy of a tree (NULL: nothing), to a job that is being made. */
+RT_PRINTF(4, 5)
+rt_status rt_job_put(struct rt_tree *job, const char *key, struct rt_error *err, const char *format, ...);
+rt_status rt_job_put_tree(struct rt_tree *job, const char *key, const struct rt_tree *tree,
+                          struct rt_error *err);
+
 #endif

@@ -31,6 +31,7 @@ struct opening {
     const struct rt_spec *spec;
     const struct rt_network *network;
     const atomic_int *stop;
+    const char *within; /* NULL: files may be anywhere */
 };
 
 static rt_status open_file(const struct opening *opening, const struct rt_tree *source,
@@ -129,6 +130,7 @@ static rt_status open_all(const struct opening *opening, struct rt_materials *ma
     const struct rt_spec *spec = opening->spec;
     const struct rt_network *network = opening->network;
     struct rt_data_wish wish = rt_materials_wish(spec, network);
+    wish.within = opening->within;
     materials->target = wish.target;
     rt_status status = open_train(opening, &wish, materials, err);
     if (status != RT_OK)
@@ -164,7 +166,13 @@ static rt_status open_all(const struct opening *opening, struct rt_materials *ma
 rt_status rt_materials_open(const struct rt_spec *spec, const struct rt_network *network,
                             const atomic_int *stop, struct rt_materials *materials,
                             struct rt_scaling *scaling, struct rt_error *err) {
-    const struct opening opening = {spec, network, stop};
+    return rt_materials_open_within(spec, network, NULL, stop, materials, scaling, err);
+}
+
+rt_status rt_materials_open_within(const struct rt_spec *spec, const struct rt_network *network,
+                                   const char *within, const atomic_int *stop, struct rt_materials *materials,
+                                   struct rt_scaling *scaling, struct rt_error *err) {
+    const struct opening opening = {spec, network, stop, within};
     struct rt_materials made = {0};
     rt_status status = open_all(&opening, &made, scaling, err);
     if (status != RT_OK) {
@@ -178,7 +186,7 @@ rt_status rt_materials_open(const struct rt_spec *spec, const struct rt_network 
 rt_status rt_materials_open_test(const struct rt_spec *spec, const struct rt_trained *trained,
                                  const atomic_int *stop, struct rt_materials *materials,
                                  struct rt_error *err) {
-    const struct opening opening = {spec, &trained->network, stop};
+    const struct opening opening = {spec, &trained->network, stop, NULL};
     struct rt_materials made = {0};
     struct rt_data_wish wish = rt_materials_wish(spec, &trained->network);
     made.target = wish.target;

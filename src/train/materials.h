@@ -26,6 +26,11 @@ rt_status rt_materials_open(const struct rt_spec *spec, const struct rt_network 
                             const atomic_int *stop, struct rt_materials *materials,
                             struct rt_scaling *scaling, struct rt_error *err);
 
+/* The same for a node, which opens only what lies within a directory of its own; NULL: any file. */
+rt_status rt_materials_open_within(const struct rt_spec *spec, const struct rt_network *network,
+                                   const char *within, const atomic_int *stop, struct rt_materials *materials,
+                                   struct rt_scaling *scaling, struct rt_error *err);
+
 /* Opens what a trained model is tested on: the same test set, without the training set where it has its own
  * source. Scaling and class names are the model's. */
 rt_status rt_materials_open_test(const struct rt_spec *spec, const struct rt_trained *trained,

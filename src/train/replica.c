@@ -24,7 +24,8 @@ struct rt_net_replica {
     size_t needed, ready; /* spans that have been needed, from the first; spans left that are not ready */
 
     struct rt_states states;
-    bool timed;                       /* the clocks run */
+    bool timed; /* a ticket has come */
+    uint64_t samples;
     double since_now, since_cpu, due; /* of an emulated operation; due 0: the one before ended long ago */
 };
 
@@ -32,8 +33,7 @@ struct rt_net_replica {
 
 enum rt_state rt_net_replica_enter(struct rt_net_replica *replica, enum rt_state state) {
     const enum rt_state before = replica->states.now;
-    if (replica->timed)
-        rt_states_enter(&replica->states, state);
+    rt_states_enter(&replica->states, state);
     return before;
 }
 
@@ -43,11 +43,6 @@ struct rt_states *rt_net_replica_states(struct rt_net_replica *replica) {
 
 static double now(const struct rt_net_replica *replica) {
     return replica->settings.endpoint ? rt_endpoint_now(replica->settings.endpoint) : rt_clock_wall();
-}
-
-static bool never(void *self) {
-    (void)self;
-    return false;
 }
 
 /* An operation begins. */
@@ -68,7 +63,7 @@ static void end_work(struct rt_net_replica *replica) {
     rt_net_replica_enter(replica, replica->states.now);
     replica->due = replica->since_now + replica->settings.slowdown * cpu;
     if (replica->engine)
-        (void)rt_engine_wait(replica->engine, never, NULL, replica->due, &ignored);
+        (void)rt_engine_wait(replica->engine, NULL, NULL, replica->due, &ignored);
     /* The weaker device would have been busy while this one slept. */
     const double wall = rt_clock_wall();
     replica->states.seconds[replica->states.now] += wall - replica->states.since_wall;
@@ -89,10 +84,8 @@ static void need_spans(struct rt_net_replica *replica, size_t end) {
     if (replica->needed >= end)
         return;
     end_work(replica);
-    const enum rt_state before = rt_net_replica_enter(replica, RT_STATE_WAIT_BARRIER);
     while (replica->needed < end)
         replica->exchange->need(replica->exchange->self, replica->needed++);
-    rt_net_replica_enter(replica, before);
     replica->due = 0;
     begin_work(replica);
 }
@@ -206,6 +199,7 @@ static rt_status compute(void *self, const struct rt_ticket *ticket, const struc
         while (replica->ready > 0)
             exchange->ready(exchange->self, --replica->ready);
     }
+    replica->samples += done->rows;
     rt_states_enter(&replica->states, replica->settings.between);
     return status;
 }
@@ -297,6 +291,7 @@ rt_status rt_net_replica_create(const struct rt_net_replica_settings *settings,
         rt_net_replica_destroy(made);
         return status;
     }
+    rt_states_start(&made->states, settings->between);
     made->face.self = made;
     made->face.params = settings->network->blocks.params;
     made->face.gradient = made->slices.blocks[0];
@@ -323,6 +318,10 @@ struct rt_replica *rt_net_replica_face(struct rt_net_replica *replica) {
 
 void rt_net_replica_attach(struct rt_net_replica *replica, struct rt_engine *engine) {
     replica->engine = engine;
+}
+
+uint64_t rt_net_replica_samples(const struct rt_net_replica *replica) {
+    return replica->samples;
 }
 
 size_t rt_net_replica_micro_batch(const struct rt_net_replica *replica) {

@@ -52,10 +52,11 @@ struct rt_replica *rt_net_replica_face(struct rt_net_replica *replica);
 void rt_net_replica_attach(struct rt_net_replica *replica, struct rt_engine *engine);
 
 size_t rt_net_replica_micro_batch(const struct rt_net_replica *replica);
-/* The clocks of the thread that computes, started by its first ticket. */
+/* The clocks of the thread that computes; its first ticket sets them to zero. */
 struct rt_states *rt_net_replica_states(struct rt_net_replica *replica);
-/* Enters a state, unless no ticket has come yet; returns the one before. */
+/* Enters a state; returns the one before. */
 enum rt_state rt_net_replica_enter(struct rt_net_replica *replica, enum rt_state state);
+uint64_t rt_net_replica_samples(const struct rt_net_replica *replica); /* learnt from */
 
 /* Bytes that a replica takes besides the network's own blocks; SIZE_MAX: more than there can be. */
 size_t rt_net_replica_bytes(const struct rt_model *model, size_t batch, size_t micro_batch, size_t shards,

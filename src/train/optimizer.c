@@ -1,0 +1,29 @@
+/* Run file and strategy to optimizer; the same for the master and every node. */
+#include "train/optimizer.h"
+
+#include "exchange/way.h"
+
+/* One by its name, with its defaults. */
+static rt_status create_named(const char *name, struct rt_optim **optim, struct rt_error *err) {
+    struct rt_tree *tree;
+    rt_status status = rt_tree_create(RT_TREE_SCALAR, name, "the strategy", 0, &tree, err);
+    if (status != RT_OK)
+        return status;
+    status = rt_optim_create(tree, optim, err);
+    rt_tree_destroy(tree);
+    return status;
+}
+
+rt_status rt_train_optimizer(const struct rt_spec_train *train, const struct rt_way *way,
+                             struct rt_optim **optim, struct rt_error *err) {
+    const struct rt_tree *tree = train->optimizer;
+    rt_status status = !tree && way && way->optimizer ? create_named(way->optimizer, optim, err)
+                                                      : rt_optim_create(tree, optim, err);
+    if (status != RT_OK)
+        return status;
+    /* What the optimizer says itself wins. */
+    const struct rt_tree *rule = tree && tree->kind == RT_TREE_MAP && tree->count ? tree->items[0] : NULL;
+    if (train->weight_decay > 0 && !rt_tree_get(rule, "weight_decay"))
+        (*optim)->weight_decay = train->weight_decay;
+    return RT_OK;
+}
