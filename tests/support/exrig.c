@@ -1,6 +1,5 @@
 #include "support/exrig_parts.h"
 
-#include "base/fpenv.h"
 #include "base/memory.h"
 #include "base/rng.h"
 #include "formats/yaml.h"
@@ -10,231 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- a node's replica ---------------------------------------------------------------------------------- */
-
-/* Time passes, and the exchange goes on. */
-static rt_status spend(struct exrig_node *node, double seconds, struct rt_error *err) {
-    if (!(seconds > 0))
-        return RT_OK;
-    return rt_engine_wait(node->engine, NULL, NULL, rt_engine_now(node->engine) + seconds, err);
-}
-
-static rt_status compute(void *self, const struct rt_ticket *ticket, const struct rt_exchange *exchange,
-                         struct rt_done *done, struct rt_error *err) {
-    struct exrig_node *node = self;
-    struct exrig *rig = node->rig;
-    const size_t spans = rig->settings.spans, rows = exrig_rows(rig, ticket->batch);
-    const double share = rig->settings.seconds[node->rank] / (double)(2 * spans);
-    rt_status status = RT_OK;
-    for (size_t i = 0; i < spans && status == RT_OK; i++) {
-        exchange->need(exchange->self, i);
-        status = spend(node, share, err);
-    }
-    if (status == RT_OK && rig->settings.reads)
-        status = rig->settings.reads(rig->user, rig, node->rank, ticket->batch, err);
-    if (status != RT_OK)
-        return status;
-    done->loss = exrig_compute(node, ticket);
-    done->rows = (ticket->part + 1) * rows / ticket->parts - ticket->part * rows / ticket->parts;
-    for (size_t i = spans; i-- > 0 && status == RT_OK;) {
-        const struct rt_span *span = &rig->span[i];
-        status = spend(node, share, err);
-        memcpy(node->gradient + span->first, node->slices + span->first, span->count * sizeof(float));
-        exchange->ready(exchange->self, i);
-    }
-    node->batches++;
-    return status;
-}
-
-static float *word_of(void *user, size_t word) {
-    struct exrig_node *node = user;
-    return word == 0 ? node->params : node->state + (word - 1) * node->rig->settings.params;
-}
-
-static void take_update(void *user, uint64_t update) {
-    struct exrig_node *node = user;
-    node->loaded = update;
-    if (node->carried)
-        rt_carried_set_update(node->carried, update);
-}
-
-static void give_metrics(void *user, struct rt_metrics_row *row) {
-    struct exrig_node *node = user;
-    row->samples = node->batches;
-    row->updates = node->carried ? rt_carried_update(node->carried) : 0;
-}
-
-/* ---- a node's life ------------------------------------------------------------------------------------- */
-
-static rt_status take_memory(struct exrig_node *node, struct rt_error *err) {
-    const struct exrig *rig = node->rig;
-    const size_t n = rig->settings.params, words = rig->optim->type->state_words;
-    const size_t slices = rig->settings.shards > 1 ? rig->settings.shards : 1;
-    rt_status status = rt_floats_create(n, "params", &node->params, err);
-    if (status == RT_OK)
-        status = rt_floats_create(n, "a gradient", &node->gradient, err);
-    if (status == RT_OK)
-        status = rt_floats_create(n * words, "a state", &node->state, err);
-    if (status == RT_OK)
-        status = rt_floats_create(n * slices, "slices", &node->slices, err);
-    for (size_t i = 0; status == RT_OK && i < n * words; i++)
-        node->state[i] = rig->optim->type->state_start;
-    node->works = rt_roles_place(&rig->roles, node->rank) < rig->roles.workers;
-    node->replica = (struct rt_replica){.self = node,
-                                        .params = node->params,
-                                        .gradient = node->gradient,
-                                        .param_count = n,
-                                        .spans = rig->span,
-                                        .span_count = rig->settings.spans,
-                                        .compute = node->works ? compute : NULL};
-    const bool alone = rt_way_is_asynchronous(rig->way, &rig->options);
-    node->part = alone || !node->works ? 0 : rt_roles_place(&rig->roles, node->rank);
-    node->parts = alone ? 1 : rig->roles.workers;
-    return status;
-}
-
-static struct rt_learning learning_of(struct exrig_node *node) {
-    const struct exrig *rig = node->rig;
-    return (struct rt_learning){.optim = rig->optim,
-                                .schedule = &rig->schedule,
-                                .updates = 1000,
-                                .per_epoch = 10,
-                                .clip_norm = rig->settings.clip_norm,
-                                .state = node->state,
-                                .squares = exrig_squares,
-                                .user = node};
-}
-
-static rt_status open_parts(struct exrig_node *node, struct rt_error *err) {
-    struct exrig *rig = node->rig;
-    const struct rt_carried_settings settings = {.way = rig->way,
-                                                 .options = &rig->options,
-                                                 .roles = &rig->roles,
-                                                 .party = &node->party,
-                                                 .replica = &node->replica,
-                                                 .learning = learning_of(node),
-                                                 .cost = {1e-4, 1e8, 1e-9},
-                                                 .segment_floats = rig->settings.segment_floats};
-    const struct rt_duty_settings duty = {.party = &node->party,
-                                          .exchange = &node->exchange,
-                                          .replica = &node->replica,
-                                          .part = node->part,
-                                          .parts = node->parts,
-                                          .word = word_of,
-                                          .words = 1 + rig->optim->type->state_words,
-                                          .param_count = rig->settings.params,
-                                          .loaded = take_update,
-                                          .metrics = give_metrics,
-                                          .user = node,
-                                          .name = "toy"};
-    rt_status status = rt_carried_create(&settings, &node->carried, err);
-    if (status != RT_OK)
-        return status;
-    node->exchange = rt_carried_exchange(node->carried);
-    return node->rank == 0 ? rt_crew_create(&node->party, &node->crew, err)
-                           : rt_duty_create(&duty, &node->duty, err);
-}
-
-static rt_status open_engine(struct exrig_node *node, struct rt_error *err) {
-    struct exrig *rig = node->rig;
-    struct rt_engine_settings settings = {
-        .party = &node->party, .threaded = rig->settings.tcp, .stop = node->rank ? NULL : &rig->stop};
-    settings.parts[settings.part_count++] =
-        node->rank == 0 ? rt_crew_part(node->crew) : rt_duty_part(node->duty);
-    settings.parts[settings.part_count++] = rt_carried_part(node->carried);
-    rt_status status = rt_engine_create(&settings, &node->engine, err);
-    if (status == RT_OK)
-        rt_carried_attach(node->carried, node->engine);
-    return status;
-}
-
-static rt_status open_talks(struct exrig_node *node, struct rt_error *err) {
-    rt_status status = RT_OK;
-    for (uint16_t peer = 0; peer < node->party.count && status == RT_OK; peer++) {
-        if (!node->links[peer] || (node->rank != 0 && peer != 0))
-            continue;
-        status = rt_talk_open(node->links[peer], &node->talks[peer], err);
-        node->talks[peer].run = node->rig->run;
-    }
-    return status;
-}
-
-static void close_node(struct exrig_node *node) {
-    rt_engine_destroy(node->engine);
-    /* The links first: they may still use the memory. */
-    for (size_t peer = 0; peer < EXRIG_NODES; peer++) {
-        if (node->talks[peer].link)
-            rt_talk_close(&node->talks[peer]);
-        else
-            rt_link_close(node->links[peer]);
-        node->links[peer] = NULL;
-    }
-    rt_crew_destroy(node->crew);
-    rt_duty_destroy(node->duty);
-    rt_carried_destroy(node->carried);
-    node->engine = NULL;
-    node->crew = NULL;
-    node->duty = NULL;
-    node->carried = NULL;
-}
-
-static bool fail_master(struct exrig *rig, rt_status status, const struct rt_error *err) {
+bool exrig_fail(struct exrig *rig, rt_status status, const struct rt_error *err) {
     if (status != RT_OK && rig->node[0].status == RT_OK) {
         rig->node[0].status = status;
         rig->node[0].error = *err;
     }
     return rig->node[0].status == RT_OK;
-}
-
-static bool are_gone(void *self) {
-    return rt_crew_gone(self);
-}
-
-static void be_master(struct exrig *rig, struct exrig_node *node) {
-    struct rt_error err;
-    rig->program(rig->user, rig);
-    const bool failed = !fail_master(rig, rt_engine_status(node->engine, &err), &err);
-    rt_engine_let_go(node->engine);
-    rt_engine_enter(node->engine);
-    if (failed)
-        rt_crew_fail(node->crew, node->status, node->error.text);
-    else
-        rt_crew_stop(node->crew);
-    rt_engine_leave(node->engine);
-    rt_engine_linger(node->engine, are_gone, node->crew, rt_engine_now(node->engine) + 5);
-}
-
-static void be_node(void *user, size_t i, struct rt_endpoint *endpoint) {
-    struct exrig *rig = user;
-    struct exrig_node *node = &rig->node[i];
-    fenv_t theirs;
-    rt_fp_enter(&theirs);
-    node->endpoint = endpoint;
-    node->party = (struct rt_party){.endpoint = endpoint,
-                                    .run = rig->run,
-                                    .rank = (uint16_t)i,
-                                    .count = (uint16_t)rig->settings.nodes,
-                                    .links = node->links,
-                                    .patience = rig->settings.patience};
-    if (!exrig_join(node, &node->error)) {
-        node->status = RT_FAILED;
-    } else if (rig->settings.behave && i == rig->settings.other) {
-        rig->settings.behave(rig->user, rig, endpoint, node->links);
-        memset(node->links, 0, sizeof node->links);
-    } else {
-        node->status = open_talks(node, &node->error);
-        if (node->status == RT_OK)
-            node->status = open_parts(node, &node->error);
-        if (node->status == RT_OK)
-            node->status = open_engine(node, &node->error);
-        if (node->status == RT_OK && i == 0)
-            be_master(rig, node);
-        else if (node->status == RT_OK)
-            node->status = rt_duty_run(node->duty, node->engine, &node->error);
-    }
-    node->ended = rt_endpoint_now(endpoint);
-    close_node(node);
-    rt_fp_leave(&theirs);
 }
 
 /* ---- the master's program ------------------------------------------------------------------------------ */
@@ -292,15 +72,15 @@ static bool learn(struct exrig *rig, uint64_t batch) {
     struct rt_done done = {.batch = batch};
     struct rt_error err;
     rt_status status = exchange->begin(exchange->self, &ticket, &err);
-    if (status == RT_OK && master->works)
-        status = compute(master, &ticket, exchange, &done, &err);
+    if (status == RT_OK && master->replica.compute)
+        status = master->replica.compute(master, &ticket, exchange, &done, &err);
     if (status == RT_OK)
         status = exchange->end(exchange->self, &done, &err);
     rig->loss += done.loss;
     rig->rows += done.rows;
     rig->results++;
     rig->by[0]++;
-    return fail_master(rig, status, &err);
+    return exrig_fail(rig, status, &err);
 }
 
 bool exrig_train(struct exrig *rig, uint64_t batches) {
@@ -311,7 +91,7 @@ bool exrig_train(struct exrig *rig, uint64_t batches) {
     struct rt_error err;
     for (size_t i = 0; i < EXRIG_NODES; i++)
         next[i] = rig->given;
-    bool more = fail_master(rig, RT_OK, NULL);
+    bool more = master->status == RT_OK;
     while (more) {
         rt_engine_enter(master->engine);
         take_results(rig);
@@ -325,7 +105,7 @@ bool exrig_train(struct exrig *rig, uint64_t batches) {
         if (ours)
             more = learn(rig, own + 1);
         else if (rig->out)
-            more = fail_master(rig, rt_engine_wait(master->engine, may_go_on, rig, INFINITY, &err), &err);
+            more = exrig_fail(rig, rt_engine_wait(master->engine, may_go_on, rig, INFINITY, &err), &err);
         else
             break;
         next[0] += ours;
@@ -336,10 +116,11 @@ bool exrig_train(struct exrig *rig, uint64_t batches) {
 }
 
 bool exrig_settle(struct exrig *rig) {
-    struct exrig_node *master = &rig->node[0];
+    const struct rt_exchange *exchange = &rig->node[0].exchange;
     struct rt_error err;
-    return fail_master(rig, RT_OK, NULL) &&
-           fail_master(rig, master->exchange.settle(master->exchange.self, &err), &err);
+    if (rig->node[0].status != RT_OK || !exchange->settle) /* a server without a worker has none */
+        return rig->node[0].status == RT_OK;
+    return exrig_fail(rig, exchange->settle(exchange->self, &err), &err);
 }
 
 static void train_and_settle(void *user, struct exrig *rig) {
@@ -359,7 +140,7 @@ bool exrig_metrics(struct exrig *rig, struct rt_metrics_row rows[EXRIG_NODES]) {
     rt_engine_enter(master->engine);
     rt_crew_ask_metrics(master->crew);
     rt_engine_leave(master->engine);
-    if (!fail_master(rig, rt_engine_wait(master->engine, has_metrics, master->crew, INFINITY, &err), &err))
+    if (!exrig_fail(rig, rt_engine_wait(master->engine, has_metrics, master->crew, INFINITY, &err), &err))
         return false;
     rt_engine_enter(master->engine);
     rt_crew_metrics(master->crew, rows);
@@ -377,7 +158,7 @@ static bool all_idle(void *self) {
 
 static bool wait_idle(struct exrig *rig) {
     struct rt_error err;
-    return fail_master(rig, rt_engine_wait(rig->node[0].engine, all_idle, rig, INFINITY, &err), &err);
+    return exrig_fail(rig, rt_engine_wait(rig->node[0].engine, all_idle, rig, INFINITY, &err), &err);
 }
 
 bool exrig_gather(struct exrig *rig, uint16_t rank, size_t word, float *floats) {
@@ -385,7 +166,7 @@ bool exrig_gather(struct exrig *rig, uint16_t rank, size_t word, float *floats) 
     if (!exrig_settle(rig))
         return false;
     if (rank == 0) {
-        memcpy(floats, word_of(master, word), rig->settings.params * sizeof *floats);
+        memcpy(floats, exrig_word(master, word), rig->settings.params * sizeof *floats);
         return true;
     }
     rt_engine_enter(master->engine);
@@ -401,7 +182,7 @@ bool exrig_load(struct exrig *rig, uint16_t rank, const float *floats, uint64_t 
         return false;
     for (size_t word = 0; word <= rig->optim->type->state_words; word++) {
         if (rank == 0) {
-            memcpy(word_of(master, word), floats + word * n, n * sizeof *floats);
+            memcpy(exrig_word(master, word), floats + word * n, n * sizeof *floats);
             continue;
         }
         rt_engine_enter(master->engine);
@@ -411,7 +192,7 @@ bool exrig_load(struct exrig *rig, uint16_t rank, const float *floats, uint64_t 
             return false;
     }
     if (rank == 0) {
-        take_update(master, update);
+        exrig_take_update(master, update);
         return true;
     }
     rt_engine_enter(master->engine);
@@ -486,7 +267,7 @@ rt_status exrig_open(const struct exrig_settings *settings, struct exrig *rig, s
     if (status == RT_OK)
         status = make_points(rig, err);
     for (size_t i = 0; i < s->nodes && status == RT_OK; i++)
-        status = take_memory(&rig->node[i], err);
+        status = exrig_take_memory(&rig->node[i], err);
     const struct rt_memnet_settings net = {.seed = s->seed,
                                            .latency = s->latency,
                                            .bandwidth = s->bandwidth,
@@ -506,6 +287,7 @@ void exrig_close(struct exrig *rig) {
         free(rig->node[i].gradient);
         free(rig->node[i].state);
         free(rig->node[i].slices);
+        free(rig->node[i].shelf);
     }
     rt_optim_destroy(rig->optim);
     free(rig->points);
@@ -517,7 +299,7 @@ static void *run_thread(void *user) {
     node->status = rt_tcp_create(&(struct rt_tcp_settings){0}, &endpoint, &node->error);
     if (node->status != RT_OK)
         abort(); /* the others wait for it at the barrier */
-    be_node(node->rig, node->rank, endpoint);
+    exrig_be_node(node->rig, node->rank, endpoint);
     rt_endpoint_destroy(endpoint);
     return NULL;
 }
@@ -539,7 +321,7 @@ rt_status exrig_run(struct exrig *rig, void (*program)(void *user, struct exrig 
     rig->program = program ? program : train_and_settle;
     rig->user = user;
     const double limit = rig->settings.limit > 0 ? rig->settings.limit : 3600;
-    return rig->settings.tcp ? run_threads(rig) : rt_memnet_run(rig->net, be_node, rig, limit, err);
+    return rig->settings.tcp ? run_threads(rig) : rt_memnet_run(rig->net, exrig_be_node, rig, limit, err);
 }
 
 bool exrig_succeeds(const struct exrig_settings *settings, struct exrig *rig) {

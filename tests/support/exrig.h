@@ -15,6 +15,7 @@
 #include "exchange/carried.h"
 #include "exchange/crew.h"
 #include "exchange/duty.h"
+#include "exchange/served.h"
 #include "net/memory.h"
 #include <pthread.h>
 
@@ -49,6 +50,11 @@ struct exrig_settings {
      * them. */
     size_t other;
     void (*behave)(void *user, struct exrig *rig, struct rt_endpoint *endpoint, struct rt_link **links);
+    /* A server's updates, as rt_server_settings has them; may be NULL. */
+    void (*updated)(void *user, struct exrig *rig, uint16_t server, uint64_t version, size_t pushes,
+                    const struct rt_push *const *push);
+    void (*dropped)(void *user, struct exrig *rig, uint16_t server, const struct rt_push *push);
+    double apply_seconds; /* that a server's update takes */
     /* A worker has what it needs for a batch: its parameters as the gradient will be made with. May fail it.
      */
     rt_status (*reads)(void *user, struct exrig *rig, uint16_t rank, uint64_t batch, struct rt_error *err);
@@ -64,7 +70,10 @@ struct exrig_node {
     struct rt_talk talks[EXRIG_NODES];
     struct rt_replica replica;
     float *params, *gradient, *state, *slices;
+    float *shelf; /* a server's parameters; the range it owns */
     struct rt_carried *carried;
+    struct rt_server *server; /* with a way by servers, */
+    struct rt_served *served; /* and their customer */
     struct rt_exchange exchange;
     struct rt_engine *engine;
     struct rt_duty *duty;
@@ -74,9 +83,10 @@ struct exrig_node {
 
     rt_status status; /* how its run ended, */
     struct rt_error error;
-    double ended;     /* and when */
-    uint64_t batches; /* computed */
-    uint64_t loaded;  /* what it was told by rt_crew_set_update */
+    double ended;                   /* and when */
+    uint64_t batches;               /* computed */
+    uint64_t loaded;                /* what it was told by rt_crew_set_update */
+    struct rt_server_counts counts; /* of its server */
 };
 
 struct exrig {

@@ -8,6 +8,15 @@
 double exrig_compute(struct exrig_node *node, const struct rt_ticket *ticket);
 double exrig_squares(void *user, const float *gradient);
 
+/* exrig_node.c: what a node has, what it does on the network, and two answers to its master. */
+rt_status exrig_take_memory(struct exrig_node *node, struct rt_error *err);
+void exrig_be_node(void *user, size_t i, struct rt_endpoint *endpoint);
+float *exrig_word(void *user, size_t word);
+void exrig_take_update(void *user, uint64_t update);
+
+/* The master's first failure stays; whether there is none. */
+bool exrig_fail(struct exrig *rig, rt_status status, const struct rt_error *err);
+
 /* Connects a node with those it needs a link with. */
 bool exrig_join(struct exrig_node *node, struct rt_error *err);
 

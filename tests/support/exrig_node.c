@@ -1,0 +1,313 @@
+/* The life of one node of the rig. */
+#include "support/exrig_parts.h"
+
+#include "base/fpenv.h"
+#include "base/memory.h"
+#include <math.h>
+#include <string.h>
+
+/* ---- a node's replica ---------------------------------------------------------------------------------- */
+
+/* Time passes, and the exchange goes on. */
+static rt_status spend(struct exrig_node *node, double seconds, struct rt_error *err) {
+    if (!(seconds > 0))
+        return RT_OK;
+    return rt_engine_wait(node->engine, NULL, NULL, rt_engine_now(node->engine) + seconds, err);
+}
+
+static rt_status compute(void *self, const struct rt_ticket *ticket, const struct rt_exchange *exchange,
+                         struct rt_done *done, struct rt_error *err) {
+    struct exrig_node *node = self;
+    struct exrig *rig = node->rig;
+    const size_t spans = rig->settings.spans, rows = exrig_rows(rig, ticket->batch);
+    const double share = rig->settings.seconds[node->rank] / (double)(2 * spans);
+    rt_status status = RT_OK;
+    for (size_t i = 0; i < spans && status == RT_OK; i++) {
+        exchange->need(exchange->self, i);
+        status = spend(node, share, err);
+    }
+    if (status == RT_OK && rig->settings.reads)
+        status = rig->settings.reads(rig->user, rig, node->rank, ticket->batch, err);
+    if (status != RT_OK)
+        return status;
+    done->loss = exrig_compute(node, ticket);
+    done->rows = (ticket->part + 1) * rows / ticket->parts - ticket->part * rows / ticket->parts;
+    for (size_t i = spans; i-- > 0 && status == RT_OK;) {
+        const struct rt_span *span = &rig->span[i];
+        status = spend(node, share, err);
+        memcpy(node->gradient + span->first, node->slices + span->first, span->count * sizeof(float));
+        exchange->ready(exchange->self, i);
+    }
+    node->batches++;
+    return status;
+}
+
+float *exrig_word(void *user, size_t word) {
+    struct exrig_node *node = user;
+    float *params = node->server ? node->shelf : node->params;
+    return word == 0 ? params : node->state + (word - 1) * node->rig->settings.params;
+}
+
+void exrig_take_update(void *user, uint64_t update) {
+    struct exrig_node *node = user;
+    node->loaded = update;
+    if (node->carried)
+        rt_carried_set_update(node->carried, update);
+    if (node->server) {
+        rt_engine_enter(node->engine);
+        rt_server_set_version(node->server, update);
+        rt_engine_leave(node->engine);
+    }
+}
+
+static void give_metrics(void *user, struct rt_metrics_row *row) {
+    struct exrig_node *node = user;
+    row->samples = node->batches;
+    row->updates = node->carried ? rt_carried_update(node->carried) : 0;
+}
+
+/* ---- a node's life ------------------------------------------------------------------------------------- */
+
+rt_status exrig_take_memory(struct exrig_node *node, struct rt_error *err) {
+    const struct exrig *rig = node->rig;
+    const size_t n = rig->settings.params, words = rig->optim->type->state_words;
+    const size_t slices = rig->settings.shards > 1 ? rig->settings.shards : 1;
+    rt_status status = rt_floats_create(n, "params", &node->params, err);
+    if (status == RT_OK)
+        status = rt_floats_create(n, "a server's params", &node->shelf, err);
+    if (status == RT_OK)
+        status = rt_floats_create(n, "a gradient", &node->gradient, err);
+    if (status == RT_OK)
+        status = rt_floats_create(n * words, "a state", &node->state, err);
+    if (status == RT_OK)
+        status = rt_floats_create(n * slices, "slices", &node->slices, err);
+    for (size_t i = 0; status == RT_OK && i < n * words; i++)
+        node->state[i] = rig->optim->type->state_start;
+    node->works = rt_roles_place(&rig->roles, node->rank) < rig->roles.workers;
+    node->replica = (struct rt_replica){.self = node,
+                                        .params = node->params,
+                                        .gradient = node->gradient,
+                                        .param_count = n,
+                                        .spans = rig->span,
+                                        .span_count = rig->settings.spans,
+                                        .compute = node->works ? compute : NULL};
+    const bool alone = rt_way_is_asynchronous(rig->way, &rig->options);
+    node->part = alone || !node->works ? 0 : rt_roles_place(&rig->roles, node->rank);
+    node->parts = alone ? 1 : rig->roles.workers;
+    return status;
+}
+
+static struct rt_learning learning_of(struct exrig_node *node) {
+    const struct exrig *rig = node->rig;
+    return (struct rt_learning){.optim = rig->optim,
+                                .schedule = &rig->schedule,
+                                .updates = 1000,
+                                .per_epoch = 10,
+                                .clip_norm = rig->settings.clip_norm,
+                                .state = node->state,
+                                .squares = exrig_squares,
+                                .user = node};
+}
+
+static void tell_updated(void *user, uint64_t version, size_t pushes, const struct rt_push *const *push) {
+    const struct exrig_node *node = user;
+    node->rig->settings.updated(node->rig->user, node->rig, node->rank, version, pushes, push);
+}
+
+static void tell_dropped(void *user, const struct rt_push *push) {
+    const struct exrig_node *node = user;
+    node->rig->settings.dropped(node->rig->user, node->rig, node->rank, push);
+}
+
+static rt_status open_server(struct exrig_node *node, struct rt_error *err) {
+    struct exrig *rig = node->rig;
+    const size_t n = rig->settings.params;
+    struct rt_span owned[RT_MAX_OWNED];
+    if (node->rank >= rig->roles.servers)
+        return RT_OK;
+    if (rt_way_owned(rig->way, &rig->options, &rig->roles, node->rank, rig->span, rig->settings.spans, n,
+                     owned) != 1)
+        return rt_fail(err, RT_FAILED, "server %u does not own one range", node->rank);
+    const struct rt_server_settings settings = {.way = rig->way,
+                                                .rules = rt_way_rules(rig->way, &rig->options),
+                                                .options = &rig->options,
+                                                .roles = &rig->roles,
+                                                .party = &node->party,
+                                                .spans = rig->span,
+                                                .span_count = rig->settings.spans,
+                                                .first = owned[0].first,
+                                                .count = owned[0].count,
+                                                .param_count = n,
+                                                .params = node->shelf,
+                                                .learning = learning_of(node),
+                                                .batch_rows = rig->settings.batch,
+                                                .last_rows = rig->settings.batch,
+                                                .apply_seconds = rig->settings.apply_seconds,
+                                                .updated = rig->settings.updated ? tell_updated : NULL,
+                                                .dropped = rig->settings.dropped ? tell_dropped : NULL,
+                                                .user = node};
+    return rt_server_create(&settings, &node->server, err);
+}
+
+static rt_status open_served(struct exrig_node *node, struct rt_error *err) {
+    struct exrig *rig = node->rig;
+    rt_status status = open_server(node, err);
+    if (status != RT_OK || !node->works)
+        return status;
+    const struct rt_served_settings settings = {.way = rig->way,
+                                                .options = &rig->options,
+                                                .roles = &rig->roles,
+                                                .party = &node->party,
+                                                .replica = &node->replica,
+                                                .local = node->server,
+                                                .learning = learning_of(node)};
+    status = rt_served_create(&settings, &node->served, err);
+    if (status == RT_OK)
+        node->exchange = rt_served_exchange(node->served);
+    return status;
+}
+
+static rt_status open_carried(struct exrig_node *node, struct rt_error *err) {
+    struct exrig *rig = node->rig;
+    const struct rt_carried_settings settings = {.way = rig->way,
+                                                 .options = &rig->options,
+                                                 .roles = &rig->roles,
+                                                 .party = &node->party,
+                                                 .replica = &node->replica,
+                                                 .learning = learning_of(node),
+                                                 .cost = {1e-4, 1e8, 1e-9},
+                                                 .segment_floats = rig->settings.segment_floats};
+    rt_status status = rt_carried_create(&settings, &node->carried, err);
+    if (status == RT_OK)
+        node->exchange = rt_carried_exchange(node->carried);
+    return status;
+}
+
+static rt_status open_parts(struct exrig_node *node, struct rt_error *err) {
+    struct exrig *rig = node->rig;
+    rt_status status =
+        rt_way_rules(rig->way, &rig->options) ? open_served(node, err) : open_carried(node, err);
+    if (status != RT_OK)
+        return status;
+    const struct rt_duty_settings duty = {.party = &node->party,
+                                          .exchange = node->exchange.self ? &node->exchange : NULL,
+                                          .replica = &node->replica,
+                                          .part = node->part,
+                                          .parts = node->parts,
+                                          .word = exrig_word,
+                                          .words = 1 + rig->optim->type->state_words,
+                                          .param_count = rig->settings.params,
+                                          .loaded = exrig_take_update,
+                                          .metrics = give_metrics,
+                                          .user = node,
+                                          .name = "toy"};
+    return node->rank == 0 ? rt_crew_create(&node->party, &node->crew, err)
+                           : rt_duty_create(&duty, &node->duty, err);
+}
+
+static rt_status open_engine(struct exrig_node *node, struct rt_error *err) {
+    struct exrig *rig = node->rig;
+    struct rt_engine_settings settings = {
+        .party = &node->party, .threaded = rig->settings.tcp, .stop = node->rank ? NULL : &rig->stop};
+    settings.parts[settings.part_count++] =
+        node->rank == 0 ? rt_crew_part(node->crew) : rt_duty_part(node->duty);
+    if (node->carried)
+        settings.parts[settings.part_count++] = rt_carried_part(node->carried);
+    if (node->server)
+        settings.parts[settings.part_count++] = rt_server_part(node->server);
+    if (node->served)
+        settings.parts[settings.part_count++] = rt_served_part(node->served);
+    rt_status status = rt_engine_create(&settings, &node->engine, err);
+    if (status == RT_OK && node->carried)
+        rt_carried_attach(node->carried, node->engine);
+    if (status == RT_OK && node->served)
+        rt_served_attach(node->served, node->engine);
+    return status;
+}
+
+static rt_status open_talks(struct exrig_node *node, struct rt_error *err) {
+    rt_status status = RT_OK;
+    for (uint16_t peer = 0; peer < node->party.count && status == RT_OK; peer++) {
+        if (!node->links[peer] || (node->rank != 0 && peer != 0))
+            continue;
+        status = rt_talk_open(node->links[peer], &node->talks[peer], err);
+        node->talks[peer].run = node->rig->run;
+    }
+    return status;
+}
+
+static void close_node(struct exrig_node *node) {
+    rt_engine_destroy(node->engine);
+    /* The links first: they may still use the memory. */
+    for (size_t peer = 0; peer < EXRIG_NODES; peer++) {
+        if (node->talks[peer].link)
+            rt_talk_close(&node->talks[peer]);
+        else
+            rt_link_close(node->links[peer]);
+        node->links[peer] = NULL;
+    }
+    rt_crew_destroy(node->crew);
+    rt_duty_destroy(node->duty);
+    rt_carried_destroy(node->carried);
+    rt_served_destroy(node->served);
+    if (node->server)
+        node->counts = *rt_server_counts(node->server);
+    rt_server_destroy(node->server);
+    node->engine = NULL;
+    node->crew = NULL;
+    node->duty = NULL;
+    node->carried = NULL;
+    node->served = NULL;
+    node->server = NULL;
+}
+
+static bool are_gone(void *self) {
+    return rt_crew_gone(self);
+}
+
+static void be_master(struct exrig *rig, struct exrig_node *node) {
+    struct rt_error err;
+    rig->program(rig->user, rig);
+    const bool failed = !exrig_fail(rig, rt_engine_status(node->engine, &err), &err);
+    rt_engine_let_go(node->engine);
+    rt_engine_enter(node->engine);
+    if (failed)
+        rt_crew_fail(node->crew, node->status, node->error.text);
+    else
+        rt_crew_stop(node->crew);
+    rt_engine_leave(node->engine);
+    rt_engine_linger(node->engine, are_gone, node->crew, rt_engine_now(node->engine) + 5);
+}
+
+void exrig_be_node(void *user, size_t i, struct rt_endpoint *endpoint) {
+    struct exrig *rig = user;
+    struct exrig_node *node = &rig->node[i];
+    fenv_t theirs;
+    rt_fp_enter(&theirs);
+    node->endpoint = endpoint;
+    node->party = (struct rt_party){.endpoint = endpoint,
+                                    .run = rig->run,
+                                    .rank = (uint16_t)i,
+                                    .count = (uint16_t)rig->settings.nodes,
+                                    .links = node->links,
+                                    .patience = rig->settings.patience};
+    if (!exrig_join(node, &node->error)) {
+        node->status = RT_FAILED;
+    } else if (rig->settings.behave && i == rig->settings.other) {
+        rig->settings.behave(rig->user, rig, endpoint, node->links);
+        memset(node->links, 0, sizeof node->links);
+    } else {
+        node->status = open_talks(node, &node->error);
+        if (node->status == RT_OK)
+            node->status = open_parts(node, &node->error);
+        if (node->status == RT_OK)
+            node->status = open_engine(node, &node->error);
+        if (node->status == RT_OK && i == 0)
+            be_master(rig, node);
+        else if (node->status == RT_OK)
+            node->status = rt_duty_run(node->duty, node->engine, &node->error);
+    }
+    node->ended = rt_endpoint_now(endpoint);
+    close_node(node);
+    rt_fp_leave(&theirs);
+}
