@@ -50,15 +50,16 @@ static void put_systems(FILE *out, const char *strategy) {
     if (!left)
         return;
     fputs("    ", out);
-    column = put_word(out, column, "    ", "trains as:", "");
+    column = put_word(out, column, "    ", "systems, as:NAME:", "");
     for (size_t i = 0; i < count; i++) {
         if (strcmp(systems[i].strategy, strategy) != 0)
             continue;
         char text[160];
         const char *options = systems[i].options, *without = systems[i].without;
-        snprintf(text, sizeof text, "%s%s%s%s%s%s%s", systems[i].name, *options ? " (" : "", options,
-                 *options ? ")" : "", without ? " (without " : "", without ? without : "",
-                 without ? ")" : "");
+        const bool more = *options || without;
+        snprintf(text, sizeof text, "%s%s%s%s%s%s%s", systems[i].name, more ? " (" : "", options,
+                 *options && without ? "; " : "", without ? "without " : "", without ? without : "",
+                 more ? ")" : "");
         column = put_word(out, column, "    ", text, --left ? "," : "");
     }
     fputc('\n', out);

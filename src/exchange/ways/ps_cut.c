@@ -7,7 +7,7 @@ static const struct rt_option options[] = {
     {"cut", RT_OPTION_REAL, RT_WAY_AT(cut), "0.75", 0, 1,
      .help = "the part of an epoch that suffices, above 0"},
     {"base", RT_OPTION_CHOICE, RT_WAY_AT(base), "sync", .choices = rt_way_bases,
-     .help = "what it does otherwise: as ps-sync, ps-async or ps-ssp"},
+     .help = "what it does otherwise"},
     RT_WAY_BOUND,
     RT_WAY_STEP,
     RT_WAY_REDUCE,

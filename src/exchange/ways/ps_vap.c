@@ -7,11 +7,11 @@ static const char *const norms[] = {"max", "two", NULL};
 
 static const struct rt_option options[] = {
     {"delta", RT_OPTION_REAL, RT_WAY_AT(delta), "0", 0, RT_WAY_REAL_MAX, .auto_word = "inf",
-     .help = "how far parameters may be from a worker's; 0: factor times the usual step"},
+     .help = "how far from a worker's parameters; 0: factor times the usual step"},
     {"factor", RT_OPTION_REAL, RT_WAY_AT(factor), "10", 0, RT_WAY_REAL_MAX,
      .help = "the bound in usual steps, where delta is 0"},
     {"norm", RT_OPTION_CHOICE, RT_WAY_AT(norm), "max", .choices = norms,
-     .help = "how a distance is measured: the largest difference, or the root of squares"},
+     .help = "the largest difference, or the root of the sum of squares"},
     RT_WAY_SERVED,
 };
 

@@ -47,8 +47,7 @@ extern const char *const rt_way_off_on[],
 #define RT_WAY_WFBP                                                                                          \
     {                                                                                                        \
         "wfbp", RT_OPTION_CHOICE, RT_WAY_AT(wfbp), "on",                                                     \
-            .choices = rt_way_off_on,                                                                        \
-            .help = "a layer's exchange starts when its gradient is there, not when all are"                 \
+            .choices = rt_way_off_on, .help = "exchange a layer as soon as its gradient is there"            \
     }
 #define RT_WAY_BUCKET                                                                                        \
     {                                                                                                        \
@@ -58,8 +57,7 @@ extern const char *const rt_way_off_on[],
 #define RT_WAY_REDUCE                                                                                        \
     {                                                                                                        \
         "reduce", RT_OPTION_CHOICE, RT_WAY_AT(reduce), "mean",                                               \
-            .choices = rt_way_mean_sum,                                                                      \
-            .help = "mean: over the examples of the batch; sum: of the workers' means"                       \
+            .choices = rt_way_mean_sum, .help = "the mean over the batch, or the sum of the workers' means"  \
     }
 #define RT_WAY_DEDICATED                                                                                     \
     {                                                                                                        \
@@ -69,8 +67,7 @@ extern const char *const rt_way_off_on[],
 #define RT_WAY_PRIO                                                                                          \
     {                                                                                                        \
         "prio", RT_OPTION_CHOICE, RT_WAY_AT(prio), "arrival",                                                \
-            .choices = rt_way_prios,                                                                         \
-            .help = "which waiting gradient is served first: as they came, or the stalest"                   \
+            .choices = rt_way_prios, .help = "served first: whoever came first, or the stalest"              \
     }
 #define RT_WAY_DAMP                                                                                          \
     {                                                                                                        \
@@ -87,13 +84,12 @@ extern const char *const rt_way_off_on[],
     {                                                                                                        \
         "s", RT_OPTION_INT, RT_WAY_AT(bound), "3", 0, 2e18,                                                  \
             .auto_word = "inf",                                                                              \
-            .help = "ssp: gradients that a worker may be ahead of the slowest; inf: any number"              \
+            .help = "ssp: gradients a worker may be ahead of the slowest; inf: any number"                   \
     }
 #define RT_WAY_STEP                                                                                          \
     {                                                                                                        \
         "step", RT_OPTION_CHOICE, RT_WAY_AT(whole_clock), "push",                                            \
-            .choices = rt_way_steps,                                                                         \
-            .help = "ssp: an update per gradient, or one when all workers' are there"                        \
+            .choices = rt_way_steps, .help = "ssp: an update per gradient, or one for all workers'"          \
     }
 
 /* What every way by collectives offers, and every way by servers that judge one gradient at a time. */
