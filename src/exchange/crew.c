@@ -258,6 +258,11 @@ size_t rt_crew_held(const struct rt_crew *crew, uint16_t rank) {
     return (size_t)(desk->given - desk->done);
 }
 
+size_t rt_crew_waiting(const struct rt_crew *crew, uint16_t rank) {
+    const struct rt_desk *desk = &crew->desks[rank];
+    return (size_t)(desk->done - desk->taken);
+}
+
 bool rt_crew_take(struct rt_crew *crew, uint16_t rank, struct rt_done *done) {
     struct rt_desk *desk = &crew->desks[rank];
     if (desk->taken == desk->done)

@@ -29,7 +29,8 @@ struct rt_engine_part rt_crew_part(struct rt_crew *crew);
  * server without a worker gets tickets too where the exchange goes by collectives: it takes part in every
  * update, and its result is of 0 rows. */
 bool rt_crew_give(struct rt_crew *crew, uint16_t rank, uint64_t batch);
-size_t rt_crew_held(const struct rt_crew *crew, uint16_t rank); /* tickets given and not done */
+size_t rt_crew_held(const struct rt_crew *crew, uint16_t rank);    /* tickets given and not done */
+size_t rt_crew_waiting(const struct rt_crew *crew, uint16_t rank); /* results that were not taken */
 /* The oldest result that came from a node; false: none. */
 bool rt_crew_take(struct rt_crew *crew, uint16_t rank, struct rt_done *done);
 

@@ -152,3 +152,24 @@ rt_status rt_gathering_assign(struct rt_gathering *gathering, const struct rt_as
         rt_talk_next(&rt_cluster_member(gathering->cluster, member)->talk);
     return status;
 }
+
+rt_status rt_gathering_assign_all(struct rt_gathering *gathering, const struct rt_assign *part,
+                                  struct rt_error *err) {
+    const size_t members = rt_cluster_count(gathering->cluster);
+    struct rt_assign own = *part;
+    uint8_t *bytes;
+    rt_status status = rt_alloc(RT_MAX_CONTROL, 1, "a message", &bytes, err);
+    for (size_t i = 0; status == RT_OK && i < members; i++) {
+        own.index = (uint16_t)(i + 1);
+        const size_t used = rt_assign_encode(&own, bytes, RT_MAX_CONTROL);
+        status = used ? rt_cluster_request(gathering->cluster, i, RT_MESSAGE_ASSIGN, bytes, used, err)
+                      : rt_fail(err, RT_BAD_INPUT, "the description of the run is too long to be sent");
+    }
+    for (size_t i = 0; status == RT_OK && i < members; i++) {
+        status = rt_cluster_answer(gathering->cluster, i, RT_MESSAGE_READY, err);
+        if (status == RT_OK)
+            rt_talk_next(&rt_cluster_member(gathering->cluster, i)->talk);
+    }
+    free(bytes);
+    return status;
+}

@@ -34,6 +34,9 @@ void rt_gathering_deinit(struct rt_gathering *gathering); /* a zeroed one is fin
 /* Tells a member its part of the work, and waits until it has taken the memory for it. */
 rt_status rt_gathering_assign(struct rt_gathering *gathering, const struct rt_assign *part, size_t member,
                               struct rt_error *err);
+/* The same for all members at a time: member i gets index i + 1. */
+rt_status rt_gathering_assign_all(struct rt_gathering *gathering, const struct rt_assign *part,
+                                  struct rt_error *err);
 
 /* The threads of each of the run's local processes: what train.threads says, else their share of the cores.
  */

@@ -22,6 +22,16 @@ struct rt_node_report {
     uint64_t predicted_memory; /* bytes; 0: nobody did */
 };
 
+/* What the servers of an exchange, that on the master, made of the gradients that came. */
+enum { RT_EXCHANGE_BINS = 64 };
+struct rt_exchange_counts {
+    size_t bins;
+    uint64_t staleness[RT_EXCHANGE_BINS]; /* gradients by their staleness; the last one: or more */
+    double mean;
+    uint64_t most;
+    uint64_t applied, dropped, forced, held;
+};
+
 struct rt_progressive;
 struct rt_stream;
 struct rt_way;
@@ -48,6 +58,8 @@ struct rt_learner {
      * that came last are given, and *fresh tells whether there are any. */
     rt_status (*report)(void *self, bool recent, struct rt_node_report *reports, bool *fresh,
                         struct rt_error *err);
+    /* Of an exchange with servers; false: it has none. NULL: it is none. Also after stop. */
+    bool (*exchange_counts)(void *self, struct rt_exchange_counts *counts);
     /* The end in good order, after the last use of anything else. */
     rt_status (*stop)(void *self, struct rt_error *err);
     void (*destroy)(void *self);
@@ -79,5 +91,7 @@ rt_status rt_learner_local(const struct rt_lesson *lesson, struct rt_learner *le
 rt_status rt_learner_ring(const struct rt_lesson *lesson, struct rt_learner *learner, struct rt_error *err);
 rt_status rt_learner_exchange(const struct rt_lesson *lesson, struct rt_learner *learner,
                               struct rt_error *err);
+/* Batches of an epoch that are learnt from, of so many: ps-cut leaves some out. options: rt_way_options. */
+uint64_t rt_exchange_per_epoch(const void *options, uint64_t batches);
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "data/stream.h"
 #include "train/gather.h"
+#include "train/optimizer.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -94,7 +95,11 @@ static void tell(void *user, const char *sentence) {
 static rt_status open_learner(struct rt_drive *drive, struct rt_error *err) {
     const struct rt_spec_train *train = &drive->spec->train;
     struct rt_trained *trained = &drive->run->trained;
-    rt_status status = rt_optim_create(train->optimizer, &drive->optim, err);
+    const struct rt_way *way = drive->choice.strategy->way;
+    rt_status status = rt_strategy_fits(&drive->choice, drive->spec, trained->network.model->param_count,
+                                        trained->network.model->buffer_count, err);
+    if (status == RT_OK)
+        status = rt_train_optimizer(train, way, &drive->optim, err);
     if (status == RT_OK)
         status = rt_schedule_read(train->schedule, &drive->schedule, err);
     if (status == RT_OK && drive->choice.strategy->streams && train->updates == 0 &&
@@ -103,16 +108,10 @@ static rt_status open_learner(struct rt_drive *drive, struct rt_error *err) {
                          "the cosine schedule needs to know the end of a stream: give train.updates");
     if (status != RT_OK)
         return status;
-    /* What the optimizer says itself wins. */
-    const struct rt_tree *rule =
-        train->optimizer && train->optimizer->kind == RT_TREE_MAP && train->optimizer->count
-            ? train->optimizer->items[0]
-            : NULL;
-    if (train->weight_decay > 0 && !rt_tree_get(rule, "weight_decay"))
-        drive->optim->weight_decay = train->weight_decay;
-
     const uint64_t examples = drive->materials.train.count, batch = drive->batch;
     drive->per_epoch = (examples + batch - 1) / batch;
+    if (way)
+        drive->per_epoch = rt_exchange_per_epoch(drive->choice.settings, drive->per_epoch);
     /* A stream is one pass of a length that nobody knows. */
     if (drive->choice.strategy->streams)
         drive->per_epoch = RT_ENDLESS;
@@ -136,6 +135,7 @@ static rt_status open_learner(struct rt_drive *drive, struct rt_error *err) {
         .notice_user = drive,
         .strategy = drive->choice.strategy->name,
         .options = drive->choice.settings,
+        .way = way,
         .program = drive->run->program,
         .settings = {.seed = (uint64_t)train->seed,
                      .batch = (size_t)drive->batch,

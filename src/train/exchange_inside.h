@@ -1,0 +1,64 @@
+/* What the files of the exchange's learner share: exchange_learner.c, exchange_form.c, exchange_tickets.c,
+ * exchange_numbers.c. */
+#ifndef RT_TRAIN_EXCHANGE_INSIDE_H
+#define RT_TRAIN_EXCHANGE_INSIDE_H
+
+#include "exchange/crew.h"
+#include "train/exchanger.h"
+#include "train/gather.h"
+#include "train/learner.h"
+
+/* Updates whose round is complete and whose results have not been returned. */
+enum { RT_EXCHANGE_ROUNDS = 4 };
+
+struct rt_exchange_learner {
+    struct rt_lesson lesson;
+    const struct rt_way_options *options;
+    struct rt_gathering who;
+    uint16_t count; /* devices; rank i is device i */
+    struct rt_link **links;
+    struct rt_talk *talks;
+    struct rt_exchanger *site; /* the master's own part */
+    struct rt_crew *crew;
+    struct rt_engine_part crew_part;
+    bool stopped;
+    struct rt_error failure; /* why it ends, for the nodes; status RT_OK: it does not */
+
+    struct rt_local_numbers local;
+    struct rt_numbers blocks;
+    size_t fetched; /* words that are here as they are at rest; 0: none */
+    struct rt_metrics_row *rows;
+    bool asked; /* for rows */
+
+    /* Tickets; guarded by the engine. Updates are counted from 1, and so are the batches they are made of. */
+    uint64_t returned; /* updates that steps have returned */
+    uint64_t given;    /* the last one that was given to somebody */
+    uint64_t limit;    /* none above it is given */
+    uint64_t warm;     /* up to this one only the first worker gets any */
+    bool draining;
+    uint16_t turn;           /* who is asked for results first */
+    uint64_t *last;          /* [count] of rounds: the last one that a node was given */
+    uint64_t rounds;         /* that are complete */
+    bool *in_round;          /* [RT_EXCHANGE_ROUNDS][workers] whose gradients are in it */
+    struct rt_done *results; /* [RT_EXCHANGE_ROUNDS][workers] */
+};
+
+/* ---- exchange_form.c ---- */
+/* Gathers and joins the nodes, tells them their part, and makes the master's own. */
+rt_status rt_exchange_form(struct rt_exchange_learner *learner, struct rt_error *err);
+
+/* ---- exchange_tickets.c ---- */
+struct rt_engine_part rt_exchange_tickets_part(struct rt_exchange_learner *learner);
+void rt_exchange_updated(void *user, uint64_t version, size_t pushes, const struct rt_push *const *push);
+rt_status rt_exchange_step(struct rt_exchange_learner *learner, struct rt_done *sum, struct rt_error *err);
+
+/* ---- exchange_numbers.c ---- */
+struct rt_numbers rt_exchange_numbers(struct rt_exchange_learner *learner);
+/* Brings words 0..words-1 to the master, as they are at rest. */
+rt_status rt_exchange_fetch(struct rt_exchange_learner *learner, size_t words, struct rt_error *err);
+
+/* ---- exchange_learner.c ---- */
+/* Where a node was lost, says which in the user's words; keeps the reason for the others. */
+rt_status rt_exchange_explain(struct rt_exchange_learner *learner, rt_status status, struct rt_error *err);
+
+#endif
