@@ -4,17 +4,19 @@
 #include "support/test.h"
 #include <math.h>
 
-static const char *const carried_ways[] = {"allreduce-auto",
-                                           "allreduce-ring",
-                                           "allreduce-rd",
-                                           "allreduce-hd",
-                                           "allreduce-tree",
-                                           "ps-sync",
-                                           "ps-tree",
-                                           "ps-scatter",
-                                           "ps-hier",
-                                           "ps-peer",
-                                           NULL};
+/* The next way that goes by collectives with its defaults; NULL: no more. */
+static const struct rt_way *next_way(size_t *i) {
+    const struct rt_way *const *ways = rt_ways();
+    for (; ways[*i]; (*i)++) {
+        struct rt_way_options options;
+        struct rt_error err;
+        if (!ways[*i]->moves || rt_way_options_read(ways[*i], NULL, &options, &err) != RT_OK ||
+            rt_way_rules(ways[*i], &options))
+            continue;
+        return ways[(*i)++];
+    }
+    return NULL;
+}
 
 /* Those that add in the binary tree over the workers. */
 static bool adds_in_tree(const char *way) {
@@ -24,37 +26,232 @@ static bool adds_in_tree(const char *way) {
 
 /* Everybody has the same parameters, and they are those of one device: to the bit, or nearly. */
 static void check_result(const struct exrig *rig, size_t slices, bool exact) {
-    float *params = calloc(rig->settings.params, sizeof *params);
-    float *state = calloc(exrig_floats(rig), sizeof *state);
-    REQUIRE(params && state);
-    const size_t bytes = rig->settings.params * sizeof *params;
-    exrig_serial(rig, 1, rig->settings.updates, slices, params, state);
+    const size_t bytes = rig->settings.params * sizeof(float);
+    float *floats = calloc(exrig_floats(rig), sizeof *floats);
+    REQUIRE(floats);
+    exrig_serial(rig, 1, rig->settings.updates, slices, floats, floats + rig->settings.params);
     for (size_t i = 0; i < rig->settings.nodes; i++) {
         const float *theirs = rig->node[i].params;
-        CHECK_MSG(memcmp(theirs, rig->node[0].params, bytes) == 0, "%s, %zu nodes: node %zu differs",
-                  rig->way->name, rig->settings.nodes, i);
-        const double away = exrig_distance(rig, theirs, params);
-        CHECK_MSG(exact ? memcmp(theirs, params, bytes) == 0 : away < 1e-5,
+        const bool server = rt_roles_place(&rig->roles, (uint16_t)i) == rig->roles.workers;
+        if (server && rig->roles.servers > 1) /* has its own part only */
+            continue;
+        CHECK_MSG(server || memcmp(theirs, rig->node[rig->roles.worker[0]].params, bytes) == 0,
+                  "%s, %zu nodes: node %zu differs", rig->way->name, rig->settings.nodes, i);
+        const double away = exrig_distance(rig, theirs, floats);
+        CHECK_MSG(exact ? memcmp(theirs, floats, bytes) == 0 : away < 1e-5,
                   "%s, %zu nodes: node %zu is %g from one device", rig->way->name, rig->settings.nodes, i,
                   away);
     }
-    CHECK(rig->rows > 0);
-    free(params);
-    free(state);
+    free(floats);
 }
 
+static void check_run(const struct exrig_settings *settings, size_t slices, bool exact) {
+    struct exrig rig;
+    if (!exrig_succeeds(settings, &rig)) {
+        rt_test_fail(__FILE__, __LINE__, "that was %s %s with %zu nodes",
+                     settings->way ? settings->way : "a way", settings->options ? settings->options : "",
+                     settings->nodes);
+        return;
+    }
+    check_result(&rig, slices, exact);
+    uint64_t rows = 0;
+    for (uint64_t batch = 1; batch <= settings->updates; batch++)
+        rows += exrig_rows(&rig, batch);
+    CHECK_MSG(rig.rows == rows, "%llu rows instead of %llu", (unsigned long long)rig.rows,
+              (unsigned long long)rows);
+    exrig_close(&rig);
+}
+
+static bool is_power(size_t n) {
+    return (n & (n - 1)) == 0;
+}
+
+/* ---- one device ---- */
+
 TEST(every_way_is_one_device) {
-    for (size_t w = 0; carried_ways[w]; w++)
-        for (size_t n = 1; n <= 5; n++) {
-            struct exrig rig;
-            const struct exrig_settings settings = {
-                .way = carried_ways[w], .nodes = n, .updates = 10, .optimizer = "{momentum: {lr: 0.1}}"};
+    const struct rt_way *way;
+    for (size_t w = 0; (way = next_way(&w));)
+        for (size_t n = 1; n <= 5; n++)
+            check_run(
+                &(struct exrig_settings){
+                    .way = way->name, .nodes = n, .updates = 10, .optimizer = "{momentum: {lr: 0.1}}"},
+                0, is_power(n) && adds_in_tree(way->name));
+}
+
+TEST(shards_have_one_result) {
+    static const char *const ways[] = {"allreduce-rd", "allreduce-hd", "ps-sync"};
+    for (size_t w = 0; w < 3; w++)
+        for (size_t n = 1; n <= 8; n *= 2)
+            check_run(&(struct exrig_settings){.way = ways[w],
+                                               .nodes = n,
+                                               .shards = 8,
+                                               .updates = 10,
+                                               .batch = 30,
+                                               .params = 97,
+                                               .optimizer = "{adam: {lr: 0.05}}"},
+                      8, true);
+}
+
+TEST(uneven_batches_and_parts_without_rows) {
+    const struct rt_way *way;
+    for (size_t w = 0; (way = next_way(&w));)
+        check_run(
+            &(struct exrig_settings){.way = way->name, .nodes = 5, .updates = 20, .uneven = true, .batch = 7},
+            0, false);
+}
+
+TEST(servers_without_a_worker) {
+    static const char *const options[][2] = {{"ps-sync", "{dedicated: true}"},
+                                             {"ps-tree", "{dedicated: true}"},
+                                             {"ps-hier", "{dedicated: true, group: 2}"},
+                                             {"ps-shard", "{dedicated: true, k: 2, base: sync}"}};
+    for (size_t w = 0; w < sizeof options / sizeof *options; w++)
+        for (size_t n = 3; n <= 6; n++)
+            check_run(&(struct exrig_settings){.way = options[w][0],
+                                               .options = options[w][1],
+                                               .nodes = n,
+                                               .updates = 10,
+                                               .random_delay = 0.01},
+                      0, false);
+}
+
+TEST(clipping) {
+    const struct rt_way *way;
+    size_t clipping = 0;
+    for (size_t w = 0; (way = next_way(&w));)
+        for (size_t n = 1; n <= 4 && way->can_clip; n++, clipping++)
+            check_run(&(struct exrig_settings){.way = way->name,
+                                               .nodes = n,
+                                               .updates = 10,
+                                               .clip_norm = 0.3,
+                                               .random_delay = 0.01,
+                                               .optimizer = "{momentum: {lr: 0.1}}"},
+                      0, is_power(n) && adds_in_tree(way->name));
+    CHECK(clipping >= 16);
+    check_run(
+        &(struct exrig_settings){
+            .way = "ps-sync", .options = "{dedicated: true}", .nodes = 4, .updates = 10, .clip_norm = 0.3},
+        0, false);
+}
+
+TEST(what_cannot_be_clipped_is_refused) {
+    struct exrig rig;
+    struct rt_error err;
+    CHECK_OK(exrig_open(&(struct exrig_settings){.way = "ps-peer", .nodes = 2, .updates = 1, .clip_norm = 1},
+                        &rig, &err));
+    CHECK_OK(exrig_run(&rig, NULL, NULL, &err));
+    CHECK(rig.node[0].status == RT_BAD_INPUT && strstr(rig.node[0].error.text, "train.clip_norm"));
+    exrig_close(&rig);
+}
+
+/* ---- time changes nothing ---- */
+
+TEST(neither_delays_nor_segments_nor_wfbp_change_a_bit) {
+    const struct rt_way *way;
+    for (size_t w = 0; (way = next_way(&w));) {
+        struct exrig first, rig;
+        struct exrig_settings settings = {
+            .way = way->name, .nodes = 4, .updates = 8, .params = 500, .spans = 5};
+        if (!exrig_succeeds(&settings, &first))
+            continue;
+        for (uint64_t seed = 1; seed <= 6; seed++) {
+            settings.seed = seed;
+            settings.options = seed % 2 ? "{wfbp: on}" : "{wfbp: off}";
+            settings.segment_floats = seed % 3 == 0 ? 0 : 17 * (size_t)seed;
+            settings.random_delay = 0.05;
+            settings.latency = 0.001;
+            for (size_t i = 0; i < 4; i++)
+                settings.seconds[i] = seed < 3 ? 0 : 0.01 * (double)(1 + (i + seed) % 4);
             if (!exrig_succeeds(&settings, &rig))
                 continue;
-            const bool power = (n & (n - 1)) == 0;
-            check_result(&rig, 0, power && adds_in_tree(carried_ways[w]));
+            for (size_t i = 0; i < 4; i++)
+                CHECK_MSG(memcmp(rig.node[i].params, first.node[0].params, 500 * sizeof(float)) == 0,
+                          "%s, seed %llu: node %zu differs", way->name, (unsigned long long)seed, i);
             exrig_close(&rig);
         }
+        exrig_close(&first);
+    }
+}
+
+TEST(thousands_of_updates_with_random_delays) {
+    static const char *const ways[] = {"allreduce-ring", "allreduce-hd", "ps-sync", "ps-peer"};
+    for (size_t w = 0; w < 4; w++) {
+        struct exrig rig;
+        const struct exrig_settings settings = {.way = ways[w],
+                                                .nodes = 3 + w % 3,
+                                                .updates = 2000,
+                                                .random_delay = 0.02,
+                                                .seed = w,
+                                                .seconds = {0.001, 0.005, 0, 0.01},
+                                                .limit = 1e6};
+        if (!exrig_succeeds(&settings, &rig))
+            continue;
+        CHECK_MSG(exrig_excess(&rig, rig.node[0].params) < 0.01, "%s: %g", ways[w],
+                  exrig_excess(&rig, rig.node[0].params));
+        exrig_close(&rig);
+    }
+}
+
+/* A span's exchange starts when its gradient is there. Two workers who send each other everything: span l's
+ * gradient is ready at r_l, takes c_l on the link, and has come at e_l = max(e_(l+1), r_l) + c_l. */
+TEST(exchange_goes_on_during_the_backward_pass) {
+    const double bandwidth = 4e5, backward = 0.5;
+    double took[2];
+    const size_t params = 60000, spans = 4;
+    struct exrig_settings settings = {.way = "allreduce-rd",
+                                      .nodes = 2,
+                                      .updates = 1,
+                                      .params = params,
+                                      .spans = spans,
+                                      .examples = 12,
+                                      .bandwidth = bandwidth,
+                                      .seconds = {2 * backward, 2 * backward}};
+    struct rt_span span[EXRIG_SPANS];
+    for (size_t off = 0; off < 2; off++) {
+        struct exrig rig;
+        settings.options = off ? "{wfbp: off}" : "{wfbp: on}";
+        REQUIRE(exrig_succeeds(&settings, &rig));
+        took[off] = rig.node[0].ended;
+        memcpy(span, rig.span, sizeof span);
+        exrig_close(&rig);
+    }
+    double ends = 0;
+    for (size_t l = spans; l-- > 0;) {
+        const double ready = backward * (double)(spans - l) / (double)spans;
+        ends = fmax(ends, ready) + (double)(span[l].count * sizeof(float)) / bandwidth;
+    }
+    CHECK_MSG(fabs(took[0] - (backward + ends)) < 0.15 * ends, "%g s, not %g", took[0], backward + ends);
+    const double all = backward + (double)(params * sizeof(float)) / bandwidth;
+    CHECK_MSG(fabs(took[1] - (backward + all)) < 0.15 * all, "%g s, not %g", took[1], backward + all);
+    CHECK(took[0] < 0.85 * took[1]);
+}
+
+/* One worker five times slower holds up all; nobody fails for it. */
+TEST(a_slow_worker_is_waited_for) {
+    struct exrig rig;
+    const struct exrig_settings settings = {
+        .way = "allreduce-ring", .nodes = 4, .updates = 20, .seconds = {0.1, 0.1, 0.5, 0.1}};
+    REQUIRE(exrig_succeeds(&settings, &rig));
+    CHECK_MSG(rig.node[0].ended > 9.9 && rig.node[0].ended < 10.5, "%g s", rig.node[0].ended);
+    check_result(&rig, 0, false);
+    exrig_close(&rig);
+}
+
+/* ---- over TCP, with threads ---- */
+
+TEST(over_tcp) {
+    const struct rt_way *way;
+    for (size_t w = 0; (way = next_way(&w));)
+        for (size_t n = 3; n <= 4; n++)
+            check_run(&(struct exrig_settings){.way = way->name,
+                                               .nodes = n,
+                                               .updates = 25,
+                                               .params = 3000,
+                                               .segment_floats = 100,
+                                               .clip_norm = way->can_clip && n == 3 ? 0.5 : 0,
+                                               .seconds = {0, 0.001},
+                                               .tcp = true},
+                      0, is_power(n) && adds_in_tree(way->name));
 }
 
 TEST_MAIN()

@@ -83,6 +83,7 @@ struct exrig_node {
 
     rt_status status; /* how its run ended, */
     struct rt_error error;
+    uint16_t lost;                  /* whose fault a failure is; UINT16_MAX: none known */
     double ended;                   /* and when */
     uint64_t batches;               /* computed */
     uint64_t loaded;                /* what it was told by rt_crew_set_update */

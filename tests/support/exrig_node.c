@@ -237,6 +237,7 @@ static rt_status open_talks(struct exrig_node *node, struct rt_error *err) {
 }
 
 static void close_node(struct exrig_node *node) {
+    node->lost = node->engine ? rt_engine_lost(node->engine) : UINT16_MAX;
     rt_engine_destroy(node->engine);
     /* The links first: they may still use the memory. */
     for (size_t peer = 0; peer < EXRIG_NODES; peer++) {
