@@ -1,0 +1,548 @@
+/*
+ * Collectives carried out over a transport: every algorithm, numbers of participants, lengths, several loads
+ * in flight, random delays, and peers that send nonsense. What the lists of moves are is test_moves.c's.
+ */
+#include "exchange/carrier.h"
+
+#include "base/rng.h"
+#include "support/mesh.h"
+#include "support/test.h"
+#include <math.h>
+
+enum { LOADS = 4 };
+
+/* ---- what is carried ---- */
+
+/* A sum in all places; or a sum at place 0, which makes parameters of it that all get. */
+struct collective {
+    const char *name;
+    enum rt_reduction how; /* AUTO: rooted */
+    size_t degree;
+    struct rt_tree_form form;
+};
+
+static const struct collective collectives[] = {
+    {.name = "ring", .how = RT_REDUCE_RING},
+    {.name = "doubling", .how = RT_REDUCE_DOUBLING},
+    {.name = "halving", .how = RT_REDUCE_HALVING},
+    {.name = "tree", .how = RT_REDUCE_TREE},
+    {.name = "tree of degree 3", .how = RT_REDUCE_TREE, .degree = 3},
+    {.name = "star", .form = {RT_SHAPE_STAR, 0, true}},
+    {.name = "binomial", .form = {RT_SHAPE_BINOMIAL, 0, true}},
+    {.name = "groups", .form = {RT_SHAPE_GROUPS, 3, true}},
+    {.name = "star round a server", .form = {RT_SHAPE_STAR, 0, false}},
+    {.name = "groups below a server", .form = {RT_SHAPE_GROUPS, 2, false}},
+};
+enum { COLLECTIVES = sizeof collectives / sizeof *collectives };
+
+static bool is_rooted(const struct collective *this) {
+    return this->how == RT_REDUCE_AUTO;
+}
+
+static rt_status make_moves(const struct collective *this, const struct rt_team *team, size_t count,
+                            struct rt_moves *moves, struct rt_error *err) {
+    if (!is_rooted(this))
+        return rt_moves_reduce_all(this->how, team, this->degree, 0, count, NULL, moves, err);
+    rt_status status = rt_moves_reduce(team, &this->form, 0, count, moves, err);
+    if (status == RT_OK && team->place == 0)
+        status = rt_moves_add(
+            moves, (struct rt_move){.kind = RT_MOVE_APPLY, .buffer = RT_BUFFER_GRADIENT, .count = count},
+            err);
+    if (status == RT_OK)
+        status = rt_moves_broadcast(team, &this->form, 0, count, RT_BUFFER_PARAMS, moves, err);
+    return status;
+}
+
+/* ---- a case ---- */
+
+struct node {
+    struct rt_carrier *carrier;
+    float *gradient[LOADS], *params[LOADS];
+    float *whole; /* the parameters of all loads, one behind the other */
+};
+
+struct run {
+    const struct collective *collective;
+    size_t n, count, loads, updates, segment;
+    float (*number)(size_t rank, uint64_t update, size_t i);
+    double pause; /* at most so long between two starts, at random */
+    struct node nodes[MESH_MOST];
+};
+
+static float whole_number(size_t rank, uint64_t update, size_t i) {
+    return (float)((rank * 131 + i * 7 + update * 17) & 1023) - 512;
+}
+
+static float any_number(size_t rank, uint64_t update, size_t i) {
+    uint32_t words[4];
+    rt_rng_block(5, RT_PURPOSE_SHUFFLE, (uint32_t)rank, (uint32_t)i, (uint32_t)update, words);
+    return (float)((int32_t)words[0]) * ldexpf(1, (int)(words[1] % 24) - 40);
+}
+
+/* Loads differ in length. */
+static size_t load_count(const struct run *run, size_t load) {
+    return run->count + load * 3;
+}
+
+static size_t load_offset(const struct run *run, size_t load) {
+    size_t offset = 0;
+    for (size_t i = 0; i < load; i++)
+        offset += load_count(run, i);
+    return offset;
+}
+
+static bool contributes(const struct run *run, size_t rank) {
+    return rank > 0 || !is_rooted(run->collective) || run->collective->form.root_contributes;
+}
+
+/* What a server does with a gradient: parameters that tell it. */
+static void apply(void *user, size_t offset, size_t count, const float *gradient) {
+    struct node *node = user;
+    for (size_t i = 0; i < count; i++)
+        node->whole[offset + i] = -2 * gradient[i];
+}
+
+static rt_status make_carrier(struct run *run, const struct rt_party *party, struct node *node,
+                              struct rt_error *err) {
+    uint16_t ranks[MESH_MOST];
+    struct rt_load_settings loads[LOADS] = {{.count = 0}};
+    rt_status status = RT_OK;
+    for (size_t i = 0; i < run->n; i++)
+        ranks[i] = (uint16_t)i;
+    const struct rt_team team = {ranks, run->n, party->rank};
+    node->whole = calloc(load_offset(run, run->loads) + 1, sizeof(float));
+    for (size_t k = 0; k < run->loads; k++) {
+        node->gradient[k] = calloc(load_count(run, k) + 1, sizeof(float));
+        node->params[k] = node->whole + load_offset(run, k);
+        loads[k].count = load_count(run, k);
+        loads[k].offset = load_offset(run, k);
+        loads[k].gradient = node->gradient[k];
+        loads[k].params = node->params[k];
+        if (status == RT_OK)
+            status = make_moves(run->collective, &team, loads[k].count, &loads[k].moves, err);
+    }
+    if (status != RT_OK)
+        return status;
+    const struct rt_carrier_settings settings = {.party = party,
+                                                 .loads = loads,
+                                                 .load_count = run->loads,
+                                                 .segment_floats = run->segment,
+                                                 .apply = apply,
+                                                 .user = node};
+    return rt_carrier_create(&settings, &node->carrier, err);
+}
+
+static float expected(const struct run *run, uint64_t number, size_t i) {
+    float sum = 0;
+    for (size_t p = 0; p < run->n; p++)
+        sum += contributes(run, p) ? run->number(p, number, i) : 0;
+    return is_rooted(run->collective) ? -2 * sum : sum;
+}
+
+static const float *result_of(const struct run *run, size_t rank, size_t load) {
+    const struct node *node = &run->nodes[rank];
+    return is_rooted(run->collective) ? node->params[load] : node->gradient[load];
+}
+
+static void check_load(struct run *run, const struct rt_party *party, uint64_t number) {
+    const size_t load = number % run->loads, count = load_count(run, load);
+    const float *got = result_of(run, party->rank, load);
+    const size_t step = count > 10000 ? 997 : 1; /* of long ones a few here, and all at the end */
+    for (size_t i = 0; i < count; i += step) {
+        const float sum = expected(run, number, i);
+        if (got[i] != sum) {
+            rt_test_fail(__FILE__, __LINE__, "%s, %zu nodes: float %zu of %zu of load %llu at %u: %g, not %g",
+                         run->collective->name, run->n, i, count, (unsigned long long)number, party->rank,
+                         (double)got[i], (double)sum);
+            return;
+        }
+    }
+}
+
+/* After the last update: all floats on all nodes. */
+static void check_end(const struct run *run) {
+    for (size_t load = 0; load < run->loads; load++) {
+        const size_t count = load_count(run, load);
+        float *sums = malloc((count + 1) * sizeof *sums);
+        for (size_t i = 0; i < count; i++)
+            sums[i] = expected(run, (run->updates - 1) * run->loads + load, i);
+        for (size_t p = 0; p < run->n; p++)
+            for (size_t i = 0; i < count; i++)
+                if (result_of(run, p, load)[i] != sums[i]) {
+                    rt_test_fail(__FILE__, __LINE__, "%s, %zu nodes: float %zu at %zu is wrong",
+                                 run->collective->name, run->n, i, p);
+                    break;
+                }
+        free(sums);
+    }
+}
+
+static bool take_event(struct run *run, struct rt_party *party) {
+    struct node *node = &run->nodes[party->rank];
+    struct rt_event event;
+    struct rt_error err = {0};
+    rt_status status = RT_OK;
+    if (!mesh_take(party, &event))
+        return false;
+    CHECK(rt_carrier_event(node->carrier, &event, &status, &err));
+    CHECK_MSG(status == RT_OK, "%s", err.text);
+    return status == RT_OK;
+}
+
+/* Each load of each update as soon as the one before it in the same place is done, so that updates overlap.
+ */
+static void program(void *user, struct rt_party *party) {
+    struct run *run = user;
+    struct node *node = &run->nodes[party->rank];
+    struct rt_error err;
+    const uint64_t total = run->updates * run->loads;
+    uint64_t seen = 0;
+    CHECK_OK(make_carrier(run, party, node, &err));
+    CHECK(rt_carrier_bytes(node->carrier) > 0 && rt_carrier_waits_for(node->carrier) == UINT16_MAX);
+    while (seen < total) {
+        const uint64_t next = rt_carrier_started(node->carrier);
+        for (; seen < rt_carrier_done(node->carrier); seen++)
+            if (run->number == whole_number)
+                check_load(run, party, seen);
+        if (next < total && next < seen + run->loads) {
+            const size_t load = next % run->loads;
+            if (contributes(run, party->rank))
+                for (size_t i = 0; i < load_count(run, load); i++)
+                    node->gradient[load][i] = run->number(party->rank, next, i);
+            if (run->pause > 0) {
+                uint32_t words[4];
+                rt_rng_block(9, RT_PURPOSE_SHUFFLE, party->rank, (uint32_t)next, 0, words);
+                rt_endpoint_sleep(party->endpoint, rt_endpoint_now(party->endpoint) +
+                                                       run->pause * (double)words[0] / 4294967296.0);
+            }
+            rt_carrier_start(node->carrier);
+        } else if (seen < total && rt_carrier_done(node->carrier) == seen) {
+            if (!take_event(run, party))
+                return;
+        }
+    }
+    CHECK(rt_carrier_busy(node->carrier) >= 0);
+}
+
+static void release(struct run *run) {
+    for (size_t i = 0; i < run->n; i++) {
+        struct node *node = &run->nodes[i];
+        rt_carrier_destroy(node->carrier);
+        for (size_t k = 0; k < run->loads; k++)
+            free(node->gradient[k]);
+        free(node->whole);
+    }
+}
+
+static bool is_possible(const struct run *run) {
+    return run->n > 1 || !is_rooted(run->collective) || run->collective->form.root_contributes;
+}
+
+static void run_in_memory(struct run run) {
+    if (!is_possible(&run))
+        return;
+    mesh_in_memory(NULL, run.n, program, &run);
+    check_end(&run);
+    release(&run);
+}
+
+static void run_over_tcp(struct run run) {
+    if (!is_possible(&run))
+        return;
+    mesh_over_tcp(run.n, program, &run);
+    check_end(&run);
+    release(&run);
+}
+
+/* ---- sums ---- */
+
+TEST(sums_in_memory) {
+    for (size_t k = 0; k < COLLECTIVES; k++)
+        for (size_t n = 1; n <= 9; n++) {
+            const size_t counts[] = {0, 1, n - 1, n, 1000};
+            for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
+                run_in_memory((struct run){.collective = &collectives[k],
+                                           .n = n,
+                                           .count = counts[c],
+                                           .loads = 1,
+                                           .updates = 2,
+                                           .segment = 64,
+                                           .number = whole_number});
+        }
+}
+
+/* The thread sanitizer is content with some of them: one thread runs at a time here. */
+#if defined(__SANITIZE_THREAD__)
+enum { LONG_STEP = 4 };
+#else
+enum { LONG_STEP = 1 };
+#endif
+
+static void long_sums(size_t first, size_t step) {
+    for (size_t k = first; k < COLLECTIVES; k += step)
+        for (size_t n = 1; n <= 9; n += LONG_STEP)
+            run_in_memory((struct run){.collective = &collectives[k],
+                                       .n = n,
+                                       .count = 1000003,
+                                       .loads = 1,
+                                       .updates = 1,
+                                       .number = whole_number});
+}
+
+TEST(long_sums_in_memory) {
+    long_sums(0, 2);
+}
+
+TEST(more_long_sums_in_memory) {
+    long_sums(1, 2);
+}
+
+TEST(sums_over_tcp) {
+    for (size_t k = 0; k < COLLECTIVES; k++)
+        for (size_t n = 1; n <= 9; n++) {
+            const size_t counts[] = {0, 1, n - 1, n, 1000};
+            for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
+                if ((n + k + c) % 5 == 0)
+                    run_over_tcp((struct run){.collective = &collectives[k],
+                                              .n = n,
+                                              .count = counts[c],
+                                              .loads = 2,
+                                              .updates = 3,
+                                              .segment = 100,
+                                              .number = whole_number});
+        }
+}
+
+TEST(long_sums_over_tcp) {
+    for (size_t k = 0; k < COLLECTIVES; k++)
+        run_over_tcp((struct run){.collective = &collectives[k],
+                                  .n = 2 + k % 4,
+                                  .count = 1000003,
+                                  .loads = 1,
+                                  .updates = 3,
+                                  .number = whole_number});
+}
+
+/* ---- order and overlap ---- */
+
+TEST(several_loads_in_flight_with_random_delays) {
+    for (size_t k = 0; k < COLLECTIVES; k++)
+        for (size_t n = 2; n <= 6; n += 2)
+            run_in_memory((struct run){.collective = &collectives[k],
+                                       .n = n,
+                                       .count = 700,
+                                       .loads = LOADS,
+                                       .updates = 6,
+                                       .segment = 32,
+                                       .number = whole_number,
+                                       .pause = 3e-3});
+}
+
+TEST(several_loads_in_flight_over_tcp) {
+    for (size_t k = 0; k < COLLECTIVES; k++)
+        run_over_tcp((struct run){.collective = &collectives[k],
+                                  .n = 4,
+                                  .count = 5000,
+                                  .loads = LOADS,
+                                  .updates = 20,
+                                  .segment = 300,
+                                  .number = whole_number,
+                                  .pause = 3e-4});
+}
+
+/* The same bits on all nodes, in memory and over TCP, whatever the segments. */
+TEST(all_nodes_have_the_same_bits) {
+    for (size_t k = 0; k < COLLECTIVES; k++)
+        for (size_t n = 3; n <= 5; n++) {
+            float *first = NULL;
+            for (int how = 0; how < 3; how++) {
+                struct run run = {.collective = &collectives[k],
+                                  .n = n,
+                                  .count = 3000,
+                                  .loads = 1,
+                                  .updates = 1,
+                                  .segment = how == 0 ? 0 : 77,
+                                  .number = any_number};
+                if (how == 2)
+                    mesh_over_tcp(n, program, &run);
+                else
+                    mesh_in_memory(NULL, n, program, &run);
+                for (size_t p = 0; p < n; p++) {
+                    const float *got = result_of(&run, p, 0);
+                    if (!first) {
+                        first = malloc(run.count * sizeof *first);
+                        memcpy(first, got, run.count * sizeof *first);
+                    }
+                    CHECK_MSG(memcmp(got, first, run.count * sizeof *first) == 0,
+                              "%s, %zu nodes: node %zu has other bits (%d)", run.collective->name, n, p, how);
+                }
+                release(&run);
+            }
+            free(first);
+        }
+}
+
+/* ---- who is waited for ---- */
+
+static void late_program(void *user, struct rt_party *party) {
+    struct run *run = user;
+    struct node *node = &run->nodes[party->rank];
+    struct rt_error err;
+    CHECK_OK(make_carrier(run, party, node, &err));
+    if (party->rank == 2)
+        rt_endpoint_sleep(party->endpoint, 50);
+    rt_carrier_start(node->carrier);
+    while (rt_carrier_done(node->carrier) == 0) {
+        if (party->rank == 0 && rt_endpoint_now(party->endpoint) > 10 &&
+            rt_endpoint_now(party->endpoint) < 49)
+            CHECK(rt_carrier_waits_for(node->carrier) == 2);
+        struct rt_event event;
+        rt_status status = RT_OK;
+        if (!rt_endpoint_wait(party->endpoint, rt_endpoint_now(party->endpoint) + 20, &event))
+            continue;
+        CHECK(rt_carrier_event(node->carrier, &event, &status, &err) && status == RT_OK);
+    }
+    CHECK(rt_carrier_waits_for(node->carrier) == UINT16_MAX);
+}
+
+TEST(the_one_who_is_late_is_known) {
+    const struct collective star = {.name = "star", .form = {RT_SHAPE_STAR, 0, true}};
+    struct run run = {.collective = &star, .n = 4, .count = 1000, .loads = 1, .updates = 1, .segment = 100};
+    mesh_in_memory(NULL, run.n, late_program, &run);
+    release(&run);
+}
+
+/* ---- bad input ---- */
+
+/* What is false about an otherwise good chunk. */
+static void lie_run(struct rt_message *message) {
+    message->run++;
+}
+static void lie_type(struct rt_message *message) {
+    message->type = RT_MESSAGE_PUSH;
+}
+static void lie_source(struct rt_message *message) {
+    message->source = 0;
+}
+static void lie_load(struct rt_message *message) {
+    message->micro = 1;
+}
+static void lie_place(struct rt_message *message) {
+    message->update = 5;
+}
+static void lie_count(struct rt_message *message) {
+    message->tensor[0].dims[0] = 9;
+}
+static void lie_element(struct rt_message *message) {
+    message->tensor[0].dtype = RT_DTYPE_U32;
+}
+static void lie_rank(struct rt_message *message) {
+    message->tensor[0] = (struct rt_message_tensor){RT_DTYPE_F32, 2, {2, 5}};
+}
+static void lie_none(struct rt_message *message) {
+    message->tensors = 0;
+}
+static void lie_nothing(struct rt_message *message) {
+    (void)message;
+}
+
+static const struct lie {
+    const char *said; /* a part of the sentence */
+    void (*lie)(struct rt_message *message);
+    size_t head_bytes, body_bytes;
+} lies[] = {
+    {"no message", lie_nothing, 0, 40},
+    {"no message", lie_nothing, 5, 40},
+    {"another run", lie_run, RT_MESSAGE_HEAD, 40},
+    {"push", lie_type, RT_MESSAGE_HEAD, 40},
+    {"node 0", lie_source, RT_MESSAGE_HEAD, 40},
+    {"load 1", lie_load, RT_MESSAGE_HEAD, 40},
+    {"from 5 on", lie_place, RT_MESSAGE_HEAD, 40},
+    {"bytes", lie_nothing, RT_MESSAGE_HEAD, 36},
+    {"bytes", lie_nothing, RT_MESSAGE_HEAD, 0},
+    {"shape", lie_count, RT_MESSAGE_HEAD, 36},
+    {"shape", lie_element, RT_MESSAGE_HEAD, 40},
+    {"shape", lie_rank, RT_MESSAGE_HEAD, 40},
+    {"shape", lie_none, RT_MESSAGE_HEAD, 0},
+};
+
+struct deceit {
+    const struct lie *lie;
+    struct run run;
+};
+
+static void deceived_program(void *user, struct rt_party *party) {
+    struct deceit *deceit = user;
+    struct run *run = &deceit->run;
+    struct node *node = &run->nodes[party->rank];
+    const struct lie *lie = deceit->lie;
+    struct rt_event event;
+    struct rt_error err = {0};
+    if (party->rank == 1) {
+        static const float body[10];
+        struct rt_send send = {.channel = RT_CHANNEL_SECOND, .body = {{body, lie->body_bytes}}};
+        struct rt_message message = {.type = RT_MESSAGE_CHUNK,
+                                     .source = 1,
+                                     .run = MESH_RUN,
+                                     .tensors = 1,
+                                     .tensor = {{.dtype = RT_DTYPE_F32, .rank = 1, .dims = {10}}}};
+        lie->lie(&message);
+        rt_message_encode(&message, send.head);
+        send.head_bytes = lie->head_bytes;
+        rt_link_send(party->links[0], &send);
+        CHECK(mesh_take(party, &event) && event.kind == RT_EVENT_SENT);
+        return;
+    }
+    rt_status status = RT_OK;
+    CHECK_OK(make_carrier(run, party, node, &err));
+    rt_carrier_start(node->carrier);
+    while (status == RT_OK) {
+        REQUIRE(mesh_take(party, &event));
+        REQUIRE(rt_carrier_event(node->carrier, &event, &status, &err));
+    }
+    CHECK_MSG(strstr(err.text, "node 1") && strstr(err.text, lie->said), "'%s' says nothing of '%s'",
+              err.text, lie->said);
+}
+
+TEST(nonsense_from_a_peer_is_refused_with_its_name) {
+    for (size_t i = 0; i < sizeof lies / sizeof *lies; i++)
+        for (size_t k = 0; k < 2; k++) {
+            const struct collective pair = {.name = "doubling", .how = RT_REDUCE_DOUBLING};
+            struct deceit deceit = {.lie = &lies[i],
+                                    .run = {.collective = &pair, .n = 2, .count = 10, .loads = 1}};
+            if (k == 0)
+                mesh_in_memory(NULL, 2, deceived_program, &deceit);
+            else
+                mesh_over_tcp(2, deceived_program, &deceit);
+            release(&deceit.run);
+        }
+}
+
+/* A list that cannot be carried out is refused before anything is posted, and freed. */
+static void refused_program(void *user, struct rt_party *party) {
+    (void)user;
+    struct rt_error err = {0};
+    float floats[10];
+    const struct rt_move bad[] = {
+        {.kind = RT_MOVE_SEND, .peer = 5, .count = 10},
+        {.kind = RT_MOVE_SEND, .peer = party->rank, .count = 10},
+        {.kind = RT_MOVE_SEND, .peer = 1, .first = 5, .count = 6},
+        {.kind = RT_MOVE_SEND, .peer = 1, .first = SIZE_MAX, .count = 2},
+        {.kind = RT_MOVE_SEND, .peer = 1, .buffer = RT_BUFFER_PARAMS, .count = 10},
+        {.kind = RT_MOVE_APPLY, .count = 10},
+        {.kind = 77, .count = 10},
+    };
+    for (size_t i = 0; party->rank == 0 && i < sizeof bad / sizeof *bad; i++) {
+        struct rt_load_settings load = {.gradient = floats, .count = 10};
+        struct rt_carrier *carrier;
+        CHECK_OK(rt_moves_add(&load.moves, bad[i], &err));
+        const struct rt_carrier_settings settings = {.party = party, .loads = &load, .load_count = 1};
+        CHECK_MSG(rt_carrier_create(&settings, &carrier, &err) != RT_OK && err.text[0], "move %zu", i);
+    }
+}
+
+TEST(impossible_moves_are_refused) {
+    mesh_in_memory(NULL, 2, refused_program, NULL);
+}
+
+TEST_MAIN()

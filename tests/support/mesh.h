@@ -1,0 +1,25 @@
+/*
+ * A mesh for tests of what goes on between several parties: n of them, each with a link to every other, each
+ * with a program on a thread of its own; in memory under virtual time, or over TCP. The links stay open until
+ * all programs have ended.
+ */
+#ifndef RT_TEST_MESH_H
+#define RT_TEST_MESH_H
+
+#include "exchange/party.h"
+#include "net/memory.h"
+
+enum { MESH_MOST = 16, MESH_RUN = 7117 };
+
+/* Threads talk only through the transport. */
+typedef void (*mesh_program)(void *user, struct rt_party *party);
+
+/* settings NULL: some latency and a random delay for each frame. */
+void mesh_in_memory(const struct rt_memnet_settings *settings, size_t n, mesh_program program, void *user);
+void mesh_over_tcp(size_t n, mesh_program program, void *user);
+
+/* The next event within a test's patience; what is not expected at this point, such as a link that closes,
+ * fails the test. */
+bool mesh_take(struct rt_party *party, struct rt_event *event);
+
+#endif
