@@ -8,7 +8,7 @@ static const char *const exchanges[] = {"naive", "binom", "scatter", NULL};
 
 static const struct rt_option options[] = {
     {"exchange", RT_OPTION_CHOICE, RT_WAY_AT(exchange), "naive", .choices = exchanges,
-     .help = "all to the server, or as ps-tree or ps-scatter"},
+     .help = "directly, as ps-tree, or as ps-scatter"},
     RT_WAY_DEDICATED,
     RT_WAY_CARRIED,
 };
