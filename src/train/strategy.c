@@ -1,6 +1,7 @@
 /* The registry of strategies. */
 #include "train/strategy.h"
 
+#include "exchange/ways/ways.h"
 #include <string.h>
 
 static const char *const schedules[] = {"split", "1f1b", NULL};
@@ -81,8 +82,18 @@ static const struct rt_strategy ring_stream = {
     .open = rt_learner_ring,
 };
 
+#define WAY(symbol, text)                                                                                    \
+    static const struct rt_strategy symbol = {.name = text,                                                  \
+                                              .way = &rt_way_##symbol,                                       \
+                                              .settings_bytes = sizeof(struct rt_way_options),               \
+                                              .open = rt_learner_exchange};
+RT_WAY_LIST(WAY)
+#undef WAY
+
+#define ENTRY(symbol, text) &symbol,
 static const struct rt_strategy *const strategies[] = {&sgd,       &ring,        &ring_one,
-                                                       &ring_flow, &ring_stream, NULL};
+                                                       &ring_flow, &ring_stream, RT_WAY_LIST(ENTRY) NULL};
+#undef ENTRY
 
 const struct rt_strategy *const *rt_strategies(void) {
     return strategies;

@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# What a person reads of the strategies: the list with each one's place, options and systems; the systems by name;
+# and the one sentence that refuses what cannot be, before a node is started.
+docs=$(cd "$(dirname "$0")/../../docs" && pwd)
+. "$(dirname "$0")/lib.sh"
+write_run 1
+
+# ---- the list ----
+run 0 list strategies
+awk 'length > 100 { print "long line: " $0; bad = 1 } END { exit bad }' out >&2 || fail "the list is wider than 100 columns"
+names='sgd ring ring-one ring-flow ring-stream allreduce-auto allreduce-ring allreduce-rd allreduce-hd allreduce-tree
+ps-sync ps-tree ps-scatter ps-hier ps-peer ps-shard ps-async ps-ssp ps-vap ps-backup ps-cut downpour'
+for name in $names; do
+    grep -qE "^$name: ." out || fail "list strategies: no $name"
+    awk -v name="$name:" '$1 == name { on = 1; next } on && /^[^ ]/ { exit } on' out >place
+    for word in parallelism optimization scheduling exchange topology; do
+        grep -q "$word: ." place || fail "list strategies: $name has no $word"
+    done
+done
+[ "$(grep -cE '^[^ ]' out)" -eq "$(echo "$names" | wc -w)" ] || fail "the list has other strategies than the test knows"
+says out "systems, as:NAME: baidu, horovod, nccl, pytorch"
+says out "petuum (base=ssp; without "
+for name in $names; do grep -q "\`$name\`" "$docs/strategies.md" || fail "docs/strategies.md does not name $name"; done
+for name in $(grep -o 'as:[a-z0-9-]*' "$docs/strategies.md" | cut -d: -f2 | sort -u); do
+    grep -qw -- "$name" out || fail "docs/strategies.md has as:$name, and the list has not"
+done
+grep -qE '^      s +ssp: .*\(default 3\)$' out || fail "ps-ssp: no line for s with its default"
+grep -qE '^      wfbp +.*\(off, on; default on\)$' out || fail "no line for wfbp with its default"
+grep -qE '^      n_push +.*\(default 1\)$' out || fail "no line for n_push with its default"
+
+# ---- names ----
+refuses 2 "cluster.strategy: there is no 'ps-snyc'; did you mean 'ps-sync'?" train run.yaml --nodes 2 --strategy ps-snyc --out never
+refuses 2 "there is no 'allreduce'; did you mean 'allreduce-" train run.yaml --nodes 2 --strategy allreduce --out never
+refuses 2 "there is no 'frobnicate'; there are: sgd, ring" train run.yaml --nodes 2 --strategy frobnicate --out never
+says err downpour
+refuses 2 "there is no 'horovod'; to train as that system did, write 'as:horovod'" train run.yaml --strategy horovod --out never
+refuses 2 "there is no system 'horovodd'; did you mean 'as:horovod'?" train run.yaml --strategy as:horovodd --out never
+refuses 2 "there is no system 'xyzzy'; there are: " train run.yaml --strategy as:xyzzy --out never
+says err "distbelief, firecaffe"
+
+# ---- options ----
+refuses 2 "unknown key 'staleness' in ps-async; the keys are dedicated, prio" train run.yaml --strategy ps-async,staleness=3 --out never
+refuses 2 "'k' is not of the form option=value" train run.yaml --strategy ps-shard,k --out never
+refuses 2 "ps-ssp: s must be at least 0 or 'inf', not '-1'" train run.yaml --nodes 2 --strategy ps-ssp,s=-1 --out never
+refuses 2 "quorum must be between 0 and 1, not '1.1'" train run.yaml --nodes 2 --strategy ps-backup,quorum=1.1 --out never
+refuses 2 "ps-backup: quorum: must be above 0" train run.yaml --nodes 2 --strategy ps-backup,quorum=0 --out never
+refuses 2 "ps-cut: cut: must be above 0" train run.yaml --nodes 2 --strategy ps-cut,cut=0 --out never
+refuses 2 "wfbp must be one of off, on, not 'true'" train run.yaml --nodes 2 --strategy ps-sync,wfbp=true --out never
+refuses 2 "group must be" train run.yaml --nodes 2 --strategy ps-hier,group=0 --out never
+refuses 2 "key 's' is given twice" train run.yaml --nodes 2 --strategy ps-ssp,s=1,s=2 --out never
+printf 'cluster:\n  nodes: 2\n  strategy: {ps-shard: {k: 3}}\n' | cat run.yaml - >changed.yaml
+refuses 2 "changed.yaml:19: ps-shard: k: 3 servers cannot be on 2 nodes" train changed.yaml --out never
+printf 'cluster:\n  nodes: 2\n  strategy: {as:parameter-server: {s: -2}}\n' | cat run.yaml - >changed.yaml
+refuses 2 "ps-shard: s must be at least 0" train changed.yaml --out never
+
+# ---- combinations ----
+refuses 2 "k: 5 servers cannot be on 4 nodes" train run.yaml --nodes 4 --strategy ps-shard,k=5 --out never
+refuses 2 "dedicated: 1 server" train run.yaml --nodes 1 --strategy ps-async,dedicated=true --out never
+refuses 2 "dedicated: 4 servers" train run.yaml --nodes 4 --strategy ps-shard,k=4,dedicated=true --out never
+refuses 2 "ps-sync: a batch of 3 cannot be shared by 4 workers" train run.yaml --nodes 4 --strategy ps-sync --set train.batch=3 --out never
+refuses 2 "allreduce-ring: a batch of 2 cannot be shared by 3 workers" train run.yaml --nodes 3 --strategy as:horovod --set train.batch=2 --out never
+refuses 2 "ps-peer cannot clip" train run.yaml --nodes 2 --strategy ps-peer --set train.clip_norm=1 --out never
+refuses 2 "cluster.master_tail is for rings" train run.yaml --nodes 2 --strategy ps-sync --set cluster.master_tail=1 --out never
+refuses 2 "cluster.plan is for rings" train run.yaml --nodes 2 --strategy ps-sync --set cluster.plan=even --out never
+refuses 2 "data.send is for strategies" train run.yaml --nodes 2 --strategy ring --set data.send=true --out never
+refuses 2 "sgd trains on 1 node, not on 2" train run.yaml --nodes 2 --strategy sgd --out never
+refuses 2 "k: 400 servers cannot be on 300 nodes" train run.yaml --nodes 300 --strategy ps-shard,k=400 --out never
+[ ! -e never ] || fail "a run that was refused has made its directory"
+
+finish
