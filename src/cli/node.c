@@ -10,8 +10,8 @@
 #include "cluster/cluster.h"
 #include "cluster/local.h"
 #include "net/tcp.h"
-#include "ring/worker.h"
 #include "tensor/answer.h"
+#include "train/roles.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -23,7 +23,7 @@
 
 struct settings {
     const char *listen, *key, *certificate, *private_key, *authority;
-    const char *memory, *name, *slowdown;
+    const char *memory, *name, *slowdown, *data;
     bool insecure;
     int64_t threads, lifeline;
 };
@@ -48,6 +48,8 @@ static const struct rt_arg args[] = {
      .help = "memory it offers, as 512M or 2G; 0: no limit"},
     {"--name", "TEXT", RT_ARG_TEXT, .offset = AT(name), .default_help = "the host's",
      .help = "what messages call it"},
+    {"--data", "DIR", RT_ARG_TEXT, .offset = AT(data), .default_help = "where it was started",
+     .help = "training data are looked up here, and nowhere else"},
     {"--slowdown", "S", RT_ARG_TEXT, .offset = AT(slowdown), .fallback = "1",
      .help = "emulate a device S times slower, for experiments"},
     {"--lifeline", "FD", RT_ARG_COUNT, .offset = AT(lifeline), .default_help = "none",
@@ -83,7 +85,7 @@ static rt_status read_memory(const char *text, uint64_t *bytes, struct rt_error 
 
 struct plan {
     struct rt_node_settings node;
-    struct rt_ring_device device;
+    struct rt_node_device device;
     struct rt_tcp_settings network;
     uint8_t key[RT_KEY_BYTES];
 };
@@ -105,7 +107,7 @@ static rt_status read_settings(const struct settings *settings, struct plan *pla
                  .cores = cores > 0 ? (uint32_t)cores : 1,
                  .threads = (uint32_t)threads,
                  .tell = settings->lifeline < 0 ? tell : NULL},
-        .device = {.kernels = "auto", .threads = threads},
+        .device = {.ring = {.kernels = "auto", .threads = threads}, .data = settings->data},
         .network = {.certificate = settings->certificate,
                     .private_key = settings->private_key,
                     .authority = settings->authority,
@@ -113,10 +115,15 @@ static rt_status read_settings(const struct settings *settings, struct plan *pla
     };
     if (settings->threads == 0 || settings->threads > RT_MAX_CORES)
         return rt_fail(err, RT_BAD_INPUT, "--threads must be from 1 to %d", RT_MAX_CORES);
-    if (!rt_parse_real(settings->slowdown, &plan->device.slowdown) || !(plan->device.slowdown >= 1) ||
-        !(plan->device.slowdown <= 1e6))
+    if (!rt_parse_real(settings->slowdown, &plan->device.ring.slowdown) ||
+        !(plan->device.ring.slowdown >= 1) || !(plan->device.ring.slowdown <= 1e6))
         return rt_fail(err, RT_BAD_INPUT, "--slowdown must be a number from 1 to 1000000, not '%s'",
                        settings->slowdown);
+    /* A node that a master started on his machine opens what he does. */
+    if (!settings->data && settings->lifeline < 0)
+        plan->device.data = ".";
+    if (settings->data && !*settings->data)
+        return rt_fail(err, RT_BAD_INPUT, "--data must be a directory");
     rt_status status = read_memory(settings->memory, &plan->node.memory, err);
     if (status == RT_OK && settings->key)
         status = rt_key_read(settings->key, plan->key, err);
@@ -232,7 +239,7 @@ static rt_status serve(const struct settings *settings, struct rt_error *err) {
         status = start_watch(&watch, err);
     }
     if (status == RT_OK) {
-        struct rt_role role = rt_ring_role(&plan.device);
+        struct rt_role role = rt_node_roles(&plan.device);
         status = announce(settings, endpoint, err);
         if (status == RT_OK)
             status = rt_node_serve(&plan.node, endpoint, &role, &stop, err);

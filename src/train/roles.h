@@ -1,0 +1,22 @@
+/* What a node can be in a run: a stage of a ring, or a worker or server of an exchange. The job that comes
+ * decides. */
+#ifndef RT_TRAIN_ROLES_H
+#define RT_TRAIN_ROLES_H
+
+#include "cluster/node.h"
+#include "ring/worker.h"
+
+/* What the node's device is like, and what it lets a master have. */
+struct rt_node_device {
+    struct rt_ring_device ring;
+    const char *data; /* the directory in which training data are looked up; NULL: a master on this machine
+                         has started the node, which opens what he does */
+};
+
+/* device is borrowed until the last session has ended. */
+struct rt_role rt_node_roles(const struct rt_node_device *device);
+
+/* That of an exchange alone; the session's user is the device. */
+extern const struct rt_role rt_exchange_role;
+
+#endif
