@@ -66,6 +66,13 @@ class Result:
     def mean_idle(self):
         return sum(node["idle_fraction"] for node in self.nodes) / len(self.nodes)
 
+    def forward_seconds(self):
+        """Of an update, on an average worker; with its part of the time in which the worker waited for a core, since
+        an emulated device is busy then."""
+        shares = [node["states"]["forward"] * (1 + node["states"]["wait_cpu"] / node["busy_s"])
+                  for node in self.nodes[1:]]
+        return sum(shares) / len(shares) / self.updates
+
     def sent(self, *kinds):
         """Bytes of these kinds per update, of all nodes."""
         return sum(link[kind] for node in self.nodes for link in node["sent"].values() for kind in kinds) / self.updates
