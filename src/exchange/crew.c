@@ -117,10 +117,27 @@ static rt_status take_metrics(struct rt_desk *desk, struct rt_error *err) {
     return status;
 }
 
-static rt_status take_message(struct rt_desk *desk, struct rt_error *err) {
+/* The end of the run, in the node's own words. */
+static rt_status take_error(struct rt_crew *crew, const struct rt_desk *desk, bool *over,
+                            struct rt_error *err) {
+    struct rt_error_message error;
+    rt_status status = rt_error_decode(desk->talk->body, desk->talk->body_bytes, &error, err);
+    if (status != RT_OK)
+        return status;
+    /* A node that was told to end, or that can do no more, is lost to the others as well. What else it says
+     * is about the training: a number that is not finite. */
+    const bool lost = error.status != RT_FAILED && error.status != RT_BAD_INPUT;
+    crew->lost = lost && error.node > 0 && error.node < crew->party->count ? error.node : UINT16_MAX;
+    *over = true;
+    return rt_fail(err, RT_FAILED, "%s", error.text);
+}
+
+static rt_status take_message(struct rt_crew *crew, struct rt_desk *desk, bool *over, struct rt_error *err) {
     const struct rt_message *message = &desk->talk->message;
     if (message->source != desk->rank)
         return rt_fail(err, RT_BAD_INPUT, "it speaks as node %u", message->source);
+    if (message->type == RT_MESSAGE_ERROR)
+        return take_error(crew, desk, over, err);
     if (message->type == RT_MESSAGE_DONE)
         return take_done(desk, message, err);
     if (message->type == RT_MESSAGE_METRICS)
@@ -131,19 +148,6 @@ static rt_status take_message(struct rt_desk *desk, struct rt_error *err) {
     return RT_OK;
 }
 
-/* The end of the run, in the node's own words. */
-static rt_status take_error(struct rt_crew *crew, const struct rt_desk *desk, struct rt_error *err) {
-    struct rt_error_message error;
-    rt_status status = rt_error_decode(desk->talk->body, desk->talk->body_bytes, &error, err);
-    if (status != RT_OK)
-        return status;
-    /* A node that was told to end, or that can do no more, is lost to the others as well. What else it says
-     * is about the training: a number that is not finite. */
-    const bool lost = error.status != RT_FAILED && error.status != RT_BAD_INPUT;
-    crew->lost = lost && error.node > 0 && error.node < crew->party->count ? error.node : UINT16_MAX;
-    return rt_fail(err, RT_FAILED, "%s", error.text);
-}
-
 static rt_status blame(struct rt_crew *crew, const struct rt_desk *desk, struct rt_error *err) {
     char name[32];
     crew->lost = desk->rank;
@@ -152,10 +156,9 @@ static rt_status blame(struct rt_crew *crew, const struct rt_desk *desk, struct 
 
 static rt_status take_messages(struct rt_crew *crew, struct rt_desk *desk, struct rt_error *err) {
     while (desk->talk->ready) {
-        if (desk->talk->message.type == RT_MESSAGE_ERROR)
-            return take_error(crew, desk, err);
-        if (take_message(desk, err) != RT_OK)
-            return blame(crew, desk, err);
+        bool over = false;
+        if (take_message(crew, desk, &over, err) != RT_OK)
+            return over ? RT_FAILED : blame(crew, desk, err);
         stamp(crew, desk);
         rt_talk_next(desk->talk);
     }

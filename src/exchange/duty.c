@@ -14,6 +14,8 @@
 
 /* Seconds that a node which is done waits for the master to hang up. */
 static const double goodbye_seconds = 5;
+/* Seconds without a ticket after which a worker rests: no server's bound waits for it then. */
+static const double idle_seconds = 0.05;
 
 rt_status rt_duty_create(const struct rt_duty_settings *settings, struct rt_duty **duty,
                          struct rt_error *err) {
@@ -239,7 +241,7 @@ static void tell_loaded(struct rt_duty *duty, uint64_t update) {
 static rt_status work(struct rt_duty *duty, bool *stop, struct rt_error *err) {
     rt_engine_enter(duty->engine);
     const bool asked = duty->asked, ticket = duty->taken < duty->arrived;
-    const bool load = duty->numbers.load == RT_LOAD_DUE, rest = must_rest(duty);
+    const bool load = duty->numbers.load == RT_LOAD_DUE, rest = must_rest(duty) || !duty->stopped;
     const uint64_t batch = duty->batch[duty->taken % RT_CREW_AHEAD], update = rt_numbers_update(duty);
     if (!asked && ticket) {
         duty->taken++;
@@ -293,7 +295,8 @@ rt_status rt_duty_run(struct rt_duty *duty, struct rt_engine *engine, struct rt_
     duty->engine = engine;
     rt_status status = RT_OK;
     while (status == RT_OK && !stop) {
-        status = rt_engine_wait(engine, has_work, duty, INFINITY, &why);
+        const double until = duty->at_rest ? (double)INFINITY : rt_engine_now(engine) + idle_seconds;
+        status = rt_engine_wait(engine, has_work, duty, until, &why);
         if (status == RT_OK)
             status = work(duty, &stop, &why);
     }

@@ -17,6 +17,11 @@
 
 /* Seconds after which a sleeper looks up, to see whether it is to stop or has waited too long. */
 static const double look_up = 0.5;
+/* Seconds that a node which lost another gives the master to say why: it knows first, and of all. */
+static const double grace = 1;
+/* A node has so many times the master's patience: who waits for it may himself be kept waiting by another,
+ * and the master, who waits for all, knows best by whom. */
+static const double calm = 2;
 
 /* Somebody who waits. */
 struct watcher {
@@ -45,6 +50,13 @@ struct rt_engine {
     bool due;   /* parts are to take their turn */
     bool works; /* some part has work of its own */
     atomic_bool letting_go;
+    struct { /* another node that this one lost */
+        bool yes;
+        uint16_t who;
+        double until; /* the master may say why */
+        struct rt_error error;
+    } gone;
+    double check;     /* when patience is looked at again, by the thread */
     rt_status status; /* the first failure stays */
     struct rt_error error;
     uint16_t lost;
@@ -127,6 +139,22 @@ static bool hand_out(struct rt_engine *engine, const struct rt_event *event, uin
     return taken;
 }
 
+/* A link is gone that was still needed. */
+static void take_loss(struct rt_engine *engine, uint16_t rank, const struct rt_error *why) {
+    struct rt_error err;
+    char name[32];
+    rt_fail(&err, RT_FAILED, "%s: %s", rt_party_name(rank, name), why->text);
+    if (rank == 0 || engine->settings.party->rank == 0) {
+        fail(engine, RT_FAILED, &err, rank);
+    } else if (!engine->gone.yes) {
+        engine->gone.yes = true;
+        engine->gone.who = rank;
+        engine->gone.until = rt_engine_now(engine) + grace;
+        engine->gone.error = err;
+        engine->check = 0;
+    }
+}
+
 static void take_event(struct rt_engine *engine, const struct rt_event *event) {
     const struct rt_engine_settings *settings = &engine->settings;
     const uint16_t rank = rt_party_rank(settings->party, event->link);
@@ -137,21 +165,39 @@ static void take_event(struct rt_engine *engine, const struct rt_event *event) {
     const bool taken = hand_out(engine, event, rank);
     if (rank == UINT16_MAX && !taken && settings->stray)
         settings->stray(settings->user, event);
-    if (rank == UINT16_MAX || event->kind != RT_EVENT_CLOSED || atomic_load(&engine->letting_go))
-        return;
-    struct rt_error err;
-    char name[32];
-    rt_fail(&err, RT_FAILED, "%s: %s", rt_party_name(rank, name), event->error.text);
-    fail(engine, RT_FAILED, &err, rank);
+    if (rank != UINT16_MAX && event->kind == RT_EVENT_CLOSED && !atomic_load(&engine->letting_go))
+        take_loss(engine, rank, &event->error);
 }
 
 /* ---- patience ------------------------------------------------------------------------------------------ */
 
-/* Fails when somebody has owed something for too long; otherwise the time when somebody will have. */
-static double check_patience(struct rt_engine *engine, double now) {
+/* Of all who owe something, the one who has not been heard of for the longest time. */
+static uint16_t most_silent(const struct rt_engine *engine) {
+    uint16_t found = UINT16_MAX;
+    for (size_t i = 0; i < engine->settings.part_count; i++) {
+        const uint16_t who = engine->wait[i].who;
+        if (who < engine->settings.party->count &&
+            (found == UINT16_MAX || engine->peers[who].heard < engine->peers[found].heard))
+            found = who;
+    }
+    return found;
+}
+
+static void lose_patience(struct rt_engine *engine) {
+    const uint16_t who = most_silent(engine);
+    const struct rt_link *link = engine->settings.party->links[who];
+    struct rt_error err;
+    char name[32];
+    rt_fail(&err, RT_FAILED, "%s (%s): nothing came from it for %.0f seconds", rt_party_name(who, name),
+            link ? link->peer : "no link", engine->patience);
+    fail(engine, RT_FAILED, &err, who);
+}
+
+/* When somebody will have owed something for too long. */
+static double find_limit(struct rt_engine *engine, double now) {
     const struct rt_engine_settings *settings = &engine->settings;
-    double next = INFINITY;
-    for (size_t i = 0; i < settings->part_count && engine->status == RT_OK; i++) {
+    double first = INFINITY;
+    for (size_t i = 0; i < settings->part_count; i++) {
         const struct rt_engine_part *part = &settings->parts[i];
         const uint16_t who = part->waits_for ? part->waits_for(part->self) : UINT16_MAX;
         if (who != engine->wait[i].who) {
@@ -162,17 +208,23 @@ static double check_patience(struct rt_engine *engine, double now) {
             continue;
         const double heard = engine->peers[who].heard, since = engine->wait[i].since;
         const double limit = (heard > since ? heard : since) + engine->patience;
-        next = limit < next ? limit : next;
-        if (now < limit)
-            continue;
-        const struct rt_link *link = settings->party->links[who];
-        struct rt_error err;
-        char name[32];
-        rt_fail(&err, RT_FAILED, "%s (%s): nothing came from it for %.0f seconds", rt_party_name(who, name),
-                link ? link->peer : "no link", engine->patience);
-        fail(engine, RT_FAILED, &err, who);
+        first = limit < first ? limit : first;
     }
-    return next;
+    return first;
+}
+
+/* Fails when there is no more reason to wait; otherwise the time to look again. */
+static double check_patience(struct rt_engine *engine, double now) {
+    if (engine->status != RT_OK)
+        return INFINITY;
+    const double limit = find_limit(engine, now);
+    if (now >= limit)
+        lose_patience(engine);
+    if (!engine->gone.yes || atomic_load(&engine->letting_go))
+        return limit;
+    if (now >= engine->gone.until)
+        fail(engine, RT_FAILED, &engine->gone.error, engine->gone.who);
+    return limit < engine->gone.until ? limit : engine->gone.until;
 }
 
 static void check_stop(struct rt_engine *engine) {
@@ -262,7 +314,6 @@ static void look_at_watchers(struct rt_engine *engine) {
 
 static void *run_thread(void *user) {
     struct rt_engine *engine = user;
-    double check = 0; /* when patience is looked at again */
     fenv_t theirs;
     rt_fp_enter(&theirs);
     pthread_mutex_lock(&engine->mutex);
@@ -272,11 +323,12 @@ static void *run_thread(void *user) {
             take_turn(engine);
         check_stop(engine);
         const double now = rt_engine_now(engine);
-        if (now >= check) {
+        if (now >= engine->check) {
             const double limit = check_patience(engine, now);
-            check = limit < now + look_up ? limit : now + look_up;
+            engine->check = limit < now + look_up ? limit : now + look_up;
         }
         look_at_watchers(engine);
+        const double until = engine->check;
         pthread_mutex_unlock(&engine->mutex);
         bool came = engine->works && rt_endpoint_wait(engine->endpoint, 0, &event);
         if (!came && engine->works) {
@@ -285,7 +337,7 @@ static void *run_thread(void *user) {
                 continue;
             pthread_mutex_unlock(&engine->mutex);
         }
-        came = came || rt_endpoint_wait(engine->endpoint, check, &event);
+        came = came || rt_endpoint_wait(engine->endpoint, until, &event);
         pthread_mutex_lock(&engine->mutex);
         if (came)
             take_event(engine, &event);
@@ -347,7 +399,8 @@ rt_status rt_engine_create(const struct rt_engine_settings *settings, struct rt_
         return status;
     made->settings = *settings;
     made->endpoint = settings->party->endpoint;
-    made->patience = settings->party->patience > 0 ? settings->party->patience : 60;
+    made->patience = (settings->party->patience > 0 ? settings->party->patience : 60) *
+                     (settings->party->rank == 0 ? 1 : calm);
     made->lost = UINT16_MAX;
     made->due = true; /* something may have come before there was an engine */
     for (size_t i = 0; i < settings->part_count; i++)

@@ -64,8 +64,9 @@ void rt_engine_leave(struct rt_engine *engine);
 
 /* Waits until test, called inside, is true; NULL: never, for a device that is emulated and sleeps. Fails for
  * ever with the first failure of a part; with the peer's name when a link that is still needed closes, or
- * when somebody who owes something makes no progress for the party's patience. until: give up waiting then,
- * with RT_OK and test still false (INFINITY: never). */
+ * when somebody who owes something makes no progress for the party's patience: of several the one who has
+ * been silent longest. A node that loses another gives the master a second to say why. until: give up waiting
+ * then, with RT_OK and test still false (INFINITY: never). */
 rt_status rt_engine_wait(struct rt_engine *engine, bool (*test)(void *self), void *self, double until,
                          struct rt_error *err);
 

@@ -15,7 +15,8 @@ struct rt_party {
     struct rt_link **links; /* [count], by rank; NULL: none, as to oneself. Borrowed. link->user is the
                                owner's: on the links to and from the master an rt_talk, which the owner has
                                opened, with its run set, before there is a crew or a duty. */
-    double patience;        /* seconds in which somebody who owes something must make progress; 0: 60 */
+    double patience;        /* seconds in which somebody who owes something must make progress; 0: 60. Nodes
+                               wait twice as long as the master, who knows best whom all wait for. */
 };
 
 /* "the master", "node 3": for messages. */
