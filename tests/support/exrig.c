@@ -43,9 +43,9 @@ static void take_results(struct exrig *rig) {
         }
 }
 
-/* Whether a node gets tickets: where all share each batch, those without a worker do too. */
+/* Whether a node gets tickets: in a collective those without a worker do too. */
 static bool gets_tickets(const struct exrig *rig, uint16_t rank) {
-    return !rt_way_is_asynchronous(rig->way, &rig->options) ||
+    return !rt_way_rules(rig->way, &rig->options) ||
            rt_roles_place(&rig->roles, rank) < rig->roles.workers;
 }
 
@@ -91,7 +91,7 @@ bool exrig_train(struct exrig *rig, uint64_t batches) {
     struct rt_error err;
     for (size_t i = 0; i < EXRIG_NODES; i++)
         next[i] = rig->given;
-    bool more = master->status == RT_OK;
+    bool more = master->status == RT_OK, settled = false;
     while (more) {
         rt_engine_enter(master->engine);
         take_results(rig);
@@ -104,6 +104,8 @@ bool exrig_train(struct exrig *rig, uint64_t batches) {
         rt_engine_leave(master->engine);
         if (ours)
             more = learn(rig, own + 1);
+        else if (rig->out && master->served && !settled)
+            more = settled = exrig_settle(rig); /* nobody is to wait for its worker */
         else if (rig->out)
             more = exrig_fail(rig, rt_engine_wait(master->engine, may_go_on, rig, INFINITY, &err), &err);
         else
