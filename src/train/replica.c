@@ -127,6 +127,8 @@ static rt_status compute_slices(struct rt_net_replica *replica, const struct rt_
             continue;
         const bool last = k + 1 == slices;
         watch.after = last ? after_layer : NULL;
+        if (replica->slices.done < k) /* zeros for slices without rows: nobody may use the gradient before */
+            need_spans(replica, replica->face.span_count);
         order->gradient = rt_slices_block(&replica->slices, k);
         rt_status status = rt_gradient_work_run(&replica->work, order, sums, err);
         if (status != RT_OK)
