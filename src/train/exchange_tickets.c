@@ -186,15 +186,18 @@ static void open_tickets(struct rt_exchange_learner *learner, uint64_t ahead) {
         const uint64_t rest = next_rest(learner, update);
         learner->limit = ahead < rest - learner->returned ? learner->returned + ahead : rest;
     }
+    if (learner->crew)
+        dispense(learner);
     rt_engine_leave(learner->site->engine);
 }
 
 /* -- collectives -- */
 
 static bool all_done(void *self) {
-    struct rt_exchange_learner *learner = self;
+    const struct rt_exchange_learner *learner = self;
+    const uint64_t later = learner->given - learner->returned - 1; /* tickets of the updates that follow */
     for (uint16_t rank = 1; rank < learner->count; rank++)
-        if (rt_crew_held(learner->crew, rank) > learner->given - learner->returned - 1)
+        if (rt_crew_held(learner->crew, rank) > later)
             return false;
     return true;
 }
