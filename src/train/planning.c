@@ -45,6 +45,12 @@ static rt_status make_plan(struct rt_run *run, char **plan, struct rt_error *err
         status = rt_fail(err, RT_BAD_INPUT,
                          "there is nothing to plan for one device; give --nodes N, --node HOST:PORT or "
                          "cluster.strategy: ring");
+    if (status == RT_OK && choice.strategy->way)
+        status =
+            rt_fail(err, RT_BAD_INPUT,
+                    "there is nothing to plan with %s: every worker has the whole model, and its part of "
+                    "each batch",
+                    choice.strategy->name);
     if (status == RT_OK)
         status = rt_network_describe(spec->model.input, spec->model.layers, spec->model.loss, &computing,
                                      &network, err);

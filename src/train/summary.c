@@ -45,18 +45,35 @@ static uint64_t sum_of(uint64_t counts[RT_METRIC_LINKS][RT_METRIC_CHANNELS]) {
     return sum;
 }
 
-/* Bytes by link and by what they were. */
-static json_t *traffic_of(uint64_t counts[RT_METRIC_LINKS][RT_METRIC_CHANNELS], bool *ok) {
-    static const char *const links[RT_METRIC_LINKS] = {"next", "previous"};
-    static const char *const kinds[RT_METRIC_CHANNELS] = {"control", "gradients", "activations", "bulk"};
+/* Bytes by link and by what they were: in a ring, or in an exchange. */
+static json_t *traffic_of(uint64_t counts[RT_METRIC_LINKS][RT_METRIC_CHANNELS], bool exchange, bool *ok) {
+    static const char *const links[2][RT_METRIC_LINKS] = {{"next", "previous"}, {"master", "others"}};
+    static const char *const kinds[2][RT_METRIC_CHANNELS] = {{"control", "gradients", "activations", "bulk"},
+                                                             {"control", "parameters", "gradients", "bulk"}};
     json_t *map = json_object();
     for (int i = 0; i < RT_METRIC_LINKS; i++) {
         json_t *link = json_object();
         for (int k = 0; k < RT_METRIC_CHANNELS; k++)
-            put(link, kinds[k], integer(counts[i][k]), ok);
-        put(map, links[i], link, ok);
+            put(link, kinds[exchange][k], integer(counts[i][k]), ok);
+        put(map, links[exchange][i], link, ok);
     }
     return map;
+}
+
+/* What the server made of the gradients: how old they were, by count. */
+static void put_exchange(json_t *map, const struct rt_drive *drive, bool *ok) {
+    struct rt_exchange_counts counts;
+    if (!drive->learner.exchange_counts || !drive->learner.exchange_counts(drive->learner.self, &counts))
+        return;
+    json_t *bins = json_array();
+    for (size_t i = 0; i < counts.bins; i++)
+        *ok = json_array_append_new(bins, integer(counts.staleness[i])) == 0 && *ok;
+    put(map, "staleness", bins, ok);
+    put(map, "staleness_mean", real(counts.mean), ok);
+    put(map, "staleness_max", integer(counts.most), ok);
+    put(map, "gradients_dropped", integer(counts.dropped), ok);
+    put(map, "gradients_forced", integer(counts.forced), ok);
+    put(map, "held", integer(counts.held), ok);
 }
 
 static json_t *node_of(const struct rt_drive *drive, size_t index, bool *ok) {
@@ -91,8 +108,11 @@ static json_t *node_of(const struct rt_drive *drive, size_t index, bool *ok) {
     put(node, "bytes_sent", integer(sum_of(row->sent)), ok);
     put(node, "bytes_received", integer(sum_of(row->received)), ok);
     if (drive->learner.nodes > 1) {
-        put(node, "sent", traffic_of(row->sent, ok), ok);
-        put(node, "received", traffic_of(row->received, ok), ok);
+        const bool exchange = drive->choice.strategy->way != NULL;
+        put(node, "sent", traffic_of(row->sent, exchange, ok), ok);
+        put(node, "received", traffic_of(row->received, exchange, ok), ok);
+    }
+    if (drive->learner.nodes > 1 && !drive->choice.strategy->way) {
         put(node, "staleness_mean",
             row->samples ? real(row->staleness_sum / (double)(row->updates - drive->first_update))
                          : json_null(),
@@ -154,6 +174,7 @@ static json_t *summary_of(const struct rt_drive *drive, bool *ok) {
         put(map, "stream_read", integer(counters.read), ok);
         put(map, "stream_dropped", integer(counters.dropped), ok);
     }
+    put_exchange(map, drive, ok);
     put(map, "first_step_s", real(drive->first_step), ok);
     put(map, "train_loss", real(result->train_loss), ok);
     put(map, "validation_loss", real(validation_loss), ok);
