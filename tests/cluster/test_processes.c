@@ -55,6 +55,17 @@ static bool goes(pid_t pid, double seconds) {
     return false;
 }
 
+/* Local nodes read the data files that the master's user has named: as he names them. */
+static bool works_here(pid_t pid) {
+    char link[64], theirs[4096], ours[4096];
+    snprintf(link, sizeof link, "/proc/%ld/cwd", (long)pid);
+    ssize_t bytes = readlink(link, theirs, sizeof theirs - 1);
+    if (bytes < 0 || !getcwd(ours, sizeof ours))
+        return false;
+    theirs[bytes] = 0;
+    return strcmp(theirs, ours) == 0;
+}
+
 TEST(local_nodes_join_in_a_ring) {
     struct rt_error err = {0};
     struct rt_cluster_settings settings = three_nodes();
@@ -74,6 +85,7 @@ TEST(local_nodes_join_in_a_ring) {
         CHECK(member->welcome.memory == 123456789);
         CHECK(strncmp(member->welcome.name, "local-", 6) == 0);
         pids[i] = cluster->locals[i].pid;
+        CHECK(works_here(pids[i]));
         CHECK(kill(pids[i], SIGINT) == 0 && kill(pids[i], SIGTERM) == 0); /* these are for the master */
     }
     CHECK_OK(rt_cluster_ring(cluster, (size_t[]){0, 1, 2}, 3, 65536, &next, &previous, edges, &err));
