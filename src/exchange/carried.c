@@ -30,7 +30,7 @@ struct rt_carried {
 
     /* Of the thread that computes. */
     uint64_t ended;              /* updates whose gradient is complete */
-    uint64_t *applied;           /* [spans] those that the span has, where every worker has the optimizer */
+    uint64_t *applied;           /* [spans] those that the span is known to have */
     uint64_t stepped;            /* the update that this is the step of: */
     struct rt_optim_step repeat; /* the same for every span */
     uint64_t awaited;            /* loads, in a wait */
@@ -243,16 +243,27 @@ static void apply_span(struct rt_carried *carried, size_t span) {
     enter_state(carried, before);
 }
 
+/* Where every worker has the optimizer: spans get their update as they come, while others are under way. */
+static bool have_in_order(struct rt_carried *carried, size_t span, struct rt_error *err) {
+    const bool clips = carried->settings.learning.clip_norm > 0;
+    for (size_t k = clips ? load_of(carried, span) : 0; k <= load_of(carried, span); k++) {
+        const size_t next = carried->spans - 1 - k;
+        if (carried->applied[next] == carried->ended)
+            continue;
+        if (!await(carried, clips ? carried->loads : k + 1, err))
+            return false;
+        apply_span(carried, next);
+    }
+    return true;
+}
+
 static bool have_span(struct rt_carried *carried, size_t span, struct rt_error *err) {
-    const bool replicated = rt_way_is_replicated(carried->settings.way);
     if (carried->applied[span] == carried->ended)
         return true;
-    const bool all = replicated && carried->settings.learning.clip_norm > 0;
-    const size_t loads = carried->loads - carried->spans + load_of(carried, span) + 1;
-    if (!await(carried, all ? carried->loads : loads, err))
+    if (rt_way_is_replicated(carried->settings.way))
+        return have_in_order(carried, span, err);
+    if (!await(carried, carried->loads - carried->spans + load_of(carried, span) + 1, err))
         return false;
-    if (replicated)
-        apply_span(carried, span);
     carried->applied[span] = carried->ended;
     return true;
 }

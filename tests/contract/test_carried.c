@@ -245,8 +245,8 @@ TEST(over_tcp) {
         for (size_t n = 3; n <= 4; n++)
             check_run(&(struct exrig_settings){.way = way->name,
                                                .nodes = n,
-                                               .updates = 25,
-                                               .params = 3000,
+                                               .updates = 12,
+                                               .params = 1000,
                                                .segment_floats = 100,
                                                .clip_norm = way->can_clip && n == 3 ? 0.5 : 0,
                                                .seconds = {0, 0.001},
