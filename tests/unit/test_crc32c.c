@@ -34,6 +34,15 @@ TEST(any_length_place_and_cut_gives_the_same) {
         }
 }
 
+/* Long data take another way. */
+TEST(lengths_around_several_kilobytes) {
+    static uint8_t data[10000];
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = (uint8_t)(i * i * 31 >> 3);
+    for (size_t bytes = 3050; bytes + 1 < sizeof data; bytes += bytes % 7 + 1)
+        CHECK(rt_crc32c(5, data + 1, bytes) == rt_crc32c_table(5, data + 1, bytes));
+}
+
 TEST(every_changed_bit_is_found) {
     uint8_t data[40];
     memset(data, 0x5a, sizeof data);
