@@ -214,5 +214,9 @@ void ISA(gemm)(const struct rt_gemm *g, void *scratch) {
         outer_product(g);
         return;
     }
+    if (g->m == 1 && g->b_row == 1 && g->b_col > 1 && !g->b_packed) {
+        ISA(turned_row)(g);
+        return;
+    }
     run_product(g, scratch);
 }

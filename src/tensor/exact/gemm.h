@@ -40,6 +40,10 @@ void ISA(tile_run)(size_t rows, const struct tile *tile);
  * when there are too many rows or too few panels for it. */
 size_t ISA(tile_run_flat)(size_t rows, size_t panels, struct tile *tile);
 
+/* A product with one row whose B lies the other way round (b_row is 1), not packed: squares of B are turned
+ * around in registers, since a packed copy of it would be read only once. */
+void ISA(turned_row)(const struct rt_gemm *g);
+
 /* Four floats at any float's address: for copying and turning. */
 typedef float quad __attribute__((vector_size(16), aligned(4)));
 

@@ -3,7 +3,7 @@
  * naming it (portable, avx2, avx512, neon); ISA(name) makes a global symbol of that set's own.
  *
  * Element-wise kernels are plain loops that the compiler vectorises. The matrix product needs its vectors
- * held in registers by hand: for it this header offers one vector type, `vec`, of VL floats, and the five
+ * held in registers by hand: for it this header offers one vector type, `vec`, of VL floats, and the few
  * operations it is built from. All of them round as scalar code does, so every set gives the same bits.
  */
 #ifndef RT_TENSOR_EXACT_ISA_H
@@ -35,6 +35,11 @@ static inline vec vec_fma(vec a, vec b, vec c) {
 static inline vec vec_relu(vec x) {
     return _mm512_max_ps(_mm512_setzero_ps(), x);
 }
+/* The lanes of two vectors in turn: a0 b0 a1 b1 ..., the first half in low, the second in high. */
+static inline void vec_zip(vec a, vec b, vec *low, vec *high) {
+    *low = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    *high = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+}
 /* The first count lanes only (0 < count < VL); the others load as 0. */
 #define HAS_PARTS 1
 static inline vec vec_load_first(const float *p, size_t count) {
@@ -62,6 +67,10 @@ static inline vec vec_fma(vec a, vec b, vec c) {
 static inline vec vec_relu(vec x) {
     return _mm256_max_ps(_mm256_setzero_ps(), x);
 }
+static inline void vec_zip(vec a, vec b, vec *low, vec *high) {
+    *low = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+    *high = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+}
 #elif defined(RT_ISA_neon)
 #include <arm_neon.h>
 #define VL 4
@@ -81,6 +90,10 @@ static inline vec vec_fma(vec a, vec b, vec c) {
 /* Not vmaxq: it treats -0 and NaN in its own way. */
 static inline vec vec_relu(vec x) {
     return vbslq_f32(vcltq_f32(x, vdupq_n_f32(0)), vdupq_n_f32(0), x);
+}
+static inline void vec_zip(vec a, vec b, vec *low, vec *high) {
+    *low = vzip1q_f32(a, b);
+    *high = vzip2q_f32(a, b);
 }
 #else
 #define VL 4
@@ -112,6 +125,10 @@ static inline vec vec_relu(vec x) {
     for (int l = 0; l < VL; l++)
         x.lane[l] = x.lane[l] < 0 ? 0 : x.lane[l];
     return x;
+}
+static inline void vec_zip(vec a, vec b, vec *low, vec *high) {
+    *low = (vec){{a.lane[0], b.lane[0], a.lane[1], b.lane[1]}};
+    *high = (vec){{a.lane[2], b.lane[2], a.lane[3], b.lane[3]}};
 }
 #endif
 
