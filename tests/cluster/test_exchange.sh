@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Data-parallel training by real processes over TCP. With train.shards the parameters of recursive doubling,
+# halving-doubling and the synchronous server are those of the single device and of the ring, to the bit, for every
+# number of workers that divides the shards.
+. "$(dirname "$0")/lib.sh"
+write_models
+sed -i '/^cluster:/d' ./*.yaml # what rings need
+started=$SECONDS
+
+# exchange NAME RUN NODES STRATEGY WORD...: an exchange's result goes to NAME
+exchange() {
+    local name=$1 file=$2 nodes=$3 strategy=$4
+    shift 4
+    rm -rf "$name"
+    run 0 train "$file" --nodes "$nodes" --strategy "$strategy" --quiet --out "$name" "$@"
+    [ "$(field nodes "$name/summary.json")" = "$nodes" ] || fail "$name: not on $nodes nodes"
+}
+
+# ---- one result ----
+# Batches of 20 over 96 examples: the last of an epoch has 16. Eight shards: two or three rows each.
+eight='--set train.shards=8 --set data.hold_out=0.1 --set train.validate_updates=4'
+for model in mlp cnn dropout; do
+    case $model in mlp) optimizer=adam ;; cnn) optimizer=momentum ;; *) optimizer=adagrad ;; esac
+    settings="$eight --set train.optimizer=$optimizer"
+    run 0 train $model.yaml --strategy sgd --quiet --out alone-$model $settings
+    run 0 train $model.yaml --nodes 2 --strategy ring --set cluster.keep_all=true --quiet --out ring-$model $settings
+    same "$model, the ring" alone-$model ring-$model
+    for nodes in 1 2 4 8; do
+        for way in allreduce-rd allreduce-hd ps-sync; do
+            [ $nodes -lt 8 ] || [ $model = dropout ] || [ $way = allreduce-hd ] || continue # the rest of time
+            exchange result $model.yaml $nodes $way $settings
+            same "$model, $way, $nodes nodes" alone-$model result
+        done
+    done
+done
+exchange result mlp.yaml 4 ps-sync $eight --set train.optimizer=adam --set train.micro_batch=1
+same "micro-batches of one" alone-mlp result
+run 0 train mlp.yaml --strategy sgd --quiet --out alone-clip $eight --set train.clip_norm=0.3
+for way in allreduce-rd ps-sync ps-sync,exchange=binom; do
+    exchange result mlp.yaml 4 $way $eight --set train.clip_norm=0.3
+    same "clipping, $way" alone-clip result
+done
+# Some workers have no rows at all: the last batch has 4.
+sed 's/batch: 20/batch: 23/' mlp.yaml >odd.yaml
+run 0 train odd.yaml --strategy sgd --quiet --out alone-odd --set train.shards=8
+exchange result odd.yaml 8 allreduce-rd --set train.shards=8
+same "workers without rows" alone-odd result
+# Servers without a worker, and servers that share the parameters.
+for way in ps-sync,dedicated=true ps-shard,k=2,dedicated=true ps-shard,k=3; do
+    case $way in *k=2,ded*) nodes=4 ;; *k=3) nodes=4 ;; *) nodes=3 ;; esac
+    exchange result mlp.yaml $nodes $way $eight --set train.optimizer=adam
+    same "$way" alone-mlp result
+done
+echo "one result after $((SECONDS - started)) s"
+
+finish

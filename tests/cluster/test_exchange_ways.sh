@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Every way of exchange, by real processes over TCP. The synchronous ones have nearly the parameters of the single device,
+# and the same ones in every run; alone every one is the single device; the asynchronous ones learn.
+. "$(dirname "$0")/lib.sh"
+write_models
+sed -i '/^cluster:/d' ./*.yaml # what rings need
+started=$SECONDS
+
+# exchange NAME RUN NODES STRATEGY WORD...: an exchange's result goes to NAME
+exchange() {
+    local name=$1 file=$2 nodes=$3 strategy=$4
+    shift 4
+    rm -rf "$name"
+    run 0 train "$file" --nodes "$nodes" --strategy "$strategy" --quiet --out "$name" "$@"
+    [ "$(field nodes "$name/summary.json")" = "$nodes" ] || fail "$name: not on $nodes nodes"
+}
+
+# ---- near, and the same in every run ----
+run 0 train mlp.yaml --strategy sgd --quiet --out near --set train.updates=10
+for way in allreduce-ring allreduce-tree allreduce-rd allreduce-hd ps-sync ps-tree ps-scatter ps-hier ps-peer ps-shard,k=2; do
+    exchange one mlp.yaml 3 $way --set train.updates=10
+    exchange two mlp.yaml 3 $way,wfbp=off --set train.updates=10
+    same "$way, twice" one two
+    python3 "$tests/compare.py" near/model.safetensors one/model.safetensors 1e-5 2>why || fail "$way: $(cat why)"
+done
+exchange result mlp.yaml 3 allreduce-auto --set train.updates=10
+python3 "$tests/compare.py" near/model.safetensors result/model.safetensors 1e-5 2>why || fail "auto: $(cat why)"
+exchange result mlp.yaml 3 ps-sync,reduce=sum --set train.updates=10
+! python3 "$tests/compare.py" near/model.safetensors result/model.safetensors 1e-5 2>why || fail "reduce=sum changes nothing"
+
+# ---- alone, every strategy is one device ----
+for way in allreduce-auto ps-async ps-ssp ps-vap ps-backup,backup=0 downpour,warm_start=0 ps-peer; do
+    exchange result mlp.yaml 1 $way --set train.optimizer=sgd --set train.updates=10
+    same "$way alone" near result
+done
+
+# ---- asynchronous ones learn, and say how old gradients were ----
+write_model plain '[flatten, dense: 16, relu, dense: 4]'
+sed -i '/^cluster:/d' plain.yaml
+for way in ps-async ps-async,dedicated=true ps-ssp,s=1 ps-vap ps-backup downpour,n_push=2,n_fetch=2 ps-cut,base=async ps-shard,k=2,base=async; do
+    exchange result plain.yaml 3 $way --set train.updates=0 --set train.epochs=20 --set train.optimizer.sgd.lr=0.1
+    python3 - result/summary.json "$way" <<'END' || fail "$way: what the summary says"
+import json, sys
+summary, way = json.load(open(sys.argv[1])), sys.argv[2]
+assert summary["train_loss"] < 0.3, "the loss is %g" % summary["train_loss"]
+assert sum(summary["staleness"]) > 0
+epochs = 20 * (4 if "ps-cut" in way else 5)
+assert summary["updates"] == epochs, summary["updates"]
+roles = [node["role"] for node in summary["per_node"]]
+assert roles[0] == "master" and "worker" in roles[1], roles
+for node in summary["per_node"]:
+    states = sum(node["states"].values())
+    assert abs(states - node["seconds"]) < 1e-6 + 1e-3 * states
+assert all(node["bytes_sent"] > 0 and node["bytes_received"] > 0 for node in summary["per_node"])
+END
+done
+
+echo "all after $((SECONDS - started)) s"
+finish
