@@ -387,9 +387,11 @@ TEST(threaded_over_tcp) {
     CHECK(rt_engine_now(side[1].engine) >= start + 0.3);
     CHECK_OK(await(&side[1], 1000, INFINITY, &err));
     for (size_t i = 0; i < 2; i++) {
+        rt_engine_enter(side[i].engine);
         CHECK(!side[i].counter.other_thread && !pthread_equal(side[i].counter.thread, pthread_self()));
-        rt_engine_let_go(side[0].engine);
+        rt_engine_leave(side[i].engine);
     }
+    rt_engine_let_go(side[0].engine);
     /* one leaves: the other one's waits fail */
     rt_engine_destroy(side[0].engine);
     rt_endpoint_destroy(pair.endpoint[0]);
