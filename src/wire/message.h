@@ -76,9 +76,9 @@ struct rt_message_tensor {
     uint32_t dims[RT_MESSAGE_RANK];
 };
 
-/* LAST: of NORM: value is the factor; of PART: the last of its kind from its node; of PUSH, PULL and PARAM: the
- * last of those that belong together. ASK, of the last PUSH: as if a PULL came behind it. REST, of PULL: the
- * worker has nothing to do; nobody need wait for it until it asks again. */
+/* LAST: of NORM: value is the factor; of PART: the last of its kind from its node; of PUSH, PULL and PARAM:
+ * the last of those that belong together. ASK, of the last PUSH: as if a PULL came behind it. REST, of PULL:
+ * the worker has nothing to do; nobody need wait for it until it asks again. */
 enum { RT_FLAG_LAST = 1, RT_FLAG_ASK = 2, RT_FLAG_REST = 4 };
 
 struct rt_message {
@@ -86,6 +86,7 @@ struct rt_message {
     uint16_t flags;
     uint16_t source; /* index of the node that made it; 0: the master */
     uint32_t run;    /* which run it belongs to: random, chosen by the master */
+    /* What the next three mean in an exchange is said at each type. */
     uint64_t micro; /* number of the micro-batch from the start of the run; PART, COLLECT, LOAD: which word */
     uint64_t update; /* the version of the parameters it belongs to: updates applied */
     uint32_t epoch;  /* of the examples, from 0 */
