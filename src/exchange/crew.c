@@ -63,8 +63,11 @@ static void send_one(struct rt_crew *crew, struct rt_desk *desk, uint8_t *body) 
         return;
     }
     if (desk->sent < desk->given) {
+        const size_t place = desk->sent++ % RT_CREW_AHEAD;
+        if (desk->examples[place].tensors)
+            rt_desk_send_examples(crew, desk, place);
         message.type = RT_MESSAGE_TICKET;
-        message.micro = desk->batch[desk->sent++ % RT_CREW_AHEAD];
+        message.micro = desk->batch[place];
     } else if (desk->ask) {
         desk->ask = false;
         message.type = RT_MESSAGE_METRICS;
@@ -191,6 +194,10 @@ static bool take_event(void *self, const struct rt_event *event, rt_status *stat
     struct rt_desk *desk = desk_of(crew, event->link);
     if (!desk)
         return false;
+    if (channel == RT_CHANNEL_BULK && rt_shipment_event(crew, desk, event)) {
+        stamp(crew, desk);
+        return true;
+    }
     if (channel == RT_CHANNEL_BULK) {
         *status = rt_order_event(crew, desk, event, err);
         if (*status != RT_OK)
@@ -214,6 +221,7 @@ static rt_status take_turn(void *self, struct rt_error *err) {
             status = take_messages(crew, desk, err);
         send_all(crew, desk);
         rt_order_go_on(crew, desk);
+        rt_shipment_go_on(crew, desk);
     }
     return status;
 }
@@ -246,14 +254,23 @@ struct rt_engine_part rt_crew_part(struct rt_crew *crew) {
 
 /* ---- what the owner asks for --------------------------------------------------------------------------- */
 
-bool rt_crew_give(struct rt_crew *crew, uint16_t rank, uint64_t batch) {
+bool rt_crew_give_examples(struct rt_crew *crew, uint16_t rank, uint64_t batch,
+                           const struct rt_examples *examples) {
     struct rt_desk *desk = &crew->desks[rank];
-    if (desk->given - desk->done >= RT_CREW_AHEAD || desk->given - desk->taken >= RT_CREW_RESULTS)
+    const size_t place = desk->given % RT_CREW_AHEAD;
+    if (desk->given - desk->done >= RT_CREW_AHEAD || desk->given - desk->taken >= RT_CREW_RESULTS ||
+        desk->sending[place])
         return false;
     if (!owes(desk))
         stamp(crew, desk);
-    desk->batch[desk->given++ % RT_CREW_AHEAD] = batch;
+    desk->examples[place] = *examples;
+    desk->batch[place] = batch;
+    desk->given++;
     return true;
+}
+
+bool rt_crew_give(struct rt_crew *crew, uint16_t rank, uint64_t batch) {
+    return rt_crew_give_examples(crew, rank, batch, &(struct rt_examples){0});
 }
 
 size_t rt_crew_held(const struct rt_crew *crew, uint16_t rank) {

@@ -20,6 +20,19 @@ struct rt_order {
     bool sending[RT_CREW_WINDOW];
 };
 
+/* Examples on their way to a node, in pieces: crate n is crates[n % RT_CREW_AHEAD]. */
+struct rt_shipment {
+    struct {
+        uint64_t batch;
+        const float *floats;
+        size_t count;
+    } crates[RT_CREW_AHEAD];
+    uint64_t packed, shipped; /* ever rising */
+    size_t at;                /* floats of the next one that have been sent */
+    struct rt_send send[RT_CREW_WINDOW];
+    bool sending[RT_CREW_WINDOW];
+};
+
 /* One node, as the master knows it. */
 struct rt_desk {
     uint16_t rank;
@@ -28,11 +41,16 @@ struct rt_desk {
     /* Tickets, ever rising; ticket n is of batch[n % RT_CREW_AHEAD]. taken <= done <= sent <= given. */
     uint64_t given, sent, done, taken;
     uint64_t batch[RT_CREW_AHEAD];
+    /* What goes before a ticket; tensors 0: nothing. */
+    struct rt_examples examples[RT_CREW_AHEAD];
+    struct rt_send parcel[RT_CREW_AHEAD];
+    bool sending[RT_CREW_AHEAD];
     struct rt_done results[RT_CREW_RESULTS];
     uint64_t debt;         /* a number that rises: when it began to owe what it owes */
     bool ask, asked, told; /* its row: the question is to be sent, was sent, is answered */
     struct rt_metrics_row row;
     struct rt_order order;
+    struct rt_shipment shipment;
     bool stop, stopped, goodbye; /* STOP is to be sent, was sent, is answered */
     bool tell;                   /* why the run ends is to be told */
 };
@@ -50,5 +68,12 @@ struct rt_crew {
 void rt_order_go_on(const struct rt_crew *crew, struct rt_desk *desk);
 rt_status rt_order_event(struct rt_crew *crew, struct rt_desk *desk, const struct rt_event *event,
                          struct rt_error *err);
+
+/* crew_examples.c: sends on what can be sent; whether an event of the bulk channel was one of its own. */
+void rt_shipment_go_on(const struct rt_crew *crew, struct rt_desk *desk);
+bool rt_shipment_event(const struct rt_crew *crew, struct rt_desk *desk, const struct rt_event *event);
+
+/* The examples of a ticket, on the same channel. */
+void rt_desk_send_examples(const struct rt_crew *crew, struct rt_desk *desk, size_t place);
 
 #endif

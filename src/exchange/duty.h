@@ -23,9 +23,16 @@ struct rt_duty_settings {
      * updates; and what is asked for from time to time. */
     void (*loaded)(void *user, uint64_t update);
     void (*metrics)(void *user, struct rt_metrics_row *row);
-    /* Told, inside the engine, of every ticket when it comes: where examples are sent (data.send), this is
-     * when room is offered for its own. NULL: the node has its own data. */
-    void (*ticket)(void *user, uint64_t batch);
+    /* Examples that the master sends for a ticket (data.send): floats of those of a batch, from float `at`
+     * on, in order, perhaps before the ticket itself. Inside the engine. NULL: the node has its own data. */
+    rt_status (*examples)(void *user, uint64_t batch, uint64_t at, const float *floats, size_t count,
+                          struct rt_error *err);
+    /* Where the master sends the examples of each ticket: takes them in, before the ticket is begun, on the
+     * thread of rt_duty_run; what makes no sense is refused with RT_BAD_INPUT. bytes: the most that they may
+     * have. NULL: the node has its own data. */
+    rt_status (*examples)(void *user, const struct rt_message *message, const void *body,
+                          struct rt_error *err);
+    size_t examples_bytes;
     void *user;
     const char *name; /* of this node, for messages; NULL: none */
 };

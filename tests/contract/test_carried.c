@@ -115,6 +115,26 @@ TEST(servers_without_a_worker) {
                       0, false);
 }
 
+/* The nodes have no data: what they learn from comes with their tickets. */
+TEST(examples_that_are_sent) {
+    for (size_t n = 1; n <= 5; n++)
+        check_run(&(struct exrig_settings){.way = "allreduce-rd",
+                                           .nodes = n,
+                                           .updates = 20,
+                                           .uneven = true,
+                                           .send = true,
+                                           .random_delay = 0.01},
+                  0, is_power(n));
+    check_run(&(struct exrig_settings){.way = "ps-sync",
+                                       .options = "{dedicated: true}",
+                                       .nodes = 4,
+                                       .updates = 10,
+                                       .params = 30000,
+                                       .send = true,
+                                       .tcp = true},
+              0, false);
+}
+
 TEST(clipping) {
     const struct rt_way *way;
     size_t clipping = 0;

@@ -45,8 +45,25 @@ static void take_results(struct exrig *rig) {
 
 /* Whether a node gets tickets: in a collective those without a worker do too. */
 static bool gets_tickets(const struct exrig *rig, uint16_t rank) {
-    return !rt_way_rules(rig->way, &rig->options) ||
-           rt_roles_place(&rig->roles, rank) < rig->roles.workers;
+    return !rt_way_rules(rig->way, &rig->options) || rt_roles_place(&rig->roles, rank) < rig->roles.workers;
+}
+
+static bool give(struct exrig *rig, uint16_t rank, uint64_t batch) {
+    const struct exrig_node *master = &rig->node[0], *node = &rig->node[rank];
+    const size_t rows = exrig_rows(rig, batch), n = rig->settings.params;
+    if (!rig->settings.send || !node->works)
+        return rt_crew_give(master->crew, rank, batch);
+    const size_t first = node->part * rows / node->parts, end = (node->part + 1) * rows / node->parts;
+    float *parcel = master->sent + (rank * RT_CREW_AHEAD + batch % RT_CREW_AHEAD) * rig->settings.batch * n;
+    if (rt_crew_held(master->crew, rank) == RT_CREW_AHEAD)
+        return false;
+    for (size_t row = first; row < end; row++)
+        memcpy(parcel + (row - first) * n, exrig_point(rig, batch, row), n * sizeof *parcel);
+    const struct rt_examples examples = {
+        .tensors = 1,
+        .tensor = {{.dtype = RT_DTYPE_F32, .rank = 2, .dims = {(uint32_t)(end - first), (uint32_t)n}}},
+        .data = {parcel}};
+    return rt_crew_give_examples(master->crew, rank, batch, &examples);
 }
 
 /* Tickets to the nodes, as many as they may hold; batch of the next for each. */
@@ -56,8 +73,7 @@ static void give_tickets(struct exrig *rig, uint64_t *next, uint64_t last) {
         given = false;
         for (uint16_t rank = 1; rank < rig->settings.nodes; rank++) {
             uint64_t *batch = alone ? &rig->given : &next[rank];
-            if (*batch >= last || !gets_tickets(rig, rank) ||
-                !rt_crew_give(rig->node[0].crew, rank, *batch + 1))
+            if (*batch >= last || !gets_tickets(rig, rank) || !give(rig, rank, *batch + 1))
                 continue;
             (*batch)++;
             given = true;
@@ -290,6 +306,7 @@ void exrig_close(struct exrig *rig) {
         free(rig->node[i].state);
         free(rig->node[i].slices);
         free(rig->node[i].shelf);
+        free(rig->node[i].sent);
     }
     rt_optim_destroy(rig->optim);
     free(rig->points);

@@ -34,6 +34,7 @@ struct exrig_settings {
     size_t params, spans; /* the spans get longer: parts of 1 + 2 + 3 + ... */
     size_t examples, batch;
     bool uneven;      /* batch b has b % 3 rows less, and every seventh just one */
+    bool send;        /* the master sends the examples with the tickets */
     size_t shards;    /* slices of a batch, added in a binary tree; 0: one for each worker */
     uint64_t updates; /* batches that the usual program gives out */
     double clip_norm;
@@ -71,6 +72,7 @@ struct exrig_node {
     struct rt_replica replica;
     float *params, *gradient, *state, *slices;
     float *shelf; /* a server's parameters; the range it owns */
+    float *sent;  /* examples that came from the master; of the master: those on their way */
     struct rt_carried *carried;
     struct rt_server *server; /* with a way by servers, */
     struct rt_served *served; /* and their customer */

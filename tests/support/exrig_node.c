@@ -42,6 +42,19 @@ static rt_status compute(void *self, const struct rt_ticket *ticket, const struc
     return status;
 }
 
+static rt_status take_examples(void *user, const struct rt_message *message, const void *body,
+                               struct rt_error *err) {
+    struct exrig_node *node = user;
+    const size_t rows = exrig_rows(node->rig, message->micro), n = node->rig->settings.params;
+    const size_t own = (node->part + 1) * rows / node->parts - node->part * rows / node->parts;
+    if (message->tensors != 1 || message->tensor[0].rank != 2 || message->tensor[0].dims[0] != own ||
+        message->tensor[0].dims[1] != n)
+        return rt_fail(err, RT_BAD_INPUT, "these are not the examples of batch %llu",
+                       (unsigned long long)message->micro);
+    memcpy(node->sent, body, own * n * sizeof(float));
+    return RT_OK;
+}
+
 float *exrig_word(void *user, size_t word) {
     struct exrig_node *node = user;
     float *params = node->server ? node->shelf : node->params;
@@ -81,6 +94,9 @@ rt_status exrig_take_memory(struct exrig_node *node, struct rt_error *err) {
         status = rt_floats_create(n * words, "a state", &node->state, err);
     if (status == RT_OK)
         status = rt_floats_create(n * slices, "slices", &node->slices, err);
+    const size_t parcels = node->rank ? 1 : rig->settings.nodes * RT_CREW_AHEAD;
+    if (status == RT_OK && rig->settings.send)
+        status = rt_floats_create(parcels * rig->settings.batch * n, "examples", &node->sent, err);
     for (size_t i = 0; status == RT_OK && i < n * words; i++)
         node->state[i] = rig->optim->type->state_start;
     node->works = rt_roles_place(&rig->roles, node->rank) < rig->roles.workers;
@@ -189,18 +205,21 @@ static rt_status open_parts(struct exrig_node *node, struct rt_error *err) {
         rt_way_rules(rig->way, &rig->options) ? open_served(node, err) : open_carried(node, err);
     if (status != RT_OK)
         return status;
-    const struct rt_duty_settings duty = {.party = &node->party,
-                                          .exchange = node->exchange.self ? &node->exchange : NULL,
-                                          .replica = &node->replica,
-                                          .part = node->part,
-                                          .parts = node->parts,
-                                          .word = exrig_word,
-                                          .words = 1 + rig->optim->type->state_words,
-                                          .param_count = rig->settings.params,
-                                          .loaded = exrig_take_update,
-                                          .metrics = give_metrics,
-                                          .user = node,
-                                          .name = "toy"};
+    const struct rt_duty_settings duty = {
+        .party = &node->party,
+        .exchange = node->exchange.self ? &node->exchange : NULL,
+        .replica = &node->replica,
+        .part = node->part,
+        .parts = node->parts,
+        .word = exrig_word,
+        .words = 1 + rig->optim->type->state_words,
+        .param_count = rig->settings.params,
+        .loaded = exrig_take_update,
+        .metrics = give_metrics,
+        .user = node,
+        .examples = rig->settings.send && node->works ? take_examples : NULL,
+        .examples_bytes = rig->settings.batch * rig->settings.params * sizeof(float),
+        .name = "toy"};
     return node->rank == 0 ? rt_crew_create(&node->party, &node->crew, err)
                            : rt_duty_create(&duty, &node->duty, err);
 }

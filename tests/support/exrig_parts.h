@@ -6,6 +6,7 @@
 
 /* The sum of the losses of the ticket's rows; the gradient is the first block of node->slices. */
 double exrig_compute(struct exrig_node *node, const struct rt_ticket *ticket);
+const float *exrig_point(const struct exrig *rig, uint64_t batch, size_t row);
 double exrig_squares(void *user, const float *gradient);
 
 /* exrig_node.c: what a node has, what it does on the network, and two answers to its master. */

@@ -16,19 +16,20 @@ size_t exrig_rows(const struct exrig *rig, uint64_t batch) {
     return batch % 7 == 0 || rows <= 3 ? 1 : rows - (size_t)(batch % 3);
 }
 
-static const float *point_of(const struct exrig *rig, uint64_t batch, size_t row) {
+const float *exrig_point(const struct exrig *rig, uint64_t batch, size_t row) {
     const size_t i = (size_t)((batch - 1) * rig->settings.batch + row) % rig->settings.examples;
     return rig->points + i * rig->settings.params;
 }
 
-double exrig_gradient(const struct exrig *rig, uint64_t batch, size_t first, size_t end, const float *params,
-                      float *gradient) {
+/* sent: the points of rows sent_first and up, where they came from the master; NULL: they are known. */
+static double gradient_of(const struct exrig *rig, uint64_t batch, size_t first, size_t end,
+                          const float *sent, size_t sent_first, const float *params, float *gradient) {
     const size_t n = rig->settings.params;
     const float share = 1.0f / (float)exrig_rows(rig, batch);
     double loss = 0;
     memset(gradient, 0, n * sizeof *gradient);
     for (size_t row = first; row < end; row++) {
-        const float *point = point_of(rig, batch, row);
+        const float *point = sent ? sent + (row - sent_first) * n : exrig_point(rig, batch, row);
         for (size_t j = 0; j < n; j++) {
             const float away = params[j] - point[j];
             gradient[j] += away * share;
@@ -36,6 +37,11 @@ double exrig_gradient(const struct exrig *rig, uint64_t batch, size_t first, siz
         }
     }
     return loss;
+}
+
+double exrig_gradient(const struct exrig *rig, uint64_t batch, size_t first, size_t end, const float *params,
+                      float *gradient) {
+    return gradient_of(rig, batch, first, end, NULL, 0, params, gradient);
 }
 
 /* slices[0] += all others, in the binary tree ((0+1)+(2+3))+... */
@@ -48,12 +54,12 @@ static void add_tree(float *slices, size_t count, size_t n) {
 
 /* Slices first..end of `slices` of a batch, added up in the first of them. */
 static double slice_gradient(const struct exrig *rig, uint64_t batch, size_t first, size_t end, size_t slices,
-                             const float *params, float *memory) {
+                             const float *sent, const float *params, float *memory) {
     const size_t rows = exrig_rows(rig, batch), n = rig->settings.params;
     double loss = 0;
     for (size_t s = first; s < end; s++)
-        loss += exrig_gradient(rig, batch, s * rows / slices, (s + 1) * rows / slices, params,
-                               memory + (s - first) * n);
+        loss += gradient_of(rig, batch, s * rows / slices, (s + 1) * rows / slices, sent,
+                            first * rows / slices, params, memory + (s - first) * n);
     add_tree(memory, end - first, n);
     return loss;
 }
@@ -62,7 +68,8 @@ double exrig_compute(struct exrig_node *node, const struct rt_ticket *ticket) {
     const struct exrig *rig = node->rig;
     const size_t slices = rig->settings.shards ? rig->settings.shards : ticket->parts;
     return slice_gradient(rig, ticket->batch, ticket->part * slices / ticket->parts,
-                          (ticket->part + 1) * slices / ticket->parts, slices, node->params, node->slices);
+                          (ticket->part + 1) * slices / ticket->parts, slices, node->rank ? node->sent : NULL,
+                          node->params, node->slices);
 }
 
 double exrig_squares(void *user, const float *gradient) {
@@ -89,7 +96,7 @@ void exrig_serial(const struct exrig *rig, uint64_t first, uint64_t last, size_t
                                          .user = (void *)(uintptr_t)&node};
     for (uint64_t batch = first; memory && batch <= last; batch++) {
         struct rt_optim_step step;
-        slice_gradient(rig, batch, 0, count, count, params, memory);
+        slice_gradient(rig, batch, 0, count, count, NULL, params, memory);
         rt_learning_begin(&learning, batch, memory, &step);
         rt_learning_apply(&learning, &step, 0, n, n, params, memory);
     }
