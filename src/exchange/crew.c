@@ -63,11 +63,8 @@ static void send_one(struct rt_crew *crew, struct rt_desk *desk, uint8_t *body) 
         return;
     }
     if (desk->sent < desk->given) {
-        const size_t place = desk->sent++ % RT_CREW_AHEAD;
-        if (desk->examples[place].tensors)
-            rt_desk_send_examples(crew, desk, place);
         message.type = RT_MESSAGE_TICKET;
-        message.micro = desk->batch[place];
+        message.micro = desk->batch[desk->sent++ % RT_CREW_AHEAD];
     } else if (desk->ask) {
         desk->ask = false;
         message.type = RT_MESSAGE_METRICS;
@@ -254,23 +251,14 @@ struct rt_engine_part rt_crew_part(struct rt_crew *crew) {
 
 /* ---- what the owner asks for --------------------------------------------------------------------------- */
 
-bool rt_crew_give_examples(struct rt_crew *crew, uint16_t rank, uint64_t batch,
-                           const struct rt_examples *examples) {
+bool rt_crew_give(struct rt_crew *crew, uint16_t rank, uint64_t batch) {
     struct rt_desk *desk = &crew->desks[rank];
-    const size_t place = desk->given % RT_CREW_AHEAD;
-    if (desk->given - desk->done >= RT_CREW_AHEAD || desk->given - desk->taken >= RT_CREW_RESULTS ||
-        desk->sending[place])
+    if (desk->given - desk->done >= RT_CREW_AHEAD || desk->given - desk->taken >= RT_CREW_RESULTS)
         return false;
     if (!owes(desk))
         stamp(crew, desk);
-    desk->examples[place] = *examples;
-    desk->batch[place] = batch;
-    desk->given++;
+    desk->batch[desk->given++ % RT_CREW_AHEAD] = batch;
     return true;
-}
-
-bool rt_crew_give(struct rt_crew *crew, uint16_t rank, uint64_t batch) {
-    return rt_crew_give_examples(crew, rank, batch, &(struct rt_examples){0});
 }
 
 size_t rt_crew_held(const struct rt_crew *crew, uint16_t rank) {

@@ -29,16 +29,6 @@ struct rt_engine_part rt_crew_part(struct rt_crew *crew);
  * server without a worker gets tickets too where the exchange goes by collectives: it takes part in every
  * update, and its result is of 0 rows. */
 bool rt_crew_give(struct rt_crew *crew, uint16_t rank, uint64_t batch);
-
-/* Where the nodes have no data of their own (data.send): the examples of the node's part of the batch go
- * before the ticket, in one message. The tensors stay as they are until the ticket is done. */
-struct rt_examples {
-    size_t tensors;
-    struct rt_message_tensor tensor[RT_MESSAGE_TENSORS];
-    const void *data[RT_MESSAGE_TENSORS];
-};
-bool rt_crew_give_examples(struct rt_crew *crew, uint16_t rank, uint64_t batch,
-                           const struct rt_examples *examples);
 size_t rt_crew_held(const struct rt_crew *crew, uint16_t rank);    /* tickets given and not done */
 size_t rt_crew_waiting(const struct rt_crew *crew, uint16_t rank); /* results that were not taken */
 /* The oldest result that came from a node; false: none. */

@@ -41,10 +41,6 @@ struct rt_desk {
     /* Tickets, ever rising; ticket n is of batch[n % RT_CREW_AHEAD]. taken <= done <= sent <= given. */
     uint64_t given, sent, done, taken;
     uint64_t batch[RT_CREW_AHEAD];
-    /* What goes before a ticket; tensors 0: nothing. */
-    struct rt_examples examples[RT_CREW_AHEAD];
-    struct rt_send parcel[RT_CREW_AHEAD];
-    bool sending[RT_CREW_AHEAD];
     struct rt_done results[RT_CREW_RESULTS];
     uint64_t debt;         /* a number that rises: when it began to owe what it owes */
     bool ask, asked, told; /* its row: the question is to be sent, was sent, is answered */
@@ -72,8 +68,5 @@ rt_status rt_order_event(struct rt_crew *crew, struct rt_desk *desk, const struc
 /* crew_examples.c: sends on what can be sent; whether an event of the bulk channel was one of its own. */
 void rt_shipment_go_on(const struct rt_crew *crew, struct rt_desk *desk);
 bool rt_shipment_event(const struct rt_crew *crew, struct rt_desk *desk, const struct rt_event *event);
-
-/* The examples of a ticket, on the same channel. */
-void rt_desk_send_examples(const struct rt_crew *crew, struct rt_desk *desk, size_t place);
 
 #endif

@@ -6,8 +6,6 @@
  *
  * To set them the master sends PARTs, and behind the last one LOAD, which says after how many updates they
  * are the numbers; the node sends the LOAD back.
- *
- * On the same channel go the examples of a ticket, where nodes have no data of their own.
  */
 #include "exchange/crew_inside.h"
 
@@ -109,39 +107,13 @@ static rt_status check(const struct rt_crew *crew, const struct rt_desk *desk,
     return RT_OK;
 }
 
-void rt_desk_send_examples(const struct rt_crew *crew, struct rt_desk *desk, size_t place) {
-    const struct rt_examples *examples = &desk->examples[place];
-    struct rt_send *send = &desk->parcel[place];
-    struct rt_message message = {.type = RT_MESSAGE_EXAMPLES,
-                                 .run = crew->party->run,
-                                 .micro = desk->batch[place],
-                                 .tensors = examples->tensors};
-    *send = (struct rt_send){
-        .channel = RT_CHANNEL_BULK, .head_bytes = RT_MESSAGE_HEAD, .user = &desk->sending[place]};
-    for (size_t i = 0; i < examples->tensors; i++) {
-        const struct rt_message one = {.tensors = 1, .tensor = {examples->tensor[i]}};
-        message.tensor[i] = examples->tensor[i];
-        send->body[i] = (struct rt_piece){examples->data[i], rt_message_tensor_bytes(&one)};
-    }
-    rt_message_encode(&message, send->head);
-    desk->sending[place] = true;
-    rt_link_send(desk->link, send);
-}
-
-static bool is_parcel(const struct rt_desk *desk, const struct rt_send *send) {
-    for (size_t i = 0; i < RT_CREW_AHEAD; i++)
-        if (send == &desk->parcel[i])
-            return true;
-    return false;
-}
-
 rt_status rt_order_event(struct rt_crew *crew, struct rt_desk *desk, const struct rt_event *event,
                          struct rt_error *err) {
     struct rt_order *order = &desk->order;
     if (event->kind == RT_EVENT_SENT) {
         bool *sending = event->send->user;
         *sending = false;
-        order->ended += order->kind == RT_ORDER_TELL && !is_parcel(desk, event->send);
+        order->ended += order->kind == RT_ORDER_TELL;
     } else {
         rt_status status = check(crew, desk, event->receive, err);
         if (status != RT_OK)

@@ -176,8 +176,7 @@ struct rt_engine_part rt_duty_part(struct rt_duty *duty) {
 /* ---- the loop ------------------------------------------------------------------------------------------ */
 
 static bool must_rest(const struct rt_duty *duty) {
-    return !duty->at_rest && duty->numbers.taken < duty->numbers.arrived &&
-           !rt_numbers_next(duty, RT_MESSAGE_EXAMPLES);
+    return !duty->at_rest && duty->numbers.taken < duty->numbers.arrived;
 }
 
 static bool has_work(void *self) {
@@ -199,43 +198,12 @@ static void answer_metrics(struct rt_duty *duty) {
     rt_engine_leave(duty->engine);
 }
 
-static bool has_frame(void *self) {
-    const struct rt_duty *duty = self;
-    return duty->numbers.taken < duty->numbers.arrived;
-}
-
-/* The examples of a ticket are the next message on their channel. */
-static rt_status fetch_examples(struct rt_duty *duty, uint64_t batch, struct rt_error *err) {
-    const struct rt_duty_settings *settings = &duty->settings;
-    if (!settings->examples)
-        return RT_OK;
-    rt_status status = rt_engine_wait(duty->engine, has_frame, duty, INFINITY, err);
-    if (status != RT_OK)
-        return status;
-    rt_engine_enter(duty->engine);
-    const struct rt_piece_buffer *next = rt_numbers_next(duty, RT_MESSAGE_EXAMPLES);
-    rt_engine_leave(duty->engine);
-    if (!next || next->message.micro != batch)
-        status = rt_fail(err, RT_BAD_INPUT, "the examples of batch %llu did not come with their ticket",
-                         (unsigned long long)batch);
-    else
-        status = settings->examples(settings->user, &next->message, next->floats, err);
-    if (status != RT_OK)
-        return rt_fail_prefix(err, RT_FAILED, "the master (%s)", duty->link->peer);
-    rt_engine_enter(duty->engine);
-    duty->numbers.taken++;
-    rt_engine_leave(duty->engine);
-    return RT_OK;
-}
-
 static rt_status learn(struct rt_duty *duty, uint64_t batch, struct rt_error *err) {
     const struct rt_duty_settings *settings = &duty->settings;
     const struct rt_exchange *exchange = settings->exchange;
     const struct rt_ticket ticket = {.batch = batch, .part = settings->part, .parts = settings->parts};
     struct rt_done done = {.batch = batch};
-    rt_status status = fetch_examples(duty, batch, err);
-    if (status == RT_OK)
-        status = exchange->begin(exchange->self, &ticket, err);
+    rt_status status = exchange->begin(exchange->self, &ticket, err);
     if (status == RT_OK && settings->replica && settings->replica->compute)
         status = settings->replica->compute(settings->replica->self, &ticket, exchange, &done, err);
     if (status == RT_OK)

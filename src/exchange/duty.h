@@ -27,12 +27,6 @@ struct rt_duty_settings {
      * on, in order, perhaps before the ticket itself. Inside the engine. NULL: the node has its own data. */
     rt_status (*examples)(void *user, uint64_t batch, uint64_t at, const float *floats, size_t count,
                           struct rt_error *err);
-    /* Where the master sends the examples of each ticket: takes them in, before the ticket is begun, on the
-     * thread of rt_duty_run; what makes no sense is refused with RT_BAD_INPUT. bytes: the most that they may
-     * have. NULL: the node has its own data. */
-    rt_status (*examples)(void *user, const struct rt_message *message, const void *body,
-                          struct rt_error *err);
-    size_t examples_bytes;
     void *user;
     const char *name; /* of this node, for messages; NULL: none */
 };

@@ -8,7 +8,7 @@
 enum { RT_DUTY_WINDOW = 2 };
 
 struct rt_piece_buffer {
-    float *floats; /* [RT_CREW_PIECE], or as many as examples take */
+    float *floats; /* [RT_CREW_PIECE] */
     struct rt_message message;
     struct rt_receive receive;
     struct rt_send send;
@@ -18,7 +18,6 @@ struct rt_piece_buffer {
 /* Numbers that the master asks for or sets. */
 struct rt_duty_numbers {
     float *memory;
-    size_t room; /* floats of a buffer for what comes */
     struct rt_piece_buffer in[RT_DUTY_WINDOW], out[RT_DUTY_WINDOW];
     uint64_t posted, arrived, taken; /* frames, ever rising; frame n is in[n % RT_DUTY_WINDOW] */
     enum {
@@ -56,8 +55,6 @@ rt_status rt_numbers_init(struct rt_duty *duty, struct rt_error *err);
 rt_status rt_numbers_event(struct rt_duty *duty, const struct rt_event *event, struct rt_error *err);
 /* Does what can be done; frames wait until nothing is under way. */
 rt_status rt_numbers_go_on(struct rt_duty *duty, struct rt_error *err);
-/* The message that is next, when it is of this type; NULL: it is not here, or another. */
-const struct rt_piece_buffer *rt_numbers_next(const struct rt_duty *duty, uint16_t type);
 /* The updates that the LOAD which is due speaks of. */
 uint64_t rt_numbers_update(const struct rt_duty *duty);
 

@@ -14,7 +14,7 @@ static void post(struct rt_duty *duty) {
         struct rt_piece_buffer *buffer = &numbers->in[numbers->posted % RT_DUTY_WINDOW];
         buffer->receive = (struct rt_receive){.channel = RT_CHANNEL_BULK,
                                               .body = buffer->floats,
-                                              .body_room = numbers->room * sizeof(float),
+                                              .body_room = RT_CREW_PIECE * sizeof(float),
                                               .user = buffer};
         rt_link_receive(duty->link, &buffer->receive);
     }
@@ -22,18 +22,13 @@ static void post(struct rt_duty *duty) {
 
 rt_status rt_numbers_init(struct rt_duty *duty, struct rt_error *err) {
     struct rt_duty_numbers *numbers = &duty->numbers;
-    const size_t examples = duty->settings.examples ? duty->settings.examples_bytes / sizeof(float) + 1 : 0;
-    if (examples > RT_MAX_BODY / sizeof(float))
-        return rt_fail(err, RT_BAD_INPUT, "examples of %zu bytes do not fit into one message",
-                       duty->settings.examples_bytes);
-    numbers->room = examples > RT_CREW_PIECE ? examples : RT_CREW_PIECE;
-    rt_status status = rt_floats_reserve(RT_DUTY_WINDOW * (numbers->room + RT_CREW_PIECE),
+    rt_status status = rt_floats_reserve(2 * RT_DUTY_WINDOW * RT_CREW_PIECE,
                                          "parameters and examples on their way", &numbers->memory, err);
     if (status != RT_OK)
         return status;
     for (size_t i = 0; i < RT_DUTY_WINDOW; i++) {
-        numbers->in[i].floats = numbers->memory + i * numbers->room;
-        numbers->out[i].floats = numbers->memory + RT_DUTY_WINDOW * numbers->room + i * RT_CREW_PIECE;
+        numbers->in[i].floats = numbers->memory + i * RT_CREW_PIECE;
+        numbers->out[i].floats = numbers->memory + (RT_DUTY_WINDOW + i) * RT_CREW_PIECE;
     }
     post(duty);
     return RT_OK;
@@ -62,7 +57,7 @@ static rt_status check(const struct rt_duty *duty, const struct rt_message *mess
     if (message->run != duty->settings.party->run)
         return rt_fail(err, RT_BAD_INPUT, "it sent a message (%s) of another run",
                        rt_message_name(message->type));
-    if (message->type == RT_MESSAGE_LOAD || (message->type == RT_MESSAGE_EXAMPLES && duty->settings.examples))
+    if (message->type == RT_MESSAGE_LOAD)
         return RT_OK;
     if (message->type == RT_MESSAGE_COLLECT)
         return find(duty, message, message->epoch, &floats, err);
@@ -133,8 +128,6 @@ static bool take_frame(struct rt_duty *duty, const struct rt_piece_buffer *buffe
     const struct rt_message *message = &buffer->message;
     const bool asks = message->type == RT_MESSAGE_COLLECT;
     float *floats;
-    if (message->type == RT_MESSAGE_EXAMPLES)
-        return false; /* they are fetched with their ticket */
     if (message->type == RT_MESSAGE_LOAD)
         return answer_load(duty, message);
     const size_t count = asks ? message->epoch : message->tensor[0].dims[0];
@@ -166,12 +159,6 @@ rt_status rt_numbers_go_on(struct rt_duty *duty, struct rt_error *err) {
     if (!duty->talk->closed)
         post(duty);
     return status;
-}
-
-const struct rt_piece_buffer *rt_numbers_next(const struct rt_duty *duty, uint16_t type) {
-    const struct rt_duty_numbers *numbers = &duty->numbers;
-    const struct rt_piece_buffer *next = &numbers->in[numbers->taken % RT_DUTY_WINDOW];
-    return numbers->taken < numbers->arrived && next->message.type == type ? next : NULL;
 }
 
 uint64_t rt_numbers_update(const struct rt_duty *duty) {

@@ -59,11 +59,10 @@ static bool give(struct exrig *rig, uint16_t rank, uint64_t batch) {
         return false;
     for (size_t row = first; row < end; row++)
         memcpy(parcel + (row - first) * n, exrig_point(rig, batch, row), n * sizeof *parcel);
-    const struct rt_examples examples = {
-        .tensors = 1,
-        .tensor = {{.dtype = RT_DTYPE_F32, .rank = 2, .dims = {(uint32_t)(end - first), (uint32_t)n}}},
-        .data = {parcel}};
-    return rt_crew_give_examples(master->crew, rank, batch, &examples);
+    if (!rt_crew_give(master->crew, rank, batch))
+        return false;
+    rt_crew_send_examples(master->crew, rank, batch, parcel, (end - first) * n);
+    return true;
 }
 
 /* Tickets to the nodes, as many as they may hold; batch of the next for each. */

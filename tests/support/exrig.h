@@ -73,6 +73,9 @@ struct exrig_node {
     float *params, *gradient, *state, *slices;
     float *shelf; /* a server's parameters; the range it owns */
     float *sent;  /* examples that came from the master; of the master: those on their way */
+    uint64_t got_batch[RT_CREW_AHEAD]; /* whose examples they are, */
+    size_t got[RT_CREW_AHEAD];         /* and how many floats have come */
+    uint64_t batch;                    /* that is computed */
     struct rt_carried *carried;
     struct rt_server *server; /* with a way by servers, */
     struct rt_served *served; /* and their customer */

@@ -15,13 +15,45 @@ static rt_status spend(struct exrig_node *node, double seconds, struct rt_error 
     return rt_engine_wait(node->engine, NULL, NULL, rt_engine_now(node->engine) + seconds, err);
 }
 
+/* Inside the engine: floats of the examples of a ticket that has come or is to come. */
+static rt_status take_examples(void *user, uint64_t batch, uint64_t at, const float *floats, size_t count,
+                               struct rt_error *err) {
+    struct exrig_node *node = user;
+    const size_t place = batch % RT_CREW_AHEAD, room = node->rig->settings.batch * node->rig->settings.params;
+    if (at == 0 && node->got_batch[place] < batch) {
+        node->got_batch[place] = batch;
+        node->got[place] = 0;
+    }
+    if (node->got_batch[place] != batch || at != node->got[place] || count > room - node->got[place])
+        return rt_fail(err, RT_BAD_INPUT, "these are not the examples of batch %llu",
+                       (unsigned long long)batch);
+    memcpy(node->sent + place * room + at, floats, count * sizeof *floats);
+    node->got[place] += count;
+    return RT_OK;
+}
+
+static size_t own_rows(const struct exrig_node *node, uint64_t batch) {
+    const size_t rows = exrig_rows(node->rig, batch);
+    return (node->part + 1) * rows / node->parts - node->part * rows / node->parts;
+}
+
+static bool has_examples(void *self) {
+    const struct exrig_node *node = self;
+    const size_t place = node->batch % RT_CREW_AHEAD, rows = own_rows(node, node->batch);
+    return rows == 0 ||
+           (node->got_batch[place] == node->batch && node->got[place] == rows * node->rig->settings.params);
+}
+
 static rt_status compute(void *self, const struct rt_ticket *ticket, const struct rt_exchange *exchange,
                          struct rt_done *done, struct rt_error *err) {
     struct exrig_node *node = self;
     struct exrig *rig = node->rig;
-    const size_t spans = rig->settings.spans, rows = exrig_rows(rig, ticket->batch);
+    const size_t spans = rig->settings.spans;
     const double share = rig->settings.seconds[node->rank] / (double)(2 * spans);
     rt_status status = RT_OK;
+    node->batch = ticket->batch;
+    if (rig->settings.send && node->rank)
+        status = rt_engine_wait(node->engine, has_examples, node, INFINITY, err);
     for (size_t i = 0; i < spans && status == RT_OK; i++) {
         exchange->need(exchange->self, i);
         status = spend(node, share, err);
@@ -31,7 +63,7 @@ static rt_status compute(void *self, const struct rt_ticket *ticket, const struc
     if (status != RT_OK)
         return status;
     done->loss = exrig_compute(node, ticket);
-    done->rows = (ticket->part + 1) * rows / ticket->parts - ticket->part * rows / ticket->parts;
+    done->rows = own_rows(node, ticket->batch);
     for (size_t i = spans; i-- > 0 && status == RT_OK;) {
         const struct rt_span *span = &rig->span[i];
         status = spend(node, share, err);
@@ -40,19 +72,6 @@ static rt_status compute(void *self, const struct rt_ticket *ticket, const struc
     }
     node->batches++;
     return status;
-}
-
-static rt_status take_examples(void *user, const struct rt_message *message, const void *body,
-                               struct rt_error *err) {
-    struct exrig_node *node = user;
-    const size_t rows = exrig_rows(node->rig, message->micro), n = node->rig->settings.params;
-    const size_t own = (node->part + 1) * rows / node->parts - node->part * rows / node->parts;
-    if (message->tensors != 1 || message->tensor[0].rank != 2 || message->tensor[0].dims[0] != own ||
-        message->tensor[0].dims[1] != n)
-        return rt_fail(err, RT_BAD_INPUT, "these are not the examples of batch %llu",
-                       (unsigned long long)message->micro);
-    memcpy(node->sent, body, own * n * sizeof(float));
-    return RT_OK;
 }
 
 float *exrig_word(void *user, size_t word) {
@@ -94,7 +113,7 @@ rt_status exrig_take_memory(struct exrig_node *node, struct rt_error *err) {
         status = rt_floats_create(n * words, "a state", &node->state, err);
     if (status == RT_OK)
         status = rt_floats_create(n * slices, "slices", &node->slices, err);
-    const size_t parcels = node->rank ? 1 : rig->settings.nodes * RT_CREW_AHEAD;
+    const size_t parcels = RT_CREW_AHEAD * (node->rank ? 1 : rig->settings.nodes);
     if (status == RT_OK && rig->settings.send)
         status = rt_floats_create(parcels * rig->settings.batch * n, "examples", &node->sent, err);
     for (size_t i = 0; status == RT_OK && i < n * words; i++)
@@ -205,21 +224,20 @@ static rt_status open_parts(struct exrig_node *node, struct rt_error *err) {
         rt_way_rules(rig->way, &rig->options) ? open_served(node, err) : open_carried(node, err);
     if (status != RT_OK)
         return status;
-    const struct rt_duty_settings duty = {
-        .party = &node->party,
-        .exchange = node->exchange.self ? &node->exchange : NULL,
-        .replica = &node->replica,
-        .part = node->part,
-        .parts = node->parts,
-        .word = exrig_word,
-        .words = 1 + rig->optim->type->state_words,
-        .param_count = rig->settings.params,
-        .loaded = exrig_take_update,
-        .metrics = give_metrics,
-        .user = node,
-        .examples = rig->settings.send && node->works ? take_examples : NULL,
-        .examples_bytes = rig->settings.batch * rig->settings.params * sizeof(float),
-        .name = "toy"};
+    const struct rt_duty_settings duty = {.party = &node->party,
+                                          .exchange = node->exchange.self ? &node->exchange : NULL,
+                                          .replica = &node->replica,
+                                          .part = node->part,
+                                          .parts = node->parts,
+                                          .word = exrig_word,
+                                          .words = 1 + rig->optim->type->state_words,
+                                          .param_count = rig->settings.params,
+                                          .loaded = exrig_take_update,
+                                          .metrics = give_metrics,
+                                          .user = node,
+                                          .examples =
+                                              rig->settings.send && node->works ? take_examples : NULL,
+                                          .name = "toy"};
     return node->rank == 0 ? rt_crew_create(&node->party, &node->crew, err)
                            : rt_duty_create(&duty, &node->duty, err);
 }

@@ -67,9 +67,11 @@ static double slice_gradient(const struct exrig *rig, uint64_t batch, size_t fir
 double exrig_compute(struct exrig_node *node, const struct rt_ticket *ticket) {
     const struct exrig *rig = node->rig;
     const size_t slices = rig->settings.shards ? rig->settings.shards : ticket->parts;
+    const size_t room = rig->settings.batch * rig->settings.params;
+    const float *sent = node->rank && node->sent ? node->sent + ticket->batch % RT_CREW_AHEAD * room : NULL;
     return slice_gradient(rig, ticket->batch, ticket->part * slices / ticket->parts,
-                          (ticket->part + 1) * slices / ticket->parts, slices, node->rank ? node->sent : NULL,
-                          node->params, node->slices);
+                          (ticket->part + 1) * slices / ticket->parts, slices, sent, node->params,
+                          node->slices);
 }
 
 double exrig_squares(void *user, const float *gradient) {
