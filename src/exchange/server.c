@@ -86,7 +86,7 @@ rt_status rt_server_create(const struct rt_server_settings *settings, struct rt_
     made->rules = settings->rules;
     made->view.options = settings->options;
     made->view.workers = settings->roles->workers;
-    made->view.per_epoch = settings->learning.per_epoch;
+    made->view.per_epoch = settings->numbered ? settings->numbered : settings->learning.per_epoch;
     made->view.server = made;
     status = rt_portions_create(settings->spans, settings->span_count, settings->first, settings->count,
                                 &made->portions, &made->portion_count, err);

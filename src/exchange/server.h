@@ -102,6 +102,9 @@ struct rt_server_settings {
     /* Rows of a batch, and of an epoch's last one: what a round in which some are missing is scaled by. 0:
      * not known; then it is the mean of those that are there. */
     uint64_t batch_rows, last_rows;
+    /* Batches of a whole epoch, as they are numbered, where learning.per_epoch is that of epochs cut short;
+     * 0: they are as many. */
+    uint64_t numbered;
     /* Seconds that an update takes beside its arithmetic, for emulated devices: the endpoint sleeps. */
     double apply_seconds;
     /* Told of every update, in order: whose gradients it was made of. May be NULL. */

@@ -140,6 +140,7 @@ static rt_status make_server(struct rt_exchanger *exchanger, struct rt_error *er
         .last_rows = batch < count && count % batch ? count % batch
                      : batch < count                ? batch
                                                     : count,
+        .numbered = (count + batch - 1) / batch,
         .updated = settings->updated,
         .user = settings->user,
     };
