@@ -67,4 +67,26 @@ refuses 2 "sgd trains on 1 node, not on 2" train run.yaml --nodes 2 --strategy s
 refuses 2 "k: 400 servers cannot be on 300 nodes" train run.yaml --nodes 300 --strategy ps-shard,k=400 --out never
 [ ! -e never ] || fail "a run that was refused has made its directory"
 
+# ---- one node is a cluster too: every strategy is then the single device ----
+# the last batch of an epoch has fewer rows than there are shards
+of_result() { field params_sha256 "$1/summary.json"; }
+set_up=(--quiet --set train.batch=16 --set train.shards=8 --set train.epochs=2)
+run 0 train run.yaml "${set_up[@]}" --strategy sgd --out alone
+for name in $names; do
+    case $name in
+        sgd | ring-one | ring-flow | ring-stream) continue ;;
+        downpour) strategy=downpour,warm_start=0 ;;
+        ps-cut) strategy=ps-cut,cut=1 ;;
+        *) strategy=$name ;;
+    esac
+    run 0 train run.yaml "${set_up[@]}" --strategy "$strategy" --out "one-$name"
+    [ "$(of_result "one-$name")" = "$(of_result alone)" ] || fail "$strategy on one node is not sgd"
+done
+
+# ---- an epoch that is cut short, by servers that bound the delay ----
+for options in s=0 s=1,step=clock; do
+    run 0 train run.yaml "${set_up[@]}" --nodes 3 --strategy "ps-cut,base=ssp,cut=0.3,$options" --out "cut-$options"
+    [ "$(field updates "cut-$options/summary.json")" -eq 8 ] || fail "ps-cut,$options: $(field updates "cut-$options/summary.json") updates, not 8"
+done
+
 finish
