@@ -14,8 +14,9 @@
 
 /* Seconds that a node which is done waits for the master to hang up. */
 static const double goodbye_seconds = 5;
-/* Seconds without a ticket after which a worker rests: no server's bound waits for it then. */
-static const double idle_seconds = 0.05;
+/* Seconds without a ticket after which a worker rests: no server's bound waits for it then. For the first one
+ * it is more patient: that all begin together matters where workers may not drift apart. */
+static const double idle_seconds = 0.05, first_seconds = 1;
 
 rt_status rt_duty_create(const struct rt_duty_settings *settings, struct rt_duty **duty,
                          struct rt_error *err) {
@@ -293,7 +294,8 @@ rt_status rt_duty_run(struct rt_duty *duty, struct rt_engine *engine, struct rt_
     duty->engine = engine;
     rt_status status = RT_OK;
     while (status == RT_OK && !stop) {
-        const double until = duty->at_rest ? (double)INFINITY : rt_engine_now(engine) + idle_seconds;
+        const double patience = duty->arrived > 0 ? idle_seconds : first_seconds;
+        const double until = duty->at_rest ? (double)INFINITY : rt_engine_now(engine) + patience;
         status = rt_engine_wait(engine, has_work, duty, until, &why);
         if (status == RT_OK)
             status = work(duty, &stop, &why);

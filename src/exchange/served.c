@@ -252,6 +252,7 @@ static rt_status begin(void *self, const struct rt_ticket *ticket, struct rt_err
     served->ticket = ticket->batch;
     if (!served->begun) {
         served->begun = true;
+        served->resting = false;
         served->step = 0;
         rt_engine_enter(served->engine);
         send_errand(served, RT_ERRAND_PULL);
@@ -319,7 +320,7 @@ static rt_status end(void *self, const struct rt_done *done, struct rt_error *er
 /* What has been added up and not pushed goes too; then the worker rests, and has the newest parameters. */
 static rt_status settle(void *self, struct rt_error *err) {
     struct rt_served *served = self;
-    if (!served->begun)
+    if (served->resting)
         return rt_engine_status(served->engine, err);
     rt_status status = wait_until(served, is_quiet, err);
     if (status == RT_OK && served->summed > 0) {
@@ -339,6 +340,7 @@ static rt_status settle(void *self, struct rt_error *err) {
     expect_params(served);
     rt_engine_leave(served->engine);
     served->begun = false;
+    served->resting = true;
     served->summed = 0;
     served->due = 0;
     return wait_until(served, is_quiet, err);

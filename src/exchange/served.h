@@ -7,7 +7,8 @@
  * place, the first layers first. push_every and fetch_every: gradients are added up and pushed every so many
  * steps; between two fetches the worker takes plain steps of its own.
  *
- * A worker without a ticket must settle: it then rests, and no server waits for it (exchange/server.h).
+ * A worker without a ticket must settle, also one that never had any: it then rests, and no server waits for
+ * it (exchange/server.h).
  */
 #ifndef RT_EXCHANGE_SERVED_H
 #define RT_EXCHANGE_SERVED_H

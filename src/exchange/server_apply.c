@@ -126,7 +126,7 @@ static void apply(struct rt_server *server, const struct rt_push *push) {
  * rows of the whole batch. */
 static double round_scale(const struct rt_server *server, size_t pushes) {
     const struct rt_server_settings *settings = &server->settings;
-    const uint64_t per_epoch = settings->learning.per_epoch, batch = server->round[0]->batch;
+    const uint64_t per_epoch = server->view.per_epoch, batch = server->round[0]->batch;
     uint64_t rows = 0;
     if (pushes == server->view.workers || settings->options->reduce == RT_SUM || server->rules->asynchronous)
         return 1;

@@ -67,6 +67,62 @@ TEST(no_read_breaks_the_bound_on_delay) {
     printf("75 runs of 60 updates, %d waits\n", (int)held);
 }
 
+/* Computing takes no time, so some have pushed before others have read for the first time. */
+TEST(nobody_reads_too_much_at_the_start) {
+    static const char *const options[] = {"{dedicated: true, s: 0}", "{dedicated: true, s: 1}"};
+    for (uint64_t bound = 0; bound < 2; bound++)
+        for (uint64_t seed = 1; seed <= 60; seed++) {
+            struct exrig_settings settings = random_settings("ps-ssp", options[bound], seed);
+            memset(settings.seconds, 0, sizeof settings.seconds);
+            settings.random_delay = 0.04; /* so that no ticket is late, and nobody rests */
+            settings.spans = 1;
+            settings.updates = 8;
+            if (!servelog_run(&settings, &seen, &rig))
+                return;
+            check_delays(&seen, bound, options[bound], seed);
+            exrig_close(&rig);
+        }
+}
+
+static void note_worker(void *user, struct exrig *r, uint16_t server, uint64_t version, size_t pushes,
+                        const struct rt_push *const *push) {
+    size_t *worker = user;
+    (void)r, (void)server, (void)pushes;
+    if (version <= 13)
+        worker[version - 1] = push[0]->worker;
+}
+
+static void train_one_then_all(void *user, struct exrig *r) {
+    (void)user;
+    for (int i = 0; i < 5; i++)
+        exrig_train(r, 1);
+    exrig_train(r, 8);
+}
+
+/* The first worker learns five batches alone. Whoever joins then is not five behind. */
+TEST(who_comes_later_is_not_behind) {
+    size_t worker[13];
+    struct exrig_settings settings = {.way = "ps-ssp",
+                                      .options = "{dedicated: true, s: 0}",
+                                      .nodes = NODES,
+                                      .latency = 0.001,
+                                      .seconds = {0, 1, 1, 1, 1},
+                                      .updated = note_worker};
+    struct rt_error err;
+    memset(worker, 0xff, sizeof worker);
+    CHECK_OK(exrig_open(&settings, &rig, &err));
+    CHECK_OK(exrig_run(&rig, train_one_then_all, worker, &err));
+    for (size_t i = 0; i < NODES; i++)
+        CHECK_MSG(rig.node[i].status == RT_OK, "node %zu: %s", i, rig.node[i].error.text);
+    size_t early = 0;
+    for (size_t v = 0; v < 5; v++)
+        CHECK(worker[v] == 0);
+    for (size_t v = 5; v < 9; v++)
+        early += worker[v] == 0;
+    CHECK_MSG(early == 1, "%zu of the first worker's among the next four", early);
+    exrig_close(&rig);
+}
+
 /* The same test must find fault with no bound at all. */
 TEST(without_a_bound_workers_drift_apart) {
     size_t apart = 0;
@@ -153,7 +209,7 @@ TEST(a_whole_clock_is_one_update) {
     size_t pushes = 0;
     for (size_t v = 0; v < seen.updates; v++)
         pushes += seen.update[v].pushes;
-    CHECK(pushes == 60);
+    CHECK_MSG(pushes == 60, "%zu", pushes);
     exrig_close(&rig);
 }
 
