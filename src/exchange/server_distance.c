@@ -65,8 +65,7 @@ double rt_server_distance(const struct rt_server *server, const struct rt_push *
     }
     for (size_t i = 0; i < server->view.workers; i++) {
         const struct rt_server_image *image = server->clients[i].image;
-        const bool idle = server->customers[i].resting && !server->customers[i].waiting;
-        if (i != push->worker && image && !idle)
+        if (i != push->worker && image && !server->customers[i].resting)
             server->marks[image - server->images] = true;
     }
     begin(&trial, server, push);
