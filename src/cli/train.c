@@ -30,7 +30,7 @@ static const char *const math_choices[] = {"exact", "fast", NULL};
 static const struct rt_arg args[] = {
     RT_CLUSTER_ARGS(offsetof(struct settings, cluster)),
     {"--strategy", "NAME", RT_ARG_TEXT, AT(strategy), .default_help = "cluster.strategy",
-     .help = "how it is distributed, as ring or ring,schedule=1f1b"},
+     .help = "how it is distributed, as ring, ps-ssp,s=3 or as:horovod"},
     {"--seed", "S", RT_ARG_COUNT, AT(seed), .default_help = "train.seed of the run file, else 1",
      .help = "seed of all random numbers"},
     {"--out", "DIR", RT_ARG_TEXT, AT(out), .default_help = "runs/NAME-TIME",

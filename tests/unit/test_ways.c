@@ -257,6 +257,8 @@ TEST(a_power_of_two_of_workers_adds_as_one_device_does) {
         check_tree("ps-sync", "", n, n);
         check_tree("ps-sync", "dedicated=true", n + 1, n);
         check_tree("ps-cut", "", n, n);
+        check_tree("ps-tree", "", n, n);
+        check_tree("ps-hier", "group=2", n, n);
         check_tree("ps-shard", "", n, n);
     }
     check_tree("ps-shard", "k=8", 8, 8);
