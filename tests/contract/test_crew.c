@@ -356,4 +356,121 @@ TEST(the_master_talks_nonsense) {
     hear_nonsense(0, 150);
 }
 
+/* ---- one wrong thing at a time ---- */
+
+struct wrong {
+    struct rt_message message;
+    unsigned channel, times;
+    size_t floats; /* of its body */
+    const char *answer;
+};
+
+static void say_wrong_thing(void *user, struct exrig *rig, struct rt_endpoint *endpoint,
+                            struct rt_link **links) {
+    const struct wrong *wrong = user;
+    static float body[LENGTH];
+    struct rt_send sends[4];
+    struct rt_link *link = links[1 - rig->settings.other];
+    for (size_t i = 0; i < wrong->times; i++) {
+        struct rt_message message = wrong->message;
+        message.run = message.run ? message.run : rig->run;
+        message.micro += i * (message.type == RT_MESSAGE_TICKET);
+        if (wrong->floats) {
+            message.tensors = 1;
+            message.tensor[0] = (struct rt_message_tensor){
+                .dtype = RT_DTYPE_F32, .rank = 1, .dims = {(uint32_t)wrong->floats}};
+        }
+        sends[i] = (struct rt_send){.channel = wrong->channel,
+                                    .head_bytes = RT_MESSAGE_HEAD,
+                                    .body = {{body, wrong->floats * sizeof *body}}};
+        rt_message_encode(&message, sends[i].head);
+        rt_link_send(link, &sends[i]);
+    }
+    struct rt_event event;
+    while (rt_endpoint_wait(endpoint, rt_endpoint_now(endpoint) + 30, &event) &&
+           event.kind != RT_EVENT_CLOSED)
+        ;
+    rt_link_close(link);
+}
+
+static void check_answers(size_t who, const struct wrong *wrong, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        struct exrig rig;
+        struct rt_error err;
+        CHECK_OK(exrig_open(&(struct exrig_settings){.way = "ps-sync",
+                                                     .nodes = 2,
+                                                     .updates = 10,
+                                                     .patience = 100,
+                                                     .other = who,
+                                                     .behave = say_wrong_thing},
+                            &rig, &err));
+        CHECK_OK(exrig_run(&rig, NULL, (void *)(uintptr_t)&wrong[i], &err));
+        const struct exrig_node *node = &rig.node[1 - who];
+        char name[32];
+        rt_party_name((uint16_t)who, name);
+        CHECK_MSG(node->status == RT_FAILED && strncmp(node->error.text, name, strlen(name)) == 0 &&
+                      strstr(node->error.text, wrong[i].answer),
+                  "'%s' instead of '%s'", node->error.text, wrong[i].answer);
+        CHECK(node->lost == who);
+        exrig_close(&rig);
+    }
+}
+
+TEST(wrong_things_that_a_node_says) {
+    static const struct wrong wrong[] = {
+        {{.type = RT_MESSAGE_DONE, .source = 1, .micro = 99}, 0, 1, 0, "batch 99, which it was not given"},
+        {{.type = RT_MESSAGE_DONE, .source = 1, .micro = 2}, 0, 1, 0, "batch 2, which it was not given"},
+        {{.type = RT_MESSAGE_DONE, .source = 1, .micro = 1, .rows = 3, .update = 4},
+         0,
+         1,
+         0,
+         "4 right ones of 3 examples"},
+        {{.type = RT_MESSAGE_DONE, .source = 1, .micro = 1, .value = (double)INFINITY},
+         0,
+         1,
+         0,
+         "is no number"},
+        {{.type = RT_MESSAGE_DONE, .source = 2, .micro = 1}, 0, 1, 0, "it speaks as node 2"},
+        {{.type = RT_MESSAGE_DONE, .source = 1, .micro = 1, .run = 5}, 0, 1, 0, "of another run"},
+        {{.type = RT_MESSAGE_METRICS, .source = 1}, 0, 1, 0, "metrics message was not expected"},
+        {{.type = RT_MESSAGE_STOP, .source = 1}, 0, 1, 0, "stop message was not expected"},
+        {{.type = RT_MESSAGE_TICKET, .source = 1, .micro = 1}, 0, 1, 0, "ticket message was not expected"},
+        {{.type = RT_MESSAGE_ERROR, .source = 1}, 0, 1, 0, "the error is shorter"},
+    };
+    check_answers(1, wrong, sizeof wrong / sizeof *wrong);
+}
+
+TEST(wrong_things_that_the_master_says) {
+    static const struct wrong wrong[] = {
+        {{.type = RT_MESSAGE_TICKET, .micro = 0}, 0, 1, 0, "batch 0 came behind one of batch 0"},
+        {{.type = RT_MESSAGE_TICKET, .micro = 1}, 0, 4, 0, "a ticket came when none could be held"},
+        {{.type = RT_MESSAGE_DONE, .micro = 1}, 0, 1, 0, "done message was not expected"},
+        {{.type = RT_MESSAGE_ERROR}, 0, 1, 0, "the error is shorter"},
+        {{.type = RT_MESSAGE_COLLECT, .micro = 1, .epoch = 1},
+         RT_CHANNEL_BULK,
+         1,
+         0,
+         "of word 1, which there"},
+        {{.type = RT_MESSAGE_COLLECT, .epoch = 25}, RT_CHANNEL_BULK, 1, 0, "of 25 floats from 0 on"},
+        {{.type = RT_MESSAGE_COLLECT, .update = 20, .epoch = 5},
+         RT_CHANNEL_BULK,
+         1,
+         0,
+         "of 5 floats from 20"},
+        {{.type = RT_MESSAGE_COLLECT, .update = UINT64_MAX, .epoch = 5},
+         RT_CHANNEL_BULK,
+         1,
+         0,
+         "of 5 floats"},
+        {{.type = RT_MESSAGE_COLLECT}, RT_CHANNEL_BULK, 1, 0, "of 0 floats from 0"},
+        {{.type = RT_MESSAGE_PART, .update = 20}, RT_CHANNEL_BULK, 1, 5, "of 5 floats from 20"},
+        {{.type = RT_MESSAGE_PART, .micro = 3}, RT_CHANNEL_BULK, 1, 5, "of word 3"},
+        {{.type = RT_MESSAGE_PART}, RT_CHANNEL_BULK, 1, 0, "wrong shape"},
+        {{.type = RT_MESSAGE_LOAD, .run = 9}, RT_CHANNEL_BULK, 1, 0, "of another run"},
+        {{.type = RT_MESSAGE_CHUNK}, RT_CHANNEL_BULK, 1, 5, "a chunk message came among the numbers"},
+        {{.type = RT_MESSAGE_EXAMPLES}, RT_CHANNEL_BULK, 1, 5, "a examples message came among"},
+    };
+    check_answers(0, wrong, sizeof wrong / sizeof *wrong);
+}
+
 TEST_MAIN()
