@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "train/exchange_job.h"
 #include "train/materials.h"
+#include <stdio.h>
 #include <stdlib.h>
 
 /* Bytes that a link is measured with. */
@@ -135,6 +136,39 @@ static rt_status make_site(struct rt_exchange_learner *learner, const struct rt_
     return rt_exchanger_create(&wanted, &learner->site, err);
 }
 
+/* data.send: says so, and how much it is. */
+static rt_status make_sender(struct rt_exchange_learner *learner, struct rt_error *err) {
+    const struct rt_lesson *lesson = &learner->lesson;
+    const struct rt_roles *roles = &learner->site->roles;
+    const size_t count = lesson->set->count, batch = lesson->settings.batch;
+    const struct rt_sender_settings settings = {
+        .parting = {.examples = count,
+                    .batch = batch < count ? batch : count,
+                    .parts = learner->site->asynchronous ? 1 : roles->workers,
+                    .inputs = lesson->network->inputs,
+                    .outputs = lesson->network->outputs,
+                    .target = lesson->target},
+        .set = lesson->set,
+        .scaling = lesson->scaling,
+        .kernels = lesson->network->device.kernels,
+        .seed = lesson->settings.seed,
+        .shuffle = lesson->settings.shuffle,
+        .nodes = learner->count};
+    rt_status status = rt_sender_create(&settings, &learner->sender, err);
+    if (status != RT_OK || !lesson->notice)
+        return status;
+    const size_t others = roles->workers - (learner->site->works ? 1 : 0);
+    char sentence[200];
+    snprintf(sentence, sizeof sentence,
+             "data.send: examples and what they are compared with are sent to %zu worker%s, about %.3g MB in "
+             "an epoch",
+             others, others == 1 ? "" : "s",
+             (double)count * (double)rt_parting_row_floats(&settings.parting) * sizeof(float) *
+                 (double)others / (double)roles->workers / 1e6);
+    lesson->notice(lesson->notice_user, sentence);
+    return RT_OK;
+}
+
 rt_status rt_exchange_form(struct rt_exchange_learner *learner, struct rt_error *err) {
     const struct rt_lesson *lesson = &learner->lesson;
     struct rt_network *network = lesson->network;
@@ -169,5 +203,7 @@ rt_status rt_exchange_form(struct rt_exchange_learner *learner, struct rt_error 
         status = make_site(learner, &cost, err);
     if (status == RT_OK && learner->who.cluster)
         status = rt_crew_create(&learner->site->settings.party, &learner->crew, err);
+    if (status == RT_OK && learner->who.cluster && lesson->spec->data.send)
+        status = make_sender(learner, err);
     return status;
 }

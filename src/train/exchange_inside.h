@@ -7,6 +7,7 @@
 #include "train/exchanger.h"
 #include "train/gather.h"
 #include "train/learner.h"
+#include "train/sent.h"
 
 /* Updates whose round is complete and whose results have not been returned. */
 enum { RT_EXCHANGE_ROUNDS = 4 };
@@ -21,6 +22,7 @@ struct rt_exchange_learner {
     struct rt_exchanger *site; /* the master's own part */
     struct rt_crew *crew;
     struct rt_engine_part crew_part;
+    struct rt_sender *sender; /* data.send; NULL: the workers have their own data */
     bool stopped;
     struct rt_error failure; /* why it ends, for the nodes; status RT_OK: it does not */
 

@@ -184,6 +184,7 @@ static void destroy(void *self) {
             rt_link_close(learner->links[i]);
     rt_exchanger_destroy(learner->site);
     rt_crew_destroy(learner->crew);
+    rt_sender_destroy(learner->sender);
     rt_gathering_deinit(&learner->who);
     free(learner->links);
     free(learner->talks);

@@ -11,6 +11,7 @@
 #include "train/exchanger.h"
 #include "train/materials.h"
 #include "train/optimizer.h"
+#include "train/sent.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,9 +29,17 @@ struct worker {
     struct rt_talk talk; /* with the master */
     struct rt_exchanger *site;
     struct rt_duty *duty;
+    struct rt_sent_box *box; /* data.send */
 };
 
 /* ---- before the run ------------------------------------------------------------------------------------ */
+
+static rt_status wait_rows(void *user, uint64_t batch, size_t first, size_t rows, struct rt_sent_rows *sent,
+                           struct rt_error *err) {
+    (void)first, (void)rows;
+    const struct worker *worker = user;
+    return rt_sent_box_rows(worker->box, worker->site->engine, batch, sent, err);
+}
 
 static struct rt_exchanger_settings settings_of(const struct rt_session *session, struct worker *worker) {
     const struct rt_node_device *device = session->user;
@@ -52,7 +61,9 @@ static struct rt_exchanger_settings settings_of(const struct rt_session *session
         .per_epoch = job->per_epoch,
         .clip_norm = train->clip_norm,
         .replica = {.network = &worker->network,
-                    .set = &worker->materials.train,
+                    .set = job->spec->data.send ? NULL : &worker->materials.train,
+                    .rows = wait_rows,
+                    .user = worker,
                     .scaling = &worker->scaling,
                     .target = worker->target,
                     .count = (size_t)job->examples,
@@ -150,7 +161,8 @@ static rt_status take_part(const struct rt_session *session, struct worker *work
         rt_model_init(worker->network.model, (uint64_t)worker->job->spec->train.seed, blocks->params,
                       blocks->buffers);
     }
-    if (status == RT_OK && rt_roles_place(&roles, worker->rank) < roles.workers)
+    if (status == RT_OK && rt_roles_place(&roles, worker->rank) < roles.workers &&
+        !worker->job->spec->data.send)
         status = open_data(session, worker, err);
     free(ranks);
     return status;
@@ -217,6 +229,25 @@ static void metrics(void *user, struct rt_metrics_row *row) {
     rt_exchanger_metrics(((struct worker *)user)->site, row);
 }
 
+static rt_status take_examples(void *user, uint64_t batch, uint64_t at, const float *floats, size_t count,
+                               struct rt_error *err) {
+    return rt_sent_box_take(((struct worker *)user)->box, batch, at, floats, count, err);
+}
+
+static rt_status make_box(struct worker *worker, struct rt_error *err) {
+    const struct rt_exchanger *site = worker->site;
+    const struct rt_net_replica_settings *settings = &site->settings.replica;
+    const size_t parts = site->asynchronous ? 1 : site->roles.workers;
+    const struct rt_parting parting = {.examples = settings->count,
+                                       .batch = settings->batch < settings->count ? settings->batch
+                                                                                  : settings->count,
+                                       .parts = parts,
+                                       .inputs = worker->network.inputs,
+                                       .outputs = worker->network.outputs,
+                                       .target = worker->target};
+    return rt_sent_box_create(&parting, parts > 1 ? site->place : 0, &worker->box, err);
+}
+
 static rt_status make_site(struct rt_session *session, struct worker *worker, struct rt_error *err) {
     const struct rt_exchanger_settings settings = settings_of(session, worker);
     const struct rt_node_settings *node = session->node ? rt_node_settings(session->node) : NULL;
@@ -224,6 +255,10 @@ static rt_status make_site(struct rt_session *session, struct worker *worker, st
     if (status != RT_OK)
         return status;
     const struct rt_exchanger *site = worker->site;
+    if (site->works && worker->job->spec->data.send)
+        status = make_box(worker, err);
+    if (status != RT_OK)
+        return status;
     const struct rt_duty_settings duty = {
         .party = &site->settings.party,
         .name = node ? node->name : NULL,
@@ -236,6 +271,7 @@ static rt_status make_site(struct rt_session *session, struct worker *worker, st
         .param_count = site->replica->param_count,
         .loaded = loaded,
         .metrics = metrics,
+        .examples = worker->box ? take_examples : NULL,
         .user = worker,
     };
     return rt_duty_create(&duty, &worker->duty, err);
@@ -271,8 +307,10 @@ static rt_status run(struct rt_session *session, struct rt_error *err) {
     close_links(session, worker);
     rt_duty_destroy(worker->duty);
     rt_exchanger_destroy(worker->site);
+    rt_sent_box_destroy(worker->box);
     worker->duty = NULL;
     worker->site = NULL;
+    worker->box = NULL;
     rt_fp_leave(&theirs);
     return status;
 }

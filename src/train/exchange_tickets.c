@@ -57,7 +57,12 @@ static bool takes_part(const struct rt_exchange_learner *learner, uint16_t rank)
 }
 
 static void give(struct rt_exchange_learner *learner, uint16_t rank, uint64_t update) {
-    rt_crew_give(learner->crew, rank, batch_of(learner, update));
+    const struct rt_exchanger *site = learner->site;
+    const uint64_t batch = batch_of(learner, update);
+    const size_t place = rt_roles_place(&site->roles, rank);
+    rt_crew_give(learner->crew, rank, batch);
+    if (learner->sender && place < site->roles.workers)
+        rt_sender_send(learner->sender, learner->crew, rank, batch, site->asynchronous ? 0 : place);
     learner->last[rank] = update;
     if (update > learner->given)
         learner->given = update;

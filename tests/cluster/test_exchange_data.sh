@@ -47,6 +47,28 @@ says err "is not in other/place, the directory for data"
 sed "s,\[images\, labels\],[$PWD/images\, labels]," mlp.yaml >absolute.yaml
 refuses 2 "(127.0.0.1:$port_b): " train absolute.yaml --strategy ps-sync --node "127.0.0.1:$port_b" --quiet --out refused
 says err "is not in other/place, the directory for data"
+# Where the run file says so they are sent, and it is told; the result is the same. An auto-encoder and values too.
+for way in allreduce-rd ps-sync; do
+    rm -rf result
+    run 0 train mlp.yaml --strategy $way --node "127.0.0.1:$port_a" --quiet --out result --set train.shards=2 --set data.send=true
+    same "$way, examples that are sent" alone4 result
+    says err "data.send: examples and what they are compared with are sent to 1 worker, about 0.0125 MB in an epoch"
+done
+rm -rf result
+run 0 train mlp.yaml --strategy ps-async --node "127.0.0.1:$port_a" --quiet --out result --set data.send=true
+sed 's/cross_entropy/mse/; s/dense: 4\]/dense: 64]/; s/^train:/  target: input\n&/' mlp.yaml >auto.yaml
+run 0 train auto.yaml --strategy sgd --quiet --out auto --set train.shards=2
+run 0 train auto.yaml --strategy allreduce-hd --node "127.0.0.1:$port_a" --quiet --out auto2 --set train.shards=2 --set data.send=true
+same "an auto-encoder, examples that are sent" auto auto2
+seq 1 60 | awk '{print $1 / 60 "," ($1 * 7 % 60) / 60 "," ($1 * 7 % 60 + $1) / 120}' >table.csv
+cat >values.yaml <<END
+model: {input: 2, layers: [dense: 8, tanh, dense: 1], loss: mse}
+data: {train: {csv: {file: table.csv, label: 2}}, standardize: true}
+train: {batch: 9, updates: 12, shards: 2, threads: 1}
+END
+run 0 train values.yaml --strategy sgd --quiet --out values
+run 0 train values.yaml --strategy allreduce-rd --node "127.0.0.1:$port_a" --quiet --out values2 --set data.send=true
+same "values, examples that are sent" values values2
 # Nothing was left behind by what was refused, and the nodes are still there.
 [ ! -e refused ] || fail "a run that was refused has left its directory"
 for process in "$pid_a" "$pid_b" "$pid_c"; do
