@@ -294,7 +294,7 @@ rt_status rt_duty_run(struct rt_duty *duty, struct rt_engine *engine, struct rt_
     duty->engine = engine;
     rt_status status = RT_OK;
     while (status == RT_OK && !stop) {
-        const double patience = duty->arrived > 0 ? idle_seconds : first_seconds;
+        const double patience = duty->taken > 0 ? idle_seconds : first_seconds;
         const double until = duty->at_rest ? (double)INFINITY : rt_engine_now(engine) + patience;
         status = rt_engine_wait(engine, has_work, duty, until, &why);
         if (status == RT_OK)
