@@ -1,0 +1,137 @@
+#!/usr/bin/env bash
+# What goes wrong in an exchange is said in a sentence that names the node and the reason, within a bounded time, with exit
+# status 1; a synchronous run goes on from its checkpoint on any number of nodes, and by any of the ways that continue the
+# tree of train.shards, to the parameters of one device; the nodes go on serving others.
+. "$(dirname "$0")/lib.sh"
+write_models
+sed -i '/^cluster:/d' ./*.yaml
+sed -i 's/updates: 12/epochs: 1000000000, shards: 4, optimizer: adam, checkpoint_seconds: 0.02/' dropout.yaml
+has_checkpoint() { grep -q '"event": "checkpoint"' "$1/journal.jsonl" 2>/dev/null; }
+last_checkpoint() { sed -n 's/.*"event": "checkpoint".*"update": \([0-9]*\).*/\1/p' "$1/journal.jsonl" | tail -1; }
+
+# nodes NAME...: starts them: ids in $node, addresses in $at, the options for a master in $others
+nodes() {
+    node=() at=() others=()
+    for name in "$@"; do
+        start_node "$name" --name "node-$name"
+        node+=("$pid") at+=("127.0.0.1:$port") others+=(--node "127.0.0.1:$port")
+    done
+}
+
+# begin DIRECTORY STRATEGY WORD...: a run in the background that has left a checkpoint; its id is $master
+begin() {
+    local directory=$1 strategy=$2
+    shift 2
+    start_master run dropout.yaml --out "$directory" --strategy "$strategy" --quiet "$@"
+    master=$pid
+    until_true 60 has_checkpoint "$directory" || fail "$directory: no checkpoint: $(cat run.err)"
+}
+
+# resumes DIRECTORY STRATEGY NODES: on other nodes, another way, to the parameters of one device
+resumes() {
+    local updates=$(($(last_checkpoint "$1") + 60))
+    run 0 train dropout.yaml --out "$1" --resume --quiet --strategy "$2" --nodes "$3" --set train.updates="$updates"
+    rm -rf whole
+    run 0 train dropout.yaml --out whole --strategy sgd --quiet --set train.updates="$updates"
+    same "$1" whole "$1"
+}
+
+# lost WHO WHY DIRECTORY: the master says so, and how to go on
+lost() {
+    says run.err "ringtmp: $1 is lost: "
+    says run.err "$2"
+    says run.err "the last checkpoint is in $3/checkpoint"
+    ! grep -q "learning rate" run.err || fail "$3: the learning rate is blamed: $(cat run.err)"
+}
+
+# ---- a node dies: a worker, a server, one that others talk to directly ----
+place=0
+for way in allreduce-rd ps-sync allreduce-hd; do
+    nodes a b c
+    begin killed-$place $way "${others[@]}"
+    destroy "${node[place]}"
+    ends "$master" 1 10
+    lost "${at[place]}" "node $((place + 1))" killed-$place
+    resumes killed-$place $way 2
+    # the others are told, and are there for the next
+    survivors=()
+    for i in 0 1 2; do [ $i -eq $place ] || survivors+=(--node "${at[i]}"); done
+    run 0 train mlp.yaml --quiet --strategy allreduce-ring --out next-$place "${survivors[@]}" --nodes 2
+    [ "$(field nodes next-$place/summary.json)" = 4 ] || fail "the run after the death of node $place is not on 4 nodes"
+    for i in 0 1 2; do [ $i -eq $place ] || destroy "${node[i]}"; done
+    place=$((place + 1))
+done
+# Where every gradient counts for itself as well; its result depends on timing, so it is only looked at whether it goes on.
+nodes a b
+begin killed-async ps-shard,k=2,base=async "${others[@]}"
+destroy "${node[0]}"
+ends "$master" 1 10
+lost "${at[0]}" "node 1" killed-async
+run 0 train dropout.yaml --out killed-async --resume --quiet --strategy ps-shard,k=2,base=async --nodes 2 \
+    --set train.updates=$(($(last_checkpoint killed-async) + 20))
+# An exact run does not go on as one that depends on timing.
+refuses 2 "cluster.strategy has changed" train dropout.yaml --out killed-0 --resume --quiet --nodes 2 --strategy ps-async
+destroy "${node[1]}"
+
+# ---- a node is told to end, in good order: for the others it is lost ----
+nodes a b
+begin ended ps-tree "${others[@]}"
+kill -TERM "${node[0]}"
+ends "$master" 1 10
+lost "${at[0]}" "node 1 (node-a): the node is stopped" ended
+ends "${node[0]}" 0 10
+destroy "${node[1]}"
+
+# ---- a local one dies, and one falls silent ----
+begin local allreduce-ring --nodes 3
+locals=($(children_of "$master"))
+[ ${#locals[@]} -eq 2 ] || fail "the master has started '${locals[*]}', not two nodes"
+children+=("${locals[@]}")
+kill -KILL "${locals[1]}"
+ends "$master" 1 10
+lost "local 2" "node 2" local
+until_true 10 not_alive "${locals[0]}" || fail "the other local node is still there"
+
+# ---- signals that ask: the run stops with a checkpoint, and goes on with other nodes ----
+for signal in INT TERM; do
+    case $signal in INT) way=allreduce-hd then=ps-sync ;; *) way=ps-sync then=allreduce-rd ;; esac
+    begin stopped-$signal $way --nodes 4
+    kill "-$signal" "$master" || fail "SIG$signal: the run was over before"
+    ends "$master" 1 60
+    says run.err "stopped-$signal/checkpoint"
+    resumes stopped-$signal $then 2
+done
+begin stopped-async ps-async --nodes 3
+kill -INT "$master" || fail "ps-async: the run was over before"
+ends "$master" 1 60
+run 0 train dropout.yaml --out stopped-async --resume --quiet --strategy ps-async --nodes 2 \
+    --set train.updates=$(($(last_checkpoint stopped-async) + 20))
+
+# ---- the master dies: its own nodes end, those that run wait for the next ----
+nodes a
+begin orphans ps-sync "${others[@]}" --nodes 2
+locals=($(children_of "$master"))
+children+=("${locals[@]}")
+destroy "$master"
+until_true 10 not_alive "${locals[0]}" || fail "a local node outlives its master"
+wait_for a.err "ended: " 20
+run 0 train mlp.yaml --quiet --strategy ps-sync --out after-orphans "${others[@]}"
+destroy "${node[0]}"
+
+# ---- numbers that are not finite: the update is named, and nobody is lost ----
+for way in allreduce-ring ps-sync ps-async; do
+    rm -rf burst
+    run 1 train mlp.yaml --nodes 3 --strategy $way --quiet --out burst --set train.optimizer.sgd.lr=1e30
+    says err "not finite"
+    says err "update"
+    ! grep -q "is lost" err || fail "$way: somebody is lost: $(cat err)"
+done
+
+# ---- memory: a node refuses more than it offers ----
+start_node small --memory 1M
+write_model wide '[flatten, dense: 500, relu, dense: 500, relu, dense: 4]'
+sed -i '/^cluster:/d' wide.yaml
+rm -rf refused
+refuses 1 "(127.0.0.1:$port): to be a worker of this run needs" train wide.yaml --strategy ps-sync --node "127.0.0.1:$port" --quiet --out refused
+destroy "$pid"
+finish
