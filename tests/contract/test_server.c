@@ -321,4 +321,85 @@ TEST(what_makes_no_sense_ends_the_run_and_names_the_node) {
     }
 }
 
+/* ---- servers that make no sense ------------------------------------------------------------------------ */
+
+/* The second server has the last 12 of 24 parameters, all of span 2. */
+static struct wrong wrong_params[] = {
+    {"a gradient",
+     "a push message came where parameters were expected",
+     {{.type = RT_MESSAGE_PUSH, .flags = RT_FLAG_LAST, .micro = 1, .epoch = 2, TENSOR(12)}},
+     {12},
+     true},
+    {"another span",
+     "parameters of span 1 came where 12 parameters of span 2 were expected",
+     {{.type = RT_MESSAGE_PARAM, .flags = RT_FLAG_LAST, .epoch = 1, TENSOR(12)}},
+     {12},
+     true},
+    {"too few",
+     "parameters of span 2 came where 12 parameters of span 2 were expected",
+     {{.type = RT_MESSAGE_PARAM, .flags = RT_FLAG_LAST, .epoch = 2, TENSOR(3)}},
+     {3},
+     true},
+    {"another run",
+     "of another run or node",
+     {{.type = RT_MESSAGE_PARAM, .flags = RT_FLAG_LAST, .run = 1, .epoch = 2, TENSOR(12)}},
+     {12},
+     true},
+    {"no end",
+     "are not marked as the last",
+     {{.type = RT_MESSAGE_PARAM, .epoch = 2, TENSOR(12)}},
+     {12},
+     true},
+    {"noise", "what came is no message", {{.type = 0}}, {0}, true},
+};
+
+static void misserve(void *user, struct exrig *r, struct rt_endpoint *endpoint, struct rt_link **links) {
+    struct wrong *wrong = user;
+    static const uint8_t noise[RT_MESSAGE_HEAD] = "once upon a time";
+    float floats[24] = {0};
+    struct rt_message *message = &wrong->message[0];
+    struct rt_send send = {.channel = RT_CHANNEL_FIRST,
+                           .head_bytes = RT_MESSAGE_HEAD,
+                           .body = {{floats, wrong->floats[0] * sizeof(float)}}};
+    struct rt_receive receive = {.channel = RT_CHANNEL_SECOND, .body = floats, .body_room = sizeof floats};
+    struct rt_event event;
+    message->run = message->run ? message->run : r->run;
+    message->source = 1;
+    if (message->type)
+        rt_message_encode(message, send.head);
+    else
+        memcpy(send.head, noise, sizeof noise);
+    rt_link_receive(links[2], &receive);
+    while (rt_endpoint_wait(endpoint, rt_endpoint_now(endpoint) + 5, &event) &&
+           event.kind != RT_EVENT_RECEIVED)
+        ;
+    rt_link_send(links[2], &send);
+    rt_endpoint_sleep(endpoint, rt_endpoint_now(endpoint) + 5);
+    for (size_t i = 0; i < EXRIG_NODES; i++)
+        rt_link_close(links[i]);
+}
+
+TEST(a_server_that_makes_no_sense_ends_the_run_and_is_named) {
+    for (size_t i = 0; i < sizeof wrong_params / sizeof *wrong_params; i++) {
+        const struct exrig_settings settings = {.way = "ps-shard",
+                                                .options = "{base: async, k: 2, dedicated: true}",
+                                                .nodes = 3,
+                                                .spans = 3,
+                                                .latency = 0.001,
+                                                .other = 1,
+                                                .behave = misserve};
+        struct rt_error err;
+        CHECK_OK(exrig_open(&settings, &rig, &err));
+        CHECK_OK(exrig_run(&rig, train, &wrong_params[i], &err));
+        const struct exrig_node *worker = &rig.node[2], *master = &rig.node[0];
+        CHECK_MSG(worker->status != RT_OK && strstr(worker->error.text, "node 1") &&
+                      strstr(worker->error.text, wrong_params[i].sentence),
+                  "%s: %s", wrong_params[i].what, worker->error.text);
+        CHECK_MSG(master->status != RT_OK && strstr(master->error.text, "node 1"), "%s: %s",
+                  wrong_params[i].what, master->error.text);
+        CHECK_MSG(master->ended < 40, "%s: it took %g seconds", wrong_params[i].what, master->ended);
+        exrig_close(&rig);
+    }
+}
+
 TEST_MAIN()
