@@ -481,8 +481,13 @@ void rt_engine_let_go(struct rt_engine *engine) {
     atomic_store(&engine->letting_go, true);
 }
 
-uint16_t rt_engine_lost(const struct rt_engine *engine) {
-    return engine->lost;
+uint16_t rt_engine_lost(struct rt_engine *engine) {
+    if (engine->threaded)
+        pthread_mutex_lock(&engine->mutex);
+    const uint16_t lost = engine->lost;
+    if (engine->threaded)
+        pthread_mutex_unlock(&engine->mutex);
+    return lost;
 }
 
 void rt_engine_counts(struct rt_engine *engine, uint16_t rank, struct rt_link_counts *counts) {

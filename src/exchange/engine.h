@@ -84,7 +84,7 @@ rt_status rt_engine_status(struct rt_engine *engine, struct rt_error *err);
 void rt_engine_let_go(struct rt_engine *engine);
 
 /* After a failure: the rank whose fault it is, gone, silent, or it makes no sense; UINT16_MAX: none known. */
-uint16_t rt_engine_lost(const struct rt_engine *engine);
+uint16_t rt_engine_lost(struct rt_engine *engine);
 
 /* What the link to a rank has carried, as of the last event. Not between enter and leave. */
 void rt_engine_counts(struct rt_engine *engine, uint16_t rank, struct rt_link_counts *counts);
