@@ -1,10 +1,17 @@
 /*
  * A training step takes no memory: the allocator is replaced by one that counts, and twenty updates of an MLP
- * and of a network with every kind of layer there is must not move the counter.
+ * and of a network with every kind of layer there is must not move the counter. Nor must those of an
+ * exchange, of whatever way: by a network that is alone, with the server where there is one, and by three
+ * nodes over TCP that have a toy to learn.
  */
+#include "exchange/way.h"
+#include "formats/yaml.h"
 #include "support/counting.h"
+#include "support/exrig.h"
 #include "support/test.h"
 #include "support/tiny.h"
+#include "train/learner.h"
+
 static void check_steps(const char *model, const char *optimizer, struct rt_trainer_settings settings,
                         size_t threads) {
     struct rt_error err;
@@ -61,6 +68,94 @@ TEST(every_layer_takes_no_memory) {
         CHECK_MSG(strstr(model, rt_layer_types()[i]->name), "the model of this test has no %s",
                   rt_layer_types()[i]->name);
     check_settings(model);
+}
+
+/* ---- exchanges ---- */
+
+static const char wide[] =
+    "{input: 60, loss: cross_entropy, layers: [{dense: 100}, relu, {dense: 50}, relu, {dense: 10}]}";
+
+static void check_way(const struct rt_way *way, struct tiny *tiny,
+                      const struct rt_trainer_settings *settings) {
+    struct rt_error err;
+    struct rt_spec *spec;
+    struct rt_way_options options;
+    struct rt_network network = {0};
+    struct rt_learner learner;
+    static const char run[] = "{train: {batch: 16, validate_epochs: 0}}";
+    const struct rt_computing computing = {.kernels = "auto", .threads = 2};
+    CHECK_OK(rt_spec_parse(run, sizeof run - 1, "run", NULL, 0, &spec, &err));
+    CHECK_OK(rt_way_options_read(way, NULL, &options, &err));
+    CHECK_OK(rt_network_describe(rt_tree_get(tiny->tree, "input"), rt_tree_get(tiny->tree, "layers"),
+                                 "cross_entropy", &computing, &network, &err));
+    const struct rt_lesson lesson = {.spec = spec,
+                                     .network = &network,
+                                     .set = &tiny->set,
+                                     .scaling = &tiny->scaling,
+                                     .target = RT_TARGET_CLASSES,
+                                     .optim = tiny->optim,
+                                     .schedule = &tiny->schedule,
+                                     .settings = *settings,
+                                     .per_epoch = 4,
+                                     .strategy = way->name,
+                                     .options = &options,
+                                     .way = way};
+    REQUIRE(rt_learner_exchange(&lesson, &learner, &err) == RT_OK);
+    struct rt_step step;
+    CHECK_OK(learner.step(learner.self, &step, &err));
+    const long before = allocations;
+    for (int i = 0; i < 20; i++)
+        CHECK_OK(learner.step(learner.self, &step, &err));
+    const long during = allocations - before;
+    CHECK_MSG(during == 0, "%ld allocations during 20 updates by %s", during, way->name);
+    CHECK(step.update == 21);
+    free(learner.plan);
+    learner.destroy(learner.self);
+    rt_network_destroy(&network);
+    rt_spec_destroy(spec);
+}
+
+TEST(exchange_step_takes_no_memory) {
+    need_counting();
+    struct rt_error err;
+    struct tiny tiny;
+    struct rt_trainer_settings settings = {
+        .seed = 1, .batch = 16, .micro_batch = 16, .shards = 1, .shuffle = true, .updates = 1000};
+    CHECK_OK(tiny_open(wide, "momentum", 50, &(struct tiny_way){0}, &settings, &tiny, &err));
+    for (size_t i = 0; rt_ways()[i]; i++) {
+        const struct rt_way *way = rt_ways()[i];
+        check_way(way, &tiny, &settings);
+        struct rt_trainer_settings cut = settings;
+        cut.shards = 4;
+        cut.micro_batch = 2;
+        check_way(way, &tiny, &cut);
+    }
+    tiny_close(&tiny);
+}
+
+/* All nodes are threads of this process: what any of them takes is counted. */
+static void train_and_count(void *user, struct exrig *rig) {
+    long *during = user;
+    CHECK(exrig_train(rig, 12));
+    const long before = allocations;
+    CHECK(exrig_train(rig, 60));
+    *during = allocations - before;
+    CHECK(exrig_settle(rig));
+}
+
+TEST(exchange_between_nodes_takes_no_memory) {
+    need_counting();
+    for (size_t i = 0; rt_ways()[i]; i++) {
+        struct rt_error err;
+        struct exrig rig;
+        long during = -1;
+        const struct exrig_settings settings = {
+            .way = rt_ways()[i]->name, .nodes = 3, .params = 4000, .tcp = true};
+        CHECK_OK(exrig_open(&settings, &rig, &err));
+        CHECK_OK(exrig_run(&rig, train_and_count, &during, &err));
+        CHECK_MSG(during == 0, "%ld allocations during 60 batches by %s", during, settings.way);
+        exrig_close(&rig);
+    }
 }
 
 TEST_MAIN()
