@@ -65,6 +65,13 @@ refuses 2 "cluster.plan is for rings" train run.yaml --nodes 2 --strategy ps-syn
 refuses 2 "data.send is for strategies" train run.yaml --nodes 2 --strategy ring --set data.send=true --out never
 refuses 2 "sgd trains on 1 node, not on 2" train run.yaml --nodes 2 --strategy sgd --out never
 refuses 2 "k: 400 servers cannot be on 300 nodes" train run.yaml --nodes 300 --strategy ps-shard,k=400 --out never
+printf 'x,y\n1,2\n2,4\n3,6\n4,8\n' >line.csv
+cat >line.yaml <<END
+model: {input: 1, layers: [{dense: 1}], loss: mse}
+data: {train: {csv: {file: line.csv, label: y}}}
+train: {epochs: 1, batch: 4}
+END
+refuses 2 "ps-shard: k: 3 servers cannot share 2 parameters" train line.yaml --nodes 3 --strategy ps-shard,k=3 --out never
 [ ! -e never ] || fail "a run that was refused has made its directory"
 
 # ---- one node is a cluster too: every strategy is then the single device ----
