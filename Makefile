@@ -36,7 +36,7 @@ test-long: ## train the examples to their promised accuracy (about half an hour)
 bench: ## measure speed against the best peers; PEERS=all adds the newest PyTorch
 	@tools/setup.sh build data bench
 	@$(MAKE) all
-	@$(build) build --target bench_products -j$(JOBS)
+	@$(build) build --target bench_products bench_collectives -j$(JOBS)
 	@PEERS=$(PEERS) bash bench/run.sh
 
 install: all ## install the command, the library and its header under PREFIX (/usr/local)

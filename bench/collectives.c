@@ -4,7 +4,7 @@
  *     collectives NODES FLOATS ROUNDS ALGORITHM [SEGMENT]
  *
  * ALGORITHM: ring, doubling, halving, tree or auto; SEGMENT: floats, 0: the usual. Prints the seconds that
- * one all-reduce takes, as the mean over the rounds.
+ * one all-reduce takes, as node 0 sees it: the median over the rounds, and the least.
  */
 #include "base/clock.h"
 #include "exchange/carrier.h"
@@ -37,6 +37,7 @@ struct self {
     struct rt_link *links[MOST];
     struct rt_carrier *carrier;
     float *gradient;
+    double *seconds; /* [rounds] */
 };
 
 static bool next_event(struct self *self, struct rt_event *event) {
@@ -110,15 +111,15 @@ static bool carry(struct self *self) {
 
 /* The first one is of ones, so that the result can be checked; the others of zeros, which stay what they are.
  */
-static bool measure(struct self *self, const struct task *task, double *seconds) {
-    double start = 0;
+static bool measure(struct self *self, const struct task *task) {
     for (size_t i = 0; i < task->floats; i++)
         self->gradient[i] = 1;
     for (size_t round = 0; round < WARM_UP + task->rounds; round++) {
-        if (round == WARM_UP)
-            start = rt_clock_wall();
+        const double start = rt_clock_wall();
         if (!carry(self))
             return false;
+        if (round >= WARM_UP)
+            self->seconds[round - WARM_UP] = rt_clock_wall() - start;
         for (size_t i = 0; round == 0 && i < task->floats; i++) {
             if (self->gradient[i] != (float)task->nodes) {
                 fprintf(stderr, "collectives: float %zu is %g\n", i, (double)self->gradient[i]);
@@ -127,8 +128,12 @@ static bool measure(struct self *self, const struct task *task, double *seconds)
             self->gradient[i] = 0;
         }
     }
-    *seconds = (rt_clock_wall() - start) / (double)task->rounds;
     return true;
+}
+
+static int compare(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
 }
 
 /* Waits until all processes have come here. */
@@ -141,27 +146,29 @@ static void meet(const struct task *task, atomic_int *here) {
 static bool work(const struct task *task, size_t rank) {
     struct self self = {.party = {.run = 1, .rank = (uint16_t)rank, .count = (uint16_t)task->nodes}};
     struct rt_error err = {0};
-    double seconds = 0;
     self.party.links = self.links;
     self.gradient = calloc(task->floats + 1, sizeof(float));
-    bool good = self.gradient &&
+    self.seconds = calloc(task->rounds, sizeof(double));
+    bool good = self.gradient && self.seconds &&
                 rt_tcp_create(&(struct rt_tcp_settings){.key = NULL}, &self.party.endpoint, &err) == RT_OK &&
                 rt_endpoint_listen(self.party.endpoint, "127.0.0.1:0", &err) == RT_OK;
     if (good) {
         strcpy(task->board->addresses[rank], self.party.endpoint->address);
         meet(task, &task->board->listening);
-        good =
-            join(&self, task) && make_carrier(&self, task, &err) == RT_OK && measure(&self, task, &seconds);
+        good = join(&self, task) && make_carrier(&self, task, &err) == RT_OK && measure(&self, task);
     }
     if (err.text[0])
         fprintf(stderr, "collectives: %s\n", err.text);
-    if (good && rank == 0)
-        printf("%.9f\n", seconds);
+    if (good && rank == 0) {
+        qsort(self.seconds, task->rounds, sizeof(double), compare);
+        printf("%.9f %.9f\n", self.seconds[task->rounds / 2], self.seconds[0]);
+    }
     if (good)
         meet(task, &task->board->finished); /* a link that closes would be a failure to the others */
     rt_endpoint_destroy(self.party.endpoint);
     rt_carrier_destroy(self.carrier);
     free(self.gradient);
+    free(self.seconds);
     return good;
 }
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The benchmark: sets up the peers that can be had, then measures. Expects build/ringtmp and build/bench/products.
+# The benchmark: sets up the peers that can be had, then measures. Expects build/ringtmp, build/bench/products and
+# build/bench/collectives.
 #
 #     bash bench/run.sh               against JAX (own virtual environment) and Debian's PyTorch
 #     bash bench/run.sh PEERS=all     and the newest PyTorch, eager and compiled, and MKL (5 GB from PyPI)
@@ -23,7 +24,7 @@ for word in "$@"; do
 done
 [ -z "$cases" ] || options+=(--only "$cases")
 [ -z "$rounds" ] || options+=(--rounds "$rounds")
-for program in "$build/ringtmp" "$build/bench/products"; do
+for program in "$build/ringtmp" "$build/bench/products" "$build/bench/collectives"; do
     [ -x "$program" ] || { echo "bench: $program is missing; run make first" >&2; exit 2; }
 done
 

@@ -74,6 +74,8 @@ set_bench() {
     need 'python_has ensurepip' python3-venv 'a place of their own for peers that Debian has not'
     need 'have iperf3' iperf3 'what a link can carry, for the ring on a slow network'
     need '(PATH=$PATH:/usr/sbin:/sbin; have ip && have tc)' iproute2 'makes that network'
+    need 'have mpicc' libopenmpi-dev 'a peer of the all-reduce'
+    need 'have mpirun' openmpi-bin 'starts it'
     need 'have taskset' util-linux 'gives each process its core'
     need 'python_has torch || test "$(uname -m)" = armv7l' python3-torch 'a peer (Debian has none for 32-bit ARM)'
 }
