@@ -94,8 +94,10 @@ static void add_percent(struct line *line, double fraction) {
 static void put_node(const struct rt_display *display, size_t node, const struct rt_node_view *view,
                      bool final, size_t width) {
     struct line line = {.used = 0};
-    char layers[RT_TEXT], rate[RT_TEXT];
-    int length = snprintf(layers, sizeof layers, "%zu-%zu", view->first, view->first + view->count - 1);
+    char layers[RT_TEXT] = "-", rate[RT_TEXT]; /* a server without a worker has none */
+    int length = view->count == 0
+                     ? 1
+                     : snprintf(layers, sizeof layers, "%zu-%zu", view->first, view->first + view->count - 1);
     if (view->tail)
         snprintf(layers + length, sizeof layers - (size_t)length, " +%zu", view->tail);
     add(&line, "%4zu  %-16.16s %9s %10s", node, view->name, layers,
@@ -107,7 +109,11 @@ static void put_node(const struct rt_display *display, size_t node, const struct
         add(&line, "%7" PRIu64, view->queue);
     add(&line, "%9.1f", isfinite(view->bytes_per_s) ? view->bytes_per_s / 1e6 : 0.0);
     if (final)
-        add(&line, "%9.1f%9.1f", (double)view->peak_memory / 1e6, (double)view->predicted_memory / 1e6);
+        add(&line, "%9.1f", (double)view->peak_memory / 1e6);
+    if (final && view->predicted_memory)
+        add(&line, "%9.1f", (double)view->predicted_memory / 1e6);
+    else if (final)
+        add(&line, "%9s", "-");
     fprintf(display->out, "%.*s\n", (int)width, line.text);
 }
 

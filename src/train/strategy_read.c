@@ -209,12 +209,12 @@ rt_status rt_strategy_fits(const struct rt_strategy_choice *choice, const struct
     const struct rt_strategy *strategy = choice->strategy;
     if (!strategy->way)
         return RT_OK;
-    if (buffers > 0 && rt_spec_devices(spec) > 1)
-        return rt_tree_fail(
-            place_of(spec), err,
-            "%s: batchnorm keeps statistics of the batches that a device sees, and each worker "
-            "sees others; take another layer, or a ring",
-            strategy->name);
+    const struct rt_way_options *options = choice->settings;
+    if (buffers > 0 && options->dedicated)
+        return rt_tree_fail(place_of(spec), err,
+                            "%s: dedicated: the statistics of batchnorm that are saved are those of the "
+                            "master's worker, and then it has none",
+                            strategy->name);
     return check_way(strategy, choice->settings, spec, params, err);
 }
 

@@ -28,6 +28,14 @@ python3 "$tests/compare.py" near/model.safetensors result/model.safetensors 1e-5
 exchange result mlp.yaml 3 ps-sync,reduce=sum --set train.updates=10
 ! python3 "$tests/compare.py" near/model.safetensors result/model.safetensors 1e-5 2>why || fail "reduce=sum changes nothing"
 
+# ---- batch normalisation: every worker measures its own rows; the statistics of the master's are kept ----
+write_model norm '[flatten, dense: 16, batchnorm, relu, dense: 4]'
+sed -i '/^cluster:/d' norm.yaml
+exchange one norm.yaml 2 allreduce-rd
+exchange two norm.yaml 2 ps-sync,wfbp=off
+cmp -s one/model.safetensors two/model.safetensors || fail "batchnorm: the model files differ"
+refuses 2 "batchnorm" train norm.yaml --nodes 3 --strategy ps-sync,dedicated=true --quiet --out refused
+
 # ---- alone, every strategy is one device ----
 for way in allreduce-auto ps-async ps-ssp ps-vap ps-backup,backup=0 downpour,warm_start=0 ps-peer; do
     exchange result mlp.yaml 1 $way --set train.optimizer=sgd --set train.updates=10
