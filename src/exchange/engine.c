@@ -1,72 +1,21 @@
 /*
- * The engine: events to parts, the first failure, patience, and the two ways of waiting; see engine.h.
+ * The engine: events to parts, the first failure, and the two ways of waiting; see engine.h.
  *
  * Threaded: the engine's thread holds the mutex whenever it runs a part, and lets it go while it sleeps in
  * the endpoint. Who waits leaves his test with the engine, which tries it after every event: so the waiting
  * thread wakes up once, when there is something for it.
  */
-#include "exchange/engine.h"
+#include "exchange/engine_inside.h"
 
 #include "base/clock.h"
 #include "base/fpenv.h"
 #include "base/memory.h"
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
 
 /* Seconds after which a sleeper looks up, to see whether it is to stop or has waited too long. */
 static const double look_up = 0.5;
-/* Seconds that a node which lost another gives the master to say why: it knows first, and of all. */
-static const double grace = 1;
-/* A node has so many times the master's patience: who waits for it may himself be kept waiting by another,
- * and the master, who waits for all, knows best by whom. */
-static const double calm = 2;
-
-/* Somebody who waits. */
-struct watcher {
-    bool (*test)(void *self);
-    void *self;
-    bool lingers; /* a failure does not end it */
-    bool met;
-    struct watcher *next;
-};
-
-/* What is known of a rank. */
-struct acquaintance {
-    double heard; /* when its link last had an event */
-    struct rt_link_counts counts;
-};
-
-struct rt_engine {
-    struct rt_engine_settings settings;
-    struct rt_endpoint *endpoint; /* NULL: we are alone */
-    double patience;
-    struct acquaintance *peers; /* [party->count] */
-    struct {
-        uint16_t who; /* it waits for */
-        double since;
-    } wait[RT_ENGINE_PARTS];
-    bool due;   /* parts are to take their turn */
-    bool works; /* some part has work of its own */
-    atomic_bool letting_go;
-    struct { /* another node that this one lost */
-        bool yes;
-        uint16_t who;
-        double until; /* the master may say why */
-        struct rt_error error;
-    } gone;
-    double check;     /* when patience is looked at again, by the thread */
-    rt_status status; /* the first failure stays */
-    struct rt_error error;
-    uint16_t lost;
-
-    bool threaded, ending;
-    pthread_t thread;
-    pthread_mutex_t mutex;
-    pthread_cond_t changed; /* a watcher's test is true, or the engine has failed */
-    struct watcher *watchers;
-};
 
 double rt_engine_now(const struct rt_engine *engine) {
     return engine->endpoint ? rt_endpoint_now(engine->endpoint) : rt_clock_wall();
@@ -79,7 +28,7 @@ static struct timespec timespec_of(double seconds) {
 
 /* ---- parts --------------------------------------------------------------------------------------------- */
 
-static void fail(struct rt_engine *engine, rt_status status, const struct rt_error *err, uint16_t lost) {
+void rt_engine_fail(struct rt_engine *engine, rt_status status, const struct rt_error *err, uint16_t lost) {
     if (engine->status != RT_OK)
         return;
     engine->error = *err;
@@ -102,7 +51,7 @@ static void take_turn(struct rt_engine *engine) {
             continue;
         const rt_status status = part->turn(part->self, &err);
         if (status != RT_OK)
-            fail(engine, status, &err, part->lost ? part->lost(part->self) : UINT16_MAX);
+            rt_engine_fail(engine, status, &err, part->lost ? part->lost(part->self) : UINT16_MAX);
     }
 }
 
@@ -117,7 +66,7 @@ static bool do_work(struct rt_engine *engine) {
             continue;
         done |= part->work(part->self, &status, &err);
         if (status != RT_OK)
-            fail(engine, status, &err, part->lost ? part->lost(part->self) : UINT16_MAX);
+            rt_engine_fail(engine, status, &err, part->lost ? part->lost(part->self) : UINT16_MAX);
     }
     return done;
 }
@@ -132,27 +81,11 @@ static bool hand_out(struct rt_engine *engine, const struct rt_event *event, uin
             continue;
         taken = true;
         if (status != RT_OK)
-            fail(engine, status, &err, part->lost ? part->lost(part->self) : rank);
+            rt_engine_fail(engine, status, &err, part->lost ? part->lost(part->self) : rank);
         if (event->kind != RT_EVENT_CLOSED) /* which matters to all */
             break;
     }
     return taken;
-}
-
-/* A link is gone that was still needed. */
-static void take_loss(struct rt_engine *engine, uint16_t rank, const struct rt_error *why) {
-    struct rt_error err;
-    char name[32];
-    rt_fail(&err, RT_FAILED, "%s: %s", rt_party_name(rank, name), why->text);
-    if (rank == 0 || engine->settings.party->rank == 0) {
-        fail(engine, RT_FAILED, &err, rank);
-    } else if (!engine->gone.yes) {
-        engine->gone.yes = true;
-        engine->gone.who = rank;
-        engine->gone.until = rt_engine_now(engine) + grace;
-        engine->gone.error = err;
-        engine->check = 0;
-    }
 }
 
 static void take_event(struct rt_engine *engine, const struct rt_event *event) {
@@ -161,78 +94,12 @@ static void take_event(struct rt_engine *engine, const struct rt_event *event) {
     if (event->kind == RT_EVENT_WOKEN)
         return;
     if (rank != UINT16_MAX)
-        engine->peers[rank] = (struct acquaintance){rt_engine_now(engine), event->link->counts};
+        engine->peers[rank] = (struct rt_acquaintance){rt_engine_now(engine), event->link->counts};
     const bool taken = hand_out(engine, event, rank);
     if (rank == UINT16_MAX && !taken && settings->stray)
         settings->stray(settings->user, event);
     if (rank != UINT16_MAX && event->kind == RT_EVENT_CLOSED && !atomic_load(&engine->letting_go))
-        take_loss(engine, rank, &event->error);
-}
-
-/* ---- patience ------------------------------------------------------------------------------------------ */
-
-/* Of all who owe something, the one who has not been heard of for the longest time. */
-static uint16_t most_silent(const struct rt_engine *engine) {
-    uint16_t found = UINT16_MAX;
-    for (size_t i = 0; i < engine->settings.part_count; i++) {
-        const uint16_t who = engine->wait[i].who;
-        if (who < engine->settings.party->count &&
-            (found == UINT16_MAX || engine->peers[who].heard < engine->peers[found].heard))
-            found = who;
-    }
-    return found;
-}
-
-static void lose_patience(struct rt_engine *engine) {
-    const uint16_t who = most_silent(engine);
-    const struct rt_link *link = engine->settings.party->links[who];
-    struct rt_error err;
-    char name[32];
-    rt_fail(&err, RT_FAILED, "%s (%s): nothing came from it for %.0f seconds", rt_party_name(who, name),
-            link ? link->peer : "no link", engine->patience);
-    fail(engine, RT_FAILED, &err, who);
-}
-
-/* When somebody will have owed something for too long. */
-static double find_limit(struct rt_engine *engine, double now) {
-    const struct rt_engine_settings *settings = &engine->settings;
-    double first = INFINITY;
-    for (size_t i = 0; i < settings->part_count; i++) {
-        const struct rt_engine_part *part = &settings->parts[i];
-        const uint16_t who = part->waits_for ? part->waits_for(part->self) : UINT16_MAX;
-        if (who != engine->wait[i].who) {
-            engine->wait[i].who = who;
-            engine->wait[i].since = now;
-        }
-        if (who >= settings->party->count)
-            continue;
-        const double heard = engine->peers[who].heard, since = engine->wait[i].since;
-        const double limit = (heard > since ? heard : since) + engine->patience;
-        first = limit < first ? limit : first;
-    }
-    return first;
-}
-
-/* Fails when there is no more reason to wait; otherwise the time to look again. */
-static double check_patience(struct rt_engine *engine, double now) {
-    if (engine->status != RT_OK)
-        return INFINITY;
-    const double limit = find_limit(engine, now);
-    if (now >= limit)
-        lose_patience(engine);
-    if (!engine->gone.yes || atomic_load(&engine->letting_go))
-        return limit;
-    if (now >= engine->gone.until)
-        fail(engine, RT_FAILED, &engine->gone.error, engine->gone.who);
-    return limit < engine->gone.until ? limit : engine->gone.until;
-}
-
-static void check_stop(struct rt_engine *engine) {
-    struct rt_error err;
-    if (engine->status != RT_OK || !engine->settings.stop || !atomic_load(engine->settings.stop))
-        return;
-    rt_fail(&err, RT_INTERRUPTED, "the node is stopped");
-    fail(engine, RT_INTERRUPTED, &err, UINT16_MAX);
+        rt_engine_take_loss(engine, rank, &event->error);
 }
 
 /* ---- inline -------------------------------------------------------------------------------------------- */
@@ -251,8 +118,8 @@ static bool next_event(struct rt_engine *engine, double until, struct rt_event *
 
 /* One round of a thread that waits for itself. false: it has waited for long enough. */
 static bool wait_inline(struct rt_engine *engine, double until) {
-    check_stop(engine);
-    const double now = rt_engine_now(engine), limit = check_patience(engine, now);
+    rt_engine_check_stop(engine);
+    const double now = rt_engine_now(engine), limit = rt_engine_check_patience(engine, now);
     double wake = until < limit ? until : limit;
     if (engine->settings.stop && now + look_up < wake)
         wake = now + look_up;
@@ -271,13 +138,13 @@ static bool wait_inline(struct rt_engine *engine, double until) {
     if (isinf(wake)) {
         struct rt_error err;
         rt_fail(&err, RT_FAILED, "nothing will ever come: the network has ended");
-        fail(engine, RT_FAILED, &err, UINT16_MAX);
+        rt_engine_fail(engine, RT_FAILED, &err, UINT16_MAX);
         return false;
     }
     return rt_engine_now(engine) < until;
 }
 
-static void watch_inline(struct rt_engine *engine, struct watcher *watcher, double until) {
+static void watch_inline(struct rt_engine *engine, struct rt_watcher *watcher, double until) {
     for (bool more = true; more;) {
         if (engine->due)
             take_turn(engine);
@@ -304,7 +171,7 @@ void rt_engine_poll(struct rt_engine *engine) {
 
 static void look_at_watchers(struct rt_engine *engine) {
     bool met = false;
-    for (struct watcher *watcher = engine->watchers; watcher; watcher = watcher->next) {
+    for (struct rt_watcher *watcher = engine->watchers; watcher; watcher = watcher->next) {
         watcher->met = watcher->met || (watcher->test && watcher->test(watcher->self));
         met |= watcher->met;
     }
@@ -321,10 +188,10 @@ static void *run_thread(void *user) {
         struct rt_event event;
         if (engine->due)
             take_turn(engine);
-        check_stop(engine);
+        rt_engine_check_stop(engine);
         const double now = rt_engine_now(engine);
         if (now >= engine->check) {
-            const double limit = check_patience(engine, now);
+            const double limit = rt_engine_check_patience(engine, now);
             engine->check = limit < now + look_up ? limit : now + look_up;
         }
         look_at_watchers(engine);
@@ -346,7 +213,7 @@ static void *run_thread(void *user) {
     return NULL;
 }
 
-static void watch_threaded(struct rt_engine *engine, struct watcher *watcher, double until) {
+static void watch_threaded(struct rt_engine *engine, struct rt_watcher *watcher, double until) {
     const struct timespec limit = isinf(until) ? (struct timespec){0, 0} : timespec_of(until);
     int late = 0;
     pthread_mutex_lock(&engine->mutex);
@@ -358,7 +225,7 @@ static void watch_threaded(struct rt_engine *engine, struct watcher *watcher, do
             pthread_cond_wait(&engine->changed, &engine->mutex);
         else
             late = pthread_cond_timedwait(&engine->changed, &engine->mutex, &limit);
-    struct watcher **at = &engine->watchers;
+    struct rt_watcher **at = &engine->watchers;
     while (*at != watcher)
         at = &(*at)->next;
     *at = watcher->next;
@@ -399,8 +266,7 @@ rt_status rt_engine_create(const struct rt_engine_settings *settings, struct rt_
         return status;
     made->settings = *settings;
     made->endpoint = settings->party->endpoint;
-    made->patience = (settings->party->patience > 0 ? settings->party->patience : 60) *
-                     (settings->party->rank == 0 ? 1 : calm);
+    made->patience = rt_engine_patience(settings->party);
     made->lost = UINT16_MAX;
     made->due = true; /* something may have come before there was an engine */
     for (size_t i = 0; i < settings->part_count; i++)
@@ -450,7 +316,7 @@ void rt_engine_leave(struct rt_engine *engine) {
 
 rt_status rt_engine_wait(struct rt_engine *engine, bool (*test)(void *self), void *self, double until,
                          struct rt_error *err) {
-    struct watcher watcher = {.test = test, .self = self};
+    struct rt_watcher watcher = {.test = test, .self = self};
     if (engine->threaded)
         watch_threaded(engine, &watcher, until);
     else
@@ -459,7 +325,7 @@ rt_status rt_engine_wait(struct rt_engine *engine, bool (*test)(void *self), voi
 }
 
 void rt_engine_linger(struct rt_engine *engine, bool (*test)(void *self), void *self, double until) {
-    struct watcher watcher = {.test = test, .self = self, .lingers = true};
+    struct rt_watcher watcher = {.test = test, .self = self, .lingers = true};
     if (engine->threaded)
         watch_threaded(engine, &watcher, until);
     else

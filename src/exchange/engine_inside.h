@@ -1,0 +1,67 @@
+/* What the files of an engine share; see engine.h. */
+#ifndef RT_EXCHANGE_ENGINE_INSIDE_H
+#define RT_EXCHANGE_ENGINE_INSIDE_H
+
+#include "exchange/engine.h"
+#include <pthread.h>
+
+/* Somebody who waits. */
+struct rt_watcher {
+    bool (*test)(void *self);
+    void *self;
+    bool lingers; /* a failure does not end it */
+    bool met;
+    struct rt_watcher *next;
+};
+
+/* What is known of a rank. */
+struct rt_acquaintance {
+    double heard; /* when its link last had an event */
+    struct rt_link_counts counts;
+};
+
+struct rt_engine {
+    struct rt_engine_settings settings;
+    struct rt_endpoint *endpoint; /* NULL: we are alone */
+    double patience;
+    struct rt_acquaintance *peers; /* [party->count] */
+    struct {
+        uint16_t who; /* it waits for */
+        double since;
+    } wait[RT_ENGINE_PARTS];
+    bool due;   /* parts are to take their turn */
+    bool works; /* some part has work of its own */
+    atomic_bool letting_go;
+    struct { /* another node that this one lost */
+        bool yes;
+        uint16_t who;
+        double until; /* the master may say why */
+        struct rt_error error;
+    } gone;
+    double check;     /* when patience is looked at again, by the thread */
+    rt_status status; /* the first failure stays */
+    struct rt_error error;
+    uint16_t lost;
+
+    bool threaded, ending;
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed; /* a watcher's test is true, or the engine has failed */
+    struct rt_watcher *watchers;
+};
+
+/* The first failure; the later ones are forgotten. lost: whose fault it is. */
+void rt_engine_fail(struct rt_engine *engine, rt_status status, const struct rt_error *err, uint16_t lost);
+
+/* ---- engine_patience.c: reasons not to wait any longer ---- */
+
+/* The seconds in which somebody who owes something must be heard of. */
+double rt_engine_patience(const struct rt_party *party);
+/* A link is gone that was still needed. */
+void rt_engine_take_loss(struct rt_engine *engine, uint16_t rank, const struct rt_error *why);
+/* Fails when there is no more reason to wait; otherwise the time to look again. */
+double rt_engine_check_patience(struct rt_engine *engine, double now);
+/* Fails when the owner is to stop. */
+void rt_engine_check_stop(struct rt_engine *engine);
+
+#endif

@@ -1,0 +1,93 @@
+/* When the engine gives up waiting: somebody is gone, or silent for too long, or the owner is to stop; see
+ * engine.h. */
+#include "exchange/engine_inside.h"
+
+#include <math.h>
+
+/* Seconds that a node which lost another gives the master to say why: it knows first, and of all. */
+static const double grace = 1;
+/* A node has so many times the master's patience: who waits for it may himself be kept waiting by another,
+ * and the master, who waits for all, knows best by whom. */
+static const double calm = 2;
+
+double rt_engine_patience(const struct rt_party *party) {
+    return (party->patience > 0 ? party->patience : 60) * (party->rank == 0 ? 1 : calm);
+}
+
+void rt_engine_take_loss(struct rt_engine *engine, uint16_t rank, const struct rt_error *why) {
+    struct rt_error err;
+    char name[32];
+    rt_fail(&err, RT_FAILED, "%s: %s", rt_party_name(rank, name), why->text);
+    if (rank == 0 || engine->settings.party->rank == 0) {
+        rt_engine_fail(engine, RT_FAILED, &err, rank);
+    } else if (!engine->gone.yes) {
+        engine->gone.yes = true;
+        engine->gone.who = rank;
+        engine->gone.until = rt_engine_now(engine) + grace;
+        engine->gone.error = err;
+        engine->check = 0;
+    }
+}
+
+/* Of all who owe something, the one who has not been heard of for the longest time. */
+static uint16_t most_silent(const struct rt_engine *engine) {
+    uint16_t found = UINT16_MAX;
+    for (size_t i = 0; i < engine->settings.part_count; i++) {
+        const uint16_t who = engine->wait[i].who;
+        if (who < engine->settings.party->count &&
+            (found == UINT16_MAX || engine->peers[who].heard < engine->peers[found].heard))
+            found = who;
+    }
+    return found;
+}
+
+static void lose_patience(struct rt_engine *engine) {
+    const uint16_t who = most_silent(engine);
+    const struct rt_link *link = engine->settings.party->links[who];
+    struct rt_error err;
+    char name[32];
+    rt_fail(&err, RT_FAILED, "%s (%s): nothing came from it for %.0f seconds", rt_party_name(who, name),
+            link ? link->peer : "no link", engine->patience);
+    rt_engine_fail(engine, RT_FAILED, &err, who);
+}
+
+/* When somebody will have owed something for too long. */
+static double find_limit(struct rt_engine *engine, double now) {
+    const struct rt_engine_settings *settings = &engine->settings;
+    double first = INFINITY;
+    for (size_t i = 0; i < settings->part_count; i++) {
+        const struct rt_engine_part *part = &settings->parts[i];
+        const uint16_t who = part->waits_for ? part->waits_for(part->self) : UINT16_MAX;
+        if (who != engine->wait[i].who) {
+            engine->wait[i].who = who;
+            engine->wait[i].since = now;
+        }
+        if (who >= settings->party->count)
+            continue;
+        const double heard = engine->peers[who].heard, since = engine->wait[i].since;
+        const double limit = (heard > since ? heard : since) + engine->patience;
+        first = limit < first ? limit : first;
+    }
+    return first;
+}
+
+double rt_engine_check_patience(struct rt_engine *engine, double now) {
+    if (engine->status != RT_OK)
+        return INFINITY;
+    const double limit = find_limit(engine, now);
+    if (now >= limit)
+        lose_patience(engine);
+    if (!engine->gone.yes || atomic_load(&engine->letting_go))
+        return limit;
+    if (now >= engine->gone.until)
+        rt_engine_fail(engine, RT_FAILED, &engine->gone.error, engine->gone.who);
+    return limit < engine->gone.until ? limit : engine->gone.until;
+}
+
+void rt_engine_check_stop(struct rt_engine *engine) {
+    struct rt_error err;
+    if (engine->status != RT_OK || !engine->settings.stop || !atomic_load(engine->settings.stop))
+        return;
+    rt_fail(&err, RT_INTERRUPTED, "the node is stopped");
+    rt_engine_fail(engine, RT_INTERRUPTED, &err, UINT16_MAX);
+}
