@@ -15,6 +15,8 @@ import subprocess
 import sys
 
 from cases import CASES
+from collectives import CollectivesBench
+from exchange import ExchangeBench
 from ours import Ours
 from peer import Peer, environment
 from ring import RingBench
@@ -233,6 +235,9 @@ class Bench:
             self.start_and_memory(table, core_type)
         torch = f"{self.venv}/bin/python" if "torch" in self.found else None
         RingBench(table, self.build, self.rounds, self.cores, torch).run(asked)
+        pythons = ["/usr/bin/python3"] * ("debian-torch" in self.found) + [torch] * bool(torch)
+        ExchangeBench(table, self.build, self.rounds, self.cores, pythons).run(asked)
+        CollectivesBench(table, self.build, self.rounds, pythons).run(asked)
         return table
 
 
