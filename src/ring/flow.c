@@ -11,10 +11,10 @@
 static const double look_up = 0.5;
 
 const char *rt_neighbour_name(const struct rt_neighbour *neighbour, char text[32]) {
-    if (neighbour->index == 0)
+    if (neighbour->number == 0)
         snprintf(text, 32, "the master");
     else
-        snprintf(text, 32, "node %u", neighbour->index);
+        snprintf(text, 32, "node %u", neighbour->number);
     return text;
 }
 
@@ -48,6 +48,8 @@ rt_status rt_flow_init(struct rt_flow *flow, const struct rt_flow_settings *sett
     flow->progress = rt_flow_now(flow);
     flow->next.index = (uint16_t)((settings->index + 1) % settings->nodes);
     flow->previous.index = (uint16_t)((settings->index + settings->nodes - 1) % settings->nodes);
+    flow->next.number = (uint16_t)(settings->across.first + flow->next.index);
+    flow->previous.number = (uint16_t)(settings->across.first + flow->previous.index);
     if (!settings->next)
         return RT_OK;
     rt_status status = rt_talk_open(settings->next, &flow->next.talk, err);
@@ -188,16 +190,31 @@ static rt_status received(struct rt_flow *flow, const struct rt_event *event, st
     return rt_segment_arrived(flow, segment, event->receive->user, err);
 }
 
+/* An event that is not of our links. */
+static rt_status take_other(struct rt_flow *flow, const struct rt_event *event, struct rt_error *err) {
+    const struct rt_across *across = &flow->settings.across;
+    rt_status status = RT_OK;
+    if (across->self) {
+        rt_flow_enter(flow, RT_STATE_REDUCE);
+        const bool theirs = across->event(across->self, event, &status, err);
+        rt_flow_leave(flow);
+        if (status != RT_OK)
+            flow->lost = across->lost(across->self);
+        if (theirs)
+            return status;
+    }
+    if (flow->settings.stray)
+        flow->settings.stray(flow->settings.user, event);
+    return RT_OK;
+}
+
 static rt_status take_event(struct rt_flow *flow, const struct rt_event *event, struct rt_error *err) {
     if (rt_talk_event(&flow->next.talk, event) || rt_talk_event(&flow->previous.talk, event))
         return RT_OK;
     const bool ours =
         event->link && (event->link == flow->next.talk.link || event->link == flow->previous.talk.link);
-    if (!ours) {
-        if (flow->settings.stray)
-            flow->settings.stray(flow->settings.user, event);
-        return RT_OK;
-    }
+    if (!ours)
+        return take_other(flow, event, err);
     flow->progress = rt_flow_now(flow);
     if (event->kind == RT_EVENT_SENT) {
         bool *sending = event->send->user;
@@ -211,7 +228,7 @@ static rt_status take_event(struct rt_flow *flow, const struct rt_event *event, 
         return RT_OK;
     char name[32];
     const struct rt_neighbour *who = event->link == flow->next.talk.link ? &flow->next : &flow->previous;
-    flow->lost = who->index;
+    flow->lost = who->number;
     return rt_fail_prefix(err, RT_FAILED, "%s (%s)", rt_neighbour_name(who, name), event->link->peer);
 }
 
@@ -223,7 +240,7 @@ static rt_status check_links(struct rt_flow *flow, struct rt_error *err) {
         const struct rt_talk *talk = &neighbours[i]->talk;
         char who[32];
         if (talk->dead && !talk->ready && !flow->ending) {
-            flow->lost = neighbours[i]->index;
+            flow->lost = neighbours[i]->number;
             return rt_fail(err, RT_FAILED, "%s: %s", rt_neighbour_name(neighbours[i], who), talk->error.text);
         }
     }
@@ -249,6 +266,12 @@ static enum rt_state reason(struct rt_flow *flow, const struct rt_neighbour **wh
     if (flow->starving && first->oldest == first->arrived) {
         *who = NULL;
         return RT_STATE_WAIT_DATA;
+    }
+    /* Those in other rings have a patience of their own. */
+    if (first->exchanging || end->exchanging ||
+        (flow->settings.across.self && !flow->joined && first->forward < first->arrived)) {
+        *who = NULL;
+        return RT_STATE_WAIT_BARRIER;
     }
     for (size_t i = 0; i < flow->segment_count; i++) {
         struct rt_segment *segment = &flow->segments[i];
@@ -291,7 +314,7 @@ static rt_status wait(struct rt_flow *flow, struct rt_error *err) {
         const double limit = flow->progress + flow->settings.patience;
         char name[32];
         if (now >= limit) {
-            flow->lost = who->index;
+            flow->lost = who->number;
             return rt_fail(err, RT_FAILED, "%s (%s): nothing came from it for %.0f seconds (%s)",
                            rt_neighbour_name(who, name), who->talk.link->peer, flow->settings.patience,
                            rt_state_name(state));
@@ -316,6 +339,8 @@ static rt_status turn(struct rt_flow *flow, struct rt_error *err) {
     rt_status status = rt_flow_control(flow, &worked, err);
     if (status == RT_OK)
         status = check_links(flow, err);
+    if (status == RT_OK && flow->settings.across.self)
+        status = rt_flow_across(flow, &worked, err);
     if (status == RT_OK && flow->settings.next)
         status = rt_bulk_work(flow, &worked, err);
     bool computed = false;
@@ -353,7 +378,8 @@ void rt_flow_linger(struct rt_flow *flow, struct rt_neighbour *neighbour, double
             continue;
         const bool ours =
             event.link && (event.link == flow->next.talk.link || event.link == flow->previous.talk.link);
-        if (!ours && flow->settings.stray)
-            flow->settings.stray(flow->settings.user, &event);
+        struct rt_error ignored;
+        if (!ours)
+            take_other(flow, &event, &ignored);
     }
 }

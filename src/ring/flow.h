@@ -26,7 +26,7 @@
 
 #include "cluster/talk.h"
 #include "metrics/states.h"
-#include "ring/stage.h"
+#include "ring/across.h"
 #include <stdatomic.h>
 
 enum rt_seat_state {
@@ -69,7 +69,8 @@ enum { RT_FLOW_PARCELS = 3, RT_FLOW_RETURNS = 8 };
 
 struct rt_neighbour {
     struct rt_talk talk;
-    uint16_t index;
+    uint16_t index;  /* in the ring */
+    uint16_t number; /* among all nodes of the run: the same, unless there are other rings */
 };
 
 struct rt_segment {
@@ -86,7 +87,8 @@ struct rt_segment {
     struct rt_sequence next;
     struct rt_parcel parcels[RT_FLOW_PARCELS];
     size_t parcel_count;
-    bool complete; /* all weight gradients of an update are in, and it is not yet applied */
+    bool complete;   /* all weight gradients of an update are in, and it is not yet applied */
+    bool exchanging; /* complete, but not yet added to those of the other rings */
 };
 
 /* Parameters on their way, see flow_bulk.c. */
@@ -143,6 +145,7 @@ struct rt_flow_settings {
     void (*stray)(void *user, const struct rt_event *event);
     void *user;
     const atomic_int *stop; /* of a worker: the node is to end; may be NULL */
+    struct rt_across across;
 };
 
 struct rt_flow {
@@ -171,7 +174,9 @@ struct rt_flow {
     bool more;       /* the master: there is more to start than seats */
     bool ending;     /* STOP has been sent: links may close */
     bool told;       /* the next node has been told why the run ends */
-    uint16_t lost;   /* the node whose fault the end is: gone, silent, or it makes no sense; 0: none known */
+    bool joined;     /* rings side by side: the numbers are those that all start from */
+    uint16_t lost;   /* the number of the node whose fault the end is: gone, silent, or it makes no sense; 0:
+                        none known */
 
     rt_status status; /* the first failure stays */
     struct rt_error error;
@@ -235,6 +240,11 @@ struct rt_seat *rt_segment_seat(const struct rt_segment *segment, uint64_t numbe
 struct rt_parcel *rt_segment_parcel(struct rt_segment *segment); /* a free one, or NULL */
 /* The version of the parameters moves on. */
 void rt_segment_apply(struct rt_flow *flow, struct rt_segment *segment, float factor);
+
+/* The update is complete, here and in the other rings. */
+bool rt_segment_is_ready(const struct rt_segment *segment);
+/* Goes on with updates whose gradients have been added to those of the other rings. */
+rt_status rt_flow_across(struct rt_flow *flow, bool *worked, struct rt_error *err);
 
 /* ---- flow_control.c ---- */
 rt_status rt_flow_control(struct rt_flow *flow, bool *worked, struct rt_error *err);

@@ -52,17 +52,17 @@ static void apply_all(struct rt_flow *flow, double sum) {
 /* The master: begins, and ends. */
 static void lead_norm(struct rt_flow *flow, bool *worked) {
     struct rt_segment *first = &flow->segments[0], *end = &flow->segments[flow->segment_count - 1];
-    if (first->complete && !flow->settings.next) {
+    if (rt_segment_is_ready(first) && !flow->settings.next) {
         apply_all(flow, squares(flow, first, 0));
         *worked = true;
         return;
     }
-    if (first->complete && !flow->norm.asked && rt_talk_body(&flow->next.talk)) {
+    if (rt_segment_is_ready(first) && !flow->norm.asked && rt_talk_body(&flow->next.talk)) {
         flow->norm.update = first->stage->update;
         send_norm(flow, squares(flow, first, 0), false);
         *worked = flow->norm.asked = true;
     }
-    if (flow->norm.here && (!end->stage || end->complete) && rt_talk_body(&flow->next.talk)) {
+    if (flow->norm.here && (!end->stage || rt_segment_is_ready(end)) && rt_talk_body(&flow->next.talk)) {
         const double sum = end->stage ? squares(flow, end, flow->norm.sum) : flow->norm.sum;
         send_norm(flow, (double)rt_norm_clip(flow->job->clip_norm, sum), true);
         flow->norm.factors_out++;
@@ -74,7 +74,7 @@ static void lead_norm(struct rt_flow *flow, bool *worked) {
 
 static void add_to_norm(struct rt_flow *flow, bool *worked) {
     struct rt_segment *segment = &flow->segments[0];
-    if (!flow->norm.here || !segment->complete || !rt_talk_body(&flow->next.talk))
+    if (!flow->norm.here || !rt_segment_is_ready(segment) || !rt_talk_body(&flow->next.talk))
         return;
     send_norm(flow, squares(flow, segment, flow->norm.sum), false);
     flow->norm.here = false;
@@ -190,7 +190,8 @@ void rt_flow_tell(struct rt_flow *flow, rt_status status, const char *sentence) 
     if (flow->lost)
         rt_talk_refuse(next, RT_IO, flow->lost, sentence);
     else
-        rt_talk_refuse(next, status, flow->settings.index, sentence);
+        rt_talk_refuse(next, status, (uint16_t)(flow->settings.across.first + flow->settings.index),
+                       sentence);
 }
 
 void rt_flow_blame(struct rt_flow *flow, const struct rt_error_message *error) {
@@ -229,7 +230,7 @@ rt_status rt_flow_control(struct rt_flow *flow, bool *worked, struct rt_error *e
     struct rt_talk *talk = &flow->previous.talk;
     char who[32];
     if (flow->next.talk.ready) {
-        flow->lost = flow->next.index;
+        flow->lost = flow->next.number;
         return rt_fail(err, RT_FAILED, "%s (%s): a %s message came from the wrong side",
                        rt_neighbour_name(&flow->next, who), flow->next.talk.link->peer,
                        rt_message_name(flow->next.talk.message.type));
@@ -240,7 +241,7 @@ rt_status rt_flow_control(struct rt_flow *flow, bool *worked, struct rt_error *e
     if (talk->ready && rt_talk_body(&flow->next.talk)) {
         rt_status status = take_message(flow, talk, err);
         if (status != RT_OK) {
-            flow->lost = flow->previous.index;
+            flow->lost = flow->previous.number;
             return rt_fail_prefix(err, RT_FAILED, "%s (%s)", rt_neighbour_name(&flow->previous, who),
                                   talk->link->peer);
         }

@@ -8,7 +8,8 @@
  *
  * An update is applied as soon as its last weight gradient is in, or, with clipping, when the factor is here.
  * A forward of update t+1 waits for update t of its own node and for nothing else: the order of the messages
- * is all the synchronisation there is. In ring-flow it does not even wait for that.
+ * is all the synchronisation there is. In ring-flow it does not even wait for that. Where there are other
+ * rings, an update waits until its gradient has been added to theirs (ring/across.h).
  */
 #include "ring/flow.h"
 
@@ -28,6 +29,52 @@ void rt_segment_apply(struct rt_flow *flow, struct rt_segment *segment, float fa
     rt_stage_apply(segment->stage, factor);
     rt_flow_leave(flow);
     segment->complete = false;
+}
+
+/* ---- other rings --------------------------------------------------------------------------------------- */
+
+bool rt_segment_is_ready(const struct rt_segment *segment) {
+    return segment->complete && !segment->exchanging;
+}
+
+rt_status rt_flow_across(struct rt_flow *flow, bool *worked, struct rt_error *err) {
+    const struct rt_across *across = &flow->settings.across;
+    if (!flow->ending) {
+        rt_status status = across->check(across->self, err);
+        if (status != RT_OK) {
+            flow->lost = across->lost(across->self);
+            return status;
+        }
+    }
+    for (size_t i = 0; i < flow->segment_count; i++) {
+        struct rt_segment *segment = &flow->segments[i];
+        if (!segment->exchanging || !across->is_done(across->self, i))
+            continue;
+        segment->exchanging = false;
+        *worked = true;
+        if (flow->job->clip_norm == 0)
+            rt_segment_apply(flow, segment, 1);
+    }
+    return RT_OK;
+}
+
+/* All weight gradients of an update are in. */
+static void complete(struct rt_flow *flow, struct rt_segment *segment) {
+    const struct rt_across *across = &flow->settings.across;
+    segment->complete = true;
+    if (across->self) {
+        segment->exchanging = true;
+        across->begin(across->self, (size_t)(segment - flow->segments));
+    } else if (flow->job->clip_norm == 0) {
+        rt_segment_apply(flow, segment, 1);
+    }
+}
+
+/* Whether a forward need not wait for numbers from another ring. */
+static bool has_joined(struct rt_flow *flow) {
+    const struct rt_across *across = &flow->settings.across;
+    flow->joined = flow->joined || !across->self || across->can_start(across->self);
+    return flow->joined;
 }
 
 /* Lets go of seats that are done, and passes over those that have no backward. */
@@ -124,7 +171,7 @@ static rt_status pass_on(struct rt_flow *flow, struct rt_segment *segment, struc
     return RT_OK;
 }
 
-static bool can_forward(const struct rt_flow *flow, struct rt_segment *segment) {
+static bool can_forward(struct rt_flow *flow, struct rt_segment *segment) {
     if (segment->forward == segment->arrived)
         return false;
     const struct rt_seat *seat = rt_segment_seat(segment, segment->forward);
@@ -133,7 +180,7 @@ static bool can_forward(const struct rt_flow *flow, struct rt_segment *segment) 
         if (!segment->stage)
             return rt_segment_parcel(segment);
         /* An update that waits for the norm comes first in ring-flow too: with one slot nothing is stale. */
-        return !segment->complete &&
+        return !segment->complete && has_joined(flow) &&
                (flow->job->mode == RT_RING_FLOW || segment->stage->update == seat->message.update);
     case RT_MESSAGE_STOP: /* behind all work, of the bulk channel too */
         return segment->oldest == segment->forward && !segment->complete && rt_bulk_idle(flow);
@@ -203,9 +250,8 @@ static bool try_weights(struct rt_flow *flow, struct rt_segment *segment) {
         seat->state = RT_SEAT_DONE;
         flow->samples += segment == &flow->segments[0] ? seat->rows : 0;
     }
-    segment->complete = last;
-    if (last && flow->job->clip_norm == 0)
-        rt_segment_apply(flow, segment, 1);
+    if (last)
+        complete(flow, segment);
     return true;
 }
 

@@ -129,12 +129,15 @@ static rt_status take_forward(struct rt_segment *segment, const struct rt_job *j
     struct rt_sequence *next = &segment->next;
     if (job->evaluate_only)
         return rt_fail(err, RT_BAD_INPUT, "a forward message came in a run that only evaluates");
+    /* Where rings share the batches, it is the first of them that loads numbers; the others follow. */
+    if (job->part > 0 && next->micro == 0)
+        next->update = message->update;
     rt_status status = check_number(message, "micro-batch", message->micro, next->micro, err);
     if (status == RT_OK)
         status = check_number(message, "update", message->update, next->update, err);
     if (status != RT_OK)
         return status;
-    if (message->rows == 0 || message->rows > (uint64_t)job->batch)
+    if (message->rows < (uint64_t)job->parts || message->rows > (uint64_t)job->batch)
         return rt_fail(err, RT_BAD_INPUT, "an update of %u examples, where a batch has %lld", message->rows,
                        (long long)job->batch);
     if (next->part && (message->rows != next->rows || message->epoch != next->epoch))

@@ -35,6 +35,9 @@ static const struct rt_option job_options[] = {
      .help = "examples computed at a time"},
     {"shards", RT_OPTION_INT, AT(job.shards), "1", 1, 65536,
      .help = "slices of a batch whose gradients are added as a tree, a power of two"},
+    {"part", RT_OPTION_INT, AT(job.part), "0", 0, 65535,
+     .help = "the part of each batch that is this ring's"},
+    {"parts", RT_OPTION_INT, AT(job.parts), "1", 1, 65535, .help = "rings that share each batch"},
     {"updates", RT_OPTION_INT, AT(job.updates), "1", 1, OPEN, .help = "planned in all"},
     {"per_epoch", RT_OPTION_INT, AT(job.per_epoch), "1", 1, OPEN, .help = "updates in an epoch"},
     {"damp", RT_OPTION_INT, AT(job.damp), "0", 0, 8,
@@ -68,6 +71,11 @@ static rt_status check_values(struct rt_job *job, struct rt_error *err) {
                             "ring-flow makes an update of every micro-batch, so it has no shards, but %lld "
                             "are wanted",
                             (long long)job->shards);
+    if (job->part >= job->parts || job->parts > job->batch || (job->parts > 1 && job->mode == RT_RING_FLOW))
+        return rt_tree_fail(job->tree, err, "the job's part is %lld of %lld of a batch of %lld",
+                            (long long)job->part, (long long)job->parts, (long long)job->batch);
+    if (job->shards % job->parts != 0)
+        job->shards = job->parts;
     if (job->micro_batch > job->batch || job->mode == RT_RING_FLOW)
         job->micro_batch = job->batch;
     return rt_shape_read(job->input, &job->in, err);
@@ -140,13 +148,20 @@ static size_t parts_before(const struct rt_job *job, size_t rows, uint64_t slice
     return (size_t)((slice - longer) * ((fewer + micro - 1) / micro) + longer * (fewer / micro + 1));
 }
 
+size_t rt_job_slices(const struct rt_job *job) {
+    return (size_t)(job->shards / job->parts);
+}
+
 size_t rt_job_micros(const struct rt_job *job, size_t rows) {
-    return parts_before(job, rows, (uint64_t)job->shards);
+    const uint64_t slices = rt_job_slices(job), first = (uint64_t)job->part * slices;
+    return parts_before(job, rows, first + slices) - parts_before(job, rows, first);
 }
 
 struct rt_micro rt_job_micro(const struct rt_job *job, size_t batch_rows, size_t i) {
     /* The last slice with at most i parts before it: an empty one has as many before it as the next. */
-    uint64_t slice = 0, beyond = (uint64_t)job->shards;
+    const uint64_t slices = rt_job_slices(job), ours = (uint64_t)job->part * slices;
+    uint64_t slice = ours, beyond = ours + slices;
+    i += parts_before(job, batch_rows, ours);
     while (beyond - slice > 1) {
         const uint64_t middle = slice + (beyond - slice) / 2;
         if (parts_before(job, batch_rows, middle) <= i)
@@ -156,7 +171,7 @@ struct rt_micro rt_job_micro(const struct rt_job *job, size_t batch_rows, size_t
     }
     const size_t micro = rt_job_micro_rows(job), end = slice_start(job, batch_rows, slice + 1);
     const size_t place = i - parts_before(job, batch_rows, slice);
-    struct rt_micro part = {.slice = (size_t)slice, .first_of_slice = place == 0};
+    struct rt_micro part = {.slice = (size_t)(slice - ours), .first_of_slice = place == 0};
     part.first = slice_start(job, batch_rows, slice) + place * micro;
     part.rows = end - part.first < micro ? end - part.first : micro;
     part.last_of_slice = part.first + part.rows == end;

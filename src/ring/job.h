@@ -20,7 +20,8 @@ enum rt_ring_mode {
 /* The keys of the tree: input, layers, loss, mode (ring|ring-flow), order (split|1f1b), seed, batch,
  * micro_batch (auto: the planner's choice, the whole batch until it is made), shards, updates, per_epoch,
  * clip_norm, weight_decay (what the optimizer says itself wins), optimizer, lr_schedule, math,
- * evaluate_only, patience. input, layers, loss and batch must be given. */
+ * evaluate_only, patience, part and parts (of each batch: where rings share it). input, layers, loss and
+ * batch must be given. */
 struct rt_job {
     struct rt_tree *tree; /* owned: what travels; the rest borrows from it or is made from it */
     const struct rt_tree *input, *layers; /* of the model */
@@ -30,7 +31,9 @@ struct rt_job {
     bool split; /* backward in two parts; false: 1f1b */
     int64_t seed, batch;
     int64_t micro_batch; /* at most batch; -1: not chosen yet; ring-flow: batch */
-    int64_t shards, updates, per_epoch;
+    int64_t shards;      /* of the whole batch; as many as parts where those do not divide them */
+    int64_t part, parts; /* which part of the shards is this ring's, of how many */
+    int64_t updates, per_epoch;
     double clip_norm;
     int64_t damp; /* ring-flow: the rate of a stale gradient is divided by (1 + staleness) ^ damp */
     double weight_decay;
@@ -50,10 +53,15 @@ void rt_job_destroy(struct rt_job *job); /* NULL is fine */
 /* Rows that a micro-batch has at most. */
 size_t rt_job_micro_rows(const struct rt_job *job);
 
+/* Slices of a batch that are this ring's. */
+size_t rt_job_slices(const struct rt_job *job);
+
 /* Micro-batches of an update of `rows` examples: each of the shards' slices is cut into parts of micro_batch
- * rows, so that a part never crosses a slice (see train/step.h). A slice without rows has no part. */
+ * rows, so that a part never crosses a slice (see train/step.h). A slice without rows has no part. Where
+ * rings share the batch: those of this ring's slices; there are some when rows >= job->parts. */
 size_t rt_job_micros(const struct rt_job *job, size_t rows);
-/* Part i of them: its rows first..first+rows of the batch, and where it stands in its slice. */
+/* Part i of them: its rows first..first+rows of the batch, its slice, counted from this ring's first, and
+ * where it stands in it. */
 struct rt_micro {
     size_t first, rows;
     size_t slice;

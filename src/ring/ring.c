@@ -91,6 +91,8 @@ static rt_status start(void *self, struct rt_seat *seat, bool *started, struct r
         status = rt_ring_start_evaluation(ring, seat, started);
     } else if (ring->stepping) {
         status = start_micro(ring, seat, started, err);
+    } else {
+        ring->flow.starving = ring->wait.test;
     }
     if (*started)
         seat->state = RT_SEAT_FILLED;
@@ -107,10 +109,10 @@ static rt_status lose(void *self, const struct rt_message *message, size_t rows,
     /* What comes back is believed only where it is what was sent out: the labels are found through it. */
     if (!seat || seat->message.type != RT_MESSAGE_FORWARD || seat->message.micro != message->micro ||
         seat->message.rows != message->rows || seat->rows != rows) {
-        ring->flow.lost = ring->flow.previous.index;
+        ring->flow.lost = ring->flow.previous.number;
         return rt_fail(err, RT_FAILED,
                        "node %u: outputs of micro-batch %llu, of %u examples, were not asked for",
-                       ring->flow.previous.index, (unsigned long long)message->micro, message->rows);
+                       ring->flow.previous.number, (unsigned long long)message->micro, message->rows);
     }
     const float *behind = seat->x + rows * rt_shape_size(&first->in_shape);
     source->loss(source->self, (const uint32_t *)(const void *)behind, rows, update->rows, y, dy,
@@ -207,6 +209,7 @@ static rt_status make_flow(struct rt_ring *ring, const struct rt_shape *out, str
                  .bulk = rt_ring_take_bulk,
                  .metrics = rt_ring_take_metrics},
         .stray = turn_away,
+        .across = settings->across,
     };
     ring->settings.next = ring->settings.previous = NULL;
     rt_status status = rt_flow_init(flow, &flow_settings, err);
@@ -214,6 +217,9 @@ static rt_status make_flow(struct rt_ring *ring, const struct rt_shape *out, str
         status = rt_flow_add(flow, ring->head, NULL, NULL, alone ? NULL : &flow->next, err);
     if (status == RT_OK && !alone)
         status = rt_flow_add(flow, ring->tail, out, &flow->previous, NULL, err);
+    struct rt_stage *const stages[] = {ring->head, ring->tail};
+    if (status == RT_OK && settings->across.self)
+        status = settings->across.open(settings->across.self, stages, ring->tail ? 2 : 1, err);
     return status;
 }
 
@@ -292,8 +298,8 @@ static void find_cause(struct rt_ring *ring) {
         rt_flow_blame(flow, &error);
         rt_fail(&flow->error, RT_FAILED, "%s", error.text);
     } else if (previous->closed) {
-        flow->lost = flow->previous.index;
-        rt_fail(&flow->error, RT_FAILED, "node %u: %s", flow->previous.index, previous->error.text);
+        flow->lost = flow->previous.number;
+        rt_fail(&flow->error, RT_FAILED, "node %u: %s", flow->previous.number, previous->error.text);
     }
 }
 
@@ -310,6 +316,22 @@ rt_status rt_ring_run(struct rt_ring *ring, bool (*done)(void *ring), struct rt_
         return status;
     find_cause(ring);
     return rt_fail(err, flow->status, "%s", flow->error.text);
+}
+
+static bool has_come(void *self) {
+    struct rt_ring *ring = self;
+    return ring->wait.test(ring->wait.user) || rt_flow_now(&ring->flow) >= ring->wait.until;
+}
+
+rt_status rt_ring_wait(struct rt_ring *ring, bool (*test)(void *user), void *user, double until,
+                       struct rt_error *err) {
+    ring->wait.test = test;
+    ring->wait.user = user;
+    ring->wait.until = until;
+    rt_status status = rt_ring_run(ring, has_come, err);
+    ring->wait.test = NULL;
+    ring->flow.starving = false;
+    return status;
 }
 
 /* ---- updates ------------------------------------------------------------------------------------------- */
@@ -350,6 +372,15 @@ rt_status rt_ring_step(struct rt_ring *ring, struct rt_ring_update *update, stru
 bool rt_ring_drain(struct rt_ring *ring) {
     ring->draining = ring->job->mode == RT_RING_FLOW;
     return ring->begun == ring->returned;
+}
+
+void rt_ring_follow(struct rt_ring *ring, uint64_t update) {
+    ring->begun = ring->returned = update;
+    for (size_t i = 0; i < ring->flow.segment_count; i++) {
+        ring->flow.segments[i].next.update = update;
+        if (ring->flow.segments[i].stage)
+            ring->flow.segments[i].stage->update = update;
+    }
 }
 
 rt_status rt_ring_check_quiet(const struct rt_ring *ring, struct rt_error *err) {

@@ -8,8 +8,8 @@
 
 #include "cluster/cluster.h"
 #include "metrics/states.h"
+#include "ring/across.h"
 #include "ring/plan.h"
-#include "ring/stage.h"
 #include <stdatomic.h>
 
 /* Where the examples come from. Called by the thread that drives the ring. */
@@ -34,10 +34,11 @@ struct rt_ring_settings {
     struct rt_link *next, *previous; /* NULL when the master is alone; taken over */
     uint32_t run;
     struct rt_ring_source source;
-    double slowdown;        /* emulate; 1: not */
-    double patience;        /* seconds in which a neighbour must make progress; 0: 60 */
-    const atomic_int *stop; /* may be NULL; once it is not 0 a call ends with RT_INTERRUPTED at the next
-                               boundary between updates, or at once in an evaluation */
+    double slowdown;         /* emulate; 1: not */
+    double patience;         /* seconds in which a neighbour must make progress; 0: 60 */
+    const atomic_int *stop;  /* may be NULL; once it is not 0 a call ends with RT_INTERRUPTED at the next
+                                boundary between updates, or at once in an evaluation */
+    struct rt_across across; /* zeros: there are no other rings */
 };
 
 struct rt_ring;
@@ -64,6 +65,15 @@ struct rt_ring_update {
 /* One update: returns when the master's own layers are updated. RT_FAILED when the loss is not finite: then
  * nobody applies that update. */
 rt_status rt_ring_step(struct rt_ring *ring, struct rt_ring_update *update, struct rt_error *err);
+
+/* Of rings side by side: a ring that follows the first of them begins behind so many updates. Before its
+ * first step; the numbers come from the first. */
+void rt_ring_follow(struct rt_ring *ring, uint64_t update);
+
+/* Lets the ring go on between updates until test is true, at most until the given time (of the endpoint;
+ * INFINITY: for ever). */
+rt_status rt_ring_wait(struct rt_ring *ring, bool (*test)(void *user), void *user, double until,
+                       struct rt_error *err);
 
 /* ring-flow begins updates before the ones before them are done. So before an evaluation, a snapshot or the
  * stop: while (!rt_ring_drain(ring)) rt_ring_step(...). It holds back what has not begun and says whether
@@ -99,7 +109,8 @@ rt_status rt_ring_metrics(struct rt_ring *ring, struct rt_metrics_row *rows, str
 /* The same without waiting: those that came last; asks for new ones once a second. false: none yet. */
 bool rt_ring_metrics_recent(struct rt_ring *ring, struct rt_metrics_row *rows);
 
-/* After a failure: the node that is gone, does not answer or makes no sense; 0: it was another failure. */
+/* After a failure: the number of the node that is gone, does not answer or makes no sense; 0: it was another
+ * failure. */
 size_t rt_ring_lost(const struct rt_ring *ring);
 
 /* The end, in good order: every node has done all its work when it returns. */

@@ -33,9 +33,9 @@ rt_status rt_ring_take_output(void *self, const struct rt_message *message, size
     (void)message;
     struct rt_ring *ring = self;
     if (!ring->evaluation.pass || rows > ring->evaluation.started - ring->evaluation.done) {
-        ring->flow.lost = ring->flow.previous.index;
+        ring->flow.lost = ring->flow.previous.number;
         return rt_fail(err, RT_FAILED, "node %u: %zu outputs that nobody asked for",
-                       ring->flow.previous.index, rows);
+                       ring->flow.previous.number, rows);
     }
     if (ring->evaluation.status == RT_OK)
         ring->evaluation.status = ring->evaluation.pass->outputs(
@@ -112,7 +112,7 @@ rt_status rt_ring_stop(struct rt_ring *ring, struct rt_error *err) {
     ring->marker = RT_MESSAGE_STOP;
     status = rt_ring_run(ring, is_stopped, err);
     if (status == RT_OK && !ring->stopped)
-        status = rt_fail(err, RT_FAILED, "node %u: %s", flow->previous.index, flow->previous.talk.error.text);
+        status = rt_fail(err, RT_FAILED, "node %u: %s", flow->previous.number, flow->previous.talk.error.text);
     /* The last node waits for this before it ends, the one before it for that, and so on. */
     rt_talk_close(&flow->next.talk);
     rt_talk_close(&flow->previous.talk);

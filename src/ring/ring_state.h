@@ -42,6 +42,11 @@ struct rt_ring {
         rt_status status;
         struct rt_error error;
     } collect;
+    struct { /* rt_ring_wait */
+        bool (*test)(void *user);
+        void *user;
+        double until;
+    } wait;
     uint64_t loads_back;
     float *scratch; /* RT_BULK_FLOATS */
 

@@ -53,7 +53,7 @@ static rt_status take_collected(struct rt_ring *ring, const struct rt_message *m
     const bool marker = message->type == RT_MESSAGE_COLLECT;
     if (!ring->collect.active || message->micro != ring->collect.word ||
         message->update != ring->head->image_update || (marker ? left != 0 : count > left)) {
-        ring->flow.lost = ring->flow.previous.index;
+        ring->flow.lost = ring->flow.previous.number;
         return rt_fail(err, RT_FAILED, "node %u: %zu floats of word %llu at update %llu were not expected",
                        message->source, count, (unsigned long long)message->micro,
                        (unsigned long long)message->update);

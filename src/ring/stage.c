@@ -40,7 +40,7 @@ static bool prepares(const struct rt_job *job) {
 
 /* The optimizer can work inside the last weight gradient when that makes the whole gradient final. */
 static bool is_fused(const struct rt_job *job) {
-    return job->shards == 1 && job->clip_norm == 0;
+    return job->shards == 1 && job->clip_norm == 0; /* nor do rings share a batch */
 }
 
 static struct sizes sizes_of(const struct rt_job *job, const struct rt_model *model, size_t slots) {
@@ -60,7 +60,7 @@ static struct sizes sizes_of(const struct rt_job *job, const struct rt_model *mo
         /* A model's counts are below SIZE_MAX / 64, and no rule has so many words. */
         sizes.state = words * sizes.params;
         sizes.image = sizes.params + sizes.buffers + sizes.state;
-        sizes.gradient_blocks = rt_slices_blocks((uint64_t)job->shards);
+        sizes.gradient_blocks = rt_slices_blocks(rt_job_slices(job));
         sizes.versions = job->mode == RT_RING_FLOW ? rt_versions_needed(slots) : 0;
         sizes.rarely_touched = is_fused(job) && !sizes.prepares;
         const double gradient =
@@ -120,7 +120,7 @@ static rt_status take_training(struct rt_stage *stage, const struct sizes *sizes
     for (size_t i = 0; status == RT_OK && i < sizes->state; i++)
         stage->state[i] = job->optim->type->state_start;
     if (status == RT_OK)
-        status = rt_slices_create(stage->device, sizes->params, (uint64_t)job->shards, sizes->rarely_touched,
+        status = rt_slices_create(stage->device, sizes->params, rt_job_slices(job), sizes->rarely_touched,
                                   &stage->slices, err);
     if (status == RT_OK && job->clip_norm > 0)
         status = rt_norm_create(stage->model, &stage->norm, err);

@@ -115,8 +115,11 @@ void rt_stage_backward_weights(struct rt_stage *stage, struct rt_slot *const *sl
         slots[i]->held = false;
     if (end.last_of_slice)
         rt_slices_end(&stage->slices);
-    if (last)
-        rt_slices_reset(&stage->slices);
+    if (!last)
+        return;
+    /* Of a part of a batch the last slices may be empty. */
+    (void)rt_slices_block(&stage->slices, rt_job_slices(stage->job));
+    rt_slices_reset(&stage->slices);
 }
 
 double rt_stage_squares(struct rt_stage *stage, double sum) {

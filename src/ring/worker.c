@@ -14,8 +14,9 @@
 #include "ring/plan.h"
 #include <stdlib.h>
 
-/* Seconds that a node which is done waits for the next one to hang up. */
-static const double goodbye = 2;
+/* Seconds that a node which is done waits for the next one to hang up; where there are other rings, that
+ * happens only when all of them are done. */
+static const double goodbye = 2, goodbye_all = 10;
 
 struct worker {
     struct rt_device device;
@@ -178,7 +179,7 @@ static void part_ways(struct rt_session *session, struct rt_flow *flow, rt_statu
             rt_fail_prefix(&told, status, "node %u", session->index);
         rt_flow_tell(flow, status, told.text);
     }
-    rt_flow_linger(flow, &flow->next, goodbye);
+    rt_flow_linger(flow, &flow->next, flow->settings.across.self && status == RT_OK ? goodbye_all : goodbye);
 }
 
 static rt_status run(struct rt_session *session, struct rt_error *err) {
@@ -197,6 +198,7 @@ static rt_status run(struct rt_session *session, struct rt_error *err) {
         .stray = stray,
         .user = session,
         .stop = session->stop,
+        .across = ours->across ? *ours->across : (struct rt_across){0},
     };
     struct rt_flow flow;
     fenv_t theirs;
@@ -210,6 +212,8 @@ static rt_status run(struct rt_session *session, struct rt_error *err) {
     rt_status status = rt_flow_init(&flow, &settings, err);
     if (status == RT_OK)
         status = rt_flow_add(&flow, worker->stage, NULL, &flow.previous, &flow.next, err);
+    if (status == RT_OK && settings.across.self)
+        status = settings.across.open(settings.across.self, &worker->stage, 1, err);
     if (status == RT_OK)
         status = rt_flow_run(&flow, is_stopped, &flow, err);
     if (flow.next.talk.link)

@@ -3,13 +3,15 @@
 #define RT_RING_WORKER_H
 
 #include "cluster/node.h"
+#include "ring/across.h"
 #include <stddef.h>
 
 /* What the node's device is like, beyond what the cluster knows; the role's user pointer. */
 struct rt_ring_device {
     const char *kernels; /* "auto" or an instruction set */
     size_t threads;
-    double slowdown; /* emulate a device so many times slower; 1: not */
+    double slowdown;                /* emulate a device so many times slower; 1: not */
+    const struct rt_across *across; /* of rings side by side, from the start of the run; NULL: there is one */
 };
 
 /* device is borrowed until the last session has ended. */

@@ -1,0 +1,33 @@
+/*
+ * Rings side by side. Every ring holds the whole network, cut in the same way, and learns from its part of
+ * each batch; nodes at the same place of their rings hold the same layers. What such nodes do together is
+ * behind this: before an update their gradients are added up, and before the first one all start from the
+ * same numbers. The engine (ring/flow.h) calls it, and hands it the events of its links; it never waits.
+ */
+#ifndef RT_RING_ACROSS_H
+#define RT_RING_ACROSS_H
+
+#include "net/transport.h"
+#include "ring/stage.h"
+
+struct rt_across {
+    void *self;     /* NULL: there is one ring, and nothing else here counts */
+    uint16_t first; /* the number, among all nodes of the run, of this ring's first */
+    /* Once, before anything else: the stages that this node has, the one nearest to the data first. */
+    rt_status (*open)(void *self, struct rt_stage *const *stages, size_t count, struct rt_error *err);
+    /* Whether the event is of its links; if so it has been taken in. */
+    bool (*event)(void *self, const struct rt_event *event, rt_status *status, struct rt_error *err);
+    /* Before the first forward in training: whether the stages have the numbers that all start from. Asked
+     * again after every event. */
+    bool (*can_start)(void *self);
+    /* The gradient of a stage is complete: the exchange begins; and whether it is over, so that the stage has
+     * the sum. */
+    void (*begin)(void *self, size_t stage);
+    bool (*is_done)(const void *self, size_t stage);
+    /* From time to time: fails when somebody was lost, or has been owing something for too long. */
+    rt_status (*check)(void *self, struct rt_error *err);
+    /* After a failure of event or check: the number of the node whose fault it is; 0: none known. */
+    uint16_t (*lost)(const void *self);
+};
+
+#endif
