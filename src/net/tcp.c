@@ -48,8 +48,15 @@ static void close_link(struct rt_link *base) {
     pthread_mutex_lock(&tcp->mutex);
     link->asked_to_close = true;
     rt_tcp_order(tcp);
-    while (!link->gone)
-        pthread_cond_wait(&tcp->changed, &tcp->mutex);
+    while (!link->gone) {
+        if (!tcp->attended) {
+            pthread_cond_wait(&tcp->changed, &tcp->mutex);
+            continue;
+        }
+        pthread_mutex_unlock(&tcp->mutex);
+        rt_tcp_round(tcp, 0);
+        pthread_mutex_lock(&tcp->mutex);
+    }
     pthread_mutex_unlock(&tcp->mutex);
     free(link);
 }
@@ -58,7 +65,23 @@ static void wake(struct rt_endpoint *endpoint) {
     struct rt_tcp *tcp = (struct rt_tcp *)endpoint;
     pthread_mutex_lock(&tcp->mutex);
     tcp->woken = true;
-    pthread_cond_signal(&tcp->changed);
+    if (tcp->attended)
+        rt_tcp_order(tcp);
+    else
+        pthread_cond_signal(&tcp->changed);
+    pthread_mutex_unlock(&tcp->mutex);
+}
+
+static void attend(struct rt_endpoint *endpoint, bool attends) {
+    struct rt_tcp *tcp = (struct rt_tcp *)endpoint;
+    pthread_mutex_lock(&tcp->mutex);
+    tcp->attended = attends;
+    if (attends)
+        rt_tcp_order(tcp);
+    else
+        pthread_cond_signal(&tcp->resumed);
+    while (tcp->parked != attends)
+        pthread_cond_wait(&tcp->changed, &tcp->mutex);
     pthread_mutex_unlock(&tcp->mutex);
 }
 
@@ -93,6 +116,7 @@ static void release(struct rt_tcp *tcp) {
         if (tcp->wake[i] >= 0)
             close(tcp->wake[i]);
     pthread_cond_destroy(&tcp->changed);
+    pthread_cond_destroy(&tcp->resumed);
     pthread_mutex_destroy(&tcp->mutex);
     rt_tls_destroy(tcp->tls);
     free(tcp->polled);
@@ -105,6 +129,7 @@ static void destroy(struct rt_endpoint *endpoint) {
     pthread_mutex_lock(&tcp->mutex);
     tcp->stop = true;
     rt_tcp_order(tcp);
+    pthread_cond_signal(&tcp->resumed);
     pthread_mutex_unlock(&tcp->mutex);
     pthread_join(tcp->thread, NULL);
     release(tcp);
@@ -120,6 +145,7 @@ static const struct rt_transport transport = {
     .receive = post_receive,
     .wait = rt_tcp_wait,
     .wake = wake,
+    .attend = attend,
     .now = now,
     .sleep = sleep_until,
 };
@@ -158,6 +184,7 @@ rt_status rt_tcp_create(const struct rt_tcp_settings *settings, struct rt_endpoi
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&tcp->mutex, NULL);
     pthread_cond_init(&tcp->changed, &monotonic);
+    pthread_cond_init(&tcp->resumed, NULL);
     pthread_condattr_destroy(&monotonic);
     status = start(tcp, settings, err);
     if (status != RT_OK) {

@@ -160,11 +160,18 @@ static bool take(struct rt_tcp *tcp, struct rt_event *event) {
 bool rt_tcp_wait(struct rt_endpoint *endpoint, double until, struct rt_event *event) {
     struct rt_tcp *tcp = (struct rt_tcp *)endpoint;
     pthread_mutex_lock(&tcp->mutex);
-    bool found;
+    bool found, looked = !tcp->attended;
     while (!(found = take(tcp, event))) {
         double now = rt_clock_wall();
-        if (until <= now)
+        if (until <= now && looked)
             break;
+        if (tcp->attended) {
+            pthread_mutex_unlock(&tcp->mutex);
+            rt_tcp_round(tcp, until);
+            pthread_mutex_lock(&tcp->mutex);
+            looked = true;
+            continue;
+        }
         double end = until < now + 3600 ? until : now + 3600; /* also when it is infinite */
         struct timespec time = {(time_t)end, (long)((end - (double)(time_t)end) * 1e9)};
         pthread_cond_timedwait(&tcp->changed, &tcp->mutex, &time);

@@ -156,6 +156,9 @@ struct rt_tcp {
     /* shared */
     pthread_mutex_t mutex;
     pthread_cond_t changed; /* for the owner */
+    pthread_cond_t resumed; /* for the network thread, when the owner no longer attends */
+    bool attended;          /* the owner's thread does what is the network thread's */
+    bool parked;            /* which stands aside for it */
     bool orders, asleep;    /* there is something for the network thread; it is in poll() */
     bool stop, woken;
     int new_listener; /* -1: none */
@@ -272,6 +275,8 @@ void rt_tcp_accept_check(struct rt_tcp *tcp, double now); /* drops those that ar
 
 /* ---- tcp_thread.c ---- */
 void *rt_tcp_thread(void *tcp);
+/* One round, which ends when there is something to tell the owner, at `until` at the latest; false: stop. */
+bool rt_tcp_round(struct rt_tcp *tcp, double until);
 void rt_tcp_order(struct rt_tcp *tcp); /* with the mutex held: wakes the network thread */
 /* Room in the list for poll() for one more connection; while there is none no connection is made. */
 rt_status rt_tcp_reserve(struct rt_tcp *tcp, struct rt_error *err);

@@ -224,7 +224,9 @@ static void wait_and_serve(struct rt_tcp *tcp, double now, double next) {
     double wait = fmin(fmax(next - now, 0), 60);
     int milliseconds = again ? 0 : (int)ceil(wait * 1e3);
     pthread_mutex_lock(&tcp->mutex);
-    tcp->asleep = !tcp->orders && milliseconds > 0;
+    /* An owner who attends takes what is there before it sleeps. */
+    bool told = tcp->attended && (tcp->first_ready || tcp->woken || tcp->refusal_count > 0);
+    tcp->asleep = !tcp->orders && !told && milliseconds > 0;
     milliseconds = tcp->asleep ? milliseconds : 0;
     pthread_mutex_unlock(&tcp->mutex);
     int happened = poll(tcp->polled, count, milliseconds);
@@ -268,15 +270,35 @@ static void say_goodbye(struct rt_tcp *tcp) {
     rt_connection_bury(tcp);
 }
 
+bool rt_tcp_round(struct rt_tcp *tcp, double until) {
+    if (!take_orders(tcp))
+        return false;
+    double now = rt_clock_wall(), next = keep_time(tcp, now);
+    for (struct rt_tcp_link *link = tcp->links; link; link = link->next)
+        rt_tcp_link_write(link);
+    rt_connection_bury(tcp);
+    wait_and_serve(tcp, now, fmin(next, until));
+    return true;
+}
+
+/* While the owner attends to the network itself there is nothing to do here. */
+static void stand_aside(struct rt_tcp *tcp) {
+    pthread_mutex_lock(&tcp->mutex);
+    while (tcp->attended && !tcp->stop) {
+        tcp->parked = true;
+        pthread_cond_signal(&tcp->changed);
+        pthread_cond_wait(&tcp->resumed, &tcp->mutex);
+    }
+    tcp->parked = false;
+    pthread_cond_signal(&tcp->changed);
+    pthread_mutex_unlock(&tcp->mutex);
+}
+
 void *rt_tcp_thread(void *argument) {
     struct rt_tcp *tcp = argument;
-    while (take_orders(tcp)) {
-        double now = rt_clock_wall(), next = keep_time(tcp, now);
-        for (struct rt_tcp_link *link = tcp->links; link; link = link->next)
-            rt_tcp_link_write(link);
-        rt_connection_bury(tcp);
-        wait_and_serve(tcp, now, next);
-    }
+    do {
+        stand_aside(tcp);
+    } while (rt_tcp_round(tcp, INFINITY));
     say_goodbye(tcp);
     return NULL;
 }

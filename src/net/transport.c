@@ -36,6 +36,11 @@ void rt_endpoint_wake(struct rt_endpoint *endpoint) {
     endpoint->transport->wake(endpoint);
 }
 
+void rt_endpoint_attend(struct rt_endpoint *endpoint, bool attends) {
+    if (endpoint->transport->attend)
+        endpoint->transport->attend(endpoint, attends);
+}
+
 double rt_endpoint_now(struct rt_endpoint *endpoint) {
     return endpoint->transport->now(endpoint);
 }

@@ -113,6 +113,7 @@ struct rt_transport {
     void (*receive)(struct rt_link *link, struct rt_receive *receive);
     bool (*wait)(struct rt_endpoint *endpoint, double until, struct rt_event *event);
     void (*wake)(struct rt_endpoint *endpoint);
+    void (*attend)(struct rt_endpoint *endpoint, bool attends); /* NULL: makes no difference */
     double (*now)(struct rt_endpoint *endpoint);
     void (*sleep)(struct rt_endpoint *endpoint, double until);
 };
@@ -146,6 +147,11 @@ bool rt_endpoint_wait(struct rt_endpoint *endpoint, double until, struct rt_even
 
 /* Makes a wait return, with RT_EVENT_WOKEN; the next one if there is none. From any thread. */
 void rt_endpoint_wake(struct rt_endpoint *endpoint);
+
+/* From now on the owner's thread is in rt_endpoint_wait nearly all the time, or no longer so. While it is, it
+ * may move the bytes itself, which saves two changes of threads for each frame; if it stays away for long,
+ * nothing moves and peers may take it for dead. */
+void rt_endpoint_attend(struct rt_endpoint *endpoint, bool attends);
 
 /* The endpoint's time in seconds: rt_clock_wall over a real network, virtual time in a simulated one. */
 double rt_endpoint_now(struct rt_endpoint *endpoint);

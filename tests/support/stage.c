@@ -39,7 +39,10 @@ struct player {
 
 static void *play(void *argument) {
     struct player *player = argument;
-    player->stage->program(player->stage, player->i, player->stage->endpoints[player->i]);
+    struct rt_endpoint *endpoint = player->stage->endpoints[player->i];
+    rt_endpoint_attend(endpoint, player->stage->attended);
+    player->stage->program(player->stage, player->i, endpoint);
+    rt_endpoint_attend(endpoint, false);
     return NULL;
 }
 
@@ -78,6 +81,12 @@ static void run_over_plain_tcp(struct stage *stage) {
     run_over_tcp(stage, &(struct rt_tcp_settings){.key = NULL});
 }
 
+/* The thread of each program moves the bytes itself. */
+static void run_over_attended_tcp(struct stage *stage) {
+    stage->attended = true;
+    run_over_tcp(stage, &(struct rt_tcp_settings){.key = NULL});
+}
+
 static void run_over_encrypted_tcp(struct stage *stage) {
     static const uint8_t key[RT_KEY_BYTES] = {1, 2, 3};
     run_over_tcp(stage, &(struct rt_tcp_settings){.key = key});
@@ -89,6 +98,7 @@ static const struct {
 } transports[] = {
     {"memory", run_in_memory},
     {"TCP", run_over_plain_tcp},
+    {"TCP, attended", run_over_attended_tcp},
     {"TCP with a cluster key", run_over_encrypted_tcp},
 };
 
