@@ -13,7 +13,7 @@
 struct rt_crew;
 
 enum {
-    RT_CREW_AHEAD = 2,       /* tickets that a node may hold at a time */
+    RT_CREW_AHEAD = 3,       /* tickets that a node may hold at a time */
     RT_CREW_RESULTS = 64,    /* results of a node that may wait to be taken */
     RT_CREW_PIECE = 1 << 16, /* floats of saved or set numbers in one message */
 };

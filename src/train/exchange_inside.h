@@ -38,6 +38,8 @@ struct rt_exchange_learner {
     uint64_t limit;    /* none above it is given */
     uint64_t warm;     /* up to this one only the first worker gets any */
     bool draining;
+    uint64_t computed;       /* by collectives: updates that the master's own worker has given its part of */
+    struct rt_done own[2];   /* what it said of the last two */
     uint16_t turn;           /* who is asked for results first */
     uint64_t *last;          /* [count] of rounds: the last one that a node was given */
     uint64_t rounds;         /* that are complete */

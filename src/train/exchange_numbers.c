@@ -165,7 +165,7 @@ static rt_status load(void *self, size_t words, uint64_t update, rt_words_read r
         memcpy(site->served_params, site->replica->params, site->replica->param_count * sizeof(float));
     rt_exchanger_loaded(site, update);
     rt_engine_enter(site->engine);
-    learner->returned = learner->given = learner->limit = learner->rounds = update;
+    learner->returned = learner->given = learner->limit = learner->rounds = learner->computed = update;
     rt_engine_leave(site->engine);
     return RT_OK;
 }

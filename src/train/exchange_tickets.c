@@ -56,11 +56,14 @@ static bool takes_part(const struct rt_exchange_learner *learner, uint16_t rank)
     return !site->rules || rt_roles_place(&site->roles, rank) < site->roles.workers;
 }
 
+/* Nothing happens where the node has all that it may hold, or has done so much that the master, busy with a
+ * batch of its own, has yet to take: the ticket is for another, or for later. */
 static void give(struct rt_exchange_learner *learner, uint16_t rank, uint64_t update) {
     const struct rt_exchanger *site = learner->site;
     const uint64_t batch = batch_of(learner, update);
     const size_t place = rt_roles_place(&site->roles, rank);
-    rt_crew_give(learner->crew, rank, batch);
+    if (!rt_crew_give(learner->crew, rank, batch))
+        return;
     if (learner->sender && place < site->roles.workers)
         rt_sender_send(learner->sender, learner->crew, rank, batch, site->asynchronous ? 0 : place);
     learner->last[rank] = update;
@@ -94,8 +97,9 @@ static bool may_begin(const struct rt_exchange_learner *learner, uint16_t rank) 
            (rank == learner->site->roles.worker[0] && learner->given < learner->warm);
 }
 
+/* One is computed while the next waits: more would only keep a slow worker behind. */
 static void give_in_turn(struct rt_exchange_learner *learner) {
-    for (size_t held = 0; held < RT_CREW_AHEAD; held++)
+    for (size_t held = 0; held < 2; held++)
         for (uint16_t rank = 1; rank < learner->count; rank++)
             if (takes_part(learner, rank) && rt_crew_held(learner->crew, rank) == held &&
                 may_begin(learner, rank))
@@ -183,17 +187,15 @@ static rt_status await(struct rt_exchange_learner *learner, bool (*test)(void *s
     return status;
 }
 
-/* Opens the way for the tickets of this update and of those that may follow it at once. */
+/* Opens the way for the tickets of the update that is next and of those that may follow it at once. Inside
+ * the engine. */
 static void open_tickets(struct rt_exchange_learner *learner, uint64_t ahead) {
-    const uint64_t update = learner->returned + 1;
-    rt_engine_enter(learner->site->engine);
     if (!learner->draining) {
-        const uint64_t rest = next_rest(learner, update);
+        const uint64_t rest = next_rest(learner, learner->returned + 1);
         learner->limit = ahead < rest - learner->returned ? learner->returned + ahead : rest;
     }
     if (learner->crew)
         dispense(learner);
-    rt_engine_leave(learner->site->engine);
 }
 
 /* -- collectives -- */
@@ -207,25 +209,48 @@ static bool all_done(void *self) {
     return true;
 }
 
-static rt_status step_together(struct rt_exchange_learner *learner, struct rt_done *sum,
-                               struct rt_error *err) {
+static rt_status learn_next(struct rt_exchange_learner *learner, struct rt_error *err) {
+    const uint64_t update = learner->computed + 1;
+    rt_status status = learn(learner, update, &learner->own[update % 2], err);
+    learner->computed += status == RT_OK;
+    return status;
+}
+
+/* Takes the results of an update, in the order of the workers, so that the sum does not depend on who was
+ * first; and gives the tickets that follow, unless the parameters may have to stand still now. */
+static void take_together(struct rt_exchange_learner *learner, struct rt_done *sum) {
     struct rt_done done;
-    open_tickets(learner, RT_CREW_AHEAD);
-    rt_status status = learn(learner, learner->returned + 1, &done, err);
-    if (status == RT_OK && learner->crew)
-        status = await(learner, all_done, err);
-    if (status != RT_OK)
-        return status;
-    /* In the order of the workers, so that the sum does not depend on who was first. */
-    add(sum, &done);
     rt_engine_enter(learner->site->engine);
+    learner->returned++;
+    add(sum, &learner->own[learner->returned % 2]);
     for (uint16_t rank = 1; rank < learner->count; rank++)
         if (rt_crew_take(learner->crew, rank, &done))
             add(sum, &done);
-    learner->returned++;
     learner->given = learner->given < learner->returned ? learner->returned : learner->given;
+    if (next_rest(learner, learner->returned) > learner->returned)
+        open_tickets(learner, RT_CREW_AHEAD);
     rt_engine_leave(learner->site->engine);
-    return RT_OK;
+}
+
+static rt_status step_together(struct rt_exchange_learner *learner, struct rt_done *sum,
+                               struct rt_error *err) {
+    rt_status status = RT_OK;
+    if (learner->crew && learner->given == learner->returned) {
+        rt_engine_enter(learner->site->engine);
+        open_tickets(learner, RT_CREW_AHEAD);
+        rt_engine_leave(learner->site->engine);
+    }
+    if (learner->computed == learner->returned)
+        status = learn_next(learner, err);
+    /* The others, who have their tickets, are at the next update while the last results come in: so is the
+     * master's own worker. */
+    if (status == RT_OK && learner->computed == learner->returned + 1 && learner->computed < learner->given)
+        status = learn_next(learner, err);
+    if (status == RT_OK && learner->crew)
+        status = await(learner, all_done, err);
+    if (status == RT_OK)
+        take_together(learner, sum);
+    return status;
 }
 
 /* -- rounds -- */
@@ -285,7 +310,9 @@ static rt_status step_round(struct rt_exchange_learner *learner, struct rt_done 
     const uint64_t update = learner->returned + 1;
     struct rt_done done;
     rt_status status = RT_OK;
-    open_tickets(learner, RT_CREW_AHEAD);
+    rt_engine_enter(site->engine);
+    open_tickets(learner, 2);
+    rt_engine_leave(site->engine);
     if (site->works && !round_is_complete(learner)) {
         status = learn(learner, update, &done, err);
         if (status == RT_OK)
@@ -319,6 +346,7 @@ static bool has_result(void *self) {
 static bool take_result(struct rt_exchange_learner *learner, struct rt_done *done, uint64_t *own) {
     bool taken = false;
     rt_engine_enter(learner->site->engine);
+    open_tickets(learner, UINT64_MAX);
     for (uint16_t i = 0; !taken && i + 1 < learner->count; i++) {
         learner->turn = (uint16_t)(learner->turn % (learner->count - 1) + 1);
         taken = rt_crew_take(learner->crew, learner->turn, done);
@@ -334,7 +362,6 @@ static bool take_result(struct rt_exchange_learner *learner, struct rt_done *don
 static rt_status step_alone(struct rt_exchange_learner *learner, struct rt_done *sum, struct rt_error *err) {
     const struct rt_exchange *exchange = &learner->site->exchange;
     uint64_t own;
-    open_tickets(learner, UINT64_MAX);
     for (;;) {
         if (take_result(learner, sum, &own))
             return RT_OK;

@@ -369,7 +369,7 @@ static void say_wrong_thing(void *user, struct exrig *rig, struct rt_endpoint *e
                             struct rt_link **links) {
     const struct wrong *wrong = user;
     static float body[LENGTH];
-    struct rt_send sends[4];
+    struct rt_send sends[RT_CREW_AHEAD + 2];
     struct rt_link *link = links[1 - rig->settings.other];
     for (size_t i = 0; i < wrong->times; i++) {
         struct rt_message message = wrong->message;
@@ -443,7 +443,11 @@ TEST(wrong_things_that_a_node_says) {
 TEST(wrong_things_that_the_master_says) {
     static const struct wrong wrong[] = {
         {{.type = RT_MESSAGE_TICKET, .micro = 0}, 0, 1, 0, "batch 0 came behind one of batch 0"},
-        {{.type = RT_MESSAGE_TICKET, .micro = 1}, 0, 4, 0, "a ticket came when none could be held"},
+        {{.type = RT_MESSAGE_TICKET, .micro = 1},
+         0,
+         RT_CREW_AHEAD + 2,
+         0,
+         "a ticket came when none could be held"},
         {{.type = RT_MESSAGE_DONE, .micro = 1}, 0, 1, 0, "done message was not expected"},
         {{.type = RT_MESSAGE_ERROR}, 0, 1, 0, "the error is shorter"},
         {{.type = RT_MESSAGE_COLLECT, .micro = 1, .epoch = 1},
