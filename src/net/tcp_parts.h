@@ -4,7 +4,8 @@
  * Who may touch what: the owner's thread and the network thread meet only in the fields marked "shared",
  * under the endpoint's mutex, and only for a moment; all else of a link and its connections is the network
  * thread's. The owner posts, and wakes the network thread through a pipe; the network thread hands back what
- * is done, and wakes the owner through a condition.
+ * is done, and wakes the owner through a condition. While the owner attends (rt_endpoint_attend) the network
+ * thread stands aside, and what is its own is the owner's.
  */
 #ifndef RT_NET_TCP_PARTS_H
 #define RT_NET_TCP_PARTS_H

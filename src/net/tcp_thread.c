@@ -289,8 +289,10 @@ static void stand_aside(struct rt_tcp *tcp) {
         pthread_cond_signal(&tcp->changed);
         pthread_cond_wait(&tcp->resumed, &tcp->mutex);
     }
-    tcp->parked = false;
-    pthread_cond_signal(&tcp->changed);
+    if (tcp->parked) {
+        tcp->parked = false;
+        pthread_cond_signal(&tcp->changed);
+    }
     pthread_mutex_unlock(&tcp->mutex);
 }
 
