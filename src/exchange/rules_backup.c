@@ -24,8 +24,10 @@ static enum rt_verdict judge(struct rt_server_view *view, const struct rt_push *
     return push->base == view->version && push->batch > view->version ? RT_VERDICT_GATHER : RT_VERDICT_DROP;
 }
 
+/* Of a small batch some have no examples, and are done first: an update needs some. */
 static bool complete(struct rt_server_view *view) {
-    return view->gathered >= rt_rules_quorum(view->options, view->workers);
+    return view->gathered == view->workers ||
+           (view->rows > 0 && view->gathered >= rt_rules_quorum(view->options, view->workers));
 }
 
 static bool may_read(struct rt_server_view *view, size_t worker) {

@@ -26,7 +26,7 @@ struct rt_push {
     size_t worker;    /* place among the workers */
     uint64_t batch;   /* whose examples */
     uint64_t base;    /* version of the parameters that it was made with */
-    uint64_t clock;   /* gradients that the worker had pushed before it */
+    uint64_t clock;   /* gradients of the worker that counted before it */
     uint64_t arrival; /* a number that rises with arrival */
     uint32_t rows;
     const float *gradient; /* of the server's range */
@@ -35,7 +35,7 @@ struct rt_push {
 /* What a server knows of a worker. One that has nothing to do rests: it says so, nobody waits for it, and
  * when it comes back its clock is at least that of the slowest who did not rest. */
 struct rt_customer {
-    uint64_t clock;   /* gradients it has pushed that were applied, gathered or dropped */
+    uint64_t clock;   /* gradients it has pushed that were applied or gathered */
     uint64_t version; /* of the parameters it was last given */
     bool begun;       /* has asked for parameters at least once */
     bool resting;
@@ -53,6 +53,7 @@ struct rt_server_view {
     const struct rt_customer *customer; /* [workers] */
     uint64_t version;                   /* updates applied */
     size_t gathered;                    /* gradients in the round */
+    uint64_t rows;                      /* that they are made of */
     uint64_t per_epoch;                 /* batches */
     void *memory;                       /* the rules' own, memory_bytes of it, zeroed at first */
     bool forced;                        /* set by judge: applied although a bound forbids it; is counted */

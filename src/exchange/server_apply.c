@@ -160,6 +160,7 @@ static void apply_round(struct rt_server *server) {
     rt_server_step(server, sum, 0, scale, &step);
     finish_update(server, pushes, &step, sum, began);
     server->view.gathered = 0;
+    server->view.rows = 0;
     for (size_t i = 0; i < server->view.workers; i++)
         if (server->customers[i].gathered) {
             server->customers[i].gathered = false;
@@ -200,9 +201,12 @@ static void settle_push(struct rt_server *server, struct rt_server_client *clien
         server->counts.gathered++;
         customer->gathered = true;
         server->view.gathered++;
+        server->view.rows += push->rows;
     }
     customer->waiting = false;
-    customer->clock++;
+    /* Who lost a gradient is where it was before: it may read, and a round that wants one of its gradients
+     * gets the next. */
+    customer->clock += verdict != RT_VERDICT_DROP;
     if (verdict != RT_VERDICT_GATHER)
         rt_server_release(server, worker);
 }

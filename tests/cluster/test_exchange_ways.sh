@@ -63,5 +63,17 @@ assert all(node["bytes_sent"] > 0 and node["bytes_received"] > 0 for node in sum
 END
 done
 
+# ---- a node that does a hundred batches while the master does one: none is lost ----
+exchange result plain.yaml 2 ps-async --set train.updates=100 --set train.epochs=1000 --set train.validate_epochs=0 \
+    --set 'cluster.slowdown=[10000, 1]'
+[ "$(field updates result/summary.json)" = 100 ] || fail "a slow master: $(field updates result/summary.json) updates"
+
+# ---- a last batch of fewer rows than workers: a round of those who have none is no update, and no end ----
+write_pictures 97
+for way in ps-backup ps-backup,quorum=0.25; do
+    exchange result plain.yaml 4 $way --set train.batch=24 --set train.updates=0 --set train.epochs=12
+    [ "$(field updates result/summary.json)" = 60 ] || fail "$way: $(field updates result/summary.json) updates of 60"
+done
+
 echo "all after $((SECONDS - started)) s"
 finish

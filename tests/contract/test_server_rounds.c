@@ -93,6 +93,31 @@ TEST(backup_workers_are_not_waited_for) {
     CHECK(none == 0 && some >= 7 && half > some);
 }
 
+/* Who has no examples of a small batch is done first, and is no round by itself. */
+TEST(a_round_has_examples) {
+    const struct exrig_settings settings = {.way = "ps-backup",
+                                            .options = "{dedicated: true, quorum: 0.5}",
+                                            .nodes = 5,
+                                            .batch = 13,
+                                            .examples = 14,
+                                            .uneven = true,
+                                            .updates = 40,
+                                            .random_delay = 0.01,
+                                            .seconds = {0, 1, 1, 1, 5}};
+    if (!servelog_run(&settings, &seen, &rig))
+        return;
+    size_t ones = 0;
+    for (size_t v = 0; v < seen.updates; v++) {
+        uint32_t rows = 0;
+        for (size_t i = 0; i < seen.update[v].pushes; i++)
+            rows += seen.update[v].push[i].rows;
+        CHECK_MSG(rows > 0, "update %zu is made of no examples", v + 1);
+        ones += exrig_rows(&rig, v + 1) == 1;
+    }
+    CHECK(seen.updates == 40 && ones > 0);
+    exrig_close(&rig);
+}
+
 /* ---- epochs that are cut short ------------------------------------------------------------------------- */
 
 struct course {
@@ -186,6 +211,31 @@ TEST(an_epoch_ends_without_its_stragglers) {
     CHECK_MSG(early < 0.75 * whole, "%g s and %g s", early, whole);
     const double bounded = four_epochs("{dedicated: true, base: ssp, s: 3}", &cut, &some);
     CHECK_MSG(bounded < whole, "%g s and %g s", bounded, whole);
+}
+
+static void note_pushes(void *user, struct exrig *r, uint16_t server, uint64_t version, size_t pushes,
+                        const struct rt_push *const *push) {
+    for (size_t i = 0; i < pushes; i++)
+        note_update(user, r, server, version, 1, &push[i]);
+}
+
+/* Rounds of whole clocks go on when the gradient of one who is behind is dropped, however tight the bound. */
+TEST(a_gradient_that_is_dropped_holds_up_no_round) {
+    for (int s = 0; s <= 1; s++) {
+        struct exrig_settings settings =
+            slow_settings("ps-cut", s ? "{base: ssp, s: 1, step: clock, dedicated: true}"
+                                      : "{base: ssp, s: 0, step: clock, dedicated: true}");
+        struct course course = {.log = &seen, .epochs = 4, .next = 1};
+        struct rt_error err;
+        memset(&seen, 0, sizeof seen);
+        settings.updated = note_pushes;
+        CHECK_OK(exrig_open(&settings, &rig, &err));
+        CHECK_OK(exrig_run(&rig, give_epochs, &course, &err));
+        for (size_t i = 0; i < settings.nodes; i++)
+            CHECK_MSG(rig.node[i].status == RT_OK, "s %d, node %zu: %s", s, i, rig.node[i].error.text);
+        CHECK(course.epoch == 4 && rig.node[0].counts.dropped > 0);
+        exrig_close(&rig);
+    }
 }
 
 TEST(an_epoch_that_is_not_cut_is_its_base) {
