@@ -79,6 +79,11 @@ rt_status rt_server_create(const struct rt_server_settings *settings, struct rt_
     struct rt_server *made;
     if (settings->first > settings->param_count || settings->count > settings->param_count - settings->first)
         return rt_fail(err, RT_BAD_INPUT, "a server's range lies outside of the parameters");
+    if (settings->learning.clip_norm > 0 && settings->count != settings->param_count)
+        return rt_fail(err, RT_BAD_INPUT,
+                       "train.clip_norm: a server of %zu of the %zu parameters cannot know the norm of the "
+                       "whole gradient",
+                       settings->count, settings->param_count);
     rt_status status = rt_alloc(1, sizeof *made, "a server", &made, err);
     if (status != RT_OK)
         return status;

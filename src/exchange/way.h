@@ -82,7 +82,8 @@ struct rt_way {
     const char *optimizer; /* taken where the run file names none; NULL: as on one device */
 
     enum rt_servers servers;
-    /* The whole gradient comes together in one place, so its norm can be had before a parameter changes. */
+    /* Whoever applies a gradient has all of it, so its norm can be had before a parameter changes: one server,
+     * or every worker. False where several servers have a part each, also where there happens to be one. */
     bool can_clip;
     /* Which links are used is known only during the run: every worker has one with every other. */
     bool mesh;

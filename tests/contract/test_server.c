@@ -297,6 +297,15 @@ static void train(void *user, struct exrig *r) {
     exrig_train(r, 500);
 }
 
+/* Whatever a master asks for: the norm of a whole gradient is not to be had from a part of it. */
+TEST(a_server_of_a_part_does_not_clip) {
+    struct rt_error err;
+    struct rt_server *server;
+    const struct rt_server_settings settings = {
+        .first = 4, .count = 4, .param_count = 8, .learning = {.clip_norm = 1}};
+    CHECK(rt_server_create(&settings, &server, &err) == RT_BAD_INPUT && strstr(err.text, "clip_norm"));
+}
+
 TEST(what_makes_no_sense_ends_the_run_and_names_the_node) {
     for (size_t i = 0; i < sizeof wrongs / sizeof *wrongs; i++) {
         const struct exrig_settings settings = {.way = "ps-async",
