@@ -1,6 +1,7 @@
 /* Models: shapes, names, initial weights, the plan of the slot, and what is refused with which words. */
 #include "base/rng.h"
 #include "numeric/rig.h"
+#include "support/tiny.h"
 #include <math.h>
 
 /* Creates the model and destroys it at once; returns the sentence of the failure, or "". */
@@ -367,6 +368,54 @@ TEST(mean_squares_are_summed_row_by_row) {
         }
     }
     rt_device_close(&device);
+}
+
+/* ---- whoever watches a model ---- */
+
+struct watched {
+    char text[40]; /* what was told, in order: '<' before a layer, '>' after it */
+};
+
+static void note(struct watched *watched, char kind, size_t layer) {
+    const size_t used = strlen(watched->text);
+    snprintf(watched->text + used, sizeof watched->text - used, "%c%zu", kind, layer);
+}
+
+static void before_layer(void *self, size_t layer) {
+    note(self, '<', layer);
+}
+
+static void after_layer(void *self, size_t layer) {
+    note(self, '>', layer);
+}
+
+/* Layers with parameters are told of, in order, and not those nested in them. */
+TEST(a_watch_is_told_of_layers) {
+    struct rt_error err;
+    struct tiny tiny;
+    const struct rt_trainer_settings settings = {.seed = 1, .batch = 4, .micro_batch = 4, .shards = 1};
+    CHECK_OK(tiny_open("{input: 6, loss: mse, layers: [tanh, {dense: 6}, relu, {residual: [{dense: 6}, "
+                       "{dense: 6}]}, {dropout: 0.1}, {dense: 2}]}",
+                       "sgd", 4, &(struct tiny_way){0}, &settings, &tiny, &err));
+    struct rt_network *network = &tiny.network;
+    struct watched watched = {""};
+    const struct rt_layer_watch watch = {&watched, before_layer, after_layer};
+    static const uint32_t examples[4] = {0, 1, 2, 3};
+    static float slot[4000], gradient[1000];
+    const struct rt_pass pass = {
+        .device = &network->device, .rows = 4, .training = true, .seed = 1, .examples = examples};
+    REQUIRE(rt_model_slot_floats(network->model, 4, true) <= 4000 && network->model->param_count <= 1000);
+    network->blocks.watch = &watch;
+    rt_model_forward(network->model, &pass, &network->blocks, slot, tiny.inputs);
+    CHECK_MSG(strcmp(watched.text, "<1<3<5") == 0, "%s", watched.text);
+    rt_model_backward(network->model, &pass, &network->blocks, slot, tiny.inputs, RT_BACKWARD_INPUT, NULL,
+                      gradient, false, NULL);
+    CHECK_MSG(strcmp(watched.text, "<1<3<5") == 0, "%s", watched.text);
+    rt_model_backward(network->model, &pass, &network->blocks, slot, tiny.inputs, RT_BACKWARD_BOTH, NULL,
+                      gradient, false, NULL);
+    CHECK_MSG(strcmp(watched.text, "<1<3<5>5>3>1") == 0, "%s", watched.text);
+    network->blocks.watch = NULL;
+    tiny_close(&tiny);
 }
 
 TEST(outputs_are_presented_as_probabilities) {

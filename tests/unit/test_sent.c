@@ -1,0 +1,87 @@
+/* Examples that are sent: which rows a part has, and what a worker takes in. */
+#include "support/test.h"
+#include "train/batches.h"
+#include "train/sent.h"
+#include <math.h>
+
+TEST(parts_are_those_of_the_batches) {
+    struct rt_error err;
+    for (size_t parts = 1; parts <= 7; parts++) {
+        const struct rt_parting parting = {.examples = 23, .batch = 5, .parts = parts, .inputs = 3};
+        struct rt_batches batches;
+        CHECK_OK(rt_batches_create(1, 23, 5, true, &batches, &err));
+        for (uint64_t number = 1; number <= 11; number++) {
+            struct rt_batch batch;
+            size_t sum = 0;
+            rt_batches_at(&batches, number, &batch);
+            for (size_t part = 0; part < parts; part++) {
+                size_t first;
+                const size_t rows = rt_parting_rows(&parting, number, part, &first);
+                CHECK(first == part * batch.rows / parts && first == sum);
+                CHECK(rows * rt_parting_row_floats(&parting) <= rt_parting_floats(&parting));
+                sum += rows;
+            }
+            CHECK(sum == batch.rows);
+        }
+        rt_batches_destroy(&batches);
+    }
+}
+
+/* Parts of 2 rows of 3 inputs and a class: 8 floats. */
+static const struct rt_parting parting = {
+    .examples = 20, .batch = 4, .parts = 2, .inputs = 3, .outputs = 5, .target = RT_TARGET_CLASSES};
+
+TEST(pieces_are_taken_in_order) {
+    struct rt_error err;
+    struct rt_sent_box *box;
+    static const float floats[8] = {1, 2, 3, 4, 5, 6, 4, 0};
+    CHECK_OK(rt_sent_box_create(&parting, 1, &box, &err));
+    CHECK(rt_sent_box_take(box, 0, 0, floats, 8, &err) == RT_BAD_INPUT);
+    CHECK(rt_sent_box_take(box, 7, 1, floats, 2, &err) == RT_BAD_INPUT);
+    CHECK(rt_sent_box_take(box, 7, 0, floats, 9, &err) == RT_BAD_INPUT);
+    CHECK(rt_sent_box_take(box, 7, 0, floats, 0, &err) == RT_BAD_INPUT);
+    CHECK_OK(rt_sent_box_take(box, 7, 0, floats, 3, &err));
+    CHECK(rt_sent_box_take(box, 8, 3, floats, 3, &err) == RT_BAD_INPUT);
+    CHECK(rt_sent_box_take(box, 7, 0, floats, 3, &err) == RT_BAD_INPUT);
+    CHECK(rt_sent_box_take(box, 7, 3, floats, 6, &err) == RT_BAD_INPUT);
+    CHECK_OK(rt_sent_box_take(box, 7, 3, floats + 3, 5, &err));
+    /* No more than the tickets that a node may hold. */
+    for (uint64_t i = 1; i < RT_CREW_AHEAD; i++)
+        CHECK_OK(rt_sent_box_take(box, 7 + i, 0, floats, 8, &err));
+    CHECK(rt_sent_box_take(box, 20, 0, floats, 8, &err) == RT_BAD_INPUT);
+    CHECK_MSG(strstr(err.text, "no room"), "%s", err.text);
+    rt_sent_box_destroy(box);
+}
+
+TEST(rows_come_out_as_they_went_in) {
+    struct rt_error err;
+    struct rt_sent_box *box;
+    struct rt_engine *engine;
+    struct rt_link *links[1] = {NULL};
+    const struct rt_party party = {.count = 1, .links = links};
+    const struct rt_engine_settings settings = {.party = &party};
+    struct rt_sent_rows rows;
+    float floats[8] = {1, 2, 3, 4, 5, 6, 4, 0};
+    CHECK_OK(rt_engine_create(&settings, &engine, &err));
+    CHECK_OK(rt_sent_box_create(&parting, 1, &box, &err));
+    for (uint64_t batch = 1; batch <= 9; batch++) {
+        floats[0] = (float)batch;
+        CHECK_OK(rt_sent_box_take(box, batch, 0, floats, 8, &err));
+        CHECK_OK(rt_sent_box_rows(box, engine, batch, &rows, &err));
+        CHECK(rows.first == 2 && rows.x[0] == (float)batch && rows.x[5] == 6);
+        CHECK(rows.targets.classes[0] == 4 && rows.targets.classes[1] == 0);
+    }
+    CHECK_OK(rt_sent_box_take(box, 10, 0, floats, 8, &err));
+    CHECK(rt_sent_box_rows(box, engine, 11, &rows, &err) == RT_FAILED);
+    static const float bad[] = {5, -1, 0.5f, (float)NAN, (float)INFINITY};
+    for (uint64_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        floats[7] = bad[i];
+        CHECK_OK(rt_sent_box_take(box, 12 + i, 0, floats, 8, &err));
+        CHECK(rt_sent_box_rows(box, engine, 12 + i, &rows, &err) == RT_FAILED);
+        CHECK_MSG(strstr(err.text, "class"), "%s", err.text);
+    }
+    rt_sent_box_destroy(box);
+    rt_engine_destroy(engine);
+}
+
+TEST_MAIN()
