@@ -49,15 +49,17 @@ static void take_push(struct rt_server *server, size_t worker, uint64_t batch, u
     server->changed = true;
 }
 
-/* Somebody comes back: it is not behind those who went on meanwhile. */
+/* Somebody comes back: it is not behind those who went on meanwhile, nor ahead of the round that is not
+ * complete, which now waits for it as well. */
 static void return_to_work(struct rt_server *server, struct rt_customer *customer) {
     uint64_t slowest = UINT64_MAX, fastest = 0;
     for (size_t i = 0; i < server->view.workers; i++) {
         const struct rt_customer *other = &server->customers[i];
-        if (!other->resting && other->clock < slowest)
-            slowest = other->clock;
-        if (other->clock > fastest)
-            fastest = other->clock;
+        const uint64_t clock = other->clock - (other->gathered ? 1 : 0);
+        if (!other->resting && clock < slowest)
+            slowest = clock;
+        if (clock > fastest)
+            fastest = clock;
     }
     const uint64_t level = slowest == UINT64_MAX ? fastest : slowest;
     customer->clock = customer->clock > level ? customer->clock : level;

@@ -238,6 +238,56 @@ TEST(a_gradient_that_is_dropped_holds_up_no_round) {
     }
 }
 
+/* Batches for a few at a time: the others rest, and come back. */
+static void come_and_go(void *user, struct exrig *r) {
+    struct rt_error err;
+    (void)user;
+    for (uint64_t i = 0; i < 60 && exrig_train(r, 1 + i % 7); i++)
+        if (rt_engine_wait(r->node[0].engine, NULL, NULL,
+                           rt_engine_now(r->node[0].engine) + 0.02 * (double)(i % 5), &err) != RT_OK)
+            return;
+    exrig_settle(r);
+}
+
+/* A server that thinks for a while about each gradient: meanwhile others come back. */
+static enum rt_verdict judge_slowly(struct rt_server_view *view, const struct rt_push *push) {
+    struct rt_endpoint *endpoint = rig.node[0].endpoint;
+    rt_endpoint_sleep(endpoint, rt_endpoint_now(endpoint) + 0.03);
+    return rt_rules_ssp.judge(view, push);
+}
+
+static struct rt_rules thoughtful;
+static const struct rt_rules *thoughtful_rules(const struct rt_way_options *options) {
+    (void)options;
+    return &thoughtful;
+}
+
+/* Who comes back while the last gradient of a whole clock waits to be applied is not ahead of it. */
+TEST(rounds_of_whole_clocks_with_those_who_rest) {
+    static const char *const options[] = {"{s: 0, step: clock, dedicated: true}", "{s: 1, step: clock}"};
+    struct rt_way way = *rt_way_find("ps-ssp");
+    thoughtful = rt_rules_ssp;
+    thoughtful.judge = judge_slowly;
+    way.rules = thoughtful_rules;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        const struct exrig_settings settings = {.own = &way,
+                                                .options = options[seed % 2],
+                                                .nodes = 4,
+                                                .latency = 0.001,
+                                                .random_delay = 0.03,
+                                                .seed = seed,
+                                                .seconds = {0.01, 0.01, 0.02, 0.03}};
+        struct rt_error err;
+        CHECK_OK(exrig_open(&settings, &rig, &err));
+        CHECK_OK(exrig_run(&rig, come_and_go, NULL, &err));
+        for (size_t i = 0; i < settings.nodes; i++)
+            CHECK_MSG(rig.node[i].status == RT_OK, "seed %d, node %zu: %s", (int)seed, i,
+                      rig.node[i].error.text);
+        CHECK_MSG(rig.results == 234, "%d results", (int)rig.results);
+        exrig_close(&rig);
+    }
+}
+
 TEST(an_epoch_that_is_not_cut_is_its_base) {
     const struct exrig_settings settings = slow_settings("ps-cut", "{dedicated: true, base: async, cut: 1}");
     const struct exrig_settings base = slow_settings("ps-async", "{dedicated: true}");
