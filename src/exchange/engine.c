@@ -118,8 +118,9 @@ static bool next_event(struct rt_engine *engine, double until, struct rt_event *
 
 /* One round of a thread that waits for itself. false: it has waited for long enough. */
 static bool wait_inline(struct rt_engine *engine, double until) {
-    rt_engine_check_stop(engine);
-    const double now = rt_engine_now(engine), limit = rt_engine_check_patience(engine, now);
+    const double now = rt_engine_now(engine);
+    rt_engine_check_stop(engine, now);
+    const double limit = rt_engine_check_patience(engine, now);
     double wake = until < limit ? until : limit;
     if (engine->settings.stop && now + look_up < wake)
         wake = now + look_up;
@@ -188,8 +189,8 @@ static void *run_thread(void *user) {
         struct rt_event event;
         if (engine->due)
             take_turn(engine);
-        rt_engine_check_stop(engine);
         const double now = rt_engine_now(engine);
+        rt_engine_check_stop(engine, now);
         if (now >= engine->check) {
             const double limit = rt_engine_check_patience(engine, now);
             engine->check = limit < now + look_up ? limit : now + look_up;

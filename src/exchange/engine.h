@@ -50,6 +50,9 @@ struct rt_engine_settings {
     void (*stray)(void *user, const struct rt_event *event);
     void *user;
     const atomic_int *stop; /* may be NULL; a wait ends with RT_INTERRUPTED soon after it is not 0 */
+    /* The owner finishes what has begun before it stops: a wait ends so when nobody has been heard of for the
+     * patience, also where nobody owes anything. */
+    bool finishes;
 };
 
 struct rt_engine;

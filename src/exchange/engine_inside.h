@@ -39,6 +39,7 @@ struct rt_engine {
         struct rt_error error;
     } gone;
     double check;     /* when patience is looked at again, by the thread */
+    double stopped;   /* since when somebody waits although he is to stop; 0: nobody does */
     rt_status status; /* the first failure stays */
     struct rt_error error;
     uint16_t lost;
@@ -62,6 +63,6 @@ void rt_engine_take_loss(struct rt_engine *engine, uint16_t rank, const struct r
 /* Fails when there is no more reason to wait; otherwise the time to look again. */
 double rt_engine_check_patience(struct rt_engine *engine, double now);
 /* Fails when the owner is to stop. */
-void rt_engine_check_stop(struct rt_engine *engine);
+void rt_engine_check_stop(struct rt_engine *engine, double now);
 
 #endif

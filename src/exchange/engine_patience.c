@@ -84,10 +84,29 @@ double rt_engine_check_patience(struct rt_engine *engine, double now) {
     return limit < engine->gone.until ? limit : engine->gone.until;
 }
 
-void rt_engine_check_stop(struct rt_engine *engine) {
+/* Whether one who finishes what has begun may go on waiting: also where nobody owes anything, this ends. */
+static bool may_finish(struct rt_engine *engine, double now) {
+    const bool waits = !engine->threaded || engine->watchers;
+    if (!engine->settings.finishes)
+        return false;
+    if (!waits || engine->stopped == 0)
+        engine->stopped = waits ? now : 0;
+    double heard = engine->stopped;
+    for (size_t i = 0; i < engine->settings.party->count; i++)
+        heard = engine->peers[i].heard > heard ? engine->peers[i].heard : heard;
+    return !waits || now < heard + engine->patience;
+}
+
+void rt_engine_check_stop(struct rt_engine *engine, double now) {
     struct rt_error err;
-    if (engine->status != RT_OK || !engine->settings.stop || !atomic_load(engine->settings.stop))
+    if (engine->status != RT_OK || !engine->settings.stop || !atomic_load(engine->settings.stop) ||
+        may_finish(engine, now))
         return;
-    rt_fail(&err, RT_INTERRUPTED, "the node is stopped");
+    if (engine->settings.finishes)
+        rt_fail(&err, RT_INTERRUPTED,
+                "stopped; what had begun could not be finished: nothing came for %.0f seconds",
+                engine->patience);
+    else
+        rt_fail(&err, RT_INTERRUPTED, "the node is stopped");
     rt_engine_fail(engine, RT_INTERRUPTED, &err, UINT16_MAX);
 }

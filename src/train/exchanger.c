@@ -208,7 +208,8 @@ rt_status rt_exchanger_start(struct rt_exchanger *exchanger, const struct rt_exc
                                           .threaded = true,
                                           .stray = run->stray,
                                           .user = run->user,
-                                          .stop = run->stop};
+                                          .stop = run->stop,
+                                          .finishes = run->finishes};
     for (size_t i = 0; i < run->part_count; i++)
         settings.parts[settings.part_count++] = run->parts[i];
     if (exchanger->carried)

@@ -63,6 +63,7 @@ struct rt_exchanger_run {
     void (*stray)(void *user, const struct rt_event *event); /* may be NULL */
     void *user;
     const atomic_int *stop; /* may be NULL */
+    bool finishes;          /* what has begun, before it stops (exchange/engine.h) */
 };
 rt_status rt_exchanger_start(struct rt_exchanger *exchanger, const struct rt_exchanger_run *run,
                              struct rt_error *err);

@@ -324,6 +324,40 @@ TEST(strangers_and_stopping) {
     run_pair(stop_one, NULL);
 }
 
+/* Who finishes what has begun stops when nobody has been heard of for a while, also where nobody owes it
+ * anything. */
+static void finish_one(void *user, size_t i, struct rt_endpoint *endpoint) {
+    struct side side;
+    struct rt_error err;
+    atomic_int stop = 1;
+    (void)user;
+    struct rt_link *link = join_memory(i, endpoint);
+    REQUIRE(link && open_side(&side, endpoint, link, (uint16_t)i, false));
+    if (i == 1) {
+        rt_engine_let_go(side.engine);
+        CHECK_OK(rt_engine_wait(side.engine, NULL, NULL, 2, &err));
+        ask_for(&side, 1);
+        CHECK_OK(rt_engine_wait(side.engine, NULL, NULL, 20, &err));
+    } else {
+        rt_engine_destroy(side.engine);
+        const struct rt_engine_settings settings = {.party = &side.party,
+                                                    .parts = {part_of(&side.counter)},
+                                                    .part_count = 1,
+                                                    .stop = &stop,
+                                                    .finishes = true};
+        CHECK_OK(rt_engine_create(&settings, &side.engine, &err));
+        CHECK(rt_engine_wait(side.engine, never, NULL, INFINITY, &err) == RT_INTERRUPTED);
+        const double now = rt_endpoint_now(endpoint); /* 4 seconds after what came at 2 */
+        CHECK_MSG(side.counter.came == 1 && now >= 6 && now < 7, "at %g: %s", now, err.text);
+    }
+    rt_engine_destroy(side.engine);
+    rt_link_close(link);
+}
+
+TEST(finishing_what_has_begun) {
+    run_pair(finish_one, NULL);
+}
+
 TEST(alone_without_a_network) {
     struct rt_link *none[1] = {NULL};
     const struct rt_party party = {.count = 1, .links = none};
