@@ -362,6 +362,12 @@ size_t rt_exchanger_bytes(const struct rt_exchanger_settings *settings, const st
     double bytes = (double)rt_net_replica_bytes(model, replica->batch, replica->micro_batch, replica->shards,
                                                 parts, works) +
                    block * (double)settings->optim->type->state_words;
+    /* The order of the examples; and where they are sent, those of the tickets that are held. */
+    if (works)
+        bytes += sizeof(uint32_t) * (double)replica->count;
+    if (works && !replica->set)
+        bytes += 4 * sizeof(float) * ((double)replica->batch / (double)parts + 1) *
+                 ((double)rt_shape_size(&model->in) + (double)rt_shape_size(&model->out));
     /* A server holds for each worker a gradient and parameters on their way; collectives, terms of sums. */
     if (served && serves)
         bytes += block * (works ? 1 : 0) + 2 * block * (double)roles->workers / (double)roles->servers;
