@@ -82,8 +82,9 @@ struct rt_way {
     const char *optimizer; /* taken where the run file names none; NULL: as on one device */
 
     enum rt_servers servers;
-    /* Whoever applies a gradient has all of it, so its norm can be had before a parameter changes: one server,
-     * or every worker. False where several servers have a part each, also where there happens to be one. */
+    /* Whoever applies a gradient has all of it, so its norm can be had before a parameter changes: one
+     * server, or every worker. False where several servers have a part each, also where there happens to be
+     * one. */
     bool can_clip;
     /* Which links are used is known only during the run: every worker has one with every other. */
     bool mesh;
