@@ -232,14 +232,13 @@ static void add_span(struct rt_served *served, const struct rt_span *span) {
 static void step_span(struct rt_served *served, const struct rt_span *span) {
     const struct rt_learning *learning = &served->settings.learning;
     const struct rt_replica *replica = served->settings.replica;
-    const size_t since = served->step % every(served->settings.options->fetch_every);
-    const uint64_t update = served->shops[0].version + since + 1;
+    const double factor =
+        rt_schedule_factor(learning->schedule, served->ticket, learning->updates, learning->per_epoch);
     const struct rt_optim_step step = {
-        .lr = (float)(learning->optim->lr *
-                      rt_schedule_factor(learning->schedule, update, learning->updates, learning->per_epoch)),
+        .lr = (float)(learning->optim->lr * factor),
         .weight_decay = (float)learning->optim->weight_decay,
         .grad_scale = 1,
-        .update = update,
+        .update = served->ticket,
     };
     const enum rt_state before = enter_state(served, RT_STATE_UPDATE);
     rt_optim_type_find("sgd")->apply(learning->optim, &step, span->count, replica->params + span->first,

@@ -180,7 +180,7 @@ uint64_t rt_server_version(const struct rt_server *server) {
 }
 
 void rt_server_set_version(struct rt_server *server, uint64_t version) {
-    server->view.version = version;
+    server->view.version = server->batches = version;
     for (size_t i = 0; i < server->view.workers; i++)
         server->images[i].valid = false;
 }

@@ -42,13 +42,26 @@ static double damping(const struct rt_server *server, uint64_t staleness) {
     return power > 0 ? rt_power(1 + (double)staleness, (uint64_t)power) : 1;
 }
 
-/* Every server counts its own updates; all make one of the same gradients, so their rates agree. */
-void rt_server_step(const struct rt_server *server, const float *gradient, uint64_t staleness, double scale,
-                    struct rt_optim_step *step) {
+/* The batches that a gradient was made of: more than one where workers add several up. */
+static uint64_t batches_of(const struct rt_server *server, const struct rt_push *push) {
+    const int64_t most = server->settings.options->push_every;
+    const uint64_t rows = server->settings.batch_rows;
+    if (most <= 1 || rows == 0)
+        return 1;
+    const uint64_t batches = (push->rows + rows - 1) / rows;
+    return batches < 1 ? 1 : batches < (uint64_t)most ? batches : (uint64_t)most;
+}
+
+/* Every server counts its own updates; all make one of the same gradients, so their rates agree. A schedule
+ * goes by batches, as on one device, also where an update is made of several. */
+void rt_server_step(const struct rt_server *server, const struct rt_push *push, const float *gradient,
+                    double scale, struct rt_optim_step *step) {
     const struct rt_learning *learning = &server->settings.learning;
-    const uint64_t update = server->view.version + 1;
-    const double factor =
-        rt_schedule_factor(learning->schedule, update, learning->updates, learning->per_epoch);
+    const uint64_t update = server->view.version + 1,
+                   staleness = push ? server->view.version - push->base : 0;
+    const uint64_t batch = server->batches + (push ? batches_of(server, push) : 0);
+    const double factor = rt_schedule_factor(learning->schedule, server->rules->asynchronous ? batch : update,
+                                             learning->updates, learning->per_epoch);
     if (learning->clip_norm > 0 && learning->squares) {
         const double norm = sqrt(learning->squares(learning->user, gradient)) * scale;
         if (norm > learning->clip_norm)
@@ -117,7 +130,7 @@ static void apply(struct rt_server *server, const struct rt_push *push) {
     const double began = rt_clock_wall();
     const float *gradient = rt_server_shape(server, push, server->shaped);
     struct rt_optim_step step;
-    rt_server_step(server, gradient, server->view.version - push->base, 1, &step);
+    rt_server_step(server, push, gradient, 1, &step);
     server->round[0] = push;
     finish_update(server, 1, &step, gradient, began);
 }
@@ -157,7 +170,7 @@ static void apply_round(struct rt_server *server) {
     const double scale = round_scale(server, pushes);
     const float *sum = add_round(server);
     struct rt_optim_step step;
-    rt_server_step(server, sum, 0, scale, &step);
+    rt_server_step(server, NULL, sum, scale, &step);
     finish_update(server, pushes, &step, sum, began);
     server->view.gathered = 0;
     server->view.rows = 0;
@@ -207,6 +220,7 @@ static void settle_push(struct rt_server *server, struct rt_server_client *clien
     /* Who lost a gradient is where it was before: it may read, and a round that wants one of its gradients
      * gets the next. */
     customer->clock += verdict != RT_VERDICT_DROP;
+    server->batches += batches_of(server, push);
     if (verdict != RT_VERDICT_GATHER)
         rt_server_release(server, worker);
 }

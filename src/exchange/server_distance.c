@@ -21,7 +21,7 @@ struct trial {
 static void begin(struct trial *trial, const struct rt_server *server, const struct rt_push *push) {
     trial->server = server;
     trial->gradient = rt_server_shape(server, push, server->shaped);
-    rt_server_step(server, trial->gradient, server->view.version - push->base, 1, &trial->step);
+    rt_server_step(server, push, trial->gradient, 1, &trial->step);
 }
 
 /* Makes the parameters from..from+n of the range as the update would. */

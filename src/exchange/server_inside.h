@@ -55,7 +55,8 @@ struct rt_server {
     float **sums;                 /* [workers] */
     struct rt_server_view view;
     uint64_t arrivals, looks;
-    bool changed; /* something that the rules look at, since they last had nothing to do */
+    uint64_t batches; /* that the gradients were made of which have come to something, dropped ones too */
+    bool changed;     /* something that the rules look at, since they last had nothing to do */
     struct rt_server_counts counts;
     size_t bytes;
 };
@@ -75,9 +76,10 @@ void rt_server_release(struct rt_server *server, size_t worker);
 bool rt_server_decide(struct rt_server *server);
 /* The gradient as it is applied, delay compensation included; out: where it is written if it differs. */
 const float *rt_server_shape(const struct rt_server *server, const struct rt_push *push, float *out);
-/* The step of the next update, made of this (shaped) gradient; scale: what it is multiplied by. */
-void rt_server_step(const struct rt_server *server, const float *gradient, uint64_t staleness, double scale,
-                    struct rt_optim_step *step);
+/* The step of the next update, made of this (shaped) gradient; scale: what it is multiplied by. push: whose
+ * it is; NULL: that of the round. */
+void rt_server_step(const struct rt_server *server, const struct rt_push *push, const float *gradient,
+                    double scale, struct rt_optim_step *step);
 
 /* server_answer.c */
 bool rt_server_answer_readers(struct rt_server *server);

@@ -301,6 +301,46 @@ TEST(an_epoch_that_is_not_cut_is_its_base) {
     exrig_close(&rig);
 }
 
+/* ---- schedules ----------------------------------------------------------------------------------------- */
+
+static bool with_schedule(const char *way, const char *options, size_t nodes, uint64_t batches,
+                          struct exrig *r) {
+    const struct exrig_settings settings = {
+        .way = way, .options = options, .nodes = nodes, .updates = batches, .seconds = {0.1, 0.1, 0.1}};
+    struct rt_error err;
+    if (exrig_open(&settings, r, &err) != RT_OK)
+        return false;
+    r->schedule = (struct rt_schedule){.kind = RT_SCHEDULE_STEP, .every = 1, .factor = 0};
+    CHECK(exrig_run(r, NULL, NULL, &err) == RT_OK);
+    for (size_t i = 0; i < nodes; i++)
+        CHECK_MSG(r->node[i].status == RT_OK, "%s: %s", way, r->node[i].error.text);
+    return true;
+}
+
+/* The rate falls to zero after an epoch of ten batches, however many of them make an update. */
+TEST(a_schedule_goes_by_batches) {
+    static const struct {
+        const char *way, *options;
+        size_t nodes;
+    } cases[] = {{"ps-async", "{dedicated: true}", 2},
+                 {"ps-ssp", "{s: 0, step: clock, dedicated: true}", 3},
+                 {"downpour", "{n_push: 5, n_fetch: 5, warm_start: 0, dedicated: true}", 2},
+                 {"downpour", "{n_push: 1, n_fetch: 5, warm_start: 0, dedicated: true}", 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (!with_schedule(cases[i].way, cases[i].options, cases[i].nodes, 10, &rig))
+            return;
+        if (with_schedule(cases[i].way, cases[i].options, cases[i].nodes, 40, &other)) {
+            float start[24] = {0};
+            CHECK(exrig_distance(&rig, rig.node[0].shelf, start) > 0.01);
+            CHECK_MSG(memcmp(rig.node[0].shelf, other.node[0].shelf, sizeof start) == 0, "%s %s: %g away",
+                      cases[i].way, cases[i].options,
+                      exrig_distance(&rig, rig.node[0].shelf, other.node[0].shelf));
+            exrig_close(&other);
+        }
+        exrig_close(&rig);
+    }
+}
+
 /* ---- steps of one's own -------------------------------------------------------------------------------- */
 
 TEST(one_downpour_worker_is_one_device) {
