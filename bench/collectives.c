@@ -155,6 +155,7 @@ static bool work(const struct task *task, size_t rank) {
     if (good) {
         strcpy(task->board->addresses[rank], self.party.endpoint->address);
         meet(task, &task->board->listening);
+        rt_endpoint_attend(self.party.endpoint, true); /* as an exchange's own thread does */
         good = join(&self, task) && make_carrier(&self, task, &err) == RT_OK && measure(&self, task);
     }
     if (err.text[0])
