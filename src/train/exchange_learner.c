@@ -211,10 +211,8 @@ static rt_status take_memory(struct rt_exchange_learner *learner, struct rt_erro
 
 static rt_status start(struct rt_exchange_learner *learner, struct rt_error *err) {
     struct rt_engine_part part;
-    struct rt_exchanger_run run = {.parts = &part,
-                                   .part_count = learner->crew ? 1 : 0,
-                                   .stop = learner->lesson.stop,
-                                   .finishes = true};
+    struct rt_exchanger_run run = {
+        .parts = &part, .part_count = learner->crew ? 1 : 0, .stop = learner->lesson.stop, .finishes = true};
     if (learner->crew)
         part = rt_exchange_tickets_part(learner);
     const double warm = learner->options->warm_start * (double)learner->lesson.per_epoch;
