@@ -17,10 +17,12 @@ static rt_status take_floats(struct rt_server *server, size_t count, const char 
 static rt_status take_memory(struct rt_server *server, struct rt_error *err) {
     const size_t workers = server->settings.roles->workers, count = server->settings.count;
     const size_t messages = workers * server->portion_count;
+    const bool compensates = server->settings.options->compensate > 0;
     const char *what = "a server's workers";
     if (count > 0 && workers > SIZE_MAX / sizeof(float) / 4 / count)
         return rt_fail(err, RT_NO_MEMORY, "the gradients of %zu workers, %zu floats each, are too many",
                        workers, count);
+    server->image_count = compensates && server->rules->complete ? 2 * workers : workers;
     rt_status status = rt_alloc(workers, sizeof *server->clients, what, &server->clients, err);
     if (status == RT_OK)
         status = rt_alloc(workers, sizeof *server->customers, what, &server->customers, err);
@@ -29,11 +31,11 @@ static rt_status take_memory(struct rt_server *server, struct rt_error *err) {
     if (status == RT_OK)
         status = rt_alloc(messages, sizeof *server->sends, what, &server->sends, err);
     if (status == RT_OK)
-        status = rt_alloc(workers, sizeof *server->images, what, &server->images, err);
+        status = rt_alloc(server->image_count, sizeof *server->images, what, &server->images, err);
     if (status == RT_OK)
-        status = rt_alloc(workers, sizeof *server->distances, what, &server->distances, err);
+        status = rt_alloc(server->image_count, sizeof *server->distances, what, &server->distances, err);
     if (status == RT_OK)
-        status = rt_alloc(workers, sizeof *server->marks, what, &server->marks, err);
+        status = rt_alloc(server->image_count, sizeof *server->marks, what, &server->marks, err);
     if (status == RT_OK)
         status = rt_alloc(workers, sizeof *server->round, what, &server->round, err);
     if (status == RT_OK)
@@ -44,8 +46,9 @@ static rt_status take_memory(struct rt_server *server, struct rt_error *err) {
     if (status == RT_OK)
         status = take_floats(server, workers * count, "the workers' gradients", &server->gradients, err);
     if (status == RT_OK)
-        status = take_floats(server, workers * count, "the workers' parameters", &server->image_floats, err);
-    if (status == RT_OK && server->settings.options->compensate > 0)
+        status = take_floats(server, server->image_count * count, "the workers' parameters",
+                             &server->image_floats, err);
+    if (status == RT_OK && compensates)
         status = take_floats(server, count, "a compensated gradient", &server->shaped, err);
     return status;
 }
@@ -54,13 +57,14 @@ static rt_status meet_workers(struct rt_server *server, struct rt_error *err) {
     const struct rt_server_settings *settings = &server->settings;
     const struct rt_roles *roles = settings->roles;
     server->local = roles->workers;
+    for (size_t i = 0; i < server->image_count; i++)
+        server->images[i].floats = server->image_floats + i * settings->count;
     for (size_t i = 0; i < roles->workers; i++) {
         struct rt_server_client *client = &server->clients[i];
         client->rank = roles->worker[i];
         client->gradient = server->gradients + i * settings->count;
         client->receives = server->receives + i * server->portion_count;
         client->sends = server->sends + i * server->portion_count;
-        server->images[i].floats = server->image_floats + i * settings->count;
         if (client->rank == settings->party->rank) {
             server->local = i;
             continue;
@@ -181,7 +185,7 @@ uint64_t rt_server_version(const struct rt_server *server) {
 
 void rt_server_set_version(struct rt_server *server, uint64_t version) {
     server->view.version = server->batches = version;
-    for (size_t i = 0; i < server->view.workers; i++)
+    for (size_t i = 0; i < server->image_count; i++)
         server->images[i].valid = false;
 }
 

@@ -7,12 +7,12 @@
 
 #include <string.h>
 
-/* The image of the present version, made if there is none. There are as many as workers, and whoever asks has
- * given its own back: one is always free. The first free one is taken, so that memory which is not needed is
- * never touched. */
+/* The image of the present version, made if there is none. There are as many as can be in use, and whoever
+ * asks has given its own back: one is always free. The first free one is taken, so that memory which is not
+ * needed is never touched. */
 static struct rt_server_image *take_image(struct rt_server *server) {
     struct rt_server_image *image = NULL;
-    for (size_t i = 0; i < server->view.workers; i++) {
+    for (size_t i = 0; i < server->image_count; i++) {
         struct rt_server_image *other = &server->images[i];
         if (other->valid && other->version == server->view.version) {
             other->users++;

@@ -30,10 +30,10 @@ RT_CLONES static void scale_all(size_t n, float factor, float *g) {
 
 const float *rt_server_shape(const struct rt_server *server, const struct rt_push *push, float *out) {
     const struct rt_server_client *client = &server->clients[push->worker];
-    if (!server->shaped || !client->image || push->base == server->view.version)
+    if (!server->shaped || !client->base || push->base == server->view.version)
         return push->gradient;
     compensate(server->settings.count, (float)server->settings.options->compensate, push->gradient,
-               rt_server_params(server), client->image->floats, out);
+               rt_server_params(server), client->base->floats, out);
     return out;
 }
 

@@ -59,7 +59,7 @@ double rt_server_distance(const struct rt_server *server, const struct rt_push *
     const int norm = server->settings.options->norm;
     const size_t count = server->settings.count;
     struct trial trial;
-    for (size_t i = 0; i < server->view.workers; i++) {
+    for (size_t i = 0; i < server->image_count; i++) {
         server->marks[i] = false;
         server->distances[i] = 0;
     }
@@ -72,13 +72,13 @@ double rt_server_distance(const struct rt_server *server, const struct rt_push *
     for (size_t from = 0; from < count; from += BLOCK) {
         const size_t n = count - from < BLOCK ? count - from : BLOCK;
         try_block(&trial, from, n);
-        for (size_t i = 0; i < server->view.workers; i++)
+        for (size_t i = 0; i < server->image_count; i++)
             if (server->marks[i])
                 server->distances[i] =
                     go_on(norm, server->distances[i], n, trial.made, server->images[i].floats + from);
     }
     double largest = 0;
-    for (size_t i = 0; i < server->view.workers; i++)
+    for (size_t i = 0; i < server->image_count; i++)
         if (!(server->distances[i] <= largest))
             largest = server->distances[i];
     return end(norm, largest);

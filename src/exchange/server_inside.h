@@ -31,6 +31,7 @@ struct rt_server_client {
     bool push_counted;        /* as held */
     bool read_counted;
     struct rt_server_image *image; /* what it was last given; NULL: none is kept */
+    struct rt_server_image *base;  /* what its gradient that is here was made with, for delay compensation */
     uint64_t looked;               /* the look at waiting gradients in which it was judged */
 };
 
@@ -46,11 +47,12 @@ struct rt_server {
     struct rt_receive *receives; /* [workers * portions] */
     struct rt_send *sends;
     float *gradients;               /* [workers * count] */
-    struct rt_server_image *images; /* [workers] */
+    struct rt_server_image *images; /* [image_count] */
+    size_t image_count;             /* as many as workers; twice that where `base` may be another */
     float *image_floats;
     float *shaped;                /* [count], with delay compensation; otherwise NULL */
-    double *distances;            /* [workers], of the images */
-    bool *marks;                  /* [workers], of the images */
+    double *distances;            /* [image_count] */
+    bool *marks;                  /* [image_count] */
     const struct rt_push **round; /* [workers] what an update is made of */
     float **sums;                 /* [workers] */
     struct rt_server_view view;

@@ -23,6 +23,9 @@ void rt_server_post(struct rt_server *server, struct rt_server_client *client) {
 void rt_server_release(struct rt_server *server, size_t worker) {
     struct rt_server_client *client = &server->clients[worker];
     client->push_counted = false;
+    if (client->base)
+        client->base->users--;
+    client->base = NULL;
     if (client->link)
         rt_server_post(server, client);
     else if (server->here.room)
@@ -44,6 +47,9 @@ static void take_push(struct rt_server *server, size_t worker, uint64_t batch, u
         .gradient = client->gradient,
     };
     client->pushes++;
+    client->base = server->shaped ? client->image : NULL;
+    if (client->base)
+        client->base->users++;
     customer->waiting = true;
     customer->given = false;
     server->changed = true;

@@ -297,6 +297,28 @@ static void train(void *user, struct exrig *r) {
     exrig_train(r, 500);
 }
 
+/* A worker may have newer parameters already when its gradient, made with older ones, is applied. */
+TEST(compensation_knows_what_a_gradient_was_made_with) {
+    static const char *const ways[][2] = {{"ps-async", "{dc: 0.7, dedicated: true}"},
+                                          {"ps-vap", "{dc: 0.7}"},
+                                          {"ps-ssp", "{s: 1, step: clock, dc: 0.7}"},
+                                          {"ps-ssp", "{s: 3, step: clock, dc: 0.7, dedicated: true}"}};
+    for (uint64_t seed = 0; seed < 8; seed++) {
+        const struct exrig_settings settings = {.way = ways[seed % 4][0],
+                                                .options = ways[seed % 4][1],
+                                                .nodes = 4,
+                                                .updates = 60,
+                                                .seed = seed,
+                                                .random_delay = 0.1,
+                                                .seconds = {0.1, 0.1, 0.2, 0.3}};
+        if (!servelog_run(&settings, &seen, &rig))
+            return;
+        CHECK(rig.node[0].counts.staleness_max > 0);
+        servelog_check(&rig, &seen);
+        exrig_close(&rig);
+    }
+}
+
 /* Whatever a master asks for: the norm of a whole gradient is not to be had from a part of it. */
 TEST(a_server_of_a_part_does_not_clip) {
     struct rt_error err;

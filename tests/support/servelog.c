@@ -55,7 +55,8 @@ bool servelog_run(const struct exrig_settings *settings, struct servelog *log, s
 
 /* The sum of an update's gradients, in the binary tree over the places. */
 static void add_pushes(const struct exrig *rig, const struct log_update *update, const float *versions,
-                       float *sum) {
+                       size_t version, float *sum) {
+    const float dc = (float)rig->options.compensate;
     const size_t n = rig->settings.params, parts = rig->node[rig->worker[0]].parts;
     float *slices = calloc(rig->roles.workers * n, sizeof *slices);
     bool there[EXRIG_NODES] = {false};
@@ -65,6 +66,10 @@ static void add_pushes(const struct exrig *rig, const struct log_update *update,
         exrig_gradient(rig, push->batch, part * rows / parts, (part + 1) * rows / parts,
                        versions + push->base * n, slices + push->worker * n);
         there[push->worker] = true;
+        for (size_t j = 0; dc > 0 && push->base != version && j < n; j++) {
+            float *g = &slices[push->worker * n + j];
+            *g += dc * *g * *g * (versions[version * n + j] - versions[push->base * n + j]);
+        }
     }
     for (size_t step = 1; step < rig->roles.workers; step *= 2)
         for (size_t i = 0; i + step < rig->roles.workers; i += 2 * step) {
@@ -90,7 +95,7 @@ float *servelog_replay(const struct exrig *rig, const struct servelog *log) {
             rows += update->push[i].rows;
         const bool round = rig->node[rig->worker[0]].parts > 1 && update->pushes < rig->roles.workers;
         const float scale = round ? (float)((double)rig->settings.batch / rows) : 1;
-        add_pushes(rig, update, versions, sum);
+        add_pushes(rig, update, versions, v, sum);
         for (size_t j = 0; j < n; j++)
             versions[(v + 1) * n + j] = versions[v * n + j] - lr * (sum[j] * scale);
     }
