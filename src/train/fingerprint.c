@@ -15,16 +15,19 @@ static void hash_set(const struct rt_dataset *set, char hex[65]) {
     rt_sha256_hex(digest, hex);
 }
 
-/* Any number of devices gives the same, up to the order of additions, except where updates overlap or are
- * made of other gradients. */
-static const char *kind_of(const struct rt_drive *drive) {
+/* Any number of devices gives the same, up to the order of additions, except where updates overlap, are made
+ * of other gradients, or are of other batches because epochs are cut short. */
+static char *kind_of(const struct rt_drive *drive) {
     const struct rt_strategy *strategy = drive->choice.strategy;
     const struct rt_way_options *options = strategy->way ? drive->choice.settings : NULL;
-    if (strategy->flows)
-        return "ring-flow";
-    if (options && rt_way_rules(strategy->way, options))
-        return strategy->name;
-    return options && options->reduce == RT_SUM ? "reduce=sum" : "exact";
+    const uint64_t batches = (drive->materials.train.count + drive->batch - 1) / drive->batch;
+    const char *kind = strategy->flows                                   ? "ring-flow"
+                       : options && rt_way_rules(strategy->way, options) ? strategy->name
+                                                                         : "exact",
+               *sum = options && options->reduce == RT_SUM ? ", reduce=sum" : "";
+    if (options && drive->per_epoch < batches)
+        return rt_drive_text("%s%s, epochs of %" PRIu64 " updates", kind, sum, drive->per_epoch);
+    return rt_drive_text("%s%s", kind, sum);
 }
 
 rt_status rt_drive_fingerprint(struct rt_drive *drive, struct rt_error *err) {
@@ -62,7 +65,7 @@ rt_status rt_drive_fingerprint(struct rt_drive *drive, struct rt_error *err) {
         {"train.clip_norm", rt_drive_text("%.17g", train->clip_norm)},
         {"train.seed", rt_drive_text("%" PRId64, train->seed)},
         {"train.shards", rt_drive_text("%" PRId64, train->shards)},
-        {"cluster.strategy", rt_drive_text("%s", kind_of(drive))},
+        {"cluster.strategy", kind_of(drive)},
         /* The size of a micro-batch changes a result only where a layer measures it. */
         {"train.micro_batch", rt_train_measures_batch(network->model)
                                   ? rt_drive_text("%zu", drive->learner.micro_batch)

@@ -71,6 +71,13 @@ run 0 train dropout.yaml --out killed-async --resume --quiet --strategy ps-shard
     --set train.updates=$(($(last_checkpoint killed-async) + 20))
 # An exact run does not go on as one that depends on timing.
 refuses 2 "cluster.strategy has changed" train dropout.yaml --out killed-0 --resume --quiet --nodes 2 --strategy ps-async
+# Epochs that were cut short have left batches out: nobody goes on as if they had not.
+rm -rf cut
+run 0 train mlp.yaml --out cut --quiet --nodes 2 --strategy ps-cut,cut=0.5
+for way in sgd ps-sync ps-cut,cut=0.25; do
+    refuses 2 "cluster.strategy has changed" train mlp.yaml --out cut --resume --quiet --strategy $way --set train.updates=20
+done
+run 0 train mlp.yaml --out cut --resume --quiet --nodes 3 --strategy ps-cut,cut=0.5 --set train.updates=20
 destroy "${node[1]}"
 
 # ---- a node is told to end, in good order: for the others it is lost ----
