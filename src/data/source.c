@@ -27,6 +27,15 @@ static bool leads_upwards(const char *name) {
     return false;
 }
 
+/* Whoever reads this has the files in mind, and perhaps not where the node was started. */
+static rt_status not_there(const struct rt_tree *where, const char *directory, const char *name,
+                           struct rt_error *err) {
+    return rt_tree_fail(where, err,
+                        "the file '%.200s' is not in %.200s, the directory for data, which `ringtmp node "
+                        "--data DIR` sets",
+                        name, directory);
+}
+
 /* The file of a name that somebody else has chosen. */
 static rt_status path_within(const char *directory, const struct rt_tree *where, const char *name,
                              char **path, struct rt_error *err) {
@@ -34,16 +43,15 @@ static rt_status path_within(const char *directory, const struct rt_tree *where,
     const bool absolute = name[0] == '/', inside = strncmp(name, directory, length) == 0 &&
                                                    (name[length] == '/' || directory[length - 1] == '/');
     if (leads_upwards(name) || (absolute && !inside))
-        return rt_tree_fail(where, err, "the file '%.200s' is not in %.200s, the directory for data", name,
-                            directory);
+        return not_there(where, directory, name, err);
     char *found;
     rt_status status = rt_alloc(room, 1, "a file name", &found, err);
     if (status != RT_OK)
         return status;
     snprintf(found, room, "%s%s%s", absolute ? "" : directory, absolute ? "" : "/", name);
     if (access(found, F_OK) != 0) {
-        status = rt_tree_fail(where, err, is_absent(errno) ? "there is no file '%.300s'%s" : "%.300s: %s",
-                              found, is_absent(errno) ? "" : strerror(errno));
+        status = is_absent(errno) ? not_there(where, directory, name, err)
+                                  : rt_tree_fail(where, err, "%.300s: %s", found, strerror(errno));
         free(found);
         return status;
     }

@@ -35,7 +35,7 @@ rm -rf result
 run 0 train mlp.yaml --strategy allreduce-rd --node "127.0.0.1:$port_b" --quiet --out result --set train.shards=2
 same "a node with data of its own" alone4 result
 refuses 2 "(127.0.0.1:$port_a): " train mlp.yaml --strategy allreduce-rd --node "127.0.0.1:$port_a" --quiet --out refused
-says err "there is no file './images'"
+says err "the file 'images' is not in ., the directory for data, which \`ringtmp node --data DIR\` sets"
 refuses 2 "third (127.0.0.1:$port_c): " train mlp.yaml --strategy ps-sync --node "127.0.0.1:$port_b" --node "127.0.0.1:$port_c" --quiet --out refused
 says err "its training data differ from the master's"
 # A name that leads out of the directory is not followed.
