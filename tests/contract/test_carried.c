@@ -21,7 +21,7 @@ static const struct rt_way *next_way(size_t *i) {
 /* Those that add in the binary tree over the workers. */
 static bool adds_in_tree(const char *way) {
     return strcmp(way, "allreduce-rd") == 0 || strcmp(way, "allreduce-hd") == 0 ||
-           strcmp(way, "ps-sync") == 0;
+           strcmp(way, "ps-sync") == 0 || strcmp(way, "ps-tree") == 0 || strcmp(way, "ps-shard") == 0;
 }
 
 /* Everybody has the same parameters, and they are those of one device: to the bit, or nearly. */
@@ -79,8 +79,8 @@ TEST(every_way_is_one_device) {
 }
 
 TEST(shards_have_one_result) {
-    static const char *const ways[] = {"allreduce-rd", "allreduce-hd", "ps-sync"};
-    for (size_t w = 0; w < 3; w++)
+    static const char *const ways[] = {"allreduce-rd", "allreduce-hd", "ps-sync", "ps-tree", "ps-shard"};
+    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
         for (size_t n = 1; n <= 8; n *= 2)
             check_run(&(struct exrig_settings){.way = ways[w],
                                                .nodes = n,
