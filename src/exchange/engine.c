@@ -184,6 +184,7 @@ static void *run_thread(void *user) {
     struct rt_engine *engine = user;
     fenv_t theirs;
     rt_fp_enter(&theirs);
+    rt_endpoint_attend(engine->endpoint, true); /* this thread does little else */
     pthread_mutex_lock(&engine->mutex);
     while (!engine->ending) {
         struct rt_event event;
@@ -211,6 +212,7 @@ static void *run_thread(void *user) {
             take_event(engine, &event);
     }
     pthread_mutex_unlock(&engine->mutex);
+    rt_endpoint_attend(engine->endpoint, false);
     return NULL;
 }
 
