@@ -1,19 +1,11 @@
 /* The optimizer's step of an update, for all who apply one; see carried.h. */
 #include "exchange/carried.h"
 
-#include <math.h>
-
-/* The factor that brings a gradient down to the norm that is allowed, as on one device. */
-static float clip(double clip_norm, double squares) {
-    const double norm = sqrt(squares);
-    return norm > clip_norm ? (float)(clip_norm / norm) : 1;
-}
-
 void rt_learning_begin(const struct rt_learning *learning, uint64_t update, const float *gradient,
                        struct rt_optim_step *step) {
     float factor = 1;
     if (gradient && learning->clip_norm > 0)
-        factor = clip(learning->clip_norm, learning->squares(learning->user, gradient));
+        factor = rt_optim_clip(learning->clip_norm, learning->squares(learning->user, gradient), 1);
     rt_optim_begin(learning->optim, update,
                    rt_schedule_factor(learning->schedule, update, learning->updates, learning->per_epoch),
                    factor, step);

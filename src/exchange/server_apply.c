@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/clones.h"
 #include "optim/power.h"
-#include <math.h>
 
 /* ---- arithmetic ---------------------------------------------------------------------------------------- */
 
@@ -62,12 +61,10 @@ void rt_server_step(const struct rt_server *server, const struct rt_push *push, 
     const uint64_t batch = server->batches + (push ? batches_of(server, push) : 0);
     const double factor = rt_schedule_factor(learning->schedule, server->rules->asynchronous ? batch : update,
                                              learning->updates, learning->per_epoch);
-    if (learning->clip_norm > 0 && learning->squares) {
-        const double norm = sqrt(learning->squares(learning->user, gradient)) * scale;
-        if (norm > learning->clip_norm)
-            scale *= learning->clip_norm / norm;
-    }
-    rt_optim_begin(learning->optim, update, factor / damping(server, staleness), (float)scale, step);
+    const bool clips = learning->clip_norm > 0 && learning->squares;
+    const double squares = clips ? learning->squares(learning->user, gradient) : 0;
+    rt_optim_begin(learning->optim, update, factor / damping(server, staleness),
+                   rt_optim_clip(clips ? learning->clip_norm : 0, squares, scale), step);
 }
 
 /* Adds the round's gradients in the binary tree over the workers' places: neighbours, then neighbouring

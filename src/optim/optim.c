@@ -5,6 +5,7 @@
 #include "optim/optim.h"
 #include "base/memory.h"
 #include "optim/rules.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,6 +109,11 @@ rt_status rt_optim_create(const struct rt_tree *tree, struct rt_optim **optim, s
 
 void rt_optim_destroy(struct rt_optim *optim) {
     free(optim);
+}
+
+float rt_optim_clip(double clip_norm, double squares, double scale) {
+    const double norm = sqrt(squares) * scale;
+    return (float)(clip_norm > 0 && norm > clip_norm ? scale * (clip_norm / norm) : scale);
 }
 
 void rt_optim_begin(const struct rt_optim *optim, uint64_t update, double lr_factor, float grad_scale,

@@ -58,7 +58,11 @@ size_t rt_optim_options(const struct rt_optim_type *type, struct rt_option optio
 rt_status rt_optim_create(const struct rt_tree *tree, struct rt_optim **optim, struct rt_error *err);
 void rt_optim_destroy(struct rt_optim *optim);
 
-/* lr_factor comes from the schedule. */
+/* What a gradient is multiplied by: `scale`, and what brings its norm then, the root of squares times scale,
+ * down to clip_norm (0: as it is). */
+float rt_optim_clip(double clip_norm, double squares, double scale);
+
+/* lr_factor comes from the schedule, grad_scale from rt_optim_clip. */
 void rt_optim_begin(const struct rt_optim *optim, uint64_t update, double lr_factor, float grad_scale,
                     struct rt_optim_step *step);
 

@@ -3,7 +3,6 @@
 #include "ring/gradient.h"
 
 #include "base/memory.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -205,6 +204,5 @@ double rt_norm_squares(struct rt_norm *norm, const struct rt_device *device, con
 }
 
 float rt_norm_clip(double clip_norm, double squares) {
-    const double norm = sqrt(squares);
-    return clip_norm > 0 && norm > clip_norm ? (float)(clip_norm / norm) : 1;
+    return rt_optim_clip(clip_norm, squares, 1);
 }
