@@ -4,7 +4,7 @@
  * vectors need the patches pixel by pixel, with the columns side by side. Two ways to lay those out:
  *
  *   many channels: a block of columns is one tap with all channels. The canvas is turned once so that the
- *                  channels of a pixel lie together; a tap's patches are then copies of long runs.
+ *                  channels of a pixel lie together; the tiles then read the patches of every tap in place.
  *   few channels:  one block of columns (channel, tap), copied patch by patch.
  *
  * Sums live in scratch in the blocks' order while the images pass, and go to dW at the end.
@@ -18,7 +18,7 @@ struct plan {
     struct canvas canvas;
     size_t taps, pixels;
     size_t blocks, columns, pitch; /* blocks of `columns` columns, `pitch` floats apart */
-    size_t chunk;                  /* output rows whose patches are held at a time */
+    size_t chunk;                  /* output rows whose patches are passed, or held, at a time */
     size_t dy_pitch;               /* floats between planes of dy: not a multiple of the caches' stride */
     bool many_channels;
 };
@@ -46,33 +46,38 @@ static size_t turned_floats(const struct plan *plan) {
     return plan->many_channels ? plan->canvas.height * plan->canvas.width * plan->pitch + SLACK : 0;
 }
 
+/* The places, one per pixel of a chunk, take whole cache lines: what follows starts on one. */
+static size_t places_floats(const struct plan *plan) {
+    size_t bytes = plan->many_channels ? plan->chunk * plan->conv->out_width * sizeof(size_t) : 0;
+    return (bytes + 63) / 64 * 16;
+}
+
 static size_t patch_floats(const struct plan *plan) {
-    return plan->chunk * plan->conv->out_width * plan->pitch + SLACK;
+    return plan->many_channels ? 0 : plan->chunk * plan->conv->out_width * plan->pitch + SLACK;
 }
 
 size_t ISA(conv_weights_floats)(const struct rt_conv *conv) {
     struct plan plan = make_plan(conv);
     size_t filters = conv->filters / conv->groups;
-    return canvas_floats(&plan.canvas) + turned_floats(&plan) + patch_floats(&plan) +
+    return places_floats(&plan) + canvas_floats(&plan.canvas) + turned_floats(&plan) + patch_floats(&plan) +
            plan.blocks * filters * plan.pitch + filters * plan.dy_pitch;
 }
 
-/* Patches of output rows y0..y0+rows for one tap: runs of whole pixels from the turned canvas. */
-static void copy_tap(const struct plan *plan, const float *turned, size_t tap, size_t y0, size_t rows,
-                     float *patches) {
+/* Where on the turned canvas the pixels of a chunk lie, counted from its first: the same for every tap, every
+ * chunk and every image. */
+static void find_places(const struct plan *plan, size_t *places) {
     const struct rt_conv *conv = plan->conv;
-    size_t tap_row = tap / conv->kernel_w, tap_column = tap % conv->kernel_w;
-    for (size_t y = y0; y < y0 + rows; y++) {
-        const float *from =
-            turned + ((y * conv->stride + tap_row) * plan->canvas.width + tap_column) * plan->pitch;
-        if (conv->stride == 1) {
-            memcpy(patches, from, conv->out_width * plan->pitch * sizeof(float));
-            patches += conv->out_width * plan->pitch;
-            continue;
-        }
-        for (size_t x = 0; x < conv->out_width; x++, patches += plan->pitch)
-            memcpy(patches, from + x * conv->stride * plan->pitch, plan->pitch * sizeof(float));
-    }
+    const size_t step = conv->stride * plan->pitch;
+    for (size_t y = 0; y < plan->chunk; y++)
+        for (size_t x = 0; x < conv->out_width; x++)
+            *places++ = (y * plan->canvas.width + x) * step;
+}
+
+/* Where on the turned canvas a tap meets the first pixel of output row y. */
+static size_t tap_place(const struct plan *plan, size_t tap, size_t y) {
+    const struct rt_conv *conv = plan->conv;
+    size_t row = y * conv->stride + tap / conv->kernel_w, column = tap % conv->kernel_w;
+    return (row * plan->canvas.width + column) * plan->pitch;
 }
 
 /* Patches with columns (channel, tap). Quads are copied; what one writes too much, the next overwrites. */
@@ -93,15 +98,16 @@ static void copy_patches(const struct plan *plan, const float *canvas, size_t y0
         }
 }
 
-/* Adds the patches of one block to its sums [filters][pitch]. */
+/* Adds the patches of one block to its sums [filters][pitch]. places: NULL where they lie side by side. */
 static void add_block(const struct plan *plan, size_t filters, size_t pixels, const float *dy,
-                      const float *patches, enum tile_start start, float *sums) {
+                      const float *patches, const size_t *places, enum tile_start start, float *sums) {
     const size_t height = tile_height(filters);
     struct tile tile = {
         .k = pixels,
         .a_row = plan->dy_pitch,
         .a_step = 1,
         .b_step = plan->pitch,
+        .places = places,
         .c_row = plan->pitch,
         .start = start,
     };
@@ -117,9 +123,9 @@ static void add_block(const struct plan *plan, size_t filters, size_t pixels, co
 }
 
 static void add_image(const struct plan *plan, size_t filters, const float *x, const float *dy,
-                      enum tile_start start, float *scratch, float *sums) {
+                      const size_t *places, enum tile_start start, float *room, float *sums) {
     const struct rt_conv *conv = plan->conv;
-    float *canvas = scratch, *turned = canvas + canvas_floats(&plan->canvas);
+    float *canvas = room, *turned = canvas + canvas_floats(&plan->canvas);
     float *patches = turned + turned_floats(plan);
     ISA(canvas_fill)(&plan->canvas, x, conv->height, conv->width, canvas);
     if (plan->many_channels) {
@@ -128,14 +134,13 @@ static void add_image(const struct plan *plan, size_t filters, const float *x, c
     }
     for (size_t y = 0; y < conv->out_height; y += plan->chunk) {
         size_t rows = conv->out_height - y < plan->chunk ? conv->out_height - y : plan->chunk;
-        for (size_t b = 0; b < plan->blocks; b++) {
-            if (plan->many_channels)
-                copy_tap(plan, turned, b, y, rows, patches);
-            else
-                copy_patches(plan, canvas, y, rows, patches);
-            add_block(plan, filters, rows * conv->out_width, dy + y * conv->out_width, patches,
-                      y > 0 ? START_C : start, sums + b * filters * plan->pitch);
-        }
+        if (!plan->many_channels)
+            copy_patches(plan, canvas, y, rows, patches);
+        for (size_t b = 0; b < plan->blocks; b++)
+            add_block(plan, filters, rows * conv->out_width, dy + y * conv->out_width,
+                      plan->many_channels ? turned + tap_place(plan, b, y) : patches,
+                      plan->many_channels ? places : NULL, y > 0 ? START_C : start,
+                      sums + b * filters * plan->pitch);
     }
 }
 
@@ -158,10 +163,13 @@ static void run_group(const struct plan *plan, size_t images, size_t g, size_t f
                       const float *x, const float *dy, bool accumulate, float *dw, void *scratch) {
     const struct rt_conv *conv = plan->conv;
     const size_t k = plan->canvas.channels * plan->taps, source = conv->height * conv->width;
-    float *room = scratch;
+    size_t *places = scratch; /* first, where scratch is aligned for them */
+    float *room = (float *)scratch + places_floats(plan);
     float *sums = room + canvas_floats(&plan->canvas) + turned_floats(plan) + patch_floats(plan);
     float *dy_copy = sums + plan->blocks * count * plan->pitch;
     dw += first * k;
+    if (plan->many_channels)
+        find_places(plan, places);
     if (accumulate)
         move_sums(plan, count, false, dw, sums);
     else if (images == 0)
@@ -174,7 +182,7 @@ static void run_group(const struct plan *plan, size_t images, size_t g, size_t f
             planes = dy_copy;
         }
         add_image(plan, count, x + (image * conv->groups + g) * plan->canvas.channels * source, planes,
-                  image > 0 || accumulate ? START_C : START_ZERO, room, sums);
+                  places, image > 0 || accumulate ? START_C : START_ZERO, room, sums);
     }
     move_sums(plan, count, true, dw, sums);
 }

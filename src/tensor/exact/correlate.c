@@ -1,6 +1,7 @@
 /*
- * Correlation of one canvas with a set of kernels, as a matrix product whose B is never stored whole: the
- * columns are output pixels, and each panel of them is copied when the tiles need it.
+ * Correlation of one canvas with a set of kernels, as a matrix product whose B is never stored: its columns
+ * are output pixels, its rows the taps of the kernel, and the tiles read the pixels that a tap meets in
+ * place.
  */
 #include "tensor/exact/conv.h"
 
@@ -35,8 +36,9 @@ void ISA(canvas_fill)(const struct canvas *canvas, const float *source, size_t s
 /*
  * Strips: for each column of the kernel and each channel, the pixels of the canvas that this column meets,
  * row after row without the border between them. The pixels that one tap meets then follow one another
- * without a gap, so that a panel is made of whole vectors however narrow the image is. A stride is taken out
- * as well: rows that one tap meets lie together, in `phases` groups of `group` rows.
+ * without a gap, so that a tile reads whole vectors of them however narrow the image is: where they begin is
+ * all that differs between taps (find_places). A stride is taken out as well: rows that one tap meets lie
+ * together, in `phases` groups of `group` rows.
  *
  * They are cut for a block of k and a band of output rows at a time, which bounds their size.
  */
@@ -106,18 +108,18 @@ static void cut_strips(const struct correlation *c, const struct strips *plan, c
         }
 }
 
-/* Rows p0..p0+depth of the panel from `pixel` of the band on: p counts (channel, kernel row, kernel column).
- */
-static void build_panel(const struct correlation *c, const struct strips *plan, const float *strips,
-                        size_t pixel, size_t p0, size_t depth, float *panel) {
+/* Where the pixels that each of p0..p0+depth meets lie in the strips, counted from the band's first pixel: p
+ * counts (channel, kernel row, kernel column). The same for every band and every panel. */
+static void find_places(const struct correlation *c, const struct strips *plan, size_t p0, size_t depth,
+                        size_t *places) {
     const size_t taps = c->kernel_h * c->kernel_w, next_column = strip_at(c, plan, 0, 1);
-    const float *const end = panel + depth * PANEL;
+    const size_t *const end = places + depth;
     size_t channel = 0, row = p0 % taps / c->kernel_w, column = p0 % c->kernel_w;
-    while (panel < end) {
+    while (places < end) {
         const size_t at_row = c->flipped ? c->kernel_h - 1 - row : row;
-        const float *from = strips + strip_at(c, plan, channel, 0) + strip_row(c, plan, at_row) + pixel;
-        for (; column < c->kernel_w && panel < end; column++, panel += PANEL)
-            copy_run(from + (c->flipped ? c->kernel_w - 1 - column : column) * next_column, PANEL, panel);
+        const size_t first = strip_at(c, plan, channel, 0) + strip_row(c, plan, at_row);
+        for (; column < c->kernel_w && places < end; column++)
+            *places++ = first + (c->flipped ? c->kernel_w - 1 - column : column) * next_column;
         column = 0;
         if (++row == c->kernel_h) {
             row = 0;
@@ -128,21 +130,20 @@ static void build_panel(const struct correlation *c, const struct strips *plan, 
 
 size_t ISA(correlation_floats)(const struct correlation *c) {
     const struct strips plan = plan_strips(c);
-    size_t k = c->canvas.channels * c->kernel_h * c->kernel_w;
-    return block_depth(k) * PANEL + SLACK + strip_floats(c, &plan);
+    return strip_floats(c, &plan);
 }
 
-/* All rows of the output for one panel and one block of k. */
+/* All rows of the output for `columns` pixels and one block of k. */
 static void run_tiles(const struct correlation *c, size_t p0, size_t depth, size_t columns,
-                      const float *panel, float *out) {
+                      const float *pixel, const size_t *places, float *out) {
     const size_t k = c->canvas.channels * c->kernel_h * c->kernel_w, pixels = c->out_height * c->out_width;
     const size_t height = tile_height(c->rows);
     struct tile tile = {
         .k = depth,
         .columns = columns,
         .a_row = 1,
-        .b = panel,
-        .b_step = PANEL,
+        .b = pixel,
+        .places = places,
         .c_row = pixels,
         .start = p0 > 0    ? START_C
                  : c->bias ? START_ROW_BIAS
@@ -163,17 +164,17 @@ static void run_tiles(const struct correlation *c, size_t p0, size_t depth, size
 void ISA(correlate)(const struct correlation *c, const float *floats, float *out, float *room) {
     const size_t taps = c->kernel_h * c->kernel_w, k = c->canvas.channels * taps, block = block_depth(k);
     const struct strips plan = plan_strips(c);
-    float *panel = room, *strips = room + block * PANEL + SLACK;
+    size_t places[BLOCK_DEPTH];
     for (size_t p0 = 0; p0 < k; p0 += block) {
         size_t depth = k - p0 < block ? k - p0 : block;
+        find_places(c, &plan, p0, depth, places);
         for (size_t y = 0; y < c->out_height; y += plan.band) {
             size_t rows = c->out_height - y < plan.band ? c->out_height - y : plan.band;
             size_t pixels = rows * c->out_width;
-            cut_strips(c, &plan, floats, p0 / taps, (p0 + depth - 1) / taps, y, rows, strips);
+            cut_strips(c, &plan, floats, p0 / taps, (p0 + depth - 1) / taps, y, rows, room);
             for (size_t pixel = 0; pixel < pixels; pixel += PANEL) {
                 size_t columns = pixels - pixel < PANEL ? pixels - pixel : PANEL;
-                build_panel(c, &plan, strips, pixel, p0, depth, panel);
-                run_tiles(c, p0, depth, columns, panel, out + y * c->out_width + pixel);
+                run_tiles(c, p0, depth, columns, room + pixel, places, out + y * c->out_width + pixel);
             }
         }
     }

@@ -19,6 +19,9 @@ struct tile {
     size_t a_row, a_step; /* floats from one row, from one p, to the next; a_row is 1 in packed tiles */
     const float *b;
     size_t b_step, b_panel; /* floats from one p, from one panel of two vectors, to the next */
+    /* Where the vectors of each p lie, in floats from b, if not b_step apart; else NULL. A convolution reads
+     * its pixels in place by these, instead of copying them side by side first. Not with `more`. */
+    const size_t *places;
     float *c;
     size_t c_row;
     enum tile_start start;

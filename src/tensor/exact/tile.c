@@ -32,9 +32,10 @@ INLINE void store_cut(float *p, vec v, size_t lanes) {
         vec_store_first(p, v, lanes);
 }
 
-/* rows and vecs are constants at every call, so the loops over them vanish and acc lives in registers. */
-INLINE void tile_body(const size_t rows, const size_t vecs, const size_t a_row, const bool looks_ahead,
-                      const struct tile *t) {
+/* All but t are constants at every call (a_row: where it is 1), so the loops over rows and vecs vanish, acc
+ * lives in registers, and no tile pays for what another one does. */
+INLINE void tile_body(const size_t rows, const size_t vecs, const size_t a_row, const bool placed,
+                      const bool looks_ahead, const struct tile *t) {
     vec acc[TILE_ROWS][8];
     const float *a = t->a, *b = t->b;
     const size_t a_step = t->a_step, b_step = t->b_step, b_panel = t->b_panel, c_row = t->c_row;
@@ -54,12 +55,14 @@ INLINE void tile_body(const size_t rows, const size_t vecs, const size_t a_row, 
 
     const struct rt_gemm_piece *more = t->more;
     size_t left = t->more_count;
+    const size_t *place = t->places;
     const float *ahead = t->ahead;
     const size_t ahead_step = t->ahead_step;
     for (size_t k = t->k;; more++) {
         for (size_t p = k; p > 0; p--) {
+            const float *from = placed ? b + *place++ : b;
             vec bv[8];
-            EACH_VEC bv[v] = vec_load(b + (v / 2) * b_panel + (v % 2) * VL);
+            EACH_VEC bv[v] = vec_load(from + (v / 2) * b_panel + (v % 2) * VL);
             if (looks_ahead) {
                 __builtin_prefetch(ahead, 0, 2);
                 ahead += ahead_step;
@@ -69,7 +72,8 @@ INLINE void tile_body(const size_t rows, const size_t vecs, const size_t a_row, 
                 EACH_VEC acc[r][v] = vec_fma(av, bv[v], acc[r][v]);
             }
             a += a_step;
-            b += b_step;
+            if (!placed)
+                b += b_step;
         }
         if (left-- == 0)
             break;
@@ -87,10 +91,16 @@ INLINE void tile_body(const size_t rows, const size_t vecs, const size_t a_row, 
 
 #define TILE(rows, vecs)                                                                                     \
     static void tile_##rows##x##vecs(const struct tile *t) {                                                 \
-        tile_body(rows, vecs, 1, false, t);                                                                  \
+        tile_body(rows, vecs, 1, false, false, t);                                                           \
     }                                                                                                        \
     static void strided_##rows##x##vecs(const struct tile *t) {                                              \
-        tile_body(rows, vecs, t->a_row, false, t);                                                           \
+        tile_body(rows, vecs, t->a_row, false, false, t);                                                    \
+    }                                                                                                        \
+    static void placed_##rows##x##vecs(const struct tile *t) {                                               \
+        tile_body(rows, vecs, 1, true, false, t);                                                            \
+    }                                                                                                        \
+    static void strided_placed_##rows##x##vecs(const struct tile *t) {                                       \
+        tile_body(rows, vecs, t->a_row, true, false, t);                                                     \
     }
 #define TILE_HEIGHTS(X, vecs) X(1, vecs) X(2, vecs) X(3, vecs) X(4, vecs)
 #if TILE_ROWS > 4
@@ -116,17 +126,25 @@ ALL_HEIGHTS(TILE, 2)
 
 #define AHEAD_TILE(rows, vecs)                                                                               \
     static void ahead_##rows##x##vecs(const struct tile *t) {                                                \
-        tile_body(rows, vecs, 1, true, t);                                                                   \
+        tile_body(rows, vecs, 1, false, true, t);                                                            \
     }
 ALL_HEIGHTS(AHEAD_TILE, 2)
 
 typedef void (*tile_function)(const struct tile *);
-#define PACKED(rows, vecs)  tile_##rows##x##vecs,
-#define STRIDED(rows, vecs) strided_##rows##x##vecs,
-/* by: A packed or strided, one vector or two, rows */
-static const tile_function tiles[2][2][TILE_ROWS] = {
-    {{ALL_HEIGHTS(PACKED, 1)}, {ALL_HEIGHTS(PACKED, 2)}},
-    {{ALL_HEIGHTS(STRIDED, 1)}, {ALL_HEIGHTS(STRIDED, 2)}},
+#define PACKED(rows, vecs)         tile_##rows##x##vecs,
+#define STRIDED(rows, vecs)        strided_##rows##x##vecs,
+#define PLACED(rows, vecs)         placed_##rows##x##vecs,
+#define STRIDED_PLACED(rows, vecs) strided_placed_##rows##x##vecs,
+/* by: B in steps or in places, A packed or strided, one vector or two, rows */
+static const tile_function tiles[2][2][2][TILE_ROWS] = {
+    {
+        {{ALL_HEIGHTS(PACKED, 1)}, {ALL_HEIGHTS(PACKED, 2)}},
+        {{ALL_HEIGHTS(STRIDED, 1)}, {ALL_HEIGHTS(STRIDED, 2)}},
+    },
+    {
+        {{ALL_HEIGHTS(PLACED, 1)}, {ALL_HEIGHTS(PLACED, 2)}},
+        {{ALL_HEIGHTS(STRIDED_PLACED, 1)}, {ALL_HEIGHTS(STRIDED_PLACED, 2)}},
+    },
 };
 
 #define AHEAD(rows, vecs) ahead_##rows##x##vecs,
@@ -136,15 +154,15 @@ void ISA(tile_run)(size_t rows, const struct tile *tile) {
     if (tile->ahead && tile->a_row == 1 && tile->columns > VL)
         ahead_tiles[rows - 1](tile);
     else
-        tiles[tile->a_row != 1][tile->columns > VL][rows - 1](tile);
+        tiles[tile->places != NULL][tile->a_row != 1][tile->columns > VL][rows - 1](tile);
 }
 
 /* Few rows leave most registers empty and the adders waiting for one another: take more panels at a time. */
 static void tile_1x8(const struct tile *t) {
-    tile_body(1, 8, t->a_row, false, t);
+    tile_body(1, 8, t->a_row, false, false, t);
 }
 static void tile_2x8(const struct tile *t) {
-    tile_body(2, VL == 8 ? 4 : 8, t->a_row, false, t);
+    tile_body(2, VL == 8 ? 4 : 8, t->a_row, false, false, t);
 }
 
 size_t ISA(tile_run_flat)(size_t rows, size_t panels, struct tile *tile) {
