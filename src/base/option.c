@@ -188,6 +188,23 @@ rt_status rt_options_read(const struct rt_option *options, size_t count, const c
     return status;
 }
 
+/* The words that may be chosen, in lines of at most so many columns. column: where the line is; tail: length
+ * of what follows the last one. */
+static void put_choices(FILE *out, const char *const *choices, size_t column, size_t margin, size_t tail) {
+    enum { COLUMNS = 100 };
+    for (size_t j = 0; choices && choices[j]; j++) {
+        const size_t end = column + 2 + strlen(choices[j]) + (choices[j + 1] ? 1 : tail);
+        const bool wraps = j && end > COLUMNS;
+        fprintf(out, "%s", j ? "," : " (");
+        if (wraps)
+            fprintf(out, "\n%*s", (int)margin, "");
+        else if (j)
+            fputc(' ', out);
+        fprintf(out, "%s", choices[j]);
+        column = (wraps ? margin : column + 2) + strlen(choices[j]);
+    }
+}
+
 void rt_options_help(FILE *out, const struct rt_option *options, size_t count, const char *indent) {
     size_t width = 0;
     for (size_t i = 0; i < count; i++)
@@ -196,8 +213,9 @@ void rt_options_help(FILE *out, const struct rt_option *options, size_t count, c
         const struct rt_option *option = &options[i];
         fprintf(out, "%s%-*s  %s", indent, (int)width, option->name, option->help ? option->help : "");
         bool required = !option->fallback && option->kind != RT_OPTION_TREE && option->kind != RT_OPTION_TEXT;
-        for (size_t j = 0; option->choices && option->choices[j]; j++)
-            fprintf(out, "%s%s", j ? ", " : " (", option->choices[j]);
+        const size_t margin = strlen(indent) + width + 2;
+        put_choices(out, option->choices, margin + (option->help ? strlen(option->help) : 0), margin,
+                    option->fallback ? strlen("; default )") + strlen(option->fallback) : 16);
         const char *open = option->choices ? "; " : " (";
         if (option->fallback && *option->fallback)
             fprintf(out, "%sdefault %s)", open, option->fallback);

@@ -51,7 +51,7 @@ struct rt_way_options {
     double compensate; /* lambda of the delay compensation; 0: off */
     int64_t push_every, fetch_every;
     double warm_start; /* part of the first epoch in which one worker trains alone */
-    int64_t rings;     /* of hybrid */
+    int64_t rings;     /* of hybrid; -1: see rt_way_rings */
     int across;        /* of hybrid: place in rt_ways() of the way between equal positions */
 };
 
@@ -123,6 +123,8 @@ bool rt_way_is_asynchronous(const struct rt_way *way, const struct rt_way_option
 /* Whether every worker has the optimizer and its whole state. */
 bool rt_way_is_replicated(const struct rt_way *way);
 
+/* Rings of hybrid: where nobody says how many, 2 if the nodes can be divided so, else 1. */
+size_t rt_way_rings(const struct rt_way_options *options, size_t nodes);
 /* How many nodes serve. */
 size_t rt_way_servers(const struct rt_way *way, const struct rt_way_options *options, size_t nodes);
 /* Gives the roles: ranks 0 .. servers-1 serve; with `dedicated` the others work, otherwise all do. worker:

@@ -24,6 +24,9 @@ struct rt_across {
      * the sum. */
     void (*begin)(void *self, size_t stage);
     bool (*is_done)(const void *self, size_t stage);
+    /* Of a ring's master, whose ring has come to rest at its end: whether all rings have, so that links may
+     * be closed. */
+    bool (*may_leave)(void *self);
     /* From time to time: fails when somebody was lost, or has been owing something for too long. */
     rt_status (*check)(void *self, struct rt_error *err);
     /* After a failure of event or check: the number of the node whose fault it is; 0: none known. */

@@ -162,12 +162,12 @@ static rt_status pass_on(struct rt_flow *flow, struct rt_segment *segment, struc
     }
     segment->forward++;
     seat->state = RT_SEAT_DONE;
+    flow->ending |= !snapshot;
     if (!segment->out) {
         flow->settings.ends.back(flow->settings.ends.self, &seat->message);
         return RT_OK;
     }
     rt_segment_send(flow, segment, seat, NULL);
-    flow->ending |= !snapshot;
     return RT_OK;
 }
 

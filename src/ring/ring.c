@@ -208,7 +208,8 @@ static rt_status make_flow(struct rt_ring *ring, const struct rt_shape *out, str
                  .back = take_back,
                  .bulk = rt_ring_take_bulk,
                  .metrics = rt_ring_take_metrics},
-        .stray = turn_away,
+        .stray = settings->stray ? settings->stray : turn_away,
+        .user = settings->user,
         .across = settings->across,
     };
     ring->settings.next = ring->settings.previous = NULL;

@@ -75,6 +75,9 @@ rt_status rt_ring_evaluate(struct rt_ring *ring, size_t examples, const struct r
 
 /* ---- messages in order with the micro-batches ---------------------------------------------------------- */
 
+/* Seconds that a ring which is at rest waits for the others. */
+static const double patience_at_end = 10;
+
 static bool is_marker_sent(void *self) {
     const struct rt_ring *ring = self;
     const struct rt_segment *first = &ring->flow.segments[0];
@@ -112,7 +115,13 @@ rt_status rt_ring_stop(struct rt_ring *ring, struct rt_error *err) {
     ring->marker = RT_MESSAGE_STOP;
     status = rt_ring_run(ring, is_stopped, err);
     if (status == RT_OK && !ring->stopped)
-        status = rt_fail(err, RT_FAILED, "node %u: %s", flow->previous.number, flow->previous.talk.error.text);
+        status =
+            rt_fail(err, RT_FAILED, "node %u: %s", flow->previous.number, flow->previous.talk.error.text);
+    /* What a node has sent to another ring must arrive. */
+    const struct rt_across *across = &flow->settings.across;
+    if (status == RT_OK && across->self)
+        status =
+            rt_ring_wait(ring, across->may_leave, across->self, rt_flow_now(flow) + patience_at_end, err);
     /* The last node waits for this before it ends, the one before it for that, and so on. */
     rt_talk_close(&flow->next.talk);
     rt_talk_close(&flow->previous.talk);

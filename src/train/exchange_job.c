@@ -199,3 +199,29 @@ void rt_exchange_job_destroy(struct rt_exchange_job *job) {
     rt_tree_destroy(job->tree);
     free(job);
 }
+
+/* ---- data ---- */
+
+rt_status rt_exchange_job_open_data(struct rt_exchange_job *job, const struct rt_network *network,
+                                    const char *data, const atomic_int *stop, struct rt_materials *materials,
+                                    struct rt_scaling *scaling, struct rt_error *err) {
+    char fingerprint[65], *directory = strdup(data ? data : job->directory);
+    if (!directory)
+        return rt_fail(err, RT_NO_MEMORY, "not enough memory for the data");
+    free(job->spec->base_dir);
+    job->spec->base_dir = directory;
+    rt_status status = rt_materials_open_within(job->spec, network, data, stop, materials, scaling, err);
+    if (status != RT_OK)
+        return status;
+    if (materials->train.count != job->examples)
+        return rt_fail(err, RT_BAD_INPUT,
+                       "its training data differ from the master's: %zu examples, where the master has %llu",
+                       materials->train.count, (unsigned long long)job->examples);
+    rt_materials_fingerprint(materials, scaling, fingerprint);
+    if (strcmp(fingerprint, job->fingerprint) != 0)
+        return rt_fail(err, RT_BAD_INPUT,
+                       "its training data differ from the master's: the hash of %.200s is %.12s..., that of "
+                       "the master's data %.12s...",
+                       materials->train.name, fingerprint, job->fingerprint);
+    return RT_OK;
+}

@@ -109,31 +109,6 @@ static rt_status check_memory(const struct rt_session *session, struct worker *w
                    rt_exchanger_role(roles, worker->rank), bytes / 0x1p20, (double)node->memory / 0x1p20);
 }
 
-static rt_status open_data(const struct rt_session *session, struct worker *worker, struct rt_error *err) {
-    const struct rt_node_device *device = session->user;
-    const struct rt_exchange_job *job = worker->job;
-    char fingerprint[65], *directory = strdup(device->data ? device->data : job->directory);
-    if (!directory)
-        return rt_fail(err, RT_NO_MEMORY, "not enough memory for the data");
-    free(job->spec->base_dir);
-    job->spec->base_dir = directory;
-    rt_status status = rt_materials_open_within(job->spec, &worker->network, device->data, session->stop,
-                                                &worker->materials, &worker->scaling, err);
-    if (status != RT_OK)
-        return status;
-    if (worker->materials.train.count != job->examples)
-        return rt_fail(err, RT_BAD_INPUT,
-                       "its training data differ from the master's: %zu examples, where the master has %llu",
-                       worker->materials.train.count, (unsigned long long)job->examples);
-    rt_materials_fingerprint(&worker->materials, &worker->scaling, fingerprint);
-    if (strcmp(fingerprint, job->fingerprint) != 0)
-        return rt_fail(err, RT_BAD_INPUT,
-                       "its training data differ from the master's: the hash of %.200s is %.12s..., that of "
-                       "the master's data %.12s...",
-                       worker->materials.train.name, fingerprint, job->fingerprint);
-    return RT_OK;
-}
-
 static rt_status take_part(const struct rt_session *session, struct worker *worker,
                            const struct rt_assign *asked, uint64_t *memory, struct rt_error *err) {
     if (asked->nodes < 2 || asked->index == 0 || asked->index >= asked->nodes)
@@ -163,7 +138,9 @@ static rt_status take_part(const struct rt_session *session, struct worker *work
     }
     if (status == RT_OK && rt_roles_place(&roles, worker->rank) < roles.workers &&
         !worker->job->spec->data.send)
-        status = open_data(session, worker, err);
+        status = rt_exchange_job_open_data(worker->job, &worker->network,
+                                           ((const struct rt_node_device *)session->user)->data,
+                                           session->stop, &worker->materials, &worker->scaling, err);
     free(ranks);
     return status;
 }

@@ -104,7 +104,8 @@ static rt_status take_devices(const struct rt_formation_settings *settings, stru
     return status;
 }
 
-static rt_status probe_links(struct rt_formation *formation, struct rt_error *err) {
+static rt_status probe_links(const struct rt_formation_settings *settings, struct rt_formation *formation,
+                             struct rt_error *err) {
     const size_t count = formation->who.devices - 1;
     struct rt_edge *edges = NULL;
     size_t *order = NULL;
@@ -113,7 +114,9 @@ static rt_status probe_links(struct rt_formation *formation, struct rt_error *er
         status = rt_alloc(count, sizeof *order, "the links", &order, err);
     for (size_t i = 0; status == RT_OK && i < count; i++)
         order[i] = i;
-    if (status == RT_OK)
+    if (status == RT_OK && settings->join)
+        status = settings->join(settings->user, formation, edges, err);
+    else if (status == RT_OK)
         status = rt_cluster_ring(formation->who.cluster, order, count, PROBE_BYTES, &formation->next,
                                  &formation->previous, edges, err);
     for (size_t i = 0; status == RT_OK && i <= count; i++) {
@@ -125,19 +128,63 @@ static rt_status probe_links(struct rt_formation *formation, struct rt_error *er
     return status;
 }
 
-/* The job again, now that the size of a micro-batch is known. */
-static rt_status settle_job(struct rt_formation *formation, struct rt_error *err) {
+/* Several rings share a batch and its shards: the plan is for the part of one of them. */
+struct whole {
+    int64_t batch, shards;
+};
+
+static rt_status set_number(struct rt_tree *tree, const char *key, int64_t number, struct rt_error *err) {
     char text[24];
-    struct rt_tree *tree, *value;
-    snprintf(text, sizeof text, "%zu", formation->plan->micro_batch);
+    struct rt_tree *value;
+    snprintf(text, sizeof text, "%lld", (long long)number);
+    rt_status status = rt_tree_create(RT_TREE_SCALAR, text, "the plan", 0, &value, err);
+    if (status != RT_OK)
+        return status;
+    status = rt_tree_set(tree, key, value, err);
+    if (status != RT_OK)
+        rt_tree_destroy(value);
+    return status;
+}
+
+/* The job that is planned. */
+static rt_status open_job(const struct rt_formation_settings *settings, struct rt_formation *formation,
+                          struct whole *whole, struct rt_error *err) {
+    const int64_t rings = (int64_t)settings->rings;
+    rt_status status = rt_job_create(settings->job, &formation->job, err);
+    if (status != RT_OK)
+        return status;
+    *whole = (struct whole){.batch = formation->job->batch, .shards = formation->job->shards};
+    struct rt_tree *tree;
+    if (rings < 2)
+        return RT_OK;
+    status = rt_tree_copy(formation->job->tree, &tree, err);
+    if (status != RT_OK)
+        return status;
+    status = set_number(tree, "batch", (whole->batch + rings - 1) / rings, err);
+    if (status == RT_OK)
+        status = set_number(tree, "shards", whole->shards % rings ? 1 : whole->shards / rings, err);
+    rt_job_destroy(formation->job);
+    formation->job = NULL;
+    if (status == RT_OK)
+        return rt_job_create(tree, &formation->job, err);
+    rt_tree_destroy(tree);
+    return status;
+}
+
+/* The job again, now that the size of a micro-batch is known. */
+static rt_status settle_job(const struct rt_formation_settings *settings, struct rt_formation *formation,
+                            const struct whole *whole, struct rt_error *err) {
+    struct rt_tree *tree;
     rt_status status = rt_tree_copy(formation->job->tree, &tree, err);
     if (status != RT_OK)
         return status;
-    status = rt_tree_create(RT_TREE_SCALAR, text, "the plan", 0, &value, err);
-    if (status == RT_OK) {
-        status = rt_tree_set(tree, "micro_batch", value, err);
-        if (status != RT_OK)
-            rt_tree_destroy(value);
+    status = set_number(tree, "micro_batch", (int64_t)formation->plan->micro_batch, err);
+    if (status == RT_OK && settings->rings > 1) {
+        status = set_number(tree, "parts", (int64_t)settings->rings, err);
+        if (status == RT_OK)
+            status = set_number(tree, "batch", whole->batch, err);
+        if (status == RT_OK)
+            status = set_number(tree, "shards", whole->shards, err);
     }
     if (status != RT_OK) {
         rt_tree_destroy(tree);
@@ -172,6 +219,37 @@ static void share_cores(const struct rt_formation *formation, const struct rt_sp
         plan->samples_per_s = most;
 }
 
+static double larger(double a, double b) {
+    return a > b ? a : b;
+}
+
+/* Of two limits, where 0 is none. */
+static double smaller(double a, double b) {
+    return a > 0 && (b <= 0 || a < b) ? a : b;
+}
+
+/* Every device of the first ring becomes as slow as the slowest at its place. */
+static void fold_rings(const struct rt_formation_settings *settings, struct rt_formation *formation,
+                       size_t places) {
+    const size_t layers = settings->network->model->count, devices = formation->who.devices;
+    for (size_t i = places; i < devices; i++) {
+        struct rt_plan_device *to = &formation->device[i % places];
+        const struct rt_plan_device *from = &formation->device[i];
+        to->memory = (uint64_t)smaller((double)to->memory, (double)from->memory);
+        to->latency = larger(to->latency, from->latency);
+        to->bandwidth = smaller(to->bandwidth, from->bandwidth);
+        for (size_t k = 0; k < 2 * layers; k++) {
+            const size_t set = k < layers ? 0 : devices;
+            struct rt_layer_times *slow = &formation->times[set + i % places][k % layers];
+            const struct rt_layer_times *other = &formation->times[set + i][k % layers];
+            slow->forward = larger(slow->forward, other->forward);
+            slow->input = larger(slow->input, other->input);
+            slow->weights = larger(slow->weights, other->weights);
+            slow->update = larger(slow->update, other->update);
+        }
+    }
+}
+
 static void at_least(uint64_t bytes, uint64_t *memory) {
     *memory = *memory < bytes ? bytes : *memory;
 }
@@ -200,9 +278,11 @@ rt_status rt_formation_plan(const struct rt_formation_settings *settings, struct
                             struct rt_error *err) {
     const struct rt_spec_cluster *cluster = &settings->spec->cluster;
     *formation = (struct rt_formation){0};
-    rt_status status = rt_job_create(settings->job, &formation->job, err);
+    struct whole whole = {0};
+    rt_status status = open_job(settings, formation, &whole, err);
     /* The planner would say so as well, but only after every node has been started. */
-    const size_t devices = rt_spec_devices(settings->spec), layers = settings->network->model->count;
+    const size_t rings = settings->rings > 1 ? settings->rings : 1, layers = settings->network->model->count;
+    const size_t devices = rt_spec_devices(settings->spec) / rings;
     if (status == RT_OK && devices > layers)
         status =
             rt_fail(err, RT_BAD_INPUT,
@@ -219,32 +299,36 @@ rt_status rt_formation_plan(const struct rt_formation_settings *settings, struct
     if (status == RT_OK)
         status = take_devices(settings, formation, err);
     if (status == RT_OK && formation->who.cluster)
-        status = probe_links(formation, err);
+        status = probe_links(settings, formation, err);
     struct rt_plan_question *question = &formation->question;
     *question = (struct rt_plan_question){.job = formation->job,
                                           .model = settings->network->model,
                                           .devices = formation->device,
-                                          .count = formation->who.devices,
+                                          .count = devices,
                                           .master_tail = (size_t)cluster->master_tail,
                                           .slots = settings->slots < 0 ? 0 : (size_t)settings->slots,
                                           .even = cluster->plan == 1,
-                                          .keep_all = cluster->keep_all};
+                                          .keep_all = cluster->keep_all || rings > 1};
     if (status == RT_OK)
-        rt_plan_rows(formation->job, formation->who.devices, &question->rows, &question->more_rows);
+        rt_plan_rows(formation->job, devices, &question->rows, &question->more_rows);
     if (status == RT_OK)
         status = measure(settings, formation, question->rows, formation->times, err);
     if (status == RT_OK && question->more_rows)
         status =
             measure(settings, formation, question->more_rows, formation->times + formation->who.devices, err);
     if (status == RT_OK)
+        fold_rings(settings, formation, devices);
+    if (status == RT_OK)
         status = measure_master(settings, formation, err);
     if (status == RT_OK)
         status = rt_plan_create(question, &formation->plan, err);
-    if (status == RT_OK)
+    if (status == RT_OK) {
+        formation->plan->samples_per_s *= (double)rings;
         share_cores(formation, settings->spec);
+    }
     if (status == RT_OK)
         status = count_memory(formation, err);
-    return status == RT_OK ? settle_job(formation, err) : status;
+    return status == RT_OK ? settle_job(settings, formation, &whole, err) : status;
 }
 
 char *rt_formation_print(const struct rt_formation *formation) {

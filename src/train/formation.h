@@ -31,6 +31,14 @@ struct rt_formation_settings {
     /* The examples that the master will feed the ring with; NULL: not at hand. */
     const struct rt_dataset *set;
     const struct rt_scaling *scaling;
+    /* Rings side by side: how many, 0 or 1: one. Device r * N / rings + p is at place p of ring r, and the
+     * plan is for one ring whose devices are each as slow as the slowest at its place. join makes the links
+     * in place of a ring of all: next, previous, and edges, [devices], each the one to the next in its ring.
+     */
+    size_t rings;
+    rt_status (*join)(void *user, struct rt_formation *formation, struct rt_edge *edges,
+                      struct rt_error *err);
+    void *user;
 };
 
 /* Connects, measures and plans. deinit also on failure. */

@@ -91,6 +91,7 @@ rt_status rt_learner_local(const struct rt_lesson *lesson, struct rt_learner *le
 rt_status rt_learner_ring(const struct rt_lesson *lesson, struct rt_learner *learner, struct rt_error *err);
 rt_status rt_learner_exchange(const struct rt_lesson *lesson, struct rt_learner *learner,
                               struct rt_error *err);
+rt_status rt_learner_hybrid(const struct rt_lesson *lesson, struct rt_learner *learner, struct rt_error *err);
 /* Batches of an epoch that are learnt from, of so many: ps-cut leaves some out. options: rt_way_options. */
 uint64_t rt_exchange_per_epoch(const void *options, uint64_t batches);
 

@@ -45,6 +45,11 @@ static rt_status make_plan(struct rt_run *run, char **plan, struct rt_error *err
         status = rt_fail(err, RT_BAD_INPUT,
                          "there is nothing to plan for one device; give --nodes N, --node HOST:PORT or "
                          "cluster.strategy: ring");
+    if (status == RT_OK && choice.strategy->rings)
+        status =
+            rt_fail(err, RT_BAD_INPUT,
+                    "the rings of %s are planned when a training starts; `--strategy ring` plans one of them",
+                    choice.strategy->name);
     if (status == RT_OK && choice.strategy->way)
         status =
             rt_fail(err, RT_BAD_INPUT,

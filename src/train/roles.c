@@ -2,7 +2,7 @@
 #include "train/roles.h"
 
 #include "base/memory.h"
-#include "train/exchange_job.h"
+#include "train/hybrid_job.h"
 #include <stdlib.h>
 
 /* What a session is in the end. */
@@ -13,8 +13,8 @@ struct part {
 
 static struct rt_role role_of(const struct rt_session *session, const struct rt_tree *job) {
     const struct rt_node_device *device = session->user;
-    struct rt_role role = rt_exchange_role;
-    if (!rt_exchange_job_is(job))
+    struct rt_role role = rt_hybrid_job_is(job) ? rt_hybrid_role : rt_exchange_role;
+    if (!rt_hybrid_job_is(job) && !rt_exchange_job_is(job))
         return rt_ring_role(&device->ring);
     role.user = session->user;
     return role;

@@ -1,5 +1,5 @@
-/* What a node can be in a run: a stage of a ring, or a worker or server of an exchange. The job that comes
- * decides. */
+/* What a node can be in a run: a stage of a ring, of several side by side, or a worker or server of an
+ * exchange. The job that comes decides. */
 #ifndef RT_TRAIN_ROLES_H
 #define RT_TRAIN_ROLES_H
 
@@ -16,7 +16,7 @@ struct rt_node_device {
 /* device is borrowed until the last session has ended. */
 struct rt_role rt_node_roles(const struct rt_node_device *device);
 
-/* That of an exchange alone; the session's user is the device. */
-extern const struct rt_role rt_exchange_role;
+/* Those of an exchange, and of rings side by side; the session's user is the device. */
+extern const struct rt_role rt_exchange_role, rt_hybrid_role;
 
 #endif

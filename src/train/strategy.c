@@ -90,9 +90,17 @@ static const struct rt_strategy ring_stream = {
 RT_WAY_LIST(WAY)
 #undef WAY
 
+static const struct rt_strategy hybrid = {
+    .name = "hybrid",
+    .way = &rt_way_hybrid,
+    .rings = true,
+    .settings_bytes = sizeof(struct rt_way_options),
+    .open = rt_learner_hybrid,
+};
+
 #define ENTRY(symbol, text) &symbol,
-static const struct rt_strategy *const strategies[] = {&sgd,       &ring,        &ring_one,
-                                                       &ring_flow, &ring_stream, RT_WAY_LIST(ENTRY) NULL};
+static const struct rt_strategy *const strategies[] = {
+    &sgd, &ring, &ring_one, &ring_flow, &ring_stream, RT_WAY_LIST(ENTRY) & hybrid, NULL};
 #undef ENTRY
 
 const struct rt_strategy *const *rt_strategies(void) {

@@ -17,6 +17,7 @@ struct rt_strategy {
     size_t option_count;
     size_t settings_bytes;
     const struct rt_way *way; /* gradients or parameters are exchanged; NULL: not */
+    bool rings;               /* there are rings after all, several of them */
     bool alone;               /* trains on one device only */
     bool single;              /* an update is one example, whatever train.batch says */
     bool streams;             /* learns from a stream */

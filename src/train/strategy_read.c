@@ -167,12 +167,16 @@ static size_t worker_count(const struct rt_strategy *strategy, const struct rt_w
 static rt_status check_keys(const struct rt_strategy *strategy, const struct rt_way_options *options,
                             const struct rt_spec *spec, struct rt_error *err) {
     const struct rt_tree *place = place_of(spec);
-    const size_t workers = worker_count(strategy, options, rt_spec_devices(spec));
-    if (spec->cluster.master_tail > 0)
+    const size_t workers = strategy->rings ? rt_way_rings(options, rt_spec_devices(spec))
+                                           : worker_count(strategy, options, rt_spec_devices(spec));
+    if (strategy->rings && spec->data.send)
+        return rt_tree_fail(place, err, "%s: data.send is not for rings: their heads have the data",
+                            strategy->name);
+    if (!strategy->rings && spec->cluster.master_tail > 0)
         return rt_tree_fail(place, err,
                             "%s: cluster.master_tail is for rings: here every worker has all layers",
                             strategy->name);
-    if (spec->cluster.plan != 0)
+    if (!strategy->rings && spec->cluster.plan != 0)
         return rt_tree_fail(place, err, "%s: cluster.plan is for rings: here every worker has all layers",
                             strategy->name);
     if (spec->train.clip_norm > 0 && !strategy->way->can_clip)
@@ -181,9 +185,9 @@ static rt_status check_keys(const struct rt_strategy *strategy, const struct rt_
                             "train.clip_norm: 0",
                             strategy->name);
     if (!rt_way_is_asynchronous(strategy->way, options) && (uint64_t)spec->train.batch < workers)
-        return rt_tree_fail(place, err,
-                            "%s: a batch of %lld cannot be shared by %zu workers; take a larger train.batch",
-                            strategy->name, (long long)spec->train.batch, workers);
+        return rt_tree_fail(
+            place, err, "%s: a batch of %lld cannot be shared by %zu %s; take a larger train.batch",
+            strategy->name, (long long)spec->train.batch, workers, strategy->rings ? "rings" : "workers");
     return RT_OK;
 }
 

@@ -9,7 +9,7 @@ write_run 1
 run 0 list strategies
 awk 'length > 100 { print "long line: " $0; bad = 1 } END { exit bad }' out >&2 || fail "the list is wider than 100 columns"
 names='sgd ring ring-one ring-flow ring-stream allreduce-auto allreduce-ring allreduce-rd allreduce-hd allreduce-tree
-ps-sync ps-tree ps-scatter ps-hier ps-peer ps-shard ps-async ps-ssp ps-vap ps-backup ps-cut downpour'
+ps-sync ps-tree ps-scatter ps-hier ps-peer ps-shard ps-async ps-ssp ps-vap ps-backup ps-cut downpour hybrid'
 for name in $names; do
     grep -qE "^$name: ." out || fail "list strategies: no $name"
     awk -v name="$name:" '$1 == name { on = 1; next } on && /^[^ ]/ { exit } on' out >place
@@ -54,6 +54,10 @@ printf 'cluster:\n  nodes: 2\n  strategy: {as:parameter-server: {s: -2}}\n' | ca
 refuses 2 "ps-shard: s must be at least 0" train changed.yaml --out never
 
 # ---- combinations ----
+refuses 2 "hybrid: rings: 5 nodes cannot be 2 rings of equal length" train run.yaml --nodes 5 --strategy hybrid,rings=2 --out never
+refuses 2 "hybrid: exchange: rings stay together" train run.yaml --nodes 4 --strategy hybrid,exchange=ps-async --out never
+refuses 2 "hybrid: a batch of 3 cannot be shared by 4 rings" train run.yaml --nodes 4 --strategy hybrid,rings=4 --set train.batch=3 --out never
+refuses 2 "hybrid: data.send is not for rings" train run.yaml --nodes 4 --strategy hybrid --set data.send=true --out never
 refuses 2 "k: 5 servers cannot be on 4 nodes" train run.yaml --nodes 4 --strategy ps-shard,k=5 --out never
 refuses 2 "dedicated: 1 server" train run.yaml --nodes 1 --strategy ps-async,dedicated=true --out never
 refuses 2 "dedicated: 4 servers" train run.yaml --nodes 4 --strategy ps-shard,k=4,dedicated=true --out never

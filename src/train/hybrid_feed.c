@@ -1,0 +1,43 @@
+/* A ring's part of every batch. Which rows those are, ring/job.h knows: it is given the whole batch. */
+#include "train/hybrid_feed.h"
+
+size_t rt_hybrid_rows(size_t rows, size_t part, size_t parts) {
+    return (part + 1) * rows / parts - part * rows / parts;
+}
+
+static rt_status take_batch(void *self, uint64_t update, size_t *rows, uint32_t *epoch,
+                            const uint32_t **examples, struct rt_error *err) {
+    struct rt_hybrid_feed *feed = self;
+    *rows = 0;
+    if (!feed->may_begin(feed->user, update))
+        return RT_OK;
+    return feed->whole.batch(feed->whole.self, update, rows, epoch, examples, err);
+}
+
+static void make_inputs(void *self, const uint32_t *examples, size_t rows, float *x) {
+    const struct rt_hybrid_feed *feed = self;
+    feed->whole.inputs(feed->whole.self, examples, rows, x);
+}
+
+static void lose(void *self, const uint32_t *examples, size_t rows, size_t batch_rows, const float *y,
+                 float *dy, double *loss, size_t *correct) {
+    const struct rt_hybrid_feed *feed = self;
+    const size_t over = feed->sum ? rt_hybrid_rows(batch_rows, feed->part, feed->parts) : batch_rows;
+    feed->whole.loss(feed->whole.self, examples, rows, over, y, dy, loss, correct);
+}
+
+rt_status rt_hybrid_feed_open(const struct rt_lesson *lesson, size_t micro_rows, struct rt_endpoint *endpoint,
+                              struct rt_hybrid_feed *feed, struct rt_error *err) {
+    rt_status status = rt_supply_open(lesson, micro_rows, endpoint, &feed->supply, err);
+    if (status == RT_OK)
+        feed->whole = rt_supply_source(&feed->supply);
+    return status;
+}
+
+void rt_hybrid_feed_close(struct rt_hybrid_feed *feed) {
+    rt_supply_close(&feed->supply);
+}
+
+struct rt_ring_source rt_hybrid_feed_source(struct rt_hybrid_feed *feed) {
+    return (struct rt_ring_source){.self = feed, .batch = take_batch, .inputs = make_inputs, .loss = lose};
+}

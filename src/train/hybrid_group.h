@@ -1,0 +1,59 @@
+/*
+ * The nodes at the same place of rings that stand side by side: they hold the same layers, and add up their
+ * gradients before every update. Behind struct rt_across, for the engine of a ring's node (ring/flow.h).
+ *
+ * The moves are those of any way by collectives. Where such a way has servers that apply the sum and give
+ * parameters back, here the sum itself is given back: every node applies it to its own parameters, so that
+ * all rings have all numbers, and the norm of the whole gradient can still be taken round the ring.
+ *
+ * Before the first update the node in ring 0 gives its numbers (parameters, buffers, optimizer state and the
+ * version that they are) to the others: whatever they were loaded from, all start from the same.
+ */
+#ifndef RT_TRAIN_HYBRID_GROUP_H
+#define RT_TRAIN_HYBRID_GROUP_H
+
+#include "exchange/carrier.h"
+#include "exchange/way.h"
+#include "ring/across.h"
+
+struct rt_group_settings {
+    const struct rt_way *way;
+    const struct rt_way_options *options;
+    struct rt_link_cost cost;
+    struct rt_endpoint *endpoint;
+    uint32_t run;
+    uint16_t ring, rings; /* our rank, of how many */
+    uint16_t place,
+        places; /* in the ring, and how long it is: node place of ring r is number r*places+place */
+    struct rt_link **links; /* [rings], by ring; borrowed until the group is destroyed */
+    double patience;        /* seconds in which somebody who owes something must make progress */
+};
+
+struct rt_group;
+
+rt_status rt_group_create(const struct rt_group_settings *settings, struct rt_group **group,
+                          struct rt_error *err);
+void rt_group_destroy(struct rt_group *group); /* only when the links are closed; NULL is fine */
+
+/* Which of two rings need a link between nodes at the same place. */
+bool rt_group_needs(const struct rt_way *way, const struct rt_way_options *options,
+                    const struct rt_roles *roles, uint16_t a, uint16_t b);
+
+struct rt_across rt_group_across(struct rt_group *group);
+
+/* The first nodes of rings talk with the master of the run over the same links (train/hybrid_talk.h). */
+struct rt_group_talk {
+    void *self; /* NULL: nobody talks */
+    /* Whether the event is of a talk; if so it has been taken in. After a failure *lost is the number of the
+     * node whose fault it is; 0: none known. */
+    bool (*event)(void *self, const struct rt_event *event, uint16_t *lost, rt_status *status,
+                  struct rt_error *err);
+    /* The ring is at rest: says so; whether all are. */
+    bool (*may_leave)(void *self);
+};
+void rt_group_set_talk(struct rt_group *group, struct rt_group_talk talk);
+
+/* What its links have carried, added to the row. */
+void rt_group_count(const struct rt_group *group, struct rt_metrics_row *row);
+
+#endif
