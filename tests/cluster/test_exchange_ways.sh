@@ -28,6 +28,19 @@ python3 "$tests/compare.py" near/model.safetensors result/model.safetensors 1e-5
 exchange result mlp.yaml 3 ps-sync,reduce=sum --set train.updates=10
 ! python3 "$tests/compare.py" near/model.safetensors result/model.safetensors 1e-5 2>why || fail "reduce=sum changes nothing"
 
+# The sum of n workers' means at an n-th of the rate is their mean, to the bit where n is a power of two.
+for way in ps-sync allreduce-hd ps-peer; do
+    exchange one mlp.yaml 4 $way --set train.updates=10 --set train.optimizer.sgd.lr=0.0625
+    exchange two mlp.yaml 4 $way,reduce=sum --set train.updates=10 --set train.optimizer.sgd.lr=0.015625
+    same "$way, sums" one two
+done
+# One group of all, and epochs that are not cut, are ps-sync.
+exchange one mlp.yaml 4 ps-sync --set train.updates=10
+for way in ps-hier,group=4 ps-cut,cut=1 ps-backup,backup=0; do
+    exchange two mlp.yaml 4 $way --set train.updates=10
+    same "$way" one two
+done
+
 # ---- batch normalisation: every worker measures its own rows; the statistics of the master's are kept ----
 write_model norm '[flatten, dense: 16, batchnorm, relu, dense: 4]'
 sed -i '/^cluster:/d' norm.yaml
