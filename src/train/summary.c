@@ -73,7 +73,7 @@ static void put_exchange(json_t *map, const struct rt_drive *drive, bool *ok) {
     put(map, "staleness_max", integer(counts.most), ok);
     put(map, "gradients_dropped", integer(counts.dropped), ok);
     put(map, "gradients_forced", integer(counts.forced), ok);
-    put(map, "held", integer(counts.held), ok);
+    put(map, "gradients_held", integer(counts.held), ok);
 }
 
 static json_t *node_of(const struct rt_drive *drive, size_t index, bool *ok) {
