@@ -44,6 +44,7 @@ void rt_tcp_link_up(struct rt_tcp_link *link, enum rt_event_kind kind) {
     link->heard = rt_clock_wall();
     for (int i = 0; i < RT_LANES; i++) {
         link->lanes[i]->state = RT_CONNECTION_OPEN;
+        rt_stream_connected(link->lanes[i]->stream.fd);
         link->lanes[i]->in.more = true; /* TLS may have read more than the preamble */
     }
     rt_tcp_tell_open(link, kind);

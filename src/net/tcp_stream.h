@@ -37,5 +37,7 @@ enum rt_stream_result rt_stream_read(struct rt_stream *stream, const struct iove
 
 /* Not blocking, closed on exec, small messages at once, little kept unsent, a vanished peer noticed. */
 rt_status rt_stream_prepare(int fd, double silence, struct rt_error *err);
+/* To be called once it is connected. */
+void rt_stream_connected(int fd);
 
 #endif
