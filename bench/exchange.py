@@ -109,7 +109,7 @@ class ExchangeBench:
         if reason:
             say(f"wfbp on a slow link: left out, {reason}")
             return
-        width, layers, batch, slowdown, updates, link = 512, 8, 2048, 20, 8, "100mbit"
+        width, layers, batch, slowdown, updates, link = 512, 8, 2048, 8, 8, "100mbit"
         file = self.rings.file(width, layers, batch, "auto")
         rates, rows = {"on": [], "off": []}, []
         with NetLab(2, link) as lab:
