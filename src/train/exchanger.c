@@ -84,8 +84,12 @@ static rt_status make_state(struct rt_exchanger *exchanger, struct rt_error *err
     rt_status status = RT_OK;
     if (words && params > SIZE_MAX / sizeof(float) / words)
         return rt_fail(err, RT_NO_MEMORY, "the optimizer's state is too large for this machine");
-    if (words)
+    const bool all =
+        rt_way_is_replicated(settings->way) || (settings->party.rank == 0 && exchanger->roles.servers == 1);
+    if (words && all)
         status = rt_floats_create(params * words, "the optimizer's state", &exchanger->state, err);
+    else if (words) /* zeros that take memory only where they are used */
+        status = rt_alloc(params * words, sizeof(float), "the optimizer's state", &exchanger->state, err);
     for (size_t i = 0; status == RT_OK && type->state_start != 0 && i < params * words; i++)
         exchanger->state[i] = type->state_start;
     if (status == RT_OK && settings->clip_norm > 0) {
