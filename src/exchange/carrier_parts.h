@@ -14,9 +14,9 @@
 #include "exchange/carrier.h"
 
 enum {
-    RT_SEGMENT_FLOATS = 64 << 10, /* unless told otherwise */
+    RT_SEGMENT_FLOATS = 128 << 10, /* unless told otherwise */
     RT_MAX_SEGMENT = 1 << 24,
-    RT_LANE_FRAMES = 8, /* posted at a time; of what is received ahead of its turn so much is kept */
+    RT_LANE_FRAMES = 4, /* posted at a time; of what is received ahead of its turn so much is kept */
 };
 
 /* Neighbouring cells with the same moves share the list of them. */

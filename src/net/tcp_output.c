@@ -1,6 +1,6 @@
 /*
- * Frames to bytes. A body is sent from where it lies. Its checksum is computed a chunk at a time just before
- * the chunk is handed to the system, while it is in the cache, and follows the body.
+ * Frames to bytes. A body is sent from where it lies. Its checksum follows it, and is computed a chunk at a
+ * time just after the chunk was handed to the system: which has then brought it into the cache.
  */
 #include "net/tcp_parts.h"
 
@@ -54,21 +54,25 @@ static int select_parts(const struct rt_tcp_output *out, size_t from, size_t to,
     return count;
 }
 
-/* Lets the checksum see up to a chunk more than has been sent. */
-static void seal(struct rt_tcp_output *out) {
-    size_t last = out->total - RT_FRAME_TAIL_BYTES; /* what the checksum covers */
-    if (out->sealed == out->total || out->sealed - out->sent >= RT_CHUNK)
-        return;
-    size_t to = last - out->sent > RT_CHUNK ? out->sent + RT_CHUNK : last;
+static void sum_to(struct rt_tcp_output *out, size_t to) {
     struct iovec parts[PARTS];
     int count = select_parts(out, out->sealed, to, parts);
     for (int i = 0; i < count; i++)
         out->crc = rt_crc32c(out->crc, parts[i].iov_base, parts[i].iov_len);
     out->sealed = to;
-    if (to == last) {
-        rt_put_le32(out->tail, out->crc);
-        out->sealed = out->total;
-    }
+}
+
+/* How far the next write goes. The last chunk of a frame is summed before it goes, together with the sum;
+ * what is before it goes at once, and is summed afterwards. */
+static size_t next_stop(struct rt_tcp_output *out) {
+    size_t last = out->total - RT_FRAME_TAIL_BYTES; /* what the checksum covers */
+    if (out->sealed == out->total)
+        return out->total;
+    if (last - out->sent > RT_CHUNK)
+        return out->sent + RT_CHUNK;
+    sum_to(out, last);
+    rt_put_le32(out->tail, out->crc);
+    return out->sealed = out->total;
 }
 
 enum rt_stream_result rt_tcp_output_write(struct rt_connection *connection, size_t *budget,
@@ -77,15 +81,16 @@ enum rt_stream_result rt_tcp_output_write(struct rt_connection *connection, size
     while (out->sent < out->total) {
         if (*budget == 0)
             return RT_STREAM_BLOCKED;
-        seal(out);
         struct iovec parts[PARTS];
         size_t taken = 0;
-        int count = select_parts(out, out->sent, out->sealed, parts);
+        int count = select_parts(out, out->sent, next_stop(out), parts);
         enum rt_stream_result result = rt_stream_write(&connection->stream, parts, count, &taken, err);
         out->blocked = result == RT_STREAM_BLOCKED;
         if (result != RT_STREAM_OK)
             return result;
         out->sent += taken;
+        if (out->sent > out->sealed)
+            sum_to(out, out->sent);
         *budget -= taken < *budget ? taken : *budget;
     }
     out->total = out->sent = 0;

@@ -56,7 +56,7 @@ struct rt_tcp_output {
     uint8_t tail[RT_FRAME_TAIL_BYTES];
     struct iovec parts[RT_PIECES + 2];
     size_t total, sent; /* total 0: nothing */
-    size_t sealed;      /* bytes that the checksum has seen, so that may go */
+    size_t sealed;      /* bytes that the checksum has seen; total: it is complete */
     uint32_t crc;
     bool blocked; /* the system takes no more; poll tells when */
     bool broken;  /* nor ever again; what is still to be read tells why */
