@@ -25,7 +25,12 @@ static rt_status step(void *self, struct rt_step *result, struct rt_error *err) 
     struct rt_exchange_learner *learner = self;
     struct rt_done sum;
     const double start = rt_clock_wall();
-    rt_status status = rt_exchange_explain(learner, rt_exchange_step(learner, &sum, err), err);
+    rt_status status = rt_exchange_step(learner, &sum, err);
+    /* Whatever a node says of it: an update of nothing would be taken for the end of the examples. */
+    if (status == RT_OK && sum.rows == 0)
+        status = rt_fail(err, RT_FAILED, "update %llu was made of no examples",
+                         (unsigned long long)learner->returned);
+    status = rt_exchange_explain(learner, status, err);
     if (status == RT_OK)
         *result = (struct rt_step){.update = learner->returned,
                                    .rows = sum.rows,

@@ -44,6 +44,8 @@ static uint64_t next_multiple(uint64_t update, uint64_t of, uint64_t limit) {
 static uint64_t next_rest(const struct rt_exchange_learner *learner, uint64_t update) {
     const struct rt_lesson *lesson = &learner->lesson;
     const struct rt_spec_train *train = &lesson->spec->train;
+    if (!lesson->validates)
+        return lesson->settings.updates;
     const uint64_t rest = next_multiple(update, (uint64_t)train->validate_updates, lesson->settings.updates);
     return next_multiple(update, (uint64_t)train->validate_epochs * lesson->per_epoch, rest);
 }

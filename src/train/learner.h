@@ -76,6 +76,7 @@ struct rt_lesson {
     const struct rt_schedule *schedule;
     struct rt_trainer_settings settings;
     uint64_t per_epoch;
+    bool validates;           /* there are data to score the network with, as often as the spec says */
     const char *strategy;     /* its name */
     const void *options;      /* of the strategy */
     const struct rt_way *way; /* of an exchange; else NULL */

@@ -130,6 +130,7 @@ static rt_status open_learner(struct rt_drive *drive, struct rt_error *err) {
         .optim = drive->optim,
         .schedule = &drive->schedule,
         .per_epoch = drive->per_epoch,
+        .validates = drive->materials.validation.count > 0 || drive->materials.test.count > 0,
         .stop = &drive->run->stop,
         .notice = tell,
         .notice_user = drive,
