@@ -68,7 +68,7 @@ static size_t next_stop(struct rt_tcp_output *out) {
     size_t last = out->total - RT_FRAME_TAIL_BYTES; /* what the checksum covers */
     if (out->sealed == out->total)
         return out->total;
-    if (last - out->sent > RT_CHUNK)
+    if (last - out->sent > RT_CHUNK + RT_CHUNK / 2) /* a small rest has no write of its own */
         return out->sent + RT_CHUNK;
     sum_to(out, last);
     rt_put_le32(out->tail, out->crc);

@@ -230,6 +230,11 @@ static void wait_and_serve(struct rt_tcp *tcp, double now, double next) {
     milliseconds = tcp->asleep ? milliseconds : 0;
     pthread_mutex_unlock(&tcp->mutex);
     int happened = poll(tcp->polled, count, milliseconds);
+    if (milliseconds > 0) { /* from here on there is no need to wake it */
+        pthread_mutex_lock(&tcp->mutex);
+        tcp->asleep = false;
+        pthread_mutex_unlock(&tcp->mutex);
+    }
     if (happened < 0)
         for (size_t i = 0; i < count; i++)
             tcp->polled[i].revents = 0;
