@@ -202,16 +202,6 @@ void rt_group_set_talk(struct rt_group *group, struct rt_group_talk talk) {
     group->talk = talk;
 }
 
-void rt_group_count(const struct rt_group *group, struct rt_metrics_row *row) {
-    for (uint16_t ring = 0; ring < group->party.count; ring++) {
-        const struct rt_link *link = group->party.links[ring];
-        for (size_t k = 0; link && k < RT_METRIC_CHANNELS; k++) {
-            row->sent[1][k] += link->counts.bytes_sent[k];
-            row->received[1][k] += link->counts.bytes_received[k];
-        }
-    }
-}
-
 /* ---- as the ring sees it ------------------------------------------------------------------------------- */
 
 static bool can_start(void *self) {

@@ -53,7 +53,4 @@ struct rt_group_talk {
 };
 void rt_group_set_talk(struct rt_group *group, struct rt_group_talk talk);
 
-/* What its links have carried, added to the row. */
-void rt_group_count(const struct rt_group *group, struct rt_metrics_row *row);
-
 #endif
