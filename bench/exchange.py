@@ -160,5 +160,9 @@ class ExchangeBench:
 
     def run(self, asked):
         for name, case in (("data parallel", self.parallel), ("wfbp", self.overlap), ("server", self.server)):
-            if asked("exchange " + name):
+            if not asked("exchange " + name):
+                continue
+            try:
                 case()
+            except (RuntimeError, OSError, subprocess.SubprocessError) as error:
+                say(f"exchange {name}: {error}")
