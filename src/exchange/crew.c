@@ -134,10 +134,10 @@ static rt_status take_error(struct rt_crew *crew, const struct rt_desk *desk, bo
 
 static rt_status take_message(struct rt_crew *crew, struct rt_desk *desk, bool *over, struct rt_error *err) {
     const struct rt_message *message = &desk->talk->message;
+    if (message->type == RT_MESSAGE_ERROR) /* whose source is the node that it is about */
+        return take_error(crew, desk, over, err);
     if (message->source != desk->rank)
         return rt_fail(err, RT_BAD_INPUT, "it speaks as node %u", message->source);
-    if (message->type == RT_MESSAGE_ERROR)
-        return take_error(crew, desk, over, err);
     if (message->type == RT_MESSAGE_DONE)
         return take_done(desk, message, err);
     if (message->type == RT_MESSAGE_METRICS)

@@ -53,7 +53,8 @@ static rt_status take_ticket(struct rt_duty *duty, const struct rt_message *mess
         return rt_fail(err, RT_BAD_INPUT, "a ticket came to a server that has no worker");
     if (duty->arrived - duty->told >= RT_CREW_AHEAD || duty->stopped)
         return rt_fail(err, RT_BAD_INPUT, "a ticket came when none could be held");
-    if (message->micro <= duty->last)
+    /* The same one again: its gradient came too late, and is still wanted. */
+    if (message->micro == 0 || message->micro < duty->last)
         return rt_fail(err, RT_BAD_INPUT, "a ticket of batch %llu came behind one of batch %llu",
                        (unsigned long long)message->micro, (unsigned long long)duty->last);
     duty->batch[duty->arrived++ % RT_CREW_AHEAD] = duty->last = message->micro;

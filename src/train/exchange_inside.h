@@ -54,6 +54,7 @@ rt_status rt_exchange_form(struct rt_exchange_learner *learner, struct rt_error 
 /* ---- exchange_tickets.c ---- */
 struct rt_engine_part rt_exchange_tickets_part(struct rt_exchange_learner *learner);
 void rt_exchange_updated(void *user, uint64_t version, size_t pushes, const struct rt_push *const *push);
+void rt_exchange_dropped(void *user, const struct rt_push *push);
 rt_status rt_exchange_step(struct rt_exchange_learner *learner, struct rt_done *sum, struct rt_error *err);
 
 /* ---- exchange_numbers.c ---- */

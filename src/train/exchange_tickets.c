@@ -276,6 +276,23 @@ void rt_exchange_updated(void *user, uint64_t version, size_t pushes, const stru
     learner->rounds = version;
 }
 
+/* It came too late for the parameters it was made with, but the round of its batch may still want it: then
+ * the worker does that batch again. Without this the last round before a rest could lose everybody's
+ * gradient, and nobody would get a ticket any more. */
+void rt_exchange_dropped(void *user, const struct rt_push *push) {
+    struct rt_exchange_learner *learner = user;
+    const uint16_t rank = learner->site->roles.worker[push->worker];
+    struct rt_error err;
+    if (learner->site->asynchronous || rank == 0)
+        return;
+    if (learner->last[rank] <= learner->rounds || batch_of(learner, learner->last[rank]) != push->batch)
+        return;
+    learner->last[rank]--;
+    dispense(learner);
+    learner->crew_part.turn(learner->crew_part.self,
+                            &err); /* a failure of it stays, and is found at its own turn */
+}
+
 /* Results of rounds that are over are of no interest. */
 static void take_results(struct rt_exchange_learner *learner) {
     const struct rt_roles *roles = &learner->site->roles;

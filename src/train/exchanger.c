@@ -146,6 +146,7 @@ static rt_status make_server(struct rt_exchanger *exchanger, struct rt_error *er
                                                     : count,
         .numbered = (count + batch - 1) / batch,
         .updated = settings->updated,
+        .dropped = settings->dropped,
         .user = settings->user,
     };
     return rt_server_create(&server, &exchanger->server, err);

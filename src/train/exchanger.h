@@ -24,6 +24,7 @@ struct rt_exchanger_settings {
     struct rt_net_replica_settings replica;
     /* Of the server here, if there is one: see exchange/server.h. May be NULL. */
     void (*updated)(void *user, uint64_t version, size_t pushes, const struct rt_push *const *push);
+    void (*dropped)(void *user, const struct rt_push *push);
     void *user;
 };
 
