@@ -15,11 +15,11 @@ from ours import plain_data, run_file
 from peer import HERE, environment
 from ringrun import Node, Rings
 
-# widths, examples per worker and update, the least ratio against DistributedDataParallel, updates of a run
+# widths: examples per worker and update, the least ratio against DistributedDataParallel, updates of a run, strategy
 PARALLEL = {
-    "784-128-64-10": (32, 5.0, 6000),
-    "784-512-512-10": (64, 2.2, 1000),
-    "784-2048-2048-2048-10": (128, 1.15, 40),
+    "784-128-64-10": (32, 5.0, 6000, "allreduce-auto"),
+    "784-512-512-10": (64, 2.2, 1000, "allreduce-auto"),
+    "784-2048-2048-2048-10": (128, 1.15, 40, "allreduce-ring"),
 }
 STRATEGY = "allreduce-ring"
 
@@ -75,11 +75,11 @@ class ExchangeBench:
         if len(self.cores) < 2:
             say("data parallel training: left out, it needs two cores")
             return
-        for widths, (each, bar, updates) in PARALLEL.items():
+        for widths, (each, bar, updates, strategy) in PARALLEL.items():
             both, alone = self.file(widths, 2 * each), self.file(widths, each)
             ours, single, theirs = [], [], {}
             for _ in range(self.rounds):
-                ours.append(self.pair(both, updates).rate)
+                ours.append(self.pair(both, updates, strategy).rate)
                 single.append(self.one(alone, updates).rate)
                 for python in self.pythons:
                     told = self.ddp(python, widths, each)
