@@ -56,7 +56,8 @@ static void seal_all(uint8_t *bytes, size_t count) {
         if (frame.kind == RT_FRAME_DATA) {
             if (size + RT_FRAME_TAIL_BYTES > count - at)
                 return;
-            rt_put_le32(bytes + at + size, rt_crc32c(0, bytes + at, size));
+            const size_t summed = frame.light ? RT_FRAME_BYTES + (size_t)frame.head_bytes : size;
+            rt_put_le32(bytes + at + size, rt_crc32c(0, bytes + at, summed));
             size += RT_FRAME_TAIL_BYTES;
         }
         at += size;

@@ -5,10 +5,12 @@
 #include "base/crc32c.h"
 #include <string.h>
 
+enum { LIGHT_DATA = RT_FRAME_PING + 1 };
+
 static const uint8_t magic[4] = {RT_PREAMBLE_FIRST, 'T', 'L', 'K'};
 
 void rt_frame_encode(const struct rt_frame *frame, uint8_t bytes[RT_FRAME_BYTES]) {
-    bytes[0] = (uint8_t)frame->kind;
+    bytes[0] = frame->kind == RT_FRAME_DATA && frame->light ? LIGHT_DATA : (uint8_t)frame->kind;
     bytes[1] = (uint8_t)frame->channel;
     rt_put_le16(bytes + 2, frame->kind == RT_FRAME_DATA ? (uint16_t)frame->head_bytes : 0);
     rt_put_le32(bytes + 4, frame->kind == RT_FRAME_DATA     ? frame->body_bytes
@@ -18,7 +20,8 @@ void rt_frame_encode(const struct rt_frame *frame, uint8_t bytes[RT_FRAME_BYTES]
 }
 
 rt_status rt_frame_decode(const uint8_t bytes[RT_FRAME_BYTES], struct rt_frame *frame, struct rt_error *err) {
-    unsigned kind = bytes[0], channel = bytes[1], head = rt_get_le16(bytes + 2);
+    const bool light = bytes[0] == LIGHT_DATA;
+    unsigned kind = light ? RT_FRAME_DATA : bytes[0], channel = bytes[1], head = rt_get_le16(bytes + 2);
     uint32_t value = rt_get_le32(bytes + 4);
     if (rt_get_le32(bytes + 8) != rt_crc32c(0, bytes, 8))
         return rt_fail(err, RT_BAD_INPUT, "sent bytes that are no frame");
@@ -43,6 +46,7 @@ rt_status rt_frame_decode(const uint8_t bytes[RT_FRAME_BYTES], struct rt_frame *
         .channel = channel,
         .head_bytes = head,
         .body_bytes = kind == RT_FRAME_DATA ? value : 0,
+        .light = light,
         .count = kind == RT_FRAME_CREDIT ? value : 0,
     };
     return RT_OK;

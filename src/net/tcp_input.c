@@ -32,10 +32,10 @@ static int find_places(struct rt_tcp_input *in, struct iovec places[PLACES]) {
 
 /* So many bytes of the frame have been put into the given places. */
 static void advance(struct rt_tcp_input *in, const struct iovec *places, int count, size_t bytes) {
-    size_t covered = (size_t)in->frame.head_bytes + in->frame.body_bytes;
+    size_t covered = in->frame.head_bytes + (in->frame.light ? 0 : (size_t)in->frame.body_bytes);
     for (int i = 0; i < count && bytes > 0; i++) {
         size_t n = bytes < places[i].iov_len ? bytes : places[i].iov_len;
-        if (in->done < covered) /* places do not straddle the end of the body */
+        if (in->done < covered) /* places do not straddle the ends of head and body */
             in->crc = rt_crc32c(in->crc, places[i].iov_base, n);
         in->done += n;
         bytes -= n;

@@ -44,7 +44,7 @@ void rt_tcp_link_up(struct rt_tcp_link *link, enum rt_event_kind kind) {
     link->heard = rt_clock_wall();
     for (int i = 0; i < RT_LANES; i++) {
         link->lanes[i]->state = RT_CONNECTION_OPEN;
-        rt_stream_connected(link->lanes[i]->stream.fd);
+        rt_stream_connected(&link->lanes[i]->stream);
         link->lanes[i]->in.more = true; /* TLS may have read more than the preamble */
     }
     rt_tcp_tell_open(link, kind);
@@ -103,6 +103,7 @@ bool rt_tcp_link_has_output(const struct rt_tcp_link *link, enum rt_lane lane) {
 }
 
 static bool begin_output(struct rt_tcp_link *link, enum rt_lane lane) {
+    const struct rt_stream *stream = &link->lanes[lane]->stream;
     struct rt_tcp_output *out = &link->lanes[lane]->out;
     if (lane == RT_LANE_CONTROL) {
         uint8_t bytes[(RT_CHANNELS + 1) * RT_FRAME_BYTES];
@@ -116,7 +117,7 @@ static bool begin_output(struct rt_tcp_link *link, enum rt_lane lane) {
     if (channel == RT_CHANNELS)
         return false;
     link->credits[channel]--;
-    rt_tcp_output_begin(out, rt_send_pop(&link->sends[channel]));
+    rt_tcp_output_begin(out, rt_send_pop(&link->sends[channel]), stream->session || stream->local);
     return true;
 }
 

@@ -1,6 +1,7 @@
 /*
  * Frames to bytes. A body is sent from where it lies. Its checksum follows it, and is computed a chunk at a
- * time just after the chunk was handed to the system: which has then brought it into the cache.
+ * time just after the chunk was handed to the system: which has then brought it into the cache. The checksum
+ * of a light frame, whose body is not in it, is there from the start.
  */
 #include "net/tcp_parts.h"
 
@@ -10,7 +11,7 @@
 
 enum { PARTS = RT_PIECES + 2 };
 
-void rt_tcp_output_begin(struct rt_tcp_output *out, struct rt_send *send) {
+void rt_tcp_output_begin(struct rt_tcp_output *out, struct rt_send *send, bool light) {
     size_t body = 0;
     for (int i = 0; i < RT_PIECES; i++) {
         out->parts[1 + i].iov_base = (void *)send->body[i].data;
@@ -20,7 +21,8 @@ void rt_tcp_output_begin(struct rt_tcp_output *out, struct rt_send *send) {
     rt_frame_encode(&(struct rt_frame){.kind = RT_FRAME_DATA,
                                        .channel = send->channel,
                                        .head_bytes = (uint32_t)send->head_bytes,
-                                       .body_bytes = (uint32_t)body},
+                                       .body_bytes = (uint32_t)body,
+                                       .light = light},
                     out->front);
     memcpy(out->front + RT_FRAME_BYTES, send->head, send->head_bytes);
     out->parts[0] = (struct iovec){out->front, RT_FRAME_BYTES + send->head_bytes};
@@ -29,6 +31,10 @@ void rt_tcp_output_begin(struct rt_tcp_output *out, struct rt_send *send) {
     out->total = RT_FRAME_BYTES + send->head_bytes + body + RT_FRAME_TAIL_BYTES;
     out->sent = out->sealed = 0;
     out->crc = 0;
+    if (light) {
+        rt_put_le32(out->tail, rt_crc32c(0, out->front, out->parts[0].iov_len));
+        out->sealed = out->total;
+    }
 }
 
 void rt_tcp_output_begin_own(struct rt_tcp_output *out, const uint8_t *bytes, size_t count) {
@@ -65,14 +71,14 @@ static void sum_to(struct rt_tcp_output *out, size_t to) {
 /* How far the next write goes. The last chunk of a frame is summed before it goes, together with the sum;
  * what is before it goes at once, and is summed afterwards. */
 static size_t next_stop(struct rt_tcp_output *out) {
-    size_t last = out->total - RT_FRAME_TAIL_BYTES; /* what the checksum covers */
-    if (out->sealed == out->total)
-        return out->total;
-    if (last - out->sent > RT_CHUNK + RT_CHUNK / 2) /* a small rest has no write of its own */
+    if (out->total - out->sent > RT_CHUNK + RT_CHUNK / 2) /* a small rest has no write of its own */
         return out->sent + RT_CHUNK;
-    sum_to(out, last);
-    rt_put_le32(out->tail, out->crc);
-    return out->sealed = out->total;
+    if (out->sealed < out->total) {
+        sum_to(out, out->total - RT_FRAME_TAIL_BYTES);
+        rt_put_le32(out->tail, out->crc);
+        out->sealed = out->total;
+    }
+    return out->total;
 }
 
 enum rt_stream_result rt_tcp_output_write(struct rt_connection *connection, size_t *budget,

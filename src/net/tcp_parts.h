@@ -236,7 +236,7 @@ void rt_connection_kill(struct rt_connection *connection);               /* ends
 void rt_connection_bury(struct rt_tcp *tcp);                             /* frees the dead */
 
 /* ---- tcp_output.c, tcp_input.c: frames to bytes and back ---- */
-void rt_tcp_output_begin(struct rt_tcp_output *out, struct rt_send *send);
+void rt_tcp_output_begin(struct rt_tcp_output *out, struct rt_send *send, bool light);
 void rt_tcp_output_begin_own(struct rt_tcp_output *out, const uint8_t *bytes, size_t count);
 /* Writes what it can; RT_STREAM_OK: all of it. */
 enum rt_stream_result rt_tcp_output_write(struct rt_connection *connection, size_t *budget,

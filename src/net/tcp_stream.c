@@ -91,29 +91,36 @@ rt_status rt_stream_prepare(int fd, double silence, struct rt_error *err) {
     return RT_OK;
 }
 
-#if defined(TCP_CONGESTION)
-static bool is_loopback(int fd) {
-    struct sockaddr_storage peer = {0};
-    socklen_t bytes = sizeof peer;
-    if (getpeername(fd, (struct sockaddr *)&peer, &bytes) != 0)
-        return false;
-    if (peer.ss_family == AF_INET)
-        return ntohl(((struct sockaddr_in *)&peer)->sin_addr.s_addr) >> 24 == 127;
-    if (peer.ss_family != AF_INET6)
-        return false;
-    const struct in6_addr *address = &((struct sockaddr_in6 *)&peer)->sin6_addr;
-    return IN6_IS_ADDR_LOOPBACK(address) || (IN6_IS_ADDR_V4MAPPED(address) && address->s6_addr[12] == 127);
+/* The address without its port; 4 bytes, 16, or none. */
+static size_t get_address(const struct sockaddr_storage *name, const uint8_t **bytes) {
+    if (name->ss_family == AF_INET) {
+        *bytes = (const uint8_t *)&((const struct sockaddr_in *)name)->sin_addr;
+        return 4;
+    }
+    if (name->ss_family != AF_INET6)
+        return 0;
+    *bytes = (const uint8_t *)&((const struct sockaddr_in6 *)name)->sin6_addr;
+    return 16;
 }
-#endif
 
-void rt_stream_connected(int fd) {
+static bool is_local(int fd) {
+    struct sockaddr_storage own = {0}, peer = {0};
+    socklen_t own_bytes = sizeof own, peer_bytes = sizeof peer;
+    const uint8_t *here = NULL, *there = NULL;
+    if (getsockname(fd, (struct sockaddr *)&own, &own_bytes) != 0 ||
+        getpeername(fd, (struct sockaddr *)&peer, &peer_bytes) != 0)
+        return false;
+    const size_t count = get_address(&own, &here);
+    return count > 0 && get_address(&peer, &there) == count && memcmp(here, there, count) == 0;
+}
+
+void rt_stream_connected(struct rt_stream *stream) {
+    stream->local = is_local(stream->fd);
 #if defined(TCP_CONGESTION)
     /* Within one machine there is nothing to be congested, and a control that spreads what is sent over time
      * (bbr) halves the speed. This one does not, and every system has it. */
     static const char plain[] = "reno";
-    if (is_loopback(fd))
-        (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, plain, sizeof plain - 1);
-#else
-    (void)fd;
+    if (stream->local)
+        (void)setsockopt(stream->fd, IPPROTO_TCP, TCP_CONGESTION, plain, sizeof plain - 1);
 #endif
 }

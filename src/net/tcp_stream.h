@@ -20,6 +20,7 @@ struct rt_stream {
     int fd;
     struct rt_tls_session *session; /* NULL: not encrypted */
     bool wants_write;               /* BLOCKED, though reading, until it can be written to */
+    bool local;                     /* both ends are on this machine */
     uint64_t sent, received;        /* bytes on the wire */
 };
 
@@ -38,6 +39,6 @@ enum rt_stream_result rt_stream_read(struct rt_stream *stream, const struct iove
 /* Not blocking, closed on exec, small messages at once, little kept unsent, a vanished peer noticed. */
 rt_status rt_stream_prepare(int fd, double silence, struct rt_error *err);
 /* To be called once it is connected. */
-void rt_stream_connected(int fd);
+void rt_stream_connected(struct rt_stream *stream);
 
 #endif

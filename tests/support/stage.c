@@ -58,12 +58,16 @@ static int free_port(void) {
     return good ? ntohs(address.sin_port) : -1;
 }
 
-static void run_over_tcp(struct stage *stage, const struct rt_tcp_settings *settings) {
+/* Where the endpoints listen. They call from 127.0.0.1: from another address of this machine to them it is as
+ * from another machine, and bodies have a checksum. */
+static const char near[] = "127.0.0.1:0", far[] = "127.0.0.2:0";
+
+static void run_over_tcp(struct stage *stage, const char *at, const struct rt_tcp_settings *settings) {
     struct rt_error err;
     struct player players[STAGE_ENDPOINTS];
     for (size_t i = 0; i < STAGE_ENDPOINTS; i++) {
         CHECK_OK(rt_tcp_create(settings, &stage->endpoints[i], &err));
-        CHECK_OK(rt_endpoint_listen(stage->endpoints[i], "127.0.0.1:0", &err));
+        CHECK_OK(rt_endpoint_listen(stage->endpoints[i], at, &err));
     }
     snprintf(stage->nowhere, sizeof stage->nowhere, "127.0.0.1:%d", free_port());
     for (size_t i = 0; i < STAGE_ENDPOINTS; i++) {
@@ -78,18 +82,22 @@ static void run_over_tcp(struct stage *stage, const struct rt_tcp_settings *sett
 }
 
 static void run_over_plain_tcp(struct stage *stage) {
-    run_over_tcp(stage, &(struct rt_tcp_settings){.key = NULL});
+    run_over_tcp(stage, near, &(struct rt_tcp_settings){.key = NULL});
+}
+
+static void run_over_far_tcp(struct stage *stage) {
+    run_over_tcp(stage, far, &(struct rt_tcp_settings){.key = NULL});
 }
 
 /* The thread of each program moves the bytes itself. */
 static void run_over_attended_tcp(struct stage *stage) {
     stage->attended = true;
-    run_over_tcp(stage, &(struct rt_tcp_settings){.key = NULL});
+    run_over_tcp(stage, far, &(struct rt_tcp_settings){.key = NULL});
 }
 
 static void run_over_encrypted_tcp(struct stage *stage) {
     static const uint8_t key[RT_KEY_BYTES] = {1, 2, 3};
-    run_over_tcp(stage, &(struct rt_tcp_settings){.key = key});
+    run_over_tcp(stage, near, &(struct rt_tcp_settings){.key = key});
 }
 
 static const struct {
@@ -98,7 +106,8 @@ static const struct {
 } transports[] = {
     {"memory", run_in_memory},
     {"TCP", run_over_plain_tcp},
-    {"TCP, attended", run_over_attended_tcp},
+    {"TCP, from another address", run_over_far_tcp},
+    {"TCP, from another address, attended", run_over_attended_tcp},
     {"TCP with a cluster key", run_over_encrypted_tcp},
 };
 

@@ -21,6 +21,14 @@ TEST(a_frame_starts_with_these_bytes) {
     CHECK(back.kind == frame.kind && back.channel == 2 && back.head_bytes == 96);
     CHECK(back.body_bytes == 0x01020304 && back.count == 0);
 
+    CHECK(!back.light);
+
+    frame.light = true;
+    rt_frame_encode(&frame, bytes);
+    CHECK(bytes[0] == 4 && memcmp(bytes + 1, expected + 1, 7) == 0);
+    CHECK_OK(rt_frame_decode(bytes, &back, &err));
+    CHECK(back.kind == RT_FRAME_DATA && back.light && back.body_bytes == 0x01020304);
+
     frame = (struct rt_frame){.kind = RT_FRAME_CREDIT, .channel = 3, .count = 5};
     rt_frame_encode(&frame, bytes);
     CHECK_OK(rt_frame_decode(bytes, &back, &err));
@@ -38,9 +46,10 @@ TEST(what_is_no_frame_is_refused) {
         const char *says;
     } cases[] = {
         {{0, 0, 0, 0, 0, 0, 0, 0}, "unknown kind 0"},
-        {{4, 0, 0, 0, 0, 0, 0, 0}, "unknown kind 4"},
+        {{5, 0, 0, 0, 0, 0, 0, 0}, "unknown kind 5"},
         {{1, RT_CHANNELS, 0, 0, 0, 0, 0, 0}, "channel 4"},
         {{1, 0, 97, 0, 0, 0, 0, 0}, "head of 97 bytes"},
+        {{4, 0, 97, 0, 0, 0, 0, 0}, "head of 97 bytes"},
         {{1, 0, 0, 1, 0, 0, 0, 0}, "head of 256 bytes"},
         {{1, 0, 0, 0, 1, 0, 0, 0x40}, "body of 1073741825 bytes"},
         {{1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff}, "body of 4294967295 bytes"},
@@ -73,7 +82,7 @@ TEST(a_preamble_starts_with_these_bytes) {
     uint8_t bytes[RT_PREAMBLE_BYTES];
     memset(preamble.token, 0x7e, RT_TOKEN_BYTES);
     rt_preamble_encode(&preamble, bytes);
-    CHECK(memcmp(bytes, "RTLK\1\0\2\0\x7e", 9) == 0);
+    CHECK(memcmp(bytes, "RTLK\2\0\2\0\x7e", 9) == 0);
     CHECK_OK(rt_preamble_decode(bytes, &back, &err));
     CHECK(back.version == RT_LINK_VERSION && back.kind == RT_PREAMBLE_DATA && back.refusal == 0);
     CHECK(memcmp(back.token, preamble.token, RT_TOKEN_BYTES) == 0);

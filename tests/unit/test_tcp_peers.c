@@ -25,11 +25,17 @@ static struct rt_endpoint *listen_at_loopback(struct rt_tcp_settings settings) {
     return endpoint;
 }
 
+/* Another address of this machine: to the endpoint, a peer there is somewhere else. */
+static const char *calls_from = "127.0.0.1";
+
 static int raw_connect(const struct rt_endpoint *endpoint) {
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port_of(endpoint))};
+    struct sockaddr_in from = {.sin_family = AF_INET};
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     int fd = socket(AF_INET, SOCK_STREAM, 0);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof to) != 0)
+    if (fd < 0 || inet_pton(AF_INET, calls_from, &from.sin_addr) != 1 ||
+        bind(fd, (struct sockaddr *)&from, sizeof from) != 0 ||
+        connect(fd, (struct sockaddr *)&to, sizeof to) != 0)
         rt_test_fail(__FILE__, __LINE__, "cannot connect");
     return fd;
 }
@@ -87,19 +93,26 @@ static void raw_leave(struct raw_link *raw) {
 }
 
 /* The bytes of a data frame, as a well-behaved peer would send them; their number. */
-static size_t make_frame(uint8_t *bytes, unsigned channel, const char *head, const char *body) {
+static size_t make_any_frame(uint8_t *bytes, bool light, unsigned channel, const char *head,
+                             const char *body) {
     struct rt_frame frame = {.kind = RT_FRAME_DATA,
                              .channel = channel,
                              .head_bytes = (uint32_t)strlen(head),
-                             .body_bytes = (uint32_t)strlen(body)};
+                             .body_bytes = (uint32_t)strlen(body),
+                             .light = light};
     size_t n = RT_FRAME_BYTES;
     rt_frame_encode(&frame, bytes);
     memcpy(bytes + n, head, strlen(head));
     n += strlen(head);
     memcpy(bytes + n, body, strlen(body));
+    const size_t summed = n + (light ? 0 : strlen(body));
     n += strlen(body);
-    rt_put_le32(bytes + n, rt_crc32c(0, bytes, n));
+    rt_put_le32(bytes + n, rt_crc32c(0, bytes, summed));
     return n + RT_FRAME_TAIL_BYTES;
+}
+
+static size_t make_frame(uint8_t *bytes, unsigned channel, const char *head, const char *body) {
+    return make_any_frame(bytes, false, channel, head, body);
 }
 
 /* Until the endpoint's credit for a channel has come. */
@@ -147,7 +160,7 @@ static void check_breaks_link(bool on_control, const uint8_t *bytes, size_t coun
     rt_endpoint_destroy(endpoint);
 }
 
-TEST(a_raw_link_that_keeps_the_rules_works) {
+static void check_raw_link(bool light) {
     struct rt_endpoint *endpoint = listen_at_loopback((struct rt_tcp_settings){0});
     struct raw_link raw;
     uint8_t bytes[200], body[8];
@@ -155,7 +168,7 @@ TEST(a_raw_link_that_keeps_the_rules_works) {
     struct rt_receive receive = make_receive(RT_CHANNEL_FIRST, body, sizeof body);
     rt_link_receive(raw.link, &receive);
     REQUIRE(raw_await_credit(raw.control));
-    size_t count = make_frame(bytes, RT_CHANNEL_FIRST, "head", "12345678");
+    size_t count = make_any_frame(bytes, light, RT_CHANNEL_FIRST, "head", "12345678");
     for (size_t i = 0; i < count; i++) /* however it is cut */
         raw_send(raw.data, bytes + i, 1);
     REQUIRE(expect(endpoint, RT_EVENT_RECEIVED));
@@ -169,11 +182,18 @@ TEST(a_raw_link_that_keeps_the_rules_works) {
     raw_send(raw.control, bytes, RT_FRAME_BYTES);
     REQUIRE(expect(endpoint, RT_EVENT_SENT));
     uint8_t expected[200], got[200];
-    count = make_frame(expected, RT_CHANNEL_SECOND, "answer", "body");
+    count = make_any_frame(expected, light, RT_CHANNEL_SECOND, "answer", "body");
     REQUIRE(raw_receive(raw.data, got, count));
     CHECK(memcmp(got, expected, count) == 0);
     raw_leave(&raw);
     rt_endpoint_destroy(endpoint);
+}
+
+TEST(a_raw_link_that_keeps_the_rules_works) {
+    check_raw_link(true);
+    calls_from = "127.0.0.2";
+    check_raw_link(false);
+    calls_from = "127.0.0.1";
 }
 
 TEST(frames_against_the_rules_close_the_link) {
@@ -183,6 +203,9 @@ TEST(frames_against_the_rules_close_the_link) {
     check_breaks_link(false, bytes, count, "sent a frame whose checksum does not match");
     bytes[count - 1] ^= 1;
     bytes[RT_FRAME_BYTES + 5] ^= 1;
+    check_breaks_link(false, bytes, count, "sent a frame whose checksum does not match");
+    count = make_any_frame(bytes, true, RT_CHANNEL_FIRST, "head", "12345678");
+    bytes[RT_FRAME_BYTES + 1] ^= 1; /* in the head, which is always in the sum */
     check_breaks_link(false, bytes, count, "sent a frame whose checksum does not match");
 
     count = make_frame(bytes, RT_CHANNEL_FIRST, "head", "123456789");
@@ -330,7 +353,7 @@ TEST(who_does_not_greet_properly_is_turned_away) {
     check_turned_away(patient, bytes, sizeof bytes, "sent a damaged greeting");
     preamble.version = 77;
     rt_preamble_encode(&preamble, bytes);
-    check_turned_away(patient, bytes, sizeof bytes, "speaks version 77 of the link protocol and we speak 1");
+    check_turned_away(patient, bytes, sizeof bytes, "speaks version 77 of the link protocol and we speak 2");
 }
 
 TEST(who_is_not_in_the_cluster_is_turned_away) {
@@ -460,9 +483,9 @@ TEST(whoever_answers_something_else_is_refused) {
     check_answer_refused("", 0, "took the connection but said nothing for 0.4 seconds");
     rt_preamble_encode(&preamble, bytes);
     check_answer_refused(bytes, sizeof bytes, "answered with somebody else's greeting");
-    preamble.version = 2;
+    preamble.version = 1;
     rt_preamble_encode(&preamble, bytes);
-    check_answer_refused(bytes, sizeof bytes, "speaks version 2 of the link protocol and we speak 1");
+    check_answer_refused(bytes, sizeof bytes, "speaks version 1 of the link protocol and we speak 2");
 }
 
 TEST_MAIN()
