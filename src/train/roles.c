@@ -3,13 +3,8 @@
 
 #include "base/memory.h"
 #include "train/hybrid_job.h"
+#include "train/role_part.h"
 #include <stdlib.h>
-
-/* What a session is in the end. */
-struct part {
-    struct rt_role role;
-    void *own; /* the role's */
-};
 
 static struct rt_role role_of(const struct rt_session *session, const struct rt_tree *job) {
     const struct rt_node_device *device = session->user;
@@ -20,65 +15,37 @@ static struct rt_role role_of(const struct rt_session *session, const struct rt_
     return role;
 }
 
-/* The session in the hands of a role, until leave. */
-static const void *enter(struct rt_session *session, struct part *part) {
-    const void *device = session->user;
-    session->user = part->role.user;
-    session->role = part->own;
-    return device;
-}
-
-static void leave(struct rt_session *session, struct part *part, const void *device) {
-    part->own = session->role;
-    session->role = part;
-    session->user = (void *)(uintptr_t)device;
-}
-
 static rt_status profile(struct rt_session *session, const struct rt_profile *asked,
                          struct rt_profiled *profiled, struct rt_error *err) {
-    const struct rt_role role = role_of(session, asked->job);
-    struct part part = {.role = role};
-    void *before = session->role;
-    if (!role.profile)
+    struct rt_role_part part = {.role = role_of(session, asked->job)};
+    if (!part.role.profile)
         return rt_fail(err, RT_BAD_INPUT, "the layers of an exchange are not measured");
-    const void *device = enter(session, &part);
-    rt_status status = role.profile(session, asked, profiled, err);
-    leave(session, &part, device);
-    session->role = before;
-    return status;
+    return rt_role_part_profile(&part, session, asked, profiled, err);
 }
 
 static void end(struct rt_session *session) {
-    struct part *part = session->role;
+    struct rt_role_part *part = session->role;
     if (!part)
         return;
-    const void *device = enter(session, part);
-    part->role.end(session);
-    leave(session, part, device);
+    rt_role_part_end(part, session);
     session->role = NULL;
     free(part);
 }
 
 static rt_status assign(struct rt_session *session, const struct rt_assign *asked, uint64_t *memory,
                         struct rt_error *err) {
-    struct part *part;
+    struct rt_role_part *part;
     end(session); /* a second assignment takes the place of the first */
     rt_status status = rt_alloc(1, sizeof *part, "a node's part", &part, err);
     if (status != RT_OK)
         return status;
     part->role = role_of(session, asked->job);
-    const void *device = enter(session, part);
-    status = part->role.assign(session, asked, memory, err);
-    leave(session, part, device);
-    return status;
+    session->role = part;
+    return rt_role_part_assign(part, session, asked, memory, err);
 }
 
 static rt_status run(struct rt_session *session, struct rt_error *err) {
-    struct part *part = session->role;
-    const void *device = enter(session, part);
-    rt_status status = part->role.run(session, err);
-    leave(session, part, device);
-    return status;
+    return rt_role_part_run(session->role, session, err);
 }
 
 struct rt_role rt_node_roles(const struct rt_node_device *device) {
