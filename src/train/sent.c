@@ -94,14 +94,14 @@ void rt_sender_destroy(struct rt_sender *sender) {
     free(sender);
 }
 
-void rt_sender_send(struct rt_sender *sender, struct rt_crew *crew, uint16_t rank, uint64_t batch,
-                    size_t part) {
+size_t rt_sender_pack(struct rt_sender *sender, uint16_t rank, uint64_t batch, size_t part,
+                      const float **floats) {
     const struct rt_sender_settings *settings = &sender->settings;
     const struct rt_parting *parting = &settings->parting;
     size_t first;
     const size_t rows = rt_parting_rows(parting, batch, part, &first);
     if (rows == 0)
-        return;
+        return 0;
     struct rt_batch examples;
     rt_batches_at(&sender->batches, batch, &examples);
     const uint32_t *indices = examples.examples + first;
@@ -116,7 +116,16 @@ void rt_sender_send(struct rt_sender *sender, struct rt_crew *crew, uint16_t ran
         for (size_t i = 0; i < rows; i++)
             targets[i] = (float)sender->classes[i];
     }
-    rt_crew_send_examples(crew, rank, batch, x, rows * rt_parting_row_floats(parting));
+    *floats = x;
+    return rows * rt_parting_row_floats(parting);
+}
+
+void rt_sender_send(struct rt_sender *sender, struct rt_crew *crew, uint16_t rank, uint64_t batch,
+                    size_t part) {
+    const float *floats = NULL;
+    const size_t count = rt_sender_pack(sender, rank, batch, part, &floats);
+    if (count > 0)
+        rt_crew_send_examples(crew, rank, batch, floats, count);
 }
 
 /* ---- the worker's end ---------------------------------------------------------------------------------- */
@@ -194,14 +203,14 @@ static bool has_come(void *self) {
     return box->complete > box->used;
 }
 
-static rt_status read_classes(struct rt_sent_box *box, const float *targets, size_t rows,
-                              struct rt_error *err) {
+rt_status rt_sent_classes(const struct rt_parting *parting, const float *targets, size_t rows,
+                          int32_t *classes, struct rt_error *err) {
     for (size_t i = 0; i < rows; i++) {
         const float value = targets[i];
-        if (!(value >= 0 && value < (float)box->parting.outputs) || value != (float)(int32_t)value)
+        if (!(value >= 0 && value < (float)parting->outputs) || value != (float)(int32_t)value)
             return rt_fail(err, RT_FAILED, "the master sent an example of class %g, and there are %zu",
-                           (double)value, box->parting.outputs);
-        box->classes[i] = (int32_t)value;
+                           (double)value, parting->outputs);
+        classes[i] = (int32_t)value;
     }
     return RT_OK;
 }
@@ -224,7 +233,7 @@ rt_status rt_sent_box_rows(struct rt_sent_box *box, struct rt_engine *engine, ui
     rows->targets = (struct rt_targets){0};
     if (box->parting.target == RT_TARGET_CLASSES) {
         rows->targets.classes = box->classes;
-        return read_classes(box, targets, count, err);
+        return rt_sent_classes(&box->parting, targets, count, box->classes, err);
     }
     rows->targets.values = box->parting.target == RT_TARGET_INPUT ? x : targets;
     return RT_OK;

@@ -42,11 +42,19 @@ struct rt_sender_settings {
 rt_status rt_sender_create(const struct rt_sender_settings *settings, struct rt_sender **sender,
                            struct rt_error *err);
 void rt_sender_destroy(struct rt_sender *sender); /* NULL is fine */
+/* Packs the rows of a ticket for a node: how many floats, 0 where it has no rows. They stay as they are until
+ * RT_CREW_AHEAD more have been packed for that node. By one thread at a time. */
+size_t rt_sender_pack(struct rt_sender *sender, uint16_t rank, uint64_t batch, size_t part,
+                      const float **floats);
 /* Packs the rows of a ticket that was just given, and sends them. By one thread at a time. */
 void rt_sender_send(struct rt_sender *sender, struct rt_crew *crew, uint16_t rank, uint64_t batch,
                     size_t part);
 
 /* ---- the worker's end ---- */
+
+/* Targets as they were sent, made classes of; refuses what is none. */
+rt_status rt_sent_classes(const struct rt_parting *parting, const float *targets, size_t rows,
+                          int32_t *classes, struct rt_error *err);
 
 struct rt_sent_box;
 rt_status rt_sent_box_create(const struct rt_parting *parting, size_t part, struct rt_sent_box **box,

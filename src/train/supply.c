@@ -62,6 +62,42 @@ static rt_status open_set(struct rt_supply *supply, size_t rows, struct rt_error
     return status;
 }
 
+/* ---- rows that are sent ---- */
+
+static rt_status batch_of_rows(void *self, uint64_t update, size_t *rows, uint32_t *epoch,
+                               const uint32_t **examples, struct rt_error *err) {
+    struct rt_supply *supply = self;
+    struct rt_batch found;
+    rt_batches_at(&supply->batches, update, &found);
+    supply->lost = 0;
+    rt_status status = supply->rows_from.take(supply->rows_from.self, update, &supply->sent, err);
+    if (status != RT_OK)
+        return status;
+    supply->sent_examples = found.examples + supply->sent.first;
+    *rows = found.rows;
+    *epoch = found.epoch;
+    *examples = found.examples;
+    return RT_OK;
+}
+
+static void inputs_of_rows(void *self, const uint32_t *examples, size_t rows, float *x) {
+    const struct rt_supply *supply = self;
+    const size_t width = supply->lesson->network->inputs;
+    memcpy(x, supply->sent.x + (size_t)(examples - supply->sent_examples) * width, rows * width * sizeof *x);
+}
+
+static void loss_of_rows(void *self, const uint32_t *examples, size_t rows, size_t batch_rows, const float *y,
+                         float *dy, double *sum, size_t *correct) {
+    struct rt_supply *supply = self;
+    const struct rt_targets *all = &supply->sent.targets;
+    const struct rt_targets targets = {
+        .classes = all->classes ? all->classes + supply->lost : NULL,
+        .values = all->values ? all->values + supply->lost * supply->lesson->network->outputs : NULL};
+    (void)examples;
+    supply->lost += rows;
+    evaluate(supply, &targets, rows, batch_rows, y, dy, sum, correct);
+}
+
 /* ---- a stream ---- */
 
 /* The next batch, once it is there as a whole, or what is left at the end. */
@@ -154,7 +190,19 @@ static rt_status open_stream(struct rt_supply *supply, struct rt_endpoint *endpo
     return status;
 }
 
-/* ---- either ---- */
+/* ---- any ---- */
+
+rt_status rt_supply_open_rows(const struct rt_lesson *lesson, size_t rows, const struct rt_supply_rows *from,
+                              struct rt_supply *supply, struct rt_error *err) {
+    memset(supply, 0, sizeof *supply);
+    supply->lesson = lesson;
+    supply->rows_from = *from;
+    atomic_init(&supply->halt, 0);
+    rt_status status = rt_floats_create(rows, "the losses", &supply->losses, err);
+    return status == RT_OK ? rt_batches_create(lesson->settings.seed, from->examples, lesson->settings.batch,
+                                               lesson->settings.shuffle, &supply->batches, err)
+                           : status;
+}
 
 rt_status rt_supply_open(const struct rt_lesson *lesson, size_t rows, struct rt_endpoint *endpoint,
                          struct rt_supply *supply, struct rt_error *err) {
@@ -183,6 +231,9 @@ struct rt_ring_source rt_supply_source(struct rt_supply *supply) {
     if (supply->stream)
         return (struct rt_ring_source){
             .self = supply, .batch = batch_of_stream, .inputs = inputs_of_stream, .loss = loss_of_stream};
+    if (supply->rows_from.self)
+        return (struct rt_ring_source){
+            .self = supply, .batch = batch_of_rows, .inputs = inputs_of_rows, .loss = loss_of_rows};
     return (struct rt_ring_source){
         .self = supply, .batch = batch_of_set, .inputs = inputs_of_set, .loss = loss_of_set};
 }
