@@ -105,9 +105,11 @@ void rt_model_backward(const struct rt_model *model, const struct rt_pass *pass,
                        bool accumulate, const struct rt_grad_sink *sink);
 
 /* The weights' part for several micro-batches at once, in their order: the bits are those of one by one, but
- * a layer's gradient passes through memory once. Their input's parts are done. */
+ * a layer's gradient passes through memory once. Their input's parts are done. watch (may be NULL): its
+ * `after` is told of each layer that is done, the last first. */
 void rt_model_backward_weights(const struct rt_model *model, size_t count, const struct rt_waiting *waiting,
-                               float *grads, bool accumulate, const struct rt_grad_sink *sink);
+                               float *grads, bool accumulate, const struct rt_grad_sink *sink,
+                               const struct rt_layer_watch *watch);
 struct rt_waiting rt_model_waiting(const struct rt_pass *pass, const struct rt_blocks *blocks, float *slot,
                                    const float *x);
 

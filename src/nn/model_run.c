@@ -242,7 +242,8 @@ void rt_model_nested_backward(const struct rt_model *model, const struct rt_pass
 }
 
 void rt_model_backward_weights(const struct rt_model *model, size_t count, const struct rt_waiting *waiting,
-                               float *grads, bool accumulate, const struct rt_grad_sink *sink) {
+                               float *grads, bool accumulate, const struct rt_grad_sink *sink,
+                               const struct rt_layer_watch *watch) {
     struct walk walks[RT_MAX_WAITING];
     struct rt_waiting at[RT_MAX_WAITING];
     for (size_t w = 0; w < count; w++)
@@ -252,8 +253,11 @@ void rt_model_backward_weights(const struct rt_model *model, size_t count, const
             float *below = NULL;
             at[w] = walk_down(model, &walks[w], i, &below);
         }
-        if (model->layers[i]->param_count > 0)
-            layer_weights(model, i, count, at, grads, accumulate, sink);
+        if (model->layers[i]->param_count == 0)
+            continue;
+        layer_weights(model, i, count, at, grads, accumulate, sink);
+        if (watch)
+            watch->after(watch->self, i);
     }
 }
 

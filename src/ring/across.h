@@ -13,6 +13,7 @@
 struct rt_across {
     void *self;     /* NULL: there is one ring, and nothing else here counts */
     uint16_t first; /* the number, among all nodes of the run, of this ring's first */
+    bool early;     /* hear of layers as soon as their gradient is complete, not only of whole stages */
     /* Once, before anything else: the stages that this node has, the one nearest to the data first. */
     rt_status (*open)(void *self, struct rt_stage *const *stages, size_t count, struct rt_error *err);
     /* Whether the event is of its links; if so it has been taken in. */
@@ -20,9 +21,10 @@ struct rt_across {
     /* Before the first forward in training: whether the stages have the numbers that all start from. Asked
      * again after every event. */
     bool (*can_start)(void *self);
-    /* The gradient of a stage is complete: the exchange begins; and whether it is over, so that the stage has
-     * the sum. */
-    void (*begin)(void *self, size_t stage);
+    /* The gradient of the stage's layers from `layer` on is complete, and their exchange begins. 0: of all of
+     * them; said once for every update, and last. */
+    void (*ready)(void *self, size_t stage, size_t layer);
+    /* Whether the exchange of a whole stage is over, so that it has the sum. */
     bool (*is_done)(const void *self, size_t stage);
     /* Of a ring's master, whose ring has come to rest at its end: whether all rings have, so that links may
      * be closed. */
@@ -31,6 +33,8 @@ struct rt_across {
     rt_status (*check)(void *self, struct rt_error *err);
     /* After a failure of event or check: the number of the node whose fault it is; 0: none known. */
     uint16_t (*lost)(const void *self);
+    /* Adds what its links have carried. */
+    void (*count)(const void *self, struct rt_link_counts *counts);
 };
 
 #endif

@@ -190,6 +190,10 @@ static rt_status received(struct rt_flow *flow, const struct rt_event *event, st
     return rt_segment_arrived(flow, segment, event->receive->user, err);
 }
 
+static bool is_ours(const struct rt_flow *flow, const struct rt_event *event) {
+    return event->link && (event->link == flow->next.talk.link || event->link == flow->previous.talk.link);
+}
+
 /* An event that is not of our links. */
 static rt_status take_other(struct rt_flow *flow, const struct rt_event *event, struct rt_error *err) {
     const struct rt_across *across = &flow->settings.across;
@@ -211,9 +215,7 @@ static rt_status take_other(struct rt_flow *flow, const struct rt_event *event, 
 static rt_status take_event(struct rt_flow *flow, const struct rt_event *event, struct rt_error *err) {
     if (rt_talk_event(&flow->next.talk, event) || rt_talk_event(&flow->previous.talk, event))
         return RT_OK;
-    const bool ours =
-        event->link && (event->link == flow->next.talk.link || event->link == flow->previous.talk.link);
-    if (!ours)
+    if (!is_ours(flow, event))
         return take_other(flow, event, err);
     flow->progress = rt_flow_now(flow);
     if (event->kind == RT_EVENT_SENT) {
@@ -265,7 +267,7 @@ static enum rt_state reason(struct rt_flow *flow, const struct rt_neighbour **wh
     *who = first->in ? first->in : end->in;
     if (flow->starving && first->oldest == first->arrived) {
         *who = NULL;
-        return RT_STATE_WAIT_DATA;
+        return flow->settings.across.self ? RT_STATE_WAIT_BARRIER : RT_STATE_WAIT_DATA;
     }
     /* Those in other rings have a patience of their own. */
     if (first->exchanging || end->exchanging ||
@@ -370,16 +372,19 @@ rt_status rt_flow_run(struct rt_flow *flow, bool (*done)(void *self), void *self
     return rt_fail(err, flow->status, "%s", flow->error.text);
 }
 
+void rt_flow_let_pass(struct rt_flow *flow, const struct rt_event *event) {
+    const uint16_t lost = flow->lost;
+    struct rt_error ignored;
+    if (rt_talk_event(&flow->next.talk, event) || rt_talk_event(&flow->previous.talk, event))
+        return;
+    if (!is_ours(flow, event))
+        take_other(flow, event, &ignored);
+    flow->lost = lost;
+}
+
 void rt_flow_linger(struct rt_flow *flow, struct rt_neighbour *neighbour, double seconds) {
     const double until = rt_flow_now(flow) + seconds;
     struct rt_event event;
-    while (neighbour->talk.link && !neighbour->talk.closed && next_event(flow, until, &event)) {
-        if (rt_talk_event(&flow->next.talk, &event) || rt_talk_event(&flow->previous.talk, &event))
-            continue;
-        const bool ours =
-            event.link && (event.link == flow->next.talk.link || event.link == flow->previous.talk.link);
-        struct rt_error ignored;
-        if (!ours)
-            take_other(flow, &event, &ignored);
-    }
+    while (neighbour->talk.link && !neighbour->talk.closed && next_event(flow, until, &event))
+        rt_flow_let_pass(flow, &event);
 }

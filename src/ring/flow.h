@@ -207,6 +207,9 @@ double rt_flow_now(const struct rt_flow *flow);
 /* "node 2", "the master" */
 const char *rt_neighbour_name(const struct rt_neighbour *neighbour, char text[32]);
 
+/* An event that comes when the run is over: talks and other rings hear of it, and nobody else. */
+void rt_flow_let_pass(struct rt_flow *flow, const struct rt_event *event);
+
 /* Waits, at most for a while, until the neighbour has closed its link: what was sent to it before has then
  * arrived. */
 void rt_flow_linger(struct rt_flow *flow, struct rt_neighbour *neighbour, double seconds);

@@ -129,12 +129,19 @@ void rt_flow_row(struct rt_flow *flow, struct rt_metrics_row *row) {
     row->staleness_sum = (double)first->stage->staleness_sum;
     row->staleness_max = first->stage->staleness_max;
     row->peak_memory = rt_memory_peak();
-    const struct rt_neighbour *const neighbours[RT_METRIC_LINKS] = {&flow->next, &flow->previous};
-    for (size_t i = 0; i < RT_METRIC_LINKS; i++)
+    const struct rt_neighbour *const neighbours[] = {&flow->next, &flow->previous};
+    for (size_t i = 0; i < 2; i++)
         for (size_t k = 0; neighbours[i]->talk.link && k < RT_METRIC_CHANNELS; k++) {
             row->sent[i][k] = neighbours[i]->talk.link->counts.bytes_sent[k];
             row->received[i][k] = neighbours[i]->talk.link->counts.bytes_received[k];
         }
+    struct rt_link_counts across = {0};
+    if (flow->settings.across.self)
+        flow->settings.across.count(flow->settings.across.self, &across);
+    for (size_t k = 0; k < RT_METRIC_CHANNELS; k++) {
+        row->sent[2][k] = across.bytes_sent[k];
+        row->received[2][k] = across.bytes_received[k];
+    }
 }
 
 static void send_rows(struct rt_flow *flow, struct rt_metrics_row *rows, size_t count) {

@@ -64,10 +64,22 @@ static void complete(struct rt_flow *flow, struct rt_segment *segment) {
     segment->complete = true;
     if (across->self) {
         segment->exchanging = true;
-        across->begin(across->self, (size_t)(segment - flow->segments));
+        across->ready(across->self, (size_t)(segment - flow->segments), 0);
     } else if (flow->job->clip_norm == 0) {
         rt_segment_apply(flow, segment, 1);
     }
+}
+
+/* A layer's gradient is complete while those before it are still computed. */
+struct early {
+    const struct rt_across *across;
+    size_t stage;
+};
+
+static void tell_early(void *self, size_t layer) {
+    const struct early *early = self;
+    if (layer > 0) /* with the first one all are */
+        early->across->ready(early->across->self, early->stage, layer);
 }
 
 /* Whether a forward need not wait for numbers from another ring. */
@@ -242,8 +254,11 @@ static bool try_weights(struct rt_flow *flow, struct rt_segment *segment) {
     for (size_t i = 0; i < count; i++)
         slots[i] = rt_segment_seat(segment, segment->weights + i)->slot;
     const bool last = rt_segment_seat(segment, segment->weights + count - 1)->last;
+    struct early early = {&flow->settings.across, (size_t)(segment - flow->segments)};
+    const struct rt_layer_watch watch = {.self = &early, .after = tell_early};
     rt_flow_enter(flow, RT_STATE_WEIGHT);
-    rt_stage_backward_weights(segment->stage, slots, count, last);
+    rt_stage_backward_weights(segment->stage, slots, count, last,
+                              flow->settings.across.early ? &watch : NULL);
     rt_flow_leave(flow);
     for (size_t i = 0; i < count; i++) {
         seat = rt_segment_seat(segment, segment->weights++);

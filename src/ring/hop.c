@@ -137,7 +137,7 @@ static rt_status take_forward(struct rt_segment *segment, const struct rt_job *j
         status = check_number(message, "update", message->update, next->update, err);
     if (status != RT_OK)
         return status;
-    if (message->rows < (uint64_t)job->parts || message->rows > (uint64_t)job->batch)
+    if (message->rows == 0 || message->rows > (uint64_t)job->batch)
         return rt_fail(err, RT_BAD_INPUT, "an update of %u examples, where a batch has %lld", message->rows,
                        (long long)job->batch);
     if (next->part && (message->rows != next->rows || message->epoch != next->epoch))

@@ -154,13 +154,17 @@ size_t rt_job_slices(const struct rt_job *job) {
 
 size_t rt_job_micros(const struct rt_job *job, size_t rows) {
     const uint64_t slices = rt_job_slices(job), first = (uint64_t)job->part * slices;
-    return parts_before(job, rows, first + slices) - parts_before(job, rows, first);
+    const size_t parts = parts_before(job, rows, first + slices) - parts_before(job, rows, first);
+    return parts > 0 ? parts : 1;
 }
 
 struct rt_micro rt_job_micro(const struct rt_job *job, size_t batch_rows, size_t i) {
     /* The last slice with at most i parts before it: an empty one has as many before it as the next. */
     const uint64_t slices = rt_job_slices(job), ours = (uint64_t)job->part * slices;
     uint64_t slice = ours, beyond = ours + slices;
+    if (parts_before(job, batch_rows, ours) == parts_before(job, batch_rows, beyond))
+        return (struct rt_micro){
+            .first = slice_start(job, batch_rows, ours), .first_of_slice = true, .last_of_slice = true};
     i += parts_before(job, batch_rows, ours);
     while (beyond - slice > 1) {
         const uint64_t middle = slice + (beyond - slice) / 2;

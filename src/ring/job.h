@@ -58,7 +58,8 @@ size_t rt_job_slices(const struct rt_job *job);
 
 /* Micro-batches of an update of `rows` examples: each of the shards' slices is cut into parts of micro_batch
  * rows, so that a part never crosses a slice (see train/step.h). A slice without rows has no part. Where
- * rings share the batch: those of this ring's slices; there are some when rows >= job->parts. */
+ * rings share the batch: those of this ring's slices; where those have no rows, there is one micro-batch of
+ * none: the ring has a part in every update. */
 size_t rt_job_micros(const struct rt_job *job, size_t rows);
 /* Part i of them: its rows first..first+rows of the batch, its slice, counted from this ring's first, and
  * where it stands in it. */

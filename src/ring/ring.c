@@ -68,7 +68,8 @@ static rt_status start_micro(struct rt_ring *ring, struct rt_seat *seat, bool *s
                                        .rows = (uint32_t)batch_rows};
     const uint32_t *examples = ring->examples + part.first;
     rt_flow_enter(&ring->flow, RT_STATE_FORWARD);
-    source->inputs(source->self, examples, part.rows, seat->x);
+    if (part.rows > 0)
+        source->inputs(source->self, examples, part.rows, seat->x);
     memcpy(seat->x + part.rows * rt_shape_size(&first->in_shape), examples, part.rows * sizeof *examples);
     rt_flow_leave(&ring->flow);
     ring->micros[message.micro % first->count] = seat;
@@ -115,8 +116,9 @@ static rt_status lose(void *self, const struct rt_message *message, size_t rows,
                        ring->flow.previous.number, (unsigned long long)message->micro, message->rows);
     }
     const float *behind = seat->x + rows * rt_shape_size(&first->in_shape);
-    source->loss(source->self, (const uint32_t *)(const void *)behind, rows, update->rows, y, dy,
-                 &update->loss, &update->correct);
+    if (rows > 0)
+        source->loss(source->self, (const uint32_t *)(const void *)behind, rows, update->rows, y, dy,
+                     &update->loss, &update->correct);
     /* Before anything is sent back: no node can complete this update, so nobody applies it. */
     if (!isfinite(update->loss))
         return rt_fail(err, RT_FAILED, "the loss is not finite at update %llu (epoch %u)",
@@ -288,8 +290,8 @@ static void find_cause(struct rt_ring *ring) {
             rt_talk_next(previous); /* something said before the loss */
         else if (!rt_endpoint_wait(flow->settings.endpoint, until, &event))
             break;
-        else if (!rt_talk_event(previous, &event))
-            rt_talk_event(&flow->next.talk, &event);
+        else
+            rt_flow_let_pass(flow, &event);
     }
     struct rt_error_message error;
     struct rt_error ignored;

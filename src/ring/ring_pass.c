@@ -75,9 +75,6 @@ rt_status rt_ring_evaluate(struct rt_ring *ring, size_t examples, const struct r
 
 /* ---- messages in order with the micro-batches ---------------------------------------------------------- */
 
-/* Seconds that a ring which is at rest waits for the others. */
-static const double patience_at_end = 10;
-
 static bool is_marker_sent(void *self) {
     const struct rt_ring *ring = self;
     const struct rt_segment *first = &ring->flow.segments[0];
@@ -120,8 +117,8 @@ rt_status rt_ring_stop(struct rt_ring *ring, struct rt_error *err) {
     /* What a node has sent to another ring must arrive. */
     const struct rt_across *across = &flow->settings.across;
     if (status == RT_OK && across->self)
-        status =
-            rt_ring_wait(ring, across->may_leave, across->self, rt_flow_now(flow) + patience_at_end, err);
+        status = rt_ring_wait(ring, across->may_leave, across->self,
+                              rt_flow_now(flow) + flow->settings.patience, err);
     /* The last node waits for this before it ends, the one before it for that, and so on. */
     rt_talk_close(&flow->next.talk);
     rt_talk_close(&flow->previous.talk);

@@ -19,7 +19,7 @@
 struct rt_slot {
     uint64_t micro, update; /* number, and the version of the parameters its forward used */
     uint32_t epoch;
-    size_t rows, batch_rows;
+    size_t rows, batch_rows; /* rows 0: the part of a batch that has fewer than there are rings */
     float *x;       /* [rows][in], and behind it rows indices of examples (uint32_t), see needs_examples */
     float *numbers; /* the model's slot: activations, stashes, gradients */
     float *y;       /* the output, in numbers, after forward */
@@ -84,8 +84,11 @@ void rt_stage_backward_input(struct rt_stage *stage, struct rt_slot *slot, float
  * may be done together, up to RT_MAX_WAITING: the bits are the same, and the gradient passes through memory
  * once. last: the last of them is the last of its update; then, where it can be (one shard, no clipping), the
  * optimizer is applied on the way. So that one is asked for when the input gradients of all are done, and
- * rt_stage_apply follows before any other call. */
-void rt_stage_backward_weights(struct rt_stage *stage, struct rt_slot *const *slots, size_t count, bool last);
+ * rt_stage_apply follows before any other call. watch (may be NULL): its `after` is told of each layer whose
+ * gradient has become that of the whole update, from the last layer to the first, while the others are still
+ * computed; not where the optimizer is applied on the way, nor where slices without rows come behind. */
+void rt_stage_backward_weights(struct rt_stage *stage, struct rt_slot *const *slots, size_t count, bool last,
+                               const struct rt_layer_watch *watch);
 /* The squares of this stage's gradient, tensor by tensor in order, added to sum in that order. Only where the
  * job clips; the factor that follows from the sum over all stages is rt_norm_clip(job->clip_norm, sum). */
 double rt_stage_squares(struct rt_stage *stage, double sum);

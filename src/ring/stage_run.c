@@ -2,6 +2,8 @@
  */
 #include "ring/versions.h"
 
+#include <string.h>
+
 static struct rt_pass pass_of(const struct rt_stage *stage, const struct rt_slot *slot, bool training) {
     const float *behind = slot->x + slot->rows * rt_shape_size(&stage->model->in);
     return (struct rt_pass){
@@ -28,10 +30,13 @@ struct rt_slot *rt_stage_slot(struct rt_stage *stage, uint64_t micro) {
 
 void rt_stage_forward(struct rt_stage *stage, struct rt_slot *slot, bool training) {
     const struct rt_pass pass = pass_of(stage, slot, training);
-    if (stage->blocks.prepared && !stage->blocks.prepared_valid)
-        rt_model_prepare(stage->model, stage->device, &stage->blocks);
     slot->update = stage->update;
     slot->held = training;
+    slot->y = slot->dy = slot->numbers;
+    if (slot->rows == 0)
+        return;
+    if (stage->blocks.prepared && !stage->blocks.prepared_valid)
+        rt_model_prepare(stage->model, stage->device, &stage->blocks);
     slot->y = rt_model_forward(stage->model, &pass, &stage->blocks, slot->numbers, slot->x);
     slot->dy = training ? rt_model_output_gradient(stage->model, &pass, slot->numbers) : NULL;
 }
@@ -39,6 +44,8 @@ void rt_stage_forward(struct rt_stage *stage, struct rt_slot *slot, bool trainin
 void rt_stage_backward_input(struct rt_stage *stage, struct rt_slot *slot, float *dx) {
     const struct rt_pass pass = pass_of(stage, slot, true);
     struct rt_blocks blocks = blocks_of(stage, slot);
+    if (slot->rows == 0)
+        return;
     rt_model_backward(stage->model, &pass, &blocks, slot->numbers, slot->x, RT_BACKWARD_INPUT, dx, NULL,
                       false, NULL);
 }
@@ -89,10 +96,27 @@ static void record_staleness(struct rt_stage *stage, const struct rt_slot *slot)
         stage->staleness_max = between;
 }
 
-void rt_stage_backward_weights(struct rt_stage *stage, struct rt_slot *const *slots, size_t count,
-                               bool last) {
+/* Layer by layer: the last slice ends, and with it the gradient of the layer. */
+struct ending {
+    struct rt_stage *stage;
+    const struct rt_layer_watch *watch;
+};
+
+static void end_layer(void *self, size_t layer) {
+    const struct ending *ending = self;
+    const struct rt_model *model = ending->stage->model;
+    rt_slices_end_span(&ending->stage->slices, model->param_at[layer], model->layers[layer]->param_count);
+    ending->watch->after(ending->watch->self, layer);
+}
+
+void rt_stage_backward_weights(struct rt_stage *stage, struct rt_slot *const *slots, size_t count, bool last,
+                               const struct rt_layer_watch *watch) {
     const bool fused = last && stage->fused;
     const struct rt_micro first = slots[0]->part, end = slots[count - 1]->part;
+    const bool none = slots[0]->rows == 0; /* of a batch that has fewer than there are rings */
+    const bool early = watch && last && !fused && !none && end.slice + 1 == rt_job_slices(stage->job);
+    struct ending ending = {stage, watch};
+    const struct rt_layer_watch ends = {.self = &ending, .after = end_layer};
     struct rt_pass passes[RT_MAX_WAITING];
     struct rt_waiting waiting[RT_MAX_WAITING];
     for (size_t i = 0; i < count; i++)
@@ -109,11 +133,17 @@ void rt_stage_backward_weights(struct rt_stage *stage, struct rt_slot *const *sl
         .take_factors = stage->job->optim->type->apply_factors ? apply_factors : NULL,
         .self = stage,
     };
-    rt_model_backward_weights(stage->model, count, waiting, rt_slices_block(&stage->slices, first.slice),
-                              !first.first_of_slice, fused ? &sink : NULL);
+    float *gradient = rt_slices_block(&stage->slices, first.slice);
+    if (none)
+        memset(gradient, 0, stage->model->param_count * sizeof *gradient);
+    else
+        rt_model_backward_weights(stage->model, count, waiting, gradient, !first.first_of_slice,
+                                  fused ? &sink : NULL, early ? &ends : NULL);
     for (size_t i = 0; i < count; i++)
         slots[i]->held = false;
-    if (end.last_of_slice)
+    if (early)
+        rt_slices_end_spans(&stage->slices);
+    else if (end.last_of_slice)
         rt_slices_end(&stage->slices);
     if (!last)
         return;

@@ -14,9 +14,9 @@
 #include "ring/plan.h"
 #include <stdlib.h>
 
-/* Seconds that a node which is done waits for the next one to hang up; where there are other rings, that
- * happens only when all of them are done. */
-static const double goodbye = 2, goodbye_all = 10;
+/* Seconds that a node which is done waits for the next one to hang up. Where there are other rings, that
+ * happens only when all of them are done: it has as much patience as with a neighbour who owes something. */
+static const double goodbye = 2;
 
 struct worker {
     struct rt_device device;
@@ -85,25 +85,33 @@ static void end(struct rt_session *session) {
     session->role = NULL;
 }
 
+rt_status rt_worker_add_bytes(const struct rt_job *job, const struct rt_kernels *kernels, size_t first,
+                              size_t count, size_t slots, double *bytes, struct rt_error *err) {
+    uint32_t index = 0;
+    struct rt_model *model;
+    rt_status status =
+        rt_model_create(job->layers, &job->in, first, count, first > 0, kernels, &index, &model, err);
+    if (status != RT_OK)
+        return status;
+    *bytes += (double)rt_stage_bytes(job, model, slots);
+    rt_model_destroy(model);
+    return RT_OK;
+}
+
 /* Refuses more than the node offers, before any of it is taken. */
 static rt_status check_memory(const struct rt_session *session, const struct worker *worker,
                               const struct rt_assigned_node *part, struct rt_error *err) {
     const struct rt_node_settings *node = session->node ? rt_node_settings(session->node) : NULL;
+    double bytes = 0;
     if (!node || node->memory == 0)
         return RT_OK;
-    uint32_t index = 0;
-    struct rt_model *model;
-    rt_status status = rt_model_create(worker->job->layers, &worker->job->in, part->first, part->count, true,
-                                       worker->device.kernels, &index, &model, err);
-    if (status != RT_OK)
+    rt_status status = rt_worker_add_bytes(worker->job, worker->device.kernels, part->first, part->count,
+                                           part->slots, &bytes, err);
+    if (status != RT_OK || bytes <= (double)node->memory)
         return status;
-    const size_t bytes = rt_stage_bytes(worker->job, model, part->slots);
-    rt_model_destroy(model);
-    if (bytes <= node->memory)
-        return RT_OK;
     return rt_fail(err, RT_NO_MEMORY,
                    "%u layers from %u on, with %u slots, need %.1f MiB, and it offers %.1f MiB", part->count,
-                   part->first, part->slots, (double)bytes / 0x1p20, (double)node->memory / 0x1p20);
+                   part->first, part->slots, bytes / 0x1p20, (double)node->memory / 0x1p20);
 }
 
 static rt_status take_part(struct rt_session *session, struct worker *worker, const struct rt_assign *asked,
@@ -179,7 +187,8 @@ static void part_ways(struct rt_session *session, struct rt_flow *flow, rt_statu
             rt_fail_prefix(&told, status, "node %u", session->index);
         rt_flow_tell(flow, status, told.text);
     }
-    rt_flow_linger(flow, &flow->next, flow->settings.across.self && status == RT_OK ? goodbye_all : goodbye);
+    rt_flow_linger(flow, &flow->next,
+                   flow->settings.across.self && status == RT_OK ? flow->settings.patience : goodbye);
 }
 
 static rt_status run(struct rt_session *session, struct rt_error *err) {
@@ -202,12 +211,12 @@ static rt_status run(struct rt_session *session, struct rt_error *err) {
     };
     struct rt_flow flow;
     fenv_t theirs;
+    session->next = session->previous = NULL;
     if (!settings.next || !settings.previous) {
         rt_link_close(settings.next);
         rt_link_close(settings.previous);
         return rt_fail(err, RT_BAD_INPUT, "node %u has no place in a ring", session->index);
     }
-    session->next = session->previous = NULL;
     rt_fp_enter(&theirs);
     rt_status status = rt_flow_init(&flow, &settings, err);
     if (status == RT_OK)

@@ -14,6 +14,10 @@ struct rt_ring_device {
     const struct rt_across *across; /* of rings side by side, from the start of the run; NULL: there is one */
 };
 
+/* Adds what a run of layers with so many slots takes: see rt_stage_bytes. */
+rt_status rt_worker_add_bytes(const struct rt_job *job, const struct rt_kernels *kernels, size_t first,
+                              size_t count, size_t slots, double *bytes, struct rt_error *err);
+
 /* device is borrowed until the last session has ended. */
 struct rt_role rt_ring_role(const struct rt_ring_device *device);
 

@@ -26,18 +26,6 @@ static void lose(void *self, const uint32_t *examples, size_t rows, size_t batch
     feed->whole.loss(feed->whole.self, examples, rows, over, y, dy, loss, correct);
 }
 
-rt_status rt_hybrid_feed_open(const struct rt_lesson *lesson, size_t micro_rows, struct rt_endpoint *endpoint,
-                              struct rt_hybrid_feed *feed, struct rt_error *err) {
-    rt_status status = rt_supply_open(lesson, micro_rows, endpoint, &feed->supply, err);
-    if (status == RT_OK)
-        feed->whole = rt_supply_source(&feed->supply);
-    return status;
-}
-
-void rt_hybrid_feed_close(struct rt_hybrid_feed *feed) {
-    rt_supply_close(&feed->supply);
-}
-
 struct rt_ring_source rt_hybrid_feed_source(struct rt_hybrid_feed *feed) {
     return (struct rt_ring_source){.self = feed, .batch = take_batch, .inputs = make_inputs, .loss = lose};
 }

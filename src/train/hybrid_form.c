@@ -1,12 +1,9 @@
-/* Forming rings side by side: nodes are found, joined to rings and across them, measured, and told what to
- * do.
- */
+/* Forming rings side by side: their links, in rings and across them, and what each node is told. */
 #include "train/hybrid_inside.h"
 
 #include "base/memory.h"
 #include "train/hybrid_job.h"
-#include "train/job_tree.h"
-#include "train/strategy.h"
+#include <stdio.h>
 #include <stdlib.h>
 
 /* Bytes that a link is measured with. */
@@ -38,9 +35,9 @@ static void add_ring(struct web *web, size_t head, size_t places) {
         add(web, head, head + places - 1, RT_LABEL_PREVIOUS);
 }
 
-static rt_status weave(const struct rt_hybrid_learner *learner, struct web *web, struct rt_error *err) {
-    const uint16_t rings = learner->rings, places = learner->places;
-    const size_t most = (size_t)rings * places * (1u + rings);
+static rt_status weave(const struct rt_rings *rings, struct web *web, struct rt_error *err) {
+    const uint16_t count = rings->count, places = rings->places;
+    const size_t most = (size_t)count * places * (1u + count);
     struct rt_roles roles;
     uint16_t *worker = NULL;
     rt_status status = rt_alloc(most, sizeof *web->wanted, "the links", &web->wanted, err);
@@ -49,15 +46,15 @@ static rt_status weave(const struct rt_hybrid_learner *learner, struct web *web,
     if (status == RT_OK)
         status = rt_alloc(most, sizeof *web->edges, "the links", &web->edges, err);
     if (status == RT_OK)
-        status = rt_alloc(rings, sizeof *worker, "the links", &worker, err);
+        status = rt_alloc(count, sizeof *worker, "the links", &worker, err);
     if (status == RT_OK)
-        status = rt_way_roles(learner->way, &learner->way_options, rings, worker, &roles, err);
-    for (size_t r = 0; r < rings && status == RT_OK; r++)
+        status = rt_way_roles(rings->way, &rings->way_options, count, worker, &roles, err);
+    for (size_t r = 0; r < count && status == RT_OK; r++)
         add_ring(web, r * places, places);
-    for (uint16_t a = 0; a < rings && status == RT_OK; a++)
-        for (uint16_t b = (uint16_t)(a + 1); b < rings; b++)
+    for (uint16_t a = 0; a < count && status == RT_OK; a++)
+        for (uint16_t b = (uint16_t)(a + 1); b < count; b++)
             for (size_t p = 0; p < places; p++)
-                if (rt_group_needs(learner->way, &learner->way_options, &roles, a, b))
+                if (rt_group_needs(rings->way, &rings->way_options, &roles, a, b))
                     add(web, (size_t)a * places + p, (size_t)b * places + p, RT_LABEL_MESH);
     free(worker);
     return status;
@@ -74,35 +71,36 @@ static void count_cost(struct rt_link_cost *cost, const struct rt_edge *edge) {
 }
 
 /* Sorts out what has been made. */
-static void take_links(struct rt_hybrid_learner *learner, const struct web *web, struct rt_edge *edges) {
-    const size_t places = learner->places;
+static void take_links(struct rt_rings *rings, const struct web *web, struct rt_formation *formation,
+                       struct rt_edge *edges) {
+    const size_t places = rings->places;
     for (size_t k = 0; k < web->count; k++) {
         const struct rt_wanted_link *wanted = &web->wanted[k];
         /* A ring's last link leads on from its last node, though its head has made it. */
         if (wanted->label == RT_LABEL_MESH)
-            count_cost(&learner->cost, &web->edges[k]);
+            count_cost(&rings->cost, &web->edges[k]);
         else
             edges[wanted->label == RT_LABEL_NEXT ? wanted->from : wanted->to] = web->edges[k];
         if (wanted->from != 0)
             continue;
         if (wanted->label == RT_LABEL_NEXT)
-            learner->formation.next = web->links[k];
+            formation->next = web->links[k];
         else if (wanted->label == RT_LABEL_PREVIOUS)
-            learner->formation.previous = web->links[k];
+            formation->previous = web->links[k];
         else
-            learner->links[wanted->to / places] = web->links[k];
+            rings->links[wanted->to / places] = web->links[k];
     }
-    if (!(learner->cost.bandwidth > 0))
-        learner->cost.bandwidth = 1e9;
+    if (!(rings->cost.bandwidth > 0))
+        rings->cost.bandwidth = 1e9;
 }
 
 static rt_status join(void *user, struct rt_formation *formation, struct rt_edge *edges,
                       struct rt_error *err) {
-    struct rt_hybrid_learner *learner = user;
+    struct rt_rings *rings = user;
     struct web web = {0};
     size_t *order = NULL;
     const size_t others = formation->who.devices - 1;
-    rt_status status = weave(learner, &web, err);
+    rt_status status = weave(rings, &web, err);
     if (status == RT_OK)
         status = rt_alloc(others, sizeof *order, "the nodes", &order, err);
     for (size_t i = 0; i < others && status == RT_OK; i++)
@@ -111,7 +109,7 @@ static rt_status join(void *user, struct rt_formation *formation, struct rt_edge
         status = rt_cluster_join(formation->who.cluster, order, others, web.wanted, web.count, PROBE_BYTES,
                                  web.links, web.edges, err);
     if (status == RT_OK)
-        take_links(learner, &web, edges);
+        take_links(rings, &web, formation, edges);
     free(order);
     free(web.wanted);
     free(web.links);
@@ -122,15 +120,17 @@ static rt_status join(void *user, struct rt_formation *formation, struct rt_edge
 /* ---- parts ----------------------------------------------------------------------------------------------
  */
 
-static rt_status assign(struct rt_hybrid_learner *learner, struct rt_error *err) {
-    const struct rt_lesson *lesson = &learner->lesson;
-    const struct rt_plan *plan = learner->formation.plan;
+rt_status rt_rings_assign(struct rt_rings *rings, struct rt_formation *formation, struct rt_error *err) {
+    const struct rt_lesson *lesson = &rings->lesson;
+    const struct rt_plan *plan = formation->plan;
     const struct rt_materials materials = {.train = *lesson->set, .target = lesson->target};
-    struct rt_assign part = {.nodes = learner->formation.who.devices};
+    struct rt_assign part = {.nodes = formation->who.devices};
     char fingerprint[65];
+    if (plan->nodes != rings->places)
+        return rt_fail(err, RT_FAILED, "the plan is not for rings of %u nodes", rings->places);
     rt_materials_fingerprint(&materials, lesson->scaling, fingerprint);
     rt_status status =
-        rt_hybrid_job_tree(lesson, fingerprint, &learner->cost, learner->formation.job->tree, &part.job, err);
+        rt_hybrid_job_tree(lesson, fingerprint, &rings->cost, formation->job->tree, &part.job, err);
     if (status != RT_OK)
         return status;
     status = rt_alloc(part.nodes, sizeof *part.node, "the plan", &part.node, err);
@@ -140,36 +140,33 @@ static rt_status assign(struct rt_hybrid_learner *learner, struct rt_error *err)
             .first = (uint32_t)node->first, .count = (uint32_t)node->count, .slots = (uint32_t)node->slots};
     }
     if (status == RT_OK)
-        status = rt_gathering_assign_all(&learner->formation.who, &part, err);
+        status = rt_gathering_assign_all(&formation->who, &part, err);
     free(part.node);
     rt_tree_destroy(part.job);
-    return status;
+    return status == RT_OK ? rt_cluster_go(formation->who.cluster, err) : status;
 }
 
-rt_status rt_hybrid_form(struct rt_hybrid_learner *learner, struct rt_error *err) {
-    const struct rt_lesson *lesson = &learner->lesson;
-    const struct rt_ring_options ring_options = {.slots = -1};
-    struct rt_lesson ring = *lesson;
-    struct rt_formation_settings wanted = {.spec = lesson->spec,
-                                           .network = lesson->network,
-                                           .program = lesson->program,
-                                           .slots = ring_options.slots,
-                                           .stop = lesson->stop,
-                                           .set = lesson->set,
-                                           .scaling = lesson->scaling,
-                                           .rings = learner->rings,
-                                           .join = join,
-                                           .user = learner};
-    learner->cost = (struct rt_link_cost){.adding = adding};
-    ring.options = &ring_options;
-    rt_status status = rt_alloc(learner->rings, sizeof *learner->links, "the links", &learner->links, err);
-    if (status == RT_OK)
-        status = rt_job_tree(&ring, &wanted.job, err);
-    if (status == RT_OK)
-        status = rt_formation_plan(&wanted, &learner->formation, err);
-    if (status == RT_OK && learner->formation.plan->nodes != learner->places)
-        status = rt_fail(err, RT_FAILED, "the plan is not for rings of %u nodes", learner->places);
-    if (status == RT_OK)
-        status = assign(learner, err);
-    return status == RT_OK ? rt_cluster_go(learner->formation.who.cluster, err) : status;
+void rt_rings_want(struct rt_rings *rings, struct rt_formation_settings *wanted) {
+    rings->cost = (struct rt_link_cost){.adding = adding};
+    wanted->rings = rings->count;
+    wanted->join = join;
+    wanted->user = rings;
+}
+
+char *rt_rings_print(const struct rt_rings *rings, const struct rt_formation *formation) {
+    char *plan = rt_formation_print(formation), *text = NULL;
+    size_t bytes;
+    FILE *out = plan ? open_memstream(&text, &bytes) : NULL;
+    if (out) {
+        fprintf(out,
+                "%u rings of %u node%s share each batch; equal places exchange gradients by %s. The first "
+                "ring, and how all are cut:\n%s",
+                rings->count, rings->places, rings->places == 1 ? "" : "s", rings->way->name, plan);
+        if (fclose(out) != 0) {
+            free(text);
+            text = NULL;
+        }
+    }
+    free(plan);
+    return text;
 }

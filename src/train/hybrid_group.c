@@ -16,6 +16,16 @@ bool rt_group_needs(const struct rt_way *way, const struct rt_way_options *optio
     return a == 0 || b == 0 || rt_way_links(way, options, roles, a, b);
 }
 
+static rt_status check_links(const struct rt_group *group, struct rt_error *err) {
+    const struct rt_group_settings *settings = &group->settings;
+    for (uint16_t ring = 0; ring < settings->rings; ring++)
+        if (ring != settings->ring && !settings->links[ring] &&
+            rt_group_needs(settings->way, settings->options, &group->roles, settings->ring, ring))
+            return rt_fail(err, RT_FAILED, "there is no link with node %u, which the exchange needs",
+                           rt_group_number(group, ring));
+    return RT_OK;
+}
+
 rt_status rt_group_create(const struct rt_group_settings *settings, struct rt_group **group,
                           struct rt_error *err) {
     struct rt_group *made;
@@ -23,31 +33,43 @@ rt_status rt_group_create(const struct rt_group_settings *settings, struct rt_gr
     if (status != RT_OK)
         return status;
     made->settings = *settings;
-    made->party = (struct rt_party){.endpoint = settings->endpoint,
-                                    .run = settings->run,
-                                    .rank = settings->ring,
-                                    .count = settings->rings,
-                                    .links = settings->links,
-                                    .patience = settings->patience};
+    made->settings.patience = settings->patience > 0 ? settings->patience : 60;
     made->gone = UINT16_MAX;
     made->progress = rt_endpoint_now(settings->endpoint);
     status = rt_alloc(settings->rings, sizeof *made->worker, "the roles of the rings", &made->worker, err);
     if (status == RT_OK)
         status =
             rt_way_roles(settings->way, settings->options, settings->rings, made->worker, &made->roles, err);
+    if (status == RT_OK)
+        status = check_links(made, err);
     if (status != RT_OK) {
         rt_group_destroy(made);
         return status;
     }
+    made->party = (struct rt_party){.endpoint = settings->endpoint,
+                                    .run = settings->run,
+                                    .rank = settings->ring,
+                                    .count = settings->rings,
+                                    .links = settings->links,
+                                    .patience = settings->patience};
     *group = made;
     return RT_OK;
+}
+
+void rt_group_hang_up(struct rt_group *group) {
+    for (uint16_t ring = 0; group && ring < group->party.count; ring++) {
+        rt_link_close(group->party.links[ring]);
+        group->party.links[ring] = NULL;
+    }
 }
 
 void rt_group_destroy(struct rt_group *group) {
     if (!group)
         return;
+    rt_group_hang_up(group);
     rt_carrier_destroy(group->carrier);
     rt_group_numbers_deinit(group);
+    free(group->loads);
     free(group->worker);
     free(group);
 }
@@ -55,6 +77,8 @@ void rt_group_destroy(struct rt_group *group) {
 uint16_t rt_group_number(const struct rt_group *group, uint16_t ring) {
     return (uint16_t)(ring * group->settings.places + group->settings.place);
 }
+
+/* ---- loads --------------------------------------------------------------------------------------------- */
 
 /* The sum goes back where parameters would. */
 static void give_sums(struct rt_moves *moves) {
@@ -70,68 +94,106 @@ static void give_sums(struct rt_moves *moves) {
     moves->count = kept;
 }
 
-static rt_status make_load(struct rt_group *group, size_t stage, struct rt_load_settings *load,
-                           struct rt_error *err) {
-    const struct rt_group_settings *settings = &group->settings;
-    const struct rt_span span = {.count = group->stages[stage]->model->param_count};
-    *load = (struct rt_load_settings){.gradient = group->stages[stage]->slices.blocks[0],
-                                      .params = group->stages[stage]->blocks.params,
-                                      .count = span.count};
-    rt_status status = settings->way->moves(settings->options, &group->roles, settings->ring, &span,
-                                            span.count, &settings->cost, &load->moves, err);
+static rt_status make_load(const struct rt_group *group, const struct rt_group_load *load,
+                           struct rt_load_settings *settings, struct rt_error *err) {
+    const struct rt_group_settings *own = &group->settings;
+    const struct rt_stage *stage = group->stages[load->stage].stage;
+    const struct rt_span span = {.count = stage->model->layers[load->layer]->param_count};
+    *settings = (struct rt_load_settings){
+        .gradient = stage->slices.blocks[0] + stage->model->param_at[load->layer], .count = span.count};
+    rt_status status = own->way->moves(own->options, &group->roles, own->ring, &span, span.count, &own->cost,
+                                       &settings->moves, err);
     if (status == RT_OK)
-        give_sums(&load->moves);
+        give_sums(&settings->moves);
     return status;
 }
 
-/* The stage nearest to the loss first: its gradient is complete before that of the other. */
-static rt_status open_group(void *self, struct rt_stage *const *stages, size_t count, struct rt_error *err) {
-    struct rt_group *group = self;
-    struct rt_load_settings loads[RT_GROUP_STAGES] = {0};
-    rt_status status = RT_OK;
-    for (size_t i = 0; i < count; i++)
-        group->stages[i] = stages[i];
-    group->stage_count = count;
-    for (size_t i = count; i-- > 0 && status == RT_OK;)
-        if (stages[i]->model->param_count > 0) {
-            group->load_of[i] = group->load_count;
-            group->stage_of[group->load_count] = i;
-            status = make_load(group, i, &loads[group->load_count++], err);
-        }
-    if (status == RT_OK && group->load_count > 0) {
+/* In the order in which gradients become complete: from the loss on. */
+static rt_status list_loads(struct rt_group *group, struct rt_error *err) {
+    size_t layers = 0;
+    for (size_t i = 0; i < group->stage_count; i++)
+        layers += group->stages[i].stage->model->count;
+    rt_status status = rt_alloc(layers, sizeof *group->loads, "the exchange", &group->loads, err);
+    for (size_t i = group->stage_count; i-- > 0 && status == RT_OK;) {
+        struct rt_group_stage *stage = &group->stages[i];
+        const struct rt_model *model = stage->stage->model;
+        stage->first = group->load_count;
+        for (size_t layer = model->count; layer-- > 0;)
+            if (model->layers[layer]->param_count > 0)
+                group->loads[group->load_count++] = (struct rt_group_load){i, layer};
+        stage->count = group->load_count - stage->first;
+    }
+    return status;
+}
+
+static rt_status make_carrier(struct rt_group *group, struct rt_error *err) {
+    struct rt_load_settings *loads;
+    rt_status status = rt_alloc(group->load_count, sizeof *loads, "the exchange", &loads, err);
+    size_t made = 0;
+    while (status == RT_OK && made < group->load_count) {
+        status = make_load(group, &group->loads[made], &loads[made], err);
+        made++;
+    }
+    if (status == RT_OK) {
         const struct rt_carrier_settings settings = {
             .party = &group->party, .loads = loads, .load_count = group->load_count};
         status = rt_carrier_create(&settings, &group->carrier, err);
     } else {
-        for (size_t i = 0; i < RT_GROUP_STAGES; i++)
+        for (size_t i = 0; i < made; i++)
             rt_moves_deinit(&loads[i].moves);
     }
+    free(loads);
+    return status;
+}
+
+static rt_status open_group(void *self, struct rt_stage *const *stages, size_t count, struct rt_error *err) {
+    struct rt_group *group = self;
+    for (size_t i = 0; i < count; i++) {
+        if (!stages[i]->slices.blocks[0])
+            return rt_fail(err, RT_BAD_INPUT, "rings that only evaluate have nothing to exchange");
+        group->stages[i].stage = stages[i];
+    }
+    group->stage_count = count;
+    rt_status status = list_loads(group, err);
+    if (status == RT_OK && group->load_count > 0)
+        status = make_carrier(group, err);
     return status == RT_OK ? rt_group_numbers_init(group, err) : status;
 }
 
 /* ---- the exchange -------------------------------------------------------------------------------------- */
 
 /* Loads are started in their order. */
-static void begin(void *self, size_t stage) {
-    struct rt_group *group = self;
-    group->begun[stage]++;
-    group->progress = rt_endpoint_now(group->party.endpoint);
-    if (!group->carrier)
-        return;
+static void start_loads(struct rt_group *group) {
     for (;;) {
-        const uint64_t next = rt_carrier_started(group->carrier);
-        if (group->begun[group->stage_of[next % group->load_count]] <= next / group->load_count)
+        const uint64_t next = rt_carrier_started(group->carrier), update = next / group->load_count;
+        const size_t load = (size_t)(next % group->load_count);
+        const struct rt_group_stage *stage = &group->stages[group->loads[load].stage];
+        if (stage->ready <= update * stage->count + (load - stage->first))
             return;
         rt_carrier_start(group->carrier);
     }
 }
 
-static bool is_done(const void *self, size_t stage) {
+static void take_ready(void *self, size_t number, size_t layer) {
+    struct rt_group *group = self;
+    struct rt_group_stage *stage = &group->stages[number];
+    size_t loads = 0;
+    while (loads < stage->count && group->loads[stage->first + loads].layer >= layer)
+        loads++;
+    stage->ready = stage->updates * stage->count + loads;
+    stage->updates += layer == 0 ? 1 : 0;
+    group->progress = rt_endpoint_now(group->party.endpoint);
+    if (group->carrier)
+        start_loads(group);
+}
+
+static bool is_done(const void *self, size_t number) {
     const struct rt_group *group = self;
-    if (group->stages[stage]->model->param_count == 0)
+    const struct rt_group_stage *stage = &group->stages[number];
+    if (stage->count == 0)
         return true;
-    return rt_carrier_done(group->carrier) >
-           (group->begun[stage] - 1) * group->load_count + group->load_of[stage];
+    return rt_carrier_done(group->carrier) >=
+           (stage->updates - 1) * group->load_count + stage->first + stage->count;
 }
 
 /* ---- events -------------------------------------------------------------------------------------------- */
@@ -148,9 +210,9 @@ static bool take_event(void *self, const struct rt_event *event, rt_status *stat
     if (ring == UINT16_MAX)
         return false;
     *status = RT_OK;
+    group->progress = rt_endpoint_now(group->party.endpoint);
     if (group->talk.self && group->talk.event(group->talk.self, event, &group->lost, status, err))
         return true;
-    group->progress = rt_endpoint_now(group->party.endpoint);
     if (event->kind == RT_EVENT_CLOSED) {
         if (group->gone == UINT16_MAX) {
             group->gone = ring;
@@ -166,11 +228,14 @@ static bool take_event(void *self, const struct rt_event *event, rt_status *stat
     return true;
 }
 
-/* Whom we wait for; UINT16_MAX: nobody. */
+/* The ring that we wait for; UINT16_MAX: none. */
 static uint16_t waits_for(const struct rt_group *group) {
-    if (group->numbers.state == RT_NUMBERS_WAITING)
-        return 0;
-    return group->carrier ? rt_carrier_waits_for(group->carrier) : UINT16_MAX;
+    uint16_t ring = rt_group_numbers_wait_for(group);
+    if (ring == UINT16_MAX && group->carrier)
+        ring = rt_carrier_waits_for(group->carrier);
+    if (ring == UINT16_MAX && group->talk.waits_for)
+        ring = group->talk.waits_for(group->talk.self);
+    return ring;
 }
 
 static rt_status check(void *self, struct rt_error *err) {
@@ -189,8 +254,7 @@ static rt_status check(void *self, struct rt_error *err) {
     if (now < group->progress + 2 * group->settings.patience)
         return RT_OK;
     group->lost = rt_group_number(group, ring);
-    return rt_fail(err, RT_FAILED,
-                   "node %u: nothing came from it for %.0f seconds, and its gradient is waited for",
+    return rt_fail(err, RT_FAILED, "node %u: nothing came from it for %.0f seconds, and it is waited for",
                    group->lost, 2 * group->settings.patience);
 }
 
@@ -210,18 +274,33 @@ static bool can_start(void *self) {
 
 static bool may_leave(void *self) {
     const struct rt_group *group = self;
-    return group->talk.may_leave(group->talk.self);
+    return !group->talk.self || group->talk.may_leave(group->talk.self);
+}
+
+static void count(const void *self, struct rt_link_counts *counts) {
+    const struct rt_group *group = self;
+    for (uint16_t ring = 0; ring < group->party.count; ring++) {
+        const struct rt_link *link = group->party.links[ring];
+        for (size_t k = 0; link && k < RT_CHANNELS; k++) {
+            counts->bytes_sent[k] += link->counts.bytes_sent[k];
+            counts->bytes_received[k] += link->counts.bytes_received[k];
+            counts->frames_sent[k] += link->counts.frames_sent[k];
+            counts->frames_received[k] += link->counts.frames_received[k];
+        }
+    }
 }
 
 struct rt_across rt_group_across(struct rt_group *group) {
     return (struct rt_across){.self = group,
                               .first = (uint16_t)(group->settings.ring * group->settings.places),
+                              .early = group->settings.options->wfbp,
                               .open = open_group,
                               .event = take_event,
                               .can_start = can_start,
-                              .begin = begin,
+                              .ready = take_ready,
                               .is_done = is_done,
                               .may_leave = may_leave,
                               .check = check,
-                              .lost = lost};
+                              .lost = lost,
+                              .count = count};
 }

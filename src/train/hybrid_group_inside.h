@@ -14,16 +14,29 @@ enum rt_numbers_state {
     RT_NUMBERS_SAME,    /* all have the same */
 };
 
+/* A layer with parameters: a load of the carrier. */
+struct rt_group_load {
+    size_t stage, layer;
+};
+
+/* What a stage has of them. */
+struct rt_group_stage {
+    struct rt_stage *stage;
+    size_t first, count; /* its loads */
+    uint64_t updates;    /* whose gradient is complete */
+    uint64_t ready;      /* loads, ever rising */
+};
+
 struct rt_group {
     struct rt_group_settings settings;
     struct rt_party party;
     struct rt_roles roles;
     uint16_t *worker;
-    struct rt_stage *stages[RT_GROUP_STAGES];
+    struct rt_group_stage stages[RT_GROUP_STAGES];
     size_t stage_count;
-    struct rt_carrier *carrier; /* NULL: no layer here has parameters */
-    size_t load_count, load_of[RT_GROUP_STAGES], stage_of[RT_GROUP_STAGES];
-    uint64_t begun[RT_GROUP_STAGES]; /* updates */
+    struct rt_carrier *carrier;  /* NULL: no layer here has parameters */
+    struct rt_group_load *loads; /* in the carrier's order */
+    size_t load_count;
 
     struct { /* what all start from, see hybrid_numbers.c */
         enum rt_numbers_state state;
@@ -31,7 +44,7 @@ struct rt_group {
         float *floats;
         struct rt_receive receive;
         struct rt_send *sends; /* [rings] */
-        size_t sending;        /* of them */
+        bool *sending;         /* [rings] which of them are under way */
     } numbers;
 
     struct rt_group_talk talk;
@@ -50,6 +63,8 @@ rt_status rt_group_numbers_init(struct rt_group *group, struct rt_error *err);
 void rt_group_numbers_deinit(struct rt_group *group);
 /* Goes on giving, or begins to wait; whether all have the same numbers. */
 bool rt_group_numbers_go_on(struct rt_group *group);
+/* The ring that holds this up; UINT16_MAX: none does. */
+uint16_t rt_group_numbers_wait_for(const struct rt_group *group);
 /* Whether the event is about them. */
 bool rt_group_numbers_event(struct rt_group *group, const struct rt_event *event, rt_status *status,
                             struct rt_error *err);

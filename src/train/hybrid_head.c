@@ -101,14 +101,17 @@ struct rt_group_talk rt_head_talk(struct rt_head *head) {
     return (struct rt_group_talk){.self = head, .event = take_event, .may_leave = may_leave};
 }
 
-void rt_head_fail(struct rt_head *head, rt_status status, uint16_t node, const char *sentence,
-                  double seconds) {
+void rt_head_fail(struct rt_head *head, rt_status status, uint16_t node, const char *sentence, double seconds,
+                  void (*stray)(void *user, const struct rt_event *event), void *user) {
     const double until = rt_endpoint_now(head->endpoint) + seconds;
     struct rt_event event;
     if (head->ended || head->talk.closed)
         return;
     rt_talk_refuse(&head->talk, node ? RT_IO : status, node ? node : head->number, sentence);
-    while (!head->talk.closed && rt_endpoint_wait(head->endpoint, until, &event))
-        if (rt_talk_event(&head->talk, &event) && head->talk.ready)
+    while (!head->talk.closed && rt_endpoint_wait(head->endpoint, until, &event)) {
+        if (!rt_talk_event(&head->talk, &event))
+            stray(user, &event);
+        else if (head->talk.ready)
             rt_talk_next(&head->talk);
+    }
 }

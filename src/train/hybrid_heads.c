@@ -23,7 +23,9 @@ struct desk {
 struct rt_heads {
     struct rt_endpoint *endpoint;
     uint16_t rings, places;
-    struct desk *desks; /* [rings]; the first is not used */
+    struct rt_link **links; /* borrowed */
+    struct desk *desks;     /* [rings]; the first is not used */
+    bool expects;           /* the master waits for what they owe */
 };
 
 rt_status rt_heads_create(struct rt_endpoint *endpoint, uint32_t run, uint16_t rings, uint16_t places,
@@ -35,6 +37,7 @@ rt_status rt_heads_create(struct rt_endpoint *endpoint, uint32_t run, uint16_t r
     made->endpoint = endpoint;
     made->rings = rings;
     made->places = places;
+    made->links = links;
     status = rt_alloc(rings, sizeof *made->desks, "the talks with other rings", &made->desks, err);
     for (uint16_t i = 1; i < rings && status == RT_OK; i++) {
         struct desk *desk = &made->desks[i];
@@ -44,23 +47,22 @@ rt_status rt_heads_create(struct rt_endpoint *endpoint, uint32_t run, uint16_t r
             status = rt_talk_open(links[i], &desk->talk, err);
         desk->talk.run = run;
     }
-    if (status != RT_OK) {
-        for (uint16_t i = 1; i < rings && made->desks; i++)
-            if (made->desks[i].talk.link)
-                links[i] = NULL;
+    if (status != RT_OK)
         rt_heads_destroy(made);
-        return status;
-    }
-    *heads = made;
-    return RT_OK;
+    else
+        *heads = made;
+    return status;
 }
 
 void rt_heads_destroy(struct rt_heads *heads) {
     if (!heads)
         return;
     for (uint16_t i = 1; i < heads->rings && heads->desks; i++) {
-        rt_talk_close(&heads->desks[i].talk);
-        free(heads->desks[i].rows);
+        struct desk *desk = &heads->desks[i];
+        if (desk->talk.link)
+            heads->links[i] = NULL;
+        rt_talk_close(&desk->talk);
+        free(desk->rows);
     }
     free(heads->desks);
     free(heads);
@@ -235,6 +237,18 @@ bool rt_heads_metrics(const struct rt_heads *heads, struct rt_metrics_row *rows)
     return true;
 }
 
+void rt_heads_expect(struct rt_heads *heads, bool waits) {
+    heads->expects = waits;
+}
+
+static uint16_t waits_for(const void *self) {
+    const struct rt_heads *heads = self;
+    for (uint16_t i = 1; heads->expects && i < heads->rings; i++)
+        if (heads->desks[i].working || heads->desks[i].asked)
+            return i;
+    return UINT16_MAX;
+}
+
 /* All have answered, or hung up. */
 static bool are_gone(void *self) {
     const struct rt_heads *heads = self;
@@ -245,7 +259,8 @@ static bool are_gone(void *self) {
 }
 
 struct rt_group_talk rt_heads_talk(struct rt_heads *heads) {
-    return (struct rt_group_talk){.self = heads, .event = take_event, .may_leave = are_gone};
+    return (struct rt_group_talk){
+        .self = heads, .event = take_event, .waits_for = waits_for, .may_leave = are_gone};
 }
 
 static bool are_closed(const struct rt_heads *heads) {

@@ -1,34 +1,30 @@
-/* What the files of hybrid's learner share: hybrid_learner.c, hybrid_form.c. */
+/* What hybrid_rings.c and hybrid_form.c share. */
 #ifndef RT_TRAIN_HYBRID_INSIDE_H
 #define RT_TRAIN_HYBRID_INSIDE_H
 
-#include "train/formation.h"
+#include "train/hybrid_examples.h"
 #include "train/hybrid_feed.h"
+#include "train/hybrid_rings.h"
 #include "train/hybrid_talk.h"
-#include "train/learner.h"
 
-struct rt_hybrid_learner {
+struct rt_rings {
     struct rt_lesson lesson;
     struct rt_way_options options; /* with the number of rings settled */
     const struct rt_way *way;      /* between the rings */
     struct rt_way_options way_options;
-    struct rt_link_cost cost;
-    uint16_t rings, places;
+    struct rt_link_cost cost; /* of the links between them */
+    uint16_t count, places;
 
-    struct rt_formation formation;
-    struct rt_link **links; /* [rings]: with the heads of the other rings */
-    struct rt_heads *heads; /* has them once it is there */
+    struct rt_endpoint *endpoint;
+    struct rt_link **links; /* [count]: of the master with the heads of the other rings */
+    struct rt_heads *heads;
+    struct rt_mailing *mailing; /* data.send; NULL: the heads have their own data */
     struct rt_group *group;
-    struct rt_ring *ring;
     struct rt_hybrid_feed feed;
-    struct rt_metrics_row *rows; /* [rings * places] */
-    bool stepped, apart;         /* other numbers than the rest: ring 0 was loaded after an update */
-    bool stopped;
+    double asked;        /* when heads were last asked for metrics */
+    bool stepped, apart; /* apart: ring 0 was loaded after an update, and has other numbers than the rest */
+    bool stopped;        /* in good order */
     struct rt_error failure; /* why it ends, for the others; status RT_OK: it does not */
 };
-
-/* ---- hybrid_form.c ---- */
-/* Gathers, joins and measures the nodes, makes the plan, and tells everybody his part. */
-rt_status rt_hybrid_form(struct rt_hybrid_learner *learner, struct rt_error *err);
 
 #endif

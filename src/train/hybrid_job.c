@@ -12,6 +12,7 @@ rt_status rt_hybrid_across(const struct rt_way_options *hybrid, const struct rt_
     if (status != RT_OK)
         return status;
     options->reduce = hybrid->reduce;
+    options->wfbp = hybrid->wfbp;
     return rt_way_check(*way, options, (size_t)hybrid->rings, 0, err);
 }
 
@@ -54,14 +55,14 @@ rt_status rt_hybrid_job_tree(const struct rt_lesson *lesson, const char *fingerp
     return status;
 }
 
-rt_status rt_hybrid_set_part(struct rt_tree *ring, uint16_t part, struct rt_error *err) {
+static rt_status set_number(struct rt_tree *ring, const char *key, uint16_t number, struct rt_error *err) {
     struct rt_tree *value;
     char text[8];
-    snprintf(text, sizeof text, "%u", part);
+    snprintf(text, sizeof text, "%u", number);
     rt_status status = rt_tree_create(RT_TREE_SCALAR, text, "the run", 0, &value, err);
     if (status != RT_OK)
         return status;
-    status = rt_tree_set(ring, "part", value, err);
+    status = rt_tree_set(ring, key, value, err);
     if (status != RT_OK)
         rt_tree_destroy(value);
     return status;
@@ -76,7 +77,7 @@ struct fields {
 
 #define AT(field) offsetof(struct fields, field)
 static const struct rt_option options[] = {
-    {"rings", RT_OPTION_INT, AT(rings), NULL, 1, RT_MAX_NODES, .help = "rings side by side"},
+    {"rings", RT_OPTION_INT, AT(rings), NULL, 2, RT_MAX_NODES, .help = "rings side by side"},
     {"ring", RT_OPTION_TREE, AT(ring), .help = "the job of a ring"},
     {"across", RT_OPTION_TREE, AT(across), .help = "the job of the exchange between them"},
 };
@@ -104,7 +105,9 @@ static rt_status read_job(const struct rt_tree *tree, size_t nodes, struct rt_hy
     job->place = (uint16_t)(job->index % job->places);
     status = rt_tree_copy(fields.ring, &job->ring, err);
     if (status == RT_OK)
-        status = rt_hybrid_set_part(job->ring, job->ours, err);
+        status = set_number(job->ring, "part", job->ours, err);
+    if (status == RT_OK)
+        status = set_number(job->ring, "parts", job->rings, err);
     if (status == RT_OK)
         status = rt_exchange_job_create(fields.across, &job->across, err);
     if (status == RT_OK &&

@@ -35,7 +35,4 @@ void rt_hybrid_job_destroy(struct rt_hybrid_job *job); /* NULL is fine */
 
 bool rt_hybrid_job_is(const struct rt_tree *tree);
 
-/* Sets the part of each batch that a ring has, in its job. */
-rt_status rt_hybrid_set_part(struct rt_tree *ring, uint16_t part, struct rt_error *err);
-
 #endif

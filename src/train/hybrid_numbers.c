@@ -13,7 +13,7 @@ enum { PIECE_FLOATS = 1 << 16 };
 /* Floats of the piece at hand; 0: all have been. Moves on to the next word or stage where one has ended. */
 static size_t piece(struct rt_group *group) {
     while (group->numbers.stage < group->stage_count) {
-        const struct rt_stage *stage = group->stages[group->numbers.stage];
+        const struct rt_stage *stage = group->stages[group->numbers.stage].stage;
         const size_t left = rt_stage_word_floats(stage, group->numbers.word) - group->numbers.at;
         if (left > 0)
             return left < PIECE_FLOATS ? left : PIECE_FLOATS;
@@ -38,6 +38,9 @@ rt_status rt_group_numbers_init(struct rt_group *group, struct rt_error *err) {
     if (status == RT_OK)
         status = rt_alloc(group->party.count, sizeof *group->numbers.sends, "the numbers of another ring",
                           &group->numbers.sends, err);
+    if (status == RT_OK)
+        status = rt_alloc(group->party.count, sizeof *group->numbers.sending, "the numbers of another ring",
+                          &group->numbers.sending, err);
     if (status == RT_OK && group->party.rank > 0)
         post(group);
     return status;
@@ -46,6 +49,7 @@ rt_status rt_group_numbers_init(struct rt_group *group, struct rt_error *err) {
 void rt_group_numbers_deinit(struct rt_group *group) {
     free(group->numbers.floats);
     free(group->numbers.sends);
+    free(group->numbers.sending);
 }
 
 /* ---- giving -------------------------------------------------------------------------------------------- */
@@ -58,7 +62,7 @@ static void send_all(struct rt_group *group, const struct rt_message *message, s
                                  .body = {{group->numbers.floats, count * sizeof(float)}}};
         rt_message_encode(message, send->head);
         rt_link_send(group->party.links[ring], send);
-        group->numbers.sending++;
+        group->numbers.sending[ring] = true;
     }
 }
 
@@ -67,7 +71,7 @@ static void give(struct rt_group *group) {
     struct rt_message message = {.type = count ? RT_MESSAGE_PART : RT_MESSAGE_LOAD,
                                  .run = group->party.run,
                                  .micro = group->numbers.word,
-                                 .update = group->stages[0]->update};
+                                 .update = group->stages[0].stage->update};
     if (count == 0) {
         group->numbers.state = RT_NUMBERS_SAME;
         send_all(group, &message, 0);
@@ -76,8 +80,8 @@ static void give(struct rt_group *group) {
     message.tensors = 1;
     message.tensor[0] =
         (struct rt_message_tensor){.dtype = RT_DTYPE_F32, .rank = 1, .dims = {(uint32_t)count}};
-    rt_stage_word_read(group->stages[group->numbers.stage], group->numbers.word, group->numbers.at, count,
-                       group->numbers.floats);
+    rt_stage_word_read(group->stages[group->numbers.stage].stage, group->numbers.word, group->numbers.at,
+                       count, group->numbers.floats);
     group->numbers.at += count;
     send_all(group, &message, count);
 }
@@ -85,9 +89,18 @@ static void give(struct rt_group *group) {
 bool rt_group_numbers_go_on(struct rt_group *group) {
     if (group->numbers.state == RT_NUMBERS_IDLE)
         group->numbers.state = group->party.rank == 0 ? RT_NUMBERS_GIVING : RT_NUMBERS_WAITING;
-    if (group->numbers.state == RT_NUMBERS_GIVING && group->numbers.sending == 0)
+    if (group->numbers.state == RT_NUMBERS_GIVING && rt_group_numbers_wait_for(group) == UINT16_MAX)
         give(group);
     return group->numbers.state == RT_NUMBERS_SAME;
+}
+
+uint16_t rt_group_numbers_wait_for(const struct rt_group *group) {
+    if (group->numbers.state == RT_NUMBERS_WAITING)
+        return 0;
+    for (uint16_t ring = 1; group->numbers.state == RT_NUMBERS_GIVING && ring < group->party.count; ring++)
+        if (group->numbers.sending[ring])
+            return ring; /* who has no room for it yet */
+    return UINT16_MAX;
 }
 
 /* ---- taking -------------------------------------------------------------------------------------------- */
@@ -112,22 +125,23 @@ static rt_status take(struct rt_group *group, struct rt_error *err) {
                        rt_message_name(message.type), count, group->numbers.word);
     if (count == 0) {
         for (size_t i = 0; i < group->stage_count; i++)
-            group->stages[i]->update = message.update;
+            group->stages[i].stage->update = message.update;
         group->numbers.state = RT_NUMBERS_SAME;
         return RT_OK;
     }
-    rt_stage_word_write(group->stages[group->numbers.stage], group->numbers.word, group->numbers.at, count,
-                        group->numbers.floats);
+    rt_stage_word_write(group->stages[group->numbers.stage].stage, group->numbers.word, group->numbers.at,
+                        count, group->numbers.floats);
     group->numbers.at += count;
     post(group);
     return RT_OK;
 }
 
-static bool is_ours(const struct rt_group *group, const struct rt_send *send) {
-    for (uint16_t ring = 1; ring < group->party.count; ring++)
-        if (send == &group->numbers.sends[ring])
-            return true;
-    return false;
+/* Whose send it was; 0: it is not one of these. */
+static uint16_t ring_of(const struct rt_group *group, const struct rt_send *send) {
+    uint16_t ring = (uint16_t)(group->party.count - 1);
+    while (ring > 0 && send != &group->numbers.sends[ring])
+        ring--;
+    return ring;
 }
 
 bool rt_group_numbers_event(struct rt_group *group, const struct rt_event *event, rt_status *status,
@@ -136,8 +150,9 @@ bool rt_group_numbers_event(struct rt_group *group, const struct rt_event *event
         *status = take(group, err);
         return true;
     }
-    if (event->kind != RT_EVENT_SENT || !is_ours(group, event->send))
+    const uint16_t ring = event->kind == RT_EVENT_SENT ? ring_of(group, event->send) : 0;
+    if (ring == 0)
         return false;
-    group->numbers.sending--;
+    group->numbers.sending[ring] = false;
     return true;
 }

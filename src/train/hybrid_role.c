@@ -1,72 +1,57 @@
 /*
- * A node of rings that stand side by side: a stage of its ring, as in one ring alone, that adds up gradients
- * with its likes in the others; or the head of a ring.
+ * A node of rings that stand side by side. In its own ring it is what it would be there alone: a worker
+ * (ring/worker.h), or the ring's master, its head (train/hybrid_head_role.h). What is added here is the group
+ * of its likes in the other rings, with which it adds up gradients.
  */
 #include "train/roles.h"
 
 #include "base/fpenv.h"
 #include "base/memory.h"
-#include "train/hybrid_group.h"
-#include "train/hybrid_head_site.h"
+#include "train/hybrid_head_role.h"
+#include "train/role_part.h"
 #include <stdlib.h>
 
 struct node {
     struct rt_hybrid_job *job;
-    struct rt_head_site *site; /* of a head */
-
-    /* Of another: the role in its ring, what is its own in it, and the device as it sees it. */
-    struct rt_role role;
-    void *own;
-    struct rt_ring_device device;
+    struct rt_role_part part; /* in its ring */
+    struct rt_head_place head;
+    struct rt_ring_device worker;
     struct rt_across across;
+    struct rt_link **links; /* [rings] with those at our place */
 };
 
-/* ---- before the run -------------------------------------------------------------------------------------
- */
-
-/* The session in the hands of the ring's role, until leave. */
-static void *enter(struct rt_session *session, struct node *node) {
-    void *device = session->user;
-    session->user = &node->device;
-    session->role = node->own;
-    return device;
-}
-
-static void leave(struct rt_session *session, struct node *node, void *device) {
-    node->own = session->role;
-    session->role = node;
-    session->user = device;
-}
+/* ---- before the run ------------------------------------------------------------------------------------ */
 
 static void end(struct rt_session *session) {
     struct node *node = session->role;
     if (!node)
         return;
-    if (node->role.end) {
-        void *device = enter(session, node);
-        node->role.end(session);
-        leave(session, node, device);
-    }
-    rt_head_site_destroy(node->site);
+    rt_role_part_end(&node->part, session);
     rt_hybrid_job_destroy(node->job);
+    free(node->links);
     free(node);
     session->role = NULL;
 }
 
-static rt_status take_stage(struct rt_session *session, struct node *node, const struct rt_assign *asked,
-                            uint64_t *memory, struct rt_error *err) {
-    const struct rt_node_device *ours = session->user;
+static rt_status take_part(struct rt_session *session, struct node *node, const struct rt_assign *asked,
+                           uint64_t *memory, struct rt_error *err) {
+    const struct rt_node_device *device = session->user;
+    if (asked->index == 0)
+        return rt_fail(err, RT_BAD_INPUT, "the assignment is the master's");
+    rt_status status = rt_hybrid_job_create(asked->job, asked->index, asked->nodes, &node->job, err);
+    if (status == RT_OK)
+        status = rt_alloc(node->job->rings, sizeof *node->links, "the links", &node->links, err);
+    if (status != RT_OK)
+        return status;
     const struct rt_hybrid_job *job = node->job;
     const struct rt_assign part = {.index = job->place,
                                    .nodes = job->places,
                                    .node = asked->node + (size_t)job->ours * job->places,
                                    .job = job->ring};
-    node->device = ours->ring;
-    node->role = rt_ring_role(&node->device);
-    void *device = enter(session, node);
-    rt_status status = node->role.assign(session, &part, memory, err);
-    leave(session, node, device);
-    return status;
+    node->head = (struct rt_head_place){.device = device, .job = job, .links = node->links};
+    node->worker = device->ring;
+    node->part.role = job->place ? rt_ring_role(&node->worker) : rt_head_role(&node->head);
+    return rt_role_part_assign(&node->part, session, &part, memory, err);
 }
 
 static rt_status assign(struct rt_session *session, const struct rt_assign *asked, uint64_t *memory,
@@ -79,24 +64,31 @@ static rt_status assign(struct rt_session *session, const struct rt_assign *aske
     session->role = node;
     fenv_t theirs;
     rt_fp_enter(&theirs);
-    status = asked->index > 0 ? rt_hybrid_job_create(asked->job, asked->index, asked->nodes, &node->job, err)
-                              : rt_fail(err, RT_BAD_INPUT, "the assignment is the master's");
-    if (status == RT_OK && node->job->place == 0)
-        status =
-            rt_head_site_create(session, node->job, asked->node + asked->index, &node->site, memory, err);
-    else if (status == RT_OK)
-        status = take_stage(session, node, asked, memory, err);
+    status = take_part(session, node, asked, memory, err);
     rt_fp_leave(&theirs);
     if (status != RT_OK)
         end(session);
     return status;
 }
 
-/* ---- the run --------------------------------------------------------------------------------------------
- */
+/* ---- the run ------------------------------------------------------------------------------------------- */
 
-static rt_status run_stage(struct rt_session *session, struct node *node, struct rt_link **links,
-                           struct rt_group **group, struct rt_error *err) {
+/* Takes over the links with those at our place; there should be no others. */
+static rt_status take_links(struct rt_session *session, struct node *node, struct rt_error *err) {
+    const struct rt_hybrid_job *job = node->job;
+    if (!session->links || session->count != job->rings * job->places)
+        return rt_fail(err, RT_FAILED, "the links of the run are not those of its assignment");
+    for (uint16_t i = 0; i < session->count; i++) {
+        if (i % job->places == job->place)
+            node->links[i / job->places] = session->links[i];
+        else
+            rt_link_close(session->links[i]);
+        session->links[i] = NULL;
+    }
+    return RT_OK;
+}
+
+static rt_status work(struct rt_session *session, struct node *node, struct rt_error *err) {
     const struct rt_hybrid_job *job = node->job;
     const struct rt_group_settings settings = {.way = job->across->way,
                                                .options = &job->across->options,
@@ -107,57 +99,33 @@ static rt_status run_stage(struct rt_session *session, struct node *node, struct
                                                .rings = job->rings,
                                                .place = job->place,
                                                .places = job->places,
-                                               .links = links,
+                                               .links = node->links,
                                                .patience = job->across->patience};
-    rt_status status = rt_group_create(&settings, group, err);
+    struct rt_group *group;
+    rt_status status = take_links(session, node, err);
+    if (status == RT_OK)
+        status = rt_group_create(&settings, &group, err);
     if (status != RT_OK)
         return status;
-    node->across = rt_group_across(*group);
-    node->device.across = &node->across;
-    void *device = enter(session, node);
-    status = node->role.run(session, err);
-    leave(session, node, device);
+    node->across = rt_group_across(group);
+    node->worker.across = &node->across;
+    node->head.group = group;
+    status = rt_role_part_run(&node->part, session, err);
+    rt_group_destroy(group);
     return status;
-}
-
-/* The links with those at our place; the others are nobody's. */
-static rt_status find_links(const struct rt_session *session, const struct rt_hybrid_job *job,
-                            struct rt_link **links, struct rt_error *err) {
-    bool there = session->links && session->count == job->rings * job->places;
-    for (uint16_t i = 0; there && i < job->rings; i++)
-        links[i] = session->links[(size_t)i * job->places + job->place];
-    there = there && links[job->ours ? 0 : 1];
-    return there ? RT_OK : rt_fail(err, RT_FAILED, "the links of the run are not those of its assignment");
 }
 
 static rt_status run(struct rt_session *session, struct rt_error *err) {
     struct node *node = session->role;
-    const struct rt_hybrid_job *job = node->job;
-    struct rt_link **links;
-    struct rt_group *group = NULL;
-    rt_status status = rt_alloc(job->rings, sizeof(struct rt_link *), "the links", &links, err);
-    if (status != RT_OK)
-        return status;
     fenv_t theirs;
     rt_fp_enter(&theirs);
-    status = find_links(session, job, links, err);
-    const bool found = status == RT_OK;
-    if (found && node->site)
-        status = rt_head_site_run(node->site, session, links, err);
-    else if (found)
-        status = run_stage(session, node, links, &group, err);
-    for (uint16_t i = 0; found && i < job->rings; i++) {
-        rt_link_close(links[i]);
-        session->links[(size_t)i * job->places + job->place] = NULL;
-    }
+    rt_status status = work(session, node, err);
+    for (uint16_t i = 0; i < node->job->rings; i++)
+        rt_link_close(node->links[i]);
     rt_link_close(session->next);
     rt_link_close(session->previous);
     session->next = session->previous = NULL;
-    if (node->site)
-        rt_head_site_release(node->site);
-    rt_group_destroy(group);
     rt_fp_leave(&theirs);
-    free(links);
     return status;
 }
 

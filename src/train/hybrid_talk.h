@@ -20,7 +20,7 @@
 
 struct rt_heads;
 
-/* links: [rings], those with the heads; taken over from now on. */
+/* links: [rings], those with the heads. The talks close them, and set them to NULL then; borrowed. */
 rt_status rt_heads_create(struct rt_endpoint *endpoint, uint32_t run, uint16_t rings, uint16_t places,
                           struct rt_link **links, struct rt_heads **heads, struct rt_error *err);
 void rt_heads_destroy(struct rt_heads *heads); /* hangs up; NULL is fine */
@@ -30,9 +30,11 @@ void rt_heads_give(struct rt_heads *heads, uint64_t batch);
 /* Whether all are done with it; their results are then added to *sum, in the order of the rings. */
 bool rt_heads_done(const struct rt_heads *heads);
 void rt_heads_take(struct rt_heads *heads, struct rt_done *sum);
-void rt_heads_ask(
-    struct rt_heads *heads); /* for metrics; what was asked for and has not come is not asked again */
+/* For metrics; what was asked for and has not come is not asked again. */
+void rt_heads_ask(struct rt_heads *heads);
 bool rt_heads_metrics(const struct rt_heads *heads, struct rt_metrics_row *rows); /* rows: of all nodes */
+/* The master waits for what they owe, or no longer does: then a head that is silent for too long is lost. */
+void rt_heads_expect(struct rt_heads *heads, bool waits);
 void rt_heads_stop(struct rt_heads *heads);
 /* Tells all why the run ends, and gives them a moment to hear it. Takes all events of the endpoint. */
 void rt_heads_fail(struct rt_heads *heads, rt_status status, const char *sentence, double seconds);
@@ -61,8 +63,8 @@ struct rt_group_talk rt_head_talk(struct rt_head *head);
 void rt_head_done(struct rt_head *head, const struct rt_done *done);
 void rt_head_metrics(struct rt_head *head, const struct rt_metrics_row *rows, size_t count);
 /* Tells the master why the run ends; node: whose fault it is, 0: nobody's. Waits a moment until he has heard
- * it; takes all events of the endpoint. */
-void rt_head_fail(struct rt_head *head, rt_status status, uint16_t node, const char *sentence,
-                  double seconds);
+ * it; takes all events of the endpoint, and hands on those that are not of this talk. */
+void rt_head_fail(struct rt_head *head, rt_status status, uint16_t node, const char *sentence, double seconds,
+                  void (*stray)(void *user, const struct rt_event *event), void *user);
 
 #endif

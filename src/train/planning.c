@@ -1,20 +1,23 @@
 /* rt_run_make_plan: as far as a training goes before its first update, without data. */
 #include "base/fpenv.h"
-#include "train/formation.h"
+#include "train/hybrid_rings.h"
 #include "train/job_tree.h"
 #include "train/state.h"
 #include "train/strategy.h"
 #include <stdlib.h>
 
+/* rings: of a strategy that has several; else it stays NULL. */
 static rt_status form(const struct rt_run *run, const struct rt_strategy_choice *choice,
-                      struct rt_network *network, struct rt_formation *formation, struct rt_error *err) {
+                      struct rt_network *network, struct rt_rings **rings, struct rt_formation *formation,
+                      struct rt_error *err) {
+    static const struct rt_ring_options any = {.slots = -1};
     const struct rt_spec_train *train = &run->spec->train;
-    const struct rt_ring_options *options = choice->settings;
-    const struct rt_lesson lesson = {
+    const struct rt_ring_options *options = choice->strategy->rings ? &any : choice->settings;
+    struct rt_lesson lesson = {
         .spec = run->spec,
         .network = network,
         .strategy = choice->strategy->name,
-        .options = options,
+        .options = choice->settings,
         .per_epoch = 1,
         .settings = {.seed = (uint64_t)train->seed,
                      .batch = choice->strategy->single ? 1 : (size_t)train->batch,
@@ -27,7 +30,15 @@ static rt_status form(const struct rt_run *run, const struct rt_strategy_choice 
                                            .program = run->program,
                                            .slots = options->slots,
                                            .stop = &run->stop};
-    rt_status status = rt_job_tree(&lesson, &wanted.job, err);
+    rt_status status = RT_OK;
+    if (choice->strategy->rings && rt_way_rings(choice->settings, rt_spec_devices(run->spec)) > 1)
+        status = rt_rings_create(&lesson, rings, err);
+    if (status != RT_OK)
+        return status;
+    if (*rings)
+        rt_rings_want(*rings, &wanted);
+    lesson.options = options;
+    status = rt_job_tree(&lesson, &wanted.job, err);
     return status == RT_OK ? rt_formation_plan(&wanted, formation, err) : status;
 }
 
@@ -39,18 +50,14 @@ static rt_status make_plan(struct rt_run *run, char **plan, struct rt_error *err
     struct rt_strategy_choice choice = {0};
     struct rt_network network = {0};
     struct rt_formation formation = {0};
+    struct rt_rings *rings = NULL;
     char *text = NULL;
     rt_status status = rt_strategy_read(spec, &choice, err);
     if (status == RT_OK && choice.strategy->alone)
         status = rt_fail(err, RT_BAD_INPUT,
                          "there is nothing to plan for one device; give --nodes N, --node HOST:PORT or "
                          "cluster.strategy: ring");
-    if (status == RT_OK && choice.strategy->rings)
-        status =
-            rt_fail(err, RT_BAD_INPUT,
-                    "the rings of %s are planned when a training starts; `--strategy ring` plans one of them",
-                    choice.strategy->name);
-    if (status == RT_OK && choice.strategy->way)
+    if (status == RT_OK && choice.strategy->way && !choice.strategy->rings)
         status =
             rt_fail(err, RT_BAD_INPUT,
                     "there is nothing to plan with %s: every worker has the whole model, and its part of "
@@ -60,12 +67,13 @@ static rt_status make_plan(struct rt_run *run, char **plan, struct rt_error *err
         status = rt_network_describe(spec->model.input, spec->model.layers, spec->model.loss, &computing,
                                      &network, err);
     if (status == RT_OK)
-        status = form(run, &choice, &network, &formation, err);
+        status = form(run, &choice, &network, &rings, &formation, err);
     if (status == RT_OK) {
-        text = rt_formation_print(&formation);
+        text = rings ? rt_rings_print(rings, &formation) : rt_formation_print(&formation);
         if (!text)
             status = rt_fail(err, RT_NO_MEMORY, "not enough memory for the plan");
     }
+    rt_rings_destroy(rings);
     rt_formation_deinit(&formation);
     rt_network_destroy(&network);
     rt_strategy_choice_deinit(&choice);

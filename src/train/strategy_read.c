@@ -169,9 +169,6 @@ static rt_status check_keys(const struct rt_strategy *strategy, const struct rt_
     const struct rt_tree *place = place_of(spec);
     const size_t workers = strategy->rings ? rt_way_rings(options, rt_spec_devices(spec))
                                            : worker_count(strategy, options, rt_spec_devices(spec));
-    if (strategy->rings && spec->data.send)
-        return rt_tree_fail(place, err, "%s: data.send is not for rings: their heads have the data",
-                            strategy->name);
     if (!strategy->rings && spec->cluster.master_tail > 0)
         return rt_tree_fail(place, err,
                             "%s: cluster.master_tail is for rings: here every worker has all layers",

@@ -45,17 +45,23 @@ static uint64_t sum_of(uint64_t counts[RT_METRIC_LINKS][RT_METRIC_CHANNELS]) {
     return sum;
 }
 
-/* Bytes by link and by what they were: in a ring, or in an exchange. */
-static json_t *traffic_of(uint64_t counts[RT_METRIC_LINKS][RT_METRIC_CHANNELS], bool exchange, bool *ok) {
-    static const char *const links[2][RT_METRIC_LINKS] = {{"next", "previous"}, {"master", "others"}};
-    static const char *const kinds[2][RT_METRIC_CHANNELS] = {{"control", "gradients", "activations", "bulk"},
-                                                             {"control", "parameters", "gradients", "bulk"}};
+/* Bytes by link and by what they were. */
+static json_t *traffic_of(uint64_t counts[RT_METRIC_LINKS][RT_METRIC_CHANNELS],
+                          const struct rt_strategy *strategy, bool *ok) {
+    static const struct link_names {
+        const char *name, *kinds[RT_METRIC_CHANNELS];
+    } ring[] = {{"next", {"control", "gradients", "activations", "bulk"}},
+                {"previous", {"control", "gradients", "activations", "bulk"}},
+                {"across", {"control", "examples", "gradients", "bulk"}}},
+      exchange[] = {{"master", {"control", "parameters", "gradients", "bulk"}},
+                    {"others", {"control", "parameters", "gradients", "bulk"}}};
+    const struct link_names *links = strategy->way && !strategy->rings ? exchange : ring;
     json_t *map = json_object();
-    for (int i = 0; i < RT_METRIC_LINKS; i++) {
+    for (int i = 0; i < (strategy->rings ? 3 : 2); i++) {
         json_t *link = json_object();
         for (int k = 0; k < RT_METRIC_CHANNELS; k++)
-            put(link, kinds[exchange][k], integer(counts[i][k]), ok);
-        put(map, links[exchange][i], link, ok);
+            put(link, links[i].kinds[k], integer(counts[i][k]), ok);
+        put(map, links[i].name, link, ok);
     }
     return map;
 }
@@ -108,9 +114,8 @@ static json_t *node_of(const struct rt_drive *drive, size_t index, bool *ok) {
     put(node, "bytes_sent", integer(sum_of(row->sent)), ok);
     put(node, "bytes_received", integer(sum_of(row->received)), ok);
     if (drive->learner.nodes > 1) {
-        const bool exchange = drive->choice.strategy->way != NULL;
-        put(node, "sent", traffic_of(row->sent, exchange, ok), ok);
-        put(node, "received", traffic_of(row->received, exchange, ok), ok);
+        put(node, "sent", traffic_of(row->sent, drive->choice.strategy, ok), ok);
+        put(node, "received", traffic_of(row->received, drive->choice.strategy, ok), ok);
     }
     if (drive->learner.nodes > 1 && !drive->choice.strategy->way) {
         put(node, "staleness_mean",

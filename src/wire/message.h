@@ -208,7 +208,7 @@ struct rt_ready {
     uint64_t memory; /* bytes taken */
 };
 
-enum { RT_METRIC_STATES = 14, RT_METRIC_LINKS = 2, RT_METRIC_CHANNELS = 4 };
+enum { RT_METRIC_STATES = 14, RT_METRIC_LINKS = 3, RT_METRIC_CHANNELS = 4 };
 
 /* What a node did with its time, from its first forward on. */
 struct rt_metrics_row {
@@ -218,8 +218,9 @@ struct rt_metrics_row {
     uint64_t samples, updates;
     uint32_t queue; /* micro-batches that wait to be worked on */
     uint64_t peak_memory;
-    uint64_t sent[RT_METRIC_LINKS][RT_METRIC_CHANNELS]; /* bytes to the next and to the previous node; in an
-                                                           exchange to the master and to all others */
+    /* Bytes to the next and to the previous node of a ring, and to nodes of other rings; in an exchange to
+     * the master and to all others. */
+    uint64_t sent[RT_METRIC_LINKS][RT_METRIC_CHANNELS];
     uint64_t received[RT_METRIC_LINKS][RT_METRIC_CHANNELS];
     double staleness_sum; /* ring-flow: over the micro-batches, updates between forward and backward */
     uint64_t staleness_max;
@@ -273,7 +274,7 @@ void rt_metrics_deinit(struct rt_metrics *metrics);
 /* Adds a row to an encoded body of `count` bytes, in place and without taking memory; returns the bytes it
  * has then, or 0 when it does not fit or the body is none. count 0: begins one. A body of n rows takes
  * RT_METRICS_BYTES + n * RT_METRICS_ROW_BYTES. */
-enum { RT_METRICS_BYTES = 4, RT_METRICS_ROW_BYTES = 302 };
+enum { RT_METRICS_BYTES = 4, RT_METRICS_ROW_BYTES = 366 };
 size_t rt_metrics_append(const struct rt_metrics_row *row, uint8_t *bytes, size_t count, size_t room);
 
 #endif

@@ -57,7 +57,6 @@ refuses 2 "ps-shard: s must be at least 0" train changed.yaml --out never
 refuses 2 "hybrid: rings: 5 nodes cannot be 2 rings of equal length" train run.yaml --nodes 5 --strategy hybrid,rings=2 --out never
 refuses 2 "hybrid: exchange: rings stay together" train run.yaml --nodes 4 --strategy hybrid,exchange=ps-async --out never
 refuses 2 "hybrid: a batch of 3 cannot be shared by 4 rings" train run.yaml --nodes 4 --strategy hybrid,rings=4 --set train.batch=3 --out never
-refuses 2 "hybrid: data.send is not for rings" train run.yaml --nodes 4 --strategy hybrid --set data.send=true --out never
 refuses 2 "k: 5 servers cannot be on 4 nodes" train run.yaml --nodes 4 --strategy ps-shard,k=5 --out never
 refuses 2 "dedicated: 1 server" train run.yaml --nodes 1 --strategy ps-async,dedicated=true --out never
 refuses 2 "dedicated: 4 servers" train run.yaml --nodes 4 --strategy ps-shard,k=4,dedicated=true --out never

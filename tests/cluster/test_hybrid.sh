@@ -41,23 +41,34 @@ rings result mlp.yaml 4 hybrid,rings=2 $eight --set train.clip_norm=0.3
 same "clipping" alone-clip result
 rings result mlp.yaml 6 hybrid,rings=2 $eight --set train.clip_norm=0.3 --set cluster.master_tail=1
 same "clipping with a tail" alone-clip result
-# Every node has a row, with the examples of its ring.
-[ "$(grep -c '"role"' result/summary.json)" -eq 6 ] || fail "the summary has not 6 nodes"
-grep -q '"role": "head"' result/summary.json || fail "no head in the summary"
+# Every node has a row, with the bytes between rings too.
+python3 - result/summary.json <<'END' || fail "the rows of the summary: $(cat result/summary.json)"
+import json, sys
+summary = json.load(open(sys.argv[1]))
+nodes = summary["per_node"]
+assert [node["role"] for node in nodes] == ["master", "worker", "worker", "head", "worker", "worker"]
+assert all(node["sent"]["across"]["gradients"] > 0 and node["received"]["across"]["gradients"] > 0 for node in nodes)
+assert all(sum(sum(link.values()) for link in node["sent"].values()) == node["bytes_sent"] for node in nodes)
+assert summary["bytes_sent"] == sum(node["bytes_sent"] for node in nodes)
+END
+# The last batch of an epoch has one example: rings without any go along.
+for shape in "2 2" "4 4" "8 4"; do
+    [ -d alone-one ] || run 0 train mlp.yaml --strategy sgd --quiet --out alone-one --set train.batch=19 --set train.shards=4
+    rings result mlp.yaml ${shape% *} hybrid,rings=${shape#* } --set train.batch=19 --set train.shards=4
+    same "a batch of one example" alone-one result
+done
+rings result mlp.yaml 4 hybrid,wfbp=off $adam
+same "layers exchanged all at once" alone-mlp result
+rings result mlp.yaml 4 hybrid $adam --set data.send=true
+same "examples that are sent" alone-mlp result
+says result/journal.jsonl "data.send: examples and what they are compared with are sent to the heads of 1 other ring, about"
 
 # ---- another order of additions ----
-# The same again and again. Some ways give a part of a node's gradient to each ring: with those it counts where the
-# rings are cut, which the plan decides, so there is one node in each here.
-for way in allreduce-rd ps-hier; do
+# The same again and again, wherever the rings are cut.
+for way in allreduce-rd ps-hier allreduce-ring ps-peer ps-scatter; do
     rings result mlp.yaml 6 hybrid,rings=3,exchange=$way --set train.optimizer=adam
     rings again mlp.yaml 3 hybrid,rings=3,exchange=$way --set train.optimizer=adam --set train.micro_batch=2
     same "three rings by $way, twice" result again
-done
-for way in allreduce-ring ps-peer ps-scatter; do
-    rings result mlp.yaml 3 hybrid,rings=3,exchange=$way --set train.optimizer=adam
-    rings again mlp.yaml 3 hybrid,rings=3,exchange=$way --set train.optimizer=adam --set train.micro_batch=2
-    same "three rings by $way, twice" result again
-    rings result mlp.yaml 6 hybrid,rings=3,exchange=$way --set train.optimizer=adam
 done
 echo "one result after $((SECONDS - started)) s"
 
@@ -86,32 +97,76 @@ for shape in "--nodes 4 --strategy hybrid,rings=4" "--nodes 4 --strategy hybrid,
 done
 echo "resumed after $((SECONDS - started)) s"
 
-# ---- somebody dies: in ring 0, the head of another ring, another node of it ----
-for place in 1 2 3; do
-    node=() at=() words=()
+# begin NAME: two rings of two, of the master and three nodes; the id of the master's process is $master, theirs are in
+# $node, their addresses in $at
+begin() {
+    local i words=()
+    node=() at=()
     for i in 1 2 3; do
         start_node "n$i" --name "node-$i" --data .
         node+=("$pid") at+=("127.0.0.1:$port") words+=(--node "127.0.0.1:$port")
     done
-    start_master run long.yaml --strategy hybrid,rings=2 --out killed-$place --set train.report_seconds=0 "${words[@]}"
+    start_master run long.yaml --strategy hybrid,rings=2 --out "$1" --set train.report_seconds=0 "${words[@]}"
     master=$pid
-    until_true 60 under_way run.out || fail "killed-$place: not under way: $(cat run.err)"
+    until_true 60 under_way run.out || fail "$1: not under way: $(cat run.err)"
+}
+
+# lost PLACE WHY: the master has said so
+lost() {
+    says run.err "ringtmp: ${at[$1 - 1]} is lost: "
+    says run.err "node $1"
+    says run.err "$2"
+}
+
+# serve: those of the nodes that are there serve another master; then they are ended
+serve() {
+    local i survivors=()
+    for i in "$@"; do survivors+=(--node "${at[i - 1]}"); done
+    rm -rf next
+    run 0 train mlp.yaml --quiet --out next --nodes $((4 - $#)) "${survivors[@]}" --strategy hybrid --set train.shards=2
+    for i in "$@"; do destroy "${node[i - 1]}"; done
+}
+
+# ---- somebody dies: in ring 0, the head of another ring, another node of it ----
+for place in 1 2 3; do
+    begin killed-$place
     destroy "${node[place - 1]}"
     ends "$master" 1 10
-    says run.err "ringtmp: ${at[place - 1]} is lost: "
-    says run.err "node $place"
-    # the others are there for the next
-    survivors=()
-    for i in 1 2 3; do [ $i -eq $place ] || survivors+=(--node "${at[i - 1]}"); done
-    run 0 train mlp.yaml --quiet --out next-$place --nodes 2 "${survivors[@]}" --strategy hybrid --set train.shards=2
-    for i in 1 2 3; do [ $i -eq $place ] || destroy "${node[i - 1]}"; done
+    lost $place ""
+    serve $(for i in 1 2 3; do [ $i -eq $place ] || echo $i; done)
+done
+# ---- somebody stops to answer, and goes on serving when it wakes ----
+for place in 2 3; do
+    begin silent-$place
+    kill -STOP "${node[place - 1]}"
+    ends "$master" 1 15
+    lost $place "nothing was heard of it for 5 seconds"
+    kill -CONT "${node[place - 1]}"
+    until_true 10 holds "n$place.err" " ended" || fail "node $place, awake, does not end its run: $(cat n$place.err)"
+    serve 1 2 3
+done
+# ---- somebody is told to end ----
+for place in 2 3; do
+    begin ended-$place
+    kill -TERM "${node[place - 1]}"
+    ends "$master" 1 10
+    lost $place "node $place (node-$place): the node is stopped"
+    ends "${node[place - 1]}" 0 10
+    serve $(for i in 1 2 3; do [ $i -eq $place ] || echo $i; done)
 done
 echo "deaths after $((SECONDS - started)) s"
 
+# ---- the plan ----
+run 0 plan mlp.yaml --nodes 6 --strategy hybrid,rings=2
+says out "2 rings of 3 nodes share each batch; equal places exchange gradients by allreduce-rd."
+run 0 plan mlp.yaml --nodes 3 --strategy hybrid
+! grep -q "rings of" out || fail "three nodes are planned as several rings: $(cat out)"
+
 # ---- what cannot be ----
 refuses 2 "rings: 5 nodes cannot be 2 rings of equal length" train mlp.yaml --nodes 5 --strategy hybrid,rings=2 --out never
-refuses 2 "the last batch of an epoch has 1 example, fewer than there are rings (2)" \
-    train mlp.yaml --nodes 2 --strategy hybrid --out never --set train.batch=19
+refuses 2 "rings: 4 nodes cannot be 8 rings of equal length" train mlp.yaml --nodes 4 --strategy hybrid,rings=8 --out never
+refuses 2 "a batch of 3 cannot be shared by 4 rings" train mlp.yaml --nodes 4 --strategy hybrid,rings=4 --set train.batch=3 --out never
+refuses 2 "rings: 5 nodes cannot be 2 rings of equal length" plan mlp.yaml --nodes 5 --strategy hybrid,rings=2
 mkdir other && cp images labels other/ && printf '\377' | dd of=other/images bs=1 seek=300 conv=notrunc 2>/dev/null
 start_node stranger --data other
 refuses 2 "its training data differ from the master's" train mlp.yaml --node "127.0.0.1:$port" --strategy hybrid --out never

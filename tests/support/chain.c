@@ -131,7 +131,7 @@ static size_t backward_weights(struct chain *chain, size_t k, size_t first, size
         count++;
     } while (count < RT_MAX_WAITING && first + count < end && !slots[count - 1]->part.last_of_slice &&
              draw(chain) % 4 > 0);
-    rt_stage_backward_weights(chain->stages[k], slots, count, first + count == chain->micros);
+    rt_stage_backward_weights(chain->stages[k], slots, count, first + count == chain->micros, NULL);
     return count;
 }
 

@@ -128,4 +128,75 @@ TEST(parts_follow_the_definition) {
         }
 }
 
+/* Rings that share a batch have its micro-batches between them, one after another, in whole slices. */
+static void check_rings(const struct rt_job *whole, const char *keys, size_t rings, size_t rows) {
+    const size_t slices = (size_t)whole->shards / rings;
+    size_t next = 0;
+    for (size_t part = 0; part < rings; part++) {
+        struct rt_error err;
+        struct rt_job *job;
+        char text[200];
+        snprintf(text, sizeof text, "%s, part: %zu, parts: %zu", keys, part, rings);
+        CHECK_OK(chain_job(model, text, &job, &err));
+        const size_t begin = part * rows / rings, end = (part + 1) * rows / rings;
+        CHECK(rt_job_slices(job) == slices);
+        if (begin == end) { /* it takes part all the same */
+            const struct rt_micro none = rt_job_micro(job, rows, 0);
+            CHECK_MSG(rt_job_micros(job, rows) == 1 && none.rows == 0 && none.first == begin &&
+                          none.slice == 0 && none.first_of_slice && none.last_of_slice,
+                      "part %zu of %zu of %zu rows is wrong", part, rings, rows);
+        } else {
+            for (size_t i = 0; i < rt_job_micros(job, rows); i++, next++) {
+                const struct rt_micro own = rt_job_micro(job, rows, i), all = rt_job_micro(whole, rows, next);
+                CHECK_MSG(
+                    own.first == all.first && own.rows == all.rows && own.rows > 0 && own.first >= begin &&
+                        own.first + own.rows <= end && own.slice + part * slices == all.slice &&
+                        own.first_of_slice == all.first_of_slice && own.last_of_slice == all.last_of_slice,
+                    "%s, %zu rows: micro-batch %zu of part %zu of %zu is wrong", keys, rows, i, part, rings);
+            }
+        }
+        rt_job_destroy(job);
+    }
+    CHECK(next == rt_job_micros(whole, rows));
+}
+
+TEST(rings_share_a_batch) {
+    static const size_t micros[] = {1, 3, 16};
+    for (size_t shards = 2; shards <= 16; shards *= 2)
+        for (size_t rings = 2; rings <= shards; rings *= 2)
+            for (size_t i = 0; i < 3; i++) {
+                struct rt_error err;
+                struct rt_job *whole;
+                char keys[100];
+                snprintf(keys, sizeof keys, "batch: 16, micro_batch: %zu, shards: %zu", micros[i], shards);
+                CHECK_OK(chain_job(model, keys, &whole, &err));
+                for (size_t rows = 1; rows <= 16; rows++)
+                    check_rings(whole, keys, rings, rows);
+                rt_job_destroy(whole);
+            }
+}
+
+/* Where they cannot share the slices, each has one of its own. */
+TEST(rings_that_do_not_divide_the_shards) {
+    struct rt_error err;
+    struct rt_job *job;
+    CHECK_OK(chain_job(model, "batch: 16, micro_batch: 4, shards: 8, part: 1, parts: 3", &job, &err));
+    CHECK(rt_job_slices(job) == 1 && rt_job_micros(job, 16) == 2);
+    const struct rt_micro micro = rt_job_micro(job, 16, 1);
+    CHECK(micro.first == 9 && micro.rows == 1 && micro.slice == 0 && micro.last_of_slice);
+    rt_job_destroy(job);
+}
+
+TEST(parts_that_cannot_be_are_refused) {
+    static const char *const keys[] = {"batch: 8, part: 2, parts: 2", "batch: 8, part: 0, parts: 9",
+                                       "batch: 8, part: 0, parts: 2, mode: ring-flow", "batch: 8, parts: 0",
+                                       "batch: 8, part: -1, parts: 2"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        struct rt_error err = {.text = ""};
+        struct rt_job *job = NULL;
+        CHECK_MSG(chain_job(model, keys[i], &job, &err) == RT_BAD_INPUT && strstr(err.text, "part"),
+                  "\"%s\" said: %s", keys[i], err.text);
+    }
+}
+
 TEST_MAIN()

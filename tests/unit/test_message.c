@@ -103,8 +103,8 @@ static struct rt_metrics_row golden_row(void) {
                                  .updates = 50,
                                  .queue = 4,
                                  .peak_memory = UINT64_C(1) << 33,
-                                 .sent = {{1, 2, 3, 4}, {5, 6, 7, 8}},
-                                 .received = {{11, 12, 13, 14}, {15, 16, 17, 18}},
+                                 .sent = {{1, 2, 3, 4}, {5, 6, 7, 8}, {9, 10, 11, 12}},
+                                 .received = {{21, 22, 23, 24}, {25, 26, 27, 28}, {29, 30, 31, 32}},
                                  .staleness_sum = 7,
                                  .staleness_max = 2};
     for (size_t i = 0; i < RT_METRIC_STATES; i++)
@@ -263,7 +263,7 @@ TEST(bodies_are_refused_with_the_reason) {
     refused("assign", 18, "\xff\xff\x00\x00", 4, "gives node 1 layers beyond number 65536");
     refused("assign", 18, "\xff\xff\xff\xff", 4, "gives node 1 layers beyond number 65536");
     refused("metrics", 0, "\x01\x04\x00\x00", 4, "speaks of 1025 nodes");
-    refused("metrics", 0, "\x03", 1, "608 bytes cannot hold 3 nodes");
+    refused("metrics", 0, "\x03", 1, "736 bytes cannot hold 3 nodes");
     refused("metrics", 6, wire_double(-1), 8, "gives a time of -1");
     refused("metrics", 4, "\xff\xff", 2, "speaks of node 65535");
     size_t row = RT_METRICS_BYTES + RT_METRICS_ROW_BYTES;

@@ -351,7 +351,7 @@ static void check_flow(const char *keys, uint32_t random) {
             rt_stage_backward_input(stage, slot, NULL);
         } else if (weights < inputs) {
             struct rt_slot *waiting = rt_stage_slot(stage, weights);
-            rt_stage_backward_weights(stage, &waiting, 1, true);
+            rt_stage_backward_weights(stage, &waiting, 1, true, NULL);
             rt_stage_apply(stage, 1);
             /* the same by its definition */
             struct rt_slot *slot = rt_stage_slot(single, 0);
@@ -361,7 +361,7 @@ static void check_flow(const char *keys, uint32_t random) {
             rt_stage_forward(single, slot, true);
             fill_gradient(slot, weights);
             rt_stage_backward_input(single, slot, NULL);
-            rt_stage_backward_weights(single, &slot, 1, true);
+            rt_stage_backward_weights(single, &slot, 1, true, NULL);
             memcpy(versions[weights + 1], versions[weights], whole * sizeof(float));
             struct rt_optim_step step;
             const double stale = (double)(weights - seen[weights]);

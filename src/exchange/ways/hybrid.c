@@ -14,6 +14,7 @@ static const struct rt_option table[] = {
      .help = "rings side by side; auto: 2 if the nodes can be divided so, else 1"},
     {"exchange", RT_OPTION_CHOICE, RT_WAY_AT(across), "allreduce-rd", .choices = names,
      .help = "how equal positions exchange gradients"},
+    RT_WAY_WFBP,
     RT_WAY_REDUCE,
 };
 

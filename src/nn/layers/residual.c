@@ -95,7 +95,7 @@ static void residual_backward_input(const struct rt_layer *layer, const struct r
 static void residual_merge_weights(const struct rt_layer *layer, size_t count,
                                    const struct rt_waiting *waiting, float *grads, bool accumulate,
                                    const struct rt_grad_sink *sink) {
-    rt_model_backward_weights(layer->body, count, waiting, grads, accumulate, sink);
+    rt_model_backward_weights(layer->body, count, waiting, grads, accumulate, sink, NULL);
 }
 
 const struct rt_layer_type rt_layer_residual = {
