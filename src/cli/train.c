@@ -200,7 +200,12 @@ static void print_result(FILE *out, struct rt_display *display) {
         fprintf(out, ", %s samples/s", rt_text_rate(result->samples_per_s, a));
     if (facts && isfinite(facts->predicted_samples_per_s))
         fprintf(out, " (planned: %s)", rt_text_rate(facts->predicted_samples_per_s, a));
-    fprintf(out, "\nparams_sha256  %s\n", result->params_sha256);
+    fputc('\n', out);
+    const struct rt_exchange_counts *counts = rt_run_exchange(run);
+    if (counts)
+        fprintf(out, "staleness      %.2f updates on average, at most %s; gradients dropped: %s\n",
+                counts->mean, rt_text_count(counts->most, a), rt_text_count(counts->dropped, b));
+    fprintf(out, "params_sha256  %s\n", result->params_sha256);
     fprintf(out, "model          %s/model.safetensors", result->out_dir);
     if (rt_run_model_update(run) < result->updates)
         fprintf(out, " (the best: update %s of %s)", rt_text_count(rt_run_model_update(run), a),

@@ -275,15 +275,18 @@ bool rt_carrier_event(struct rt_carrier *carrier, const struct rt_event *event, 
 uint16_t rt_carrier_waits_for(const struct rt_carrier *carrier) {
     if (carrier->done == carrier->started)
         return UINT16_MAX;
-    const struct rt_slot *sending = NULL;
+    const struct rt_slot *sending = NULL, *coming = NULL;
     for (size_t i = 0; i < carrier->slot_count; i++) {
         const struct rt_slot *slot = &carrier->slots[i];
         if (slot->state != RT_SLOT_POSTED || slot->number != carrier->done)
             continue;
-        if (slot->lane->incoming)
-            return slot->lane->peer;
-        sending = slot;
+        if (!slot->lane->incoming)
+            sending = slot;
+        else if (!coming || slot->move < coming->move)
+            coming = slot;
     }
+    if (coming) /* the first of the list: what comes later may be made of it */
+        return coming->lane->peer;
     return sending ? sending->lane->peer : UINT16_MAX; /* who has no room for it yet */
 }
 

@@ -59,7 +59,8 @@ uint64_t rt_carrier_started(const struct rt_carrier *carrier);
 bool rt_carrier_event(struct rt_carrier *carrier, const struct rt_event *event, rt_status *status,
                       struct rt_error *err);
 
-/* Whom we wait for: the rank that owes the frame which holds up the oldest load; UINT16_MAX: nobody. */
+/* Whom we wait for: the rank that owes the frame which holds up the oldest load, of several the one whose
+ * move comes first in the list; UINT16_MAX: nobody. */
 uint16_t rt_carrier_waits_for(const struct rt_carrier *carrier);
 
 /* Seconds spent adding and applying, for the state clocks. */

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 rt_status rt_crew_create(const struct rt_party *party, struct rt_crew **crew, struct rt_error *err) {
     struct rt_crew *made;
@@ -41,17 +42,18 @@ void rt_crew_destroy(struct rt_crew *crew) {
 
 /* ---- what goes out ------------------------------------------------------------------------------------- */
 
-static bool owes(const struct rt_desk *desk) {
+bool rt_desk_owes(const struct rt_desk *desk) {
     return desk->done < desk->given || desk->asked || desk->order.kind != RT_ORDER_NONE;
 }
 
 /* To be called when a node owes something it did not owe before, or has just been heard of. */
 static void stamp(struct rt_crew *crew, struct rt_desk *desk) {
     desk->debt = ++crew->debts;
+    desk->since = rt_endpoint_now(crew->party->endpoint);
 }
 
 static bool has_something(const struct rt_desk *desk) {
-    return desk->tell || desk->sent < desk->given || desk->ask || desk->stop;
+    return desk->tell || desk->whom || desk->sent < desk->given || desk->ask || desk->stop;
 }
 
 static void send_one(struct rt_crew *crew, struct rt_desk *desk, uint8_t *body) {
@@ -62,7 +64,10 @@ static void send_one(struct rt_crew *crew, struct rt_desk *desk, uint8_t *body) 
         rt_talk_refuse(desk->talk, crew->status, 0, crew->sentence);
         return;
     }
-    if (desk->sent < desk->given) {
+    if (desk->whom) {
+        desk->whom = false;
+        message.type = RT_MESSAGE_WHOM;
+    } else if (desk->sent < desk->given) {
         message.type = RT_MESSAGE_TICKET;
         message.micro = desk->batch[desk->sent++ % RT_CREW_AHEAD];
     } else if (desk->ask) {
@@ -77,7 +82,7 @@ static void send_one(struct rt_crew *crew, struct rt_desk *desk, uint8_t *body) 
     rt_talk_send(desk->talk, &message, bytes);
 }
 
-static void send_all(struct rt_crew *crew, struct rt_desk *desk) {
+void rt_desk_send(struct rt_crew *crew, struct rt_desk *desk) {
     uint8_t *body;
     while (!desk->talk->closed && has_something(desk) && (body = rt_talk_body(desk->talk)))
         send_one(crew, desk, body);
@@ -112,9 +117,29 @@ static rt_status take_metrics(struct rt_desk *desk, struct rt_error *err) {
     else
         desk->row = metrics.rows[0];
     rt_metrics_deinit(&metrics);
+    memcpy(desk->tally, desk->next_tally, sizeof desk->tally);
     desk->asked = false;
     desk->told = true;
     return status;
+}
+
+static rt_status take_tally(struct rt_desk *desk, const struct rt_message *message, struct rt_error *err) {
+    if (!desk->asked || message->micro >= RT_TALLIES)
+        return rt_fail(err, RT_BAD_INPUT, "a tally of number %llu was not expected",
+                       (unsigned long long)message->micro);
+    desk->next_tally[message->micro] = message->update;
+    return RT_OK;
+}
+
+/* Whom it waits for. Nobody asks any more when the answer is late. */
+static rt_status take_answer(const struct rt_crew *crew, struct rt_desk *desk,
+                             const struct rt_message *message, struct rt_error *err) {
+    if (message->micro >= crew->party->count)
+        return rt_fail(err, RT_BAD_INPUT, "it waits for node %llu, and there are %u",
+                       (unsigned long long)message->micro, crew->party->count);
+    desk->waits_for = (uint16_t)message->micro;
+    desk->answered = true;
+    return RT_OK;
 }
 
 /* The end of the run, in the node's own words. */
@@ -142,6 +167,10 @@ static rt_status take_message(struct rt_crew *crew, struct rt_desk *desk, bool *
         return take_done(desk, message, err);
     if (message->type == RT_MESSAGE_METRICS)
         return take_metrics(desk, err);
+    if (message->type == RT_MESSAGE_TALLY)
+        return take_tally(desk, message, err);
+    if (message->type == RT_MESSAGE_WHOM)
+        return take_answer(crew, desk, message, err);
     if (message->type != RT_MESSAGE_STOP || !desk->stopped || desk->goodbye)
         return rt_fail(err, RT_BAD_INPUT, "a %s message was not expected", rt_message_name(message->type));
     desk->goodbye = true;
@@ -159,7 +188,8 @@ static rt_status take_messages(struct rt_crew *crew, struct rt_desk *desk, struc
         bool over = false;
         if (take_message(crew, desk, &over, err) != RT_OK)
             return over ? RT_FAILED : blame(crew, desk, err);
-        stamp(crew, desk);
+        if (desk->talk->message.type != RT_MESSAGE_WHOM) /* which is no sign of progress */
+            stamp(crew, desk);
         rt_talk_next(desk->talk);
     }
     if (!desk->talk->dead || desk->talk->closed)
@@ -205,7 +235,7 @@ static bool take_event(void *self, const struct rt_event *event, rt_status *stat
     if (!rt_talk_event(desk->talk, event))
         return false;
     *status = take_messages(crew, desk, err);
-    send_all(crew, desk);
+    rt_desk_send(crew, desk);
     return true;
 }
 
@@ -216,7 +246,7 @@ static rt_status take_turn(void *self, struct rt_error *err) {
         struct rt_desk *desk = &crew->desks[rank];
         if (status == RT_OK && desk->talk->ready)
             status = take_messages(crew, desk, err);
-        send_all(crew, desk);
+        rt_desk_send(crew, desk);
         rt_order_go_on(crew, desk);
         rt_shipment_go_on(crew, desk);
     }
@@ -229,7 +259,7 @@ static uint16_t waits_for(const void *self) {
     uint16_t found = UINT16_MAX;
     for (uint16_t rank = 1; rank < crew->party->count; rank++) {
         const struct rt_desk *desk = &crew->desks[rank];
-        if (owes(desk) && (found == UINT16_MAX || desk->debt < crew->desks[found].debt))
+        if (rt_desk_owes(desk) && (found == UINT16_MAX || desk->debt < crew->desks[found].debt))
             found = rank;
     }
     return found;
@@ -245,6 +275,7 @@ struct rt_engine_part rt_crew_part(struct rt_crew *crew) {
                                    .event = take_event,
                                    .turn = take_turn,
                                    .waits_for = waits_for,
+                                   .inquire = rt_crew_inquire,
                                    .lost = lost,
                                    .outlives = true};
 }
@@ -255,7 +286,7 @@ bool rt_crew_give(struct rt_crew *crew, uint16_t rank, uint64_t batch) {
     struct rt_desk *desk = &crew->desks[rank];
     if (desk->given - desk->done >= RT_CREW_AHEAD || desk->given - desk->taken >= RT_CREW_RESULTS)
         return false;
-    if (!owes(desk))
+    if (!rt_desk_owes(desk))
         stamp(crew, desk);
     desk->batch[desk->given++ % RT_CREW_AHEAD] = batch;
     return true;
@@ -284,10 +315,11 @@ void rt_crew_ask_metrics(struct rt_crew *crew) {
         struct rt_desk *desk = &crew->desks[rank];
         if (desk->asked) /* the answer is on its way */
             continue;
-        if (!owes(desk))
+        if (!rt_desk_owes(desk))
             stamp(crew, desk);
         desk->ask = desk->asked = true;
         desk->told = false;
+        memset(desk->next_tally, 0, sizeof desk->next_tally);
     }
 }
 
@@ -300,9 +332,13 @@ bool rt_crew_metrics(struct rt_crew *crew, struct rt_metrics_row *rows) {
     return true;
 }
 
+const uint64_t *rt_crew_tally(const struct rt_crew *crew, uint16_t rank) {
+    return crew->desks[rank].tally;
+}
+
 static struct rt_order *new_order(struct rt_crew *crew, uint16_t rank, enum rt_order_kind kind) {
     struct rt_desk *desk = &crew->desks[rank];
-    if (!owes(desk))
+    if (!rt_desk_owes(desk))
         stamp(crew, desk);
     desk->order.kind = kind;
     desk->order.begun = desk->order.ended = 0;

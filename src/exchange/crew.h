@@ -8,7 +8,7 @@
 
 #include "cluster/talk.h"
 #include "exchange/engine.h"
-#include "exchange/exchange.h"
+#include "exchange/server.h"
 
 struct rt_crew;
 
@@ -17,6 +17,9 @@ enum {
     RT_CREW_RESULTS = 64,    /* results of a node that may wait to be taken */
     RT_CREW_PIECE = 1 << 16, /* floats of saved or set numbers in one message */
 };
+
+/* Counts of a server elsewhere, which come with its row: gradients by staleness, then these. */
+enum { RT_TALLY_APPLIED = RT_STALENESS_BINS, RT_TALLY_DROPPED, RT_TALLY_FORCED, RT_TALLY_HELD, RT_TALLIES };
 
 /* The party is the master's; on each of its links there is a talk already. */
 rt_status rt_crew_create(const struct rt_party *party, struct rt_crew **crew, struct rt_error *err);
@@ -42,6 +45,8 @@ void rt_crew_send_examples(struct rt_crew *crew, uint16_t rank, uint64_t batch, 
 /* Asks every node for its row; rows: [count], that of rank 0 is left alone. */
 void rt_crew_ask_metrics(struct rt_crew *crew);
 bool rt_crew_metrics(struct rt_crew *crew, struct rt_metrics_row *rows); /* false: some are still missing */
+/* What came with the last row: [RT_TALLIES], zeros of one that serves nobody. */
+const uint64_t *rt_crew_tally(const struct rt_crew *crew, uint16_t rank);
 
 /* Numbers, while nobody holds a ticket. ask: node `rank` gives floats first..first+count of a word (0: the
  * parameters, w > 0: word w-1 of the optimizer's state; both in the order of the parameter block) into

@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Seconds that a node which is done waits for the master to hang up. */
 static const double goodbye_seconds = 5;
@@ -70,6 +71,11 @@ static rt_status take_message(struct rt_duty *duty, struct rt_error *err) {
     case RT_MESSAGE_METRICS:
         duty->asked = true;
         return RT_OK;
+    case RT_MESSAGE_WHOM: /* it looks after those who are late; we need not */
+        duty->whom = true;
+        if (duty->engine)
+            rt_engine_calm(duty->engine);
+        return RT_OK;
     case RT_MESSAGE_STOP:
         duty->stopped = true;
         return RT_OK;
@@ -109,8 +115,31 @@ static void send_done(struct rt_duty *duty, struct rt_message *message) {
     message->value = done->loss;
 }
 
+/* The next count that is not zero; false: no more. */
+static bool send_tally(struct rt_duty *duty, struct rt_message *message) {
+    size_t i = 0;
+    while (i < RT_TALLIES && duty->tally[i] == 0)
+        i++;
+    if (i == RT_TALLIES)
+        return false;
+    message->type = RT_MESSAGE_TALLY;
+    message->micro = i;
+    message->update = duty->tally[i];
+    duty->tally[i] = 0;
+    return true;
+}
+
+/* Whom we wait for, if anybody. */
+static void answer_whom(struct rt_duty *duty, struct rt_message *message) {
+    const uint16_t own = duty->settings.party->rank;
+    const uint16_t awaited = duty->engine ? rt_engine_awaited(duty->engine) : UINT16_MAX;
+    duty->whom = false;
+    message->type = RT_MESSAGE_WHOM;
+    message->micro = awaited == UINT16_MAX ? own : awaited;
+}
+
 static bool has_something(const struct rt_duty *duty) {
-    return duty->tell || duty->told < duty->finished || duty->answer || duty->goodbye;
+    return duty->tell || duty->whom || duty->told < duty->finished || duty->answer || duty->goodbye;
 }
 
 static void send_all(struct rt_duty *duty) {
@@ -124,8 +153,12 @@ static void send_all(struct rt_duty *duty) {
             rt_talk_refuse(talk, duty->status, duty->about, duty->sentence);
             continue;
         }
-        if (duty->told < duty->finished) {
+        if (duty->whom) {
+            answer_whom(duty, &message);
+        } else if (duty->told < duty->finished) {
             send_done(duty, &message);
+        } else if (duty->answer && send_tally(duty, &message)) {
+            ;
         } else if (duty->answer) {
             duty->answer = false;
             message.type = RT_MESSAGE_METRICS;
@@ -190,11 +223,15 @@ static bool has_work(void *self) {
 static void answer_metrics(struct rt_duty *duty) {
     const struct rt_duty_settings *settings = &duty->settings;
     struct rt_metrics_row row = {0};
+    uint64_t tally[RT_TALLIES] = {0};
     if (settings->metrics)
         settings->metrics(settings->user, &row);
+    if (settings->tally)
+        settings->tally(settings->user, tally);
     row.node = settings->party->rank;
     rt_engine_enter(duty->engine);
     duty->row = row;
+    memcpy(duty->tally, tally, sizeof tally);
     duty->asked = false;
     duty->answer = true;
     rt_engine_leave(duty->engine);
@@ -292,7 +329,9 @@ static void part_ways(struct rt_duty *duty, rt_status status, const struct rt_er
 rt_status rt_duty_run(struct rt_duty *duty, struct rt_engine *engine, struct rt_error *err) {
     struct rt_error why = {0};
     bool stop = false;
+    rt_engine_enter(engine);
     duty->engine = engine;
+    rt_engine_leave(engine);
     rt_status status = RT_OK;
     while (status == RT_OK && !stop) {
         const double patience = duty->taken > 0 ? idle_seconds : first_seconds;

@@ -23,6 +23,8 @@ struct rt_duty_settings {
      * updates; and what is asked for from time to time. */
     void (*loaded)(void *user, uint64_t update);
     void (*metrics)(void *user, struct rt_metrics_row *row);
+    /* The counts of a server here, [RT_TALLIES] of exchange/crew.h, at the same time. NULL: there is none. */
+    void (*tally)(void *user, uint64_t *tally);
     /* Examples that the master sends for a ticket (data.send): floats of those of a batch, from float `at`
      * on, in order, perhaps before the ticket itself. Inside the engine. NULL: the node has its own data. */
     rt_status (*examples)(void *user, uint64_t batch, uint64_t at, const float *floats, size_t count,

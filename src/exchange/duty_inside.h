@@ -27,19 +27,21 @@ struct rt_duty_numbers {
     } load; /* a LOAD is next: the owner is to be told, or knows */
 };
 
-/* All but settings, talk and engine is guarded by the engine. */
+/* All but settings and talk is guarded by the engine. */
 struct rt_duty {
     struct rt_duty_settings settings;
     struct rt_link *link; /* with the master */
     struct rt_talk *talk;
-    struct rt_engine *engine;
+    struct rt_engine *engine; /* NULL: the work has not begun */
     /* Tickets, ever rising; ticket n is of batch[n % RT_CREW_AHEAD]. told <= finished <= taken <= arrived. */
     uint64_t arrived, taken, finished, told;
     uint64_t batch[RT_CREW_AHEAD], last;
     struct rt_done done[RT_CREW_AHEAD];
+    bool whom;          /* the master asks whom we wait for */
     bool asked, answer; /* for our row; it is there */
     struct rt_metrics_row row;
-    bool at_rest; /* nothing is under way: numbers may be read and set */
+    uint64_t tally[RT_TALLIES]; /* what goes ahead of it; 0: was sent, or need not be */
+    bool at_rest;               /* nothing is under way: numbers may be read and set */
     struct rt_duty_numbers numbers;
     bool stopped; /* STOP came */
     bool goodbye; /* and is to be answered */

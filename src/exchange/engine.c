@@ -146,14 +146,16 @@ static bool wait_inline(struct rt_engine *engine, double until) {
 }
 
 static void watch_inline(struct rt_engine *engine, struct rt_watcher *watcher, double until) {
+    engine->watchers = watcher;
     for (bool more = true; more;) {
         if (engine->due)
             take_turn(engine);
         if (engine->status != RT_OK && !watcher->lingers)
-            return;
+            break;
         watcher->met = watcher->test && watcher->test(watcher->self);
         more = !watcher->met && wait_inline(engine, until);
     }
+    engine->watchers = NULL;
 }
 
 void rt_engine_poll(struct rt_engine *engine) {

@@ -19,6 +19,13 @@
 #include "metrics/states.h"
 #include <stdatomic.h>
 
+/* What became of looking for the one whom all wait for. */
+enum rt_inquiry {
+    RT_INQUIRY_PENDING, /* not known yet */
+    RT_INQUIRY_GUILTY,  /* *guilty is the one */
+    RT_INQUIRY_NOBODY,  /* all is well after all: patience begins anew */
+};
+
 struct rt_engine_part {
     void *self;
     /* Whether the event was the part's; if so it has been taken in, and *status says how that went. */
@@ -32,6 +39,11 @@ struct rt_engine_part {
     bool (*work)(void *self, rt_status *status, struct rt_error *err);
     /* The rank that it waits for, of those who owe it something; UINT16_MAX: nobody. May be NULL. */
     uint16_t (*waits_for)(const void *self);
+    /* Somebody has owed something for too long, but who waits for him may be kept waiting by another: finds
+     * out whose fault it is. Called again and again until it is known. suspect: of those who owe something
+     * the one who has been silent longest; computes: the owner of the engine is at work, so it may be himself
+     * whom all wait for. May be NULL: then it is the suspect. */
+    enum rt_inquiry (*inquire)(void *self, uint16_t suspect, bool computes, double now, uint16_t *guilty);
     /* After a failure of this part: the rank whose fault it is; UINT16_MAX: none known. NULL: that of the
      * link which the event came from. */
     uint16_t (*lost)(const void *self);
@@ -67,9 +79,9 @@ void rt_engine_leave(struct rt_engine *engine);
 
 /* Waits until test, called inside, is true; NULL: never, for a device that is emulated and sleeps. Fails for
  * ever with the first failure of a part; with the peer's name when a link that is still needed closes, or
- * when somebody who owes something makes no progress for the party's patience: of several the one who has
- * been silent longest. A node that loses another gives the master a second to say why. until: give up waiting
- * then, with RT_OK and test still false (INFINITY: never). */
+ * when somebody who owes something makes no progress for the party's patience: of several the one whom an
+ * inquiry finds, or who has been silent longest. A node that loses another gives the master a second to say
+ * why. until: give up waiting then, with RT_OK and test still false (INFINITY: never). */
 rt_status rt_engine_wait(struct rt_engine *engine, bool (*test)(void *self), void *self, double until,
                          struct rt_error *err);
 
@@ -88,6 +100,11 @@ void rt_engine_let_go(struct rt_engine *engine);
 
 /* After a failure: the rank whose fault it is, gone, silent, or it makes no sense; UINT16_MAX: none known. */
 uint16_t rt_engine_lost(struct rt_engine *engine);
+
+/* Inside the engine. Whom its parts wait for: of several the one who has been silent longest; UINT16_MAX:
+ * nobody. And: patience begins anew, because somebody who knows better looks after it. */
+uint16_t rt_engine_awaited(const struct rt_engine *engine);
+void rt_engine_calm(struct rt_engine *engine);
 
 /* What the link to a rank has carried, as of the last event. Not between enter and leave. */
 void rt_engine_counts(struct rt_engine *engine, uint16_t rank, struct rt_link_counts *counts);

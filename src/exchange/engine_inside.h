@@ -38,6 +38,10 @@ struct rt_engine {
         double until; /* the master may say why */
         struct rt_error error;
     } gone;
+    struct { /* who is it that all wait for? */
+        bool open;
+        uint16_t suspect;
+    } inquiry;
     double check;     /* when patience is looked at again, by the thread */
     double stopped;   /* since when somebody waits although he is to stop; 0: nobody does */
     rt_status status; /* the first failure stays */
@@ -47,8 +51,8 @@ struct rt_engine {
     bool threaded, ending;
     pthread_t thread;
     pthread_mutex_t mutex;
-    pthread_cond_t changed; /* a watcher's test is true, or the engine has failed */
-    struct rt_watcher *watchers;
+    pthread_cond_t changed;      /* a watcher's test is true, or the engine has failed */
+    struct rt_watcher *watchers; /* also of an engine without a thread: the one who waits */
 };
 
 /* The first failure; the later ones are forgotten. lost: whose fault it is. */

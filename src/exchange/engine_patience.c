@@ -9,9 +9,11 @@ static const double grace = 1;
 /* A node has so many times the master's patience: who waits for it may himself be kept waiting by another,
  * and the master, who waits for all, knows best by whom. */
 static const double calm = 2;
+/* Seconds between two looks at what an inquiry has found. */
+static const double step = 0.1;
 
 double rt_engine_patience(const struct rt_party *party) {
-    return (party->patience > 0 ? party->patience : 60) * (party->rank == 0 ? 1 : calm);
+    return rt_party_patience(party) * (party->rank == 0 ? 1 : calm);
 }
 
 void rt_engine_take_loss(struct rt_engine *engine, uint16_t rank, const struct rt_error *why) {
@@ -29,26 +31,67 @@ void rt_engine_take_loss(struct rt_engine *engine, uint16_t rank, const struct r
     }
 }
 
-/* Of all who owe something, the one who has not been heard of for the longest time. */
-static uint16_t most_silent(const struct rt_engine *engine) {
+uint16_t rt_engine_awaited(const struct rt_engine *engine) {
+    const struct rt_engine_settings *settings = &engine->settings;
     uint16_t found = UINT16_MAX;
-    for (size_t i = 0; i < engine->settings.part_count; i++) {
-        const uint16_t who = engine->wait[i].who;
-        if (who < engine->settings.party->count &&
+    for (size_t i = 0; i < settings->part_count; i++) {
+        const struct rt_engine_part *part = &settings->parts[i];
+        const uint16_t who = part->waits_for ? part->waits_for(part->self) : UINT16_MAX;
+        if (who < settings->party->count &&
             (found == UINT16_MAX || engine->peers[who].heard < engine->peers[found].heard))
             found = who;
     }
     return found;
 }
 
-static void lose_patience(struct rt_engine *engine) {
-    const uint16_t who = most_silent(engine);
+void rt_engine_calm(struct rt_engine *engine) {
+    const double now = rt_engine_now(engine);
+    for (size_t i = 0; i < engine->settings.party->count; i++)
+        engine->peers[i].heard = now;
+}
+
+static void blame(struct rt_engine *engine, uint16_t who) {
     const struct rt_link *link = engine->settings.party->links[who];
     struct rt_error err;
     char name[32];
     rt_fail(&err, RT_FAILED, "%s (%s): nothing came from it for %.0f seconds", rt_party_name(who, name),
             link ? link->peer : "no link", engine->patience);
     rt_engine_fail(engine, RT_FAILED, &err, who);
+}
+
+/* Whether the owner is at work, and does not wait for anything. */
+static bool computes(const struct rt_engine *engine) {
+    for (const struct rt_watcher *watcher = engine->watchers; watcher; watcher = watcher->next)
+        if (watcher->test)
+            return false;
+    return true;
+}
+
+static enum rt_inquiry inquire(struct rt_engine *engine, double now, uint16_t *guilty) {
+    *guilty = engine->inquiry.suspect;
+    for (size_t i = 0; i < engine->settings.part_count; i++) {
+        const struct rt_engine_part *part = &engine->settings.parts[i];
+        if (part->inquire)
+            return part->inquire(part->self, engine->inquiry.suspect, computes(engine), now, guilty);
+    }
+    return RT_INQUIRY_GUILTY;
+}
+
+/* Patience has ended: who is to blame. Returns when to look again. */
+static double lose_patience(struct rt_engine *engine, double now) {
+    uint16_t guilty;
+    if (!engine->inquiry.open)
+        engine->inquiry.suspect = rt_engine_awaited(engine);
+    const enum rt_inquiry found = inquire(engine, now, &guilty);
+    engine->inquiry.open = found == RT_INQUIRY_PENDING;
+    if (found == RT_INQUIRY_PENDING)
+        return now + step;
+    if (found == RT_INQUIRY_NOBODY) {
+        rt_engine_calm(engine);
+        return now + engine->patience;
+    }
+    blame(engine, guilty);
+    return now;
 }
 
 /* When somebody will have owed something for too long. */
@@ -74,9 +117,9 @@ static double find_limit(struct rt_engine *engine, double now) {
 double rt_engine_check_patience(struct rt_engine *engine, double now) {
     if (engine->status != RT_OK)
         return INFINITY;
-    const double limit = find_limit(engine, now);
-    if (now >= limit)
-        lose_patience(engine);
+    double limit = find_limit(engine, now);
+    if (engine->inquiry.open || now >= limit)
+        limit = lose_patience(engine, now);
     if (!engine->gone.yes || atomic_load(&engine->letting_go))
         return limit;
     if (now >= engine->gone.until)

@@ -11,6 +11,10 @@ const char *rt_party_name(uint16_t rank, char text[32]) {
     return text;
 }
 
+double rt_party_patience(const struct rt_party *party) {
+    return party->patience > 0 ? party->patience : 60;
+}
+
 uint16_t rt_party_rank(const struct rt_party *party, const struct rt_link *link) {
     for (uint16_t rank = 0; link && rank < party->count; rank++)
         if (party->links[rank] == link)

@@ -21,6 +21,8 @@ struct rt_party {
 
 /* "the master", "node 3": for messages. */
 const char *rt_party_name(uint16_t rank, char text[32]);
+/* Its patience, as the master has it. */
+double rt_party_patience(const struct rt_party *party);
 /* Whose link it is; UINT16_MAX: nobody's, or NULL. */
 uint16_t rt_party_rank(const struct rt_party *party, const struct rt_link *link);
 

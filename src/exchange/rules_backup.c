@@ -19,9 +19,11 @@ size_t rt_rules_quorum(const struct rt_way_options *options, size_t workers) {
     return enough > 0 ? enough : 1;
 }
 
-/* Batch b makes update b: a worker that is behind may have fresh parameters for a batch that is over. */
+/* Batch b makes update b: a worker that is behind may have fresh parameters for a batch that is over, and one
+ * that has gone ahead older ones for a batch whose round has not begun. */
 static enum rt_verdict judge(struct rt_server_view *view, const struct rt_push *push) {
-    return push->base == view->version && push->batch > view->version ? RT_VERDICT_GATHER : RT_VERDICT_DROP;
+    return push->base == view->version && push->batch == view->version + 1 ? RT_VERDICT_GATHER
+                                                                           : RT_VERDICT_DROP;
 }
 
 /* Of a small batch some have no examples, and are done first: an update needs some. */

@@ -35,6 +35,13 @@ static enum rt_verdict judge(struct rt_server_view *view, const struct rt_push *
     return verdict;
 }
 
+static void loaded(struct rt_server_view *view, uint64_t gradients) {
+    struct memory *memory = view->memory;
+    const uint64_t enough = rt_rules_cut_after(view->options, view->per_epoch);
+    if (enough > 0)
+        *memory = (struct memory){.epoch = gradients / enough, .taken = gradients % enough};
+}
+
 static bool complete(struct rt_server_view *view) {
     return base(view)->complete && base(view)->complete(view);
 }
@@ -47,4 +54,5 @@ const struct rt_rules rt_rules_cut = {.asynchronous = true,
                                       .memory_bytes = sizeof(struct memory),
                                       .judge = judge,
                                       .complete = complete,
-                                      .may_read = may_read};
+                                      .may_read = may_read,
+                                      .loaded = loaded};

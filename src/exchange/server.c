@@ -185,6 +185,10 @@ uint64_t rt_server_version(const struct rt_server *server) {
 
 void rt_server_set_version(struct rt_server *server, uint64_t version) {
     server->view.version = server->batches = version;
+    if (server->rules->loaded)
+        server->rules->loaded(&server->view, version);
+    for (size_t i = 0; i < server->view.workers; i++)
+        server->clients[i].push.batch = 0; /* batches may come again */
     for (size_t i = 0; i < server->image_count; i++)
         server->images[i].valid = false;
 }

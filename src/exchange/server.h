@@ -66,6 +66,8 @@ struct rt_rules {
     enum rt_verdict (*judge)(struct rt_server_view *view, const struct rt_push *push);
     bool (*complete)(struct rt_server_view *view);                /* NULL: nothing is gathered */
     bool (*may_read)(struct rt_server_view *view, size_t worker); /* NULL: always */
+    /* Parameters were loaded as those after so many gradients. May be NULL. */
+    void (*loaded)(struct rt_server_view *view, uint64_t gradients);
     /* The server must be able to tell how far a push would take the parameters from what the others have. */
     bool keeps_versions;
 };
@@ -108,9 +110,10 @@ struct rt_server_settings {
     uint64_t numbered;
     /* Seconds that an update takes beside its arithmetic, for emulated devices: the endpoint sleeps. */
     double apply_seconds;
-    /* Told of every update, in order: whose gradients it was made of. May be NULL. */
+    /* Told of every update, in order: whose gradients it was made of; and of every gradient, in the order of
+     * a worker's own, what became of it, once it is not held any more. May be NULL. */
     void (*updated)(void *user, uint64_t version, size_t pushes, const struct rt_push *const *push);
-    void (*dropped)(void *user, const struct rt_push *push);
+    void (*judged)(void *user, const struct rt_push *push, enum rt_verdict verdict);
     void *user;
 };
 

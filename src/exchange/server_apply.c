@@ -198,15 +198,13 @@ static struct rt_server_client *next_waiting(const struct rt_server *server) {
 }
 
 static void settle_push(struct rt_server *server, struct rt_server_client *client, enum rt_verdict verdict) {
-    const struct rt_push *push = &client->push;
+    const struct rt_push *push = &client->push, judged = *push; /* its place may be taken by the next */
     const size_t worker = push->worker;
     struct rt_customer *customer = &server->customers[worker];
     if (verdict == RT_VERDICT_APPLY) {
         apply(server, push);
     } else if (verdict == RT_VERDICT_DROP) {
         server->counts.dropped++;
-        if (server->settings.dropped)
-            server->settings.dropped(server->settings.user, push);
     } else {
         server->counts.gathered++;
         customer->gathered = true;
@@ -220,6 +218,8 @@ static void settle_push(struct rt_server *server, struct rt_server_client *clien
     server->batches += batches_of(server, push);
     if (verdict != RT_VERDICT_GATHER)
         rt_server_release(server, worker);
+    if (server->settings.judged)
+        server->settings.judged(server->settings.user, &judged, verdict);
 }
 
 bool rt_server_decide(struct rt_server *server) {

@@ -94,6 +94,30 @@ static void take_pull(struct rt_server *server, size_t worker, bool rests) {
 
 /* ---- what comes over a link ---------------------------------------------------------------------------- */
 
+/* The most examples that a gradient can be made of. */
+static uint64_t most_rows(const struct rt_server *server) {
+    const struct rt_server_settings *settings = &server->settings;
+    const uint64_t workers = server->view.workers, several = (uint64_t)settings->options->push_every;
+    uint64_t rows = settings->batch_rows > settings->last_rows ? settings->batch_rows : settings->last_rows;
+    if (rows == 0)
+        return UINT32_MAX; /* not known */
+    if (!server->rules->asynchronous)
+        rows = (rows + workers - 1) / workers;
+    if (settings->options->push_every <= 1)
+        return rows;
+    return rows > UINT32_MAX / several ? UINT32_MAX : rows * several;
+}
+
+/* The last batch that there will be. */
+static uint64_t last_batch(const struct rt_server *server) {
+    const struct rt_learning *learning = &server->settings.learning;
+    if (learning->updates == 0 || learning->per_epoch == 0)
+        return UINT64_MAX; /* not known */
+    const uint64_t epochs =
+        learning->updates / learning->per_epoch + (learning->updates % learning->per_epoch > 0);
+    return server->view.per_epoch > UINT64_MAX / epochs ? UINT64_MAX : epochs * server->view.per_epoch;
+}
+
 static rt_status check_push(const struct rt_server *server, size_t worker, const struct rt_message *message,
                             const char *name, struct rt_error *err) {
     const struct rt_server_client *client = &server->clients[worker];
@@ -112,8 +136,16 @@ static rt_status check_push(const struct rt_server *server, size_t worker, const
         return rt_fail(err, RT_BAD_INPUT,
                        "%s: its gradient is of version %llu of the parameters, and it was given version %llu",
                        name, (unsigned long long)message->update, (unsigned long long)customer->version);
-    if (message->micro == 0)
-        return rt_fail(err, RT_BAD_INPUT, "%s: its gradient is of no batch", name);
+    if (message->micro == 0 || message->micro > last_batch(server))
+        return rt_fail(err, RT_BAD_INPUT, "%s: its gradient is of batch %llu, which there is not", name,
+                       (unsigned long long)message->micro);
+    if (message->micro < client->push.batch)
+        return rt_fail(err, RT_BAD_INPUT, "%s: its gradient of batch %llu came behind that of batch %llu",
+                       name, (unsigned long long)message->micro, (unsigned long long)client->push.batch);
+    if (message->rows > (message->flags & RT_FLAG_LAST ? most_rows(server) : 0))
+        return rt_fail(err, RT_BAD_INPUT, "%s: its gradient is of %u examples, and can be of %llu", name,
+                       message->rows,
+                       (unsigned long long)(message->flags & RT_FLAG_LAST ? most_rows(server) : 0));
     return RT_OK;
 }
 

@@ -59,6 +59,12 @@ size_t rt_way_servers(const struct rt_way *way, const struct rt_way_options *opt
     return room < USUAL_SERVERS ? room : USUAL_SERVERS;
 }
 
+void rt_way_fit(const struct rt_way *way, struct rt_way_options *options, size_t nodes, size_t params) {
+    if (way->servers == RT_SERVERS_SOME && options->servers < 0 && params > 0 &&
+        rt_way_servers(way, options, nodes) > params)
+        options->servers = (int64_t)params;
+}
+
 static const char *count_of(size_t count, const char *thing, char text[40]) {
     snprintf(text, 40, "%zu %s%s", count, thing, count == 1 ? "" : "s");
     return text;
@@ -77,9 +83,10 @@ rt_status rt_way_check(const struct rt_way *way, const struct rt_way_options *op
         return rt_fail(err, RT_BAD_INPUT, "k: %s cannot be on %s", some, there);
     if (options->dedicated && servers >= nodes)
         return rt_fail(err, RT_BAD_INPUT,
-                       "dedicated: %s without a worker of their own and at least 1 worker are %s, but there "
+                       "dedicated: %s without a worker of %s own and at least 1 worker are %s, but there "
                        "%s %zu",
-                       some, count_of(servers + 1, "node", needed), nodes == 1 ? "is" : "are", nodes);
+                       some, servers == 1 ? "its" : "their", count_of(servers + 1, "node", needed),
+                       nodes == 1 ? "is" : "are", nodes);
     if (way->servers == RT_SERVERS_SOME && params > 0 && servers > params)
         return rt_fail(err, RT_BAD_INPUT, "k: %s cannot share %s", some,
                        count_of(params, "parameter", needed));

@@ -125,6 +125,8 @@ bool rt_way_is_replicated(const struct rt_way *way);
 
 /* Rings of hybrid: where nobody says how many, 2 if the nodes can be divided so, else 1. */
 size_t rt_way_rings(const struct rt_way_options *options, size_t nodes);
+/* What `auto` stands for when the parameters are known: no more servers than there are of them. */
+void rt_way_fit(const struct rt_way *way, struct rt_way_options *options, size_t nodes, size_t params);
 /* How many nodes serve. */
 size_t rt_way_servers(const struct rt_way *way, const struct rt_way_options *options, size_t nodes);
 /* Gives the roles: ranks 0 .. servers-1 serve; with `dedicated` the others work, otherwise all do. worker:

@@ -131,7 +131,7 @@ static rt_status make_site(struct rt_exchange_learner *learner, const struct rt_
                     .endpoint = learner->who.cluster ? learner->who.endpoint : NULL,
                     .between = RT_STATE_ENCODE},
         .updated = rt_exchange_updated,
-        .dropped = rt_exchange_dropped,
+        .judged = rt_exchange_judged,
         .user = learner,
     };
     return rt_exchanger_create(&wanted, &learner->site, err);

@@ -1,5 +1,5 @@
 /* What the files of the exchange's learner share: exchange_learner.c, exchange_form.c, exchange_tickets.c,
- * exchange_numbers.c. */
+ * exchange_steps.c, exchange_numbers.c. */
 #ifndef RT_TRAIN_EXCHANGE_INSIDE_H
 #define RT_TRAIN_EXCHANGE_INSIDE_H
 
@@ -9,8 +9,17 @@
 #include "train/learner.h"
 #include "train/sent.h"
 
-/* Updates whose round is complete and whose results have not been returned. */
-enum { RT_EXCHANGE_ROUNDS = 4 };
+/* Rounds whose results are kept until a step returns them: so far the others may be ahead of a master that
+ * computes. */
+enum { RT_EXCHANGE_ROUNDS = 64 };
+
+/* What the master's server has made of a node's gradients, in their order: gradient n, counted from 0, is
+ * that of the node's result n. No node has more results that wait to be taken than there are places. */
+struct rt_fates {
+    uint64_t judged, taken; /* gradients; results that were taken */
+    bool dropped[RT_CREW_RESULTS];
+    uint64_t round; /* the last one that a gradient of it is in */
+};
 
 struct rt_exchange_learner {
     struct rt_lesson lesson;
@@ -38,13 +47,21 @@ struct rt_exchange_learner {
     uint64_t limit;    /* none above it is given */
     uint64_t warm;     /* up to this one only the first worker gets any */
     bool draining;
-    uint64_t computed;       /* by collectives: updates that the master's own worker has given its part of */
-    struct rt_done own[2];   /* what it said of the last two */
-    uint16_t turn;           /* who is asked for results first */
-    uint64_t *last;          /* [count] of rounds: the last one that a node was given */
+    uint64_t computed;     /* by collectives: updates that the master's own worker has given its part of */
+    struct rt_done own[2]; /* what it said of the last two */
+    uint16_t turn;         /* who is asked for results first */
+    /* Where gradients may be dropped: */
+    struct rt_fates *fates;  /* [count] */
+    uint64_t *tickets;       /* [count] that a node was given */
     uint64_t rounds;         /* that are complete */
     bool *in_round;          /* [RT_EXCHANGE_ROUNDS][workers] whose gradients are in it */
     struct rt_done *results; /* [RT_EXCHANGE_ROUNDS][workers] */
+    /* Where every batch is one worker's and epochs are cut short: the epoch whose batches are given, from 0;
+     * how many of them were; gradients that came to something; and results of the master's own worker, ever
+     * rising, result n in place n % RT_CREW_AHEAD. */
+    uint64_t epoch, begun, applied;
+    uint64_t made;
+    struct rt_done waiting[RT_CREW_AHEAD];
 };
 
 /* ---- exchange_form.c ---- */
@@ -53,8 +70,24 @@ rt_status rt_exchange_form(struct rt_exchange_learner *learner, struct rt_error 
 
 /* ---- exchange_tickets.c ---- */
 struct rt_engine_part rt_exchange_tickets_part(struct rt_exchange_learner *learner);
+/* The batch of an update, as one device would count it: an epoch that was cut short leaves some out. */
+uint64_t rt_exchange_batch(const struct rt_exchange_learner *learner, uint64_t update);
+/* Whether every batch is one worker's and an epoch ends when enough of it has been learnt from. */
+bool rt_exchange_cuts(const struct rt_exchange_learner *learner);
+/* The first update from this one on after which the parameters may have to stand still. */
+uint64_t rt_exchange_next_rest(const struct rt_exchange_learner *learner, uint64_t update);
+/* Opens the way for the tickets of the update that is next and of those that may follow it at once. */
+void rt_exchange_open_tickets(struct rt_exchange_learner *learner, uint64_t ahead);
+/* The batch that the master's own worker is to learn from, where every batch is one worker's; 0: none. */
+uint64_t rt_exchange_own_batch(struct rt_exchange_learner *learner);
+bool *rt_exchange_round(const struct rt_exchange_learner *learner, uint64_t update);
+/* Tickets as those after so many updates; nothing is under way. */
+void rt_exchange_tickets_set(struct rt_exchange_learner *learner, uint64_t update);
+/* Of the server on the master, see exchange/server.h. */
 void rt_exchange_updated(void *user, uint64_t version, size_t pushes, const struct rt_push *const *push);
-void rt_exchange_dropped(void *user, const struct rt_push *push);
+void rt_exchange_judged(void *user, const struct rt_push *push, enum rt_verdict verdict);
+
+/* ---- exchange_steps.c ---- */
 rt_status rt_exchange_step(struct rt_exchange_learner *learner, struct rt_done *sum, struct rt_error *err);
 
 /* ---- exchange_numbers.c ---- */

@@ -45,8 +45,7 @@ static bool at_rest(void *self) {
     struct rt_exchange_learner *learner = self;
     rt_engine_enter(learner->site->engine);
     learner->draining = learner->given > learner->returned;
-    if (learner->draining)
-        learner->limit = learner->given;
+    learner->limit = learner->given;
     rt_engine_leave(learner->site->engine);
     return !learner->draining;
 }
@@ -114,25 +113,36 @@ static rt_status report(void *self, bool recent, struct rt_node_report *reports,
     return RT_OK;
 }
 
+/* Adds what one server counted; mean: the sum, so far. */
+static void add_tally(const uint64_t *tally, const struct rt_metrics_row *row,
+                      struct rt_exchange_counts *counts) {
+    for (size_t i = 0; i < RT_STALENESS_BINS && i < RT_EXCHANGE_BINS; i++)
+        counts->staleness[i] += tally[i];
+    counts->applied += tally[RT_TALLY_APPLIED];
+    counts->dropped += tally[RT_TALLY_DROPPED];
+    counts->forced += tally[RT_TALLY_FORCED];
+    counts->held += tally[RT_TALLY_HELD];
+    counts->mean += row->staleness_sum;
+    counts->most = row->staleness_max > counts->most ? row->staleness_max : counts->most;
+}
+
+/* The servers elsewhere said so with their last report. */
 static bool exchange_counts(void *self, struct rt_exchange_counts *counts) {
     struct rt_exchange_learner *learner = self;
-    const struct rt_exchanger *site = learner->site;
+    struct rt_exchanger *site = learner->site;
+    uint64_t own[RT_TALLIES], all = 0;
+    struct rt_metrics_row row;
     if (!site->server)
         return false;
-    rt_engine_enter(site->engine);
-    const struct rt_server_counts *found = rt_server_counts(site->server);
-    *counts = (struct rt_exchange_counts){.bins = RT_STALENESS_BINS,
-                                          .mean = found->staleness_sum,
-                                          .most = found->staleness_max,
-                                          .applied = found->applied,
-                                          .dropped = found->dropped,
-                                          .forced = found->forced,
-                                          .held = found->held};
-    uint64_t all = 0;
-    for (size_t i = 0; i < RT_STALENESS_BINS && i < RT_EXCHANGE_BINS; i++)
-        all += counts->staleness[i] = found->staleness[i];
+    *counts = (struct rt_exchange_counts){.bins = RT_EXCHANGE_BINS};
+    rt_exchanger_tally(site, own);
+    rt_exchanger_metrics(site, &row);
+    add_tally(own, &row, counts);
+    for (uint16_t rank = 1; learner->crew && rank < site->roles.servers; rank++)
+        add_tally(rt_crew_tally(learner->crew, rank), &learner->rows[rank], counts);
+    for (size_t i = 0; i < RT_EXCHANGE_BINS; i++)
+        all += counts->staleness[i];
     counts->mean /= all ? (double)all : 1;
-    rt_engine_leave(site->engine);
     while (counts->bins > 1 && counts->staleness[counts->bins - 1] == 0)
         counts->bins--;
     return true;
@@ -194,7 +204,8 @@ static void destroy(void *self) {
     free(learner->links);
     free(learner->talks);
     free(learner->rows);
-    free(learner->last);
+    free(learner->tickets);
+    free(learner->fates);
     free(learner->in_round);
     free(learner->results);
     free(learner);
@@ -206,7 +217,9 @@ static rt_status take_memory(struct rt_exchange_learner *learner, struct rt_erro
     const size_t rounds = RT_EXCHANGE_ROUNDS * learner->site->roles.workers;
     rt_status status = rt_alloc(learner->count, sizeof *learner->rows, "the metrics", &learner->rows, err);
     if (status == RT_OK)
-        status = rt_alloc(learner->count, sizeof *learner->last, "the tickets", &learner->last, err);
+        status = rt_alloc(learner->count, sizeof *learner->tickets, "the tickets", &learner->tickets, err);
+    if (status == RT_OK)
+        status = rt_alloc(learner->count, sizeof *learner->fates, "the tickets", &learner->fates, err);
     if (status == RT_OK)
         status = rt_alloc(rounds, sizeof *learner->in_round, "the tickets", &learner->in_round, err);
     if (status == RT_OK)

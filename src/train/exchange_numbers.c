@@ -33,12 +33,26 @@ static rt_status ask(struct rt_exchange_learner *learner, uint16_t rank, size_t 
     return await_order(learner, rank, err);
 }
 
-static rt_status tell(struct rt_exchange_learner *learner, uint16_t rank, size_t word, const float *from,
-                      struct rt_error *err) {
+/* from: the word's first float. */
+static rt_status tell(struct rt_exchange_learner *learner, uint16_t rank, size_t word, struct rt_span range,
+                      const float *from, struct rt_error *err) {
     rt_engine_enter(learner->site->engine);
-    rt_crew_tell_numbers(learner->crew, rank, word, 0, learner->site->replica->param_count, from);
+    rt_crew_tell_numbers(learner->crew, rank, word, range.first, range.count, from + range.first);
     rt_engine_leave(learner->site->engine);
     return await_order(learner, rank, err);
+}
+
+/* What a rank's optimizer owns, of the whole block. */
+static rt_status find_owned(const struct rt_exchange_learner *learner, uint16_t rank, struct rt_span *owned,
+                            size_t *ranges, struct rt_error *err) {
+    const struct rt_exchanger *site = learner->site;
+    const struct rt_replica *replica = site->replica;
+    *ranges = rt_way_owned(learner->lesson.way, learner->options, &site->roles, rank, replica->spans,
+                           replica->span_count, replica->param_count, owned);
+    if (*ranges > RT_MAX_OWNED)
+        return rt_fail(err, RT_FAILED, "node %u owns more ranges of the parameters than can be asked for",
+                       rank);
+    return RT_OK;
 }
 
 /* ---- to the master ---- */
@@ -58,15 +72,10 @@ static rt_status come_to_rest(struct rt_exchange_learner *learner, struct rt_err
 /* What the other owners have of a word. */
 static rt_status fetch_word(struct rt_exchange_learner *learner, size_t word, float *into,
                             struct rt_span *owned, struct rt_error *err) {
-    const struct rt_exchanger *site = learner->site;
-    const struct rt_replica *replica = site->replica;
     rt_status status = RT_OK;
     for (uint16_t rank = 1; status == RT_OK && rank < learner->count; rank++) {
-        const size_t ranges = rt_way_owned(learner->lesson.way, learner->options, &site->roles, rank,
-                                           replica->spans, replica->span_count, replica->param_count, owned);
-        if (ranges > RT_MAX_OWNED)
-            return rt_fail(err, RT_FAILED, "node %u owns more ranges of the parameters than can be asked for",
-                           rank);
+        size_t ranges = 0;
+        status = find_owned(learner, rank, owned, &ranges, err);
         for (size_t i = 0; status == RT_OK && i < ranges; i++)
             status = ask(learner, rank, word, owned[i].first, owned[i].count, into + owned[i].first, err);
     }
@@ -124,26 +133,33 @@ static rt_status begin(void *self, size_t words, rt_words_write write, void *use
 
 /* ---- to everybody ---- */
 
-static bool owns_state(const struct rt_exchange_learner *learner, uint16_t rank) {
-    return rt_way_is_replicated(learner->lesson.way) || rank < learner->site->roles.servers;
+/* All parameters, and of the optimizer's state what the node owns. owned: room for the ranges. */
+static rt_status send_to(struct rt_exchange_learner *learner, uint16_t rank, size_t words, uint64_t update,
+                         struct rt_span *owned, struct rt_error *err) {
+    const struct rt_exchanger *site = learner->site;
+    const size_t params = site->replica->param_count;
+    size_t ranges = 0;
+    rt_status status = find_owned(learner, rank, owned, &ranges, err);
+    if (status == RT_OK)
+        status = tell(learner, rank, 0, (struct rt_span){0, params}, site->replica->params, err);
+    for (size_t word = 1; status == RT_OK && word < words; word++)
+        for (size_t i = 0; status == RT_OK && i < ranges; i++)
+            status = tell(learner, rank, word, owned[i], site->state + (word - 1) * params, err);
+    if (status != RT_OK)
+        return status;
+    rt_engine_enter(site->engine);
+    rt_crew_set_update(learner->crew, rank, update);
+    rt_engine_leave(site->engine);
+    return await_order(learner, rank, err);
 }
 
 static rt_status send_out(struct rt_exchange_learner *learner, size_t words, uint64_t update,
                           struct rt_error *err) {
-    const struct rt_exchanger *site = learner->site;
-    const size_t params = site->replica->param_count;
-    rt_status status = RT_OK;
-    for (uint16_t rank = 1; status == RT_OK && rank < learner->count; rank++) {
-        status = tell(learner, rank, 0, site->replica->params, err);
-        for (size_t word = 1; status == RT_OK && word < words && owns_state(learner, rank); word++)
-            status = tell(learner, rank, word, site->state + (word - 1) * params, err);
-        if (status != RT_OK)
-            break;
-        rt_engine_enter(site->engine);
-        rt_crew_set_update(learner->crew, rank, update);
-        rt_engine_leave(site->engine);
-        status = await_order(learner, rank, err);
-    }
+    struct rt_span *owned;
+    rt_status status = rt_alloc(RT_MAX_OWNED, sizeof *owned, "the numbers", &owned, err);
+    for (uint16_t rank = 1; status == RT_OK && rank < learner->count; rank++)
+        status = send_to(learner, rank, words, update, owned, err);
+    free(owned);
     return status;
 }
 
@@ -165,7 +181,7 @@ static rt_status load(void *self, size_t words, uint64_t update, rt_words_read r
         memcpy(site->served_params, site->replica->params, site->replica->param_count * sizeof(float));
     rt_exchanger_loaded(site, update);
     rt_engine_enter(site->engine);
-    learner->returned = learner->given = learner->limit = learner->rounds = learner->computed = update;
+    rt_exchange_tickets_set(learner, update);
     rt_engine_leave(site->engine);
     return RT_OK;
 }

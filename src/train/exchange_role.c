@@ -206,6 +206,10 @@ static void metrics(void *user, struct rt_metrics_row *row) {
     rt_exchanger_metrics(((struct worker *)user)->site, row);
 }
 
+static void tally(void *user, uint64_t *counts) {
+    rt_exchanger_tally(((struct worker *)user)->site, counts);
+}
+
 static rt_status take_examples(void *user, uint64_t batch, uint64_t at, const float *floats, size_t count,
                                struct rt_error *err) {
     return rt_sent_box_take(((struct worker *)user)->box, batch, at, floats, count, err);
@@ -222,7 +226,9 @@ static rt_status make_box(struct worker *worker, struct rt_error *err) {
                                        .inputs = worker->network.inputs,
                                        .outputs = worker->network.outputs,
                                        .target = worker->target};
-    return rt_sent_box_create(&parting, parts > 1 ? site->place : 0, &worker->box, err);
+    /* As long as a node waits for anybody (exchange/party.h). */
+    const double patience = 2 * rt_party_patience(&site->settings.party);
+    return rt_sent_box_create(&parting, parts > 1 ? site->place : 0, patience, &worker->box, err);
 }
 
 static rt_status make_site(struct rt_session *session, struct worker *worker, struct rt_error *err) {
@@ -248,6 +254,7 @@ static rt_status make_site(struct rt_session *session, struct worker *worker, st
         .param_count = site->replica->param_count,
         .loaded = loaded,
         .metrics = metrics,
+        .tally = site->server ? tally : NULL,
         .examples = worker->box ? take_examples : NULL,
         .user = worker,
     };

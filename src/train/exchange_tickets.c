@@ -1,5 +1,5 @@
 /*
- * Who learns from which batch, and what became of it. Three kinds of exchange differ here:
+ * Who learns from which batch. Three kinds of exchange differ here:
  *
  *   collectives     everybody takes part in every update: all get the same tickets, a few ahead
  *   rounds          servers wait for some of those who share a batch: who is done gets the next one that is
@@ -7,9 +7,13 @@
  *   asynchronous    every batch is one worker's, in the order of asking
  *
  * Tickets are given by the thread that takes the events, as soon as a result has come, so that nobody waits
- * while the master's own worker computes. Steps are returned by the thread that computes. A ticket is never
- * given beyond the next update after which the parameters must stand still for a validation: so the loop
- * above sees them exactly as on one device.
+ * while the master's own worker computes. A ticket is never given beyond the next update after which the
+ * parameters must stand still for a validation: so the loop above sees them exactly as on one device.
+ *
+ * Where gradients may be dropped the server on the master says what became of each. In rounds, who lost a
+ * gradient gets the round that is under way, whatever it was given before: otherwise a round could lose
+ * everybody's gradient, and nobody would get a ticket for it any more. Where epochs are cut short, batches of
+ * an epoch are given until enough of them have been learnt from, and those who are late do not hold it up.
  */
 #include "train/exchange_inside.h"
 
@@ -26,11 +30,19 @@ uint64_t rt_exchange_per_epoch(const void *options, uint64_t batches) {
     return kept < 1 ? 1 : (uint64_t)kept;
 }
 
-/* The batch of an update, as one device would count it: an epoch that was cut short leaves some out. */
-static uint64_t batch_of(const struct rt_exchange_learner *learner, uint64_t update) {
+/* Batches of a whole epoch. */
+static uint64_t all_batches(const struct rt_exchange_learner *learner) {
     const struct rt_lesson *lesson = &learner->lesson;
-    const uint64_t all = (lesson->set->count + lesson->settings.batch - 1) / lesson->settings.batch;
-    return (update - 1) / lesson->per_epoch * all + (update - 1) % lesson->per_epoch + 1;
+    return (lesson->set->count + lesson->settings.batch - 1) / lesson->settings.batch;
+}
+
+uint64_t rt_exchange_batch(const struct rt_exchange_learner *learner, uint64_t update) {
+    const uint64_t per_epoch = learner->lesson.per_epoch;
+    return (update - 1) / per_epoch * all_batches(learner) + (update - 1) % per_epoch + 1;
+}
+
+bool rt_exchange_cuts(const struct rt_exchange_learner *learner) {
+    return learner->site->asynchronous && learner->lesson.per_epoch < all_batches(learner);
 }
 
 static uint64_t next_multiple(uint64_t update, uint64_t of, uint64_t limit) {
@@ -40,8 +52,7 @@ static uint64_t next_multiple(uint64_t update, uint64_t of, uint64_t limit) {
     return at < limit ? at : limit;
 }
 
-/* The first update from this one on after which the parameters may have to stand still. */
-static uint64_t next_rest(const struct rt_exchange_learner *learner, uint64_t update) {
+uint64_t rt_exchange_next_rest(const struct rt_exchange_learner *learner, uint64_t update) {
     const struct rt_lesson *lesson = &learner->lesson;
     const struct rt_spec_train *train = &lesson->spec->train;
     if (!lesson->validates)
@@ -58,45 +69,77 @@ static bool takes_part(const struct rt_exchange_learner *learner, uint16_t rank)
     return !site->rules || rt_roles_place(&site->roles, rank) < site->roles.workers;
 }
 
-/* Nothing happens where the node has all that it may hold, or has done so much that the master, busy with a
- * batch of its own, has yet to take: the ticket is for another, or for later. */
-static void give(struct rt_exchange_learner *learner, uint16_t rank, uint64_t update) {
+/* false where the node has all that it may hold, or has done so much that the master, busy with a batch of
+ * its own, has yet to take: the ticket is for another, or for later. */
+static bool give(struct rt_exchange_learner *learner, uint16_t rank, uint64_t batch) {
     const struct rt_exchanger *site = learner->site;
-    const uint64_t batch = batch_of(learner, update);
     const size_t place = rt_roles_place(&site->roles, rank);
     if (!rt_crew_give(learner->crew, rank, batch))
-        return;
+        return false;
     if (learner->sender && place < site->roles.workers)
         rt_sender_send(learner->sender, learner->crew, rank, batch, site->asynchronous ? 0 : place);
-    learner->last[rank] = update;
-    if (update > learner->given)
-        learner->given = update;
+    learner->tickets[rank]++;
+    return true;
 }
 
 static void give_to_all(struct rt_exchange_learner *learner) {
     for (uint64_t update = learner->given + 1; update <= learner->limit; update++)
         for (uint16_t rank = 1; rank < learner->count; rank++)
-            give(learner, rank, update);
+            if (give(learner, rank, rt_exchange_batch(learner, update)))
+                learner->given = update;
 }
 
-/* The next round that a node can be of use in; what is complete needs nobody any more. */
+/* The round that is under way, or where its gradient is in that one already the next. */
 static void give_rounds(struct rt_exchange_learner *learner) {
     for (uint16_t rank = 1; rank < learner->count; rank++) {
-        uint64_t update = learner->rounds + 1;
-        if (!takes_part(learner, rank) || rt_crew_held(learner->crew, rank) > 0)
+        const struct rt_fates *fates = &learner->fates[rank];
+        if (!takes_part(learner, rank) || rt_crew_held(learner->crew, rank) > 0 ||
+            fates->judged < learner->tickets[rank])
             continue;
-        update = learner->last[rank] >= update ? learner->last[rank] + 1 : update;
-        if (update <= learner->limit && update <= learner->rounds + 2)
-            give(learner, rank, update);
+        const uint64_t update = learner->rounds + (fates->round > learner->rounds ? 2 : 1);
+        if (update <= learner->limit && give(learner, rank, rt_exchange_batch(learner, update)) &&
+            update > learner->given)
+            learner->given = update;
     }
+}
+
+/* -- every batch is one worker's -- */
+
+/* Where the parameters must stand still within the epoch none may be dropped, so no more are given than are
+ * wanted; at its end more than that, until there are enough. */
+static bool may_begin_cut(const struct rt_exchange_learner *learner) {
+    const uint64_t first = learner->epoch * learner->lesson.per_epoch;
+    if (learner->draining || first >= learner->limit || learner->begun == all_batches(learner))
+        return false;
+    return first + learner->lesson.per_epoch <= learner->limit || learner->given < learner->limit;
 }
 
 /* Whether a worker may have one: alone at first, where the strategy says so. */
 static bool may_begin(const struct rt_exchange_learner *learner, uint16_t rank) {
+    if (rt_exchange_cuts(learner))
+        return may_begin_cut(learner);
     if (learner->given >= learner->limit)
         return false;
     return learner->returned >= learner->warm ||
            (rank == learner->site->roles.worker[0] && learner->given < learner->warm);
+}
+
+static uint64_t next_batch(const struct rt_exchange_learner *learner) {
+    return rt_exchange_cuts(learner) ? learner->epoch * all_batches(learner) + learner->begun + 1
+                                     : rt_exchange_batch(learner, learner->given + 1);
+}
+
+static void note_begun(struct rt_exchange_learner *learner) {
+    const uint64_t end = (learner->epoch + 1) * learner->lesson.per_epoch;
+    const bool cuts = rt_exchange_cuts(learner);
+    learner->begun += cuts;
+    if (!cuts || learner->given < end) /* what is given beyond it makes no further update */
+        learner->given++;
+}
+
+/* Whether all that the epoch needs is under way: what is given now is done only if somebody is late. */
+static bool has_enough(const struct rt_exchange_learner *learner) {
+    return rt_exchange_cuts(learner) && learner->given == (learner->epoch + 1) * learner->lesson.per_epoch;
 }
 
 /* One is computed while the next waits: more would only keep a slow worker behind. */
@@ -104,8 +147,18 @@ static void give_in_turn(struct rt_exchange_learner *learner) {
     for (size_t held = 0; held < 2; held++)
         for (uint16_t rank = 1; rank < learner->count; rank++)
             if (takes_part(learner, rank) && rt_crew_held(learner->crew, rank) == held &&
-                may_begin(learner, rank))
-                give(learner, rank, learner->given + 1);
+                (held == 0 || !has_enough(learner)) && may_begin(learner, rank) &&
+                give(learner, rank, next_batch(learner)))
+                note_begun(learner);
+}
+
+uint64_t rt_exchange_own_batch(struct rt_exchange_learner *learner) {
+    const bool full = learner->made - learner->fates[0].taken >= RT_CREW_AHEAD - 1;
+    if (!learner->site->works || !may_begin(learner, 0) || (rt_exchange_cuts(learner) && full))
+        return 0;
+    const uint64_t batch = next_batch(learner);
+    note_begun(learner);
+    return batch;
 }
 
 static void dispense(struct rt_exchange_learner *learner) {
@@ -115,6 +168,76 @@ static void dispense(struct rt_exchange_learner *learner) {
         give_in_turn(learner);
     else
         give_rounds(learner);
+}
+
+void rt_exchange_open_tickets(struct rt_exchange_learner *learner, uint64_t ahead) {
+    if (!learner->draining) {
+        const uint64_t rest = rt_exchange_next_rest(learner, learner->returned + 1);
+        learner->limit = ahead < rest - learner->returned ? learner->returned + ahead : rest;
+    }
+    if (learner->crew)
+        dispense(learner);
+}
+
+void rt_exchange_tickets_set(struct rt_exchange_learner *learner, uint64_t update) {
+    learner->returned = learner->given = learner->limit = learner->rounds = learner->computed = update;
+    learner->applied = update;
+    learner->epoch = update / learner->lesson.per_epoch;
+    learner->begun = update % learner->lesson.per_epoch;
+    for (uint16_t rank = 0; rank < learner->count; rank++)
+        learner->fates[rank].round = 0;
+}
+
+/* ---- what the server on the master says, inside the engine ---- */
+
+/* Tickets go out at once, not with the next event of the crew. A failure of it stays, and is found then. */
+static void send_tickets(struct rt_exchange_learner *learner) {
+    struct rt_error err;
+    if (!learner->crew)
+        return;
+    dispense(learner);
+    learner->crew_part.turn(learner->crew_part.self, &err);
+}
+
+bool *rt_exchange_round(const struct rt_exchange_learner *learner, uint64_t update) {
+    return learner->in_round + update % RT_EXCHANGE_ROUNDS * learner->site->roles.workers;
+}
+
+void rt_exchange_updated(void *user, uint64_t version, size_t pushes, const struct rt_push *const *push) {
+    struct rt_exchange_learner *learner = user;
+    if (learner->site->asynchronous)
+        return;
+    bool *in_round = rt_exchange_round(learner, version);
+    memset(in_round, 0, learner->site->roles.workers * sizeof *in_round);
+    for (size_t i = 0; i < pushes; i++)
+        in_round[push[i]->worker] = true;
+    learner->rounds = version;
+}
+
+/* An epoch has enough, which the server knows: what it drops from now on is of that epoch. */
+static void judge_epoch(struct rt_exchange_learner *learner, const struct rt_push *push, bool dropped) {
+    if ((push->batch - 1) / all_batches(learner) != learner->epoch)
+        return;
+    learner->applied += !dropped;
+    const uint64_t end = (learner->epoch + 1) * learner->lesson.per_epoch;
+    if (!dropped && learner->applied < end)
+        return;
+    learner->epoch++;
+    learner->begun = 0;
+}
+
+void rt_exchange_judged(void *user, const struct rt_push *push, enum rt_verdict verdict) {
+    struct rt_exchange_learner *learner = user;
+    const bool dropped = verdict == RT_VERDICT_DROP, cuts = rt_exchange_cuts(learner);
+    struct rt_fates *fates = &learner->fates[learner->site->roles.worker[push->worker]];
+    if (learner->site->asynchronous && !cuts)
+        return;
+    fates->dropped[fates->judged++ % RT_CREW_RESULTS] = dropped;
+    if (!dropped)
+        fates->round = push->batch;
+    if (cuts)
+        judge_epoch(learner, push, dropped);
+    send_tickets(learner);
 }
 
 /* ---- as a part of the engine: the crew, with tickets ---- */
@@ -143,6 +266,11 @@ static uint16_t waits_for(const void *self) {
     return learner->crew_part.waits_for(learner->crew_part.self);
 }
 
+static enum rt_inquiry inquire(void *self, uint16_t suspect, bool computes, double now, uint16_t *guilty) {
+    struct rt_exchange_learner *learner = self;
+    return learner->crew_part.inquire(learner->crew_part.self, suspect, computes, now, guilty);
+}
+
 static uint16_t lost(const void *self) {
     const struct rt_exchange_learner *learner = self;
     return learner->crew_part.lost(learner->crew_part.self);
@@ -154,256 +282,7 @@ struct rt_engine_part rt_exchange_tickets_part(struct rt_exchange_learner *learn
                                    .event = take_event,
                                    .turn = take_turn,
                                    .waits_for = waits_for,
+                                   .inquire = inquire,
                                    .lost = lost,
                                    .outlives = learner->crew_part.outlives};
-}
-
-/* ---- steps ---- */
-
-/* The master's own worker learns from its part of the update. */
-static rt_status learn(struct rt_exchange_learner *learner, uint64_t update, struct rt_done *done,
-                       struct rt_error *err) {
-    struct rt_exchanger *site = learner->site;
-    const struct rt_exchange *exchange = &site->exchange;
-    const bool shared = !site->asynchronous;
-    const struct rt_ticket ticket = {.batch = batch_of(learner, update),
-                                     .part = shared && site->works ? site->place : 0,
-                                     .parts = shared ? site->roles.workers : 1};
-    *done = (struct rt_done){.batch = ticket.batch};
-    rt_status status = exchange->begin(exchange->self, &ticket, err);
-    if (status == RT_OK && site->works)
-        status = site->replica->compute(site->replica->self, &ticket, exchange, done, err);
-    return status == RT_OK ? exchange->end(exchange->self, done, err) : status;
-}
-
-static void add(struct rt_done *sum, const struct rt_done *done) {
-    sum->rows += done->rows;
-    sum->correct += done->correct;
-    sum->loss += done->loss;
-}
-
-static rt_status await(struct rt_exchange_learner *learner, bool (*test)(void *self), struct rt_error *err) {
-    const enum rt_state before = rt_net_replica_enter(learner->site->net, RT_STATE_WAIT_BARRIER);
-    rt_status status = rt_engine_wait(learner->site->engine, test, learner, (double)INFINITY, err);
-    rt_net_replica_enter(learner->site->net, before);
-    return status;
-}
-
-/* Opens the way for the tickets of the update that is next and of those that may follow it at once. Inside
- * the engine. */
-static void open_tickets(struct rt_exchange_learner *learner, uint64_t ahead) {
-    if (!learner->draining) {
-        const uint64_t rest = next_rest(learner, learner->returned + 1);
-        learner->limit = ahead < rest - learner->returned ? learner->returned + ahead : rest;
-    }
-    if (learner->crew)
-        dispense(learner);
-}
-
-/* -- collectives -- */
-
-static bool all_done(void *self) {
-    const struct rt_exchange_learner *learner = self;
-    const uint64_t later = learner->given - learner->returned - 1; /* tickets of the updates that follow */
-    for (uint16_t rank = 1; rank < learner->count; rank++)
-        if (rt_crew_held(learner->crew, rank) > later)
-            return false;
-    return true;
-}
-
-static rt_status learn_next(struct rt_exchange_learner *learner, struct rt_error *err) {
-    const uint64_t update = learner->computed + 1;
-    rt_status status = learn(learner, update, &learner->own[update % 2], err);
-    learner->computed += status == RT_OK;
-    return status;
-}
-
-/* Takes the results of an update, in the order of the workers, so that the sum does not depend on who was
- * first; and gives the tickets that follow, unless the parameters may have to stand still now. */
-static void take_together(struct rt_exchange_learner *learner, struct rt_done *sum) {
-    struct rt_done done;
-    rt_engine_enter(learner->site->engine);
-    learner->returned++;
-    add(sum, &learner->own[learner->returned % 2]);
-    for (uint16_t rank = 1; rank < learner->count; rank++)
-        if (rt_crew_take(learner->crew, rank, &done))
-            add(sum, &done);
-    learner->given = learner->given < learner->returned ? learner->returned : learner->given;
-    if (next_rest(learner, learner->returned) > learner->returned)
-        open_tickets(learner, RT_CREW_AHEAD);
-    rt_engine_leave(learner->site->engine);
-}
-
-static rt_status step_together(struct rt_exchange_learner *learner, struct rt_done *sum,
-                               struct rt_error *err) {
-    rt_status status = RT_OK;
-    if (learner->crew && learner->given == learner->returned) {
-        rt_engine_enter(learner->site->engine);
-        open_tickets(learner, RT_CREW_AHEAD);
-        rt_engine_leave(learner->site->engine);
-    }
-    if (learner->computed == learner->returned)
-        status = learn_next(learner, err);
-    /* The others, who have their tickets, are at the next update while the last results come in: so is the
-     * master's own worker. */
-    if (status == RT_OK && learner->computed == learner->returned + 1 && learner->computed < learner->given)
-        status = learn_next(learner, err);
-    if (status == RT_OK && learner->crew)
-        status = await(learner, all_done, err);
-    if (status == RT_OK)
-        take_together(learner, sum);
-    return status;
-}
-
-/* -- rounds -- */
-
-static bool *round_of(const struct rt_exchange_learner *learner, uint64_t update) {
-    return learner->in_round + update % RT_EXCHANGE_ROUNDS * learner->site->roles.workers;
-}
-
-static struct rt_done *results_of(const struct rt_exchange_learner *learner, uint64_t update) {
-    return learner->results + update % RT_EXCHANGE_ROUNDS * learner->site->roles.workers;
-}
-
-void rt_exchange_updated(void *user, uint64_t version, size_t pushes, const struct rt_push *const *push) {
-    struct rt_exchange_learner *learner = user;
-    if (learner->site->asynchronous)
-        return;
-    bool *in_round = round_of(learner, version);
-    memset(in_round, 0, learner->site->roles.workers * sizeof *in_round);
-    for (size_t i = 0; i < pushes; i++)
-        in_round[push[i]->worker] = true;
-    learner->rounds = version;
-}
-
-/* It came too late for the parameters it was made with, but the round of its batch may still want it: then
- * the worker does that batch again. Without this the last round before a rest could lose everybody's
- * gradient, and nobody would get a ticket any more. */
-void rt_exchange_dropped(void *user, const struct rt_push *push) {
-    struct rt_exchange_learner *learner = user;
-    const uint16_t rank = learner->site->roles.worker[push->worker];
-    struct rt_error err;
-    if (learner->site->asynchronous || rank == 0)
-        return;
-    if (learner->last[rank] <= learner->rounds || batch_of(learner, learner->last[rank]) != push->batch)
-        return;
-    learner->last[rank]--;
-    dispense(learner);
-    learner->crew_part.turn(learner->crew_part.self,
-                            &err); /* a failure of it stays, and is found at its own turn */
-}
-
-/* Results of rounds that are over are of no interest. */
-static void take_results(struct rt_exchange_learner *learner) {
-    const struct rt_roles *roles = &learner->site->roles;
-    struct rt_done done;
-    for (size_t place = 0; place < roles->workers; place++)
-        while (roles->worker[place] > 0 && rt_crew_take(learner->crew, roles->worker[place], &done))
-            for (uint64_t update = learner->returned + 1; update <= learner->returned + 3; update++)
-                if (batch_of(learner, update) == done.batch)
-                    results_of(learner, update)[place] = done;
-}
-
-static bool round_is_over(void *self) {
-    struct rt_exchange_learner *learner = self;
-    const uint64_t update = learner->returned + 1;
-    take_results(learner);
-    if (learner->rounds < update)
-        return false;
-    for (size_t place = 0; place < learner->site->roles.workers; place++)
-        if (round_of(learner, update)[place] &&
-            results_of(learner, update)[place].batch != batch_of(learner, update))
-            return false;
-    return true;
-}
-
-static bool round_is_complete(struct rt_exchange_learner *learner) {
-    rt_engine_enter(learner->site->engine);
-    const bool complete = learner->rounds > learner->returned;
-    rt_engine_leave(learner->site->engine);
-    return complete;
-}
-
-static rt_status step_round(struct rt_exchange_learner *learner, struct rt_done *sum, struct rt_error *err) {
-    const struct rt_exchanger *site = learner->site;
-    const uint64_t update = learner->returned + 1;
-    struct rt_done done;
-    rt_status status = RT_OK;
-    rt_engine_enter(site->engine);
-    open_tickets(learner, 2);
-    rt_engine_leave(site->engine);
-    if (site->works && !round_is_complete(learner)) {
-        status = learn(learner, update, &done, err);
-        if (status == RT_OK)
-            results_of(learner, update)[site->place] = done;
-    }
-    if (status == RT_OK)
-        status = await(learner, round_is_over, err);
-    if (status != RT_OK)
-        return status;
-    rt_engine_enter(site->engine);
-    for (size_t place = 0; place < site->roles.workers; place++)
-        if (round_of(learner, update)[place])
-            add(sum, &results_of(learner, update)[place]);
-    learner->returned = update;
-    learner->given = learner->given < update ? update : learner->given;
-    rt_engine_leave(site->engine);
-    return RT_OK;
-}
-
-/* -- asynchronous -- */
-
-static bool has_result(void *self) {
-    struct rt_exchange_learner *learner = self;
-    for (uint16_t rank = 1; rank < learner->count; rank++)
-        if (rt_crew_waiting(learner->crew, rank) > 0)
-            return true;
-    return false;
-}
-
-/* A result that has come, of those who are due; else a batch for the master's own worker. */
-static bool take_result(struct rt_exchange_learner *learner, struct rt_done *done, uint64_t *own) {
-    bool taken = false;
-    rt_engine_enter(learner->site->engine);
-    open_tickets(learner, UINT64_MAX);
-    for (uint16_t i = 0; !taken && i + 1 < learner->count; i++) {
-        learner->turn = (uint16_t)(learner->turn % (learner->count - 1) + 1);
-        taken = rt_crew_take(learner->crew, learner->turn, done);
-    }
-    *own = 0;
-    if (!taken && learner->site->works && may_begin(learner, 0))
-        *own = ++learner->given;
-    learner->returned += taken;
-    rt_engine_leave(learner->site->engine);
-    return taken;
-}
-
-static rt_status step_alone(struct rt_exchange_learner *learner, struct rt_done *sum, struct rt_error *err) {
-    const struct rt_exchange *exchange = &learner->site->exchange;
-    uint64_t own;
-    for (;;) {
-        if (take_result(learner, sum, &own))
-            return RT_OK;
-        if (own > 0) {
-            rt_status status = learn(learner, own, sum, err);
-            rt_engine_enter(learner->site->engine);
-            learner->returned += status == RT_OK;
-            rt_engine_leave(learner->site->engine);
-            return status;
-        }
-        /* The master's worker has nothing to do: nobody need wait for it. */
-        rt_status status = learner->site->works ? exchange->settle(exchange->self, err) : RT_OK;
-        if (status == RT_OK)
-            status = await(learner, has_result, err);
-        if (status != RT_OK)
-            return status;
-    }
-}
-
-rt_status rt_exchange_step(struct rt_exchange_learner *learner, struct rt_done *sum, struct rt_error *err) {
-    *sum = (struct rt_done){0};
-    learner->fetched = 0;
-    if (!learner->site->rules)
-        return step_together(learner, sum, err);
-    return learner->site->asynchronous ? step_alone(learner, sum, err) : step_round(learner, sum, err);
 }

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "exchange/crew.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,6 +75,21 @@ static rt_status make_replica(struct rt_exchanger *exchanger, struct rt_error *e
     return status;
 }
 
+/* What the optimizer's state is at first, where this rank owns it. */
+static void start_state(struct rt_exchanger *exchanger) {
+    const struct rt_exchanger_settings *settings = &exchanger->settings;
+    const struct rt_replica *replica = exchanger->replica;
+    const struct rt_optim_type *type = settings->optim->type;
+    for (size_t i = 0; type->state_start != 0 && i < replica->span_count; i++) {
+        const struct rt_span part =
+            rt_way_owned_part(settings->way, settings->options, &exchanger->roles, settings->party.rank,
+                              &replica->spans[i], replica->param_count);
+        for (size_t word = 0; word < type->state_words; word++)
+            for (size_t at = part.first; at < part.first + part.count; at++)
+                exchanger->state[word * replica->param_count + at] = type->state_start;
+    }
+}
+
 /* The optimizer's state, and what the norm needs. What is not owned here is never touched, except on the
  * master, where the numbers of all come together to be saved. */
 static rt_status make_state(struct rt_exchanger *exchanger, struct rt_error *err) {
@@ -90,8 +106,8 @@ static rt_status make_state(struct rt_exchanger *exchanger, struct rt_error *err
         status = rt_floats_create(params * words, "the optimizer's state", &exchanger->state, err);
     else if (words) /* zeros that take memory only where they are used */
         status = rt_alloc(params * words, sizeof(float), "the optimizer's state", &exchanger->state, err);
-    for (size_t i = 0; status == RT_OK && type->state_start != 0 && i < params * words; i++)
-        exchanger->state[i] = type->state_start;
+    if (status == RT_OK)
+        start_state(exchanger);
     if (status == RT_OK && settings->clip_norm > 0) {
         status = rt_norm_create(network->model, &exchanger->norm, err);
         if (status == RT_OK && !rt_way_is_replicated(settings->way)) {
@@ -146,7 +162,7 @@ static rt_status make_server(struct rt_exchanger *exchanger, struct rt_error *er
                                                     : count,
         .numbered = (count + batch - 1) / batch,
         .updated = settings->updated,
-        .dropped = settings->dropped,
+        .judged = settings->judged,
         .user = settings->user,
     };
     return rt_server_create(&server, &exchanger->server, err);
@@ -194,6 +210,8 @@ rt_status rt_exchanger_create(const struct rt_exchanger_settings *settings, stru
     made->settings = *settings;
     status = take_roles(made, err);
     if (status == RT_OK)
+        status = rt_alloc(settings->party.count, sizeof *made->before, "the links", &made->before, err);
+    if (status == RT_OK)
         status = make_replica(made, err);
     if (status == RT_OK)
         status = make_state(made, err);
@@ -225,6 +243,11 @@ rt_status rt_exchanger_start(struct rt_exchanger *exchanger, const struct rt_exc
         settings.parts[settings.part_count++] = rt_served_part(exchanger->served);
     exchanger->start = rt_clock_wall();
     exchanger->cpu_start = rt_clock_process();
+    /* What it took to form the cluster, and to measure its links, is no part of the exchange. */
+    const struct rt_party *party = &exchanger->settings.party;
+    for (uint16_t rank = 0; rank < party->count; rank++)
+        if (party->links[rank])
+            exchanger->before[rank] = party->links[rank]->counts;
     rt_status status = rt_engine_create(&settings, &exchanger->engine, err);
     if (status != RT_OK)
         return status;
@@ -258,6 +281,7 @@ void rt_exchanger_destroy(struct rt_exchanger *exchanger) {
         rt_pool_destroy(exchanger->single.pool);
     free(exchanger->state);
     free(exchanger->served_params);
+    free(exchanger->before);
     free(exchanger->worker);
     free(exchanger);
 }
@@ -310,6 +334,11 @@ static double busy_seconds(const struct rt_exchanger *exchanger) {
     return seconds;
 }
 
+/* Nothing at all is known of a link that has had no event yet. */
+static uint64_t since(uint64_t now, uint64_t before) {
+    return now > before ? now - before : 0;
+}
+
 static void add_links(const struct rt_exchanger *exchanger, struct rt_metrics_row *row) {
     const struct rt_party *party = &exchanger->settings.party;
     for (uint16_t rank = 0; rank < party->count; rank++) {
@@ -317,9 +346,10 @@ static void add_links(const struct rt_exchanger *exchanger, struct rt_metrics_ro
         if (!party->links[rank])
             continue;
         rt_engine_counts(exchanger->engine, rank, &counts);
+        const struct rt_link_counts *before = &exchanger->before[rank];
         for (size_t k = 0; k < RT_METRIC_CHANNELS; k++) {
-            row->sent[rank ? 1 : 0][k] += counts.bytes_sent[k];
-            row->received[rank ? 1 : 0][k] += counts.bytes_received[k];
+            row->sent[rank ? 1 : 0][k] += since(counts.bytes_sent[k], before->bytes_sent[k]);
+            row->received[rank ? 1 : 0][k] += since(counts.bytes_received[k], before->bytes_received[k]);
         }
     }
 }
@@ -351,9 +381,37 @@ void rt_exchanger_metrics(struct rt_exchanger *exchanger, struct rt_metrics_row 
     add_links(exchanger, row);
 }
 
+void rt_exchanger_tally(struct rt_exchanger *exchanger, uint64_t *tally) {
+    memset(tally, 0, RT_TALLIES * sizeof *tally);
+    if (!exchanger->server)
+        return;
+    rt_engine_enter(exchanger->engine);
+    const struct rt_server_counts *counts = rt_server_counts(exchanger->server);
+    memcpy(tally, counts->staleness, sizeof counts->staleness);
+    tally[RT_TALLY_APPLIED] = counts->applied;
+    tally[RT_TALLY_DROPPED] = counts->dropped;
+    tally[RT_TALLY_FORCED] = counts->forced;
+    tally[RT_TALLY_HELD] = counts->held;
+    rt_engine_leave(exchanger->engine);
+}
+
 const char *rt_exchanger_role(const struct rt_roles *roles, uint16_t rank) {
     const bool works = rt_roles_place(roles, rank) < roles->workers, serves = rank < roles->servers;
     return serves && works ? "server+worker" : serves ? "server" : "worker";
+}
+
+/* Parameters whose optimizer a rank has. Where they are cut at layers it may be a few more or less: small
+ * layers go together. */
+static double owned_params(const struct rt_exchanger_settings *settings, const struct rt_roles *roles,
+                           const struct rt_model *model) {
+    double owned = 0;
+    for (size_t i = 0; i < model->count; i++) {
+        const struct rt_span layer = {model->param_at[i], model->layers[i]->param_count};
+        owned += (double)rt_way_owned_part(settings->way, settings->options, roles, settings->party.rank,
+                                           &layer, model->param_count)
+                     .count;
+    }
+    return owned;
 }
 
 size_t rt_exchanger_bytes(const struct rt_exchanger_settings *settings, const struct rt_roles *roles,
@@ -364,9 +422,10 @@ size_t rt_exchanger_bytes(const struct rt_exchanger_settings *settings, const st
                served = rt_way_rules(settings->way, settings->options) != NULL;
     const size_t parts = rt_way_is_asynchronous(settings->way, settings->options) ? 1 : roles->workers;
     const double block = sizeof(float) * (double)model->param_count;
-    double bytes = (double)rt_net_replica_bytes(model, replica->batch, replica->micro_batch, replica->shards,
-                                                parts, works) +
-                   block * (double)settings->optim->type->state_words;
+    double bytes =
+        (double)rt_net_replica_bytes(model, replica->batch, replica->micro_batch, replica->shards, parts,
+                                     works) +
+        sizeof(float) * owned_params(settings, roles, model) * (double)settings->optim->type->state_words;
     /* The order of the examples; and where they are sent, those of the tickets that are held. */
     if (works)
         bytes += sizeof(uint32_t) * (double)replica->count;

@@ -24,7 +24,7 @@ struct rt_exchanger_settings {
     struct rt_net_replica_settings replica;
     /* Of the server here, if there is one: see exchange/server.h. May be NULL. */
     void (*updated)(void *user, uint64_t version, size_t pushes, const struct rt_push *const *push);
-    void (*dropped)(void *user, const struct rt_push *push);
+    void (*judged)(void *user, const struct rt_push *push, enum rt_verdict verdict);
     void *user;
 };
 
@@ -51,6 +51,7 @@ struct rt_exchanger {
     struct rt_exchange exchange; /* self NULL: a server without a worker, where servers are asked */
     struct rt_engine *engine;    /* NULL: not started */
     double start, cpu_start;
+    struct rt_link_counts *before; /* [party.count] what the links had carried by then */
 };
 
 /* Everything it is given is borrowed, the links too: they are closed by their owner, after halt and before
@@ -81,6 +82,9 @@ void rt_exchanger_publish(struct rt_exchanger *exchanger);
 
 /* What it did with its time and its links so far. */
 void rt_exchanger_metrics(struct rt_exchanger *exchanger, struct rt_metrics_row *row);
+
+/* The counts of the server here, [RT_TALLIES] of exchange/crew.h; zeros: there is none. */
+void rt_exchanger_tally(struct rt_exchanger *exchanger, uint64_t *tally);
 
 /* "master", "worker", "server", "server+worker" */
 const char *rt_exchanger_role(const struct rt_roles *roles, uint16_t rank);

@@ -95,6 +95,8 @@ rt_status rt_drive_finish(struct rt_drive *drive, struct rt_error *err) {
         status = rt_drive_watch_end(drive, err);
     if (status == RT_OK)
         status = drive->learner.stop(drive->learner.self, err);
+    if (status == RT_OK && drive->learner.exchange_counts)
+        run->has_exchange = drive->learner.exchange_counts(drive->learner.self, &run->exchange);
     if (status == RT_OK)
         status = rt_summary_write(drive, summary, err);
     if (status != RT_OK)

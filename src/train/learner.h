@@ -9,6 +9,7 @@
 #include "train/evaluate.h"
 #include "train/materials.h"
 #include "train/numbers.h"
+#include "train/run.h"
 #include "train/step.h"
 
 /* What a node of the run did, for the summary. */
@@ -20,16 +21,6 @@ struct rt_node_report {
     struct rt_metrics_row row;
     double predicted_idle;     /* fraction; NaN: nobody did */
     uint64_t predicted_memory; /* bytes; 0: nobody did */
-};
-
-/* What the servers of an exchange, that on the master, made of the gradients that came. */
-enum { RT_EXCHANGE_BINS = 64 };
-struct rt_exchange_counts {
-    size_t bins;
-    uint64_t staleness[RT_EXCHANGE_BINS]; /* gradients by their staleness; the last one: or more */
-    double mean;
-    uint64_t most;
-    uint64_t applied, dropped, forced, held;
 };
 
 struct rt_progressive;

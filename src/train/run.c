@@ -289,6 +289,10 @@ size_t rt_run_nodes(const struct rt_run *run, const struct rt_node_view **views)
     return run->view_count;
 }
 
+const struct rt_exchange_counts *rt_run_exchange(const struct rt_run *run) {
+    return run->has_exchange ? &run->exchange : NULL;
+}
+
 const struct rt_evaluation *rt_run_test(const struct rt_run *run) {
     return run->test.result.examples ? &run->test.result : NULL;
 }

@@ -65,6 +65,19 @@ struct rt_node_view {
 /* The newest, one per device; 0: none. Owned by the run. */
 size_t rt_run_nodes(const struct rt_run *run, const struct rt_node_view **views);
 
+/* What the servers of an exchange made of the gradients that came, all servers together: each counts what
+ * came to it. */
+enum { RT_EXCHANGE_BINS = 64 };
+struct rt_exchange_counts {
+    size_t bins;
+    uint64_t staleness[RT_EXCHANGE_BINS]; /* gradients by their staleness; the last one: or more */
+    double mean;
+    uint64_t most;
+    uint64_t applied, dropped, forced, held;
+};
+/* Of the last training; NULL: it had no such servers. Owned by the run. */
+const struct rt_exchange_counts *rt_run_exchange(const struct rt_run *run);
+
 /* The most classes that a confusion table is made for: it has the square of their number. */
 enum { RT_CONFUSION_CLASSES = 1000 };
 

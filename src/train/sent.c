@@ -2,7 +2,6 @@
 #include "train/sent.h"
 
 #include "base/memory.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -136,6 +135,7 @@ enum { PLACES = RT_CREW_AHEAD + 1 };
 struct rt_sent_box {
     struct rt_parting parting;
     size_t part;
+    double patience;
     size_t floats;    /* of a place */
     float *memory;    /* [PLACES][floats] */
     int32_t *classes; /* of the rows that are in use */
@@ -145,14 +145,15 @@ struct rt_sent_box {
     size_t at; /* floats of the next one that have come */
 };
 
-rt_status rt_sent_box_create(const struct rt_parting *parting, size_t part, struct rt_sent_box **box,
-                             struct rt_error *err) {
+rt_status rt_sent_box_create(const struct rt_parting *parting, size_t part, double patience,
+                             struct rt_sent_box **box, struct rt_error *err) {
     struct rt_sent_box *made;
     rt_status status = rt_alloc(1, sizeof *made, "examples that are sent", &made, err);
     if (status != RT_OK)
         return status;
     made->parting = *parting;
     made->part = part;
+    made->patience = patience;
     made->floats = rt_parting_floats(parting);
     status = made->floats > SIZE_MAX / sizeof(float) / PLACES
                  ? rt_fail(err, RT_NO_MEMORY, "the examples of a batch are too many to be sent")
@@ -203,6 +204,28 @@ static bool has_come(void *self) {
     return box->complete > box->used;
 }
 
+static rt_status await(struct rt_sent_box *box, struct rt_engine *engine, uint64_t batch,
+                       struct rt_error *err) {
+    bool come = false, moved = true;
+    while (!come && moved) {
+        rt_engine_enter(engine);
+        const uint64_t complete = box->complete;
+        const size_t at = box->at;
+        rt_engine_leave(engine);
+        rt_status status = rt_engine_wait(engine, has_come, box, rt_engine_now(engine) + box->patience, err);
+        if (status != RT_OK)
+            return status;
+        rt_engine_enter(engine);
+        come = has_come(box);
+        moved = box->complete != complete || box->at != at;
+        rt_engine_leave(engine);
+    }
+    return come ? RT_OK
+                : rt_fail(err, RT_FAILED,
+                          "the master: nothing came of the examples of batch %llu for %.3g seconds",
+                          (unsigned long long)batch, box->patience);
+}
+
 rt_status rt_sent_classes(const struct rt_parting *parting, const float *targets, size_t rows,
                           int32_t *classes, struct rt_error *err) {
     for (size_t i = 0; i < rows; i++) {
@@ -217,7 +240,7 @@ rt_status rt_sent_classes(const struct rt_parting *parting, const float *targets
 
 rt_status rt_sent_box_rows(struct rt_sent_box *box, struct rt_engine *engine, uint64_t batch,
                            struct rt_sent_rows *rows, struct rt_error *err) {
-    rt_status status = rt_engine_wait(engine, has_come, box, (double)INFINITY, err);
+    rt_status status = await(box, engine, batch, err);
     if (status != RT_OK)
         return status;
     rt_engine_enter(engine);

@@ -57,13 +57,15 @@ rt_status rt_sent_classes(const struct rt_parting *parting, const float *targets
                           int32_t *classes, struct rt_error *err);
 
 struct rt_sent_box;
-rt_status rt_sent_box_create(const struct rt_parting *parting, size_t part, struct rt_sent_box **box,
-                             struct rt_error *err);
+/* patience: seconds in which something must come of examples that are waited for. */
+rt_status rt_sent_box_create(const struct rt_parting *parting, size_t part, double patience,
+                             struct rt_sent_box **box, struct rt_error *err);
 void rt_sent_box_destroy(struct rt_sent_box *box); /* NULL is fine */
 /* Takes in what comes, in order; inside the engine. See exchange/duty.h. */
 rt_status rt_sent_box_take(struct rt_sent_box *box, uint64_t batch, uint64_t at, const float *floats,
                            size_t count, struct rt_error *err);
-/* The rows of a ticket, when they are all here; good until the next call. */
+/* Waits until the rows of a ticket are all here; they are good until the next call. Fails when nothing comes
+ * of them for the patience, and with the engine. */
 rt_status rt_sent_box_rows(struct rt_sent_box *box, struct rt_engine *engine, uint64_t batch,
                            struct rt_sent_rows *rows, struct rt_error *err);
 

@@ -217,6 +217,7 @@ rt_status rt_drive_open(struct rt_run *run, struct rt_drive *drive, struct rt_er
     run->plan = NULL;
     run->views = NULL;
     run->view_count = 0;
+    run->has_exchange = false;
     rt_status status = rt_strategy_read(run->spec, &drive->choice, err);
     if (status == RT_OK)
         status = check_strategy(drive, err);

@@ -38,6 +38,8 @@ struct rt_run {
     char *plan;                 /* of the last training; NULL: there was none */
     struct rt_node_view *views; /* of its devices */
     size_t view_count;
+    struct rt_exchange_counts exchange; /* of its servers */
+    bool has_exchange;
     struct rt_result result;
     char *result_dir; /* what result.out_dir points at */
     bool has_result;

@@ -56,7 +56,8 @@ rt_status rt_strategy_read(const struct rt_spec *spec, struct rt_strategy_choice
                            struct rt_error *err);
 void rt_strategy_choice_deinit(struct rt_strategy_choice *choice); /* a zeroed one is fine */
 
-/* The rest of it, when the network is known: its parameters, and its buffers (statistics of batchnorm). */
+/* The rest of it, when the network is known: its parameters, and its buffers (statistics of batchnorm). What
+ * `auto` stands for is settled too. */
 rt_status rt_strategy_fits(const struct rt_strategy_choice *choice, const struct rt_spec *spec, size_t params,
                            size_t buffers, struct rt_error *err);
 

@@ -32,6 +32,14 @@ static rt_status unknown_strategy(const struct rt_tree *place, const char *name,
     return rt_tree_fail(place, err, "cluster.strategy: there is no '%.60s'; there are: %s", name, all);
 }
 
+/* Of the strategies that which the name is or is meant to be; NULL: none. */
+static const char *nearest_strategy(const char *name) {
+    const char *names[MOST_NAMES + 1] = {NULL};
+    for (size_t i = 0; rt_strategies()[i] && i < MOST_NAMES; i++)
+        names[i] = rt_strategies()[i]->name;
+    return rt_nearest(name, names);
+}
+
 static rt_status unknown_system(const struct rt_tree *place, const char *name, struct rt_error *err) {
     const char *names[MOST_NAMES + 1] = {NULL};
     char all[600] = "";
@@ -42,10 +50,14 @@ static rt_status unknown_system(const struct rt_tree *place, const char *name, s
         const size_t used = strlen(all);
         snprintf(all + used, sizeof all - used, "%s%s", i ? ", " : "", names[i]);
     }
-    const char *near = rt_nearest(name, names);
+    const char *near = rt_nearest(name, names), *strategy = near ? NULL : nearest_strategy(name);
     if (near)
         return rt_tree_fail(place, err, "cluster.strategy: there is no system '%.60s'; did you mean '%s%s'?",
                             name, as_prefix, near);
+    if (strategy)
+        return rt_tree_fail(place, err,
+                            "cluster.strategy: there is no system '%.60s'; did you mean the strategy '%s'?",
+                            name, strategy);
     return rt_tree_fail(place, err, "cluster.strategy: there is no system '%.60s'; there are: %s", name, all);
 }
 
@@ -210,7 +222,8 @@ rt_status rt_strategy_fits(const struct rt_strategy_choice *choice, const struct
     const struct rt_strategy *strategy = choice->strategy;
     if (!strategy->way)
         return RT_OK;
-    const struct rt_way_options *options = choice->settings;
+    struct rt_way_options *options = choice->settings;
+    rt_way_fit(strategy->way, options, rt_spec_devices(spec), params);
     if (buffers > 0 && options->dedicated)
         return rt_tree_fail(place_of(spec), err,
                             "%s: dedicated: the statistics of batchnorm that are saved are those of the "

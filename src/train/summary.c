@@ -66,20 +66,20 @@ static json_t *traffic_of(uint64_t counts[RT_METRIC_LINKS][RT_METRIC_CHANNELS],
     return map;
 }
 
-/* What the server made of the gradients: how old they were, by count. */
+/* What the servers made of the gradients: how old they were, by count. */
 static void put_exchange(json_t *map, const struct rt_drive *drive, bool *ok) {
-    struct rt_exchange_counts counts;
-    if (!drive->learner.exchange_counts || !drive->learner.exchange_counts(drive->learner.self, &counts))
+    const struct rt_exchange_counts *counts = rt_run_exchange(drive->run);
+    if (!counts)
         return;
     json_t *bins = json_array();
-    for (size_t i = 0; i < counts.bins; i++)
-        *ok = json_array_append_new(bins, integer(counts.staleness[i])) == 0 && *ok;
+    for (size_t i = 0; i < counts->bins; i++)
+        *ok = json_array_append_new(bins, integer(counts->staleness[i])) == 0 && *ok;
     put(map, "staleness", bins, ok);
-    put(map, "staleness_mean", real(counts.mean), ok);
-    put(map, "staleness_max", integer(counts.most), ok);
-    put(map, "gradients_dropped", integer(counts.dropped), ok);
-    put(map, "gradients_forced", integer(counts.forced), ok);
-    put(map, "gradients_held", integer(counts.held), ok);
+    put(map, "staleness_mean", real(counts->mean), ok);
+    put(map, "staleness_max", integer(counts->most), ok);
+    put(map, "gradients_dropped", integer(counts->dropped), ok);
+    put(map, "gradients_forced", integer(counts->forced), ok);
+    put(map, "gradients_held", integer(counts->held), ok);
 }
 
 static json_t *node_of(const struct rt_drive *drive, size_t index, bool *ok) {

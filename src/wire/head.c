@@ -46,6 +46,8 @@ static const struct type types[] = {
     {RT_MESSAGE_TICKET, "ticket", HEAD_ONLY, 0, 0},
     {RT_MESSAGE_DONE, "done", HEAD_ONLY, 0, ROWS | VALUE},
     {RT_MESSAGE_EXAMPLES, "examples", TENSORS, 0, 0},
+    {RT_MESSAGE_WHOM, "whom", HEAD_ONLY, 0, 0},
+    {RT_MESSAGE_TALLY, "tally", HEAD_ONLY, 0, 0},
     {RT_MESSAGE_CHUNK, "chunk", TENSORS, 0, 0},
     {RT_MESSAGE_PUSH, "push", TENSORS, RT_FLAG_LAST | RT_FLAG_ASK, ROWS},
     {RT_MESSAGE_PULL, "pull", HEAD_ONLY, RT_FLAG_LAST | RT_FLAG_REST, 0},

@@ -53,6 +53,10 @@ enum rt_message_type {
     RT_MESSAGE_TICKET = 80, /* head only: learn from batch `micro` */
     RT_MESSAGE_DONE, /* head only: its loss is `value` over `rows` examples, of which `update` are right */
     RT_MESSAGE_EXAMPLES, /* inputs and targets of a worker's part of batch `micro`, where data.send says so */
+    RT_MESSAGE_WHOM,     /* head only: the master asks whom a node waits for; it answers: for node `micro`, or
+                            with its own number: for nobody */
+    RT_MESSAGE_TALLY,    /* head only, ahead of the answer to METRICS: `update` is count number `micro` of the
+                            server there */
 
     /* between any two who take part in a collective */
     RT_MESSAGE_CHUNK = 96, /* floats of load `micro`, counted from the start of the run, from float `update`

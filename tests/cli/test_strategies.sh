@@ -35,6 +35,9 @@ refuses 2 "there is no 'frobnicate'; there are: sgd, ring" train run.yaml --node
 says err downpour
 refuses 2 "there is no 'horovod'; to train as that system did, write 'as:horovod'" train run.yaml --strategy horovod --out never
 refuses 2 "there is no system 'horovodd'; did you mean 'as:horovod'?" train run.yaml --strategy as:horovodd --out never
+refuses 2 "there is no system 'Petuun'; did you mean 'as:petuum'?" train run.yaml --strategy as:Petuun --out never
+refuses 2 "there is no system 'ps-sync'; did you mean the strategy 'ps-sync'?" train run.yaml --strategy as:ps-sync --out never
+refuses 2 "there is no system 'downpur'; did you mean the strategy 'downpour'?" train run.yaml --strategy as:downpur --out never
 refuses 2 "there is no system 'xyzzy'; there are: " train run.yaml --strategy as:xyzzy --out never
 says err "distbelief, firecaffe"
 
@@ -76,6 +79,11 @@ train: {epochs: 1, batch: 4}
 END
 refuses 2 "ps-shard: k: 3 servers cannot share 2 parameters" train line.yaml --nodes 3 --strategy ps-shard,k=3 --out never
 [ ! -e never ] || fail "a run that was refused has made its directory"
+run 0 train line.yaml --nodes 3 --strategy ps-shard --out few # 2 servers for 2 parameters
+says out " 1  local 1                  server+worker"
+says out " 2  local 2                  worker"
+run 0 train line.yaml --nodes 3 --strategy ps-shard,base=async --out few-async
+says out "staleness      "
 
 # ---- one node is a cluster too: every strategy is then the single device ----
 # the last batch of an epoch has fewer rows than there are shards

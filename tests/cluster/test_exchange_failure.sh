@@ -89,7 +89,7 @@ lost "${at[0]}" "node 1 (node-a): the node is stopped" ended
 ends "${node[0]}" 0 10
 destroy "${node[1]}"
 
-# ---- a local one dies, and one falls silent ----
+# ---- a local one dies ----
 begin local allreduce-ring --nodes 3
 locals=($(children_of "$master"))
 [ ${#locals[@]} -eq 2 ] || fail "the master has started '${locals[*]}', not two nodes"
@@ -98,6 +98,27 @@ kill -KILL "${locals[1]}"
 ends "$master" 1 10
 lost "local 2" "node 2" local
 until_true 10 not_alive "${locals[0]}" || fail "the other local node is still there"
+
+# ---- a node is stopped: it is named, not who waits for it; also by a patience that is shorter than a link's silence ----
+for patience in 2 60; do
+    for way in allreduce-ring allreduce-hd; do
+        begin silent-$way-$patience $way --nodes 5 --set cluster.patience=$patience
+        locals=($(children_of "$master"))
+        children+=("${locals[@]}")
+        kill -STOP "${locals[2]}"
+        ends "$master" 1 20
+        lost "local 3" "node 3" silent-$way-$patience
+        until_true 10 not_alive "${locals[2]}" || fail "the node that was stopped is still there"
+    done
+done
+
+# ---- one answers but gets nothing done: so do all others, but it is the one ----
+rm -rf slow
+sed 's/checkpoint_seconds: 0.02/updates: 3/' dropout.yaml >slow.yaml
+run 1 train slow.yaml --out slow --quiet --nodes 5 --strategy allreduce-ring --set cluster.patience=1 \
+    --set 'cluster.slowdown=[1, 1, 1e6, 1, 1]'
+says err "local 2 is lost: node 2"
+says err "nothing came from it for 1 seconds"
 
 # ---- signals that ask: the run stops with a checkpoint, and goes on with other nodes ----
 for signal in INT TERM; do
@@ -113,6 +134,22 @@ kill -INT "$master" || fail "ps-async: the run was over before"
 ends "$master" 1 60
 run 0 train dropout.yaml --out stopped-async --resume --quiet --strategy ps-async --nodes 2 \
     --set train.updates=$(($(last_checkpoint stopped-async) + 20))
+
+# ---- what goes out to the nodes of a run that is resumed: all parameters, and of the optimizer's state what is theirs ----
+sed 's/checkpoint_seconds: 0.02/updates: 12/' dropout.yaml >short.yaml
+for way in ps-peer ps-shard,k=4 allreduce-rd; do
+    rm -rf parts
+    run 0 train short.yaml --out parts --quiet --strategy $way --nodes 4 --set train.updates=20
+    run 0 train short.yaml --out parts --resume --quiet --strategy $way --nodes 4 --set train.updates=21
+    python3 - parts/summary.json $way <<'END' || fail "$way: what is sent when a run is resumed"
+import json, sys
+summary, way = json.load(open(sys.argv[1])), sys.argv[2]
+params = summary["params"]
+sent = summary["per_node"][0]["sent"]["others"]["bulk"] / 4 / params
+state = 2 * (3 if "allreduce" in way else 0.75)  # Adam has two numbers for each parameter
+assert 3 + state - 0.1 < sent < 3 + state + 0.6, "%g times the model" % sent
+END
+done
 
 # ---- the master dies: its own nodes end, those that run wait for the next ----
 nodes a

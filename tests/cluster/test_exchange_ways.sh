@@ -64,9 +64,17 @@ for way in ps-async ps-async,dedicated=true ps-ssp,s=1 ps-vap ps-backup downpour
 import json, sys
 summary, way = json.load(open(sys.argv[1])), sys.argv[2]
 assert summary["train_loss"] < 0.3, "the loss is %g" % summary["train_loss"]
+servers = 2 if "k=2" in way else 1
 assert sum(summary["staleness"]) > 0
 epochs = 20 * (4 if "ps-cut" in way else 5)
 assert summary["updates"] == epochs, summary["updates"]
+# Every gradient that came to something is one of the histogram, at each server; what was dropped is not counted.
+if way in ("ps-async", "ps-ssp,s=1") or "ps-shard" in way or "ps-cut" in way:
+    assert sum(summary["staleness"]) == servers * epochs, (summary["staleness"], epochs)
+if "ps-cut" in way:
+    assert 20 * (4 * 16) <= summary["samples"] <= 20 * (4 * 20), summary["samples"]
+if way == "ps-async":
+    assert summary["samples"] == 20 * 96, summary["samples"]
 roles = [node["role"] for node in summary["per_node"]]
 assert roles[0] == "master" and "worker" in roles[1], roles
 for node in summary["per_node"]:

@@ -107,14 +107,16 @@ TEST(numbers_over_tcp) {
 struct mishap {
     uint16_t who;
     uint64_t batch;
-    enum { DIES, CUT_OFF, SILENT, NOT_FINITE, STOPPED } kind;
+    /* STUCK: takes no events either; SLOW: computes on and on. */
+    enum { DIES, CUT_OFF, STUCK, SLOW, NOT_FINITE, STOPPED } kind;
+    double seconds; /* STUCK, SLOW: so long */
     double since;
     bool happened;
 };
 
 static rt_status happen(void *user, struct exrig *rig, uint16_t rank, uint64_t batch, struct rt_error *err) {
     struct mishap *mishap = user;
-    if (rank != mishap->who || batch != mishap->batch || mishap->happened)
+    if (rank != mishap->who || batch < mishap->batch || mishap->happened)
         return RT_OK;
     mishap->happened = true;
     mishap->since = rt_endpoint_now(rig->node[rank].endpoint);
@@ -127,9 +129,11 @@ static rt_status happen(void *user, struct exrig *rig, uint16_t rank, uint64_t b
             if (i != rank)
                 rt_memnet_cut(rig->net, rank, i);
         return RT_OK;
-    case SILENT:
-        rt_endpoint_sleep(rig->node[rank].endpoint, mishap->since + 100);
+    case STUCK:
+        rt_endpoint_sleep(rig->node[rank].endpoint, mishap->since + mishap->seconds);
         return RT_OK;
+    case SLOW:
+        return rt_engine_wait(rig->node[rank].engine, NULL, NULL, mishap->since + mishap->seconds, err);
     case NOT_FINITE:
         return rt_fail(err, RT_FAILED, "the loss is not finite");
     case STOPPED:
@@ -152,7 +156,7 @@ static void check_mishap(const struct exrig *rig, const struct mishap *mishap, d
         CHECK_MSG(node->ended < mishap->since + seconds, "%s: node %zu ended %g s after %s (%s)",
                   rig->way->name, i, node->ended - mishap->since, name, node->error.text);
         /* A node cannot tell a silent master from one of its own peers who waits for him. */
-        const bool knows = mishap->kind != SILENT || strcmp(rig->way->name, "ps-sync") == 0;
+        const bool knows = mishap->kind != STUCK || strcmp(rig->way->name, "ps-sync") == 0;
         if (i == 0 || (mishap->who == 0 && knows))
             CHECK_MSG(strstr(node->error.text, name), "%s: node %zu did not name %s: %s", rig->way->name, i,
                       name, node->error.text);
@@ -183,7 +187,7 @@ static void each_mishap(struct mishap mishap, uint16_t first, double patience, d
         for (mishap.who = first; mishap.who < 4; mishap.who++)
             for (mishap.batch = 1; mishap.batch <= 10; mishap.batch += 3) {
                 try_mishap(some_ways[w], mishap, patience, seconds, &rig);
-                if (mishap.kind == DIES && mishap.who > 0)
+                if (mishap.kind != CUT_OFF && mishap.who > 0)
                     CHECK_MSG(rig.node[0].lost == mishap.who, "%s: node %u is to blame, not %u", some_ways[w],
                               mishap.who, rig.node[0].lost);
                 exrig_close(&rig);
@@ -199,14 +203,73 @@ TEST(a_node_is_cut_off) {
 }
 
 /* Links live, but nothing comes: somebody's patience ends. */
-TEST(a_node_falls_silent) {
+TEST(the_master_falls_silent) {
     struct exrig rig;
-    for (uint16_t who = 0; who < 4; who++)
-        for (uint64_t batch = 1; batch <= 10; batch += 3) {
-            const struct mishap mishap = {.kind = SILENT, .who = who, .batch = batch};
-            try_mishap(some_ways[batch / 3 % 4], mishap, 3, who ? 9 : 13, &rig);
+    for (uint64_t batch = 1; batch <= 10; batch += 3) {
+        const struct mishap mishap = {.kind = STUCK, .seconds = 100, .batch = batch};
+        try_mishap(some_ways[batch / 3 % 4], mishap, 3, 13, &rig);
+        exrig_close(&rig);
+    }
+}
+
+/* All others wait for it, or for one who does: the master names the one, not whom it waits for itself. */
+TEST(a_node_falls_silent) {
+    each_mishap((struct mishap){.kind = STUCK, .seconds = 100}, 1, 3, 10);
+}
+
+TEST(a_node_makes_no_progress) {
+    each_mishap((struct mishap){.kind = SLOW, .seconds = 100}, 1, 3, 10);
+}
+
+/* In a larger group most of those who are waited for are not the one, and some of them were heard of before.
+ */
+TEST(the_one_in_the_middle) {
+    static const char *const ways[] = {"allreduce-ring", "allreduce-hd", "ps-tree", "ps-hier",
+                                       "ps-scatter",     "ps-ssp",       "ps-async"};
+    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
+        for (uint64_t seed = 0; seed < 24; seed++) {
+            struct exrig rig;
+            struct rt_error err;
+            struct mishap mishap = {.kind = seed % 2 ? SLOW : STUCK,
+                                    .seconds = 100,
+                                    .who = (uint16_t)(1 + seed % 5),
+                                    .batch = 2 + seed % 7};
+            const struct exrig_settings settings = {.way = ways[w],
+                                                    .nodes = 6 + seed % 2,
+                                                    .batch = 14,
+                                                    .updates = 60,
+                                                    .seed = seed,
+                                                    .latency = 0.001,
+                                                    .random_delay = 0.1,
+                                                    .patience = 3,
+                                                    .seconds = {0.01, 0.03, 0.02, 0, 0.05, 0.1, 0.01},
+                                                    .reads = seed % 3 ? happen : NULL,
+                                                    .begins = seed % 3 ? NULL : happen};
+            CHECK_OK(exrig_open(&settings, &rig, &err));
+            CHECK_OK(exrig_run(&rig, NULL, &mishap, &err));
+            check_mishap(&rig, &mishap, 12);
+            CHECK_MSG(rig.node[0].lost == mishap.who, "%s, seed %d: node %u is to blame, not %u", ways[w],
+                      (int)seed, mishap.who, rig.node[0].lost);
             exrig_close(&rig);
         }
+}
+
+/* Who learns with the others and takes long for it blames nobody, and neither do they. */
+TEST(a_master_that_takes_long_is_waited_for) {
+    struct rt_error err;
+    for (size_t w = 0; w < 4; w++) {
+        struct exrig rig;
+        struct mishap mishap = {.kind = SLOW, .seconds = 40, .batch = 2};
+        const struct exrig_settings settings = {
+            .way = some_ways[w], .nodes = 4, .updates = 5, .latency = 0.001, .patience = 3, .reads = happen};
+        CHECK_OK(exrig_open(&settings, &rig, &err));
+        CHECK_OK(exrig_run(&rig, NULL, &mishap, &err));
+        for (size_t i = 0; i < 4; i++)
+            CHECK_MSG(rig.node[i].status == RT_OK, "%s, node %zu: %s", some_ways[w], i,
+                      rig.node[i].error.text);
+        CHECK(mishap.happened && rig.node[0].ended > 40);
+        exrig_close(&rig);
+    }
 }
 
 TEST(a_loss_is_not_finite) {
@@ -435,6 +498,7 @@ TEST(wrong_things_that_a_node_says) {
         {{.type = RT_MESSAGE_METRICS, .source = 1}, 0, 1, 0, "metrics message was not expected"},
         {{.type = RT_MESSAGE_STOP, .source = 1}, 0, 1, 0, "stop message was not expected"},
         {{.type = RT_MESSAGE_TICKET, .source = 1, .micro = 1}, 0, 1, 0, "ticket message was not expected"},
+        {{.type = RT_MESSAGE_WHOM, .source = 1, .micro = 2}, 0, 1, 0, "waits for node 2, and there are 2"},
         {{.type = RT_MESSAGE_ERROR, .source = 1}, 0, 1, 0, "the error is shorter"},
     };
     check_answers(1, wrong, sizeof wrong / sizeof *wrong);

@@ -94,4 +94,118 @@ TEST(asynchronous_pairs_in_the_same_order) {
                                                                  .seconds = {0, 0.03, 0.05, 0.02, 0.07}});
 }
 
+/* ---- sums ---- */
+
+static const char *const summed[] = {"allreduce-auto", "allreduce-ring", "allreduce-rd", "allreduce-hd",
+                                     "allreduce-tree", "ps-sync",        "ps-tree",      "ps-scatter",
+                                     "ps-hier",        "ps-peer",        "ps-shard",     "ps-cut",
+                                     "ps-backup"};
+
+/* The sum of n workers' means at an n-th of the rate is their mean: to the bit where n is a power of two. */
+static void check_sum(const char *way, size_t nodes, bool tcp) {
+    static const char *const rates[] = {"", "{momentum: {lr: 0.25}}", "{momentum: {lr: 0.125}}",
+                                        "{momentum: {lr: 0.08333333333333333}}", "{momentum: {lr: 0.0625}}"};
+    struct exrig_settings settings = {.way = way,
+                                      .nodes = nodes,
+                                      .params = PARAMS,
+                                      .updates = 10,
+                                      .random_delay = 0.01,
+                                      .tcp = tcp,
+                                      .options = strcmp(way, "ps-backup") ? "{reduce: sum}"
+                                                                          : "{reduce: sum, backup: 0}",
+                                      .optimizer = rates[nodes]};
+    if (!exrig_succeeds(&settings, &rig))
+        return;
+    settings.options = strcmp(way, "ps-backup") ? "{reduce: mean}" : "{reduce: mean, backup: 0}";
+    settings.optimizer = rates[1];
+    if (exrig_succeeds(&settings, &other)) {
+        const double away = exrig_distance(&rig, result_of(&rig), result_of(&other));
+        CHECK_MSG(nodes == 3 ? away < 1e-6 : away == 0, "%s, %zu nodes: %g away", way, nodes, away);
+        float start[PARAMS] = {0};
+        CHECK(exrig_distance(&rig, result_of(&rig), start) > 1e-2);
+        exrig_close(&other);
+    }
+    exrig_close(&rig);
+}
+
+TEST(sums_are_means_at_a_lower_rate) {
+    for (size_t i = 0; i < sizeof summed / sizeof *summed; i++)
+        for (size_t n = 1; n <= 4; n++)
+            check_sum(summed[i], n, false);
+}
+
+TEST(sums_are_means_at_a_lower_rate_over_tcp) {
+    for (size_t i = 0; i < sizeof summed / sizeof *summed; i++)
+        check_sum(summed[i], 3 + i % 2, true);
+}
+
+/* A clock at a time: each worker one batch. */
+struct clocks {
+    uint64_t count;
+};
+
+static bool all_returned(void *self) {
+    const struct exrig *r = self;
+    for (uint16_t rank = 1; rank < r->settings.nodes; rank++)
+        if (rt_crew_held(r->node[0].crew, rank) > 0)
+            return false;
+    return true;
+}
+
+static void give_clocks(void *user, struct exrig *r) {
+    const struct clocks *clocks = user;
+    struct exrig_node *master = &r->node[0];
+    uint64_t batch = 0;
+    for (uint64_t clock = 0; clock < clocks->count && master->status == RT_OK; clock++) {
+        struct rt_done done;
+        rt_engine_enter(master->engine);
+        for (uint16_t rank = 1; rank < r->settings.nodes; rank++) {
+            while (rt_crew_take(master->crew, rank, &done))
+                ;
+            CHECK(rt_crew_give(master->crew, rank, ++batch));
+        }
+        rt_engine_leave(master->engine);
+        master->status = rt_engine_wait(master->engine, all_returned, r, INFINITY, &master->error);
+    }
+}
+
+/* Without any delay each clock adds one gradient of every worker to the same parameters. */
+static void check_clocks(size_t workers, const char *optimizer, const char *options, bool tcp) {
+    struct clocks clocks = {.count = 15};
+    struct exrig_settings settings = {.way = "ps-ssp",
+                                      .options = options,
+                                      .nodes = workers + 1,
+                                      .params = PARAMS,
+                                      .optimizer = optimizer,
+                                      .random_delay = 0.01,
+                                      .seconds = {0, 0.01, 0.03, 0.02},
+                                      .tcp = tcp};
+    struct rt_error err;
+    CHECK_OK(exrig_open(&settings, &rig, &err));
+    CHECK_OK(exrig_run(&rig, give_clocks, &clocks, &err));
+    for (size_t i = 0; i < settings.nodes; i++)
+        CHECK_MSG(rig.node[i].status == RT_OK, "node %zu: %s", i, rig.node[i].error.text);
+    settings.way = "ps-sync";
+    settings.options = "{reduce: sum, dedicated: true}";
+    settings.batch = workers * 12;
+    settings.updates = clocks.count;
+    if (exrig_succeeds(&settings, &other)) {
+        const double away = exrig_distance(&rig, rig.node[0].shelf, other.node[0].params);
+        CHECK_MSG(away < 1e-6, "%s, %zu workers, %s: %g away", options, workers, tcp ? "TCP" : "memory",
+                  away);
+        float start[PARAMS] = {0};
+        CHECK(exrig_distance(&rig, rig.node[0].shelf, start) > 1e-2);
+        exrig_close(&other);
+    }
+    exrig_close(&rig);
+}
+
+TEST(without_delay_is_the_synchronous_sum) {
+    for (size_t workers = 1; workers <= 4; workers++)
+        for (int tcp = 0; tcp < 2; tcp++) {
+            check_clocks(workers, "{sgd: {lr: 0.02}}", "{s: 0, dedicated: true}", tcp);
+            check_clocks(workers, "{momentum: {lr: 0.01}}", "{s: 0, step: clock, dedicated: true}", tcp);
+        }
+}
+
 TEST_MAIN()

@@ -175,8 +175,8 @@ TEST(late_gradients_are_damped_and_compensated) {
 /* A worker of three spans that is given parameters, and then says one wrong thing. */
 struct wrong {
     const char *what, *sentence;
-    struct rt_message message[3];
-    size_t floats[3];
+    struct rt_message message[4];
+    size_t floats[4];
     bool asks; /* has asked for parameters, and got them */
 };
 
@@ -209,7 +209,36 @@ static struct wrong wrongs[] = {
      {{.type = RT_MESSAGE_PUSH, .micro = 1, .update = 7, .epoch = 2, TENSOR(12)}},
      {12},
      true},
-    {"no batch", "is of no batch", {{.type = RT_MESSAGE_PUSH, .epoch = 2, TENSOR(12)}}, {12}, true},
+    {"no batch",
+     "is of batch 0, which there is not",
+     {{.type = RT_MESSAGE_PUSH, .epoch = 2, TENSOR(12)}},
+     {12},
+     true},
+    {"a batch that there will never be",
+     "is of batch 1001, which there is not",
+     {{.type = RT_MESSAGE_PUSH, .micro = 1001, .epoch = 2, TENSOR(12)}},
+     {12},
+     true},
+    {"an earlier batch",
+     "of batch 1 came behind that of batch 2",
+     {{.type = RT_MESSAGE_PUSH, .micro = 2, .epoch = 2, TENSOR(12)},
+      {.type = RT_MESSAGE_PUSH, .micro = 2, .epoch = 1, TENSOR(8)},
+      {.type = RT_MESSAGE_PUSH, .flags = RT_FLAG_LAST, .micro = 2, .rows = 12, TENSOR(4)},
+      {.type = RT_MESSAGE_PUSH, .micro = 1, .epoch = 2, TENSOR(12)}},
+     {12, 8, 4, 12},
+     true},
+    {"examples too early",
+     "is of 12 examples, and can be of 0",
+     {{.type = RT_MESSAGE_PUSH, .micro = 1, .rows = 12, .epoch = 2, TENSOR(12)}},
+     {12},
+     true},
+    {"too many examples",
+     "is of 13 examples, and can be of 12",
+     {{.type = RT_MESSAGE_PUSH, .micro = 1, .epoch = 2, TENSOR(12)},
+      {.type = RT_MESSAGE_PUSH, .micro = 1, .epoch = 1, TENSOR(8)},
+      {.type = RT_MESSAGE_PUSH, .flags = RT_FLAG_LAST, .micro = 1, .rows = 13, TENSOR(4)}},
+     {12, 8, 4},
+     true},
     {"another run",
      "of another run or node",
      {{.type = RT_MESSAGE_PUSH, .run = 1, .micro = 1, .epoch = 2, TENSOR(12)}},
@@ -270,7 +299,7 @@ static void send_and_wait(struct rt_endpoint *endpoint, struct rt_link *link, st
 static void misbehave(void *user, struct exrig *r, struct rt_endpoint *endpoint, struct rt_link **links) {
     struct wrong *wrong = user;
     float floats[24] = {0};
-    struct rt_send sends[6];
+    struct rt_send sends[7];
     struct rt_receive receives[3];
     struct rt_event event;
     (void)r;
@@ -285,7 +314,7 @@ static void misbehave(void *user, struct exrig *r, struct rt_endpoint *endpoint,
     }
     while (rt_endpoint_wait(endpoint, rt_endpoint_now(endpoint) + 1, &event))
         ;
-    for (size_t i = 0; i < 3 && (wrong->message[i].type || i == 0); i++)
+    for (size_t i = 0; i < 4 && (wrong->message[i].type || i == 0); i++)
         send_and_wait(endpoint, links[0], &wrong->message[i], floats, wrong->floats[i], &sends[3 + i]);
     rt_endpoint_sleep(endpoint, rt_endpoint_now(endpoint) + 5);
     for (size_t i = 0; i < EXRIG_NODES; i++)

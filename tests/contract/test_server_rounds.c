@@ -31,6 +31,15 @@ TEST(enough_of_a_round) {
     options.quorum = 1e-9;
     CHECK(rt_rules_quorum(&options, 3) == 1);
 
+    /* Only what was made for the round that is under way, with its parameters, is in it. */
+    struct rt_server_view view = {.options = &options, .workers = 3, .version = 5};
+    for (uint64_t base = 4; base <= 5; base++)
+        for (uint64_t batch = 4; batch <= 8; batch++) {
+            const struct rt_push push = {.base = base, .batch = batch};
+            const enum rt_verdict wanted = base == 5 && batch == 6 ? RT_VERDICT_GATHER : RT_VERDICT_DROP;
+            CHECK(rt_rules_backup.judge(&view, &push) == wanted);
+        }
+
     options.cut = 0.75;
     CHECK(rt_rules_cut_after(&options, 40) == 30 && rt_rules_cut_after(&options, 10) == 8);
     CHECK(rt_rules_cut_after(&options, 1) == 1 && rt_rules_cut_after(&options, 2) == 2);

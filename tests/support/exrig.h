@@ -54,11 +54,17 @@ struct exrig_settings {
     /* A server's updates, as rt_server_settings has them; may be NULL. */
     void (*updated)(void *user, struct exrig *rig, uint16_t server, uint64_t version, size_t pushes,
                     const struct rt_push *const *push);
-    void (*dropped)(void *user, struct exrig *rig, uint16_t server, const struct rt_push *push);
+    void (*judged)(void *user, struct exrig *rig, uint16_t server, const struct rt_push *push,
+                   enum rt_verdict verdict);
+    /* What the master's engine has in place of its crew, which rig->node[0] has: something with tickets of
+     * its own. NULL: the crew. */
+    struct rt_engine_part (*part)(void *user, struct exrig *rig);
     double apply_seconds; /* that a server's update takes */
     /* A worker has what it needs for a batch: its parameters as the gradient will be made with. May fail it.
      */
     rt_status (*reads)(void *user, struct exrig *rig, uint16_t rank, uint64_t batch, struct rt_error *err);
+    /* The same when it begins with a batch, before it has them. */
+    rt_status (*begins)(void *user, struct exrig *rig, uint16_t rank, uint64_t batch, struct rt_error *err);
 };
 
 /* One who takes part. What is read afterwards is for the test. */

@@ -52,7 +52,9 @@ static rt_status compute(void *self, const struct rt_ticket *ticket, const struc
     const double share = rig->settings.seconds[node->rank] / (double)(2 * spans);
     rt_status status = RT_OK;
     node->batch = ticket->batch;
-    if (rig->settings.send && node->rank)
+    if (rig->settings.begins)
+        status = rig->settings.begins(rig->user, rig, node->rank, ticket->batch, err);
+    if (status == RT_OK && rig->settings.send && node->rank)
         status = rt_engine_wait(node->engine, has_examples, node, INFINITY, err);
     for (size_t i = 0; i < spans && status == RT_OK; i++) {
         exchange->need(exchange->self, i);
@@ -149,9 +151,9 @@ static void tell_updated(void *user, uint64_t version, size_t pushes, const stru
     node->rig->settings.updated(node->rig->user, node->rig, node->rank, version, pushes, push);
 }
 
-static void tell_dropped(void *user, const struct rt_push *push) {
+static void tell_judged(void *user, const struct rt_push *push, enum rt_verdict verdict) {
     const struct exrig_node *node = user;
-    node->rig->settings.dropped(node->rig->user, node->rig, node->rank, push);
+    node->rig->settings.judged(node->rig->user, node->rig, node->rank, push, verdict);
 }
 
 static rt_status open_server(struct exrig_node *node, struct rt_error *err) {
@@ -179,7 +181,7 @@ static rt_status open_server(struct exrig_node *node, struct rt_error *err) {
                                                 .last_rows = rig->settings.batch,
                                                 .apply_seconds = rig->settings.apply_seconds,
                                                 .updated = rig->settings.updated ? tell_updated : NULL,
-                                                .dropped = rig->settings.dropped ? tell_dropped : NULL,
+                                                .judged = rig->settings.judged ? tell_judged : NULL,
                                                 .user = node};
     return rt_server_create(&settings, &node->server, err);
 }
@@ -246,8 +248,11 @@ static rt_status open_engine(struct exrig_node *node, struct rt_error *err) {
     struct exrig *rig = node->rig;
     struct rt_engine_settings settings = {
         .party = &node->party, .threaded = rig->settings.tcp, .stop = node->rank ? NULL : &rig->stop};
-    settings.parts[settings.part_count++] =
-        node->rank == 0 ? rt_crew_part(node->crew) : rt_duty_part(node->duty);
+    if (node->rank == 0)
+        settings.parts[settings.part_count++] =
+            rig->settings.part ? rig->settings.part(rig->user, rig) : rt_crew_part(node->crew);
+    else
+        settings.parts[settings.part_count++] = rt_duty_part(node->duty);
     if (node->carried)
         settings.parts[settings.part_count++] = rt_carried_part(node->carried);
     if (node->server)

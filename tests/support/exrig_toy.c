@@ -21,11 +21,12 @@ const float *exrig_point(const struct exrig *rig, uint64_t batch, size_t row) {
     return rig->points + i * rig->settings.params;
 }
 
-/* sent: the points of rows sent_first and up, where they came from the master; NULL: they are known. */
-static double gradient_of(const struct exrig *rig, uint64_t batch, size_t first, size_t end,
+/* of: the rows that it is divided by. sent: the points of rows sent_first and up, where they came from the
+ * master; NULL: they are known. */
+static double gradient_of(const struct exrig *rig, uint64_t batch, size_t first, size_t end, size_t of,
                           const float *sent, size_t sent_first, const float *params, float *gradient) {
     const size_t n = rig->settings.params;
-    const float share = 1.0f / (float)exrig_rows(rig, batch);
+    const float share = 1.0f / (float)of;
     double loss = 0;
     memset(gradient, 0, n * sizeof *gradient);
     for (size_t row = first; row < end; row++) {
@@ -41,7 +42,7 @@ static double gradient_of(const struct exrig *rig, uint64_t batch, size_t first,
 
 double exrig_gradient(const struct exrig *rig, uint64_t batch, size_t first, size_t end, const float *params,
                       float *gradient) {
-    return gradient_of(rig, batch, first, end, NULL, 0, params, gradient);
+    return gradient_of(rig, batch, first, end, exrig_rows(rig, batch), NULL, 0, params, gradient);
 }
 
 /* slices[0] += all others, in the binary tree ((0+1)+(2+3))+... */
@@ -52,14 +53,17 @@ static void add_tree(float *slices, size_t count, size_t n) {
                 slices[i * n + j] += slices[(i + step) * n + j];
 }
 
-/* Slices first..end of `slices` of a batch, added up in the first of them. */
+/* Slices first..end of `slices` of a batch, added up in the first of them; a worker's own are divided by
+ * their own rows where the way says so. */
 static double slice_gradient(const struct exrig *rig, uint64_t batch, size_t first, size_t end, size_t slices,
                              const float *sent, const float *params, float *memory) {
     const size_t rows = exrig_rows(rig, batch), n = rig->settings.params;
+    const size_t own = end * rows / slices - first * rows / slices;
     double loss = 0;
     for (size_t s = first; s < end; s++)
-        loss += gradient_of(rig, batch, s * rows / slices, (s + 1) * rows / slices, sent,
-                            first * rows / slices, params, memory + (s - first) * n);
+        loss += gradient_of(rig, batch, s * rows / slices, (s + 1) * rows / slices,
+                            rig->options.reduce == RT_SUM ? own : rows, sent, first * rows / slices, params,
+                            memory + (s - first) * n);
     add_tree(memory, end - first, n);
     return loss;
 }

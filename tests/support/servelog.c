@@ -18,10 +18,11 @@ static void note_update(void *user, struct exrig *rig, uint16_t server, uint64_t
         update->push[i] = (struct log_push){push[i]->worker, push[i]->batch, push[i]->base, push[i]->rows};
 }
 
-static void note_drop(void *user, struct exrig *rig, uint16_t server, const struct rt_push *push) {
+static void note_drop(void *user, struct exrig *rig, uint16_t server, const struct rt_push *push,
+                      enum rt_verdict verdict) {
     struct servelog *log = user;
     (void)rig, (void)push;
-    log->dropped += server == 0;
+    log->dropped += server == 0 && verdict == RT_VERDICT_DROP;
 }
 
 static void train(void *user, struct exrig *rig) {
@@ -35,7 +36,7 @@ bool servelog_run(const struct exrig_settings *settings, struct servelog *log, s
     struct rt_error err;
     memset(log, 0, sizeof *log);
     own.updated = note_update;
-    own.dropped = note_drop;
+    own.judged = note_drop;
     if (exrig_open(&own, rig, &err) != RT_OK) {
         rt_test_fail(__FILE__, __LINE__, "%s", err.text);
         return false;

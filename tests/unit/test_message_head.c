@@ -241,7 +241,8 @@ TEST(every_type_has_a_name) {
         RT_MESSAGE_FORWARD, RT_MESSAGE_EVALUATE, RT_MESSAGE_SNAPSHOT, RT_MESSAGE_STOP,    RT_MESSAGE_BACKWARD,
         RT_MESSAGE_NORM,    RT_MESSAGE_METRICS,  RT_MESSAGE_PART,     RT_MESSAGE_COLLECT, RT_MESSAGE_LOAD,
         RT_MESSAGE_SETTLE,  RT_MESSAGE_SETTLED,  RT_MESSAGE_TICKET,   RT_MESSAGE_DONE,    RT_MESSAGE_EXAMPLES,
-        RT_MESSAGE_CHUNK,   RT_MESSAGE_PUSH,     RT_MESSAGE_PULL,     RT_MESSAGE_PARAM};
+        RT_MESSAGE_CHUNK,   RT_MESSAGE_PUSH,     RT_MESSAGE_PULL,     RT_MESSAGE_PARAM,   RT_MESSAGE_WHOM,
+        RT_MESSAGE_TALLY};
     size_t named = 0, count = sizeof types / sizeof *types;
     for (size_t i = 0; i < count; i++)
         CHECK_MSG(strcmp(rt_message_name(types[i]), "unknown") != 0, "type %u", types[i]);

@@ -35,7 +35,7 @@ TEST(pieces_are_taken_in_order) {
     struct rt_error err;
     struct rt_sent_box *box;
     static const float floats[8] = {1, 2, 3, 4, 5, 6, 4, 0};
-    CHECK_OK(rt_sent_box_create(&parting, 1, &box, &err));
+    CHECK_OK(rt_sent_box_create(&parting, 1, 60, &box, &err));
     CHECK(rt_sent_box_take(box, 0, 0, floats, 8, &err) == RT_BAD_INPUT);
     CHECK(rt_sent_box_take(box, 7, 1, floats, 2, &err) == RT_BAD_INPUT);
     CHECK(rt_sent_box_take(box, 7, 0, floats, 9, &err) == RT_BAD_INPUT);
@@ -63,7 +63,7 @@ TEST(rows_come_out_as_they_went_in) {
     struct rt_sent_rows rows;
     float floats[8] = {1, 2, 3, 4, 5, 6, 4, 0};
     CHECK_OK(rt_engine_create(&settings, &engine, &err));
-    CHECK_OK(rt_sent_box_create(&parting, 1, &box, &err));
+    CHECK_OK(rt_sent_box_create(&parting, 1, 60, &box, &err));
     for (uint64_t batch = 1; batch <= 9; batch++) {
         floats[0] = (float)batch;
         CHECK_OK(rt_sent_box_take(box, batch, 0, floats, 8, &err));
@@ -80,6 +80,31 @@ TEST(rows_come_out_as_they_went_in) {
         CHECK(rt_sent_box_rows(box, engine, 12 + i, &rows, &err) == RT_FAILED);
         CHECK_MSG(strstr(err.text, "class"), "%s", err.text);
     }
+    rt_sent_box_destroy(box);
+    rt_engine_destroy(engine);
+}
+
+/* Examples that do not come are not waited for without end, nor by one who is to stop. */
+TEST(examples_that_do_not_come) {
+    struct rt_error err;
+    struct rt_sent_box *box;
+    struct rt_engine *engine;
+    struct rt_link *links[1] = {NULL};
+    atomic_int stop = 0;
+    const struct rt_party party = {.count = 1, .links = links};
+    const struct rt_engine_settings settings = {.party = &party, .stop = &stop};
+    static const float floats[8] = {0};
+    struct rt_sent_rows rows;
+    CHECK_OK(rt_engine_create(&settings, &engine, &err));
+    CHECK_OK(rt_sent_box_create(&parting, 1, 0.05, &box, &err));
+    CHECK(rt_sent_box_rows(box, engine, 3, &rows, &err) == RT_FAILED);
+    CHECK_MSG(strstr(err.text, "nothing came of the examples of batch 3"), "%s", err.text);
+    CHECK_OK(rt_sent_box_take(box, 3, 0, floats, 5, &err)); /* a part of them is not enough */
+    CHECK(rt_sent_box_rows(box, engine, 3, &rows, &err) == RT_FAILED);
+    CHECK_OK(rt_sent_box_take(box, 3, 5, floats, 3, &err));
+    CHECK_OK(rt_sent_box_rows(box, engine, 3, &rows, &err));
+    atomic_store(&stop, 1);
+    CHECK(rt_sent_box_rows(box, engine, 4, &rows, &err) == RT_INTERRUPTED);
     rt_sent_box_destroy(box);
     rt_engine_destroy(engine);
 }

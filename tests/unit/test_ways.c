@@ -489,7 +489,9 @@ TEST(what_cannot_be_is_refused) {
         {"ps-shard", "k=5", 4, 0, "k: 5 servers cannot be on 4 nodes"},
         {"ps-shard", "k=4", 4, 3, "k: 4 servers cannot share 3 parameters"},
         {"ps-shard", "k=4,dedicated=true", 4, 0, "dedicated: 4 servers"},
-        {"ps-sync", "dedicated=true", 1, 0, "there is 1"},
+        {"ps-sync", "dedicated=true", 1, 0,
+         "dedicated: 1 server without a worker of its own and at least 1 worker are 2 nodes, but there is 1"},
+        {"ps-shard", "k=2,dedicated=true", 2, 0, "2 servers without a worker of their own"},
         {"ps-ssp", "s=-1", 4, 0, "s must be at least 0 or 'inf', not '-1'"},
         {"ps-ssp", "s=inf,stale=1", 4, 0, "unknown key 'stale'"},
         {"ps-ssp", "prio=stael", 4, 0, "one of arrival, stale"},
@@ -530,6 +532,30 @@ TEST(what_cannot_be_is_refused) {
     CHECK(strstr(err.text, "rings: 5 nodes cannot be 2 rings of equal length"));
     CHECK(rt_way_check(rt_way_find("ps-sync"), &options, 0, 0, &err) != RT_OK);
     CHECK(rt_way_check(rt_way_find("ps-sync"), &options, 70000, 0, &err) != RT_OK);
+}
+
+/* As many servers as there are parameters for, unless somebody asks for more. */
+TEST(auto_servers_share_few_parameters) {
+    static const struct {
+        const char *name, *text;
+        size_t nodes, params, servers;
+    } cases[] = {
+        {"ps-shard", "", 6, 1000, 4},    {"ps-shard", "", 3, 1000, 3},
+        {"ps-shard", "", 6, 2, 2},       {"ps-shard", "", 3, 1, 1},
+        {"ps-shard", "", 6, 0, 4},       {"ps-shard", "dedicated=true", 4, 2, 2},
+        {"ps-shard", "k=3", 6, 1000, 3}, {"ps-sync", "", 4, 1, 1},
+        {"allreduce-rd", "", 4, 1, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct rt_way *way = rt_way_find(cases[i].name);
+        struct rt_way_options options;
+        struct rt_error err = {0};
+        CHECK_OK(read_options(way, cases[i].text, &options, &err));
+        rt_way_fit(way, &options, cases[i].nodes, cases[i].params);
+        CHECK_MSG(rt_way_servers(way, &options, cases[i].nodes) == cases[i].servers, "%s,%s: %zu servers",
+                  cases[i].name, cases[i].text, rt_way_servers(way, &options, cases[i].nodes));
+        CHECK_OK(rt_way_check(way, &options, cases[i].nodes, cases[i].params, &err));
+    }
 }
 
 /* One node is a cluster too. */

@@ -7,7 +7,7 @@ static const char *const aligns[] = {"none", "layer", NULL};
 
 static const struct rt_option options[] = {
     {"k", RT_OPTION_INT, RT_WAY_AT(servers), "auto", 1, RT_WAY_COUNT_MAX, .auto_word = "auto",
-     .help = "servers; auto: 4, or as many as there are nodes for"},
+     .help = "servers; auto: 4, or as many as there are nodes and parameters for"},
     {"base", RT_OPTION_CHOICE, RT_WAY_AT(base), "sync", .choices = rt_way_bases,
      .help = "what each server does"},
     {"align", RT_OPTION_CHOICE, RT_WAY_AT(align), "none", .choices = aligns,

@@ -1,0 +1,62 @@
+/* A device in an exchange: the memory that it says it will need. */
+#include "support/test.h"
+#include "support/tiny.h"
+#include "train/exchanger.h"
+
+static const char model[] =
+    "{input: 50, loss: cross_entropy, layers: [{dense: 40}, tanh, {dense: 30}, tanh, {dense: 10}]}";
+
+/* What a word of state for each parameter adds, in parameters. */
+static double state_of(struct tiny *tiny, const char *way, size_t nodes, int64_t servers, uint16_t rank) {
+    struct rt_way_options options;
+    struct rt_error err;
+    uint16_t worker[8];
+    struct rt_roles roles;
+    double bytes[2];
+    static const char *const rules[] = {"sgd", "adam"};
+    if (rt_way_options_read(rt_way_find(way), NULL, &options, &err) != RT_OK)
+        return -1;
+    options.servers = servers;
+    if (rt_way_roles(rt_way_find(way), &options, nodes, worker, &roles, &err) != RT_OK)
+        return -1;
+    for (size_t i = 0; i < 2; i++) {
+        const struct rt_optim optim = {.type = rt_optim_type_find(rules[i])};
+        const struct rt_exchanger_settings settings = {
+            .way = rt_way_find(way),
+            .options = &options,
+            .party = {.rank = rank, .count = (uint16_t)nodes},
+            .optim = &optim,
+            .replica = {.network = &tiny->network, .set = &tiny->set, .count = 64, .batch = 16, .shards = 1}};
+        bytes[i] = (double)rt_exchanger_bytes(&settings, &roles, tiny->network.model);
+    }
+    return (bytes[1] - bytes[0]) / sizeof(float) / 2;
+}
+
+/* The optimizer's state is where the step is made, and nowhere else. */
+TEST(state_takes_memory_where_it_is) {
+    struct rt_error err;
+    struct tiny tiny;
+    static const struct rt_trainer_settings single = {.seed = 1, .batch = 16, .micro_batch = 16, .shards = 1};
+    CHECK_OK(tiny_open(model, "sgd", 64, &(struct tiny_way){.threads = 1}, &single, &tiny, &err));
+    const double params = (double)tiny.network.model->param_count;
+    CHECK(state_of(&tiny, "allreduce-rd", 4, -1, 1) == params);
+    CHECK(state_of(&tiny, "ps-sync", 4, -1, 0) == params && state_of(&tiny, "ps-sync", 4, -1, 1) == 0);
+    CHECK(state_of(&tiny, "ps-async", 4, -1, 3) == 0);
+    double sum = 0;
+    for (uint16_t rank = 0; rank < 4; rank++) {
+        const double part = state_of(&tiny, "ps-peer", 4, -1, rank);
+        CHECK_MSG(part > 0.24 * params && part < 0.26 * params, "%g of %g", part, params);
+        sum += part;
+    }
+    CHECK(sum == params);
+    sum = 0;
+    for (uint16_t rank = 0; rank < 5; rank++) {
+        const double part = state_of(&tiny, "ps-shard", 5, 3, rank);
+        CHECK(rank < 3 ? part > 0.3 * params : part == 0);
+        sum += part;
+    }
+    CHECK(sum == params);
+    tiny_close(&tiny);
+}
+
+TEST_MAIN()
