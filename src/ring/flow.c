@@ -307,18 +307,24 @@ static enum rt_state reason(struct rt_flow *flow, const struct rt_neighbour **wh
     return RT_STATE_WAIT_INPUT;
 }
 
+/* A neighbour who waits for numbers from another ring before his first update loses patience himself, and
+ * knows with whom: so he has more time. */
+static double patience_of(const struct rt_flow *flow) {
+    return flow->settings.patience * (flow->settings.across.self && !flow->updated ? 3 : 1);
+}
+
 static rt_status wait(struct rt_flow *flow, struct rt_error *err) {
     const struct rt_neighbour *who;
     const enum rt_state state = reason(flow, &who);
     const double now = rt_flow_now(flow);
     double until = now + look_up;
     if (who) {
-        const double limit = flow->progress + flow->settings.patience;
+        const double limit = flow->progress + patience_of(flow);
         char name[32];
         if (now >= limit) {
             flow->lost = who->number;
             return rt_fail(err, RT_FAILED, "%s (%s): nothing came from it for %.0f seconds (%s)",
-                           rt_neighbour_name(who, name), who->talk.link->peer, flow->settings.patience,
+                           rt_neighbour_name(who, name), who->talk.link->peer, patience_of(flow),
                            rt_state_name(state));
         }
         until = until < limit ? until : limit;

@@ -175,6 +175,7 @@ struct rt_flow {
     bool ending;     /* STOP has been sent: links may close */
     bool told;       /* the next node has been told why the run ends */
     bool joined;     /* rings side by side: the numbers are those that all start from */
+    bool updated;    /* the first update has been applied */
     uint16_t lost;   /* the number of the node whose fault the end is: gone, silent, or it makes no sense; 0:
                         none known */
 

@@ -29,6 +29,7 @@ void rt_segment_apply(struct rt_flow *flow, struct rt_segment *segment, float fa
     rt_stage_apply(segment->stage, factor);
     rt_flow_leave(flow);
     segment->complete = false;
+    flow->updated = true;
 }
 
 /* ---- other rings --------------------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include <stdlib.h>
+#include <string.h>
 
 /* Seconds that somebody who lost a node of another ring waits for his own ring to end: the lost one's
  * neighbours know better what happened, and the master will have heard of it from them. */
@@ -204,6 +205,14 @@ static rt_status blame(struct rt_group *group, uint16_t ring, const struct rt_li
     return rt_fail_prefix(err, RT_FAILED, "node %u (%s)", group->lost, link->peer);
 }
 
+/* The carrier calls its peers by the numbers of their rings, which are nobody's names here. */
+static void forget_name(uint16_t ring, struct rt_error *err) {
+    char name[32];
+    const size_t length = strlen(rt_party_name(ring, name));
+    if (strncmp(err->text, name, length) == 0 && strncmp(err->text + length, ": ", 2) == 0)
+        memmove(err->text, err->text + length + 2, strlen(err->text + length + 2) + 1);
+}
+
 static bool take_event(void *self, const struct rt_event *event, rt_status *status, struct rt_error *err) {
     struct rt_group *group = self;
     const uint16_t ring = event->link ? rt_party_rank(&group->party, event->link) : UINT16_MAX;
@@ -221,8 +230,9 @@ static bool take_event(void *self, const struct rt_event *event, rt_status *stat
         }
         return true;
     }
-    if (!rt_group_numbers_event(group, event, status, err) && group->carrier)
-        rt_carrier_event(group->carrier, event, status, err);
+    if (!rt_group_numbers_event(group, event, status, err) && group->carrier &&
+        rt_carrier_event(group->carrier, event, status, err) && *status != RT_OK)
+        forget_name(ring, err);
     if (*status != RT_OK)
         *status = blame(group, ring, event->link, err);
     return true;
