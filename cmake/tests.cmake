@@ -37,7 +37,7 @@ target_compile_options(rt_test_support PRIVATE -O1)
 # The thread sanitizer makes arithmetic fifty times slower and has nothing to say where one thread runs alone: these
 # tests are the ones with several, some of them one block only. A fuzzer's build is for the fuzzers.
 if(RT_SANITIZE MATCHES "thread")
-  list(FILTER RT_TESTS INCLUDE REGEX "/test_(pool|device|layer_bits|exactness|train|memory_net|ring|ring_exact|memory_faults|transport|collectives|tcp|tcp_peers|tls|stream|engine|carried|crew|served)\\.c$")
+  list(FILTER RT_TESTS INCLUDE REGEX "/test_(pool|device|layer_bits|exactness|train|memory_net|ring|ring_exact|memory_faults|transport|collectives|tcp|tcp_peers|tls|stream|engine|carried|crew|served|hybrid)\\.c$")
   set(RT_BLOCK_test_layer_bits threads_change_no_bit)
   set(RT_BLOCK_test_exactness cnn_has_one_result)
 elseif(RT_FUZZ)

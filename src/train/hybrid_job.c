@@ -110,10 +110,14 @@ static rt_status read_job(const struct rt_tree *tree, size_t nodes, struct rt_hy
         status = set_number(job->ring, "parts", job->rings, err);
     if (status == RT_OK)
         status = rt_exchange_job_create(fields.across, &job->across, err);
-    if (status == RT_OK &&
-        (!job->across->way->moves || rt_way_rules(job->across->way, &job->across->options)))
-        status = rt_fail(err, RT_BAD_INPUT, "rings cannot exchange gradients by %s", job->across->way->name);
-    return status;
+    if (status != RT_OK)
+        return status;
+    const struct rt_way *way = job->across->way;
+    const struct rt_way_options *how = &job->across->options;
+    if (!way->moves || rt_way_rules(way, how) || how->dedicated)
+        return rt_fail(err, RT_BAD_INPUT, "rings cannot exchange gradients by %s%s", way->name,
+                       how->dedicated ? ", dedicated" : "");
+    return rt_way_check(way, how, job->rings, 0, err);
 }
 
 rt_status rt_hybrid_job_create(const struct rt_tree *tree, uint16_t index, size_t nodes,

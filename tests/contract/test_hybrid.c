@@ -17,10 +17,14 @@
 static const char mlp[] = "{input: 12, loss: cross_entropy, layers: [{dense: 16}, tanh, {dense: 14}, "
                           "{dropout: 0.2}, {dense: 12}, tanh, {dense: 5}]}";
 
+static const char tiny_layers[] =
+    "{input: 1, loss: cross_entropy, layers: [{dense: 1}, tanh, {dense: 1}, {dense: 2}]}";
+
 enum fault { NONE, SLEEPS, HANGS_UP, TALKS_NONSENSE, IS_STOPPED };
 
 /* Zeros mean: allreduce-rd, sgd, no tail, no clipping, patience 60. */
 struct shape {
+    const char *model; /* NULL: the one above */
     size_t rings, places, tail;
     const char *way;
     bool late; /* wfbp=off */
@@ -61,8 +65,9 @@ static rt_status parse_spec(struct run *run, struct rt_error *err) {
              "{model: %s, data: {train: {csv: none.csv}, send: true}, train: {seed: 5, batch: %zu, shards: "
              "%zu, micro_batch: %zu, clip_norm: %g, optimizer: %s}, cluster: {nodes: %zu, patience: %g, "
              "strategy: {hybrid: {rings: %zu, exchange: %s, wfbp: %s}}}}",
-             mlp, shape->batch, shape->shards, shape->micro_batch, shape->clip_norm, shape->optimizer,
-             run->nodes, shape->patience, shape->rings, shape->way, shape->late ? "off" : "on");
+             shape->model, shape->batch, shape->shards, shape->micro_batch, shape->clip_norm,
+             shape->optimizer, run->nodes, shape->patience, shape->rings, shape->way,
+             shape->late ? "off" : "on");
     return rt_spec_parse(text, strlen(text), "run.yaml", NULL, 0, &run->spec, err);
 }
 
@@ -86,10 +91,11 @@ static rt_status open_run(const struct shape *given, struct run *run, struct rt_
     *run = (struct run){.shape = *given, .nodes = given->rings * given->places};
     struct shape *shape = &run->shape;
     struct rt_strategy_choice choice = {0};
+    shape->model = shape->model ? shape->model : mlp;
     shape->way = shape->way ? shape->way : "allreduce-rd";
     shape->optimizer = shape->optimizer ? shape->optimizer : "{sgd: {lr: 0.1}}";
     shape->patience = shape->patience > 0 ? shape->patience : 60;
-    const struct rig_settings settings = {.model = mlp,
+    const struct rig_settings settings = {.model = shape->model,
                                           .optimizer = shape->optimizer,
                                           .nodes = shape->places,
                                           .tail = shape->tail,
@@ -400,6 +406,19 @@ TEST(hardly_any_examples) {
     compare(&shape, "three examples");
 }
 
+/* Fewer parameters in a layer than rings: whoever would have a part of them has none. */
+TEST(layers_of_two_parameters) {
+    static const char *const ways[] = {"allreduce-rd", "allreduce-hd", "ps-sync", "ps-tree", "ps-shard"};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        struct shape shape = plain;
+        shape.model = tiny_layers;
+        shape.rings = 8;
+        shape.places = 1;
+        shape.way = ways[i];
+        compare(&shape, "two parameters");
+    }
+}
+
 /* ---- another order of additions ------------------------------------------------------------------------ */
 
 /* Layers are exchanged each by itself, so it does not count where the rings are cut. */
@@ -407,18 +426,21 @@ TEST(the_cut_does_not_count) {
     static const char *const ways[] = {"allreduce-ring", "ps-peer", "ps-scatter", "allreduce-rd", "ps-hier"};
     struct rt_error err;
     static struct run run;
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+    for (size_t k = 0; k < 2 * sizeof ways / sizeof *ways; k++) {
+        const size_t i = k / 2;
+        const bool few = k % 2; /* parameters in a layer */
         float *before = NULL;
-        for (size_t places = 1; places <= 4; places += places == 1 ? 2 : 1) {
+        for (size_t places = 1; places <= (few ? 3 : 4); places += places == 1 ? 2 : 1) {
             struct shape shape = plain;
             shape.rings = 3;
             shape.places = places;
             shape.way = ways[i];
             shape.late = places == 4;
+            shape.model = few ? tiny_layers : NULL;
             CHECK_OK(open_run(&shape, &run, &err));
             mesh_in_memory(NULL, run.nodes, attend, &run);
-            for (size_t k = 0; k < run.nodes; k++)
-                CHECK_MSG(run.status[k] == RT_OK, "%s: node %zu: %s", ways[i], k, run.errors[k].text);
+            for (size_t n = 0; n < run.nodes; n++)
+                CHECK_MSG(run.status[n] == RT_OK, "%s: node %zu: %s", ways[i], n, run.errors[n].text);
             const size_t bytes = rig_floats(&run.rig) * sizeof(float);
             if (before)
                 CHECK_MSG(memcmp(before, run.floats, bytes) == 0,

@@ -68,6 +68,8 @@ TEST(what_makes_no_sense_is_refused) {
         {"rings: 2", "ring: 7", "allreduce-rd", 1, 2, "the job has no ring"},
         {"rings: 2", "more: 7", "allreduce-rd", 1, 2, "more"},
         {"rings: 2", ring, "ps-async", 1, 2, "rings cannot exchange gradients by ps-async"},
+        {"rings: 2", ring, "ps-sync, options: {dedicated: true}", 1, 2, "by ps-sync, dedicated"},
+        {"rings: 2", ring, "ps-shard, options: {k: 3}", 1, 2, "k: 3 servers"},
         {"rings: 2", ring, "nothing", 1, 2, "nothing"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

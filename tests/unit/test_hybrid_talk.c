@@ -1,0 +1,222 @@
+/* The talk of the master with the heads of other rings: what each side may say, and that nothing else is
+ * believed. Over the network in memory; one side is real, the other says what the case wants. */
+#include "support/mesh.h"
+#include "support/test.h"
+#include "train/hybrid_talk.h"
+
+enum { PLACES = 2, MOST_SAID = 3 };
+
+/* What is said: a message, and of some the body. */
+struct said {
+    struct rt_message message;
+    struct rt_error_message error; /* of an ERROR */
+    size_t rows;                   /* of METRICS */
+    uint16_t first;                /* node of its first row */
+};
+
+struct talk_case {
+    bool ask, stop; /* the master has asked for metrics, has said STOP; it has always given batch 7 */
+    struct said said[MOST_SAID];
+    const char *refused; /* a part of the sentence; NULL: all is well */
+    uint16_t lost;
+};
+
+struct world {
+    const struct talk_case *at;
+    rt_status status;
+    struct rt_error err;
+    uint16_t lost;
+    bool done, rows_here, gone;
+    struct rt_done sum;
+    struct rt_head head;
+};
+
+static void say(struct rt_talk *talk, const struct said *said) {
+    uint8_t *body = rt_talk_body(talk);
+    size_t bytes = 0;
+    REQUIRE(body);
+    if (said->message.type == RT_MESSAGE_ERROR)
+        bytes = rt_error_encode(&said->error, body, RT_MAX_CONTROL);
+    for (size_t i = 0; i < said->rows; i++)
+        bytes = rt_metrics_append(&(struct rt_metrics_row){.node = (uint16_t)(said->first + i)}, body, bytes,
+                                  RT_MAX_CONTROL);
+    rt_talk_send(talk, &said->message, bytes);
+}
+
+/* Says it all, and listens until the other side is done. */
+static void speak(const struct world *world, struct rt_party *party) {
+    struct rt_talk talk;
+    struct rt_error err;
+    struct rt_event event;
+    struct rt_link **link = &party->links[1 - party->rank];
+    REQUIRE(rt_talk_open(*link, &talk, &err) == RT_OK);
+    talk.run = party->run;
+    for (size_t i = 0; i < MOST_SAID && world->at->said[i].message.type; i++)
+        say(&talk, &world->at->said[i]);
+    while (!talk.closed && rt_endpoint_wait(party->endpoint, rt_endpoint_now(party->endpoint) + 20, &event))
+        if (rt_talk_event(&talk, &event) && talk.ready)
+            rt_talk_next(&talk);
+    rt_talk_close(&talk);
+    *link = NULL;
+}
+
+/* Takes what comes for a while. */
+static void listen(struct world *world, struct rt_party *party, struct rt_group_talk talk) {
+    const double until = rt_endpoint_now(party->endpoint) + 5;
+    struct rt_event event;
+    while (world->status == RT_OK && rt_endpoint_wait(party->endpoint, until, &event))
+        talk.event(talk.self, &event, &world->lost, &world->status, &world->err);
+}
+
+/* ---- the master ---- */
+
+static void be_master(struct world *world, struct rt_party *party) {
+    struct rt_heads *heads;
+    struct rt_metrics_row rows[2 * PLACES];
+    REQUIRE(rt_heads_create(party->endpoint, party->run, 2, PLACES, party->links, &heads, &world->err) ==
+            RT_OK);
+    rt_heads_give(heads, 7);
+    if (world->at->ask)
+        rt_heads_ask(heads);
+    if (world->at->stop)
+        rt_heads_stop(heads);
+    const struct rt_group_talk talk = rt_heads_talk(heads);
+    listen(world, party, talk);
+    world->done = rt_heads_done(heads);
+    world->rows_here = rt_heads_metrics(heads, rows);
+    world->gone = talk.may_leave(talk.self);
+    rt_heads_expect(heads, true);
+    CHECK(talk.waits_for(talk.self) ==
+          (world->done && !(world->at->ask && !world->rows_here) ? UINT16_MAX : 1));
+    rt_heads_expect(heads, false);
+    CHECK(talk.waits_for(talk.self) == UINT16_MAX);
+    rt_heads_take(heads, &world->sum);
+    rt_heads_destroy(heads);
+    CHECK(party->links[1] == NULL);
+}
+
+static void attend_master(void *user, struct rt_party *party) {
+    if (party->rank == 0)
+        be_master(user, party);
+    else
+        speak(user, party);
+}
+
+#define DONE(batch, right, of)                                                                               \
+    {                                                                                                        \
+        .message = {.type = RT_MESSAGE_DONE, .micro = batch, .update = right, .rows = of, .value = 2.5 }     \
+    }
+
+TEST(what_a_head_may_say) {
+    static const struct talk_case cases[] = {
+        {.said = {DONE(7, 3, 4)}},
+        {.said = {DONE(7, 0, 0)}}, /* a part without rows */
+        {.ask = true,
+         .said = {DONE(7, 3, 4), {.message = {.type = RT_MESSAGE_METRICS}, .rows = 2, .first = 2}}},
+        {.stop = true, .said = {DONE(7, 3, 4), {.message = {.type = RT_MESSAGE_STOP}}}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct world world = {.at = &cases[i]};
+        mesh_in_memory(NULL, 2, attend_master, &world);
+        CHECK_MSG(world.status == RT_OK, "case %zu: %s", i, world.err.text);
+        CHECK(world.done && world.rows_here == cases[i].ask && world.gone == cases[i].stop);
+        CHECK(world.sum.loss == 2.5 && world.sum.rows == cases[i].said[0].message.rows);
+    }
+}
+
+TEST(what_a_head_may_not_say) {
+    static const struct talk_case cases[] = {
+        {.said = {DONE(8, 3, 4)}, .refused = "its result of batch 8 makes no sense", .lost = 2},
+        {.said = {DONE(7, 5, 4)}, .refused = "its result of batch 7 makes no sense", .lost = 2},
+        {.said = {DONE(7, 3, 4), DONE(7, 3, 4)}, .refused = "makes no sense", .lost = 2},
+        {.said = {{.message = {.type = RT_MESSAGE_METRICS}, .rows = 2, .first = 2}},
+         .refused = "a metrics message was not expected",
+         .lost = 2},
+        {.ask = true,
+         .said = {{.message = {.type = RT_MESSAGE_METRICS}, .rows = 3, .first = 2}},
+         .refused = "its metrics are not those of its ring",
+         .lost = 2},
+        {.ask = true,
+         .said = {{.message = {.type = RT_MESSAGE_METRICS}, .rows = 2, .first = 0}},
+         .refused = "its metrics are not those of its ring",
+         .lost = 2},
+        {.ask = true, .said = {{.message = {.type = RT_MESSAGE_METRICS}}}, .refused = "", .lost = 2},
+        {.said = {{.message = {.type = RT_MESSAGE_STOP}}},
+         .refused = "it stopped without being asked to",
+         .lost = 2},
+        {.said = {{.message = {.type = RT_MESSAGE_TICKET, .micro = 3}}},
+         .refused = "a ticket message was not expected",
+         .lost = 2},
+        {.said = {{.message = {.type = RT_MESSAGE_ERROR},
+                   .error = {.status = RT_IO, .node = 3, .text = "gone"}}},
+         .refused = "gone",
+         .lost = 3},
+        {.said = {{.message = {.type = RT_MESSAGE_ERROR},
+                   .error = {.status = RT_FAILED, .node = 3, .text = "not finite"}}},
+         .refused = "not finite",
+         .lost = 0},
+        {.said = {{.message = {.type = RT_MESSAGE_ERROR},
+                   .error = {.status = RT_IO, .node = 4, .text = "who"}}},
+         .refused = "who",
+         .lost = 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct world world = {.at = &cases[i]};
+        mesh_in_memory(NULL, 2, attend_master, &world);
+        CHECK_MSG(world.status == RT_FAILED && strstr(world.err.text, cases[i].refused), "case %zu: %s", i,
+                  world.err.text);
+        CHECK_MSG(world.lost == cases[i].lost, "case %zu: node %u is blamed", i, world.lost);
+    }
+}
+
+/* ---- a head ---- */
+
+static void be_head(struct world *world, struct rt_party *party) {
+    REQUIRE(rt_head_open(&world->head, party->endpoint, party->run, 2, party->links[0], &world->err) ==
+            RT_OK);
+    listen(world, party, rt_head_talk(&world->head));
+    rt_head_close(&world->head);
+    party->links[0] = NULL;
+}
+
+static void attend_head(void *user, struct rt_party *party) {
+    if (party->rank == 1)
+        be_head(user, party);
+    else
+        speak(user, party);
+}
+
+#define TICKET(batch)                                                                                        \
+    {                                                                                                        \
+        .message = {.type = RT_MESSAGE_TICKET, .micro = batch }                                              \
+    }
+
+TEST(what_the_master_may_say) {
+    static const struct talk_case at = {.said = {TICKET(5),
+                                                 {.message = {.type = RT_MESSAGE_METRICS}},
+                                                 {.message = {.type = RT_MESSAGE_STOP}}}};
+    struct world world = {.at = &at};
+    mesh_in_memory(NULL, 2, attend_head, &world);
+    CHECK_MSG(world.status == RT_OK, "%s", world.err.text);
+    CHECK(world.head.ticket == 5 && world.head.asked && world.head.stopped && world.head.attention);
+}
+
+TEST(what_the_master_may_not_say) {
+    static const struct talk_case cases[] = {
+        {.said = {TICKET(5), TICKET(6)}, .refused = "a ticket came when none could be held"},
+        {.said = {TICKET(0)}, .refused = "a ticket came when none could be held"},
+        {.said = {{.message = {.type = RT_MESSAGE_STOP}}, TICKET(1)},
+         .refused = "a ticket came when none could be held"},
+        {.said = {DONE(1, 1, 1)}, .refused = "a done message was not expected"},
+        {.said = {{.message = {.type = RT_MESSAGE_ERROR}, .error = {.status = RT_IO, .text = "the end"}}},
+         .refused = "the end"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct world world = {.at = &cases[i]};
+        mesh_in_memory(NULL, 2, attend_head, &world);
+        CHECK_MSG(world.status == RT_FAILED && strstr(world.err.text, cases[i].refused), "case %zu: %s", i,
+                  world.err.text);
+    }
+}
+
+TEST_MAIN()
