@@ -7,9 +7,6 @@
  * -ffp-contract=off keeps it from joining a product and a sum into one rounding although the wider sets
  * could. tests/unit/test_optim.c compares the bits.
  *
- * RT_CLONES_FMA is for loops that ask for a fused multiply-add by name (__builtin_fmaf): its middle clone has
- * the instruction, and where there is none the library's fmaf gives the same bits, slowly.
- *
  * The choice is made by the loader (an ifunc), before a sanitizer's run-time library is ready, and only
  * glibc's loader does it: elsewhere the plain version is used.
  */
@@ -20,11 +17,9 @@
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__GLIBC__) &&                 \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define RT_CLONES     __attribute__((target_clones("avx512f", "avx2", "default")))
-#define RT_CLONES_FMA __attribute__((target_clones("avx512f", "arch=haswell", "default")))
+#define RT_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define RT_CLONES
-#define RT_CLONES_FMA
 #endif
 
 #endif

@@ -55,6 +55,26 @@ static void standardise(const struct rt_scaling *scaling, size_t size, float *x)
 
 /* ---- inputs, with a device ----------------------------------------------------------------------------- */
 
+/* Examples come in random order from a file that is larger than the caches: the rows ahead are asked for
+ * while this one is converted, and those of the next batch while this one is learned from. */
+enum { ROWS_AHEAD = 6, LINE_BYTES = 64, MOST_BYTES = 4096, MOST_BYTES_AHEAD = 1 << 16 };
+
+static size_t fetch_row(const struct rt_dataset *set, uint32_t i, size_t size) {
+    const uint8_t *data = row_data(set, i, size);
+    size_t bytes = size * rt_data_type_bytes(set->type);
+    bytes = bytes < MOST_BYTES ? bytes : MOST_BYTES;
+    for (size_t at = 0; at < bytes; at += LINE_BYTES)
+        __builtin_prefetch(data + at);
+    return bytes;
+}
+
+void rt_dataset_fetch(const struct rt_dataset *set, const uint32_t *indices, size_t rows) {
+    const size_t size = rt_shape_size(&set->shape);
+    size_t bytes = 0;
+    for (size_t r = 0; r < rows && bytes < MOST_BYTES_AHEAD; r++)
+        bytes += fetch_row(set, indices[r], size);
+}
+
 struct conversion {
     const struct rt_dataset *set;
     const struct rt_scaling *scaling;
@@ -63,20 +83,6 @@ struct conversion {
     size_t size;
     float *x;
 };
-
-/* Examples come in random order from a file that is larger than the caches: the rows ahead are asked for
- * while this one is converted. */
-enum { ROWS_AHEAD = 6, LINE_BYTES = 64, MOST_BYTES = 4096 };
-
-static void fetch_row(const struct conversion *work, size_t r, size_t end) {
-    if (r >= end)
-        return;
-    const uint8_t *data = row_data(work->set, work->indices[r], work->size);
-    size_t bytes = work->size * rt_data_type_bytes(work->set->type);
-    bytes = bytes < MOST_BYTES ? bytes : MOST_BYTES;
-    for (size_t at = 0; at < bytes; at += LINE_BYTES)
-        __builtin_prefetch(data + at);
-}
 
 static void convert_rows(void *argument, size_t begin, size_t end, void *scratch) {
     const struct conversion *work = argument;
@@ -87,10 +93,11 @@ static void convert_rows(void *argument, size_t begin, size_t end, void *scratch
     (void)scratch;
     for (size_t i = 0; i < PIECE; i++)
         scales[i] = scale;
-    for (size_t r = begin; r < begin + ROWS_AHEAD; r++)
-        fetch_row(work, r, end);
+    for (size_t r = begin; r < begin + ROWS_AHEAD && r < end; r++)
+        fetch_row(set, work->indices[r], work->size);
     for (size_t r = begin; r < end; r++) {
-        fetch_row(work, r + ROWS_AHEAD, end);
+        if (r + ROWS_AHEAD < end)
+            fetch_row(set, work->indices[r + ROWS_AHEAD], work->size);
         const uint8_t *data = row_data(set, work->indices[r], work->size);
         float *x = work->x + r * work->size;
         if (set->type == RT_DATA_U8) {

@@ -94,6 +94,9 @@ rt_status rt_dataset_check(const struct rt_dataset *set, struct rt_error *err);
 void rt_dataset_inputs(const struct rt_dataset *set, const struct rt_scaling *scaling,
                        const struct rt_device *device, const uint32_t *indices, size_t rows, float *x);
 
+/* Lets the first of these examples, as many as do no harm there, travel to the caches. */
+void rt_dataset_fetch(const struct rt_dataset *set, const uint32_t *indices, size_t rows);
+
 /* What the outputs for these examples are compared with: classes [rows], or values [rows][width]; the one
  * not asked for may be NULL. For RT_TARGET_INPUT the values are the inputs as rt_dataset_inputs gives them.
  */

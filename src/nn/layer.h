@@ -24,6 +24,7 @@ struct rt_pass {
     uint64_t seed;
     uint32_t epoch;
     const uint32_t *examples; /* rows indices of the examples in the data; keys dropout's masks */
+    bool begun;               /* the forward of the model's first layer is done: see rt_successor */
 };
 
 /* Where a layer's numbers live; each pointer is at the layer's own part of its block. */
@@ -35,15 +36,34 @@ struct rt_layer_memory {
     float *work;           /* layer->work_floats to use freely during one call; shared by all layers */
 };
 
+/* A span of a gradient that is the product of two factors: grad[i][j] = fma(left[i], right[j], 0). A dense
+ * layer's weights have one when there is one example. */
+struct rt_factors {
+    size_t rows, columns;
+    const float *left, *right;
+    /* With the parameters as they are once this is applied, sums[j] = fma(next[i], param[i][j], sums[j]) over
+     * the rows; next NULL: nobody asks. */
+    const float *next;
+    float *sums;
+};
+
+/* The example that comes after a single one. The sink brings all parameters of the first layer through the
+ * caches to update them: there they can be used for the forward of this example, which need not fetch them
+ * again. */
+struct rt_successor {
+    const float *x;
+    float *y;   /* where the first layer's output goes; the model fills it in */
+    bool begun; /* the layer has done it */
+};
+
 /* Told of each span of a layer's gradient as soon as it is final: grad[0..count) belongs at offset within
  * the layer's parameters. May be called by several threads at once, for disjoint spans. */
 struct rt_grad_sink {
     void (*take)(void *self, size_t offset, size_t count, const float *grad);
-    /* The same for a span that is the product of two factors, grad[i][j] = fma(left[i], right[j], 0): a dense
-     * layer's weights when there is one example. NULL: not wanted. */
-    void (*take_factors)(void *self, size_t offset, size_t rows, size_t columns, const float *left,
-                         const float *right);
+    /* The same for a span that is a product. NULL: not wanted. */
+    void (*take_factors)(void *self, size_t offset, const struct rt_factors *factors);
     void *self;
+    struct rt_successor *successor; /* NULL: none. Only if what is taken is applied at once */
 };
 
 /* A micro-batch whose weight gradient waits: what the layer had and got. */

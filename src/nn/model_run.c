@@ -66,7 +66,7 @@ static struct rt_layer_memory memory_of(const struct rt_model *model, const stru
  */
 
 static float *forward(const struct rt_model *model, const struct rt_pass *pass,
-                      const struct rt_layer_memory *memory, const struct rt_layer_watch *watch,
+                      const struct rt_layer_memory *memory, const struct rt_layer_watch *watch, bool begun,
                       const float *x) {
     size_t work_at, stash_at = stash_start(model, pass->rows, pass->training, &work_at);
     const float *in = x;
@@ -79,7 +79,7 @@ static float *forward(const struct rt_model *model, const struct rt_pass *pass,
         own.work = memory->stash + work_at;
         if (watch && watch->before && layer->param_count > 0)
             watch->before(watch->self, i);
-        if (!layer->absorbed && !(layer->view && y == in))
+        if (!layer->absorbed && !(layer->view && y == in) && !(begun && in == x))
             layer->type->forward(layer, pass, &own, in, y);
         stash_at += padded_stash(layer, pass->rows, pass->training);
         in = y;
@@ -89,7 +89,7 @@ static float *forward(const struct rt_model *model, const struct rt_pass *pass,
 
 float *rt_model_nested_forward(const struct rt_model *model, const struct rt_pass *pass,
                                const struct rt_layer_memory *memory, const float *x) {
-    return forward(model, pass, memory, NULL, x);
+    return forward(model, pass, memory, NULL, false, x);
 }
 
 static void prepare_layer(const struct rt_model *model, const struct rt_device *device, const float *params,
@@ -128,7 +128,7 @@ static struct rt_layer_memory memory_of_blocks(const struct rt_blocks *blocks, f
 float *rt_model_forward(const struct rt_model *model, const struct rt_pass *pass, struct rt_blocks *blocks,
                         float *slot, const float *x) {
     struct rt_layer_memory memory = memory_of_blocks(blocks, slot);
-    return forward(model, pass, &memory, blocks->watch, x);
+    return forward(model, pass, &memory, blocks->watch, pass->begun, x);
 }
 
 /* ---- backward ---------------------------------------------------------------------------------------------
@@ -149,22 +149,22 @@ static void take_shifted(void *self, size_t offset, size_t count, const float *g
     sink->outer->take(sink->outer->self, sink->offset + offset, count, grad);
 }
 
-static void take_factors_shifted(void *self, size_t offset, size_t rows, size_t columns, const float *left,
-                                 const float *right) {
+static void take_factors_shifted(void *self, size_t offset, const struct rt_factors *factors) {
     const struct shifted_sink *sink = self;
-    sink->outer->take_factors(sink->outer->self, sink->offset + offset, rows, columns, left, right);
+    sink->outer->take_factors(sink->outer->self, sink->offset + offset, factors);
 }
 
 /* The weights' part of one layer. */
 static void layer_weights(const struct rt_model *model, size_t i, size_t count,
                           const struct rt_waiting *waiting, float *grads, bool accumulate,
-                          const struct rt_grad_sink *sink) {
+                          const struct rt_grad_sink *sink, struct rt_successor *successor) {
     const struct rt_layer *layer = model->layers[i];
     struct shifted_sink shifted = {sink, model->param_at[i]};
     const struct rt_grad_sink own = {
         .take = take_shifted,
         .take_factors = sink && sink->take_factors ? take_factors_shifted : NULL,
         .self = &shifted,
+        .successor = successor,
     };
     grads += model->param_at[i];
     if (layer->type->merge_weights) {
@@ -213,6 +213,14 @@ static struct rt_waiting walk_down(const struct rt_model *model, struct walk *wa
     return at;
 }
 
+/* For layer i, which takes the model's input. Where its output lies nobody reads the last one any more. */
+static struct rt_successor *successor_of(const struct rt_model *model, const struct walk *walk,
+                                         const struct rt_grad_sink *sink, size_t i) {
+    if (sink->successor)
+        sink->successor->y = output_of(model, walk->pass, walk->memory->stash, walk->x, i);
+    return sink->successor;
+}
+
 static void backward(const struct rt_model *model, const struct rt_pass *pass,
                      const struct rt_layer_memory *memory, const struct rt_layer_watch *watch, const float *x,
                      const float *dy, enum rt_backward parts, float *dx, float *grads, bool accumulate,
@@ -228,7 +236,8 @@ static void backward(const struct rt_model *model, const struct rt_pass *pass,
             layer->type->backward_input(layer, pass, &at.memory, at.x, at.y, at.dy,
                                         layer->input_gradient ? below : NULL);
         if ((parts & RT_BACKWARD_WEIGHTS) && layer->param_count > 0)
-            layer_weights(model, i, 1, &at, grads, accumulate, sink);
+            layer_weights(model, i, 1, &at, grads, accumulate, sink,
+                          sink && at.x == x && !layer->body ? successor_of(model, &walk, sink, i) : NULL);
         if (watch && watch->after && parts == RT_BACKWARD_BOTH && layer->param_count > 0)
             watch->after(watch->self, i);
     }
@@ -255,7 +264,7 @@ void rt_model_backward_weights(const struct rt_model *model, size_t count, const
         }
         if (model->layers[i]->param_count == 0)
             continue;
-        layer_weights(model, i, count, at, grads, accumulate, sink);
+        layer_weights(model, i, count, at, grads, accumulate, sink, NULL);
         if (watch)
             watch->after(watch->self, i);
     }

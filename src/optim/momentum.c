@@ -1,6 +1,5 @@
 /* Gradient descent with momentum: v = momentum * v + g; w -= lr * v. */
 #include "base/clones.h"
-#include "optim/factors.h"
 #include "optim/gradient.h"
 #include "optim/rules.h"
 #include "optim/velocity.h"
@@ -26,26 +25,9 @@ static void apply(const struct rt_optim *optim, const struct rt_optim_step *step
     update(n, step->lr, step->weight_decay, step->grad_scale, (float)settings->momentum, w, g, state[0]);
 }
 
-RT_CLONES_FMA static void update_factors(size_t rows, size_t columns, float lr, float decay, float scale,
-                                         float momentum, float *restrict w, const float *restrict left,
-                                         const float *restrict right, float *restrict v) {
-    const bool raw = rt_gradient_is_raw(scale, decay);
-    for (size_t i = 0; i < rows; i++, w += columns, v += columns)
-        if (raw)
-            for (size_t j = 0; j < columns; j++)
-                move(lr, momentum, rt_factors_product(left[i], right[j]), &w[j], &v[j]);
-        else
-            for (size_t j = 0; j < columns; j++)
-                move(lr, momentum, rt_gradient(rt_factors_product(left[i], right[j]), scale, decay, w[j]),
-                     &w[j], &v[j]);
-}
-
-static void apply_factors(const struct rt_optim *optim, const struct rt_optim_step *step, size_t rows,
-                          size_t columns, float *w, const float *left, const float *right,
-                          float *const *state) {
+static float momentum(const struct rt_optim *optim) {
     const struct rt_velocity *settings = optim->settings;
-    update_factors(rows, columns, step->lr, step->weight_decay, step->grad_scale, (float)settings->momentum,
-                   w, left, right, state[0]);
+    return (float)settings->momentum;
 }
 
 const struct rt_optim_type rt_optim_momentum = {
@@ -57,5 +39,5 @@ const struct rt_optim_type rt_optim_momentum = {
     .default_lr = "0.05",
     .state_words = 1,
     .apply = apply,
-    .apply_factors = apply_factors,
+    .momentum = momentum,
 };

@@ -141,11 +141,3 @@ void rt_optim_apply(const struct rt_optim *optim, const struct rt_optim_step *st
     place_state(optim, offset, total, state, words);
     optim->type->apply(optim, step, n, w + offset, g, words);
 }
-
-void rt_optim_apply_factors(const struct rt_optim *optim, const struct rt_optim_step *step, size_t offset,
-                            size_t rows, size_t columns, size_t total, float *w, const float *left,
-                            const float *right, float *state) {
-    float *words[MAX_STATE] = {NULL};
-    place_state(optim, offset, total, state, words);
-    optim->type->apply_factors(optim, step, rows, columns, w + offset, left, right, words);
-}

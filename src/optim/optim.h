@@ -39,11 +39,10 @@ struct rt_optim_type {
                   struct rt_optim_step *step); /* fills correction; may be NULL */
     void (*apply)(const struct rt_optim *optim, const struct rt_optim_step *step, size_t n, float *w,
                   const float *g, float *const *state);
-    /* The same for rows x columns parameters whose gradient is a product of two factors, g[i][j] =
-     * fma(left[i], right[j], 0), which is then never stored. NULL: the rule has no such form. */
-    void (*apply_factors)(const struct rt_optim *optim, const struct rt_optim_step *step, size_t rows,
-                          size_t columns, float *w, const float *left, const float *right,
-                          float *const *state);
+    /* For a rule of plain descent, w -= lr * v: with a word of state v = momentum * v + gradient, without one
+     * v is the gradient and this is 0. Whoever has a gradient in another form than as numbers in a row can
+     * then apply it himself. NULL: another rule. */
+    float (*momentum)(const struct rt_optim *optim);
 };
 
 const struct rt_optim_type *const *rt_optim_types(void); /* NULL-terminated */
@@ -70,10 +69,5 @@ void rt_optim_begin(const struct rt_optim *optim, uint64_t update, double lr_fac
  * g points at the span's gradients. */
 void rt_optim_apply(const struct rt_optim *optim, const struct rt_optim_step *step, size_t offset, size_t n,
                     size_t total, float *w, const float *g, float *state);
-
-/* rt_optim_apply for a span of rows x columns given by its factors; only if type->apply_factors. */
-void rt_optim_apply_factors(const struct rt_optim *optim, const struct rt_optim_step *step, size_t offset,
-                            size_t rows, size_t columns, size_t total, float *w, const float *left,
-                            const float *right, float *state);
 
 #endif

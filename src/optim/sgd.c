@@ -1,6 +1,5 @@
 /* Plain gradient descent: w -= lr * (g + weight_decay * w). */
 #include "base/clones.h"
-#include "optim/factors.h"
 #include "optim/gradient.h"
 #include "optim/rules.h"
 
@@ -20,24 +19,9 @@ static void apply(const struct rt_optim *optim, const struct rt_optim_step *step
     update(n, step->lr, step->weight_decay, step->grad_scale, w, g);
 }
 
-RT_CLONES_FMA static void update_factors(size_t rows, size_t columns, float lr, float decay, float scale,
-                                         float *restrict w, const float *restrict left,
-                                         const float *restrict right) {
-    const bool raw = rt_gradient_is_raw(scale, decay);
-    for (size_t i = 0; i < rows; i++, w += columns)
-        if (raw)
-            for (size_t j = 0; j < columns; j++)
-                w[j] -= lr * rt_factors_product(left[i], right[j]);
-        else
-            for (size_t j = 0; j < columns; j++)
-                w[j] -= lr * rt_gradient(rt_factors_product(left[i], right[j]), scale, decay, w[j]);
-}
-
-static void apply_factors(const struct rt_optim *optim, const struct rt_optim_step *step, size_t rows,
-                          size_t columns, float *w, const float *left, const float *right,
-                          float *const *state) {
-    (void)optim, (void)state;
-    update_factors(rows, columns, step->lr, step->weight_decay, step->grad_scale, w, left, right);
+static float momentum(const struct rt_optim *optim) {
+    (void)optim;
+    return 0;
 }
 
 const struct rt_optim_type rt_optim_sgd = {
@@ -45,5 +29,5 @@ const struct rt_optim_type rt_optim_sgd = {
     .help = "plain gradient descent: w -= lr * g; no state",
     .default_lr = "0.05",
     .apply = apply,
-    .apply_factors = apply_factors,
+    .momentum = momentum,
 };

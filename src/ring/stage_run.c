@@ -80,11 +80,10 @@ static void apply_span(void *self, size_t offset, size_t count, const float *gra
                    stage->blocks.params, grad, stage->state);
 }
 
-static void apply_factors(void *self, size_t offset, size_t rows, size_t columns, const float *left,
-                          const float *right) {
+static void apply_factors(void *self, size_t offset, const struct rt_factors *factors) {
     struct rt_stage *stage = self;
-    rt_optim_apply_factors(stage->job->optim, &stage->optim_step, offset, rows, columns,
-                           stage->model->param_count, stage->blocks.params, left, right, stage->state);
+    rt_gradient_descend(stage->device, stage->job->optim, &stage->optim_step, offset, factors,
+                        stage->blocks.params, stage->state);
 }
 
 static void record_staleness(struct rt_stage *stage, const struct rt_slot *slot) {
@@ -130,7 +129,7 @@ void rt_stage_backward_weights(struct rt_stage *stage, struct rt_slot *const *sl
     }
     const struct rt_grad_sink sink = {
         .take = apply_span,
-        .take_factors = stage->job->optim->type->apply_factors ? apply_factors : NULL,
+        .take_factors = stage->job->optim->type->momentum ? apply_factors : NULL,
         .self = stage,
     };
     float *gradient = rt_slices_block(&stage->slices, first.slice);

@@ -117,6 +117,21 @@ static void run_products(struct answer *a) {
     add(a, ROWS * DEPTH, dx);
 }
 
+static void run_descent(struct answer *a) {
+    for (int way = 0; way < 8; way++) {
+        const struct rt_descent how = {0.01f, 0.9f, way & 1 ? 0.7f : 1, way & 1 ? 0.02f : 0};
+        const float *left = numbers(a, DEPTH, 20), *right = numbers(a, COLUMNS, 21);
+        float *w = numbers(a, DEPTH * COLUMNS, 22), *v = numbers(a, DEPTH * COLUMNS, 23);
+        float *sums = numbers(a, COLUMNS, 24);
+        a->k->descend(&how, DEPTH, COLUMNS, left, right, w, way & 2 ? v : NULL,
+                      way & 4 ? numbers(a, DEPTH, 25) : NULL, sums);
+        add(a, DEPTH * COLUMNS, w);
+        add(a, DEPTH * COLUMNS, v);
+        add(a, COLUMNS, sums);
+        a->used = 0;
+    }
+}
+
 static void run_convolution(struct answer *a) {
     const struct rt_kernels *k = a->k;
     const float *x = numbers(a, ROWS * IMAGE, 4), *w = numbers(a, WEIGHTS, 5);
@@ -213,8 +228,8 @@ static size_t larger(size_t a, size_t b) {
 }
 
 rt_status rt_kernels_answer(const struct rt_kernels *kernels, uint8_t digest[32], struct rt_error *err) {
-    static void (*const parts[])(struct answer *) = {run_products, run_convolution, run_elements, run_rows,
-                                                     run_pooling};
+    static void (*const parts[])(struct answer *) = {run_products, run_descent, run_convolution,
+                                                     run_elements, run_rows,    run_pooling};
     static const char what[] = "the known-answer test of the kernels";
     size_t prepared =
         larger(kernels->packed_floats(DEPTH, COLUMNS),

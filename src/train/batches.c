@@ -45,7 +45,9 @@ void rt_batches_at(struct rt_batches *batches, uint64_t update, struct rt_batch 
     }
     uint64_t first = (update - 1) % batches->per_epoch * batches->batch;
     uint64_t left = batches->examples - first;
+    const size_t rows = (size_t)(left < batches->batch ? left : batches->batch);
     *batch = (struct rt_batch){.examples = batches->order + first,
-                               .rows = (size_t)(left < batches->batch ? left : batches->batch),
+                               .rows = rows,
+                               .following = (size_t)left - rows,
                                .epoch = (uint32_t)epoch};
 }

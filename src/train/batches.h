@@ -20,7 +20,8 @@ struct rt_batches {
 struct rt_batch {
     const uint32_t *examples; /* [rows]; good until the next rt_batches_at */
     size_t rows;
-    uint32_t epoch; /* from 0 */
+    size_t following; /* examples behind them in the order of the epoch: those of the updates to come */
+    uint32_t epoch;   /* from 0 */
 };
 
 rt_status rt_batches_create(uint64_t seed, size_t examples, size_t batch, bool shuffle,

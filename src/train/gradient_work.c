@@ -21,6 +21,9 @@ rt_status rt_gradient_work_create(const struct rt_gradient_work_settings *settin
     if (status == RT_OK && settings->set)
         status = rt_feed_create(network, settings->set, settings->scaling, settings->target, micro,
                                 &made.feed, err);
+    if (status == RT_OK && settings->set && micro == 1)
+        status = rt_feed_create(network, settings->set, settings->scaling, settings->target, micro,
+                                &made.next_feed, err);
     if (status != RT_OK)
         rt_gradient_work_destroy(&made);
     else
@@ -30,9 +33,27 @@ rt_status rt_gradient_work_create(const struct rt_gradient_work_settings *settin
 
 void rt_gradient_work_destroy(struct rt_gradient_work *work) {
     rt_feed_destroy(&work->feed);
+    rt_feed_destroy(&work->next_feed);
     free(work->slot);
     free(work->losses);
     *work = (struct rt_gradient_work){0};
+}
+
+void rt_gradient_work_forget(struct rt_gradient_work *work) {
+    work->begun = false;
+}
+
+/* The examples that will be wanted after `rows` rows of the batch from `first` on, as far as that is known:
+ * those of the order, or the same share of the next batch. */
+static const uint32_t *find_next(const struct rt_gradient_order *order, size_t first, size_t rows,
+                                 size_t *count) {
+    const struct rt_batch *batch = order->batch;
+    const size_t known = batch->rows + batch->following;
+    const bool here = first + rows < order->end;
+    const size_t at = here ? first + rows : batch->rows + order->first;
+    const size_t left = here ? order->end - at : at < known ? known - at : 0;
+    *count = left < rows ? left : rows;
+    return batch->examples + at;
 }
 
 /* Rows of the batch from `first` on, as the network and its loss take them. */
@@ -41,7 +62,11 @@ static const float *take_rows(struct rt_gradient_work *work, const struct rt_gra
     const struct rt_network *network = work->network;
     const struct rt_sent_rows *sent = order->sent;
     if (!sent) {
-        rt_feed_take(&work->feed, &network->device, order->batch->examples + first, rows);
+        size_t count;
+        const uint32_t *next = find_next(order, first, rows, &count);
+        if (!work->begun)
+            rt_feed_take(&work->feed, &network->device, order->batch->examples + first, rows);
+        rt_dataset_fetch(work->feed.set, next, count);
         *targets = work->feed.targets;
         return work->feed.x;
     }
@@ -52,17 +77,39 @@ static const float *take_rows(struct rt_gradient_work *work, const struct rt_gra
     return sent->x + at * network->inputs;
 }
 
+/* The backward of a single example whose gradient goes to the sink, together with the beginning of the next
+ * one's forward, if the first layer can. */
+static void backward_with_successor(struct rt_gradient_work *work, const struct rt_gradient_order *order,
+                                    const struct rt_pass *pass, const float *x, uint32_t example) {
+    struct rt_network *network = work->network;
+    rt_feed_take(&work->next_feed, &network->device, &example, 1);
+    struct rt_successor successor = {.x = work->next_feed.x};
+    struct rt_grad_sink sink = *order->sink;
+    sink.successor = &successor;
+    rt_model_backward(network->model, pass, &network->blocks, work->slot, x, RT_BACKWARD_BOTH, NULL,
+                      order->gradient, false, &sink);
+    work->begun = successor.begun;
+    work->begun_example = example;
+    if (successor.begun) {
+        const struct rt_feed feed = work->feed;
+        work->feed = work->next_feed;
+        work->next_feed = feed;
+    }
+}
+
 /* One micro-batch: rows of the batch from `at` on, forward and backward. */
 static rt_status micro_step(struct rt_gradient_work *work, const struct rt_gradient_order *order, size_t at,
                             size_t rows, struct rt_gradient_sums *sums, struct rt_error *err) {
     struct rt_network *network = work->network;
     const bool first = at == order->first, last = at + rows == order->end;
+    work->begun &= rows == 1 && work->begun_example == order->batch->examples[at];
     const struct rt_pass pass = {.device = &network->device,
                                  .rows = rows,
                                  .training = true,
                                  .seed = work->seed,
                                  .epoch = order->batch->epoch,
-                                 .examples = order->batch->examples + at};
+                                 .examples = order->batch->examples + at,
+                                 .begun = work->begun};
     struct rt_layer_watch watch = {0};
     if (order->watch) {
         watch = (struct rt_layer_watch){.self = order->watch->self,
@@ -73,6 +120,7 @@ static rt_status micro_step(struct rt_gradient_work *work, const struct rt_gradi
     struct rt_targets targets;
     const float *x = take_rows(work, order, at, rows, &targets);
     const float *y = rt_model_forward(network->model, &pass, &network->blocks, work->slot, x);
+    work->begun = false;
     if (work->accuracy)
         sums->correct += rt_loss_correct(network->loss, rows, network->outputs, y, &targets);
     network->loss->evaluate(&network->device, rows, network->outputs, y, &targets, order->scale, work->losses,
@@ -86,8 +134,13 @@ static rt_status micro_step(struct rt_gradient_work *work, const struct rt_gradi
         status = rt_fail(err, RT_FAILED, "the loss is not finite at update %llu (epoch %u)",
                          (unsigned long long)order->update, order->batch->epoch + 1);
     } else {
-        rt_model_backward(network->model, &pass, &network->blocks, work->slot, x, RT_BACKWARD_BOTH, NULL,
-                          order->gradient, !first, last ? order->sink : NULL);
+        size_t next_count = 0;
+        const uint32_t *next = find_next(order, at, rows, &next_count);
+        if (first && last && order->sink && work->next_feed.set && next_count > 0)
+            backward_with_successor(work, order, &pass, x, *next);
+        else
+            rt_model_backward(network->model, &pass, &network->blocks, work->slot, x, RT_BACKWARD_BOTH, NULL,
+                              order->gradient, !first, last ? order->sink : NULL);
         work->ended(work->self, RT_STATE_BACKWARD);
     }
     network->blocks.watch = NULL;

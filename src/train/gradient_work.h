@@ -14,8 +14,12 @@ struct rt_gradient_work {
     struct rt_network *network; /* borrowed */
     uint64_t seed;
     size_t micro_batch;
-    struct rt_feed feed; /* of a data set; zeroed where examples are sent */
-    bool accuracy;       /* means something */
+    /* Of a data set; zeroed where examples are sent. With single examples a second one takes the successor,
+     * and becomes the first. */
+    struct rt_feed feed, next_feed;
+    bool begun;             /* the successor is in the feed, and the first layer has begun with it: */
+    uint32_t begun_example; /* this one */
+    bool accuracy;          /* means something */
     float *slot, *losses;
     /* Told that the thread has come to the end of a state (RT_STATE_FORWARD, RT_STATE_BACKWARD). */
     void (*ended)(void *self, enum rt_state state);
@@ -36,6 +40,9 @@ rt_status rt_gradient_work_create(const struct rt_gradient_work_settings *settin
                                   struct rt_gradient_work *work, struct rt_error *err);
 void rt_gradient_work_destroy(struct rt_gradient_work *work); /* a zeroed one is fine */
 
+/* The parameters are not those that the last order left: what was begun with them is forgotten. */
+void rt_gradient_work_forget(struct rt_gradient_work *work);
+
 /* Examples that are here already, from row `first` of the batch on. */
 struct rt_sent_rows {
     size_t first;
@@ -50,7 +57,8 @@ struct rt_gradient_order {
     float scale;                     /* the gradient is that of the rows' losses, summed, times this */
     const struct rt_sent_rows *sent; /* NULL: of the data set */
     float *gradient;
-    /* Of the last micro-batch: hears of spans of the gradient, which may then never be stored. NULL: none. */
+    /* Of the last micro-batch: hears of spans of the gradient, which may then never be stored, and updates
+     * the parameters at once. NULL: none. */
     const struct rt_grad_sink *sink;
     /* before: in the first micro-batch; after: in the last. NULL: nobody. */
     const struct rt_layer_watch *watch;

@@ -142,12 +142,10 @@ static void apply_span(void *self, size_t offset, size_t count, const float *gra
                    trainer->network->blocks.params, grad, trainer->state);
 }
 
-static void apply_factors(void *self, size_t offset, size_t rows, size_t columns, const float *left,
-                          const float *right) {
+static void apply_factors(void *self, size_t offset, const struct rt_factors *factors) {
     struct rt_trainer *trainer = self;
-    rt_optim_apply_factors(trainer->optim, &trainer->optim_step, offset, rows, columns,
-                           trainer->network->model->param_count, trainer->network->blocks.params, left, right,
-                           trainer->state);
+    rt_gradient_descend(&trainer->network->device, trainer->optim, &trainer->optim_step, offset, factors,
+                        trainer->network->blocks.params, trainer->state);
 }
 
 /* The gradient of the batch into the first block (which a fused update may never touch). */
@@ -156,7 +154,7 @@ static rt_status batch_step(struct rt_trainer *trainer, const struct rt_batch *b
     const uint64_t shards = trainer->settings.shards;
     const struct rt_grad_sink sink = {
         .take = apply_span,
-        .take_factors = trainer->optim->type->apply_factors ? apply_factors : NULL,
+        .take_factors = trainer->optim->type->momentum ? apply_factors : NULL,
         .self = trainer,
     };
     struct rt_gradient_order order = {.update = step->update,
@@ -243,6 +241,7 @@ uint64_t rt_trainer_update(const struct rt_trainer *trainer) {
 
 void rt_trainer_set_update(struct rt_trainer *trainer, uint64_t update) {
     trainer->update = update;
+    rt_gradient_work_forget(&trainer->work);
 }
 
 uint64_t rt_trainer_per_epoch(const struct rt_trainer *trainer) {

@@ -132,6 +132,37 @@ TEST(single_examples_have_one_result) {
     }
 }
 
+/* The first layer may begin with the next example while it is updated; so it must where it stands first, in
+ * several blocks or one, with and without bias and activation, behind a layer that changes nothing, before
+ * layers with a body; and must not where another layer or a body is first. Over more than one epoch. */
+TEST(the_example_that_follows_has_one_result) {
+    static const char *const models[] = {
+        "{input: [4, 5, 6], loss: cross_entropy, layers: [flatten, {dense: 100}, relu, {dense: 5}]}",
+        "{input: 70, loss: cross_entropy, layers: [{dense: {units: 130, bias: false}}, gelu, {dense: 5}]}",
+        "{input: 12, loss: cross_entropy, layers: [{dense: 24}, {residual: [{dense: 24}, tanh]}, {dense: "
+        "5}]}",
+        "{input: 24, loss: cross_entropy, layers: [{residual: [{dense: 24}, tanh]}, {dense: 5}]}",
+        "{input: 24, loss: cross_entropy, layers: [{dropout: 0.3}, {dense: 32}, relu, {dense: 5}]}",
+        "{input: 24, loss: cross_entropy, layers: [layernorm, {dense: 32}, relu, {dense: 5}]}",
+        "{input: 24, loss: cross_entropy, layers: [{dense: 5}]}",
+        "{input: 24, loss: cross_entropy, layers: [{dense: 16}, relu, dropout, {dense: 5}]}"};
+    enum { FEW = 7, STEPS = 18 };
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        struct rt_trainer_settings settings = plain;
+        struct rt_error err;
+        char apart[65] = "", together[65] = "";
+        settings.batch = 1;
+        settings.micro_batch = 1;
+        settings.apart = true;
+        CHECK_OK(tiny_hash(models[i], "momentum", FEW, &(struct tiny_way){.threads = 1}, &settings, STEPS,
+                           apart, &err));
+        settings.apart = false;
+        CHECK_OK(tiny_hash(models[i], "momentum", FEW, &(struct tiny_way){.threads = 1}, &settings, STEPS,
+                           together, &err));
+        CHECK_MSG(strcmp(apart, together) == 0, "%s", models[i]);
+    }
+}
+
 TEST(clipping_has_one_result) {
     struct rt_trainer_settings settings = plain;
     char unclipped[65], clipped[65];

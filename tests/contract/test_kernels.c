@@ -159,6 +159,29 @@ static void check_column_dot(const struct rt_kernels *k) {
             }
 }
 
+/* Clipped and decayed or not, with a velocity or without, with an example that follows or without. */
+static void check_descend(const struct rt_kernels *k) {
+    for (size_t s = 0; s < COUNT(sizes); s++)
+        for (int way = 0; way < 8; way++)
+            for (size_t rows = 0; rows < 4; rows++) {
+                const size_t n = sizes[s];
+                const struct rt_descent how = {0.01f, 0.9f, way & 1 ? 0.7f : 1, way & 1 ? 0.02f : 0};
+                const float *left = kc_specials(rows, 1), *right = kc_numbers(n, 2),
+                            *next = kc_numbers(rows, 3);
+                struct kc_pair w = kc_pair_create(rows * n, kc_numbers(rows * n, 4));
+                struct kc_pair v = kc_pair_create(rows * n, kc_specials(rows * n, 5));
+                struct kc_pair sums = kc_pair_create(n, kc_numbers(n, 6));
+                ref->descend(&how, rows, n, left, right, w.want, way & 2 ? v.want : NULL,
+                             way & 4 ? next : NULL, sums.want);
+                k->descend(&how, rows, n, left, right, w.got, way & 2 ? v.got : NULL, way & 4 ? next : NULL,
+                           sums.got);
+                kc_pair_compare(&w, "%s descend %zux%zu way %d: w", k->name, rows, n, way);
+                kc_pair_compare(&v, "%s descend %zux%zu way %d: v", k->name, rows, n, way);
+                kc_pair_compare(&sums, "%s descend %zux%zu way %d: sums", k->name, rows, n, way);
+                kc_release();
+            }
+}
+
 static void check_softmax(const struct rt_kernels *k) {
     for (size_t s = 1; s < COUNT(sizes); s++)
         for (int variant = 0; variant < 4; variant++) {
@@ -345,6 +368,7 @@ static const struct entry entries[] = {
     ENTRY(square_sum, check_square_sum),
     ENTRY(column_sum, check_column_sum),
     ENTRY(column_dot, check_column_dot),
+    ENTRY(descend, check_descend),
     ENTRY(softmax, check_softmax),
     ENTRY(softmax_back, check_softmax_back),
     ENTRY(softmax_loss, check_softmax_loss),

@@ -4,6 +4,7 @@
  */
 #include "base/memory.h"
 #include "optim/optim.h"
+#include "ring/gradient.h"
 #include "support/test.h"
 #include <math.h>
 
@@ -176,8 +177,10 @@ static const float factors[] = {0.7f, -1.3f, 0.0f, -0.0f, 0x1p-80f, -0x1p-80f, 0
 TEST(factors_give_the_bits_of_their_product) {
     enum { SIDE = sizeof factors / sizeof *factors, N = SIDE * SIDE };
     const char *const decays[] = {"0", "0.01"};
+    const struct rt_device device = {.kernels = rt_kernels_exact(NULL)};
+    const struct rt_factors product = {SIDE, SIDE, factors, factors, NULL, NULL};
     for (const struct rt_optim_type *const *type = rt_optim_types(); *type; type++) {
-        if (!(*type)->apply_factors)
+        if (!(*type)->momentum)
             continue;
         for (size_t d = 0; d < 2; d++)
             for (size_t start = 0; start < 4; start++) {
@@ -195,7 +198,7 @@ TEST(factors_give_the_bits_of_their_product) {
                 struct rt_optim_step step;
                 rt_optim_begin(optim, 1, 1, 1, &step);
                 rt_optim_apply(optim, &step, 0, N, N, w, g, state);
-                rt_optim_apply_factors(optim, &step, 0, SIDE, SIDE, N, w2, factors, factors, state2);
+                rt_gradient_descend(&device, optim, &step, 0, &product, w2, state2);
                 CHECK_MSG(memcmp(w, w2, sizeof w) == 0, "%s, from %g", (*type)->name, (double)starts[start]);
                 CHECK_MSG(memcmp(state, state2, (*type)->state_words * N * sizeof *state) == 0, "%s: state",
                           (*type)->name);

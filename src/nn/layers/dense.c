@@ -175,8 +175,9 @@ static void weight_blocks(void *argument, size_t begin, size_t end, void *scratc
         size_t first = b * job->block;
         size_t count = job->in - first < job->block ? job->in - first : job->block;
         if (job->factors) {
-            job->sink->take_factors(job->sink->self, first * job->out, count, job->out,
-                                    job->pieces[0].a + first, job->pieces[0].b);
+            const struct rt_factors factors = {count, job->out, job->pieces[0].a + first, job->pieces[0].b,
+                                               NULL,  NULL};
+            job->sink->take_factors(job->sink->self, first * job->out, &factors);
             continue;
         }
         float *block = job->grads + first * job->out;
@@ -208,6 +209,21 @@ static void weight_blocks(void *argument, size_t begin, size_t end, void *scratc
         if (job->sink)
             job->sink->take(job->sink->self, first * job->out, count * job->out, block);
     }
+}
+
+/* The weights of a single example, whose bias is updated already, and the forward of the next. */
+static void begin_successor(const struct rt_layer *layer, const struct rt_waiting *at,
+                            const struct rt_grad_sink *sink) {
+    const struct dense_settings *settings = layer->settings;
+    const size_t in = layer->in.dim[0], out = layer->out.dim[0];
+    struct rt_successor *successor = sink->successor;
+    for (size_t j = 0; j < out; j++)
+        successor->y[j] = settings->bias ? at->memory.params[in * out + j] : 0;
+    const struct rt_factors factors = {in, out, at->x, at->dy, successor->x, successor->y};
+    sink->take_factors(sink->self, 0, &factors);
+    if (layer->act != RT_ACT_NONE)
+        layer->kernels->activate(layer->act, layer->act_arg, out, successor->y, successor->y);
+    successor->begun = true;
 }
 
 /* The rows of all micro-batches are one sum. Each packs its gradients into its own work memory, and the
@@ -247,14 +263,18 @@ static void dense_merge_weights(const struct rt_layer *layer, size_t count, cons
             pieces[w].b_packed = waiting[w].memory.work;
         }
     }
-    rt_device_split(device, blocks, split ? 1 : blocks, weight_blocks, &job);
-    if (!settings->bias)
+    if (settings->bias) { /* first: the successor's sums start with it */
+        float *bias = grads + in * out;
+        for (size_t w = 0; w < count; w++)
+            kernels->column_sum(waiting[w].pass->rows, out, waiting[w].dy, accumulate || w > 0, bias);
+        if (sink)
+            sink->take(sink->self, in * out, out, bias);
+    }
+    if (job.factors && sink->successor && (!split || threads == 1)) {
+        begin_successor(layer, &waiting[0], sink);
         return;
-    float *bias = grads + in * out;
-    for (size_t w = 0; w < count; w++)
-        kernels->column_sum(waiting[w].pass->rows, out, waiting[w].dy, accumulate || w > 0, bias);
-    if (sink)
-        sink->take(sink->self, in * out, out, bias);
+    }
+    rt_device_split(device, blocks, split ? 1 : blocks, weight_blocks, &job);
 }
 
 const struct rt_layer_type rt_layer_dense = {

@@ -31,6 +31,15 @@ static inline vec vec_all(float x) {
 static inline vec vec_fma(vec a, vec b, vec c) {
     return _mm512_fmadd_ps(a, b, c);
 }
+static inline vec vec_add(vec a, vec b) {
+    return _mm512_add_ps(a, b);
+}
+static inline vec vec_sub(vec a, vec b) {
+    return _mm512_sub_ps(a, b);
+}
+static inline vec vec_mul(vec a, vec b) {
+    return _mm512_mul_ps(a, b);
+}
 /* x < 0 ? 0 : x. The instruction returns its second operand unless the first is greater: just that. */
 static inline vec vec_relu(vec x) {
     return _mm512_max_ps(_mm512_setzero_ps(), x);
@@ -64,6 +73,15 @@ static inline vec vec_all(float x) {
 static inline vec vec_fma(vec a, vec b, vec c) {
     return _mm256_fmadd_ps(a, b, c);
 }
+static inline vec vec_add(vec a, vec b) {
+    return _mm256_add_ps(a, b);
+}
+static inline vec vec_sub(vec a, vec b) {
+    return _mm256_sub_ps(a, b);
+}
+static inline vec vec_mul(vec a, vec b) {
+    return _mm256_mul_ps(a, b);
+}
 static inline vec vec_relu(vec x) {
     return _mm256_max_ps(_mm256_setzero_ps(), x);
 }
@@ -86,6 +104,15 @@ static inline vec vec_all(float x) {
 }
 static inline vec vec_fma(vec a, vec b, vec c) {
     return vfmaq_f32(c, a, b);
+}
+static inline vec vec_add(vec a, vec b) {
+    return vaddq_f32(a, b);
+}
+static inline vec vec_sub(vec a, vec b) {
+    return vsubq_f32(a, b);
+}
+static inline vec vec_mul(vec a, vec b) {
+    return vmulq_f32(a, b);
 }
 /* Not vmaxq: it treats -0 and NaN in its own way. */
 static inline vec vec_relu(vec x) {
@@ -120,6 +147,21 @@ static inline vec vec_fma(vec a, vec b, vec c) {
     for (int l = 0; l < VL; l++)
         c.lane[l] = __builtin_fmaf(a.lane[l], b.lane[l], c.lane[l]);
     return c;
+}
+static inline vec vec_add(vec a, vec b) {
+    for (int l = 0; l < VL; l++)
+        a.lane[l] += b.lane[l];
+    return a;
+}
+static inline vec vec_sub(vec a, vec b) {
+    for (int l = 0; l < VL; l++)
+        a.lane[l] -= b.lane[l];
+    return a;
+}
+static inline vec vec_mul(vec a, vec b) {
+    for (int l = 0; l < VL; l++)
+        a.lane[l] *= b.lane[l];
+    return a;
 }
 static inline vec vec_relu(vec x) {
     for (int l = 0; l < VL; l++)
@@ -164,6 +206,10 @@ size_t ISA(packed_floats)(size_t k, size_t n);
 void ISA(pack)(size_t k, size_t n0, size_t n1, size_t n, const float *b, size_t b_row, size_t b_col,
                float *packed);
 void ISA(gemm)(const struct rt_gemm *g, void *scratch);
+
+/* single examples: descend.c */
+void ISA(descend)(const struct rt_descent *how, size_t rows, size_t n, const float *left, const float *right,
+                  float *w, float *v, const float *next, float *sums);
 
 /* convolution: conv.c, conv_weights.c */
 size_t ISA(conv_scratch)(const struct rt_conv *conv);

@@ -12,6 +12,7 @@ const struct rt_kernels ISA(kernels_exact) = {
     .pack = ISA(pack),
     .gemm_scratch = GEMM_SCRATCH,
     .gemm = ISA(gemm),
+    .descend = ISA(descend),
     .conv_scratch = ISA(conv_scratch),
     .conv_prepared = ISA(conv_prepared),
     .conv_prepare = ISA(conv_prepare),

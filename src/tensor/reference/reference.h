@@ -16,6 +16,10 @@ void rt_reference_pack(size_t k, size_t n0, size_t n1, size_t n, const float *b,
                        float *packed);
 void rt_reference_gemm(const struct rt_gemm *g, void *scratch);
 
+/* descend.c */
+void rt_reference_descend(const struct rt_descent *how, size_t rows, size_t n, const float *left,
+                          const float *right, float *w, float *v, const float *next, float *sums);
+
 /* convolution.c */
 size_t rt_reference_conv_scratch(const struct rt_conv *conv);
 size_t rt_reference_conv_prepared(const struct rt_conv *conv, bool input_gradient);

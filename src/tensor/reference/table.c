@@ -8,6 +8,7 @@ const struct rt_kernels rt_kernels_reference = {
     .pack = rt_reference_pack,
     .gemm_scratch = 0,
     .gemm = rt_reference_gemm,
+    .descend = rt_reference_descend,
     .conv_scratch = rt_reference_conv_scratch,
     .conv_prepared = rt_reference_conv_prepared,
     .conv_prepare = rt_reference_conv_prepare,

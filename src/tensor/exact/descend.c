@@ -1,0 +1,115 @@
+/*
+ * Gradient descent on the weights of a dense layer after a single example. Such an update is bound by the
+ * second-level cache, through which all weights and velocities pass: so the gradient is never stored, and the
+ * product of the example that follows is taken from the weights while they are in registers.
+ */
+#include "tensor/exact/isa.h"
+
+#define INLINE static inline __attribute__((always_inline))
+
+struct strip {
+    const struct rt_descent *how;
+    size_t rows, n; /* of the whole matrix */
+    const float *left, *right, *next;
+    float *w, *v, *sums; /* from the strip's first column on, as right */
+};
+
+/* `vecs` vectors of columns, all rows. vecs, raw, moves and follows are constants at every call. */
+INLINE void run_strip(const size_t vecs, const bool raw, const bool moves, const bool follows,
+                      const struct strip *strip) {
+    const vec lr = vec_all(strip->how->lr), momentum = vec_all(strip->how->momentum);
+    const vec scale = vec_all(strip->how->scale), decay = vec_all(strip->how->decay);
+    const vec zero = vec_all(0);
+    const size_t n = strip->n, rows = strip->rows;
+    const float *left = strip->left, *next = strip->next, *right = strip->right;
+    float *w = strip->w, *v = strip->v;
+    vec sums[8];
+    _Pragma("GCC unroll 8") for (size_t q = 0; q < vecs; q++) sums[q] =
+        follows ? vec_load(strip->sums + q * VL) : zero;
+    for (size_t i = 0; i < rows; i++, w += n) {
+        const vec l = vec_all(left[i]), x = follows ? vec_all(next[i]) : zero;
+        _Pragma("GCC unroll 8") for (size_t q = 0; q < vecs; q++) {
+            vec weight = vec_load(w + q * VL);
+            vec g = vec_fma(l, vec_load(right + q * VL), zero);
+            if (!raw)
+                g = vec_add(vec_mul(g, scale), vec_mul(decay, weight));
+            if (moves) {
+                g = vec_add(vec_mul(momentum, vec_load(v + q * VL)), g);
+                vec_store(v + q * VL, g);
+            }
+            weight = vec_sub(weight, vec_mul(lr, g));
+            vec_store(w + q * VL, weight);
+            if (follows)
+                sums[q] = vec_fma(x, weight, sums[q]);
+        }
+        if (moves)
+            v += n;
+    }
+    if (follows)
+        _Pragma("GCC unroll 8") for (size_t q = 0; q < vecs; q++) vec_store(strip->sums + q * VL, sums[q]);
+}
+
+/* The columns that fill no vector. */
+static void run_column(const bool raw, const struct strip *strip) {
+    const struct rt_descent how = *strip->how;
+    float *w = strip->w, *v = strip->v;
+    for (size_t i = 0; i < strip->rows; i++, w += strip->n) {
+        float g = __builtin_fmaf(strip->left[i], *strip->right, 0.0f);
+        if (!raw)
+            g = g * how.scale + how.decay * *w;
+        if (v) {
+            *v = g = how.momentum * *v + g;
+            v += strip->n;
+        }
+        *w -= how.lr * g;
+        if (strip->next)
+            *strip->sums = __builtin_fmaf(strip->next[i], *w, *strip->sums);
+    }
+}
+
+/* The sums of a strip live in registers: so many vectors of them as leave room for the rest. */
+#if defined(RT_ISA_avx512)
+enum { WIDE = 8 };
+#else
+enum { WIDE = 4 };
+#endif
+
+INLINE size_t run_strips(const bool raw, const bool moves, const bool follows, struct strip strip) {
+    size_t j = 0;
+    const float *right = strip.right;
+    float *w = strip.w, *v = strip.v, *sums = strip.sums;
+    for (size_t width; j + VL <= strip.n; j += width) {
+        width = j + WIDE * VL <= strip.n ? WIDE * VL : VL;
+        strip.right = right + j;
+        strip.w = w + j;
+        strip.v = moves ? v + j : NULL;
+        strip.sums = follows ? sums + j : NULL;
+        if (width == VL)
+            run_strip(1, raw, moves, follows, &strip);
+        else
+            run_strip(WIDE, raw, moves, follows, &strip);
+    }
+    return j;
+}
+
+void ISA(descend)(const struct rt_descent *how, size_t rows, size_t n, const float *left, const float *right,
+                  float *w, float *v, const float *next, float *sums) {
+    const bool raw = how->scale == 1 && how->decay == 0;
+    struct strip strip = {how, rows, n, left, right, next, w, v, sums};
+    size_t j;
+    if (raw && v)
+        j = next ? run_strips(true, true, true, strip) : run_strips(true, true, false, strip);
+    else if (raw)
+        j = next ? run_strips(true, false, true, strip) : run_strips(true, false, false, strip);
+    else if (v)
+        j = next ? run_strips(false, true, true, strip) : run_strips(false, true, false, strip);
+    else
+        j = next ? run_strips(false, false, true, strip) : run_strips(false, false, false, strip);
+    for (; j < n; j++) {
+        strip.right = right + j;
+        strip.w = w + j;
+        strip.v = v ? v + j : NULL;
+        strip.sums = next ? sums + j : NULL;
+        run_column(raw, &strip);
+    }
+}
