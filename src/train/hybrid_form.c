@@ -3,7 +3,6 @@
 
 #include "base/memory.h"
 #include "train/hybrid_job.h"
-#include <stdio.h>
 #include <stdlib.h>
 
 /* Bytes that a link is measured with. */
@@ -151,22 +150,4 @@ void rt_rings_want(struct rt_rings *rings, struct rt_formation_settings *wanted)
     wanted->rings = rings->count;
     wanted->join = join;
     wanted->user = rings;
-}
-
-char *rt_rings_print(const struct rt_rings *rings, const struct rt_formation *formation) {
-    char *plan = rt_formation_print(formation), *text = NULL;
-    size_t bytes;
-    FILE *out = plan ? open_memstream(&text, &bytes) : NULL;
-    if (out) {
-        fprintf(out,
-                "%u rings of %u node%s share each batch; equal places exchange gradients by %s. The first "
-                "ring, and how all are cut:\n%s",
-                rings->count, rings->places, rings->places == 1 ? "" : "s", rings->way->name, plan);
-        if (fclose(out) != 0) {
-            free(text);
-            text = NULL;
-        }
-    }
-    free(plan);
-    return text;
 }

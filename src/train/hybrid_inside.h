@@ -1,4 +1,4 @@
-/* What hybrid_rings.c and hybrid_form.c share. */
+/* What hybrid_rings.c, hybrid_form.c and hybrid_plan.c share. */
 #ifndef RT_TRAIN_HYBRID_INSIDE_H
 #define RT_TRAIN_HYBRID_INSIDE_H
 
@@ -14,6 +14,7 @@ struct rt_rings {
     struct rt_way_options way_options;
     struct rt_link_cost cost; /* of the links between them */
     uint16_t count, places;
+    double exchange_seconds; /* predicted, of an update; nothing else goes on meanwhile */
 
     struct rt_endpoint *endpoint;
     struct rt_link **links; /* [count]: of the master with the heads of the other rings */

@@ -25,6 +25,8 @@ size_t rt_rings_count(const struct rt_rings *rings); /* NULL: 1 */
 
 /* Has the formation plan for all of them, and join them. */
 void rt_rings_want(struct rt_rings *rings, struct rt_formation_settings *wanted);
+/* When there is a plan: adds what the exchange takes to the memory and the time that are predicted. */
+rt_status rt_rings_planned(struct rt_rings *rings, struct rt_formation *formation, struct rt_error *err);
 /* The plan as people read it, to be freed; NULL when memory is short. */
 char *rt_rings_print(const struct rt_rings *rings, const struct rt_formation *formation);
 /* Tells every node its part. */

@@ -39,7 +39,9 @@ static rt_status form(const struct rt_run *run, const struct rt_strategy_choice 
         rt_rings_want(*rings, &wanted);
     lesson.options = options;
     status = rt_job_tree(&lesson, &wanted.job, err);
-    return status == RT_OK ? rt_formation_plan(&wanted, formation, err) : status;
+    if (status == RT_OK)
+        status = rt_formation_plan(&wanted, formation, err);
+    return status == RT_OK && *rings ? rt_rings_planned(*rings, formation, err) : status;
 }
 
 static rt_status make_plan(struct rt_run *run, char **plan, struct rt_error *err) {

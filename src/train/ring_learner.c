@@ -205,6 +205,8 @@ static rt_status form(struct ring_learner *learner, struct rt_error *err) {
     rt_status status = rt_job_tree(lesson, &wanted.job, err);
     if (status == RT_OK)
         status = rt_formation_plan(&wanted, &learner->formation, err);
+    if (status == RT_OK && learner->rings)
+        status = rt_rings_planned(learner->rings, &learner->formation, err);
     if (status != RT_OK)
         return status;
     tell_plan(learner);
