@@ -25,6 +25,10 @@ for way in allreduce-ring allreduce-tree allreduce-rd allreduce-hd ps-sync ps-tr
 done
 exchange result mlp.yaml 3 allreduce-auto --set train.updates=10
 python3 "$tests/compare.py" near/model.safetensors result/model.safetensors 1e-5 2>why || fail "auto: $(cat why)"
+# What links are measured with is no part of what the exchange sends.
+exchange one mlp.yaml 3 allreduce-rd --set train.updates=10
+auto=$(field bytes_sent result/summary.json) most=$(field bytes_sent one/summary.json)
+[ "$auto" -lt $((most + most / 10)) ] || fail "allreduce-auto sends $auto bytes, allreduce-rd $most"
 exchange result mlp.yaml 3 ps-sync,reduce=sum --set train.updates=10
 ! python3 "$tests/compare.py" near/model.safetensors result/model.safetensors 1e-5 2>why || fail "reduce=sum changes nothing"
 
