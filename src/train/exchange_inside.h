@@ -60,6 +60,8 @@ struct rt_exchange_learner {
      * how many of them were; gradients that came to something; and results of the master's own worker, ever
      * rising, result n in place n % RT_CREW_AHEAD. */
     uint64_t epoch, begun, applied;
+    double since, heard; /* when its first batch was given; when a gradient last came to something */
+    double usual;        /* seconds that a batch takes a worker, about; 0: not known */
     uint64_t made;
     struct rt_done waiting[RT_CREW_AHEAD];
 };

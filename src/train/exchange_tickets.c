@@ -12,8 +12,9 @@
  *
  * Where gradients may be dropped the server on the master says what became of each. In rounds, who lost a
  * gradient gets the round that is under way, whatever it was given before: otherwise a round could lose
- * everybody's gradient, and nobody would get a ticket for it any more. Where epochs are cut short, batches of
- * an epoch are given until enough of them have been learnt from, and those who are late do not hold it up.
+ * everybody's gradient, and nobody would get a ticket for it any more. Where epochs are cut short, as many
+ * batches of an epoch are given as it needs; when somebody is late with one, those who have nothing to do get
+ * others, so that the epoch has enough without it.
  */
 #include "train/exchange_inside.h"
 
@@ -105,13 +106,22 @@ static void give_rounds(struct rt_exchange_learner *learner) {
 
 /* -- every batch is one worker's -- */
 
-/* Where the parameters must stand still within the epoch none may be dropped, so no more are given than are
- * wanted; at its end more than that, until there are enough. */
+/* Whether all that the epoch needs is under way, or done. */
+static bool has_enough(const struct rt_exchange_learner *learner) {
+    return learner->given == (learner->epoch + 1) * learner->lesson.per_epoch;
+}
+
+/* Whether nothing has come for as long as a batch takes. */
+static bool is_late(const struct rt_exchange_learner *learner) {
+    return learner->usual > 0 && rt_engine_now(learner->site->engine) > learner->heard + learner->usual;
+}
+
+/* More than the epoch needs may be given only at its end: what is dropped is of an epoch that is over. */
 static bool may_begin_cut(const struct rt_exchange_learner *learner) {
-    const uint64_t first = learner->epoch * learner->lesson.per_epoch;
-    if (learner->draining || first >= learner->limit || learner->begun == all_batches(learner))
+    if (learner->draining || learner->begun == all_batches(learner) ||
+        learner->epoch * learner->lesson.per_epoch >= learner->limit)
         return false;
-    return first + learner->lesson.per_epoch <= learner->limit || learner->given < learner->limit;
+    return has_enough(learner) ? is_late(learner) : learner->given < learner->limit;
 }
 
 /* Whether a worker may have one: alone at first, where the strategy says so. */
@@ -130,16 +140,16 @@ static uint64_t next_batch(const struct rt_exchange_learner *learner) {
 }
 
 static void note_begun(struct rt_exchange_learner *learner) {
-    const uint64_t end = (learner->epoch + 1) * learner->lesson.per_epoch;
     const bool cuts = rt_exchange_cuts(learner);
-    learner->begun += cuts;
-    if (!cuts || learner->given < end) /* what is given beyond it makes no further update */
+    if (cuts && learner->begun++ == 0)
+        learner->since = learner->heard = rt_engine_now(learner->site->engine);
+    if (!cuts || !has_enough(learner)) /* what is given beyond it makes no further update */
         learner->given++;
 }
 
-/* Whether all that the epoch needs is under way: what is given now is done only if somebody is late. */
-static bool has_enough(const struct rt_exchange_learner *learner) {
-    return rt_exchange_cuts(learner) && learner->given == (learner->epoch + 1) * learner->lesson.per_epoch;
+/* What is done only because somebody is late waits for nobody. */
+static bool is_extra(const struct rt_exchange_learner *learner) {
+    return rt_exchange_cuts(learner) && has_enough(learner);
 }
 
 /* One is computed while the next waits: more would only keep a slow worker behind. */
@@ -147,14 +157,16 @@ static void give_in_turn(struct rt_exchange_learner *learner) {
     for (size_t held = 0; held < 2; held++)
         for (uint16_t rank = 1; rank < learner->count; rank++)
             if (takes_part(learner, rank) && rt_crew_held(learner->crew, rank) == held &&
-                (held == 0 || !has_enough(learner)) && may_begin(learner, rank) &&
+                may_begin(learner, rank) && (held == 0 || !is_extra(learner)) &&
                 give(learner, rank, next_batch(learner)))
                 note_begun(learner);
 }
 
 uint64_t rt_exchange_own_batch(struct rt_exchange_learner *learner) {
     const bool full = learner->made - learner->fates[0].taken >= RT_CREW_AHEAD - 1;
-    if (!learner->site->works || !may_begin(learner, 0) || (rt_exchange_cuts(learner) && full))
+    const bool late = learner->made > learner->fates[0].judged; /* it waits for its own gradient */
+    if (!learner->site->works || !may_begin(learner, 0) || (rt_exchange_cuts(learner) && full) ||
+        (is_extra(learner) && late))
         return 0;
     const uint64_t batch = next_batch(learner);
     note_begun(learner);
@@ -182,6 +194,7 @@ void rt_exchange_open_tickets(struct rt_exchange_learner *learner, uint64_t ahea
 void rt_exchange_tickets_set(struct rt_exchange_learner *learner, uint64_t update) {
     learner->returned = learner->given = learner->limit = learner->rounds = learner->computed = update;
     learner->applied = update;
+    learner->since = 0;
     learner->epoch = update / learner->lesson.per_epoch;
     learner->begun = update % learner->lesson.per_epoch;
     for (uint16_t rank = 0; rank < learner->count; rank++)
@@ -218,9 +231,15 @@ void rt_exchange_updated(void *user, uint64_t version, size_t pushes, const stru
 static void judge_epoch(struct rt_exchange_learner *learner, const struct rt_push *push, bool dropped) {
     if ((push->batch - 1) / all_batches(learner) != learner->epoch)
         return;
-    learner->applied += !dropped;
-    const uint64_t end = (learner->epoch + 1) * learner->lesson.per_epoch;
-    if (!dropped && learner->applied < end)
+    const uint64_t first = learner->epoch * learner->lesson.per_epoch;
+    if (!dropped) {
+        learner->applied++;
+        learner->heard = rt_engine_now(learner->site->engine);
+        if (learner->since > 0) /* of an epoch that was seen from its beginning */
+            learner->usual = (learner->heard - learner->since) * (double)learner->site->roles.workers /
+                             (double)(learner->applied - first);
+    }
+    if (!dropped && learner->applied < first + learner->lesson.per_epoch)
         return;
     learner->epoch++;
     learner->begun = 0;
@@ -276,11 +295,21 @@ static uint16_t lost(const void *self) {
     return learner->crew_part.lost(learner->crew_part.self);
 }
 
+/* Time passes: somebody may be late by now. */
+static bool look_again(void *self, rt_status *status, struct rt_error *err) {
+    struct rt_exchange_learner *learner = self;
+    (void)status, (void)err;
+    if (has_enough(learner) && may_begin_cut(learner))
+        send_tickets(learner);
+    return false;
+}
+
 struct rt_engine_part rt_exchange_tickets_part(struct rt_exchange_learner *learner) {
     learner->crew_part = rt_crew_part(learner->crew);
     return (struct rt_engine_part){.self = learner,
                                    .event = take_event,
                                    .turn = take_turn,
+                                   .work = rt_exchange_cuts(learner) ? look_again : NULL,
                                    .waits_for = waits_for,
                                    .inquire = inquire,
                                    .lost = lost,
