@@ -73,14 +73,18 @@ static void complete(struct rt_flow *flow, struct rt_segment *segment) {
 
 /* A layer's gradient is complete while those before it are still computed. */
 struct early {
-    const struct rt_across *across;
+    struct rt_flow *flow;
     size_t stage;
 };
 
 static void tell_early(void *self, size_t layer) {
     const struct early *early = self;
-    if (layer > 0) /* with the first one all are */
-        early->across->ready(early->across->self, early->stage, layer);
+    const struct rt_across *across = &early->flow->settings.across;
+    if (layer == 0) /* with the first one all are */
+        return;
+    rt_flow_leave(early->flow); /* an emulated device has not come so far yet */
+    across->ready(across->self, early->stage, layer);
+    rt_flow_enter(early->flow, RT_STATE_WEIGHT);
 }
 
 /* Whether a forward need not wait for numbers from another ring. */
@@ -255,7 +259,7 @@ static bool try_weights(struct rt_flow *flow, struct rt_segment *segment) {
     for (size_t i = 0; i < count; i++)
         slots[i] = rt_segment_seat(segment, segment->weights + i)->slot;
     const bool last = rt_segment_seat(segment, segment->weights + count - 1)->last;
-    struct early early = {&flow->settings.across, (size_t)(segment - flow->segments)};
+    struct early early = {flow, (size_t)(segment - flow->segments)};
     const struct rt_layer_watch watch = {.self = &early, .after = tell_early};
     rt_flow_enter(flow, RT_STATE_WEIGHT);
     rt_stage_backward_weights(segment->stage, slots, count, last,

@@ -154,6 +154,13 @@ for place in 2 3; do
     ends "${node[place - 1]}" 0 10
     serve $(for i in 1 2 3; do [ $i -eq $place ] || echo $i; done)
 done
+# ---- the master dies: all end, and serve another ----
+begin orphans
+destroy "$master"
+for i in 1 2 3; do
+    until_true 10 holds "n$i.err" " ended" || fail "node $i does not end its run without a master: $(cat n$i.err)"
+done
+serve 1 2 3
 echo "deaths after $((SECONDS - started)) s"
 
 # ---- the plan ----
