@@ -274,6 +274,14 @@ static rt_status count_memory(const struct rt_formation *formation, struct rt_er
     return RT_OK;
 }
 
+/* Where there are several rings, a limit need not be that of the device which has its name: says so. */
+static rt_status make_plan(struct rt_formation *formation, size_t rings, struct rt_error *err) {
+    rt_status status = rt_plan_create(&formation->question, &formation->plan, err);
+    if (status != RT_OK && rings > 1)
+        rt_fail_prefix(err, status, "for rings whose devices are each like the weakest at their place");
+    return status;
+}
+
 rt_status rt_formation_plan(const struct rt_formation_settings *settings, struct rt_formation *formation,
                             struct rt_error *err) {
     const struct rt_spec_cluster *cluster = &settings->spec->cluster;
@@ -321,7 +329,7 @@ rt_status rt_formation_plan(const struct rt_formation_settings *settings, struct
     if (status == RT_OK)
         status = measure_master(settings, formation, err);
     if (status == RT_OK)
-        status = rt_plan_create(question, &formation->plan, err);
+        status = make_plan(formation, rings, err);
     if (status == RT_OK) {
         formation->plan->samples_per_s *= (double)rings;
         share_cores(formation, settings->spec);

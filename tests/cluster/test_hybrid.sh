@@ -174,6 +174,10 @@ refuses 2 "rings: 5 nodes cannot be 2 rings of equal length" train mlp.yaml --no
 refuses 2 "rings: 4 nodes cannot be 8 rings of equal length" train mlp.yaml --nodes 4 --strategy hybrid,rings=8 --out never
 refuses 2 "a batch of 3 cannot be shared by 4 rings" train mlp.yaml --nodes 4 --strategy hybrid,rings=4 --set train.batch=3 --out never
 refuses 2 "rings: 5 nodes cannot be 2 rings of equal length" plan mlp.yaml --nodes 5 --strategy hybrid,rings=2
+start_node small --memory 1M --data .
+refuses 2 "for rings whose devices are each like the weakest at their place: " \
+    train mlp.yaml --node "127.0.0.1:$port" --strategy hybrid --out never
+destroy "$pid"
 mkdir other && cp images labels other/ && printf '\377' | dd of=other/images bs=1 seek=300 conv=notrunc 2>/dev/null
 start_node stranger --data other
 refuses 2 "its training data differ from the master's" train mlp.yaml --node "127.0.0.1:$port" --strategy hybrid --out never
