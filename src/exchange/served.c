@@ -246,33 +246,17 @@ static void step_span(struct rt_served *served, const struct rt_span *span) {
     enter_state(served, before);
 }
 
-/* Inside the engine: whether all share each batch, and the parameters that are here are too old for this one:
- * other workers completed rounds without us since they were asked for. */
-static bool is_behind(const struct rt_served *served) {
-    const struct rt_served_settings *settings = &served->settings;
-    if (rt_way_is_asynchronous(settings->way, settings->options))
-        return false;
-    for (size_t i = 0; i < served->shop_count; i++) {
-        const struct rt_shop *shop = &served->shops[i];
-        if (shop->count > 0 && !shop->asking && shop->version + 1 < served->ticket)
-            return true;
-    }
-    return false;
-}
-
 static rt_status begin(void *self, const struct rt_ticket *ticket, struct rt_error *err) {
     struct rt_served *served = self;
     served->ticket = ticket->batch;
-    rt_engine_enter(served->engine);
-    if (!served->begun || is_behind(served)) {
-        send_errand(served, RT_ERRAND_PULL);
-        expect_params(served);
-    }
-    rt_engine_leave(served->engine);
     if (!served->begun) {
         served->begun = true;
         served->resting = false;
         served->step = 0;
+        rt_engine_enter(served->engine);
+        send_errand(served, RT_ERRAND_PULL);
+        expect_params(served);
+        rt_engine_leave(served->engine);
     }
     return rt_engine_status(served->engine, err);
 }

@@ -188,13 +188,14 @@ static const char *const round_options[] = {"{backup: 1}", "{backup: 1, dedicate
 TEST(every_round_is_made) {
     size_t dropped = 0;
     for (uint64_t seed = 0; seed < 60; seed++) {
-        const struct exrig_settings settings = {.way = "ps-backup",
-                                                .options = round_options[seed % 5],
-                                                .nodes = 4 + seed % 3,
-                                                .seed = seed,
-                                                .random_delay = 0.02 + 0.05 * (double)(seed % 4),
-                                                .bandwidth = seed % 4 ? 0 : 1e3, /* results come first */
-                                                .seconds = {0.01, 0.05, 0.02, seed % 2 ? 0.3 : 0, 0.04}};
+        const struct exrig_settings settings = {
+            .way = "ps-backup",
+            .options = round_options[seed % 5],
+            .nodes = 4 + seed % 3,
+            .seed = seed,
+            .random_delay = 0.02 + 0.05 * (double)(seed % 4),
+            .bandwidth = seed % 4 ? 0 : 1e3, /* results come first */
+            .seconds = {seed % 7 ? 0.01 : 2, 0.05, 0.02, seed % 2 ? 0.3 : 0, 0.04}};
         if (!run_course(&settings, 0, 42, seed % 3 ? 7 : 0))
             return;
         CHECK_MSG(course.log.updates == 42, "seed %d: %zu updates", (int)seed, course.log.updates);
