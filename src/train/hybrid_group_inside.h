@@ -10,6 +10,7 @@ enum { RT_GROUP_STAGES = 2 };
 enum rt_numbers_state {
     RT_NUMBERS_IDLE,    /* nobody has asked for them */
     RT_NUMBERS_WAITING, /* for those of ring 0 */
+    RT_NUMBERS_HERE,    /* they have come */
     RT_NUMBERS_GIVING,  /* ring 0 */
     RT_NUMBERS_SAME,    /* all have the same */
 };
@@ -41,6 +42,7 @@ struct rt_group {
     struct { /* what all start from, see hybrid_numbers.c */
         enum rt_numbers_state state;
         size_t stage, word, at; /* where it stands */
+        uint64_t update;        /* that they are of, once they are here */
         float *floats;
         struct rt_receive receive;
         struct rt_send *sends; /* [rings] */

@@ -86,11 +86,21 @@ static void give(struct rt_group *group) {
     send_all(group, &message, count);
 }
 
+/* The version of a stage moves only when the ring asks: a head that has no ticket yet would take it for an
+ * update that is done. */
+static void adopt(struct rt_group *group) {
+    for (size_t i = 0; i < group->stage_count; i++)
+        group->stages[i].stage->update = group->numbers.update;
+    group->numbers.state = RT_NUMBERS_SAME;
+}
+
 bool rt_group_numbers_go_on(struct rt_group *group) {
     if (group->numbers.state == RT_NUMBERS_IDLE)
         group->numbers.state = group->party.rank == 0 ? RT_NUMBERS_GIVING : RT_NUMBERS_WAITING;
     if (group->numbers.state == RT_NUMBERS_GIVING && rt_group_numbers_wait_for(group) == UINT16_MAX)
         give(group);
+    if (group->numbers.state == RT_NUMBERS_HERE)
+        adopt(group);
     return group->numbers.state == RT_NUMBERS_SAME;
 }
 
@@ -124,9 +134,8 @@ static rt_status take(struct rt_group *group, struct rt_error *err) {
         return rt_fail(err, RT_BAD_INPUT, "a %s message came where %zu floats of word %zu were expected",
                        rt_message_name(message.type), count, group->numbers.word);
     if (count == 0) {
-        for (size_t i = 0; i < group->stage_count; i++)
-            group->stages[i].stage->update = message.update;
-        group->numbers.state = RT_NUMBERS_SAME;
+        group->numbers.update = message.update;
+        group->numbers.state = RT_NUMBERS_HERE;
         return RT_OK;
     }
     rt_stage_word_write(group->stages[group->numbers.stage].stage, group->numbers.word, group->numbers.at,

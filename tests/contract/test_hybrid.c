@@ -431,6 +431,21 @@ TEST(numbers_that_were_loaded) {
     compare(&shape, "loaded");
 }
 
+/* They may be there before a head has heard which batch comes next. */
+TEST(numbers_that_come_before_the_first_ticket) {
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        const struct rt_memnet_settings net = {
+            .seed = seed, .latency = 1e-4, .bandwidth = 1e9, .random_delay = 1e-2};
+        struct shape shape = plain;
+        shape.rings = 4;
+        shape.places = seed % 4 ? 1 : 3;
+        shape.updates = 6;
+        shape.begin = 4;
+        shape.optimizer = "{sgd: {lr: 0.1}}";
+        compare_over(&net, &shape, "loaded, in any order");
+    }
+}
+
 /* Fewer examples than rings in every batch. */
 TEST(hardly_any_examples) {
     struct shape shape = plain;
