@@ -36,18 +36,7 @@ struct rt_layer_memory {
     float *work;           /* layer->work_floats to use freely during one call; shared by all layers */
 };
 
-/* A span of a gradient that is the product of two factors: grad[i][j] = fma(left[i], right[j], 0). A dense
- * layer's weights have one when there is one example. */
-struct rt_factors {
-    size_t rows, columns;
-    const float *left, *right;
-    /* With the parameters as they are once this is applied, sums[j] = fma(next[i], param[i][j], sums[j]) over
-     * the rows; next NULL: nobody asks. */
-    const float *next;
-    float *sums;
-};
-
-/* The example that comes after a single one. The sink brings all parameters of the first layer through the
+/* The example that comes after a single one. A descent brings all parameters of the first layer through the
  * caches to update them: there they can be used for the forward of this example, which need not fetch them
  * again. */
 struct rt_successor {
@@ -60,10 +49,11 @@ struct rt_successor {
  * the layer's parameters. May be called by several threads at once, for disjoint spans. */
 struct rt_grad_sink {
     void (*take)(void *self, size_t offset, size_t count, const float *grad);
-    /* The same for a span that is a product. NULL: not wanted. */
-    void (*take_factors)(void *self, size_t offset, const struct rt_factors *factors);
     void *self;
-    struct rt_successor *successor; /* NULL: none. Only if what is taken is applied at once */
+    /* What take does, if it is a descent of the layer's parameters: a layer may then do it itself instead,
+     * for spans that it need not even store. NULL: something else. */
+    const struct rt_descent *descent;
+    struct rt_successor *successor; /* NULL: none. Only with a descent */
 };
 
 /* A micro-batch whose weight gradient waits: what the layer had and got. */

@@ -149,23 +149,20 @@ static void take_shifted(void *self, size_t offset, size_t count, const float *g
     sink->outer->take(sink->outer->self, sink->offset + offset, count, grad);
 }
 
-static void take_factors_shifted(void *self, size_t offset, const struct rt_factors *factors) {
-    const struct shifted_sink *sink = self;
-    sink->outer->take_factors(sink->outer->self, sink->offset + offset, factors);
-}
-
 /* The weights' part of one layer. */
 static void layer_weights(const struct rt_model *model, size_t i, size_t count,
                           const struct rt_waiting *waiting, float *grads, bool accumulate,
                           const struct rt_grad_sink *sink, struct rt_successor *successor) {
     const struct rt_layer *layer = model->layers[i];
     struct shifted_sink shifted = {sink, model->param_at[i]};
-    const struct rt_grad_sink own = {
-        .take = take_shifted,
-        .take_factors = sink && sink->take_factors ? take_factors_shifted : NULL,
-        .self = &shifted,
-        .successor = successor,
-    };
+    struct rt_descent descent;
+    struct rt_grad_sink own = {.take = take_shifted, .self = &shifted, .successor = successor};
+    if (sink && sink->descent) {
+        descent = *sink->descent;
+        descent.w += model->param_at[i];
+        descent.v = descent.v ? descent.v + model->param_at[i] : NULL;
+        own.descent = &descent;
+    }
     grads += model->param_at[i];
     if (layer->type->merge_weights) {
         layer->type->merge_weights(layer, count, waiting, grads, accumulate, sink ? &own : NULL);

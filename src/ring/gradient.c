@@ -54,16 +54,17 @@ void rt_gradient_apply_span(const struct rt_device *device, const struct rt_opti
     rt_device_split(device, count, ELEMENTS_FOR_A_THREAD, apply_range, &job);
 }
 
-void rt_gradient_descend(const struct rt_device *device, const struct rt_optim *optim,
-                         const struct rt_optim_step *step, size_t first, const struct rt_factors *factors,
-                         float *params, float *state) {
-    const struct rt_descent how = {.lr = step->lr,
+bool rt_gradient_descent(const struct rt_optim *optim, const struct rt_optim_step *step, float *params,
+                         float *state, struct rt_descent *descent) {
+    if (!optim->type->momentum)
+        return false;
+    *descent = (struct rt_descent){.lr = step->lr,
                                    .momentum = optim->type->momentum(optim),
                                    .scale = step->grad_scale,
-                                   .decay = step->weight_decay};
-    device->kernels->descend(&how, factors->rows, factors->columns, factors->left, factors->right,
-                             params + first, optim->type->state_words ? state + first : NULL, factors->next,
-                             factors->sums);
+                                   .decay = step->weight_decay,
+                                   .w = params,
+                                   .v = optim->type->state_words ? state : NULL};
+    return true;
 }
 
 /* By the bits, so that no option of the compiler can reason it away; all of them, so that it is fast. */

@@ -20,10 +20,9 @@ void rt_gradient_apply_span(const struct rt_device *device, const struct rt_opti
                             const struct rt_optim_step *step, size_t first, size_t count, size_t n,
                             const float *gradient, float *params, float *state);
 
-/* The same for a span given by its factors, from `first` on; only if the rule has a momentum. */
-void rt_gradient_descend(const struct rt_device *device, const struct rt_optim *optim,
-                         const struct rt_optim_step *step, size_t first, const struct rt_factors *factors,
-                         float *params, float *state);
+/* The rule as a descent of these parameters; false: it is another. */
+bool rt_gradient_descent(const struct rt_optim *optim, const struct rt_optim_step *step, float *params,
+                         float *state, struct rt_descent *descent);
 
 /* Whether all numbers are finite. */
 bool rt_block_is_finite(const float *block, size_t count);

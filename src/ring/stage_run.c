@@ -80,12 +80,6 @@ static void apply_span(void *self, size_t offset, size_t count, const float *gra
                    stage->blocks.params, grad, stage->state);
 }
 
-static void apply_factors(void *self, size_t offset, const struct rt_factors *factors) {
-    struct rt_stage *stage = self;
-    rt_gradient_descend(stage->device, stage->job->optim, &stage->optim_step, offset, factors,
-                        stage->blocks.params, stage->state);
-}
-
 static void record_staleness(struct rt_stage *stage, const struct rt_slot *slot) {
     const uint64_t between = stage->update - slot->update;
     stage->stale = between;
@@ -127,11 +121,11 @@ void rt_stage_backward_weights(struct rt_stage *stage, struct rt_slot *const *sl
         passes[i] = pass_of(stage, slots[i], true);
         waiting[i] = rt_model_waiting(&passes[i], &blocks, slots[i]->numbers, slots[i]->x);
     }
+    struct rt_descent descent;
+    const bool descends = rt_gradient_descent(stage->job->optim, &stage->optim_step, stage->blocks.params,
+                                              stage->state, &descent);
     const struct rt_grad_sink sink = {
-        .take = apply_span,
-        .take_factors = stage->job->optim->type->momentum ? apply_factors : NULL,
-        .self = stage,
-    };
+        .take = apply_span, .self = stage, .descent = descends ? &descent : NULL};
     float *gradient = rt_slices_block(&stage->slices, first.slice);
     if (none)
         memset(gradient, 0, stage->model->param_count * sizeof *gradient);

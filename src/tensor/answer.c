@@ -119,12 +119,12 @@ static void run_products(struct answer *a) {
 
 static void run_descent(struct answer *a) {
     for (int way = 0; way < 8; way++) {
-        const struct rt_descent how = {0.01f, 0.9f, way & 1 ? 0.7f : 1, way & 1 ? 0.02f : 0};
         const float *left = numbers(a, DEPTH, 20), *right = numbers(a, COLUMNS, 21);
         float *w = numbers(a, DEPTH * COLUMNS, 22), *v = numbers(a, DEPTH * COLUMNS, 23);
         float *sums = numbers(a, COLUMNS, 24);
-        a->k->descend(&how, DEPTH, COLUMNS, left, right, w, way & 2 ? v : NULL,
-                      way & 4 ? numbers(a, DEPTH, 25) : NULL, sums);
+        const struct rt_descent descent = {
+            0.01f, 0.9f, way & 1 ? 0.7f : 1, way & 1 ? 0.02f : 0, w, way & 2 ? v : NULL};
+        a->k->descend(&descent, DEPTH, COLUMNS, left, right, way & 4 ? numbers(a, DEPTH, 25) : NULL, sums);
         add(a, DEPTH * COLUMNS, w);
         add(a, DEPTH * COLUMNS, v);
         add(a, COLUMNS, sums);

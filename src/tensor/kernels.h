@@ -31,6 +31,16 @@ enum rt_activation {
     RT_ACT_GELU, /* x/2 (1 + erf(x / sqrt 2)) */
 };
 
+/* Gradient descent on some parameters. For a gradient g, in this order:
+ *   unless scale is 1 and decay 0: g = g * scale + decay * w;
+ *   if there is a velocity: g = v = momentum * v + g;
+ *   w = w - lr * g. */
+struct rt_descent {
+    float lr, momentum;
+    float scale, decay; /* what clips a gradient, and the pull of weight decay */
+    float *w, *v;       /* v NULL: no velocity */
+};
+
 /* A piece of the k axis that lies elsewhere than the one before it. */
 struct rt_gemm_piece {
     size_t k;
@@ -91,12 +101,6 @@ struct rt_window {
     size_t out_height, out_width;
 };
 
-/* A rule of gradient descent; see descend. */
-struct rt_descent {
-    float lr, momentum;
-    float scale, decay; /* of the gradient: what clips it, and the pull of weight decay */
-};
-
 struct rt_kernels {
     const char *name; /* "reference", "exact/avx512", ... */
 
@@ -109,14 +113,12 @@ struct rt_kernels {
     size_t gemm_scratch; /* bytes of scratch that gemm needs */
     void (*gemm)(const struct rt_gemm *g, void *scratch);
 
-    /* The update of a dense layer's weights w [rows][n] after a single example, whose gradient is the product
-     * of two factors and is never stored, in this order for each:
-     *   g = fma(left[i], right[j], 0); unless scale is 1 and decay 0: g = g * scale + decay * w;
-     *   if v: g = v = momentum * v + g;   w = w - lr * g;
-     * and the product of the example that follows with the weights as they are then, if next:
-     *   sums[j] = fma(next[i], w, sums[j]), over the rows in order. */
-    void (*descend)(const struct rt_descent *how, size_t rows, size_t n, const float *left,
-                    const float *right, float *w, float *v, const float *next, float *sums);
+    /* The descent of w [rows][n] whose gradient is the product of two factors, g = fma(left[i], right[j], 0),
+     * and is never stored: a dense layer's weights after a single example. Then the product of the example
+     * that follows with the weights as they are now: sums[j] = fma(next[i], w, sums[j]) over the rows in
+     * order; next NULL: none. */
+    void (*descend)(const struct rt_descent *descent, size_t rows, size_t n, const float *left,
+                    const float *right, const float *next, float *sums);
 
     /* --- convolution ---------------------------------------------------------------------------- */
     /* The sum for one output runs over (channel, kernel row, kernel column); for an input gradient over

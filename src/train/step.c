@@ -142,21 +142,15 @@ static void apply_span(void *self, size_t offset, size_t count, const float *gra
                    trainer->network->blocks.params, grad, trainer->state);
 }
 
-static void apply_factors(void *self, size_t offset, const struct rt_factors *factors) {
-    struct rt_trainer *trainer = self;
-    rt_gradient_descend(&trainer->network->device, trainer->optim, &trainer->optim_step, offset, factors,
-                        trainer->network->blocks.params, trainer->state);
-}
-
 /* The gradient of the batch into the first block (which a fused update may never touch). */
 static rt_status batch_step(struct rt_trainer *trainer, const struct rt_batch *batch, struct rt_step *step,
                             struct rt_error *err) {
     const uint64_t shards = trainer->settings.shards;
+    struct rt_descent descent;
+    const bool descends = rt_gradient_descent(trainer->optim, &trainer->optim_step,
+                                              trainer->network->blocks.params, trainer->state, &descent);
     const struct rt_grad_sink sink = {
-        .take = apply_span,
-        .take_factors = trainer->optim->type->momentum ? apply_factors : NULL,
-        .self = trainer,
-    };
+        .take = apply_span, .self = trainer, .descent = descends ? &descent : NULL};
     struct rt_gradient_order order = {.update = step->update,
                                       .batch = batch,
                                       .scale = 1.0f / (float)batch->rows,

@@ -165,16 +165,18 @@ static void check_descend(const struct rt_kernels *k) {
         for (int way = 0; way < 8; way++)
             for (size_t rows = 0; rows < 4; rows++) {
                 const size_t n = sizes[s];
-                const struct rt_descent how = {0.01f, 0.9f, way & 1 ? 0.7f : 1, way & 1 ? 0.02f : 0};
                 const float *left = kc_specials(rows, 1), *right = kc_numbers(n, 2),
                             *next = kc_numbers(rows, 3);
                 struct kc_pair w = kc_pair_create(rows * n, kc_numbers(rows * n, 4));
                 struct kc_pair v = kc_pair_create(rows * n, kc_specials(rows * n, 5));
                 struct kc_pair sums = kc_pair_create(n, kc_numbers(n, 6));
-                ref->descend(&how, rows, n, left, right, w.want, way & 2 ? v.want : NULL,
-                             way & 4 ? next : NULL, sums.want);
-                k->descend(&how, rows, n, left, right, w.got, way & 2 ? v.got : NULL, way & 4 ? next : NULL,
-                           sums.got);
+                struct rt_descent how = {.lr = 0.01f, .momentum = 0.9f, .scale = 1};
+                if (way & 1)
+                    how.scale = 0.7f, how.decay = 0.02f;
+                how.w = w.want, how.v = way & 2 ? v.want : NULL;
+                ref->descend(&how, rows, n, left, right, way & 4 ? next : NULL, sums.want);
+                how.w = w.got, how.v = way & 2 ? v.got : NULL;
+                k->descend(&how, rows, n, left, right, way & 4 ? next : NULL, sums.got);
                 kc_pair_compare(&w, "%s descend %zux%zu way %d: w", k->name, rows, n, way);
                 kc_pair_compare(&v, "%s descend %zux%zu way %d: v", k->name, rows, n, way);
                 kc_pair_compare(&sums, "%s descend %zux%zu way %d: sums", k->name, rows, n, way);

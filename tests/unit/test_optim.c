@@ -177,8 +177,7 @@ static const float factors[] = {0.7f, -1.3f, 0.0f, -0.0f, 0x1p-80f, -0x1p-80f, 0
 TEST(factors_give_the_bits_of_their_product) {
     enum { SIDE = sizeof factors / sizeof *factors, N = SIDE * SIDE };
     const char *const decays[] = {"0", "0.01"};
-    const struct rt_device device = {.kernels = rt_kernels_exact(NULL)};
-    const struct rt_factors product = {SIDE, SIDE, factors, factors, NULL, NULL};
+    const struct rt_kernels *kernels = rt_kernels_exact(NULL);
     for (const struct rt_optim_type *const *type = rt_optim_types(); *type; type++) {
         if (!(*type)->momentum)
             continue;
@@ -198,7 +197,9 @@ TEST(factors_give_the_bits_of_their_product) {
                 struct rt_optim_step step;
                 rt_optim_begin(optim, 1, 1, 1, &step);
                 rt_optim_apply(optim, &step, 0, N, N, w, g, state);
-                rt_gradient_descend(&device, optim, &step, 0, &product, w2, state2);
+                struct rt_descent descent;
+                CHECK(rt_gradient_descent(optim, &step, w2, state2, &descent));
+                kernels->descend(&descent, SIDE, SIDE, factors, factors, NULL, NULL);
                 CHECK_MSG(memcmp(w, w2, sizeof w) == 0, "%s, from %g", (*type)->name, (double)starts[start]);
                 CHECK_MSG(memcmp(state, state2, (*type)->state_words * N * sizeof *state) == 0, "%s: state",
                           (*type)->name);

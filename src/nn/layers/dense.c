@@ -164,20 +164,22 @@ struct weights_job {
     const struct rt_gemm_piece *pieces; /* their inputs and gradients */
     float *grads;
     bool accumulate;
-    bool factors; /* one example: the sink takes the factors instead of their product */
+    bool single; /* one example, and the sink is a descent: the gradient's two factors do */
 };
 
 /* Makes blocks begin..end-1 of the weight gradient: rows of X^T dY. */
 static void weight_blocks(void *argument, size_t begin, size_t end, void *scratch) {
     const struct weights_job *job = argument;
-    bool through_scratch = job->sink && !job->accumulate;
+    const bool through_scratch = job->sink && !job->accumulate;
     for (size_t b = begin; b < end; b++) {
         size_t first = b * job->block;
         size_t count = job->in - first < job->block ? job->in - first : job->block;
-        if (job->factors) {
-            const struct rt_factors factors = {count, job->out, job->pieces[0].a + first, job->pieces[0].b,
-                                               NULL,  NULL};
-            job->sink->take_factors(job->sink->self, first * job->out, &factors);
+        if (job->single) {
+            struct rt_descent descent = *job->sink->descent;
+            descent.w += first * job->out;
+            descent.v = descent.v ? descent.v + first * job->out : NULL;
+            job->kernels->descend(&descent, count, job->out, job->pieces[0].a + first, job->pieces[0].b, NULL,
+                                  NULL);
             continue;
         }
         float *block = job->grads + first * job->out;
@@ -219,8 +221,7 @@ static void begin_successor(const struct rt_layer *layer, const struct rt_waitin
     struct rt_successor *successor = sink->successor;
     for (size_t j = 0; j < out; j++)
         successor->y[j] = settings->bias ? at->memory.params[in * out + j] : 0;
-    const struct rt_factors factors = {in, out, at->x, at->dy, successor->x, successor->y};
-    sink->take_factors(sink->self, 0, &factors);
+    layer->kernels->descend(sink->descent, in, out, at->x, at->dy, successor->x, successor->y);
     if (layer->act != RT_ACT_NONE)
         layer->kernels->activate(layer->act, layer->act_arg, out, successor->y, successor->y);
     successor->begun = true;
@@ -253,8 +254,8 @@ static void dense_merge_weights(const struct rt_layer *layer, size_t count, cons
     if (split && share < job.block)
         job.block = share;
     size_t blocks = (in + job.block - 1) / job.block;
-    job.factors = rows == 1 && out >= OUTPUTS_FOR_FACTORS && !accumulate && sink && sink->take_factors;
-    bool packs = (blocks > 1 || count > 1) && !job.factors && kernels->packed_floats(rows, out);
+    job.single = rows == 1 && out >= OUTPUTS_FOR_FACTORS && !accumulate && sink && sink->descent;
+    bool packs = (blocks > 1 || count > 1) && !job.single && kernels->packed_floats(rows, out);
     for (size_t w = 0; w < count; w++) {
         const size_t k = waiting[w].pass->rows;
         pieces[w] = (struct rt_gemm_piece){.k = k, .a = waiting[w].x, .b = waiting[w].dy};
@@ -270,7 +271,7 @@ static void dense_merge_weights(const struct rt_layer *layer, size_t count, cons
         if (sink)
             sink->take(sink->self, in * out, out, bias);
     }
-    if (job.factors && sink->successor && (!split || threads == 1)) {
+    if (job.single && sink->successor && (!split || threads == 1)) {
         begin_successor(layer, &waiting[0], sink);
         return;
     }

@@ -8,7 +8,7 @@
 #define INLINE static inline __attribute__((always_inline))
 
 struct strip {
-    const struct rt_descent *how;
+    const struct rt_descent *descent;
     size_t rows, n; /* of the whole matrix */
     const float *left, *right, *next;
     float *w, *v, *sums; /* from the strip's first column on, as right */
@@ -17,9 +17,9 @@ struct strip {
 /* `vecs` vectors of columns, all rows. vecs, raw, moves and follows are constants at every call. */
 INLINE void run_strip(const size_t vecs, const bool raw, const bool moves, const bool follows,
                       const struct strip *strip) {
-    const vec lr = vec_all(strip->how->lr), momentum = vec_all(strip->how->momentum);
-    const vec scale = vec_all(strip->how->scale), decay = vec_all(strip->how->decay);
-    const vec zero = vec_all(0);
+    const struct rt_descent *descent = strip->descent;
+    const vec lr = vec_all(descent->lr), momentum = vec_all(descent->momentum);
+    const vec scale = vec_all(descent->scale), decay = vec_all(descent->decay), zero = vec_all(0);
     const size_t n = strip->n, rows = strip->rows;
     const float *left = strip->left, *next = strip->next, *right = strip->right;
     float *w = strip->w, *v = strip->v;
@@ -29,8 +29,7 @@ INLINE void run_strip(const size_t vecs, const bool raw, const bool moves, const
     for (size_t i = 0; i < rows; i++, w += n) {
         const vec l = vec_all(left[i]), x = follows ? vec_all(next[i]) : zero;
         _Pragma("GCC unroll 8") for (size_t q = 0; q < vecs; q++) {
-            vec weight = vec_load(w + q * VL);
-            vec g = vec_fma(l, vec_load(right + q * VL), zero);
+            vec weight = vec_load(w + q * VL), g = vec_fma(l, vec_load(right + q * VL), zero);
             if (!raw)
                 g = vec_add(vec_mul(g, scale), vec_mul(decay, weight));
             if (moves) {
@@ -51,17 +50,17 @@ INLINE void run_strip(const size_t vecs, const bool raw, const bool moves, const
 
 /* The columns that fill no vector. */
 static void run_column(const bool raw, const struct strip *strip) {
-    const struct rt_descent how = *strip->how;
+    const struct rt_descent descent = *strip->descent;
     float *w = strip->w, *v = strip->v;
     for (size_t i = 0; i < strip->rows; i++, w += strip->n) {
         float g = __builtin_fmaf(strip->left[i], *strip->right, 0.0f);
         if (!raw)
-            g = g * how.scale + how.decay * *w;
+            g = g * descent.scale + descent.decay * *w;
         if (v) {
-            *v = g = how.momentum * *v + g;
+            *v = g = descent.momentum * *v + g;
             v += strip->n;
         }
-        *w -= how.lr * g;
+        *w -= descent.lr * g;
         if (strip->next)
             *strip->sums = __builtin_fmaf(strip->next[i], *w, *strip->sums);
     }
@@ -74,16 +73,21 @@ enum { WIDE = 8 };
 enum { WIDE = 4 };
 #endif
 
-INLINE size_t run_strips(const bool raw, const bool moves, const bool follows, struct strip strip) {
+/* From column j on. */
+static struct strip strip_at(const struct strip *whole, size_t j) {
+    struct strip strip = *whole;
+    strip.right += j;
+    strip.w += j;
+    strip.v = strip.v ? strip.v + j : NULL;
+    strip.sums = strip.next ? strip.sums + j : NULL;
+    return strip;
+}
+
+INLINE size_t run_strips(const bool raw, const bool moves, const bool follows, const struct strip *whole) {
     size_t j = 0;
-    const float *right = strip.right;
-    float *w = strip.w, *v = strip.v, *sums = strip.sums;
-    for (size_t width; j + VL <= strip.n; j += width) {
-        width = j + WIDE * VL <= strip.n ? WIDE * VL : VL;
-        strip.right = right + j;
-        strip.w = w + j;
-        strip.v = moves ? v + j : NULL;
-        strip.sums = follows ? sums + j : NULL;
+    for (size_t width; j + VL <= whole->n; j += width) {
+        const struct strip strip = strip_at(whole, j);
+        width = j + WIDE * VL <= whole->n ? WIDE * VL : VL;
         if (width == VL)
             run_strip(1, raw, moves, follows, &strip);
         else
@@ -92,24 +96,21 @@ INLINE size_t run_strips(const bool raw, const bool moves, const bool follows, s
     return j;
 }
 
-void ISA(descend)(const struct rt_descent *how, size_t rows, size_t n, const float *left, const float *right,
-                  float *w, float *v, const float *next, float *sums) {
-    const bool raw = how->scale == 1 && how->decay == 0;
-    struct strip strip = {how, rows, n, left, right, next, w, v, sums};
+void ISA(descend)(const struct rt_descent *descent, size_t rows, size_t n, const float *left,
+                  const float *right, const float *next, float *sums) {
+    const bool raw = descent->scale == 1 && descent->decay == 0;
+    const struct strip whole = {descent, rows, n, left, right, next, descent->w, descent->v, sums};
     size_t j;
-    if (raw && v)
-        j = next ? run_strips(true, true, true, strip) : run_strips(true, true, false, strip);
+    if (raw && descent->v)
+        j = next ? run_strips(true, true, true, &whole) : run_strips(true, true, false, &whole);
     else if (raw)
-        j = next ? run_strips(true, false, true, strip) : run_strips(true, false, false, strip);
-    else if (v)
-        j = next ? run_strips(false, true, true, strip) : run_strips(false, true, false, strip);
+        j = next ? run_strips(true, false, true, &whole) : run_strips(true, false, false, &whole);
+    else if (descent->v)
+        j = next ? run_strips(false, true, true, &whole) : run_strips(false, true, false, &whole);
     else
-        j = next ? run_strips(false, false, true, strip) : run_strips(false, false, false, strip);
+        j = next ? run_strips(false, false, true, &whole) : run_strips(false, false, false, &whole);
     for (; j < n; j++) {
-        strip.right = right + j;
-        strip.w = w + j;
-        strip.v = v ? v + j : NULL;
-        strip.sums = next ? sums + j : NULL;
+        const struct strip strip = strip_at(&whole, j);
         run_column(raw, &strip);
     }
 }

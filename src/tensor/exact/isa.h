@@ -208,8 +208,8 @@ void ISA(pack)(size_t k, size_t n0, size_t n1, size_t n, const float *b, size_t 
 void ISA(gemm)(const struct rt_gemm *g, void *scratch);
 
 /* single examples: descend.c */
-void ISA(descend)(const struct rt_descent *how, size_t rows, size_t n, const float *left, const float *right,
-                  float *w, float *v, const float *next, float *sums);
+void ISA(descend)(const struct rt_descent *descent, size_t rows, size_t n, const float *left,
+                  const float *right, const float *next, float *sums);
 
 /* convolution: conv.c, conv_weights.c */
 size_t ISA(conv_scratch)(const struct rt_conv *conv);

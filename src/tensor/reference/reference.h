@@ -17,8 +17,8 @@ void rt_reference_pack(size_t k, size_t n0, size_t n1, size_t n, const float *b,
 void rt_reference_gemm(const struct rt_gemm *g, void *scratch);
 
 /* descend.c */
-void rt_reference_descend(const struct rt_descent *how, size_t rows, size_t n, const float *left,
-                          const float *right, float *w, float *v, const float *next, float *sums);
+void rt_reference_descend(const struct rt_descent *descent, size_t rows, size_t n, const float *left,
+                          const float *right, const float *next, float *sums);
 
 /* convolution.c */
 size_t rt_reference_conv_scratch(const struct rt_conv *conv);
