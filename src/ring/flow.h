@@ -144,7 +144,7 @@ struct rt_flow_settings {
     /* Told of events that are not of our links; NULL: they are dropped. */
     void (*stray)(void *user, const struct rt_event *event);
     void *user;
-    const atomic_int *stop; /* of a worker: the node is to end; may be NULL */
+    const atomic_int *stop; /* the node is to end; may be NULL */
     struct rt_across across;
 };
 

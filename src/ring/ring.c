@@ -212,6 +212,7 @@ static rt_status make_flow(struct rt_ring *ring, const struct rt_shape *out, str
                  .metrics = rt_ring_take_metrics},
         .stray = settings->stray ? settings->stray : turn_away,
         .user = settings->user,
+        .stop = settings->abandon,
         .across = settings->across,
     };
     ring->settings.next = ring->settings.previous = NULL;

@@ -34,10 +34,12 @@ struct rt_ring_settings {
     struct rt_link *next, *previous; /* NULL when the master is alone; taken over */
     uint32_t run;
     struct rt_ring_source source;
-    double slowdown;        /* emulate; 1: not */
-    double patience;        /* seconds in which a neighbour must make progress; 0: 60 */
-    const atomic_int *stop; /* may be NULL; once it is not 0 a call ends with RT_INTERRUPTED at the next
-                               boundary between updates, or at once in an evaluation */
+    double slowdown;           /* emulate; 1: not */
+    double patience;           /* seconds in which a neighbour must make progress; 0: 60 */
+    const atomic_int *stop;    /* may be NULL; once it is not 0 a call ends with RT_INTERRUPTED at the next
+                                  boundary between updates, or at once in an evaluation */
+    const atomic_int *abandon; /* may be NULL; once it is not 0 the ring fails with RT_INTERRUPTED, soon and
+                                  in the middle of whatever it does: its node is to end */
     /* Told of events that are not of its links; NULL: who connects is turned away. */
     void (*stray)(void *user, const struct rt_event *event);
     void *user;

@@ -175,9 +175,7 @@ static void stray(void *user, const struct rt_event *event) {
 
 /* Asked before an update begins, again and again while there is no ticket. */
 static bool may_begin(void *user, uint64_t batch) {
-    struct head *head = user;
-    if (head->stop && atomic_load(head->stop))
-        atomic_store(&head->halt, 1);
+    const struct head *head = user;
     return head->talk.ticket == batch && (!head->mailbox || rt_mailbox_has(head->mailbox, batch));
 }
 
@@ -233,6 +231,7 @@ static rt_status open_ring(struct head *head, struct rt_session *session, struct
                                               .slowdown = place->device->ring.slowdown,
                                               .patience = job->across->patience,
                                               .stop = &head->halt,
+                                              .abandon = session->stop,
                                               .stray = stray,
                                               .user = session,
                                               .across = rt_group_across(place->group)};

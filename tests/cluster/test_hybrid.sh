@@ -154,6 +154,16 @@ for place in 2 3; do
     ends "${node[place - 1]}" 0 10
     serve $(for i in 1 2 3; do [ $i -eq $place ] || echo $i; done)
 done
+# ---- a head is told to end while it waits for somebody who does not answer ----
+begin stuck
+kill -STOP "${node[2]}"
+sleep 0.3
+kill -TERM "${node[1]}"
+ends "${node[1]}" 0 4
+ends "$master" 1 15
+lost 2 "node 2 (node-2): the node is stopped"
+kill -CONT "${node[2]}"
+destroy "${node[0]}" "${node[2]}"
 # ---- the master dies: all end, and serve another ----
 begin orphans
 destroy "$master"
