@@ -18,6 +18,7 @@ wait_for() {
 
 # start_node WORD...: runs a node in the background: $node, $port; its output is in node.out and node.err
 start_node() {
+    : >node.out # not what an earlier one has said
     "$RINGTMP" node --listen 127.0.0.1:0 "$@" >node.out 2>node.err &
     node=$!
     wait_for node.out "listening at 127.0.0.1:" || exit 1
