@@ -141,20 +141,8 @@ static rt_status make_site(struct rt_exchange_learner *learner, const struct rt_
 static rt_status make_sender(struct rt_exchange_learner *learner, struct rt_error *err) {
     const struct rt_lesson *lesson = &learner->lesson;
     const struct rt_roles *roles = &learner->site->roles;
-    const size_t count = lesson->set->count, batch = lesson->settings.batch;
-    const struct rt_sender_settings settings = {
-        .parting = {.examples = count,
-                    .batch = batch < count ? batch : count,
-                    .parts = learner->site->asynchronous ? 1 : roles->workers,
-                    .inputs = lesson->network->inputs,
-                    .outputs = lesson->network->outputs,
-                    .target = lesson->target},
-        .set = lesson->set,
-        .scaling = lesson->scaling,
-        .kernels = lesson->network->device.kernels,
-        .seed = lesson->settings.seed,
-        .shuffle = lesson->settings.shuffle,
-        .nodes = learner->count};
+    const struct rt_sender_settings settings =
+        rt_sender_of(lesson, learner->site->asynchronous ? 1 : roles->workers, learner->count);
     rt_status status = rt_sender_create(&settings, &learner->sender, err);
     if (status != RT_OK || !lesson->notice)
         return status;
@@ -164,7 +152,7 @@ static rt_status make_sender(struct rt_exchange_learner *learner, struct rt_erro
              "data.send: examples and what they are compared with are sent to %zu worker%s, about %.3g MB in "
              "an epoch",
              others, others == 1 ? "" : "s",
-             (double)count * (double)rt_parting_row_floats(&settings.parting) * sizeof(float) *
+             (double)lesson->set->count * (double)rt_parting_row_floats(&settings.parting) * sizeof(float) *
                  (double)others / (double)roles->workers / 1e6);
     lesson->notice(lesson->notice_user, sentence);
     return RT_OK;

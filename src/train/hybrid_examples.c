@@ -34,19 +34,7 @@ struct rt_mailing {
 
 rt_status rt_mailing_create(const struct rt_lesson *lesson, uint32_t run, uint16_t rings,
                             struct rt_link *const *links, struct rt_mailing **mailing, struct rt_error *err) {
-    const size_t count = lesson->set->count, batch = lesson->settings.batch;
-    const struct rt_sender_settings settings = {.parting = {.examples = count,
-                                                            .batch = batch < count ? batch : count,
-                                                            .parts = rings,
-                                                            .inputs = lesson->network->inputs,
-                                                            .outputs = lesson->network->outputs,
-                                                            .target = lesson->target},
-                                                .set = lesson->set,
-                                                .scaling = lesson->scaling,
-                                                .kernels = lesson->network->device.kernels,
-                                                .seed = lesson->settings.seed,
-                                                .shuffle = lesson->settings.shuffle,
-                                                .nodes = rings};
+    const struct rt_sender_settings settings = rt_sender_of(lesson, rings, rings);
     struct rt_mailing *made;
     rt_status status = check_size(&settings.parting, err);
     if (status == RT_OK)

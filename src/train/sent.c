@@ -47,6 +47,22 @@ struct rt_sender {
     uint64_t *count; /* [nodes] parcels packed for a node; parcel n is in place n % RT_CREW_AHEAD */
 };
 
+struct rt_sender_settings rt_sender_of(const struct rt_lesson *lesson, size_t parts, size_t nodes) {
+    const size_t count = lesson->set->count, batch = lesson->settings.batch;
+    return (struct rt_sender_settings){.parting = {.examples = count,
+                                                   .batch = batch < count ? batch : count,
+                                                   .parts = parts,
+                                                   .inputs = lesson->network->inputs,
+                                                   .outputs = lesson->network->outputs,
+                                                   .target = lesson->target},
+                                       .set = lesson->set,
+                                       .scaling = lesson->scaling,
+                                       .kernels = lesson->network->device.kernels,
+                                       .seed = lesson->settings.seed,
+                                       .shuffle = lesson->settings.shuffle,
+                                       .nodes = nodes};
+}
+
 rt_status rt_sender_create(const struct rt_sender_settings *settings, struct rt_sender **sender,
                            struct rt_error *err) {
     const struct rt_parting *parting = &settings->parting;

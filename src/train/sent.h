@@ -10,6 +10,7 @@
 #include "exchange/crew.h"
 #include "exchange/engine.h"
 #include "train/gradient_work.h"
+#include "train/learner.h"
 
 /* The rows of a batch that a part takes, and the floats that each of them is. */
 struct rt_parting {
@@ -39,6 +40,8 @@ struct rt_sender_settings {
     bool shuffle;
     size_t nodes; /* the master counted */
 };
+/* For the examples of a lesson, of which each of so many parts goes to a node. */
+struct rt_sender_settings rt_sender_of(const struct rt_lesson *lesson, size_t parts, size_t nodes);
 rt_status rt_sender_create(const struct rt_sender_settings *settings, struct rt_sender **sender,
                            struct rt_error *err);
 void rt_sender_destroy(struct rt_sender *sender); /* NULL is fine */
