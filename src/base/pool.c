@@ -5,10 +5,15 @@
  *
  * Every thread takes part in every job: it draws part numbers until there are none left and then reports.
  * The job's fields may be rewritten only after all reports are in, so no thread can see a job half changed.
+ *
+ * A pool with a thread for every core keeps each on its own. Left alone, a system with anything else to do,
+ * be it of the lowest priority, was seen to put two of them on one core for seconds, and the job takes as
+ * long as if there were one. The caller's thread is not ours to bind: it is sent back when it was moved.
  */
 #include "base/pool.h"
 
 #include "base/clock.h"
+#include "base/cores.h"
 #include "base/fpenv.h"
 #include "base/memory.h"
 #include <pthread.h>
@@ -18,12 +23,15 @@
 /* Looking costs next to nothing on some CPUs and a tenth of a microsecond on others, so the clock decides,
  * which is read once in so many looks. */
 enum { LOOKS_PER_CLOCK = 64 };
-#define SECONDS_BEFORE_SLEEP 50e-6
+#define SECONDS_FOR_A_JOB   50e-6
+#define SECONDS_FOR_REPORTS 1e-3 /* which are sure to come, and soon: all parts are drawn */
+#define SECONDS_AWAY        1e-3 /* a thread that is moved is sent back at most so often */
 
 struct worker {
     struct rt_pool *pool;
     pthread_t thread;
     void *scratch;
+    int core; /* its own; -1: any */
 };
 
 struct rt_pool {
@@ -42,6 +50,7 @@ struct rt_pool {
     atomic_size_t reports;    /* workers that have finished the current job */
     atomic_uint_fast64_t job; /* number of the current job; a change is the signal to start */
     atomic_bool stop;
+    double sent_back; /* when the caller was */
 };
 
 static inline void relax(void) {
@@ -58,13 +67,13 @@ struct patience {
 };
 
 /* After a look in vain: false when it is time to sleep. */
-static inline bool look_again(struct patience *patience) {
+static inline bool look_again(struct patience *patience, double seconds) {
     relax();
     if (++patience->looks % LOOKS_PER_CLOCK)
         return true;
     double now = rt_clock_wall();
     if (patience->until == 0)
-        patience->until = now + SECONDS_BEFORE_SLEEP;
+        patience->until = now + seconds;
     return now < patience->until;
 }
 
@@ -82,7 +91,7 @@ static void await_job(struct rt_pool *pool, uint_fast64_t seen) {
     do
         if (atomic_load(&pool->job) != seen)
             return;
-    while (look_again(&patience));
+    while (look_again(&patience, SECONDS_FOR_A_JOB));
     pthread_mutex_lock(&pool->mutex);
     while (atomic_load(&pool->job) == seen)
         pthread_cond_wait(&pool->wake, &pool->mutex);
@@ -95,6 +104,8 @@ static void *worker_main(void *argument) {
     uint_fast64_t seen = 0;
     fenv_t inherited;
     rt_fp_enter(&inherited);
+    if (worker->core >= 0)
+        rt_core_stay(worker->core);
     for (;;) {
         await_job(pool, seen);
         seen = atomic_load(&pool->job);
@@ -122,11 +133,23 @@ static void await_reports(struct rt_pool *pool) {
     do
         if (atomic_load(&pool->reports) == expected)
             return;
-    while (look_again(&patience));
+    while (look_again(&patience, SECONDS_FOR_REPORTS));
     pthread_mutex_lock(&pool->mutex);
     while (atomic_load(&pool->reports) != expected)
         pthread_cond_wait(&pool->done, &pool->mutex);
     pthread_mutex_unlock(&pool->mutex);
+}
+
+/* The caller goes to its core, unless it is there. */
+static void place_caller(struct rt_pool *pool) {
+    const int core = pool->workers[0].core;
+    if (core < 0 || rt_core_now() == core)
+        return;
+    const double now = rt_clock_wall();
+    if (now < pool->sent_back + SECONDS_AWAY)
+        return;
+    pool->sent_back = now;
+    rt_core_go(core);
 }
 
 void rt_pool_run(struct rt_pool *pool, size_t parts, rt_pool_work work, void *argument) {
@@ -140,6 +163,7 @@ void rt_pool_run(struct rt_pool *pool, size_t parts, rt_pool_work work, void *ar
     pool->parts = parts;
     atomic_store(&pool->next_part, 0);
     atomic_store(&pool->reports, 0);
+    place_caller(pool);
     start_job(pool);
     draw_parts(pool, pool->workers[0].scratch);
     await_reports(pool);
@@ -161,6 +185,16 @@ rt_status rt_pool_reserve(struct rt_pool *pool, size_t scratch_bytes, struct rt_
     return RT_OK;
 }
 
+/* A core for each thread, if there are as many. */
+static void choose_cores(struct rt_pool *pool) {
+    enum { MOST_CORES = 1024 };
+    int cores[MOST_CORES];
+    const size_t count = rt_cores_list(cores, MOST_CORES);
+    const bool all = pool->threads > 1 && pool->threads == count && count <= MOST_CORES;
+    for (size_t i = 0; i < pool->threads; i++)
+        pool->workers[i].core = all ? cores[i] : -1;
+}
+
 rt_status rt_pool_create(size_t threads, size_t scratch_bytes, struct rt_pool **out, struct rt_error *err) {
     struct rt_pool *pool;
     rt_status status = rt_alloc(1, sizeof *pool, "thread pool", &pool, err);
@@ -173,6 +207,8 @@ rt_status rt_pool_create(size_t threads, size_t scratch_bytes, struct rt_pool **
     status = rt_alloc(pool->threads, sizeof *pool->workers, "thread pool", &pool->workers, err);
     if (status == RT_OK)
         status = rt_pool_reserve(pool, scratch_bytes ? scratch_bytes : RT_ALIGN, err);
+    if (status == RT_OK)
+        choose_cores(pool);
     for (size_t i = 1; status == RT_OK && i < pool->threads; i++) {
         pool->workers[i].pool = pool;
         if (pthread_create(&pool->workers[i].thread, NULL, worker_main, &pool->workers[i]) != 0)

@@ -1,7 +1,9 @@
 /* The thread pool: every part runs once, results are visible to the caller, scratch is a thread's own. */
+#include "base/cores.h"
 #include "base/pool.h"
 #include "support/test.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
 
@@ -64,6 +66,56 @@ TEST(destroying_an_unused_pool_returns) {
         CHECK_OK(rt_pool_create(3, 0, &pool, &err));
         rt_pool_destroy(pool);
     }
+}
+
+/* Each part waits until all have begun, so that every thread has one. */
+struct places {
+    atomic_size_t begun;
+    size_t parts;
+    int cores[64];
+    size_t counts[64]; /* cores that the thread of the part may use */
+    pthread_t threads[64];
+};
+
+static void note_place(void *argument, size_t part, void *scratch) {
+    struct places *places = argument;
+    (void)scratch;
+    places->counts[part] = rt_cores_list(&places->cores[part], 1);
+    places->threads[part] = pthread_self();
+    atomic_fetch_add(&places->begun, 1);
+    while (atomic_load(&places->begun) < places->parts) {
+    }
+}
+
+/* With a thread for every core each has its own; the caller's thread may go where it could before. */
+TEST(a_pool_as_wide_as_the_machine_keeps_to_its_cores) {
+    int all[64];
+    struct rt_error err;
+    struct rt_pool *pool;
+    struct places places = {.parts = rt_cores_list(all, 64)};
+    if (places.parts < 2 || places.parts > 64)
+        SKIP("needs 2 to 64 cores");
+    CHECK_OK(rt_pool_create(places.parts, 64, &pool, &err));
+    rt_pool_run(pool, places.parts, note_place, &places);
+    size_t bound = 0;
+    for (size_t i = 0; i < places.parts; i++) {
+        bool own = pthread_equal(places.threads[i], pthread_self());
+        CHECK(places.counts[i] == (own ? places.parts : 1));
+        for (size_t j = 0; j < i; j++)
+            CHECK(own || places.counts[j] != 1 || places.cores[i] != places.cores[j]);
+        bound += !own;
+    }
+    CHECK(bound == places.parts - 1);
+    CHECK(rt_cores_list(NULL, 0) == places.parts);
+    rt_pool_destroy(pool);
+
+    CHECK_OK(rt_pool_create(places.parts + 1, 64, &pool, &err)); /* of another width: none is bound */
+    places.parts++;
+    atomic_store(&places.begun, 0);
+    rt_pool_run(pool, places.parts, note_place, &places);
+    for (size_t i = 0; i < places.parts; i++)
+        CHECK(places.counts[i] == places.parts - 1);
+    rt_pool_destroy(pool);
 }
 
 TEST_MAIN()

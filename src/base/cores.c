@@ -1,0 +1,57 @@
+/* The Linux calls for it, and nothing elsewhere. */
+#define _GNU_SOURCE
+#include "base/cores.h"
+
+#if defined(__linux__)
+#include <sched.h>
+
+size_t rt_cores_list(int *cores, size_t max) {
+    cpu_set_t set;
+    size_t count = 0;
+    if (sched_getaffinity(0, sizeof set, &set) != 0)
+        return 0;
+    for (size_t core = 0; core < CPU_SETSIZE; core++)
+        if (CPU_ISSET(core, &set)) {
+            if (count < max)
+                cores[count] = (int)core;
+            count++;
+        }
+    return count;
+}
+
+int rt_core_now(void) {
+    return sched_getcpu();
+}
+
+void rt_core_stay(int core) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET((size_t)core, &set);
+    (void)sched_setaffinity(0, sizeof set, &set); /* a wish */
+}
+
+void rt_core_go(int core) {
+    cpu_set_t before;
+    if (sched_getaffinity(0, sizeof before, &before) != 0)
+        return;
+    rt_core_stay(core);
+    (void)sched_setaffinity(0, sizeof before, &before);
+}
+#else
+size_t rt_cores_list(int *cores, size_t max) {
+    (void)cores, (void)max;
+    return 0;
+}
+
+int rt_core_now(void) {
+    return -1;
+}
+
+void rt_core_stay(int core) {
+    (void)core;
+}
+
+void rt_core_go(int core) {
+    (void)core;
+}
+#endif

@@ -1,0 +1,20 @@
+/* Which core a thread runs on. Systems that do not let a program say so do as they like. */
+#ifndef RT_BASE_CORES_H
+#define RT_BASE_CORES_H
+
+#include <stddef.h>
+
+/* The cores that the calling thread may use: their number, and up to `max` of them. 0: the system does not
+ * tell. */
+size_t rt_cores_list(int *cores, size_t max);
+
+/* The one that it runs on at this moment; -1: unknown. */
+int rt_core_now(void);
+
+/* The calling thread stays on this core. */
+void rt_core_stay(int core);
+
+/* It goes there, and may be moved elsewhere afterwards as before. */
+void rt_core_go(int core);
+
+#endif
