@@ -50,20 +50,24 @@ struct rt_exchange_learner {
     uint64_t computed;     /* by collectives: updates that the master's own worker has given its part of */
     struct rt_done own[2]; /* what it said of the last two */
     uint16_t turn;         /* who is asked for results first */
-    /* Where gradients may be dropped: */
+    /* Where the server on the master sees every gradient, one for each batch: */
+    bool tracks;
     struct rt_fates *fates;  /* [count] */
     uint64_t *tickets;       /* [count] that a node was given */
     uint64_t rounds;         /* that are complete */
     bool *in_round;          /* [RT_EXCHANGE_ROUNDS][workers] whose gradients are in it */
     struct rt_done *results; /* [RT_EXCHANGE_ROUNDS][workers] */
+    /* and where every batch is one worker's: whose gradients came to something, in their order, ever rising,
+     * [count * RT_CREW_RESULTS]; and results of the master's own worker, ever rising. */
+    uint16_t *line;
+    uint64_t lined, served;
+    uint64_t made;
+    struct rt_done waiting[RT_CREW_RESULTS];
     /* Where every batch is one worker's and epochs are cut short: the epoch whose batches are given, from 0;
-     * how many of them were; gradients that came to something; and results of the master's own worker, ever
-     * rising, result n in place n % RT_CREW_AHEAD. */
+     * how many of them were; gradients that came to something. */
     uint64_t epoch, begun, applied;
     double since, heard; /* when its first batch was given; when a gradient last came to something */
     double usual;        /* seconds that a batch takes a worker, about; 0: not known */
-    uint64_t made;
-    struct rt_done waiting[RT_CREW_AHEAD];
 };
 
 /* ---- exchange_form.c ---- */
@@ -82,6 +86,8 @@ uint64_t rt_exchange_next_rest(const struct rt_exchange_learner *learner, uint64
 void rt_exchange_open_tickets(struct rt_exchange_learner *learner, uint64_t ahead);
 /* The batch that the master's own worker is to learn from, where every batch is one worker's; 0: none. */
 uint64_t rt_exchange_own_batch(struct rt_exchange_learner *learner);
+/* Place `number` of the line. */
+uint16_t *rt_exchange_in_line(const struct rt_exchange_learner *learner, uint64_t number);
 bool *rt_exchange_round(const struct rt_exchange_learner *learner, uint64_t update);
 /* Tickets as those after so many updates; nothing is under way. */
 void rt_exchange_tickets_set(struct rt_exchange_learner *learner, uint64_t update);

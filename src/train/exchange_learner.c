@@ -206,6 +206,7 @@ static void destroy(void *self) {
     free(learner->rows);
     free(learner->tickets);
     free(learner->fates);
+    free(learner->line);
     free(learner->in_round);
     free(learner->results);
     free(learner);
@@ -221,16 +222,32 @@ static rt_status take_memory(struct rt_exchange_learner *learner, struct rt_erro
     if (status == RT_OK)
         status = rt_alloc(learner->count, sizeof *learner->fates, "the tickets", &learner->fates, err);
     if (status == RT_OK)
+        status = rt_alloc((size_t)learner->count * RT_CREW_RESULTS, sizeof *learner->line, "the tickets",
+                          &learner->line, err);
+    if (status == RT_OK)
         status = rt_alloc(rounds, sizeof *learner->in_round, "the tickets", &learner->in_round, err);
     if (status == RT_OK)
         status = rt_alloc(rounds, sizeof *learner->results, "the tickets", &learner->results, err);
     return status;
 }
 
+/* Whether the server here sees every gradient, one for each batch. */
+static bool sees_all(const struct rt_exchange_learner *learner) {
+    const struct rt_exchanger *site = learner->site;
+    const struct rt_replica *replica = site->replica;
+    bool owns = false;
+    for (size_t i = 0; i < replica->span_count; i++)
+        owns |= rt_way_owned_part(learner->lesson.way, learner->options, &site->roles, 0, &replica->spans[i],
+                                  replica->param_count)
+                    .count > 0;
+    return site->server && owns && learner->options->push_every <= 1;
+}
+
 static rt_status start(struct rt_exchange_learner *learner, struct rt_error *err) {
     struct rt_engine_part part;
     struct rt_exchanger_run run = {
         .parts = &part, .part_count = learner->crew ? 1 : 0, .stop = learner->lesson.stop, .finishes = true};
+    learner->tracks = sees_all(learner);
     if (learner->crew)
         part = rt_exchange_tickets_part(learner);
     const double warm = learner->options->warm_start * (double)learner->lesson.per_epoch;

@@ -91,10 +91,9 @@ static rt_status step_together(struct rt_exchange_learner *learner, struct rt_do
     return status;
 }
 
-/* -- results whose gradient may have been dropped, inside the engine -- */
+/* -- results by what became of their gradients, inside the engine -- */
 
-/* The next result of a node that came to something; those of dropped gradients are passed over. The master's
- * own are those that it has not taken itself. */
+/* The next result of a rank whose gradient came to something; those of dropped ones are passed over. */
 static bool take_counted(struct rt_exchange_learner *learner, uint16_t rank, struct rt_done *done) {
     struct rt_fates *fates = &learner->fates[rank];
     while (fates->taken < fates->judged) {
@@ -102,19 +101,10 @@ static bool take_counted(struct rt_exchange_learner *learner, uint16_t rank, str
         if (!there)
             return false;
         if (rank == 0)
-            *done = learner->waiting[fates->taken % RT_CREW_AHEAD];
+            *done = learner->waiting[fates->taken % RT_CREW_RESULTS];
         if (!fates->dropped[fates->taken++ % RT_CREW_RESULTS])
             return true;
     }
-    return false;
-}
-
-static bool has_counted(const struct rt_exchange_learner *learner, uint16_t rank) {
-    const struct rt_fates *fates = &learner->fates[rank];
-    const uint64_t there = rank ? rt_crew_waiting(learner->crew, rank) : learner->made - fates->taken;
-    for (uint64_t i = 0; i < there && fates->taken + i < fates->judged; i++)
-        if (!fates->dropped[(fates->taken + i) % RT_CREW_RESULTS])
-            return true;
     return false;
 }
 
@@ -182,38 +172,54 @@ static rt_status step_round(struct rt_exchange_learner *learner, struct rt_done 
 
 /* -- asynchronous -- */
 
-static bool has_result(void *self) {
-    struct rt_exchange_learner *learner = self;
-    const bool cuts = rt_exchange_cuts(learner);
-    for (uint16_t rank = cuts ? 0 : 1; rank < learner->count; rank++)
-        if (cuts ? has_counted(learner, rank) : rt_crew_waiting(learner->crew, rank) > 0)
+/* The result of the gradient that came to something next, in the order of the server; it may come after the
+ * gradient. */
+static bool take_in_line(struct rt_exchange_learner *learner, struct rt_done *done) {
+    if (learner->served == learner->lined ||
+        !take_counted(learner, *rt_exchange_in_line(learner, learner->served), done))
+        return false;
+    learner->served++;
+    return true;
+}
+
+/* Where nobody knows the order: of those who are due. */
+static bool take_any(struct rt_exchange_learner *learner, struct rt_done *done) {
+    for (uint16_t i = 0; i + 1 < learner->count; i++) {
+        learner->turn = (uint16_t)(learner->turn % (learner->count - 1) + 1);
+        if (rt_crew_take(learner->crew, learner->turn, done))
             return true;
+    }
     return false;
 }
 
-/* A result that has come, of those who are due; else a batch for the master's own worker. */
+/* A result that has come; else a batch for the master's own worker. */
 static bool take_result(struct rt_exchange_learner *learner, struct rt_done *done, uint64_t *own) {
-    const bool cuts = rt_exchange_cuts(learner);
-    bool taken = false;
     rt_engine_enter(learner->site->engine);
     rt_exchange_open_tickets(learner, UINT64_MAX);
-    taken = cuts && take_counted(learner, 0, done);
-    for (uint16_t i = 0; !taken && i + 1 < learner->count; i++) {
-        learner->turn = (uint16_t)(learner->turn % (learner->count - 1) + 1);
-        taken = cuts ? take_counted(learner, learner->turn, done)
-                     : rt_crew_take(learner->crew, learner->turn, done);
-    }
+    const bool taken = learner->tracks ? take_in_line(learner, done) : take_any(learner, done);
     *own = taken ? 0 : rt_exchange_own_batch(learner);
     learner->returned += taken;
     rt_engine_leave(learner->site->engine);
     return taken;
 }
 
-/* What the master's own worker has done counts at once, or when it is known not to have been dropped. */
+static bool has_result(void *self) {
+    const struct rt_exchange_learner *learner = self;
+    if (learner->tracks) {
+        const uint16_t next = *rt_exchange_in_line(learner, learner->served);
+        return learner->served < learner->lined && (next == 0 || rt_crew_waiting(learner->crew, next) > 0);
+    }
+    for (uint16_t rank = 1; rank < learner->count; rank++)
+        if (rt_crew_waiting(learner->crew, rank) > 0)
+            return true;
+    return false;
+}
+
+/* What the master's own worker has done counts when its gradient has come to something, or at once. */
 static void put_own(struct rt_exchange_learner *learner, const struct rt_done *done) {
     rt_engine_enter(learner->site->engine);
-    if (rt_exchange_cuts(learner))
-        learner->waiting[learner->made++ % RT_CREW_AHEAD] = *done;
+    if (learner->tracks)
+        learner->waiting[learner->made++ % RT_CREW_RESULTS] = *done;
     else
         learner->returned++;
     rt_engine_leave(learner->site->engine);
@@ -230,7 +236,7 @@ static rt_status step_alone(struct rt_exchange_learner *learner, struct rt_done 
             status = learn(learner, own, sum, err);
             if (status == RT_OK)
                 put_own(learner, sum);
-            if (status == RT_OK && !rt_exchange_cuts(learner))
+            if (status == RT_OK && !learner->tracks)
                 return RT_OK;
             continue;
         }

@@ -163,10 +163,9 @@ static void give_in_turn(struct rt_exchange_learner *learner) {
 }
 
 uint64_t rt_exchange_own_batch(struct rt_exchange_learner *learner) {
-    const bool full = learner->made - learner->fates[0].taken >= RT_CREW_AHEAD - 1;
+    const bool full = learner->made - learner->fates[0].taken == RT_CREW_RESULTS;
     const bool late = learner->made > learner->fates[0].judged; /* it waits for its own gradient */
-    if (!learner->site->works || !may_begin(learner, 0) || (rt_exchange_cuts(learner) && full) ||
-        (is_extra(learner) && late))
+    if (!learner->site->works || !may_begin(learner, 0) || full || (is_extra(learner) && late))
         return 0;
     const uint64_t batch = next_batch(learner);
     note_begun(learner);
@@ -212,6 +211,10 @@ static void send_tickets(struct rt_exchange_learner *learner) {
     learner->crew_part.turn(learner->crew_part.self, &err);
 }
 
+uint16_t *rt_exchange_in_line(const struct rt_exchange_learner *learner, uint64_t number) {
+    return &learner->line[number % ((uint64_t)learner->count * RT_CREW_RESULTS)];
+}
+
 bool *rt_exchange_round(const struct rt_exchange_learner *learner, uint64_t update) {
     return learner->in_round + update % RT_EXCHANGE_ROUNDS * learner->site->roles.workers;
 }
@@ -247,16 +250,20 @@ static void judge_epoch(struct rt_exchange_learner *learner, const struct rt_pus
 
 void rt_exchange_judged(void *user, const struct rt_push *push, enum rt_verdict verdict) {
     struct rt_exchange_learner *learner = user;
-    const bool dropped = verdict == RT_VERDICT_DROP, cuts = rt_exchange_cuts(learner);
-    struct rt_fates *fates = &learner->fates[learner->site->roles.worker[push->worker]];
-    if (learner->site->asynchronous && !cuts)
+    const bool dropped = verdict == RT_VERDICT_DROP;
+    const uint16_t rank = learner->site->roles.worker[push->worker];
+    struct rt_fates *fates = &learner->fates[rank];
+    if (!learner->tracks)
         return;
     fates->dropped[fates->judged++ % RT_CREW_RESULTS] = dropped;
-    if (!dropped)
+    if (!dropped && learner->site->asynchronous)
+        *rt_exchange_in_line(learner, learner->lined++) = rank;
+    else if (!dropped)
         fates->round = push->batch;
-    if (cuts)
+    if (rt_exchange_cuts(learner))
         judge_epoch(learner, push, dropped);
-    send_tickets(learner);
+    if (!learner->site->asynchronous || rt_exchange_cuts(learner))
+        send_tickets(learner);
 }
 
 /* ---- as a part of the engine: the crew, with tickets ---- */

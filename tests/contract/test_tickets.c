@@ -15,6 +15,8 @@ static struct course {
     uint64_t rows;               /* that the server's updates were made of */
     uint64_t taken[LOG_UPDATES]; /* of an epoch: gradients that came to something */
     bool lost[LOG_UPDATES];      /* the gradient of a batch was dropped */
+    uint64_t line[LOG_UPDATES];  /* the batches of those that were not, in their order */
+    size_t lined;
 
     struct rt_exchange_learner learner;
     struct rt_exchanger site;
@@ -48,6 +50,8 @@ static void note_judged(void *user, struct exrig *r, uint16_t server, const stru
     c->log.dropped += verdict == RT_VERDICT_DROP;
     c->taken[(push->batch - 1) / BATCHES] += verdict != RT_VERDICT_DROP;
     c->lost[push->batch] = verdict == RT_VERDICT_DROP;
+    if (verdict != RT_VERDICT_DROP)
+        c->line[c->lined++] = push->batch;
     rt_exchange_judged(&c->learner, push, verdict);
 }
 
@@ -79,8 +83,9 @@ static void take_steps(void *user, struct exrig *r) {
         if (master->status != RT_OK)
             return;
         CHECK_MSG(sum.rows > 0, "update %d is made of no examples", (int)c->learner.returned);
-        CHECK_MSG(!c->site.asynchronous || !c->lost[sum.batch], "batch %d was dropped, and is counted",
-                  (int)sum.batch);
+        CHECK_MSG(!c->site.asynchronous || sum.batch == c->line[c->learner.returned - c->first - 1],
+                  "update %d is of batch %d%s", (int)c->learner.returned, (int)sum.batch,
+                  c->lost[sum.batch] ? ", whose gradient was dropped" : "");
         c->counted += sum.rows;
         if (c->validate && c->learner.returned % c->validate == 0) {
             CHECK_MSG(c->learner.given == c->learner.returned, "update %d is given at a rest after %d",
@@ -134,6 +139,8 @@ static bool open_course(const struct exrig_settings *settings, struct rt_error *
         .options = &rig.options,
         .count = (uint16_t)own.nodes,
         .site = &course.site,
+        .tracks = true,
+        .line = calloc(own.nodes * RT_CREW_RESULTS, sizeof *learner->line),
         .tickets = calloc(own.nodes, sizeof *learner->tickets),
         .fates = calloc(own.nodes, sizeof *learner->fates),
         .in_round = calloc(rounds, sizeof *learner->in_round),
@@ -146,6 +153,7 @@ static void close_course(void) {
     rt_net_replica_destroy(course.site.net);
     free(course.learner.tickets);
     free(course.learner.fates);
+    free(course.learner.line);
     free(course.learner.in_round);
     free(course.learner.results);
     tiny_close(&course.tiny);
@@ -289,6 +297,31 @@ TEST(a_slow_worker_does_not_hold_up_an_epoch) {
     }
     printf("one of 4 workers is 10 times slower: %.2f s per update, cut short %.2f s\n", took[0], took[1]);
     CHECK(took[1] < took[0]);
+}
+
+/* ---- every gradient is an update ---- */
+
+/* Updates are counted when they have been made, in the order in which they were. */
+TEST(updates_are_counted_in_their_order) {
+    static const char *const ways[][2] = {{"ps-async", "{dedicated: false}"},
+                                          {"ps-async", "{dedicated: true, prio: stale}"},
+                                          {"ps-ssp", "{s: 1}"},
+                                          {"ps-ssp", "{s: 0, step: clock}"},
+                                          {"ps-vap", "{delta: 0.02}"}};
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        const struct exrig_settings settings = {.way = ways[seed % 5][0],
+                                                .options = ways[seed % 5][1],
+                                                .nodes = 3 + seed % 3,
+                                                .seed = seed,
+                                                .random_delay = 0.05,
+                                                .seconds = {0.1, 0.05, 0.3, 0.02, 0.1}};
+        if (!run_course(&settings, 0, 40, seed % 2 ? 0 : 8))
+            return;
+        CHECK_MSG(course.lined == 40 && course.counted == 40 * 12 && course.rows == 40 * 12,
+                  "seed %d: %zu updates, %d examples are counted and %d were applied", (int)seed,
+                  course.lined, (int)course.counted, (int)course.rows);
+        close_course();
+    }
 }
 
 TEST_MAIN()
