@@ -102,10 +102,16 @@ static void convert_rows(void *argument, size_t begin, size_t end, void *scratch
         float *x = work->x + r * work->size;
         if (set->type == RT_DATA_U8) {
             kernels->from_bytes(work->size, data, scale, offset, x);
+        } else if (scale == 1 && set->type == RT_DATA_F32) {
+            for (size_t i = 0; i < work->size; i++) {
+                float value;
+                memcpy(&value, data + i * sizeof value, sizeof value);
+                x[i] = value + offset; /* what fma(x, 1, offset) is, bit for bit */
+            }
         } else if (scale == 1) {
             to_floats(set->type, data, work->size, x);
             for (size_t i = 0; i < work->size; i++)
-                x[i] += offset; /* what fma(x, 1, offset) is, bit for bit */
+                x[i] += offset;
         } else {
             size_t width = rt_data_type_bytes(set->type);
             for (size_t at = 0; at < work->size; at += PIECE) {
