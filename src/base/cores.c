@@ -32,7 +32,7 @@ void rt_core_stay(int core) {
 
 void rt_core_go(int core) {
     cpu_set_t before;
-    if (sched_getaffinity(0, sizeof before, &before) != 0)
+    if (sched_getaffinity(0, sizeof before, &before) != 0 || !CPU_ISSET((size_t)core, &before))
         return;
     rt_core_stay(core);
     (void)sched_setaffinity(0, sizeof before, &before);

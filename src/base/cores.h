@@ -14,7 +14,7 @@ int rt_core_now(void);
 /* The calling thread stays on this core. */
 void rt_core_stay(int core);
 
-/* It goes there, and may be moved elsewhere afterwards as before. */
+/* It goes there, unless it may not use that core, and can be moved elsewhere afterwards as before. */
 void rt_core_go(int core);
 
 #endif

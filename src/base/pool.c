@@ -24,8 +24,9 @@
  * which is read once in so many looks. */
 enum { LOOKS_PER_CLOCK = 64 };
 #define SECONDS_FOR_A_JOB   50e-6
-#define SECONDS_FOR_REPORTS 1e-3 /* which are sure to come, and soon: all parts are drawn */
-#define SECONDS_AWAY        1e-3 /* a thread that is moved is sent back at most so often */
+#define SECONDS_FOR_REPORTS 1e-3 /* which are sure to come, and soon, from threads with cores of their own   \
+                                  */
+#define SECONDS_AWAY 1e-3        /* a thread that is moved is sent back at most so often */
 
 struct worker {
     struct rt_pool *pool;
@@ -128,12 +129,13 @@ static void start_job(struct rt_pool *pool) {
 }
 
 static void await_reports(struct rt_pool *pool) {
-    size_t expected = pool->threads - 1;
+    const size_t expected = pool->threads - 1;
+    const double seconds = pool->workers[0].core < 0 ? SECONDS_FOR_A_JOB : SECONDS_FOR_REPORTS;
     struct patience patience = {0};
     do
         if (atomic_load(&pool->reports) == expected)
             return;
-    while (look_again(&patience, SECONDS_FOR_REPORTS));
+    while (look_again(&patience, seconds));
     pthread_mutex_lock(&pool->mutex);
     while (atomic_load(&pool->reports) != expected)
         pthread_cond_wait(&pool->done, &pool->mutex);

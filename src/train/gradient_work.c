@@ -43,8 +43,8 @@ void rt_gradient_work_forget(struct rt_gradient_work *work) {
     work->begun = false;
 }
 
-/* The examples that will be wanted after `rows` rows of the batch from `first` on, as far as that is known:
- * those of the order, or the same share of the next batch. */
+/* The examples that will be wanted after `rows` rows of the batch from `first` on, as far as that can be
+ * known here: those of the order, or the same share of the next batch. NULL: none. */
 static const uint32_t *find_next(const struct rt_gradient_order *order, size_t first, size_t rows,
                                  size_t *count) {
     const struct rt_batch *batch = order->batch;
@@ -53,7 +53,7 @@ static const uint32_t *find_next(const struct rt_gradient_order *order, size_t f
     const size_t at = here ? first + rows : batch->rows + order->first;
     const size_t left = here ? order->end - at : at < known ? known - at : 0;
     *count = left < rows ? left : rows;
-    return batch->examples + at;
+    return *count ? batch->examples + at : NULL;
 }
 
 /* Rows of the batch from `first` on, as the network and its loss take them. */
@@ -89,6 +89,7 @@ static void backward_with_successor(struct rt_gradient_work *work, const struct 
     rt_model_backward(network->model, pass, &network->blocks, work->slot, x, RT_BACKWARD_BOTH, NULL,
                       order->gradient, false, &sink);
     work->begun = successor.begun;
+    work->cannot_begin = !successor.begun;
     work->begun_example = example;
     if (successor.begun) {
         const struct rt_feed feed = work->feed;
@@ -136,7 +137,8 @@ static rt_status micro_step(struct rt_gradient_work *work, const struct rt_gradi
     } else {
         size_t next_count = 0;
         const uint32_t *next = find_next(order, at, rows, &next_count);
-        if (first && last && order->sink && work->next_feed.set && next_count > 0)
+        if (first && last && order->sink && order->sink->descent && work->next_feed.set &&
+            !work->cannot_begin && next_count > 0)
             backward_with_successor(work, order, &pass, x, *next);
         else
             rt_model_backward(network->model, &pass, &network->blocks, work->slot, x, RT_BACKWARD_BOTH, NULL,

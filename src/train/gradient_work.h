@@ -19,6 +19,7 @@ struct rt_gradient_work {
     struct rt_feed feed, next_feed;
     bool begun;             /* the successor is in the feed, and the first layer has begun with it: */
     uint32_t begun_example; /* this one */
+    bool cannot_begin;      /* the first layer is not one that can: not to be tried again */
     bool accuracy;          /* means something */
     float *slot, *losses;
     /* Told that the thread has come to the end of a state (RT_STATE_FORWARD, RT_STATE_BACKWARD). */

@@ -220,7 +220,7 @@ static void begin_successor(const struct rt_layer *layer, const struct rt_waitin
     const size_t in = layer->in.dim[0], out = layer->out.dim[0];
     struct rt_successor *successor = sink->successor;
     for (size_t j = 0; j < out; j++)
-        successor->y[j] = settings->bias ? at->memory.params[in * out + j] : 0;
+        successor->y[j] = settings->bias ? sink->descent->w[in * out + j] : 0;
     layer->kernels->descend(sink->descent, in, out, at->x, at->dy, successor->x, successor->y);
     if (layer->act != RT_ACT_NONE)
         layer->kernels->activate(layer->act, layer->act_arg, out, successor->y, successor->y);
