@@ -24,10 +24,10 @@
  * which is read once in so many looks. */
 enum { LOOKS_PER_CLOCK = 64 };
 #define SECONDS_FOR_A_JOB 50e-6
-#define SECONDS_FOR_REPORTS                                                                                  \
-    1e-3                  /* which are sure to come, and soon, from threads with cores of their own          \
-                           */
-#define SECONDS_AWAY 1e-3 /* a thread that is moved is sent back at most so often */
+/* Reports are sure to come, and soon, from threads with cores of their own. */
+#define SECONDS_FOR_REPORTS 1e-3
+/* A thread that is moved is sent back at most so often. */
+#define SECONDS_AWAY 1e-3
 
 struct worker {
     struct rt_pool *pool;
