@@ -48,18 +48,13 @@ static void split_part(void *argument, size_t part, void *scratch) {
     split->body(split->argument, begin, end, scratch);
 }
 
-/* Parts for each thread, where there is enough to do: a core that is held up by something else then holds up
- * the others for less. */
-enum { SHARES = 2 };
-
 void rt_device_split(const struct rt_device *device, size_t n, size_t grain, rt_range_work body,
                      void *argument) {
     if (n == 0)
         return;
     size_t threads = rt_pool_threads(device->pool);
     size_t grains = (n + grain - 1) / grain;
-    size_t most = threads > 1 ? SHARES * threads : 1;
-    size_t parts = grains < threads ? grains : grains < most ? threads : most;
+    size_t parts = grains < threads ? grains : threads;
     struct split split = {n, (grains + parts - 1) / parts * grain, body, argument};
     rt_pool_run(device->pool, (n + split.part_size - 1) / split.part_size, split_part, &split);
 }
