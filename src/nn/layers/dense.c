@@ -36,8 +36,9 @@ static const struct rt_option dense_options[] = {
      .help = "initial weights"},
 };
 
-/* Floats of a block of the weight gradient: what a first-level cache holds, so the sink finds it there. */
-enum { BLOCK_FLOATS = 4096, BLOCK_ROWS = 28 };
+/* Floats of a block of the weight gradient: few enough to stay in the second-level cache until the sink takes
+ * them; blocks for the first level are so many that handing them over costs more than it saves. */
+enum { BLOCK_FLOATS = 16384, BLOCK_ROWS = 28 };
 
 /* Outputs from which on a single example's gradient stays in its two factors: narrower rows do not fill a
  * vector each, and are better multiplied out and updated as one span. */
