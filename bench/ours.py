@@ -49,8 +49,9 @@ def training_seconds(summary):
 class Ours:
     """One case, ready to be run again and again."""
 
-    def __init__(self, binary, work, case_name, cpu_clock=False):
+    def __init__(self, binary, work, case_name, cpu_clock=False, kernels="auto"):
         self.binary, self.work, self.case, self.cpu_clock = binary, work, CASES[case_name], cpu_clock
+        self.kernels = kernels
         os.makedirs(work, exist_ok=True)
         self.file = os.path.join(work, case_name.replace(" ", "-") + ".yaml")
         with open(self.file, "w") as out:
@@ -62,6 +63,7 @@ class Ours:
         shutil.rmtree(out, ignore_errors=True)
         command = [self.binary, "train", self.file, "--quiet", "--out", out]
         command += ["--set", f"train.threads={threads}", "--set", f"train.updates={updates or self.updates}"]
+        command += ["--set", f"train.kernels={self.kernels}"]
         process = subprocess.Popen(command, preexec_fn=lambda: os.sched_setaffinity(0, cores))
         process.out = out
         return process

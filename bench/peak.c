@@ -11,6 +11,7 @@ enum { CHAINS = 14, TURNS = 2000 };
 typedef void (*burst_fn)(void); /* CHAINS * TURNS multiply-adds on one register each */
 
 struct burst {
+    const char *name; /* as train.kernels has it */
     burst_fn run;
     double lanes;
 };
@@ -55,7 +56,7 @@ __attribute__((target("avx512f"))) static void burst_avx512(void) {
     EACH(OPAQUE_V)
 }
 
-static const struct burst bursts[] = {{burst_avx2, 8}, {burst_avx512, 16}};
+static const struct burst bursts[] = {{"avx2", burst_avx2, 8}, {"avx512", burst_avx512, 16}};
 
 int peak_count(void) {
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
@@ -81,19 +82,23 @@ static void burst_neon(void) {
     EACH(OPAQUE_W)
 }
 
-static const struct burst bursts[] = {{burst_neon, 4}};
+static const struct burst bursts[] = {{"neon", burst_neon, 4}};
 
 int peak_count(void) {
     return 1;
 }
 
 #else
-static const struct burst bursts[] = {{NULL, 0}};
+static const struct burst bursts[] = {{"", NULL, 0}};
 
 int peak_count(void) {
     return 0;
 }
 #endif
+
+const char *peak_name(int i) {
+    return bursts[i].name;
+}
 
 double peak_gflops(int i, double seconds) {
     double start = rt_clock_thread(), now = start;

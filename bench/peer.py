@@ -8,6 +8,19 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
 
+# What keeps every peer to an instruction set, each by its own switch, on a machine that has more than that.
+# torch.compile follows ATen's; oneDNN has had two names. OpenBLAS has core types instead: see run.py. XLA's holds
+# for the code it generates, not for YNNPACK, which it calls for larger products and which has no switch.
+LIMITS = {
+    "avx2": {
+        "XLA_FLAGS": "--xla_cpu_max_isa=AVX2",
+        "ATEN_CPU_CAPABILITY": "avx2",
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "DNNL_MAX_CPU_ISA": "AVX2",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+    },
+}
+
 
 def environment(core_type):
     made = dict(os.environ, **ONE_THREAD, BENCH_STARTED=repr(time.monotonic()))

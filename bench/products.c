@@ -1,12 +1,13 @@
 /*
  * The exact matrix product against a BLAS, on every shape that the benchmark's networks need.
  *
- *     products [--blas LIBRARY] [--rounds N] [--blas-only]
+ *     products [--blas LIBRARY] [--rounds N] [--blas-only] [--kernels NAME]
  *
  * Prints one JSON object; speeds are GFLOP/s, one per round, ours and theirs taken in turns. As the layers do
  * it, dense weights are packed before (they stay packed between uses); all other packing is part of the time.
  * A convolution appears as its products per image, the input laid out as a matrix beforehand for both sides.
- * --blas-only measures the BLAS alone, to find the core type it does best with.
+ * --blas-only measures the BLAS alone, to find the core type it does best with. --kernels takes ours for one
+ * instruction set (as train.kernels does) and leaves faster ones out of the peak.
  */
 #include "base/clock.h"
 #include "base/memory.h"
@@ -218,7 +219,7 @@ static void measure(const struct shape *s, const struct rt_device *device, const
 }
 
 int main(int argc, char **argv) {
-    const char *library = "libopenblas.so.0";
+    const char *library = "libopenblas.so.0", *kernels = "auto";
     int rounds = 5;
     bool ours = true;
     for (int i = 1; i < argc; i++) {
@@ -226,18 +227,21 @@ int main(int argc, char **argv) {
             library = argv[++i];
         else if (!strcmp(argv[i], "--rounds") && i + 1 < argc)
             rounds = atoi(argv[++i]);
+        else if (!strcmp(argv[i], "--kernels") && i + 1 < argc)
+            kernels = argv[++i];
         else if (!strcmp(argv[i], "--blas-only"))
             ours = false;
         else
             rounds = 0;
     }
     if (rounds < 1 || rounds > MAX_ROUNDS) {
-        fprintf(stderr, "usage: products [--blas LIBRARY] [--rounds 1..%d] [--blas-only]\n", MAX_ROUNDS);
+        fprintf(stderr, "usage: products [--blas LIBRARY] [--rounds 1..%d] [--blas-only] [--kernels NAME]\n",
+                MAX_ROUNDS);
         return 2;
     }
     struct rt_device device;
     struct rt_error err;
-    if (rt_device_open(RT_MATH_EXACT, "auto", 1, &device, &err) != RT_OK) {
+    if (rt_device_open(RT_MATH_EXACT, kernels, 1, &device, &err) != RT_OK) {
         fprintf(stderr, "%s\n", err.text);
         return 1;
     }
@@ -250,6 +254,8 @@ int main(int argc, char **argv) {
     double peak = 0; /* taken between the shapes: a shared core is not always as fast; the best counts */
     for (size_t i = 0; i < list.count; i++) {
         for (int j = 0; j < peak_count(); j++) {
+            if (strcmp(kernels, "auto") != 0 && strcmp(kernels, peak_name(j)) != 0)
+                continue;
             double now = peak_gflops(j, MEASURE_SECONDS);
             peak = now > peak ? now : peak;
         }

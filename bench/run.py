@@ -18,7 +18,7 @@ from cases import CASES
 from collectives import CollectivesBench
 from exchange import ExchangeBench
 from ours import Ours
-from peer import Peer, environment
+from peer import LIMITS, Peer, environment
 from ring import RingBench
 
 WIDE, MEMORY = "mlp-2048x3 batch 128", "mlp-512-512 batch 64"
@@ -80,12 +80,19 @@ class Table:
 
     def head(self):
         print(f"{self.facts['cpu']}, kernels {self.facts['kernels']}, OpenBLAS core type {self.facts['core_type']}")
+        if self.facts["isa"]:
+            print(self.limit())
         print(f"{'case':<44} {'ours: median (min..max)':>28} {'theirs: median (min..max)':>28} {'unit':<10} "
               f"{'ratio':>6} {'bar':>4} {'':<8} {'by':<4} peer", flush=True)
 
+    def limit(self):
+        return (f"Limited to {self.facts['isa'].upper()}: ours by train.kernels, every peer by its own switch "
+                "(JAX's does not reach YNNPACK, which does its larger products).")
+
     def markdown(self):
         """The table without the single products."""
-        lines = ["| case | ours | theirs | unit | ratio | bar | clock | peer |", "|" + " --- |" * 8]
+        lines = [self.limit(), ""] if self.facts["isa"] else []
+        lines += ["| case | ours | theirs | unit | ratio | bar | clock | peer |", "|" + " --- |" * 8]
         for row in self.rows:
             if row["case"].startswith("product "):
                 continue
@@ -101,6 +108,8 @@ class Bench:
     def __init__(self, options):
         self.build, self.rounds, self.clock = options.build, options.rounds, options.clock
         os.environ["BENCH_CLOCK"] = self.clock  # the peers read it
+        self.isa, self.kernels = options.isa, options.isa or "auto"
+        os.environ.update(LIMITS.get(self.isa, {}))  # every peer takes its own from there
         self.found = options.peers.split(",") if options.peers else []
         self.cores = sorted(os.sched_getaffinity(0))
         self.core = self.cores[-1]  # the first one does most of a system's chores
@@ -115,14 +124,15 @@ class Bench:
                 self.peers.append(Peer(python, program, more))
 
     def products(self, core_type, *more):
-        command = [os.path.join(self.build, "bench", "products"), *more]
+        command = [os.path.join(self.build, "bench", "products"), "--kernels", self.kernels, *more]
         done = subprocess.run(command, stdout=subprocess.PIPE, check=True, env=environment(core_type),
                               preexec_fn=lambda: os.sched_setaffinity(0, {self.core}))
         return json.loads(done.stdout)
 
     def find_core_type(self, flags):
         """Our kernels here, and those with which OpenBLAS is fastest; "" is what it detects itself."""
-        wanted = {"": True, "SKYLAKEX": "avx512f" in flags, "COOPERLAKE": "avx512_bf16" in flags,
+        wide = self.isa is None
+        wanted = {"": wide, "SKYLAKEX": wide and "avx512f" in flags, "COOPERLAKE": wide and "avx512_bf16" in flags,
                   "HASWELL": "avx2" in flags, "ZEN": "avx2" in flags}
         speeds = {}
         for core_type in (name for name, possible in wanted.items() if possible):
@@ -161,7 +171,7 @@ class Bench:
 
     def ours(self, case, clock="wall"):
         work = os.path.join(self.build, "bench-work")
-        return Ours(os.path.join(self.build, "ringtmp"), work, case, clock == "cpu")
+        return Ours(os.path.join(self.build, "ringtmp"), work, case, clock == "cpu", self.kernels)
 
     def train(self, table, case, core_type):
         ours = self.ours(case, self.clock)
@@ -216,11 +226,13 @@ class Bench:
             return not only or any(word in name for word in only)
 
         model, flags = cpu()
+        if self.isa and self.isa not in flags:
+            raise SystemExit(f"bench: this CPU ({model}) has no {self.isa}")
         if any(asked(name) for name in ("products", "start and memory", *CASES)):
             kernels, core_type = self.find_core_type(flags)
         else:
             kernels, core_type = self.products("", "--blas-only", "--rounds", "1")["kernels"], None
-        table = Table({"cpu": model, "kernels": kernels, "core_type": core_type or "detected"})
+        table = Table({"cpu": model, "kernels": kernels, "core_type": core_type or "detected", "isa": self.isa})
         table.head()
         if asked("products"):
             self.compare_products(table, core_type)
@@ -233,6 +245,9 @@ class Bench:
             self.two_threads(table)
         if asked("start and memory"):
             self.start_and_memory(table, core_type)
+        if self.isa:
+            print("bench: the cases of several devices are left out with --isa", file=sys.stderr)
+            return table
         torch = f"{self.venv}/bin/python" if "torch" in self.found else None
         RingBench(table, self.build, self.rounds, self.cores, torch).run(asked)
         pythons = ["/usr/bin/python3"] * ("debian-torch" in self.found) + [torch] * bool(torch)
@@ -247,6 +262,8 @@ def main():
     parser.add_argument("--peers", default="", help="jax,debian-torch,torch,torch-compiled,mkl: those present")
     parser.add_argument("--rounds", type=int, default=5, help="measurements of each (default: 5)")
     parser.add_argument("--only", action="append", help="only cases whose name has this in it; may be repeated")
+    parser.add_argument("--isa", choices=tuple(LIMITS),
+                        help="ours and the peers with no more than this instruction set; the cases of one device")
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall",
                         help="cpu: one-thread training speed per second of CPU time, for a look on a busy machine")
     options = parser.parse_args()

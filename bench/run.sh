@@ -5,6 +5,8 @@
 #     bash bench/run.sh               against JAX (own virtual environment) and Debian's PyTorch
 #     bash bench/run.sh PEERS=all     and the newest PyTorch, eager and compiled, and MKL (5 GB from PyPI)
 #     bash bench/run.sh CASES=ring    only cases whose name has this in it; BENCH_ROUNDS=3: fewer of each
+#     bash bench/run.sh ISA=avx2      ours and the peers limited to AVX2, each by its own switch: what a machine
+#                                     without AVX-512 will see (the cases of one device)
 #
 # Other words are passed on to run.py (see its --help). What cannot be set up is named and left out.
 set -euo pipefail
@@ -13,17 +15,28 @@ build=${BUILD:-build}
 peers=${PEERS:-}
 cases=${CASES:-}
 rounds=${BENCH_ROUNDS:-}
+isa=${ISA:-}
 options=()
 for word in "$@"; do
     case $word in
     PEERS=*) peers=${word#PEERS=} ;;
     CASES=*) cases=${word#CASES=} ;;
     BENCH_ROUNDS=*) rounds=${word#BENCH_ROUNDS=} ;;
+    ISA=*) isa=${word#ISA=} ;;
     *) options+=("$word") ;;
     esac
 done
 [ -z "$cases" ] || options+=(--only "$cases")
 [ -z "$rounds" ] || options+=(--rounds "$rounds")
+[ -z "$isa" ] || options+=(--isa "$isa")
+case $peers in
+'' | all) ;;
+*) echo "bench: PEERS is $peers; it can be all, or not be given" >&2; exit 2 ;;
+esac
+case $isa in
+'' | avx2) ;;
+*) echo "bench: ISA is $isa; it can be avx2, or not be given" >&2; exit 2 ;;
+esac
 for program in "$build/ringtmp" "$build/bench/products" "$build/bench/collectives"; do
     [ -x "$program" ] || { echo "bench: $program is missing; run make first" >&2; exit 2; }
 done
