@@ -5,8 +5,6 @@
  */
 #include "tensor/exact/isa.h"
 
-#define INLINE static inline __attribute__((always_inline))
-
 struct strip {
     const struct rt_descent *descent;
     size_t rows, n; /* of the whole matrix */

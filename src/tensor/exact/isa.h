@@ -15,6 +15,22 @@
 #define RT_JOIN(a, b)  RT_JOIN2(a, b)
 #define ISA(name)      RT_JOIN(name, RT_ISA)
 
+/* INLINE: a body that is copied for every set of constants it is called with. Under a sanitizer all calls
+ * share one: dozens of copies with every access checked would take the compiler a minute per instruction set.
+ */
+#if defined(__has_feature)
+#define HAS_SANITIZER (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define HAS_SANITIZER 1
+#else
+#define HAS_SANITIZER 0
+#endif
+#if HAS_SANITIZER
+#define INLINE static __attribute__((noinline))
+#else
+#define INLINE static inline __attribute__((always_inline))
+#endif
+
 #if defined(RT_ISA_avx512)
 #include <immintrin.h>
 #define VL 16

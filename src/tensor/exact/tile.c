@@ -1,21 +1,10 @@
 /* The register tiles: where the time of a training step goes. */
 #include "tensor/exact/gemm.h"
 
-/* Under a sanitizer the tiles share one body with loops: fifty bodies with every access checked would take
- * the compiler a minute per instruction set. */
-#if defined(__has_feature)
-#define HAS_SANITIZER (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
-#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define HAS_SANITIZER 1
-#else
-#define HAS_SANITIZER 0
-#endif
 #if HAS_SANITIZER
-#define INLINE   static __attribute__((noinline))
 #define EACH_ROW for (size_t r = 0; r < rows; r++)
 #define EACH_VEC for (size_t v = 0; v < vecs; v++)
 #else
-#define INLINE   static inline __attribute__((always_inline))
 #define EACH_ROW _Pragma("GCC unroll 16") for (size_t r = 0; r < rows; r++)
 #define EACH_VEC _Pragma("GCC unroll 8") for (size_t v = 0; v < vecs; v++)
 #endif
