@@ -76,7 +76,7 @@ used=$(field samples lossy/summary.json)
 [ $((used + dropped)) = "$read" ] || fail "$used used and $dropped dropped are not the $read that came"
 
 # a stop while nothing arrives (a script's background jobs ignore Ctrl-C)
-{ cat examples.csv; sleep 60; } >pipe &
+{ cat examples.csv; exec sleep 60; } >pipe &
 feeder=$!
 "$RINGTMP" train stream.yaml --nodes 2 --set 'data.train={stream: {from: pipe}}' --out cut >out 2>err &
 run=$!
@@ -90,7 +90,6 @@ wait $run
 [ $? = 1 ] || fail "a stream that was interrupted did not end with status 1"
 grep -q 'To go on:' err || fail "an interrupted stream does not say how to go on"
 kill $feeder 2>/dev/null
-pkill -P $feeder 2>/dev/null
 wait $feeder 2>/dev/null
 
 # mistakes
