@@ -1,79 +1,250 @@
 #include "support/mesh.h"
 
+#include "base/bytes.h"
+#include "base/clock.h"
 #include "net/tcp.h"
+#include "support/strangers.h"
 #include "support/test.h"
-#include <math.h>
 #include <pthread.h>
+#include <stdarg.h>
+#include <unistd.h>
 
-static const double patience = 60; /* seconds; nothing takes that long unless it hangs */
+enum {
+    PATIENCE = 60, /* seconds; nothing takes that long unless it hangs */
+    CALLERS = 64,  /* who have not said yet who they are; further ones are turned away */
+    HELLO_BYTES = 12,
+};
 
 struct mesh {
     size_t n;
     mesh_program program;
     void *user;
+    uint64_t mark; /* by which its parties know one another */
     struct rt_endpoint *endpoints[MESH_MOST];
 };
 
 bool mesh_take(struct rt_party *party, struct rt_event *event) {
-    if (!rt_endpoint_wait(party->endpoint, rt_endpoint_now(party->endpoint) + patience, event)) {
-        rt_test_fail(__FILE__, __LINE__, "no event at party %u within %g s", party->rank, patience);
-        return false;
-    }
-    if (event->kind == RT_EVENT_CLOSED || event->kind == RT_EVENT_REFUSED) {
+    const double until = rt_endpoint_now(party->endpoint) + PATIENCE;
+    while (rt_endpoint_wait(party->endpoint, until, event)) {
+        if (event->kind == RT_EVENT_REFUSED)
+            continue;
+        if (event->link && rt_party_rank(party, event->link) == UINT16_MAX) {
+            rt_link_close(event->link);
+            continue;
+        }
+        if (event->kind != RT_EVENT_CLOSED)
+            return true;
         rt_test_fail(__FILE__, __LINE__, "at party %u: %s", party->rank, event->error.text);
         return false;
+    }
+    rt_test_fail(__FILE__, __LINE__, "no event at party %u within %d s", party->rank, PATIENCE);
+    return false;
+}
+
+/* ---- joining ---- */
+
+struct caller {
+    struct rt_link *link; /* NULL: nobody */
+    struct rt_receive receive;
+};
+
+struct joining {
+    const struct mesh *mesh;
+    struct rt_party *party;
+    struct rt_send sends[MESH_MOST];
+    bool connected[MESH_MOST], said[MESH_MOST]; /* to those before it */
+    struct caller callers[CALLERS];
+    size_t missing; /* what is still to be said or heard */
+};
+
+static void write_hello(const struct mesh *mesh, uint16_t rank, uint8_t bytes[HELLO_BYTES]) {
+    rt_put_le32(bytes, rank);
+    rt_put_le32(bytes + 4, (uint32_t)mesh->mark);
+    rt_put_le32(bytes + 8, (uint32_t)(mesh->mark >> 32));
+}
+
+static struct caller *find_caller(struct joining *joining, const struct rt_link *link) {
+    for (size_t i = 0; i < CALLERS; i++)
+        if (joining->callers[i].link == link)
+            return &joining->callers[i];
+    return NULL;
+}
+
+static void turn_away(struct caller *caller) {
+    rt_link_close(caller->link);
+    caller->link = NULL;
+}
+
+static void take_call(struct joining *joining, struct rt_link *link) {
+    struct caller *caller = find_caller(joining, NULL);
+    if (!caller) {
+        rt_link_close(link);
+        return;
+    }
+    caller->link = link;
+    caller->receive = (struct rt_receive){.channel = RT_CHANNEL_CONTROL};
+    rt_link_receive(link, &caller->receive);
+}
+
+/* Only those behind it call it, each once. */
+static void hear(struct joining *joining, struct caller *caller) {
+    struct rt_party *party = joining->party;
+    const struct rt_receive *receive = &caller->receive;
+    uint8_t hello[HELLO_BYTES];
+    const uint32_t rank = receive->head_bytes == HELLO_BYTES ? rt_get_le32(receive->head) : 0;
+    write_hello(joining->mesh, (uint16_t)rank, hello);
+    if (rank <= party->rank || rank >= party->count || party->links[rank] ||
+        memcmp(receive->head, hello, HELLO_BYTES) != 0) {
+        turn_away(caller);
+        return;
+    }
+    party->links[rank] = caller->link;
+    caller->link = NULL;
+    joining->missing--;
+}
+
+/* false: one of the parties is gone. */
+static bool take_in(struct joining *joining, const struct rt_event *event) {
+    struct caller *caller = event->link ? find_caller(joining, event->link) : NULL;
+    const uint16_t rank = rt_party_rank(joining->party, event->link);
+    switch (event->kind) {
+    case RT_EVENT_ACCEPTED:
+        take_call(joining, event->link);
+        break;
+    case RT_EVENT_CONNECTED:
+        joining->connected[rank] = true;
+        break;
+    case RT_EVENT_SENT:
+        joining->said[rank] = true;
+        joining->missing--;
+        break;
+    case RT_EVENT_RECEIVED:
+        hear(joining, caller);
+        break;
+    case RT_EVENT_CLOSED:
+        if (caller)
+            turn_away(caller);
+        return caller;
+    case RT_EVENT_WOKEN:
+    case RT_EVENT_REFUSED:
+        break;
     }
     return true;
 }
 
-/* Calls those before it, and says who it is; takes the calls of those behind it, and hears who they are. */
-static bool join(struct mesh *mesh, struct rt_party *party) {
-    struct rt_send sends[MESH_MOST];
-    struct rt_receive receives[MESH_MOST];
-    struct rt_error err;
-    size_t said = 0, heard = 0, accepted = 0;
-    for (size_t i = 0; i < party->rank; i++) {
-        if (rt_endpoint_connect(party->endpoint, mesh->endpoints[i]->address,
-                                rt_endpoint_now(party->endpoint) + patience, &party->links[i], &err) != RT_OK)
-            return false;
-        sends[i] =
-            (struct rt_send){.channel = RT_CHANNEL_CONTROL, .head_bytes = 1, .head = {(uint8_t)party->rank}};
-        rt_link_send(party->links[i], &sends[i]);
+/* ---- when it fails ---- */
+
+struct text {
+    char bytes[2000];
+    size_t length;
+};
+
+RT_PRINTF(2, 3) static void add(struct text *text, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(text->bytes + text->length, sizeof text->bytes - text->length, format, args);
+    va_end(args);
+    text->length += n > 0 ? (size_t)n : 0;
+    if (text->length >= sizeof text->bytes)
+        text->length = sizeof text->bytes - 1;
+}
+
+static void add_link(struct text *text, const struct rt_link *link) {
+    const struct rt_link_counts *counts = &link->counts;
+    add(text, " (%s: %llu frames and %llu bytes out, %llu and %llu in)", link->peer,
+        (unsigned long long)counts->frames_sent[RT_CHANNEL_CONTROL], (unsigned long long)counts->wire_sent,
+        (unsigned long long)counts->frames_received[RT_CHANNEL_CONTROL],
+        (unsigned long long)counts->wire_received);
+}
+
+static void say_state(const struct joining *joining, const char *why) {
+    const struct rt_party *party = joining->party;
+    struct text text = {.length = 0};
+    for (uint16_t rank = 0; rank < party->count; rank++) {
+        const bool before = rank < party->rank;
+        if (rank == party->rank)
+            continue;
+        add(&text, "\n  party %u: %s", rank,
+            !party->links[rank]        ? (before ? "not called" : "has not said who it is")
+            : !before                  ? "joined"
+            : joining->said[rank]      ? "joined"
+            : joining->connected[rank] ? "connected, and does not take what is said to it"
+                                       : "called, and not connected");
+        if (party->links[rank])
+            add_link(&text, party->links[rank]);
     }
-    while (said < party->rank || heard + party->rank + 1 < party->count) {
-        struct rt_event event;
-        if (!mesh_take(party, &event))
-            return false;
-        said += event.kind == RT_EVENT_SENT;
-        if (event.kind == RT_EVENT_ACCEPTED) {
-            receives[accepted] = (struct rt_receive){.channel = RT_CHANNEL_CONTROL};
-            rt_link_receive(event.link, &receives[accepted++]);
-        } else if (event.kind == RT_EVENT_RECEIVED) {
-            party->links[event.receive->head[0]] = event.link;
-            heard++;
+    for (size_t i = 0; i < CALLERS; i++)
+        if (joining->callers[i].link) {
+            add(&text, "\n  somebody has called and says nothing");
+            add_link(&text, joining->callers[i].link);
+        }
+    rt_test_fail(__FILE__, __LINE__, "party %u of %u at %s cannot join: %s; as of the last event:%s",
+                 party->rank, party->count, party->endpoint->address, why, text.bytes);
+}
+
+static void leave(struct rt_party *party) {
+    for (size_t i = 0; i < party->count; i++) {
+        rt_link_close(party->links[i]);
+        party->links[i] = NULL;
+    }
+}
+
+/* Calls those before it, and says who it is; takes the calls of those behind it, and hears who they are. What
+ * is posted here is done when this returns, or its link is closed. */
+static bool join(const struct mesh *mesh, struct rt_party *party) {
+    struct joining joining = {.mesh = mesh, .party = party, .missing = party->count - 1u};
+    struct rt_event event = {.error = {.text = ""}};
+    struct rt_error err = {.text = ""};
+    const double until = rt_endpoint_now(party->endpoint) + PATIENCE;
+    bool good = true;
+    for (size_t i = 0; i < party->rank && good; i++) {
+        good = rt_endpoint_connect(party->endpoint, mesh->endpoints[i]->address, until, &party->links[i],
+                                   &err) == RT_OK;
+        if (!good)
+            break;
+        joining.sends[i] = (struct rt_send){.channel = RT_CHANNEL_CONTROL, .head_bytes = HELLO_BYTES};
+        write_hello(mesh, party->rank, joining.sends[i].head);
+        rt_link_send(party->links[i], &joining.sends[i]);
+    }
+    while (good && joining.missing > 0) {
+        if (!rt_endpoint_wait(party->endpoint, until, &event)) {
+            rt_fail(&err, RT_FAILED, "it took more than %d s", PATIENCE);
+            good = false;
+        } else if (!take_in(&joining, &event)) {
+            err = event.error;
+            good = false;
         }
     }
-    return true;
+    if (!good)
+        say_state(&joining, err.text);
+    for (size_t i = 0; i < CALLERS; i++)
+        turn_away(&joining.callers[i]);
+    if (!good)
+        leave(party);
+    return good;
+}
+
+static struct rt_party make_party(const struct mesh *mesh, size_t i, struct rt_link **links) {
+    return (struct rt_party){.endpoint = mesh->endpoints[i],
+                             .run = MESH_RUN,
+                             .rank = (uint16_t)i,
+                             .count = (uint16_t)mesh->n,
+                             .links = links};
 }
 
 static void attend(void *user, size_t i, struct rt_endpoint *endpoint) {
     struct mesh *mesh = user;
     struct rt_link *links[MESH_MOST] = {NULL};
-    struct rt_party party = {.endpoint = endpoint,
-                             .run = MESH_RUN,
-                             .rank = (uint16_t)i,
-                             .count = (uint16_t)mesh->n,
-                             .links = links};
+    struct rt_party party = make_party(mesh, i, links);
+    (void)endpoint;
     if (join(mesh, &party))
         mesh->program(mesh->user, &party);
-    else
-        rt_test_fail(__FILE__, __LINE__, "party %zu cannot join", i);
 }
 
 void mesh_in_memory(const struct rt_memnet_settings *settings, size_t n, mesh_program program, void *user) {
     static const struct rt_memnet_settings ordinary = {
         .seed = 1, .latency = 1e-4, .bandwidth = 1e9, .random_delay = 1e-3};
-    struct mesh mesh = {n, program, user, {NULL}};
+    struct mesh mesh = {.n = n, .program = program, .user = user};
     struct rt_memnet *net;
     struct rt_error err;
     CHECK_OK(rt_memnet_create(settings ? settings : &ordinary, n, &net, &err));
@@ -85,31 +256,52 @@ void mesh_in_memory(const struct rt_memnet_settings *settings, size_t n, mesh_pr
     rt_memnet_destroy(net);
 }
 
+/* ---- over TCP ---- */
+
 struct attendant {
     struct mesh *mesh;
     size_t i;
+    bool visited; /* by strangers */
     pthread_t thread;
 };
 
 static void *attend_over_tcp(void *argument) {
-    struct attendant *attendant = argument;
-    struct rt_endpoint *endpoint = attendant->mesh->endpoints[attendant->i];
-    rt_endpoint_attend(endpoint, attendant->i % 2 == 0); /* some leave the bytes to the network thread */
-    attend(attendant->mesh, attendant->i, endpoint);
+    const struct attendant *attendant = argument;
+    struct mesh *mesh = attendant->mesh;
+    struct rt_endpoint *endpoint = mesh->endpoints[attendant->i];
+    const bool attends = attendant->i % 2 == 0; /* some leave the bytes to the network thread */
+    struct strangers early = {.endpoint = NULL}, late = {.endpoint = NULL};
+    struct rt_link *links[MESH_MOST] = {NULL};
+    struct rt_party party = make_party(mesh, attendant->i, links);
+    bool good = !attendant->visited || strangers_call(&early, endpoint);
+    rt_endpoint_attend(endpoint, attends);
+    good = good && join(mesh, &party);
+    if (good && attendant->visited) {
+        rt_endpoint_attend(endpoint, false);
+        good = strangers_call(&late, endpoint);
+        rt_endpoint_attend(endpoint, attends);
+    }
+    if (good)
+        mesh->program(mesh->user, &party);
+    if (rt_test_failures > 0) /* nobody need wait for it */
+        leave(&party);
     rt_endpoint_attend(endpoint, false);
+    strangers_leave(&early);
+    strangers_leave(&late);
     return NULL;
 }
 
-void mesh_over_tcp(size_t n, mesh_program program, void *user) {
-    struct mesh mesh = {n, program, user, {NULL}};
+static void over_tcp(size_t n, bool visited, mesh_program program, void *user) {
+    struct mesh mesh = {.n = n, .program = program, .user = user};
     struct attendant attendants[MESH_MOST];
     struct rt_error err;
+    mesh.mark = (uint64_t)getpid() << 32 ^ (uint64_t)(rt_clock_wall() * 1e9);
     for (size_t i = 0; i < n; i++) {
         CHECK_OK(rt_tcp_create(&(struct rt_tcp_settings){.key = NULL}, &mesh.endpoints[i], &err));
         CHECK_OK(rt_endpoint_listen(mesh.endpoints[i], "127.0.0.1:0", &err));
     }
     for (size_t i = 0; i < n; i++) {
-        attendants[i] = (struct attendant){.mesh = &mesh, .i = i};
+        attendants[i] = (struct attendant){.mesh = &mesh, .i = i, .visited = visited};
         if (pthread_create(&attendants[i].thread, NULL, attend_over_tcp, &attendants[i]) != 0)
             exit(1);
     }
@@ -117,4 +309,12 @@ void mesh_over_tcp(size_t n, mesh_program program, void *user) {
         pthread_join(attendants[i].thread, NULL);
     for (size_t i = 0; i < n; i++)
         rt_endpoint_destroy(mesh.endpoints[i]);
+}
+
+void mesh_over_tcp(size_t n, mesh_program program, void *user) {
+    over_tcp(n, false, program, user);
+}
+
+void mesh_among_strangers(size_t n, mesh_program program, void *user) {
+    over_tcp(n, true, program, user);
 }

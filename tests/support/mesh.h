@@ -1,7 +1,10 @@
 /*
  * A mesh for tests of what goes on between several parties: n of them, each with a link to every other, each
  * with a program on a thread of its own; in memory under virtual time, or over TCP. The links stay open until
- * all programs have ended.
+ * all programs have ended, unless a test has failed: then nobody waits for a party that has left.
+ *
+ * Over TCP anybody on the machine can call a party, such as another test that calls a port which was somebody
+ * else's a moment ago. Strangers are turned away and do no harm.
  */
 #ifndef RT_TEST_MESH_H
 #define RT_TEST_MESH_H
@@ -17,9 +20,12 @@ typedef void (*mesh_program)(void *user, struct rt_party *party);
 /* settings NULL: some latency and a random delay for each frame. */
 void mesh_in_memory(const struct rt_memnet_settings *settings, size_t n, mesh_program program, void *user);
 void mesh_over_tcp(size_t n, mesh_program program, void *user);
+/* The same, and strangers call every party before and after it has joined: they close their links, claim to
+ * be a party, or are none of us at all. */
+void mesh_among_strangers(size_t n, mesh_program program, void *user);
 
 /* The next event within a test's patience; what is not expected at this point, such as a link that closes,
- * fails the test. */
+ * fails the test. What strangers do is no event. */
 bool mesh_take(struct rt_party *party, struct rt_event *event);
 
 #endif

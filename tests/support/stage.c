@@ -3,11 +3,10 @@
 #include "base/rng.h"
 #include "net/memory.h"
 #include "net/tcp.h"
+#include "support/port.h"
 #include "support/test.h"
-#include <arpa/inet.h>
 #include <math.h>
 #include <pthread.h>
-#include <unistd.h>
 
 static void play_in_memory(void *user, size_t i, struct rt_endpoint *endpoint) {
     struct stage *stage = user;
@@ -46,18 +45,6 @@ static void *play(void *argument) {
     return NULL;
 }
 
-/* A port of the loopback that was free a moment ago. */
-static int free_port(void) {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t bytes = sizeof address;
-    int s = socket(AF_INET, SOCK_STREAM, 0);
-    bool good = s >= 0 && bind(s, (struct sockaddr *)&address, bytes) == 0 &&
-                getsockname(s, (struct sockaddr *)&address, &bytes) == 0;
-    if (s >= 0)
-        close(s);
-    return good ? ntohs(address.sin_port) : -1;
-}
-
 /* Where the endpoints listen. They call from 127.0.0.1: from another address of this machine to them it is as
  * from another machine, and bodies have a checksum. */
 static const char near[] = "127.0.0.1:0", far[] = "127.0.0.2:0";
@@ -65,11 +52,13 @@ static const char near[] = "127.0.0.1:0", far[] = "127.0.0.2:0";
 static void run_over_tcp(struct stage *stage, const char *at, const struct rt_tcp_settings *settings) {
     struct rt_error err;
     struct player players[STAGE_ENDPOINTS];
+    struct held_port nowhere;
     for (size_t i = 0; i < STAGE_ENDPOINTS; i++) {
         CHECK_OK(rt_tcp_create(settings, &stage->endpoints[i], &err));
         CHECK_OK(rt_endpoint_listen(stage->endpoints[i], at, &err));
     }
-    snprintf(stage->nowhere, sizeof stage->nowhere, "127.0.0.1:%d", free_port());
+    port_hold(&nowhere);
+    snprintf(stage->nowhere, sizeof stage->nowhere, "%s", nowhere.address);
     for (size_t i = 0; i < STAGE_ENDPOINTS; i++) {
         players[i] = (struct player){.stage = stage, .i = i};
         if (pthread_create(&players[i].thread, NULL, play, &players[i]) != 0)
@@ -79,6 +68,7 @@ static void run_over_tcp(struct stage *stage, const char *at, const struct rt_tc
         pthread_join(players[i].thread, NULL);
     for (size_t i = 0; i < STAGE_ENDPOINTS; i++)
         rt_endpoint_destroy(stage->endpoints[i]);
+    port_let_go(&nowhere);
 }
 
 static void run_over_plain_tcp(struct stage *stage) {
