@@ -3,6 +3,7 @@
  * would stop nearly everything at the door, so the first byte says whether they are put right on the way:
  *
  *   bit 0: which connection of the link     bit 1: put checksums right     bits 2-3: receives posted
+ *   bit 4: bodies may be lent, from this program's own memory
  */
 #include "base/bytes.h"
 #include "base/crc32c.h"
@@ -52,15 +53,15 @@ static void seal_all(uint8_t *bytes, size_t count) {
         rt_put_le32(bytes + at + 8, rt_crc32c(0, bytes + at, 8));
         if (rt_frame_decode(bytes + at, &frame, NULL) != RT_OK)
             return;
-        size_t size = RT_FRAME_BYTES + (size_t)frame.head_bytes + frame.body_bytes;
-        if (frame.kind == RT_FRAME_DATA) {
-            if (size + RT_FRAME_TAIL_BYTES > count - at)
-                return;
-            const size_t summed = frame.light ? RT_FRAME_BYTES + (size_t)frame.head_bytes : size;
-            rt_put_le32(bytes + at + size, rt_crc32c(0, bytes + at, summed));
-            size += RT_FRAME_TAIL_BYTES;
+        const size_t following = rt_frame_following(&frame);
+        if (following > count - at - RT_FRAME_BYTES)
+            return;
+        if (following > 0) {
+            const size_t end = RT_FRAME_BYTES + following - RT_FRAME_TAIL_BYTES;
+            const size_t summed = frame.body == RT_BODY_LIGHT ? RT_FRAME_BYTES + frame.head_bytes : end;
+            rt_put_le32(bytes + at + end, rt_crc32c(0, bytes + at, summed));
         }
-        at += size;
+        at += RT_FRAME_BYTES + following;
     }
 }
 
@@ -82,6 +83,11 @@ static void read_as_link(unsigned way, const uint8_t *bytes, size_t count) {
             rt_receive_push(&link.receives[channel], &receives[channel][i]);
             link.granted[channel]++;
         }
+    link.lending = (struct rt_lending_state){
+        .willing = true,
+        .borrows = way >> 4 & 1,
+        .peer = {.process = (uint32_t)getpid(), .answer_at = (uintptr_t)link.lending.answer}};
+    memset(link.lending.answer, 0xff, sizeof link.lending.answer); /* to a challenge of zeros */
     *connection = (struct rt_connection){.tcp = &tcp,
                                          .link = &link,
                                          .state = RT_CONNECTION_OPEN,

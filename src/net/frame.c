@@ -5,51 +5,126 @@
 #include "base/crc32c.h"
 #include <string.h>
 
-enum { LIGHT_DATA = RT_FRAME_PING + 1 };
-
 static const uint8_t magic[4] = {RT_PREAMBLE_FIRST, 'T', 'L', 'K'};
 
+/* The kinds by their numbers. */
+static const struct {
+    enum rt_frame_kind kind;
+    enum rt_frame_body body;
+} kinds[] = {
+    [1] = {RT_FRAME_DATA, RT_BODY_SEALED},
+    [2] = {RT_FRAME_CREDIT, 0},
+    [3] = {RT_FRAME_PING, 0},
+    [4] = {RT_FRAME_DATA, RT_BODY_LIGHT},
+    [5] = {RT_FRAME_DATA, RT_BODY_LENT},
+    [6] = {RT_FRAME_OFFER, 0},
+    [7] = {RT_FRAME_AGREE, 0},
+    [8] = {RT_FRAME_RETURN, 0},
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+static uint8_t number_of(const struct rt_frame *frame) {
+    uint8_t number = 1;
+    while (number < KINDS - 1 && (kinds[number].kind != frame->kind ||
+                                  (frame->kind == RT_FRAME_DATA && kinds[number].body != frame->body)))
+        number++;
+    return number;
+}
+
 void rt_frame_encode(const struct rt_frame *frame, uint8_t bytes[RT_FRAME_BYTES]) {
-    bytes[0] = frame->kind == RT_FRAME_DATA && frame->light ? LIGHT_DATA : (uint8_t)frame->kind;
+    const bool has_head = frame->kind == RT_FRAME_DATA || frame->kind == RT_FRAME_OFFER;
+    const bool has_count = frame->kind == RT_FRAME_CREDIT || frame->kind == RT_FRAME_RETURN;
+    bytes[0] = number_of(frame);
     bytes[1] = (uint8_t)frame->channel;
-    rt_put_le16(bytes + 2, frame->kind == RT_FRAME_DATA ? (uint16_t)frame->head_bytes : 0);
-    rt_put_le32(bytes + 4, frame->kind == RT_FRAME_DATA     ? frame->body_bytes
-                           : frame->kind == RT_FRAME_CREDIT ? frame->count
-                                                            : 0);
+    rt_put_le16(bytes + 2, has_head ? (uint16_t)frame->head_bytes : 0);
+    rt_put_le32(bytes + 4, frame->kind == RT_FRAME_DATA ? frame->body_bytes : has_count ? frame->count : 0);
     rt_put_le32(bytes + 8, rt_crc32c(0, bytes, 8));
 }
 
+static rt_status check_data(unsigned head, uint32_t body, struct rt_error *err) {
+    if (head > RT_HEAD_ROOM)
+        return rt_fail(err, RT_BAD_INPUT, "sent a frame with a head of %u bytes; at most %d are allowed",
+                       head, RT_HEAD_ROOM);
+    if (body > RT_MAX_BODY)
+        return rt_fail(err, RT_BAD_INPUT, "sent a frame with a body of %lu bytes; at most %d are allowed",
+                       (unsigned long)body, RT_MAX_BODY);
+    return RT_OK;
+}
+
+/* Those of our own. */
+static rt_status check_values(enum rt_frame_kind kind, unsigned channel, unsigned head, uint32_t value,
+                              struct rt_error *err) {
+    const bool counts = kind == RT_FRAME_CREDIT || kind == RT_FRAME_RETURN;
+    if (head != (kind == RT_FRAME_OFFER ? RT_OFFER_BYTES : 0) || (!counts && (value != 0 || channel != 0)))
+        return rt_fail(err, RT_BAD_INPUT, "sent a frame with values where none belong");
+    if (kind == RT_FRAME_CREDIT && (value == 0 || value > RT_MAX_CREDIT))
+        return rt_fail(err, RT_BAD_INPUT, "asked for %lu frames at once", (unsigned long)value);
+    return RT_OK;
+}
+
 rt_status rt_frame_decode(const uint8_t bytes[RT_FRAME_BYTES], struct rt_frame *frame, struct rt_error *err) {
-    const bool light = bytes[0] == LIGHT_DATA;
-    unsigned kind = light ? RT_FRAME_DATA : bytes[0], channel = bytes[1], head = rt_get_le16(bytes + 2);
-    uint32_t value = rt_get_le32(bytes + 4);
+    const unsigned number = bytes[0], channel = bytes[1], head = rt_get_le16(bytes + 2);
+    const uint32_t value = rt_get_le32(bytes + 4);
     if (rt_get_le32(bytes + 8) != rt_crc32c(0, bytes, 8))
         return rt_fail(err, RT_BAD_INPUT, "sent bytes that are no frame");
-    if (kind < RT_FRAME_DATA || kind > RT_FRAME_PING)
-        return rt_fail(err, RT_BAD_INPUT, "sent a frame of unknown kind %u", kind);
+    if (number == 0 || number >= KINDS)
+        return rt_fail(err, RT_BAD_INPUT, "sent a frame of unknown kind %u", number);
     if (channel >= RT_CHANNELS)
         return rt_fail(err, RT_BAD_INPUT, "sent a frame for channel %u, which does not exist", channel);
-    if (kind == RT_FRAME_DATA) {
-        if (head > RT_HEAD_ROOM)
-            return rt_fail(err, RT_BAD_INPUT, "sent a frame with a head of %u bytes; at most %d are allowed",
-                           head, RT_HEAD_ROOM);
-        if (value > RT_MAX_BODY)
-            return rt_fail(err, RT_BAD_INPUT, "sent a frame with a body of %lu bytes; at most %d are allowed",
-                           (unsigned long)value, RT_MAX_BODY);
-    } else if (head != 0 || (kind == RT_FRAME_PING && (value != 0 || channel != 0))) {
-        return rt_fail(err, RT_BAD_INPUT, "sent a frame with values where none belong");
-    } else if (kind == RT_FRAME_CREDIT && (value == 0 || value > RT_MAX_CREDIT)) {
-        return rt_fail(err, RT_BAD_INPUT, "asked for %lu frames at once", (unsigned long)value);
-    }
+    const enum rt_frame_kind kind = kinds[number].kind;
+    rt_status status =
+        kind == RT_FRAME_DATA ? check_data(head, value, err) : check_values(kind, channel, head, value, err);
+    if (status != RT_OK)
+        return status;
     *frame = (struct rt_frame){
-        .kind = (enum rt_frame_kind)kind,
+        .kind = kind,
         .channel = channel,
         .head_bytes = head,
         .body_bytes = kind == RT_FRAME_DATA ? value : 0,
-        .light = light,
-        .count = kind == RT_FRAME_CREDIT ? value : 0,
+        .body = kinds[number].body,
+        .count = kind == RT_FRAME_DATA ? 0 : value,
     };
     return RT_OK;
+}
+
+size_t rt_frame_following(const struct rt_frame *frame) {
+    if (frame->kind != RT_FRAME_DATA && frame->kind != RT_FRAME_OFFER)
+        return 0;
+    return frame->head_bytes + (frame->body == RT_BODY_LENT ? RT_LOAN_BYTES : (size_t)frame->body_bytes) +
+           RT_FRAME_TAIL_BYTES;
+}
+
+void rt_loan_encode(const struct rt_loan *loan, uint8_t bytes[RT_LOAN_BYTES]) {
+    for (size_t i = 0; i < RT_PIECES; i++) {
+        rt_put_le64(bytes + 12 * i, loan->pieces[i].at);
+        rt_put_le32(bytes + 12 * i + 8, loan->pieces[i].bytes);
+    }
+}
+
+rt_status rt_loan_decode(const uint8_t bytes[RT_LOAN_BYTES], uint32_t body_bytes, struct rt_loan *loan,
+                         struct rt_error *err) {
+    uint64_t total = 0;
+    for (size_t i = 0; i < RT_PIECES; i++) {
+        loan->pieces[i].at = rt_get_le64(bytes + 12 * i);
+        loan->pieces[i].bytes = rt_get_le32(bytes + 12 * i + 8);
+        total += loan->pieces[i].bytes;
+    }
+    if (total != body_bytes)
+        return rt_fail(err, RT_BAD_INPUT, "lent %llu bytes as a body of %lu", (unsigned long long)total,
+                       (unsigned long)body_bytes);
+    return RT_OK;
+}
+
+void rt_offer_encode(const struct rt_offer *offer, uint8_t bytes[RT_OFFER_BYTES]) {
+    rt_put_le32(bytes, offer->process);
+    rt_put_le64(bytes + 4, offer->answer_at);
+    memcpy(bytes + 12, offer->challenge, RT_CHALLENGE_BYTES);
+}
+
+void rt_offer_decode(const uint8_t bytes[RT_OFFER_BYTES], struct rt_offer *offer) {
+    offer->process = rt_get_le32(bytes);
+    offer->answer_at = rt_get_le64(bytes + 4);
+    memcpy(offer->challenge, bytes + 12, RT_CHALLENGE_BYTES);
 }
 
 void rt_preamble_encode(const struct rt_preamble *preamble, uint8_t bytes[RT_PREAMBLE_BYTES]) {

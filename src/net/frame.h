@@ -7,13 +7,16 @@
  *
  *   byte  0      kind
  *         1      channel
- *         2-3    bytes of the head     DATA; else 0
- *         4-7    bytes of the body     DATA; number of receives that were posted: CREDIT; else 0
+ *         2-3    bytes of the head     DATA, OFFER; else 0
+ *         4-7    bytes of the body     DATA; number of receives that were posted: CREDIT; loans given back
+ *                                      since the link began: RETURN; else 0
  *         8-11   CRC-32C of the above
  *
  * DATA is followed by the head, the body and 4 bytes: the CRC-32C of start, head and body. Where nothing can
  * damage a body unseen, within one machine or under TLS, the sender leaves it out of the sum: the frame is
- * light, and its kind is 4.
+ * light, and its kind is 4. Where the receiver can read the sender's memory the body need not travel at all:
+ * the frame is lent, its kind is 5, and it says where the body lies. OFFER, AGREE and RETURN are about such
+ * loans (tcp_lending.c).
  */
 #ifndef RT_NET_FRAME_H
 #define RT_NET_FRAME_H
@@ -22,15 +25,28 @@
 
 enum { RT_FRAME_BYTES = 12, RT_FRAME_TAIL_BYTES = 4, RT_MAX_CREDIT = 1 << 20 };
 
-enum rt_frame_kind { RT_FRAME_DATA = 1, RT_FRAME_CREDIT, RT_FRAME_PING };
+enum rt_frame_kind {
+    RT_FRAME_DATA,
+    RT_FRAME_CREDIT,
+    RT_FRAME_PING,
+    RT_FRAME_OFFER,
+    RT_FRAME_AGREE,
+    RT_FRAME_RETURN
+};
+
+enum rt_frame_body {
+    RT_BODY_SEALED, /* the checksum is of all */
+    RT_BODY_LIGHT,  /* of start and head alone */
+    RT_BODY_LENT,   /* a loan stands in the body's place; the checksum is of all */
+};
 
 struct rt_frame {
     enum rt_frame_kind kind;
     unsigned channel;
-    uint32_t head_bytes; /* DATA */
-    uint32_t body_bytes; /* DATA */
-    bool light;          /* DATA: the checksum is of start and head alone */
-    uint32_t count;      /* CREDIT */
+    uint32_t head_bytes;     /* DATA, OFFER */
+    uint32_t body_bytes;     /* DATA */
+    enum rt_frame_body body; /* DATA */
+    uint32_t count;          /* CREDIT, RETURN */
 };
 
 void rt_frame_encode(const struct rt_frame *frame, uint8_t bytes[RT_FRAME_BYTES]);
@@ -38,9 +54,38 @@ void rt_frame_encode(const struct rt_frame *frame, uint8_t bytes[RT_FRAME_BYTES]
 /* Refuses what no frame of ours can be: the sentence goes after the peer's name. */
 rt_status rt_frame_decode(const uint8_t bytes[RT_FRAME_BYTES], struct rt_frame *frame, struct rt_error *err);
 
+/* How many bytes follow the start: head, body or loan, and checksum; none where there is neither. */
+size_t rt_frame_following(const struct rt_frame *frame);
+
+/* Where a lent body lies in its sender's memory. */
+struct rt_loan {
+    struct {
+        uint64_t at;
+        uint32_t bytes;
+    } pieces[RT_PIECES];
+};
+
+/* The head of an offer: which process we are, and where in its memory the other side finds its challenge
+ * answered, every bit of it turned round. */
+enum { RT_CHALLENGE_BYTES = 16 };
+
+struct rt_offer {
+    uint32_t process;
+    uint64_t answer_at;
+    uint8_t challenge[RT_CHALLENGE_BYTES];
+};
+
+enum { RT_LOAN_BYTES = 12 * RT_PIECES, RT_OFFER_BYTES = 12 + RT_CHALLENGE_BYTES };
+
+void rt_loan_encode(const struct rt_loan *loan, uint8_t bytes[RT_LOAN_BYTES]);
+rt_status rt_loan_decode(const uint8_t bytes[RT_LOAN_BYTES], uint32_t body_bytes, struct rt_loan *loan,
+                         struct rt_error *err);
+void rt_offer_encode(const struct rt_offer *offer, uint8_t bytes[RT_OFFER_BYTES]);
+void rt_offer_decode(const uint8_t bytes[RT_OFFER_BYTES], struct rt_offer *offer);
+
 /* The preamble. Its layout stays the same in all versions up to the version number; the first byte is one
  * that no TLS connection starts with, so that both can tell which of the two they are looking at. */
-enum { RT_PREAMBLE_BYTES = 28, RT_TOKEN_BYTES = 16, RT_LINK_VERSION = 2, RT_PREAMBLE_FIRST = 'R' };
+enum { RT_PREAMBLE_BYTES = 28, RT_TOKEN_BYTES = 16, RT_LINK_VERSION = 3, RT_PREAMBLE_FIRST = 'R' };
 
 enum rt_preamble_kind {
     RT_PREAMBLE_CONTROL = 1, /* the connection of the control channel */

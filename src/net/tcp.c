@@ -177,6 +177,7 @@ rt_status rt_tcp_create(const struct rt_tcp_settings *settings, struct rt_endpoi
         tcp->heartbeat = tcp->silence / 4;
     tcp->max_links = settings->max_links ? settings->max_links : 256;
     tcp->insecure = settings->insecure;
+    tcp->lending = settings->lending;
     tcp->listener = tcp->new_listener = tcp->wake[0] = tcp->wake[1] = -1;
     tcp->next_beat = rt_clock_wall();
     pthread_condattr_t monotonic;

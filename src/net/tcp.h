@@ -10,6 +10,13 @@
 
 enum { RT_KEY_BYTES = 32 };
 
+/* Who may read a large body from where it lies instead of having it sent; see tcp_lending.c. */
+enum rt_lending {
+    RT_LENDS_TO_PROCESSES, /* other processes on this machine, where the system lets them */
+    RT_LENDS_TO_ITSELF,    /* endpoints of the same process too: there is none but in tests */
+    RT_LENDS_NOTHING,
+};
+
 struct rt_tcp_settings {
     const uint8_t *key;       /* RT_KEY_BYTES, the cluster key: TLS 1.3 with a key of its own for each
                                  connection; NULL: none */
@@ -20,6 +27,7 @@ struct rt_tcp_settings {
     double heartbeat_seconds; /* 0: 0.25 */
     double silence_seconds;   /* a peer not heard of for so long is gone; 0: 5 */
     size_t max_links;         /* 0: 256; further connections are refused */
+    enum rt_lending lending;
 };
 
 rt_status rt_tcp_create(const struct rt_tcp_settings *settings, struct rt_endpoint **endpoint,

@@ -10,14 +10,15 @@
 
 enum { PLACES = 3 };
 
-/* Where the rest of the frame goes, in order: head, body, checksum. */
+/* Where the rest of the frame goes, in order: head, body or loan, checksum. */
 static int find_places(struct rt_tcp_input *in, struct iovec places[PLACES]) {
     struct rt_receive *receive = in->receive;
+    const bool lent = in->frame.body == RT_BODY_LENT;
     struct {
         uint8_t *at;
         size_t bytes;
     } parts[PLACES] = {{receive->head, in->frame.head_bytes},
-                       {receive->body, in->frame.body_bytes},
+                       {lent ? in->loan : receive->body, lent ? RT_LOAN_BYTES : in->frame.body_bytes},
                        {in->tail, RT_FRAME_TAIL_BYTES}};
     size_t skip = in->done;
     int count = 0;
@@ -32,7 +33,9 @@ static int find_places(struct rt_tcp_input *in, struct iovec places[PLACES]) {
 
 /* So many bytes of the frame have been put into the given places. */
 static void advance(struct rt_tcp_input *in, const struct iovec *places, int count, size_t bytes) {
-    size_t covered = in->frame.head_bytes + (in->frame.light ? 0 : (size_t)in->frame.body_bytes);
+    const size_t covered = in->frame.body == RT_BODY_LIGHT
+                               ? in->frame.head_bytes
+                               : rt_frame_following(&in->frame) - RT_FRAME_TAIL_BYTES;
     for (int i = 0; i < count && bytes > 0; i++) {
         size_t n = bytes < places[i].iov_len ? bytes : places[i].iov_len;
         if (in->done < covered) /* places do not straddle the ends of head and body */
@@ -42,18 +45,21 @@ static void advance(struct rt_tcp_input *in, const struct iovec *places, int cou
     }
 }
 
-static size_t frame_size(const struct rt_tcp_input *in) {
-    return (size_t)in->frame.head_bytes + in->frame.body_bytes + RT_FRAME_TAIL_BYTES;
-}
-
 static rt_status finish_frame(struct rt_connection *connection, struct rt_error *err) {
     struct rt_tcp_input *in = &connection->in;
     struct rt_receive *receive = in->receive;
     if (rt_get_le32(in->tail) != in->crc)
         return rt_fail(err, RT_BAD_INPUT, "sent a frame whose checksum does not match");
+    in->in_frame = false;
+    if (in->frame.kind == RT_FRAME_OFFER)
+        return rt_lending_offered(connection->link, err);
+    if (in->frame.body == RT_BODY_LENT) {
+        rt_status status = rt_lending_fetch(connection->link, in->loan, receive, in->frame.body_bytes, err);
+        if (status != RT_OK)
+            return status;
+    }
     receive->head_bytes = in->frame.head_bytes;
     receive->body_bytes = in->frame.body_bytes;
-    in->in_frame = false;
     rt_tcp_tell_received(connection->link, receive);
     return RT_OK;
 }
@@ -72,7 +78,7 @@ static rt_status digest(struct rt_connection *connection, struct rt_error *err) 
             if (status != RT_OK)
                 return status;
             in->from += RT_FRAME_BYTES;
-            if (in->frame.kind != RT_FRAME_DATA)
+            if (rt_frame_following(&in->frame) == 0)
                 continue;
             in->in_frame = true;
             in->done = 0;
@@ -88,7 +94,7 @@ static rt_status digest(struct rt_connection *connection, struct rt_error *err) 
             copied += n;
         }
         advance(in, places, count, copied);
-        if (in->done < frame_size(in))
+        if (in->done < rt_frame_following(&in->frame))
             return RT_OK;
         rt_status status = finish_frame(connection, err);
         if (status != RT_OK)
@@ -117,7 +123,7 @@ static enum rt_stream_result fill(struct rt_connection *connection, size_t *got,
     size_t in_places = 0;
     for (int i = 0; i < count; i++)
         in_places += places[i].iov_len;
-    if (!in->in_frame || in->done + in_places == frame_size(in))
+    if (!in->in_frame || in->done + in_places == rt_frame_following(&in->frame))
         places[count++] = (struct iovec){in->ahead + in->to, RT_IN_ROOM - in->to};
     for (int i = 0; i < count; i++)
         asked += places[i].iov_len;
@@ -139,10 +145,13 @@ enum rt_stream_result rt_tcp_input_read(struct rt_connection *connection, struct
     bool drained = false;
     in->more = false;
     for (;;) {
-        if (in->in_frame && in->done == frame_size(in) && finish_frame(connection, err) != RT_OK)
-            return RT_STREAM_FAILED;
-        if (digest(connection, err) != RT_OK)
-            return RT_STREAM_FAILED;
+        rt_status status = RT_OK;
+        if (in->in_frame && in->done == rt_frame_following(&in->frame))
+            status = finish_frame(connection, err);
+        if (status == RT_OK)
+            status = digest(connection, err);
+        if (status != RT_OK)
+            return status == RT_IO ? RT_STREAM_ENDED : RT_STREAM_FAILED;
         if (drained)
             return RT_STREAM_BLOCKED;
         if (budget == 0) {

@@ -47,6 +47,7 @@ void rt_tcp_link_up(struct rt_tcp_link *link, enum rt_event_kind kind) {
         rt_stream_connected(&link->lanes[i]->stream);
         link->lanes[i]->in.more = true; /* TLS may have read more than the preamble */
     }
+    rt_lending_begin(link, kind == RT_EVENT_CONNECTED);
     rt_tcp_tell_open(link, kind);
 }
 
@@ -57,9 +58,9 @@ static uint32_t grant_now(const struct rt_tcp_link *link, unsigned channel) {
     return link->to_grant[channel] < room ? link->to_grant[channel] : room;
 }
 
-/* Credits and the sign of life, in one go. */
+/* What was borrowed and given back, credits and the sign of life, in one go. */
 static size_t make_own_frames(struct rt_tcp_link *link, uint8_t *bytes) {
-    size_t count = 0;
+    size_t count = rt_lending_frames(link, RT_LANE_CONTROL, bytes);
     for (unsigned channel = 0; channel < RT_CHANNELS; channel++) {
         uint32_t grant = grant_now(link, channel);
         if (grant == 0)
@@ -82,14 +83,16 @@ static size_t make_own_frames(struct rt_tcp_link *link, uint8_t *bytes) {
 static unsigned next_channel(const struct rt_tcp_link *link, enum rt_lane lane) {
     unsigned from = lane == RT_LANE_CONTROL ? RT_CHANNEL_CONTROL : RT_CHANNEL_FIRST;
     unsigned to = lane == RT_LANE_CONTROL ? RT_CHANNEL_FIRST : RT_CHANNELS;
-    for (unsigned channel = from; channel < to; channel++)
-        if (link->sends[channel].first && link->credits[channel] > 0)
+    for (unsigned channel = from; channel < to; channel++) {
+        const struct rt_send *send = link->sends[channel].first;
+        if (send && link->credits[channel] > 0 && !(rt_lending_suits(link, send) && rt_lending_is_full(link)))
             return channel;
+    }
     return RT_CHANNELS;
 }
 
 static bool has_own_frames(const struct rt_tcp_link *link) {
-    bool any = link->ping_due;
+    bool any = link->ping_due || rt_lending_has_frames(link, RT_LANE_CONTROL);
     for (unsigned channel = 0; channel < RT_CHANNELS; channel++)
         any |= grant_now(link, channel) > 0;
     return any;
@@ -102,22 +105,33 @@ bool rt_tcp_link_has_output(const struct rt_tcp_link *link, enum rt_lane lane) {
             (lane == RT_LANE_CONTROL && has_own_frames(link)));
 }
 
-static bool begin_output(struct rt_tcp_link *link, enum rt_lane lane) {
+/* How a body goes: not at all, or without a checksum where nothing can damage it unseen. */
+static enum rt_frame_body body_of(const struct rt_tcp_link *link, enum rt_lane lane,
+                                  const struct rt_send *send) {
     const struct rt_stream *stream = &link->lanes[lane]->stream;
+    return rt_lending_suits(link, send)       ? RT_BODY_LENT
+           : stream->session || stream->local ? RT_BODY_LIGHT
+                                              : RT_BODY_SEALED;
+}
+
+static bool begin_output(struct rt_tcp_link *link, enum rt_lane lane) {
     struct rt_tcp_output *out = &link->lanes[lane]->out;
-    if (lane == RT_LANE_CONTROL) {
-        uint8_t bytes[(RT_CHANNELS + 1) * RT_FRAME_BYTES];
-        size_t count = make_own_frames(link, bytes);
-        if (count > 0) {
-            rt_tcp_output_begin_own(out, bytes, count);
-            return true;
-        }
+    const unsigned channel = next_channel(link, lane);
+    uint8_t bytes[RT_OWN_BYTES];
+    size_t count = 0;
+    if (lane == RT_LANE_CONTROL)
+        count = make_own_frames(link, bytes);
+    else if (channel < RT_CHANNELS)
+        count = rt_lending_frames(link, lane, bytes);
+    if (count > 0) {
+        rt_tcp_output_begin_own(out, bytes, count);
+        return true;
     }
-    unsigned channel = next_channel(link, lane);
     if (channel == RT_CHANNELS)
         return false;
+    struct rt_send *send = rt_send_pop(&link->sends[channel]);
     link->credits[channel]--;
-    rt_tcp_output_begin(out, rt_send_pop(&link->sends[channel]), stream->session || stream->local);
+    rt_tcp_output_begin(out, send, body_of(link, lane, send));
     return true;
 }
 
@@ -130,7 +144,7 @@ static void write_lane(struct rt_tcp_link *link, enum rt_lane lane) {
         struct rt_send *send = out->send;
         enum rt_stream_result result = rt_tcp_output_write(connection, &budget, &ignored);
         if (result == RT_STREAM_OK && send)
-            rt_tcp_tell_sent(link, send);
+            rt_lending_written(link, send, out->lent);
         out->broken = result == RT_STREAM_ENDED || result == RT_STREAM_FAILED;
     }
 }
@@ -150,6 +164,8 @@ static rt_status take_data_frame(struct rt_connection *connection, const struct 
         return rt_fail(err, RT_BAD_INPUT, "sent a frame of channel %u on the wrong connection", channel);
     if (link->granted[channel] == 0)
         return rt_fail(err, RT_BAD_INPUT, "sent a frame on channel %u that was not asked for", channel);
+    if (frame->body == RT_BODY_LENT && !link->lending.borrows)
+        return rt_fail(err, RT_BAD_INPUT, "lent what we had not agreed to borrow");
     struct rt_receive *first = link->receives[channel].first;
     if (frame->body_bytes > first->body_room)
         return rt_fail(err, RT_BAD_INPUT, "sent %lu bytes on channel %u, where there is room for %zu",
@@ -164,8 +180,14 @@ rt_status rt_tcp_link_frame(struct rt_connection *connection, const struct rt_fr
     struct rt_tcp_link *link = connection->link;
     if (frame->kind == RT_FRAME_DATA)
         return take_data_frame(connection, frame, receive, err);
+    if (frame->kind == RT_FRAME_RETURN)
+        return rt_lending_frame(link, frame, err);
     if (connection->lane != RT_LANE_CONTROL)
         return rt_fail(err, RT_BAD_INPUT, "sent a control frame on the wrong connection");
+    if (frame->kind == RT_FRAME_AGREE)
+        return rt_lending_frame(link, frame, err);
+    if (frame->kind == RT_FRAME_OFFER)
+        *receive = &link->lending.room;
     if (frame->kind == RT_FRAME_CREDIT) {
         if (frame->count > RT_MAX_CREDIT - link->credits[frame->channel])
             return rt_fail(err, RT_BAD_INPUT, "asked for more than %d frames at once", RT_MAX_CREDIT);
@@ -211,6 +233,7 @@ void rt_tcp_link_drop_lanes(struct rt_tcp_link *link) {
 }
 
 void rt_tcp_link_end(struct rt_tcp_link *link) {
+    rt_lending_end(link);
     rt_tcp_link_drop_lanes(link);
     rt_resolve_release(link->resolve);
     link->resolve = NULL;

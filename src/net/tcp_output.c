@@ -1,7 +1,8 @@
 /*
  * Frames to bytes. A body is sent from where it lies. Its checksum follows it, and is computed a chunk at a
  * time just after the chunk was handed to the system: which has then brought it into the cache. The checksum
- * of a light frame, whose body is not in it, is there from the start.
+ * of a light frame, whose body is not in it, is there from the start; so is that of a lent one, whose body
+ * stays where it lies.
  */
 #include "net/tcp_parts.h"
 
@@ -11,28 +12,43 @@
 
 enum { PARTS = RT_PIECES + 2 };
 
-void rt_tcp_output_begin(struct rt_tcp_output *out, struct rt_send *send, bool light) {
-    size_t body = 0;
+static size_t write_front(struct rt_tcp_output *out, const struct rt_send *send, enum rt_frame_body body) {
+    struct rt_loan loan;
+    size_t body_bytes = 0;
     for (int i = 0; i < RT_PIECES; i++) {
-        out->parts[1 + i].iov_base = (void *)send->body[i].data;
-        out->parts[1 + i].iov_len = send->body[i].bytes;
-        body += send->body[i].bytes;
+        loan.pieces[i].at = (uintptr_t)send->body[i].data;
+        loan.pieces[i].bytes = (uint32_t)send->body[i].bytes;
+        body_bytes += send->body[i].bytes;
     }
     rt_frame_encode(&(struct rt_frame){.kind = RT_FRAME_DATA,
                                        .channel = send->channel,
                                        .head_bytes = (uint32_t)send->head_bytes,
-                                       .body_bytes = (uint32_t)body,
-                                       .light = light},
+                                       .body_bytes = (uint32_t)body_bytes,
+                                       .body = body},
                     out->front);
     memcpy(out->front + RT_FRAME_BYTES, send->head, send->head_bytes);
-    out->parts[0] = (struct iovec){out->front, RT_FRAME_BYTES + send->head_bytes};
-    out->parts[PARTS - 1] = (struct iovec){out->tail, RT_FRAME_TAIL_BYTES};
+    if (body != RT_BODY_LENT)
+        return RT_FRAME_BYTES + send->head_bytes;
+    rt_loan_encode(&loan, out->front + RT_FRAME_BYTES + send->head_bytes);
+    return RT_FRAME_BYTES + send->head_bytes + RT_LOAN_BYTES;
+}
+
+void rt_tcp_output_begin(struct rt_tcp_output *out, struct rt_send *send, enum rt_frame_body body) {
+    const size_t front_bytes = write_front(out, send, body);
     out->send = send;
-    out->total = RT_FRAME_BYTES + send->head_bytes + body + RT_FRAME_TAIL_BYTES;
+    out->lent = body == RT_BODY_LENT;
+    out->total = front_bytes + RT_FRAME_TAIL_BYTES;
+    out->parts[0] = (struct iovec){out->front, front_bytes};
+    for (int i = 0; i < RT_PIECES; i++) {
+        const size_t bytes = out->lent ? 0 : send->body[i].bytes;
+        out->parts[1 + i] = (struct iovec){(void *)send->body[i].data, bytes};
+        out->total += bytes;
+    }
+    out->parts[PARTS - 1] = (struct iovec){out->tail, RT_FRAME_TAIL_BYTES};
     out->sent = out->sealed = 0;
     out->crc = 0;
-    if (light) {
-        rt_put_le32(out->tail, rt_crc32c(0, out->front, out->parts[0].iov_len));
+    if (body != RT_BODY_SEALED) {
+        rt_put_le32(out->tail, rt_crc32c(0, out->front, front_bytes));
         out->sealed = out->total;
     }
 }

@@ -29,6 +29,10 @@ enum {
     RT_BUDGET = 1 << 20,  /* bytes moved by one connection before the others have their turn */
     RT_IN_ROOM = 512,     /* read ahead: starts of frames, small frames */
     RT_REFUSALS_KEPT = 8, /* refusals that the owner has not heard of yet; further ones go untold */
+    /* frames of our own at once: credits and returns for each channel, a sign of life, what is about lending
+     */
+    RT_OWN_BYTES = (2 * RT_CHANNELS + 3) * RT_FRAME_BYTES + RT_OFFER_BYTES + RT_FRAME_TAIL_BYTES,
+    RT_FRONT_BYTES = RT_FRAME_BYTES + RT_HEAD_ROOM + RT_LOAN_BYTES,
 };
 
 struct rt_send_queue {
@@ -52,7 +56,8 @@ enum rt_connection_state {
 /* What is being written: one frame with a body, or a few small ones of our own. */
 struct rt_tcp_output {
     struct rt_send *send; /* NULL: ours */
-    uint8_t front[RT_FRAME_BYTES + RT_HEAD_ROOM];
+    bool lent;            /* the send is done when the loan is returned */
+    uint8_t front[RT_OWN_BYTES > RT_FRONT_BYTES ? RT_OWN_BYTES : RT_FRONT_BYTES];
     uint8_t tail[RT_FRAME_TAIL_BYTES];
     struct iovec parts[RT_PIECES + 2];
     size_t total, sent; /* total 0: nothing */
@@ -69,8 +74,9 @@ struct rt_tcp_input {
     bool in_frame;
     struct rt_frame frame;
     struct rt_receive *receive;
-    size_t done; /* of head, body and tail */
+    size_t done; /* of head, body or loan, and tail */
     uint32_t crc;
+    uint8_t loan[RT_LOAN_BYTES];
     uint8_t tail[RT_FRAME_TAIL_BYTES];
     bool more; /* stopped for the budget */
 };
@@ -100,6 +106,23 @@ enum rt_link_state {
     RT_LINK_UP,
     RT_LINK_ENDING, /* one connection has ended; what is still in the other is read first */
     RT_LINK_DEAD
+};
+
+/* What a link lends and borrows; the network thread's. */
+struct rt_lending_state {
+    bool willing;                       /* the peer is on this machine, and so on */
+    bool begins;                        /* makes the first offer */
+    bool offer_due, agree_due;          /* frames to be sent */
+    bool offered, answered;             /* we have made our offer; the peer has */
+    bool borrows, lends;                /* we can read its memory; it can read ours */
+    struct rt_offer ours, peer;         /* ours.challenge is what it has to answer */
+    uint8_t answer[RT_CHALLENGE_BYTES]; /* to its challenge: it reads this, and takes back what it read if it
+                                           is no longer there */
+    struct rt_receive room;             /* for an offer */
+    struct rt_send_queue waiting[RT_CHANNELS]; /* the first is lent; behind it others and such as were sent */
+    size_t loans, lent_bytes;                  /* not yet returned */
+    uint32_t lent_count[RT_CHANNELS], given_back[RT_CHANNELS]; /* by the peer */
+    uint32_t taken[RT_CHANNELS], said[RT_LANES][RT_CHANNELS];  /* by us; as told on each connection */
 };
 
 struct rt_tcp_link {
@@ -132,6 +155,7 @@ struct rt_tcp_link {
     double heard; /* when the last byte came */
     double ending_until;
     uint64_t closed_sent, closed_received; /* by connections that are gone */
+    struct rt_lending_state lending;
 
     /* while connecting */
     struct rt_resolve *resolve;
@@ -150,6 +174,7 @@ struct rt_tcp {
     double heartbeat, silence;
     size_t max_links;
     bool insecure;
+    enum rt_lending lending;
     struct rt_tls *tls; /* NULL: not encrypted */
     pthread_t thread;
     int wake[2];
@@ -236,7 +261,7 @@ void rt_connection_kill(struct rt_connection *connection);               /* ends
 void rt_connection_bury(struct rt_tcp *tcp);                             /* frees the dead */
 
 /* ---- tcp_output.c, tcp_input.c: frames to bytes and back ---- */
-void rt_tcp_output_begin(struct rt_tcp_output *out, struct rt_send *send, bool light);
+void rt_tcp_output_begin(struct rt_tcp_output *out, struct rt_send *send, enum rt_frame_body body);
 void rt_tcp_output_begin_own(struct rt_tcp_output *out, const uint8_t *bytes, size_t count);
 /* Writes what it can; RT_STREAM_OK: all of it. */
 enum rt_stream_result rt_tcp_output_write(struct rt_connection *connection, size_t *budget,
@@ -261,6 +286,22 @@ void rt_tcp_link_blame(struct rt_tcp_link *link, const struct rt_error *reason);
 void rt_tcp_link_end(struct rt_tcp_link *link);
 void rt_tcp_link_drop_lanes(struct rt_tcp_link *link);        /* ends its connections */
 void rt_tcp_link_check(struct rt_tcp_link *link, double now); /* silence, and the end of ending */
+
+/* ---- tcp_lending.c: bodies that are read where they lie ---- */
+void rt_lending_begin(struct rt_tcp_link *link, bool initiator); /* the link is up */
+void rt_lending_end(struct rt_tcp_link *link);                   /* nothing more is lent, nor was */
+bool rt_lending_suits(const struct rt_tcp_link *link, const struct rt_send *send);
+bool rt_lending_is_full(const struct rt_tcp_link *link); /* no further loan until one is returned */
+/* A frame is on its way: tells that it is sent, now or when that is so. */
+void rt_lending_written(struct rt_tcp_link *link, struct rt_send *send, bool lent);
+bool rt_lending_has_frames(const struct rt_tcp_link *link, enum rt_lane lane);
+size_t rt_lending_frames(struct rt_tcp_link *link, enum rt_lane lane, uint8_t *bytes);
+/* What the reader asks of it: a frame about lending, an offer, a body to be fetched. */
+rt_status rt_lending_frame(struct rt_tcp_link *link, const struct rt_frame *frame, struct rt_error *err);
+rt_status rt_lending_offered(struct rt_tcp_link *link, struct rt_error *err);
+/* RT_IO: the peer has ended the link. */
+rt_status rt_lending_fetch(struct rt_tcp_link *link, const uint8_t loan[RT_LOAN_BYTES],
+                           struct rt_receive *receive, uint32_t bytes, struct rt_error *err);
 
 /* ---- tcp_connect.c, tcp_accept.c: how links come to be ---- */
 rt_status rt_tcp_connect(struct rt_endpoint *endpoint, const char *address, double until,

@@ -70,7 +70,8 @@ struct rt_receive {
 struct rt_link_counts {
     uint64_t frames_sent[RT_CHANNELS], frames_received[RT_CHANNELS];
     uint64_t bytes_sent[RT_CHANNELS], bytes_received[RT_CHANNELS];
-    uint64_t wire_sent, wire_received; /* everything, framing, heartbeats and encryption included */
+    uint64_t wire_sent, wire_received; /* everything that passed over the network: framing, heartbeats and
+                                          encryption too, but no body that was read where it lies */
 };
 
 struct rt_endpoint;

@@ -88,7 +88,7 @@ static void shapes_program(struct stage *stage, size_t i, struct rt_endpoint *en
     for (unsigned c = 0; c < 3; c++)
         CHECK(counted[channels[c]] == bytes && frames[channels[c]] == SHAPES);
     CHECK(counted[RT_CHANNEL_SECOND] == 0);
-    CHECK((i == 0 ? link->counts.wire_sent : link->counts.wire_received) >= 3 * bytes);
+    CHECK(stage->lends || (i == 0 ? link->counts.wire_sent : link->counts.wire_received) >= 3 * bytes);
 }
 
 TEST(frames_arrive_whole_and_in_order) {

@@ -90,6 +90,16 @@ static void run_over_encrypted_tcp(struct stage *stage) {
     run_over_tcp(stage, near, &(struct rt_tcp_settings){.key = key});
 }
 
+static void run_over_lending_tcp(struct stage *stage) {
+    stage->lends = true;
+    run_over_tcp(stage, near, &(struct rt_tcp_settings){.lending = RT_LENDS_TO_ITSELF});
+}
+
+static void run_over_attended_lending_tcp(struct stage *stage) {
+    stage->attended = true;
+    run_over_lending_tcp(stage);
+}
+
 static const struct {
     const char *name;
     void (*run)(struct stage *stage);
@@ -99,6 +109,8 @@ static const struct {
     {"TCP, from another address", run_over_far_tcp},
     {"TCP, from another address, attended", run_over_attended_tcp},
     {"TCP with a cluster key", run_over_encrypted_tcp},
+    {"TCP, large bodies lent", run_over_lending_tcp},
+    {"TCP, large bodies lent, attended", run_over_attended_lending_tcp},
 };
 
 /* Frame n is cut from this row of random bytes, 64 n from its beginning. */

@@ -18,6 +18,7 @@ typedef void (*stage_program)(struct stage *stage, size_t i, struct rt_endpoint 
 struct stage {
     const char *transport;
     bool attended; /* the programs attend to their endpoints, see rt_endpoint_attend */
+    bool lends;    /* large bodies do not pass over the network */
     bool exact;    /* under virtual time: what is only likely over a real network must happen */
     struct rt_endpoint *endpoints[STAGE_ENDPOINTS];
     char nowhere[80]; /* an address where nobody listens */

@@ -21,13 +21,20 @@ TEST(a_frame_starts_with_these_bytes) {
     CHECK(back.kind == frame.kind && back.channel == 2 && back.head_bytes == 96);
     CHECK(back.body_bytes == 0x01020304 && back.count == 0);
 
-    CHECK(!back.light);
+    CHECK(back.body == RT_BODY_SEALED && rt_frame_following(&back) == 96 + 0x01020304 + 4);
 
-    frame.light = true;
+    frame.body = RT_BODY_LIGHT;
     rt_frame_encode(&frame, bytes);
     CHECK(bytes[0] == 4 && memcmp(bytes + 1, expected + 1, 7) == 0);
     CHECK_OK(rt_frame_decode(bytes, &back, &err));
-    CHECK(back.kind == RT_FRAME_DATA && back.light && back.body_bytes == 0x01020304);
+    CHECK(back.kind == RT_FRAME_DATA && back.body == RT_BODY_LIGHT && back.body_bytes == 0x01020304);
+
+    frame.body = RT_BODY_LENT;
+    rt_frame_encode(&frame, bytes);
+    CHECK(bytes[0] == 5 && memcmp(bytes + 1, expected + 1, 7) == 0);
+    CHECK_OK(rt_frame_decode(bytes, &back, &err));
+    CHECK(back.kind == RT_FRAME_DATA && back.body == RT_BODY_LENT && back.body_bytes == 0x01020304);
+    CHECK(rt_frame_following(&back) == 96 + RT_LOAN_BYTES + 4);
 
     frame = (struct rt_frame){.kind = RT_FRAME_CREDIT, .channel = 3, .count = 5};
     rt_frame_encode(&frame, bytes);
@@ -37,7 +44,48 @@ TEST(a_frame_starts_with_these_bytes) {
     frame = (struct rt_frame){.kind = RT_FRAME_PING};
     rt_frame_encode(&frame, bytes);
     CHECK_OK(rt_frame_decode(bytes, &back, &err));
-    CHECK(back.kind == RT_FRAME_PING);
+    CHECK(back.kind == RT_FRAME_PING && rt_frame_following(&back) == 0);
+
+    frame = (struct rt_frame){.kind = RT_FRAME_OFFER, .head_bytes = RT_OFFER_BYTES};
+    rt_frame_encode(&frame, bytes);
+    CHECK(bytes[0] == 6);
+    CHECK_OK(rt_frame_decode(bytes, &back, &err));
+    CHECK(back.kind == RT_FRAME_OFFER && rt_frame_following(&back) == RT_OFFER_BYTES + 4);
+
+    frame = (struct rt_frame){.kind = RT_FRAME_AGREE};
+    rt_frame_encode(&frame, bytes);
+    CHECK(bytes[0] == 7);
+    CHECK_OK(rt_frame_decode(bytes, &back, &err));
+    CHECK(back.kind == RT_FRAME_AGREE && rt_frame_following(&back) == 0);
+
+    frame = (struct rt_frame){.kind = RT_FRAME_RETURN, .channel = 1, .count = UINT32_MAX};
+    rt_frame_encode(&frame, bytes);
+    CHECK(bytes[0] == 8);
+    CHECK_OK(rt_frame_decode(bytes, &back, &err));
+    CHECK(back.kind == RT_FRAME_RETURN && back.channel == 1 && back.count == UINT32_MAX);
+}
+
+TEST(a_loan_and_an_offer_are_these_bytes) {
+    const struct rt_loan loan = {{{0x1112131415161718, 0x21222324}, {5, 6}}};
+    const struct rt_offer offer = {
+        .process = 0x01020304, .answer_at = 0x1112131415161718, .challenge = {7, 8}};
+    struct rt_loan loan_back;
+    struct rt_offer offer_back;
+    struct rt_error err;
+    uint8_t bytes[RT_LOAN_BYTES + RT_OFFER_BYTES];
+    rt_loan_encode(&loan, bytes);
+    rt_offer_encode(&offer, bytes + RT_LOAN_BYTES);
+    const uint8_t expected[] = {0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11, 0x24, 0x23, 0x22, 0x21, 5,
+                                0,    0,    0,    0,    0,    0,    0,    6,    0,    0,    0,    4,    3,
+                                2,    1,    0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11, 7,    8,    0,
+                                0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0};
+    CHECK(sizeof expected == sizeof bytes && memcmp(bytes, expected, sizeof bytes) == 0);
+    CHECK_OK(rt_loan_decode(bytes, 0x21222324 + 6, &loan_back, &err));
+    CHECK(memcmp(&loan_back.pieces[0].at, &loan.pieces[0].at, 8) == 0 && loan_back.pieces[1].bytes == 6);
+    CHECK(rt_loan_decode(bytes, 0x21222324, &loan_back, &err) == RT_BAD_INPUT);
+    rt_offer_decode(bytes + RT_LOAN_BYTES, &offer_back);
+    CHECK(offer_back.process == offer.process && offer_back.answer_at == offer.answer_at);
+    CHECK(memcmp(offer_back.challenge, offer.challenge, RT_CHALLENGE_BYTES) == 0);
 }
 
 TEST(what_is_no_frame_is_refused) {
@@ -46,7 +94,7 @@ TEST(what_is_no_frame_is_refused) {
         const char *says;
     } cases[] = {
         {{0, 0, 0, 0, 0, 0, 0, 0}, "unknown kind 0"},
-        {{5, 0, 0, 0, 0, 0, 0, 0}, "unknown kind 5"},
+        {{9, 0, 0, 0, 0, 0, 0, 0}, "unknown kind 9"},
         {{1, RT_CHANNELS, 0, 0, 0, 0, 0, 0}, "channel 4"},
         {{1, 0, 97, 0, 0, 0, 0, 0}, "head of 97 bytes"},
         {{4, 0, 97, 0, 0, 0, 0, 0}, "head of 97 bytes"},
@@ -58,6 +106,11 @@ TEST(what_is_no_frame_is_refused) {
         {{2, 0, 1, 0, 1, 0, 0, 0}, "none belong"},
         {{3, 1, 0, 0, 0, 0, 0, 0}, "none belong"},
         {{3, 0, 0, 0, 1, 0, 0, 0}, "none belong"},
+        {{6, 0, 27, 0, 0, 0, 0, 0}, "none belong"},
+        {{6, 0, 28, 0, 1, 0, 0, 0}, "none belong"},
+        {{7, 0, 0, 0, 1, 0, 0, 0}, "none belong"},
+        {{7, 1, 0, 0, 0, 0, 0, 0}, "none belong"},
+        {{8, 0, 1, 0, 1, 0, 0, 0}, "none belong"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint8_t bytes[RT_FRAME_BYTES];
@@ -82,7 +135,7 @@ TEST(a_preamble_starts_with_these_bytes) {
     uint8_t bytes[RT_PREAMBLE_BYTES];
     memset(preamble.token, 0x7e, RT_TOKEN_BYTES);
     rt_preamble_encode(&preamble, bytes);
-    CHECK(memcmp(bytes, "RTLK\2\0\2\0\x7e", 9) == 0);
+    CHECK(memcmp(bytes, "RTLK\3\0\2\0\x7e", 9) == 0);
     CHECK_OK(rt_preamble_decode(bytes, &back, &err));
     CHECK(back.version == RT_LINK_VERSION && back.kind == RT_PREAMBLE_DATA && back.refusal == 0);
     CHECK(memcmp(back.token, preamble.token, RT_TOKEN_BYTES) == 0);

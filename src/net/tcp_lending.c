@@ -1,0 +1,264 @@
+/*
+ * Bodies that are not sent but read where they lie. Two processes on one machine can be allowed by the system
+ * to read each other's memory (process_vm_readv: the same user, no sandbox between them). Then a large body
+ * need not pass through a socket, which copies it twice and costs several times as much: its frame says where
+ * it lies, the receiver's network thread copies it into its place, and tells the sender, whose send is then
+ * done. Small bodies travel as ever, and so does everything where this does not work.
+ *
+ * How two find out: the one that connected makes an offer with its process number, an address, and a
+ * challenge. The other puts its answer, the challenge with every bit turned round, into its own memory, and
+ * makes an offer too. Each looks whether it can read the right answer in the other's memory, the one that
+ * connected first, and agrees if so. The answer proves that memory of this process is in the hands of whoever
+ * is at the other end of the link, so it cannot point us at a third one; our own process is never read on a
+ * peer's word. Offers are made only to peers with our own address: a stranger learns no addresses.
+ *
+ * A sender that ends the link takes its memory back at once, though the receiver may be about to read it. So
+ * it wipes its answer first, and a receiver looks for the answer after it has read a body: what was read
+ * before an answer that is still there was still lent.
+ *
+ * That a loan was returned is told as the number of all that were, on the control connection at once and on
+ * the data connection before the next frame. So the answer to a message is never heard of before the
+ * message's own end, whichever way it takes. And sends of one channel are done in their order: one that was
+ * sent behind a loan waits for its return.
+ */
+#define _GNU_SOURCE /* process_vm_readv */
+#include "net/tcp_parts.h"
+
+#include "base/bytes.h"
+#include "base/crc32c.h"
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+enum {
+    SMALLEST_LOAN = 16 << 10, /* below it the second message costs more than the copies */
+    /* Of frames that are lent nothing waits in the socket, so this bounds how far ahead of a frame of a lower
+     * channel others may be: one that is being read, and one so that the reader need not wait. */
+    LOANS_AT_ONCE = 2,
+    LENT_AT_ONCE = 1 << 20, /* bytes; of smaller ones there may be more */
+};
+
+/* ---- the other process's memory ---- */
+
+static bool read_memory(uint32_t process, uint64_t at, void *to, size_t bytes) {
+#if defined(__linux__)
+    uint8_t *next = to;
+    while (bytes > 0) {
+        struct iovec here = {next, bytes}, there = {(void *)(uintptr_t)at, bytes};
+        ssize_t n = at <= UINTPTR_MAX ? process_vm_readv((pid_t)process, &here, 1, &there, 1, 0) : 0;
+        if (n <= 0) {
+            errno = n < 0 ? errno : EFAULT;
+            return false;
+        }
+        next += n;
+        at += (uint64_t)n;
+        bytes -= (size_t)n;
+    }
+    return true;
+#else
+    (void)process, (void)at, (void)to, (void)bytes;
+    errno = ENOSYS;
+    return false;
+#endif
+}
+
+static bool is_answered(const struct rt_lending_state *lending) {
+    uint8_t answer[RT_CHALLENGE_BYTES];
+    if (!read_memory(lending->peer.process, lending->peer.answer_at, answer, sizeof answer))
+        return false;
+    uint8_t wrong = 0;
+    for (size_t i = 0; i < sizeof answer; i++)
+        wrong |= (uint8_t)(answer[i] ^ lending->ours.challenge[i] ^ 0xff);
+    return wrong == 0;
+}
+
+rt_status rt_lending_fetch(struct rt_tcp_link *link, const uint8_t loan_bytes[RT_LOAN_BYTES],
+                           struct rt_receive *receive, uint32_t bytes, struct rt_error *err) {
+    struct rt_lending_state *lending = &link->lending;
+    struct rt_loan loan;
+    rt_status status = rt_loan_decode(loan_bytes, bytes, &loan, err);
+    if (status != RT_OK)
+        return status;
+    uint8_t *to = receive->body;
+    bool whole = true;
+    int error = 0;
+    for (size_t i = 0; i < RT_PIECES && whole; i++) {
+        whole = read_memory(lending->peer.process, loan.pieces[i].at, to, loan.pieces[i].bytes);
+        error = errno;
+        to += loan.pieces[i].bytes;
+    }
+    atomic_thread_fence(memory_order_seq_cst); /* the answer is looked for after the body was read */
+    if (!is_answered(lending))
+        return rt_fail(err, RT_IO, "closed the connection");
+    if (!whole)
+        return rt_fail(err, RT_BAD_INPUT, "lent memory that cannot be read: %s", strerror(error));
+    lending->taken[receive->channel]++;
+    return RT_OK;
+}
+
+/* ---- coming to an agreement ---- */
+
+void rt_lending_begin(struct rt_tcp_link *link, bool initiator) {
+    const struct rt_tcp *tcp = (const struct rt_tcp *)link->base.endpoint;
+    struct rt_lending_state *lending = &link->lending;
+    lending->begins = initiator;
+    lending->ours.process = (uint32_t)getpid();
+    lending->ours.answer_at = (uintptr_t)lending->answer;
+    lending->willing =
+        tcp->lending != RT_LENDS_NOTHING && link->lanes[RT_LANE_CONTROL]->stream.local &&
+        getrandom(lending->ours.challenge, RT_CHALLENGE_BYTES, GRND_NONBLOCK) == RT_CHALLENGE_BYTES;
+    lending->offer_due = lending->willing && initiator;
+}
+
+void rt_lending_end(struct rt_tcp_link *link) {
+    memset(&link->lending, 0, sizeof link->lending);
+    atomic_thread_fence(memory_order_seq_cst); /* before anything that was lent is written to */
+}
+
+static void look(struct rt_tcp_link *link) {
+    struct rt_lending_state *lending = &link->lending;
+    lending->borrows = is_answered(lending);
+    lending->agree_due = lending->borrows;
+}
+
+rt_status rt_lending_offered(struct rt_tcp_link *link, struct rt_error *err) {
+    const struct rt_tcp *tcp = (const struct rt_tcp *)link->base.endpoint;
+    struct rt_lending_state *lending = &link->lending;
+    if (lending->answered || (lending->begins && !lending->offered))
+        return rt_fail(err, RT_BAD_INPUT, "offered to lend when it was not its turn");
+    rt_offer_decode(lending->room.head, &lending->peer);
+    lending->answered = true;
+    if (!lending->willing ||
+        (lending->peer.process == lending->ours.process && tcp->lending != RT_LENDS_TO_ITSELF))
+        return RT_OK; /* it waits in vain, and sends its bodies meanwhile */
+    for (size_t i = 0; i < RT_CHALLENGE_BYTES; i++)
+        lending->answer[i] = lending->peer.challenge[i] ^ 0xff;
+    if (lending->begins)
+        look(link);
+    else
+        lending->offer_due = true;
+    return RT_OK;
+}
+
+static rt_status agreed(struct rt_tcp_link *link, struct rt_error *err) {
+    struct rt_lending_state *lending = &link->lending;
+    if (!lending->offered || !lending->answered || lending->lends)
+        return rt_fail(err, RT_BAD_INPUT, "agreed to what was not offered");
+    lending->lends = true;
+    if (!lending->begins)
+        look(link);
+    return RT_OK;
+}
+
+/* ---- loans ---- */
+
+static size_t body_bytes(const struct rt_send *send) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < RT_PIECES; i++)
+        bytes += send->body[i].bytes;
+    return bytes;
+}
+
+static bool is_loan(const struct rt_send *send) {
+    return body_bytes(send) >= SMALLEST_LOAN;
+}
+
+bool rt_lending_suits(const struct rt_tcp_link *link, const struct rt_send *send) {
+    return link->lending.lends && is_loan(send);
+}
+
+bool rt_lending_is_full(const struct rt_tcp_link *link) {
+    return link->lending.loans >= LOANS_AT_ONCE && link->lending.lent_bytes >= LENT_AT_ONCE;
+}
+
+void rt_lending_written(struct rt_tcp_link *link, struct rt_send *send, bool lent) {
+    struct rt_lending_state *lending = &link->lending;
+    struct rt_send_queue *waiting = &lending->waiting[send->channel];
+    if (lent) {
+        lending->loans++;
+        lending->lent_bytes += body_bytes(send);
+        lending->lent_count[send->channel]++;
+    }
+    if (lent || waiting->first)
+        rt_send_push(waiting, send);
+    else
+        rt_tcp_tell_sent(link, send);
+}
+
+/* The first one that waits, and those behind it that were sent. */
+static void take_back(struct rt_tcp_link *link, unsigned channel) {
+    struct rt_lending_state *lending = &link->lending;
+    struct rt_send_queue *waiting = &lending->waiting[channel];
+    lending->given_back[channel]++;
+    lending->loans--;
+    lending->lent_bytes -= body_bytes(waiting->first);
+    do
+        rt_tcp_tell_sent(link, rt_send_pop(waiting));
+    while (waiting->first && !is_loan(waiting->first));
+}
+
+/* Of the two ways on which this is told the slower one tells what is known. */
+static rt_status returned(struct rt_tcp_link *link, unsigned channel, uint32_t count, struct rt_error *err) {
+    struct rt_lending_state *lending = &link->lending;
+    const uint32_t more = count - lending->given_back[channel];
+    if (more > UINT32_MAX / 2)
+        return RT_OK;
+    if (more > lending->lent_count[channel] - lending->given_back[channel])
+        return rt_fail(err, RT_BAD_INPUT, "gave back on channel %u what was not lent", channel);
+    while (lending->given_back[channel] != count)
+        take_back(link, channel);
+    return RT_OK;
+}
+
+rt_status rt_lending_frame(struct rt_tcp_link *link, const struct rt_frame *frame, struct rt_error *err) {
+    if (frame->kind == RT_FRAME_AGREE)
+        return agreed(link, err);
+    return returned(link, frame->channel, frame->count, err);
+}
+
+/* ---- frames ---- */
+
+bool rt_lending_has_frames(const struct rt_tcp_link *link, enum rt_lane lane) {
+    const struct rt_lending_state *lending = &link->lending;
+    bool any = lane == RT_LANE_CONTROL && (lending->offer_due || lending->agree_due);
+    for (unsigned channel = 0; channel < RT_CHANNELS; channel++)
+        any |= lending->taken[channel] != lending->said[lane][channel];
+    return any;
+}
+
+static size_t write_offer(const struct rt_offer *offer, uint8_t *bytes) {
+    rt_frame_encode(&(struct rt_frame){.kind = RT_FRAME_OFFER, .head_bytes = RT_OFFER_BYTES}, bytes);
+    rt_offer_encode(offer, bytes + RT_FRAME_BYTES);
+    rt_put_le32(bytes + RT_FRAME_BYTES + RT_OFFER_BYTES,
+                rt_crc32c(0, bytes, RT_FRAME_BYTES + RT_OFFER_BYTES));
+    return RT_FRAME_BYTES + RT_OFFER_BYTES + RT_FRAME_TAIL_BYTES;
+}
+
+size_t rt_lending_frames(struct rt_tcp_link *link, enum rt_lane lane, uint8_t *bytes) {
+    struct rt_lending_state *lending = &link->lending;
+    size_t count = 0;
+    for (unsigned channel = 0; channel < RT_CHANNELS; channel++) {
+        if (lending->taken[channel] == lending->said[lane][channel])
+            continue;
+        lending->said[lane][channel] = lending->taken[channel];
+        rt_frame_encode(
+            &(struct rt_frame){.kind = RT_FRAME_RETURN, .channel = channel, .count = lending->taken[channel]},
+            bytes + count);
+        count += RT_FRAME_BYTES;
+    }
+    if (lane != RT_LANE_CONTROL)
+        return count;
+    if (lending->offer_due) {
+        count += write_offer(&lending->ours, bytes + count);
+        lending->offer_due = false;
+        lending->offered = true;
+    }
+    if (lending->agree_due) {
+        rt_frame_encode(&(struct rt_frame){.kind = RT_FRAME_AGREE}, bytes + count);
+        count += RT_FRAME_BYTES;
+        lending->agree_due = false;
+    }
+    return count;
+}
