@@ -1,13 +1,22 @@
-/* Links between the nodes of the rig: the higher rank connects and says who it is. */
+/* Links between the nodes of the rig: the higher rank connects and says who it is. Over TCP anybody on the
+ * machine can call, such as another test: whoever is not one of the nodes is turned away. */
 #include "support/exrig_parts.h"
 
 #include <stdio.h>
 #include <string.h>
 
+enum { CALLS = 2 * EXRIG_NODES };
+
 struct greeting {
-    uint8_t bytes[2];
-    struct rt_receive receive;
+    uint8_t rank;
     struct rt_send send;
+};
+
+/* Of somebody who has not said yet who he is. */
+struct call {
+    struct rt_link *link; /* NULL: none */
+    uint8_t rank;
+    struct rt_receive receive;
 };
 
 static bool needs(const struct exrig *rig, uint16_t a, uint16_t b) {
@@ -29,11 +38,55 @@ static bool listen_to_all(struct exrig_node *node, struct rt_error *err) {
     return true;
 }
 
+static void take_call(struct call calls[CALLS], struct rt_link *link) {
+    size_t i = 0;
+    while (i < CALLS && calls[i].link)
+        i++;
+    if (i == CALLS) {
+        rt_link_close(link);
+        return;
+    }
+    struct call *call = &calls[i];
+    call->link = link;
+    call->receive =
+        (struct rt_receive){.channel = RT_CHANNEL_CONTROL, .body = &call->rank, .body_room = 1, .user = call};
+    rt_link_receive(link, &call->receive);
+}
+
+static void turn_away(struct call *call) {
+    rt_link_close(call->link);
+    call->link = NULL;
+}
+
+/* Whether it was one of the nodes that are missing. */
+static bool hear(struct exrig_node *node, struct call *call) {
+    const uint16_t peer = call->rank;
+    if (call->receive.body_bytes != 1 || peer <= node->rank || peer >= node->rig->settings.nodes ||
+        !needs(node->rig, node->rank, peer) || node->links[peer]) {
+        turn_away(call);
+        return false;
+    }
+    node->links[peer] = call->link;
+    call->link = NULL;
+    return true;
+}
+
+/* Whether it was a stranger who went. */
+static bool lose(struct call calls[CALLS], const struct rt_link *link) {
+    for (size_t i = 0; i < CALLS; i++)
+        if (calls[i].link == link) {
+            turn_away(&calls[i]);
+            return true;
+        }
+    return false;
+}
+
 bool exrig_join(struct exrig_node *node, struct rt_error *err) {
     struct exrig *rig = node->rig;
     struct greeting greetings[EXRIG_NODES];
-    size_t missing = 0, count = 0, unsent = 0;
-    memset(greetings, 0, sizeof greetings);
+    struct call calls[CALLS];
+    size_t missing = 0, unsent = 0;
+    memset(calls, 0, sizeof calls);
     if (rig->settings.nodes == 1)
         return true;
     if (!listen_to_all(node, err))
@@ -49,28 +102,23 @@ bool exrig_join(struct exrig_node *node, struct rt_error *err) {
         struct greeting *greeting = &greetings[peer];
         if (rt_endpoint_connect(node->endpoint, rig->address[peer], until, &node->links[peer], err) != RT_OK)
             return false;
-        greeting->bytes[0] = (uint8_t)node->rank;
-        greeting->send = (struct rt_send){.channel = RT_CHANNEL_CONTROL, .body = {{greeting->bytes, 1}}};
+        greeting->rank = (uint8_t)node->rank;
+        greeting->send = (struct rt_send){.channel = RT_CHANNEL_CONTROL, .body = {{&greeting->rank, 1}}};
         rt_link_send(node->links[peer], &greeting->send);
         unsent++;
     }
     struct rt_event event;
     while ((missing || unsent) && rt_endpoint_wait(node->endpoint, until, &event)) {
-        if (event.kind == RT_EVENT_ACCEPTED && count < EXRIG_NODES) {
-            struct greeting *greeting = &greetings[EXRIG_NODES - 1 - count++];
-            greeting->receive = (struct rt_receive){
-                .channel = RT_CHANNEL_CONTROL, .body = greeting->bytes, .body_room = 1, .user = greeting};
-            rt_link_receive(event.link, &greeting->receive);
-        }
-        if (event.kind == RT_EVENT_RECEIVED) {
-            const struct greeting *greeting = event.receive->user;
-            node->links[greeting->bytes[0] % EXRIG_NODES] = event.link;
-            missing--;
-        }
+        if (event.kind == RT_EVENT_ACCEPTED)
+            take_call(calls, event.link);
+        if (event.kind == RT_EVENT_RECEIVED)
+            missing -= hear(node, event.receive->user);
         unsent -= event.kind == RT_EVENT_SENT;
-        if (event.kind == RT_EVENT_CLOSED)
+        if (event.kind == RT_EVENT_CLOSED && !lose(calls, event.link))
             break;
     }
+    for (size_t i = 0; i < CALLS; i++)
+        turn_away(&calls[i]);
     if (missing || unsent)
         rt_fail(err, RT_FAILED, "node %u was not joined", node->rank);
     return !missing && !unsent;

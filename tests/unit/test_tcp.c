@@ -1,4 +1,5 @@
 /* The transport over TCP between well-behaved endpoints: frames, order, credit, overtaking, ends of links. */
+#include "support/port.h"
 #include "tcp_rig.h"
 #include <pthread.h>
 #include <signal.h>
@@ -373,25 +374,23 @@ TEST(a_stopped_peer_is_noticed_by_its_silence) {
 TEST(connecting_waits_for_the_listener) {
     struct rt_endpoint *a = make_endpoint((struct rt_tcp_settings){0});
     struct rt_endpoint *b = make_endpoint((struct rt_tcp_settings){0});
+    struct held_port port;
     struct rt_error err;
     struct rt_link *link;
-    char address[80];
-    CHECK_OK(rt_endpoint_listen(b, "127.0.0.1:0", &err)); /* a port that is free */
-    snprintf(address, sizeof address, "%s", b->address);
-    rt_endpoint_destroy(b);
-    CHECK_OK(rt_endpoint_connect(a, address, rt_clock_wall() + PATIENCE, &link, &err));
+    port_hold(&port);
+    CHECK_OK(rt_endpoint_connect(a, port.address, rt_clock_wall() + PATIENCE, &link, &err));
     char head[] = "posted early";
     struct rt_send send = make_send(RT_CHANNEL_FIRST, head, NULL, 0);
     rt_link_send(link, &send);
     CHECK(is_quiet(a, 0.1));
-    b = make_endpoint((struct rt_tcp_settings){0});
-    CHECK_OK(rt_endpoint_listen(b, address, &err));
+    CHECK_OK(rt_endpoint_listen(b, port.address, &err));
     REQUIRE(expect(a, RT_EVENT_CONNECTED) && expect(b, RT_EVENT_ACCEPTED));
     struct rt_receive receive = make_receive(RT_CHANNEL_FIRST, NULL, 0);
     rt_link_receive(event.link, &receive);
     REQUIRE(expect(b, RT_EVENT_RECEIVED) && expect(a, RT_EVENT_SENT));
     rt_endpoint_destroy(a);
     rt_endpoint_destroy(b);
+    port_let_go(&port);
 }
 
 TEST(what_cannot_be_reached_is_named) {
@@ -399,19 +398,19 @@ TEST(what_cannot_be_reached_is_named) {
     struct rt_endpoint *b = make_endpoint((struct rt_tcp_settings){0});
     struct rt_error err;
     struct rt_link *link;
+    struct held_port port;
     char text[200];
-    CHECK_OK(rt_endpoint_listen(b, "127.0.0.1:0", &err));
+    port_hold(&port);
+    CHECK_OK(rt_endpoint_listen(b, port.address, &err));
     CHECK(rt_endpoint_listen(a, b->address, &err) == RT_BAD_INPUT);
     snprintf(text, sizeof text, "%s: is in use by another program", b->address);
     CHECK_MSG(strcmp(err.text, text) == 0, "%s", err.text);
     CHECK(rt_endpoint_listen(b, "127.0.0.1:0", &err) == RT_BAD_INPUT);
 
-    snprintf(text, sizeof text, "nothing listens at %s", b->address);
-    char address[80];
-    snprintf(address, sizeof address, "%s", b->address);
+    snprintf(text, sizeof text, "nothing listens at %s", port.address);
     rt_endpoint_destroy(b);
     double before = rt_clock_wall();
-    CHECK_OK(rt_endpoint_connect(a, address, before + 0.2, &link, &err));
+    CHECK_OK(rt_endpoint_connect(a, port.address, before + 0.2, &link, &err));
     REQUIRE(expect(a, RT_EVENT_CLOSED));
     CHECK(event.link == link && strcmp(event.error.text, text) == 0);
     CHECK(rt_clock_wall() - before >= 0.19);
@@ -424,6 +423,7 @@ TEST(what_cannot_be_reached_is_named) {
     CHECK(rt_endpoint_listen(a, "no-such-host.invalid:7117", &err) != RT_OK);
     CHECK(strstr(err.text, "no-such-host.invalid does not resolve: "));
     rt_endpoint_destroy(a);
+    port_let_go(&port);
 }
 
 /* A link may be closed, and its endpoint go, whatever it is doing. */
