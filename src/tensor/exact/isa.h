@@ -75,7 +75,7 @@ static inline void vec_store_first(float *p, vec v, size_t count) {
 }
 #elif defined(RT_ISA_avx2)
 #include <immintrin.h>
-#define VL 8
+#define VL        8
 typedef __m256 vec;
 static inline vec vec_load(const float *p) {
     return _mm256_loadu_ps(p);
@@ -104,6 +104,27 @@ static inline vec vec_relu(vec x) {
 static inline void vec_zip(vec a, vec b, vec *low, vec *high) {
     *low = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
     *high = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+}
+#define HAS_PARTS 1
+static inline vec vec_load_first(const float *p, size_t count) {
+    static const int32_t ends[2 * VL] = {-1, -1, -1, -1, -1, -1, -1, -1};
+    return _mm256_maskload_ps(p, _mm256_loadu_si256((const __m256i_u *)(ends + VL - count)));
+}
+/* By halves: a masked store is many times slower than plain ones on some CPUs. */
+static inline void vec_store_first(float *p, vec v, size_t count) {
+    __m128 part = _mm256_castps256_ps128(v);
+    if (count & 4) {
+        _mm_storeu_ps(p, part);
+        part = _mm256_extractf128_ps(v, 1);
+        p += 4;
+    }
+    if (count & 2) {
+        _mm_storel_pi((__m64 *)p, part);
+        part = _mm_movehl_ps(part, part);
+        p += 2;
+    }
+    if (count & 1)
+        _mm_store_ss(p, part);
 }
 #elif defined(RT_ISA_neon)
 #include <arm_neon.h>
