@@ -5,14 +5,32 @@
  */
 #include "tensor/exact/isa.h"
 
+/* The sums of a strip, and its part of `right`, live in registers: so many vectors of them as leave room for
+ * the rest. Where a strip is narrow, a band of rows is done strip by strip before the next one, so that
+ * memory is passed nearly in its order, and the lines of the strip that follows are asked for: the caches'
+ * own foresight is for whole rows. */
+#if defined(RT_ISA_avx512)
+enum { WIDE = 8, BAND = 1 << 30, ASKS = 0 };
+#else
+enum { WIDE = 4, BAND = 8, ASKS = 1 };
+#endif
+
 struct strip {
     const struct rt_descent *descent;
-    size_t rows, n; /* of the whole matrix */
+    size_t rows, n; /* rows of the strip; columns of the whole matrix */
     const float *left, *right, *next;
-    float *w, *v, *sums; /* from the strip's first column on, as right */
+    float *w, *v, *sums; /* from the strip's first row and column on */
+    size_t ahead;        /* floats from w to the strip that follows */
 };
 
-/* `vecs` vectors of columns, all rows. vecs, raw, moves and follows are constants at every call. */
+/* Lets the lines of `floats` floats travel to the first-level cache. */
+INLINE void ask_for(const float *p, const size_t floats) {
+    enum { LINE = 16 /* floats */ };
+    _Pragma("GCC unroll 8") for (size_t x = 0; x < floats; x += LINE) __builtin_prefetch(p + x, 1, 3);
+}
+
+/* `vecs` vectors of columns, all rows of the strip. vecs, raw, moves and follows are constants at every call.
+ */
 INLINE void run_strip(const size_t vecs, const bool raw, const bool moves, const bool follows,
                       const struct strip *strip) {
     const struct rt_descent *descent = strip->descent;
@@ -21,13 +39,20 @@ INLINE void run_strip(const size_t vecs, const bool raw, const bool moves, const
     const size_t n = strip->n, rows = strip->rows;
     const float *left = strip->left, *next = strip->next, *right = strip->right;
     float *w = strip->w, *v = strip->v;
-    vec sums[8];
-    _Pragma("GCC unroll 8") for (size_t q = 0; q < vecs; q++) sums[q] =
-        follows ? vec_load(strip->sums + q * VL) : zero;
+    vec sums[8], r[8];
+    _Pragma("GCC unroll 8") for (size_t q = 0; q < vecs; q++) {
+        sums[q] = follows ? vec_load(strip->sums + q * VL) : zero;
+        r[q] = vec_load(right + q * VL);
+    }
     for (size_t i = 0; i < rows; i++, w += n) {
         const vec l = vec_all(left[i]), x = follows ? vec_all(next[i]) : zero;
+        if (ASKS && vecs > 1) {
+            ask_for(w + strip->ahead, vecs * VL);
+            if (moves)
+                ask_for(v + strip->ahead, vecs * VL);
+        }
         _Pragma("GCC unroll 8") for (size_t q = 0; q < vecs; q++) {
-            vec weight = vec_load(w + q * VL), g = vec_fma(l, vec_load(right + q * VL), zero);
+            vec weight = vec_load(w + q * VL), g = vec_fma(l, r[q], zero);
             if (!raw)
                 g = vec_add(vec_mul(g, scale), vec_mul(decay, weight));
             if (moves) {
@@ -64,51 +89,51 @@ static void run_column(const bool raw, const struct strip *strip) {
     }
 }
 
-/* The sums of a strip live in registers: so many vectors of them as leave room for the rest. */
-#if defined(RT_ISA_avx512)
-enum { WIDE = 8 };
-#else
-enum { WIDE = 4 };
-#endif
-
-/* From column j on. */
-static struct strip strip_at(const struct strip *whole, size_t j) {
+/* `rows` rows from row i, column j on. */
+static inline struct strip strip_at(const struct strip *whole, size_t i, size_t rows, size_t j) {
     struct strip strip = *whole;
+    const size_t at = i * whole->n + j;
+    strip.rows = rows;
+    strip.left += i;
     strip.right += j;
-    strip.w += j;
-    strip.v = strip.v ? strip.v + j : NULL;
+    strip.w += at;
+    strip.v = strip.v ? strip.v + at : NULL;
+    strip.next = strip.next ? strip.next + i : NULL;
     strip.sums = strip.next ? strip.sums + j : NULL;
     return strip;
 }
 
-INLINE size_t run_strips(const bool raw, const bool moves, const bool follows, const struct strip *whole) {
-    size_t j = 0;
-    for (size_t width; j + VL <= whole->n; j += width) {
-        const struct strip strip = strip_at(whole, j);
-        width = j + WIDE * VL <= whole->n ? WIDE * VL : VL;
-        if (width == VL)
-            run_strip(1, raw, moves, follows, &strip);
-        else
+INLINE void run_strips(const bool raw, const bool moves, const bool follows, const struct strip *whole) {
+    const size_t rows = whole->rows, n = whole->n;
+    for (size_t i = 0; i < rows; i += BAND) {
+        const size_t count = rows - i < BAND ? rows - i : BAND;
+        size_t j = 0;
+        for (; j + WIDE * VL <= n; j += WIDE * VL) {
+            struct strip strip = strip_at(whole, i, count, j);
+            strip.ahead = j + 2 * WIDE * VL <= n ? WIDE * VL : BAND * n - j;
             run_strip(WIDE, raw, moves, follows, &strip);
+        }
+        for (; j + VL <= n; j += VL) {
+            const struct strip strip = strip_at(whole, i, count, j);
+            run_strip(1, raw, moves, follows, &strip);
+        }
     }
-    return j;
 }
 
 void ISA(descend)(const struct rt_descent *descent, size_t rows, size_t n, const float *left,
                   const float *right, const float *next, float *sums) {
     const bool raw = descent->scale == 1 && descent->decay == 0;
-    const struct strip whole = {descent, rows, n, left, right, next, descent->w, descent->v, sums};
-    size_t j;
+    const struct strip whole = {descent, rows, n, left, right, next, descent->w, descent->v, sums, 0};
     if (raw && descent->v)
-        j = next ? run_strips(true, true, true, &whole) : run_strips(true, true, false, &whole);
+        next ? run_strips(true, true, true, &whole) : run_strips(true, true, false, &whole);
     else if (raw)
-        j = next ? run_strips(true, false, true, &whole) : run_strips(true, false, false, &whole);
+        next ? run_strips(true, false, true, &whole) : run_strips(true, false, false, &whole);
     else if (descent->v)
-        j = next ? run_strips(false, true, true, &whole) : run_strips(false, true, false, &whole);
+        next ? run_strips(false, true, true, &whole) : run_strips(false, true, false, &whole);
     else
-        j = next ? run_strips(false, false, true, &whole) : run_strips(false, false, false, &whole);
-    for (; j < n; j++) {
-        const struct strip strip = strip_at(&whole, j);
+        next ? run_strips(false, false, true, &whole) : run_strips(false, false, false, &whole);
+    for (size_t j = n / VL * VL; j < n; j++) {
+        const struct strip strip = strip_at(&whole, 0, rows, j);
         run_column(raw, &strip);
     }
 }
