@@ -160,6 +160,7 @@ static bool work(const struct task *task, size_t rank) {
         meet(task, &task->board->listening);
         rt_endpoint_attend(self.party.endpoint, true); /* as an exchange's own thread does */
         good = join(&self, task) && make_carrier(&self, task, &err) == RT_OK && measure(&self, task);
+        rt_endpoint_attend(self.party.endpoint, false);
     }
     if (err.text[0])
         fprintf(stderr, "collectives: %s\n", err.text);

@@ -218,6 +218,8 @@ void rt_tcp_link_read(struct rt_tcp_link *link, enum rt_lane lane) {
         rt_tcp_link_blame(link, &err);
     else if (result == RT_STREAM_ENDED)
         end_lane(link, lane, &err);
+    else if (rt_lending_has_frames(link, RT_LANE_CONTROL)) /* an owner who attends may be away for a while */
+        rt_tcp_link_write(link);
 }
 
 /* ---- the end ---- */
