@@ -5,11 +5,11 @@
  */
 #include "tensor/exact/gemm.h"
 
-/* Whether so many tiles, one after another, should read a panel of B where it lies: a packed copy repays
- * itself only when it is read several times, sooner so when the rows of B lie far apart. */
+/* Whether the tiles of a block should read a panel of B where it lies: a packed copy repays itself only when
+ * many of them read it, sooner so when the rows of B lie far apart. */
 static bool reads_b_in_place(const struct rt_gemm *g, size_t tiles) {
-    enum { FEW_TILES = 3, NEAR_ROWS = 256 /* floats */ };
-    return g->b_col == 1 && (tiles == 1 || (tiles <= FEW_TILES && g->b_row <= NEAR_ROWS));
+    enum { FEW_ROWS = 64, NEAR_ROWS = 256 /* floats */ };
+    return g->b_col == 1 && (tiles == 1 || (g->m <= FEW_ROWS && g->b_row <= NEAR_ROWS));
 }
 
 /* The panel of B from column j, rows p0..p0+depth: in place where it lies right, else packed into room. */
