@@ -85,4 +85,14 @@ static void raw_leave(struct raw_link *raw) {
     close(raw->data);
 }
 
+/* Until the endpoint's credit for a channel has come. */
+static bool raw_await_credit(int control) {
+    uint8_t bytes[RT_FRAME_BYTES];
+    struct rt_frame frame = {0};
+    while (frame.kind != RT_FRAME_CREDIT)
+        if (!raw_receive(control, bytes, sizeof bytes) || rt_frame_decode(bytes, &frame, NULL) != RT_OK)
+            return false;
+    return true;
+}
+
 #endif

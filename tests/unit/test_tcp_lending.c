@@ -178,6 +178,8 @@ static struct borrower *make_borrower(struct rt_tcp_settings settings) {
         exit(1);
     borrower->receive = make_receive(RT_CHANNEL_FIRST, borrower->body, LARGE);
     rt_link_receive(borrower->raw.link, &borrower->receive);
+    if (!raw_await_credit(borrower->raw.control))
+        exit(1);
     fill_bytes(borrower->lent, LARGE, 3);
     return borrower;
 }

@@ -34,16 +34,6 @@ static size_t make_frame(uint8_t *bytes, unsigned channel, const char *head, con
     return make_any_frame(bytes, false, channel, head, body);
 }
 
-/* Until the endpoint's credit for a channel has come. */
-static bool raw_await_credit(int control) {
-    uint8_t bytes[RT_FRAME_BYTES];
-    struct rt_frame frame = {0};
-    while (frame.kind != RT_FRAME_CREDIT)
-        if (!raw_receive(control, bytes, sizeof bytes) || rt_frame_decode(bytes, &frame, NULL) != RT_OK)
-            return false;
-    return true;
-}
-
 /* The endpoint still makes links, and this one carries a frame. */
 static void check_still_serves(struct rt_endpoint *endpoint) {
     struct pair pair = {.a = make_endpoint((struct rt_tcp_settings){0}), .b = endpoint};
