@@ -139,13 +139,13 @@ class RingBench:
     def scaling(self):
         """The batch grows with the number of devices, the micro-batch stays; the one device chooses its own. Slow
         devices, so that those of the ring disturb one another as little as the one device is disturbed."""
-        slowdown, micro, bars = 10, 128, {4: 0.90, 8: 0.88}
+        slowdown, micro, bars = 10, 256, {4: 0.90, 8: 0.88}
         alone, ones, rates = self.rings.file(1024, 8, 2048, "auto"), [], {count: [] for count in bars}
         for _ in range(min(3, self.rounds)):
             ones.append(self.rings.emulated(alone, 2, [slowdown]).rate)
             for count in bars:
                 file = self.rings.file(1024, 8, 4 * count * micro, micro)
-                rates[count].append(self.rings.emulated(file, 8, [slowdown] * count, cluster__keep_all="true").rate)
+                rates[count].append(self.rings.emulated(file, 4, [slowdown] * count, cluster__keep_all="true").rate)
         for count, bar in bars.items():
             self.table.add(f"ring of {count} equal devices, M = 4N, emulated", rates[count],
                            f"{count} x one such device", [count * rate for rate in ones], "samples/s", bar)

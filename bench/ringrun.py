@@ -13,7 +13,7 @@ import struct
 import subprocess
 import time
 
-EXAMPLES = 4096
+EXAMPLES = 8192
 
 
 def write_npy(path, rows, columns, seed):
@@ -32,7 +32,7 @@ def write_npy(path, rows, columns, seed):
 def run_file(work, width, layers, batch, micro_batch):
     """Writes data and run file where they are missing; gives the name of the run file. micro_batch may be "auto"."""
     os.makedirs(work, exist_ok=True)
-    inputs, targets = (os.path.join(os.path.abspath(work), f"{name}-{width}.npy") for name in ("inputs", "targets"))
+    inputs, targets = (os.path.join(os.path.abspath(work), f"{name}-{EXAMPLES}x{width}.npy") for name in ("inputs", "targets"))
     write_npy(inputs, EXAMPLES, width * 3 // 2, 1)
     write_npy(targets, EXAMPLES, width, 2)
     lines = ["model:", f"  input: {width * 3 // 2}", "  layers:"]
