@@ -124,16 +124,34 @@ static void serve(int say_address) {
     _exit(event.kind == RT_EVENT_CLOSED ? 0 : 3);
 }
 
+/* Many systems let a process read itself and what it has started, but not the one that started it. */
+static void need_lending_to_a_child(void) {
+    static char from = 1;
+    int status;
+    need_lending();
+    pid_t child = fork();
+    if (child == 0) {
+        char to;
+        const struct iovec there = {&from, 1}, here = {&to, 1};
+        _exit(process_vm_readv(getppid(), &here, 1, &there, 1, 0) == 1 ? 0 : errno);
+    }
+    REQUIRE(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status));
+    if (WEXITSTATUS(status) != 0)
+        SKIP("memory of another process cannot be read: %s", strerror(WEXITSTATUS(status)));
+}
+
 /* As between the nodes of one machine. Where a system does not let processes read each other, bodies are
  * sent: nothing to be tested here. */
 TEST(another_process_borrows) {
     int ends[2], status;
     char address[80] = "";
     struct rt_error err;
+    need_lending_to_a_child();
     REQUIRE(pipe(ends) == 0);
     pid_t child = fork();
     if (child == 0)
         serve(ends[1]);
+    close(ends[1]); /* so that a child that ends is noticed */
     REQUIRE(child > 0 && read(ends[0], address, sizeof address) > 0);
     struct rt_endpoint *endpoint = make_endpoint((struct rt_tcp_settings){0});
     struct rt_link *link;
@@ -154,7 +172,6 @@ TEST(another_process_borrows) {
     CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
     free(body);
     close(ends[0]);
-    close(ends[1]);
     CHECK(carried < SMALL);
 }
 
