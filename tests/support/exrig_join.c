@@ -1,11 +1,14 @@
 /* Links between the nodes of the rig: the higher rank connects and says who it is. Over TCP anybody on the
- * machine can call, such as another test: whoever is not one of the nodes is turned away. */
+ * machine can call, such as another test: whoever is not one of the nodes is turned away. Nodes know one
+ * another by the process they all are in, which no other rig of this moment has. */
 #include "support/exrig_parts.h"
 
+#include "base/bytes.h"
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { CALLS = 2 * EXRIG_NODES };
+enum { CALLS = 2 * EXRIG_NODES, MARK_BYTES = 4 };
 
 struct greeting {
     uint8_t rank;
@@ -61,8 +64,9 @@ static void turn_away(struct call *call) {
 /* Whether it was one of the nodes that are missing. */
 static bool hear(struct exrig_node *node, struct call *call) {
     const uint16_t peer = call->rank;
-    if (call->receive.body_bytes != 1 || peer <= node->rank || peer >= node->rig->settings.nodes ||
-        !needs(node->rig, node->rank, peer) || node->links[peer]) {
+    if (call->receive.body_bytes != 1 || call->receive.head_bytes != MARK_BYTES ||
+        rt_get_le32(call->receive.head) != (uint32_t)getpid() || peer <= node->rank ||
+        peer >= node->rig->settings.nodes || !needs(node->rig, node->rank, peer) || node->links[peer]) {
         turn_away(call);
         return false;
     }
@@ -103,7 +107,9 @@ bool exrig_join(struct exrig_node *node, struct rt_error *err) {
         if (rt_endpoint_connect(node->endpoint, rig->address[peer], until, &node->links[peer], err) != RT_OK)
             return false;
         greeting->rank = (uint8_t)node->rank;
-        greeting->send = (struct rt_send){.channel = RT_CHANNEL_CONTROL, .body = {{&greeting->rank, 1}}};
+        greeting->send = (struct rt_send){
+            .channel = RT_CHANNEL_CONTROL, .head_bytes = MARK_BYTES, .body = {{&greeting->rank, 1}}};
+        rt_put_le32(greeting->send.head, (uint32_t)getpid());
         rt_link_send(node->links[peer], &greeting->send);
         unsent++;
     }
