@@ -17,4 +17,8 @@ void rt_core_stay(int core);
 /* It goes there, unless it may not use that core, and can be moved elsewhere afterwards as before. */
 void rt_core_go(int core);
 
+/* The calling thread runs often and for a short while: it asks to be let in soon when it has something to do,
+ * not when another has used up its turn. A wish; it gets no more of the core than before. */
+void rt_core_turns_short(void);
+
 #endif

@@ -6,6 +6,7 @@
 #include "net/tcp_parts.h"
 
 #include "base/clock.h"
+#include "base/cores.h"
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
@@ -303,6 +304,7 @@ static void stand_aside(struct rt_tcp *tcp) {
 
 void *rt_tcp_thread(void *argument) {
     struct rt_tcp *tcp = argument;
+    rt_core_turns_short(); /* peers wait for it */
     do {
         stand_aside(tcp);
     } while (rt_tcp_round(tcp, INFINITY));
