@@ -45,27 +45,37 @@ static void advance(struct rt_tcp_input *in, const struct iovec *places, int cou
     }
 }
 
-static rt_status finish_frame(struct rt_connection *connection, struct rt_error *err) {
+/* The frame is here, all but a body that is lent: what the budget does not allow of it is left for the next
+ * turn, and the frame stays under way. */
+static rt_status finish_frame(struct rt_connection *connection, size_t *budget, struct rt_error *err) {
     struct rt_tcp_input *in = &connection->in;
+    struct rt_tcp_link *link = connection->link;
     struct rt_receive *receive = in->receive;
     if (rt_get_le32(in->tail) != in->crc)
         return rt_fail(err, RT_BAD_INPUT, "sent a frame whose checksum does not match");
+    if (in->frame.body == RT_BODY_LENT && !link->lost[in->frame.channel]) {
+        rt_status status =
+            rt_lending_fetch(link, in->loan, receive, in->frame.body_bytes, &in->fetched, budget, err);
+        if (status == RT_IO)
+            rt_tcp_link_lose(link, in->frame.channel, err);
+        else if (status != RT_OK)
+            return status;
+        else if (in->fetched < in->frame.body_bytes)
+            return RT_OK;
+    }
     in->in_frame = false;
     if (in->frame.kind == RT_FRAME_OFFER)
-        return rt_lending_offered(connection->link, err);
-    if (in->frame.body == RT_BODY_LENT) {
-        rt_status status = rt_lending_fetch(connection->link, in->loan, receive, in->frame.body_bytes, err);
-        if (status != RT_OK)
-            return status;
-    }
+        return rt_lending_offered(link, err);
+    if (link->lost[in->frame.channel])
+        return RT_OK;
     receive->head_bytes = in->frame.head_bytes;
     receive->body_bytes = in->frame.body_bytes;
-    rt_tcp_tell_received(connection->link, receive);
+    rt_tcp_tell_received(link, receive);
     return RT_OK;
 }
 
 /* Handles what has been read ahead: leaves less than the start of a frame, or a frame under way. */
-static rt_status digest(struct rt_connection *connection, struct rt_error *err) {
+static rt_status digest(struct rt_connection *connection, size_t *budget, struct rt_error *err) {
     struct rt_tcp_input *in = &connection->in;
     for (;;) {
         if (!in->in_frame) {
@@ -81,7 +91,7 @@ static rt_status digest(struct rt_connection *connection, struct rt_error *err) 
             if (rt_frame_following(&in->frame) == 0)
                 continue;
             in->in_frame = true;
-            in->done = 0;
+            in->done = in->fetched = 0;
             in->crc = rt_crc32c(0, start, RT_FRAME_BYTES);
         }
         struct iovec places[PLACES];
@@ -96,8 +106,8 @@ static rt_status digest(struct rt_connection *connection, struct rt_error *err) 
         advance(in, places, count, copied);
         if (in->done < rt_frame_following(&in->frame))
             return RT_OK;
-        rt_status status = finish_frame(connection, err);
-        if (status != RT_OK)
+        rt_status status = finish_frame(connection, budget, err);
+        if (status != RT_OK || in->in_frame)
             return status;
     }
 }
@@ -145,19 +155,14 @@ enum rt_stream_result rt_tcp_input_read(struct rt_connection *connection, struct
     bool drained = false;
     in->more = false;
     for (;;) {
-        rt_status status = RT_OK;
-        if (in->in_frame && in->done == rt_frame_following(&in->frame))
-            status = finish_frame(connection, err);
-        if (status == RT_OK)
-            status = digest(connection, err);
-        if (status != RT_OK)
-            return status == RT_IO ? RT_STREAM_ENDED : RT_STREAM_FAILED;
-        if (drained)
-            return RT_STREAM_BLOCKED;
+        if (digest(connection, &budget, err) != RT_OK)
+            return RT_STREAM_FAILED;
         if (budget == 0) {
             in->more = true;
             return RT_STREAM_BLOCKED;
         }
+        if (drained)
+            return RT_STREAM_BLOCKED;
         size_t got = 0;
         enum rt_stream_result result = fill(connection, &got, &drained, err);
         if (result != RT_STREAM_OK)

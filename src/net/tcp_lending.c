@@ -8,9 +8,11 @@
  * How two find out: the one that connected makes an offer with its process number, an address, and a
  * challenge. The other puts its answer, the challenge with every bit turned round, into its own memory, and
  * makes an offer too. Each looks whether it can read the right answer in the other's memory, the one that
- * connected first, and agrees if so. The answer proves that memory of this process is in the hands of whoever
- * is at the other end of the link, so it cannot point us at a third one; our own process is never read on a
- * peer's word. Offers are made only to peers with our own address: a stranger learns no addresses.
+ * connected first, and agrees if so. The answer shows that there is a way to that memory. It does not show
+ * whose memory it is: a peer can have its words put into the memory of a third process, by sending them
+ * there. So the process must be the one that has the other end of our connection open, as the system says.
+ * Our own process is never read on a peer's word. Offers are made only to processes of our own user with our
+ * own address: a stranger learns no addresses.
  *
  * A sender that ends the link takes its memory back at once, though the receiver may be about to read it. So
  * it wipes its answer first, and a receiver looks for the answer after it has read a body: what was read
@@ -33,7 +35,7 @@
 #include <unistd.h>
 
 enum {
-    SMALLEST_LOAN = 16 << 10, /* below it the second message costs more than the copies */
+    SMALLEST_LOAN = 256 << 10, /* below it the second message costs more than the copies */
     /* Of frames that are lent nothing waits in the socket, so this bounds how far ahead of a frame of a lower
      * channel others may be: one that is being read, and one so that the reader need not wait. */
     LOANS_AT_ONCE = 2,
@@ -64,33 +66,53 @@ static bool read_memory(uint32_t process, uint64_t at, void *to, size_t bytes) {
 #endif
 }
 
-static bool is_answered(const struct rt_lending_state *lending) {
+enum sight { ANSWERED, NOT_ANSWERED, NO_SIGHT /* errno: why */ };
+
+static enum sight look_for_answer(const struct rt_lending_state *lending) {
     uint8_t answer[RT_CHALLENGE_BYTES];
     if (!read_memory(lending->peer.process, lending->peer.answer_at, answer, sizeof answer))
-        return false;
+        return errno == ESRCH || errno == EFAULT ? NOT_ANSWERED : NO_SIGHT; /* it has ended, or is about to */
     uint8_t wrong = 0;
     for (size_t i = 0; i < sizeof answer; i++)
         wrong |= (uint8_t)(answer[i] ^ lending->ours.challenge[i] ^ 0xff);
-    return wrong == 0;
+    return wrong == 0 ? ANSWERED : NOT_ANSWERED;
+}
+
+/* The next part of a body, at most so many bytes of it. */
+static bool read_part(const struct rt_lending_state *lending, const struct rt_loan *loan, uint8_t *body,
+                      size_t *fetched, size_t most) {
+    size_t skip = *fetched;
+    for (size_t i = 0; i < RT_PIECES && most > 0; i++) {
+        const size_t skipped = skip < loan->pieces[i].bytes ? skip : loan->pieces[i].bytes;
+        const size_t left = loan->pieces[i].bytes - skipped, n = left < most ? left : most;
+        skip -= skipped;
+        if (n > 0 && !read_memory(lending->peer.process, loan->pieces[i].at + skipped, body + *fetched, n))
+            return false;
+        *fetched += n;
+        most -= n;
+    }
+    return true;
 }
 
 rt_status rt_lending_fetch(struct rt_tcp_link *link, const uint8_t loan_bytes[RT_LOAN_BYTES],
-                           struct rt_receive *receive, uint32_t bytes, struct rt_error *err) {
+                           struct rt_receive *receive, uint32_t bytes, size_t *fetched, size_t *budget,
+                           struct rt_error *err) {
     struct rt_lending_state *lending = &link->lending;
     struct rt_loan loan;
     rt_status status = rt_loan_decode(loan_bytes, bytes, &loan, err);
     if (status != RT_OK)
         return status;
-    uint8_t *to = receive->body;
-    bool whole = true;
-    int error = 0;
-    for (size_t i = 0; i < RT_PIECES && whole; i++) {
-        whole = read_memory(lending->peer.process, loan.pieces[i].at, to, loan.pieces[i].bytes);
-        error = errno;
-        to += loan.pieces[i].bytes;
-    }
+    const size_t before = *fetched;
+    const bool whole = read_part(lending, &loan, receive->body, fetched, *budget);
+    const int error = errno;
+    *budget -= *fetched - before;
+    if (whole && *fetched < bytes)
+        return RT_OK;
     atomic_thread_fence(memory_order_seq_cst); /* the answer is looked for after the body was read */
-    if (!is_answered(lending))
+    const enum sight sight = look_for_answer(lending);
+    if (sight == NO_SIGHT)
+        return rt_fail(err, RT_BAD_INPUT, "lent memory that can no longer be read: %s", strerror(errno));
+    if (sight == NOT_ANSWERED)
         return rt_fail(err, RT_IO, "closed the connection");
     if (!whole)
         return rt_fail(err, RT_BAD_INPUT, "lent memory that cannot be read: %s", strerror(error));
@@ -108,6 +130,8 @@ void rt_lending_begin(struct rt_tcp_link *link, bool initiator) {
     lending->ours.answer_at = (uintptr_t)lending->answer;
     lending->willing =
         tcp->lending != RT_LENDS_NOTHING && link->lanes[RT_LANE_CONTROL]->stream.local &&
+        rt_owner_find(link->lanes[RT_LANE_CONTROL]->stream.fd, &lending->owner) &&
+        lending->owner.user == geteuid() &&
         getrandom(lending->ours.challenge, RT_CHALLENGE_BYTES, GRND_NONBLOCK) == RT_CHALLENGE_BYTES;
     lending->offer_due = lending->willing && initiator;
 }
@@ -119,7 +143,7 @@ void rt_lending_end(struct rt_tcp_link *link) {
 
 static void look(struct rt_tcp_link *link) {
     struct rt_lending_state *lending = &link->lending;
-    lending->borrows = is_answered(lending);
+    lending->borrows = look_for_answer(lending) == ANSWERED;
     lending->agree_due = lending->borrows;
 }
 
@@ -131,7 +155,8 @@ rt_status rt_lending_offered(struct rt_tcp_link *link, struct rt_error *err) {
     rt_offer_decode(lending->room.head, &lending->peer);
     lending->answered = true;
     if (!lending->willing ||
-        (lending->peer.process == lending->ours.process && tcp->lending != RT_LENDS_TO_ITSELF))
+        (lending->peer.process == lending->ours.process && tcp->lending != RT_LENDS_TO_ITSELF) ||
+        !rt_owner_is(&lending->owner, lending->peer.process))
         return RT_OK; /* it waits in vain, and sends its bodies meanwhile */
     for (size_t i = 0; i < RT_CHALLENGE_BYTES; i++)
         lending->answer[i] = lending->peer.challenge[i] ^ 0xff;
@@ -165,8 +190,9 @@ static bool is_loan(const struct rt_send *send) {
     return body_bytes(send) >= SMALLEST_LOAN;
 }
 
+/* Of the control channel nothing is lent: it does not wait for what others have lent. */
 bool rt_lending_suits(const struct rt_tcp_link *link, const struct rt_send *send) {
-    return link->lending.lends && is_loan(send);
+    return link->lending.lends && send->channel != RT_CHANNEL_CONTROL && is_loan(send);
 }
 
 bool rt_lending_is_full(const struct rt_tcp_link *link) {

@@ -196,15 +196,24 @@ rt_status rt_tcp_link_frame(struct rt_connection *connection, const struct rt_fr
     return RT_OK;
 }
 
-static void end_lane(struct rt_tcp_link *link, enum rt_lane lane, const struct rt_error *reason) {
-    if (link->state == RT_LINK_ENDING) {
-        rt_tcp_link_blame(link, &link->last);
+static void begin_ending(struct rt_tcp_link *link, const struct rt_error *reason) {
+    if (link->state == RT_LINK_ENDING)
         return;
-    }
     link->state = RT_LINK_ENDING;
     link->ending_until = rt_clock_wall() + ENDING_SECONDS;
     link->last = *reason;
+}
+
+static void end_lane(struct rt_tcp_link *link, enum rt_lane lane, const struct rt_error *reason) {
+    begin_ending(link, reason);
     link->lanes[lane]->ended = true;
+    if (link->lanes[RT_LANE_CONTROL]->ended && link->lanes[RT_LANE_DATA]->ended)
+        rt_tcp_link_blame(link, &link->last);
+}
+
+void rt_tcp_link_lose(struct rt_tcp_link *link, unsigned channel, const struct rt_error *reason) {
+    link->lost[channel] = true;
+    begin_ending(link, reason);
 }
 
 void rt_tcp_link_read(struct rt_tcp_link *link, enum rt_lane lane) {

@@ -12,6 +12,7 @@
 
 #include "net/frame.h"
 #include "net/tcp.h"
+#include "net/tcp_owner.h"
 #include "net/tcp_resolve.h"
 #include "net/tcp_stream.h"
 #include "net/tls.h"
@@ -74,7 +75,8 @@ struct rt_tcp_input {
     bool in_frame;
     struct rt_frame frame;
     struct rt_receive *receive;
-    size_t done; /* of head, body or loan, and tail */
+    size_t done;    /* of head, body or loan, and tail */
+    size_t fetched; /* of a body that is lent */
     uint32_t crc;
     uint8_t loan[RT_LOAN_BYTES];
     uint8_t tail[RT_FRAME_TAIL_BYTES];
@@ -104,13 +106,14 @@ enum rt_link_state {
     RT_LINK_TRYING,
     RT_LINK_PAUSING, /* between two attempts to connect */
     RT_LINK_UP,
-    RT_LINK_ENDING, /* one connection has ended; what is still in the other is read first */
+    RT_LINK_ENDING, /* the peer has ended it; what is still in the connections is read first */
     RT_LINK_DEAD
 };
 
 /* What a link lends and borrows; the network thread's. */
 struct rt_lending_state {
     bool willing;                       /* the peer is on this machine, and so on */
+    struct rt_owner owner;              /* of the other end of the control connection */
     bool begins;                        /* makes the first offer */
     bool offer_due, agree_due;          /* frames to be sent */
     bool offered, answered;             /* we have made our offer; the peer has */
@@ -149,6 +152,7 @@ struct rt_tcp_link {
     uint32_t credits[RT_CHANNELS]; /* frames that the peer has room for */
     uint32_t granted[RT_CHANNELS]; /* frames that it may send us */
     uint32_t to_grant[RT_CHANNELS];
+    bool lost[RT_CHANNELS]; /* a frame; so those behind it were not sent either, and are not told */
     bool ping_due;
     bool closing; /* asked_to_close and misuse, as of the last look */
     const char *wrong;
@@ -280,6 +284,8 @@ bool rt_tcp_link_has_output(const struct rt_tcp_link *link, enum rt_lane lane);
 /* What the reader asks of it: the place for a frame, a frame that is complete, credit, a sign of life. */
 rt_status rt_tcp_link_frame(struct rt_connection *connection, const struct rt_frame *frame,
                             struct rt_receive **receive, struct rt_error *err);
+/* A frame will not come: the peer has ended the link. What it had sent on other channels still arrives. */
+void rt_tcp_link_lose(struct rt_tcp_link *link, unsigned channel, const struct rt_error *reason);
 /* Ends it and tells the owner why; blame puts the peer's name before the reason; end tells nothing. */
 void rt_tcp_link_fail(struct rt_tcp_link *link, const struct rt_error *reason);
 void rt_tcp_link_blame(struct rt_tcp_link *link, const struct rt_error *reason);
@@ -299,9 +305,10 @@ size_t rt_lending_frames(struct rt_tcp_link *link, enum rt_lane lane, uint8_t *b
 /* What the reader asks of it: a frame about lending, an offer, a body to be fetched. */
 rt_status rt_lending_frame(struct rt_tcp_link *link, const struct rt_frame *frame, struct rt_error *err);
 rt_status rt_lending_offered(struct rt_tcp_link *link, struct rt_error *err);
-/* RT_IO: the peer has ended the link. */
+/* As much as the budget allows; fetched: so far. RT_IO: the peer has ended the link. */
 rt_status rt_lending_fetch(struct rt_tcp_link *link, const uint8_t loan[RT_LOAN_BYTES],
-                           struct rt_receive *receive, uint32_t bytes, struct rt_error *err);
+                           struct rt_receive *receive, uint32_t bytes, size_t *fetched, size_t *budget,
+                           struct rt_error *err);
 
 /* ---- tcp_connect.c, tcp_accept.c: how links come to be ---- */
 rt_status rt_tcp_connect(struct rt_endpoint *endpoint, const char *address, double until,
