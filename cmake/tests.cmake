@@ -13,12 +13,14 @@ target_link_libraries(rt_test_support PUBLIC ringtmp_lib)
 set(RT_TEST_ENVIRONMENT "RINGTMP=${CMAKE_BINARY_DIR}/ringtmp" "RT_BUILD=${CMAKE_BINARY_DIR}" "CC=${CMAKE_C_COMPILER}"
   "UBSAN_OPTIONS=print_stacktrace=1" "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1")
 
-# What a build of this kind cannot have, words of reasons: even RT_NO_SKIP lets a test be skipped for it.
+# What a build of this kind, or a machine, cannot have, words of reasons: even RT_NO_SKIP lets a test be skipped for it.
+set(RT_MAY_SKIP "another process") # whose memory a system or a container may not let us read
 if(RT_SANITIZE)
-  list(APPEND RT_TEST_ENVIRONMENT "RT_MAY_SKIP=sanitizer")
+  string(APPEND RT_MAY_SKIP ",sanitizer")
 elseif(CMAKE_CROSSCOMPILING)
-  list(APPEND RT_TEST_ENVIRONMENT "RT_MAY_SKIP=OpenBLAS,emulator")
+  string(APPEND RT_MAY_SKIP ",OpenBLAS,emulator")
 endif()
+list(APPEND RT_TEST_ENVIRONMENT "RT_MAY_SKIP=${RT_MAY_SKIP}")
 
 function(rt_add_test name seconds)
   string(REGEX REPLACE "/.*" "" kind ${name})
