@@ -187,7 +187,7 @@ static void *run_thread(void *user) {
     struct rt_engine *engine = user;
     fenv_t theirs;
     rt_fp_enter(&theirs);
-    rt_core_turns_short(); /* what it does lets others go on */
+    rt_core_turns_short();                      /* what it does lets others go on */
     rt_endpoint_attend(engine->endpoint, true); /* this thread does little else */
     pthread_mutex_lock(&engine->mutex);
     while (!engine->ending) {

@@ -7,7 +7,7 @@
 enum { SECONDS_PER_TEST = 300, STATUS_SKIPPED = 77 };
 
 static struct rt_test *first_test, **last_test = &first_test;
-int rt_test_failures;
+_Atomic int rt_test_failures;
 
 void rt_test_add(struct rt_test *test) {
     *last_test = test;

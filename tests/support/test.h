@@ -22,7 +22,7 @@ struct rt_test {
     struct rt_test *next;
 };
 
-extern int rt_test_failures; /* of the block that is running */
+extern _Atomic int rt_test_failures; /* of the block that is running; any thread of it may fail */
 void rt_test_add(struct rt_test *test);
 int rt_test_main(int argc, char **argv);
 void rt_test_fail(const char *file, int line, const char *format, ...) RT_PRINTF(3, 4);

@@ -23,10 +23,13 @@ struct strip {
     size_t ahead;        /* floats from w to the strip that follows */
 };
 
-/* Lets the lines of `floats` floats travel to the first-level cache. */
-INLINE void ask_for(const float *p, const size_t floats) {
+/* Lets the lines of `floats` floats, so many ahead of p, travel to the first-level cache. They may lie beyond
+ * the matrix, where nothing is read, and where a pointer must not point. */
+INLINE void ask_for(const float *p, const size_t ahead, const size_t floats) {
     enum { LINE = 16 /* floats */ };
-    _Pragma("GCC unroll 8") for (size_t x = 0; x < floats; x += LINE) __builtin_prefetch(p + x, 1, 3);
+    const uintptr_t from = (uintptr_t)p + ahead * sizeof *p;
+    _Pragma("GCC unroll 8") for (size_t x = 0; x < floats; x += LINE)
+        __builtin_prefetch((const void *)(from + x * sizeof *p), 1, 3);
 }
 
 /* `vecs` vectors of columns, all rows of the strip. vecs, raw, moves and follows are constants at every call.
@@ -47,9 +50,9 @@ INLINE void run_strip(const size_t vecs, const bool raw, const bool moves, const
     for (size_t i = 0; i < rows; i++, w += n) {
         const vec l = vec_all(left[i]), x = follows ? vec_all(next[i]) : zero;
         if (ASKS && vecs > 1) {
-            ask_for(w + strip->ahead, vecs * VL);
+            ask_for(w, strip->ahead, vecs * VL);
             if (moves)
-                ask_for(v + strip->ahead, vecs * VL);
+                ask_for(v, strip->ahead, vecs * VL);
         }
         _Pragma("GCC unroll 8") for (size_t q = 0; q < vecs; q++) {
             vec weight = vec_load(w + q * VL), g = vec_fma(l, r[q], zero);
