@@ -22,7 +22,7 @@ static void need_lending(void) {
     char from = 1, to = 0;
     const struct iovec there = {&from, 1}, here = {&to, 1};
     if (process_vm_readv(getpid(), &here, 1, &there, 1, 0) != 1)
-        SKIP("memory of processes cannot be read: %s (an emulator has no such call)", strerror(errno));
+        SKIP("memory of another process cannot be read: %s (an emulator has no such call)", strerror(errno));
 }
 
 /* Sends a body from a to b: bytes that it took on the wire; 0: it did not arrive as it was. */
