@@ -47,8 +47,8 @@ struct attributes {
     uint64_t flags;
     int32_t nice;
     uint32_t priority;
-    uint64_t runtime, deadline,
-        period; /* nanoseconds; runtime: of a turn, where the policy is the usual one */
+    uint64_t runtime;          /* nanoseconds of a turn, where the policy is the usual one */
+    uint64_t deadline, period; /* of other policies */
 };
 
 void rt_core_turns_short(void) {

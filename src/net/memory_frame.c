@@ -52,17 +52,10 @@ double rt_mem_draw_travel(const struct rt_mem_side *side, double *bandwidth) {
     return latency;
 }
 
-static size_t body_bytes(const struct rt_send *send) {
-    size_t bytes = 0;
-    for (size_t i = 0; i < RT_PIECES; i++)
-        bytes += send->body[i].bytes;
-    return bytes;
-}
-
 static void fill(struct rt_receive *receive, const struct rt_send *send) {
     receive->head_bytes = send->head_bytes;
     memcpy(receive->head, send->head, send->head_bytes);
-    receive->body_bytes = body_bytes(send);
+    receive->body_bytes = rt_send_body(send);
     if (receive->body_bytes > receive->body_room)
         return; /* seen when it arrives */
     uint8_t *to = receive->body;
@@ -103,7 +96,7 @@ void rt_mem_transmit(struct rt_mem_side *side) {
         side->into = take_receive(&side->peer->channels[c].posted);
         double bandwidth;
         side->travel = rt_mem_draw_travel(side, &bandwidth);
-        size_t bytes = side->leaving->head_bytes + body_bytes(side->leaving);
+        size_t bytes = side->leaving->head_bytes + rt_send_body(side->leaving);
         if (bandwidth > 0 && bytes > 0)
             rt_mem_plan(side, &side->leave, rt_mem_net_of(side)->now + (double)bytes / bandwidth);
         else

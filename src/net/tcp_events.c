@@ -102,9 +102,7 @@ static void take_sent(struct rt_tcp_link *link, struct rt_event *event) {
     struct rt_send *send = rt_send_pop(&link->done_sends);
     struct rt_link_counts *counts = &link->base.counts;
     counts->frames_sent[send->channel]++;
-    counts->bytes_sent[send->channel] += send->head_bytes;
-    for (int i = 0; i < RT_PIECES; i++)
-        counts->bytes_sent[send->channel] += send->body[i].bytes;
+    counts->bytes_sent[send->channel] += send->head_bytes + rt_send_body(send);
     event->kind = RT_EVENT_SENT;
     event->send = send;
 }

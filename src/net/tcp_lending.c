@@ -181,15 +181,8 @@ static rt_status agreed(struct rt_tcp_link *link, struct rt_error *err) {
 
 /* ---- loans ---- */
 
-static size_t body_bytes(const struct rt_send *send) {
-    size_t bytes = 0;
-    for (size_t i = 0; i < RT_PIECES; i++)
-        bytes += send->body[i].bytes;
-    return bytes;
-}
-
 static bool is_loan(const struct rt_send *send) {
-    return body_bytes(send) >= SMALLEST_LOAN;
+    return rt_send_body(send) >= SMALLEST_LOAN;
 }
 
 /* Of the control channel nothing is lent: it does not wait for what others have lent. */
@@ -206,7 +199,7 @@ void rt_lending_written(struct rt_tcp_link *link, struct rt_send *send, bool len
     struct rt_send_queue *waiting = &lending->waiting[send->channel];
     if (lent) {
         lending->loans++;
-        lending->lent_bytes += body_bytes(send);
+        lending->lent_bytes += rt_send_body(send);
         lending->lent_count[send->channel]++;
     }
     if (lent || waiting->first)
@@ -221,7 +214,7 @@ static void take_back(struct rt_tcp_link *link, unsigned channel) {
     struct rt_send_queue *waiting = &lending->waiting[channel];
     lending->given_back[channel]++;
     lending->loans--;
-    lending->lent_bytes -= body_bytes(waiting->first);
+    lending->lent_bytes -= rt_send_body(waiting->first);
     do
         rt_tcp_tell_sent(link, rt_send_pop(waiting));
     while (waiting->first && !is_loan(waiting->first));

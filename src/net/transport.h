@@ -51,6 +51,14 @@ struct rt_send {
     struct rt_send *next; /* the transport's */
 };
 
+/* Bytes of its body. */
+static inline size_t rt_send_body(const struct rt_send *send) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < RT_PIECES; i++)
+        bytes += send->body[i].bytes;
+    return bytes;
+}
+
 /* Room for a frame. The same, until the RT_EVENT_RECEIVED that gives it back filled. A frame whose body is
  * larger than the room closes the link. */
 struct rt_receive {
