@@ -2,8 +2,8 @@
 #define _GNU_SOURCE
 #include "base/cores.h"
 
-#if defined(__linux__)
 #include <sched.h>
+#if defined(__linux__)
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -80,3 +80,7 @@ void rt_core_go(int core) {
     (void)core;
 }
 #endif
+
+void rt_core_give_way(void) {
+    (void)sched_yield();
+}

@@ -21,4 +21,8 @@ void rt_core_go(int core);
  * not when another has used up its turn. A wish; it gets no more of the core than before. */
 void rt_core_turns_short(void);
 
+/* Others who want this core go first, if there are any: for who has just given one of them something to do
+ * that still others wait for. */
+void rt_core_give_way(void);
+
 #endif

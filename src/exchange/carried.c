@@ -1,7 +1,7 @@
 /*
  * The exchange by collectives; see carried.h.
  *
- * A load of the carrier is a span, the last span first: the order in which a backward pass makes gradients.
+ * A load of the carrier is a span; loads have the order in which the replica makes the gradients of spans.
  * An update's loads begin when those of the update before have ended here, so a step's number is never in
  * doubt. Two threads meet in it: what they share is guarded by the engine.
  *
@@ -39,8 +39,9 @@ struct rt_carried {
 
 /* ---- life ---------------------------------------------------------------------------------------------- */
 
-static size_t load_of(const struct rt_carried *carried, size_t span) {
-    return carried->spans - 1 - span;
+/* The load of a span; and the span of a load. */
+static size_t turn_of(const struct rt_carried *carried, size_t span) {
+    return carried->replica.rising ? span : carried->spans - 1 - span;
 }
 
 static bool is_second(const struct rt_move *move) {
@@ -66,7 +67,7 @@ static rt_status make_load(struct rt_carried *carried, size_t span, struct rt_lo
                            struct rt_error *err) {
     const struct rt_carried_settings *settings = &carried->settings;
     const struct rt_span *range = &carried->replica.spans[span];
-    const size_t k = load_of(carried, span);
+    const size_t k = turn_of(carried, span);
     struct rt_load_settings *load = &loads[k];
     *load = (struct rt_load_settings){.gradient = carried->replica.gradient + range->first,
                                       .params = carried->replica.params + range->first,
@@ -246,8 +247,8 @@ static void apply_span(struct rt_carried *carried, size_t span) {
 /* Where every worker has the optimizer: spans get their update as they come, while others are under way. */
 static bool have_in_order(struct rt_carried *carried, size_t span, struct rt_error *err) {
     const bool clips = carried->settings.learning.clip_norm > 0;
-    for (size_t k = clips ? load_of(carried, span) : 0; k <= load_of(carried, span); k++) {
-        const size_t next = carried->spans - 1 - k;
+    for (size_t k = clips ? turn_of(carried, span) : 0; k <= turn_of(carried, span); k++) {
+        const size_t next = turn_of(carried, k);
         if (carried->applied[next] == carried->ended)
             continue;
         if (!await(carried, clips ? carried->loads : k + 1, err))
@@ -262,7 +263,7 @@ static bool have_span(struct rt_carried *carried, size_t span, struct rt_error *
         return true;
     if (rt_way_is_replicated(carried->settings.way))
         return have_in_order(carried, span, err);
-    if (!await(carried, carried->loads - carried->spans + load_of(carried, span) + 1, err))
+    if (!await(carried, carried->loads - carried->spans + turn_of(carried, span) + 1, err))
         return false;
     carried->applied[span] = carried->ended;
     return true;
@@ -288,7 +289,7 @@ static void want(struct rt_carried *carried, uint64_t loads) {
 static void ready(void *self, size_t span) {
     struct rt_carried *carried = self;
     if (carried->settings.options->wfbp && !carried->failed)
-        want(carried, carried->ended * carried->loads + load_of(carried, span) + 1);
+        want(carried, carried->ended * carried->loads + turn_of(carried, span) + 1);
 }
 
 static rt_status end(void *self, const struct rt_done *done, struct rt_error *err) {

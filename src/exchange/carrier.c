@@ -100,7 +100,7 @@ static void add_stop(struct rt_carrier *carrier, size_t l, size_t i) {
     lane->channel = move->buffer == RT_BUFFER_PARAMS ? RT_CHANNEL_FIRST : RT_CHANNEL_SECOND;
     lane->link = carrier->party.links[move->peer];
     lane->ahead |= rt_move_is_ahead(move);
-    const size_t largest = move->count < carrier->segment ? move->count : carrier->segment;
+    const size_t largest = move->count < load->segment ? move->count : load->segment;
     lane->largest = largest > lane->largest ? largest : lane->largest;
 }
 

@@ -70,14 +70,13 @@ static rt_status list_moves(struct rt_load *load, const size_t *edges, size_t ed
     return RT_OK;
 }
 
-static rt_status make_cells(struct rt_load *load, const size_t *edges, size_t segment, size_t *bytes,
-                            struct rt_error *err) {
+static rt_status make_cells(struct rt_load *load, const size_t *edges, size_t *bytes, struct rt_error *err) {
     rt_status status = RT_OK;
     for (int pass = 0; pass < 2 && status == RT_OK; pass++) { /* the first one only counts */
         size_t count = 0;
         for (size_t z = 0; z < load->zone_count; z++)
             for (size_t at = edges[z]; at < edges[z + 1]; count++) {
-                const size_t next = (at / segment + 1) * segment;
+                const size_t next = (at / load->segment + 1) * load->segment;
                 const size_t end = next < edges[z + 1] ? next : edges[z + 1];
                 if (pass == 1)
                     load->cells[count] =
@@ -104,17 +103,25 @@ uint32_t rt_load_find_cell(const struct rt_load *load, size_t first) {
     return (uint32_t)low;
 }
 
-rt_status rt_load_cut(struct rt_load *load, size_t segment, size_t *bytes, struct rt_error *err) {
+/* Equal segments: one that is hardly longer than `about` had better stay whole than have a tail of a few
+ * floats, since a frame costs much the same whatever it carries. */
+static size_t choose_segment(size_t count, size_t about) {
+    const size_t pieces = count / about + (count % about > about / 2 ? 1 : 0);
+    return pieces > 1 ? count / pieces + (count % pieces ? 1 : 0) : count + (count == 0);
+}
+
+rt_status rt_load_cut(struct rt_load *load, size_t about, size_t *bytes, struct rt_error *err) {
     size_t *edges;
     rt_status status =
         rt_alloc(2 * load->settings.moves.count + 2, sizeof *edges, "the exchange", &edges, err);
     if (status != RT_OK)
         return status;
     const size_t edge_count = find_edges(&load->settings, edges);
+    load->segment = choose_segment(load->settings.count, about);
     load->zone_count = edge_count - 1;
     status = list_moves(load, edges, edge_count, bytes, err);
     if (status == RT_OK)
-        status = make_cells(load, edges, segment, bytes, err);
+        status = make_cells(load, edges, bytes, err);
     free(edges);
     return status;
 }

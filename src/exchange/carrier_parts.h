@@ -1,9 +1,10 @@
 /*
  * The parts of a carrier, shared by its own files and nobody else's.
  *
- * Both ends of a link cut a move into the same frames: its range at multiples of segment_floats. A load is
- * cut finer, into cells: also where any of its own moves begins or ends. So every frame is a run of whole
- * cells, and all floats of a cell go through the same moves: a cell knows which of them is next.
+ * A load is cut into equal segments of about segment_floats, and both ends of a link cut a move into the same
+ * frames: its range at multiples of the load's segment. A load is cut finer, into cells: also where any of
+ * its own moves begins or ends. So every frame is a run of whole cells, and all floats of a cell go through
+ * the same moves: a cell knows which of them is next.
  *
  * A lane is one direction of one channel of one link. Its stops are the moves that it serves, in the order
  * of loads and moves, for one update; it goes round them for ever, frame by frame.
@@ -37,6 +38,7 @@ struct rt_load {
     struct rt_load_settings settings;
     float *buffers[RT_MAX_BUFFERS];
     float *spare; /* owned: behind the buffers from RT_BUFFER_SPARE on */
+    size_t segment;
     struct rt_cell *cells;
     size_t cell_count;
     struct rt_zone *zones;
@@ -111,7 +113,7 @@ static inline bool rt_move_is_ahead(const struct rt_move *move) {
 }
 
 /* ---- carrier_cells.c: cutting a load ---- */
-rt_status rt_load_cut(struct rt_load *load, size_t segment, size_t *bytes, struct rt_error *err);
+rt_status rt_load_cut(struct rt_load *load, size_t about, size_t *bytes, struct rt_error *err);
 uint32_t rt_load_find_cell(const struct rt_load *load, size_t first);
 /* Where the frame that begins at float `at` of a move ends. */
 static inline size_t rt_frame_end(const struct rt_move *move, size_t at, size_t segment) {

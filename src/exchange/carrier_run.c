@@ -196,7 +196,7 @@ static bool post_next(struct rt_carrier *carrier, struct rt_lane *lane) {
     const struct rt_stop *stop = &lane->stops[lane->stop];
     struct rt_load *load = &carrier->loads[stop->load];
     const struct rt_move *move = &load->settings.moves.list[stop->move];
-    const size_t end = rt_frame_end(move, lane->at, carrier->segment);
+    const size_t end = rt_frame_end(move, lane->at, load->segment);
     const uint64_t number = lane->round * carrier->load_count + stop->load;
     struct rt_slot *slot = find_free(lane);
     uint32_t cells;

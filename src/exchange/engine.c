@@ -317,8 +317,10 @@ void rt_engine_leave(struct rt_engine *engine) {
     const bool wake = !engine->due;
     engine->due = true;
     pthread_mutex_unlock(&engine->mutex);
-    if (wake)
-        rt_endpoint_wake(engine->endpoint);
+    if (!wake)
+        return;
+    rt_endpoint_wake(engine->endpoint);
+    rt_core_give_way(); /* the exchange may have no other core, and others wait for what it does now */
 }
 
 rt_status rt_engine_wait(struct rt_engine *engine, bool (*test)(void *self), void *self, double until,

@@ -6,6 +6,11 @@
  * Parameters and gradients are cut into spans, in the order of the parameter block: a span is what becomes
  * ready at one time in a backward pass, and what a forward pass needs at one time. With `wfbp` the exchange
  * of a span starts as soon as its gradient exists, and a forward waits for one span, not for all.
+ *
+ * A backward pass goes down, so the first span's gradient is ready last; but the next forward needs that span
+ * first, and nothing is left to do while it travels. A worker may also make all input gradients first and
+ * then those of the weights from the first layer up: the same work in another order. A span's exchange then
+ * has the gradients of the later spans, and the next forward as far as the span itself, to hide behind.
  */
 #ifndef RT_EXCHANGE_EXCHANGE_H
 #define RT_EXCHANGE_EXCHANGE_H
@@ -44,8 +49,8 @@ struct rt_exchange {
     /* Returns when the parameters of the span may be used for it. After a failure at once: the next end()
      * says so, and the numbers of this ticket are worth nothing. */
     void (*need)(void *self, size_t span);
-    /* The span's gradient is final, and the worker is done with the span's parameters. Spans come in falling
-     * order, each once. */
+    /* The span's gradient is final, and the worker is done with the span's parameters. Each span comes once,
+     * in the order that the replica names. */
     void (*ready)(void *self, size_t span);
     /* All of them have been. The exchange may still be under way when this returns. */
     rt_status (*end)(void *self, const struct rt_done *done, struct rt_error *err);
@@ -62,6 +67,7 @@ struct rt_replica {
     size_t param_count;
     const struct rt_span *spans;
     size_t span_count;
+    bool rising; /* spans become ready from the first up; otherwise from the last down */
     /* The gradient of the ticket's examples: the sum over them divided by the rows of the whole batch, so
      * that the sum over the parts is the batch's mean (with reduce=sum: divided by its own rows). Calls need
      * before it uses a span, and ready when a span's gradient is final. RT_FAILED: the loss is not finite. */

@@ -36,6 +36,10 @@ bool rt_way_is_replicated(const struct rt_way *way) {
     return way->servers == RT_SERVERS_NONE;
 }
 
+bool rt_way_is_rising(const struct rt_way *way, const struct rt_way_options *options) {
+    return !rt_way_rules(way, options) && options->wfbp && options->order == RT_ORDER_UP;
+}
+
 /* ---- roles ---- */
 
 /* Servers that share the parameters where nobody says how many, if there are nodes for them: as many as in

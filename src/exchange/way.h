@@ -19,6 +19,7 @@ struct rt_taxonomy {
     const char *topology;     /* "one server", "k servers", "servers on the workers", "none", ... */
 };
 
+enum { RT_ORDER_DOWN, RT_ORDER_UP };
 enum { RT_MEAN, RT_SUM };
 enum { RT_PRIO_ARRIVAL, RT_PRIO_STALE };
 enum { RT_NORM_MAX, RT_NORM_TWO };
@@ -29,6 +30,7 @@ enum { RT_ALIGN_NONE, RT_ALIGN_LAYER };
 /* All options that a way may offer; each lists its own, with its defaults. The others are zero. */
 struct rt_way_options {
     int wfbp;        /* not 0: a span's exchange starts when its gradient is there */
+    int order;       /* with it: RT_ORDER_DOWN, RT_ORDER_UP */
     int64_t bucket;  /* KiB: smaller spans are joined; -1: a good size */
     int reduce;      /* RT_MEAN: of all examples of the update; RT_SUM: of the workers' means */
     int exchange;    /* of ps-sync: RT_EXCHANGE_NAIVE, ... */
@@ -122,6 +124,9 @@ const struct rt_rules *rt_way_rules(const struct rt_way *way, const struct rt_wa
 bool rt_way_is_asynchronous(const struct rt_way *way, const struct rt_way_options *options);
 /* Whether every worker has the optimizer and its whole state. */
 bool rt_way_is_replicated(const struct rt_way *way);
+
+/* Whether workers make the gradients of their spans, and exchange them, from the first up. */
+bool rt_way_is_rising(const struct rt_way *way, const struct rt_way_options *options);
 
 /* Rings of hybrid: where nobody says how many, 2 if the nodes can be divided so, else 1. */
 size_t rt_way_rings(const struct rt_way_options *options, size_t nodes);

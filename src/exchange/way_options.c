@@ -5,6 +5,7 @@
 #include <string.h>
 
 const char *const rt_way_off_on[] = {"off", "on", NULL};
+const char *const rt_way_orders[] = {"down", "up", NULL};
 const char *const rt_way_mean_sum[] = {"mean", "sum", NULL};
 const char *const rt_way_prios[] = {"arrival", "stale", NULL};
 const char *const rt_way_bases[] = {"sync", "async", "ssp", NULL};

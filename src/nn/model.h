@@ -41,6 +41,9 @@ struct rt_layer_watch {
     void (*before)(void *self, size_t layer);
     /* A backward of both parts has given the layer's gradient and does not use its parameters any more. */
     void (*after)(void *self, size_t layer);
+    /* The weights' gradients are wanted from the first layer up, the order in which a forward uses layers,
+     * not from the last down: all input gradients then come before them. */
+    bool rising;
 };
 
 /* The blocks of one model. */
@@ -106,7 +109,7 @@ void rt_model_backward(const struct rt_model *model, const struct rt_pass *pass,
 
 /* The weights' part for several micro-batches at once, in their order: the bits are those of one by one, but
  * a layer's gradient passes through memory once. Their input's parts are done. watch (may be NULL): its
- * `after` is told of each layer that is done, the last first. */
+ * `after` is told of each layer that is done, in the order it wants. */
 void rt_model_backward_weights(const struct rt_model *model, size_t count, const struct rt_waiting *waiting,
                                float *grads, bool accumulate, const struct rt_grad_sink *sink,
                                const struct rt_layer_watch *watch);

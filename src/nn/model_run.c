@@ -174,39 +174,42 @@ static void layer_weights(const struct rt_model *model, size_t i, size_t count,
                                       sink && w + 1 == count ? &own : NULL);
 }
 
-/* A walk over the layers of one micro-batch, backwards. */
+/* A walk over the layers of one micro-batch: from the last down to the lowest, or the other way round. */
 struct walk {
     const struct rt_pass *pass;
     const struct rt_layer_memory *memory; /* of the model */
-    const float *x, *dy;                  /* dy: at the output of the layer that comes next */
+    const float *x, *dy;                  /* dy: at the model's output */
     size_t work_at, stash_at;
+    bool rising;
 };
 
 static struct walk begin_walk(const struct rt_model *model, const struct rt_pass *pass,
-                              const struct rt_layer_memory *memory, const float *x, const float *dy) {
-    struct walk walk = {.pass = pass, .memory = memory, .x = x, .dy = dy};
+                              const struct rt_layer_memory *memory, const float *x, const float *dy,
+                              bool rising) {
+    struct walk walk = {.pass = pass, .memory = memory, .x = x, .dy = dy, .rising = rising};
     walk.stash_at = stash_start(model, pass->rows, pass->training, &walk.work_at);
-    for (size_t i = 0; i < model->count; i++)
+    for (size_t i = 0; i < (rising ? model->lowest : model->count); i++)
         walk.stash_at += padded_stash(model->layers[i], pass->rows, pass->training);
     if (!dy)
         walk.dy = rt_model_output_gradient(model, pass, memory->stash);
     return walk;
 }
 
-/* What layer i, the next below, had and got. below: where the gradient at its input belongs; the model's own
- * is the caller's. */
-static struct rt_waiting walk_down(const struct rt_model *model, struct walk *walk, size_t i, float **below) {
+/* What layer i, the next one of the walk, had and got. */
+static struct rt_waiting walk_to(const struct rt_model *model, struct walk *walk, size_t i) {
     const struct rt_pass *pass = walk->pass;
+    const size_t stash = padded_stash(model->layers[i], pass->rows, pass->training);
     float *slot = walk->memory->stash;
-    struct rt_waiting at = {.pass = pass, .memory = memory_of(model, walk->memory, i), .dy = walk->dy};
-    walk->stash_at -= padded_stash(model->layers[i], pass->rows, pass->training);
+    struct rt_waiting at = {.pass = pass, .memory = memory_of(model, walk->memory, i)};
+    if (!walk->rising)
+        walk->stash_at -= stash;
     at.memory.stash = slot + walk->stash_at;
     at.memory.work = slot + walk->work_at;
     at.x = i > 0 ? output_of(model, pass, slot, walk->x, i - 1) : walk->x;
     at.y = output_of(model, pass, slot, walk->x, i);
-    if (i > model->lowest)
-        *below = gradient_of(model, pass, slot, i - 1);
-    walk->dy = *below;
+    at.dy = i + 1 < model->count ? gradient_of(model, pass, slot, i) : walk->dy;
+    if (walk->rising)
+        walk->stash_at += stash;
     return at;
 }
 
@@ -222,11 +225,12 @@ static void backward(const struct rt_model *model, const struct rt_pass *pass,
                      const struct rt_layer_memory *memory, const struct rt_layer_watch *watch, const float *x,
                      const float *dy, enum rt_backward parts, float *dx, float *grads, bool accumulate,
                      const struct rt_grad_sink *sink) {
-    struct walk walk = begin_walk(model, pass, memory, x, dy);
+    struct walk walk = begin_walk(model, pass, memory, x, dy, false);
     for (size_t i = model->count; i-- > model->lowest;) {
         const struct rt_layer *layer = model->layers[i];
-        float *below = dx;
-        const struct rt_waiting at = walk_down(model, &walk, i, &below);
+        const struct rt_waiting at = walk_to(model, &walk, i);
+        /* Where the gradient at its input belongs; the model's own is the caller's. */
+        float *below = i > model->lowest ? gradient_of(model, pass, memory->stash, i - 1) : dx;
         /* A layer with a body makes the gradients inside it even where nobody wants the one below it. */
         bool wanted = layer->input_gradient || layer->body;
         if ((parts & RT_BACKWARD_INPUT) && wanted && !(layer->view && below == at.dy))
@@ -250,15 +254,16 @@ void rt_model_nested_backward(const struct rt_model *model, const struct rt_pass
 void rt_model_backward_weights(const struct rt_model *model, size_t count, const struct rt_waiting *waiting,
                                float *grads, bool accumulate, const struct rt_grad_sink *sink,
                                const struct rt_layer_watch *watch) {
+    const bool rising = watch && watch->rising;
     struct walk walks[RT_MAX_WAITING];
     struct rt_waiting at[RT_MAX_WAITING];
     for (size_t w = 0; w < count; w++)
-        walks[w] = begin_walk(model, waiting[w].pass, &waiting[w].memory, waiting[w].x, waiting[w].dy);
-    for (size_t i = model->count; i-- > model->lowest;) {
-        for (size_t w = 0; w < count; w++) {
-            float *below = NULL;
-            at[w] = walk_down(model, &walks[w], i, &below);
-        }
+        walks[w] =
+            begin_walk(model, waiting[w].pass, &waiting[w].memory, waiting[w].x, waiting[w].dy, rising);
+    for (size_t k = model->lowest; k < model->count; k++) {
+        const size_t i = rising ? k : model->count - 1 - (k - model->lowest);
+        for (size_t w = 0; w < count; w++)
+            at[w] = walk_to(model, &walks[w], i);
         if (model->layers[i]->param_count == 0)
             continue;
         layer_weights(model, i, count, at, grads, accumulate, sink, NULL);
@@ -276,5 +281,12 @@ void rt_model_backward(const struct rt_model *model, const struct rt_pass *pass,
                        float *slot, const float *x, enum rt_backward parts, float *dx, float *grads,
                        bool accumulate, const struct rt_grad_sink *sink) {
     struct rt_layer_memory memory = memory_of_blocks(blocks, slot);
-    backward(model, pass, &memory, blocks->watch, x, NULL, parts, dx, grads, accumulate, sink);
+    const struct rt_layer_watch *watch = blocks->watch;
+    if (parts == RT_BACKWARD_BOTH && watch && watch->after && watch->rising) {
+        const struct rt_waiting waiting = rt_model_waiting(pass, blocks, slot, x);
+        backward(model, pass, &memory, NULL, x, NULL, RT_BACKWARD_INPUT, dx, NULL, false, NULL);
+        rt_model_backward_weights(model, 1, &waiting, grads, accumulate, sink, watch);
+    } else {
+        backward(model, pass, &memory, watch, x, NULL, parts, dx, grads, accumulate, sink);
+    }
 }

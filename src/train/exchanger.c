@@ -69,6 +69,7 @@ static rt_status make_replica(struct rt_exchanger *exchanger, struct rt_error *e
     settings->sum = options->reduce == RT_SUM;
     settings->bucket = options->bucket < 0 ? BUCKET_FLOATS : (size_t)options->bucket * 1024 / sizeof(float);
     settings->computes = exchanger->works;
+    settings->rising = rt_way_is_rising(exchanger->settings.way, options);
     rt_status status = rt_net_replica_create(settings, &exchanger->net, err);
     if (status == RT_OK)
         exchanger->replica = rt_net_replica_face(exchanger->net);

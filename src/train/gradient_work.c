@@ -115,7 +115,8 @@ static rt_status micro_step(struct rt_gradient_work *work, const struct rt_gradi
     if (order->watch) {
         watch = (struct rt_layer_watch){.self = order->watch->self,
                                         .before = first ? order->watch->before : NULL,
-                                        .after = last ? order->watch->after : NULL};
+                                        .after = last ? order->watch->after : NULL,
+                                        .rising = order->watch->rising};
         network->blocks.watch = &watch;
     }
     struct rt_targets targets;

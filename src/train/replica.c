@@ -21,7 +21,7 @@ struct rt_net_replica {
 
     /* Of the ticket under way. */
     const struct rt_exchange *exchange;
-    size_t needed, ready; /* spans that have been needed, from the first; spans left that are not ready */
+    size_t needed, ready; /* spans that have been needed, from the first; spans that are ready */
 
     struct rt_states states;
     bool timed; /* a ticket has come */
@@ -98,15 +98,22 @@ static void before_layer(void *self, size_t layer) {
         rt_model_prepare_layer(network->model, &network->device, &network->blocks, layer);
 }
 
+static void end_span(struct rt_net_replica *replica) {
+    const size_t k = replica->ready++;
+    replica->exchange->ready(replica->exchange->self,
+                             replica->face.rising ? k : replica->face.span_count - 1 - k);
+}
+
 static void after_layer(void *self, size_t layer) {
     struct rt_net_replica *replica = self;
     const struct rt_model *model = replica->settings.network->model;
-    const size_t first = model->param_at[layer], span = replica->span_of[layer];
-    rt_slices_end_span(&replica->slices, first, model->layers[layer]->param_count);
-    if (first != replica->spans[span].first)
+    const struct rt_span *span = &replica->spans[replica->span_of[layer]];
+    const size_t first = model->param_at[layer], count = model->layers[layer]->param_count;
+    rt_slices_end_span(&replica->slices, first, count);
+    if (replica->face.rising ? first + count != span->first + span->count : first != span->first)
         return;
     end_work(replica);
-    replica->exchange->ready(replica->exchange->self, --replica->ready);
+    end_span(replica);
     begin_work(replica);
 }
 
@@ -116,7 +123,7 @@ static rt_status compute_slices(struct rt_net_replica *replica, const struct rt_
                                 const struct rt_batch *batch, struct rt_gradient_order *order,
                                 struct rt_gradient_sums *sums, struct rt_error *err) {
     const uint64_t slices = replica->slice_count, all = slices * ticket->parts;
-    struct rt_layer_watch watch = {.self = replica, .before = before_layer};
+    struct rt_layer_watch watch = {.self = replica, .before = before_layer, .rising = replica->face.rising};
     order->watch = &watch;
     rt_slices_reset(&replica->slices);
     for (uint64_t k = 0; k < slices; k++) {
@@ -187,19 +194,19 @@ static rt_status compute(void *self, const struct rt_ticket *ticket, const struc
     *done = (struct rt_done){.batch = ticket->batch, .rows = end - first};
     replica->exchange = exchange;
     replica->needed = 0;
-    replica->ready = replica->face.span_count;
+    replica->ready = 0;
     rt_status status = RT_OK;
     if (first < end)
         status = compute_rows(replica, ticket, &batch, first, end, done, err);
-    if (status == RT_OK && replica->ready > 0) {
+    if (status == RT_OK && replica->ready < replica->face.span_count) {
         /* The last slice has no rows, or none has any: zeros are added as for any other slice, once nobody
          * uses the gradient of the ticket before. */
         need_spans(replica, replica->face.span_count);
         if (first == end)
             rt_slices_reset(&replica->slices);
         (void)rt_slices_block(&replica->slices, replica->slice_count);
-        while (replica->ready > 0)
-            exchange->ready(exchange->self, --replica->ready);
+        while (replica->ready < replica->face.span_count)
+            end_span(replica);
     }
     replica->samples += done->rows;
     rt_states_enter(&replica->states, replica->settings.between);
@@ -298,6 +305,7 @@ rt_status rt_net_replica_create(const struct rt_net_replica_settings *settings,
     made->face.params = settings->network->blocks.params;
     made->face.gradient = made->slices.blocks[0];
     made->face.param_count = settings->network->model->param_count;
+    made->face.rising = settings->rising;
     made->face.compute = settings->computes ? compute : NULL;
     *replica = made;
     return RT_OK;

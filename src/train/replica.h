@@ -32,6 +32,7 @@ struct rt_net_replica_settings {
     size_t micro_batch; /* 0: auto, see rt_train_micro_batch */
     bool shuffle;
     size_t parts;                 /* workers who share a batch */
+    bool rising;                  /* spans become ready from the first up, not from the last down */
     bool sum;                     /* gradients are divided by the worker's own rows, not by the batch's */
     size_t bucket;                /* floats: adjacent spans that have at most so many together are joined */
     bool computes;                /* false: a server without a worker: it has blocks and spans only */

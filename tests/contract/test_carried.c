@@ -166,7 +166,7 @@ TEST(what_cannot_be_clipped_is_refused) {
 
 /* ---- time changes nothing ---- */
 
-TEST(neither_delays_nor_segments_nor_wfbp_change_a_bit) {
+TEST(neither_delays_nor_segments_nor_order_change_a_bit) {
     const struct rt_way *way;
     for (size_t w = 0; (way = next_way(&w));) {
         struct exrig first, rig;
@@ -176,7 +176,9 @@ TEST(neither_delays_nor_segments_nor_wfbp_change_a_bit) {
             continue;
         for (uint64_t seed = 1; seed <= 6; seed++) {
             settings.seed = seed;
-            settings.options = seed % 2 ? "{wfbp: on}" : "{wfbp: off}";
+            settings.options = seed % 3 == 0   ? "{wfbp: off}"
+                               : seed % 3 == 1 ? "{order: up}"
+                                               : "{order: down}";
             settings.segment_floats = seed % 3 == 0 ? 0 : 17 * (size_t)seed;
             settings.random_delay = 0.05;
             settings.latency = 0.001;
@@ -229,7 +231,7 @@ TEST(exchange_goes_on_during_the_backward_pass) {
     struct rt_span span[EXRIG_SPANS];
     for (size_t off = 0; off < 2; off++) {
         struct exrig rig;
-        settings.options = off ? "{wfbp: off}" : "{wfbp: on}";
+        settings.options = off ? "{wfbp: off}" : "{order: down}";
         REQUIRE(exrig_succeeds(&settings, &rig));
         took[off] = rig.node[0].ended;
         memcpy(span, rig.span, sizeof span);
@@ -244,6 +246,46 @@ TEST(exchange_goes_on_during_the_backward_pass) {
     const double all = backward + (double)(params * sizeof(float)) / bandwidth;
     CHECK_MSG(fabs(took[1] - (backward + all)) < 0.15 * all, "%g s, not %g", took[1], backward + all);
     CHECK(took[0] < 0.85 * took[1]);
+}
+
+/* When two workers who send each other everything are done with so many updates: spans take `share` seconds
+ * each to compute, forward and backward; gradients are made from the first span up, or from the last down. */
+static double predict(const struct rt_span *span, size_t spans, uint64_t updates, double share,
+                      double bandwidth, bool rising) {
+    double now = 0, came[EXRIG_SPANS] = {0}, link = 0;
+    for (uint64_t u = 0; u < updates; u++) {
+        for (size_t l = 0; l < spans; l++)
+            now = fmax(now, came[l]) + share;
+        for (size_t k = 0; k < spans; k++) {
+            const size_t l = rising ? k : spans - 1 - k;
+            now += share;
+            came[l] = link = fmax(link, now) + (double)(span[l].count * sizeof(float)) / bandwidth;
+        }
+    }
+    return link;
+}
+
+/* From the first span up, the exchange also hides behind the next forward. */
+TEST(exchange_goes_on_during_the_next_forward) {
+    double took[2];
+    struct exrig_settings settings = {.way = "allreduce-rd",
+                                      .nodes = 2,
+                                      .updates = 10,
+                                      .params = 60000,
+                                      .spans = 4,
+                                      .examples = 12,
+                                      .bandwidth = 4e5,
+                                      .seconds = {0.8, 0.8}};
+    for (size_t up = 0; up < 2; up++) {
+        struct exrig rig;
+        settings.options = up ? "{order: up}" : "{order: down}";
+        REQUIRE(exrig_succeeds(&settings, &rig));
+        took[up] = rig.node[0].ended;
+        const double expected = predict(rig.span, 4, 10, 0.1, 4e5, up);
+        CHECK_MSG(fabs(took[up] - expected) < 0.05 * expected, "%g s, not %g", took[up], expected);
+        exrig_close(&rig);
+    }
+    CHECK_MSG(took[1] < 0.85 * took[0], "%g s, %g s", took[1], took[0]);
 }
 
 /* One worker five times slower holds up all; nobody fails for it. */

@@ -66,7 +66,8 @@ static rt_status compute(void *self, const struct rt_ticket *ticket, const struc
         return status;
     done->loss = exrig_compute(node, ticket);
     done->rows = own_rows(node, ticket->batch);
-    for (size_t i = spans; i-- > 0 && status == RT_OK;) {
+    for (size_t k = 0; k < spans && status == RT_OK; k++) {
+        const size_t i = node->replica.rising ? k : spans - 1 - k;
         const struct rt_span *span = &rig->span[i];
         status = spend(node, share, err);
         memcpy(node->gradient + span->first, node->slices + span->first, span->count * sizeof(float));
@@ -127,6 +128,7 @@ rt_status exrig_take_memory(struct exrig_node *node, struct rt_error *err) {
                                         .param_count = n,
                                         .spans = rig->span,
                                         .span_count = rig->settings.spans,
+                                        .rising = rt_way_is_rising(rig->way, &rig->options),
                                         .compute = node->works ? compute : NULL};
     const bool alone = rt_way_is_asynchronous(rig->way, &rig->options);
     node->part = alone || !node->works ? 0 : rt_roles_place(&rig->roles, node->rank);

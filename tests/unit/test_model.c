@@ -399,9 +399,9 @@ TEST(a_watch_is_told_of_layers) {
                        "sgd", 4, &(struct tiny_way){0}, &settings, &tiny, &err));
     struct rt_network *network = &tiny.network;
     struct watched watched = {""};
-    const struct rt_layer_watch watch = {&watched, before_layer, after_layer};
+    struct rt_layer_watch watch = {.self = &watched, .before = before_layer, .after = after_layer};
     static const uint32_t examples[4] = {0, 1, 2, 3};
-    static float slot[4000], gradient[1000];
+    static float slot[4000], gradient[1000], rising[1000];
     const struct rt_pass pass = {
         .device = &network->device, .rows = 4, .training = true, .seed = 1, .examples = examples};
     REQUIRE(rt_model_slot_floats(network->model, 4, true) <= 4000 && network->model->param_count <= 1000);
@@ -414,7 +414,21 @@ TEST(a_watch_is_told_of_layers) {
     rt_model_backward(network->model, &pass, &network->blocks, slot, tiny.inputs, RT_BACKWARD_BOTH, NULL,
                       gradient, false, NULL);
     CHECK_MSG(strcmp(watched.text, "<1<3<5>5>3>1") == 0, "%s", watched.text);
+    watched = (struct watched){""};
+    watch.rising = true;
+    rt_model_forward(network->model, &pass, &network->blocks, slot, tiny.inputs);
+    for (size_t i = 0; i < 8; i++)
+        rt_model_output_gradient(network->model, &pass, slot)[i] = 0.1f * (float)i;
+    rt_model_backward(network->model, &pass, &network->blocks, slot, tiny.inputs, RT_BACKWARD_BOTH, NULL,
+                      rising, false, NULL);
+    CHECK_MSG(strcmp(watched.text, "<1<3<5>1>3>5") == 0, "%s", watched.text);
     network->blocks.watch = NULL;
+    rt_model_forward(network->model, &pass, &network->blocks, slot, tiny.inputs);
+    for (size_t i = 0; i < 8; i++)
+        rt_model_output_gradient(network->model, &pass, slot)[i] = 0.1f * (float)i;
+    rt_model_backward(network->model, &pass, &network->blocks, slot, tiny.inputs, RT_BACKWARD_BOTH, NULL,
+                      gradient, false, NULL);
+    CHECK(memcmp(gradient, rising, network->model->param_count * sizeof(float)) == 0);
     tiny_close(&tiny);
 }
 

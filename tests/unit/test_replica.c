@@ -17,8 +17,8 @@ enum { EXAMPLES = 26, BATCH = 10, ROOM = 1000, PARTS = 16, SPANS = 8 };
 struct watcher {
     struct rt_replica *replica;
     size_t needed[SPANS], ready[SPANS];
-    size_t last_ready; /* spans are ready in falling order */
-    float seen[ROOM];  /* the gradient of each span when it became ready */
+    size_t ready_count; /* spans are ready in the order that the replica says */
+    float seen[ROOM];   /* the gradient of each span when it became ready */
     bool wrong;
 };
 
@@ -31,8 +31,8 @@ static void need(void *self, size_t span) {
 static void ready(void *self, size_t span) {
     struct watcher *watcher = self;
     const struct rt_span *at = &watcher->replica->spans[span];
-    watcher->wrong |= span + 1 != watcher->last_ready;
-    watcher->last_ready = span;
+    const size_t turn = watcher->ready_count++;
+    watcher->wrong |= span != (watcher->replica->rising ? turn : watcher->replica->span_count - 1 - turn);
     watcher->ready[span]++;
     memcpy(watcher->seen + at->first, watcher->replica->gradient + at->first, at->count * sizeof(float));
 }
@@ -61,12 +61,12 @@ static void compute_part(struct rt_net_replica *replica, uint64_t batch, size_t 
     struct rt_error err;
     struct rt_replica *face = rt_net_replica_face(replica);
     static struct watcher watcher;
-    watcher = (struct watcher){.replica = face, .last_ready = face->span_count};
+    watcher = (struct watcher){.replica = face};
     const struct rt_exchange exchange = {.self = &watcher, .need = need, .ready = ready};
     const struct rt_ticket ticket = {.batch = batch, .part = part, .parts = parts};
     REQUIRE(face->param_count <= ROOM && face->span_count <= SPANS);
     CHECK_OK(face->compute(face->self, &ticket, &exchange, done, &err));
-    CHECK(!watcher.wrong && watcher.last_ready == 0);
+    CHECK(!watcher.wrong && watcher.ready_count == face->span_count);
     for (size_t i = 0; i < face->span_count; i++)
         CHECK(watcher.needed[i] == 1 && watcher.ready[i] == 1);
     CHECK_MSG(memcmp(watcher.seen, face->gradient, face->param_count * sizeof(float)) == 0,
@@ -83,7 +83,8 @@ static void add_tree(float (*blocks)[ROOM], size_t count, size_t floats) {
 }
 
 /* Batch `batch` on one device with sgd of rate 1, and by `parts` workers. */
-static void check_parts(size_t parts, size_t shards, size_t micro, uint64_t batch, size_t bucket) {
+static void check_order(size_t parts, size_t shards, size_t micro, uint64_t batch, size_t bucket,
+                        bool rising) {
     struct rt_error err;
     struct tiny tiny;
     static float blocks[PARTS][ROOM], before[ROOM];
@@ -93,6 +94,7 @@ static void check_parts(size_t parts, size_t shards, size_t micro, uint64_t batc
         tiny_open(model, "{sgd: {lr: 1}}", EXAMPLES, &(struct tiny_way){.threads = 2}, &single, &tiny, &err));
     struct rt_net_replica_settings settings = settings_of(&tiny, parts, shards, micro);
     settings.bucket = bucket;
+    settings.rising = rising;
     struct rt_net_replica *replica;
     CHECK_OK(rt_net_replica_create(&settings, &replica, &err));
     const size_t count = tiny.network.model->param_count;
@@ -119,6 +121,11 @@ static void check_parts(size_t parts, size_t shards, size_t micro, uint64_t batc
     CHECK(all.rows == step.rows && all.correct == step.correct);
     CHECK_MSG(all.loss - step.loss < 1e-6 && step.loss - all.loss < 1e-6, "%g %g", all.loss, step.loss);
     tiny_close(&tiny);
+}
+
+static void check_parts(size_t parts, size_t shards, size_t micro, uint64_t batch, size_t bucket) {
+    check_order(parts, shards, micro, batch, bucket, false);
+    check_order(parts, shards, micro, batch, bucket, true);
 }
 
 /* The third batch of an epoch has 6 rows: with 16 parts most have none. */
@@ -235,7 +242,7 @@ TEST(loss_that_is_not_finite_names_the_update) {
     for (size_t i = 0; i < tiny.network.model->param_count; i++)
         tiny.network.blocks.params[i] = 1e38f;
     struct rt_replica *face = rt_net_replica_face(replica);
-    struct watcher watcher = {.replica = face, .last_ready = face->span_count};
+    struct watcher watcher = {.replica = face};
     const struct rt_exchange exchange = {.self = &watcher, .need = need, .ready = ready};
     const struct rt_ticket ticket = {.batch = 7, .parts = 1};
     struct rt_done done;

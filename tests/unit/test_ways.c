@@ -437,6 +437,14 @@ TEST(options_are_what_was_typed) {
     CHECK_OK(read_options(rt_way_find("downpour"), "n_push=4,n_fetch=2,warm_start=0", &options, &err));
     CHECK(options.push_every == 4 && options.fetch_every == 2 && options.warm_start == 0);
     CHECK(options.servers == 1 && strcmp(rt_way_find("downpour")->optimizer, "adagrad") == 0);
+    CHECK_OK(read_options(rt_way_find("ps-sync"), "order=down", &options, &err));
+    CHECK(options.order == RT_ORDER_DOWN && !rt_way_is_rising(rt_way_find("ps-sync"), &options));
+    CHECK_OK(read_options(rt_way_find("ps-sync"), "", &options, &err));
+    CHECK(rt_way_is_rising(rt_way_find("ps-sync"), &options));
+    CHECK_OK(read_options(rt_way_find("ps-sync"), "wfbp=off", &options, &err));
+    CHECK(!rt_way_is_rising(rt_way_find("ps-sync"), &options));
+    CHECK_OK(read_options(rt_way_find("ps-shard"), "base=async", &options, &err));
+    CHECK(!rt_way_is_rising(rt_way_find("ps-shard"), &options));
     CHECK_OK(read_options(rt_way_find("ps-cut"), "base=ssp,s=0", &options, &err));
     CHECK(options.cut == 0.75 && options.base == RT_BASE_SSP && options.bound == 0);
     CHECK_OK(read_options(rt_way_find("ps-shard"), "k=4,align=layer,dedicated=true", &options, &err));
@@ -453,7 +461,7 @@ TEST(options_survive_being_written) {
                                         "delta=0.1,norm=two",
                                         "k=3,align=layer,base=ssp",
                                         "quorum=0.3,reduce=sum",
-                                        "bucket=7",
+                                        "bucket=7,order=down",
                                         "dedicated=true,wfbp=off"};
     size_t written = 0;
     for (const struct rt_way *const *way = rt_ways(); *way; way++)
@@ -469,10 +477,11 @@ TEST(options_survive_being_written) {
             CHECK_MSG(options.bound == again.bound && options.delta == again.delta &&
                           options.servers == again.servers && options.quorum == again.quorum &&
                           options.dedicated == again.dedicated && options.wfbp == again.wfbp &&
-                          options.bucket == again.bucket && options.base == again.base &&
-                          options.reduce == again.reduce && options.compensate == again.compensate &&
-                          options.damp == again.damp && options.norm == again.norm &&
-                          options.cut == again.cut && options.backups == again.backups,
+                          options.bucket == again.bucket && options.order == again.order &&
+                          options.base == again.base && options.reduce == again.reduce &&
+                          options.compensate == again.compensate && options.damp == again.damp &&
+                          options.norm == again.norm && options.cut == again.cut &&
+                          options.backups == again.backups,
                       "%s,%s", (*way)->name, texts[t]);
             rt_tree_destroy(tree);
             written++;

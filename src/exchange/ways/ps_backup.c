@@ -9,7 +9,7 @@ static const struct rt_option options[] = {
     {"quorum", RT_OPTION_REAL, RT_WAY_AT(quorum), "1", 0, 1,
      .help = "instead: the part of the workers that suffices; 1: as backup says"},
     RT_WAY_DEDICATED,
-    RT_WAY_CARRIED,
+    RT_WAY_SYNCHRONOUS,
 };
 
 static rt_status check(const struct rt_way_options *given, size_t nodes, struct rt_error *err) {

@@ -10,6 +10,7 @@ static const struct rt_option options[] = {
      .help = "what it does otherwise"},
     RT_WAY_BOUND,
     RT_WAY_STEP,
+    RT_WAY_ORDER,
     RT_WAY_REDUCE,
     RT_WAY_SERVED,
 };

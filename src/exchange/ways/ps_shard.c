@@ -14,6 +14,7 @@ static const struct rt_option options[] = {
      .help = "equal ranges, or ranges of whole layers"},
     RT_WAY_BOUND,
     RT_WAY_STEP,
+    RT_WAY_ORDER,
     RT_WAY_REDUCE,
     RT_WAY_SERVED,
 };

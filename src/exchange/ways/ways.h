@@ -38,7 +38,8 @@ extern const struct rt_way rt_way_hybrid;
 /* ---- options ---- */
 
 extern const char *const rt_way_off_on[],
-    *const rt_way_mean_sum[], *const rt_way_prios[], *const rt_way_bases[], *const rt_way_steps[];
+    *const rt_way_orders[], *const rt_way_mean_sum[], *const rt_way_prios[], *const rt_way_bases[],
+                                                                                 *const rt_way_steps[];
 
 #define RT_WAY_AT(field) offsetof(struct rt_way_options, field)
 #define RT_WAY_REAL_MAX  1e30
@@ -48,6 +49,11 @@ extern const char *const rt_way_off_on[],
     {                                                                                                        \
         "wfbp", RT_OPTION_CHOICE, RT_WAY_AT(wfbp), "on",                                                     \
             .choices = rt_way_off_on, .help = "exchange a layer as soon as its gradient is there"            \
+    }
+#define RT_WAY_ORDER                                                                                         \
+    {                                                                                                        \
+        "order", RT_OPTION_CHOICE, RT_WAY_AT(order), "up",                                                   \
+            .choices = rt_way_orders, .help = "layers are exchanged from the last down or the first up"      \
     }
 #define RT_WAY_BUCKET                                                                                        \
     {                                                                                                        \
@@ -92,9 +98,11 @@ extern const char *const rt_way_off_on[],
             .choices = rt_way_steps, .help = "ssp: an update per gradient, or one for all workers'"          \
     }
 
-/* What every way by collectives offers, and every way by servers that judge one gradient at a time. */
-#define RT_WAY_CARRIED RT_WAY_WFBP, RT_WAY_BUCKET, RT_WAY_REDUCE
-#define RT_WAY_SERVED  RT_WAY_DEDICATED, RT_WAY_PRIO, RT_WAY_DAMP, RT_WAY_DC, RT_WAY_WFBP, RT_WAY_BUCKET
+/* What every synchronous way offers, every way by collectives, and every way by servers that judge one
+ * gradient at a time. */
+#define RT_WAY_SYNCHRONOUS RT_WAY_WFBP, RT_WAY_BUCKET, RT_WAY_REDUCE
+#define RT_WAY_CARRIED     RT_WAY_WFBP, RT_WAY_ORDER, RT_WAY_BUCKET, RT_WAY_REDUCE
+#define RT_WAY_SERVED      RT_WAY_DEDICATED, RT_WAY_PRIO, RT_WAY_DAMP, RT_WAY_DC, RT_WAY_WFBP, RT_WAY_BUCKET
 
 #define RT_WAY_OPTIONS(table) .options = table, .option_count = sizeof(table) / sizeof *(table)
 
