@@ -12,6 +12,7 @@ import statistics
 import subprocess
 import sys
 
+from calm import calm
 from peer import HERE, environment
 
 SIZES = {"0.4 MB": (100_000, 400), "2.7 MB": (675_000, 150), "40 MB": (10_000_000, 12)}  # floats, rounds
@@ -41,6 +42,7 @@ class CollectivesBench:
         return program if done.returncode == 0 else None
 
     @staticmethod
+    @calm
     def seconds(command):
         """None: it failed."""
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300,

@@ -9,6 +9,7 @@ import statistics
 import subprocess
 import sys
 
+from calm import calm
 from cases import mlp
 from netlab import NetLab
 from ours import plain_data, run_file
@@ -59,6 +60,7 @@ class ExchangeBench:
             out.write(run_file(case, *plain_data(self.rings.work)) + "  threads: 1\n")
         return name
 
+    @calm
     def pair(self, file, updates, strategy=STRATEGY):
         """A worker on each of two cores."""
         first, second = self.cores[:2]
@@ -66,6 +68,7 @@ class ExchangeBench:
             return self.rings.run(file, updates, "--node", node.address, "--strategy", strategy,
                                   prefix=("taskset", "-c", str(first)))
 
+    @calm
     def one(self, file, updates):
         return self.rings.run(file, updates, prefix=("taskset", "-c", str(self.cores[0])))
 
@@ -94,6 +97,7 @@ class ExchangeBench:
         if not self.pythons:
             say("data parallel training: no PyTorch here to compare with")
 
+    @calm
     def ddp(self, python, widths, each):
         done = subprocess.run([python, os.path.join(HERE, "peers", "torch_ddp.py"), widths, str(each),
                                ",".join(map(str, self.cores[:2]))], check=False, stdout=subprocess.PIPE,
@@ -137,6 +141,7 @@ class ExchangeBench:
             self.table.add(case + ": gain", measured, "e_l = max(e_(l+1), r_l) + c_l", [off / on], "x", 0.85,
                            smaller_is_better, note)
 
+    @calm
     def lab_pair(self, lab, file, updates, slowdown, strategy):
         with Node(self.rings, "--insecure", "--threads", "1", "--data", "/", "--slowdown", str(slowdown),
                   listen=lab.address(1) + ":7117", prefix=lab.inside(1)) as node:

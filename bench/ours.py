@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import time
 
+from calm import calm
 from cases import CASES, DATA_DIR, IMAGE, MOMENTUM
 
 
@@ -82,6 +83,7 @@ class Ours:
     def run(self, cores, threads=1, updates=None):
         return self.finish(self.start(cores, threads, updates))
 
+    @calm
     def rate(self, cores, threads=1):
         summary = self.run(cores, threads)
         return summary["samples"] / training_seconds(summary) if self.cpu_clock else summary["samples_per_s"]

@@ -5,6 +5,8 @@ import os
 import subprocess
 import time
 
+from calm import calm
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
 
@@ -50,6 +52,7 @@ class Peer:
             self.close()
         return answer["ready"]
 
+    @calm
     def rate(self):
         self.process.stdin.write("go\n")
         self.process.stdin.flush()

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 
+from calm import calm
 from netlab import NetLab
 from peer import HERE, environment
 from ringrun import Node, Rings
@@ -55,6 +56,7 @@ class RingBench:
         shares = [max(node["peak_rss_bytes"] / node["predicted_bytes"] for node in result.nodes) for result in split]
         self.limit("ring peak memory against the plan, 4 devices", shares, 1.2, "x planned", "the worst node")
 
+    @calm
     def lab_run(self, lab, file, updates, slowdown, strategy="ring", **settings):
         """A ring of one node per namespace; device 0 is the master."""
         nodes = []
@@ -92,12 +94,14 @@ class RingBench:
 
     # ---- speed ----
 
+    @calm
     def pinned_ring(self, file, updates, **settings):
         first, second = self.cores[:2]
         with Node(self.rings, "--threads", "1", prefix=("taskset", "-c", str(second))) as node:
             return self.rings.run(file, updates, "--node", node.address, prefix=("taskset", "-c", str(first)),
                                   **settings)
 
+    @calm
     def halves(self, micro_batch, updates):
         """The rate at which two processes, one per core, would go through the whole network if each did half of it
         and neither ever waited. Half of the layers, with the same wide input, is half of the work."""
@@ -130,6 +134,7 @@ class RingBench:
             self.table.add("ring of 2 nodes against PyTorch's pipeline", ring, "torch.distributed.pipelining", rates,
                            "samples/s", 3.0 if schedule == best else None, note=schedule)
 
+    @calm
     def pipeline(self, schedule):
         told = subprocess.run([self.torch, os.path.join(HERE, "peers", "torch_pipeline.py"), schedule,
                                ",".join(map(str, self.cores[:2]))], check=True, stdout=subprocess.PIPE,

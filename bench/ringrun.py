@@ -13,6 +13,8 @@ import struct
 import subprocess
 import time
 
+from calm import calm
+
 EXAMPLES = 8192
 
 
@@ -111,6 +113,7 @@ class Rings:
     def run(self, *words, **settings):
         return self.finish(self.start(*words, **settings))
 
+    @calm
     def emulated(self, file, updates, slowdowns, strategy="ring", **settings):
         """A ring of local processes, each so many times slower than a core."""
         return self.run(file, updates, "--nodes", str(len(slowdowns)), "--strategy", strategy,
