@@ -53,10 +53,9 @@ void ISA(conv_prepare)(const struct rt_conv *conv, const float *w, bool input_gr
     if (is_depthwise(conv))
         return;
     for (size_t g = 0; g < conv->groups; g++, w += group, prepared += group) {
-        const size_t rows = input_gradient ? channels : filters, height = tile_height(rows);
-        const size_t k = group / rows;
-        for (size_t i = 0; i < rows; i += height) {
-            size_t h = rows - i < height ? rows - i : height;
+        const size_t rows = input_gradient ? channels : filters, k = group / rows;
+        for (size_t i = 0, h; i < rows; i += h) {
+            h = tile_rows(rows, i);
             float *tile = prepared + i * k;
             if (!input_gradient)
                 ISA(interleave)(h, h, k, w + i * k, k, 1, tile);

@@ -101,7 +101,6 @@ static void copy_patches(const struct plan *plan, const float *canvas, size_t y0
 /* Adds the patches of one block to its sums [filters][pitch]. places: NULL where they lie side by side. */
 static void add_block(const struct plan *plan, size_t filters, size_t pixels, const float *dy,
                       const float *patches, const size_t *places, enum tile_start start, float *sums) {
-    const size_t height = tile_height(filters);
     struct tile tile = {
         .k = pixels,
         .a_row = plan->dy_pitch,
@@ -114,10 +113,13 @@ static void add_block(const struct plan *plan, size_t filters, size_t pixels, co
     for (size_t j = 0; j < plan->pitch; j += PANEL) {
         tile.columns = plan->pitch - j < PANEL ? VL : PANEL;
         tile.b = patches + j;
-        for (size_t i = 0; i < filters; i += height) {
+        for (size_t i = 0, h; i < filters; i += h * tile.count) {
+            h = tile_rows(filters, i);
+            tile.count = tiles_alike(filters, i);
+            tile.a_next = h * plan->dy_pitch;
             tile.a = dy + i * plan->dy_pitch;
             tile.c = sums + i * plan->pitch + j;
-            ISA(tile_run)(filters - i < height ? filters - i : height, &tile);
+            ISA(tile_run)(h, &tile);
         }
     }
 }

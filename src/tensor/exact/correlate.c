@@ -137,7 +137,6 @@ size_t ISA(correlation_floats)(const struct correlation *c) {
 static void run_tiles(const struct correlation *c, size_t p0, size_t depth, size_t columns,
                       const float *pixel, const size_t *places, float *out) {
     const size_t k = c->canvas.channels * c->kernel_h * c->kernel_w, pixels = c->out_height * c->out_width;
-    const size_t height = tile_height(c->rows);
     struct tile tile = {
         .k = depth,
         .columns = columns,
@@ -151,8 +150,10 @@ static void run_tiles(const struct correlation *c, size_t p0, size_t depth, size
         .act = p0 + depth == k ? c->act : RT_ACT_NONE,
         .act_arg = c->act_arg,
     };
-    for (size_t i = 0; i < c->rows; i += height) {
-        size_t h = c->rows - i < height ? c->rows - i : height;
+    for (size_t i = 0, h; i < c->rows; i += h * tile.count) {
+        h = tile_rows(c->rows, i);
+        tile.count = tiles_alike(c->rows, i);
+        tile.a_next = h * k;
         tile.a = c->a + i * k + p0 * h;
         tile.a_step = h;
         tile.c = out + i * pixels;

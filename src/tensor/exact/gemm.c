@@ -29,12 +29,17 @@ static const float *find_panel(const struct rt_gemm *g, size_t j, size_t p0, siz
     return room;
 }
 
+/* Whether panels are packed here, from lines that can be asked for. */
+static bool packs_panels(const struct rt_gemm *g, size_t tiles) {
+    return !g->b_packed && !reads_b_in_place(g, tiles) && (g->b_col == 1 || g->b_row == 1);
+}
+
 /* Lets a part of the lines of the panel from column j travel to the second-level cache, while the tiles work
  * on the panel before it: packing then need not wait for them. Tiles that read B in place wait for less. */
 static void ask_for_panel(const struct rt_gemm *g, size_t j, size_t p0, size_t depth, size_t tile,
                           size_t tiles) {
     enum { LINE = 16 /* floats */ };
-    if (g->b_packed || j >= g->n || reads_b_in_place(g, tiles) || (g->b_col != 1 && g->b_row != 1))
+    if (j >= g->n)
         return;
     const size_t columns = g->n - j < PANEL ? g->n - j : PANEL;
     const bool across = g->b_col == 1;
@@ -61,11 +66,12 @@ static const float *next_panel(const struct rt_gemm *g, size_t j, size_t p0, siz
     return p0 + depth < g->k ? g->b_packed + (p0 + depth) * PANEL : NULL;
 }
 
-/* Sums that go on come from C, for a weight gradient from afar and a row at a time: when few products are
- * added to each, their panel is asked for one ahead. */
-static void ask_for_sums(const struct rt_gemm *g, size_t i, size_t rows, size_t j, size_t depth) {
-    enum { LINE = 16 /* floats */, SHORT = 128 };
-    if (depth > SHORT || j >= g->n)
+/* Sums that go on come from C, for a weight gradient from afar and a row at a time: when few products (SHORT)
+ * are added to each, their panel is asked for one ahead. */
+enum { SHORT = 128 };
+static void ask_for_sums(const struct rt_gemm *g, size_t i, size_t rows, size_t j) {
+    enum { LINE = 16 /* floats */ };
+    if (j >= g->n)
         return;
     const size_t columns = g->n - j < PANEL ? g->n - j : PANEL;
     for (size_t r = 0; r < rows; r++)
@@ -81,10 +87,9 @@ static bool reads_a_in_place(const struct rt_gemm *g) {
     return (g->a_col == 1 || g->a_row == 1) && g->n <= FEW_PANELS * PANEL && step % CACHE_STRIDE != 0;
 }
 
-static void pack_rows(const struct rt_gemm *g, size_t i0, size_t rows, size_t height, size_t p0, size_t depth,
-                      float *room) {
-    for (size_t i = 0; i < rows; i += height) {
-        size_t h = rows - i < height ? rows - i : height;
+static void pack_rows(const struct rt_gemm *g, size_t i0, size_t rows, size_t p0, size_t depth, float *room) {
+    for (size_t i = 0, h; i < rows; i += h) {
+        h = tile_rows(rows, i);
         const size_t at = (i0 + i) * g->a_row;
         ISA(interleave)(h, h, depth, g->a + at + p0 * g->a_col, g->a_row, g->a_col, room);
         room += h * depth;
@@ -98,6 +103,7 @@ static void pack_rows(const struct rt_gemm *g, size_t i0, size_t rows, size_t he
 /* Points a tile at its rows i0+i.. of A. */
 static inline void place_rows(const struct rt_gemm *g, bool in_place, size_t i0, size_t i, size_t h,
                               size_t p0, size_t depth, const float *a_room, struct tile *tile) {
+    tile->a_next = h * (in_place ? g->a_row : depth);
     tile->a = in_place ? g->a + (i0 + i) * g->a_row + p0 * g->a_col : a_room + i * depth;
     tile->a_row = in_place ? g->a_row : 1;
     tile->a_step = in_place ? g->a_col : h;
@@ -106,17 +112,18 @@ static inline void place_rows(const struct rt_gemm *g, bool in_place, size_t i0,
 /* All of C for rows i0..i0+rows from k-rows p0..p0+depth, and from all of the pieces that follow. */
 static void run_block(const struct rt_gemm *g, size_t i0, size_t rows, size_t p0, size_t depth, float *a_room,
                       float *b_room) {
-    const size_t height = tile_height(rows), tiles = (rows + height - 1) / height;
+    const size_t tiles = tile_count(rows);
     const bool in_place = g->more_count == 0 && reads_a_in_place(g);
     size_t whole = depth;
     for (size_t q = 0; q < g->more_count; q++)
         whole += g->more[q].k;
     if (!in_place)
-        pack_rows(g, i0, rows, height, p0, depth, a_room);
+        pack_rows(g, i0, rows, p0, depth, a_room);
     bool last = p0 + depth == g->k;
     struct tile tile = {
         .k = depth,
         .c_row = g->c_row,
+        .count = 1,
         .start = p0 > 0 || g->accumulate ? START_C
                  : g->bias               ? START_COLUMN_BIAS
                                          : START_ZERO,
@@ -126,6 +133,8 @@ static void run_block(const struct rt_gemm *g, size_t i0, size_t rows, size_t p0
         .more_count = g->more_count,
         .ahead_step = share_ahead(g, tiles),
     };
+    const bool packs = packs_panels(g, tiles), sums_come = tile.start == START_C && whole <= SHORT;
+    const bool asks = packs || sums_come || tile.ahead_step; /* a tile at a time */
     for (size_t j = 0; j < g->n;) {
         size_t step, columns = g->n - j < PANEL ? g->n - j : PANEL;
         tile.b = find_panel(g, j, p0, depth, tiles, b_room, &step);
@@ -144,14 +153,16 @@ static void run_block(const struct rt_gemm *g, size_t i0, size_t rows, size_t p0
         tile.columns = columns;
         tile.column = j;
         tile.ahead = tile.ahead_step ? next_panel(g, j, p0, depth) : NULL;
-        for (size_t i = 0; i < rows; i += height) {
-            size_t h = rows - i < height ? rows - i : height;
-            ask_for_panel(g, j + PANEL, p0, depth, i / height, tiles);
+        for (size_t i = 0, h, t = 0; i < rows; i += h * tile.count, t++) {
+            h = tile_rows(rows, i);
+            tile.count = asks ? 1 : tiles_alike(rows, i);
+            if (packs)
+                ask_for_panel(g, j + PANEL, p0, depth, t, tiles);
             place_rows(g, in_place, i0, i, h, p0, whole, a_room, &tile);
             if (i > 0 && tile.ahead)
                 tile.ahead += depth * tile.ahead_step;
-            if (tile.start == START_C)
-                ask_for_sums(g, i0 + i, h, j + PANEL, whole);
+            if (sums_come)
+                ask_for_sums(g, i0 + i, h, j + PANEL);
             tile.c = g->c + (i0 + i) * g->c_row + j;
             ISA(tile_run)(h, &tile);
         }

@@ -24,6 +24,9 @@ struct tile {
     const size_t *places;
     float *c;
     size_t c_row;
+    /* Tiles of the same height, one below another, floats of A from one to the next: what is the same for all
+     * of them is done once. */
+    size_t count, a_next;
     enum tile_start start;
     const float *bias; /* per column or per row, as start says */
     enum rt_activation act;
@@ -31,12 +34,12 @@ struct tile {
     /* k goes on in packed pieces of B, from column `column`; A, packed, goes on where it is. */
     const struct rt_gemm_piece *more;
     size_t more_count, column;
-    /* Memory to let travel to the second-level cache meanwhile, floats per p; NULL: none. */
+    /* Memory to let travel to the second-level cache meanwhile, floats per p; NULL: none. For one tile. */
     const float *ahead;
     size_t ahead_step;
 };
 
-/* Runs a tile of rows (1..TILE_ROWS). B must be readable for all of the vectors that its columns touch. */
+/* Runs tiles of rows (1..TILE_ROWS). B must be readable for all of the vectors that its columns touch. */
 void ISA(tile_run)(size_t rows, const struct tile *tile);
 
 /* One or two rows by several whole panels (b_panel apart) at once: returns how many panels it has done, 0
@@ -54,10 +57,19 @@ typedef float quad __attribute__((vector_size(16), aligned(4)));
 void ISA(interleave)(size_t rows, size_t width, size_t k, const float *in, size_t row, size_t col,
                      float *out);
 
-/* Heights of the tiles that cover m rows as evenly as possible: ceil(m / tiles). */
-static inline size_t tile_height(size_t m) {
-    size_t tiles = (m + TILE_ROWS - 1) / TILE_ROWS;
-    return tiles ? (m + tiles - 1) / tiles : 0;
+/* The fewest tiles that cover m rows, and the height of the one from row i on. All are as even as possible: a
+ * low one has so few sums that each addition waits for the one before. */
+static inline size_t tile_count(size_t m) {
+    return (m + TILE_ROWS - 1) / TILE_ROWS;
+}
+static inline size_t tile_rows(size_t m, size_t i) {
+    const size_t tiles = tile_count(m), low = m / tiles, higher = m % tiles;
+    return i < higher * (low + 1) ? low + 1 : low;
+}
+/* How many have that height, from this one on. */
+static inline size_t tiles_alike(size_t m, size_t i) {
+    const size_t tiles = tile_count(m), low = m / tiles, end = m % tiles * (low + 1);
+    return i < end ? (end - i) / (low + 1) : (m - i) / low;
 }
 
 /* Blocks of the product: A is packed BLOCK_ROWS x BLOCK_DEPTH at a time, B one panel at a time. */

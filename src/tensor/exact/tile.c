@@ -21,15 +21,14 @@ INLINE void store_cut(float *p, vec v, size_t lanes) {
         vec_store_first(p, v, lanes);
 }
 
-/* All but t are constants at every call (a_row: where it is 1), so the loops over rows and vecs vanish, acc
- * lives in registers, and no tile pays for what another one does. */
-INLINE void tile_body(const size_t rows, const size_t vecs, const size_t a_row, const bool placed,
-                      const bool looks_ahead, const struct tile *t) {
+/* The tile with the rows of A, the biases and the rows of C from a, bias and c on. */
+INLINE void run_one(const size_t rows, const size_t vecs, const size_t a_row, const bool placed,
+                    const bool looks_ahead, const struct tile *t, const float *a, const float *bias,
+                    float *c) {
     vec acc[TILE_ROWS][8];
-    const float *a = t->a, *b = t->b;
+    const float *b = t->b;
     const size_t a_step = t->a_step, b_step = t->b_step, b_panel = t->b_panel, c_row = t->c_row;
     const size_t cut = t->columns - (vecs - 1) * VL; /* lanes of the last vector */
-    float *c = t->c;
 
     const enum tile_start start = t->start;
     EACH_ROW EACH_VEC {
@@ -37,9 +36,9 @@ INLINE void tile_body(const size_t rows, const size_t vecs, const size_t a_row, 
         if (start == START_C)
             acc[r][v] = load_cut(c + r * c_row + v * VL, lanes);
         else if (start == START_COLUMN_BIAS)
-            acc[r][v] = load_cut(t->bias + v * VL, lanes);
+            acc[r][v] = load_cut(bias + v * VL, lanes);
         else
-            acc[r][v] = vec_all(start == START_ROW_BIAS ? t->bias[r] : 0);
+            acc[r][v] = vec_all(start == START_ROW_BIAS ? bias[r] : 0);
     }
 
     const struct rt_gemm_piece *more = t->more;
@@ -76,6 +75,17 @@ INLINE void tile_body(const size_t rows, const size_t vecs, const size_t a_row, 
     if (t->act != RT_ACT_NONE && t->act != RT_ACT_RELU)
         for (size_t r = 0; r < rows; r++)
             ISA(activate)(t->act, t->act_arg, t->columns, c + r * c_row, c + r * c_row);
+}
+
+/* All but t are constants at every call (a_row: where it is 1), so the loops over rows and vecs vanish, acc
+ * lives in registers, and no tile pays for what another one does. */
+INLINE void tile_body(const size_t rows, const size_t vecs, const size_t a_row, const bool placed,
+                      const bool looks_ahead, const struct tile *t) {
+    for (size_t n = 0; n < t->count; n++) {
+        const float *bias = t->start == START_ROW_BIAS ? t->bias + n * rows : t->bias;
+        run_one(rows, vecs, a_row, placed, looks_ahead, t, t->a + n * t->a_next, bias,
+                t->c + n * rows * t->c_row);
+    }
 }
 
 #define TILE(rows, vecs)                                                                                     \
