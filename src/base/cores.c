@@ -3,10 +3,10 @@
 #include "base/cores.h"
 
 #include <sched.h>
+#include <unistd.h>
 #if defined(__linux__)
 #include <stdint.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 size_t rt_cores_list(int *cores, size_t max) {
     cpu_set_t set;
@@ -80,6 +80,14 @@ void rt_core_go(int core) {
     (void)core;
 }
 #endif
+
+size_t rt_cores_usable(void) {
+    const size_t listed = rt_cores_list(NULL, 0);
+    if (listed > 0)
+        return listed;
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 0 ? (size_t)online : 1;
+}
 
 void rt_core_give_way(void) {
     (void)sched_yield();

@@ -8,6 +8,10 @@
  * tell. */
 size_t rt_cores_list(int *cores, size_t max);
 
+/* How many threads it is worth starting: those cores; the ones that are online where the system does not
+ * tell. At least 1. */
+size_t rt_cores_usable(void);
+
 /* The one that it runs on at this moment; -1: unknown. */
 int rt_core_now(void);
 

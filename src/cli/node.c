@@ -4,6 +4,7 @@
  * is in the middle of work.
  */
 #include "cluster/node.h"
+#include "base/cores.h"
 #include "base/option.h"
 #include "cli/commands.h"
 #include "cli/text.h"
@@ -99,12 +100,12 @@ static void tell(void *user, const char *sentence) {
 
 static rt_status read_settings(const struct settings *settings, struct plan *plan, struct rt_error *err) {
     const struct rt_kernels *kernels = rt_kernels_exact("auto");
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    size_t threads = settings->threads > 0 ? (size_t)settings->threads : cores > 0 ? (size_t)cores : 1;
+    const size_t cores = rt_cores_usable();
+    const size_t threads = settings->threads > 0 ? (size_t)settings->threads : cores;
     *plan = (struct plan){
         .node = {.name = settings->name,
                  .kernels = kernels->name,
-                 .cores = cores > 0 ? (uint32_t)cores : 1,
+                 .cores = (uint32_t)cores,
                  .threads = (uint32_t)threads,
                  .tell = settings->lifeline < 0 ? tell : NULL},
         .device = {.ring = {.kernels = "auto", .threads = threads}, .data = settings->data},

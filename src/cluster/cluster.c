@@ -2,6 +2,7 @@
 #include "cluster/cluster_inside.h"
 
 #include "base/clock.h"
+#include "base/cores.h"
 #include "base/memory.h"
 #include "base/sha256.h"
 #include <stdio.h>
@@ -166,8 +167,7 @@ struct rt_hello rt_cluster_hello(const struct rt_cluster *cluster, uint16_t labe
 
 static rt_status start_locals(struct rt_cluster *cluster, const struct rt_cluster_settings *settings,
                               struct rt_error *err) {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    size_t share = (cores > 0 ? (size_t)cores : 1) / (settings->local_nodes + 1);
+    const size_t share = rt_cores_usable() / (settings->local_nodes + 1);
     rt_status status = RT_OK;
     for (size_t i = 0; i < settings->local_nodes && status == RT_OK; i++) {
         char name[32];

@@ -1,8 +1,8 @@
 /* Cutting work over the threads of a device. */
 #include "tensor/device.h"
 
+#include "base/cores.h"
 #include "tensor/fast.h"
-#include <unistd.h>
 
 rt_status rt_device_open(enum rt_math math, const char *kernels, size_t threads, struct rt_device *device,
                          struct rt_error *err) {
@@ -18,10 +18,8 @@ rt_status rt_device_open(enum rt_math math, const char *kernels, size_t threads,
         if (status != RT_OK)
             return status;
     }
-    if (threads == 0) {
-        long cores = sysconf(_SC_NPROCESSORS_ONLN);
-        threads = cores > 0 ? (size_t)cores : 1;
-    }
+    if (threads == 0)
+        threads = rt_cores_usable();
     struct rt_pool *pool;
     rt_status status = rt_pool_create(threads, table->gemm_scratch, &pool, err);
     if (status != RT_OK)

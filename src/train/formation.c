@@ -1,13 +1,13 @@
 /* Forming a ring: nodes are started or found, measured, given their layers, and joined to one another. */
 #include "train/formation.h"
 
+#include "base/cores.h"
 #include "base/memory.h"
 #include "train/master_work.h"
 #include "train/materials.h"
 #include "wire/tree.h"
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Bytes that a link is measured with: enough to see its bandwidth, few enough to be quick on a slow one. */
 enum { PROBE_BYTES = 256 << 10 };
@@ -204,7 +204,6 @@ static rt_status settle_job(const struct rt_formation_settings *settings, struct
  * cannot be faster together than all the cores are. */
 static void share_cores(const struct rt_formation *formation, const struct rt_spec *spec) {
     struct rt_plan *plan = formation->plan;
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
     double work = 0; /* CPU-seconds on this machine per update */
     for (size_t i = 0; i < plan->nodes; i++) {
         const size_t device = plan->node[i].device;
@@ -214,7 +213,7 @@ static void share_cores(const struct rt_formation *formation, const struct rt_sp
             work += plan->node[i].busy / (member ? member->slowdown : formation->who.slowdown);
     }
     work *= (double)rt_gather_threads(spec);
-    const double most = (double)formation->job->batch * (double)(cores > 0 ? cores : 1) / work;
+    const double most = (double)formation->job->batch * (double)rt_cores_usable() / work;
     if (work > 0 && plan->samples_per_s > most)
         plan->samples_per_s = most;
 }

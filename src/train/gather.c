@@ -1,20 +1,19 @@
 /* Starting and finding the nodes of a run. */
 #include "train/gather.h"
 
+#include "base/cores.h"
 #include "base/memory.h"
 #include "data/stream.h"
 #include "net/tcp.h"
 #include "tensor/answer.h"
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 size_t rt_gather_threads(const struct rt_spec *spec) {
     if (spec->train.threads > 0)
         return (size_t)spec->train.threads;
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    const int64_t share = (cores > 0 ? cores : 1) / spec->cluster.nodes;
-    return share > 1 ? (size_t)share : 1;
+    const size_t share = rt_cores_usable() / (size_t)spec->cluster.nodes;
+    return share > 1 ? share : 1;
 }
 
 static rt_status open_endpoint(const struct rt_spec *spec, struct rt_endpoint **endpoint,

@@ -43,6 +43,13 @@ run 0 train run.yaml --out third --quiet --seed 2
 run 0 train --quiet --out=fourth --set=train.epochs=1 -- run.yaml
 [ "$(field updates fourth/summary.json)" = 18 ] || fail "--set train.epochs=1: $(field updates fourth/summary.json)"
 
+# as many threads as there are cores that the process may use, not as the machine has
+if command -v taskset >/dev/null; then
+    core=$(taskset -cp $$ | sed 's/.*: *\([0-9]*\).*/\1/')
+    taskset -c "$core" "$RINGTMP" train run.yaml --out narrow --quiet --set train.epochs=1 || fail "a run on one core"
+    [ "$(field threads narrow/summary.json)" = 1 ] || fail "one core, threads: $(field threads narrow/summary.json)"
+fi
+
 # a directory of its own when none is given
 run 0 train run.yaml --set train.epochs=1
 ls runs/run-*/model.safetensors >/dev/null 2>&1 || fail "no runs/run-TIME/model.safetensors"

@@ -120,4 +120,27 @@ TEST(a_pool_as_wide_as_the_machine_keeps_to_its_cores) {
     rt_pool_destroy(pool);
 }
 
+static void *count_usable(void *user) {
+    size_t *usable = user;
+    const int core = rt_core_now();
+    usable[0] = rt_cores_usable();
+    if (core >= 0)
+        rt_core_stay(core);
+    usable[1] = rt_cores_usable();
+    return NULL;
+}
+
+TEST(usable_cores_are_those_we_may_use) {
+    pthread_t thread;
+    size_t usable[2] = {0};
+    REQUIRE(pthread_create(&thread, NULL, count_usable, usable) == 0);
+    pthread_join(thread, NULL);
+    const size_t listed = rt_cores_list(NULL, 0);
+    CHECK(usable[0] >= 1);
+    if (listed > 0) {
+        CHECK(usable[0] == listed);
+        CHECK(usable[1] == 1);
+    }
+}
+
 TEST_MAIN()
