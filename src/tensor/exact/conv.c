@@ -54,8 +54,9 @@ void ISA(conv_prepare)(const struct rt_conv *conv, const float *w, bool input_gr
         return;
     for (size_t g = 0; g < conv->groups; g++, w += group, prepared += group) {
         const size_t rows = input_gradient ? channels : filters, k = group / rows;
+        const struct cover cover = cover_rows(rows);
         for (size_t i = 0, h; i < rows; i += h) {
-            h = tile_rows(rows, i);
+            h = tile_height(&cover, i);
             float *tile = prepared + i * k;
             if (!input_gradient)
                 ISA(interleave)(h, h, k, w + i * k, k, 1, tile);

@@ -110,12 +110,13 @@ static void add_block(const struct plan *plan, size_t filters, size_t pixels, co
         .c_row = plan->pitch,
         .start = start,
     };
+    const struct cover cover = cover_rows(filters);
     for (size_t j = 0; j < plan->pitch; j += PANEL) {
         tile.columns = plan->pitch - j < PANEL ? VL : PANEL;
         tile.b = patches + j;
         for (size_t i = 0, h; i < filters; i += h * tile.count) {
-            h = tile_rows(filters, i);
-            tile.count = tiles_alike(filters, i);
+            h = tile_height(&cover, i);
+            tile.count = tiles_alike(&cover, i);
             tile.a_next = h * plan->dy_pitch;
             tile.a = dy + i * plan->dy_pitch;
             tile.c = sums + i * plan->pitch + j;

@@ -150,9 +150,10 @@ static void run_tiles(const struct correlation *c, size_t p0, size_t depth, size
         .act = p0 + depth == k ? c->act : RT_ACT_NONE,
         .act_arg = c->act_arg,
     };
+    const struct cover cover = cover_rows(c->rows);
     for (size_t i = 0, h; i < c->rows; i += h * tile.count) {
-        h = tile_rows(c->rows, i);
-        tile.count = tiles_alike(c->rows, i);
+        h = tile_height(&cover, i);
+        tile.count = tiles_alike(&cover, i);
         tile.a_next = h * k;
         tile.a = c->a + i * k + p0 * h;
         tile.a_step = h;

@@ -87,9 +87,10 @@ static bool reads_a_in_place(const struct rt_gemm *g) {
     return (g->a_col == 1 || g->a_row == 1) && g->n <= FEW_PANELS * PANEL && step % CACHE_STRIDE != 0;
 }
 
-static void pack_rows(const struct rt_gemm *g, size_t i0, size_t rows, size_t p0, size_t depth, float *room) {
-    for (size_t i = 0, h; i < rows; i += h) {
-        h = tile_rows(rows, i);
+static void pack_rows(const struct rt_gemm *g, size_t i0, const struct cover *cover, size_t p0, size_t depth,
+                      float *room) {
+    for (size_t i = 0, h; i < cover->rows; i += h) {
+        h = tile_height(cover, i);
         const size_t at = (i0 + i) * g->a_row;
         ISA(interleave)(h, h, depth, g->a + at + p0 * g->a_col, g->a_row, g->a_col, room);
         room += h * depth;
@@ -112,13 +113,14 @@ static inline void place_rows(const struct rt_gemm *g, bool in_place, size_t i0,
 /* All of C for rows i0..i0+rows from k-rows p0..p0+depth, and from all of the pieces that follow. */
 static void run_block(const struct rt_gemm *g, size_t i0, size_t rows, size_t p0, size_t depth, float *a_room,
                       float *b_room) {
-    const size_t tiles = tile_count(rows);
+    const struct cover cover = cover_rows(rows);
+    const size_t tiles = cover.tiles;
     const bool in_place = g->more_count == 0 && reads_a_in_place(g);
     size_t whole = depth;
     for (size_t q = 0; q < g->more_count; q++)
         whole += g->more[q].k;
     if (!in_place)
-        pack_rows(g, i0, rows, p0, depth, a_room);
+        pack_rows(g, i0, &cover, p0, depth, a_room);
     bool last = p0 + depth == g->k;
     struct tile tile = {
         .k = depth,
@@ -154,8 +156,8 @@ static void run_block(const struct rt_gemm *g, size_t i0, size_t rows, size_t p0
         tile.column = j;
         tile.ahead = tile.ahead_step ? next_panel(g, j, p0, depth) : NULL;
         for (size_t i = 0, h, t = 0; i < rows; i += h * tile.count, t++) {
-            h = tile_rows(rows, i);
-            tile.count = asks ? 1 : tiles_alike(rows, i);
+            h = tile_height(&cover, i);
+            tile.count = asks ? 1 : tiles_alike(&cover, i);
             if (packs)
                 ask_for_panel(g, j + PANEL, p0, depth, t, tiles);
             place_rows(g, in_place, i0, i, h, p0, whole, a_room, &tile);

@@ -57,19 +57,27 @@ typedef float quad __attribute__((vector_size(16), aligned(4)));
 void ISA(interleave)(size_t rows, size_t width, size_t k, const float *in, size_t row, size_t col,
                      float *out);
 
-/* The fewest tiles that cover m rows, and the height of the one from row i on. All are as even as possible: a
- * low one has so few sums that each addition waits for the one before. */
-static inline size_t tile_count(size_t m) {
-    return (m + TILE_ROWS - 1) / TILE_ROWS;
+/* How the fewest tiles cover `rows` rows: high ones, then, from row low_from on, lower ones. A tile of four
+ * rows has enough sums for the adders; one of fewer waits for each addition, so that what is left over at the
+ * end is shared with the tiles before it, if it were that low. */
+struct cover {
+    size_t rows, tiles, high, low, low_from;
+};
+static inline struct cover cover_rows(size_t rows) {
+    enum { ENOUGH = 4 };
+    const size_t tiles = rows ? (rows + TILE_ROWS - 1) / TILE_ROWS : 1, high = (rows + tiles - 1) / tiles;
+    const size_t rest = rows - high * (tiles - 1);
+    if (rest >= ENOUGH || rest == high)
+        return (struct cover){rows, tiles, high, rest, rows - rest};
+    return (struct cover){rows, tiles, high, high - 1, rows % tiles * high};
 }
-static inline size_t tile_rows(size_t m, size_t i) {
-    const size_t tiles = tile_count(m), low = m / tiles, higher = m % tiles;
-    return i < higher * (low + 1) ? low + 1 : low;
+
+/* The height of the tile from row i on, and how many of that height there are from it on. */
+static inline size_t tile_height(const struct cover *cover, size_t i) {
+    return i < cover->low_from ? cover->high : cover->low;
 }
-/* How many have that height, from this one on. */
-static inline size_t tiles_alike(size_t m, size_t i) {
-    const size_t tiles = tile_count(m), low = m / tiles, end = m % tiles * (low + 1);
-    return i < end ? (end - i) / (low + 1) : (m - i) / low;
+static inline size_t tiles_alike(const struct cover *cover, size_t i) {
+    return i < cover->low_from ? (cover->low_from - i) / cover->high : (cover->rows - i) / cover->low;
 }
 
 /* Blocks of the product: A is packed BLOCK_ROWS x BLOCK_DEPTH at a time, B one panel at a time. */
