@@ -8,11 +8,11 @@
 /* The sums of a strip, and its part of `right`, live in registers: so many vectors of them as leave room for
  * the rest. Where a strip is narrow, a band of rows is done strip by strip before the next one, so that
  * memory is passed nearly in its order, and the lines of the strip that follows are asked for: the caches'
- * own foresight is for whole rows. */
+ * own foresight is for whole rows. HALF: of what is left of a row; vectors one by one pass it too often. */
 #if defined(RT_ISA_avx512)
-enum { WIDE = 8, BAND = 1 << 30, ASKS = 0 };
+enum { WIDE = 8, HALF = 4, BAND = 1 << 30, ASKS = 0 };
 #else
-enum { WIDE = 4, BAND = 8, ASKS = 1 };
+enum { WIDE = 4, HALF = WIDE, BAND = 8, ASKS = 1 };
 #endif
 
 /* a * b, where velocities take part: those of inputs that are nearly always 0 decay to denormals and stay so.
@@ -128,6 +128,10 @@ INLINE void run_strips(const bool raw, const bool moves, const bool follows, con
             struct strip strip = strip_at(whole, i, count, j);
             strip.ahead = j + 2 * WIDE * VL <= n ? WIDE * VL : BAND * n - j;
             run_strip(WIDE, raw, moves, follows, &strip);
+        }
+        for (; HALF < WIDE && j + HALF * VL <= n; j += HALF * VL) {
+            const struct strip strip = strip_at(whole, i, count, j);
+            run_strip(HALF, raw, moves, follows, &strip);
         }
         for (; j + VL <= n; j += VL) {
             const struct strip strip = strip_at(whole, i, count, j);
