@@ -56,6 +56,13 @@ class RingBench:
         shares = [max(node["peak_rss_bytes"] / node["predicted_bytes"] for node in result.nodes) for result in split]
         self.limit("ring peak memory against the plan, 4 devices", shares, 1.2, "x planned", "the worst node")
 
+    def memory(self):
+        """A small convolutional network: here the program itself and the data weigh most."""
+        file = os.path.join(HERE, "..", "examples", "demo.yaml")
+        run = self.rings.run(file, 20, "--nodes", "4")
+        shares = [node["peak_rss_bytes"] / node["predicted_bytes"] for node in run.nodes]
+        self.limit("ring peak memory against the plan, examples/demo.yaml", [max(shares)], 1.2, "x planned", "the worst node")
+
     @calm
     def lab_run(self, lab, file, updates, slowdown, strategy="ring", **settings):
         """A ring of one node per namespace; device 0 is the master."""
@@ -229,7 +236,8 @@ class RingBench:
                 run.send_signal(signal.SIGCONT)
             self.rings.finish(run)
 
-    CASES = {"ring idle": idle, "ring idle, slow links": idle_slow_links, "ring two nodes": two_nodes,
+    CASES = {"ring idle": idle, "ring memory": memory, "ring idle, slow links": idle_slow_links,
+             "ring two nodes": two_nodes,
              "ring scaling": scaling, "ring unequal": unequal, "ring much slower": much_slower,
              "ring link use": link_use, "ring encryption": encryption, "ring waiting": waiting}
 

@@ -25,6 +25,9 @@ rt_status rt_memory_check(double bytes, const char *what, struct rt_error *err);
  * (What getrusage says begins with the most that whoever started the process had taken.) */
 uint64_t rt_memory_resident(void);
 uint64_t rt_memory_peak(void);
+/* The most it has taken counts from now on: a process that serves several runs. Where the system cannot do
+ * it, it goes on counting. */
+void rt_memory_peak_reset(void);
 
 /* calloc with a sentence on failure; refuses overflow of count * size. */
 rt_status rt_alloc(size_t count, size_t size, const char *what, void *pointer_to_pointer,

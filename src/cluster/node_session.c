@@ -1,6 +1,7 @@
 /* A run on a node, from its master's greeting to its end, and what the master asks for. */
 #include "cluster/node_inside.h"
 
+#include "base/memory.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@ void rt_session_begin(struct rt_node *node, struct rt_guest *master, uint32_t ru
     snprintf(node->master_peer, sizeof node->master_peer, "%s", master->talk.link->peer);
     node->session = (struct rt_session){
         .node = node, .endpoint = node->endpoint, .run = run, .stop = node->stop, .user = node->role->user};
+    rt_memory_peak_reset();
     rt_node_tell(node, "a run of %s begins", node->master_peer);
 }
 

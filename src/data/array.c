@@ -161,6 +161,7 @@ static rt_status read_cached(struct rt_input *input, const struct rt_array_head 
                   !rt_shape_equal(&loaded.shape, &array->shape)))
         status = rt_fail(err, RT_IO, "%s: does not hold what %s says; remove it", cache.path, input->name);
     array->data = loaded.inputs;
+    array->mapped = true;
     rt_cache_close(&cache);
     return status;
 }
@@ -187,6 +188,7 @@ rt_status rt_array_read(struct rt_input *input, rt_head_read read_head, const st
 
     if (!input->gz && !head.convert) {
         array->data = input->data + input->at;
+        array->mapped = input->map.data != NULL;
         return input->map.data ? rt_store_keep_map(store, &input->map, err) : RT_OK;
     }
     size_t bytes = (size_t)numbers * rt_data_type_bytes(head.type);

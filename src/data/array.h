@@ -24,6 +24,7 @@ struct rt_array {
     size_t count;
     struct rt_shape shape; /* of one example; [1] when the file has one dimension */
     const void *data;      /* not always aligned */
+    bool mapped;           /* where the file is: takes memory only once it is read */
 };
 
 /* Reads a header from the front of the input. */

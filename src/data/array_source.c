@@ -76,6 +76,7 @@ static rt_status open_arrays(const struct rt_source *source, const char *format,
     set->count = array.count;
     set->shape = array.shape;
     set->inputs = array.data;
+    set->mapped = array.mapped;
     if (!source->tree || wish->target == RT_TARGET_INPUT)
         return RT_OK;
     if (!settings.labels)

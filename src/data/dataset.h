@@ -25,6 +25,7 @@ struct rt_dataset {
     struct rt_shape shape; /* of one example */
     enum rt_data_type type;
     const void *inputs; /* [count][size], as stored; not always aligned */
+    bool mapped;        /* in a file: they take memory only once they are read */
 
     /* Either class labels or target values; both NULL when the file has neither. */
     const int32_t *classes; /* [count], 0 .. class_count-1 */

@@ -183,6 +183,19 @@ static void look_at_watchers(struct rt_engine *engine) {
         pthread_cond_broadcast(&engine->changed);
 }
 
+/* When work begins for which somebody waits; 0: nobody does. */
+static double begin_help(const struct rt_engine *engine) {
+    const struct rt_watcher *watcher = engine->watchers;
+    while (watcher && !watcher->test) /* who only lets time pass waits for nothing */
+        watcher = watcher->next;
+    return watcher ? rt_clock_wall() : 0;
+}
+
+static void end_help(struct rt_engine *engine, double began) {
+    if (began > 0)
+        engine->helped += rt_clock_wall() - began;
+}
+
 static void *run_thread(void *user) {
     struct rt_engine *engine = user;
     fenv_t theirs;
@@ -192,8 +205,10 @@ static void *run_thread(void *user) {
     pthread_mutex_lock(&engine->mutex);
     while (!engine->ending) {
         struct rt_event event;
+        double began = begin_help(engine);
         if (engine->due)
             take_turn(engine);
+        end_help(engine, began);
         const double now = rt_engine_now(engine);
         rt_engine_check_stop(engine, now);
         if (now >= engine->check) {
@@ -206,14 +221,19 @@ static void *run_thread(void *user) {
         bool came = engine->works && rt_endpoint_wait(engine->endpoint, 0, &event);
         if (!came && engine->works) {
             pthread_mutex_lock(&engine->mutex);
-            if (do_work(engine))
+            began = begin_help(engine);
+            const bool worked = do_work(engine);
+            end_help(engine, began);
+            if (worked)
                 continue;
             pthread_mutex_unlock(&engine->mutex);
         }
         came = came || rt_endpoint_wait(engine->endpoint, until, &event);
         pthread_mutex_lock(&engine->mutex);
+        began = begin_help(engine);
         if (came)
             take_event(engine, &event);
+        end_help(engine, began);
     }
     pthread_mutex_unlock(&engine->mutex);
     rt_endpoint_attend(engine->endpoint, false);
@@ -363,6 +383,15 @@ uint16_t rt_engine_lost(struct rt_engine *engine) {
     if (engine->threaded)
         pthread_mutex_unlock(&engine->mutex);
     return lost;
+}
+
+double rt_engine_helped(struct rt_engine *engine) {
+    if (engine->threaded)
+        pthread_mutex_lock(&engine->mutex);
+    const double helped = engine->helped;
+    if (engine->threaded)
+        pthread_mutex_unlock(&engine->mutex);
+    return helped;
 }
 
 void rt_engine_counts(struct rt_engine *engine, uint16_t rank, struct rt_link_counts *counts) {

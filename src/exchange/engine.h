@@ -109,6 +109,10 @@ void rt_engine_calm(struct rt_engine *engine);
 /* What the link to a rank has carried, as of the last event. Not between enter and leave. */
 void rt_engine_counts(struct rt_engine *engine, uint16_t rank, struct rt_link_counts *counts);
 
+/* Seconds in which the engine's own thread worked while another waited for what it does: time in which a
+ * device was not idle, though the thread whose clock is read was. Not between enter and leave. */
+double rt_engine_helped(struct rt_engine *engine);
+
 double rt_engine_now(const struct rt_engine *engine); /* the endpoint's time, or the clock's */
 
 #endif

@@ -53,6 +53,7 @@ struct rt_engine {
     pthread_mutex_t mutex;
     pthread_cond_t changed;      /* a watcher's test is true, or the engine has failed */
     struct rt_watcher *watchers; /* also of an engine without a thread: the one who waits */
+    double helped;               /* seconds; see rt_engine_helped */
 };
 
 /* The first failure; the later ones are forgotten. lost: whose fault it is. */

@@ -43,7 +43,7 @@ static void book(struct rt_states *states) {
 void rt_states_start(struct rt_states *states, enum rt_state state) {
     memset(states, 0, sizeof *states);
     states->now = state;
-    states->since_wall = rt_clock_wall();
+    states->since_wall = states->started = rt_clock_wall();
     states->since_cpu = rt_clock_thread();
 }
 
@@ -73,6 +73,10 @@ double rt_states_busy(const struct rt_states *states) {
 
 double rt_states_idle(const struct rt_states *states) {
     return sum(states, RT_STATE_WAIT_INPUT, RT_STATE_RECOVER);
+}
+
+double rt_states_elapsed(const struct rt_states *states) {
+    return states->since_wall - states->started;
 }
 
 double rt_states_total(const struct rt_states *states) {

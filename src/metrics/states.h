@@ -29,6 +29,7 @@ struct rt_states {
     double seconds[RT_STATES];
     enum rt_state now;
     double since_wall, since_cpu;
+    double started;
 };
 
 void rt_states_start(struct rt_states *states, enum rt_state state);
@@ -39,5 +40,7 @@ const char *rt_state_name(enum rt_state state); /* "forward", "wait_input", ... 
 double rt_states_busy(const struct rt_states *states);
 double rt_states_idle(const struct rt_states *states);
 double rt_states_total(const struct rt_states *states);
+/* Wall time from the start to the last change, by itself: what the states must sum to. */
+double rt_states_elapsed(const struct rt_states *states);
 
 #endif

@@ -119,7 +119,7 @@ void rt_flow_row(struct rt_flow *flow, struct rt_metrics_row *row) {
     *row = (struct rt_metrics_row){.node = flow->settings.index, .samples = flow->samples};
     if (flow->timed) {
         rt_states_enter(&flow->states, flow->states.now);
-        row->seconds = rt_states_total(&flow->states);
+        row->seconds = rt_states_elapsed(&flow->states);
         row->cpu_seconds = rt_clock_process() - flow->cpu_start;
         for (size_t i = 0; i < RT_METRIC_STATES && i < RT_STATES; i++)
             row->state[i] = flow->states.seconds[i];

@@ -39,13 +39,14 @@ struct rt_drive {
     uint64_t batch;                      /* examples per update */
     uint64_t updates, epochs, per_epoch; /* planned */
     struct rt_standing standing;
-    struct rt_states states;
-    double cpu_start;       /* of the process */
-    double start;           /* of this rt_run_train */
-    double seconds_before;  /* training time of the runs that this one resumes */
-    uint64_t first_update;  /* updates done when it started */
-    uint64_t tested_update; /* the update whose parameters run->test is about; UINT64_MAX: none */
-    double first_step;      /* seconds from the start of the process to the end of the first update; NaN */
+    struct rt_states states; /* of one device, from the first update on */
+    struct rt_states spent;  /* up to the last one */
+    double cpu_start;        /* of the process */
+    double start;            /* of this rt_run_train */
+    double seconds_before;   /* training time of the runs that this one resumes */
+    uint64_t first_update;   /* updates done when it started */
+    uint64_t tested_update;  /* the update whose parameters run->test is about; UINT64_MAX: none */
+    double first_step;       /* seconds from the start of the process to the end of the first update; NaN */
     double checkpoint_at, loop_start;
     double step_end;                             /* of the last update */
     double validation_loss, validation_accuracy; /* the last; NaN */

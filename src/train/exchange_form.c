@@ -98,11 +98,11 @@ static rt_status open_talks(struct rt_exchange_learner *learner, struct rt_error
     return status;
 }
 
-static rt_status make_site(struct rt_exchange_learner *learner, const struct rt_link_cost *cost,
-                           struct rt_error *err) {
+static struct rt_exchanger_settings site_settings(struct rt_exchange_learner *learner,
+                                                  const struct rt_link_cost *cost) {
     const struct rt_lesson *lesson = &learner->lesson;
     const struct rt_trainer_settings *settings = &lesson->settings;
-    const struct rt_exchanger_settings wanted = {
+    return (struct rt_exchanger_settings){
         .way = lesson->way,
         .options = learner->options,
         .cost = *cost,
@@ -134,7 +134,34 @@ static rt_status make_site(struct rt_exchange_learner *learner, const struct rt_
         .judged = rt_exchange_judged,
         .user = learner,
     };
+}
+
+static rt_status make_site(struct rt_exchange_learner *learner, const struct rt_link_cost *cost,
+                           struct rt_error *err) {
+    const struct rt_exchanger_settings wanted = site_settings(learner, cost);
     return rt_exchanger_create(&wanted, &learner->site, err);
+}
+
+/* cluster.memory holds for the master too. */
+static rt_status check_memory(struct rt_exchange_learner *learner, const struct rt_link_cost *cost,
+                              struct rt_error *err) {
+    const struct rt_exchanger_settings wanted = site_settings(learner, cost);
+    const uint64_t limit = (uint64_t)learner->lesson.spec->cluster.memory << 20;
+    uint64_t memory;
+    struct rt_roles roles;
+    uint16_t *ranks;
+    rt_status status = rt_alloc(learner->count, sizeof *ranks, "the roles of the nodes", &ranks, err);
+    if (status != RT_OK)
+        return status;
+    status = rt_way_roles(wanted.way, wanted.options, learner->count, ranks, &roles, err);
+    if (status == RT_OK) {
+        status =
+            rt_exchanger_check_memory(&wanted, &roles, learner->lesson.network->model, limit, &memory, err);
+        if (status != RT_OK)
+            rt_fail_prefix(err, status, "the master");
+    }
+    free(ranks);
+    return status;
 }
 
 /* data.send: says so, and how much it is. */
@@ -175,6 +202,8 @@ rt_status rt_exchange_form(struct rt_exchange_learner *learner, struct rt_error 
         return status;
     learner->count = (uint16_t)learner->who.devices;
     status = rt_alloc(learner->count, sizeof *learner->links, "the links", &learner->links, err);
+    if (status == RT_OK)
+        status = check_memory(learner, &cost, err);
     if (status == RT_OK && learner->who.cluster)
         status = join(learner, &cost, err);
     if (status == RT_OK && learner->who.cluster)

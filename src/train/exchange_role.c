@@ -98,15 +98,8 @@ static rt_status check_memory(const struct rt_session *session, struct worker *w
                               const struct rt_roles *roles, uint64_t *memory, struct rt_error *err) {
     const struct rt_node_settings *node = session->node ? rt_node_settings(session->node) : NULL;
     const struct rt_exchanger_settings settings = settings_of(session, worker);
-    const struct rt_model *model = worker->network.model;
-    const double bytes = (double)rt_exchanger_bytes(&settings, roles, model) +
-                         sizeof(float) * ((double)model->param_count + (double)model->buffer_count);
-    *memory = bytes < 0x1p62 ? (uint64_t)bytes : UINT64_MAX;
-    if (!node || node->memory == 0 || bytes <= (double)node->memory)
-        return RT_OK;
-    return rt_fail(err, RT_NO_MEMORY,
-                   "to be a %s of this run needs %.1f MiB besides the data, and it offers %.1f MiB",
-                   rt_exchanger_role(roles, worker->rank), bytes / 0x1p20, (double)node->memory / 0x1p20);
+    return rt_exchanger_check_memory(&settings, roles, worker->network.model, node ? node->memory : 0, memory,
+                                     err);
 }
 
 static rt_status take_part(const struct rt_session *session, struct worker *worker,

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "exchange/crew.h"
+#include "ring/plan.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -355,6 +356,19 @@ static void add_links(const struct rt_exchanger *exchanger, struct rt_metrics_ro
     }
 }
 
+/* What the thread of the events did while the one that computes waited for it, adding and applying, is work.
+ */
+static void count_help(struct rt_exchanger *exchanger, double *states) {
+    static const enum rt_state waits[] = {RT_STATE_WAIT_BARRIER, RT_STATE_WAIT_INPUT};
+    double helped = rt_engine_helped(exchanger->engine);
+    for (size_t i = 0; i < sizeof waits / sizeof *waits; i++) {
+        const double part = helped < states[waits[i]] ? helped : states[waits[i]];
+        states[waits[i]] -= part;
+        states[RT_STATE_REDUCE] += part;
+        helped -= part;
+    }
+}
+
 void rt_exchanger_metrics(struct rt_exchanger *exchanger, struct rt_metrics_row *row) {
     struct rt_states *states = rt_net_replica_states(exchanger->net);
     *row = (struct rt_metrics_row){.node = exchanger->settings.party.rank,
@@ -364,12 +378,13 @@ void rt_exchanger_metrics(struct rt_exchanger *exchanger, struct rt_metrics_row 
     if (exchanger->works) {
         rt_net_replica_enter(exchanger->net, states->now);
         memcpy(row->state, states->seconds, sizeof row->state);
+        row->seconds = rt_states_elapsed(states);
+        count_help(exchanger, row->state);
     } else { /* the thread that takes the events is the one that works */
+        row->seconds = rt_clock_wall() - exchanger->start;
         row->state[RT_STATE_REDUCE] = busy_seconds(exchanger);
-        row->state[RT_STATE_WAIT_GRADIENT] = rt_clock_wall() - exchanger->start - row->state[RT_STATE_REDUCE];
+        row->state[RT_STATE_WAIT_GRADIENT] = row->seconds - row->state[RT_STATE_REDUCE];
     }
-    for (size_t i = 0; i < RT_METRIC_STATES; i++)
-        row->seconds += row->state[i];
     row->updates = exchanger->carried ? rt_carried_update(exchanger->carried) : 0;
     if (exchanger->server) {
         rt_engine_enter(exchanger->engine);
@@ -439,4 +454,17 @@ size_t rt_exchanger_bytes(const struct rt_exchanger_settings *settings, const st
     else if (!served)
         bytes += block;
     return bytes < 0x1p62 ? (size_t)bytes : SIZE_MAX;
+}
+
+rt_status rt_exchanger_check_memory(const struct rt_exchanger_settings *settings,
+                                    const struct rt_roles *roles, const struct rt_model *model,
+                                    uint64_t limit, uint64_t *memory, struct rt_error *err) {
+    const double bytes = RT_PLAN_PROGRAM_BYTES + (double)rt_exchanger_bytes(settings, roles, model) +
+                         sizeof(float) * ((double)model->param_count + (double)model->buffer_count);
+    *memory = bytes < 0x1p62 ? (uint64_t)bytes : UINT64_MAX;
+    if (limit == 0 || bytes <= (double)limit)
+        return RT_OK;
+    return rt_fail(err, RT_BAD_INPUT,
+                   "to be a %s of this run needs %.1f MiB besides the data, and it offers %.1f MiB",
+                   rt_exchanger_role(roles, settings->party.rank), bytes / 0x1p20, (double)limit / 0x1p20);
 }

@@ -93,4 +93,10 @@ const char *rt_exchanger_role(const struct rt_roles *roles, uint16_t rank);
 size_t rt_exchanger_bytes(const struct rt_exchanger_settings *settings, const struct rt_roles *roles,
                           const struct rt_model *model);
 
+/* Refuses a part in the run that takes more than `limit` bytes (0: no limit) besides the data, before any of
+ * it is taken. memory: what it takes, the program itself included. */
+rt_status rt_exchanger_check_memory(const struct rt_exchanger_settings *settings,
+                                    const struct rt_roles *roles, const struct rt_model *model,
+                                    uint64_t limit, uint64_t *memory, struct rt_error *err);
+
 #endif

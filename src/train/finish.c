@@ -75,7 +75,6 @@ rt_status rt_drive_finish(struct rt_drive *drive, struct rt_error *err) {
     if (status == RT_OK)
         status = take_best(drive, err);
     if (status == RT_OK && drive->materials.test.count && drive->tested_update != run->trained.update) {
-        rt_states_enter(&drive->states, RT_STATE_FORWARD);
         status = rt_run_score(run, &drive->learner.forward, &drive->materials.test, drive->materials.target,
                               &run->test, err);
         if (status == RT_OK)
@@ -85,12 +84,10 @@ rt_status rt_drive_finish(struct rt_drive *drive, struct rt_error *err) {
      * tests and writes the model. */
     if (status == RT_INTERRUPTED || (status == RT_OK && atomic_load(&run->stop)))
         return rt_drive_stopped(drive, err);
-    rt_states_enter(&drive->states, RT_STATE_ENCODE);
     if (status == RT_OK)
         status = rt_modelfile_write(model, &run->trained, &drive->learner.numbers, hash, err);
     if (status == RT_OK)
         status = fill_result(drive, hash, err);
-    rt_states_stop(&drive->states);
     if (status == RT_OK)
         status = rt_drive_watch_end(drive, err);
     if (status == RT_OK)

@@ -253,9 +253,18 @@ static void at_least(uint64_t bytes, uint64_t *memory) {
     *memory = *memory < bytes ? bytes : *memory;
 }
 
+/* Bytes of the examples that are not in memory yet; checking floats has brought them there. */
+static uint64_t unread_bytes(const struct rt_dataset *set) {
+    const bool checked = set && (set->type == RT_DATA_F32 || set->type == RT_DATA_F64);
+    return set && set->mapped && !checked
+               ? (uint64_t)set->count * rt_shape_size(&set->shape) * rt_data_type_bytes(set->type)
+               : 0;
+}
+
 /* What devices take besides their part: the master has its data as well, and the largest of all layers was
  * measured by the master and by every node that is not of its machine. */
-static rt_status count_memory(const struct rt_formation *formation, struct rt_error *err) {
+static rt_status count_memory(const struct rt_formation_settings *settings,
+                              const struct rt_formation *formation, struct rt_error *err) {
     struct rt_plan *plan = formation->plan;
     const struct rt_plan_question *question = &formation->question;
     const size_t rows = question->more_rows ? question->more_rows : question->rows;
@@ -266,6 +275,7 @@ static rt_status count_memory(const struct rt_formation *formation, struct rt_er
         return status;
     if (resident > RT_PLAN_PROGRAM_BYTES)
         plan->node[0].memory += resident - RT_PLAN_PROGRAM_BYTES;
+    plan->node[0].memory += unread_bytes(settings->set);
     at_least(rt_memory_peak(), &plan->node[0].memory);
     for (size_t i = 1; i < plan->nodes; i++)
         if (!rt_cluster_member(formation->who.cluster, plan->node[i].device - 1)->local && measuring < 0x1p62)
@@ -334,7 +344,7 @@ rt_status rt_formation_plan(const struct rt_formation_settings *settings, struct
         share_cores(formation, settings->spec);
     }
     if (status == RT_OK)
-        status = count_memory(formation, err);
+        status = count_memory(settings, formation, err);
     return status == RT_OK ? settle_job(settings, formation, &whole, err) : status;
 }
 

@@ -232,7 +232,7 @@ static rt_status run_updates(struct rt_drive *drive, bool *validated, struct rt_
 
 rt_status rt_drive_loop(struct rt_drive *drive, struct rt_error *err) {
     bool validated = false;
-    rt_states_enter(&drive->states, RT_STATE_BACKWARD);
+    rt_states_start(&drive->states, RT_STATE_BACKWARD);
     drive->loop_start = drive->checkpoint_at = rt_clock_wall();
     rt_drive_report(drive, NULL);
     rt_status status = run_updates(drive, &validated, err);
@@ -241,6 +241,8 @@ rt_status rt_drive_loop(struct rt_drive *drive, struct rt_error *err) {
     if (status == RT_OK)
         status = come_to_rest(drive, err);
     /* What the devices did with their time counts up to the last update, not while files are written. */
+    rt_states_stop(&drive->states);
+    drive->spent = drive->states;
     if (status == RT_OK)
         status = rt_drive_watch(drive, true, err);
     if (status == RT_OK)

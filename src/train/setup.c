@@ -210,7 +210,6 @@ rt_status rt_drive_open(struct rt_run *run, struct rt_drive *drive, struct rt_er
                                .standing.best_accuracy = (double)NAN,
                                .validation_update = UINT64_MAX,
                                .out.lock = -1};
-    rt_states_start(&drive->states, RT_STATE_WAIT_DATA);
     run->has_facts = false;
     free(run->plan);
     free(run->views);

@@ -23,7 +23,7 @@ static void put(json_t *map, const char *key, json_t *value, bool *ok) {
 /* On one device the updates were clocked as one state, because a thread's CPU clock is too dear to read
  * several times per update; here their time is shared out as the trainer's own wall clock saw it. */
 static struct rt_states shared_out(const struct rt_drive *drive, const double *parts) {
-    struct rt_states states = drive->states;
+    struct rt_states states = drive->spent;
     const double all = states.seconds[RT_STATE_BACKWARD];
     double sum = 0;
     for (int i = 0; i < RT_STATES; i++)
@@ -88,10 +88,12 @@ static json_t *node_of(const struct rt_drive *drive, size_t index, bool *ok) {
     struct rt_states states = {0};
     for (int i = 0; i < RT_STATES; i++)
         states.seconds[i] = row->state[i];
-    if (drive->learner.nodes == 1 && drive->choice.strategy->alone)
+    double total = row->seconds;
+    if (drive->learner.nodes == 1 && drive->choice.strategy->alone) {
         states = shared_out(drive, row->state);
-    const double busy = rt_states_busy(&states), idle = rt_states_idle(&states),
-                 total = rt_states_total(&states);
+        total = rt_states_elapsed(&states);
+    }
+    const double busy = rt_states_busy(&states), idle = rt_states_idle(&states);
     json_t *node = json_object(), *seconds = json_object();
     for (int i = 0; i < RT_STATES; i++)
         put(seconds, rt_state_name((enum rt_state)i), real(states.seconds[i]), ok);

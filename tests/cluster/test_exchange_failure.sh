@@ -176,6 +176,7 @@ start_node small --memory 1M
 write_model wide '[flatten, dense: 500, relu, dense: 500, relu, dense: 4]'
 sed -i '/^cluster:/d' wide.yaml
 rm -rf refused
-refuses 1 "(127.0.0.1:$port): to be a worker of this run needs" train wide.yaml --strategy ps-sync --node "127.0.0.1:$port" --quiet --out refused
+refuses 2 "(127.0.0.1:$port): to be a worker of this run needs" train wide.yaml --strategy ps-sync --node "127.0.0.1:$port" --quiet --out refused
+refuses 2 "the master: to be a server+worker of this run needs" train wide.yaml --strategy ps-async --nodes 2 --set cluster.memory=13 --quiet --out refused
 destroy "$pid"
 finish

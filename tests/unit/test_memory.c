@@ -39,4 +39,19 @@ TEST(what_cannot_be_is_refused) {
     CHECK(!floats && !bytes);
 }
 
+/* A process that serves several runs. */
+TEST(the_peak_can_begin_anew) {
+    struct rt_error err;
+    float *block;
+    const size_t floats = 16 << 20;
+    CHECK_OK(rt_floats_create(floats, "a test", &block, &err));
+    const uint64_t most = rt_memory_peak();
+    free(block);
+    if (most == 0)
+        SKIP("this system does not tell how much memory a process takes");
+    rt_memory_peak_reset();
+    CHECK_MSG(rt_memory_peak() < most - floats * sizeof(float) / 2, "%llu bytes, before %llu",
+              (unsigned long long)rt_memory_peak(), (unsigned long long)most);
+}
+
 TEST_MAIN()

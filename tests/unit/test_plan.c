@@ -497,10 +497,10 @@ TEST(what_cannot_be_is_explained) {
      */
     open_world(&world, "input: [10], layers: [dense: 1000, dense: 1000, dense: 10]",
                "batch: 8, optimizer: momentum", 2, 1);
-    world.devices[0].memory = 8 << 20;
-    world.devices[1].memory = 12 << 20;
-    refuse("layer 1 (dense) needs 25.8 MiB", __LINE__);
-    refuse("the largest offer is 12.0 MiB, from pi1", __LINE__);
+    world.devices[0].memory = 14 << 20;
+    world.devices[1].memory = 18 << 20;
+    refuse("layer 1 (dense) needs 31.8 MiB", __LINE__);
+    refuse("the largest offer is 18.0 MiB, from pi1", __LINE__);
     refuse("run.yaml:1: ", __LINE__);
     world.devices[0].memory = 1000;
     world.devices[1].memory = 64 << 20;
@@ -565,7 +565,7 @@ TEST(a_plan_is_quick) {
     open_world(&world, dense(32, "4"), "batch: 256", 8, 16);
     for (size_t d = 0; d < 8; d++) {
         slow_down(&world, d, 1 + (double)d);
-        world.devices[d].memory = 8 << 20;
+        world.devices[d].memory = 14 << 20;
     }
     const double start = rt_clock_process();
     CHECK_OK(rt_plan_create(&world.question, &plan, &err));
