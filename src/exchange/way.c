@@ -63,10 +63,13 @@ size_t rt_way_servers(const struct rt_way *way, const struct rt_way_options *opt
     return room < USUAL_SERVERS ? room : USUAL_SERVERS;
 }
 
-void rt_way_fit(const struct rt_way *way, struct rt_way_options *options, size_t nodes, size_t params) {
+void rt_way_fit(const struct rt_way *way, struct rt_way_options *options, size_t nodes, size_t params,
+                const struct rt_optim *optim) {
     if (way->servers == RT_SERVERS_SOME && options->servers < 0 && params > 0 &&
         rt_way_servers(way, options, nodes) > params)
         options->servers = (int64_t)params;
+    if (options->damp < 0)
+        options->damp = rt_optim_damp(optim);
 }
 
 static const char *count_of(size_t count, const char *thing, char text[40]) {

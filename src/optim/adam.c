@@ -37,4 +37,5 @@ const struct rt_optim_type rt_optim_adam = {
     .state_words = 2,
     .begin = rt_moments_begin,
     .apply = apply,
+    .damp = 1,
 };

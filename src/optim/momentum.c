@@ -40,4 +40,5 @@ const struct rt_optim_type rt_optim_momentum = {
     .state_words = 1,
     .apply = apply,
     .momentum = momentum,
+    .damp = 2,
 };

@@ -35,4 +35,5 @@ const struct rt_optim_type rt_optim_nesterov = {
     .default_lr = "0.05",
     .state_words = 1,
     .apply = apply,
+    .damp = 2,
 };

@@ -116,6 +116,11 @@ float rt_optim_clip(double clip_norm, double squares, double scale) {
     return (float)(clip_norm > 0 && norm > clip_norm ? scale * (clip_norm / norm) : scale);
 }
 
+unsigned rt_optim_damp(const struct rt_optim *optim) {
+    const struct rt_optim_type *type = optim->type;
+    return type->momentum && !(type->momentum(optim) > 0) ? 0 : type->damp;
+}
+
 void rt_optim_begin(const struct rt_optim *optim, uint64_t update, double lr_factor, float grad_scale,
                     struct rt_optim_step *step) {
     *step = (struct rt_optim_step){

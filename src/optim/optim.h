@@ -43,6 +43,8 @@ struct rt_optim_type {
      * v is the gradient and this is 0. Whoever has a gradient in another form than as numbers in a row can
      * then apply it himself. NULL: another rule. */
     float (*momentum)(const struct rt_optim *optim);
+    /* The power of 1 + staleness by which the rate of a stale gradient is best divided, see rt_optim_damp. */
+    unsigned damp;
 };
 
 const struct rt_optim_type *const *rt_optim_types(void); /* NULL-terminated */
@@ -60,6 +62,12 @@ void rt_optim_destroy(struct rt_optim *optim);
 /* What a gradient is multiplied by: `scale`, and what brings its norm then, the root of squares times scale,
  * down to clip_norm (0: as it is). */
 float rt_optim_clip(double clip_norm, double squares, double scale);
+
+/* The power that suits a rule where nobody says one. A rule that keeps the direction of past gradients
+ * repeats what a stale one got wrong, at every later step: with momentum the steps swing up ever further,
+ * unless the rate falls by more than the delay; rules whose steps are of even size need less. 0: the rule
+ * keeps no direction. */
+unsigned rt_optim_damp(const struct rt_optim *optim);
 
 /* lr_factor comes from the schedule, grad_scale from rt_optim_clip. */
 void rt_optim_begin(const struct rt_optim *optim, uint64_t update, double lr_factor, float grad_scale,

@@ -5,15 +5,31 @@
 #include <inttypes.h>
 #include <math.h>
 
+/* What may help a training whose numbers grow without bound. Where gradients are stale, that is the likeliest
+ * cause; and a strategy that cannot clip is not told to. */
+static void advise(const struct rt_drive *drive, char *text, size_t room) {
+    const struct rt_strategy *strategy = drive->choice.strategy;
+    const bool clips = strategy->way ? strategy->way->can_clip : !strategy->flows;
+    const char *clip = clips ? " or train.clip_norm" : "";
+    int damp;
+    if (rt_spec_devices(drive->spec) < 2 || !rt_strategy_is_stale(&drive->choice, &damp))
+        snprintf(text, room, "a lower learning rate%s may help", clip);
+    else
+        snprintf(text, room,
+                 "%s learns from stale gradients: damp=%d instead of %d%s a lower learning rate%s may help",
+                 strategy->name, damp < 2 ? 2 : damp + 1, damp, clips ? "," : " or", clip);
+}
+
 rt_status rt_drive_diverged(const struct rt_drive *drive, struct rt_error *err) {
     const struct rt_error why = *err;
+    char advice[200];
+    advise(drive, advice, sizeof advice);
     if (!rt_checkpoint_exists(drive->checkpoint_dir))
-        return rt_fail(err, RT_FAILED, "%s; a lower learning rate or train.clip_norm may help", why.text);
+        return rt_fail(err, RT_FAILED, "%s; %s", why.text, advice);
     /* A resumed run would do the same again. */
     return rt_fail(err, RT_FAILED,
-                   "%s; a lower learning rate or train.clip_norm may help; a new run with model.init: "
-                   "%s/state.safetensors starts from the last checkpoint",
-                   why.text, drive->checkpoint_dir);
+                   "%s; %s; a new run with model.init: %s/state.safetensors starts from the last checkpoint",
+                   why.text, advice, drive->checkpoint_dir);
 }
 
 rt_status rt_drive_save_begin(struct rt_drive *drive, struct rt_error *err) {

@@ -16,8 +16,8 @@ static const struct rt_option ring_options[] = {
 static const struct rt_option flow_options[] = {
     {"slots", RT_OPTION_INT, AT(slots), "auto", 1, 65536, .auto_word = "auto",
      .help = "batches that a node holds at a time; staleness is at most one less"},
-    {"damp", RT_OPTION_INT, AT(damp), "2", 0, 8,
-     .help = "the rate is divided by (1 + staleness) to this power; 0: never"},
+    {"damp", RT_OPTION_INT, AT(damp), "auto", 0, 8, .auto_word = "auto",
+     .help = "the rate over (1 + staleness)^damp; auto: momentum 2, adam 1, sgd 0"},
     {"schedule", RT_OPTION_CHOICE, AT(schedule), "split", .choices = schedules,
      .help = "a backward is two operations, the urgent first, or one"},
 };

@@ -57,14 +57,17 @@ rt_status rt_strategy_read(const struct rt_spec *spec, struct rt_strategy_choice
 void rt_strategy_choice_deinit(struct rt_strategy_choice *choice); /* a zeroed one is fine */
 
 /* The rest of it, when the network is known: its parameters, and its buffers (statistics of batchnorm). What
- * `auto` stands for is settled too. */
+ * `auto` stands for is settled too, by them and by the optimizer. */
 rt_status rt_strategy_fits(const struct rt_strategy_choice *choice, const struct rt_spec *spec, size_t params,
                            size_t buffers, struct rt_error *err);
+
+/* Whether gradients may be stale where it has several devices. *damp: the power by which they are damped. */
+bool rt_strategy_is_stale(const struct rt_strategy_choice *choice, int *damp);
 
 /* What the strategies of the ring share. */
 struct rt_ring_options {
     int schedule;  /* 0: split, 1: 1f1b */
-    int64_t damp;  /* ring-flow: power of the damping of stale gradients */
+    int64_t damp;  /* ring-flow: power of the damping of stale gradients; -1: what suits the optimizer */
     int64_t slots; /* micro-batches that a node holds at a time; -1: the planner chooses */
 };
 

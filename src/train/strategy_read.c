@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "data/stream.h"
+#include "train/optimizer.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -217,19 +218,46 @@ static rt_status check(const struct rt_strategy *strategy, const void *settings,
     return status == RT_OK ? check_keys(strategy, settings, spec, err) : status;
 }
 
+/* What `auto` stands for. */
+static rt_status settle(const struct rt_strategy_choice *choice, const struct rt_spec *spec, size_t params,
+                        struct rt_error *err) {
+    const struct rt_strategy *strategy = choice->strategy;
+    struct rt_optim *optim;
+    if (!strategy->way && !strategy->flows)
+        return RT_OK;
+    rt_status status = rt_train_optimizer(&spec->train, strategy->way, &optim, err);
+    if (status != RT_OK)
+        return status;
+    struct rt_ring_options *flow = choice->settings;
+    if (strategy->way)
+        rt_way_fit(strategy->way, choice->settings, rt_spec_devices(spec), params, optim);
+    else if (flow->damp < 0)
+        flow->damp = (int64_t)rt_optim_damp(optim);
+    rt_optim_destroy(optim);
+    return RT_OK;
+}
+
 rt_status rt_strategy_fits(const struct rt_strategy_choice *choice, const struct rt_spec *spec, size_t params,
                            size_t buffers, struct rt_error *err) {
     const struct rt_strategy *strategy = choice->strategy;
-    if (!strategy->way)
-        return RT_OK;
-    struct rt_way_options *options = choice->settings;
-    rt_way_fit(strategy->way, options, rt_spec_devices(spec), params);
+    const struct rt_way_options *options = choice->settings;
+    rt_status status = settle(choice, spec, params, err);
+    if (status != RT_OK || !strategy->way)
+        return status;
     if (buffers > 0 && options->dedicated)
         return rt_tree_fail(place_of(spec), err,
                             "%s: dedicated: the statistics of batchnorm that are saved are those of the "
                             "master's worker, and then it has none",
                             strategy->name);
     return check_way(strategy, choice->settings, spec, params, err);
+}
+
+bool rt_strategy_is_stale(const struct rt_strategy_choice *choice, int *damp) {
+    const struct rt_strategy *strategy = choice->strategy;
+    const struct rt_way_options *options = choice->settings;
+    const struct rt_ring_options *flow = choice->settings;
+    *damp = strategy->way ? (int)options->damp : strategy->flows ? (int)flow->damp : 0;
+    return strategy->way ? rt_way_is_asynchronous(strategy->way, options) : strategy->flows;
 }
 
 /* ---- the choice ---- */

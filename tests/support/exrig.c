@@ -282,6 +282,8 @@ rt_status exrig_open(const struct exrig_settings *settings, struct exrig *rig, s
     if (status == RT_OK)
         status = make_optim(rig, err);
     if (status == RT_OK)
+        rt_way_fit(rig->way, &rig->options, s->nodes, s->params, rig->optim);
+    if (status == RT_OK)
         status = make_points(rig, err);
     for (size_t i = 0; i < s->nodes && status == RT_OK; i++)
         status = exrig_take_memory(&rig->node[i], err);

@@ -77,8 +77,9 @@ extern const char *const rt_way_off_on[],
     }
 #define RT_WAY_DAMP                                                                                          \
     {                                                                                                        \
-        "damp", RT_OPTION_REAL, RT_WAY_AT(damp), "0", 0, 8,                                                  \
-            .help = "the rate is divided by (1 + staleness) to this power; 0: never"                         \
+        "damp", RT_OPTION_REAL, RT_WAY_AT(damp), "auto", 0, 8,                                               \
+            .auto_word = "auto",                                                                             \
+            .help = "the rate over (1 + staleness)^damp; auto: momentum 2, adam 1, sgd 0"                    \
     }
 #define RT_WAY_DC                                                                                            \
     {                                                                                                        \
