@@ -51,6 +51,7 @@ set_tests() { # tests that lack these are skipped
     need 'have unshare' util-linux 'for the test of a full disk'
     need 'have python3' python3 'for the tests of a cluster: writes their data and looks at their traffic'
     need 'have ip' iproute2 'for the test of four nodes with a network of their own'
+    need 'have openssl' openssl 'for the test of certificates'
 }
 have_openblas() { PATH=$PATH:/usr/sbin:/sbin ldconfig -p | grep -q 'libopenblas\.so\.0'; }
 set_cross() {
