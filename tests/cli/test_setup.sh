@@ -6,7 +6,7 @@ setup=$(cd "$(dirname "$0")/../../tools" && pwd)/setup.sh
 
 # A machine that has nothing but the few commands of the script itself.
 mkdir bare
-for tool in bash sed grep mktemp env rm cat; do
+for tool in bash sed tr grep mktemp env rm cat; do
     ln -s "$(command -v $tool)" "bare/$tool" || skip "there is no $tool here"
 done
 printf '#!/bin/sh\necho 0\n' >bare/id # as root, whoever runs the test
