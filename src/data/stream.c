@@ -85,10 +85,6 @@ static const struct rt_option options[] = {
 
 enum { OPTION_COUNT = sizeof options / sizeof *options };
 
-void rt_stream_help(FILE *out, const char *indent) {
-    rt_options_help(out, options, OPTION_COUNT, indent);
-}
-
 static rt_status read_settings(const struct rt_tree *tree, struct settings *settings, struct rt_error *err) {
     *settings = (struct settings){0};
     rt_status status = rt_options_read(options, OPTION_COUNT, "from", tree, "stream", settings, err);

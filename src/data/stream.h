@@ -56,7 +56,4 @@ const char *rt_stream_address(const struct rt_stream *stream);
 /* The names of the classes, where the wish or the source has them; else NULL. */
 const char *const *rt_stream_names(const struct rt_stream *stream, size_t *count);
 
-/* One line per option. */
-void rt_stream_help(FILE *out, const char *indent);
-
 #endif

@@ -339,7 +339,3 @@ void rt_carried_set_update(struct rt_carried *carried, uint64_t update) {
 double rt_carried_busy(const struct rt_carried *carried) {
     return rt_carrier_busy(carried->carrier);
 }
-
-size_t rt_carried_bytes(const struct rt_carried *carried) {
-    return rt_carrier_bytes(carried->carrier) + sizeof *carried + carried->spans * sizeof *carried->applied;
-}

@@ -19,7 +19,14 @@ enum {
 };
 
 /* Counts of a server elsewhere, which come with its row: gradients by staleness, then these. */
-enum { RT_TALLY_APPLIED = RT_STALENESS_BINS, RT_TALLY_DROPPED, RT_TALLY_FORCED, RT_TALLY_HELD, RT_TALLIES };
+enum {
+    RT_TALLY_APPLIED = RT_STALENESS_BINS,
+    RT_TALLY_DROPPED,
+    RT_TALLY_FORCED,
+    RT_TALLY_HELD,
+    RT_TALLY_SPREAD,
+    RT_TALLIES
+};
 
 /* The party is the master's; on each of its links there is a talk already. */
 rt_status rt_crew_create(const struct rt_party *party, struct rt_crew **crew, struct rt_error *err);

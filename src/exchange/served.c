@@ -43,7 +43,6 @@ static rt_status open_shop(struct rt_served *served, uint16_t rank, struct rt_er
     if (status != RT_OK)
         return status;
     shop->first = range.first;
-    served->bytes += shop->count * (sizeof *shop->sends + sizeof *shop->receives + sizeof *shop->portions);
     const struct rt_party *party = settings->party;
     const bool here = rank == party->rank;
     shop->link = !here && rank < party->count ? party->links[rank] : NULL;
@@ -67,10 +66,8 @@ rt_status rt_served_create(const struct rt_served_settings *settings, struct rt_
     if (status == RT_OK)
         status =
             rt_alloc(settings->replica->span_count, sizeof *made->missing, "the spans", &made->missing, err);
-    if (status == RT_OK && settings->options->push_every > 1) {
+    if (status == RT_OK && settings->options->push_every > 1)
         status = rt_floats_create(settings->replica->param_count, "the sum of gradients", &made->sum, err);
-        made->bytes += rt_floats_bytes(settings->replica->param_count);
-    }
     for (uint16_t rank = 0; status == RT_OK && rank < settings->roles->servers; rank++) {
         made->shop_count++;
         status = open_shop(made, rank, err);
@@ -361,8 +358,4 @@ struct rt_exchange rt_served_exchange(struct rt_served *served) {
 
 uint64_t rt_served_spread(const struct rt_served *served) {
     return served->spread;
-}
-
-size_t rt_served_bytes(const struct rt_served *served) {
-    return served->bytes;
 }

@@ -35,6 +35,5 @@ void rt_served_attach(struct rt_served *served, struct rt_engine *engine);
 struct rt_exchange rt_served_exchange(struct rt_served *served);
 /* Largest difference of version between the servers in one read. */
 uint64_t rt_served_spread(const struct rt_served *served);
-size_t rt_served_bytes(const struct rt_served *served); /* memory taken */
 
 #endif

@@ -54,7 +54,6 @@ struct rt_served {
     uint32_t due;  /* rows that were not pushed */
 
     uint64_t spread;
-    size_t bytes;
 };
 
 /* The floats that are pushed, of the whole block. */

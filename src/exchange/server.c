@@ -6,14 +6,9 @@
 
 /* ---- making it ----------------------------------------------------------------------------------------- */
 
-static rt_status take_floats(struct rt_server *server, size_t count, const char *what, float **floats,
-                             struct rt_error *err) {
-    rt_status status = rt_floats_reserve(count, what, floats, err);
-    if (status == RT_OK)
-        server->bytes += rt_floats_bytes(count);
-    return status;
-}
-
+/* Memory that it may come to use: for each worker the range twice, its gradient and the parameters on their
+ * way to it. They are sent from an image, which workers of the same version share: so no worker ever sees
+ * numbers of two versions, and an update never waits for a slow link. */
 static rt_status take_memory(struct rt_server *server, struct rt_error *err) {
     const size_t workers = server->settings.roles->workers, count = server->settings.count;
     const size_t messages = workers * server->portion_count;
@@ -42,14 +37,13 @@ static rt_status take_memory(struct rt_server *server, struct rt_error *err) {
         status = rt_alloc(workers, sizeof *server->sums, what, &server->sums, err);
     if (status == RT_OK && server->rules->memory_bytes)
         status = rt_alloc(1, server->rules->memory_bytes, what, &server->view.memory, err);
-    server->bytes += messages * (sizeof *server->receives + sizeof *server->sends);
     if (status == RT_OK)
-        status = take_floats(server, workers * count, "the workers' gradients", &server->gradients, err);
+        status = rt_floats_reserve(workers * count, "the workers' gradients", &server->gradients, err);
     if (status == RT_OK)
-        status = take_floats(server, server->image_count * count, "the workers' parameters",
-                             &server->image_floats, err);
+        status = rt_floats_reserve(server->image_count * count, "the workers' parameters",
+                                   &server->image_floats, err);
     if (status == RT_OK && compensates)
-        status = take_floats(server, count, "a compensated gradient", &server->shaped, err);
+        status = rt_floats_reserve(count, "a compensated gradient", &server->shaped, err);
     return status;
 }
 
@@ -191,12 +185,4 @@ void rt_server_set_version(struct rt_server *server, uint64_t version) {
         server->clients[i].push.batch = 0; /* batches may come again */
     for (size_t i = 0; i < server->image_count; i++)
         server->images[i].valid = false;
-}
-
-size_t rt_server_bytes(const struct rt_server *server) {
-    return server->bytes;
-}
-
-const struct rt_customer *rt_server_customer(const struct rt_server *server, size_t worker) {
-    return &server->customers[worker];
 }

@@ -125,11 +125,6 @@ const struct rt_server_counts *rt_server_counts(const struct rt_server *server);
 uint64_t rt_server_version(const struct rt_server *server);
 /* Its parameters (and state) were loaded as those of this version; nothing is under way. */
 void rt_server_set_version(struct rt_server *server, uint64_t version);
-/* Memory that it may come to use: for each worker the range twice, its gradient and the parameters on their
- * way to it. They are sent from an image, which workers of the same version share: so no worker ever sees
- * numbers of two versions, and an update never waits for a slow link. */
-size_t rt_server_bytes(const struct rt_server *server);
-const struct rt_customer *rt_server_customer(const struct rt_server *server, size_t worker);
 
 /* ---- a worker in the same process (exchange/served.h) ---- */
 

@@ -60,7 +60,6 @@ struct rt_server {
     uint64_t batches; /* that the gradients were made of which have come to something, dropped ones too */
     bool changed;     /* something that the rules look at, since they last had nothing to do */
     struct rt_server_counts counts;
-    size_t bytes;
 };
 
 static inline float *rt_server_params(const struct rt_server *server) {

@@ -268,10 +268,6 @@ void rt_ring_destroy(struct rt_ring *ring) {
     free(ring);
 }
 
-struct rt_stage *rt_ring_stage(struct rt_ring *ring) {
-    return ring->head;
-}
-
 uint64_t rt_ring_version(const struct rt_ring *ring) {
     return applied(ring);
 }

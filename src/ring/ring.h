@@ -121,8 +121,6 @@ size_t rt_ring_lost(const struct rt_ring *ring);
 /* The end, in good order: every node has done all its work when it returns. */
 rt_status rt_ring_stop(struct rt_ring *ring, struct rt_error *err);
 
-/* The master's own numbers. */
-struct rt_stage *rt_ring_stage(struct rt_ring *ring);
 uint64_t rt_ring_version(const struct rt_ring *ring); /* updates applied */
 
 #endif

@@ -126,7 +126,7 @@ static void add_tally(const uint64_t *tally, const struct rt_metrics_row *row,
     counts->most = row->staleness_max > counts->most ? row->staleness_max : counts->most;
 }
 
-/* The servers elsewhere said so with their last report. */
+/* The nodes elsewhere said so with their last report. */
 static bool exchange_counts(void *self, struct rt_exchange_counts *counts) {
     struct rt_exchange_learner *learner = self;
     struct rt_exchanger *site = learner->site;
@@ -140,6 +140,11 @@ static bool exchange_counts(void *self, struct rt_exchange_counts *counts) {
     add_tally(own, &row, counts);
     for (uint16_t rank = 1; learner->crew && rank < site->roles.servers; rank++)
         add_tally(rt_crew_tally(learner->crew, rank), &learner->rows[rank], counts);
+    counts->spread = own[RT_TALLY_SPREAD];
+    for (uint16_t rank = 1; learner->crew && rank < learner->count; rank++) {
+        const uint64_t spread = rt_crew_tally(learner->crew, rank)[RT_TALLY_SPREAD];
+        counts->spread = spread > counts->spread ? spread : counts->spread;
+    }
     for (size_t i = 0; i < RT_EXCHANGE_BINS; i++)
         all += counts->staleness[i];
     counts->mean /= all ? (double)all : 1;

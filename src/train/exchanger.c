@@ -399,9 +399,13 @@ void rt_exchanger_metrics(struct rt_exchanger *exchanger, struct rt_metrics_row 
 
 void rt_exchanger_tally(struct rt_exchanger *exchanger, uint64_t *tally) {
     memset(tally, 0, RT_TALLIES * sizeof *tally);
-    if (!exchanger->server)
-        return;
     rt_engine_enter(exchanger->engine);
+    if (exchanger->served)
+        tally[RT_TALLY_SPREAD] = rt_served_spread(exchanger->served);
+    if (!exchanger->server) {
+        rt_engine_leave(exchanger->engine);
+        return;
+    }
     const struct rt_server_counts *counts = rt_server_counts(exchanger->server);
     memcpy(tally, counts->staleness, sizeof counts->staleness);
     tally[RT_TALLY_APPLIED] = counts->applied;

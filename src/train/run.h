@@ -74,6 +74,7 @@ struct rt_exchange_counts {
     double mean;
     uint64_t most;
     uint64_t applied, dropped, forced, held;
+    uint64_t spread; /* the largest difference of version between the servers in one worker's read */
 };
 /* Of the last training; NULL: it had no such servers. Owned by the run. */
 const struct rt_exchange_counts *rt_run_exchange(const struct rt_run *run);

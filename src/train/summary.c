@@ -77,6 +77,7 @@ static void put_exchange(json_t *map, const struct rt_drive *drive, bool *ok) {
     put(map, "staleness", bins, ok);
     put(map, "staleness_mean", real(counts->mean), ok);
     put(map, "staleness_max", integer(counts->most), ok);
+    put(map, "version_spread_max", integer(counts->spread), ok);
     put(map, "gradients_dropped", integer(counts->dropped), ok);
     put(map, "gradients_forced", integer(counts->forced), ok);
     put(map, "gradients_held", integer(counts->held), ok);

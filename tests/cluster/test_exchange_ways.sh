@@ -70,6 +70,8 @@ summary, way = json.load(open(sys.argv[1])), sys.argv[2]
 assert summary["train_loss"] < 0.3, "the loss is %g" % summary["train_loss"]
 servers = 2 if "k=2" in way else 1
 assert sum(summary["staleness"]) > 0
+# One server has one version.
+assert summary["version_spread_max"] == 0 or servers > 1, summary["version_spread_max"]
 epochs = 20 * (4 if "ps-cut" in way else 5)
 assert summary["updates"] == epochs, summary["updates"]
 # Every gradient that came to something is one of the histogram, at each server; what was dropped is not counted.
