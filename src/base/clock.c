@@ -1,4 +1,4 @@
-/* The three clocks, in seconds. */
+/* The three clocks, in seconds, and a look at who lost count. */
 #include "base/clock.h"
 
 #include <time.h>
@@ -19,4 +19,10 @@ double rt_clock_thread(void) {
 
 double rt_clock_process(void) {
     return read_clock(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+bool rt_clock_overslept(double wanted, double now, double patience) {
+    /* A busy machine makes one wait as well, but hardly for so long. */
+    const double late = 1, half = patience / 2;
+    return wanted > 0 && now - wanted > (half < late ? half : late);
 }

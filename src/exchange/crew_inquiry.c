@@ -10,6 +10,8 @@
  */
 #include "exchange/crew_inside.h"
 
+#include "base/clock.h"
+
 /* Seconds that a node has for its answer: its events are taken whatever it computes. */
 static double answer_seconds(const struct rt_party *party) {
     const double quarter = rt_party_patience(party) / 4;
@@ -77,7 +79,8 @@ static uint16_t follow(const struct rt_crew *crew, uint16_t suspect) {
 
 enum rt_inquiry rt_crew_inquire(void *self, uint16_t suspect, bool computes, double now, uint16_t *guilty) {
     struct rt_crew *crew = self;
-    if (!crew->inquiry.open)
+    /* One that is still open from before a pause has been given up: its answers are old. */
+    if (!crew->inquiry.open || rt_clock_overslept(crew->inquiry.until, now, rt_party_patience(crew->party)))
         ask_all(crew, now);
     if (!all_answered(crew) && now < crew->inquiry.until)
         return RT_INQUIRY_PENDING;

@@ -2,6 +2,7 @@
  * engine.h. */
 #include "exchange/engine_inside.h"
 
+#include "base/clock.h"
 #include <math.h>
 
 /* Seconds that a node which lost another gives the master to say why: it knows first, and of all. */
@@ -48,6 +49,17 @@ void rt_engine_calm(struct rt_engine *engine) {
     const double now = rt_engine_now(engine);
     for (size_t i = 0; i < engine->settings.party->count; i++)
         engine->peers[i].heard = now;
+}
+
+/* Where this thread did not run, perhaps nobody did. */
+static void forgive_pause(struct rt_engine *engine, double now) {
+    if (!rt_clock_overslept(engine->check, now, engine->patience))
+        return;
+    rt_engine_calm(engine);
+    engine->inquiry.open = false;
+    engine->gone.until = now + grace;
+    if (engine->stopped > 0)
+        engine->stopped = now;
 }
 
 static void blame(struct rt_engine *engine, uint16_t who) {
@@ -117,6 +129,7 @@ static double find_limit(struct rt_engine *engine, double now) {
 double rt_engine_check_patience(struct rt_engine *engine, double now) {
     if (engine->status != RT_OK)
         return INFINITY;
+    forgive_pause(engine, now);
     double limit = find_limit(engine, now);
     if (engine->inquiry.open || now >= limit)
         limit = lose_patience(engine, now);
@@ -142,6 +155,7 @@ static bool may_finish(struct rt_engine *engine, double now) {
 
 void rt_engine_check_stop(struct rt_engine *engine, double now) {
     struct rt_error err;
+    forgive_pause(engine, now);
     if (engine->status != RT_OK || !engine->settings.stop || !atomic_load(engine->settings.stop) ||
         may_finish(engine, now))
         return;

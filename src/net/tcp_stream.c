@@ -77,9 +77,8 @@ rt_status rt_stream_prepare(int fd, double silence, struct rt_error *err) {
 #if defined(TCP_NOTSENT_LOWAT)
     set_option(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_BYTES);
 #endif
-#if defined(TCP_USER_TIMEOUT)
-    set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)(silence * 1e3));
-#endif
+    /* Not TCP_USER_TIMEOUT: it would also end the connection with a peer that reads nothing for a while,
+     * though both of us may have been stopped. Whether a peer is alive is for the signs of life to tell. */
 #if defined(TCP_KEEPIDLE) && defined(TCP_KEEPINTVL) && defined(TCP_KEEPCNT)
     int seconds = silence > 2 ? (int)silence : 2;
     set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, seconds);

@@ -318,6 +318,8 @@ static rt_status wait(struct rt_flow *flow, struct rt_error *err) {
     const enum rt_state state = reason(flow, &who);
     const double now = rt_flow_now(flow);
     double until = now + look_up;
+    if (rt_clock_overslept(flow->look, now, patience_of(flow)))
+        flow->progress = now;
     if (who) {
         const double limit = flow->progress + patience_of(flow);
         char name[32];
@@ -334,6 +336,7 @@ static rt_status wait(struct rt_flow *flow, struct rt_error *err) {
     if (flow->timed)
         rt_states_enter(&flow->states, state);
     flow->due = 0;
+    flow->look = until;
     struct rt_event event;
     if (next_event(flow, until, &event))
         return take_event(flow, &event, err);

@@ -170,6 +170,7 @@ struct rt_flow {
     double due; /* when the operation before should have ended on an emulated device; 0: long ago */
     uint64_t samples;
     double progress; /* when a neighbour or we ourselves last got something done */
+    double look;     /* when we meant to look up from waiting */
     bool starving;   /* the master: the data have nothing yet */
     bool more;       /* the master: there is more to start than seats */
     bool ending;     /* STOP has been sent: links may close */

@@ -2,6 +2,7 @@
  */
 #include "train/hybrid_group_inside.h"
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,8 @@
 /* Seconds that somebody who lost a node of another ring waits for his own ring to end: the lost one's
  * neighbours know better what happened, and the master will have heard of it from them. */
 static const double grace = 3;
+/* Seconds after which a ring looks up at the latest while it waits. */
+static const double look_up = 0.5;
 
 /* ---- life ---------------------------------------------------------------------------------------------- */
 
@@ -256,10 +259,11 @@ static rt_status check(void *self, struct rt_error *err) {
         return rt_fail(err, RT_FAILED, "node %u: %s", group->lost, group->why.text);
     }
     const uint16_t ring = waits_for(group);
-    if (ring == UINT16_MAX) {
+    if (ring == UINT16_MAX || rt_clock_overslept(group->looked + look_up, now, group->settings.patience))
         group->progress = now;
+    group->looked = now;
+    if (ring == UINT16_MAX)
         return RT_OK;
-    }
     /* Those who are next to a silent node wait half as long, and know better. */
     if (now < group->progress + 2 * group->settings.patience)
         return RT_OK;

@@ -51,6 +51,7 @@ struct rt_group {
 
     struct rt_group_talk talk;
     double progress; /* when something last came from another ring */
+    double looked;   /* when that was last looked at */
     uint16_t gone;   /* the ring whose link was lost first; UINT16_MAX: none */
     double gone_at;
     struct rt_error why;

@@ -1,6 +1,7 @@
 /* Packing rows of a batch for somebody else, and unpacking them there. */
 #include "train/sent.h"
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include <stdlib.h>
 #include <string.h>
@@ -228,12 +229,14 @@ static rt_status await(struct rt_sent_box *box, struct rt_engine *engine, uint64
         const uint64_t complete = box->complete;
         const size_t at = box->at;
         rt_engine_leave(engine);
-        rt_status status = rt_engine_wait(engine, has_come, box, rt_engine_now(engine) + box->patience, err);
+        const double until = rt_engine_now(engine) + box->patience;
+        rt_status status = rt_engine_wait(engine, has_come, box, until, err);
         if (status != RT_OK)
             return status;
         rt_engine_enter(engine);
         come = has_come(box);
-        moved = box->complete != complete || box->at != at;
+        moved = box->complete != complete || box->at != at ||
+                rt_clock_overslept(until, rt_engine_now(engine), box->patience);
         rt_engine_leave(engine);
     }
     return come ? RT_OK
