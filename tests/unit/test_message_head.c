@@ -234,22 +234,92 @@ TEST(a_norm_or_a_loss_may_be_any_number) {
     }
 }
 
-TEST(every_type_has_a_name) {
-    static const uint16_t types[] = {
-        RT_MESSAGE_HELLO,   RT_MESSAGE_WELCOME,  RT_MESSAGE_ERROR,    RT_MESSAGE_JOIN,    RT_MESSAGE_JOINED,
-        RT_MESSAGE_PROFILE, RT_MESSAGE_PROFILED, RT_MESSAGE_ASSIGN,   RT_MESSAGE_READY,   RT_MESSAGE_GO,
-        RT_MESSAGE_FORWARD, RT_MESSAGE_EVALUATE, RT_MESSAGE_SNAPSHOT, RT_MESSAGE_STOP,    RT_MESSAGE_BACKWARD,
-        RT_MESSAGE_NORM,    RT_MESSAGE_METRICS,  RT_MESSAGE_PART,     RT_MESSAGE_COLLECT, RT_MESSAGE_LOAD,
-        RT_MESSAGE_SETTLE,  RT_MESSAGE_SETTLED,  RT_MESSAGE_TICKET,   RT_MESSAGE_DONE,    RT_MESSAGE_EXAMPLES,
-        RT_MESSAGE_CHUNK,   RT_MESSAGE_PUSH,     RT_MESSAGE_PULL,     RT_MESSAGE_PARAM,   RT_MESSAGE_WHOM,
-        RT_MESSAGE_TALLY};
-    size_t named = 0, count = sizeof types / sizeof *types;
-    for (size_t i = 0; i < count; i++)
-        CHECK_MSG(strcmp(rt_message_name(types[i]), "unknown") != 0, "type %u", types[i]);
+/* Every message there is. The numbers are written out here, and not taken from the header: programs of other
+ * versions know them, so none may ever change. The same rows are in docs/protocol.md. */
+enum body { NOTHING, FIELDS, TENSORS };
+static const struct kind {
+    unsigned number, type;
+    const char *name;
+    enum body body;
+} kinds[] = {
+    {1, RT_MESSAGE_HELLO, "hello", FIELDS},         {2, RT_MESSAGE_WELCOME, "welcome", FIELDS},
+    {3, RT_MESSAGE_ERROR, "error", FIELDS},         {4, RT_MESSAGE_JOIN, "join", FIELDS},
+    {5, RT_MESSAGE_JOINED, "joined", FIELDS},       {6, RT_MESSAGE_PROFILE, "profile", FIELDS},
+    {7, RT_MESSAGE_PROFILED, "profiled", FIELDS},   {8, RT_MESSAGE_ASSIGN, "assign", FIELDS},
+    {9, RT_MESSAGE_READY, "ready", FIELDS},         {10, RT_MESSAGE_GO, "go", NOTHING},
+    {11, RT_MESSAGE_SETTLE, "settle", FIELDS},      {12, RT_MESSAGE_SETTLED, "settled", NOTHING},
+    {32, RT_MESSAGE_FORWARD, "forward", TENSORS},   {33, RT_MESSAGE_EVALUATE, "evaluate", TENSORS},
+    {34, RT_MESSAGE_SNAPSHOT, "snapshot", NOTHING}, {35, RT_MESSAGE_STOP, "stop", NOTHING},
+    {48, RT_MESSAGE_BACKWARD, "backward", TENSORS}, {64, RT_MESSAGE_NORM, "norm", NOTHING},
+    {65, RT_MESSAGE_METRICS, "metrics", FIELDS},    {66, RT_MESSAGE_PART, "part", TENSORS},
+    {67, RT_MESSAGE_COLLECT, "collect", NOTHING},   {68, RT_MESSAGE_LOAD, "load", NOTHING},
+    {80, RT_MESSAGE_TICKET, "ticket", NOTHING},     {81, RT_MESSAGE_DONE, "done", NOTHING},
+    {82, RT_MESSAGE_EXAMPLES, "examples", TENSORS}, {83, RT_MESSAGE_WHOM, "whom", NOTHING},
+    {84, RT_MESSAGE_TALLY, "tally", NOTHING},       {96, RT_MESSAGE_CHUNK, "chunk", TENSORS},
+    {112, RT_MESSAGE_PUSH, "push", TENSORS},        {113, RT_MESSAGE_PULL, "pull", NOTHING},
+    {114, RT_MESSAGE_PARAM, "param", TENSORS},
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+TEST(every_type_has_its_number_and_its_name) {
+    size_t named = 0;
+    for (size_t i = 0; i < KINDS; i++) {
+        const struct kind *kind = &kinds[i];
+        CHECK_MSG(kind->type == kind->number, "%s is %u, not %u", kind->name, kind->type, kind->number);
+        CHECK_MSG(strcmp(rt_message_name((uint16_t)kind->number), kind->name) == 0, "%u is called %s, not %s",
+                  kind->number, rt_message_name((uint16_t)kind->number), kind->name);
+    }
     for (unsigned type = 0; type <= UINT16_MAX; type++)
         named += strcmp(rt_message_name((uint16_t)type), "unknown") != 0;
-    CHECK(named == count);
-    CHECK(strcmp(rt_message_name(RT_MESSAGE_FORWARD), "forward") == 0);
+    CHECK_MSG(named == KINDS, "%zu types have a name, and this test knows %d", named, KINDS);
+}
+
+/* A head with nothing in it but the type, and a body of four bytes: who may have one. */
+TEST(every_type_has_its_bytes_and_its_body) {
+    for (size_t i = 0; i < KINDS; i++) {
+        const struct kind *kind = &kinds[i];
+        const struct rt_message plain = {.type = (uint16_t)kind->type};
+        struct rt_message message = {.type = (uint16_t)kind->type, .tensors = 1};
+        struct rt_error err;
+        uint8_t head[RT_MESSAGE_HEAD], expected[RT_MESSAGE_HEAD] = {'R', 'T', 'M', 'P', 1};
+        expected[AT_TYPE] = (uint8_t)kind->number;
+        rt_message_encode(&plain, head);
+        CHECK_MSG(memcmp(head, expected, sizeof head) == 0, "%s has other bytes", kind->name);
+        CHECK_MSG((rt_message_decode(head, sizeof head, 4, &message, &err) == RT_OK) ==
+                      (kind->body == FIELDS),
+                  "%s and a body of fields", kind->name);
+        message = (struct rt_message){
+            .type = (uint16_t)kind->type, .tensors = 1, .tensor = {{RT_DTYPE_F32, 1, {1}}}};
+        rt_message_encode(&message, head);
+        CHECK_MSG((rt_message_decode(head, sizeof head, 4, &message, &err) == RT_OK) ==
+                      (kind->body == TENSORS),
+                  "%s and a tensor", kind->name);
+    }
+}
+
+/* The catalogue of docs/protocol.md: "| 32 | FORWARD | tensors |". */
+TEST(the_page_has_every_type) {
+    static const char *const bodies[] = {[NOTHING] = "none", [FIELDS] = "fields", [TENSORS] = "tensors"};
+    bool found[KINDS] = {false};
+    char line[1000], name[20], body[20];
+    unsigned number;
+    size_t rows = 0;
+    FILE *page = fopen("docs/protocol.md", "r");
+    REQUIRE(page);
+    while (fgets(line, sizeof line, page)) {
+        if (sscanf(line, "| %u | %19[A-Z] | %19[a-z] |", &number, name, body) != 3)
+            continue;
+        rows++;
+        for (char *c = name; *c; c++)
+            *c = (char)(*c - 'A' + 'a');
+        for (size_t i = 0; i < KINDS; i++)
+            found[i] |= number == kinds[i].number && strcmp(name, kinds[i].name) == 0 &&
+                        strcmp(body, bodies[kinds[i].body]) == 0;
+    }
+    fclose(page);
+    for (size_t i = 0; i < KINDS; i++)
+        CHECK_MSG(found[i], "no row for %s", kinds[i].name);
+    CHECK_MSG(rows == KINDS, "%zu rows, and there are %d types", rows, KINDS);
 }
 
 TEST_MAIN()
