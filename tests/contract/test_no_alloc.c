@@ -2,12 +2,14 @@
  * A training step takes no memory: the allocator is replaced by one that counts, and twenty updates of an MLP
  * and of a network with every kind of layer there is must not move the counter. Nor must those of an
  * exchange, of whatever way: by a network that is alone, with the server where there is one, and by three
- * nodes over TCP that have a toy to learn.
+ * nodes over TCP that have a toy to learn. Nor must those of a ring: whole updates of master and workers,
+ * with all their messages, over the network in memory.
  */
 #include "exchange/way.h"
 #include "formats/yaml.h"
 #include "support/counting.h"
 #include "support/exrig.h"
+#include "support/ringrig.h"
 #include "support/test.h"
 #include "support/tiny.h"
 #include "train/learner.h"
@@ -156,6 +158,54 @@ TEST(exchange_between_nodes_takes_no_memory) {
         CHECK_MSG(during == 0, "%ld allocations during 60 batches by %s", during, settings.way);
         exrig_close(&rig);
     }
+}
+
+/* ---- rings ---- */
+
+static void count_in_ring(void *user, struct rig *rig, struct rt_ring *ring) {
+    long *during = user;
+    if (!rig_steps(rig, ring, 4))
+        return;
+    const long before = allocations;
+    if (rig_steps(rig, ring, 20))
+        *during = allocations - before;
+}
+
+static void check_ring(struct rig_settings settings, const char *what) {
+    struct rt_error err;
+    struct rig rig;
+    long during = -1;
+    settings.model = wide;
+    settings.examples = 50;
+    settings.batch = 16;
+    settings.updates = 100;
+    CHECK_OK(rig_open(&settings, &rig, &err));
+    CHECK_OK(rig_run(&rig, count_in_ring, &during, &err));
+    for (size_t i = 0; i < settings.nodes; i++)
+        CHECK_MSG(rig.status[i] == RT_OK, "%s: node %zu: %s", what, i, rig.errors[i].text);
+    CHECK_MSG(during == 0, "%ld allocations during 20 updates of a ring, %s", during, what);
+    rig_close(&rig);
+}
+
+TEST(ring_takes_no_memory) {
+    need_counting();
+    const struct rig_settings plain = {.nodes = 3, .micro_batch = 4, .slots = 2};
+    struct rig_settings settings = plain;
+    check_ring(settings, "plain");
+    settings.together = true;
+    settings.tail = 1;
+    check_ring(settings, "1f1b and a tail");
+    settings = plain;
+    settings.optimizer = "{adam: {}}";
+    settings.clip_norm = 0.1;
+    settings.shards = 4;
+    check_ring(settings, "adam, clipping and shards");
+    settings = plain;
+    settings.flow = true;
+    check_ring(settings, "ring-flow");
+    settings = plain;
+    settings.nodes = 1;
+    check_ring(settings, "alone");
 }
 
 TEST_MAIN()
