@@ -63,11 +63,13 @@ size_t rt_way_servers(const struct rt_way *way, const struct rt_way_options *opt
     return room < USUAL_SERVERS ? room : USUAL_SERVERS;
 }
 
-void rt_way_fit(const struct rt_way *way, struct rt_way_options *options, size_t nodes, size_t params,
-                const struct rt_optim *optim) {
+void rt_way_fit(const struct rt_way *way, struct rt_way_options *options, size_t nodes, size_t params) {
     if (way->servers == RT_SERVERS_SOME && options->servers < 0 && params > 0 &&
         rt_way_servers(way, options, nodes) > params)
         options->servers = (int64_t)params;
+}
+
+void rt_way_suit(struct rt_way_options *options, const struct rt_optim *optim) {
     if (options->damp < 0)
         options->damp = rt_optim_damp(optim);
 }

@@ -50,7 +50,7 @@ struct rt_way_options {
     double cut;      /* part of an epoch that suffices: whoever gives the tickets then goes on to the next */
     int base;        /* what a cut, or several servers, are made to: RT_BASE_SYNC, ... */
     int prio;        /* which of several waiting gradients is next */
-    double damp;     /* power p of 1/(1+staleness)^p on the rate, a whole number; -1: see rt_way_fit */
+    double damp;     /* power p of 1/(1+staleness)^p on the rate, a whole number; -1: see rt_way_suit */
     double compensate; /* lambda of the delay compensation; 0: off */
     int64_t push_every, fetch_every;
     double warm_start; /* part of the first epoch in which one worker trains alone */
@@ -131,10 +131,10 @@ bool rt_way_is_rising(const struct rt_way *way, const struct rt_way_options *opt
 
 /* Rings of hybrid: where nobody says how many, 2 if the nodes can be divided so, else 1. */
 size_t rt_way_rings(const struct rt_way_options *options, size_t nodes);
-/* What `auto` stands for when the parameters and the optimizer are known: no more servers than there are
- * parameters; and the damping that suits the optimizer. */
-void rt_way_fit(const struct rt_way *way, struct rt_way_options *options, size_t nodes, size_t params,
-                const struct rt_optim *optim);
+/* What `auto` stands for when the parameters are known: no more servers than there are of them. */
+void rt_way_fit(const struct rt_way *way, struct rt_way_options *options, size_t nodes, size_t params);
+/* What it stands for when the optimizer is known: the damping that suits it. */
+void rt_way_suit(struct rt_way_options *options, const struct rt_optim *optim);
 /* How many nodes serve. */
 size_t rt_way_servers(const struct rt_way *way, const struct rt_way_options *options, size_t nodes);
 /* Gives the roles: ranks 0 .. servers-1 serve; with `dedicated` the others work, otherwise all do. worker:

@@ -51,13 +51,14 @@ struct rt_strategy_choice {
 
 /* cluster.strategy: "ring", "ring,schedule=1f1b", {ring: {schedule: 1f1b}}, or "as:horovod" for a system of
  * the literature; absent: ring-stream for a stream, else ring where there are several devices, else sgd.
- * Refuses what cannot be, as far as it can be told without the network and the data. */
+ * Refuses what cannot be, as far as it can be told without the network and the data. damp: auto is the number
+ * that suits the optimizer. */
 rt_status rt_strategy_read(const struct rt_spec *spec, struct rt_strategy_choice *choice,
                            struct rt_error *err);
 void rt_strategy_choice_deinit(struct rt_strategy_choice *choice); /* a zeroed one is fine */
 
 /* The rest of it, when the network is known: its parameters, and its buffers (statistics of batchnorm). What
- * `auto` stands for is settled too, by them and by the optimizer. */
+ * `auto` stands for is settled too. */
 rt_status rt_strategy_fits(const struct rt_strategy_choice *choice, const struct rt_spec *spec, size_t params,
                            size_t buffers, struct rt_error *err);
 

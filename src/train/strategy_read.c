@@ -218,32 +218,13 @@ static rt_status check(const struct rt_strategy *strategy, const void *settings,
     return status == RT_OK ? check_keys(strategy, settings, spec, err) : status;
 }
 
-/* What `auto` stands for. */
-static rt_status settle(const struct rt_strategy_choice *choice, const struct rt_spec *spec, size_t params,
-                        struct rt_error *err) {
-    const struct rt_strategy *strategy = choice->strategy;
-    struct rt_optim *optim;
-    if (!strategy->way && !strategy->flows)
-        return RT_OK;
-    rt_status status = rt_train_optimizer(&spec->train, strategy->way, &optim, err);
-    if (status != RT_OK)
-        return status;
-    struct rt_ring_options *flow = choice->settings;
-    if (strategy->way)
-        rt_way_fit(strategy->way, choice->settings, rt_spec_devices(spec), params, optim);
-    else if (flow->damp < 0)
-        flow->damp = (int64_t)rt_optim_damp(optim);
-    rt_optim_destroy(optim);
-    return RT_OK;
-}
-
 rt_status rt_strategy_fits(const struct rt_strategy_choice *choice, const struct rt_spec *spec, size_t params,
                            size_t buffers, struct rt_error *err) {
     const struct rt_strategy *strategy = choice->strategy;
-    const struct rt_way_options *options = choice->settings;
-    rt_status status = settle(choice, spec, params, err);
-    if (status != RT_OK || !strategy->way)
-        return status;
+    if (!strategy->way)
+        return RT_OK;
+    struct rt_way_options *options = choice->settings;
+    rt_way_fit(strategy->way, options, rt_spec_devices(spec), params);
     if (buffers > 0 && options->dedicated)
         return rt_tree_fail(place_of(spec), err,
                             "%s: dedicated: the statistics of batchnorm that are saved are those of the "
@@ -274,6 +255,25 @@ static rt_status read_settings(struct rt_strategy_choice *choice, struct rt_erro
                            choice->settings, err);
 }
 
+/* What `auto` stands for, as far as the optimizer decides it. */
+static rt_status suit_optimizer(const struct rt_strategy_choice *choice, const struct rt_spec *spec,
+                                struct rt_error *err) {
+    const struct rt_strategy *strategy = choice->strategy;
+    struct rt_ring_options *flow = choice->settings;
+    struct rt_optim *optim;
+    if (!strategy->way && !strategy->flows)
+        return RT_OK;
+    rt_status status = rt_train_optimizer(&spec->train, strategy->way, &optim, err);
+    if (status != RT_OK)
+        return status;
+    if (strategy->way)
+        rt_way_suit(choice->settings, optim);
+    else if (flow->damp < 0)
+        flow->damp = (int64_t)rt_optim_damp(optim);
+    rt_optim_destroy(optim);
+    return RT_OK;
+}
+
 rt_status rt_strategy_read(const struct rt_spec *spec, struct rt_strategy_choice *choice,
                            struct rt_error *err) {
     struct rt_strategy_choice made = {0};
@@ -288,6 +288,8 @@ rt_status rt_strategy_read(const struct rt_spec *spec, struct rt_strategy_choice
         status = read_settings(&made, err);
     if (status == RT_OK)
         status = check(made.strategy, made.settings, spec, err);
+    if (status == RT_OK)
+        status = suit_optimizer(&made, spec, err);
     if (status != RT_OK)
         rt_strategy_choice_deinit(&made);
     else

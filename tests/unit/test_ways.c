@@ -4,7 +4,6 @@
  */
 #include "exchange/server.h"
 #include "exchange/ways/ways.h"
-#include "formats/yaml.h"
 #include "support/movesim.h"
 #include "support/test.h"
 #include <math.h>
@@ -556,62 +555,15 @@ TEST(auto_servers_share_few_parameters) {
         {"ps-shard", "k=3", 6, 1000, 3}, {"ps-sync", "", 4, 1, 1},
         {"allreduce-rd", "", 4, 1, 0},
     };
-    const struct rt_optim plain = {.type = rt_optim_type_find("sgd")};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct rt_way *way = rt_way_find(cases[i].name);
         struct rt_way_options options;
         struct rt_error err = {0};
         CHECK_OK(read_options(way, cases[i].text, &options, &err));
-        rt_way_fit(way, &options, cases[i].nodes, cases[i].params, &plain);
+        rt_way_fit(way, &options, cases[i].nodes, cases[i].params);
         CHECK_MSG(rt_way_servers(way, &options, cases[i].nodes) == cases[i].servers, "%s,%s: %zu servers",
                   cases[i].name, cases[i].text, rt_way_servers(way, &options, cases[i].nodes));
         CHECK_OK(rt_way_check(way, &options, cases[i].nodes, cases[i].params, &err));
-    }
-}
-
-/* Damping goes by what the optimizer makes of a stale gradient, unless somebody says how much; what is sent
- * to nodes is the number. */
-TEST(auto_damping_suits_the_optimizer) {
-    static const struct {
-        const char *name, *text, *optimizer;
-        double damp;
-    } cases[] = {
-        {"ps-async", "", "{sgd: {lr: 0.1}}", 0},
-        {"ps-async", "", "adagrad", 0},
-        {"ps-async", "", "momentum", 2},
-        {"ps-async", "", "{momentum: {momentum: 0}}", 0},
-        {"ps-async", "", "nesterov", 2},
-        {"ps-async", "", "adam", 1},
-        {"ps-async", "", "adamw", 1},
-        {"ps-async", "damp=auto", "momentum", 2},
-        {"ps-async", "damp=0", "momentum", 0},
-        {"ps-async", "damp=3", "sgd", 3},
-        {"ps-ssp", "s=inf", "momentum", 2},
-        {"ps-vap", "", "momentum", 2},
-        {"ps-cut", "base=async", "momentum", 2},
-        {"ps-shard", "base=ssp", "momentum", 2},
-        {"downpour", "", "momentum", 2},
-        {"ps-sync", "", "momentum", 0}, /* has no such option */
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct rt_way *way = rt_way_find(cases[i].name);
-        struct rt_way_options options, again;
-        struct rt_error err = {0};
-        struct rt_tree *tree = NULL;
-        struct rt_optim *optim = NULL;
-        CHECK_OK(rt_yaml_value(cases[i].optimizer, "test", &tree, &err));
-        CHECK_OK(rt_optim_create(tree, &optim, &err));
-        rt_tree_destroy(tree);
-        CHECK_OK(read_options(way, cases[i].text, &options, &err));
-        CHECK_OK(rt_way_check(way, &options, 4, 0, &err));
-        rt_way_fit(way, &options, 4, 1000, optim);
-        rt_optim_destroy(optim);
-        CHECK_OK(rt_way_options_write(way, &options, &tree, &err));
-        CHECK_OK(rt_way_options_read(way, tree, &again, &err));
-        CHECK_MSG(options.damp == cases[i].damp && again.damp == cases[i].damp,
-                  "%s,%s with %s: damp %g, on a node %g", cases[i].name, cases[i].text, cases[i].optimizer,
-                  options.damp, again.damp);
-        rt_tree_destroy(tree);
     }
 }
 
