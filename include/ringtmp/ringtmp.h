@@ -20,6 +20,10 @@
  *     OpenBLAS, which then stays in the process, and may set OPENBLAS_CORETYPE in the environment before;
  *   - an object may be used by one thread at a time, except rt_run_stop, which any thread or signal handler
  *     may call.
+ *
+ * A run whose cluster.nodes is above 1 starts its other nodes as processes of the `ringtmp` command, which
+ * must be on the PATH: the library has no node inside. Nodes named in cluster.node run elsewhere already, and
+ * need nothing here.
  */
 #ifndef RINGTMP_RINGTMP_H
 #define RINGTMP_RINGTMP_H
