@@ -84,8 +84,58 @@ not_alive() {
     [ "$state" = Z ]
 }
 
+# nodes NAME...: starts them: ids in $node, addresses in $at, the options for a master in $others
+nodes() {
+    node=() at=() others=()
+    for name in "$@"; do
+        start_node "$name" --name "node-$name"
+        node+=("$pid") at+=("127.0.0.1:$port") others+=(--node "127.0.0.1:$port")
+    done
+}
+
 # children_of PID: the ids of the processes it has started
 children_of() { cat /proc/"$1"/task/*/children 2>/dev/null; }
+
+# spread NAME RUN NODES STRATEGY WORD...: trains on so many local nodes; the result goes to NAME
+spread() {
+    local name=$1 file=$2 nodes=$3 strategy=$4
+    shift 4
+    rm -rf "$name"
+    run 0 train "$file" --nodes "$nodes" --strategy "$strategy" --quiet --out "$name" "$@"
+    [ "$(field nodes "$name/summary.json")" = "$nodes" ] || fail "$name: not on $nodes nodes"
+}
+
+# has_checkpoint DIRECTORY, last_checkpoint DIRECTORY: what the journal says; the update of the last one
+has_checkpoint() { grep -q '"event": "checkpoint"' "$1/journal.jsonl" 2>/dev/null; }
+last_checkpoint() { sed -n 's/.*"event": "checkpoint".*"update": \([0-9]*\).*/\1/p' "$1/journal.jsonl" | tail -1; }
+
+# begin DIRECTORY WORD...: dropout.yaml in the background, until it has left a checkpoint; its id is $master
+begin() {
+    local directory=$1
+    shift
+    start_master run dropout.yaml --out "$directory" --quiet "$@"
+    master=$pid
+    until_true 60 has_checkpoint "$directory" || fail "$directory: no checkpoint: $(cat run.err)"
+}
+
+# resumes DIRECTORY UPDATES WORD...: as the words say, to the parameters of one device after so many updates
+resumes() {
+    local directory=$1 updates=$2
+    shift 2
+    run 0 train dropout.yaml --out "$directory" --resume --quiet --set train.updates="$updates" "$@"
+    rm -rf whole
+    run 0 train dropout.yaml --out whole --strategy sgd --quiet --set train.updates="$updates"
+    same "$directory" whole "$directory"
+}
+
+# lost WHO WHY DIRECTORY: the master says so, and how to go on
+lost() {
+    says run.err "ringtmp: $1 is lost: "
+    says run.err "$2"
+    says run.err "the last checkpoint is in $3/checkpoint"
+    tail -1 run.err | grep -q -- "--out $3 --resume" || fail "$3: how to go on: $(tail -1 run.err)"
+    ! grep -q "learning rate" run.err || fail "$3: the learning rate is blamed: $(cat run.err)"
+}
 
 # hash_of DIRECTORY: the hash of a run's parameters; fails the test when there is none
 hash_of() {

@@ -7,15 +7,6 @@ write_models
 sed -i '/^cluster:/d' ./*.yaml # what rings need
 started=$SECONDS
 
-# exchange NAME RUN NODES STRATEGY WORD...: an exchange's result goes to NAME
-exchange() {
-    local name=$1 file=$2 nodes=$3 strategy=$4
-    shift 4
-    rm -rf "$name"
-    run 0 train "$file" --nodes "$nodes" --strategy "$strategy" --quiet --out "$name" "$@"
-    [ "$(field nodes "$name/summary.json")" = "$nodes" ] || fail "$name: not on $nodes nodes"
-}
-
 # ---- one result ----
 # Batches of 20 over 96 examples: the last of an epoch has 16. Eight shards: two or three rows each.
 eight='--set train.shards=8 --set data.hold_out=0.1 --set train.validate_updates=4'
@@ -28,27 +19,27 @@ for model in mlp cnn dropout; do
     for nodes in 1 2 4 8; do
         for way in allreduce-rd allreduce-hd ps-sync; do
             [ $nodes -lt 8 ] || [ $model = dropout ] || [ $way = allreduce-hd ] || continue # the rest of time
-            exchange result $model.yaml $nodes $way $settings
+            spread result $model.yaml $nodes $way $settings
             same "$model, $way, $nodes nodes" alone-$model result
         done
     done
 done
-exchange result mlp.yaml 4 ps-sync $eight --set train.optimizer=adam --set train.micro_batch=1
+spread result mlp.yaml 4 ps-sync $eight --set train.optimizer=adam --set train.micro_batch=1
 same "micro-batches of one" alone-mlp result
 run 0 train mlp.yaml --strategy sgd --quiet --out alone-clip $eight --set train.clip_norm=0.3
 for way in allreduce-rd ps-sync ps-sync,exchange=binom; do
-    exchange result mlp.yaml 4 $way $eight --set train.clip_norm=0.3
+    spread result mlp.yaml 4 $way $eight --set train.clip_norm=0.3
     same "clipping, $way" alone-clip result
 done
 # Some workers have no rows at all: the last batch has 4.
 sed 's/batch: 20/batch: 23/' mlp.yaml >odd.yaml
 run 0 train odd.yaml --strategy sgd --quiet --out alone-odd --set train.shards=8
-exchange result odd.yaml 8 allreduce-rd --set train.shards=8
+spread result odd.yaml 8 allreduce-rd --set train.shards=8
 same "workers without rows" alone-odd result
 # Servers without a worker, and servers that share the parameters.
 for way in ps-sync,dedicated=true ps-shard,k=2,dedicated=true ps-shard,k=3; do
     case $way in *k=2,ded*) nodes=4 ;; *k=3) nodes=4 ;; *) nodes=3 ;; esac
-    exchange result mlp.yaml $nodes $way $eight --set train.optimizer=adam
+    spread result mlp.yaml $nodes $way $eight --set train.optimizer=adam
     same "$way" alone-mlp result
 done
 echo "one result after $((SECONDS - started)) s"

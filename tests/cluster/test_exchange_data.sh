@@ -6,15 +6,6 @@ write_models
 sed -i '/^cluster:/d' ./*.yaml # what rings need
 started=$SECONDS
 
-# exchange NAME RUN NODES STRATEGY WORD...: an exchange's result goes to NAME
-exchange() {
-    local name=$1 file=$2 nodes=$3 strategy=$4
-    shift 4
-    rm -rf "$name"
-    run 0 train "$file" --nodes "$nodes" --strategy "$strategy" --quiet --out "$name" "$@"
-    [ "$(field nodes "$name/summary.json")" = "$nodes" ] || fail "$name: not on $nodes nodes"
-}
-
 # ---- data ----
 # A node that runs elsewhere has its own copy, in the directory it was started in or was told.
 mkdir -p elsewhere other/place wrong
@@ -30,7 +21,7 @@ start_node b --data other/place
 pid_b=$pid port_b=$port
 start_node c --data wrong --name third
 pid_c=$pid port_c=$port
-exchange alone4 mlp.yaml 2 allreduce-rd --set train.shards=2
+spread alone4 mlp.yaml 2 allreduce-rd --set train.shards=2
 rm -rf result
 run 0 train mlp.yaml --strategy allreduce-rd --node "127.0.0.1:$port_b" --quiet --out result --set train.shards=2
 same "a node with data of its own" alone4 result

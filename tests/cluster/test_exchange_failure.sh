@@ -6,53 +6,16 @@
 write_models
 sed -i '/^cluster:/d' ./*.yaml
 sed -i 's/updates: 12/epochs: 1000000000, shards: 4, optimizer: adam, checkpoint_seconds: 0.02/' dropout.yaml
-has_checkpoint() { grep -q '"event": "checkpoint"' "$1/journal.jsonl" 2>/dev/null; }
-last_checkpoint() { sed -n 's/.*"event": "checkpoint".*"update": \([0-9]*\).*/\1/p' "$1/journal.jsonl" | tail -1; }
-
-# nodes NAME...: starts them: ids in $node, addresses in $at, the options for a master in $others
-nodes() {
-    node=() at=() others=()
-    for name in "$@"; do
-        start_node "$name" --name "node-$name"
-        node+=("$pid") at+=("127.0.0.1:$port") others+=(--node "127.0.0.1:$port")
-    done
-}
-
-# begin DIRECTORY STRATEGY WORD...: a run in the background that has left a checkpoint; its id is $master
-begin() {
-    local directory=$1 strategy=$2
-    shift 2
-    start_master run dropout.yaml --out "$directory" --strategy "$strategy" --quiet "$@"
-    master=$pid
-    until_true 60 has_checkpoint "$directory" || fail "$directory: no checkpoint: $(cat run.err)"
-}
-
-# resumes DIRECTORY STRATEGY NODES: on other nodes, another way, to the parameters of one device
-resumes() {
-    local updates=$(($(last_checkpoint "$1") + 60))
-    run 0 train dropout.yaml --out "$1" --resume --quiet --strategy "$2" --nodes "$3" --set train.updates="$updates"
-    rm -rf whole
-    run 0 train dropout.yaml --out whole --strategy sgd --quiet --set train.updates="$updates"
-    same "$1" whole "$1"
-}
-
-# lost WHO WHY DIRECTORY: the master says so, and how to go on
-lost() {
-    says run.err "ringtmp: $1 is lost: "
-    says run.err "$2"
-    says run.err "the last checkpoint is in $3/checkpoint"
-    ! grep -q "learning rate" run.err || fail "$3: the learning rate is blamed: $(cat run.err)"
-}
 
 # ---- a node dies: a worker, a server, one that others talk to directly ----
 place=0
 for way in allreduce-rd ps-sync allreduce-hd; do
     nodes a b c
-    begin killed-$place $way "${others[@]}"
+    begin killed-$place --strategy $way "${others[@]}"
     destroy "${node[place]}"
     ends "$master" 1 10
     lost "${at[place]}" "node $((place + 1))" killed-$place
-    resumes killed-$place $way 2
+    resumes killed-$place $(($(last_checkpoint killed-$place) + 60)) --strategy $way --nodes 2
     # the others are told, and are there for the next
     survivors=()
     for i in 0 1 2; do [ $i -eq $place ] || survivors+=(--node "${at[i]}"); done
@@ -63,7 +26,7 @@ for way in allreduce-rd ps-sync allreduce-hd; do
 done
 # Where every gradient counts for itself as well; its result depends on timing, so it is only looked at whether it goes on.
 nodes a b
-begin killed-async ps-shard,k=2,base=async "${others[@]}"
+begin killed-async --strategy ps-shard,k=2,base=async "${others[@]}"
 destroy "${node[0]}"
 ends "$master" 1 10
 lost "${at[0]}" "node 1" killed-async
@@ -82,7 +45,7 @@ destroy "${node[1]}"
 
 # ---- a node is told to end, in good order: for the others it is lost ----
 nodes a b
-begin ended ps-tree "${others[@]}"
+begin ended --strategy ps-tree "${others[@]}"
 kill -TERM "${node[0]}"
 ends "$master" 1 10
 lost "${at[0]}" "node 1 (node-a): the node is stopped" ended
@@ -90,7 +53,7 @@ ends "${node[0]}" 0 10
 destroy "${node[1]}"
 
 # ---- a local one dies ----
-begin local allreduce-ring --nodes 3
+begin local --strategy allreduce-ring --nodes 3
 locals=($(children_of "$master"))
 [ ${#locals[@]} -eq 2 ] || fail "the master has started '${locals[*]}', not two nodes"
 children+=("${locals[@]}")
@@ -102,7 +65,7 @@ until_true 10 not_alive "${locals[0]}" || fail "the other local node is still th
 # ---- a node is stopped: it is named, not who waits for it; also by a patience that is shorter than a link's silence ----
 for patience in 2 60; do
     for way in allreduce-ring allreduce-hd; do
-        begin silent-$way-$patience $way --nodes 5 --set cluster.patience=$patience
+        begin silent-$way-$patience --strategy $way --nodes 5 --set cluster.patience=$patience
         locals=($(children_of "$master"))
         children+=("${locals[@]}")
         kill -STOP "${locals[2]}"
@@ -123,13 +86,13 @@ says err "nothing came from it for 1 seconds"
 # ---- signals that ask: the run stops with a checkpoint, and goes on with other nodes ----
 for signal in INT TERM; do
     case $signal in INT) way=allreduce-hd then=ps-sync ;; *) way=ps-sync then=allreduce-rd ;; esac
-    begin stopped-$signal $way --nodes 4
+    begin stopped-$signal --strategy $way --nodes 4
     kill "-$signal" "$master" || fail "SIG$signal: the run was over before"
     ends "$master" 1 60
     says run.err "stopped-$signal/checkpoint"
-    resumes stopped-$signal $then 2
+    resumes stopped-$signal $(($(last_checkpoint stopped-$signal) + 60)) --strategy $then --nodes 2
 done
-begin stopped-async ps-async --nodes 3
+begin stopped-async --strategy ps-async --nodes 3
 kill -INT "$master" || fail "ps-async: the run was over before"
 ends "$master" 1 60
 run 0 train dropout.yaml --out stopped-async --resume --quiet --strategy ps-async --nodes 2 \
@@ -153,7 +116,7 @@ done
 
 # ---- the master dies: its own nodes end, those that run wait for the next ----
 nodes a
-begin orphans ps-sync "${others[@]}" --nodes 2
+begin orphans --strategy ps-sync "${others[@]}" --nodes 2
 locals=($(children_of "$master"))
 children+=("${locals[@]}")
 destroy "$master"

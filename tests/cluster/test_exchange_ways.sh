@@ -6,56 +6,47 @@ write_models
 sed -i '/^cluster:/d' ./*.yaml # what rings need
 started=$SECONDS
 
-# exchange NAME RUN NODES STRATEGY WORD...: an exchange's result goes to NAME
-exchange() {
-    local name=$1 file=$2 nodes=$3 strategy=$4
-    shift 4
-    rm -rf "$name"
-    run 0 train "$file" --nodes "$nodes" --strategy "$strategy" --quiet --out "$name" "$@"
-    [ "$(field nodes "$name/summary.json")" = "$nodes" ] || fail "$name: not on $nodes nodes"
-}
-
 # ---- near, and the same in every run ----
 run 0 train mlp.yaml --strategy sgd --quiet --out near --set train.updates=10
 for way in allreduce-ring allreduce-tree allreduce-rd allreduce-hd ps-sync ps-tree ps-scatter ps-hier ps-peer ps-shard,k=2; do
-    exchange one mlp.yaml 3 $way --set train.updates=10
-    exchange two mlp.yaml 3 $way,wfbp=off --set train.updates=10
+    spread one mlp.yaml 3 $way --set train.updates=10
+    spread two mlp.yaml 3 $way,wfbp=off --set train.updates=10
     same "$way, twice" one two
     python3 "$tests/compare.py" near/model.safetensors one/model.safetensors 1e-5 2>why || fail "$way: $(cat why)"
 done
-exchange result mlp.yaml 3 allreduce-auto --set train.updates=10
+spread result mlp.yaml 3 allreduce-auto --set train.updates=10
 python3 "$tests/compare.py" near/model.safetensors result/model.safetensors 1e-5 2>why || fail "auto: $(cat why)"
 # What links are measured with is no part of what the exchange sends.
-exchange one mlp.yaml 3 allreduce-rd --set train.updates=10
+spread one mlp.yaml 3 allreduce-rd --set train.updates=10
 auto=$(field bytes_sent result/summary.json) most=$(field bytes_sent one/summary.json)
 [ "$auto" -lt $((most + most / 10)) ] || fail "allreduce-auto sends $auto bytes, allreduce-rd $most"
-exchange result mlp.yaml 3 ps-sync,reduce=sum --set train.updates=10
+spread result mlp.yaml 3 ps-sync,reduce=sum --set train.updates=10
 ! python3 "$tests/compare.py" near/model.safetensors result/model.safetensors 1e-5 2>why || fail "reduce=sum changes nothing"
 
 # The sum of n workers' means at an n-th of the rate is their mean, to the bit where n is a power of two.
 for way in ps-sync allreduce-hd ps-peer; do
-    exchange one mlp.yaml 4 $way --set train.updates=10 --set train.optimizer.sgd.lr=0.0625
-    exchange two mlp.yaml 4 $way,reduce=sum --set train.updates=10 --set train.optimizer.sgd.lr=0.015625
+    spread one mlp.yaml 4 $way --set train.updates=10 --set train.optimizer.sgd.lr=0.0625
+    spread two mlp.yaml 4 $way,reduce=sum --set train.updates=10 --set train.optimizer.sgd.lr=0.015625
     same "$way, sums" one two
 done
 # One group of all, and epochs that are not cut, are ps-sync.
-exchange one mlp.yaml 4 ps-sync --set train.updates=10
+spread one mlp.yaml 4 ps-sync --set train.updates=10
 for way in ps-hier,group=4 ps-cut,cut=1 ps-backup,backup=0; do
-    exchange two mlp.yaml 4 $way --set train.updates=10
+    spread two mlp.yaml 4 $way --set train.updates=10
     same "$way" one two
 done
 
 # ---- batch normalisation: every worker measures its own rows; the statistics of the master's are kept ----
 write_model norm '[flatten, dense: 16, batchnorm, relu, dense: 4]'
 sed -i '/^cluster:/d' norm.yaml
-exchange one norm.yaml 2 allreduce-rd
-exchange two norm.yaml 2 ps-sync,wfbp=off
+spread one norm.yaml 2 allreduce-rd
+spread two norm.yaml 2 ps-sync,wfbp=off
 cmp -s one/model.safetensors two/model.safetensors || fail "batchnorm: the model files differ"
 refuses 2 "batchnorm" train norm.yaml --nodes 3 --strategy ps-sync,dedicated=true --quiet --out refused
 
 # ---- alone, every strategy is one device ----
 for way in allreduce-auto ps-async ps-ssp ps-vap ps-backup,backup=0 downpour,warm_start=0 ps-peer; do
-    exchange result mlp.yaml 1 $way --set train.optimizer=sgd --set train.updates=10
+    spread result mlp.yaml 1 $way --set train.optimizer=sgd --set train.updates=10
     same "$way alone" near result
 done
 
@@ -63,7 +54,7 @@ done
 write_model plain '[flatten, dense: 16, relu, dense: 4]'
 sed -i '/^cluster:/d' plain.yaml
 for way in ps-async ps-async,dedicated=true ps-ssp,s=1 ps-vap ps-backup downpour,n_push=2,n_fetch=2 ps-cut,base=async ps-shard,k=2,base=async; do
-    exchange result plain.yaml 3 $way --set train.updates=0 --set train.epochs=20 --set train.optimizer.sgd.lr=0.1
+    spread result plain.yaml 3 $way --set train.updates=0 --set train.epochs=20 --set train.optimizer.sgd.lr=0.1
     python3 - result/summary.json "$way" <<'END' || fail "$way: what the summary says"
 import json, sys
 summary, way = json.load(open(sys.argv[1])), sys.argv[2]
@@ -93,14 +84,14 @@ END
 done
 
 # ---- a node that does a hundred batches while the master does one: none is lost ----
-exchange result plain.yaml 2 ps-async --set train.updates=100 --set train.epochs=1000 --set train.validate_epochs=0 \
+spread result plain.yaml 2 ps-async --set train.updates=100 --set train.epochs=1000 --set train.validate_epochs=0 \
     --set 'cluster.slowdown=[10000, 1]'
 [ "$(field updates result/summary.json)" = 100 ] || fail "a slow master: $(field updates result/summary.json) updates"
 
 # ---- a last batch of fewer rows than workers: a round of those who have none is no update, and no end ----
 write_pictures 97
 for way in ps-backup ps-backup,quorum=0.25; do
-    exchange result plain.yaml 4 $way --set train.batch=24 --set train.updates=0 --set train.epochs=12
+    spread result plain.yaml 4 $way --set train.batch=24 --set train.updates=0 --set train.epochs=12
     [ "$(field updates result/summary.json)" = 60 ] || fail "$way: $(field updates result/summary.json) updates of 60"
 done
 

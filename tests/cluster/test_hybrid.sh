@@ -6,15 +6,6 @@
 write_models
 started=$SECONDS
 
-# rings NAME RUN NODES STRATEGY WORD...: the result goes to NAME
-rings() {
-    local name=$1 file=$2 nodes=$3 strategy=$4
-    shift 4
-    rm -rf "$name"
-    run 0 train "$file" --nodes "$nodes" --strategy "$strategy" --quiet --out "$name" "$@"
-    [ "$(field nodes "$name/summary.json")" = "$nodes" ] || fail "$name: not on $nodes nodes"
-}
-
 # ---- one result ----
 # Batches of 20 over 87 examples: the last of an epoch has 7, so some slices are empty.
 eight='--set train.shards=8 --set data.hold_out=0.1 --set train.validate_updates=4'
@@ -23,23 +14,23 @@ for model in mlp cnn dropout; do
     settings="$eight --set train.optimizer=$optimizer"
     run 0 train $model.yaml --strategy sgd --quiet --out alone-$model $settings
     for shape in "2 2" "4 2" "8 4"; do
-        rings result $model.yaml ${shape% *} hybrid,rings=${shape#* } $settings
+        spread result $model.yaml ${shape% *} hybrid,rings=${shape#* } $settings
         same "$model, ${shape#* } rings of ${shape% *} nodes" alone-$model result
     done
 done
 adam="$eight --set train.optimizer=adam"
 for way in allreduce-hd ps-sync ps-tree; do
-    rings result mlp.yaml 8 hybrid,rings=4,exchange=$way $adam
+    spread result mlp.yaml 8 hybrid,rings=4,exchange=$way $adam
     same "$way between rings" alone-mlp result
 done
-rings result mlp.yaml 6 hybrid,rings=2 $adam --set train.micro_batch=1 --set cluster.master_tail=2
+spread result mlp.yaml 6 hybrid,rings=2 $adam --set train.micro_batch=1 --set cluster.master_tail=2
 same "micro-batches of one, and a tail" alone-mlp result
-rings result mlp.yaml 3 hybrid,rings=1 $adam
+spread result mlp.yaml 3 hybrid,rings=1 $adam
 same "one ring" alone-mlp result
 run 0 train mlp.yaml --strategy sgd --quiet --out alone-clip $eight --set train.clip_norm=0.3
-rings result mlp.yaml 4 hybrid,rings=2 $eight --set train.clip_norm=0.3
+spread result mlp.yaml 4 hybrid,rings=2 $eight --set train.clip_norm=0.3
 same "clipping" alone-clip result
-rings result mlp.yaml 6 hybrid,rings=2 $eight --set train.clip_norm=0.3 --set cluster.master_tail=1
+spread result mlp.yaml 6 hybrid,rings=2 $eight --set train.clip_norm=0.3 --set cluster.master_tail=1
 same "clipping with a tail" alone-clip result
 # Every node has a row, with the bytes between rings too.
 python3 - result/summary.json <<'END' || fail "the rows of the summary: $(cat result/summary.json)"
@@ -54,20 +45,20 @@ END
 # The last batch of an epoch has one example: rings without any go along.
 for shape in "2 2" "4 4" "8 4"; do
     [ -d alone-one ] || run 0 train mlp.yaml --strategy sgd --quiet --out alone-one --set train.batch=19 --set train.shards=4
-    rings result mlp.yaml ${shape% *} hybrid,rings=${shape#* } --set train.batch=19 --set train.shards=4
+    spread result mlp.yaml ${shape% *} hybrid,rings=${shape#* } --set train.batch=19 --set train.shards=4
     same "a batch of one example" alone-one result
 done
-rings result mlp.yaml 4 hybrid,wfbp=off $adam
+spread result mlp.yaml 4 hybrid,wfbp=off $adam
 same "layers exchanged all at once" alone-mlp result
-rings result mlp.yaml 4 hybrid $adam --set data.send=true
+spread result mlp.yaml 4 hybrid $adam --set data.send=true
 same "examples that are sent" alone-mlp result
 says result/journal.jsonl "data.send: examples and what they are compared with are sent to the heads of 1 other ring, about"
 
 # ---- another order of additions ----
 # The same again and again, wherever the rings are cut.
 for way in allreduce-rd ps-hier allreduce-ring ps-peer ps-scatter; do
-    rings result mlp.yaml 6 hybrid,rings=3,exchange=$way --set train.optimizer=adam
-    rings again mlp.yaml 3 hybrid,rings=3,exchange=$way --set train.optimizer=adam --set train.micro_batch=2
+    spread result mlp.yaml 6 hybrid,rings=3,exchange=$way --set train.optimizer=adam
+    spread again mlp.yaml 3 hybrid,rings=3,exchange=$way --set train.optimizer=adam --set train.micro_batch=2
     same "three rings by $way, twice" result again
 done
 echo "one result after $((SECONDS - started)) s"
@@ -75,11 +66,10 @@ echo "one result after $((SECONDS - started)) s"
 # ---- numbers that come from a file ----
 run 0 train mlp.yaml --strategy sgd --quiet --out first $adam --set train.seed=7
 run 0 train mlp.yaml --strategy sgd --quiet --out alone-init $adam --set model.init=first/model.safetensors
-rings result mlp.yaml 4 hybrid,rings=2 $adam --set model.init=first/model.safetensors
+spread result mlp.yaml 4 hybrid,rings=2 $adam --set model.init=first/model.safetensors
 same "model.init" alone-init result
 
 # ---- resumed in another shape ----
-last_checkpoint() { sed -n 's/.*"event": "checkpoint".*"update": \([0-9]*\).*/\1/p' "$1/journal.jsonl" | tail -1; }
 under_way() { [ "$(wc -l <"$1")" -gt 5 ]; }
 sed 's/updates: 12/epochs: 1000000000, optimizer: adam, shards: 4/' dropout.yaml >long.yaml
 start_master run long.yaml --nodes 4 --strategy hybrid,rings=2 --out broken --set train.report_seconds=0

@@ -4,53 +4,15 @@
 . "$(dirname "$0")/lib.sh"
 write_models
 sed -i 's/updates: 12/epochs: 1000000000, checkpoint_seconds: 0.02/' dropout.yaml
-has_checkpoint() { grep -q '"event": "checkpoint"' "$1/journal.jsonl" 2>/dev/null; }
-last_checkpoint() { sed -n 's/.*"event": "checkpoint".*"update": \([0-9]*\).*/\1/p' "$1/journal.jsonl" | tail -1; }
-
-# nodes NAME...: starts them: ids in $node, addresses in $at, the options for a master in $ring
-nodes() {
-    node=() at=() ring=()
-    for name in "$@"; do
-        start_node "$name" --name "node-$name"
-        node+=("$pid") at+=("127.0.0.1:$port") ring+=(--node "127.0.0.1:$port")
-    done
-}
-
-# begin DIRECTORY WORD...: a run in the background that has left a checkpoint; its id is $master
-begin() {
-    local directory=$1
-    shift
-    start_master run dropout.yaml --out "$directory" --quiet "$@"
-    master=$pid
-    until_true 60 has_checkpoint "$directory" || fail "$directory: no checkpoint: $(cat run.err)"
-}
-
-# resumes DIRECTORY: with the command that was printed, on other nodes, to the parameters of one device
-resumes() {
-    local updates=$((2 * $(last_checkpoint "$1") + 200))
-    run 0 train dropout.yaml --out "$1" --resume --quiet --nodes 2 --set train.updates="$updates"
-    rm -rf whole
-    run 0 train dropout.yaml --out whole --strategy sgd --quiet --set train.updates="$updates"
-    same "$1" whole "$1"
-}
-
-# lost WHO WHY DIRECTORY: the master says so, and how to go on
-lost() {
-    says run.err "ringtmp: $1 is lost: "
-    says run.err "$2"
-    says run.err "the last checkpoint is in $3/checkpoint"
-    tail -1 run.err | grep -q -- "--out $3 --resume" || fail "$3: how to go on: $(tail -1 run.err)"
-    ! grep -q "learning rate" run.err || fail "$3: the learning rate is blamed: $(cat run.err)"
-}
 
 # ---- a node dies: at the beginning, in the middle and at the end of the ring ----
 for place in 0 1 2; do
     nodes a b c
-    begin killed-$place "${ring[@]}"
+    begin killed-$place "${others[@]}"
     destroy "${node[place]}"
     ends "$master" 1 10
     lost "${at[place]}" "node $((place + 1))" killed-$place
-    resumes killed-$place
+    resumes killed-$place $((2 * $(last_checkpoint killed-$place) + 200)) --nodes 2
     # the others are told, and are there for the next
     survivors=()
     for i in 0 1 2; do [ $i -eq $place ] || survivors+=(--node "${at[i]}"); done
@@ -61,7 +23,7 @@ done
 
 # ---- a node is told to end, in good order: for the others it is lost ----
 nodes a b
-begin ended "${ring[@]}"
+begin ended "${others[@]}"
 kill -TERM "${node[0]}"
 ends "$master" 1 10
 lost "${at[0]}" "node 1 (node-a): the node is stopped" ended
@@ -77,17 +39,17 @@ kill -KILL "${locals[1]}"
 ends "$master" 1 10
 lost "local 2" "node 2" local
 until_true 10 not_alive "${locals[0]}" || fail "the other local node is still there"
-resumes local
+resumes local $((2 * $(last_checkpoint local) + 200)) --nodes 2
 
 # ---- a node stops to answer: nothing is heard of it, and it goes on serving when it wakes ----
 nodes a b c
-begin silent "${ring[@]}"
+begin silent "${others[@]}"
 kill -STOP "${node[1]}"
 ends "$master" 1 15
 lost "${at[1]}" "nothing was heard of it for 5 seconds" silent
 kill -CONT "${node[1]}"
 until_true 10 holds b.err " ended" || fail "the node that woke up does not end its run: $(cat b.err)"
-run 0 train mlp.yaml --quiet --out awake "${ring[@]}"
+run 0 train mlp.yaml --quiet --out awake "${others[@]}"
 [ "$(field nodes awake/summary.json)" = 4 ] || fail "the node that woke up does not serve"
 
 # ---- a node answers but gets nothing done ----
@@ -105,7 +67,7 @@ says err "${at[0]}"
 [ ! -e second/summary.json ] || fail "the second master has a result"
 kill -INT "$master"
 ends "$master" 1 20
-resumes first
+resumes first $((2 * $(last_checkpoint first) + 200)) --nodes 2
 
 # ---- who is not there ----
 destroy "${node[2]}"

@@ -10,7 +10,6 @@ busy='--set train.report_seconds=0' # a line for every update: so the run is see
 checkpoints() { grep -c '"event": "checkpoint"' "$1/journal.jsonl" 2>/dev/null; }
 has_checkpoints() { [ "$(checkpoints "$1")" -ge "$2" ]; }
 under_way() { [ "$(wc -l <"$1")" -gt 5 ]; }
-last_checkpoint() { sed -n 's/.*"event": "checkpoint".*"update": \([0-9]*\).*/\1/p' "$1/journal.jsonl" | tail -1; }
 
 # begin DIRECTORY WORD...: starts a run and waits until it is under way; its id is $master, its nodes' are $nodes
 begin() {
