@@ -27,6 +27,7 @@ done
 grep -qE '^      s +ssp: .*\(default 3\)$' out || fail "ps-ssp: no line for s with its default"
 grep -qE '^      wfbp +.*\(off, on; default on\)$' out || fail "no line for wfbp with its default"
 grep -qE '^      n_push +.*\(default 1\)$' out || fail "no line for n_push with its default"
+[ "$(grep -cE '^      damp +.*\(default auto\)$' out)" -eq 7 ] || fail "not 7 strategies with damp=auto"
 
 # ---- names ----
 refuses 2 "cluster.strategy: there is no 'ps-snyc'; did you mean 'ps-sync'?" train run.yaml --nodes 2 --strategy ps-snyc --out never
@@ -100,6 +101,22 @@ for name in $names; do
     run 0 train run.yaml "${set_up[@]}" --strategy "$strategy" --out "one-$name"
     [ "$(of_result "one-$name")" = "$(of_result alone)" ] || fail "$strategy on one node is not sgd"
 done
+
+# ---- numbers that grow without bound: where gradients are stale, that is said, with what may help ----
+too_fast='train.optimizer={momentum: {lr: 1e30}}'
+diverges() { # SENTENCE STRATEGY
+    run 1 train run.yaml --quiet --nodes 2 --strategy "$2" --set "$too_fast" --out "fast-$2"
+    says err "not finite"
+    says err "$1"
+}
+diverges "; ps-async learns from stale gradients: damp=3 instead of 2, a lower learning rate or train.clip_norm may help" ps-async
+diverges "; ps-ssp learns from stale gradients: damp=2 instead of 0, a lower" ps-ssp,damp=0
+diverges "; downpour learns from stale gradients: damp=3 instead of 2 or a lower learning rate may help" downpour
+diverges "; ring-flow learns from stale gradients: damp=3 instead of 2 or a lower learning rate may help" ring-flow
+diverges "; a lower learning rate or train.clip_norm may help" ps-sync
+diverges "; a lower learning rate may help" ps-peer
+run 1 train run.yaml --quiet --nodes 1 --strategy ps-async --set "$too_fast" --out fast-alone
+says err "; a lower learning rate or train.clip_norm may help"
 
 # ---- an epoch that is cut short, by servers that bound the delay ----
 for options in s=0 s=1,step=clock; do
