@@ -1,5 +1,6 @@
 #include "cli/cluster_args.h"
 
+#include "net/tcp.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,15 +21,34 @@ static rt_status keep(struct rt_settings *settings, char *setting, struct rt_err
     return RT_OK;
 }
 
-rt_status rt_settings_add(struct rt_settings *settings, const char *key, const char *value,
-                          struct rt_error *err) {
+rt_status rt_settings_add(struct rt_settings *settings, const char *option, const char *key,
+                          const char *value, struct rt_error *err) {
     if (!value)
         return RT_OK;
-    const size_t room = strlen(key) + strlen(value) + 2;
+    const size_t room = strlen(option) + strlen(key) + strlen(value) + 3;
     char *setting = malloc(room);
     if (setting)
-        snprintf(setting, room, "%s=%s", key, value);
+        snprintf(setting, room, "%s %s=%s", option, key, value);
     return keep(settings, setting, err);
+}
+
+rt_status rt_settings_add_strategy(struct rt_settings *settings, const char *strategy, struct rt_error *err) {
+    if (strategy && strcmp(strategy, "as:") == 0) /* YAML would read a map */
+        return rt_fail(
+            err, RT_BAD_INPUT,
+            "--strategy as: needs the name of a system, as in as:horovod; `ringtmp list strategies` "
+            "shows them");
+    return rt_settings_add(settings, "--strategy", "cluster.strategy", strategy, err);
+}
+
+/* Also a run on one device, which needs no key, is not to go on as if it had one. */
+static rt_status add_key(struct rt_settings *settings, const char *path, struct rt_error *err) {
+    uint8_t key[RT_KEY_BYTES];
+    rt_status status = path ? rt_key_read(path, key, err) : RT_OK;
+    explicit_bzero(key, sizeof key);
+    if (status != RT_OK)
+        return rt_fail_prefix(err, status, "--key");
+    return rt_settings_add(settings, "--key", "cluster.key", path, err);
 }
 
 rt_status rt_settings_apply(const struct rt_settings *settings, struct rt_run *run, struct rt_error *err) {
@@ -69,7 +89,7 @@ static rt_status add_addresses(struct rt_settings *settings, const struct rt_wor
         at += sprintf(at, "%s'%s'", i ? ", " : "", node->items[i]);
     }
     strcpy(at, "]");
-    rt_status status = rt_settings_add(settings, "cluster.node", list, err);
+    rt_status status = rt_settings_add(settings, "--node", "cluster.node", list, err);
     free(list);
     return status;
 }
@@ -89,9 +109,9 @@ rt_status rt_cluster_args_settings(const struct rt_cluster_args *args, struct rt
     char nodes[24];
     snprintf(nodes, sizeof nodes, "%" PRId64, args->nodes);
     if (status == RT_OK)
-        status = rt_settings_add(&made, "cluster.nodes", args->nodes >= 0 ? nodes : NULL, err);
+        status = rt_settings_add(&made, "--nodes", "cluster.nodes", args->nodes >= 0 ? nodes : NULL, err);
     if (status == RT_OK)
-        status = rt_settings_add(&made, "cluster.key", args->key, err);
+        status = add_key(&made, args->key, err);
     if (status == RT_OK)
         status = add_addresses(&made, &args->node, err);
     if (status != RT_OK)

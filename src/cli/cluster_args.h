@@ -11,7 +11,9 @@ struct rt_cluster_args {
 };
 
 /* Rows for a command's table; at: the offset of a struct rt_cluster_args in its settings. */
-#define RT_CLUSTER_ARGS(at)                                                                                  \
+#define RT_CLUSTER_ARGS(at) RT_CLUSTER_ARGS_SET(at, "set a key of the run file, as often as needed")
+/* The same with another help for --set. */
+#define RT_CLUSTER_ARGS_SET(at, set_help)                                                                    \
     {"--nodes",                                                                                              \
      "N",                                                                                                    \
      RT_ARG_COUNT,                                                                                           \
@@ -32,8 +34,7 @@ struct rt_cluster_args {
          .help = "the cluster key, see `ringtmp keygen`"},                                                   \
     {                                                                                                        \
         "--set", "KEY=VALUE", RT_ARG_WORDS, .offset = (at) + offsetof(struct rt_cluster_args, set),          \
-                                            .default_help = "none",                                          \
-                                            .help = "set a key of the run file, as often as needed"          \
+                                            .default_help = "none", .help = set_help                         \
     }
 
 /* What was asked for as settings, "key=value" each. */
@@ -43,9 +44,10 @@ struct rt_settings {
 };
 rt_status rt_cluster_args_settings(const struct rt_cluster_args *args, struct rt_settings *settings,
                                    struct rt_error *err);
-/* One more; value NULL: none. */
-rt_status rt_settings_add(struct rt_settings *settings, const char *key, const char *value,
-                          struct rt_error *err);
+/* One more, with the option that it was typed as; value NULL: none. */
+rt_status rt_settings_add(struct rt_settings *settings, const char *option, const char *key,
+                          const char *value, struct rt_error *err);
+rt_status rt_settings_add_strategy(struct rt_settings *settings, const char *strategy, struct rt_error *err);
 /* rt_run_set for each. */
 rt_status rt_settings_apply(const struct rt_settings *settings, struct rt_run *run, struct rt_error *err);
 void rt_settings_deinit(struct rt_settings *settings);

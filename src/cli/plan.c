@@ -24,7 +24,7 @@ static rt_status make(const struct rt_invocation *invocation, struct rt_run *run
     char program[RT_PROGRAM_ROOM];
     rt_status status = rt_cluster_args_settings(&settings->cluster, &all, err);
     if (status == RT_OK)
-        status = rt_settings_add(&all, "cluster.strategy", settings->strategy, err);
+        status = rt_settings_add_strategy(&all, settings->strategy, err);
     if (status == RT_OK)
         status = rt_settings_apply(&all, run, err);
     rt_settings_deinit(&all);

@@ -26,7 +26,8 @@ static const struct rt_arg args[] = {
     {"--top", "K", RT_ARG_COUNT, AT(top), .default_help = "1", .help = "the K most probable classes"},
     {"--probs", NULL, RT_ARG_SWITCH, AT(probs), .default_help = "off",
      .help = "also the probability of every class, in their order"},
-    RT_CLUSTER_ARGS(offsetof(struct settings, cluster)),
+    RT_CLUSTER_ARGS_SET(offsetof(struct settings, cluster),
+                        "set a key of cluster or train, as in a run file"),
 };
 
 /* One prediction: a class and its probability. */
@@ -226,13 +227,25 @@ static rt_status make_printer(const struct settings *settings, const struct rt_r
     return status;
 }
 
+/* What is computed and on what scale is in the model; there is no run file whose other keys could be set. */
+static rt_status check_keys(const struct rt_words *set, struct rt_error *err) {
+    for (size_t i = 0; i < set->count; i++)
+        if (strncmp(set->items[i], "cluster.", 8) != 0 && strncmp(set->items[i], "train.", 6) != 0)
+            return rt_fail(err, RT_BAD_INPUT,
+                           "--set %.100s: predict sets keys of cluster and train only, as in "
+                           "--set cluster.patience=5; the rest is in the model",
+                           set->items[i]);
+    return RT_OK;
+}
+
 static int run_predict(const struct rt_invocation *invocation) {
     const struct settings *settings = invocation->settings;
     char program[RT_PROGRAM_ROOM];
     struct rt_error err;
     struct rt_run *run;
     struct rt_settings all;
-    if (rt_cluster_args_settings(&settings->cluster, &all, &err) != RT_OK)
+    if (check_keys(&settings->cluster.set, &err) != RT_OK ||
+        rt_cluster_args_settings(&settings->cluster, &all, &err) != RT_OK)
         return rt_exit_error(&err);
     rt_status loaded =
         rt_run_load_spread(invocation->operands.items[0], NULL, (const char *const *)all.items, all.count,

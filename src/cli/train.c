@@ -149,16 +149,15 @@ static void print_interrupted(const struct rt_invocation *invocation, const stru
     print_resume(stderr, invocation, directory);
 }
 
-/* A device was lost: what is saved is as good as after Ctrl-C. */
-static void print_lost(const struct rt_invocation *invocation, const struct rt_run *run) {
+/* A device was lost, or a file could not be written: what is saved is as good as after Ctrl-C. */
+static void print_way_on(const struct rt_invocation *invocation, const struct rt_run *run, const char *how) {
     const char *directory = rt_run_out_dir(run);
     char checkpoint[RT_PROGRAM_ROOM];
     if (!directory ||
         snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint", directory) >= (int)sizeof checkpoint ||
         !rt_checkpoint_exists(checkpoint))
         return;
-    fprintf(stderr, "ringtmp: the last checkpoint is in %s. To go on, with other nodes if need be:\n",
-            checkpoint);
+    fprintf(stderr, "ringtmp: the last checkpoint is in %s. To go on, %s:\n", checkpoint, how);
     print_resume(stderr, invocation, directory);
 }
 
@@ -222,11 +221,11 @@ static rt_status collect_settings(const struct settings *settings, struct rt_set
     snprintf(seed, sizeof seed, "%" PRId64, settings->seed);
     rt_status status = rt_cluster_args_settings(&settings->cluster, all, err);
     if (status == RT_OK)
-        status = rt_settings_add(all, "cluster.strategy", settings->strategy, err);
+        status = rt_settings_add_strategy(all, settings->strategy, err);
     if (status == RT_OK)
-        status = rt_settings_add(all, "train.seed", settings->seed >= 0 ? seed : NULL, err);
+        status = rt_settings_add(all, "--seed", "train.seed", settings->seed >= 0 ? seed : NULL, err);
     if (status == RT_OK)
-        status = rt_settings_add(all, "train.math", settings->math, err);
+        status = rt_settings_add(all, "--math", "train.math", settings->math, err);
     return status;
 }
 
@@ -278,7 +277,9 @@ static int run_train(const struct rt_invocation *invocation) {
     } else if (status != RT_OK) {
         code = rt_exit_error(&err);
         if (status == RT_LOST)
-            print_lost(invocation, run);
+            print_way_on(invocation, run, "with other nodes if need be");
+        else if (status == RT_IO)
+            print_way_on(invocation, run, "once files can be written again");
     } else if (!settings->quiet) {
         print_result(stdout, &display);
     }

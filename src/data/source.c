@@ -71,7 +71,8 @@ rt_status rt_source_path(const struct rt_source *source, const struct rt_tree *w
     if (status != RT_OK)
         return status;
     snprintf(found, room, "%s", name);
-    bool beside = source->base_dir && *source->base_dir && name[0] != '/';
+    bool beside =
+        source->base_dir && *source->base_dir && strcmp(source->base_dir, ".") != 0 && name[0] != '/';
     bool there = access(found, F_OK) == 0;
     if (!there && beside && is_absent(errno)) {
         snprintf(found, room, "%s/%s", source->base_dir, name);
@@ -115,7 +116,8 @@ rt_status rt_dataset_open(const struct rt_tree *source, const char *base_dir, co
     for (size_t i = 0; formats[i]; i++)
         names[i] = formats[i]->name;
     if (!source || source->kind != RT_TREE_MAP || source->count != 1)
-        return rt_tree_fail(source, err, "a data source is one of idx, npy, csv, like {csv: table.csv}");
+        return rt_tree_fail(source, err,
+                            "a data source is one of idx, npy, csv, stream, like {csv: table.csv}");
     const struct rt_tree *value = source->items[0];
     for (size_t i = 0; formats[i]; i++)
         if (strcmp(value->key, formats[i]->name) == 0)

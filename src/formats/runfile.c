@@ -191,8 +191,21 @@ static rt_status check_required(const struct rt_spec *spec, struct rt_error *err
 
 /* ---- reading ------------------------------------------------------------------------------------------- */
 
+/* What the user typed, for messages; *setting moves on to the key. */
+static const char *typed_as(const char **setting) {
+    static const char *const options[] = {"--nodes", "--node", "--key", "--strategy", "--seed", "--math"};
+    for (size_t i = 0; i < COUNT(options); i++) {
+        const size_t length = strlen(options[i]);
+        if (strncmp(*setting, options[i], length) == 0 && (*setting)[length] == ' ') {
+            *setting += length + 1;
+            return options[i];
+        }
+    }
+    return "--set";
+}
+
 static rt_status apply_setting(struct rt_tree *tree, const char *setting, struct rt_error *err) {
-    const char *equals = strchr(setting, '=');
+    const char *typed = typed_as(&setting), *equals = strchr(setting, '=');
     if (!equals || equals == setting)
         return rt_fail(err, RT_BAD_INPUT, "--set: '%s' is not of the form key=value, as in train.epochs=5",
                        setting);
@@ -200,7 +213,7 @@ static rt_status apply_setting(struct rt_tree *tree, const char *setting, struct
     if (!key)
         return rt_fail(err, RT_NO_MEMORY, "not enough memory for --set");
     struct rt_tree *value = NULL;
-    rt_status status = rt_yaml_value(equals + 1, "--set", &value, err);
+    rt_status status = rt_yaml_value(equals + 1, typed, &value, err);
     if (status == RT_OK)
         status = rt_tree_set(tree, key, value, err);
     if (status != RT_OK)

@@ -77,9 +77,10 @@ struct rt_spec {
     struct rt_spec_cluster cluster;
 };
 
-/* Reads the file, applies the settings ("key=value", in order), checks everything that can be checked
- * without data. Fails with file and line. model.input, layers, loss and data.train must be there; the layers,
- * the loss, the optimizer and the data sources are read by those who own them. */
+/* Reads the file, applies the settings ("key=value", in order; "--nodes cluster.nodes=2" where it was not
+ * --set that the user typed), checks everything that can be checked without data. Fails with file and line.
+ * model.input, layers, loss and data.train must be there; the layers, the loss, the optimizer and the data
+ * sources are read by those who own them. */
 rt_status rt_spec_load(const char *path, const char *const *settings, size_t setting_count,
                        struct rt_spec **spec, struct rt_error *err);
 /* The same for text in memory; name stands for the path. No key is required. */

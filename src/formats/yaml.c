@@ -273,13 +273,25 @@ static rt_status read_file(const char *path, char **text, size_t *bytes, struct 
     return RT_OK;
 }
 
+/* As a safetensors file begins: the length of its header in eight bytes, the last of which are 0, and a map.
+ */
+static bool is_model(const char *text, size_t bytes) {
+    return bytes > 8 && memcmp(text + 4, "\0\0\0\0{", 5) == 0;
+}
+
 rt_status rt_yaml_load(const char *path, struct rt_tree **tree, struct rt_error *err) {
     char *text = NULL;
     size_t bytes = 0;
     rt_status status = read_file(path, &text, &bytes, err);
     if (status != RT_OK)
         return status;
-    status = rt_yaml_parse(text, bytes, path, tree, err);
+    if (is_model(text, bytes))
+        status = rt_fail(err, RT_BAD_INPUT,
+                         "%s: is a model file (safetensors), not a run file; where a command takes both, the "
+                         "model comes first: MODEL.safetensors RUN.yaml",
+                         path);
+    else
+        status = rt_yaml_parse(text, bytes, path, tree, err);
     free(text);
     return status;
 }

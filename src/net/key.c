@@ -39,7 +39,7 @@ rt_status rt_key_write(const char *path, struct rt_error *err) {
     if (fd < 0) {
         status = errno == EEXIST
                      ? rt_fail(err, RT_BAD_INPUT, "%s: exists already, and a key is never replaced", path)
-                     : rt_fail(err, RT_IO, "%s: cannot be written: %s", path, strerror(errno));
+                     : rt_fail(err, RT_BAD_INPUT, "%s: cannot be written: %s", path, strerror(errno));
     } else {
         status = write_all(fd, text, sizeof text);
         if (close(fd) != 0)

@@ -15,7 +15,8 @@
 #include "net/tcp_stream.h"
 
 /* For whoever finds the other side in the clear, or encrypted, against expectation. */
-#define RT_ONE_SIDE_HAS_A_KEY "one side uses a cluster key and the other does not"
+#define RT_ONE_SIDE_HAS_A_KEY                                                                                \
+    "one side uses encryption (a cluster key or certificates) and the other does not"
 
 struct rt_tls;         /* what an endpoint knows */
 struct rt_tls_session; /* one connection */

@@ -64,6 +64,19 @@ cramped 1 /dev/null train large.yaml --out small/large --quiet --set train.updat
 says err "$reason"
 [ ! -e small/large/model.safetensors ] || fail "half a model"
 
+# a run that has left a checkpoint says that it is good, and how to go on
+empty
+run 0 train run.yaml --out small/begun --quiet --set train.updates=3
+fill
+cramped 1 /dev/null train run.yaml --out small/begun --resume --quiet --set train.updates=9
+says err "$reason"
+says err "the last checkpoint is in small/begun/checkpoint. To go on, once files can be written again:"
+tail -1 err | grep -q -- "--out small/begun --resume" || fail "how to go on: $(tail -1 err)"
+empty
+limit=unlimited
+run 0 train run.yaml --out small/begun --resume --quiet --set train.updates=9
+limit=200
+
 # predictions into a full disk
 cut -d, -f1-6 table.csv >inputs.csv
 fill

@@ -40,6 +40,18 @@ refuses 2 "sgd trains on 1 node, not on 4" train run.yaml --nodes 4 --strategy s
 refuses 2 "did you mean 'schedule'" train run.yaml --strategy ring,shedule=1f1b --out never
 refuses 2 "must be one of split, 1f1b" train run.yaml --strategy ring,schedule=gpipe --out never
 refuses 2 "strateg" train run.yaml --strategy strategy --out never
+# the option that was typed is named, not --set
+refuses 2 "--nodes: cluster: nodes must be between 1 and 1024, not '0'" train run.yaml --nodes 0 --out never
+refuses 2 "--nodes: " plan run.yaml --nodes 0
+refuses 2 "--strategy: cluster.strategy: there is no 'rign'; did you mean 'ring'?" train run.yaml --strategy rign --out never
+refuses 2 "--strategy: ring: slots" train run.yaml --strategy ring,slots=0 --nodes 2 --out never
+refuses 2 "--set: cluster: nodes" train run.yaml --set cluster.nodes=0 --out never
+refuses 2 "--strategy as: needs the name of a system" train run.yaml --nodes 2 --strategy as: --out never
+refuses 2 "--key: nothere.key: cannot be read" train run.yaml --key nothere.key --out never # though one device needs none
+refuses 2 "one of idx, npy, csv, stream" train run.yaml --set data.train=3 --out never
+refuses 2 "there is no file 'nothere.csv'" train run.yaml --set data.train.csv.file=nothere.csv --out never
+! grep -q neither err || fail "two places where there is one: $(cat err)"
+refuses 2 "nothere/new.key: cannot be written" keygen nothere/new.key
 refuses 2 "--out DIR" train run.yaml --resume
 refuses 2 "never" train run.yaml --resume --out never
 [ ! -e never ] || fail "a refused run left its output directory behind"
@@ -55,6 +67,13 @@ sed '9s/,[0-9]*$/,7/' table.csv >bad.csv
 refuses 2 "bad.csv" train run.yaml --set 'data.train={csv: {file: bad.csv, label: label}}' --out never5
 : >bad.csv
 refuses 2 "bad.csv" train run.yaml --set 'data.train={csv: {file: bad.csv, label: label}}' --out never6
+
+# the model and the run file in the wrong order
+run 0 train run.yaml --out made --quiet
+refuses 2 "made/model.safetensors: is a model file (safetensors), not a run file" eval run.yaml made/model.safetensors
+says err "MODEL.safetensors RUN.yaml"
+refuses 2 "--set data.scale=2: predict sets keys of cluster and train only" \
+    predict made/model.safetensors table.csv --set data.scale=2
 
 # a run that blows up says at which update, and is a failure, not a usage error
 run 1 train run.yaml --set 'train.optimizer={sgd: {lr: 1e30}}' --out blown --quiet

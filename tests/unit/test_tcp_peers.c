@@ -251,7 +251,8 @@ TEST(who_does_not_greet_properly_is_turned_away) {
     check_turned_away(patient, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", 35, "is not RingTMP");
     check_turned_away(hasty, "", 0, "connected but did not say who it is for 0.4 seconds");
     check_turned_away(hasty, "RT", 2, "connected but did not say who it is for 0.4 seconds");
-    check_turned_away(patient, "\x16\x03\x01", 3, "one side uses a cluster key and the other does not");
+    check_turned_away(patient, "\x16\x03\x01", 3,
+                      "one side uses encryption (a cluster key or certificates) and the other does not");
     rt_preamble_encode(&preamble, bytes);
     check_turned_away(hasty, bytes, sizeof bytes, "made only one of the two connections");
     bytes[10] ^= 1;
