@@ -20,7 +20,8 @@ double rt_engine_patience(const struct rt_party *party) {
 void rt_engine_take_loss(struct rt_engine *engine, uint16_t rank, const struct rt_error *why) {
     struct rt_error err;
     char name[32];
-    rt_fail(&err, RT_FAILED, "%s: %s", rt_party_name(rank, name), why->text);
+    rt_fail(&err, RT_FAILED, "%s: %s", rt_party_name(rank, name),
+            rt_link_reason(engine->settings.party->links[rank], why));
     if (rank == 0 || engine->settings.party->rank == 0) {
         rt_engine_fail(engine, RT_FAILED, &err, rank);
     } else if (!engine->gone.yes) {
@@ -63,11 +64,10 @@ static void forgive_pause(struct rt_engine *engine, double now) {
 }
 
 static void blame(struct rt_engine *engine, uint16_t who) {
-    const struct rt_link *link = engine->settings.party->links[who];
     struct rt_error err;
     char name[32];
-    rt_fail(&err, RT_FAILED, "%s (%s): nothing came from it for %.0f seconds", rt_party_name(who, name),
-            link ? link->peer : "no link", engine->patience);
+    rt_fail(&err, RT_FAILED, "%s: nothing came from it for %.0f seconds", rt_party_name(who, name),
+            engine->patience);
     rt_engine_fail(engine, RT_FAILED, &err, who);
 }
 

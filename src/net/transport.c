@@ -1,6 +1,8 @@
 /* The calls of transport.h: each goes to the transport behind the endpoint. */
 #include "net/transport.h"
 
+#include <string.h>
+
 void rt_endpoint_destroy(struct rt_endpoint *endpoint) {
     if (endpoint)
         endpoint->transport->destroy(endpoint);
@@ -18,6 +20,13 @@ rt_status rt_endpoint_connect(struct rt_endpoint *endpoint, const char *address,
 void rt_link_close(struct rt_link *link) {
     if (link)
         link->endpoint->transport->close(link);
+}
+
+const char *rt_link_reason(const struct rt_link *link, const struct rt_error *why) {
+    const size_t length = link ? strlen(link->peer) : 0;
+    const bool named = length > 0 && strncmp(why->text, link->peer, length) == 0 &&
+                       strncmp(why->text + length, ": ", 2) == 0;
+    return why->text + (named ? length + 2 : 0);
 }
 
 void rt_link_send(struct rt_link *link, struct rt_send *send) {

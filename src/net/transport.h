@@ -146,6 +146,9 @@ rt_status rt_endpoint_connect(struct rt_endpoint *endpoint, const char *address,
 /* Ends a link and frees it. What was posted is the owner's again; frames not yet sent may be lost. No event
  * of this link comes after it. */
 void rt_link_close(struct rt_link *link); /* NULL is fine */
+/* Why it closed, without the peer's address, for who has a better name for the peer: an address from which
+ * somebody has connected says nothing. link may be NULL. */
+const char *rt_link_reason(const struct rt_link *link, const struct rt_error *why);
 
 void rt_link_send(struct rt_link *link, struct rt_send *send);
 void rt_link_receive(struct rt_link *link, struct rt_receive *receive);

@@ -243,7 +243,8 @@ static rt_status check_links(struct rt_flow *flow, struct rt_error *err) {
         char who[32];
         if (talk->dead && !talk->ready && !flow->ending) {
             flow->lost = neighbours[i]->number;
-            return rt_fail(err, RT_FAILED, "%s: %s", rt_neighbour_name(neighbours[i], who), talk->error.text);
+            return rt_fail(err, RT_FAILED, "%s: %s", rt_neighbour_name(neighbours[i], who),
+                           rt_link_reason(talk->link, &talk->error));
         }
     }
     return RT_OK;
@@ -325,9 +326,8 @@ static rt_status wait(struct rt_flow *flow, struct rt_error *err) {
         char name[32];
         if (now >= limit) {
             flow->lost = who->number;
-            return rt_fail(err, RT_FAILED, "%s (%s): nothing came from it for %.0f seconds (%s)",
-                           rt_neighbour_name(who, name), who->talk.link->peer, patience_of(flow),
-                           rt_state_name(state));
+            return rt_fail(err, RT_FAILED, "%s: nothing came from it for %.0f seconds (%s)",
+                           rt_neighbour_name(who, name), patience_of(flow), rt_state_name(state));
         }
         until = until < limit ? until : limit;
     } else {

@@ -95,6 +95,8 @@ rt_status rt_profile_measure(const struct rt_job *job, struct rt_device *device,
 rt_status rt_profile_bytes(const struct rt_job *job, const struct rt_model *whole, size_t rows, double *bytes,
                            struct rt_error *err);
 
+/* Who is left out of the ring, and why; without a full stop. */
+void rt_plan_print_left_out(const struct rt_plan *plan, const struct rt_plan_question *question, FILE *out);
 /* The table people read before a run (and by `ringtmp plan`). question: the one the plan answers. */
 void rt_plan_print(const struct rt_plan *plan, const struct rt_plan_question *question, FILE *out);
 

@@ -136,7 +136,7 @@ static void print_table(const struct rt_plan *plan, const struct rt_plan_questio
     }
 }
 
-static void print_left_out(const struct rt_plan *plan, const struct rt_plan_question *question, FILE *out) {
+void rt_plan_print_left_out(const struct rt_plan *plan, const struct rt_plan_question *question, FILE *out) {
     char name[TEXT], with[TEXT], without[TEXT];
     for (size_t i = 0; i < plan->left_out_count; i++) {
         copy_name(question->devices[plan->left_out[i]].name, name);
@@ -145,11 +145,11 @@ static void print_left_out(const struct rt_plan *plan, const struct rt_plan_ques
     const bool one = plan->left_out_count == 1;
     fprintf(out, one ? " is left out: " : " are left out: ");
     if (plan->with_them > 0)
-        fprintf(out, "%s samples/s are predicted without %s, %s with %s.\n",
+        fprintf(out, "%s samples/s are predicted without %s, %s with %s",
                 rate_text(plan->without_them, without), one ? "it" : "them", rate_text(plan->with_them, with),
                 one ? "it" : "them");
     else
-        fprintf(out, "with %s there is no cut whose parts fit into the memory that is offered.\n",
+        fprintf(out, "with %s there is no cut whose parts fit into the memory that is offered",
                 one ? "it" : "all of them");
 }
 
@@ -161,6 +161,8 @@ void rt_plan_print(const struct rt_plan *plan, const struct rt_plan_question *qu
     fprintf(out, "an update is %zu micro-batch%s of %s%zu.\n", plan->micros, plan->micros == 1 ? "" : "es",
             plan->micros * plan->micro_batch > (size_t)question->job->batch ? "at most " : "",
             plan->micro_batch);
-    if (plan->left_out_count)
-        print_left_out(plan, question, out);
+    if (plan->left_out_count) {
+        rt_plan_print_left_out(plan, question, out);
+        fputs(".\n", out);
+    }
 }

@@ -299,7 +299,8 @@ static void find_cause(struct rt_ring *ring) {
         rt_fail(&flow->error, RT_FAILED, "%s", error.text);
     } else if (previous->closed) {
         flow->lost = flow->previous.number;
-        rt_fail(&flow->error, RT_FAILED, "node %u: %s", flow->previous.number, previous->error.text);
+        rt_fail(&flow->error, RT_FAILED, "node %u: %s", flow->previous.number,
+                rt_link_reason(previous->link, &previous->error));
     }
 }
 

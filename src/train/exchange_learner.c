@@ -18,7 +18,8 @@ rt_status rt_exchange_explain(struct rt_exchange_learner *learner, rt_status sta
     const uint16_t lost = learner->site->engine ? rt_engine_lost(learner->site->engine) : UINT16_MAX;
     if (status != RT_FAILED || lost == 0 || lost >= learner->count)
         return status;
-    return rt_fail_prefix(err, RT_LOST, "%s is lost", learner->who.name[lost]);
+    char title[RT_TITLE_ROOM];
+    return rt_fail_prefix(err, RT_LOST, "%s is lost", rt_gathering_title(&learner->who, lost, title));
 }
 
 static rt_status step(void *self, struct rt_step *result, struct rt_error *err) {

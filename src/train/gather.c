@@ -122,6 +122,17 @@ static rt_status name_devices(struct rt_gathering *gathering, size_t count, stru
     return status;
 }
 
+const char *rt_gathering_title(const struct rt_gathering *gathering, size_t device,
+                               char title[RT_TITLE_ROOM]) {
+    const struct rt_member *member =
+        device && gathering->cluster ? rt_cluster_member(gathering->cluster, device - 1) : NULL;
+    if (!member || member->local || !member->welcome.name[0])
+        snprintf(title, RT_TITLE_ROOM, "%.190s", gathering->name[device]);
+    else
+        snprintf(title, RT_TITLE_ROOM, "%.80s (%.100s)", member->welcome.name, gathering->name[device]);
+    return title;
+}
+
 rt_status rt_gather(const struct rt_gather_settings *settings, struct rt_gathering *gathering,
                     struct rt_error *err) {
     *gathering = (struct rt_gathering){.slowdown = 1};

@@ -31,6 +31,11 @@ rt_status rt_gather(const struct rt_gather_settings *settings, struct rt_gatheri
                     struct rt_error *err);
 void rt_gathering_deinit(struct rt_gathering *gathering); /* a zeroed one is fine */
 
+/* A device as its user knows it: the name given with --name, and the address. */
+enum { RT_TITLE_ROOM = 200 };
+const char *rt_gathering_title(const struct rt_gathering *gathering, size_t device,
+                               char title[RT_TITLE_ROOM]);
+
 /* Tells a member its part of the work, and waits until it has taken the memory for it. */
 rt_status rt_gathering_assign(struct rt_gathering *gathering, const struct rt_assign *part, size_t member,
                               struct rt_error *err);

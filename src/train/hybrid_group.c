@@ -256,7 +256,8 @@ static rt_status check(void *self, struct rt_error *err) {
     const double now = rt_endpoint_now(group->party.endpoint);
     if (group->gone != UINT16_MAX && now >= group->gone_at + grace) {
         group->lost = rt_group_number(group, group->gone);
-        return rt_fail(err, RT_FAILED, "node %u: %s", group->lost, group->why.text);
+        return rt_fail(err, RT_FAILED, "node %u: %s", group->lost,
+                       rt_link_reason(group->party.links[group->gone], &group->why));
     }
     const uint16_t ring = waits_for(group);
     if (ring == UINT16_MAX || rt_clock_overslept(group->looked + look_up, now, group->settings.patience))

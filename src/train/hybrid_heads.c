@@ -194,7 +194,7 @@ static rt_status take_messages(const struct rt_heads *heads, struct desk *desk, 
     if (!talk->dead || desk->goodbye)
         return RT_OK;
     *lost = desk->number;
-    return rt_fail(err, RT_FAILED, "node %u: %s", desk->number, talk->error.text);
+    return rt_fail(err, RT_FAILED, "node %u: %s", desk->number, rt_link_reason(talk->link, &talk->error));
 }
 
 static bool take_event(void *self, const struct rt_event *event, uint16_t *lost, rt_status *status,

@@ -29,9 +29,13 @@ static const struct rt_plan_node *plan_of(const struct ring_learner *learner, si
     return &plan->node[node % plan->nodes];
 }
 
-static const char *name_of(const struct ring_learner *learner, size_t node) {
+static size_t device_of(const struct ring_learner *learner, size_t node) {
     const size_t places = learner->formation.plan->nodes;
-    return learner->formation.who.name[plan_of(learner, node)->device + node / places * places];
+    return plan_of(learner, node)->device + node / places * places;
+}
+
+static const char *name_of(const struct ring_learner *learner, size_t node) {
+    return learner->formation.who.name[device_of(learner, node)];
 }
 
 static const char *role_of(const struct ring_learner *learner, size_t node) {
@@ -47,7 +51,9 @@ static rt_status explain(const struct ring_learner *learner, rt_status status, s
     const size_t lost = status == RT_FAILED ? rt_ring_lost(learner->ring) : 0;
     if (lost == 0 || lost >= learner->nodes)
         return status;
-    return rt_fail_prefix(err, RT_LOST, "%s is lost", name_of(learner, lost));
+    char title[RT_TITLE_ROOM];
+    return rt_fail_prefix(err, RT_LOST, "%s is lost",
+                          rt_gathering_title(&learner->formation.who, device_of(learner, lost), title));
 }
 
 /* ---- updates ------------------------------------------------------------------------------------------- */
@@ -180,14 +186,13 @@ static void destroy(void *self) {
 
 static void tell_plan(const struct ring_learner *learner) {
     const struct rt_plan *plan = learner->formation.plan;
-    char sentence[400];
-    for (size_t i = 0; i < plan->left_out_count; i++) {
-        snprintf(
-            sentence, sizeof sentence,
-            "%.100s is left out: the ring is predicted to reach %.0f samples/s without it and %.0f with it",
-            learner->formation.who.name[plan->left_out[i]], plan->without_them, plan->with_them);
+    char sentence[400] = "";
+    FILE *out = plan->left_out_count ? fmemopen(sentence, sizeof sentence, "w") : NULL;
+    if (!out)
+        return;
+    rt_plan_print_left_out(plan, &learner->formation.question, out);
+    if (fclose(out) == 0)
         learner->lesson.notice(learner->lesson.notice_user, sentence);
-    }
 }
 
 static rt_status form(struct ring_learner *learner, struct rt_error *err) {

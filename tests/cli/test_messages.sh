@@ -99,6 +99,14 @@ line=$(tail -1 err)
 case $line in *" --out stopped --resume -- -run.yaml") ;; *) fail "how to resume: $line" ;; esac
 eval "${line/ -- / --quiet --set train.epochs=1000 -- }" >out 2>err || fail "resuming: $(cat err)"
 
+# ---- who is left out of a ring is told in the same words by plan and train ----
+slow=(--nodes 2 --strategy ring --set 'cluster.slowdown=[1, 1000]')
+left="local 1 is left out: [0-9,]* samples/s are predicted without it, [0-9,]* with it"
+run 0 plan run.yaml "${slow[@]}"
+grep -q "^$left\.\$" out || fail "plan: who is left out: $(cat out)"
+run 0 train run.yaml "${slow[@]}" --out left
+grep -q "^ringtmp: note: $left\$" err || fail "train: who is left out: $(cat err)"
+
 # ---- a mapped file that is cut short under a run ----
 { printf '\0\0\10\2\0\0\0\100\0\0\0\100'; head -c 4096 /dev/zero; } >images
 { printf '\0\0\10\1\0\0\0\100'; head -c 64 /dev/zero; } >labels

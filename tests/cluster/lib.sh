@@ -130,7 +130,15 @@ resumes() {
 
 # lost WHO WHY DIRECTORY: the master says so, and how to go on
 lost() {
-    says run.err "ringtmp: $1 is lost: "
+    local others
+    case $1 in
+    local*) says run.err "ringtmp: $1 is lost: " ;;
+    *) # by the name it was given; nobody knows it by the port that it has connected from
+        grep -q "^ringtmp: node-[a-z]* ($1) is lost: " run.err || fail "$3: who is lost: $(cat run.err)"
+        others=$(grep "is lost" run.err | grep -o '127\.0\.0\.1:[0-9]*' | grep -vxF "$1")
+        [ -z "$others" ] || fail "$3: other addresses: $(cat run.err)"
+        ;;
+    esac
     says run.err "$2"
     says run.err "the last checkpoint is in $3/checkpoint"
     tail -1 run.err | grep -q -- "--out $3 --resume" || fail "$3: how to go on: $(tail -1 run.err)"

@@ -103,7 +103,7 @@ begin() {
 
 # lost PLACE WHY: the master has said so
 lost() {
-    says run.err "ringtmp: ${at[$1 - 1]} is lost: "
+    says run.err "ringtmp: node-$1 (${at[$1 - 1]}) is lost: "
     says run.err "node $1"
     says run.err "$2"
 }
