@@ -1,6 +1,7 @@
 /* ringtmp plan: who would hold which layers, and what that is predicted to bring. */
 #include "cli/cluster_args.h"
 #include "cli/commands.h"
+#include "cli/text.h"
 #include "train/run.h"
 #include <stddef.h>
 #include <stdlib.h>
@@ -33,6 +34,13 @@ static rt_status make(const struct rt_invocation *invocation, struct rt_run *run
     return status == RT_OK ? rt_run_make_plan(run, plan, err) : status;
 }
 
+static void tell(void *user, const char *sentence) {
+    (void)user;
+    fputs("ringtmp: note: ", stderr);
+    rt_text_sentence(stderr, sentence);
+    fputc('\n', stderr);
+}
+
 static int run_plan(const struct rt_invocation *invocation) {
     struct rt_error err;
     struct rt_run *run;
@@ -40,6 +48,7 @@ static int run_plan(const struct rt_invocation *invocation) {
     if (rt_run_open(invocation->operands.items[0], &run, &err) != RT_OK)
         return rt_exit_error(&err);
     int code = RT_EXIT_DONE;
+    rt_run_set_notice(run, tell, NULL);
     if (make(invocation, run, &plan, &err) != RT_OK) {
         code = rt_exit_error(&err);
     } else {

@@ -238,11 +238,25 @@ static rt_status check_welcome(struct rt_cluster *cluster, struct rt_member *mem
     return RT_OK;
 }
 
+static void tell_waiting(const struct rt_cluster *cluster, const struct rt_cluster_settings *settings) {
+    for (size_t i = 0; i < cluster->count && settings->waits; i++) {
+        const struct rt_member *member = &cluster->members[i];
+        char sentence[RT_MAX_TEXT + 20];
+        if (member->local || member->talk.ready || member->welcome.name[0])
+            continue;
+        snprintf(sentence, sizeof sentence, "waiting for %s", member->address);
+        settings->waits(settings->waits_user, sentence);
+    }
+}
+
 /* All at a time; whoever is lost first fails it. A link that cannot be made is given up a moment before the
  * wait for its answer, so that the reason is known. */
-static rt_status greet_all(struct rt_cluster *cluster, bool exact, struct rt_error *err) {
-    const double moment = 0.5;
-    double until = rt_endpoint_now(cluster->endpoint) + cluster->patience;
+static rt_status greet_all(struct rt_cluster *cluster, const struct rt_cluster_settings *settings,
+                           struct rt_error *err) {
+    const double moment = 0.5, silence = 1;
+    const double start = rt_endpoint_now(cluster->endpoint);
+    double until = start + cluster->patience;
+    bool told = false;
     rt_status status = RT_OK;
     char who[200];
     for (size_t i = 0; i < cluster->count && status == RT_OK; i++)
@@ -257,11 +271,16 @@ static rt_status greet_all(struct rt_cluster *cluster, bool exact, struct rt_err
             if (status == RT_OK && rt_endpoint_now(cluster->endpoint) >= until)
                 status = rt_fail(err, RT_FAILED, "%s has not answered for %g s", call(member, who),
                                  cluster->patience);
+            if (status == RT_OK && !told && rt_endpoint_now(cluster->endpoint) >= start + silence) {
+                tell_waiting(cluster, settings);
+                told = true;
+            }
+            const double look = told || until < start + silence ? until : start + silence;
             if (status == RT_OK)
-                status = rt_cluster_pump(cluster, until, err);
+                status = rt_cluster_pump(cluster, look, err);
         }
         if (status == RT_OK)
-            status = check_welcome(cluster, member, exact, err);
+            status = check_welcome(cluster, member, settings->exact, err);
     }
     return status;
 }
@@ -297,7 +316,7 @@ rt_status rt_cluster_open(const struct rt_cluster_settings *settings, struct rt_
         status = start_locals(cluster, settings, err);
     if (status == RT_OK) {
         cluster->count = count;
-        status = greet_all(cluster, settings->exact, err);
+        status = greet_all(cluster, settings, err);
     }
     if (status == RT_OK)
         *made = cluster;

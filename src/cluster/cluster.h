@@ -26,6 +26,9 @@ struct rt_cluster_settings {
     bool exact;           /* a node with another answer is refused, with its name */
     double patience;      /* seconds for an answer; 0: 10 */
     double work_patience; /* the same where the node has to work for it: PROFILE, ASSIGN; 0: patience */
+    /* Told once of each address that has not answered for a second; may be NULL. */
+    void (*waits)(void *user, const char *sentence);
+    void *waits_user;
 };
 
 enum { RT_NODE_PORT = 7117 };

@@ -192,7 +192,9 @@ rt_status rt_exchange_form(struct rt_exchange_learner *learner, struct rt_error 
                                                 .network = network,
                                                 .exact = lesson->spec->train.math != RT_MATH_FAST,
                                                 .program = lesson->program,
-                                                .stop = lesson->stop};
+                                                .stop = lesson->stop,
+                                                .waits = lesson->waits,
+                                                .waits_user = lesson->waits_user};
     struct rt_link_cost cost = {.latency = 0, .bandwidth = 1e9, .adding = adding};
     rt_status status = rt_way_check(lesson->way, learner->options, rt_spec_devices(lesson->spec),
                                     network->model->param_count, err);

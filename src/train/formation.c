@@ -311,7 +311,9 @@ rt_status rt_formation_plan(const struct rt_formation_settings *settings, struct
                                                         .network = settings->network,
                                                         .exact = formation->job->math != RT_MATH_FAST,
                                                         .program = settings->program,
-                                                        .stop = settings->stop},
+                                                        .stop = settings->stop,
+                                                        .waits = settings->waits,
+                                                        .waits_user = settings->waits_user},
                            &formation->who, err);
     if (status == RT_OK)
         status = take_devices(settings, formation, err);

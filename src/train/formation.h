@@ -28,6 +28,9 @@ struct rt_formation_settings {
     const char *program;        /* the ringtmp command, for local nodes; NULL: on the PATH */
     int64_t slots;              /* of every node; -1: the planner chooses */
     const atomic_int *stop;     /* may be NULL */
+    /* Told at once of nodes that do not answer; may be NULL. */
+    void (*waits)(void *user, const char *sentence);
+    void *waits_user;
     /* The examples that the master will feed the ring with; NULL: not at hand. */
     const struct rt_dataset *set;
     const struct rt_scaling *scaling;

@@ -95,6 +95,8 @@ static rt_status open_cluster(const struct rt_gather_settings *settings, struct 
             .exact = settings->exact,
             .patience = spec->cluster.patience < 10 ? spec->cluster.patience : 10,
             .work_patience = spec->cluster.patience,
+            .waits = settings->waits,
+            .waits_user = settings->waits_user,
         };
         status = rt_kernels_answer(settings->network->device.kernels, wanted.answer, err);
         if (status == RT_OK)

@@ -24,6 +24,9 @@ struct rt_gather_settings {
     bool exact;                       /* a node whose kernels differ is refused */
     const char *program;              /* the ringtmp command, for local nodes; NULL: on the PATH */
     const atomic_int *stop;           /* may be NULL */
+    /* Told at once of nodes that do not answer; may be NULL. */
+    void (*waits)(void *user, const char *sentence);
+    void *waits_user;
 };
 
 /* deinit also on failure. */

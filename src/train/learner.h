@@ -76,6 +76,9 @@ struct rt_lesson {
     /* One sentence for people. */
     void (*notice)(void *user, const char *sentence);
     void *notice_user;
+    /* The same, but told before the run has begun: a node does not answer. May be NULL. */
+    void (*waits)(void *user, const char *sentence);
+    void *waits_user;
 };
 
 /* Parameters start from the seed. */

@@ -29,7 +29,9 @@ static rt_status form(const struct rt_run *run, const struct rt_strategy_choice 
                                            .network = network,
                                            .program = run->program,
                                            .slots = options->slots,
-                                           .stop = &run->stop};
+                                           .stop = &run->stop,
+                                           .waits = run->notice,
+                                           .waits_user = run->notice_user};
     rt_status status = RT_OK;
     if (choice->strategy->rings && rt_way_rings(choice->settings, rt_spec_devices(run->spec)) > 1)
         status = rt_rings_create(&lesson, rings, err);

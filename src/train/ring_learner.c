@@ -203,6 +203,8 @@ static rt_status form(struct ring_learner *learner, struct rt_error *err) {
                                            .program = lesson->program,
                                            .slots = options->slots,
                                            .stop = lesson->stop,
+                                           .waits = lesson->waits,
+                                           .waits_user = lesson->waits_user,
                                            .set = lesson->set,
                                            .scaling = lesson->scaling};
     if (learner->rings)

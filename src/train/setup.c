@@ -134,6 +134,8 @@ static rt_status open_learner(struct rt_drive *drive, struct rt_error *err) {
         .stop = &drive->run->stop,
         .notice = tell,
         .notice_user = drive,
+        .waits = drive->run->notice,
+        .waits_user = drive->run->notice_user,
         .strategy = drive->choice.strategy->name,
         .options = drive->choice.settings,
         .way = way,

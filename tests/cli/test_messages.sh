@@ -107,6 +107,14 @@ grep -q "^$left\.\$" out || fail "plan: who is left out: $(cat out)"
 run 0 train run.yaml "${slow[@]}" --out left
 grep -q "^ringtmp: note: $left\$" err || fail "train: who is left out: $(cat err)"
 
+# ---- a node that is not there is told of at once, not when patience has ended ----
+for words in "train run.yaml --strategy ring --out never" "train run.yaml --strategy allreduce-rd --out never" "plan run.yaml"; do
+    run 1 $words --node 127.0.0.1:1 --set cluster.patience=1.5
+    [ "$(cat err)" = "ringtmp: note: waiting for 127.0.0.1:1
+ringtmp: nothing listens at 127.0.0.1:1" ] || fail "$words: a node that is not there: $(cat err)"
+done
+refuses 1 "nothing listens at 127.0.0.1:1" train run.yaml --quiet --out never --node 127.0.0.1:1 --set cluster.patience=1.5
+
 # ---- a mapped file that is cut short under a run ----
 { printf '\0\0\10\2\0\0\0\100\0\0\0\100'; head -c 4096 /dev/zero; } >images
 { printf '\0\0\10\1\0\0\0\100'; head -c 64 /dev/zero; } >labels

@@ -14,7 +14,7 @@ pauses() {
     local name=$1 strategy=$2 seconds=$3 all
     shift 3
     start_master "$name" wide.yaml --out "$name" --strategy "$strategy" --set cluster.patience=4 \
-        --set train.report_seconds=0 "$@"
+        --set train.report_seconds=0 --quiet "$@"
     until_true 20 is_training "$name" || {
         fail "$name: does not begin: $(cat "$name.err")"
         return

@@ -214,8 +214,7 @@ static void lose_patience(void *user, size_t i, struct rt_endpoint *endpoint) {
         CHECK_OK(rt_engine_wait(side.engine, NULL, NULL, start + 5, &err));
         side.counter.waits = 1;
         CHECK(await(&side, 100, INFINITY, &err) == RT_FAILED);
-        CHECK_MSG(strcmp(err.text, "node 1: nothing came from it for 4 seconds") == 0, "%s",
-                  err.text);
+        CHECK_MSG(strcmp(err.text, "node 1: nothing came from it for 4 seconds") == 0, "%s", err.text);
         const double end = rt_endpoint_now(endpoint);
         CHECK_MSG(fabs(end - (start + 14)) < 0.1, "%g s", end - start);
         CHECK(rt_engine_lost(side.engine) == 1);
