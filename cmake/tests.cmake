@@ -89,7 +89,7 @@ if(NOT CMAKE_CROSSCOMPILING AND NOT RT_FUZZ)
   file(GLOB RT_SCRIPTS RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS
     ${CMAKE_SOURCE_DIR}/tests/*/test_*.sh ${CMAKE_SOURCE_DIR}/tools/check_*.sh)
   if(RT_SANITIZE)
-    list(FILTER RT_SCRIPTS EXCLUDE REGEX "^tools/check_|^tests/long/|/test_(install|arm64|examples|ring|exchange)\\.sh$")
+    list(FILTER RT_SCRIPTS EXCLUDE REGEX "^tools/check_|^tests/long/|/test_(install|setup|arm64|examples|ring|exchange)\\.sh$")
   endif()
   if(RT_SANITIZE MATCHES "thread")
     list(FILTER RT_SCRIPTS INCLUDE REGEX "/test_(train|resume|node|exchange_data)\\.sh$")
