@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 TEST(a_frame_arrives_as_it_was_sent) {
@@ -369,6 +370,39 @@ TEST(a_stopped_peer_is_noticed_by_its_silence) {
     kill(child.id, SIGKILL);
     waitpid(child.id, NULL, 0);
     rt_endpoint_destroy(endpoint);
+}
+
+static void pass_time(double seconds) {
+    nanosleep(&(struct timespec){(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)}, NULL);
+}
+
+/* As with Ctrl-Z and fg: a body is on its way and the sockets are full when neither network thread runs any
+ * more, for longer than the silence after which a peer is given up. */
+TEST(two_who_were_both_stopped_go_on) {
+    enum { BYTES = 32 << 20 };
+    const double silence = 1;
+    struct pair pair;
+    uint8_t *out = malloc(BYTES), *in = malloc(BYTES);
+    REQUIRE(out && in);
+    fill_bytes(out, BYTES, 7);
+    REQUIRE(
+        make_pair((struct rt_tcp_settings){.silence_seconds = silence, .lending = RT_LENDS_NOTHING}, &pair));
+    struct rt_receive receive = make_receive(RT_CHANNEL_SECOND, in, BYTES);
+    struct rt_send send = make_send(RT_CHANNEL_SECOND, "large", out, BYTES);
+    rt_link_receive(pair.ba, &receive);
+    pass_time(0.1); /* a has heard that it may send */
+    rt_endpoint_attend(pair.b, true);
+    rt_link_send(pair.ab, &send);
+    pass_time(0.1);
+    rt_endpoint_attend(pair.a, true);
+    pass_time(3 * silence);
+    rt_endpoint_attend(pair.b, false);
+    rt_endpoint_attend(pair.a, false);
+    CHECK(expect(pair.b, RT_EVENT_RECEIVED));
+    CHECK(expect(pair.a, RT_EVENT_SENT));
+    CHECK(receive.body_bytes == BYTES && memcmp(out, in, BYTES) == 0);
+    destroy_pair(&pair);
+    free(out), free(in);
 }
 
 TEST(connecting_waits_for_the_listener) {
