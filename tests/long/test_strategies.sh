@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Every strategy of the exchange learns Fashion-MNIST on four workers, with its defaults, to within a point of one device
 # after the same number of examples: one device with the same batch, which a synchronous strategy shares among its workers
-# and an asynchronous one gives to one of them. `make test-long` runs this.
+# and an asynchronous one gives to one of them. That is with plain sgd (AdaGrad for downpour); with the momentum that the
+# example has, stale gradients cost more, and asynchronous strategies come within 4 points. `make test-long` runs this.
 repository=$(cd "$(dirname "$0")/../.." && pwd)
 . "$(dirname "$0")/../cluster/lib.sh"
 data=/usr/share/datasets/fashion-mnist
@@ -31,8 +32,10 @@ compare() { # STRATEGY ALONE
     local ours theirs
     ours=$(accuracy "$1") theirs=$(accuracy "$2")
     echo "$1: $ours, one device $theirs"
-    awk -v ours="$ours" -v theirs="$theirs" 'BEGIN { exit !(theirs > 0.8 && ours > theirs - 0.01) }' ||
-        fail "$1 reaches $ours, one device $theirs"
+    near "$ours" "$theirs" 0.01 || fail "$1 reaches $ours, one device $theirs"
+}
+near() { # OURS THEIRS BY
+    awk -v ours="$1" -v theirs="$2" -v by="$3" 'BEGIN { exit !(theirs > 0.8 && ours > theirs - by) }'
 }
 # Those that people are told of: a new one is in this test by being there.
 "$RINGTMP" list strategies | sed -n 's/^\([a-z0-9-]*\): .*/\1/p' | grep -v '^sgd$\|^ring' >names
@@ -48,5 +51,16 @@ for base in async ssp; do
     for name in ps-shard ps-cut; do
         learn "$name,base=$base" 4 32 "$sgd" "$name,base=$base" && compare "$name,base=$base" alone-asynchronous
     done
+done
+
+# ---- the example as it is, with its own optimizer and its own number of epochs ----
+# Mostly 1.5 points below one device, once in a dozen trials 2.6; a training that swings up stays at 0.1.
+run 0 train "$repository/examples/fashion-mlp.yaml" --quiet --out as-it-is/alone
+theirs=$(field test_accuracy as-it-is/alone/summary.json)
+for strategy in ps-async ps-ssp ps-vap downpour ps-{shard,cut},base={async,ssp}; do
+    run 0 train "$repository/examples/fashion-mlp.yaml" --nodes 4 --strategy "$strategy" --quiet --out "as-it-is/$strategy"
+    ours=$(field test_accuracy "as-it-is/$strategy/summary.json")
+    echo "the example, $strategy: $ours, one device $theirs"
+    near "$ours" "$theirs" 0.04 || fail "the example, $strategy: $ours, one device $theirs"
 done
 finish
