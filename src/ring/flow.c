@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -319,8 +320,9 @@ static rt_status wait(struct rt_flow *flow, struct rt_error *err) {
     const enum rt_state state = reason(flow, &who);
     const double now = rt_flow_now(flow);
     double until = now + look_up;
+    /* Time in which this thread did not run does not count. */
     if (rt_clock_overslept(flow->look, now, patience_of(flow)))
-        flow->progress = now;
+        flow->progress = fmin(now, flow->progress + now - flow->look);
     if (who) {
         const double limit = flow->progress + patience_of(flow);
         char name[32];

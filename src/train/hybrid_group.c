@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -260,8 +261,12 @@ static rt_status check(void *self, struct rt_error *err) {
                        rt_link_reason(group->party.links[group->gone], &group->why));
     }
     const uint16_t ring = waits_for(group);
-    if (ring == UINT16_MAX || rt_clock_overslept(group->looked + look_up, now, group->settings.patience))
+    const double look = group->looked + look_up;
+    /* Time in which this thread did not run does not count. */
+    if (ring == UINT16_MAX)
         group->progress = now;
+    else if (group->looked > 0 && rt_clock_overslept(look, now, group->settings.patience))
+        group->progress = fmin(now, group->progress + now - look);
     group->looked = now;
     if (ring == UINT16_MAX)
         return RT_OK;
