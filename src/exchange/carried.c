@@ -11,6 +11,7 @@
  */
 #include "exchange/carried.h"
 
+#include "base/cores.h"
 #include "base/memory.h"
 #include <math.h>
 #include <stdlib.h>
@@ -222,9 +223,8 @@ static bool await(struct rt_carried *carried, size_t count, struct rt_error *err
     if (carried->failed)
         return false;
     carried->awaited = (carried->ended - 1) * carried->loads + count;
-    const enum rt_state before = enter_state(carried, RT_STATE_WAIT_BARRIER);
-    carried->failed = rt_engine_wait(carried->engine, has_come, carried, INFINITY, err) != RT_OK;
-    enter_state(carried, before);
+    carried->failed = rt_engine_wait_as(carried->engine, carried->settings.learning.states,
+                                        RT_STATE_WAIT_BARRIER, has_come, carried, err) != RT_OK;
     return !carried->failed;
 }
 
@@ -284,6 +284,7 @@ static void want(struct rt_carried *carried, uint64_t loads) {
     rt_engine_enter(carried->engine);
     carried->wanted = loads > carried->wanted ? loads : carried->wanted;
     rt_engine_leave(carried->engine);
+    rt_core_give_way(); /* the exchange may have no other core, and all wait for what it does now */
 }
 
 static void ready(void *self, size_t span) {

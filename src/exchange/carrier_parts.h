@@ -16,7 +16,7 @@
 
 enum {
     RT_SEGMENT_FLOATS = 128 << 10, /* unless told otherwise */
-    RT_MAX_SEGMENT = 1 << 24,
+    RT_MAX_SEGMENT = 1 << 24,      /* that may be asked for; equal ones may be half as long again */
     RT_LANE_FRAMES = 4, /* posted at a time; of what is received ahead of its turn so much is kept */
 };
 

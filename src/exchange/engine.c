@@ -337,10 +337,8 @@ void rt_engine_leave(struct rt_engine *engine) {
     const bool wake = !engine->due;
     engine->due = true;
     pthread_mutex_unlock(&engine->mutex);
-    if (!wake)
-        return;
-    rt_endpoint_wake(engine->endpoint);
-    rt_core_give_way(); /* the exchange may have no other core, and others wait for what it does now */
+    if (wake)
+        rt_endpoint_wake(engine->endpoint);
 }
 
 rt_status rt_engine_wait(struct rt_engine *engine, bool (*test)(void *self), void *self, double until,
@@ -351,6 +349,32 @@ rt_status rt_engine_wait(struct rt_engine *engine, bool (*test)(void *self), voi
     else
         watch_inline(engine, &watcher, until);
     return rt_engine_status(engine, err);
+}
+
+static double helped(struct rt_engine *engine) {
+    if (engine->threaded)
+        pthread_mutex_lock(&engine->mutex);
+    const double seconds = engine->helped;
+    if (engine->threaded)
+        pthread_mutex_unlock(&engine->mutex);
+    return seconds;
+}
+
+rt_status rt_engine_wait_as(struct rt_engine *engine, struct rt_states *states, enum rt_state state,
+                            bool (*test)(void *self), void *self, struct rt_error *err) {
+    if (!states)
+        return rt_engine_wait(engine, test, self, INFINITY, err);
+    const enum rt_state before = states->now;
+    const double begun = helped(engine);
+    rt_states_enter(states, state);
+    const double waited = states->seconds[state];
+    const rt_status status = rt_engine_wait(engine, test, self, INFINITY, err);
+    rt_states_enter(states, before);
+    const double passed = states->seconds[state] - waited, help = helped(engine) - begun;
+    const double worked = help < passed ? help : passed; /* the two were not read at the same time */
+    states->seconds[state] -= worked;
+    states->seconds[RT_STATE_REDUCE] += worked;
+    return status;
 }
 
 void rt_engine_linger(struct rt_engine *engine, bool (*test)(void *self), void *self, double until) {
@@ -383,15 +407,6 @@ uint16_t rt_engine_lost(struct rt_engine *engine) {
     if (engine->threaded)
         pthread_mutex_unlock(&engine->mutex);
     return lost;
-}
-
-double rt_engine_helped(struct rt_engine *engine) {
-    if (engine->threaded)
-        pthread_mutex_lock(&engine->mutex);
-    const double helped = engine->helped;
-    if (engine->threaded)
-        pthread_mutex_unlock(&engine->mutex);
-    return helped;
 }
 
 void rt_engine_counts(struct rt_engine *engine, uint16_t rank, struct rt_link_counts *counts) {

@@ -85,8 +85,13 @@ void rt_engine_leave(struct rt_engine *engine);
 rt_status rt_engine_wait(struct rt_engine *engine, bool (*test)(void *self), void *self, double until,
                          struct rt_error *err);
 
-/* The same after a failure, by the parts that outlive it; before one it is rt_engine_wait as well. For saying
- * goodbye. */
+/* Waits without end, on a clock: the time counts as `state`, but as RT_STATE_REDUCE as far as the engine's
+ * own thread worked meanwhile: the device was not idle. states may be NULL. */
+rt_status rt_engine_wait_as(struct rt_engine *engine, struct rt_states *states, enum rt_state state,
+                            bool (*test)(void *self), void *self, struct rt_error *err);
+
+/* rt_engine_wait after a failure, by the parts that outlive it; before one it is rt_engine_wait as well. For
+ * saying goodbye. */
 void rt_engine_linger(struct rt_engine *engine, bool (*test)(void *self), void *self, double until);
 
 /* Takes what has come, without waiting; for inline engines, in the middle of a computation. */
@@ -108,10 +113,6 @@ void rt_engine_calm(struct rt_engine *engine);
 
 /* What the link to a rank has carried, as of the last event. Not between enter and leave. */
 void rt_engine_counts(struct rt_engine *engine, uint16_t rank, struct rt_link_counts *counts);
-
-/* Seconds in which the engine's own thread worked while another waited for what it does: time in which a
- * device was not idle, though the thread whose clock is read was. Not between enter and leave. */
-double rt_engine_helped(struct rt_engine *engine);
 
 double rt_engine_now(const struct rt_engine *engine); /* the endpoint's time, or the clock's */
 

@@ -53,7 +53,7 @@ struct rt_engine {
     pthread_mutex_t mutex;
     pthread_cond_t changed;      /* a watcher's test is true, or the engine has failed */
     struct rt_watcher *watchers; /* also of an engine without a thread: the one who waits */
-    double helped;               /* seconds; see rt_engine_helped */
+    double helped;               /* seconds that the thread worked while another waited for it */
 };
 
 /* The first failure; the later ones are forgotten. lost: whose fault it is. */

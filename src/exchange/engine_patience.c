@@ -52,15 +52,21 @@ void rt_engine_calm(struct rt_engine *engine) {
         engine->peers[i].heard = now;
 }
 
-/* Where this thread did not run, perhaps nobody did. */
+/* Where this thread did not run, perhaps nobody did: that time does not count. No more than that time is
+ * forgiven, or a thread that is held up now and then would never lose patience. */
 static void forgive_pause(struct rt_engine *engine, double now) {
     if (!rt_clock_overslept(engine->check, now, engine->patience))
         return;
-    rt_engine_calm(engine);
+    const double late = now - engine->check;
+    for (size_t i = 0; i < engine->settings.party->count; i++)
+        engine->peers[i].heard = fmin(now, engine->peers[i].heard + late);
+    for (size_t i = 0; i < engine->settings.part_count; i++)
+        engine->wait[i].since = fmin(now, engine->wait[i].since + late);
     engine->inquiry.open = false;
-    engine->gone.until = now + grace;
+    engine->gone.until += late;
     if (engine->stopped > 0)
-        engine->stopped = now;
+        engine->stopped = fmin(now, engine->stopped + late);
+    engine->check = now; /* forgiven once */
 }
 
 static void blame(struct rt_engine *engine, uint16_t who) {

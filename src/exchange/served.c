@@ -169,10 +169,8 @@ static enum rt_state enter_state(const struct rt_served *served, enum rt_state s
 }
 
 static rt_status wait_until(struct rt_served *served, bool (*test)(void *self), struct rt_error *err) {
-    const enum rt_state before = enter_state(served, RT_STATE_WAIT_BARRIER);
-    const rt_status status = rt_engine_wait(served->engine, test, served, (double)INFINITY, err);
-    enter_state(served, before);
-    return status;
+    return rt_engine_wait_as(served->engine, served->settings.learning.states, RT_STATE_WAIT_BARRIER, test,
+                             served, err);
 }
 
 /* ---- steps --------------------------------------------------------------------------------------------- */

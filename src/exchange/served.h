@@ -27,6 +27,7 @@ struct rt_served_settings {
 
 struct rt_served;
 
+/* The replica's spans become ready from the last down: the first one completes a push. */
 rt_status rt_served_create(const struct rt_served_settings *settings, struct rt_served **served,
                            struct rt_error *err);
 void rt_served_destroy(struct rt_served *served);

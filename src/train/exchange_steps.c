@@ -30,10 +30,8 @@ static void add(struct rt_done *sum, const struct rt_done *done) {
 }
 
 static rt_status await(struct rt_exchange_learner *learner, bool (*test)(void *self), struct rt_error *err) {
-    const enum rt_state before = rt_net_replica_enter(learner->site->net, RT_STATE_WAIT_BARRIER);
-    rt_status status = rt_engine_wait(learner->site->engine, test, learner, (double)INFINITY, err);
-    rt_net_replica_enter(learner->site->net, before);
-    return status;
+    return rt_engine_wait_as(learner->site->engine, rt_net_replica_states(learner->site->net),
+                             RT_STATE_WAIT_BARRIER, test, learner, err);
 }
 
 /* -- collectives -- */

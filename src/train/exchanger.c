@@ -356,19 +356,6 @@ static void add_links(const struct rt_exchanger *exchanger, struct rt_metrics_ro
     }
 }
 
-/* What the thread of the events did while the one that computes waited for it, adding and applying, is work.
- */
-static void count_help(struct rt_exchanger *exchanger, double *states) {
-    static const enum rt_state waits[] = {RT_STATE_WAIT_BARRIER, RT_STATE_WAIT_INPUT};
-    double helped = rt_engine_helped(exchanger->engine);
-    for (size_t i = 0; i < sizeof waits / sizeof *waits; i++) {
-        const double part = helped < states[waits[i]] ? helped : states[waits[i]];
-        states[waits[i]] -= part;
-        states[RT_STATE_REDUCE] += part;
-        helped -= part;
-    }
-}
-
 void rt_exchanger_metrics(struct rt_exchanger *exchanger, struct rt_metrics_row *row) {
     struct rt_states *states = rt_net_replica_states(exchanger->net);
     *row = (struct rt_metrics_row){.node = exchanger->settings.party.rank,
@@ -379,7 +366,6 @@ void rt_exchanger_metrics(struct rt_exchanger *exchanger, struct rt_metrics_row 
         rt_net_replica_enter(exchanger->net, states->now);
         memcpy(row->state, states->seconds, sizeof row->state);
         row->seconds = rt_states_elapsed(states);
-        count_help(exchanger, row->state);
     } else { /* the thread that takes the events is the one that works */
         row->seconds = rt_clock_wall() - exchanger->start;
         row->state[RT_STATE_REDUCE] = busy_seconds(exchanger);

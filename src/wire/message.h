@@ -16,7 +16,7 @@
 #include "base/tree.h"
 #include <stdint.h>
 
-enum { RT_PROTOCOL = 1 };
+enum { RT_PROTOCOL = 2 };
 
 enum rt_message_type {
     /* between the master and a node, while a cluster is formed */

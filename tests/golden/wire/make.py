@@ -44,7 +44,7 @@ def tensor(dtype=0, dims=(), rank=None):
 
 
 def head(type, flags=0, source=0, run=0, micro=0, update=0, epoch=0, rows=0, value=0.0, tensors=(),
-         count=None, reserved=0, magic=b"RTMP", protocol=1):
+         count=None, reserved=0, magic=b"RTMP", protocol=2):
     tensors = list(tensors)
     return (magic + u16(protocol, type, flags, source) + u32(run) + u64(micro, update) + u32(epoch, rows) + f64(value)
             + u8(len(tensors) if count is None else count, 0, 0, reserved)
@@ -157,7 +157,7 @@ bad = {
                 "node": u32(1) + u16(5000) + bytes(364)},
 }
 bad_heads = {
-    "magic": head(10, magic=b"HTTP"), "protocol": head(10, protocol=2), "type": head(999), "flags": head(32, flags=2),
+    "magic": head(10, magic=b"HTTP"), "protocol": head(10, protocol=3), "type": head(999), "flags": head(32, flags=2),
     "reserved": head(10, reserved=1), "source": head(10, source=1024), "value": head(10, value=1.0), "rows": head(48, rows=1),
     "norm_nan": head(64, value=nan), "count": head(32, count=3), "uncounted": head(32, tensors=[tensor(1, [4])], count=0),
     "dtype": head(32, tensors=[tensor(3, [4])]), "rank": head(32, tensors=[tensor(1, [4], rank=5)]),
