@@ -20,6 +20,7 @@ struct rt_taxonomy {
     const char *topology;     /* "one server", "k servers", "servers on the workers", "none", ... */
 };
 
+enum { RT_MAX_DAMP = 8 };
 enum { RT_ORDER_DOWN, RT_ORDER_UP };
 enum { RT_MEAN, RT_SUM };
 enum { RT_PRIO_ARRIVAL, RT_PRIO_STALE };

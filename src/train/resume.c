@@ -14,10 +14,13 @@ static void advise(const struct rt_drive *drive, char *text, size_t room) {
     int damp;
     if (rt_spec_devices(drive->spec) < 2 || !rt_strategy_is_stale(&drive->choice, &damp))
         snprintf(text, room, "a lower learning rate%s may help", clip);
-    else
+    else if (damp < RT_MAX_DAMP)
         snprintf(text, room,
                  "%s learns from stale gradients: damp=%d instead of %d%s a lower learning rate%s may help",
                  strategy->name, damp < 2 ? 2 : damp + 1, damp, clips ? "," : " or", clip);
+    else
+        snprintf(text, room, "%s learns from stale gradients: a lower learning rate%s may help",
+                 strategy->name, clip);
 }
 
 rt_status rt_drive_diverged(const struct rt_drive *drive, struct rt_error *err) {

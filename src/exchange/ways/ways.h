@@ -77,7 +77,7 @@ extern const char *const rt_way_off_on[],
     }
 #define RT_WAY_DAMP                                                                                          \
     {                                                                                                        \
-        "damp", RT_OPTION_REAL, RT_WAY_AT(damp), "auto", 0, 8,                                               \
+        "damp", RT_OPTION_REAL, RT_WAY_AT(damp), "auto", 0, RT_MAX_DAMP,                                     \
             .auto_word = "auto",                                                                             \
             .help = "the rate over (1 + staleness)^damp; auto: momentum 2, adam 1, sgd 0"                    \
     }
