@@ -20,10 +20,16 @@ pauses() {
         return
     }
     all=("$pid" "${node[@]}" $(children_of "$pid"))
-    kill -STOP "${all[@]}"
+    # The master last, when it has taken what was on its way and waits.
+    kill -STOP "${all[@]:1}"
+    sleep 0.7
+    kill -STOP "${all[0]}"
     sleep "$seconds"
     [ ! -e "$name/summary.json" ] || fail "$name: was over before it was stopped"
-    kill -CONT "${all[@]}"
+    # The master wakes first, as machines do that wake one after another: nothing has come, and nothing comes yet.
+    kill -CONT "${all[0]}"
+    sleep 1.3
+    kill -CONT "${all[@]:1}"
     ends "$pid" 0 60
     [ ! -s "$name.err" ] || fail "$name: $(cat "$name.err")"
     same "$name" whole "$name"
