@@ -8,8 +8,9 @@ write_run 2
 checks=(--quiet --set data.hold_out=0.2 --set train.report_seconds=0 --set train.checkpoint_seconds=0.001)
 two=(--nodes 2 --set cluster.keep_all=true)
 run 0 train run.yaml --out alone "${checks[@]}"
+run 0 train run.yaml --out alone "${checks[@]}" --resume --set train.epochs=3 # so there are two checkpoints in any case
 echo torn >alone/checkpoint/state.safetensors # the one before it is used, and a notice says so
-run 0 train run.yaml --out alone "${checks[@]}" --resume --set train.epochs=3
+run 0 train run.yaml --out alone "${checks[@]}" --resume --set train.epochs=4
 [ -e alone/checkpoint/damaged.safetensors ] || fail "a torn checkpoint was not moved aside"
 run 0 train run.yaml --out ring "${checks[@]}" "${two[@]}" --set cluster.master_tail=1
 run 0 train run.yaml --out flow "${checks[@]}" "${two[@]}" --strategy ring-flow
