@@ -125,6 +125,7 @@ resumes() {
     run 0 train dropout.yaml --out "$directory" --resume --quiet --set train.updates="$updates" "$@"
     rm -rf whole
     run 0 train dropout.yaml --out whole --strategy sgd --quiet --set train.updates="$updates"
+    [ "$(field updates "$directory/summary.json")" = "$updates" ] || fail "$directory: not $updates updates"
     same "$directory" whole "$directory"
 }
 

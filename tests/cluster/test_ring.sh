@@ -13,15 +13,6 @@ alone() {
     [ -e "$name/summary.json" ] || run 0 train "$file" --strategy sgd --quiet --out "$name" "$@"
 }
 
-# ring NAME RUN NODES OPTIONS WORD...: a ring's goes to NAME, and everybody took part
-ring() {
-    local name=$1 file=$2 nodes=$3 options=$4
-    shift 4
-    rm -rf "$name"
-    run 0 train "$file" --nodes "$nodes" --strategy "ring$options" --quiet --out "$name" "$@"
-    [ "$(field nodes "$name/summary.json")" = "$nodes" ] || fail "$name: not on $nodes nodes"
-}
-
 # ---- pairwise ----
 count=0
 while read -r case; do
@@ -30,7 +21,7 @@ while read -r case; do
     result="alone-$model-$optimizer-$shards-$clip"
     settings=(--set train.optimizer="$optimizer" --set train.shards="$shards" --set train.clip_norm="$clip")
     alone "$result" "$model.yaml" "${settings[@]}"
-    ring ring "$model.yaml" "$nodes" ",schedule=$schedule,slots=$slots" "${settings[@]}" \
+    spread ring "$model.yaml" "$nodes" "ring,schedule=$schedule,slots=$slots" "${settings[@]}" \
         --set train.micro_batch="$micro" --set train.threads="$threads" --set cluster.master_tail="$tail" \
         --set cluster.plan="$plan"
     same "$case" "$result" ring
@@ -50,7 +41,7 @@ write_model norm '[conv2d: {filters: 4, pad: 1}, batchnorm, relu, residual: [con
 for micro in 4 20; do
     alone norm-$micro norm.yaml --set train.micro_batch=$micro
     for nodes in 2 5; do
-        ring ring norm.yaml $nodes ,slots=2 --set train.micro_batch=$micro
+        spread ring norm.yaml $nodes ring,slots=2 --set train.micro_batch=$micro
         same "batchnorm, micro_batch $micro, $nodes nodes" norm-$micro ring
         # The statistics that it learns are no parameters: they are in the model's file.
         cmp -s norm-$micro/model.safetensors ring/model.safetensors || fail "batchnorm, $nodes nodes: another model file"
@@ -60,11 +51,11 @@ done
 
 # ---- the model's file is the same too, and what it starts from ----
 alone first mlp.yaml
-ring ring mlp.yaml 4 ''
+spread ring mlp.yaml 4 ring
 cmp -s first/model.safetensors ring/model.safetensors || fail "a ring writes another model file"
 start=(--set model.init=first/model.safetensors --set train.optimizer=adam)
 alone second mlp.yaml "${start[@]}"
-ring ring mlp.yaml 3 '' "${start[@]}"
+spread ring mlp.yaml 3 ring "${start[@]}"
 same "model.init" second ring
 [ "$(hash_of first)" != "$(hash_of second)" ] || fail "model.init changes nothing"
 
@@ -72,7 +63,7 @@ same "model.init" second ring
 check=(--set data.hold_out=0.25 --set data.split=0.25 --set train.updates=0 --set train.epochs=8
     --set train.optimizer='{momentum: {lr: 0.5}}')
 alone checked dropout.yaml "${check[@]}"
-ring ring dropout.yaml 4 '' "${check[@]}"
+spread ring dropout.yaml 4 ring "${check[@]}"
 same "keep_best" checked ring
 for value in model_update validation_loss validation_accuracy test_loss test_accuracy train_loss; do
     [ "$(field $value checked/summary.json)" = "$(field $value ring/summary.json)" ] ||
@@ -85,7 +76,7 @@ done
 write_model auto '[flatten, dense: 24, relu, dense: 8, relu, dense: 24, relu, dense: 64]'
 sed -i 's/cross_entropy/mse/; s/^data:/&\n  target: input/' auto.yaml
 alone auto auto.yaml
-ring ring auto.yaml 4 '' --set train.micro_batch=4
+spread ring auto.yaml 4 ring --set train.micro_batch=4
 same "an auto-encoder" auto ring
 
 # ---- the other modes where they must agree ----

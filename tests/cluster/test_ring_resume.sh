@@ -31,17 +31,6 @@ all_gone() {
     done
 }
 
-# resume_as DIRECTORY UPDATES WORD...: to so many updates, where it has the parameters of one device
-resume_as() {
-    local directory=$1 updates=$2
-    shift 2
-    run 0 train dropout.yaml --out "$directory" --resume --quiet --set train.updates="$updates" "$@"
-    rm -rf whole
-    run 0 train dropout.yaml --out whole --strategy sgd --quiet --set train.updates="$updates"
-    [ "$(field updates "$directory/summary.json")" = "$updates" ] || fail "$directory: not $updates updates"
-    same "$directory" whole "$directory"
-}
-
 # ---- signals that ask ----
 for signal in INT TERM; do
     directory="stopped by $signal"
@@ -57,9 +46,9 @@ for signal in INT TERM; do
     line=$(tail -1 run.err)
     case $line in *"train dropout.yaml "*"--resume"*) ;; *) fail "how to resume: $line" ;; esac
     eval "$line --quiet --set train.updates=$((reached + 20))" >out 2>err || fail "resuming after SIG$signal: $(cat err)"
-    resume_as "$directory" $((reached + 40)) --nodes 5 --set train.micro_batch=7
+    resumes "$directory" $((reached + 40)) --nodes 5 --set train.micro_batch=7
 done
-resume_as "stopped by INT" $(($(last_checkpoint "stopped by INT") + 20)) --strategy sgd
+resumes "stopped by INT" $(($(last_checkpoint "stopped by INT") + 20)) --strategy sgd
 
 # ---- several times, each on other nodes; from one device to a ring too ----
 begin often --strategy sgd
@@ -73,7 +62,7 @@ for count in 2 8 4; do
     all_gone "$count nodes" $nodes
     [ "$(last_checkpoint often)" -gt "$before" ] || fail "resumed at update $before, stopped at $(last_checkpoint often)"
 done
-resume_as often $(($(last_checkpoint often) + 30)) --nodes 3 --strategy ring,schedule=1f1b
+resumes often $(($(last_checkpoint often) + 30)) --nodes 3 --strategy ring,schedule=1f1b
 
 # ---- killed without warning: checkpoints on a timer, while the ring goes on ----
 begin killed --nodes 4 --set train.checkpoint_seconds=0.01
@@ -83,7 +72,7 @@ ends "$master" 137 60
 all_gone SIGKILL $nodes
 grep -o '"event": "checkpoint".*' killed/journal.jsonl | sort | uniq -d | grep . && fail "a checkpoint was written twice"
 # The last checkpoint may be later than the last line about one, but not by as much as this.
-resume_as killed $((2 * $(last_checkpoint killed) + 1000)) --nodes 2 --set train.micro_batch=16
+resumes killed $((2 * $(last_checkpoint killed) + 1000)) --nodes 2 --set train.micro_batch=16
 grep -v '^{"event": ".*}$' killed/journal.jsonl && fail "torn lines in the journal"
 
 # What was exact does not go on as ring-flow, whose result depends on timing.
@@ -107,8 +96,8 @@ for signal in KILL INT; do
         until_true 20 runs_ended $name.err $count || fail "node $name does not see that its master was ended by SIG$signal"
     done
 done
-resume_as "left by KILL" $((2 * $(last_checkpoint "left by KILL") + 1000)) "${ring[@]}"
-resume_as "left by INT" $(($(last_checkpoint "left by INT") + 30)) "${ring[@]}" --nodes 2
+resumes "left by KILL" $((2 * $(last_checkpoint "left by KILL") + 1000)) "${ring[@]}"
+resumes "left by INT" $(($(last_checkpoint "left by INT") + 30)) "${ring[@]}" --nodes 2
 for node in "$first" "$second"; do
     kill -TERM "$node" || fail "a node did not survive its master"
     ends "$node" 0 20
