@@ -68,7 +68,7 @@ static const float *next_panel(const struct rt_gemm *g, size_t j, size_t p0, siz
 
 /* Sums that go on come from C, for a weight gradient from afar and a row at a time: when few products (SHORT)
  * are added to each, their panel is asked for one ahead. */
-enum { SHORT = 128 };
+enum { SHORT = 512 };
 static void ask_for_sums(const struct rt_gemm *g, size_t i, size_t rows, size_t j) {
     enum { LINE = 16 /* floats */ };
     if (j >= g->n)
