@@ -2,7 +2,7 @@
  * the lists of moves are made or refused. */
 #include "exchange/server.h"
 #include "formats/yaml.h"
-#include "train/exchange_job.h"
+#include "train/exchange/job.h"
 #include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);

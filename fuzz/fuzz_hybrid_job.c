@@ -2,7 +2,7 @@
  * place, and the job of its ring, if that is one, is of its own part. */
 #include "formats/yaml.h"
 #include "ring/job.h"
-#include "train/hybrid_job.h"
+#include "train/hybrid/job.h"
 #include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);

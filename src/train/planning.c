@@ -1,7 +1,7 @@
 /* rt_run_make_plan: as far as a training goes before its first update, without data. */
 #include "base/fpenv.h"
-#include "train/hybrid_rings.h"
-#include "train/job_tree.h"
+#include "train/hybrid/rings.h"
+#include "train/ring/job_tree.h"
 #include "train/state.h"
 #include "train/strategy.h"
 #include <stdlib.h>

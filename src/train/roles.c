@@ -2,7 +2,7 @@
 #include "train/roles.h"
 
 #include "base/memory.h"
-#include "train/hybrid_job.h"
+#include "train/hybrid/job.h"
 #include "train/role_part.h"
 #include <stdlib.h>
 

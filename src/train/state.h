@@ -5,8 +5,8 @@
 #include "formats/runfile.h"
 #include "train/evaluate.h"
 #include "train/modelfile.h"
+#include "train/ring/spread.h"
 #include "train/run.h"
-#include "train/spread.h"
 #include <stdatomic.h>
 
 /* An evaluation that owns what it points at. */

@@ -1,7 +1,7 @@
 /* summary.json: the result of a run, and what the device did with its time. */
 #include "base/file.h"
 #include "train/drive.h"
-#include "train/supply.h"
+#include "train/ring/supply.h"
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>

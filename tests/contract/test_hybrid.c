@@ -8,9 +8,9 @@
 #include "support/mesh.h"
 #include "support/ringrig.h"
 #include "support/test.h"
-#include "train/hybrid_inside.h"
-#include "train/hybrid_job.h"
-#include "train/job_tree.h"
+#include "train/hybrid/inside.h"
+#include "train/hybrid/job.h"
+#include "train/ring/job_tree.h"
 #include "train/roles.h"
 #include "train/strategy.h"
 

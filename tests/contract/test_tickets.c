@@ -4,7 +4,7 @@
 #include "support/servelog.h"
 #include "support/test.h"
 #include "support/tiny.h"
-#include "train/exchange_inside.h"
+#include "train/exchange/inside.h"
 
 enum { BATCHES = 10 }; /* of an epoch, as the rig's servers have it */
 

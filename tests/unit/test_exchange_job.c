@@ -1,7 +1,7 @@
 /* The job of a node in an exchange: what the master writes a node reads; what makes no sense is refused. */
 #include "formats/yaml.h"
 #include "support/test.h"
-#include "train/exchange_job.h"
+#include "train/exchange/job.h"
 #include <stdlib.h>
 
 static const char run[] = "{model: {input: 12, layers: [{dense: 5}], loss: mse, init: secret.safetensors}, "

@@ -1,7 +1,7 @@
 /* A device in an exchange: the memory that it says it will need. */
 #include "support/test.h"
 #include "support/tiny.h"
-#include "train/exchanger.h"
+#include "train/exchange/exchanger.h"
 
 static const char model[] =
     "{input: 50, loss: cross_entropy, layers: [{dense: 40}, tanh, {dense: 30}, tanh, {dense: 10}]}";

@@ -2,7 +2,7 @@
  * master sends is held against this by tests/contract/test_hybrid.c. */
 #include "support/mesh.h"
 #include "support/test.h"
-#include "train/hybrid_examples.h"
+#include "train/hybrid/examples.h"
 
 /* Batches of 4, 4 and 2 rows; the second of two parts has 2, 2 and 1 of them, of 3 inputs and a class each.
  */

@@ -2,7 +2,7 @@
  * no sense is refused. */
 #include "formats/yaml.h"
 #include "support/test.h"
-#include "train/hybrid_job.h"
+#include "train/hybrid/job.h"
 
 static const char across[] =
     "{exchange: %s, examples: 10, updates: 5, per_epoch: 5, run: {model: {input: 12, layers: [{dense: 5}], "

@@ -2,7 +2,7 @@
  * believed. Over the network in memory; one side is real, the other says what the case wants. */
 #include "support/mesh.h"
 #include "support/test.h"
-#include "train/hybrid_talk.h"
+#include "train/hybrid/talk.h"
 
 enum { PLACES = 2, MOST_SAID = 3 };
 

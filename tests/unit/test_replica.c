@@ -4,7 +4,7 @@
  */
 #include "support/test.h"
 #include "support/tiny.h"
-#include "train/replica.h"
+#include "train/exchange/replica.h"
 #include "train/step.h"
 
 static const char model[] =

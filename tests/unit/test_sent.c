@@ -1,7 +1,7 @@
 /* Examples that are sent: which rows a part has, and what a worker takes in. */
 #include "support/test.h"
 #include "train/batches.h"
-#include "train/sent.h"
+#include "train/exchange/sent.h"
 #include <math.h>
 
 TEST(parts_are_those_of_the_batches) {

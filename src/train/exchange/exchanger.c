@@ -1,0 +1,460 @@
+/* A device in an exchange: its parts are made as its way and its rank say, and joined to one engine. */
+#include "train/exchange/exchanger.h"
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "exchange/crew.h"
+#include "ring/plan.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Layers that are smaller together travel together: a message costs as much as some ten thousand floats. */
+enum { BUCKET_FLOATS = 1 << 14 };
+
+/* ---- what the exchange asks of the training ---- */
+
+/* By the thread that computes, where every worker has the optimizer: with all threads of the device. */
+static void apply(void *user, const struct rt_optim_step *step, size_t first, size_t count,
+                  const float *gradient) {
+    const struct rt_exchanger *exchanger = user;
+    const struct rt_network *network = exchanger->settings.replica.network;
+    rt_gradient_apply_span(&network->device, exchanger->settings.optim, step, first, count,
+                           network->model->param_count, gradient, network->blocks.params, exchanger->state);
+}
+
+static double squares(void *user, const float *gradient) {
+    struct rt_exchanger *exchanger = user;
+    const struct rt_device *device =
+        exchanger->single_open ? &exchanger->single : &exchanger->settings.replica.network->device;
+    return rt_norm_squares(&exchanger->norm, device, gradient, 0);
+}
+
+static struct rt_learning learning_of(struct rt_exchanger *exchanger) {
+    const struct rt_exchanger_settings *settings = &exchanger->settings;
+    return (struct rt_learning){.optim = settings->optim,
+                                .schedule = settings->schedule,
+                                .updates = settings->updates,
+                                .per_epoch = settings->per_epoch,
+                                .clip_norm = settings->clip_norm,
+                                .state = exchanger->state,
+                                .squares = settings->clip_norm > 0 ? squares : NULL,
+                                .apply = rt_way_is_replicated(settings->way) ? apply : NULL,
+                                .user = exchanger,
+                                .states = rt_net_replica_states(exchanger->net)};
+}
+
+/* ---- life ---- */
+
+static rt_status take_roles(struct rt_exchanger *exchanger, struct rt_error *err) {
+    const struct rt_exchanger_settings *settings = &exchanger->settings;
+    const size_t nodes = settings->party.count;
+    rt_status status =
+        rt_alloc(nodes, sizeof *exchanger->worker, "the roles of the nodes", &exchanger->worker, err);
+    if (status == RT_OK)
+        status =
+            rt_way_roles(settings->way, settings->options, nodes, exchanger->worker, &exchanger->roles, err);
+    if (status != RT_OK)
+        return status;
+    exchanger->place = rt_roles_place(&exchanger->roles, settings->party.rank);
+    exchanger->works = exchanger->place < exchanger->roles.workers;
+    exchanger->serves = settings->party.rank < exchanger->roles.servers;
+    exchanger->rules = rt_way_rules(settings->way, settings->options);
+    exchanger->asynchronous = rt_way_is_asynchronous(settings->way, settings->options);
+    return RT_OK;
+}
+
+static rt_status make_replica(struct rt_exchanger *exchanger, struct rt_error *err) {
+    struct rt_net_replica_settings *settings = &exchanger->settings.replica;
+    const struct rt_way_options *options = exchanger->settings.options;
+    settings->parts = exchanger->asynchronous ? 1 : exchanger->roles.workers;
+    settings->sum = options->reduce == RT_SUM;
+    settings->bucket = options->bucket < 0 ? BUCKET_FLOATS : (size_t)options->bucket * 1024 / sizeof(float);
+    settings->computes = exchanger->works;
+    settings->rising = rt_way_is_rising(exchanger->settings.way, options);
+    rt_status status = rt_net_replica_create(settings, &exchanger->net, err);
+    if (status == RT_OK)
+        exchanger->replica = rt_net_replica_face(exchanger->net);
+    return status;
+}
+
+/* What the optimizer's state is at first, where this rank owns it. */
+static void start_state(struct rt_exchanger *exchanger) {
+    const struct rt_exchanger_settings *settings = &exchanger->settings;
+    const struct rt_replica *replica = exchanger->replica;
+    const struct rt_optim_type *type = settings->optim->type;
+    for (size_t i = 0; type->state_start != 0 && i < replica->span_count; i++) {
+        const struct rt_span part =
+            rt_way_owned_part(settings->way, settings->options, &exchanger->roles, settings->party.rank,
+                              &replica->spans[i], replica->param_count);
+        for (size_t word = 0; word < type->state_words; word++)
+            for (size_t at = part.first; at < part.first + part.count; at++)
+                exchanger->state[word * replica->param_count + at] = type->state_start;
+    }
+}
+
+/* The optimizer's state, and what the norm needs. What is not owned here is never touched, except on the
+ * master, where the numbers of all come together to be saved. */
+static rt_status make_state(struct rt_exchanger *exchanger, struct rt_error *err) {
+    const struct rt_exchanger_settings *settings = &exchanger->settings;
+    const struct rt_network *network = settings->replica.network;
+    const struct rt_optim_type *type = settings->optim->type;
+    const size_t params = network->model->param_count, words = type->state_words;
+    rt_status status = RT_OK;
+    if (words && params > SIZE_MAX / sizeof(float) / words)
+        return rt_fail(err, RT_NO_MEMORY, "the optimizer's state is too large for this machine");
+    const bool all =
+        rt_way_is_replicated(settings->way) || (settings->party.rank == 0 && exchanger->roles.servers == 1);
+    if (words && all)
+        status = rt_floats_create(params * words, "the optimizer's state", &exchanger->state, err);
+    else if (words) /* zeros that take memory only where they are used */
+        status = rt_alloc(params * words, sizeof(float), "the optimizer's state", &exchanger->state, err);
+    if (status == RT_OK)
+        start_state(exchanger);
+    if (status == RT_OK && settings->clip_norm > 0) {
+        status = rt_norm_create(network->model, &exchanger->norm, err);
+        if (status == RT_OK && !rt_way_is_replicated(settings->way)) {
+            /* The thread that takes events has no part in the device's pool. */
+            exchanger->single = (struct rt_device){.kernels = network->device.kernels};
+            status = rt_pool_create(1, 0, &exchanger->single.pool, err);
+            exchanger->single_open = status == RT_OK;
+        }
+    }
+    return status;
+}
+
+static rt_status make_server(struct rt_exchanger *exchanger, struct rt_error *err) {
+    const struct rt_exchanger_settings *settings = &exchanger->settings;
+    const struct rt_replica *replica = exchanger->replica;
+    const size_t params = replica->param_count, batch = settings->replica.batch,
+                 count = settings->replica.count;
+    struct rt_span *owned;
+    rt_status status = rt_alloc(RT_MAX_OWNED, sizeof *owned, "the server", &owned, err);
+    if (status != RT_OK)
+        return status;
+    const size_t ranges =
+        rt_way_owned(settings->way, settings->options, &exchanger->roles, settings->party.rank,
+                     replica->spans, replica->span_count, params, owned);
+    const struct rt_span range = ranges ? owned[0] : (struct rt_span){0};
+    free(owned);
+    if (ranges > 1)
+        return rt_fail(err, RT_FAILED, "a server has %zu ranges of the parameters, and can have one", ranges);
+    /* A worker uses its parameters while the server changes its own. */
+    if (exchanger->works)
+        status = rt_floats_create(params, "the server's parameters", &exchanger->served_params, err);
+    if (status != RT_OK)
+        return status;
+    if (exchanger->served_params)
+        memcpy(exchanger->served_params, replica->params, params * sizeof(float));
+    const struct rt_server_settings server = {
+        .way = settings->way,
+        .rules = exchanger->rules,
+        .options = settings->options,
+        .roles = &exchanger->roles,
+        .party = &settings->party,
+        .spans = replica->spans,
+        .span_count = replica->span_count,
+        .first = range.first,
+        .count = range.count,
+        .param_count = params,
+        .params = exchanger->served_params ? exchanger->served_params : replica->params,
+        .learning = learning_of(exchanger),
+        .batch_rows = batch < count ? batch : count,
+        .last_rows = batch < count && count % batch ? count % batch
+                     : batch < count                ? batch
+                                                    : count,
+        .numbered = (count + batch - 1) / batch,
+        .updated = settings->updated,
+        .judged = settings->judged,
+        .user = settings->user,
+    };
+    return rt_server_create(&server, &exchanger->server, err);
+}
+
+static rt_status make_exchange(struct rt_exchanger *exchanger, struct rt_error *err) {
+    const struct rt_exchanger_settings *settings = &exchanger->settings;
+    rt_status status = RT_OK;
+    if (!exchanger->rules) {
+        const struct rt_carried_settings carried = {.way = settings->way,
+                                                    .options = settings->options,
+                                                    .roles = &exchanger->roles,
+                                                    .party = &settings->party,
+                                                    .replica = exchanger->replica,
+                                                    .learning = learning_of(exchanger),
+                                                    .cost = settings->cost};
+        status = rt_carried_create(&carried, &exchanger->carried, err);
+        if (status == RT_OK)
+            exchanger->exchange = rt_carried_exchange(exchanger->carried);
+        return status;
+    }
+    if (exchanger->serves)
+        status = make_server(exchanger, err);
+    if (status != RT_OK || !exchanger->works)
+        return status;
+    const struct rt_served_settings served = {.way = settings->way,
+                                              .options = settings->options,
+                                              .roles = &exchanger->roles,
+                                              .party = &settings->party,
+                                              .replica = exchanger->replica,
+                                              .local = exchanger->server,
+                                              .learning = learning_of(exchanger)};
+    status = rt_served_create(&served, &exchanger->served, err);
+    if (status == RT_OK)
+        exchanger->exchange = rt_served_exchange(exchanger->served);
+    return status;
+}
+
+rt_status rt_exchanger_create(const struct rt_exchanger_settings *settings, struct rt_exchanger **exchanger,
+                              struct rt_error *err) {
+    struct rt_exchanger *made;
+    rt_status status = rt_alloc(1, sizeof *made, "the exchange", &made, err);
+    if (status != RT_OK)
+        return status;
+    made->settings = *settings;
+    status = take_roles(made, err);
+    if (status == RT_OK)
+        status = rt_alloc(settings->party.count, sizeof *made->before, "the links", &made->before, err);
+    if (status == RT_OK)
+        status = make_replica(made, err);
+    if (status == RT_OK)
+        status = make_state(made, err);
+    if (status == RT_OK)
+        status = make_exchange(made, err);
+    if (status != RT_OK) {
+        rt_exchanger_destroy(made);
+        return status;
+    }
+    *exchanger = made;
+    return RT_OK;
+}
+
+rt_status rt_exchanger_start(struct rt_exchanger *exchanger, const struct rt_exchanger_run *run,
+                             struct rt_error *err) {
+    struct rt_engine_settings settings = {.party = &exchanger->settings.party,
+                                          .threaded = true,
+                                          .stray = run->stray,
+                                          .user = run->user,
+                                          .stop = run->stop,
+                                          .finishes = run->finishes};
+    for (size_t i = 0; i < run->part_count; i++)
+        settings.parts[settings.part_count++] = run->parts[i];
+    if (exchanger->carried)
+        settings.parts[settings.part_count++] = rt_carried_part(exchanger->carried);
+    if (exchanger->server)
+        settings.parts[settings.part_count++] = rt_server_part(exchanger->server);
+    if (exchanger->served)
+        settings.parts[settings.part_count++] = rt_served_part(exchanger->served);
+    exchanger->start = rt_clock_wall();
+    exchanger->cpu_start = rt_clock_process();
+    /* What it took to form the cluster, and to measure its links, is no part of the exchange. */
+    const struct rt_party *party = &exchanger->settings.party;
+    for (uint16_t rank = 0; rank < party->count; rank++)
+        if (party->links[rank])
+            exchanger->before[rank] = party->links[rank]->counts;
+    rt_status status = rt_engine_create(&settings, &exchanger->engine, err);
+    if (status != RT_OK)
+        return status;
+    if (exchanger->carried)
+        rt_carried_attach(exchanger->carried, exchanger->engine);
+    if (exchanger->served)
+        rt_served_attach(exchanger->served, exchanger->engine);
+    rt_net_replica_attach(exchanger->net, exchanger->engine);
+    return RT_OK;
+}
+
+void rt_exchanger_halt(struct rt_exchanger *exchanger) {
+    if (!exchanger)
+        return;
+    rt_engine_destroy(exchanger->engine);
+    exchanger->engine = NULL;
+}
+
+void rt_exchanger_destroy(struct rt_exchanger *exchanger) {
+    if (!exchanger)
+        return;
+    rt_exchanger_halt(exchanger);
+    rt_carried_destroy(exchanger->carried);
+    if (exchanger->served)
+        rt_served_destroy(exchanger->served);
+    if (exchanger->server)
+        rt_server_destroy(exchanger->server);
+    rt_net_replica_destroy(exchanger->net);
+    rt_norm_destroy(&exchanger->norm);
+    if (exchanger->single_open)
+        rt_pool_destroy(exchanger->single.pool);
+    free(exchanger->state);
+    free(exchanger->served_params);
+    free(exchanger->before);
+    free(exchanger->worker);
+    free(exchanger);
+}
+
+/* ---- numbers ---- */
+
+float *rt_exchanger_word(struct rt_exchanger *exchanger, size_t word) {
+    const size_t params = exchanger->replica->param_count;
+    if (word > exchanger->settings.optim->type->state_words)
+        return NULL;
+    if (word > 0)
+        return exchanger->state + (word - 1) * params;
+    return exchanger->served_params ? exchanger->served_params : exchanger->replica->params;
+}
+
+void rt_exchanger_loaded(struct rt_exchanger *exchanger, uint64_t update) {
+    const struct rt_replica *replica = exchanger->replica;
+    if (exchanger->served_params)
+        memcpy(replica->params, exchanger->served_params, replica->param_count * sizeof(float));
+    exchanger->settings.replica.network->blocks.prepared_valid = false;
+    if (exchanger->carried)
+        rt_carried_set_update(exchanger->carried, update);
+    if (exchanger->server) {
+        rt_engine_enter(exchanger->engine);
+        rt_server_set_version(exchanger->server, update);
+        rt_engine_leave(exchanger->engine);
+    }
+}
+
+void rt_exchanger_publish(struct rt_exchanger *exchanger) {
+    const struct rt_exchanger_settings *settings = &exchanger->settings;
+    const struct rt_replica *replica = exchanger->replica;
+    for (size_t i = 0; exchanger->served_params && i < replica->span_count; i++) {
+        const struct rt_span part =
+            rt_way_owned_part(settings->way, settings->options, &exchanger->roles, settings->party.rank,
+                              &replica->spans[i], replica->param_count);
+        memcpy(replica->params + part.first, exchanger->served_params + part.first,
+               part.count * sizeof(float));
+    }
+}
+
+/* ---- metrics ---- */
+
+static double busy_seconds(const struct rt_exchanger *exchanger) {
+    rt_engine_enter(exchanger->engine);
+    const double seconds = exchanger->carried  ? rt_carried_busy(exchanger->carried)
+                           : exchanger->server ? rt_server_counts(exchanger->server)->busy
+                                               : 0;
+    rt_engine_leave(exchanger->engine);
+    return seconds;
+}
+
+/* Nothing at all is known of a link that has had no event yet. */
+static uint64_t since(uint64_t now, uint64_t before) {
+    return now > before ? now - before : 0;
+}
+
+static void add_links(const struct rt_exchanger *exchanger, struct rt_metrics_row *row) {
+    const struct rt_party *party = &exchanger->settings.party;
+    for (uint16_t rank = 0; rank < party->count; rank++) {
+        struct rt_link_counts counts;
+        if (!party->links[rank])
+            continue;
+        rt_engine_counts(exchanger->engine, rank, &counts);
+        const struct rt_link_counts *before = &exchanger->before[rank];
+        for (size_t k = 0; k < RT_METRIC_CHANNELS; k++) {
+            row->sent[rank ? 1 : 0][k] += since(counts.bytes_sent[k], before->bytes_sent[k]);
+            row->received[rank ? 1 : 0][k] += since(counts.bytes_received[k], before->bytes_received[k]);
+        }
+    }
+}
+
+void rt_exchanger_metrics(struct rt_exchanger *exchanger, struct rt_metrics_row *row) {
+    struct rt_states *states = rt_net_replica_states(exchanger->net);
+    *row = (struct rt_metrics_row){.node = exchanger->settings.party.rank,
+                                   .cpu_seconds = rt_clock_process() - exchanger->cpu_start,
+                                   .peak_memory = rt_memory_peak(),
+                                   .samples = rt_net_replica_samples(exchanger->net)};
+    if (exchanger->works) {
+        rt_net_replica_enter(exchanger->net, states->now);
+        memcpy(row->state, states->seconds, sizeof row->state);
+        row->seconds = rt_states_elapsed(states);
+    } else { /* the thread that takes the events is the one that works */
+        row->seconds = rt_clock_wall() - exchanger->start;
+        row->state[RT_STATE_REDUCE] = busy_seconds(exchanger);
+        row->state[RT_STATE_WAIT_GRADIENT] = row->seconds - row->state[RT_STATE_REDUCE];
+    }
+    row->updates = exchanger->carried ? rt_carried_update(exchanger->carried) : 0;
+    if (exchanger->server) {
+        rt_engine_enter(exchanger->engine);
+        const struct rt_server_counts *counts = rt_server_counts(exchanger->server);
+        row->updates = rt_server_version(exchanger->server);
+        row->staleness_sum = counts->staleness_sum;
+        row->staleness_max = counts->staleness_max;
+        rt_engine_leave(exchanger->engine);
+    }
+    add_links(exchanger, row);
+}
+
+void rt_exchanger_tally(struct rt_exchanger *exchanger, uint64_t *tally) {
+    memset(tally, 0, RT_TALLIES * sizeof *tally);
+    rt_engine_enter(exchanger->engine);
+    if (exchanger->served)
+        tally[RT_TALLY_SPREAD] = rt_served_spread(exchanger->served);
+    if (!exchanger->server) {
+        rt_engine_leave(exchanger->engine);
+        return;
+    }
+    const struct rt_server_counts *counts = rt_server_counts(exchanger->server);
+    memcpy(tally, counts->staleness, sizeof counts->staleness);
+    tally[RT_TALLY_APPLIED] = counts->applied;
+    tally[RT_TALLY_DROPPED] = counts->dropped;
+    tally[RT_TALLY_FORCED] = counts->forced;
+    tally[RT_TALLY_HELD] = counts->held;
+    rt_engine_leave(exchanger->engine);
+}
+
+const char *rt_exchanger_role(const struct rt_roles *roles, uint16_t rank) {
+    const bool works = rt_roles_place(roles, rank) < roles->workers, serves = rank < roles->servers;
+    return serves && works ? "server+worker" : serves ? "server" : "worker";
+}
+
+/* Parameters whose optimizer a rank has. Where they are cut at layers it may be a few more or less: small
+ * layers go together. */
+static double owned_params(const struct rt_exchanger_settings *settings, const struct rt_roles *roles,
+                           const struct rt_model *model) {
+    double owned = 0;
+    for (size_t i = 0; i < model->count; i++) {
+        const struct rt_span layer = {model->param_at[i], model->layers[i]->param_count};
+        owned += (double)rt_way_owned_part(settings->way, settings->options, roles, settings->party.rank,
+                                           &layer, model->param_count)
+                     .count;
+    }
+    return owned;
+}
+
+size_t rt_exchanger_bytes(const struct rt_exchanger_settings *settings, const struct rt_roles *roles,
+                          const struct rt_model *model) {
+    const struct rt_net_replica_settings *replica = &settings->replica;
+    const uint16_t rank = settings->party.rank;
+    const bool works = rt_roles_place(roles, rank) < roles->workers, serves = rank < roles->servers,
+               served = rt_way_rules(settings->way, settings->options) != NULL;
+    const size_t parts = rt_way_is_asynchronous(settings->way, settings->options) ? 1 : roles->workers;
+    const double block = sizeof(float) * (double)model->param_count;
+    double bytes =
+        (double)rt_net_replica_bytes(model, replica->batch, replica->micro_batch, replica->shards, parts,
+                                     works) +
+        sizeof(float) * owned_params(settings, roles, model) * (double)settings->optim->type->state_words;
+    /* The order of the examples; and where they are sent, those of the tickets that are held. */
+    if (works)
+        bytes += sizeof(uint32_t) * (double)replica->count;
+    if (works && !replica->set)
+        bytes += 4 * sizeof(float) * ((double)replica->batch / (double)parts + 1) *
+                 ((double)rt_shape_size(&model->in) + (double)rt_shape_size(&model->out));
+    /* A server holds for each worker a gradient and parameters on their way; collectives, terms of sums. */
+    if (served && serves)
+        bytes += block * (works ? 1 : 0) + 2 * block * (double)roles->workers / (double)roles->servers;
+    else if (!served)
+        bytes += block;
+    return bytes < 0x1p62 ? (size_t)bytes : SIZE_MAX;
+}
+
+rt_status rt_exchanger_check_memory(const struct rt_exchanger_settings *settings,
+                                    const struct rt_roles *roles, const struct rt_model *model,
+                                    uint64_t limit, uint64_t *memory, struct rt_error *err) {
+    const double bytes = RT_PLAN_PROGRAM_BYTES + (double)rt_exchanger_bytes(settings, roles, model) +
+                         sizeof(float) * ((double)model->param_count + (double)model->buffer_count);
+    *memory = bytes < 0x1p62 ? (uint64_t)bytes : UINT64_MAX;
+    if (limit == 0 || bytes <= (double)limit)
+        return RT_OK;
+    return rt_fail(err, RT_BAD_INPUT,
+                   "to be a %s of this run needs %.1f MiB besides the data, and it offers %.1f MiB",
+                   rt_exchanger_role(roles, settings->party.rank), bytes / 0x1p20, (double)limit / 0x1p20);
+}

@@ -1,0 +1,229 @@
+/* Forming an exchange: nodes are found, joined as the way needs it, and told what to do. */
+#include "train/exchange/inside.h"
+
+#include "base/memory.h"
+#include "train/exchange/job.h"
+#include "train/materials.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Bytes that a link is measured with. */
+enum { PROBE_BYTES = 256 << 10 };
+
+/* Seconds to add two floats, for the choice of a collective: a core of a small board. */
+static const double adding = 5e-10;
+
+struct needs {
+    const struct rt_way *way;
+    const struct rt_way_options *options;
+    struct rt_roles roles;
+};
+
+static bool needs_link(const void *user, uint16_t a, uint16_t b) {
+    const struct needs *needs = user;
+    return rt_way_links(needs->way, needs->options, &needs->roles, a, b);
+}
+
+/* The slowest link decides, and all nodes must be told the same. */
+static struct rt_link_cost cost_of(const struct rt_edge *edges, size_t nodes) {
+    struct rt_link_cost cost = {.latency = 1e-4, .bandwidth = 1e9, .adding = adding};
+    bool measured = false;
+    for (size_t i = 0; i < nodes * nodes; i++) {
+        if (!(edges[i].bandwidth > 0))
+            continue;
+        if (!measured || edges[i].latency > cost.latency)
+            cost.latency = edges[i].latency;
+        if (!measured || edges[i].bandwidth < cost.bandwidth)
+            cost.bandwidth = edges[i].bandwidth;
+        measured = true;
+    }
+    return cost;
+}
+
+/* The links, measured where the way chooses by what they cost. */
+static rt_status join(struct rt_exchange_learner *learner, struct rt_link_cost *cost, struct rt_error *err) {
+    const size_t nodes = learner->count;
+    struct needs needs = {.way = learner->lesson.way, .options = learner->options};
+    uint16_t *worker = NULL;
+    size_t *order = NULL;
+    struct rt_edge *edges = NULL;
+    rt_status status = rt_alloc(nodes, sizeof *worker, "the roles of the nodes", &worker, err);
+    if (status == RT_OK)
+        status = rt_alloc(nodes, sizeof *order, "the nodes", &order, err);
+    if (status == RT_OK)
+        status = rt_alloc(nodes * nodes, sizeof *edges, "the links", &edges, err);
+    if (status == RT_OK)
+        status = rt_way_roles(needs.way, needs.options, nodes, worker, &needs.roles, err);
+    for (size_t i = 0; status == RT_OK && i + 1 < nodes; i++)
+        order[i] = i;
+    if (status == RT_OK)
+        status = rt_cluster_mesh(learner->who.cluster, order, nodes - 1, needs_link, &needs,
+                                 needs.way->mesh ? PROBE_BYTES : 0, learner->links, edges, err);
+    if (status == RT_OK)
+        *cost = cost_of(edges, nodes);
+    free(worker);
+    free(order);
+    free(edges);
+    return status;
+}
+
+static rt_status assign(struct rt_exchange_learner *learner, const struct rt_link_cost *cost,
+                        struct rt_error *err) {
+    const struct rt_lesson *lesson = &learner->lesson;
+    const struct rt_materials materials = {.train = *lesson->set, .target = lesson->target};
+    char fingerprint[65];
+    struct rt_tree *job;
+    rt_materials_fingerprint(&materials, lesson->scaling, fingerprint);
+    rt_status status = rt_exchange_job_tree(lesson, fingerprint, cost, &job, err);
+    if (status != RT_OK)
+        return status;
+    struct rt_assign part = {.nodes = learner->count, .job = job};
+    status = rt_alloc(part.nodes, sizeof *part.node, "the nodes", &part.node, err);
+    for (size_t i = 0; status == RT_OK && i < part.nodes; i++)
+        part.node[i] = (struct rt_assigned_node){.count = (uint32_t)lesson->network->model->count};
+    if (status == RT_OK)
+        status = rt_gathering_assign_all(&learner->who, &part, err);
+    free(part.node);
+    rt_tree_destroy(job);
+    return status;
+}
+
+static rt_status open_talks(struct rt_exchange_learner *learner, struct rt_error *err) {
+    rt_status status =
+        rt_alloc(learner->count, sizeof *learner->talks, "the master's talks", &learner->talks, err);
+    for (size_t i = 1; status == RT_OK && i < learner->count; i++) {
+        status = rt_talk_open(learner->links[i], &learner->talks[i], err);
+        learner->talks[i].run = learner->who.run;
+    }
+    return status;
+}
+
+static struct rt_exchanger_settings site_settings(struct rt_exchange_learner *learner,
+                                                  const struct rt_link_cost *cost) {
+    const struct rt_lesson *lesson = &learner->lesson;
+    const struct rt_trainer_settings *settings = &lesson->settings;
+    return (struct rt_exchanger_settings){
+        .way = lesson->way,
+        .options = learner->options,
+        .cost = *cost,
+        .party = {.endpoint = learner->who.cluster ? learner->who.endpoint : NULL,
+                  .run = learner->who.run,
+                  .rank = 0,
+                  .count = learner->count,
+                  .links = learner->links,
+                  .patience = lesson->spec->cluster.patience},
+        .optim = lesson->optim,
+        .schedule = lesson->schedule,
+        .updates = settings->updates,
+        .per_epoch = lesson->per_epoch,
+        .clip_norm = settings->clip_norm,
+        .replica = {.network = lesson->network,
+                    .set = lesson->set,
+                    .scaling = lesson->scaling,
+                    .target = lesson->target,
+                    .count = lesson->set->count,
+                    .seed = settings->seed,
+                    .batch = settings->batch,
+                    .shards = settings->shards,
+                    .micro_batch = settings->micro_batch,
+                    .shuffle = settings->shuffle,
+                    .slowdown = learner->who.slowdown,
+                    .endpoint = learner->who.cluster ? learner->who.endpoint : NULL,
+                    .between = RT_STATE_ENCODE},
+        .updated = rt_exchange_updated,
+        .judged = rt_exchange_judged,
+        .user = learner,
+    };
+}
+
+static rt_status make_site(struct rt_exchange_learner *learner, const struct rt_link_cost *cost,
+                           struct rt_error *err) {
+    const struct rt_exchanger_settings wanted = site_settings(learner, cost);
+    return rt_exchanger_create(&wanted, &learner->site, err);
+}
+
+/* cluster.memory holds for the master too. */
+static rt_status check_memory(struct rt_exchange_learner *learner, const struct rt_link_cost *cost,
+                              struct rt_error *err) {
+    const struct rt_exchanger_settings wanted = site_settings(learner, cost);
+    const uint64_t limit = (uint64_t)learner->lesson.spec->cluster.memory << 20;
+    uint64_t memory;
+    struct rt_roles roles;
+    uint16_t *ranks;
+    rt_status status = rt_alloc(learner->count, sizeof *ranks, "the roles of the nodes", &ranks, err);
+    if (status != RT_OK)
+        return status;
+    status = rt_way_roles(wanted.way, wanted.options, learner->count, ranks, &roles, err);
+    if (status == RT_OK) {
+        status =
+            rt_exchanger_check_memory(&wanted, &roles, learner->lesson.network->model, limit, &memory, err);
+        if (status != RT_OK)
+            rt_fail_prefix(err, status, "the master");
+    }
+    free(ranks);
+    return status;
+}
+
+/* data.send: says so, and how much it is. */
+static rt_status make_sender(struct rt_exchange_learner *learner, struct rt_error *err) {
+    const struct rt_lesson *lesson = &learner->lesson;
+    const struct rt_roles *roles = &learner->site->roles;
+    const struct rt_sender_settings settings =
+        rt_sender_of(lesson, learner->site->asynchronous ? 1 : roles->workers, learner->count);
+    rt_status status = rt_sender_create(&settings, &learner->sender, err);
+    if (status != RT_OK || !lesson->notice)
+        return status;
+    const size_t others = roles->workers - (learner->site->works ? 1 : 0);
+    char sentence[200];
+    snprintf(sentence, sizeof sentence,
+             "data.send: examples and what they are compared with are sent to %zu worker%s, about %.3g MB in "
+             "an epoch",
+             others, others == 1 ? "" : "s",
+             (double)lesson->set->count * (double)rt_parting_row_floats(&settings.parting) * sizeof(float) *
+                 (double)others / (double)roles->workers / 1e6);
+    lesson->notice(lesson->notice_user, sentence);
+    return RT_OK;
+}
+
+rt_status rt_exchange_form(struct rt_exchange_learner *learner, struct rt_error *err) {
+    const struct rt_lesson *lesson = &learner->lesson;
+    struct rt_network *network = lesson->network;
+    const struct rt_gather_settings settings = {.spec = lesson->spec,
+                                                .network = network,
+                                                .exact = lesson->spec->train.math != RT_MATH_FAST,
+                                                .program = lesson->program,
+                                                .stop = lesson->stop,
+                                                .waits = lesson->waits,
+                                                .waits_user = lesson->waits_user};
+    struct rt_link_cost cost = {.latency = 0, .bandwidth = 1e9, .adding = adding};
+    rt_status status = rt_way_check(lesson->way, learner->options, rt_spec_devices(lesson->spec),
+                                    network->model->param_count, err);
+    if (status == RT_OK)
+        status = rt_gather(&settings, &learner->who, err);
+    if (status != RT_OK)
+        return status;
+    learner->count = (uint16_t)learner->who.devices;
+    status = rt_alloc(learner->count, sizeof *learner->links, "the links", &learner->links, err);
+    if (status == RT_OK)
+        status = check_memory(learner, &cost, err);
+    if (status == RT_OK && learner->who.cluster)
+        status = join(learner, &cost, err);
+    if (status == RT_OK && learner->who.cluster)
+        status = assign(learner, &cost, err);
+    if (status == RT_OK)
+        status = rt_network_allocate(network, err);
+    if (status != RT_OK)
+        return status;
+    rt_model_init(network->model, lesson->settings.seed, network->blocks.params, network->blocks.buffers);
+    if (learner->who.cluster)
+        status = rt_cluster_go(learner->who.cluster, err);
+    if (status == RT_OK && learner->who.cluster)
+        status = open_talks(learner, err);
+    if (status == RT_OK)
+        status = make_site(learner, &cost, err);
+    if (status == RT_OK && learner->who.cluster)
+        status = rt_crew_create(&learner->site->settings.party, &learner->crew, err);
+    if (status == RT_OK && learner->who.cluster && lesson->spec->data.send)
+        status = make_sender(learner, err);
+    return status;
+}

@@ -1,0 +1,318 @@
+/* The learner that is an exchange: workers, each with the whole model, and perhaps servers. */
+#include "train/exchange/inside.h"
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Seconds that the master waits for the nodes to say goodbye. */
+static const double goodbye_seconds = 5;
+
+rt_status rt_exchange_explain(struct rt_exchange_learner *learner, rt_status status, struct rt_error *err) {
+    if (status == RT_OK)
+        return status;
+    if (learner->failure.status == RT_OK)
+        rt_fail(&learner->failure, status, "%s", err->text);
+    const uint16_t lost = learner->site->engine ? rt_engine_lost(learner->site->engine) : UINT16_MAX;
+    if (status != RT_FAILED || lost == 0 || lost >= learner->count)
+        return status;
+    char title[RT_TITLE_ROOM];
+    return rt_fail_prefix(err, RT_LOST, "%s is lost", rt_gathering_title(&learner->who, lost, title));
+}
+
+static rt_status step(void *self, struct rt_step *result, struct rt_error *err) {
+    struct rt_exchange_learner *learner = self;
+    struct rt_done sum;
+    const double start = rt_clock_wall();
+    rt_status status = rt_exchange_step(learner, &sum, err);
+    /* Whatever a node says of it: an update of nothing would be taken for the end of the examples. */
+    if (status == RT_OK && sum.rows == 0)
+        status = rt_fail(err, RT_FAILED, "update %llu was made of no examples",
+                         (unsigned long long)learner->returned);
+    status = rt_exchange_explain(learner, status, err);
+    if (status == RT_OK)
+        *result = (struct rt_step){.update = learner->returned,
+                                   .rows = sum.rows,
+                                   .loss = sum.loss,
+                                   .correct = sum.correct,
+                                   .start = start,
+                                   .end = rt_clock_wall()};
+    return status;
+}
+
+static bool at_rest(void *self) {
+    struct rt_exchange_learner *learner = self;
+    rt_engine_enter(learner->site->engine);
+    learner->draining = learner->given > learner->returned;
+    learner->limit = learner->given;
+    rt_engine_leave(learner->site->engine);
+    return !learner->draining;
+}
+
+static rt_status forward(void *self, size_t examples, const struct rt_ring_pass *pass, struct rt_error *err) {
+    struct rt_exchange_learner *learner = self;
+    rt_status status = rt_exchange_fetch(learner, 1, err);
+    const struct rt_forward local = rt_forward_local(learner->lesson.network);
+    return status == RT_OK ? local.run(local.self, examples, pass, err) : status;
+}
+
+/* ---- reports ---- */
+
+static bool rows_are_here(void *self) {
+    struct rt_exchange_learner *learner = self;
+    return rt_crew_metrics(learner->crew, learner->rows);
+}
+
+static void ask_rows(struct rt_exchange_learner *learner) {
+    rt_engine_enter(learner->site->engine);
+    rt_crew_ask_metrics(learner->crew);
+    rt_engine_leave(learner->site->engine);
+    learner->asked = true;
+}
+
+/* The rows of the nodes; of a recent report those that came since the last one. */
+static rt_status collect_rows(struct rt_exchange_learner *learner, bool recent, bool *fresh,
+                              struct rt_error *err) {
+    *fresh = true;
+    if (!learner->crew)
+        return RT_OK;
+    if (!recent) {
+        ask_rows(learner);
+        return rt_engine_wait(learner->site->engine, rows_are_here, learner, (double)INFINITY, err);
+    }
+    *fresh = false;
+    if (learner->asked) {
+        rt_engine_enter(learner->site->engine);
+        *fresh = rows_are_here(learner);
+        rt_engine_leave(learner->site->engine);
+    }
+    if (!learner->asked || *fresh)
+        ask_rows(learner);
+    return RT_OK;
+}
+
+static rt_status report(void *self, bool recent, struct rt_node_report *reports, bool *fresh,
+                        struct rt_error *err) {
+    struct rt_exchange_learner *learner = self;
+    const struct rt_roles *roles = &learner->site->roles;
+    rt_status status = collect_rows(learner, recent, fresh, err);
+    if (status != RT_OK)
+        return rt_exchange_explain(learner, status, err);
+    if (!*fresh)
+        return RT_OK;
+    rt_exchanger_metrics(learner->site, &learner->rows[0]);
+    for (uint16_t i = 0; i < learner->count; i++) {
+        const bool works = rt_roles_place(roles, i) < roles->workers;
+        reports[i] = (struct rt_node_report){.role = i ? rt_exchanger_role(roles, i) : "master",
+                                             .name = learner->who.name[i],
+                                             .count = works ? learner->lesson.network->model->count : 0,
+                                             .row = learner->rows[i],
+                                             .predicted_idle = (double)NAN};
+    }
+    return RT_OK;
+}
+
+/* Adds what one server counted; mean: the sum, so far. */
+static void add_tally(const uint64_t *tally, const struct rt_metrics_row *row,
+                      struct rt_exchange_counts *counts) {
+    for (size_t i = 0; i < RT_STALENESS_BINS && i < RT_EXCHANGE_BINS; i++)
+        counts->staleness[i] += tally[i];
+    counts->applied += tally[RT_TALLY_APPLIED];
+    counts->dropped += tally[RT_TALLY_DROPPED];
+    counts->forced += tally[RT_TALLY_FORCED];
+    counts->held += tally[RT_TALLY_HELD];
+    counts->mean += row->staleness_sum;
+    counts->most = row->staleness_max > counts->most ? row->staleness_max : counts->most;
+}
+
+/* The nodes elsewhere said so with their last report. */
+static bool exchange_counts(void *self, struct rt_exchange_counts *counts) {
+    struct rt_exchange_learner *learner = self;
+    struct rt_exchanger *site = learner->site;
+    uint64_t own[RT_TALLIES], all = 0;
+    struct rt_metrics_row row;
+    if (!site->server)
+        return false;
+    *counts = (struct rt_exchange_counts){.bins = RT_EXCHANGE_BINS};
+    rt_exchanger_tally(site, own);
+    rt_exchanger_metrics(site, &row);
+    add_tally(own, &row, counts);
+    for (uint16_t rank = 1; learner->crew && rank < site->roles.servers; rank++)
+        add_tally(rt_crew_tally(learner->crew, rank), &learner->rows[rank], counts);
+    counts->spread = own[RT_TALLY_SPREAD];
+    for (uint16_t rank = 1; learner->crew && rank < learner->count; rank++) {
+        const uint64_t spread = rt_crew_tally(learner->crew, rank)[RT_TALLY_SPREAD];
+        counts->spread = spread > counts->spread ? spread : counts->spread;
+    }
+    for (size_t i = 0; i < RT_EXCHANGE_BINS; i++)
+        all += counts->staleness[i];
+    counts->mean /= all ? (double)all : 1;
+    while (counts->bins > 1 && counts->staleness[counts->bins - 1] == 0)
+        counts->bins--;
+    return true;
+}
+
+/* ---- the end ---- */
+
+static bool are_gone(void *self) {
+    const struct rt_exchange_learner *learner = self;
+    return rt_crew_gone(learner->crew);
+}
+
+static void linger(struct rt_exchange_learner *learner) {
+    struct rt_engine *engine = learner->site->engine;
+    rt_engine_linger(engine, are_gone, learner, rt_engine_now(engine) + goodbye_seconds);
+}
+
+static rt_status stop(void *self, struct rt_error *err) {
+    struct rt_exchange_learner *learner = self;
+    (void)err;
+    if (!learner->crew)
+        return RT_OK;
+    rt_engine_let_go(learner->site->engine);
+    rt_engine_enter(learner->site->engine);
+    rt_crew_stop(learner->crew);
+    rt_engine_leave(learner->site->engine);
+    linger(learner);
+    learner->stopped = true;
+    return RT_OK;
+}
+
+/* The nodes are told why. */
+static void abandon(struct rt_exchange_learner *learner) {
+    struct rt_engine *engine = learner->site ? learner->site->engine : NULL;
+    if (!engine || !learner->crew || learner->stopped)
+        return;
+    const bool failed = learner->failure.status != RT_OK;
+    rt_engine_let_go(engine);
+    rt_engine_enter(engine);
+    rt_crew_fail(learner->crew, failed ? learner->failure.status : RT_INTERRUPTED,
+                 failed ? learner->failure.text : "the master has ended the run");
+    rt_engine_leave(engine);
+    linger(learner);
+}
+
+static void destroy(void *self) {
+    struct rt_exchange_learner *learner = self;
+    abandon(learner);
+    rt_exchanger_halt(learner->site);
+    for (size_t i = 1; learner->links && i < learner->count; i++)
+        if (learner->talks && learner->talks[i].link)
+            rt_talk_close(&learner->talks[i]);
+        else
+            rt_link_close(learner->links[i]);
+    rt_exchanger_destroy(learner->site);
+    rt_crew_destroy(learner->crew);
+    rt_sender_destroy(learner->sender);
+    rt_gathering_deinit(&learner->who);
+    free(learner->links);
+    free(learner->talks);
+    free(learner->rows);
+    free(learner->tickets);
+    free(learner->fates);
+    free(learner->line);
+    free(learner->in_round);
+    free(learner->results);
+    free(learner);
+}
+
+/* ---- the beginning ---- */
+
+static rt_status take_memory(struct rt_exchange_learner *learner, struct rt_error *err) {
+    const size_t rounds = RT_EXCHANGE_ROUNDS * learner->site->roles.workers;
+    rt_status status = rt_alloc(learner->count, sizeof *learner->rows, "the metrics", &learner->rows, err);
+    if (status == RT_OK)
+        status = rt_alloc(learner->count, sizeof *learner->tickets, "the tickets", &learner->tickets, err);
+    if (status == RT_OK)
+        status = rt_alloc(learner->count, sizeof *learner->fates, "the tickets", &learner->fates, err);
+    if (status == RT_OK)
+        status = rt_alloc((size_t)learner->count * RT_CREW_RESULTS, sizeof *learner->line, "the tickets",
+                          &learner->line, err);
+    if (status == RT_OK)
+        status = rt_alloc(rounds, sizeof *learner->in_round, "the tickets", &learner->in_round, err);
+    if (status == RT_OK)
+        status = rt_alloc(rounds, sizeof *learner->results, "the tickets", &learner->results, err);
+    return status;
+}
+
+/* Whether the server here sees every gradient, one for each batch. */
+static bool sees_all(const struct rt_exchange_learner *learner) {
+    const struct rt_exchanger *site = learner->site;
+    const struct rt_replica *replica = site->replica;
+    bool owns = false;
+    for (size_t i = 0; i < replica->span_count; i++)
+        owns |= rt_way_owned_part(learner->lesson.way, learner->options, &site->roles, 0, &replica->spans[i],
+                                  replica->param_count)
+                    .count > 0;
+    return site->server && owns && learner->options->push_every <= 1;
+}
+
+static rt_status start(struct rt_exchange_learner *learner, struct rt_error *err) {
+    struct rt_engine_part part;
+    struct rt_exchanger_run run = {
+        .parts = &part, .part_count = learner->crew ? 1 : 0, .stop = learner->lesson.stop, .finishes = true};
+    learner->tracks = sees_all(learner);
+    if (learner->crew)
+        part = rt_exchange_tickets_part(learner);
+    const double warm = learner->options->warm_start * (double)learner->lesson.per_epoch;
+    learner->warm = learner->site->asynchronous ? (uint64_t)warm : 0;
+    return rt_exchanger_start(learner->site, &run, err);
+}
+
+/* Who does what, as lines to print. NULL: memory is short. */
+static char *describe(const struct rt_exchange_learner *learner) {
+    const struct rt_exchanger *site = learner->site;
+    const struct rt_roles *roles = &site->roles;
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    if (!out)
+        return NULL;
+    fprintf(out, "%s: %zu worker%s, each with the whole model; ", learner->lesson.way->name, roles->workers,
+            roles->workers == 1 ? "" : "s");
+    fprintf(out, site->asynchronous ? "each takes a batch of its own\n" : "they share each batch\n");
+    for (uint16_t i = 0; i < learner->count; i++)
+        fprintf(out, "  %2u  %-24s %s\n", i, learner->who.name[i], rt_exchanger_role(roles, i));
+    if (fclose(out) == 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
+rt_status rt_learner_exchange(const struct rt_lesson *lesson, struct rt_learner *learner,
+                              struct rt_error *err) {
+    struct rt_exchange_learner *made;
+    rt_status status = rt_alloc(1, sizeof *made, "the exchange", &made, err);
+    if (status != RT_OK)
+        return status;
+    made->lesson = *lesson;
+    made->options = lesson->options;
+    status = rt_exchange_form(made, err);
+    if (status == RT_OK)
+        status = take_memory(made, err);
+    if (status == RT_OK)
+        status = start(made, err);
+    if (status != RT_OK) {
+        destroy(made);
+        return status;
+    }
+    const size_t micro = rt_net_replica_micro_batch(made->site->net);
+    *learner = (struct rt_learner){
+        .self = made,
+        .numbers = rt_exchange_numbers(made),
+        .forward = {.self = made, .rows = rt_forward_local(lesson->network).rows, .run = forward},
+        .micro_batch = micro ? micro : lesson->settings.batch,
+        .nodes = made->count,
+        .predicted_samples_per_s = (double)NAN,
+        .plan = describe(made),
+        .step = step,
+        .at_rest = at_rest,
+        .report = report,
+        .exchange_counts = exchange_counts,
+        .stop = stop,
+        .destroy = destroy,
+    };
+    return RT_OK;
+}

@@ -1,0 +1,295 @@
+/*
+ * A node of an exchange: it makes the network that the job describes, opens its own copy of the data, which
+ * must be the master's, and then does one ticket after another until the run ends.
+ */
+#include "train/roles.h"
+
+#include "base/fpenv.h"
+#include "base/memory.h"
+#include "exchange/duty.h"
+#include "train/exchange/exchanger.h"
+#include "train/exchange/job.h"
+#include "train/exchange/sent.h"
+#include "train/materials.h"
+#include "train/optimizer.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct worker {
+    struct rt_exchange_job *job;
+    uint16_t rank, count;
+    struct rt_network network;
+    struct rt_optim *optim;
+    struct rt_schedule schedule;
+    struct rt_materials materials;
+    struct rt_scaling scaling;
+    enum rt_target target;
+
+    struct rt_talk talk; /* with the master */
+    struct rt_exchanger *site;
+    struct rt_duty *duty;
+    struct rt_sent_box *box; /* data.send */
+};
+
+/* ---- before the run ------------------------------------------------------------------------------------ */
+
+static rt_status wait_rows(void *user, uint64_t batch, size_t first, size_t rows, struct rt_sent_rows *sent,
+                           struct rt_error *err) {
+    (void)first, (void)rows;
+    const struct worker *worker = user;
+    return rt_sent_box_rows(worker->box, worker->site->engine, batch, sent, err);
+}
+
+static struct rt_exchanger_settings settings_of(const struct rt_session *session, struct worker *worker) {
+    const struct rt_node_device *device = session->user;
+    const struct rt_exchange_job *job = worker->job;
+    const struct rt_spec_train *train = &job->spec->train;
+    return (struct rt_exchanger_settings){
+        .way = job->way,
+        .options = &job->options,
+        .cost = job->cost,
+        .party = {.endpoint = session->endpoint,
+                  .run = session->run,
+                  .rank = worker->rank,
+                  .count = worker->count,
+                  .links = session->links,
+                  .patience = job->patience},
+        .optim = worker->optim,
+        .schedule = &worker->schedule,
+        .updates = job->updates,
+        .per_epoch = job->per_epoch,
+        .clip_norm = train->clip_norm,
+        .replica = {.network = &worker->network,
+                    .set = job->spec->data.send ? NULL : &worker->materials.train,
+                    .rows = wait_rows,
+                    .user = worker,
+                    .scaling = &worker->scaling,
+                    .target = worker->target,
+                    .count = (size_t)job->examples,
+                    .seed = (uint64_t)train->seed,
+                    .batch = (size_t)train->batch,
+                    .shards = (size_t)train->shards,
+                    .micro_batch = train->micro_batch < 0 ? 0 : (size_t)train->micro_batch,
+                    .shuffle = job->spec->data.shuffle,
+                    .slowdown = device->ring.slowdown,
+                    .endpoint = session->endpoint,
+                    .between = RT_STATE_WAIT_INPUT},
+    };
+}
+
+static rt_status make_network(const struct rt_session *session, struct worker *worker, struct rt_error *err) {
+    const struct rt_node_device *device = session->user;
+    const struct rt_spec *spec = worker->job->spec;
+    const struct rt_computing computing = {.math = (enum rt_math)spec->train.math,
+                                           .kernels = device->ring.kernels ? device->ring.kernels : "auto",
+                                           .threads = device->ring.threads};
+    rt_status status = rt_network_describe(spec->model.input, spec->model.layers, spec->model.loss,
+                                           &computing, &worker->network, err);
+    if (status == RT_OK)
+        status = rt_train_optimizer(&spec->train, worker->job->way, &worker->optim, err);
+    if (status == RT_OK)
+        status = rt_schedule_read(spec->train.schedule, &worker->schedule, err);
+    return status;
+}
+
+/* Refuses more than the node offers, before any of it is taken. */
+static rt_status check_memory(const struct rt_session *session, struct worker *worker,
+                              const struct rt_roles *roles, uint64_t *memory, struct rt_error *err) {
+    const struct rt_node_settings *node = session->node ? rt_node_settings(session->node) : NULL;
+    const struct rt_exchanger_settings settings = settings_of(session, worker);
+    return rt_exchanger_check_memory(&settings, roles, worker->network.model, node ? node->memory : 0, memory,
+                                     err);
+}
+
+static rt_status take_part(const struct rt_session *session, struct worker *worker,
+                           const struct rt_assign *asked, uint64_t *memory, struct rt_error *err) {
+    if (asked->nodes < 2 || asked->index == 0 || asked->index >= asked->nodes)
+        return rt_fail(err, RT_BAD_INPUT, "the assignment is for node %u of %zu", asked->index, asked->nodes);
+    worker->rank = asked->index;
+    worker->count = (uint16_t)asked->nodes;
+    struct rt_roles roles;
+    uint16_t *ranks;
+    rt_status status = rt_exchange_job_create(asked->job, &worker->job, err);
+    if (status == RT_OK)
+        status = make_network(session, worker, err);
+    if (status != RT_OK)
+        return status;
+    worker->target = rt_materials_wish(worker->job->spec, &worker->network).target;
+    status = rt_alloc(asked->nodes, sizeof *ranks, "the roles of the nodes", &ranks, err);
+    if (status != RT_OK)
+        return status;
+    status = rt_way_roles(worker->job->way, &worker->job->options, asked->nodes, ranks, &roles, err);
+    if (status == RT_OK)
+        status = check_memory(session, worker, &roles, memory, err);
+    if (status == RT_OK)
+        status = rt_network_allocate(&worker->network, err);
+    if (status == RT_OK) {
+        const struct rt_blocks *blocks = &worker->network.blocks;
+        rt_model_init(worker->network.model, (uint64_t)worker->job->spec->train.seed, blocks->params,
+                      blocks->buffers);
+    }
+    if (status == RT_OK && rt_roles_place(&roles, worker->rank) < roles.workers &&
+        !worker->job->spec->data.send)
+        status = rt_exchange_job_open_data(worker->job, &worker->network,
+                                           ((const struct rt_node_device *)session->user)->data,
+                                           session->stop, &worker->materials, &worker->scaling, err);
+    free(ranks);
+    return status;
+}
+
+static void close_links(struct rt_session *session, struct worker *worker) {
+    if (worker->talk.link) {
+        rt_talk_close(&worker->talk);
+        session->links[0] = NULL;
+    }
+    for (uint16_t i = 0; session->links && i < worker->count; i++) {
+        rt_link_close(session->links[i]);
+        session->links[i] = NULL;
+    }
+}
+
+static void end(struct rt_session *session) {
+    struct worker *worker = session->role;
+    if (!worker)
+        return;
+    rt_materials_close(&worker->materials);
+    rt_scaling_deinit(&worker->scaling);
+    rt_optim_destroy(worker->optim);
+    rt_network_destroy(&worker->network);
+    rt_exchange_job_destroy(worker->job);
+    free(worker);
+    session->role = NULL;
+}
+
+static rt_status assign(struct rt_session *session, const struct rt_assign *asked, uint64_t *memory,
+                        struct rt_error *err) {
+    struct worker *worker;
+    end(session); /* a second assignment takes the place of the first */
+    rt_status status = rt_alloc(1, sizeof *worker, "a node of an exchange", &worker, err);
+    if (status != RT_OK)
+        return status;
+    session->role = worker;
+    fenv_t theirs;
+    rt_fp_enter(&theirs);
+    status = take_part(session, worker, asked, memory, err);
+    rt_fp_leave(&theirs);
+    if (status != RT_OK)
+        end(session);
+    return status;
+}
+
+/* ---- the run ------------------------------------------------------------------------------------------- */
+
+static void stray(void *user, const struct rt_event *event) {
+    struct rt_session *session = user;
+    if (session->node)
+        rt_node_stray(session, event);
+}
+
+static float *word(void *user, size_t number) {
+    return rt_exchanger_word(((struct worker *)user)->site, number);
+}
+
+static void loaded(void *user, uint64_t update) {
+    rt_exchanger_loaded(((struct worker *)user)->site, update);
+}
+
+static void metrics(void *user, struct rt_metrics_row *row) {
+    rt_exchanger_metrics(((struct worker *)user)->site, row);
+}
+
+static void tally(void *user, uint64_t *counts) {
+    rt_exchanger_tally(((struct worker *)user)->site, counts);
+}
+
+static rt_status take_examples(void *user, uint64_t batch, uint64_t at, const float *floats, size_t count,
+                               struct rt_error *err) {
+    return rt_sent_box_take(((struct worker *)user)->box, batch, at, floats, count, err);
+}
+
+static rt_status make_box(struct worker *worker, struct rt_error *err) {
+    const struct rt_exchanger *site = worker->site;
+    const struct rt_net_replica_settings *settings = &site->settings.replica;
+    const size_t parts = site->asynchronous ? 1 : site->roles.workers;
+    const struct rt_parting parting = {.examples = settings->count,
+                                       .batch = settings->batch < settings->count ? settings->batch
+                                                                                  : settings->count,
+                                       .parts = parts,
+                                       .inputs = worker->network.inputs,
+                                       .outputs = worker->network.outputs,
+                                       .target = worker->target};
+    /* As long as a node waits for anybody (exchange/party.h). */
+    const double patience = 2 * rt_party_patience(&site->settings.party);
+    return rt_sent_box_create(&parting, parts > 1 ? site->place : 0, patience, &worker->box, err);
+}
+
+static rt_status make_site(struct rt_session *session, struct worker *worker, struct rt_error *err) {
+    const struct rt_exchanger_settings settings = settings_of(session, worker);
+    const struct rt_node_settings *node = session->node ? rt_node_settings(session->node) : NULL;
+    rt_status status = rt_exchanger_create(&settings, &worker->site, err);
+    if (status != RT_OK)
+        return status;
+    const struct rt_exchanger *site = worker->site;
+    if (site->works && worker->job->spec->data.send)
+        status = make_box(worker, err);
+    if (status != RT_OK)
+        return status;
+    const struct rt_duty_settings duty = {
+        .party = &site->settings.party,
+        .name = node ? node->name : NULL,
+        .exchange = site->exchange.self ? &site->exchange : NULL,
+        .replica = site->replica,
+        .part = site->asynchronous || !site->works ? 0 : site->place,
+        .parts = site->asynchronous ? 1 : site->roles.workers,
+        .word = word,
+        .words = 1 + worker->optim->type->state_words,
+        .param_count = site->replica->param_count,
+        .loaded = loaded,
+        .metrics = metrics,
+        .tally = site->server ? tally : NULL,
+        .examples = worker->box ? take_examples : NULL,
+        .user = worker,
+    };
+    return rt_duty_create(&duty, &worker->duty, err);
+}
+
+static rt_status work(struct rt_session *session, struct worker *worker, struct rt_error *err) {
+    if (!session->links || session->count != worker->count || !session->links[0])
+        return rt_fail(err, RT_FAILED, "the links of the run are not those of its assignment");
+    rt_status status = rt_talk_open(session->links[0], &worker->talk, err);
+    if (status != RT_OK)
+        return status;
+    worker->talk.run = session->run;
+    status = make_site(session, worker, err);
+    if (status != RT_OK) {
+        rt_talk_refuse(&worker->talk, status, worker->rank, err->text);
+        return status;
+    }
+    const struct rt_engine_part part = rt_duty_part(worker->duty);
+    const struct rt_exchanger_run run = {
+        .parts = &part, .part_count = 1, .stray = stray, .user = session, .stop = session->stop};
+    status = rt_exchanger_start(worker->site, &run, err);
+    if (status == RT_OK)
+        status = rt_duty_run(worker->duty, worker->site->engine, err);
+    return status;
+}
+
+static rt_status run(struct rt_session *session, struct rt_error *err) {
+    struct worker *worker = session->role;
+    fenv_t theirs;
+    rt_fp_enter(&theirs);
+    rt_status status = work(session, worker, err);
+    rt_exchanger_halt(worker->site);
+    close_links(session, worker);
+    rt_duty_destroy(worker->duty);
+    rt_exchanger_destroy(worker->site);
+    rt_sent_box_destroy(worker->box);
+    worker->duty = NULL;
+    worker->site = NULL;
+    worker->box = NULL;
+    rt_fp_leave(&theirs);
+    return status;
+}
+
+const struct rt_role rt_exchange_role = {.assign = assign, .run = run, .end = end};

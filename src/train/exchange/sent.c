@@ -1,0 +1,282 @@
+/* Packing rows of a batch for somebody else, and unpacking them there. */
+#include "train/exchange/sent.h"
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include <stdlib.h>
+#include <string.h>
+
+size_t rt_parting_rows(const struct rt_parting *parting, uint64_t number, size_t part, size_t *first) {
+    const size_t batch = parting->batch < parting->examples ? parting->batch : parting->examples;
+    const uint64_t per_epoch = (parting->examples + batch - 1) / batch;
+    const uint64_t left = parting->examples - (number - 1) % per_epoch * batch;
+    const uint64_t rows = left < batch ? left : batch;
+    *first = (size_t)(part * rows / parting->parts);
+    return (size_t)((part + 1) * rows / parting->parts) - *first;
+}
+
+static size_t target_floats(const struct rt_parting *parting) {
+    switch (parting->target) {
+    case RT_TARGET_CLASSES:
+        return 1;
+    case RT_TARGET_VALUES:
+        return parting->outputs;
+    case RT_TARGET_INPUT:
+        break;
+    }
+    return 0;
+}
+
+size_t rt_parting_row_floats(const struct rt_parting *parting) {
+    return parting->inputs + target_floats(parting);
+}
+
+size_t rt_parting_floats(const struct rt_parting *parting) {
+    const size_t rows = parting->batch / parting->parts + 1, row = rt_parting_row_floats(parting);
+    return row && rows > SIZE_MAX / sizeof(float) / row ? SIZE_MAX : rows * row;
+}
+
+/* ---- the master's end ---------------------------------------------------------------------------------- */
+
+struct rt_sender {
+    struct rt_sender_settings settings;
+    struct rt_batches batches;
+    struct rt_device device; /* of one thread: the one that takes the events */
+    int32_t *classes;
+    float *memory;
+    size_t floats;   /* of a parcel */
+    uint64_t *count; /* [nodes] parcels packed for a node; parcel n is in place n % RT_CREW_AHEAD */
+};
+
+struct rt_sender_settings rt_sender_of(const struct rt_lesson *lesson, size_t parts, size_t nodes) {
+    const size_t count = lesson->set->count, batch = lesson->settings.batch;
+    return (struct rt_sender_settings){.parting = {.examples = count,
+                                                   .batch = batch < count ? batch : count,
+                                                   .parts = parts,
+                                                   .inputs = lesson->network->inputs,
+                                                   .outputs = lesson->network->outputs,
+                                                   .target = lesson->target},
+                                       .set = lesson->set,
+                                       .scaling = lesson->scaling,
+                                       .kernels = lesson->network->device.kernels,
+                                       .seed = lesson->settings.seed,
+                                       .shuffle = lesson->settings.shuffle,
+                                       .nodes = nodes};
+}
+
+rt_status rt_sender_create(const struct rt_sender_settings *settings, struct rt_sender **sender,
+                           struct rt_error *err) {
+    const struct rt_parting *parting = &settings->parting;
+    if (parting->target == RT_TARGET_CLASSES && parting->outputs > RT_SENT_CLASSES)
+        return rt_fail(err, RT_BAD_INPUT, "data.send: %zu classes are more than can be sent",
+                       parting->outputs);
+    struct rt_sender *made;
+    rt_status status = rt_alloc(1, sizeof *made, "examples on their way", &made, err);
+    if (status != RT_OK)
+        return status;
+    made->settings = *settings;
+    made->floats = rt_parting_floats(parting);
+    made->device.kernels = settings->kernels;
+    const size_t parcels = settings->nodes * RT_CREW_AHEAD;
+    status = made->floats > SIZE_MAX / sizeof(float) / parcels
+                 ? rt_fail(err, RT_NO_MEMORY, "the examples of a batch are too many to be sent")
+                 : rt_floats_create(made->floats * parcels, "examples on their way", &made->memory, err);
+    if (status == RT_OK)
+        status =
+            rt_alloc(parting->batch, sizeof *made->classes, "examples on their way", &made->classes, err);
+    if (status == RT_OK)
+        status = rt_alloc(settings->nodes, sizeof *made->count, "examples on their way", &made->count, err);
+    if (status == RT_OK)
+        status = rt_pool_create(1, 0, &made->device.pool, err);
+    if (status == RT_OK)
+        status = rt_batches_create(settings->seed, parting->examples, parting->batch, settings->shuffle,
+                                   &made->batches, err);
+    if (status != RT_OK)
+        rt_sender_destroy(made);
+    else
+        *sender = made;
+    return status;
+}
+
+void rt_sender_destroy(struct rt_sender *sender) {
+    if (!sender)
+        return;
+    rt_batches_destroy(&sender->batches);
+    if (sender->device.pool)
+        rt_pool_destroy(sender->device.pool);
+    free(sender->memory);
+    free(sender->classes);
+    free(sender->count);
+    free(sender);
+}
+
+size_t rt_sender_pack(struct rt_sender *sender, uint16_t rank, uint64_t batch, size_t part,
+                      const float **floats) {
+    const struct rt_sender_settings *settings = &sender->settings;
+    const struct rt_parting *parting = &settings->parting;
+    size_t first;
+    const size_t rows = rt_parting_rows(parting, batch, part, &first);
+    if (rows == 0)
+        return 0;
+    struct rt_batch examples;
+    rt_batches_at(&sender->batches, batch, &examples);
+    const uint32_t *indices = examples.examples + first;
+    const size_t place = rank * (size_t)RT_CREW_AHEAD + sender->count[rank]++ % RT_CREW_AHEAD;
+    float *x = sender->memory + place * sender->floats, *targets = x + rows * parting->inputs;
+    rt_dataset_inputs(settings->set, settings->scaling, &sender->device, indices, rows, x);
+    if (parting->target == RT_TARGET_VALUES)
+        rt_dataset_targets(settings->set, settings->scaling, parting->target, indices, rows, NULL, targets);
+    if (parting->target == RT_TARGET_CLASSES) {
+        rt_dataset_targets(settings->set, settings->scaling, parting->target, indices, rows, sender->classes,
+                           NULL);
+        for (size_t i = 0; i < rows; i++)
+            targets[i] = (float)sender->classes[i];
+    }
+    *floats = x;
+    return rows * rt_parting_row_floats(parting);
+}
+
+void rt_sender_send(struct rt_sender *sender, struct rt_crew *crew, uint16_t rank, uint64_t batch,
+                    size_t part) {
+    const float *floats = NULL;
+    const size_t count = rt_sender_pack(sender, rank, batch, part, &floats);
+    if (count > 0)
+        rt_crew_send_examples(crew, rank, batch, floats, count);
+}
+
+/* ---- the worker's end ---------------------------------------------------------------------------------- */
+
+/* A ticket's rows are used while those of the tickets that follow it may come. */
+enum { PLACES = RT_CREW_AHEAD + 1 };
+
+struct rt_sent_box {
+    struct rt_parting parting;
+    size_t part;
+    double patience;
+    size_t floats;    /* of a place */
+    float *memory;    /* [PLACES][floats] */
+    int32_t *classes; /* of the rows that are in use */
+    /* Guarded by the engine. Parcels, ever rising; parcel n is in place n % PLACES. */
+    uint64_t complete, used; /* that are here; that are in use or were */
+    uint64_t batch[PLACES];
+    size_t at; /* floats of the next one that have come */
+};
+
+rt_status rt_sent_box_create(const struct rt_parting *parting, size_t part, double patience,
+                             struct rt_sent_box **box, struct rt_error *err) {
+    struct rt_sent_box *made;
+    rt_status status = rt_alloc(1, sizeof *made, "examples that are sent", &made, err);
+    if (status != RT_OK)
+        return status;
+    made->parting = *parting;
+    made->part = part;
+    made->patience = patience;
+    made->floats = rt_parting_floats(parting);
+    status = made->floats > SIZE_MAX / sizeof(float) / PLACES
+                 ? rt_fail(err, RT_NO_MEMORY, "the examples of a batch are too many to be sent")
+                 : rt_floats_create(made->floats * PLACES, "examples that are sent", &made->memory, err);
+    if (status == RT_OK)
+        status =
+            rt_alloc(parting->batch, sizeof *made->classes, "examples that are sent", &made->classes, err);
+    if (status != RT_OK)
+        rt_sent_box_destroy(made);
+    else
+        *box = made;
+    return status;
+}
+
+void rt_sent_box_destroy(struct rt_sent_box *box) {
+    if (!box)
+        return;
+    free(box->memory);
+    free(box->classes);
+    free(box);
+}
+
+rt_status rt_sent_box_take(struct rt_sent_box *box, uint64_t batch, uint64_t at, const float *floats,
+                           size_t count, struct rt_error *err) {
+    size_t first;
+    const size_t place = (size_t)(box->complete % PLACES);
+    if (batch == 0 || box->complete - box->used >= RT_CREW_AHEAD)
+        return rt_fail(err, RT_BAD_INPUT, "examples of batch %llu came when there was no room for them",
+                       (unsigned long long)batch);
+    const size_t rows = rt_parting_rows(&box->parting, batch, box->part, &first),
+                 all = rows * rt_parting_row_floats(&box->parting);
+    if (at != box->at || (at > 0 && batch != box->batch[place]) || count == 0 || count > all - box->at)
+        return rt_fail(err, RT_BAD_INPUT,
+                       "examples of batch %llu are not those that come next: %zu floats from %llu on",
+                       (unsigned long long)batch, count, (unsigned long long)at);
+    memcpy(box->memory + place * box->floats + box->at, floats, count * sizeof *floats);
+    box->batch[place] = batch;
+    box->at += count;
+    if (box->at == all) {
+        box->complete++;
+        box->at = 0;
+    }
+    return RT_OK;
+}
+
+static bool has_come(void *self) {
+    const struct rt_sent_box *box = self;
+    return box->complete > box->used;
+}
+
+static rt_status await(struct rt_sent_box *box, struct rt_engine *engine, uint64_t batch,
+                       struct rt_error *err) {
+    bool come = false, moved = true;
+    while (!come && moved) {
+        rt_engine_enter(engine);
+        const uint64_t complete = box->complete;
+        const size_t at = box->at;
+        rt_engine_leave(engine);
+        const double until = rt_engine_now(engine) + box->patience;
+        rt_status status = rt_engine_wait(engine, has_come, box, until, err);
+        if (status != RT_OK)
+            return status;
+        rt_engine_enter(engine);
+        come = has_come(box);
+        moved = box->complete != complete || box->at != at ||
+                rt_clock_overslept(until, rt_engine_now(engine), box->patience);
+        rt_engine_leave(engine);
+    }
+    return come ? RT_OK
+                : rt_fail(err, RT_FAILED,
+                          "the master: nothing came of the examples of batch %llu for %.3g seconds",
+                          (unsigned long long)batch, box->patience);
+}
+
+rt_status rt_sent_classes(const struct rt_parting *parting, const float *targets, size_t rows,
+                          int32_t *classes, struct rt_error *err) {
+    for (size_t i = 0; i < rows; i++) {
+        const float value = targets[i];
+        if (!(value >= 0 && value < (float)parting->outputs) || value != (float)(int32_t)value)
+            return rt_fail(err, RT_FAILED, "the master sent an example of class %g, and there are %zu",
+                           (double)value, parting->outputs);
+        classes[i] = (int32_t)value;
+    }
+    return RT_OK;
+}
+
+rt_status rt_sent_box_rows(struct rt_sent_box *box, struct rt_engine *engine, uint64_t batch,
+                           struct rt_sent_rows *rows, struct rt_error *err) {
+    rt_status status = await(box, engine, batch, err);
+    if (status != RT_OK)
+        return status;
+    rt_engine_enter(engine);
+    const size_t place = (size_t)(box->used++ % PLACES);
+    const uint64_t found = box->batch[place];
+    rt_engine_leave(engine);
+    if (found != batch)
+        return rt_fail(err, RT_FAILED, "the master sent examples of batch %llu for a ticket of batch %llu",
+                       (unsigned long long)found, (unsigned long long)batch);
+    const size_t count = rt_parting_rows(&box->parting, batch, box->part, &rows->first);
+    const float *x = box->memory + place * box->floats, *targets = x + count * box->parting.inputs;
+    rows->x = x;
+    rows->targets = (struct rt_targets){0};
+    if (box->parting.target == RT_TARGET_CLASSES) {
+        rows->targets.classes = box->classes;
+        return rt_sent_classes(&box->parting, targets, count, box->classes, err);
+    }
+    rows->targets.values = box->parting.target == RT_TARGET_INPUT ? x : targets;
+    return RT_OK;
+}

@@ -1,0 +1,75 @@
+/*
+ * Examples that travel from the master to workers who have no data of their own (data.send): one end packs
+ * the rows of a ticket into floats, the other keeps them until they are learnt from. A row's inputs as the
+ * network takes them, row after row, then what its output is compared with: the number of its class, or
+ * values, or nothing where the input itself is the target.
+ */
+#ifndef RT_TRAIN_EXCHANGE_SENT_H
+#define RT_TRAIN_EXCHANGE_SENT_H
+
+#include "exchange/crew.h"
+#include "exchange/engine.h"
+#include "train/gradient_work.h"
+#include "train/learner.h"
+
+/* The rows of a batch that a part takes, and the floats that each of them is. */
+struct rt_parting {
+    size_t examples, batch; /* of the run; of an update */
+    size_t parts;
+    size_t inputs, outputs;
+    enum rt_target target;
+};
+/* Rows of part `part` of batch `number`, from 1; first: the first of them. */
+size_t rt_parting_rows(const struct rt_parting *parting, uint64_t number, size_t part, size_t *first);
+size_t rt_parting_row_floats(const struct rt_parting *parting);
+/* Floats of the largest part; SIZE_MAX: more than there can be. */
+size_t rt_parting_floats(const struct rt_parting *parting);
+
+/* Classes are sent as floats, which count so far. */
+enum { RT_SENT_CLASSES = 1 << 24 };
+
+/* ---- the master's end ---- */
+
+struct rt_sender;
+struct rt_sender_settings {
+    struct rt_parting parting;
+    const struct rt_dataset *set;
+    const struct rt_scaling *scaling;
+    const struct rt_kernels *kernels;
+    uint64_t seed;
+    bool shuffle;
+    size_t nodes; /* the master counted */
+};
+/* For the examples of a lesson, of which each of so many parts goes to a node. */
+struct rt_sender_settings rt_sender_of(const struct rt_lesson *lesson, size_t parts, size_t nodes);
+rt_status rt_sender_create(const struct rt_sender_settings *settings, struct rt_sender **sender,
+                           struct rt_error *err);
+void rt_sender_destroy(struct rt_sender *sender); /* NULL is fine */
+/* Packs the rows of a ticket for a node: how many floats, 0 where it has no rows. They stay as they are until
+ * RT_CREW_AHEAD more have been packed for that node. By one thread at a time. */
+size_t rt_sender_pack(struct rt_sender *sender, uint16_t rank, uint64_t batch, size_t part,
+                      const float **floats);
+/* Packs the rows of a ticket that was just given, and sends them. By one thread at a time. */
+void rt_sender_send(struct rt_sender *sender, struct rt_crew *crew, uint16_t rank, uint64_t batch,
+                    size_t part);
+
+/* ---- the worker's end ---- */
+
+/* Targets as they were sent, made classes of; refuses what is none. */
+rt_status rt_sent_classes(const struct rt_parting *parting, const float *targets, size_t rows,
+                          int32_t *classes, struct rt_error *err);
+
+struct rt_sent_box;
+/* patience: seconds in which something must come of examples that are waited for. */
+rt_status rt_sent_box_create(const struct rt_parting *parting, size_t part, double patience,
+                             struct rt_sent_box **box, struct rt_error *err);
+void rt_sent_box_destroy(struct rt_sent_box *box); /* NULL is fine */
+/* Takes in what comes, in order; inside the engine. See exchange/duty.h. */
+rt_status rt_sent_box_take(struct rt_sent_box *box, uint64_t batch, uint64_t at, const float *floats,
+                           size_t count, struct rt_error *err);
+/* Waits until the rows of a ticket are all here; they are good until the next call. Fails when nothing comes
+ * of them for the patience, and with the engine. */
+rt_status rt_sent_box_rows(struct rt_sent_box *box, struct rt_engine *engine, uint64_t batch,
+                           struct rt_sent_rows *rows, struct rt_error *err);
+
+#endif

@@ -1,0 +1,65 @@
+/*
+ * The nodes at the same place of rings that stand side by side: they hold the same layers, and add up their
+ * gradients before every update. Behind struct rt_across, for the engine of a ring's node (ring/flow.h).
+ *
+ * Each layer is exchanged by itself, as soon as its gradient is complete; so the order of the additions does
+ * not depend on where the rings are cut. The moves are those of any way by collectives. Where such a way has
+ * servers that apply the sum and give parameters back, here the sum itself is given back: every node applies
+ * it to its own parameters, so that all rings have all numbers, and the norm of the whole gradient can still
+ * be taken round the ring.
+ *
+ * Before the first update the node in ring 0 gives its numbers (parameters, buffers, optimizer state and the
+ * version that they are) to the others: whatever they were loaded from, all start from the same.
+ */
+#ifndef RT_TRAIN_HYBRID_GROUP_H
+#define RT_TRAIN_HYBRID_GROUP_H
+
+#include "exchange/carrier.h"
+#include "exchange/way.h"
+#include "ring/across.h"
+
+struct rt_group_settings {
+    const struct rt_way *way;
+    const struct rt_way_options *options;
+    struct rt_link_cost cost;
+    struct rt_endpoint *endpoint;
+    uint32_t run;
+    uint16_t ring, rings; /* our rank, of how many */
+    /* In the ring, and how long it is: node `place` of ring r is number r * places + place. */
+    uint16_t place, places;
+    /* [rings], by ring; borrowed until the group is destroyed. The links in it are the group's to close; who
+     * closes one before sets it to NULL. */
+    struct rt_link **links;
+    double patience; /* seconds in which somebody who owes something must make progress */
+};
+
+struct rt_group;
+
+/* The links are taken over on success. Those that the way needs must be there. */
+rt_status rt_group_create(const struct rt_group_settings *settings, struct rt_group **group,
+                          struct rt_error *err);
+/* Closes the links: until then they may write to the memory of the stages. */
+void rt_group_hang_up(struct rt_group *group); /* NULL is fine */
+void rt_group_destroy(struct rt_group *group); /* hangs up; NULL is fine */
+
+/* Which of two rings need a link between nodes at the same place. */
+bool rt_group_needs(const struct rt_way *way, const struct rt_way_options *options,
+                    const struct rt_roles *roles, uint16_t a, uint16_t b);
+
+struct rt_across rt_group_across(struct rt_group *group);
+
+/* The first nodes of rings talk with the master of the run over the same links (train/hybrid/talk.h). */
+struct rt_group_talk {
+    void *self; /* NULL: nobody talks */
+    /* Whether the event is of a talk; if so it has been taken in. After a failure *lost is the number of the
+     * node whose fault it is; 0: none known. */
+    bool (*event)(void *self, const struct rt_event *event, uint16_t *lost, rt_status *status,
+                  struct rt_error *err);
+    /* The ring whose head is waited for; UINT16_MAX: none. NULL: who is talked with may take his time. */
+    uint16_t (*waits_for)(const void *self);
+    /* The ring is at rest: says so; whether all are. */
+    bool (*may_leave)(void *self);
+};
+void rt_group_set_talk(struct rt_group *group, struct rt_group_talk talk);
+
+#endif

@@ -1,0 +1,117 @@
+/* A head's talk with the master; see hybrid_talk.h. What it has to say fits the talk's room: a result and an
+ * answer at a time, then goodbye or a reason. */
+#include "train/hybrid/talk.h"
+
+rt_status rt_head_open(struct rt_head *head, struct rt_endpoint *endpoint, uint32_t run, uint16_t number,
+                       struct rt_link *link, struct rt_error *err) {
+    *head = (struct rt_head){.endpoint = endpoint, .number = number};
+    rt_status status = rt_talk_open(link, &head->talk, err);
+    head->talk.run = run;
+    return status;
+}
+
+void rt_head_close(struct rt_head *head) {
+    rt_talk_close(&head->talk);
+}
+
+static rt_status take_message(struct rt_head *head, struct rt_error *err) {
+    const struct rt_message *message = &head->talk.message;
+    struct rt_error_message error;
+    switch (message->type) {
+    case RT_MESSAGE_TICKET:
+        if (head->ticket || head->stopped || message->micro == 0)
+            return rt_fail(err, RT_BAD_INPUT, "a ticket came when none could be held");
+        head->ticket = message->micro;
+        head->attention |= message->micro != head->last + 1 || head->last == 0;
+        return RT_OK;
+    case RT_MESSAGE_METRICS:
+        head->asked = head->attention = true;
+        return RT_OK;
+    case RT_MESSAGE_STOP:
+        head->stopped = head->attention = true;
+        return RT_OK;
+    case RT_MESSAGE_ERROR:
+        if (rt_error_decode(head->talk.body, head->talk.body_bytes, &error, err) != RT_OK)
+            return RT_BAD_INPUT;
+        head->ended = true;
+        return rt_fail(err, RT_FAILED, "%s", error.text);
+    default:
+        return rt_fail(err, RT_BAD_INPUT, "a %s message was not expected", rt_message_name(message->type));
+    }
+}
+
+static bool take_event(void *self, const struct rt_event *event, uint16_t *lost, rt_status *status,
+                       struct rt_error *err) {
+    struct rt_head *head = self;
+    struct rt_talk *talk = &head->talk;
+    (void)lost;
+    if (!rt_talk_event(talk, event))
+        return false;
+    while (talk->ready && *status == RT_OK) {
+        *status = take_message(head, err);
+        if (*status != RT_OK && !head->ended)
+            *status = rt_fail_prefix(err, RT_FAILED, "the master (%s)", talk->link->peer);
+        rt_talk_next(talk);
+    }
+    if (talk->dead && *status == RT_OK) {
+        head->ended = true;
+        if (!head->stopped)
+            *status = rt_fail(err, RT_FAILED, "the master: %s", talk->error.text);
+    }
+    return true;
+}
+
+static void say(struct rt_head *head, struct rt_message message, size_t bytes) {
+    message.source = head->number;
+    if (!head->talk.closed && rt_talk_body(&head->talk))
+        rt_talk_send(&head->talk, &message, bytes);
+}
+
+void rt_head_done(struct rt_head *head, const struct rt_done *done) {
+    head->last = head->ticket;
+    head->ticket = 0;
+    say(head,
+        (struct rt_message){.type = RT_MESSAGE_DONE,
+                            .micro = done->batch,
+                            .update = done->correct,
+                            .rows = (uint32_t)done->rows,
+                            .value = done->loss},
+        0);
+}
+
+void rt_head_metrics(struct rt_head *head, const struct rt_metrics_row *rows, size_t count) {
+    uint8_t *body = head->talk.closed ? NULL : rt_talk_body(&head->talk);
+    size_t bytes = 0;
+    head->asked = false;
+    for (size_t i = 0; body && i < count; i++)
+        bytes = rt_metrics_append(&rows[i], body, bytes, RT_MAX_CONTROL);
+    say(head, (struct rt_message){.type = RT_MESSAGE_METRICS}, bytes);
+}
+
+/* Nobody hangs up before the master does: he knows when all rings are at rest. */
+static bool may_leave(void *self) {
+    struct rt_head *head = self;
+    if (!head->goodbye)
+        say(head, (struct rt_message){.type = RT_MESSAGE_STOP}, 0);
+    head->goodbye = true;
+    return head->ended;
+}
+
+struct rt_group_talk rt_head_talk(struct rt_head *head) {
+    return (struct rt_group_talk){.self = head, .event = take_event, .may_leave = may_leave};
+}
+
+void rt_head_fail(struct rt_head *head, rt_status status, uint16_t node, const char *sentence, double seconds,
+                  void (*stray)(void *user, const struct rt_event *event), void *user) {
+    const double until = rt_endpoint_now(head->endpoint) + seconds;
+    struct rt_event event;
+    if (head->ended || head->talk.closed)
+        return;
+    rt_talk_refuse(&head->talk, node ? RT_IO : status, node ? node : head->number, sentence);
+    while (!head->talk.closed && rt_endpoint_wait(head->endpoint, until, &event)) {
+        if (!rt_talk_event(&head->talk, &event))
+            stray(user, &event);
+        else if (head->talk.ready)
+            rt_talk_next(&head->talk);
+    }
+}

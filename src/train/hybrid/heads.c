@@ -1,0 +1,283 @@
+/* The master's talks with the heads of the other rings; see hybrid_talk.h. */
+#include "train/hybrid/talk.h"
+
+#include "base/memory.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What the master has with one ring. */
+struct desk {
+    struct rt_talk talk;
+    uint16_t number; /* of the head */
+    uint64_t batch;  /* given last */
+    /* To be said, as soon as the talk has room. */
+    bool ticket, ask, stop;
+    bool working, asked, stopped; /* said, and not answered */
+    bool goodbye;
+    struct rt_done done;
+    bool has_rows;
+    struct rt_metrics_row *rows; /* [places] */
+};
+
+struct rt_heads {
+    struct rt_endpoint *endpoint;
+    uint16_t rings, places;
+    struct rt_link **links; /* borrowed */
+    struct desk *desks;     /* [rings]; the first is not used */
+    bool expects;           /* the master waits for what they owe */
+};
+
+rt_status rt_heads_create(struct rt_endpoint *endpoint, uint32_t run, uint16_t rings, uint16_t places,
+                          struct rt_link **links, struct rt_heads **heads, struct rt_error *err) {
+    struct rt_heads *made;
+    rt_status status = rt_alloc(1, sizeof *made, "the talks with other rings", &made, err);
+    if (status != RT_OK)
+        return status;
+    made->endpoint = endpoint;
+    made->rings = rings;
+    made->places = places;
+    made->links = links;
+    status = rt_alloc(rings, sizeof *made->desks, "the talks with other rings", &made->desks, err);
+    for (uint16_t i = 1; i < rings && status == RT_OK; i++) {
+        struct desk *desk = &made->desks[i];
+        desk->number = (uint16_t)(i * places);
+        status = rt_alloc(places, sizeof *desk->rows, "the metrics of other rings", &desk->rows, err);
+        if (status == RT_OK)
+            status = rt_talk_open(links[i], &desk->talk, err);
+        desk->talk.run = run;
+    }
+    if (status != RT_OK)
+        rt_heads_destroy(made);
+    else
+        *heads = made;
+    return status;
+}
+
+void rt_heads_destroy(struct rt_heads *heads) {
+    if (!heads)
+        return;
+    for (uint16_t i = 1; i < heads->rings && heads->desks; i++) {
+        struct desk *desk = &heads->desks[i];
+        if (desk->talk.link)
+            heads->links[i] = NULL;
+        rt_talk_close(&desk->talk);
+        free(desk->rows);
+    }
+    free(heads->desks);
+    free(heads);
+}
+
+/* ---- what goes out ---- */
+
+static void send_all(struct desk *desk) {
+    struct rt_talk *talk = &desk->talk;
+    while (!talk->closed && (desk->ticket || desk->ask || desk->stop) && rt_talk_body(talk)) {
+        struct rt_message message = {0};
+        if (desk->ticket) {
+            message = (struct rt_message){.type = RT_MESSAGE_TICKET, .micro = desk->batch};
+            desk->ticket = false;
+        } else if (desk->ask) {
+            message.type = RT_MESSAGE_METRICS;
+            desk->ask = false;
+        } else {
+            message.type = RT_MESSAGE_STOP;
+            desk->stop = false;
+        }
+        rt_talk_send(talk, &message, 0);
+    }
+}
+
+void rt_heads_give(struct rt_heads *heads, uint64_t batch) {
+    for (uint16_t i = 1; i < heads->rings; i++) {
+        struct desk *desk = &heads->desks[i];
+        desk->batch = batch;
+        desk->ticket = desk->working = true;
+        send_all(desk);
+    }
+}
+
+void rt_heads_ask(struct rt_heads *heads) {
+    for (uint16_t i = 1; i < heads->rings; i++) {
+        struct desk *desk = &heads->desks[i];
+        if (desk->asked)
+            continue;
+        desk->ask = desk->asked = true;
+        desk->has_rows = false;
+        send_all(desk);
+    }
+}
+
+void rt_heads_stop(struct rt_heads *heads) {
+    for (uint16_t i = 1; i < heads->rings; i++) {
+        heads->desks[i].stop = heads->desks[i].stopped = true;
+        send_all(&heads->desks[i]);
+    }
+}
+
+/* ---- what comes in ---- */
+
+static rt_status take_done(struct desk *desk, const struct rt_message *message, struct rt_error *err) {
+    if (!desk->working || message->micro != desk->batch || message->update > message->rows ||
+        !isfinite(message->value))
+        return rt_fail(err, RT_BAD_INPUT, "its result of batch %llu makes no sense",
+                       (unsigned long long)message->micro);
+    desk->working = false;
+    desk->done = (struct rt_done){
+        .batch = message->micro, .rows = message->rows, .correct = message->update, .loss = message->value};
+    return RT_OK;
+}
+
+static rt_status take_metrics(struct desk *desk, size_t places, struct rt_error *err) {
+    struct rt_metrics metrics;
+    if (!desk->asked)
+        return rt_fail(err, RT_BAD_INPUT, "a metrics message was not expected");
+    rt_status status = rt_metrics_decode(desk->talk.body, desk->talk.body_bytes, &metrics, err);
+    if (status != RT_OK)
+        return status;
+    bool fits = metrics.count == places;
+    for (size_t i = 0; fits && i < places; i++)
+        fits = metrics.rows[i].node == desk->number + i;
+    if (fits)
+        memcpy(desk->rows, metrics.rows, places * sizeof *desk->rows);
+    rt_metrics_deinit(&metrics);
+    desk->asked = false;
+    desk->has_rows = true;
+    return fits ? RT_OK : rt_fail(err, RT_BAD_INPUT, "its metrics are not those of its ring");
+}
+
+/* The end of the run, in the node's own words. */
+static rt_status take_error(const struct rt_heads *heads, const struct desk *desk, uint16_t *lost, bool *over,
+                            struct rt_error *err) {
+    struct rt_error_message error;
+    rt_status status = rt_error_decode(desk->talk.body, desk->talk.body_bytes, &error, err);
+    if (status != RT_OK)
+        return status;
+    /* As in a ring: what else a node says is about the training. */
+    const bool gone = error.status != RT_FAILED && error.status != RT_BAD_INPUT;
+    *lost = gone && error.node < heads->rings * heads->places ? error.node : 0;
+    *over = true;
+    return rt_fail(err, RT_FAILED, "%s", error.text);
+}
+
+static rt_status take_message(const struct rt_heads *heads, struct desk *desk, uint16_t *lost, bool *over,
+                              struct rt_error *err) {
+    const struct rt_message *message = &desk->talk.message;
+    switch (message->type) {
+    case RT_MESSAGE_ERROR:
+        return take_error(heads, desk, lost, over, err);
+    case RT_MESSAGE_DONE:
+        return take_done(desk, message, err);
+    case RT_MESSAGE_METRICS:
+        return take_metrics(desk, heads->places, err);
+    case RT_MESSAGE_STOP:
+        desk->goodbye = true;
+        return desk->stopped ? RT_OK : rt_fail(err, RT_BAD_INPUT, "it stopped without being asked to");
+    default:
+        return rt_fail(err, RT_BAD_INPUT, "a %s message was not expected", rt_message_name(message->type));
+    }
+}
+
+static rt_status take_messages(const struct rt_heads *heads, struct desk *desk, uint16_t *lost,
+                               struct rt_error *err) {
+    struct rt_talk *talk = &desk->talk;
+    while (talk->ready) {
+        bool over = false;
+        if (take_message(heads, desk, lost, &over, err) != RT_OK) {
+            if (over)
+                return RT_FAILED;
+            *lost = desk->number;
+            return rt_fail_prefix(err, RT_FAILED, "node %u (%s)", desk->number, talk->link->peer);
+        }
+        rt_talk_next(talk);
+    }
+    if (!talk->dead || desk->goodbye)
+        return RT_OK;
+    *lost = desk->number;
+    return rt_fail(err, RT_FAILED, "node %u: %s", desk->number, rt_link_reason(talk->link, &talk->error));
+}
+
+static bool take_event(void *self, const struct rt_event *event, uint16_t *lost, rt_status *status,
+                       struct rt_error *err) {
+    const struct rt_heads *heads = self;
+    for (uint16_t i = 1; i < heads->rings; i++) {
+        struct desk *desk = &heads->desks[i];
+        if (!rt_talk_event(&desk->talk, event))
+            continue;
+        *status = take_messages(heads, desk, lost, err);
+        send_all(desk);
+        return true;
+    }
+    return false;
+}
+
+/* ---- what is asked ---- */
+
+bool rt_heads_done(const struct rt_heads *heads) {
+    for (uint16_t i = 1; i < heads->rings; i++)
+        if (heads->desks[i].working)
+            return false;
+    return true;
+}
+
+void rt_heads_take(struct rt_heads *heads, struct rt_done *sum) {
+    for (uint16_t i = 1; i < heads->rings; i++) {
+        sum->rows += heads->desks[i].done.rows;
+        sum->correct += heads->desks[i].done.correct;
+        sum->loss += heads->desks[i].done.loss;
+    }
+}
+
+bool rt_heads_metrics(const struct rt_heads *heads, struct rt_metrics_row *rows) {
+    for (uint16_t i = 1; i < heads->rings; i++)
+        if (!heads->desks[i].has_rows)
+            return false;
+    for (uint16_t i = 1; i < heads->rings; i++)
+        memcpy(rows + heads->desks[i].number, heads->desks[i].rows, heads->places * sizeof *rows);
+    return true;
+}
+
+void rt_heads_expect(struct rt_heads *heads, bool waits) {
+    heads->expects = waits;
+}
+
+static uint16_t waits_for(const void *self) {
+    const struct rt_heads *heads = self;
+    for (uint16_t i = 1; heads->expects && i < heads->rings; i++)
+        if (heads->desks[i].working || heads->desks[i].asked)
+            return i;
+    return UINT16_MAX;
+}
+
+/* All have answered, or hung up. */
+static bool are_gone(void *self) {
+    const struct rt_heads *heads = self;
+    for (uint16_t i = 1; i < heads->rings; i++)
+        if (!heads->desks[i].goodbye && !heads->desks[i].talk.closed)
+            return false;
+    return true;
+}
+
+struct rt_group_talk rt_heads_talk(struct rt_heads *heads) {
+    return (struct rt_group_talk){
+        .self = heads, .event = take_event, .waits_for = waits_for, .may_leave = are_gone};
+}
+
+static bool are_closed(const struct rt_heads *heads) {
+    for (uint16_t i = 1; i < heads->rings; i++)
+        if (!heads->desks[i].talk.closed)
+            return false;
+    return true;
+}
+
+void rt_heads_fail(struct rt_heads *heads, rt_status status, const char *sentence, double seconds) {
+    const double until = rt_endpoint_now(heads->endpoint) + seconds;
+    struct rt_event event;
+    for (uint16_t i = 1; i < heads->rings; i++)
+        if (!heads->desks[i].talk.closed)
+            rt_talk_refuse(&heads->desks[i].talk, status, 0, sentence);
+    while (!are_closed(heads) && rt_endpoint_wait(heads->endpoint, until, &event))
+        for (uint16_t i = 1; i < heads->rings; i++)
+            if (rt_talk_event(&heads->desks[i].talk, &event) && heads->desks[i].talk.ready)
+                rt_talk_next(&heads->desks[i].talk); /* too late */
+}

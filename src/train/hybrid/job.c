@@ -1,0 +1,144 @@
+/* What travels to the nodes of several rings, written and read. */
+#include "train/hybrid/job.h"
+
+#include "base/memory.h"
+#include "train/ring/job_tree.h"
+#include <stdlib.h>
+
+rt_status rt_hybrid_across(const struct rt_way_options *hybrid, const struct rt_way **way,
+                           struct rt_way_options *options, struct rt_error *err) {
+    *way = rt_ways()[hybrid->across];
+    rt_status status = rt_way_options_read(*way, NULL, options, err);
+    if (status != RT_OK)
+        return status;
+    options->reduce = hybrid->reduce;
+    options->wfbp = hybrid->wfbp;
+    return rt_way_check(*way, options, (size_t)hybrid->rings, 0, err);
+}
+
+/* ---- writing ---- */
+
+static rt_status put_across(struct rt_tree *job, const struct rt_lesson *lesson, const char *fingerprint,
+                            const struct rt_link_cost *cost, struct rt_error *err) {
+    struct rt_lesson inner = *lesson;
+    struct rt_way_options options;
+    struct rt_tree *across;
+    rt_status status = rt_hybrid_across(lesson->options, &inner.way, &options, err);
+    inner.options = &options;
+    if (status == RT_OK)
+        status = rt_exchange_job_tree(&inner, fingerprint, cost, &across, err);
+    if (status != RT_OK)
+        return status;
+    status = rt_tree_add(job, "across", across, err);
+    if (status != RT_OK)
+        rt_tree_destroy(across);
+    return status;
+}
+
+rt_status rt_hybrid_job_tree(const struct rt_lesson *lesson, const char *fingerprint,
+                             const struct rt_link_cost *cost, const struct rt_tree *ring,
+                             struct rt_tree **tree, struct rt_error *err) {
+    const struct rt_way_options *options = lesson->options;
+    struct rt_tree *made;
+    rt_status status = rt_tree_create(RT_TREE_MAP, NULL, "the run", 0, &made, err);
+    if (status != RT_OK)
+        return status;
+    status = rt_job_put(made, "rings", err, "%lld", (long long)options->rings);
+    if (status == RT_OK)
+        status = rt_job_put_tree(made, "ring", ring, err);
+    if (status == RT_OK)
+        status = put_across(made, lesson, fingerprint, cost, err);
+    if (status != RT_OK)
+        rt_tree_destroy(made);
+    else
+        *tree = made;
+    return status;
+}
+
+static rt_status set_number(struct rt_tree *ring, const char *key, uint16_t number, struct rt_error *err) {
+    struct rt_tree *value;
+    char text[8];
+    snprintf(text, sizeof text, "%u", number);
+    rt_status status = rt_tree_create(RT_TREE_SCALAR, text, "the run", 0, &value, err);
+    if (status != RT_OK)
+        return status;
+    status = rt_tree_set(ring, key, value, err);
+    if (status != RT_OK)
+        rt_tree_destroy(value);
+    return status;
+}
+
+/* ---- reading ---- */
+
+struct fields {
+    int64_t rings;
+    const struct rt_tree *ring, *across;
+};
+
+#define AT(field) offsetof(struct fields, field)
+static const struct rt_option options[] = {
+    {"rings", RT_OPTION_INT, AT(rings), NULL, 2, RT_MAX_NODES, .help = "rings side by side"},
+    {"ring", RT_OPTION_TREE, AT(ring), .help = "the job of a ring"},
+    {"across", RT_OPTION_TREE, AT(across), .help = "the job of the exchange between them"},
+};
+#undef AT
+
+bool rt_hybrid_job_is(const struct rt_tree *tree) {
+    return rt_tree_get(tree, "rings") != NULL;
+}
+
+static rt_status read_job(const struct rt_tree *tree, size_t nodes, struct rt_hybrid_job *job,
+                          struct rt_error *err) {
+    struct fields fields;
+    rt_status status =
+        rt_options_read(options, sizeof options / sizeof *options, NULL, tree, "the job", &fields, err);
+    if (status != RT_OK)
+        return status;
+    if (!fields.ring || fields.ring->kind != RT_TREE_MAP || !fields.across)
+        return rt_fail(err, RT_BAD_INPUT, "the job has no %s", fields.across ? "ring" : "exchange");
+    if (nodes < 2 || nodes > RT_MAX_NODES || nodes % (size_t)fields.rings != 0 || job->index >= nodes)
+        return rt_fail(err, RT_BAD_INPUT, "%lld rings cannot be made of %zu nodes", (long long)fields.rings,
+                       nodes);
+    job->rings = (uint16_t)fields.rings;
+    job->places = (uint16_t)(nodes / job->rings);
+    job->ours = (uint16_t)(job->index / job->places);
+    job->place = (uint16_t)(job->index % job->places);
+    status = rt_tree_copy(fields.ring, &job->ring, err);
+    if (status == RT_OK)
+        status = set_number(job->ring, "part", job->ours, err);
+    if (status == RT_OK)
+        status = set_number(job->ring, "parts", job->rings, err);
+    if (status == RT_OK)
+        status = rt_exchange_job_create(fields.across, &job->across, err);
+    if (status != RT_OK)
+        return status;
+    const struct rt_way *way = job->across->way;
+    const struct rt_way_options *how = &job->across->options;
+    if (!way->moves || rt_way_rules(way, how) || how->dedicated)
+        return rt_fail(err, RT_BAD_INPUT, "rings cannot exchange gradients by %s%s", way->name,
+                       how->dedicated ? ", dedicated" : "");
+    return rt_way_check(way, how, job->rings, 0, err);
+}
+
+rt_status rt_hybrid_job_create(const struct rt_tree *tree, uint16_t index, size_t nodes,
+                               struct rt_hybrid_job **job, struct rt_error *err) {
+    struct rt_hybrid_job *made;
+    rt_status status = rt_alloc(1, sizeof *made, "the job", &made, err);
+    if (status != RT_OK)
+        return status;
+    made->index = index;
+    status = read_job(tree, nodes, made, err);
+    if (status != RT_OK)
+        rt_hybrid_job_destroy(made);
+    else
+        *job = made;
+    return status;
+}
+
+void rt_hybrid_job_destroy(struct rt_hybrid_job *job) {
+    if (!job)
+        return;
+    rt_tree_destroy(job->ring);
+    rt_exchange_job_destroy(job->across);
+    free(job);
+}

@@ -1,0 +1,38 @@
+/*
+ * The job of a node of rings that stand side by side: the ring's (ring/job.h), and that of an exchange
+ * (train/exchange/job.h), which says how gradients are exchanged and what the heads of rings learn from. A
+ * tree with the key `rings` is one of these.
+ */
+#ifndef RT_TRAIN_HYBRID_JOB_H
+#define RT_TRAIN_HYBRID_JOB_H
+
+#include "train/exchange/job.h"
+
+/* The keys of the tree: rings (how many), ring (the job of a ring; its part is the node's own business),
+ * across (the job of an exchange). */
+struct rt_hybrid_job {
+    struct rt_tree *ring;           /* owned */
+    struct rt_exchange_job *across; /* owned */
+    uint16_t rings, places;         /* and how long each is */
+    uint16_t index;                 /* of ring, place: the node's own */
+    uint16_t ours, place;
+};
+
+/* How gradients are exchanged: the way that hybrid's options name, and its own options. Refuses one that is
+ * not by collectives. */
+rt_status rt_hybrid_across(const struct rt_way_options *hybrid, const struct rt_way **way,
+                           struct rt_way_options *options, struct rt_error *err);
+
+/* The lesson is that of the run; ring: the job of a ring, which is copied. */
+rt_status rt_hybrid_job_tree(const struct rt_lesson *lesson, const char *fingerprint,
+                             const struct rt_link_cost *cost, const struct rt_tree *ring,
+                             struct rt_tree **tree, struct rt_error *err);
+
+/* For node `index` of so many. tree is copied. */
+rt_status rt_hybrid_job_create(const struct rt_tree *tree, uint16_t index, size_t nodes,
+                               struct rt_hybrid_job **job, struct rt_error *err);
+void rt_hybrid_job_destroy(struct rt_hybrid_job *job); /* NULL is fine */
+
+bool rt_hybrid_job_is(const struct rt_tree *tree);
+
+#endif

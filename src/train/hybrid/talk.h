@@ -1,0 +1,70 @@
+/*
+ * The talk between the master of the run, who is the first node of ring 0, and the first nodes of the other
+ * rings, their heads: which batch to learn from, what came of it, metrics, the end. On the control channel of
+ * the links over which they exchange gradients; both sides are parts of their group (train/hybrid/group.h).
+ *
+ *   TICKET   the master has begun with batch `micro`
+ *   DONE     a ring has learnt from its part of it
+ *   METRICS  asked for with an empty body; the answer has a row for every node of the ring
+ *   STOP     nothing more will come; the answer: the ring is at rest. Then the master hangs up, when all are.
+ *   ERROR    why the run ends, in either direction
+ */
+#ifndef RT_TRAIN_HYBRID_TALK_H
+#define RT_TRAIN_HYBRID_TALK_H
+
+#include "cluster/talk.h"
+#include "exchange/exchange.h"
+#include "train/hybrid/group.h"
+
+/* ---- the master's side ---- */
+
+struct rt_heads;
+
+/* links: [rings], those with the heads. The talks close them, and set them to NULL then; borrowed. */
+rt_status rt_heads_create(struct rt_endpoint *endpoint, uint32_t run, uint16_t rings, uint16_t places,
+                          struct rt_link **links, struct rt_heads **heads, struct rt_error *err);
+void rt_heads_destroy(struct rt_heads *heads); /* hangs up; NULL is fine */
+struct rt_group_talk rt_heads_talk(struct rt_heads *heads);
+
+void rt_heads_give(struct rt_heads *heads, uint64_t batch);
+/* Whether all are done with it; their results are then added to *sum, in the order of the rings. */
+bool rt_heads_done(const struct rt_heads *heads);
+void rt_heads_take(struct rt_heads *heads, struct rt_done *sum);
+/* For metrics; what was asked for and has not come is not asked again. */
+void rt_heads_ask(struct rt_heads *heads);
+bool rt_heads_metrics(const struct rt_heads *heads, struct rt_metrics_row *rows); /* rows: of all nodes */
+/* The master waits for what they owe, or no longer does: then a head that is silent for too long is lost. */
+void rt_heads_expect(struct rt_heads *heads, bool waits);
+void rt_heads_stop(struct rt_heads *heads);
+/* Tells all why the run ends, and gives them a moment to hear it. Takes all events of the endpoint. */
+void rt_heads_fail(struct rt_heads *heads, rt_status status, const char *sentence, double seconds);
+
+/* ---- a head's side ---- */
+
+struct rt_head {
+    struct rt_talk talk;
+    struct rt_endpoint *endpoint;
+    uint16_t number;
+    uint64_t ticket; /* the batch to learn from; 0: none */
+    bool asked;      /* for metrics */
+    bool stopped;    /* the master has nothing more */
+    bool goodbye;    /* said */
+    bool attention;  /* something has come that is not the next ticket in turn */
+    uint64_t last;   /* ticket that was learnt from */
+    bool ended;      /* he has said why the run ends, or has hung up */
+};
+
+/* link: with the master; taken over on success. head must stay where it is. */
+rt_status rt_head_open(struct rt_head *head, struct rt_endpoint *endpoint, uint32_t run, uint16_t number,
+                       struct rt_link *link, struct rt_error *err);
+void rt_head_close(struct rt_head *head); /* a zeroed one is fine */
+struct rt_group_talk rt_head_talk(struct rt_head *head);
+
+void rt_head_done(struct rt_head *head, const struct rt_done *done);
+void rt_head_metrics(struct rt_head *head, const struct rt_metrics_row *rows, size_t count);
+/* Tells the master why the run ends; node: whose fault it is, 0: nobody's. Waits a moment until he has heard
+ * it; takes all events of the endpoint, and hands on those that are not of this talk. */
+void rt_head_fail(struct rt_head *head, rt_status status, uint16_t node, const char *sentence, double seconds,
+                  void (*stray)(void *user, const struct rt_event *event), void *user);
+
+#endif

@@ -1,0 +1,441 @@
+/* Forming a ring: nodes are started or found, measured, given their layers, and joined to one another. */
+#include "train/ring/formation.h"
+
+#include "base/cores.h"
+#include "base/memory.h"
+#include "train/materials.h"
+#include "train/ring/master_work.h"
+#include "wire/tree.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Bytes that a link is measured with: enough to see its bandwidth, few enough to be quick on a slow one. */
+enum { PROBE_BYTES = 256 << 10 };
+
+/* ---- how fast they are ---- */
+
+static rt_status ask_profile(struct rt_formation *formation, size_t member, size_t rows,
+                             struct rt_layer_times *times, size_t layers, struct rt_error *err) {
+    const struct rt_profile profile = {.rows = (uint32_t)rows, .job = formation->job->tree};
+    uint8_t *bytes;
+    rt_status status = rt_alloc(RT_MAX_CONTROL, 1, "a message", &bytes, err);
+    if (status != RT_OK)
+        return status;
+    const size_t used = rt_profile_encode(&profile, bytes, RT_MAX_CONTROL);
+    if (!used)
+        status = rt_fail(err, RT_BAD_INPUT, "the description of the model is too long to be sent");
+    else
+        status = rt_cluster_ask(formation->who.cluster, member, RT_MESSAGE_PROFILE, bytes, used,
+                                RT_MESSAGE_PROFILED, err);
+    free(bytes);
+    if (status != RT_OK)
+        return status;
+    struct rt_member *node = rt_cluster_member(formation->who.cluster, member);
+    struct rt_profiled profiled;
+    status = rt_profiled_decode(node->talk.body, node->talk.body_bytes, &profiled, err);
+    rt_talk_next(&node->talk);
+    if (status != RT_OK)
+        return rt_fail_prefix(err, status, "%s", node->address);
+    if (profiled.count != layers)
+        status = rt_fail(err, RT_FAILED, "%s measured %zu layers, the model has %zu", node->address,
+                         profiled.count, layers);
+    else
+        memcpy(times, profiled.layers, layers * sizeof *times);
+    rt_profiled_deinit(&profiled);
+    return status;
+}
+
+/* Local processes are this same machine: they are as fast as the master, less what is emulated. */
+static rt_status measure(const struct rt_formation_settings *settings, struct rt_formation *formation,
+                         size_t rows, struct rt_layer_times *const *times, struct rt_error *err) {
+    const size_t layers = settings->network->model->count;
+    rt_status status =
+        rt_profile_measure(formation->job, &settings->network->device, rows, 1,
+                           (uint64_t)settings->spec->cluster.memory << 20, times[0], layers, err);
+    for (size_t i = formation->who.devices - 1; status == RT_OK && i < formation->who.devices; i--) {
+        const struct rt_member *member = i ? rt_cluster_member(formation->who.cluster, i - 1) : NULL;
+        if (member && !member->local) {
+            status = ask_profile(formation, i - 1, rows, times[i], layers, err);
+            continue;
+        }
+        const double slowdown = member ? member->slowdown : formation->who.slowdown;
+        for (size_t k = 0; k < layers; k++) {
+            const struct rt_layer_times *one = &times[0][k];
+            times[i][k] = (struct rt_layer_times){one->forward * slowdown, one->input * slowdown,
+                                                  one->weights * slowdown, one->update * slowdown};
+        }
+    }
+    return status;
+}
+
+/* What the master has to do besides its layers. */
+static rt_status measure_master(const struct rt_formation_settings *settings, struct rt_formation *formation,
+                                struct rt_error *err) {
+    struct rt_plan_question *question = &formation->question;
+    const enum rt_target target = rt_materials_wish(settings->spec, settings->network).target;
+    struct rt_master_work work;
+    rt_status status = rt_master_work_measure(settings->network, settings->set, settings->scaling, target,
+                                              question->rows, &work, err);
+    if (status == RT_OK) {
+        question->master_inputs = work.inputs * formation->who.slowdown;
+        question->master_loss = work.loss * formation->who.slowdown;
+    }
+    return status;
+}
+
+static rt_status take_devices(const struct rt_formation_settings *settings, struct rt_formation *formation,
+                              struct rt_error *err) {
+    const size_t layers = settings->network->model->count, count = rt_spec_devices(settings->spec);
+    rt_status status = rt_alloc(count, sizeof *formation->device, "the devices", &formation->device, err);
+    if (status == RT_OK)
+        status = rt_alloc(2 * count, sizeof *formation->times, "the devices", &formation->times, err);
+    for (size_t i = 0; status == RT_OK && i < 2 * count; i++)
+        status =
+            rt_alloc(layers, sizeof **formation->times, "the times of the layers", &formation->times[i], err);
+    for (size_t i = 0; status == RT_OK && i < count; i++) {
+        const struct rt_member *member = i ? rt_cluster_member(formation->who.cluster, i - 1) : NULL;
+        formation->device[i] = (struct rt_plan_device){
+            .name = formation->who.name[i],
+            .layers = formation->times[i],
+            .more_layers = formation->times[count + i],
+            .memory = member ? member->welcome.memory : (uint64_t)settings->spec->cluster.memory << 20,
+        };
+    }
+    return status;
+}
+
+static rt_status probe_links(const struct rt_formation_settings *settings, struct rt_formation *formation,
+                             struct rt_error *err) {
+    const size_t count = formation->who.devices - 1;
+    struct rt_edge *edges = NULL;
+    size_t *order = NULL;
+    rt_status status = rt_alloc(count + 1, sizeof *edges, "the links", &edges, err);
+    if (status == RT_OK)
+        status = rt_alloc(count, sizeof *order, "the links", &order, err);
+    for (size_t i = 0; status == RT_OK && i < count; i++)
+        order[i] = i;
+    if (status == RT_OK && settings->join)
+        status = settings->join(settings->user, formation, edges, err);
+    else if (status == RT_OK)
+        status = rt_cluster_ring(formation->who.cluster, order, count, PROBE_BYTES, &formation->next,
+                                 &formation->previous, edges, err);
+    for (size_t i = 0; status == RT_OK && i <= count; i++) {
+        formation->device[i].latency = edges[i].latency;
+        formation->device[i].bandwidth = edges[i].bandwidth;
+    }
+    free(edges);
+    free(order);
+    return status;
+}
+
+/* Several rings share a batch and its shards: the plan is for the part of one of them. */
+struct whole {
+    int64_t batch, shards;
+};
+
+static rt_status set_number(struct rt_tree *tree, const char *key, int64_t number, struct rt_error *err) {
+    char text[24];
+    struct rt_tree *value;
+    snprintf(text, sizeof text, "%lld", (long long)number);
+    rt_status status = rt_tree_create(RT_TREE_SCALAR, text, "the plan", 0, &value, err);
+    if (status != RT_OK)
+        return status;
+    status = rt_tree_set(tree, key, value, err);
+    if (status != RT_OK)
+        rt_tree_destroy(value);
+    return status;
+}
+
+/* The job that is planned. */
+static rt_status open_job(const struct rt_formation_settings *settings, struct rt_formation *formation,
+                          struct whole *whole, struct rt_error *err) {
+    const int64_t rings = (int64_t)settings->rings;
+    rt_status status = rt_job_create(settings->job, &formation->job, err);
+    if (status != RT_OK)
+        return status;
+    *whole = (struct whole){.batch = formation->job->batch, .shards = formation->job->shards};
+    struct rt_tree *tree;
+    if (rings < 2)
+        return RT_OK;
+    status = rt_tree_copy(formation->job->tree, &tree, err);
+    if (status != RT_OK)
+        return status;
+    status = set_number(tree, "batch", (whole->batch + rings - 1) / rings, err);
+    if (status == RT_OK)
+        status = set_number(tree, "shards", whole->shards % rings ? 1 : whole->shards / rings, err);
+    rt_job_destroy(formation->job);
+    formation->job = NULL;
+    if (status == RT_OK)
+        return rt_job_create(tree, &formation->job, err);
+    rt_tree_destroy(tree);
+    return status;
+}
+
+/* The job again, now that the size of a micro-batch is known. */
+static rt_status settle_job(const struct rt_formation_settings *settings, struct rt_formation *formation,
+                            const struct whole *whole, struct rt_error *err) {
+    struct rt_tree *tree;
+    rt_status status = rt_tree_copy(formation->job->tree, &tree, err);
+    if (status != RT_OK)
+        return status;
+    status = set_number(tree, "micro_batch", (int64_t)formation->plan->micro_batch, err);
+    if (status == RT_OK && settings->rings > 1) {
+        status = set_number(tree, "parts", (int64_t)settings->rings, err);
+        if (status == RT_OK)
+            status = set_number(tree, "batch", whole->batch, err);
+        if (status == RT_OK)
+            status = set_number(tree, "shards", whole->shards, err);
+    }
+    if (status != RT_OK) {
+        rt_tree_destroy(tree);
+        return status;
+    }
+    struct rt_job *job;
+    status = rt_job_create(tree, &job, err);
+    if (status != RT_OK)
+        return status;
+    rt_job_destroy(formation->job);
+    formation->job = job;
+    formation->question.job = job;
+    return RT_OK;
+}
+
+/* The planner takes every device for a machine of its own. Local processes share the cores of this one: they
+ * cannot be faster together than all the cores are. */
+static void share_cores(const struct rt_formation *formation, const struct rt_spec *spec) {
+    struct rt_plan *plan = formation->plan;
+    double work = 0; /* CPU-seconds on this machine per update */
+    for (size_t i = 0; i < plan->nodes; i++) {
+        const size_t device = plan->node[i].device;
+        const struct rt_member *member =
+            device ? rt_cluster_member(formation->who.cluster, device - 1) : NULL;
+        if (!member || member->local)
+            work += plan->node[i].busy / (member ? member->slowdown : formation->who.slowdown);
+    }
+    work *= (double)rt_gather_threads(spec);
+    const double most = (double)formation->job->batch * (double)rt_cores_usable() / work;
+    if (work > 0 && plan->samples_per_s > most)
+        plan->samples_per_s = most;
+}
+
+static double larger(double a, double b) {
+    return a > b ? a : b;
+}
+
+/* Of two limits, where 0 is none. */
+static double smaller(double a, double b) {
+    return a > 0 && (b <= 0 || a < b) ? a : b;
+}
+
+/* Every device of the first ring becomes as slow as the slowest at its place. */
+static void fold_rings(const struct rt_formation_settings *settings, struct rt_formation *formation,
+                       size_t places) {
+    const size_t layers = settings->network->model->count, devices = formation->who.devices;
+    for (size_t i = places; i < devices; i++) {
+        struct rt_plan_device *to = &formation->device[i % places];
+        const struct rt_plan_device *from = &formation->device[i];
+        to->memory = (uint64_t)smaller((double)to->memory, (double)from->memory);
+        to->latency = larger(to->latency, from->latency);
+        to->bandwidth = smaller(to->bandwidth, from->bandwidth);
+        for (size_t k = 0; k < 2 * layers; k++) {
+            const size_t set = k < layers ? 0 : devices;
+            struct rt_layer_times *slow = &formation->times[set + i % places][k % layers];
+            const struct rt_layer_times *other = &formation->times[set + i][k % layers];
+            slow->forward = larger(slow->forward, other->forward);
+            slow->input = larger(slow->input, other->input);
+            slow->weights = larger(slow->weights, other->weights);
+            slow->update = larger(slow->update, other->update);
+        }
+    }
+}
+
+static void at_least(uint64_t bytes, uint64_t *memory) {
+    *memory = *memory < bytes ? bytes : *memory;
+}
+
+/* Bytes of the examples that are not in memory yet; checking floats has brought them there. */
+static uint64_t unread_bytes(const struct rt_dataset *set) {
+    const bool checked = set && (set->type == RT_DATA_F32 || set->type == RT_DATA_F64);
+    return set && set->mapped && !checked
+               ? (uint64_t)set->count * rt_shape_size(&set->shape) * rt_data_type_bytes(set->type)
+               : 0;
+}
+
+/* What devices take besides their part: the master has its data as well, and the largest of all layers was
+ * measured by the master and by every node that is not of its machine. */
+static rt_status count_memory(const struct rt_formation_settings *settings,
+                              const struct rt_formation *formation, struct rt_error *err) {
+    struct rt_plan *plan = formation->plan;
+    const struct rt_plan_question *question = &formation->question;
+    const size_t rows = question->more_rows ? question->more_rows : question->rows;
+    const uint64_t resident = rt_memory_resident();
+    double measuring;
+    rt_status status = rt_profile_bytes(formation->job, question->model, rows, &measuring, err);
+    if (status != RT_OK)
+        return status;
+    if (resident > RT_PLAN_PROGRAM_BYTES)
+        plan->node[0].memory += resident - RT_PLAN_PROGRAM_BYTES;
+    plan->node[0].memory += unread_bytes(settings->set);
+    at_least(rt_memory_peak(), &plan->node[0].memory);
+    for (size_t i = 1; i < plan->nodes; i++)
+        if (!rt_cluster_member(formation->who.cluster, plan->node[i].device - 1)->local && measuring < 0x1p62)
+            at_least(RT_PLAN_PROGRAM_BYTES + (uint64_t)measuring, &plan->node[i].memory);
+    return RT_OK;
+}
+
+/* Where there are several rings, a limit need not be that of the device which has its name: says so. */
+static rt_status make_plan(struct rt_formation *formation, size_t rings, struct rt_error *err) {
+    rt_status status = rt_plan_create(&formation->question, &formation->plan, err);
+    if (status != RT_OK && rings > 1)
+        rt_fail_prefix(err, status, "for rings whose devices are each like the weakest at their place");
+    return status;
+}
+
+rt_status rt_formation_plan(const struct rt_formation_settings *settings, struct rt_formation *formation,
+                            struct rt_error *err) {
+    const struct rt_spec_cluster *cluster = &settings->spec->cluster;
+    *formation = (struct rt_formation){0};
+    struct whole whole = {0};
+    rt_status status = open_job(settings, formation, &whole, err);
+    /* The planner would say so as well, but only after every node has been started. */
+    const size_t rings = settings->rings > 1 ? settings->rings : 1, layers = settings->network->model->count;
+    const size_t devices = rt_spec_devices(settings->spec) / rings;
+    if (status == RT_OK && devices > layers)
+        status =
+            rt_fail(err, RT_BAD_INPUT,
+                    "%zu nodes are more than this model has parts for: it has %zu layers, and every node "
+                    "needs at least one",
+                    devices, layers);
+    if (status == RT_OK)
+        status = rt_gather(&(struct rt_gather_settings){.spec = settings->spec,
+                                                        .network = settings->network,
+                                                        .exact = formation->job->math != RT_MATH_FAST,
+                                                        .program = settings->program,
+                                                        .stop = settings->stop,
+                                                        .waits = settings->waits,
+                                                        .waits_user = settings->waits_user},
+                           &formation->who, err);
+    if (status == RT_OK)
+        status = take_devices(settings, formation, err);
+    if (status == RT_OK && formation->who.cluster)
+        status = probe_links(settings, formation, err);
+    struct rt_plan_question *question = &formation->question;
+    *question = (struct rt_plan_question){.job = formation->job,
+                                          .model = settings->network->model,
+                                          .devices = formation->device,
+                                          .count = devices,
+                                          .master_tail = (size_t)cluster->master_tail,
+                                          .slots = settings->slots < 0 ? 0 : (size_t)settings->slots,
+                                          .even = cluster->plan == 1,
+                                          .keep_all = cluster->keep_all || rings > 1};
+    if (status == RT_OK)
+        rt_plan_rows(formation->job, devices, &question->rows, &question->more_rows);
+    if (status == RT_OK)
+        status = measure(settings, formation, question->rows, formation->times, err);
+    if (status == RT_OK && question->more_rows)
+        status =
+            measure(settings, formation, question->more_rows, formation->times + formation->who.devices, err);
+    if (status == RT_OK)
+        fold_rings(settings, formation, devices);
+    if (status == RT_OK)
+        status = measure_master(settings, formation, err);
+    if (status == RT_OK)
+        status = make_plan(formation, rings, err);
+    if (status == RT_OK) {
+        formation->plan->samples_per_s *= (double)rings;
+        share_cores(formation, settings->spec);
+    }
+    if (status == RT_OK)
+        status = count_memory(settings, formation, err);
+    return status == RT_OK ? settle_job(settings, formation, &whole, err) : status;
+}
+
+char *rt_formation_print(const struct rt_formation *formation) {
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    if (!out)
+        return NULL;
+    rt_plan_print(formation->plan, &formation->question, out);
+    if (fclose(out) != 0) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+/* ---- everybody's part ---- */
+
+static rt_status assign_all(struct rt_formation *formation, struct rt_error *err) {
+    const struct rt_plan *plan = formation->plan;
+    struct rt_assign part = {.nodes = plan->nodes, .job = formation->job->tree};
+    rt_status status = rt_alloc(plan->nodes, sizeof *part.node, "the plan", &part.node, err);
+    for (size_t i = 0; status == RT_OK && i < plan->nodes; i++)
+        part.node[i] = (struct rt_assigned_node){.first = (uint32_t)plan->node[i].first,
+                                                 .count = (uint32_t)plan->node[i].count,
+                                                 .slots = (uint32_t)plan->node[i].slots};
+    for (size_t i = 1; status == RT_OK && i < plan->nodes; i++) {
+        part.index = (uint16_t)i;
+        status = rt_gathering_assign(&formation->who, &part, plan->node[i].device - 1, err);
+    }
+    free(part.node);
+    return status;
+}
+
+/* Where some were left out, the ring is made anew without them. */
+static rt_status join_again(struct rt_formation *formation, struct rt_error *err) {
+    const struct rt_plan *plan = formation->plan;
+    if (plan->nodes == formation->who.devices)
+        return RT_OK;
+    rt_link_close(formation->next);
+    rt_link_close(formation->previous);
+    formation->next = formation->previous = NULL;
+    struct rt_edge *edges = NULL;
+    size_t *order = NULL;
+    rt_status status = rt_alloc(plan->nodes, sizeof *edges, "the links", &edges, err);
+    if (status == RT_OK)
+        status = rt_alloc(plan->nodes, sizeof *order, "the links", &order, err);
+    for (size_t i = 1; status == RT_OK && i < plan->nodes; i++)
+        order[i - 1] = plan->node[i].device - 1;
+    if (status == RT_OK)
+        status = rt_cluster_ring(formation->who.cluster, order, plan->nodes - 1, 0, &formation->next,
+                                 &formation->previous, edges, err);
+    free(edges);
+    free(order);
+    return status;
+}
+
+rt_status rt_formation_assign(const struct rt_formation_settings *settings, struct rt_formation *formation,
+                              struct rt_error *err) {
+    (void)settings;
+    if (!formation->who.cluster)
+        return RT_OK;
+    /* Everybody else was left out. */
+    if (formation->plan->nodes == 1) {
+        rt_link_close(formation->next);
+        rt_link_close(formation->previous);
+        formation->next = formation->previous = NULL;
+        rt_cluster_close(formation->who.cluster);
+        formation->who.cluster = NULL;
+        return RT_OK;
+    }
+    rt_status status = join_again(formation, err);
+    if (status == RT_OK)
+        status = assign_all(formation, err);
+    return status == RT_OK ? rt_cluster_go(formation->who.cluster, err) : status;
+}
+
+void rt_formation_deinit(struct rt_formation *formation) {
+    if (formation->next)
+        rt_link_close(formation->next);
+    if (formation->previous)
+        rt_link_close(formation->previous);
+    for (size_t i = 0; formation->times && i < 2 * formation->who.devices; i++)
+        free(formation->times[i]);
+    rt_gathering_deinit(&formation->who);
+    rt_plan_destroy(formation->plan);
+    rt_job_destroy(formation->job);
+    free(formation->times);
+    free(formation->device);
+    *formation = (struct rt_formation){0};
+}

@@ -1,0 +1,57 @@
+/*
+ * Forming a ring: from a run file to devices that know their part. Used by a training, by an evaluation of a
+ * model that fits on no single device, and by `ringtmp plan`, which goes as far as the plan and no further.
+ */
+#ifndef RT_TRAIN_RING_FORMATION_H
+#define RT_TRAIN_RING_FORMATION_H
+
+#include "data/dataset.h"
+#include "formats/runfile.h"
+#include "ring/ring.h"
+#include "train/gather.h"
+
+struct rt_formation {
+    struct rt_job *job;
+    struct rt_gathering who;
+    struct rt_plan *plan;
+    struct rt_link *next, *previous; /* of the master, in the ring; NULL once a ring has taken them over */
+
+    struct rt_plan_question question; /* that the plan answers */
+    struct rt_plan_device *device;    /* [who.devices] */
+    struct rt_layer_times **times;
+};
+
+struct rt_formation_settings {
+    const struct rt_spec *spec;
+    struct rt_network *network; /* described: the whole model, and the master's device */
+    struct rt_tree *job;        /* taken over, also on failure; see ring/job.h */
+    const char *program;        /* the ringtmp command, for local nodes; NULL: on the PATH */
+    int64_t slots;              /* of every node; -1: the planner chooses */
+    const atomic_int *stop;     /* may be NULL */
+    /* Told at once of nodes that do not answer; may be NULL. */
+    void (*waits)(void *user, const char *sentence);
+    void *waits_user;
+    /* The examples that the master will feed the ring with; NULL: not at hand. */
+    const struct rt_dataset *set;
+    const struct rt_scaling *scaling;
+    /* Rings side by side: how many, 0 or 1: one. Device r * N / rings + p is at place p of ring r, and the
+     * plan is for one ring whose devices are each as slow as the slowest at its place. join makes the links
+     * in place of a ring of all: next, previous, and edges, [devices], each the one to the next in its ring.
+     */
+    size_t rings;
+    rt_status (*join)(void *user, struct rt_formation *formation, struct rt_edge *edges,
+                      struct rt_error *err);
+    void *user;
+};
+
+/* Connects, measures and plans. deinit also on failure. */
+rt_status rt_formation_plan(const struct rt_formation_settings *settings, struct rt_formation *formation,
+                            struct rt_error *err);
+/* The plan as people read it, to be freed; NULL when memory is short. */
+char *rt_formation_print(const struct rt_formation *formation);
+/* Tells every node its part and sets the ring up; afterwards the master talks to its neighbours only. */
+rt_status rt_formation_assign(const struct rt_formation_settings *settings, struct rt_formation *formation,
+                              struct rt_error *err);
+void rt_formation_deinit(struct rt_formation *formation); /* a zeroed one is fine */
+
+#endif

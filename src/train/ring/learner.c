@@ -1,0 +1,301 @@
+/*
+ * The learner that is a ring: the run's data and loss are the master's, the rest is the ring's. Where several
+ * rings share each batch, this is the first of them, and what is evaluated, saved and loaded is its; what it
+ * has to do with the others is in train/hybrid/rings.h.
+ */
+#include "train/ring/learner.h"
+
+#include "base/memory.h"
+#include "train/ring/job_tree.h"
+#include "train/ring/supply.h"
+#include "train/strategy.h"
+#include <stdlib.h>
+
+struct ring_learner {
+    struct rt_lesson lesson;
+    struct rt_formation formation;
+    struct rt_ring *ring;
+    struct rt_supply supply;
+    struct rt_rings *rings; /* NULL: there is one */
+    size_t nodes;           /* of all rings */
+    struct rt_metrics_row *rows;
+};
+
+/* ---- nodes --------------------------------------------------------------------------------------------- */
+
+/* All rings are cut as the first one is. */
+static const struct rt_plan_node *plan_of(const struct ring_learner *learner, size_t node) {
+    const struct rt_plan *plan = learner->formation.plan;
+    return &plan->node[node % plan->nodes];
+}
+
+static size_t device_of(const struct ring_learner *learner, size_t node) {
+    const size_t places = learner->formation.plan->nodes;
+    return plan_of(learner, node)->device + node / places * places;
+}
+
+static const char *name_of(const struct ring_learner *learner, size_t node) {
+    return learner->formation.who.name[device_of(learner, node)];
+}
+
+static const char *role_of(const struct ring_learner *learner, size_t node) {
+    return node == 0 ? "master" : node % learner->formation.plan->nodes == 0 ? "head" : "worker";
+}
+
+/* Where a node was lost, says which in the user's words; keeps the reason for other rings. */
+static rt_status explain(const struct ring_learner *learner, rt_status status, struct rt_error *err) {
+    if (status == RT_OK)
+        return status;
+    if (learner->rings)
+        rt_rings_fail(learner->rings, status, err->text);
+    const size_t lost = status == RT_FAILED ? rt_ring_lost(learner->ring) : 0;
+    if (lost == 0 || lost >= learner->nodes)
+        return status;
+    char title[RT_TITLE_ROOM];
+    return rt_fail_prefix(err, RT_LOST, "%s is lost",
+                          rt_gathering_title(&learner->formation.who, device_of(learner, lost), title));
+}
+
+/* ---- updates ------------------------------------------------------------------------------------------- */
+
+static rt_status step(void *self, struct rt_step *result, struct rt_error *err) {
+    struct ring_learner *learner = self;
+    struct rt_ring_update update;
+    struct rt_supply *supply = &learner->supply;
+    if (supply->stream)
+        atomic_store(&supply->halt, learner->lesson.stop && atomic_load(learner->lesson.stop));
+    rt_status status = learner->rings ? rt_rings_step(learner->rings, learner->ring, &update, err)
+                                      : rt_ring_step(learner->ring, &update, err);
+    status = explain(learner, status, err);
+    if (supply->stream) {
+        atomic_store(&supply->halt, 0);
+        if (status == RT_INTERRUPTED && supply->failure.status != RT_OK)
+            return rt_fail(err, supply->failure.status, "%s", supply->failure.text);
+        if (status == RT_INTERRUPTED && supply->ended) {
+            *result = (struct rt_step){0};
+            return RT_OK;
+        }
+    }
+    if (status == RT_OK)
+        *result = (struct rt_step){.update = update.update,
+                                   .rows = update.rows,
+                                   .loss = update.loss,
+                                   .correct = update.correct,
+                                   .start = update.start,
+                                   .end = update.end};
+    return status;
+}
+
+static bool at_rest(void *self) {
+    return rt_ring_drain(((struct ring_learner *)self)->ring);
+}
+
+static rt_status forward(void *self, size_t examples, const struct rt_ring_pass *pass, struct rt_error *err) {
+    struct ring_learner *learner = self;
+    return explain(learner, rt_ring_evaluate(learner->ring, examples, pass, err), err);
+}
+
+/* ---- numbers ------------------------------------------------------------------------------------------- */
+
+static rt_status begin(void *self, size_t words, rt_words_write write, void *user, struct rt_error *err) {
+    struct ring_learner *learner = self;
+    /* One image at a time: whoever began before us gets the rest of his first. */
+    rt_status status = rt_ring_collect_finish(learner->ring, err);
+    if (status == RT_OK)
+        status = rt_ring_snapshot(learner->ring, err);
+    if (status == RT_OK)
+        status = rt_ring_collect_begin(learner->ring, 0, words, write, user, err);
+    return explain(learner, status, err);
+}
+
+static bool done(void *self) {
+    return rt_ring_collect_done(((struct ring_learner *)self)->ring);
+}
+
+static rt_status finish(void *self, struct rt_error *err) {
+    struct ring_learner *learner = self;
+    return explain(learner, rt_ring_collect_finish(learner->ring, err), err);
+}
+
+static rt_status load(void *self, size_t words, uint64_t update, rt_words_read read, void *user,
+                      struct rt_error *err) {
+    struct ring_learner *learner = self;
+    if (learner->rings)
+        rt_rings_loaded(learner->rings);
+    return explain(learner, rt_ring_load(learner->ring, words, update, read, user, err), err);
+}
+
+/* ---- reports ------------------------------------------------------------------------------------------- */
+
+static rt_status collect_rows(struct ring_learner *learner, bool recent, bool *fresh, struct rt_error *err) {
+    rt_status status = RT_OK;
+    *fresh = true;
+    if (learner->rings)
+        status = rt_rings_metrics(learner->rings, learner->ring, recent, learner->rows, fresh, err);
+    if (status == RT_OK && !recent)
+        status = rt_ring_metrics(learner->ring, learner->rows, err);
+    else if (status == RT_OK)
+        *fresh = rt_ring_metrics_recent(learner->ring, learner->rows) && *fresh;
+    return status;
+}
+
+static rt_status report(void *self, bool recent, struct rt_node_report *reports, bool *fresh,
+                        struct rt_error *err) {
+    struct ring_learner *learner = self;
+    rt_status status = collect_rows(learner, recent, fresh, err);
+    if (status != RT_OK)
+        return explain(learner, status, err);
+    for (size_t i = 0; *fresh && i < learner->nodes; i++) {
+        const struct rt_plan_node *node = plan_of(learner, i);
+        const struct rt_plan *plan = learner->formation.plan;
+        reports[i] = (struct rt_node_report){.role = role_of(learner, i),
+                                             .name = name_of(learner, i),
+                                             .first = node->first,
+                                             .count = node->count,
+                                             .tail = i % plan->nodes ? 0 : plan->tail,
+                                             .row = learner->rows[i],
+                                             .predicted_idle = node->idle_fraction,
+                                             .predicted_memory = node->memory};
+    }
+    return RT_OK;
+}
+
+/* ---- the end ------------------------------------------------------------------------------------------- */
+
+static rt_status stop(void *self, struct rt_error *err) {
+    struct ring_learner *learner = self;
+    return explain(learner,
+                   learner->rings ? rt_rings_stop(learner->rings, learner->ring, err)
+                                  : rt_ring_stop(learner->ring, err),
+                   err);
+}
+
+static void destroy(void *self) {
+    struct ring_learner *learner = self;
+    rt_rings_hang_up(learner->rings);
+    rt_ring_destroy(learner->ring);
+    rt_rings_destroy(learner->rings);
+    /* A stream's thread wakes the formation's endpoint: it ends first. */
+    rt_supply_close(&learner->supply);
+    rt_formation_deinit(&learner->formation);
+    free(learner->rows);
+    free(learner);
+}
+
+/* ---- the beginning ------------------------------------------------------------------------------------- */
+
+static void tell_plan(const struct ring_learner *learner) {
+    const struct rt_plan *plan = learner->formation.plan;
+    char sentence[400] = "";
+    FILE *out = plan->left_out_count ? fmemopen(sentence, sizeof sentence, "w") : NULL;
+    if (!out)
+        return;
+    rt_plan_print_left_out(plan, &learner->formation.question, out);
+    if (fclose(out) == 0)
+        learner->lesson.notice(learner->lesson.notice_user, sentence);
+}
+
+static rt_status form(struct ring_learner *learner, struct rt_error *err) {
+    const struct rt_lesson *lesson = &learner->lesson;
+    const struct rt_ring_options *options = lesson->options;
+    struct rt_formation_settings wanted = {.spec = lesson->spec,
+                                           .network = lesson->network,
+                                           .program = lesson->program,
+                                           .slots = options->slots,
+                                           .stop = lesson->stop,
+                                           .waits = lesson->waits,
+                                           .waits_user = lesson->waits_user,
+                                           .set = lesson->set,
+                                           .scaling = lesson->scaling};
+    if (learner->rings)
+        rt_rings_want(learner->rings, &wanted);
+    rt_status status = rt_job_tree(lesson, &wanted.job, err);
+    if (status == RT_OK)
+        status = rt_formation_plan(&wanted, &learner->formation, err);
+    if (status == RT_OK && learner->rings)
+        status = rt_rings_planned(learner->rings, &learner->formation, err);
+    if (status != RT_OK)
+        return status;
+    tell_plan(learner);
+    learner->nodes = learner->formation.plan->nodes * rt_rings_count(learner->rings);
+    return learner->rings ? rt_rings_assign(learner->rings, &learner->formation, err)
+                          : rt_formation_assign(&wanted, &learner->formation, err);
+}
+
+static rt_status open_ring(struct ring_learner *learner, struct rt_error *err) {
+    const struct rt_lesson *lesson = &learner->lesson;
+    struct rt_formation *formation = &learner->formation;
+    const size_t micro = formation->plan->micro_batch;
+    rt_status status = rt_supply_open(lesson, micro, formation->who.endpoint, &learner->supply, err);
+    if (status == RT_OK)
+        status = rt_alloc(learner->nodes, sizeof *learner->rows, "the metrics", &learner->rows, err);
+    if (status != RT_OK)
+        return status;
+    struct rt_ring_settings settings = {.job = formation->job,
+                                        .plan = formation->plan,
+                                        .device = &lesson->network->device,
+                                        .endpoint = formation->who.endpoint,
+                                        .next = formation->next,
+                                        .previous = formation->previous,
+                                        .run = formation->who.run,
+                                        .source = rt_supply_source(&learner->supply),
+                                        .slowdown = formation->who.slowdown,
+                                        .patience = lesson->spec->cluster.patience,
+                                        .stop =
+                                            learner->supply.stream ? &learner->supply.halt : lesson->stop};
+    if (learner->rings)
+        status = rt_rings_open(learner->rings, formation, &settings.source, &settings.across, err);
+    if (status != RT_OK)
+        return status;
+    formation->next = formation->previous = NULL;
+    return rt_ring_create(&settings, &learner->ring, err);
+}
+
+rt_status rt_ring_learner_open(const struct rt_lesson *lesson, struct rt_rings *rings,
+                               struct rt_learner *learner, struct rt_error *err) {
+    struct ring_learner *made;
+    rt_status status = rt_alloc(1, sizeof *made, "the ring", &made, err);
+    if (status != RT_OK) {
+        rt_rings_destroy(rings);
+        return status;
+    }
+    made->lesson = *lesson;
+    made->rings = rings;
+    status = form(made, err);
+    if (status == RT_OK)
+        status = open_ring(made, err);
+    if (status != RT_OK) {
+        if (rings)
+            rt_rings_fail(rings, status, err->text);
+        destroy(made);
+        return status;
+    }
+    const struct rt_plan *plan = made->formation.plan;
+    *learner = (struct rt_learner){
+        .self = made,
+        .numbers = {.model = lesson->network->model,
+                    .words = 1 + lesson->optim->type->state_words,
+                    .self = made,
+                    .begin = begin,
+                    .done = done,
+                    .finish = finish,
+                    .load = load},
+        .forward = {.self = made, .rows = plan->micro_batch, .run = forward},
+        .micro_batch = plan->micro_batch,
+        .nodes = made->nodes,
+        .predicted_samples_per_s = plan->samples_per_s,
+        .plan = rings ? rt_rings_print(rings, &made->formation) : rt_formation_print(&made->formation),
+        .progressive = made->supply.stream ? &made->supply.progressive : NULL,
+        .stream = made->supply.stream,
+        .step = step,
+        .at_rest = at_rest,
+        .report = report,
+        .stop = stop,
+        .destroy = destroy,
+    };
+    return RT_OK;
+}
+
+rt_status rt_learner_ring(const struct rt_lesson *lesson, struct rt_learner *learner, struct rt_error *err) {
+    return rt_ring_learner_open(lesson, NULL, learner, err);
+}
