@@ -198,7 +198,8 @@ static void print_result(FILE *out, struct rt_display *display) {
     if (isfinite(result->samples_per_s))
         fprintf(out, ", %s samples/s", rt_text_rate(result->samples_per_s, a));
     if (facts && isfinite(facts->predicted_samples_per_s))
-        fprintf(out, " (planned: %s)", rt_text_rate(facts->predicted_samples_per_s, a));
+        fprintf(out, " (planned: %s%s)", facts->predicted_at_most ? "at most " : "",
+                rt_text_rate(facts->predicted_samples_per_s, a));
     fputc('\n', out);
     const struct rt_exchange_counts *counts = rt_run_exchange(run);
     if (counts)

@@ -42,6 +42,8 @@ struct rt_plan {
     size_t layers;
     size_t micro_batch, micros;          /* rows of a micro-batch; micro-batches of a full update */
     double samples_per_s, idle_fraction; /* predicted */
+    bool
+        crowded; /* nodes share cores: they will be slower than predicted, each as if it had them to itself */
     size_t left_out_count;
     size_t *left_out;               /* devices */
     double without_them, with_them; /* samples/s predicted, when some are left out; with_them 0: there is no

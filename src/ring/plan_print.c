@@ -156,11 +156,13 @@ void rt_plan_print_left_out(const struct rt_plan *plan, const struct rt_plan_que
 void rt_plan_print(const struct rt_plan *plan, const struct rt_plan_question *question, FILE *out) {
     char text[TEXT];
     print_table(plan, question, out);
-    fprintf(out, "Predicted: %s samples/s, %.1f %% idle; ", rate_text(plan->samples_per_s, text),
-            100 * plan->idle_fraction);
+    fprintf(out, "Predicted: %s%s samples/s, %.1f %% idle; ", plan->crowded ? "at most " : "",
+            rate_text(plan->samples_per_s, text), 100 * plan->idle_fraction);
     fprintf(out, "an update is %zu micro-batch%s of %s%zu.\n", plan->micros, plan->micros == 1 ? "" : "es",
             plan->micros * plan->micro_batch > (size_t)question->job->batch ? "at most " : "",
             plan->micro_batch);
+    if (plan->crowded)
+        fputs("There are more processes than cores here, and each was measured alone: expect less.\n", out);
     if (plan->left_out_count) {
         rt_plan_print_left_out(plan, question, out);
         fputs(".\n", out);

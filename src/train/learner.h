@@ -34,6 +34,7 @@ struct rt_learner {
     size_t micro_batch; /* as used */
     size_t nodes;
     double predicted_samples_per_s; /* NaN: nobody did */
+    bool predicted_at_most;         /* it can only be slower */
     char *plan; /* who holds what, as lines to print; to be freed by who opened; NULL: nothing to tell */
 
     /* Of a stream, else NULL. */

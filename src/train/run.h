@@ -37,6 +37,7 @@ struct rt_run_facts {
     const char *strategy;
     size_t nodes;                   /* devices that take part */
     double predicted_samples_per_s; /* by the plan; NaN: there is none */
+    bool predicted_at_most;         /* devices share cores: it can only be slower */
 };
 const struct rt_run_facts *rt_run_facts(const struct rt_run *run); /* NULL before */
 

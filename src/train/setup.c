@@ -193,7 +193,8 @@ static void note_facts(struct rt_drive *drive) {
                               .resumed_update = drive->first_update,
                               .strategy = drive->choice.strategy->name,
                               .nodes = drive->learner.nodes,
-                              .predicted_samples_per_s = drive->learner.predicted_samples_per_s};
+                              .predicted_samples_per_s = drive->learner.predicted_samples_per_s,
+                              .predicted_at_most = drive->learner.predicted_at_most};
     drive->run->plan = drive->learner.plan;
     drive->learner.plan = NULL;
     drive->run->has_facts = true;

@@ -203,17 +203,23 @@ static rt_status settle_job(const struct rt_formation_settings *settings, struct
 /* The planner takes every device for a machine of its own. Local processes share the cores of this one: they
  * cannot be faster together than all the cores are. */
 static void share_cores(const struct rt_formation *formation, const struct rt_spec *spec) {
+    const double threads = (double)rt_gather_threads(spec), cores = (double)rt_cores_usable();
     struct rt_plan *plan = formation->plan;
-    double work = 0; /* CPU-seconds on this machine per update */
+    double work = 0;   /* CPU-seconds on this machine per update */
+    double wanted = 0; /* cores */
     for (size_t i = 0; i < plan->nodes; i++) {
         const size_t device = plan->node[i].device;
         const struct rt_member *member =
             device ? rt_cluster_member(formation->who.cluster, device - 1) : NULL;
-        if (!member || member->local)
-            work += plan->node[i].busy / (member ? member->slowdown : formation->who.slowdown);
+        const double slowdown = member ? member->slowdown : formation->who.slowdown;
+        if (!member || member->local) {
+            work += plan->node[i].busy / slowdown;
+            wanted += threads / slowdown;
+        }
     }
-    work *= (double)rt_gather_threads(spec);
-    const double most = (double)formation->job->batch * (double)rt_cores_usable() / work;
+    work *= threads;
+    plan->crowded = wanted > cores;
+    const double most = (double)formation->job->batch * cores / work;
     if (work > 0 && plan->samples_per_s > most)
         plan->samples_per_s = most;
 }

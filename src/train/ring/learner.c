@@ -284,6 +284,7 @@ rt_status rt_ring_learner_open(const struct rt_lesson *lesson, struct rt_rings *
         .micro_batch = plan->micro_batch,
         .nodes = made->nodes,
         .predicted_samples_per_s = plan->samples_per_s,
+        .predicted_at_most = plan->crowded,
         .plan = rings ? rt_rings_print(rings, &made->formation) : rt_formation_print(&made->formation),
         .progressive = made->supply.stream ? &made->supply.progressive : NULL,
         .stream = made->supply.stream,
