@@ -72,7 +72,7 @@ static void forgive_pause(struct rt_engine *engine, double now) {
 static void blame(struct rt_engine *engine, uint16_t who) {
     struct rt_error err;
     char name[32];
-    rt_fail(&err, RT_FAILED, "%s: nothing came from it for %.0f seconds", rt_party_name(who, name),
+    rt_fail(&err, RT_FAILED, "%s: nothing came from it for %g seconds", rt_party_name(who, name),
             engine->patience);
     rt_engine_fail(engine, RT_FAILED, &err, who);
 }
@@ -167,7 +167,7 @@ void rt_engine_check_stop(struct rt_engine *engine, double now) {
         return;
     if (engine->settings.finishes)
         rt_fail(&err, RT_INTERRUPTED,
-                "stopped; what had begun could not be finished: nothing came for %.0f seconds",
+                "stopped; what had begun could not be finished: nothing came for %g seconds",
                 engine->patience);
     else
         rt_fail(&err, RT_INTERRUPTED, "the node is stopped");

@@ -231,8 +231,8 @@ static rt_status take_event(struct rt_flow *flow, const struct rt_event *event, 
         return RT_OK;
     char name[32];
     const struct rt_neighbour *who = event->link == flow->next.talk.link ? &flow->next : &flow->previous;
-    flow->lost = who->number;
-    return rt_fail_prefix(err, RT_FAILED, "%s (%s)", rt_neighbour_name(who, name), event->link->peer);
+    return rt_fail_prefix(err, rt_flow_lose(flow, who), "%s (%s)", rt_neighbour_name(who, name),
+                          event->link->peer);
 }
 
 /* A link that is gone ends the run, unless the run is at its end anyway. A message that came before counts
@@ -242,11 +242,9 @@ static rt_status check_links(struct rt_flow *flow, struct rt_error *err) {
     for (size_t i = 0; i < 2; i++) {
         const struct rt_talk *talk = &neighbours[i]->talk;
         char who[32];
-        if (talk->dead && !talk->ready && !flow->ending) {
-            flow->lost = neighbours[i]->number;
-            return rt_fail(err, RT_FAILED, "%s: %s", rt_neighbour_name(neighbours[i], who),
-                           rt_link_reason(talk->link, &talk->error));
-        }
+        if (talk->dead && !talk->ready && !flow->ending)
+            return rt_fail(err, rt_flow_lose(flow, neighbours[i]), "%s: %s",
+                           rt_neighbour_name(neighbours[i], who), rt_link_reason(talk->link, &talk->error));
     }
     return RT_OK;
 }
@@ -326,11 +324,9 @@ static rt_status wait(struct rt_flow *flow, struct rt_error *err) {
     if (who) {
         const double limit = flow->progress + patience_of(flow);
         char name[32];
-        if (now >= limit) {
-            flow->lost = who->number;
-            return rt_fail(err, RT_FAILED, "%s: nothing came from it for %.0f seconds (%s)",
+        if (now >= limit)
+            return rt_fail(err, rt_flow_lose(flow, who), "%s: nothing came from it for %g seconds (%s)",
                            rt_neighbour_name(who, name), patience_of(flow), rt_state_name(state));
-        }
         until = until < limit ? until : limit;
     } else {
         flow->progress = now;

@@ -178,7 +178,8 @@ struct rt_flow {
     bool joined;     /* rings side by side: the numbers are those that all start from */
     bool updated;    /* the first update has been applied */
     uint16_t lost;   /* the number of the node whose fault the end is: gone, silent, or it makes no sense; 0:
-                        none known */
+                        none known, or the master, */
+    bool gave_up;    /* which this tells apart at one of its neighbours */
 
     rt_status status; /* the first failure stays */
     struct rt_error error;
@@ -258,6 +259,8 @@ bool rt_flow_ask_metrics(struct rt_flow *flow);
 void rt_flow_row(struct rt_flow *flow, struct rt_metrics_row *row);
 /* Tells the others why this node ends. */
 void rt_flow_tell(struct rt_flow *flow, rt_status status, const char *sentence);
+/* Gives up a neighbour, whose fault the end is; returns RT_FAILED. */
+rt_status rt_flow_lose(struct rt_flow *flow, const struct rt_neighbour *who);
 /* Remembers whom an ERROR that came round is about. */
 void rt_flow_blame(struct rt_flow *flow, const struct rt_error_message *error);
 

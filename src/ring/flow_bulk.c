@@ -224,11 +224,9 @@ rt_status rt_bulk_work(struct rt_flow *flow, bool *worked, struct rt_error *err)
     bool waits = false;
     rt_status status = take(flow, buffer, &waits, err);
     char who[32];
-    if (status != RT_OK && flow->settings.index > 0) {
-        flow->lost = flow->previous.number;
-        return rt_fail_prefix(err, RT_FAILED, "%s (%s)", rt_neighbour_name(&flow->previous, who),
-                              flow->previous.talk.link->peer);
-    }
+    if (status != RT_OK && flow->settings.index > 0)
+        return rt_fail_prefix(err, rt_flow_lose(flow, &flow->previous), "%s (%s)",
+                              rt_neighbour_name(&flow->previous, who), flow->previous.talk.link->peer);
     if (status == RT_OK && !waits) {
         bulk->taken++;
         *worked = true;

@@ -190,15 +190,20 @@ static rt_status take_metrics(struct rt_flow *flow, const struct rt_talk *talk, 
 
 /* ---- errors -------------------------------------------------------------------------------------------- */
 
+rt_status rt_flow_lose(struct rt_flow *flow, const struct rt_neighbour *who) {
+    flow->lost = who->number;
+    flow->gave_up = true;
+    return RT_FAILED;
+}
+
 void rt_flow_tell(struct rt_flow *flow, rt_status status, const char *sentence) {
     struct rt_talk *next = &flow->next.talk;
     if (!next->link || next->closed)
         return;
-    if (flow->lost)
-        rt_talk_refuse(next, RT_IO, flow->lost, sentence);
-    else
-        rt_talk_refuse(next, status, (uint16_t)(flow->settings.across.first + flow->settings.index),
-                       sentence);
+    /* Nobody can tell the master that he is lost: who gives him up is lost to him. */
+    const uint16_t self = (uint16_t)(flow->settings.across.first + flow->settings.index);
+    rt_talk_refuse(next, flow->lost || flow->gave_up ? RT_IO : status, flow->lost ? flow->lost : self,
+                   sentence);
 }
 
 void rt_flow_blame(struct rt_flow *flow, const struct rt_error_message *error) {
@@ -236,22 +241,18 @@ static rt_status take_message(struct rt_flow *flow, struct rt_talk *talk, struct
 rt_status rt_flow_control(struct rt_flow *flow, bool *worked, struct rt_error *err) {
     struct rt_talk *talk = &flow->previous.talk;
     char who[32];
-    if (flow->next.talk.ready) {
-        flow->lost = flow->next.number;
-        return rt_fail(err, RT_FAILED, "%s (%s): a %s message came from the wrong side",
+    if (flow->next.talk.ready)
+        return rt_fail(err, rt_flow_lose(flow, &flow->next), "%s (%s): a %s message came from the wrong side",
                        rt_neighbour_name(&flow->next, who), flow->next.talk.link->peer,
                        rt_message_name(flow->next.talk.message.type));
-    }
     if (talk->ready && talk->message.type == RT_MESSAGE_ERROR)
         return take_error(flow, talk, err);
     /* What comes next may have to be passed on, so it waits until that can be done. */
     if (talk->ready && rt_talk_body(&flow->next.talk)) {
         rt_status status = take_message(flow, talk, err);
-        if (status != RT_OK) {
-            flow->lost = flow->previous.number;
-            return rt_fail_prefix(err, RT_FAILED, "%s (%s)", rt_neighbour_name(&flow->previous, who),
-                                  talk->link->peer);
-        }
+        if (status != RT_OK)
+            return rt_fail_prefix(err, rt_flow_lose(flow, &flow->previous), "%s (%s)",
+                                  rt_neighbour_name(&flow->previous, who), talk->link->peer);
         if (talk->message.type != RT_MESSAGE_METRICS)
             flow->progress = rt_flow_now(flow);
         rt_talk_next(talk);

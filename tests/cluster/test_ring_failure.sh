@@ -59,6 +59,14 @@ start_master run slow.yaml --out slow --quiet --node "127.0.0.1:$port" --set clu
 ends "$pid" 1 20
 says run.err "127.0.0.1:$port"
 says run.err "nothing came from it for 1 seconds"
+# The same of the master: its node gives up, and that is no matter of learning.
+start_node quick --name node-quick
+start_master run slow.yaml --out slow-master --quiet --node "127.0.0.1:$port" --set cluster.patience=0.3 \
+    --set cluster.slowdown=[200000]
+ends "$pid" 1 60
+says run.err "127.0.0.1:$port) is lost: "
+says run.err "the master: nothing came from it for 0.3 seconds"
+! grep -q "learning rate" run.err || fail "a slow master is told to learn slower: $(cat run.err)"
 
 # ---- two masters for one node: the second is told with whom it is busy, the first goes on ----
 begin first --node "${at[0]}"

@@ -274,7 +274,7 @@ static rt_status check(void *self, struct rt_error *err) {
     if (now < group->progress + 2 * group->settings.patience)
         return RT_OK;
     group->lost = rt_group_number(group, ring);
-    return rt_fail(err, RT_FAILED, "node %u: nothing came from it for %.0f seconds, and it is waited for",
+    return rt_fail(err, RT_FAILED, "node %u: nothing came from it for %g seconds, and it is waited for",
                    group->lost, 2 * group->settings.patience);
 }
 
