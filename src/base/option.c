@@ -57,12 +57,18 @@ static rt_status read_choice(const struct rt_option *option, const struct rt_tre
             memcpy(field, &i, sizeof i);
             return RT_OK;
         }
+    const char *nearest = rt_nearest(text, option->choices);
     char list[200] = "one of";
     for (size_t i = 0; option->choices[i]; i++) {
         size_t used = strlen(list);
         snprintf(list + used, sizeof list - used, "%s %s", i ? "," : "", option->choices[i]);
     }
-    return fail_value(option, tree, what, list, text, err);
+    rt_status status = fail_value(option, tree, what, list, text, err);
+    if (nearest) {
+        const size_t used = strlen(err->text);
+        snprintf(err->text + used, sizeof err->text - used, "; did you mean '%s'?", nearest);
+    }
+    return status;
 }
 
 /* Reads text, which came from tree (or from the table, when tree is NULL), into the option's field. */

@@ -83,12 +83,14 @@ enum rt_tree_shape {
     RT_SHAPE_BINOMIAL, /* place i sends to i without its lowest bit */
     RT_SHAPE_ARY,      /* place i sends to (i - 1) / degree */
     RT_SHAPE_GROUPS, /* groups of `degree` neighbours (the root's own has those who follow it): members to the
-                        group's first, the firsts to the root */
+                        group's first, the firsts to the root, or with more depth to the first of a group of
+                        firsts, and so on */
 };
 struct rt_tree_form {
     enum rt_tree_shape shape;
     size_t degree;
     bool root_contributes; /* false: place 0 is a server that has no gradient of its own */
+    size_t depth;          /* of groups: steps to the root; 1 is a star, 0 stands for 2 */
 };
 rt_status rt_moves_reduce(const struct rt_team *team, const struct rt_tree_form *form, size_t first,
                           size_t count, struct rt_moves *moves, struct rt_error *err);

@@ -118,43 +118,65 @@ static rt_status broadcast_tree(const struct rt_team *team, const struct rt_tree
     return status;
 }
 
-/* ---- groups: a star in each, and one of their firsts ---- */
+/* ---- groups: a star in each, and one of their firsts, level by level ---- */
 
 /* The place where the first group begins: a root without a term of its own is in none. */
 static size_t groups_begin(const struct rt_tree_form *form) {
     return form->root_contributes ? 0 : 1;
 }
 
-static struct row group_firsts(const struct rt_team *team, const struct rt_tree_form *form) {
-    const size_t members = team->count - groups_begin(form);
-    return (struct row){groups_begin(form), form->degree, (members + form->degree - 1) / form->degree};
+/* The members of a level lie `stride` apart: all, the firsts of groups, the firsts of groups of firsts. The
+ * last level has one row, whose root is the root of all. */
+struct level {
+    size_t stride;
+    bool last;
+};
+
+static struct level level_of(const struct rt_team *team, const struct rt_tree_form *form, size_t number) {
+    struct level level = {.stride = 1, .last = number + 1 == form->depth};
+    for (size_t i = 0; i < number && level.stride < team->count; i++)
+        level.stride *= form->degree;
+    return level;
 }
 
-static struct row own_group(const struct rt_team *team, const struct rt_tree_form *form) {
-    const size_t begin = groups_begin(form);
-    if (team->place < begin)
-        return (struct row){0, 1, 1};
-    const size_t first = begin + (team->place - begin) / form->degree * form->degree;
-    const size_t left = team->count - first;
-    return (struct row){first, 1, left < form->degree ? left : form->degree};
+/* The row of a level that a place is in, and its root; no members: it is in none. */
+static struct row row_of(const struct rt_team *team, const struct rt_tree_form *form, struct level level,
+                         size_t *root) {
+    const size_t begin = groups_begin(form), members = team->count - begin;
+    *root = 0;
+    if (level.last)
+        return (struct row){begin, level.stride, (members + level.stride - 1) / level.stride};
+    if (team->place < begin || (team->place - begin) % level.stride != 0)
+        return (struct row){0, 1, 0};
+    const size_t reach = level.stride * form->degree;
+    const size_t first = begin + (team->place - begin) / reach * reach, left = team->count - first;
+    *root = first;
+    return (struct row){first, level.stride,
+                        ((left < reach ? left : reach) + level.stride - 1) / level.stride};
 }
 
 static rt_status reduce_groups(const struct rt_team *team, const struct rt_tree_form *form, size_t first,
                                size_t count, struct rt_moves *moves, struct rt_error *err) {
-    const struct row group = own_group(team, form), firsts = group_firsts(team, form);
-    rt_status status = reduce_star(team, group.first, &group, first, count, moves, err);
-    if (status == RT_OK)
-        status = reduce_star(team, 0, &firsts, first, count, moves, err);
+    rt_status status = RT_OK;
+    for (size_t number = 0; number < form->depth && status == RT_OK; number++) {
+        size_t root;
+        const struct row row = row_of(team, form, level_of(team, form, number), &root);
+        if (row.count > 0)
+            status = reduce_star(team, root, &row, first, count, moves, err);
+    }
     return status;
 }
 
 static rt_status broadcast_groups(const struct rt_team *team, const struct rt_tree_form *form, size_t first,
                                   size_t count, unsigned buffer, struct rt_moves *moves,
                                   struct rt_error *err) {
-    const struct row group = own_group(team, form), firsts = group_firsts(team, form);
-    rt_status status = broadcast_star(team, 0, &firsts, first, count, buffer, moves, err);
-    if (status == RT_OK)
-        status = broadcast_star(team, group.first, &group, first, count, buffer, moves, err);
+    rt_status status = RT_OK;
+    for (size_t number = form->depth; number > 0 && status == RT_OK; number--) {
+        size_t root;
+        const struct row row = row_of(team, form, level_of(team, form, number - 1), &root);
+        if (row.count > 0)
+            status = broadcast_star(team, root, &row, first, count, buffer, moves, err);
+    }
     return status;
 }
 
@@ -163,6 +185,7 @@ static rt_status broadcast_groups(const struct rt_team *team, const struct rt_tr
 static struct rt_tree_form checked(const struct rt_tree_form *form) {
     struct rt_tree_form made = *form;
     made.degree = made.degree > 0 ? made.degree : 1;
+    made.depth = made.depth > 0 ? made.depth : 2;
     return made;
 }
 

@@ -69,9 +69,9 @@ void rt_way_fit(const struct rt_way *way, struct rt_way_options *options, size_t
         options->servers = (int64_t)params;
 }
 
-void rt_way_suit(struct rt_way_options *options, const struct rt_optim *optim) {
+void rt_way_suit(const struct rt_way *way, struct rt_way_options *options, const struct rt_optim *optim) {
     if (options->damp < 0)
-        options->damp = rt_optim_damp(optim);
+        options->damp = rt_way_is_asynchronous(way, options) ? rt_optim_damp(optim) : 0;
 }
 
 static const char *count_of(size_t count, const char *thing, char text[40]) {

@@ -40,7 +40,8 @@ struct rt_way_options {
     int align;       /* RT_ALIGN_LAYER: a span belongs to one server */
     bool dedicated;  /* a server's device has no worker */
     int64_t degree;  /* of a d-ary tree */
-    int64_t group;   /* workers in a group; -1: the root of their number, rounded up */
+    int64_t depth;   /* levels of groups and server; -1: 2 */
+    int64_t group;   /* members of a group; -1: as many as give that depth */
     int64_t bound;   /* clocks that a worker may be ahead of the slowest; -1: without bound */
     int whole_clock; /* a bound by delay: the server gathers a full clock before it steps */
     double delta;    /* value bound; 0: adaptive, INFINITY: none */
@@ -83,7 +84,7 @@ struct rt_way {
     struct rt_taxonomy place;
     const struct rt_option *options; /* into struct rt_way_options */
     size_t option_count;
-    const char *optimizer; /* taken where the run file names none; NULL: as on one device */
+    const char *optimizer; /* as in a run file, taken where that names none; NULL: as on one device */
 
     enum rt_servers servers;
     /* Whoever applies a gradient has all of it, so its norm can be had before a parameter changes: one
@@ -132,10 +133,13 @@ bool rt_way_is_rising(const struct rt_way *way, const struct rt_way_options *opt
 
 /* Rings of hybrid: where nobody says how many, 2 if the nodes can be divided so, else 1. */
 size_t rt_way_rings(const struct rt_way_options *options, size_t nodes);
+/* The way by which equal positions of the rings exchange gradients, with its options. */
+rt_status rt_way_across(const struct rt_way_options *hybrid, const struct rt_way **way,
+                        struct rt_way_options *options, struct rt_error *err);
 /* What `auto` stands for when the parameters are known: no more servers than there are of them. */
 void rt_way_fit(const struct rt_way *way, struct rt_way_options *options, size_t nodes, size_t params);
-/* What it stands for when the optimizer is known: the damping that suits it. */
-void rt_way_suit(struct rt_way_options *options, const struct rt_optim *optim);
+/* What it stands for when the optimizer is known: the damping that suits it, none where nothing is stale. */
+void rt_way_suit(const struct rt_way *way, struct rt_way_options *options, const struct rt_optim *optim);
 /* How many nodes serve. */
 size_t rt_way_servers(const struct rt_way *way, const struct rt_way_options *options, size_t nodes);
 /* Gives the roles: ranks 0 .. servers-1 serve; with `dedicated` the others work, otherwise all do. worker:

@@ -11,6 +11,28 @@ const char *const rt_way_prios[] = {"arrival", "stale", NULL};
 const char *const rt_way_bases[] = {"sync", "async", "ssp", NULL};
 const char *const rt_way_steps[] = {"push", "clock", NULL};
 
+rt_status rt_way_check_base(const struct rt_way_options *given, struct rt_error *err) {
+    const bool sync = given->base == RT_BASE_SYNC, ssp = given->base == RT_BASE_SSP;
+    const struct {
+        const char *option;
+        bool set, read;
+        const char *by;
+    } all[] = {
+        {"s", given->bound != RT_WAY_USUAL_BOUND, ssp, "ssp"},
+        {"step", given->whole_clock, ssp, "ssp"},
+        {"prio", given->prio != RT_PRIO_ARRIVAL, !sync, "async or base=ssp"},
+        {"damp", given->damp > 0, !sync, "async or base=ssp"},
+        {"dc", given->compensate > 0, !sync, "async or base=ssp"},
+        {"order", given->order != RT_ORDER_UP, sync, "sync"},
+        {"reduce", given->reduce != RT_MEAN, sync, "sync"},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].set && !all[i].read)
+            return rt_fail(err, RT_BAD_INPUT, "%s: is for base=%s and does nothing with base=%s",
+                           all[i].option, all[i].by, rt_way_bases[given->base]);
+    return RT_OK;
+}
+
 rt_status rt_way_options_read(const struct rt_way *way, const struct rt_tree *tree,
                               struct rt_way_options *options, struct rt_error *err) {
     *options = (struct rt_way_options){0};

@@ -2,11 +2,12 @@
 #include "train/optimizer.h"
 
 #include "exchange/way.h"
+#include "formats/yaml.h"
 
-/* One by its name, with its defaults. */
-static rt_status create_named(const char *name, struct rt_optim **optim, struct rt_error *err) {
+/* The one that a strategy wants. */
+static rt_status create_wanted(const char *text, struct rt_optim **optim, struct rt_error *err) {
     struct rt_tree *tree;
-    rt_status status = rt_tree_create(RT_TREE_SCALAR, name, "the strategy", 0, &tree, err);
+    rt_status status = rt_yaml_value(text, "the strategy", &tree, err);
     if (status != RT_OK)
         return status;
     status = rt_optim_create(tree, optim, err);
@@ -17,7 +18,7 @@ static rt_status create_named(const char *name, struct rt_optim **optim, struct 
 rt_status rt_train_optimizer(const struct rt_spec_train *train, const struct rt_way *way,
                              struct rt_optim **optim, struct rt_error *err) {
     const struct rt_tree *tree = train->optimizer;
-    rt_status status = !tree && way && way->optimizer ? create_named(way->optimizer, optim, err)
+    rt_status status = !tree && way && way->optimizer ? create_wanted(way->optimizer, optim, err)
                                                       : rt_optim_create(tree, optim, err);
     if (status != RT_OK)
         return status;

@@ -267,7 +267,7 @@ static rt_status suit_optimizer(const struct rt_strategy_choice *choice, const s
     if (status != RT_OK)
         return status;
     if (strategy->way)
-        rt_way_suit(choice->settings, optim);
+        rt_way_suit(strategy->way, choice->settings, optim);
     else if (flow->damp < 0)
         flow->damp = (int64_t)rt_optim_damp(optim);
     rt_optim_destroy(optim);

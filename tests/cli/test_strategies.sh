@@ -59,7 +59,20 @@ refuses 2 "ps-shard: s must be at least 0" train changed.yaml --out never
 
 # ---- combinations ----
 refuses 2 "hybrid: rings: 5 nodes cannot be 2 rings of equal length" train run.yaml --nodes 5 --strategy hybrid,rings=2 --out never
-refuses 2 "hybrid: exchange: rings stay together" train run.yaml --nodes 4 --strategy hybrid,exchange=ps-async --out never
+refuses 2 "hybrid: exchange must be one of allreduce-auto, " train run.yaml --nodes 4 --strategy hybrid,exchange=ps-async --out never
+refuses 2 "did you mean 'ps-sync'?" train run.yaml --nodes 4 --strategy hybrid,exchange=ps-snyc --out never
+refuses 2 "hybrid: k: exchange=allreduce-rd has no such option" train run.yaml --nodes 4 --strategy hybrid,k=2 --out never
+refuses 2 "hybrid: k: 3 servers cannot be on 2 nodes" train run.yaml --nodes 4 --strategy hybrid,exchange=ps-shard,k=3 --out never
+refuses 2 "2 rings of 32 nodes each are too long for this model" train run.yaml --nodes 64 --strategy hybrid --out never
+# An option that nobody would read is refused, not ignored.
+for option in s=0 step=clock prio=stale damp=2 dc=0.1; do
+    refuses 2 "ps-shard: ${option%=*}: is for base=" train run.yaml --nodes 2 --strategy "ps-shard,$option" --out never
+    refuses 2 "ps-cut: ${option%=*}: is for base=" train run.yaml --nodes 2 --strategy "ps-cut,$option" --out never
+done
+for option in s=0 step=clock order=down reduce=sum; do
+    refuses 2 "ps-shard: ${option%=*}: is for base=" train run.yaml --nodes 2 --strategy "ps-shard,base=async,$option" --out never
+done
+refuses 2 "ps-vap: factor: does nothing where delta is given" train run.yaml --nodes 2 --strategy ps-vap,delta=0.1,factor=3 --out never
 refuses 2 "hybrid: a batch of 3 cannot be shared by 4 rings" train run.yaml --nodes 4 --strategy hybrid,rings=4 --set train.batch=3 --out never
 refuses 2 "k: 5 servers cannot be on 4 nodes" train run.yaml --nodes 4 --strategy ps-shard,k=5 --out never
 refuses 2 "dedicated: 1 server" train run.yaml --nodes 1 --strategy ps-async,dedicated=true --out never

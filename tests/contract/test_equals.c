@@ -47,6 +47,8 @@ static void check_pair(const struct pair *pair, struct exrig_settings settings) 
 static const struct pair synchronous[] = {
     {"ps-hier", "{group: 16}", "ps-sync", NULL},
     {"ps-hier", "{group: 16, dedicated: true}", "ps-sync", "{dedicated: true}"},
+    {"ps-hier", "{depth: 1}", "ps-sync", NULL},
+    {"ps-hier", "{depth: 3, group: 16}", "ps-sync", NULL},
     {"ps-sync", "{exchange: binom}", "ps-tree", NULL},
     {"ps-sync", "{exchange: scatter}", "ps-scatter", NULL},
     {"ps-sync", "{wfbp: off, bucket: 0}", "ps-sync", "{order: down}"},
@@ -141,17 +143,25 @@ TEST(sums_are_means_at_a_lower_rate_over_tcp) {
         check_sum(summed[i], 3 + i % 2, true);
 }
 
-/* A clock at a time: each worker one batch. */
+/* A clock at a time: each worker one batch. Who has nothing to do rests, and nobody waits for it: so
+ * everybody has the batch of the next clock in hand before it ends the last one. */
 struct clocks {
     uint64_t count;
 };
 
-static bool all_returned(void *self) {
-    const struct exrig *r = self;
+static bool all_hold_at_most(const struct exrig *r, size_t tickets) {
     for (uint16_t rank = 1; rank < r->settings.nodes; rank++)
-        if (rt_crew_held(r->node[0].crew, rank) > 0)
+        if (rt_crew_held(r->node[0].crew, rank) > tickets)
             return false;
     return true;
+}
+
+static bool all_begun(void *self) {
+    return all_hold_at_most(self, 1);
+}
+
+static bool all_returned(void *self) {
+    return all_hold_at_most(self, 0);
 }
 
 static void give_clocks(void *user, struct exrig *r) {
@@ -167,7 +177,8 @@ static void give_clocks(void *user, struct exrig *r) {
             CHECK(rt_crew_give(master->crew, rank, ++batch));
         }
         rt_engine_leave(master->engine);
-        master->status = rt_engine_wait(master->engine, all_returned, r, INFINITY, &master->error);
+        master->status = rt_engine_wait(master->engine, clock + 1 < clocks->count ? all_begun : all_returned,
+                                        r, INFINITY, &master->error);
     }
 }
 

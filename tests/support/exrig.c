@@ -282,7 +282,7 @@ rt_status exrig_open(const struct exrig_settings *settings, struct exrig *rig, s
     if (status == RT_OK)
         status = make_optim(rig, err);
     if (status == RT_OK)
-        rt_way_suit(&rig->options, rig->optim);
+        rt_way_suit(rig->way, &rig->options, rig->optim);
     if (status == RT_OK)
         status = make_points(rig, err);
     for (size_t i = 0; i < s->nodes && status == RT_OK; i++)

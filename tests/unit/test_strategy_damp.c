@@ -65,7 +65,7 @@ TEST(nodes_are_told_the_number) {
     struct rt_error err = {0};
     CHECK_OK(rt_way_options_read(way, NULL, &options, &err));
     CHECK(options.damp < 0);
-    rt_way_suit(&options, &optim);
+    rt_way_suit(way, &options, &optim);
     CHECK_OK(rt_way_options_write(way, &options, &tree, &err));
     CHECK_OK(rt_way_options_read(way, tree, &again, &err));
     CHECK(options.damp == 1 && again.damp == 1);

@@ -436,7 +436,7 @@ TEST(options_are_what_was_typed) {
     CHECK(options.backups == 2 && options.quorum == 1 && options.reduce == RT_SUM);
     CHECK_OK(read_options(rt_way_find("downpour"), "n_push=4,n_fetch=2,warm_start=0", &options, &err));
     CHECK(options.push_every == 4 && options.fetch_every == 2 && options.warm_start == 0);
-    CHECK(options.servers == 1 && strcmp(rt_way_find("downpour")->optimizer, "adagrad") == 0);
+    CHECK(options.servers == 1 && strstr(rt_way_find("downpour")->optimizer, "adagrad"));
     CHECK_OK(read_options(rt_way_find("ps-sync"), "order=down", &options, &err));
     CHECK(options.order == RT_ORDER_DOWN && !rt_way_is_rising(rt_way_find("ps-sync"), &options));
     CHECK_OK(read_options(rt_way_find("ps-sync"), "", &options, &err));

@@ -12,7 +12,8 @@ static const struct rt_option options[] = {
      .help = "steps that a worker makes by itself before it renews its parameters"},
     {"warm_start", RT_OPTION_REAL, RT_WAY_AT(warm_start), "0.05", 0, 1,
      .help = "part of the first epoch in which one worker trains alone"},
-    {"k", RT_OPTION_INT, RT_WAY_AT(servers), "1", 1, RT_WAY_COUNT_MAX, .help = "servers, as in ps-shard"},
+    {"k", RT_OPTION_INT, RT_WAY_AT(servers), "1", 1, RT_WAY_COUNT_MAX, .auto_word = "auto",
+     .help = "servers, as in ps-shard"},
     RT_WAY_DEDICATED,
     RT_WAY_PRIO,
     RT_WAY_DAMP,
@@ -30,7 +31,7 @@ const struct rt_way rt_way_downpour = {
     .help = "workers step by themselves, push sums of gradients and fetch parameters now and then",
     .place = {"data", "central", "asynchronous", "each with the server", "one server or k"},
     RT_WAY_OPTIONS(options),
-    .optimizer = "adagrad",
+    .optimizer = "{adagrad: {lr: 0.05, eps: 1e-8}}",
     .servers = RT_SERVERS_SOME,
     .rules = rules_of,
 };

@@ -19,7 +19,7 @@ static rt_status check(const struct rt_way_options *given, size_t nodes, struct 
     (void)nodes;
     if (!(given->cut > 0))
         return rt_fail(err, RT_BAD_INPUT, "cut: must be above 0 and at most 1, not %g", given->cut);
-    return RT_OK;
+    return rt_way_check_base(given, err);
 }
 
 static rt_status moves_of(const struct rt_way_options *given, const struct rt_roles *roles, uint16_t rank,

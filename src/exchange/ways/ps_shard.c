@@ -41,12 +41,18 @@ static const struct rt_rules *rules_of(const struct rt_way_options *given) {
                                           : &rt_rules_ssp;
 }
 
+static rt_status check(const struct rt_way_options *given, size_t nodes, struct rt_error *err) {
+    (void)nodes;
+    return rt_way_check_base(given, err);
+}
+
 const struct rt_way rt_way_ps_shard = {
     .name = "ps-shard",
     .help = "k servers, each with a range of the parameters; workers talk with all of them at once",
     .place = {"data", "central", "as its base", "each with every server", "k servers"},
     RT_WAY_OPTIONS(options),
     .servers = RT_SERVERS_SOME,
+    .check = check,
     .moves = moves_of,
     .rules = rules_of,
 };

@@ -3,12 +3,14 @@
 #include "exchange/rules.h"
 #include "exchange/ways/ways.h"
 
+enum { USUAL_FACTOR = 10 };
+
 static const char *const norms[] = {"max", "two", NULL};
 
 static const struct rt_option options[] = {
     {"delta", RT_OPTION_REAL, RT_WAY_AT(delta), "0", 0, RT_WAY_REAL_MAX, .auto_word = "inf",
      .help = "how far from a worker's parameters; 0: factor times the usual step"},
-    {"factor", RT_OPTION_REAL, RT_WAY_AT(factor), "10", 0, RT_WAY_REAL_MAX,
+    {"factor", RT_OPTION_REAL, RT_WAY_AT(factor), "10" /* USUAL_FACTOR */, 0, RT_WAY_REAL_MAX,
      .help = "the bound in usual steps, where delta is 0"},
     {"norm", RT_OPTION_CHOICE, RT_WAY_AT(norm), "max", .choices = norms,
      .help = "the largest difference, or the root of the sum of squares"},
@@ -19,6 +21,8 @@ static rt_status check(const struct rt_way_options *given, size_t nodes, struct 
     (void)nodes;
     if (given->delta == 0 && !(given->factor > 0))
         return rt_fail(err, RT_BAD_INPUT, "factor: must be above 0 where delta is 0");
+    if (given->delta > 0 && given->factor != USUAL_FACTOR)
+        return rt_fail(err, RT_BAD_INPUT, "factor: does nothing where delta is given");
     return RT_OK;
 }
 

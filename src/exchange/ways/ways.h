@@ -8,8 +8,9 @@
 #include "exchange/way.h"
 #include <stddef.h>
 
-/* The registry, in the order of `ringtmp list strategies`: the symbol rt_way_..., and the name. */
-#define RT_WAY_LIST(X)                                                                                       \
+/* The registry, in the order of `ringtmp list strategies`: the symbol rt_way_..., and the name. First those
+ * that always go by collectives, and so can join rings. */
+#define RT_WAY_LIST_CARRIED(X)                                                                               \
     X(allreduce_auto, "allreduce-auto")                                                                      \
     X(allreduce_ring, "allreduce-ring")                                                                      \
     X(allreduce_rd, "allreduce-rd")                                                                          \
@@ -20,7 +21,9 @@
     X(ps_scatter, "ps-scatter")                                                                              \
     X(ps_hier, "ps-hier")                                                                                    \
     X(ps_peer, "ps-peer")                                                                                    \
-    X(ps_shard, "ps-shard")                                                                                  \
+    X(ps_shard, "ps-shard")
+#define RT_WAY_LIST(X)                                                                                       \
+    RT_WAY_LIST_CARRIED(X)                                                                                   \
     X(ps_async, "ps-async")                                                                                  \
     X(ps_ssp, "ps-ssp")                                                                                      \
     X(ps_vap, "ps-vap")                                                                                      \
@@ -37,9 +40,12 @@ extern const struct rt_way rt_way_hybrid;
 
 /* ---- options ---- */
 
-extern const char *const rt_way_off_on[],
-    *const rt_way_orders[], *const rt_way_mean_sum[], *const rt_way_prios[], *const rt_way_bases[],
-                                                                                 *const rt_way_steps[];
+extern const char *const rt_way_off_on[];
+extern const char *const rt_way_orders[];
+extern const char *const rt_way_mean_sum[];
+extern const char *const rt_way_prios[];
+extern const char *const rt_way_bases[];
+extern const char *const rt_way_steps[];
 
 #define RT_WAY_AT(field) offsetof(struct rt_way_options, field)
 #define RT_WAY_REAL_MAX  1e30
@@ -87,6 +93,7 @@ extern const char *const rt_way_off_on[],
             .help = "lambda of delay compensation: g + lambda g g (w - w_read); 0: off"                      \
     }
 
+enum { RT_WAY_USUAL_BOUND = 3 };
 #define RT_WAY_BOUND                                                                                         \
     {                                                                                                        \
         "s", RT_OPTION_INT, RT_WAY_AT(bound), "3", 0, 2e18,                                                  \
@@ -106,6 +113,9 @@ extern const char *const rt_way_off_on[],
 #define RT_WAY_SERVED      RT_WAY_DEDICATED, RT_WAY_PRIO, RT_WAY_DAMP, RT_WAY_DC, RT_WAY_WFBP, RT_WAY_BUCKET
 
 #define RT_WAY_OPTIONS(table) .options = table, .option_count = sizeof(table) / sizeof *(table)
+
+/* Refuses an option that the base of a way with a choice of bases does not read. */
+rt_status rt_way_check_base(const struct rt_way_options *given, struct rt_error *err);
 
 /* ---- compositions ---- */
 

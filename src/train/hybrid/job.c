@@ -7,13 +7,8 @@
 
 rt_status rt_hybrid_across(const struct rt_way_options *hybrid, const struct rt_way **way,
                            struct rt_way_options *options, struct rt_error *err) {
-    *way = rt_ways()[hybrid->across];
-    rt_status status = rt_way_options_read(*way, NULL, options, err);
-    if (status != RT_OK)
-        return status;
-    options->reduce = hybrid->reduce;
-    options->wfbp = hybrid->wfbp;
-    return rt_way_check(*way, options, (size_t)hybrid->rings, 0, err);
+    rt_status status = rt_way_across(hybrid, way, options, err);
+    return status == RT_OK ? rt_way_check(*way, options, (size_t)hybrid->rings, 0, err) : status;
 }
 
 /* ---- writing ---- */

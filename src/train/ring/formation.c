@@ -306,7 +306,12 @@ rt_status rt_formation_plan(const struct rt_formation_settings *settings, struct
     /* The planner would say so as well, but only after every node has been started. */
     const size_t rings = settings->rings > 1 ? settings->rings : 1, layers = settings->network->model->count;
     const size_t devices = rt_spec_devices(settings->spec) / rings;
-    if (status == RT_OK && devices > layers)
+    if (status == RT_OK && devices > layers && rings > 1)
+        status = rt_fail(err, RT_BAD_INPUT,
+                         "%zu rings of %zu nodes each are too long for this model: it has %zu layers, and "
+                         "every node of a ring needs at least one",
+                         rings, devices, layers);
+    else if (status == RT_OK && devices > layers)
         status =
             rt_fail(err, RT_BAD_INPUT,
                     "%zu nodes are more than this model has parts for: it has %zu layers, and every node "
