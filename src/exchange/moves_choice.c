@@ -79,7 +79,8 @@ enum rt_reduction rt_reduction_choose(size_t n, size_t count, size_t degree,
 rt_status rt_moves_reduce_all(enum rt_reduction how, const struct rt_team *team, size_t degree, size_t first,
                               size_t count, const struct rt_link_cost *cost, struct rt_moves *moves,
                               struct rt_error *err) {
-    const struct rt_tree_form form = {.shape = RT_SHAPE_ARY, .degree = tree_degree(degree), .root_contributes = true};
+    const struct rt_tree_form form = {
+        .shape = RT_SHAPE_ARY, .degree = tree_degree(degree), .root_contributes = true};
     rt_status status;
     if (how == RT_REDUCE_AUTO)
         how = rt_reduction_choose(team->count, count, degree, cost);
