@@ -92,6 +92,7 @@ rt_status rt_local_start(const struct rt_local_settings *settings, struct rt_loc
             argv[count++] = pairs[i][1];
         }
     *local = (struct rt_local){.lifeline = -1};
+    snprintf(local->name, sizeof local->name, "%s", settings->name ? settings->name : "without a name");
     int ends[2], code = make_lifeline(ends);
     if (code)
         return rt_fail(err, RT_IO, "no lifeline for a local node: %s", strerror(code));
@@ -107,8 +108,13 @@ rt_status rt_local_start(const struct rt_local_settings *settings, struct rt_loc
     return RT_OK;
 }
 
-/* What became of a process that has let go of its lifeline: it is about to end, or has. */
-static rt_status fail_ended(struct rt_local *local, struct rt_error *err) {
+static rt_status fail_stopped(struct rt_error *err) {
+    return rt_fail(err, RT_INTERRUPTED, "interrupted while local nodes were started");
+}
+
+/* What became of a process that has let go of its lifeline: it is about to end, or has. A signal that ended
+ * it may have been meant for all of us. */
+static rt_status fail_ended(struct rt_local *local, const atomic_int *stop, struct rt_error *err) {
     int status = 0;
     for (double until = rt_clock_wall() + 1; rt_clock_wall() < until;) {
         if (waitpid(local->pid, &status, WNOHANG) == local->pid) {
@@ -117,18 +123,22 @@ static rt_status fail_ended(struct rt_local *local, struct rt_error *err) {
         }
         nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
     }
+    if (stop && atomic_load(stop))
+        return fail_stopped(err);
     if (local->pid == 0 && WIFSIGNALED(status))
-        return rt_fail(err, RT_FAILED, "a local node was ended by signal %d", WTERMSIG(status));
-    return rt_fail(err, RT_FAILED, "a local node ended before it said where it listens");
+        return rt_fail(err, RT_FAILED, "the local node %s was ended by signal %d", local->name,
+                       WTERMSIG(status));
+    return rt_fail(err, RT_FAILED, "the local node %s ended before it said where it listens", local->name);
 }
 
 /* "=ADDRESS" or "!SENTENCE", without the end of the line */
 static rt_status take_report(struct rt_local *local, const char *line, struct rt_error *err) {
     if (line[0] == '!')
-        return rt_fail(err, RT_FAILED, "a local node cannot start: %s", line + 1);
+        return rt_fail(err, RT_FAILED, "the local node %s cannot start: %s", local->name, line + 1);
     size_t bytes = strlen(line);
     if (line[0] != '=' || bytes > sizeof local->address)
-        return rt_fail(err, RT_FAILED, "a local node did not say where it listens: '%.60s'", line);
+        return rt_fail(err, RT_FAILED, "the local node %s did not say where it listens: '%.60s'", local->name,
+                       line);
     memcpy(local->address, line + 1, bytes);
     return RT_OK;
 }
@@ -139,9 +149,9 @@ rt_status rt_local_wait(struct rt_local *local, double until, const atomic_int *
     for (;;) {
         double left = until - rt_clock_wall();
         if (stop && atomic_load(stop))
-            return rt_fail(err, RT_INTERRUPTED, "interrupted while local nodes were started");
+            return fail_stopped(err);
         if (left <= 0)
-            return rt_fail(err, RT_FAILED, "a local node has not started in time");
+            return rt_fail(err, RT_FAILED, "the local node %s has not started in time", local->name);
         struct pollfd wait = {.fd = local->lifeline, .events = POLLIN};
         if (poll(&wait, 1, left < 0.1 ? (int)(left * 1000) + 1 : 100) <= 0)
             continue;
@@ -149,7 +159,7 @@ rt_status rt_local_wait(struct rt_local *local, double until, const atomic_int *
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
-            return fail_ended(local, err);
+            return fail_ended(local, stop, err);
         used += (size_t)got;
         line[used] = 0;
         char *end = strchr(line, '\n');
@@ -207,6 +217,8 @@ rt_status rt_lifeline_report(int lifeline, const char *address, const char *sent
         ssize_t got = write(lifeline, line + sent, bytes - sent);
         if (got < 0 && errno == EINTR)
             continue;
+        if (got < 0 && (errno == EPIPE || errno == ECONNRESET))
+            return RT_OK; /* nobody is left to be told */
         if (got <= 0)
             return rt_fail(err, RT_IO, "the lifeline cannot be written to: %s", strerror(errno));
         sent += (size_t)got;

@@ -23,7 +23,7 @@ struct rt_local_settings {
 struct rt_local {
     pid_t pid;    /* 0: not started, or ended */
     int lifeline; /* our end; -1: closed */
-    char address[80];
+    char name[40], address[80];
 };
 
 rt_status rt_local_start(const struct rt_local_settings *settings, struct rt_local *local,
@@ -37,7 +37,9 @@ void rt_local_end(struct rt_local *locals, size_t count);
 
 /* ---- the node's side ---- */
 
-/* Says on the lifeline where the node listens (sentence NULL) or why it does not. */
+/* Says on the lifeline where the node listens (sentence NULL) or why it does not. That the master is gone is
+ * no failure: he may have been stopped, and whoever watches the lifeline reads the end of it. SIGPIPE is
+ * ignored. */
 rt_status rt_lifeline_report(int lifeline, const char *address, const char *sentence, struct rt_error *err);
 
 #endif

@@ -4,6 +4,7 @@
 #include "base/sha256.h"
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 static void hash_set(const struct rt_dataset *set, char hex[65]) {
     uint8_t digest[32];
@@ -15,19 +16,163 @@ static void hash_set(const struct rt_dataset *set, char hex[65]) {
     rt_sha256_hex(digest, hex);
 }
 
+/* ---- what was built, as text: however the run file spells it, and with every default ---- */
+
+/* The shortest of 15 to 17 digits that reads back as the same number, with a point in every locale. */
+static void put_real(FILE *out, double value) {
+    char text[48];
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            break;
+    }
+    for (char *at = text; *at; at++)
+        fputc(strchr("0123456789+-einfa", *at) ? *at : '.', out);
+}
+
+static void put_value(FILE *out, const struct rt_option *option, const void *settings) {
+    const char *field = (const char *)settings + option->offset;
+    int64_t integer;
+    double real;
+    bool truth;
+    const char *text;
+    int choice;
+    switch (option->kind) {
+    case RT_OPTION_INT:
+        memcpy(&integer, field, sizeof integer);
+        fprintf(out, "%" PRId64, integer);
+        return;
+    case RT_OPTION_REAL:
+        memcpy(&real, field, sizeof real);
+        put_real(out, real);
+        return;
+    case RT_OPTION_BOOL:
+        memcpy(&truth, field, sizeof truth);
+        fputs(truth ? "true" : "false", out);
+        return;
+    case RT_OPTION_TEXT:
+        memcpy(&text, field, sizeof text);
+        fprintf(out, "'%s'", text ? text : "");
+        return;
+    case RT_OPTION_CHOICE:
+        memcpy(&choice, field, sizeof choice);
+        fputs(option->choices[choice], out);
+        return;
+    case RT_OPTION_TREE: /* has been read, and what it says is elsewhere */
+        return;
+    }
+}
+
+static void put_options(FILE *out, const struct rt_option *options, size_t count, const void *settings) {
+    for (size_t i = 0; i < count; i++) {
+        fprintf(out, "%s%s: ", i ? ", " : ": {", options[i].name);
+        put_value(out, &options[i], settings);
+    }
+    fputs(count ? "}" : "", out);
+}
+
+static void put_layers(FILE *out, const struct rt_model *model) {
+    for (size_t i = 0; i < model->count; i++) {
+        const struct rt_layer *layer = model->layers[i];
+        fprintf(out, "%s%s", i ? ", " : "[", layer->type->name);
+        if (layer->body) {
+            fputs(": ", out);
+            put_layers(out, layer->body);
+        } else {
+            put_options(out, layer->type->options, layer->type->option_count, layer->settings);
+        }
+    }
+    fputc(']', out);
+}
+
+/* Without the weight decay, which is a setting of its own, wherever it was said. */
+static void put_optimizer(FILE *out, const struct rt_optim *optim) {
+    struct rt_option options[RT_OPTIM_OPTIONS], kept[RT_OPTIM_OPTIONS];
+    const size_t count = rt_optim_options(optim->type, options);
+    size_t keeps = 0;
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(options[i].name, "weight_decay") != 0)
+            kept[keeps++] = options[i];
+    fputs(optim->type->name, out);
+    put_options(out, kept, keeps, optim);
+}
+
+static void put_schedule(FILE *out, const struct rt_schedule *schedule) {
+    switch ((enum rt_schedule_kind)schedule->kind) {
+    case RT_SCHEDULE_CONSTANT:
+        fputs("constant: {", out);
+        break;
+    case RT_SCHEDULE_STEP:
+        fputs("step: {every: ", out);
+        put_real(out, schedule->every);
+        fputs(", factor: ", out);
+        put_real(out, schedule->factor);
+        fputs(", ", out);
+        break;
+    case RT_SCHEDULE_COSINE:
+        fputs("cosine: {floor: ", out);
+        put_real(out, schedule->floor);
+        fputs(", ", out);
+        break;
+    }
+    fputs("warmup: ", out);
+    put_real(out, schedule->warmup);
+    fputc('}', out);
+}
+
 /* Any number of devices gives the same, up to the order of additions, except where updates overlap, are made
- * of other gradients, or are of other batches because epochs are cut short. */
-static char *kind_of(const struct rt_drive *drive) {
+ * of other gradients, or are of other batches because epochs are cut short. What is compared says so, and
+ * what is shown is the strategy by its own name. */
+static void put_strategy(FILE *out, const struct rt_drive *drive) {
     const struct rt_strategy *strategy = drive->choice.strategy;
     const struct rt_way_options *options = strategy->way ? drive->choice.settings : NULL;
     const uint64_t batches = (drive->materials.train.count + drive->batch - 1) / drive->batch;
-    const char *kind = strategy->flows                                   ? "ring-flow"
-                       : options && rt_way_rules(strategy->way, options) ? strategy->name
-                                                                         : "exact",
+    const bool own = strategy->flows || (options && rt_way_rules(strategy->way, options)),
+               stale = strategy->flows || (options && rt_way_is_asynchronous(strategy->way, options));
+    const char *kind = stale ? "asynchronous" : "synchronous",
                *sum = options && options->reduce == RT_SUM ? ", reduce=sum" : "";
+    char epochs[64] = "";
     if (options && drive->per_epoch < batches)
-        return rt_drive_text("%s%s, epochs of %" PRIu64 " updates", kind, sum, drive->per_epoch);
-    return rt_drive_text("%s%s", kind, sum);
+        snprintf(epochs, sizeof epochs, ", epochs of %" PRIu64 " updates", drive->per_epoch);
+    fputs(strategy->name, out);
+    if (!strategy->alone)
+        fprintf(out, " (%s%s%s)", kind, sum, epochs);
+    fprintf(out, "|%s%s%s%s%s", kind, own ? " " : "", own ? strategy->name : "", sum, epochs);
+}
+
+enum part { LAYERS, OPTIMIZER, SCHEDULE, CLIP_NORM, WEIGHT_DECAY, STRATEGY };
+
+/* To be freed; NULL: memory is short. */
+static char *text_of(const struct rt_drive *drive, enum part part) {
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    if (!out)
+        return NULL;
+    switch (part) {
+    case LAYERS:
+        put_layers(out, drive->run->trained.network.model);
+        break;
+    case OPTIMIZER:
+        put_optimizer(out, drive->optim);
+        break;
+    case SCHEDULE:
+        put_schedule(out, &drive->schedule);
+        break;
+    case CLIP_NORM:
+        put_real(out, drive->spec->train.clip_norm);
+        break;
+    case WEIGHT_DECAY:
+        put_real(out, drive->optim->weight_decay);
+        break;
+    case STRATEGY:
+        put_strategy(out, drive);
+        break;
+    }
+    if (fclose(out) == 0)
+        return text;
+    free(text);
+    return NULL;
 }
 
 rt_status rt_drive_fingerprint(struct rt_drive *drive, struct rt_error *err) {
@@ -37,35 +182,27 @@ rt_status rt_drive_fingerprint(struct rt_drive *drive, struct rt_error *err) {
     struct rt_fingerprint *print = &drive->fingerprint;
     if (print->count)
         return RT_OK;
-    char data[65], validation[65];
-    char *input = NULL, *layers = NULL, *schedule = NULL, *optimizer = NULL;
+    char data[65], validation[65], input[96];
     rt_materials_fingerprint(&drive->materials, &drive->run->trained.scaling, data);
     hash_set(&drive->materials.validation, validation);
-    rt_status status = rt_tree_json(spec->model.input, &input, err);
-    if (status == RT_OK)
-        status = rt_tree_json(spec->model.layers, &layers, err);
-    if (status == RT_OK && train->optimizer)
-        status = rt_tree_json(train->optimizer, &optimizer, err);
-    if (status == RT_OK && train->schedule)
-        status = rt_tree_json(train->schedule, &schedule, err);
     const struct {
         const char *key;
         char *value;
     } settings[] = {
-        {"model.input", rt_drive_text("%s", input ? input : "")},
-        {"model.layers", rt_drive_text("%s", layers ? layers : "")},
+        {"model.input", rt_drive_text("%s", rt_shape_text(&network->model->in, input))},
+        {"model.layers", text_of(drive, LAYERS)},
         {"model.loss", rt_drive_text("%s", network->loss->name)},
         {"the number of training examples", rt_drive_text("%zu", drive->materials.train.count)},
         {"the training data (with their scaling, by hash)", rt_drive_text("%s", data)},
         {"data.shuffle", rt_drive_text("%s", spec->data.shuffle ? "true" : "false")},
         {"train.batch", rt_drive_text("%" PRIu64, drive->batch)},
-        {"train.optimizer", rt_drive_text("%s", optimizer ? optimizer : drive->optim->type->name)},
-        {"train.schedule", rt_drive_text("%s", schedule ? schedule : "constant")},
-        {"train.weight_decay", rt_drive_text("%.17g", drive->optim->weight_decay)},
-        {"train.clip_norm", rt_drive_text("%.17g", train->clip_norm)},
+        {"train.optimizer", text_of(drive, OPTIMIZER)},
+        {"train.schedule", text_of(drive, SCHEDULE)},
+        {"train.weight_decay", text_of(drive, WEIGHT_DECAY)},
+        {"train.clip_norm", text_of(drive, CLIP_NORM)},
         {"train.seed", rt_drive_text("%" PRId64, train->seed)},
         {"train.shards", rt_drive_text("%" PRId64, train->shards)},
-        {"cluster.strategy", kind_of(drive)},
+        {"cluster.strategy", text_of(drive, STRATEGY)},
         /* The size of a micro-batch changes a result only where a layer measures it. */
         {"train.micro_batch", rt_train_measures_batch(network->model)
                                   ? rt_drive_text("%zu", drive->learner.micro_batch)
@@ -77,6 +214,7 @@ rt_status rt_drive_fingerprint(struct rt_drive *drive, struct rt_error *err) {
         {"train.validate_epochs", rt_drive_text("%" PRId64, train->validate_epochs)},
         {"train.validate_updates", rt_drive_text("%" PRId64, train->validate_updates)},
     };
+    rt_status status = RT_OK;
     enum { COUNT = sizeof settings / sizeof *settings, SCORING = 3 };
     for (size_t i = 0; i < COUNT; i++) {
         if (status == RT_OK)
@@ -84,9 +222,5 @@ rt_status rt_drive_fingerprint(struct rt_drive *drive, struct rt_error *err) {
         else
             free(settings[i].value);
     }
-    free(input);
-    free(layers);
-    free(schedule);
-    free(optimizer);
     return status;
 }

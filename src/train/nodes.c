@@ -67,7 +67,9 @@ static rt_status take_memory(struct rt_drive *drive, struct rt_error *err) {
 rt_status rt_drive_watch(struct rt_drive *drive, bool last, struct rt_error *err) {
     const bool several = !drive->choice.strategy->alone;
     bool fresh = false;
-    if (!several && !last)
+    /* The views of the whole run are the last: what a device does while files are written is not training. */
+    const bool over = drive->reports && !drive->before;
+    if (over || (!several && !last))
         return RT_OK;
     rt_status status = drive->reports ? RT_OK : take_memory(drive, err);
     if (status == RT_OK)
@@ -83,6 +85,10 @@ rt_status rt_drive_watch(struct rt_drive *drive, bool last, struct rt_error *err
         drive->before[i] = drive->reports[i].row;
         journal_node(drive, i, &view);
         drive->run->view_count = drive->learner.nodes;
+    }
+    if (last) {
+        free(drive->before);
+        drive->before = NULL;
     }
     return RT_OK;
 }

@@ -92,18 +92,58 @@ rt_status rt_standing_json(const struct rt_standing *standing, const struct rt_f
     return RT_OK;
 }
 
+/* What is compared of a value: see standing.h. */
+static const char *compared(const char *value) {
+    const char *bar = strchr(value, '|');
+    return bar ? bar + 1 : value;
+}
+
+enum { SHOWN = 128, BEFORE = 40 };
+
+/* What people are shown of a value. Of a long one that begins as the other does: the part around the place
+ * where they differ. */
+static const char *shown(const char *value, const char *other, char text[SHOWN]) {
+    const size_t length = strcspn(value, "|"), most = SHOWN - 8;
+    size_t same = 0, from = 0;
+    while (same < length && value[same] == other[same])
+        same++;
+    if (length > most && same > BEFORE)
+        from = same - BEFORE;
+    const size_t left = length - from;
+    snprintf(text, SHOWN, "%s%.*s%s", from ? "..." : "", (int)(left < most ? left : most), value + from,
+             left > most ? "..." : "");
+    return text;
+}
+
+static bool is_asynchronous(const char *value) {
+    return strncmp(compared(value), "asynchronous", strlen("asynchronous")) == 0;
+}
+
+/* Why a strategy does not do instead of another; other settings need no reason. */
+static const char *reason_of(const char *key, const char *then, const char *now) {
+    if (strcmp(key, "cluster.strategy") != 0)
+        return "";
+    if (is_asynchronous(then) != is_asynchronous(now))
+        return "; synchronous strategies may be exchanged for one another, but an asynchronous run cannot go "
+               "on "
+               "as a synchronous one, nor the other way round";
+    return "; only strategies that make the same updates may be exchanged for one another";
+}
+
 static rt_status compare(const json_t *settings, const char *path, const struct rt_fingerprint *fingerprint,
                          const char **rescored, struct rt_error *err) {
+    char before[SHOWN], after[SHOWN];
     *rescored = NULL;
     for (size_t i = 0; i < fingerprint->count; i++) {
         const char *key = fingerprint->settings[i].key, *now = fingerprint->settings[i].value;
         const char *then = json_string_value(json_object_get(settings, key));
-        if (then && strcmp(then, now) == 0)
+        if (then && strcmp(compared(then), compared(now)) == 0)
             continue;
         if (!fingerprint->settings[i].scoring)
             return rt_fail(err, RT_BAD_INPUT,
-                           "%s: cannot be resumed, because %s has changed: it was %.120s and is now %.120s",
-                           path, key, then ? then : "unknown", now);
+                           "%s: cannot be resumed, because %s has changed: it was %s and is now %s%s", path,
+                           key, then ? shown(then, now, before) : "unknown",
+                           shown(now, then ? then : "", after), then ? reason_of(key, then, now) : "");
         *rescored = *rescored ? *rescored : key;
     }
     return RT_OK;

@@ -96,4 +96,32 @@ lines=$(grep -c . killed/journal.jsonl)
 stop INT changed
 run 2 train run.yaml --out changed --resume --quiet --set train.batch=20
 says err "batch"
+
+# what is only spelled differently has not changed
+write_run 1
+sed '/optimizer:/d' run.yaml >plain.yaml
+run 0 train plain.yaml --out plain --quiet
+for word in train.optimizer=sgd 'train.optimizer={"sgd": {}}' 'train.optimizer={sgd: {weight_decay: 0, lr: 5e-2}}' \
+    train.optimizer.sgd=0.05 train.schedule=constant 'train.schedule={constant: {warmup: 0.0}}' train.clip_norm=0.0 \
+    model.input=[6] 'model.layers.0={dense: {units: 16, bias: true}}' 'model.layers.1={relu: {}}' \
+    'model.layers.2={dropout: {rate: 1e-1}}'; do
+    run 0 train plain.yaml --out plain --resume --quiet --set "$word"
+done
+# what has changed is shown as a run file would have it, and where a long value differs
+# refuses_change KEY THEN NOW WORD...: --set WORD is refused, with what it was and what it is now
+refuses_change() {
+    local key=$1 then=$2 now=$3
+    shift 3
+    refuses 2 "because $key has changed: it was $then and is now $now" \
+        train plain.yaml --out plain --resume --quiet "$@"
+}
+refuses_change train.optimizer "sgd: {lr: 0.05}" "sgd: {lr: 0.3}" --set train.optimizer.sgd.lr=0.3
+refuses_change train.optimizer "sgd: {lr: 0.05}" "momentum: {lr: 0.05, momentum: 0.9}" --set train.optimizer=momentum
+refuses_change train.weight_decay 0 0.1 --set 'train.optimizer={sgd: {weight_decay: 0.1}}'
+refuses_change train.schedule "constant: {warmup: 0}" "cosine: {floor: 0, warmup: 0}" --set train.schedule=cosine
+refuses_change train.schedule "constant: {warmup: 0}" "step: {every: 10, factor: 0.3, warmup: 0}" \
+    --set 'train.schedule={step: {factor: 0.3}}'
+refuses_change model.layers "[dense: {units: 16, bias: true, init: he}, relu, dropout: {rate: 0.1}, dense: {units: 3, \
+bias: true, init: he}]" "[dense: {units: 16, bias: true, init: he}, tanh, dropout: {rate: 0.1}, dense: {units: 3, bias: \
+true, init: he}]" --set model.layers.1=tanh
 finish

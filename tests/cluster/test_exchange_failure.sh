@@ -33,12 +33,18 @@ lost "${at[0]}" "node 1" killed-async
 run 0 train dropout.yaml --out killed-async --resume --quiet --strategy ps-shard,k=2,base=async --nodes 2 \
     --set train.updates=$(($(last_checkpoint killed-async) + 20))
 # An exact run does not go on as one that depends on timing.
-refuses 2 "cluster.strategy has changed" train dropout.yaml --out killed-0 --resume --quiet --nodes 2 --strategy ps-async
+refuses 2 "cluster.strategy has changed: it was allreduce-rd (synchronous) and is now ps-async (asynchronous); synchronous" \
+    train dropout.yaml --out killed-0 --resume --quiet --nodes 2 --strategy ps-async
+refuses 2 "it was ps-shard (asynchronous) and is now ps-sync (synchronous); synchronous strategies may be exchanged" \
+    train dropout.yaml --out killed-async --resume --quiet --nodes 2 --strategy ps-sync
+refuses 2 "it was ps-shard (asynchronous) and is now ps-async (asynchronous); only strategies that make the same" \
+    train dropout.yaml --out killed-async --resume --quiet --nodes 2 --strategy ps-async
 # Epochs that were cut short have left batches out: nobody goes on as if they had not.
 rm -rf cut
 run 0 train mlp.yaml --out cut --quiet --nodes 2 --strategy ps-cut,cut=0.5
 for way in sgd ps-sync ps-cut,cut=0.25; do
-    refuses 2 "cluster.strategy has changed" train mlp.yaml --out cut --resume --quiet --strategy $way --set train.updates=20
+    refuses 2 "cluster.strategy has changed: it was ps-cut (synchronous, epochs of 3 updates) and is now ${way%%,*}" \
+        train mlp.yaml --out cut --resume --quiet --strategy $way --set train.updates=20
 done
 run 0 train mlp.yaml --out cut --resume --quiet --nodes 3 --strategy ps-cut,cut=0.5 --set train.updates=20
 destroy "${node[1]}"
@@ -142,4 +148,14 @@ rm -rf refused
 refuses 2 "(127.0.0.1:$port): to be a worker of this run needs" train wide.yaml --strategy ps-sync --node "127.0.0.1:$port" --quiet --out refused
 refuses 2 "the master: to be a server+worker of this run needs" train wide.yaml --strategy ps-async --nodes 2 --set cluster.memory=13 --quiet --out refused
 destroy "$pid"
+# ---- stopped while many local nodes start: none of them has anything to say ----
+for seconds in 0.05 0.15 0.3; do
+    start_master many dropout.yaml --nodes 20 --strategy ps-async --out many-$seconds
+    sleep $seconds
+    kill -INT -- "-$pid"
+    until_true 20 not_alive "$pid" || fail "stopped after $seconds s: still there"
+    wait "$pid" 2>/dev/null
+    ! grep -E "lifeline|local node" many.err || fail "stopped after $seconds s: that was said"
+done
+
 finish

@@ -95,5 +95,26 @@ for way in ps-backup ps-backup,quorum=0.25; do
     [ "$(field updates result/summary.json)" = 60 ] || fail "$way: $(field updates result/summary.json) updates of 60"
 done
 
+# ---- the table at the end and the last lines about nodes are of the whole run, the master's too ----
+for way in ps-sync ps-async allreduce-ring; do
+    run 0 train mlp.yaml --nodes 3 --strategy $way --out table-$way --set train.updates=300
+    python3 - out table-$way <<'END' || fail "$way: the figures of the nodes at the end"
+import json, sys
+lines, directory = open(sys.argv[1]).read().splitlines(), sys.argv[2]
+head = max(i for i, line in enumerate(lines) if line.split()[:2] == ["node", "layers"])
+summary = json.load(open(directory + "/summary.json"))
+events = [json.loads(line) for line in open(directory + "/journal.jsonl")]
+last = [event for event in events if event["event"] == "node"][-3:]
+for i, node in enumerate(summary["per_node"]):
+    # ... samples/s, idle %, planned, MB/s, MB used, planned
+    rate, idle, rates = lines[head + 1 + i].split()[-6], float(lines[head + 1 + i].split()[-5]), last[i]
+    if rate == "0" or abs(idle - 100 * node["idle_fraction"]) > 0.06:
+        sys.exit(f"{lines[head + 1 + i]}: idle for {node['idle_fraction']}")
+    if rates["node"] != i or not rates["samples_per_s"] or abs(rates["idle_fraction"] - node["idle_fraction"]) > 1e-6:
+        sys.exit(f"{rates}: idle for {node['idle_fraction']}")
+END
+done
+
 echo "all after $((SECONDS - started)) s"
+
 finish

@@ -209,7 +209,7 @@ TEST(programs_that_are_no_nodes) {
     settings.program = "/nowhere/ringtmp";
     expect_no_cluster(&settings, NULL, "cannot start a local node with '/nowhere/ringtmp': No such file", 5);
     settings.program = "true";
-    expect_no_cluster(&settings, NULL, "a local node ended before it said where it listens", 5);
+    expect_no_cluster(&settings, NULL, "the local node local-1 ended before it said where it listens", 5);
     /* one that never says where it listens, nor ends by itself */
     char mute[] = "/tmp/rt-mute-XXXXXX";
     int file = mkstemp(mute);
@@ -218,11 +218,11 @@ TEST(programs_that_are_no_nodes) {
     settings.program = mute;
     settings.patience = 0.3;
     settings.local_nodes = 1;
-    expect_no_cluster(&settings, NULL, "a local node has not started in time", 6);
+    expect_no_cluster(&settings, NULL, "the local node local-1 has not started in time", 6);
     unlink(mute);
     settings = three_nodes();
     settings.key_file = "/nowhere/key";
-    expect_no_cluster(&settings, NULL, "a local node cannot start: /nowhere/key", 5);
+    expect_no_cluster(&settings, NULL, "the local node local-1 cannot start: /nowhere/key", 5);
 }
 
 TEST(addresses_without_nodes) {

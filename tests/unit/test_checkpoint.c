@@ -3,6 +3,7 @@
 #include "support/tiny.h"
 #include "train/checkpoint.h"
 #include "train/modelfile.h"
+#include "train/standing.h"
 #include <math.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -154,6 +155,55 @@ TEST(other_settings_are_refused_by_name) {
               err.text);
     tiny_close(&tiny);
     remove_dir();
+}
+
+/* Says what differs: two values of one setting, then and now; "" when they are taken for the same. */
+static const char *difference(const char *key, const char *then, const char *now) {
+    static struct rt_error err;
+    const struct rt_standing standing = some;
+    struct rt_standing read;
+    const char *ignored;
+    char *json = NULL;
+    struct rt_fingerprint old = {0}, new = {0};
+    rt_status status = rt_fingerprint_add(&old, key, false, strdup(then), &err);
+    if (status == RT_OK)
+        status = rt_fingerprint_add(&new, key, false, strdup(now), &err);
+    if (status == RT_OK)
+        status = rt_standing_json(&standing, &old, &json, &err);
+    if (status == RT_OK)
+        status = rt_standing_read(json, "file", &new, &read, &ignored, &err);
+    if (status == RT_OK)
+        err.text[0] = 0;
+    free(json);
+    rt_fingerprint_deinit(&old);
+    rt_fingerprint_deinit(&new);
+    return err.text;
+}
+
+TEST(difference_is_shown) {
+    CHECK(!*difference("a", "one", "one"));
+    CHECK(strstr(difference("a", "one", "two"), "because a has changed: it was one and is now two"));
+    /* one part to be compared, another for people */
+    CHECK(!*difference("a", "one|same", "two|same"));
+    const char *text = difference("a", "one|this", "two|that");
+    CHECK_MSG(strstr(text, "it was one and is now two") && !strstr(text, "this"), "%s", text);
+    text = difference("cluster.strategy", "x|asynchronous x", "y|synchronous");
+    CHECK_MSG(strstr(text, "is now y; ") && strstr(text, "nor the other way round"), "%s", text);
+    text = difference("cluster.strategy", "x|synchronous, reduce=sum", "y|synchronous");
+    CHECK_MSG(strstr(text, "is now y; ") && strstr(text, "the same updates"), "%s", text);
+    /* long ones, from shortly before the place where they differ */
+    char then[500] = {0}, now[500] = {0};
+    memset(then, 'x', 400);
+    memcpy(now, then, sizeof now);
+    memcpy(then + 300, "this", 4);
+    memcpy(now + 300, "that", 4);
+    text = difference("a", then, now);
+    CHECK_MSG(strstr(text, "it was ...xxxx") && strstr(text, "xthisx") && strstr(text, "is now ...xxxx") &&
+                  strstr(text, "xthatx"),
+              "%s", text);
+    now[300] = 0;
+    text = difference("a", then, now);
+    CHECK_MSG(strstr(text, "xthisx") && strstr(text, "is now ...xxxx"), "%s", text);
 }
 
 /* Another way of scoring is told, not refused. */
