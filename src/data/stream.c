@@ -393,6 +393,10 @@ struct rt_stream_counters rt_stream_counters(struct rt_stream *stream) {
     return counters;
 }
 
+const char *rt_stream_name(const struct rt_stream *stream) {
+    return stream->inlet.name;
+}
+
 const char *rt_stream_address(const struct rt_stream *stream) {
     return stream->inlet.address;
 }

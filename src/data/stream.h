@@ -50,6 +50,9 @@ bool rt_stream_ended(struct rt_stream *stream);   /* nothing more will come; the
 rt_status rt_stream_status(struct rt_stream *stream, struct rt_error *err); /* why reading failed, or RT_OK */
 struct rt_stream_counters rt_stream_counters(struct rt_stream *stream);
 
+/* What messages call it: "standard input", or where it comes from. */
+const char *rt_stream_name(const struct rt_stream *stream);
+
 /* Where a stream listens, "127.0.0.1:7200", or "". */
 const char *rt_stream_address(const struct rt_stream *stream);
 

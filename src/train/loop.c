@@ -123,6 +123,16 @@ static bool is_stale(const struct rt_drive *drive) {
            drive->standing.stale >= (uint64_t)drive->spec->train.early_stop;
 }
 
+/* A stream that ends is a run that is done, but not where nothing was ever learnt: the sender has failed,
+ * most likely, and its silence shall not become a model. */
+static rt_status end_of_stream(struct rt_drive *drive, struct rt_error *err) {
+    if (drive->standing.update == 0)
+        return rt_fail(err, RT_FAILED, "%.300s ended before the first example",
+                       rt_stream_name(drive->learner.stream));
+    drive->updates = drive->standing.update;
+    return RT_OK;
+}
+
 static rt_status step_once(struct rt_drive *drive, struct rt_step *step, struct rt_error *err) {
     struct rt_error own;
     rt_status status = drive->learner.step(drive->learner.self, step, &own);
@@ -130,10 +140,8 @@ static rt_status step_once(struct rt_drive *drive, struct rt_step *step, struct 
         rt_drive_diverged(drive, &own);
     if (status != RT_OK)
         return rt_fail(err, status, "%s", own.text);
-    if (step->rows == 0) { /* the stream has ended */
-        drive->updates = drive->standing.update;
-        return RT_OK;
-    }
+    if (step->rows == 0)
+        return end_of_stream(drive, err);
     count_step(drive, step);
     drive->validation_due |= is_time_to_validate(drive);
     if (isnan(drive->first_step))

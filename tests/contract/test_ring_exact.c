@@ -5,6 +5,86 @@
 
 static const char mlp[] = "{input: 12, loss: cross_entropy, layers: [{dense: 16}, tanh, {dense: 14}, relu, "
                           "{dense: 12}, tanh, {dense: 10}, relu, {dense: 9}, {dense: 5}]}";
+/* Its masks depend on which examples these are, which must reach the layers that drop, and the tail. */
+static const char drops[] = "{input: 12, loss: cross_entropy, layers: [{dense: 16}, relu, {dense: 14}, "
+                            "{dropout: 0.4}, {dense: 12}, tanh, {dense: 10}, {dropout: 0.3}, {dense: 5}]}";
+/* Where batches are normalised, statistics go round beside the parameters. */
+static const char cnn[] =
+    "{input: [1, 8, 8], loss: cross_entropy, layers: [{conv2d: {filters: 4, kernel: 3, pad: 1}}, batchnorm, "
+    "relu, {residual: [{conv2d: {filters: 4, kernel: 3, pad: 1}}, relu, {conv2d: {filters: 4, kernel: 3, "
+    "pad: 1}}]}, relu, {maxpool: 2}, {residual: [{conv2d: {filters: 4, kernel: 3, pad: 1}}, {dropout: "
+    "0.2}]}, flatten, {dense: 5}]}";
+static const struct {
+    const char *name, *layers;
+} models[] = {{"mlp", mlp}, {"cnn", cnn}, {"dropout", drops}};
+
+/* ---- choices ------------------------------------------------------------------------------------------- */
+
+/* A case is a value of each choice. Few cases, in which every value of one choice meets every value of each
+ * other choice; greedily, the next case is the one in which most meet for the first time. With RT_EVERY_CASE
+ * in the environment, as tests/long/test_ring_all.sh has it: all there are. */
+enum { CHOICES = 6, VALUES = 20 };
+struct choices {
+    size_t count[CHOICES]; /* of values */
+    size_t given;          /* cases so far */
+    bool met[CHOICES][VALUES][CHOICES][VALUES];
+};
+
+static size_t case_count(const struct choices *choices) {
+    size_t cases = 1;
+    for (size_t i = 0; i < CHOICES; i++)
+        cases *= choices->count[i];
+    return cases;
+}
+
+static void case_at(const struct choices *choices, size_t number, size_t value[CHOICES]) {
+    for (size_t i = 0; i < CHOICES; i++) {
+        value[i] = number % choices->count[i];
+        number /= choices->count[i];
+    }
+}
+
+static size_t first_meetings(const struct choices *choices, const size_t value[CHOICES]) {
+    size_t found = 0;
+    for (size_t i = 0; i < CHOICES; i++)
+        for (size_t k = 0; k < i; k++)
+            found += !choices->met[i][value[i]][k][value[k]];
+    return found;
+}
+
+static bool next_case(struct choices *choices, size_t value[CHOICES]) {
+    const size_t cases = case_count(choices);
+    const bool every = getenv("RT_EVERY_CASE") != NULL;
+    size_t best = choices->given, most = 0;
+    for (size_t number = 0; number < cases && !every; number++) {
+        case_at(choices, number, value);
+        const size_t found = first_meetings(choices, value);
+        if (found > most) {
+            most = found;
+            best = number;
+        }
+    }
+    if (every ? best == cases : most == 0)
+        return false;
+    case_at(choices, best, value);
+    for (size_t i = 0; i < CHOICES; i++)
+        for (size_t k = 0; k < i; k++)
+            choices->met[i][value[i]][k][value[k]] = true;
+    choices->given++;
+    return true;
+}
+
+static size_t optimizer_count(void) {
+    size_t count = 0;
+    while (rt_optim_types()[count])
+        count++;
+    return count;
+}
+
+static const size_t node_counts[] = {1, 2, 3, 4, 8}, micro_batches[] = {1, 4, 16};
+enum { MODELS = 3, NODE_COUNTS = 5, MICRO_BATCHES = 3 };
+
+/* ---- one result ---------------------------------------------------------------------------------------- */
 
 struct outcome {
     float *floats; /* as gathered */
@@ -58,10 +138,9 @@ static void compare(const struct rig_settings *settings, const char *what) {
 }
 
 TEST(any_number_of_nodes) {
-    static const size_t nodes[] = {1, 2, 3, 4, 8};
-    for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++)
+    for (size_t i = 0; i < NODE_COUNTS; i++)
         compare(&(struct rig_settings){.model = mlp,
-                                       .nodes = nodes[i],
+                                       .nodes = node_counts[i],
                                        .slots = 4,
                                        .examples = 40,
                                        .batch = 16,
@@ -81,33 +160,47 @@ static const struct rig_settings plain = {.model = mlp,
                                           .optimizer = "{momentum: {lr: 0.05, momentum: 0.9}}"};
 
 TEST(any_micro_batch_in_either_order_of_work) {
-    static const size_t nodes[] = {2, 4, 8}, micro[] = {1, 4, 16};
+    static const size_t nodes[] = {2, 4, 8};
     for (size_t i = 0; i < 3; i++)
-        for (size_t k = 0; k < 3; k++)
+        for (size_t k = 0; k < MICRO_BATCHES; k++)
             for (int together = 0; together < 2; together++) {
                 struct rig_settings settings = plain;
                 settings.nodes = nodes[i];
-                settings.micro_batch = micro[k];
+                settings.micro_batch = micro_batches[k];
                 settings.together = together;
                 settings.slots = 1 + (i + k) % 4;
                 compare(&settings, "order");
             }
 }
 
+/* Delays on every link, so that messages come in all orders that there may be. */
 TEST(delays_change_nothing) {
-    for (uint64_t seed = 1; seed <= 6; seed++) {
+    const size_t optimizers = optimizer_count();
+    struct choices choices = {.count = {MODELS, optimizers, NODE_COUNTS, MICRO_BATCHES, 2, 2}};
+    size_t value[CHOICES];
+    REQUIRE(optimizers <= VALUES);
+    while (next_case(&choices, value)) {
         struct rig_settings settings = plain;
+        const uint64_t seed = choices.given;
+        char what[80];
+        settings.model = models[value[0]].layers;
+        settings.optimizer = rt_optim_types()[value[1]]->name;
+        settings.nodes = node_counts[value[2]];
+        settings.micro_batch = micro_batches[value[3]];
+        settings.together = value[4];
+        settings.tail = value[5];
+        settings.updates = 3; /* of which the last has a short batch */
         settings.seed = seed;
-        settings.nodes = 2 + seed % 3;
         settings.slots = 1 + seed % 5;
         settings.latency = 0.001;
         settings.random_delay = 0.02;
         settings.bandwidth = seed % 2 ? 20000 : 0;
-        settings.micro_batch = 2;
         settings.clip_norm = seed % 3 == 0 ? 0.5 : 0;
-        settings.tail = seed % 2;
-        compare(&settings, "delays");
+        snprintf(what, sizeof what, "delays, %s, %s", models[value[0]].name, settings.optimizer);
+        compare(&settings, what);
     }
+    printf("%zu rings with delays had the bits of one device\n", choices.given);
+    CHECK(choices.given >= NODE_COUNTS * optimizers);
 }
 
 /* Where computing takes time too, weight gradients wait while the next update's activations are here. */
@@ -164,12 +257,9 @@ TEST(a_tail_on_the_master) {
     }
 }
 
-/* Its masks depend on which examples these are, which must reach the layers that drop, and the tail. */
 TEST(dropout) {
     struct rig_settings settings = plain;
-    settings.model =
-        "{input: 12, loss: cross_entropy, layers: [{dense: 16}, relu, {dense: 14}, {dropout: 0.4}, "
-        "{dense: 12}, tanh, {dense: 10}, {dropout: 0.3}, {dense: 5}]}";
+    settings.model = drops;
     for (size_t nodes = 1; nodes <= 4; nodes++)
         for (size_t tail = 0; tail < 3; tail++) {
             settings.nodes = nodes;
@@ -181,13 +271,7 @@ TEST(dropout) {
 
 TEST(convolutions_with_residual_blocks) {
     struct rig_settings settings = plain;
-    settings.model =
-        "{input: [1, 8, 8], loss: cross_entropy, layers: [{conv2d: {filters: 4, kernel: 3, pad: 1}}, "
-        "batchnorm, "
-        "relu, {residual: [{conv2d: {filters: 4, kernel: 3, pad: 1}}, relu, {conv2d: {filters: 4, kernel: 3, "
-        "pad: 1}}]}, relu, {maxpool: 2}, {residual: [{conv2d: {filters: 4, kernel: 3, pad: 1}}, {dropout: "
-        "0.2}]}, "
-        "flatten, {dense: 5}]}";
+    settings.model = cnn;
     settings.updates = 3;
     for (size_t nodes = 2; nodes <= 4; nodes++) {
         settings.nodes = nodes;
@@ -347,44 +431,69 @@ static void first_half(void *user, struct rig *rig, struct rt_ring *ring) {
 
 static void second_half(void *user, struct rig *rig, struct rt_ring *ring) {
     struct halves *halves = user;
-    rig->status[0] = rt_ring_load(ring, 3, 3, rig_read, &halves->words, &rig->errors[0]);
+    const size_t words = 1 + rig->tiny.optim->type->state_words;
+    rig->status[0] = rt_ring_load(ring, words, 3, rig_read, &halves->words, &rig->errors[0]);
     CHECK(rt_ring_version(ring) == 3);
     if (rig_steps(rig, ring, 3))
         rig->status[0] = rig_gather(rig, ring, halves->end, &rig->errors[0]);
 }
 
-TEST(a_run_goes_on_in_a_ring_of_another_size) {
-    static const size_t before[] = {4, 1, 2, 3}, after[] = {2, 3, 1, 4};
-    for (size_t i = 0; i < 4; i++) {
-        struct rt_error err;
-        struct rig rig;
-        struct rig_settings settings = plain;
-        settings.optimizer = "adam";
-        settings.nodes = before[i];
-        settings.random_delay = 0.01;
-        CHECK_OK(rig_open(&settings, &rig, &err));
-        const size_t bytes = rig_floats(&rig) * sizeof(float);
-        struct halves halves = {{malloc(bytes), 0}, malloc(bytes)};
-        CHECK_OK(rig_run(&rig, first_half, &halves, &err));
-        CHECK_MSG(rig.status[0] == RT_OK, "%s", rig.errors[0].text);
-        rig_close(&rig);
-        settings.nodes = after[i];
-        settings.tail = i % 2;
-        CHECK_OK(rig_open(&settings, &rig, &err));
-        CHECK_OK(rig_run(&rig, second_half, &halves, &err));
-        for (size_t k = 0; k < settings.nodes; k++)
-            CHECK_MSG(rig.status[k] == RT_OK, "node %zu: %s", k, rig.errors[k].text);
-        for (size_t k = 0; k < 6; k++) {
-            struct rt_step step;
-            CHECK_OK(rt_trainer_step(rig.tiny.trainer, &step, &err));
-        }
-        rig_single(&rig, halves.words.floats);
-        CHECK_MSG(memcmp(halves.words.floats, halves.end, bytes) == 0, "%zu nodes, then %zu: other bits",
-                  before[i], after[i]);
-        free(halves.words.floats);
-        free(halves.end);
-        rig_close(&rig);
+/* One half with the settings before, the other with those after; both have one result. */
+static void compare_halves(const struct rig_settings *before, const struct rig_settings *after,
+                           const char *what) {
+    struct rt_error err;
+    struct rig rig;
+    CHECK_OK(rig_open(before, &rig, &err));
+    const size_t bytes = rig_floats(&rig) * sizeof(float);
+    struct halves halves = {{malloc(bytes), 0}, malloc(bytes)};
+    CHECK_OK(rig_run(&rig, first_half, &halves, &err));
+    for (size_t i = 0; i < before->nodes; i++)
+        CHECK_MSG(rig.status[i] == RT_OK, "%s: node %zu: %s", what, i, rig.errors[i].text);
+    rig_close(&rig);
+    CHECK_OK(rig_open(after, &rig, &err));
+    CHECK_OK(rig_run(&rig, second_half, &halves, &err));
+    for (size_t i = 0; i < after->nodes; i++)
+        CHECK_MSG(rig.status[i] == RT_OK, "%s: node %zu: %s", what, i, rig.errors[i].text);
+    for (size_t i = 0; i < 6; i++) {
+        struct rt_step step;
+        CHECK_OK(rt_trainer_step(rig.tiny.trainer, &step, &err));
     }
+    rig_single(&rig, halves.words.floats);
+    CHECK_MSG(memcmp(halves.words.floats, halves.end, bytes) == 0, "%s: %zu nodes, then %zu: other bits",
+              what, before->nodes, after->nodes);
+    free(halves.words.floats);
+    free(halves.end);
+    rig_close(&rig);
+}
+
+/* Every optimizer and every model meets every pair of sizes. */
+TEST(a_run_goes_on_in_a_ring_of_another_size) {
+    const size_t optimizers = optimizer_count();
+    /* The last two: the order of the work before and after. */
+    struct choices choices = {
+        .count = {MODELS, optimizers, NODE_COUNTS * (NODE_COUNTS - 1), MICRO_BATCHES, 2, 2}};
+    size_t value[CHOICES];
+    REQUIRE(optimizers <= VALUES && choices.count[2] <= VALUES);
+    while (next_case(&choices, value)) {
+        struct rig_settings before = plain;
+        char what[80];
+        const size_t from = value[2] % NODE_COUNTS, to = (from + 1 + value[2] / NODE_COUNTS) % NODE_COUNTS;
+        before.model = models[value[0]].layers;
+        before.optimizer = rt_optim_types()[value[1]]->name;
+        before.nodes = node_counts[from];
+        before.micro_batch = micro_batches[value[3]];
+        before.together = value[4];
+        before.random_delay = 0.01;
+        before.seed = choices.given;
+        struct rig_settings after = before;
+        after.nodes = node_counts[to];
+        after.together = value[5];
+        after.tail = choices.given % 2;
+        snprintf(what, sizeof what, "%s, %s", models[value[0]].name, before.optimizer);
+        compare_halves(&before, &after, what);
+    }
+    printf("%zu rings went on with the bits of one device\n", choices.given);
+    CHECK(choices.given >= choices.count[2] * optimizers);
 }
 
 /* Back to update 3 after update 5: as if the two between had never been. */
