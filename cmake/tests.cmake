@@ -49,9 +49,10 @@ endfunction()
 target_compile_options(rt_test_support PRIVATE -O1)
 
 # The thread sanitizer makes arithmetic fifty times slower and has nothing to say where one thread runs alone: these
-# tests are the ones with several, some of them one block only. A fuzzer's build is for the fuzzers.
+# tests are the ones with several, some of them one block only; of those that run in memory, where threads take turns,
+# one or two for each part. A fuzzer's build is for the fuzzers.
 if(RT_SANITIZE MATCHES "thread")
-  list(FILTER RT_TESTS INCLUDE REGEX "/test_(pool|device|layer_bits|exactness|train|memory_net|ring|ring_exact|memory_faults|transport|collectives|tcp|tcp_peers|tls|stream|engine|carried|crew|served|hybrid)\\.c$")
+  list(FILTER RT_TESTS INCLUDE REGEX "/test_(pool|device|layer_bits|exactness|train|memory_net|ring|ring_exact|memory_faults|transport|collectives|tcp|tcp_peers|tls|stream|engine|carried|crew|served|hybrid|equals|tcp_lending|server|server_rounds)\\.c$")
   set(RT_BLOCK_test_layer_bits threads_change_no_bit)
   set(RT_BLOCK_test_exactness cnn_has_one_result)
 elseif(RT_FUZZ)
@@ -84,7 +85,8 @@ endforeach()
 # Scripts run the command as a person would, so they need one that runs here. Some look at the tree, at installed
 # files or at other builds, not at the code a sanitizer watches: once, in the ordinary build, is enough for them. So it is
 # for those that compare the numbers of one run in dozens of settings, each the same code again: contract/test_ring_exact
-# and test_equals run it under the sanitizer, and the scripts of failures and resumption run it as processes.
+# and test_equals run it under both sanitizers, and the scripts of failures and resumption run it as processes under the
+# address sanitizer. For the thread sanitizer a few scripts suffice: the programs above have the threads of a node too.
 if(NOT CMAKE_CROSSCOMPILING AND NOT RT_FUZZ)
   file(GLOB RT_SCRIPTS RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS
     ${CMAKE_SOURCE_DIR}/tests/*/test_*.sh ${CMAKE_SOURCE_DIR}/tools/check_*.sh)

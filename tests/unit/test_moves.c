@@ -49,10 +49,16 @@ static rt_status make_scatter(const struct collective *this, const struct rt_tea
     return status;
 }
 
-#define ROOTED(name_, shape_, degree_, contributes_)                                                         \
+#define ROOTED_DEEP(name_, shape_, degree_, contributes_, depth_)                                            \
     {                                                                                                        \
-        .name = name_, .make = make_rooted, .form = { shape_, degree_, contributes_ }                        \
+        .name = name_, .make = make_rooted, .form = {                                                        \
+            .shape = shape_,                                                                                 \
+            .degree = degree_,                                                                               \
+            .root_contributes = contributes_,                                                                \
+            .depth = depth_                                                                                  \
+        }                                                                                                    \
     }
+#define ROOTED(name_, shape_, degree_, contributes_) ROOTED_DEEP(name_, shape_, degree_, contributes_, 0)
 
 static const struct collective collectives[] = {
     {.name = "ring", .make = make_all, .how = RT_REDUCE_RING},
@@ -73,6 +79,10 @@ static const struct collective collectives[] = {
     ROOTED("binary below a server", RT_SHAPE_ARY, 2, false),
     ROOTED("groups of 2 below a server", RT_SHAPE_GROUPS, 2, false),
     ROOTED("groups of 3 below a server", RT_SHAPE_GROUPS, 3, false),
+    ROOTED_DEEP("groups of groups", RT_SHAPE_GROUPS, 2, true, 3),
+    ROOTED_DEEP("groups of groups below a server", RT_SHAPE_GROUPS, 2, false, 3),
+    ROOTED_DEEP("groups without depth", RT_SHAPE_GROUPS, 2, true, 1),
+    ROOTED_DEEP("groups deeper than there are places", RT_SHAPE_GROUPS, 3, false, 16),
 };
 enum { COLLECTIVES = sizeof collectives / sizeof *collectives };
 
@@ -163,9 +173,11 @@ static bool carry_out(struct world *world, size_t place, const struct rt_move *m
                   "%s, %zu places: %zu sent %zu floats from %zu on, %zu expects %zu from %zu on",
                   world->collective->name, world->n, peer, message->count, message->first, place, move->count,
                   move->first);
-        for (size_t i = 0; i < move->count && i < message->count; i++)
-            to[move->first + i] =
-                move->kind == RT_MOVE_ADD ? to[move->first + i] + message->floats[i] : message->floats[i];
+        const size_t count = move->count < message->count ? move->count : message->count;
+        for (size_t i = 0; move->kind == RT_MOVE_ADD && i < count; i++)
+            to[move->first + i] += message->floats[i];
+        if (move->kind == RT_MOVE_TAKE)
+            memcpy(to + move->first, message->floats, count * sizeof(float));
         free(message->floats);
     }
     return true;
@@ -270,9 +282,58 @@ TEST(every_collective_makes_the_sum_for_any_number_and_length) {
         }
 }
 
+/* Numbers of long ranges and their sums are made once for all collectives, and compared as bytes. */
+enum { LONG = 1000003, LONG_PLACES = 9 };
+
+struct long_numbers {
+    float *of[LONG_PLACES]; /* a place's own */
+    float *sum, *others;    /* of the places so far; without the first */
+};
+
+static float *long_room(void) {
+    float *floats = calloc(LONG, sizeof *floats);
+    if (!floats)
+        exit(1);
+    return floats;
+}
+
+/* One more place, the n-th. */
+static void add_long_place(struct long_numbers *numbers, size_t n) {
+    float *own = numbers->of[n - 1] = long_room();
+    for (size_t i = 0; i < LONG; i++)
+        own[i] = whole_number(n - 1, i);
+    for (size_t i = 0; i < LONG; i++)
+        numbers->sum[i] += own[i];
+    for (size_t i = 0; n > 1 && i < LONG; i++)
+        numbers->others[i] += own[i];
+}
+
+static void check_long_sum(const struct collective *collective, size_t n,
+                           const struct long_numbers *numbers) {
+    const float *sum = first_contributes(collective) ? numbers->sum : numbers->others;
+    struct world world;
+    if ((!first_contributes(collective) && n == 1) || !make_world(&world, collective, n, LONG))
+        return;
+    for (size_t p = 0; p < n; p++) /* a server has numbers too, which must not count */
+        memcpy(world.buffers[p][RT_BUFFER_GRADIENT], numbers->of[p], LONG * sizeof(float));
+    run_world(&world);
+    for (size_t p = 0; p < n; p++)
+        CHECK_MSG(memcmp(world.buffers[p][RT_BUFFER_GRADIENT], sum, LONG * sizeof(float)) == 0,
+                  "%s, %zu places: place %zu has another sum of %d floats", collective->name, n, p, LONG);
+    end_world(&world);
+}
+
 TEST(long_ranges) {
-    for (size_t k = 0; k < COLLECTIVES; k++)
-        check_sum(&collectives[k], 3 + k % 2 * 2, 1000003);
+    struct long_numbers numbers = {.sum = long_room(), .others = long_room()};
+    for (size_t n = 1; n <= LONG_PLACES; n++) {
+        add_long_place(&numbers, n);
+        for (size_t k = 0; k < COLLECTIVES; k++)
+            check_long_sum(&collectives[k], n, &numbers);
+    }
+    for (size_t p = 0; p < LONG_PLACES; p++)
+        free(numbers.of[p]);
+    free(numbers.sum);
+    free(numbers.others);
 }
 
 TEST(all_places_end_with_the_same_bits) {
@@ -425,7 +486,9 @@ TEST(a_star_holds_no_more_terms_than_its_tree_is_high) {
             ranks[i] = (uint16_t)i;
         while ((size_t)1 << high < n)
             high++;
-        CHECK_OK(rt_moves_reduce(&team, &(struct rt_tree_form){RT_SHAPE_STAR, 0, true}, 0, 10, &moves, &err));
+        CHECK_OK(rt_moves_reduce(&team,
+                                 &(struct rt_tree_form){.shape = RT_SHAPE_STAR, .root_contributes = true}, 0,
+                                 10, &moves, &err));
         CHECK_MSG(moves.spares <= high, "%zu places need %zu spare buffers", n, moves.spares);
         rt_moves_deinit(&moves);
     }

@@ -1,0 +1,46 @@
+/*
+ * Every collective that is carried over a transport, and what it promises: who puts numbers in, who has the
+ * result. The sum of what was put in is the result, whatever the algorithm.
+ */
+#ifndef RT_TEST_COLLECTIVE_H
+#define RT_TEST_COLLECTIVE_H
+
+#include "exchange/moves.h"
+
+/* Whose floats, of those that every place has. */
+enum collective_whose {
+    WHOSE_ALL,    /* everybody's */
+    WHOSE_FIRST,  /* place 0's */
+    WHOSE_OTHERS, /* those of all but place 0, which is a server */
+    WHOSE_PARTS,  /* part i of place i */
+};
+
+struct collective {
+    const char *name;
+    rt_status (*make)(const struct collective *this, const struct rt_team *team, size_t count,
+                      struct rt_moves *moves, struct rt_error *err);
+    enum rt_reduction how;
+    size_t degree;
+    struct rt_tree_form form;
+    const char *way;
+    enum collective_whose given, had; /* before, and afterwards */
+    bool applied;                     /* the result is in the parameters, which are made of the sum */
+};
+
+extern const struct collective collectives[];
+extern const size_t collective_count;
+
+const struct collective *collective_find(const char *name); /* or the end of the test */
+
+/* The moves of one place; ranks are places. */
+rt_status collective_moves(const struct collective *this, const struct rt_team *team, size_t count,
+                           struct rt_moves *moves, struct rt_error *err);
+
+/* Of `count` floats, those of a place: first..end. */
+void collective_range(enum collective_whose whose, size_t n, size_t place, size_t count, size_t *first,
+                      size_t *end);
+
+/* Whether so many can: somebody must put something in. */
+bool collective_is_possible(const struct collective *this, size_t n);
+
+#endif
