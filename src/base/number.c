@@ -8,6 +8,7 @@
 #include <locale.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static bool is_digit(char c) {
     return c >= '0' && c <= '9';
@@ -29,6 +30,24 @@ bool rt_parse_int(const char *text, int64_t *value) {
     if (*p || (!negative && sum == INT64_MIN))
         return false;
     *value = negative ? sum : -sum;
+    return true;
+}
+
+bool rt_parse_size(const char *text, uint64_t alone, uint64_t *bytes) {
+    static const char units[] = "KMGT";
+    char number[24];
+    const size_t length = strlen(text);
+    const char *unit = length > 1 ? strchr(units, text[length - 1]) : NULL;
+    const size_t digits = length - (unit ? 1 : 0);
+    const uint64_t each = unit ? UINT64_C(1) << 10 * (unit - units + 1) : alone;
+    int64_t value;
+    if (digits >= sizeof number)
+        return false;
+    memcpy(number, text, digits);
+    number[digits] = 0;
+    if (!rt_parse_int(number, &value) || number[0] == '-' || (uint64_t)value > INT64_MAX / each)
+        return false;
+    *bytes = (uint64_t)value * each;
     return true;
 }
 

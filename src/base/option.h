@@ -47,5 +47,8 @@ const char *rt_nearest(const char *word, const char *const *names);
 /* Strict numbers: the whole text, no locale, no overflow; false when it is none. */
 bool rt_parse_int(const char *text, int64_t *value);
 bool rt_parse_real(const char *text, double *value);
+/* A size in bytes: a whole number with K, M, G or T behind it, as 512M, or alone: then it counts `alone`
+ * bytes, a power of two. */
+bool rt_parse_size(const char *text, uint64_t alone, uint64_t *bytes);
 
 #endif

@@ -82,11 +82,13 @@ static rt_status add_addresses(struct rt_settings *settings, const struct rt_wor
         return fail_memory(err);
     *at++ = '[';
     for (size_t i = 0; i < node->count; i++) {
-        if (!*node->items[i] || strpbrk(node->items[i], "'\" \t\n")) {
+        /* A number alone would be an address, as 127 is 0.0.0.127; but it is meant to be a port. */
+        const char *item = node->items[i];
+        if (item[strspn(item, "0123456789")] == 0 || strpbrk(item, "'\" \t\n")) {
             free(list);
-            return rt_fail(err, RT_BAD_INPUT, "--node needs HOST:PORT, not '%.100s'", node->items[i]);
+            return rt_fail(err, RT_BAD_INPUT, "--node needs HOST or HOST:PORT, not '%.100s'", item);
         }
-        at += sprintf(at, "%s'%s'", i ? ", " : "", node->items[i]);
+        at += sprintf(at, "%s'%s'", i ? ", " : "", item);
     }
     strcpy(at, "]");
     rt_status status = rt_settings_add(settings, "--node", "cluster.node", list, err);

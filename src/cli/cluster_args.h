@@ -25,7 +25,7 @@ struct rt_cluster_args {
          RT_ARG_WORDS,                                                                                       \
          .offset = (at) + offsetof(struct rt_cluster_args, node),                                            \
          .default_help = "cluster.node",                                                                     \
-         .help = "a running node that takes part, as often as needed"},                                      \
+         .help = "a running node, as often as needed; HOST alone: port 7117"},                               \
         {"--key",                                                                                            \
          "FILE",                                                                                             \
          RT_ARG_TEXT,                                                                                        \

@@ -32,7 +32,7 @@ struct settings {
 #define AT(field) offsetof(struct settings, field)
 static const struct rt_arg args[] = {
     {"--listen", "HOST:PORT", RT_ARG_TEXT, .offset = AT(listen), .fallback = "127.0.0.1:7117",
-     .help = "where masters find it; port 0: any free one"},
+     .help = "where masters find it; HOST alone: port 7117; port 0: any free one"},
     {"--key", "FILE", RT_ARG_TEXT, .offset = AT(key), .default_help = "none; only this machine may connect",
      .help = "the cluster key, see `ringtmp keygen`"},
     {"--cert", "FILE", RT_ARG_TEXT, .offset = AT(certificate), .default_help = "none",
@@ -60,31 +60,18 @@ static const struct rt_arg args[] = {
 /* ---- options ---- */
 
 static rt_status read_memory(const char *text, uint64_t *bytes, struct rt_error *err) {
-    static const char units[] = "KMGT";
-    char number[24];
-    int64_t value = -1;
-    size_t length = text ? strlen(text) : 0;
     if (!text) {
         long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
         *bytes = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page / 4 * 3 : 0;
         return RT_OK;
     }
-    const char *unit = length > 1 ? strchr(units, text[length - 1]) : NULL;
-    unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
-    size_t digits = length - (unit ? 1 : 0);
-    if (digits < sizeof number) {
-        memcpy(number, text, digits);
-        number[digits] = 0;
-        if (!rt_parse_int(number, &value))
-            value = -1;
-    }
-    if (value < 0 || value > INT64_MAX >> shift)
+    if (!rt_parse_size(text, 1, bytes))
         return rt_fail(err, RT_BAD_INPUT, "--memory must be a size such as 512M or 2G, not '%s'", text);
-    *bytes = (uint64_t)value << shift;
     return RT_OK;
 }
 
 struct plan {
+    char address[RT_MAX_TEXT + 1];
     struct rt_node_settings node;
     struct rt_node_device device;
     struct rt_tcp_settings network;
@@ -125,7 +112,11 @@ static rt_status read_settings(const struct settings *settings, struct plan *pla
         plan->device.data = ".";
     if (settings->data && !*settings->data)
         return rt_fail(err, RT_BAD_INPUT, "--data must be a directory");
-    rt_status status = read_memory(settings->memory, &plan->node.memory, err);
+    rt_status status = rt_cluster_address(settings->listen, plan->address, err);
+    if (status != RT_OK)
+        rt_fail_prefix(err, status, "--listen");
+    if (status == RT_OK)
+        status = read_memory(settings->memory, &plan->node.memory, err);
     if (status == RT_OK && settings->key)
         status = rt_key_read(settings->key, plan->key, err);
     if (status == RT_OK && settings->key)
@@ -233,7 +224,7 @@ static rt_status serve(const struct settings *settings, struct rt_error *err) {
     if (status == RT_OK)
         status = rt_tcp_create(&plan.network, &endpoint, err);
     if (status == RT_OK)
-        status = rt_endpoint_listen(endpoint, settings->listen, err);
+        status = rt_endpoint_listen(endpoint, plan.address, err);
     struct watch watch = {.endpoint = endpoint, .lifeline = (int)settings->lifeline};
     if (status == RT_OK) {
         catch_signals(settings->lifeline >= 0);

@@ -105,4 +105,7 @@ rt_status rt_cluster_go(struct rt_cluster *cluster, struct rt_error *err);
 /* Local nodes are ended. NULL is fine. */
 void rt_cluster_close(struct rt_cluster *cluster);
 
+/* "HOST" with the port that nodes listen at by default; "HOST:PORT" and "[IPV6]:PORT" as they are. */
+rt_status rt_cluster_address(const char *given, char address[RT_MAX_TEXT + 1], struct rt_error *err);
+
 #endif

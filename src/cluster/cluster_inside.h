@@ -39,8 +39,6 @@ rt_status rt_cluster_await(struct rt_cluster *cluster, size_t member, uint16_t a
 /* Our greeting on a link with this label; from is 0. */
 struct rt_hello rt_cluster_hello(const struct rt_cluster *cluster, uint16_t label);
 
-/* "HOST" with the port that nodes listen at by default; "HOST:PORT" and "[IPV6]:PORT" as they are. */
-rt_status rt_cluster_address(const char *given, char address[RT_MAX_TEXT + 1], struct rt_error *err);
 bool rt_cluster_is_loopback(const char *address);
 
 #endif

@@ -14,6 +14,7 @@
 /* Links that are made at a time: a node listens to a few guests only. */
 enum { AT_ONCE = RT_NODE_LINKS / 2 };
 
+/* A number alone is an address to the system, 127 being 0.0.0.127; but whoever writes it means a port. */
 rt_status rt_cluster_address(const char *given, char address[RT_MAX_TEXT + 1], struct rt_error *err) {
     const char *colon = strchr(given, ':');
     int length;
@@ -24,7 +25,7 @@ rt_status rt_cluster_address(const char *given, char address[RT_MAX_TEXT + 1], s
         length = snprintf(address, RT_MAX_TEXT + 1, "[%s]:%d", given, RT_NODE_PORT);
     else
         length = snprintf(address, RT_MAX_TEXT + 1, colon ? "%s" : "%s:%d", given, RT_NODE_PORT);
-    if (!given[0] || length < 0 || length > RT_MAX_TEXT)
+    if (given[strspn(given, "0123456789")] == 0 || length < 0 || length > RT_MAX_TEXT)
         return rt_fail(err, RT_BAD_INPUT, "'%.60s' is no address of a node: HOST or HOST:PORT", given);
     return RT_OK;
 }

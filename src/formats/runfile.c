@@ -106,7 +106,7 @@ static const struct rt_option cluster_options[] = {
     {"nodes", RT_OPTION_INT, AT(nodes), "1", 1, 1024,
      .help = "processes on this machine that share the work, the master among them"},
     {"node", RT_OPTION_TREE, AT(node),
-     .help = "nodes that are running elsewhere, as a list of HOST:PORT, see `ringtmp node --help`"},
+     .help = "nodes that are running elsewhere, as a list of HOST:PORT; HOST alone: port 7117"},
     {"key", RT_OPTION_TEXT, AT(key), .help = "file with the cluster key, see `ringtmp keygen --help`"},
     {"certificate", RT_OPTION_TEXT, AT(certificate),
      .help = "instead of a key: this device's certificate (PEM), with private_key and authority"},
@@ -118,8 +118,8 @@ static const struct rt_option cluster_options[] = {
      .help = "who holds which layers: auto: by measured speed and memory; even: as if all were equal"},
     {"keep_all", RT_OPTION_BOOL, AT(keep_all), "false",
      .help = "use every device, also one without which it would be faster"},
-    {"memory", RT_OPTION_INT, AT(memory), "0", 0, 1073741824,
-     .help = "MiB that each local process may use; 0: no limit"},
+    {"memory", RT_OPTION_TEXT, AT(memory_text), "0",
+     .help = "what each local process may use, as 512M or 2G; a number alone is MiB; 0: no limit"},
     {"slowdown", RT_OPTION_TREE, AT(slowdown),
      .help = "emulate slower devices: a factor for each local process, the master first, as [1, 1, 10]"},
     {"patience", RT_OPTION_REAL, AT(patience), "60", 0.1, 86400,
@@ -222,6 +222,23 @@ static rt_status apply_setting(struct rt_tree *tree, const char *setting, struct
     return status;
 }
 
+/* Sizes as `ringtmp node --memory` takes them. */
+static rt_status read_memory(const struct rt_tree *root, struct rt_spec_cluster *cluster,
+                             struct rt_error *err) {
+    const uint64_t mib = UINT64_C(1) << 20, most = UINT64_C(1) << 50;
+    uint64_t bytes = 0;
+    const char *wish = !rt_parse_size(cluster->memory_text, mib, &bytes)
+                           ? "a size such as 512M or 2G, where a number alone is MiB"
+                       : bytes > most ? "at most 1024T; a number alone is MiB"
+                       : bytes % mib  ? "whole MiB, as 512M"
+                                      : NULL;
+    if (wish)
+        return rt_tree_fail(place_of(root, "cluster", "memory"), err, "cluster: memory must be %s, not '%s'",
+                            wish, cluster->memory_text);
+    cluster->memory = (int64_t)(bytes / mib);
+    return RT_OK;
+}
+
 static rt_status read_sections(struct rt_spec *spec, const char **name, struct rt_error *err) {
     struct sections top;
     rt_status status =
@@ -237,6 +254,8 @@ static rt_status read_sections(struct rt_spec *spec, const char **name, struct r
     if (status == RT_OK)
         status = rt_options_read(cluster_options, COUNT(cluster_options), NULL, top.cluster, "cluster",
                                  &spec->cluster, err);
+    if (status == RT_OK)
+        status = read_memory(spec->tree, &spec->cluster, err);
     if (status == RT_OK)
         *name = top.name;
     return status;

@@ -61,6 +61,7 @@ struct rt_spec_cluster {
     int64_t master_tail;            /* layers at the end of the network that the master holds as well */
     int plan;                       /* 0: auto, 1: even */
     bool keep_all;                  /* leave no device out */
+    const char *memory_text;        /* as it was written */
     int64_t memory;                 /* MiB that each local process may use; 0: no limit */
     const struct rt_tree *slowdown; /* of each local process, the master first: emulated devices; or NULL */
     double patience;                /* seconds */

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include <errno.h>
+#include <math.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 
 #define RESOLVE_SECONDS 10.0
 #define PAUSE_SECONDS   0.1 /* when the system has no room for another connection */
+#define CROWD_SECONDS   1.0 /* between two sentences about strangers who do the same */
 
 static rt_status fail_listen(const char *address, int error, struct rt_error *err) {
     if (error == EADDRINUSE)
@@ -91,12 +93,43 @@ static void unlist(struct rt_connection *connection) {
     tcp->half_open_count--;
 }
 
-static void turn_away(struct rt_connection *connection, const struct rt_error *reason) {
-    struct rt_error full = *reason;
-    rt_fail_prefix(&full, reason->status, "%s", connection->peer);
+/* reason: becomes the whole sentence. */
+static void send_off(struct rt_connection *connection, struct rt_error *reason) {
+    rt_fail_prefix(reason, reason->status, "%s", connection->peer);
     unlist(connection);
     rt_connection_end(connection);
+}
+
+static void turn_away(struct rt_connection *connection, const struct rt_error *reason) {
+    struct rt_error full = *reason;
+    send_off(connection, &full);
     rt_tcp_tell_refused(connection->tcp, &full);
+}
+
+/* ---- those who say nothing, of whom there may be very many ---- */
+
+/* The time to look again; INFINITY: all is told. */
+static double tell_crowd(struct rt_tcp *tcp, struct rt_tcp_crowd *crowd, double now) {
+    if (crowd->untold == 0)
+        return INFINITY;
+    if (now < crowd->again)
+        return crowd->again;
+    const size_t used = strlen(crowd->last.text), others = crowd->untold - 1;
+    if (others > 0)
+        snprintf(crowd->last.text + used, sizeof crowd->last.text - used, "; the same goes for %zu other%s",
+                 others, others > 1 ? "s" : "");
+    rt_tcp_tell_refused(tcp, &crowd->last);
+    crowd->untold = 0;
+    crowd->again = now + CROWD_SECONDS;
+    return INFINITY;
+}
+
+static void turn_away_silent(struct rt_connection *connection, struct rt_tcp_crowd *crowd, double now,
+                             const struct rt_error *reason) {
+    crowd->last = *reason;
+    send_off(connection, &crowd->last);
+    crowd->untold++;
+    (void)tell_crowd(connection->tcp, crowd, now);
 }
 
 void rt_tcp_accept(struct rt_tcp *tcp, double now) {
@@ -121,7 +154,7 @@ void rt_tcp_accept(struct rt_tcp *tcp, double now) {
         connection->next = NULL;
         if (++tcp->half_open_count > RT_HALF_OPEN) {
             rt_fail(&err, RT_FAILED, "had not said who it is when too many others connected");
-            turn_away(tcp->half_open, &err);
+            turn_away_silent(tcp->half_open, &tcp->pushed_out, now, &err);
         }
     }
 }
@@ -176,16 +209,21 @@ void rt_tcp_accept_serve(struct rt_connection *connection) {
     }
 }
 
-void rt_tcp_accept_check(struct rt_tcp *tcp, double now) {
+double rt_tcp_accept_check(struct rt_tcp *tcp, double now) {
+    double look = INFINITY;
     for (struct rt_connection *connection = tcp->half_open, *next; connection; connection = next) {
         struct rt_error err;
         next = connection->next;
-        if (now < connection->deadline)
-            continue;
-        if (connection->state == RT_CONNECTION_GREETED)
+        if (now < connection->deadline) {
+            look = fmin(look, connection->deadline);
+        } else if (connection->state == RT_CONNECTION_GREETED) {
             rt_fail(&err, RT_BAD_INPUT, "made only one of the two connections of a link");
-        else
+            turn_away(connection, &err);
+        } else {
             rt_fail(&err, RT_BAD_INPUT, "connected but did not say who it is for %.3g seconds", tcp->silence);
-        turn_away(connection, &err);
+            turn_away_silent(connection, &tcp->late, now, &err);
+        }
     }
+    look = fmin(look, tell_crowd(tcp, &tcp->pushed_out, now));
+    return fmin(look, tell_crowd(tcp, &tcp->late, now));
 }

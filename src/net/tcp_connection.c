@@ -170,9 +170,18 @@ static enum rt_stream_result check_request(struct rt_connection *connection,
     return RT_STREAM_OK;
 }
 
+/* Whether the first bytes, however few, can be those of a preamble: what comes after its first word is not
+ * waited for when that word is wrong. */
+static bool may_be_preamble(const uint8_t *bytes, size_t count) {
+    enum { WORD = 4 };
+    uint8_t ours[RT_PREAMBLE_BYTES];
+    rt_preamble_encode(&(struct rt_preamble){.version = RT_LINK_VERSION}, ours);
+    return memcmp(bytes, ours, count < WORD ? count : WORD) == 0;
+}
+
 static enum rt_stream_result read_preamble(struct rt_connection *connection, struct rt_error *err) {
     struct rt_tcp_input *in = &connection->in;
-    while (in->to < RT_PREAMBLE_BYTES) {
+    while (in->to < RT_PREAMBLE_BYTES && may_be_preamble(in->ahead, in->to)) {
         struct iovec room = {in->ahead + in->to, RT_PREAMBLE_BYTES - in->to};
         size_t got = 0;
         enum rt_stream_result result = rt_stream_read(&connection->stream, &room, 1, &got, err);

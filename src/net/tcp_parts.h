@@ -173,6 +173,14 @@ struct rt_tcp_polled {
     struct rt_connection *connection;
 };
 
+/* Strangers who were turned away for the same reason, when there are many: the owner is told of the first at
+ * once, and of those after it together. */
+struct rt_tcp_crowd {
+    double again; /* when the next may be told of */
+    size_t untold;
+    struct rt_error last; /* what would have been said of the last of them */
+};
+
 struct rt_tcp {
     struct rt_endpoint base;
     double heartbeat, silence;
@@ -204,6 +212,7 @@ struct rt_tcp {
     size_t link_count;
     struct rt_connection *half_open, *lingering, *dead;
     size_t half_open_count, lingering_count, connection_count;
+    struct rt_tcp_crowd pushed_out, late; /* half-open ones: by others who connected; by time */
     struct pollfd *polled;
     struct rt_tcp_polled *polled_whose;
     size_t poll_room;
@@ -320,7 +329,7 @@ void rt_tcp_connect_serve(struct rt_connection *connection); /* poll has somethi
 rt_status rt_tcp_listen(struct rt_endpoint *endpoint, const char *address, struct rt_error *err);
 void rt_tcp_accept(struct rt_tcp *tcp, double now);
 void rt_tcp_accept_serve(struct rt_connection *connection);
-void rt_tcp_accept_check(struct rt_tcp *tcp, double now); /* drops those that are late */
+double rt_tcp_accept_check(struct rt_tcp *tcp, double now); /* drops those that are late; the next look */
 
 /* ---- tcp_thread.c ---- */
 void *rt_tcp_thread(void *tcp);

@@ -125,9 +125,8 @@ static void beat(struct rt_tcp *tcp, double now) {
 
 /* Does what is due, and gives the time when something will be. */
 static double keep_time(struct rt_tcp *tcp, double now) {
-    double next = INFINITY;
     beat(tcp, now);
-    rt_tcp_accept_check(tcp, now);
+    double next = rt_tcp_accept_check(tcp, now);
     for (struct rt_tcp_link *link = tcp->links; link; link = link->next) {
         if (link->wrong && link->state != RT_LINK_DEAD) {
             struct rt_error err;
@@ -143,8 +142,6 @@ static double keep_time(struct rt_tcp *tcp, double now) {
         if (link->state == RT_LINK_UP)
             next = fmin(next, tcp->next_beat);
     }
-    for (struct rt_connection *connection = tcp->half_open; connection; connection = connection->next)
-        next = fmin(next, connection->deadline);
     for (struct rt_connection *connection = tcp->lingering, *after; connection; connection = after) {
         after = connection->next;
         next = fmin(next, connection->deadline);

@@ -78,14 +78,20 @@ static double smallest_message(const struct rt_planner *planner, const struct rt
     return smallest < 0 ? MESSAGE_BYTES : smallest;
 }
 
-static rt_status list_left_out(const struct rt_draft *draft, size_t devices, struct rt_plan *plan,
-                               struct rt_error *err) {
+static rt_status list_left_out(const struct rt_planner *planner, const struct rt_draft *draft,
+                               struct rt_plan *plan, struct rt_error *err) {
+    const size_t devices = planner->devices;
     rt_status status = rt_alloc(devices, sizeof *plan->left_out, "the plan", &plan->left_out, err);
+    if (status == RT_OK)
+        status = rt_alloc(devices, sizeof *plan->left_out_needs, "the plan", &plan->left_out_needs, err);
     for (size_t d = 0, k = 0; status == RT_OK && d < devices; d++) {
-        if (k < draft->cut.nodes && draft->cut.device[k] == d)
+        if (k < draft->cut.nodes && draft->cut.device[k] == d) {
             k++;
-        else
-            plan->left_out[plan->left_out_count++] = d;
+            continue;
+        }
+        const double needs = planner->lacking[d];
+        plan->left_out_needs[plan->left_out_count] = needs < 0x1p63 ? (uint64_t)needs : UINT64_MAX;
+        plan->left_out[plan->left_out_count++] = d;
     }
     return status;
 }
@@ -125,7 +131,7 @@ static rt_status fill_plan(struct rt_planner *planner, const struct rt_draft *dr
     const size_t nodes = draft->cut.nodes;
     rt_status status = rt_alloc(nodes, sizeof *plan->node, "the plan", &plan->node, err);
     if (status == RT_OK)
-        status = list_left_out(draft, planner->devices, plan, err);
+        status = list_left_out(planner, draft, plan, err);
     plan->nodes = nodes;
     plan->layers = planner->layers;
     plan->tail = nodes > 1 ? planner->layers - planner->chain : 0;
@@ -151,13 +157,15 @@ struct trial {
     double message;        /* the smallest between two nodes, in bytes */
 };
 
-static rt_status try_size(const struct rt_plan_question *q, struct trial *trial, struct rt_error *err) {
+static rt_status try_size(const struct rt_plan_question *q, const double *lacking, struct trial *trial,
+                          struct rt_error *err) {
     struct rt_planner planner;
     struct rt_draft draft = {0};
     trial->rate = trial->all_rate = 0;
     rt_status status = rt_planner_init(q, trial->micro_batch, &planner, err);
     if (status != RT_OK)
         return status;
+    planner.lacking = lacking;
     status = rt_draft_create(q->count, &draft, err);
     if (status == RT_OK)
         status = rt_draft_choose(&planner, &draft, &trial->all_rate, err);
@@ -186,8 +194,8 @@ static size_t list_sizes(size_t slice, struct trial trials[128]) {
     return count;
 }
 
-static rt_status choose_size(const struct rt_plan_question *q, size_t *micro_batch, double *all_rate,
-                             struct rt_error *err) {
+static rt_status choose_size(const struct rt_plan_question *q, const double *lacking, size_t *micro_batch,
+                             double *all_rate, struct rt_error *err) {
     struct trial trials[128];
     const size_t slice = slice_rows(q->job);
     *micro_batch = slice;
@@ -196,7 +204,7 @@ static rt_status choose_size(const struct rt_plan_question *q, size_t *micro_bat
     const size_t count = list_sizes(slice, trials);
     double best = 0;
     for (size_t i = 0; i < count; i++) {
-        rt_status status = try_size(q, &trials[i], err);
+        rt_status status = try_size(q, lacking, &trials[i], err);
         if (status != RT_OK)
             return status;
         best = trials[i].rate > best ? trials[i].rate : best;
@@ -218,19 +226,34 @@ static rt_status choose_size(const struct rt_plan_question *q, size_t *micro_bat
     return RT_OK;
 }
 
-rt_status rt_plan_create(const struct rt_plan_question *question, struct rt_plan **plan,
-                         struct rt_error *err) {
-    rt_status status = check_question(question, err);
+/* Who has room for no part, whatever the size of a micro-batch: a small one takes the least memory. */
+static rt_status find_lacking(const struct rt_plan_question *q, double *lacking, struct rt_error *err) {
+    const size_t smallest = q->job->micro_batch > 0             ? rt_job_micro_rows(q->job)
+                            : rt_model_measures_batch(q->model) ? slice_rows(q->job)
+                                                                : 1;
+    struct rt_planner planner;
+    rt_status status = rt_planner_init(q, smallest, &planner, err);
+    if (status == RT_OK) {
+        status = rt_planner_lacking(&planner, lacking, err);
+        rt_planner_deinit(&planner);
+    }
+    return status;
+}
+
+static rt_status create(const struct rt_plan_question *question, const double *lacking, struct rt_plan **plan,
+                        struct rt_error *err) {
+    rt_status status = RT_OK;
     size_t micro_batch = rt_job_micro_rows(question->job);
     double all_rate = 0, elsewhere = 0; /* with everybody; with another size of micro-batch */
-    if (status == RT_OK && question->job->micro_batch <= 0)
-        status = choose_size(question, &micro_batch, &elsewhere, err);
+    if (question->job->micro_batch <= 0)
+        status = choose_size(question, lacking, &micro_batch, &elsewhere, err);
     if (status != RT_OK)
         return status;
     struct rt_planner planner;
     status = rt_planner_init(question, micro_batch, &planner, err);
     if (status != RT_OK)
         return status;
+    planner.lacking = lacking;
     struct rt_draft draft = {0};
     struct rt_plan *made = NULL;
     status = rt_draft_create(question->count, &draft, err);
@@ -253,10 +276,27 @@ rt_status rt_plan_create(const struct rt_plan_question *question, struct rt_plan
     return status;
 }
 
+rt_status rt_plan_create(const struct rt_plan_question *question, struct rt_plan **plan,
+                         struct rt_error *err) {
+    double *lacking = NULL;
+    rt_status status = check_question(question, err);
+    if (status == RT_OK)
+        status = rt_alloc(question->count, sizeof *lacking, "the planner", &lacking, err);
+    if (status != RT_OK)
+        return status;
+    if (!question->keep_all && !question->even)
+        status = find_lacking(question, lacking, err);
+    if (status == RT_OK)
+        status = create(question, lacking, plan, err);
+    free(lacking);
+    return status;
+}
+
 void rt_plan_destroy(struct rt_plan *plan) {
     if (!plan)
         return;
     free(plan->node);
     free(plan->left_out);
+    free(plan->left_out_needs);
     free(plan);
 }

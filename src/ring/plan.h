@@ -45,9 +45,11 @@ struct rt_plan {
     bool
         crowded; /* nodes share cores: they will be slower than predicted, each as if it had them to itself */
     size_t left_out_count;
-    size_t *left_out;               /* devices */
-    double without_them, with_them; /* samples/s predicted, when some are left out; with_them 0: there is no
-                                       plan with them, for want of memory */
+    size_t *left_out;         /* devices */
+    uint64_t *left_out_needs; /* [left_out_count]: bytes of the smallest part that there is, where the device
+                                 offers less; 0: it has room for one, and is left out for another reason */
+    double without_them, with_them; /* samples/s predicted, when some are left out that have room for a part;
+                                       with_them 0: there is no plan with all of those, for want of memory */
 };
 
 struct rt_plan_question {

@@ -326,16 +326,21 @@ static rt_status drop_one(struct rt_planner *planner, uint8_t *use, uint8_t *tri
     return status;
 }
 
+/* All that have room for a part. */
+static void use_all(const struct rt_planner *planner, enum rt_cut_use how, uint8_t *use) {
+    use[0] = RT_CUT_MUST;
+    for (size_t d = 1; d < planner->devices; d++)
+        use[d] = (uint8_t)(planner->lacking && planner->lacking[d] > 0 ? RT_CUT_OUT : how);
+}
+
 static rt_status choose(struct rt_planner *planner, uint8_t *use, struct rt_draft *draft,
                         struct rt_draft *trial, double *all_rate, struct rt_error *err) {
-    for (size_t d = 0; d < planner->devices; d++)
-        use[d] = RT_CUT_MUST;
+    use_all(planner, RT_CUT_MUST, use);
     rt_status status = rt_draft_make(planner, use, draft, err);
     *all_rate = status == RT_OK && draft->cut.nodes ? draft->rate : 0;
     if (status != RT_OK || planner->question->keep_all || planner->question->even || planner->devices == 1)
         return status;
-    for (size_t d = 1; d < planner->devices; d++)
-        use[d] = RT_CUT_MAY;
+    use_all(planner, RT_CUT_MAY, use);
     status = rt_draft_make(planner, use, trial, err);
     if (status == RT_OK && trial->cut.nodes && trial->rate > *all_rate * WORTH_IT)
         swap_drafts(draft, trial);

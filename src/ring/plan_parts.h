@@ -45,6 +45,9 @@ struct rt_planner {
     struct rt_run_bytes *alone;
     struct rt_run_bytes **runs;
     size_t least_slots; /* that a run must have room for */
+    /* [devices], the caller's: above 0 for those that are left out because they offer less than so many
+     * bytes, which is what the smallest part takes; NULL: there are none. */
+    const double *lacking;
 };
 
 struct rt_draft {
@@ -75,6 +78,9 @@ rt_status rt_planner_node_bytes(struct rt_planner *planner, size_t device, size_
 /* rt_cut_problem's: within the device's memory, with room for planner->least_slots; user is the planner. */
 rt_status rt_planner_fits(void *user, size_t device, size_t first, size_t end, bool alone, bool *yes,
                           struct rt_error *err);
+/* For each device the bytes of the smallest part that it could be given, where it offers less, else 0:
+ * lacking[devices]. The master has a part in every plan: 0. */
+rt_status rt_planner_lacking(struct rt_planner *planner, double *lacking, struct rt_error *err);
 /* Why nothing fits: always fails, with the sentence. */
 rt_status rt_planner_explain(struct rt_planner *planner, struct rt_error *err);
 
@@ -84,7 +90,8 @@ void rt_draft_destroy(struct rt_draft *draft); /* a zeroed one is fine */
 /* The best draft with these devices: use[devices], enum rt_cut_use. As many slots as there may be. */
 rt_status rt_draft_make(struct rt_planner *planner, const uint8_t *use, struct rt_draft *draft,
                         struct rt_error *err);
-/* The best draft of all; all_rate: what it would be with everybody, 0: there is no such plan. */
+/* The best draft of all; all_rate: what it would be with everybody who has room for a part, 0: there is no
+ * such plan. */
 rt_status rt_draft_choose(struct rt_planner *planner, struct rt_draft *draft, double *all_rate,
                           struct rt_error *err);
 /* Takes slots away that bring next to nothing and are not cheap. */

@@ -136,21 +136,62 @@ static void print_table(const struct rt_plan *plan, const struct rt_plan_questio
     }
 }
 
-void rt_plan_print_left_out(const struct rt_plan *plan, const struct rt_plan_question *question, FILE *out) {
-    char name[TEXT], with[TEXT], without[TEXT];
+/* The names of those that lack memory, or of the others, as "pi1, pi2 and pi3"; offers: with what each
+ * offers. Returns how many. */
+static size_t print_names(const struct rt_plan *plan, const struct rt_plan_question *question, bool lacking,
+                          bool offers, FILE *out) {
+    size_t count = 0, done = 0;
+    for (size_t i = 0; i < plan->left_out_count; i++)
+        count += (plan->left_out_needs[i] > 0) == lacking;
     for (size_t i = 0; i < plan->left_out_count; i++) {
-        copy_name(question->devices[plan->left_out[i]].name, name);
-        fprintf(out, "%s%s", i == 0 ? "" : i + 1 < plan->left_out_count ? ", " : " and ", name);
+        if ((plan->left_out_needs[i] > 0) != lacking)
+            continue;
+        const struct rt_plan_device *device = &question->devices[plan->left_out[i]];
+        char name[TEXT], text[TEXT];
+        copy_name(device->name, name);
+        fprintf(out, "%s%s", done == 0 ? "" : done + 1 < count ? ", " : " and ", name);
+        if (offers && count > 1)
+            fprintf(out, " (%s)", rt_plan_bytes_text((double)device->memory, text));
+        done++;
     }
-    const bool one = plan->left_out_count == 1;
-    fprintf(out, one ? " is left out: " : " are left out: ");
+    return count;
+}
+
+static void print_slow(const struct rt_plan *plan, size_t count, FILE *out) {
+    char with[TEXT], without[TEXT];
+    const char *them = count == 1 ? "it" : "them";
+    fputs(count == 1 ? " is left out: " : " are left out: ", out);
     if (plan->with_them > 0)
         fprintf(out, "%s samples/s are predicted without %s, %s with %s",
-                rate_text(plan->without_them, without), one ? "it" : "them", rate_text(plan->with_them, with),
-                one ? "it" : "them");
+                rate_text(plan->without_them, without), them, rate_text(plan->with_them, with), them);
     else
         fprintf(out, "with %s there is no cut whose parts fit into the memory that is offered",
-                one ? "it" : "all of them");
+                count == 1 ? "it" : "all of them");
+}
+
+static void print_lacking(const struct rt_plan *plan, const struct rt_plan_question *question, size_t count,
+                          FILE *out) {
+    char needs[TEXT], offers[TEXT];
+    size_t i = 0;
+    while (plan->left_out_needs[i] == 0)
+        i++;
+    rt_plan_bytes_text((double)plan->left_out_needs[i], needs);
+    rt_plan_bytes_text((double)question->devices[plan->left_out[i]].memory, offers);
+    if (count == 1)
+        fprintf(out, " is left out: it offers %s, and the smallest part needs %s", offers, needs);
+    else
+        fprintf(out, " are left out: the smallest part needs %s, more than each of them offers", needs);
+}
+
+void rt_plan_print_left_out(const struct rt_plan *plan, const struct rt_plan_question *question, FILE *out) {
+    const size_t slow = print_names(plan, question, false, false, out);
+    if (slow)
+        print_slow(plan, slow, out);
+    if (slow == plan->left_out_count)
+        return;
+    if (slow)
+        fputs("; ", out);
+    print_lacking(plan, question, print_names(plan, question, true, true, out), out);
 }
 
 void rt_plan_print(const struct rt_plan *plan, const struct rt_plan_question *question, FILE *out) {

@@ -172,6 +172,68 @@ rt_status rt_planner_fits(void *user, size_t device, size_t first, size_t end, b
 
 /* ---- why nothing fits ---- */
 
+/* Every device but the master needs the same for the same layer. */
+static rt_status smallest_part(struct rt_planner *planner, double *smallest, struct rt_error *err) {
+    const size_t slots = planner->question->slots ? planner->question->slots : 1;
+    rt_status status = RT_OK;
+    *smallest = INFINITY;
+    for (size_t i = planner->least; status == RT_OK && i < planner->chain; i++) {
+        double bytes;
+        status = rt_planner_node_bytes(planner, 1, i, i + 1, false, slots, &bytes, err);
+        if (status == RT_OK)
+            *smallest = fmin(*smallest, bytes);
+    }
+    return status;
+}
+
+rt_status rt_planner_lacking(struct rt_planner *planner, double *lacking, struct rt_error *err) {
+    const struct rt_plan_device *devices = planner->question->devices;
+    double smallest = -1; /* not known */
+    for (size_t d = 0; d < planner->devices; d++) {
+        lacking[d] = 0;
+        if (d == 0 || devices[d].memory == 0)
+            continue;
+        if (smallest < 0) {
+            rt_status status = smallest_part(planner, &smallest, err);
+            if (status != RT_OK)
+                return status;
+        }
+        if ((double)devices[d].memory < smallest)
+            lacking[d] = smallest;
+    }
+    return RT_OK;
+}
+
+/* Where every device must hold a part: one that can hold none. RT_OK: there is no such device. */
+static rt_status explain_device(struct rt_planner *planner, struct rt_error *err) {
+    const struct rt_plan_device *devices = planner->question->devices;
+    double *lacking;
+    rt_status status = rt_alloc(planner->devices, sizeof *lacking, "the planner", &lacking, err);
+    if (status != RT_OK)
+        return status;
+    status = rt_planner_lacking(planner, lacking, err);
+    size_t first = 0, others = 0;
+    for (size_t d = 1; status == RT_OK && d < planner->devices; d++) {
+        others += first && lacking[d] > 0;
+        first = !first && lacking[d] > 0 ? d : first;
+    }
+    if (first) {
+        char needs[32], offers[32], also[64] = "";
+        if (others)
+            snprintf(also, sizeof also, "; %zu other%s too little as well", others,
+                     others > 1 ? "s offer" : " offers");
+        status =
+            rt_fail(err, RT_BAD_INPUT,
+                    "every device must hold a part (cluster.%s), and the smallest needs %s in "
+                    "micro-batches of %zu, more than the %s offered by %.80s%s",
+                    planner->question->keep_all ? "keep_all" : "plan is even",
+                    rt_plan_bytes_text(lacking[first], needs), rt_job_micro_rows(&planner->job),
+                    rt_plan_bytes_text((double)devices[first].memory, offers), devices[first].name, also);
+    }
+    free(lacking);
+    return status;
+}
+
 static rt_status explain_layer(struct rt_planner *planner, size_t layer, struct rt_error *err) {
     const struct rt_plan_device *devices = planner->question->devices;
     struct rt_run_bytes bytes;
@@ -216,6 +278,11 @@ rt_status rt_planner_explain(struct rt_planner *planner, struct rt_error *err) {
                            "that inputs never leave it, and %zu of the last) needs %s",
                            rt_plan_bytes_text((double)q->devices[0].memory, offers), planner->least,
                            planner->layers - planner->chain, rt_plan_bytes_text(need, needs));
+    }
+    if (q->keep_all || q->even) {
+        status = explain_device(planner, err);
+        if (status != RT_OK)
+            return status;
     }
     double offer = 0;
     for (size_t d = 0; d < planner->devices; d++)

@@ -37,7 +37,18 @@ stop_node() {
 # ---- what cannot start ----
 refuses 2 "there is no key" node --listen 0.0.0.0:0
 refuses 2 "nohost.invalid" node --listen nohost.invalid:7117
-refuses 2 "HOST:PORT" node --listen 7117
+refuses 2 "--listen: '7117' is no address of a node: HOST or HOST:PORT" node --listen 7117
+refuses 2 "--listen: '' is no address of a node" node --listen ''
+# a host alone means the port that masters try: this one is none of ours, or is taken
+refuses 2 "192.0.2.1:7117: is no address of this machine" node --listen 192.0.2.1 --insecure
+refuses 2 "192.0.2.1:7117: others could connect to this address, and there is no key" node --listen 192.0.2.1
+# A node that was started by a master who is gone before it listens has nothing to say, and ends.
+{
+    sleep 0.3
+    "$RINGTMP" node --listen 127.0.0.1:0 --lifeline 3
+    echo "status $?" >status
+} 3>&1 >out 2>err | :
+[ "$(cat status)" = "status 0" ] && [ ! -s err ] || fail "without a master: $(cat status), $(cat err)"
 refuses 2 "--memory must be a size such as 512M or 2G, not '12X'" node --memory 12X
 refuses 2 "--memory must be a size" node --memory 99999999999G
 refuses 2 "--threads must be from 1 to" node --threads 0
@@ -51,6 +62,7 @@ for command in node keygen; do
     run 0 "$command" --help
     says out "usage: "
     says out "examples:"
+    [ "$command" = keygen ] || says out "port 7117"
     awk 'length > 120' out | grep . && fail "$command --help has lines of more than 120 characters"
 done
 
@@ -75,7 +87,16 @@ says err "127.0.0.1:$port"
 
 # garbage of several kinds: it is logged, and the node goes on
 printf 'GET / HTTP/1.1\r\nHost: ringtmp.example\r\n\r\n' >"/dev/tcp/127.0.0.1/$port"
-wait_for node.err "127.0.0.1:"
+wait_for node.err "is not RingTMP: it sent something else"
+# also when it is shorter than a greeting would be, and whoever sent it waits for an answer
+exec 5<>"/dev/tcp/127.0.0.1/$port"
+printf 'GET / HTTP/1.1\r\n\r\n' >&5
+for _ in $(seq 200); do
+    [ "$(grep -c "is not RingTMP" node.err)" -ge 2 ] && break
+    sleep 0.02
+done
+[ "$(grep -c "is not RingTMP" node.err)" -eq 2 ] || fail "a short greeting was not told of: $(cat node.err)"
+exec 5>&- 5<&-
 before=$(wc -l <node.err)
 head -c 3000000 /dev/urandom >garbage
 cat garbage >"/dev/tcp/127.0.0.1/$port" 2>/dev/null
@@ -136,6 +157,9 @@ master=''
 [ "$status" -eq 1 ] || fail "a master that lost its node: status $status"
 says master.err "board"
 start_node --name board --threads 1
+refuses 2 "--node needs HOST or HOST:PORT, not '7117'" train run.yaml --quiet --out never --node 7117
+run 0 train --help
+says out "HOST alone: port 7117"
 refuses 2 "named twice" train run.yaml --quiet --out never --node "127.0.0.1:$port" --node "127.0.0.1:$port"
 stop_node TERM
 

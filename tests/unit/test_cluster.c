@@ -227,6 +227,29 @@ TEST(addresses_that_are_wrong) {
     cluster_deinit(&world);
 }
 
+TEST(a_node_listens_where_masters_look) {
+    static const struct {
+        const char *given, *address;
+    } cases[] = {{"127.0.0.1", "127.0.0.1:7117"},
+                 {"127.0.0.1:80", "127.0.0.1:80"},
+                 {"pi1", "pi1:7117"},
+                 {"pi1:0", "pi1:0"},
+                 {"::1", "[::1]:7117"},
+                 {"[::1]", "[::1]:7117"},
+                 {"[::1]:80", "[::1]:80"}};
+    static const char *const wrong[] = {"", "7117", "0"};
+    char address[RT_MAX_TEXT + 1];
+    struct rt_error err;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        CHECK_OK(rt_cluster_address(cases[i].given, address, &err));
+        CHECK_MSG(strcmp(address, cases[i].address) == 0, "%s: %s", cases[i].given, address);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        CHECK(rt_cluster_address(wrong[i], address, &err) == RT_BAD_INPUT);
+        CHECK_MSG(strstr(err.text, "HOST or HOST:PORT"), "%s", err.text);
+    }
+}
+
 /* ---- failures later ---- */
 
 /* A node by hand: welcomes its master, and dies when it is asked to join. */

@@ -100,6 +100,14 @@ TEST(sentences) {
         {"data.scale=0", "--set: data: scale must not be 0"},
         {"data.target=output", "--set: data: target must be one of label, input, not 'output'"},
         {"cluster.nodes=0", "--set: cluster: nodes must be between 1 and 1024, not '0'"},
+        {"cluster.memory=512MB", "--set: cluster: memory must be a size such as 512M or 2G, where a number "
+                                 "alone is MiB, not '512MB'"},
+        {"cluster.memory=-1",
+         "--set: cluster: memory must be a size such as 512M or 2G, where a number alone is MiB, not '-1'"},
+        {"cluster.memory=512K", "--set: cluster: memory must be whole MiB, as 512M, not '512K'"},
+        {"cluster.memory=1025T",
+         "--set: cluster: memory must be at most 1024T; a number alone is MiB, not '1025T'"},
+        {"cluster.memory=[1]", "--set: cluster: memory must be a single value, not a list"},
         {"name=a/b", "--set: name must be a word without '/', not 'a/b'"},
         {"model.layers.3=relu", "--set: model.layers has 3 items, numbered from 0: there is no item 3"},
         {"epochs", "--set: 'epochs' is not of the form key=value, as in train.epochs=5"},
@@ -108,6 +116,29 @@ TEST(sentences) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *text = with(cases[i].setting, NULL);
         CHECK_MSG(strcmp(text, cases[i].sentence) == 0, "%s\n  said: %s", cases[i].setting, text);
+    }
+}
+
+/* As `ringtmp node --memory` takes them, but a number alone is MiB. */
+TEST(sizes_of_memory) {
+    static const struct {
+        const char *text;
+        int64_t mib;
+    } cases[] = {{"memory: 0", 0},     {"memory: 13", 13},    {"memory: 512M", 512},
+                 {"memory: 2G", 2048}, {"memory: 2048K", 2},  {"memory: 1T", 1048576},
+                 {"nodes: 2", 0},      {"memory: '64M'", 64}, {"memory: 1073741824", 1073741824}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[100];
+        struct rt_error err;
+        struct rt_spec *spec;
+        snprintf(text, sizeof text, "cluster: {%s}", cases[i].text);
+        const rt_status status = rt_spec_parse(text, strlen(text), "run.yaml", NULL, 0, &spec, &err);
+        CHECK_MSG(status == RT_OK, "%s: %s", text, err.text);
+        if (status != RT_OK)
+            continue;
+        CHECK_MSG(spec->cluster.memory == cases[i].mib, "%s: %lld MiB", text,
+                  (long long)spec->cluster.memory);
+        rt_spec_destroy(spec);
     }
 }
 

@@ -249,6 +249,11 @@ TEST(who_does_not_greet_properly_is_turned_away) {
     uint8_t bytes[RT_PREAMBLE_BYTES];
     struct rt_preamble preamble = {.version = RT_LINK_VERSION, .kind = RT_PREAMBLE_CONTROL};
     check_turned_away(patient, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", 35, "is not RingTMP");
+    /* less than a greeting, but enough to see that it is none */
+    check_turned_away(patient, "GET / HTTP/1.1\r\n\r\n", 18, "is not RingTMP");
+    check_turned_away(patient, "RTL?", 4, "is not RingTMP");
+    check_turned_away(patient, "?", 1, "is not RingTMP");
+    check_turned_away(hasty, "RTLK", 4, "connected but did not say who it is for 0.4 seconds");
     check_turned_away(hasty, "", 0, "connected but did not say who it is for 0.4 seconds");
     check_turned_away(hasty, "RT", 2, "connected but did not say who it is for 0.4 seconds");
     check_turned_away(patient, "\x16\x03\x01", 3,
@@ -333,6 +338,52 @@ TEST(a_crowd_that_says_nothing_keeps_nobody_out) {
     destroy_pair(&pair);
 }
 
+/* The next refusal within some seconds that says this; how many others it counts, -1: there is none. */
+static int count_others(struct rt_endpoint *endpoint, const char *sentence, double seconds) {
+    const double until = rt_clock_wall() + seconds;
+    while (rt_endpoint_wait(endpoint, until, &event)) {
+        int others = 0;
+        const char *more = strstr(event.error.text, "; the same goes for ");
+        if (event.kind != RT_EVENT_REFUSED || !strstr(event.error.text, sentence))
+            continue;
+        CHECK(says("127.0.0.1:"));
+        if (more)
+            CHECK(sscanf(more, "; the same goes for %d other", &others) == 1);
+        return others;
+    }
+    return -1;
+}
+
+/* The owner is told of the first at once, and of those who follow in one sentence per second. */
+static void check_crowd(struct rt_endpoint *endpoint, const char *sentence, int count, double since) {
+    int told = 0, sentences = 0;
+    while (told < count) {
+        const int others = count_others(endpoint, sentence, PATIENCE);
+        CHECK_MSG(others >= 0, "%d of %d were told of", told, count);
+        if (others < 0)
+            return;
+        CHECK(sentences > 0 || others == 0);
+        told += 1 + others;
+        sentences++;
+    }
+    CHECK(told == count);
+    CHECK_MSG(sentences <= 2 + (int)(rt_clock_wall() - since), "%d sentences about %d", sentences, count);
+}
+
+TEST(a_crowd_is_told_of_in_few_sentences) {
+    enum { CROWD = 200 };
+    struct rt_endpoint *endpoint = listen_at_loopback((struct rt_tcp_settings){.silence_seconds = 3});
+    const double since = rt_clock_wall();
+    int crowd[CROWD];
+    for (int i = 0; i < CROWD; i++)
+        crowd[i] = raw_connect(endpoint);
+    check_crowd(endpoint, "had not said who it is when too many others connected", CROWD - HALF_OPEN, since);
+    check_crowd(endpoint, "did not say who it is for 3 seconds", HALF_OPEN, since);
+    for (int i = 0; i < CROWD; i++)
+        close(crowd[i]);
+    rt_endpoint_destroy(endpoint);
+}
+
 /* ---- whoever we connect to ---- */
 
 /* Connects to a socket that takes the connection and says this. */
@@ -390,6 +441,7 @@ TEST(whoever_answers_something_else_is_refused) {
     uint8_t bytes[RT_PREAMBLE_BYTES];
     struct rt_preamble preamble = {.version = RT_LINK_VERSION, .kind = RT_PREAMBLE_CONTROL, .token = {9}};
     check_answer_refused("220 mail.example.org ESMTP ready\r\n", 34, "is not RingTMP");
+    check_answer_refused("220 ready\r\n", 11, "is not RingTMP");
     check_answer_refused("", 0, "took the connection but said nothing for 0.4 seconds");
     rt_preamble_encode(&preamble, bytes);
     check_answer_refused(bytes, sizeof bytes, "answered with somebody else's greeting");

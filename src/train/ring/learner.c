@@ -186,7 +186,7 @@ static void destroy(void *self) {
 
 static void tell_plan(const struct ring_learner *learner) {
     const struct rt_plan *plan = learner->formation.plan;
-    char sentence[400] = "";
+    char sentence[800] = "";
     FILE *out = plan->left_out_count ? fmemopen(sentence, sizeof sentence, "w") : NULL;
     if (!out)
         return;
