@@ -249,9 +249,11 @@ TEST(sums_in_memory) {
 }
 
 /* The thread sanitizer looks at threads, not at sums: it is content with a few segments and fewer nodes. In
- * memory one thread runs at a time. */
+ * memory one thread runs at a time. The address sanitizer looks at every segment as it does at one. */
 #if defined(__SANITIZE_THREAD__)
 enum { LONG_STEP = 5, LONG_COUNT = 300003, FLIGHT_STEP = 3, FLIGHT_UPDATES = 8 };
+#elif defined(__SANITIZE_ADDRESS__)
+enum { LONG_STEP = 4, LONG_COUNT = 1000003, FLIGHT_STEP = 2, FLIGHT_UPDATES = 20 };
 #else
 enum { LONG_STEP = 1, LONG_COUNT = 1000003, FLIGHT_STEP = 2, FLIGHT_UPDATES = 20 };
 #endif
