@@ -64,7 +64,7 @@ static rt_status read_choice(const struct rt_option *option, const struct rt_tre
         snprintf(list + used, sizeof list - used, "%s %s", i ? "," : "", option->choices[i]);
     }
     rt_status status = fail_value(option, tree, what, list, text, err);
-    if (nearest) {
+    if (nearest && err) {
         const size_t used = strlen(err->text);
         snprintf(err->text + used, sizeof err->text - used, "; did you mean '%s'?", nearest);
     }

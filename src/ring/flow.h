@@ -178,8 +178,8 @@ struct rt_flow {
     bool joined;     /* rings side by side: the numbers are those that all start from */
     bool updated;    /* the first update has been applied */
     uint16_t lost;   /* the number of the node whose fault the end is: gone, silent, or it makes no sense; 0:
-                        none known, or the master, */
-    bool gave_up;    /* which this tells apart at one of its neighbours */
+                        the master, or none known */
+    bool gave_up;    /* it was a neighbour, so 0 is the master */
 
     rt_status status; /* the first failure stays */
     struct rt_error error;

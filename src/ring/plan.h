@@ -42,8 +42,7 @@ struct rt_plan {
     size_t layers;
     size_t micro_batch, micros;          /* rows of a micro-batch; micro-batches of a full update */
     double samples_per_s, idle_fraction; /* predicted */
-    bool
-        crowded; /* nodes share cores: they will be slower than predicted, each as if it had them to itself */
+    bool crowded; /* nodes share cores, and each was measured alone: it can only be slower */
     size_t left_out_count;
     size_t *left_out;         /* devices */
     uint64_t *left_out_needs; /* [left_out_count]: bytes of the smallest part that there is, where the device
