@@ -1,9 +1,9 @@
-/* Who learns from which batch, and which updates a run counts: the tickets and steps of a run's master with
- * the rules of its server, over the network in memory under virtual time, with the rig's toy in place of a
- * network. */
+/* Who learns from which batch, and which updates a run counts: the foreman of a run's master with the rules
+ * of its server, over the network in memory under virtual time, with the rig's toy in place of a network. */
 #include "support/servelog.h"
 #include "support/test.h"
 #include "support/tiny.h"
+#include "train/exchange/foreman_inside.h"
 #include "train/exchange/inside.h"
 
 enum { BATCHES = 10 }; /* of an epoch, as the rig's servers have it */
@@ -57,8 +57,13 @@ static void note_judged(void *user, struct exrig *r, uint16_t server, const stru
 
 static struct rt_engine_part part(void *user, struct exrig *r) {
     struct course *c = user;
+    struct rt_error err;
     c->learner.crew = r->node[0].crew;
-    return rt_exchange_tickets_part(&c->learner);
+    if (rt_exchange_make_foreman(&c->learner, true, &err) != RT_OK) {
+        rt_test_fail(__FILE__, __LINE__, "%s", err.text);
+        return rt_crew_part(c->learner.crew);
+    }
+    return rt_exchange_crew_part(&c->learner);
 }
 
 static void begin_site(struct course *c, struct exrig *r) {
@@ -67,8 +72,8 @@ static void begin_site(struct course *c, struct exrig *r) {
     c->site.exchange = master->exchange;
     c->site.replica = &master->replica;
     c->site.server = master->server;
+    rt_foreman_set(c->learner.foreman, c->first);
     rt_engine_enter(master->engine);
-    rt_exchange_tickets_set(&c->learner, c->first);
     rt_server_set_version(master->server, c->first);
     rt_engine_leave(master->engine);
 }
@@ -76,20 +81,23 @@ static void begin_site(struct course *c, struct exrig *r) {
 static void take_steps(void *user, struct exrig *r) {
     struct course *c = user;
     struct exrig_node *master = &r->node[0];
+    struct rt_foreman *foreman = c->learner.foreman;
+    if (!foreman)
+        return;
     begin_site(c, r);
-    while (c->learner.returned < c->last) {
+    while (foreman->returned < c->last) {
         struct rt_done sum;
-        master->status = rt_exchange_step(&c->learner, &sum, &master->error);
+        master->status = rt_foreman_step(foreman, &sum, &master->error);
         if (master->status != RT_OK)
             return;
-        CHECK_MSG(sum.rows > 0, "update %d is made of no examples", (int)c->learner.returned);
-        CHECK_MSG(!c->site.asynchronous || sum.batch == c->line[c->learner.returned - c->first - 1],
-                  "update %d is of batch %d%s", (int)c->learner.returned, (int)sum.batch,
+        CHECK_MSG(sum.rows > 0, "update %d is made of no examples", (int)foreman->returned);
+        CHECK_MSG(!c->site.asynchronous || sum.batch == c->line[foreman->returned - c->first - 1],
+                  "update %d is of batch %d%s", (int)foreman->returned, (int)sum.batch,
                   c->lost[sum.batch] ? ", whose gradient was dropped" : "");
         c->counted += sum.rows;
-        if (c->validate && c->learner.returned % c->validate == 0) {
-            CHECK_MSG(c->learner.given == c->learner.returned, "update %d is given at a rest after %d",
-                      (int)c->learner.given, (int)c->learner.returned);
+        if (c->validate && foreman->returned % c->validate == 0) {
+            CHECK_MSG(foreman->given == foreman->returned, "update %d is given at a rest after %d",
+                      (int)foreman->given, (int)foreman->returned);
             exrig_settle(r);
         }
     }
@@ -102,7 +110,6 @@ static void take_steps(void *user, struct exrig *r) {
 
 static bool open_course(const struct exrig_settings *settings, struct rt_error *err) {
     static const struct rt_trainer_settings single = {.seed = 1, .batch = 2, .micro_batch = 2, .shards = 1};
-    struct rt_exchange_learner *learner = &course.learner;
     struct exrig_settings own = *settings;
     own.updated = note_updated;
     own.judged = note_judged;
@@ -121,7 +128,6 @@ static bool open_course(const struct exrig_settings *settings, struct rt_error *
                                                    .slowdown = 1,
                                                    .between = RT_STATE_ENCODE};
     const struct rt_roles *roles = &rig.roles;
-    const size_t rounds = RT_EXCHANGE_ROUNDS * roles->workers;
     course.site = (struct rt_exchanger){.roles = *roles,
                                         .rules = rt_way_rules(rig.way, &rig.options),
                                         .asynchronous = rt_way_is_asynchronous(rig.way, &rig.options),
@@ -130,7 +136,7 @@ static bool open_course(const struct exrig_settings *settings, struct rt_error *
                                         .serves = true};
     course.set.count = rig.settings.examples;
     course.spec.train.validate_updates = (int64_t)course.validate;
-    *learner = (struct rt_exchange_learner){
+    course.learner = (struct rt_exchange_learner){
         .lesson = {.spec = &course.spec,
                    .set = &course.set,
                    .per_epoch = rt_exchange_per_epoch(&rig.options, BATCHES),
@@ -139,23 +145,13 @@ static bool open_course(const struct exrig_settings *settings, struct rt_error *
         .options = &rig.options,
         .count = (uint16_t)own.nodes,
         .site = &course.site,
-        .tracks = true,
-        .line = calloc(own.nodes * RT_CREW_RESULTS, sizeof *learner->line),
-        .tickets = calloc(own.nodes, sizeof *learner->tickets),
-        .fates = calloc(own.nodes, sizeof *learner->fates),
-        .in_round = calloc(rounds, sizeof *learner->in_round),
-        .results = calloc(rounds, sizeof *learner->results),
     };
     return rt_net_replica_create(&clocks, &course.site.net, err) == RT_OK;
 }
 
 static void close_course(void) {
     rt_net_replica_destroy(course.site.net);
-    free(course.learner.tickets);
-    free(course.learner.fates);
-    free(course.learner.line);
-    free(course.learner.in_round);
-    free(course.learner.results);
+    rt_foreman_destroy(course.learner.foreman);
     tiny_close(&course.tiny);
     exrig_close(&rig);
 }

@@ -26,14 +26,15 @@ static rt_status step(void *self, struct rt_step *result, struct rt_error *err) 
     struct rt_exchange_learner *learner = self;
     struct rt_done sum;
     const double start = rt_clock_wall();
-    rt_status status = rt_exchange_step(learner, &sum, err);
+    learner->fetched = 0;
+    rt_status status = rt_foreman_step(learner->foreman, &sum, err);
+    const uint64_t update = rt_foreman_returned(learner->foreman);
     /* Whatever a node says of it: an update of nothing would be taken for the end of the examples. */
     if (status == RT_OK && sum.rows == 0)
-        status = rt_fail(err, RT_FAILED, "update %llu was made of no examples",
-                         (unsigned long long)learner->returned);
+        status = rt_fail(err, RT_FAILED, "update %llu was made of no examples", (unsigned long long)update);
     status = rt_exchange_explain(learner, status, err);
     if (status == RT_OK)
-        *result = (struct rt_step){.update = learner->returned,
+        *result = (struct rt_step){.update = update,
                                    .rows = sum.rows,
                                    .loss = sum.loss,
                                    .correct = sum.correct,
@@ -44,11 +45,7 @@ static rt_status step(void *self, struct rt_step *result, struct rt_error *err) 
 
 static bool at_rest(void *self) {
     struct rt_exchange_learner *learner = self;
-    rt_engine_enter(learner->site->engine);
-    learner->draining = learner->given > learner->returned;
-    learner->limit = learner->given;
-    rt_engine_leave(learner->site->engine);
-    return !learner->draining;
+    return rt_foreman_drain(learner->foreman);
 }
 
 static rt_status forward(void *self, size_t examples, const struct rt_ring_pass *pass, struct rt_error *err) {
@@ -204,37 +201,24 @@ static void destroy(void *self) {
         else
             rt_link_close(learner->links[i]);
     rt_exchanger_destroy(learner->site);
+    rt_foreman_destroy(learner->foreman);
     rt_crew_destroy(learner->crew);
     rt_sender_destroy(learner->sender);
     rt_gathering_deinit(&learner->who);
     free(learner->links);
     free(learner->talks);
     free(learner->rows);
-    free(learner->tickets);
-    free(learner->fates);
-    free(learner->line);
-    free(learner->in_round);
-    free(learner->results);
     free(learner);
 }
 
 /* ---- the beginning ---- */
 
-static rt_status take_memory(struct rt_exchange_learner *learner, struct rt_error *err) {
-    const size_t rounds = RT_EXCHANGE_ROUNDS * learner->site->roles.workers;
-    rt_status status = rt_alloc(learner->count, sizeof *learner->rows, "the metrics", &learner->rows, err);
-    if (status == RT_OK)
-        status = rt_alloc(learner->count, sizeof *learner->tickets, "the tickets", &learner->tickets, err);
-    if (status == RT_OK)
-        status = rt_alloc(learner->count, sizeof *learner->fates, "the tickets", &learner->fates, err);
-    if (status == RT_OK)
-        status = rt_alloc((size_t)learner->count * RT_CREW_RESULTS, sizeof *learner->line, "the tickets",
-                          &learner->line, err);
-    if (status == RT_OK)
-        status = rt_alloc(rounds, sizeof *learner->in_round, "the tickets", &learner->in_round, err);
-    if (status == RT_OK)
-        status = rt_alloc(rounds, sizeof *learner->results, "the tickets", &learner->results, err);
-    return status;
+uint64_t rt_exchange_per_epoch(const void *options, uint64_t batches) {
+    const double cut = ((const struct rt_way_options *)options)->cut;
+    if (!(cut > 0 && cut < 1))
+        return batches;
+    const double kept = ceil(cut * (double)batches - 1e-9);
+    return kept < 1 ? 1 : (uint64_t)kept;
 }
 
 /* Whether the server here sees every gradient, one for each batch. */
@@ -253,11 +237,13 @@ static rt_status start(struct rt_exchange_learner *learner, struct rt_error *err
     struct rt_engine_part part;
     struct rt_exchanger_run run = {
         .parts = &part, .part_count = learner->crew ? 1 : 0, .stop = learner->lesson.stop, .finishes = true};
-    learner->tracks = sees_all(learner);
+    rt_status status = rt_alloc(learner->count, sizeof *learner->rows, "the metrics", &learner->rows, err);
+    if (status == RT_OK)
+        status = rt_exchange_make_foreman(learner, sees_all(learner), err);
+    if (status != RT_OK)
+        return status;
     if (learner->crew)
-        part = rt_exchange_tickets_part(learner);
-    const double warm = learner->options->warm_start * (double)learner->lesson.per_epoch;
-    learner->warm = learner->site->asynchronous ? (uint64_t)warm : 0;
+        part = rt_exchange_crew_part(learner);
     return rt_exchanger_start(learner->site, &run, err);
 }
 
@@ -290,8 +276,6 @@ rt_status rt_learner_exchange(const struct rt_lesson *lesson, struct rt_learner 
     made->lesson = *lesson;
     made->options = lesson->options;
     status = rt_exchange_form(made, err);
-    if (status == RT_OK)
-        status = take_memory(made, err);
     if (status == RT_OK)
         status = start(made, err);
     if (status != RT_OK) {

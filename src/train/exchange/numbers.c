@@ -120,7 +120,7 @@ static rt_status check(const struct rt_exchange_learner *learner, size_t words, 
     if (!what)
         return RT_OK;
     return rt_fail(err, RT_FAILED, "%s is not finite after update %llu", what,
-                   (unsigned long long)learner->returned);
+                   (unsigned long long)rt_foreman_returned(learner->foreman));
 }
 
 static rt_status begin(void *self, size_t words, rt_words_write write, void *user, struct rt_error *err) {
@@ -180,9 +180,7 @@ static rt_status load(void *self, size_t words, uint64_t update, rt_words_read r
     if (site->served_params)
         memcpy(site->served_params, site->replica->params, site->replica->param_count * sizeof(float));
     rt_exchanger_loaded(site, update);
-    rt_engine_enter(site->engine);
-    rt_exchange_tickets_set(learner, update);
-    rt_engine_leave(site->engine);
+    rt_foreman_set(learner->foreman, update);
     return RT_OK;
 }
 

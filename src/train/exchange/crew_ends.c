@@ -1,0 +1,185 @@
+/*
+ * Where the foreman of an exchange meets its workers: the crew, who are given batches over links, and the
+ * master's own worker, who learns on the thread that computes. The engine takes the crew's events, and after
+ * each of them batches are given.
+ */
+#include "train/exchange/inside.h"
+
+/* ---- the crew, inside the engine ---- */
+
+/* The examples go along with the ticket, where the workers have none of their own. */
+static bool give(void *self, uint16_t rank, uint64_t batch) {
+    struct rt_exchange_learner *learner = self;
+    const struct rt_exchanger *site = learner->site;
+    const size_t place = rt_roles_place(&site->roles, rank);
+    if (!rt_crew_give(learner->crew, rank, batch))
+        return false;
+    if (learner->sender && place < site->roles.workers)
+        rt_sender_send(learner->sender, learner->crew, rank, batch, site->asynchronous ? 0 : place);
+    return true;
+}
+
+static size_t held(const void *self, uint16_t rank) {
+    const struct rt_exchange_learner *learner = self;
+    return rt_crew_held(learner->crew, rank);
+}
+
+static size_t waiting(const void *self, uint16_t rank) {
+    const struct rt_exchange_learner *learner = self;
+    return rt_crew_waiting(learner->crew, rank);
+}
+
+static bool take(void *self, uint16_t rank, struct rt_done *done) {
+    struct rt_exchange_learner *learner = self;
+    return rt_crew_take(learner->crew, rank, done);
+}
+
+/* A failure of the crew stays, and is found with its next event. */
+static void flush(void *self) {
+    struct rt_exchange_learner *learner = self;
+    struct rt_error err;
+    learner->crew_part.turn(learner->crew_part.self, &err);
+}
+
+/* ---- the master's own worker ---- */
+
+static rt_status learn(void *self, uint64_t batch, struct rt_done *done, struct rt_error *err) {
+    struct rt_exchange_learner *learner = self;
+    struct rt_exchanger *site = learner->site;
+    const struct rt_exchange *exchange = &site->exchange;
+    const bool shared = !site->asynchronous;
+    const struct rt_ticket ticket = {.batch = batch,
+                                     .part = shared && site->works ? site->place : 0,
+                                     .parts = shared ? site->roles.workers : 1};
+    *done = (struct rt_done){.batch = ticket.batch};
+    rt_status status = exchange->begin(exchange->self, &ticket, err);
+    if (status == RT_OK && site->works)
+        status = site->replica->compute(site->replica->self, &ticket, exchange, done, err);
+    return status == RT_OK ? exchange->end(exchange->self, done, err) : status;
+}
+
+static rt_status settle(void *self, struct rt_error *err) {
+    struct rt_exchange_learner *learner = self;
+    const struct rt_exchange *exchange = &learner->site->exchange;
+    return exchange->settle(exchange->self, err);
+}
+
+static rt_status await(void *self, bool (*test)(void *user), void *user, struct rt_error *err) {
+    struct rt_exchange_learner *learner = self;
+    return rt_engine_wait_as(learner->site->engine, rt_net_replica_states(learner->site->net),
+                             RT_STATE_WAIT_BARRIER, test, user, err);
+}
+
+static void enter(void *self) {
+    struct rt_exchange_learner *learner = self;
+    rt_engine_enter(learner->site->engine);
+}
+
+static void leave(void *self) {
+    struct rt_exchange_learner *learner = self;
+    rt_engine_leave(learner->site->engine);
+}
+
+static double now(const void *self) {
+    const struct rt_exchange_learner *learner = self;
+    return rt_engine_now(learner->site->engine);
+}
+
+/* ---- the foreman: made after the server on the master, which says nothing until the engine runs ---- */
+
+void rt_exchange_updated(void *user, uint64_t version, size_t pushes, const struct rt_push *const *push) {
+    struct rt_exchange_learner *learner = user;
+    rt_foreman_updated(learner->foreman, version, pushes, push);
+}
+
+void rt_exchange_judged(void *user, const struct rt_push *push, enum rt_verdict verdict) {
+    struct rt_exchange_learner *learner = user;
+    rt_foreman_judged(learner->foreman, push, verdict);
+}
+
+rt_status rt_exchange_make_foreman(struct rt_exchange_learner *learner, bool tracks, struct rt_error *err) {
+    const struct rt_lesson *lesson = &learner->lesson;
+    const struct rt_spec_train *train = &lesson->spec->train;
+    const struct rt_foreman_settings settings = {
+        .crew = {.self = learner->crew ? learner : NULL,
+                 .ahead = RT_CREW_AHEAD,
+                 .give = give,
+                 .held = held,
+                 .waiting = waiting,
+                 .take = take,
+                 .flush = flush},
+        .own = {.self = learner,
+                .learn = learn,
+                .settle = settle,
+                .await = await,
+                .enter = enter,
+                .leave = leave,
+                .now = now},
+        .roles = &learner->site->roles,
+        .rules = learner->site->rules,
+        .tracks = tracks,
+        .warm_start = learner->options->warm_start,
+        .updates = lesson->settings.updates,
+        .batches = (lesson->set->count + lesson->settings.batch - 1) / lesson->settings.batch,
+        .per_epoch = lesson->per_epoch,
+        .rest_updates = lesson->validates ? (uint64_t)train->validate_updates : 0,
+        .rest_epochs = lesson->validates ? (uint64_t)train->validate_epochs : 0,
+    };
+    return rt_foreman_create(&settings, &learner->foreman, err);
+}
+
+/* ---- as a part of the engine: the crew, with tickets ---- */
+
+static bool take_event(void *self, const struct rt_event *event, rt_status *status, struct rt_error *err) {
+    struct rt_exchange_learner *learner = self;
+    const struct rt_engine_part *crew = &learner->crew_part;
+    if (!crew->event(crew->self, event, status, err))
+        return false;
+    if (*status == RT_OK) {
+        rt_foreman_dispense(learner->foreman);
+        *status = crew->turn(crew->self, err);
+    }
+    return true;
+}
+
+static rt_status take_turn(void *self, struct rt_error *err) {
+    struct rt_exchange_learner *learner = self;
+    const struct rt_engine_part *crew = &learner->crew_part;
+    rt_foreman_dispense(learner->foreman);
+    return crew->turn(crew->self, err);
+}
+
+static uint16_t waits_for(const void *self) {
+    const struct rt_exchange_learner *learner = self;
+    return learner->crew_part.waits_for(learner->crew_part.self);
+}
+
+static enum rt_inquiry inquire(void *self, uint16_t suspect, bool computes, double time, uint16_t *guilty) {
+    struct rt_exchange_learner *learner = self;
+    return learner->crew_part.inquire(learner->crew_part.self, suspect, computes, time, guilty);
+}
+
+static uint16_t lost(const void *self) {
+    const struct rt_exchange_learner *learner = self;
+    return learner->crew_part.lost(learner->crew_part.self);
+}
+
+/* Time passes: somebody may be late by now. */
+static bool look_again(void *self, rt_status *status, struct rt_error *err) {
+    struct rt_exchange_learner *learner = self;
+    (void)status, (void)err;
+    rt_foreman_look_again(learner->foreman);
+    return false;
+}
+
+struct rt_engine_part rt_exchange_crew_part(struct rt_exchange_learner *learner) {
+    learner->crew_part = rt_crew_part(learner->crew);
+    return (struct rt_engine_part){.self = learner,
+                                   .event = take_event,
+                                   .turn = take_turn,
+                                   .work = rt_foreman_cuts(learner->foreman) ? look_again : NULL,
+                                   .waits_for = waits_for,
+                                   .inquire = inquire,
+                                   .lost = lost,
+                                   .outlives = learner->crew_part.outlives};
+}
