@@ -18,7 +18,9 @@ static void check_node(const struct rt_hybrid_job *job, uint16_t index, size_t n
         abort();
     if (rt_tree_copy(job->ring, &copy, &err) != RT_OK || rt_job_create(copy, &ring, &err) != RT_OK)
         return;
-    if (ring->part != job->ours || ring->parts != job->rings)
+    const bool shares = rt_hybrid_shares(job->across->way, &job->across->options);
+    if (ring->part != (shares ? job->ours : 0) || ring->parts != (shares ? job->rings : 1) ||
+        ring->served != job->served)
         abort();
     rt_job_destroy(ring);
 }

@@ -65,6 +65,20 @@ static void put_systems(FILE *out, const char *strategy) {
     fputc('\n', out);
 }
 
+/* Of a strategy that exchanges by another one: which of its options can be given too. */
+static void put_inner(FILE *out, const struct rt_way *way) {
+    char left_out[80] = "";
+    for (const struct rt_way_without *one = way->without; one && one->option; one++) {
+        const size_t used = strlen(left_out);
+        snprintf(left_out + used, sizeof left_out - used, "%s%s",
+                 !used           ? ""
+                 : one[1].option ? ", "
+                                 : " and ",
+                 one->option);
+    }
+    fprintf(out, "      and the options of that exchange%s%s\n", *left_out ? ", but for " : "", left_out);
+}
+
 static void list_strategies(FILE *out) {
     for (const struct rt_strategy *const *strategy = rt_strategies(); *strategy; strategy++) {
         size_t count;
@@ -73,6 +87,8 @@ static void list_strategies(FILE *out) {
         put_place(out, rt_strategy_place(*strategy));
         put_systems(out, (*strategy)->name);
         rt_options_help(out, options, count, "      ");
+        if ((*strategy)->way && (*strategy)->way->inner)
+            put_inner(out, (*strategy)->way);
     }
 }
 

@@ -133,19 +133,37 @@ void rt_served_attach(struct rt_served *served, struct rt_engine *engine) {
     served->engine = engine;
 }
 
+static void enter(const struct rt_served *served) {
+    if (served->engine)
+        rt_engine_enter(served->engine);
+}
+
+/* Without an engine there is nobody else to send what can be sent now. */
+static void leave(struct rt_served *served) {
+    struct rt_error none;
+    if (served->engine)
+        rt_engine_leave(served->engine);
+    else
+        take_turn(served, &none);
+}
+
 /* ---- waiting ------------------------------------------------------------------------------------------- */
 
-static bool has_span(void *self) {
-    const struct rt_served *served = self;
-    if (served->missing[served->span] > 0)
+bool rt_served_has(const struct rt_served *served, size_t span) {
+    if (served->missing[span] > 0)
         return false;
     for (size_t i = 0; i < served->shop_count; i++) {
         const struct rt_shop *shop = &served->shops[i];
         for (size_t p = 0; p < shop->count; p++)
-            if (shop->portions[p].span == served->span && shop->kept[p])
+            if (shop->portions[p].span == span && shop->kept[p])
                 return false;
     }
     return true;
+}
+
+static bool has_span(void *self) {
+    const struct rt_served *served = self;
+    return rt_served_has(served, served->span);
 }
 
 static bool is_quiet(void *self) {
@@ -241,18 +259,22 @@ static void step_span(struct rt_served *served, const struct rt_span *span) {
     enter_state(served, before);
 }
 
+void rt_served_begin(struct rt_served *served, uint64_t batch) {
+    served->ticket = batch;
+    if (served->begun)
+        return;
+    served->begun = true;
+    served->resting = false;
+    served->step = 0;
+    enter(served);
+    send_errand(served, RT_ERRAND_PULL);
+    expect_params(served);
+    leave(served);
+}
+
 static rt_status begin(void *self, const struct rt_ticket *ticket, struct rt_error *err) {
     struct rt_served *served = self;
-    served->ticket = ticket->batch;
-    if (!served->begun) {
-        served->begun = true;
-        served->resting = false;
-        served->step = 0;
-        rt_engine_enter(served->engine);
-        send_errand(served, RT_ERRAND_PULL);
-        expect_params(served);
-        rt_engine_leave(served->engine);
-    }
+    rt_served_begin(served, ticket->batch);
     return rt_engine_status(served->engine, err);
 }
 
@@ -270,8 +292,7 @@ static void open_push(struct rt_served *served) {
     send_errand(served, RT_ERRAND_PUSH);
 }
 
-static void ready(void *self, size_t span) {
-    struct rt_served *served = self;
+void rt_served_ready(struct rt_served *served, size_t span) {
     const struct rt_replica *replica = served->settings.replica;
     if (served->sum)
         add_span(served, &replica->spans[span]);
@@ -279,18 +300,21 @@ static void ready(void *self, size_t span) {
         step_span(served, &replica->spans[span]);
     if (!is_pushed(served) || !served->settings.options->wfbp)
         return;
-    rt_engine_enter(served->engine);
+    enter(served);
     if (span + 1 == replica->span_count)
         open_push(served);
     keep(served, span);
-    rt_engine_leave(served->engine);
+    leave(served);
 }
 
-static rt_status end(void *self, const struct rt_done *done, struct rt_error *err) {
-    struct rt_served *served = self;
+static void ready(void *self, size_t span) {
+    rt_served_ready(self, span);
+}
+
+void rt_served_end(struct rt_served *served, size_t rows) {
     const bool pushed = is_pushed(served), asks = is_fetched_after(served);
-    served->due += (uint32_t)done->rows;
-    rt_engine_enter(served->engine);
+    served->due += (uint32_t)rows;
+    enter(served);
     if (pushed && !served->settings.options->wfbp) {
         open_push(served);
         keep(served, SIZE_MAX);
@@ -304,40 +328,46 @@ static rt_status end(void *self, const struct rt_done *done, struct rt_error *er
     }
     if (asks)
         expect_params(served);
-    rt_engine_leave(served->engine);
+    leave(served);
     served->summed = pushed ? 0 : served->summed + 1;
     served->due = pushed ? 0 : served->due;
     served->step++;
+}
+
+static rt_status end(void *self, const struct rt_done *done, struct rt_error *err) {
+    struct rt_served *served = self;
+    rt_served_end(served, (size_t)done->rows);
     return rt_engine_status(served->engine, err);
 }
 
 /* What has been added up and not pushed goes too; then the worker rests, and has the newest parameters. */
-static rt_status settle(void *self, struct rt_error *err) {
-    struct rt_served *served = self;
-    if (served->resting)
-        return rt_engine_status(served->engine, err);
-    rt_status status = wait_until(served, is_quiet, err);
-    if (status == RT_OK && served->summed > 0) {
-        rt_engine_enter(served->engine);
+bool rt_served_rest(struct rt_served *served, bool anew) {
+    enter(served);
+    served->resting = served->resting && !anew;
+    const bool quiet = is_quiet(served), rests = quiet && served->resting;
+    if (quiet && served->summed > 0) {
         open_push(served);
         keep(served, SIZE_MAX);
         served->complete = true;
         served->asks = false;
         served->rows = served->due;
-        rt_engine_leave(served->engine);
-        status = wait_until(served, is_quiet, err);
+        served->summed = served->due = 0;
+    } else if (quiet && !rests) {
+        send_errand(served, RT_ERRAND_REST);
+        expect_params(served);
+        served->begun = false;
+        served->resting = true;
     }
-    if (status != RT_OK)
-        return status;
-    rt_engine_enter(served->engine);
-    send_errand(served, RT_ERRAND_REST);
-    expect_params(served);
-    rt_engine_leave(served->engine);
-    served->begun = false;
-    served->resting = true;
-    served->summed = 0;
-    served->due = 0;
-    return wait_until(served, is_quiet, err);
+    leave(served);
+    return rests;
+}
+
+static rt_status settle(void *self, struct rt_error *err) {
+    struct rt_served *served = self;
+    rt_status status = rt_engine_status(served->engine, err);
+    while (status == RT_OK && !rt_served_rest(served, false))
+        status = wait_until(served, is_quiet, err);
+    return status;
 }
 
 static void destroy(void *self) {

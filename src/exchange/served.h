@@ -34,6 +34,19 @@ void rt_served_destroy(struct rt_served *served);
 struct rt_engine_part rt_served_part(struct rt_served *served);
 void rt_served_attach(struct rt_served *served, struct rt_engine *engine);
 struct rt_exchange rt_served_exchange(struct rt_served *served);
+
+/* The steps that the exchange is made of, for a worker who never waits: it has no engine, hands the part's
+ * events on itself, and asks whether it can go on. The spans of a batch become ready between begin and end.
+ */
+void rt_served_begin(struct rt_served *served, uint64_t batch);
+/* Whether the span's parameters may be used, and its gradient be written. */
+bool rt_served_has(const struct rt_served *served, size_t span);
+void rt_served_ready(struct rt_served *served, size_t span);
+void rt_served_end(struct rt_served *served, size_t rows);
+/* There is no ticket: a step towards rest, to be asked for until it says that the worker rests. anew: also if
+ * it rests already, so that its parameters are the newest. */
+bool rt_served_rest(struct rt_served *served, bool anew);
+
 /* Largest difference of version between the servers in one read. */
 uint64_t rt_served_spread(const struct rt_served *served);
 

@@ -23,8 +23,13 @@ const struct rt_way *rt_way_find(const char *name) {
     return NULL;
 }
 
+const struct rt_way *rt_way_inner(const struct rt_way *way, const struct rt_way_options *options) {
+    return way->inner ? way->inner(options) : way;
+}
+
 const struct rt_rules *rt_way_rules(const struct rt_way *way, const struct rt_way_options *options) {
-    return way->rules ? way->rules(options) : NULL;
+    const struct rt_way *inner = rt_way_inner(way, options);
+    return inner->rules ? inner->rules(options) : NULL;
 }
 
 bool rt_way_is_asynchronous(const struct rt_way *way, const struct rt_way_options *options) {
@@ -64,8 +69,10 @@ size_t rt_way_servers(const struct rt_way *way, const struct rt_way_options *opt
 }
 
 void rt_way_fit(const struct rt_way *way, struct rt_way_options *options, size_t nodes, size_t params) {
-    if (way->servers == RT_SERVERS_SOME && options->servers < 0 && params > 0 &&
-        rt_way_servers(way, options, nodes) > params)
+    const struct rt_way *inner = rt_way_inner(way, options);
+    const size_t parties = way->inner ? rt_way_rings(options, nodes) : nodes;
+    if (inner->servers == RT_SERVERS_SOME && options->servers < 0 && params > 0 &&
+        rt_way_servers(inner, options, parties) > params)
         options->servers = (int64_t)params;
 }
 
@@ -79,12 +86,13 @@ static const char *count_of(size_t count, const char *thing, char text[40]) {
     return text;
 }
 
-rt_status rt_way_check(const struct rt_way *way, const struct rt_way_options *options, size_t nodes,
-                       size_t params, struct rt_error *err) {
+/* Among so many parties, which are called that. */
+static rt_status check_among(const struct rt_way *way, const struct rt_way_options *options, size_t nodes,
+                             const char *party, size_t params, struct rt_error *err) {
     const size_t servers = rt_way_servers(way, options, nodes);
     char some[40], there[40], needed[40];
     count_of(servers, "server", some);
-    count_of(nodes, "node", there);
+    count_of(nodes, party, there);
     if (nodes < 1 || nodes >= UINT16_MAX)
         return rt_fail(err, RT_BAD_INPUT, "nodes: there must be between 1 and %u, not %zu", UINT16_MAX - 1,
                        nodes);
@@ -102,6 +110,14 @@ rt_status rt_way_check(const struct rt_way *way, const struct rt_way_options *op
     if (options->damp != (double)(int64_t)options->damp)
         return rt_fail(err, RT_BAD_INPUT, "damp: the power must be a whole number, not %g", options->damp);
     return way->check ? way->check(options, nodes, err) : RT_OK;
+}
+
+rt_status rt_way_check(const struct rt_way *way, const struct rt_way_options *options, size_t nodes,
+                       size_t params, struct rt_error *err) {
+    rt_status status = check_among(way, options, nodes, "node", params, err);
+    if (status == RT_OK && way->inner)
+        status = check_among(way->inner(options), options, rt_way_rings(options, nodes), "ring", params, err);
+    return status;
 }
 
 rt_status rt_way_roles(const struct rt_way *way, const struct rt_way_options *options, size_t nodes,

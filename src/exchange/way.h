@@ -78,6 +78,11 @@ enum rt_servers {
 
 struct rt_rules; /* exchange/server.h */
 
+/* An option that makes no sense in some place, and why: the end of a sentence. */
+struct rt_way_without {
+    const char *option, *why;
+};
+
 struct rt_way {
     const char *name;
     const char *help;
@@ -94,6 +99,12 @@ struct rt_way {
     /* Which links are used is known only during the run: every worker has one with every other. */
     bool mesh;
 
+    /* Of a way that joins parties of several nodes by another way: that one, which the option `exchange`
+     * names. Its options are options here too, but for those in `without`; where both have a name, it means
+     * this one's. NULL: it goes by itself. */
+    const struct rt_way *(*inner)(const struct rt_way_options *options);
+    const struct rt_way_without *without; /* ends with a NULL */
+
     /* Refuses what cannot be, before anything starts, in a sentence that begins with the option: a quorum
      * above 1, ... What concerns servers and workers has been checked. May be NULL. */
     rt_status (*check)(const struct rt_way_options *options, size_t nodes, struct rt_error *err);
@@ -109,6 +120,14 @@ struct rt_way {
 const struct rt_way *const *rt_ways(void); /* NULL-terminated */
 const struct rt_way *rt_way_find(const char *name);
 
+/* The way by which gradients are exchanged: that between rings, else the way itself. Both have the same
+ * options. */
+const struct rt_way *rt_way_inner(const struct rt_way *way, const struct rt_way_options *options);
+
+/* All options of a way, with those of the one inside, which options->across names. Returns how many. */
+enum { RT_WAY_MOST_OPTIONS = 32 };
+size_t rt_way_table(const struct rt_way *way, const struct rt_way_options *options,
+                    struct rt_option table[RT_WAY_MOST_OPTIONS]);
 /* Options of a way from a map, as in a run file; NULL: the defaults. And back, in full, to be sent to nodes;
  * *tree is to be destroyed, and borrows nothing. */
 rt_status rt_way_options_read(const struct rt_way *way, const struct rt_tree *tree,
@@ -121,7 +140,7 @@ rt_status rt_way_options_write(const struct rt_way *way, const struct rt_way_opt
 rt_status rt_way_check(const struct rt_way *way, const struct rt_way_options *options, size_t nodes,
                        size_t params, struct rt_error *err);
 
-/* The rules of a way with its options; NULL: it goes by collectives. */
+/* The rules of a way with its options, or of the one inside; NULL: it goes by collectives. */
 const struct rt_rules *rt_way_rules(const struct rt_way *way, const struct rt_way_options *options);
 /* Whether every update is one worker's gradient of a whole batch; otherwise all workers share each batch. */
 bool rt_way_is_asynchronous(const struct rt_way *way, const struct rt_way_options *options);
@@ -133,9 +152,6 @@ bool rt_way_is_rising(const struct rt_way *way, const struct rt_way_options *opt
 
 /* Rings of hybrid: where nobody says how many, 2 if the nodes can be divided so, else 1. */
 size_t rt_way_rings(const struct rt_way_options *options, size_t nodes);
-/* The way by which equal positions of the rings exchange gradients, with its options. */
-rt_status rt_way_across(const struct rt_way_options *hybrid, const struct rt_way **way,
-                        struct rt_way_options *options, struct rt_error *err);
 /* What `auto` stands for when the parameters are known: no more servers than there are of them. */
 void rt_way_fit(const struct rt_way *way, struct rt_way_options *options, size_t nodes, size_t params);
 /* What it stands for when the optimizer is known: the damping that suits it, none where nothing is stale. */

@@ -3,6 +3,9 @@
  * each batch; nodes at the same place of their rings hold the same layers. What such nodes do together is
  * behind this: before an update their gradients are added up, and before the first one all start from the
  * same numbers. The engine (ring/flow.h) calls it, and hands it the events of its links; it never waits.
+ *
+ * Or the rings do not stay together (rt_job's `served`): each has batches of its own, and every place has a
+ * server, to which gradients are pushed and from which parameters come. Then a node has one stage.
  */
 #ifndef RT_RING_ACROSS_H
 #define RT_RING_ACROSS_H
@@ -24,8 +27,16 @@ struct rt_across {
     /* The gradient of the stage's layers from `layer` on is complete, and their exchange begins. 0: of all of
      * them; said once for every update, and last. */
     void (*ready)(void *self, size_t stage, size_t layer);
-    /* Whether the exchange of a whole stage is over, so that it has the sum. */
+    /* Whether the exchange of a whole stage is over, so that it has the sum. Not where there are servers. */
     bool (*is_done)(const void *self, size_t stage);
+    /* Where there are servers. The stage begins with update number `update`, of a batch of so many rows;
+     * whether it has the parameters for it; there is no batch for now: whether it rests, and has the newest
+     * parameters (asked until it does, anew at first); something is done for other rings, whether there was
+     * anything. */
+    void (*begin)(void *self, uint64_t update, size_t rows);
+    bool (*has)(const void *self);
+    bool (*rest)(void *self, bool anew);
+    bool (*serve)(void *self);
     /* Of a ring's master, whose ring has come to rest at its end: whether all rings have, so that links may
      * be closed. */
     bool (*may_leave)(void *self);
@@ -33,8 +44,8 @@ struct rt_across {
     rt_status (*check)(void *self, struct rt_error *err);
     /* After a failure of event or check: the number of the node whose fault it is; 0: none known. */
     uint16_t (*lost)(const void *self);
-    /* Adds what its links have carried. */
-    void (*count)(const void *self, struct rt_link_counts *counts);
+    /* Adds what its links have carried, and what its server has done. */
+    void (*tell)(const void *self, struct rt_metrics_row *row);
 };
 
 #endif

@@ -270,7 +270,7 @@ static enum rt_state reason(struct rt_flow *flow, const struct rt_neighbour **wh
         return flow->settings.across.self ? RT_STATE_WAIT_BARRIER : RT_STATE_WAIT_DATA;
     }
     /* Those in other rings have a patience of their own. */
-    if (first->exchanging || end->exchanging ||
+    if (first->exchanging || end->exchanging || first->wanting ||
         (flow->settings.across.self && !flow->joined && first->forward < first->arrived)) {
         *who = NULL;
         return RT_STATE_WAIT_BARRIER;

@@ -14,8 +14,10 @@
  *   alone         the data                            the loss
  *
  * Who sends what. Clockwise, to `next`, all in one order on RT_CHANNEL_SECOND: FORWARD, EVALUATE, SNAPSHOT,
- * STOP. Anticlockwise, to `previous`, on RT_CHANNEL_FIRST: BACKWARD. Clockwise on the control channel: NORM,
- * METRICS, ERROR (flow_control.c). Clockwise on RT_CHANNEL_BULK: PART, COLLECT, LOAD (flow_bulk.c).
+ * STOP, and where rings go at their own pace PULL, with RT_FLAG_REST: every node takes the newest parameters
+ * from its server, and rests. Anticlockwise, to `previous`, on RT_CHANNEL_FIRST: BACKWARD. Clockwise on the
+ * control channel: NORM, METRICS, ERROR (flow_control.c). Clockwise on RT_CHANNEL_BULK: PART, COLLECT, LOAD
+ * (flow_bulk.c).
  *
  * What a clockwise message occupies on a node is a seat: a slot of the stage, room for the input and, after
  * the forward, for the gradient that will come back. Seats are used in turn, and a receive is posted for a
@@ -89,6 +91,9 @@ struct rt_segment {
     size_t parcel_count;
     bool complete;   /* all weight gradients of an update are in, and it is not yet applied */
     bool exchanging; /* complete, but not yet added to those of the other rings */
+    /* Where parameters come from servers: the update that was begun with, and whether they are waited for. */
+    uint64_t begun;
+    bool wanting;
 };
 
 /* Parameters on their way, see flow_bulk.c. */
@@ -122,7 +127,7 @@ struct rt_flow_ends {
     /* of examples that are only evaluated. */
     rt_status (*output)(void *self, const struct rt_message *message, size_t rows, const float *y,
                         struct rt_error *err);
-    /* A SNAPSHOT or STOP has been all round. */
+    /* A SNAPSHOT, STOP or PULL has been all round. */
     void (*back)(void *self, const struct rt_message *message);
     /* A PART, COLLECT or LOAD has. */
     rt_status (*bulk)(void *self, const struct rt_message *message, const float *floats, size_t count,

@@ -135,13 +135,8 @@ void rt_flow_row(struct rt_flow *flow, struct rt_metrics_row *row) {
             row->sent[i][k] = neighbours[i]->talk.link->counts.bytes_sent[k];
             row->received[i][k] = neighbours[i]->talk.link->counts.bytes_received[k];
         }
-    struct rt_link_counts across = {0};
     if (flow->settings.across.self)
-        flow->settings.across.count(flow->settings.across.self, &across);
-    for (size_t k = 0; k < RT_METRIC_CHANNELS; k++) {
-        row->sent[2][k] = across.bytes_sent[k];
-        row->received[2][k] = across.bytes_received[k];
-    }
+        flow->settings.across.tell(flow->settings.across.self, row);
 }
 
 static void send_rows(struct rt_flow *flow, struct rt_metrics_row *rows, size_t count) {

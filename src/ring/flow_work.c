@@ -47,6 +47,11 @@ rt_status rt_flow_across(struct rt_flow *flow, bool *worked, struct rt_error *er
             return status;
         }
     }
+    if (flow->job->served) {
+        rt_flow_enter(flow, RT_STATE_UPDATE);
+        *worked |= across->serve(across->self);
+        rt_flow_leave(flow);
+    }
     for (size_t i = 0; i < flow->segment_count; i++) {
         struct rt_segment *segment = &flow->segments[i];
         if (!segment->exchanging || !across->is_done(across->self, i))
@@ -62,6 +67,12 @@ rt_status rt_flow_across(struct rt_flow *flow, bool *worked, struct rt_error *er
 /* All weight gradients of an update are in. */
 static void complete(struct rt_flow *flow, struct rt_segment *segment) {
     const struct rt_across *across = &flow->settings.across;
+    if (flow->job->served) { /* the next forward waits for the parameters that this leads to */
+        across->ready(across->self, 0, 0);
+        rt_stage_leave_to_server(segment->stage);
+        flow->updated = true;
+        return;
+    }
     segment->complete = true;
     if (across->self) {
         segment->exchanging = true;
@@ -92,6 +103,38 @@ static bool has_joined(struct rt_flow *flow) {
     const struct rt_across *across = &flow->settings.across;
     flow->joined = flow->joined || !across->self || across->can_start(across->self);
     return flow->joined;
+}
+
+/* Where parameters come from servers: whether those of the update are here. They are asked for when nothing
+ * of the update before is left. */
+static bool has_parameters(struct rt_flow *flow, struct rt_segment *segment, const struct rt_seat *seat) {
+    const struct rt_across *across = &flow->settings.across;
+    const uint64_t update = seat->message.update + 1;
+    if (segment->begun != update) {
+        if (segment->weights != segment->forward)
+            return false;
+        across->begin(across->self, update, seat->message.rows);
+        segment->begun = update;
+        segment->wanting = true;
+    }
+    if (segment->wanting && across->has(across->self)) {
+        segment->wanting = false;
+        rt_stage_renewed(segment->stage, seat->message.update);
+    }
+    return !segment->wanting;
+}
+
+/* A ring without a batch: whether this node rests. */
+static bool rests(struct rt_flow *flow, struct rt_segment *segment) {
+    const struct rt_across *across = &flow->settings.across;
+    if (!segment->stage) /* the end of a ring: its first segment does */
+        return true;
+    if (segment->weights != segment->forward || !has_joined(flow))
+        return false;
+    segment->wanting = !across->rest(across->self, !segment->wanting);
+    if (!segment->wanting)
+        rt_stage_renewed(segment->stage, segment->stage->update);
+    return !segment->wanting;
 }
 
 /* Lets go of seats that are done, and passes over those that have no backward. */
@@ -166,7 +209,7 @@ static rt_status forward(struct rt_flow *flow, struct rt_segment *segment, struc
     return RT_OK;
 }
 
-/* SNAPSHOT or STOP. The master has kept its own images when it sent the SNAPSHOT. */
+/* SNAPSHOT, STOP or PULL. The master has kept its own images when it sent the SNAPSHOT. */
 static rt_status pass_on(struct rt_flow *flow, struct rt_segment *segment, struct rt_seat *seat,
                          struct rt_error *err) {
     const bool snapshot = seat->message.type == RT_MESSAGE_SNAPSHOT;
@@ -179,7 +222,7 @@ static rt_status pass_on(struct rt_flow *flow, struct rt_segment *segment, struc
     }
     segment->forward++;
     seat->state = RT_SEAT_DONE;
-    flow->ending |= !snapshot;
+    flow->ending |= seat->message.type == RT_MESSAGE_STOP;
     if (!segment->out) {
         flow->settings.ends.back(flow->settings.ends.self, &seat->message);
         return RT_OK;
@@ -196,9 +239,14 @@ static bool can_forward(struct rt_flow *flow, struct rt_segment *segment) {
     case RT_MESSAGE_FORWARD:
         if (!segment->stage)
             return rt_segment_parcel(segment);
-        /* An update that waits for the norm comes first in ring-flow too: with one slot nothing is stale. */
-        return !segment->complete && has_joined(flow) &&
-               (flow->job->mode == RT_RING_FLOW || segment->stage->update == seat->message.update);
+        if (segment->complete || !has_joined(flow))
+            return false; /* an update that waits for the norm: in ring-flow, with one slot nothing is stale
+                           */
+        if (flow->job->served)
+            return has_parameters(flow, segment, seat);
+        return (flow->job->mode == RT_RING_FLOW || segment->stage->update == seat->message.update);
+    case RT_MESSAGE_PULL:
+        return rests(flow, segment);
     case RT_MESSAGE_STOP: /* behind all work, of the bulk channel too */
         return segment->oldest == segment->forward && !segment->complete && rt_bulk_idle(flow);
     default: /* of the parameters as they are now: nothing may be under way that changes them */

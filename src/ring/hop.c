@@ -132,6 +132,9 @@ static rt_status take_forward(struct rt_segment *segment, const struct rt_job *j
     /* Where rings share the batches, it is the first of them that loads numbers; the others follow. */
     if (job->part > 0 && next->micro == 0)
         next->update = message->update;
+    /* Where each ring has its own batches, some of the numbers are another's. */
+    if (job->served && next->part == 0 && message->update > next->update)
+        next->update = message->update;
     rt_status status = check_number(message, "micro-batch", message->micro, next->micro, err);
     if (status == RT_OK)
         status = check_number(message, "update", message->update, next->update, err);
@@ -196,6 +199,10 @@ rt_status rt_segment_arrived(struct rt_flow *flow, struct rt_segment *segment, s
         if (status == RT_OK)
             status = take_evaluation(segment, flow->job, &message, seat, err);
         break;
+    case RT_MESSAGE_PULL:
+        if (!flow->job->served || !(message.flags & RT_FLAG_REST))
+            return rt_fail(err, RT_BAD_INPUT, "a pull message came where there are no servers");
+        /* fall through */
     case RT_MESSAGE_SNAPSHOT:
     case RT_MESSAGE_STOP:
         status = check_number(&message, "update", message.update, segment->next.update, err);

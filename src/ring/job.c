@@ -38,6 +38,8 @@ static const struct rt_option job_options[] = {
     {"part", RT_OPTION_INT, AT(job.part), "0", 0, 65535,
      .help = "the part of each batch that is this ring's"},
     {"parts", RT_OPTION_INT, AT(job.parts), "1", 1, 65535, .help = "rings that share each batch"},
+    {"served", RT_OPTION_BOOL, AT(job.served), "false",
+     .help = "parameters come from servers between rings, each at its own pace"},
     {"updates", RT_OPTION_INT, AT(job.updates), "1", 1, OPEN, .help = "planned in all"},
     {"per_epoch", RT_OPTION_INT, AT(job.per_epoch), "1", 1, OPEN, .help = "updates in an epoch"},
     {"damp", RT_OPTION_INT, AT(job.damp), "0", 0, 8,
@@ -74,6 +76,10 @@ static rt_status check_values(struct rt_job *job, struct rt_error *err) {
     if (job->part >= job->parts || job->parts > job->batch || (job->parts > 1 && job->mode == RT_RING_FLOW))
         return rt_tree_fail(job->tree, err, "the job's part is %lld of %lld of a batch of %lld",
                             (long long)job->part, (long long)job->parts, (long long)job->batch);
+    if (job->served && (job->mode == RT_RING_FLOW || job->clip_norm > 0))
+        return rt_tree_fail(rt_tree_get(job->tree, "served"), err,
+                            "the job's updates are made by servers, who know neither ring-flow nor the norm "
+                            "of the whole gradient");
     if (job->shards % job->parts != 0)
         job->shards = job->parts;
     if (job->micro_batch > job->batch || job->mode == RT_RING_FLOW)

@@ -20,8 +20,8 @@ enum rt_ring_mode {
 /* The keys of the tree: input, layers, loss, mode (ring|ring-flow), order (split|1f1b), seed, batch,
  * micro_batch (auto: the planner's choice, the whole batch until it is made), shards, updates, per_epoch,
  * clip_norm, weight_decay (what the optimizer says itself wins), optimizer, lr_schedule, math,
- * evaluate_only, patience, part and parts (of each batch: where rings share it). input, layers, loss and
- * batch must be given. */
+ * evaluate_only, patience, part and parts (of each batch: where rings share it), served. input, layers, loss
+ * and batch must be given. */
 struct rt_job {
     struct rt_tree *tree; /* owned: what travels; the rest borrows from it or is made from it */
     const struct rt_tree *input, *layers; /* of the model */
@@ -33,6 +33,9 @@ struct rt_job {
     int64_t micro_batch; /* at most batch; -1: not chosen yet; ring-flow: batch */
     int64_t shards;      /* of the whole batch; as many as parts where those do not divide them */
     int64_t part, parts; /* which part of the shards is this ring's, of how many */
+    /* Rings side by side, each at its own pace: parameters come from servers (ring/across.h), who apply the
+     * updates, and of the numbers of updates this ring has some. */
+    bool served;
     int64_t updates, per_epoch;
     double clip_norm;
     int64_t damp; /* ring-flow: the rate of a stale gradient is divided by (1 + staleness) ^ damp */

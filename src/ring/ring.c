@@ -27,7 +27,7 @@ static uint64_t applied(const struct rt_ring *ring) {
 static bool may_begin(const struct rt_ring *ring) {
     if (ring->job->mode == RT_RING_FLOW)
         return !ring->draining && ring->begun < (uint64_t)ring->job->updates;
-    return ring->begun == ring->returned && applied(ring) == ring->begun;
+    return ring->begun == ring->returned && (ring->job->served || applied(ring) == ring->begun);
 }
 
 static rt_status begin(struct rt_ring *ring, bool *begun, struct rt_error *err) {
@@ -84,8 +84,9 @@ static rt_status start(void *self, struct rt_seat *seat, bool *started, struct r
     ring->flow.starving = false;
     rt_ring_continue_collect(ring);
     if (ring->marker) {
-        seat->message =
-            (struct rt_message){.type = ring->marker, .update = ring->flow.segments[0].next.update};
+        seat->message = (struct rt_message){.type = ring->marker,
+                                            .flags = ring->marker == RT_MESSAGE_PULL ? RT_FLAG_REST : 0,
+                                            .update = ring->flow.segments[0].next.update};
         ring->marker = 0;
         *started = true;
     } else if (ring->evaluation.pass) {
@@ -130,6 +131,8 @@ static void take_back(void *self, const struct rt_message *message) {
     struct rt_ring *ring = self;
     if (message->type == RT_MESSAGE_STOP)
         ring->stopped = true;
+    else if (message->type == RT_MESSAGE_PULL)
+        ring->rests = true;
     else if (ring->snapshots_out)
         ring->snapshots_out--;
 }
@@ -351,7 +354,8 @@ rt_status rt_ring_step(struct rt_ring *ring, struct rt_ring_update *update, stru
         return rt_fail(err, RT_BAD_INPUT, "this ring only evaluates");
     if (ring->draining && ring->begun == ring->returned)
         ring->draining = false;
-    if (!ring->draining && rt_ring_stop_asked(ring))
+    /* Where each ring has its own batches, who gives them decides when there are no more. */
+    if (!ring->draining && !ring->job->served && rt_ring_stop_asked(ring))
         return rt_fail(err, RT_INTERRUPTED, "stopped after update %llu", (unsigned long long)ring->returned);
     ring->stepping = true;
     ring->flow.starving = false;
@@ -379,7 +383,7 @@ void rt_ring_follow(struct rt_ring *ring, uint64_t update) {
     ring->begun = ring->returned = update;
     for (size_t i = 0; i < ring->flow.segment_count; i++) {
         ring->flow.segments[i].next.update = update;
-        if (ring->flow.segments[i].stage)
+        if (ring->flow.segments[i].stage && !ring->job->served) /* else with the parameters */
             ring->flow.segments[i].stage->update = update;
     }
 }

@@ -97,6 +97,19 @@ rt_status rt_ring_snapshot(struct rt_ring *ring, struct rt_error *err) {
     return rt_ring_run(ring, is_marker_sent, err);
 }
 
+static bool is_resting(void *self) {
+    return ((struct rt_ring *)self)->rests;
+}
+
+rt_status rt_ring_rest(struct rt_ring *ring, struct rt_error *err) {
+    rt_status status = rt_ring_check_quiet(ring, err);
+    if (status != RT_OK)
+        return status;
+    ring->rests = false;
+    ring->marker = RT_MESSAGE_PULL;
+    return rt_ring_run(ring, is_resting, err);
+}
+
 static bool is_stopped(void *self) {
     const struct rt_ring *ring = self;
     return ring->stopped || (ring->flow.ending && ring->flow.previous.talk.dead);

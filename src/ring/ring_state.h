@@ -23,7 +23,8 @@ struct rt_ring {
     bool stepping, draining;
     double last_end; /* of the update returned last */
 
-    uint16_t marker;      /* SNAPSHOT or STOP, to be sent; 0: none */
+    uint16_t marker;      /* SNAPSHOT, STOP or PULL, to be sent; 0: none */
+    bool rests;           /* a PULL has been all round */
     size_t snapshots_out; /* that have not been all round yet */
 
     struct {                             /* an evaluation under way */

@@ -40,7 +40,7 @@ static bool prepares(const struct rt_job *job) {
 
 /* The optimizer can work inside the last weight gradient when that makes the whole gradient final. */
 static bool is_fused(const struct rt_job *job) {
-    return job->shards == 1 && job->clip_norm == 0; /* nor do rings share a batch */
+    return job->shards == 1 && job->clip_norm == 0 && !job->served; /* nor do rings share a batch */
 }
 
 static struct sizes sizes_of(const struct rt_job *job, const struct rt_model *model, size_t slots) {

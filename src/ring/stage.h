@@ -96,6 +96,11 @@ double rt_stage_squares(struct rt_stage *stage, double sum);
  * done on the way; the version moves on. */
 void rt_stage_apply(struct rt_stage *stage, float clip);
 
+/* The same where a server applies it: the version moves on. */
+void rt_stage_leave_to_server(struct rt_stage *stage);
+/* Parameters have come from a server, as those of this version. */
+void rt_stage_renewed(struct rt_stage *stage, uint64_t update);
+
 /* Keeps an image of this moment. RT_FAILED, naming what, when a number in it is not finite: then the image is
  * what it was before. Not in a job that only evaluates: RT_FAILED. */
 rt_status rt_stage_snapshot(struct rt_stage *stage, struct rt_error *err);

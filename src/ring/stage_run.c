@@ -158,3 +158,12 @@ void rt_stage_apply(struct rt_stage *stage, float clip) {
     stage->blocks.prepared_valid = false;
     stage->update++;
 }
+
+void rt_stage_leave_to_server(struct rt_stage *stage) {
+    stage->update++;
+}
+
+void rt_stage_renewed(struct rt_stage *stage, uint64_t update) {
+    stage->blocks.prepared_valid = false;
+    stage->update = update;
+}

@@ -125,19 +125,23 @@ static void put_schedule(FILE *out, const struct rt_schedule *schedule) {
  * what is shown is the strategy by its own name. */
 static void put_strategy(FILE *out, const struct rt_drive *drive) {
     const struct rt_strategy *strategy = drive->choice.strategy;
-    const struct rt_way_options *options = strategy->way ? drive->choice.settings : NULL;
+    const struct rt_way *way = rt_strategy_way(&drive->choice);
+    const struct rt_way_options *options = way ? drive->choice.settings : NULL;
     const uint64_t batches = (drive->materials.train.count + drive->batch - 1) / drive->batch;
-    const bool own = strategy->flows || (options && rt_way_rules(strategy->way, options)),
-               stale = strategy->flows || (options && rt_way_is_asynchronous(strategy->way, options));
+    const bool own = strategy->flows || (options && rt_way_rules(way, options)),
+               stale = strategy->flows || (options && rt_way_is_asynchronous(way, options));
     const char *kind = stale ? "asynchronous" : "synchronous",
                *sum = options && options->reduce == RT_SUM ? ", reduce=sum" : "";
     char epochs[64] = "";
     if (options && drive->per_epoch < batches)
         snprintf(epochs, sizeof epochs, ", epochs of %" PRIu64 " updates", drive->per_epoch);
-    fputs(strategy->name, out);
+    /* Workers or rings, it is the way between them that makes the updates. */
+    const char *maker = way ? way->name : strategy->name;
+    fprintf(out, "%s%s%s", strategy->name, own && way != strategy->way ? ",exchange=" : "",
+            own && way != strategy->way ? maker : "");
     if (!strategy->alone)
         fprintf(out, " (%s%s%s)", kind, sum, epochs);
-    fprintf(out, "|%s%s%s%s%s", kind, own ? " " : "", own ? strategy->name : "", sum, epochs);
+    fprintf(out, "|%s%s%s%s%s", kind, own ? " " : "", own ? maker : "", sum, epochs);
 }
 
 enum part { LAYERS, OPTIMIZER, SCHEDULE, CLIP_NORM, WEIGHT_DECAY, STRATEGY };

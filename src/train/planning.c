@@ -18,6 +18,7 @@ static rt_status form(const struct rt_run *run, const struct rt_strategy_choice 
         .network = network,
         .strategy = choice->strategy->name,
         .options = choice->settings,
+        .way = rt_strategy_way(choice),
         .per_epoch = 1,
         .settings = {.seed = (uint64_t)train->seed,
                      .batch = choice->strategy->single ? 1 : (size_t)train->batch,
@@ -37,10 +38,10 @@ static rt_status form(const struct rt_run *run, const struct rt_strategy_choice 
         status = rt_rings_create(&lesson, rings, err);
     if (status != RT_OK)
         return status;
-    if (*rings)
-        rt_rings_want(*rings, &wanted);
     lesson.options = options;
     status = rt_job_tree(&lesson, &wanted.job, err);
+    if (status == RT_OK && *rings)
+        status = rt_rings_want(*rings, &wanted, err);
     if (status == RT_OK)
         status = rt_formation_plan(&wanted, formation, err);
     return status == RT_OK && *rings ? rt_rings_planned(*rings, formation, err) : status;

@@ -9,7 +9,7 @@
  * cause; and a strategy that cannot clip is not told to. */
 static void advise(const struct rt_drive *drive, char *text, size_t room) {
     const struct rt_strategy *strategy = drive->choice.strategy;
-    const bool clips = strategy->way ? strategy->way->can_clip : !strategy->flows;
+    const bool clips = rt_strategy_clips(&drive->choice, drive->spec);
     const char *clip = clips ? " or train.clip_norm" : "";
     int damp;
     if (rt_spec_devices(drive->spec) < 2 || !rt_strategy_is_stale(&drive->choice, &damp))

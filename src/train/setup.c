@@ -95,7 +95,7 @@ static void tell(void *user, const char *sentence) {
 static rt_status open_learner(struct rt_drive *drive, struct rt_error *err) {
     const struct rt_spec_train *train = &drive->spec->train;
     struct rt_trained *trained = &drive->run->trained;
-    const struct rt_way *way = drive->choice.strategy->way;
+    const struct rt_way *way = rt_strategy_way(&drive->choice);
     rt_status status = rt_strategy_fits(&drive->choice, drive->spec, trained->network.model->param_count,
                                         trained->network.model->buffer_count, err);
     if (status == RT_OK)

@@ -42,7 +42,7 @@ const struct rt_system *rt_systems(size_t *count);
 /* By its name, whatever the capitals, with '-', '_' or a blank between words; NULL: not there. */
 const struct rt_system *rt_system_find(const char *name);
 
-/* What a run file asks for. */
+/* What a run file asks for. Of a way, settings are those of the way between rings as well. */
 struct rt_strategy_choice {
     const struct rt_strategy *strategy;
     void *settings;        /* as its options say (a way's: struct rt_way_options); owned */
@@ -62,6 +62,10 @@ void rt_strategy_choice_deinit(struct rt_strategy_choice *choice); /* a zeroed o
 rt_status rt_strategy_fits(const struct rt_strategy_choice *choice, const struct rt_spec *spec, size_t params,
                            size_t buffers, struct rt_error *err);
 
+/* The way by which gradients are exchanged, between workers or between rings; NULL: they are not. */
+const struct rt_way *rt_strategy_way(const struct rt_strategy_choice *choice);
+/* Whether train.clip_norm can be. */
+bool rt_strategy_clips(const struct rt_strategy_choice *choice, const struct rt_spec *spec);
 /* Whether gradients may be stale where it has several devices. *damp: the power by which they are damped. */
 bool rt_strategy_is_stale(const struct rt_strategy_choice *choice, int *damp);
 

@@ -176,12 +176,41 @@ static size_t worker_count(const struct rt_strategy *strategy, const struct rt_w
     return nodes - (options->dedicated ? rt_way_servers(strategy->way, options, nodes) : 0);
 }
 
+/* Whether rings exchange by servers with rules: then every place of the rings has servers of its own. */
+static bool has_served_places(const struct rt_strategy *strategy, const struct rt_way_options *options,
+                              const struct rt_spec *spec) {
+    return strategy->rings && rt_way_rings(options, rt_spec_devices(spec)) > 1 &&
+           rt_way_rules(strategy->way, options);
+}
+
+/* Keys that such servers cannot honour. */
+static rt_status check_served_places(const struct rt_strategy *strategy, const struct rt_way_options *options,
+                                     const struct rt_spec *spec, struct rt_error *err) {
+    const char *between = rt_way_inner(strategy->way, options)->name;
+    if (spec->train.clip_norm > 0)
+        return rt_tree_fail(place_of(spec), err,
+                            "%s: train.clip_norm: not with exchange=%s between rings: every place has a "
+                            "server of its own, and none knows the norm of the whole gradient",
+                            strategy->name, between);
+    if (spec->cluster.master_tail > 0)
+        return rt_tree_fail(place_of(spec), err,
+                            "%s: cluster.master_tail: not with exchange=%s between rings: the first layers "
+                            "of a ring's head and its last would need a server each",
+                            strategy->name, between);
+    return RT_OK;
+}
+
 /* Keys of the run file that a way of exchange cannot honour. */
 static rt_status check_keys(const struct rt_strategy *strategy, const struct rt_way_options *options,
                             const struct rt_spec *spec, struct rt_error *err) {
     const struct rt_tree *place = place_of(spec);
     const size_t workers = strategy->rings ? rt_way_rings(options, rt_spec_devices(spec))
                                            : worker_count(strategy, options, rt_spec_devices(spec));
+    if (has_served_places(strategy, options, spec)) {
+        rt_status status = check_served_places(strategy, options, spec, err);
+        if (status != RT_OK)
+            return status;
+    }
     if (!strategy->rings && spec->cluster.master_tail > 0)
         return rt_tree_fail(place, err,
                             "%s: cluster.master_tail is for rings: here every worker has all layers",
@@ -233,6 +262,16 @@ rt_status rt_strategy_fits(const struct rt_strategy_choice *choice, const struct
     return check_way(strategy, choice->settings, spec, params, err);
 }
 
+const struct rt_way *rt_strategy_way(const struct rt_strategy_choice *choice) {
+    return choice->strategy->way ? rt_way_inner(choice->strategy->way, choice->settings) : NULL;
+}
+
+bool rt_strategy_clips(const struct rt_strategy_choice *choice, const struct rt_spec *spec) {
+    const struct rt_strategy *strategy = choice->strategy;
+    return strategy->way ? strategy->way->can_clip && !has_served_places(strategy, choice->settings, spec)
+                         : !strategy->flows;
+}
+
 bool rt_strategy_is_stale(const struct rt_strategy_choice *choice, int *damp) {
     const struct rt_strategy *strategy = choice->strategy;
     const struct rt_way_options *options = choice->settings;
@@ -263,7 +302,7 @@ static rt_status suit_optimizer(const struct rt_strategy_choice *choice, const s
     struct rt_optim *optim;
     if (!strategy->way && !strategy->flows)
         return RT_OK;
-    rt_status status = rt_train_optimizer(&spec->train, strategy->way, &optim, err);
+    rt_status status = rt_train_optimizer(&spec->train, rt_strategy_way(choice), &optim, err);
     if (status != RT_OK)
         return status;
     if (strategy->way)

@@ -29,6 +29,11 @@ grep -qE '^      wfbp +.*\(off, on; default on\)$' out || fail "no line for wfbp
 grep -qE '^      n_push +.*\(default 1\)$' out || fail "no line for n_push with its default"
 [ "$(grep -cE '^      damp +.*\(default auto\)$' out)" -eq 7 ] || fail "not 7 strategies with damp=auto"
 
+awk '$1 == "hybrid:" { on = 1; next } on' out >place
+grep -qE '^      rings +.*\(default auto\)$' place || fail "hybrid: no line for rings with its default"
+says place "default allreduce-rd)"
+says place "      and the options of that exchange, but for dedicated, order and bucket"
+
 # ---- names ----
 refuses 2 "cluster.strategy: there is no 'ps-snyc'; did you mean 'ps-sync'?" train run.yaml --nodes 2 --strategy ps-snyc --out never
 refuses 2 "there is no 'allreduce'; did you mean 'allreduce-" train run.yaml --nodes 2 --strategy allreduce --out never
@@ -59,10 +64,19 @@ refuses 2 "ps-shard: s must be at least 0" train changed.yaml --out never
 
 # ---- combinations ----
 refuses 2 "hybrid: rings: 5 nodes cannot be 2 rings of equal length" train run.yaml --nodes 5 --strategy hybrid,rings=2 --out never
-refuses 2 "hybrid: exchange must be one of allreduce-auto, " train run.yaml --nodes 4 --strategy hybrid,exchange=ps-async --out never
+refuses 2 "hybrid: exchange must be one of allreduce-auto, " train run.yaml --nodes 4 --strategy hybrid,exchange=ring --out never
+says err "ps-cut, downpour, not 'ring'"
 refuses 2 "did you mean 'ps-sync'?" train run.yaml --nodes 4 --strategy hybrid,exchange=ps-snyc --out never
 refuses 2 "hybrid: k: exchange=allreduce-rd has no such option" train run.yaml --nodes 4 --strategy hybrid,k=2 --out never
-refuses 2 "hybrid: k: 3 servers cannot be on 2 nodes" train run.yaml --nodes 4 --strategy hybrid,exchange=ps-shard,k=3 --out never
+refuses 2 "hybrid: s: exchange=allreduce-rd has no such option" train run.yaml --nodes 4 --strategy hybrid,s=1 --out never
+refuses 2 "hybrid: k: 3 servers cannot be on 2 rings" train run.yaml --nodes 4 --strategy hybrid,exchange=ps-shard,k=3 --out never
+refuses 2 "in hybrid,exchange=ps-ssp; did you mean 'damp'?" train run.yaml --nodes 4 --strategy hybrid,exchange=ps-ssp,dump=2 --out never
+refuses 2 "hybrid,exchange=ps-ssp: s must be at least 0 or 'inf', not '-1'" train run.yaml --nodes 4 --strategy hybrid,exchange=ps-ssp,s=-1 --out never
+refuses 2 "hybrid: dedicated: is not for rings, each of whose nodes has layers and works" train run.yaml --nodes 4 --strategy hybrid,exchange=ps-async,dedicated=true --out never
+refuses 2 "hybrid: order: is not for rings, which exchange a layer whenever its gradient is there" train run.yaml --nodes 4 --strategy hybrid,order=down --out never
+refuses 2 "hybrid: bucket: is not for rings, which exchange each layer by itself" train run.yaml --nodes 4 --strategy hybrid,bucket=64 --out never
+refuses 2 "hybrid: train.clip_norm: not with exchange=ps-async between rings: every place has a server of its own" train run.yaml --nodes 4 --strategy hybrid,exchange=ps-async --set train.clip_norm=1 --out never
+refuses 2 "hybrid: cluster.master_tail: not with exchange=downpour between rings: the first layers of a ring's head and its last would need a server each" train run.yaml --nodes 4 --strategy hybrid,exchange=downpour --set cluster.master_tail=1 --out never
 refuses 2 "2 rings of 32 nodes each are too long for this model" train run.yaml --nodes 64 --strategy hybrid --out never
 # An option that nobody would read is refused, not ignored.
 for option in s=0 step=clock prio=stale damp=2 dc=0.1; do

@@ -45,7 +45,7 @@ static void receive(struct world *world, struct rt_party *party) {
     struct rt_event event;
     bool taken = false;
     REQUIRE(rt_mailbox_create(&parting, 1, &mailbox, &world->err) == RT_OK);
-    rt_mailbox_open(mailbox, party->run, party->links[0]);
+    rt_mailbox_open(mailbox, party->run, party->links[0], RT_CHANNEL_FIRST);
     CHECK(!rt_mailbox_has(mailbox, world->at->ticket));
     while (!taken && rt_endpoint_wait(party->endpoint, rt_endpoint_now(party->endpoint) + 5, &event))
         taken = rt_mailbox_event(mailbox, &event, &world->status, &world->err);

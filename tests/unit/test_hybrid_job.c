@@ -51,6 +51,32 @@ TEST(parts_are_the_nodes_own_business) {
     rt_hybrid_job_destroy(job);
 }
 
+/* Whose batches are whole, and who shares them. */
+TEST(rings_that_do_not_stay_together) {
+    static const struct {
+        const char *way, *part, *parts, *served;
+    } cases[] = {
+        {"allreduce-rd", "1", "2", "false"},
+        {"ps-async", "0", "1", "true"},
+        {"ps-backup", "1", "2", "true"},
+        {"ps-cut", "1", "2", "false"},
+        {"ps-cut, options: {base: ssp}", "0", "1", "true"},
+        {"ps-shard, options: {base: async, k: 1}", "0", "1", "true"},
+        {"downpour", "0", "1", "true"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rt_error err;
+        struct rt_hybrid_job *job;
+        CHECK_OK(read_job("rings: 2", ring, cases[i].way, 3, 4, &job, &err));
+        CHECK_MSG(strcmp(rt_tree_get(job->ring, "part")->text, cases[i].part) == 0 &&
+                      strcmp(rt_tree_get(job->ring, "parts")->text, cases[i].parts) == 0 &&
+                      strcmp(rt_tree_get(job->ring, "served")->text, cases[i].served) == 0 &&
+                      job->served == (cases[i].served[0] == 't'),
+                  "%s", cases[i].way);
+        rt_hybrid_job_destroy(job);
+    }
+}
+
 TEST(what_makes_no_sense_is_refused) {
     static const struct {
         const char *rings, *ring, *way;
@@ -67,7 +93,9 @@ TEST(what_makes_no_sense_is_refused) {
         {"rings: 2", ring, "allreduce-rd", 4, 4, "2 rings cannot be made of 4 nodes"},
         {"rings: 2", "ring: 7", "allreduce-rd", 1, 2, "the job has no ring"},
         {"rings: 2", "more: 7", "allreduce-rd", 1, 2, "more"},
-        {"rings: 2", ring, "ps-async", 1, 2, "rings cannot exchange gradients by ps-async"},
+        {"rings: 2", ring, "hybrid", 1, 2, "hybrid"},
+        {"rings: 2", ring, "ps-shard, options: {base: async, k: 2}", 1, 2, "one server at each place"},
+        {"rings: 2", ring, "ps-shard, options: {base: async}", 1, 2, "one server at each place"},
         {"rings: 2", ring, "ps-sync, options: {dedicated: true}", 1, 2, "by ps-sync, dedicated"},
         {"rings: 2", ring, "ps-shard, options: {k: 3}", 1, 2, "k: 3 servers"},
         {"rings: 2", ring, "nothing", 1, 2, "nothing"},

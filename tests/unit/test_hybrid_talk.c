@@ -26,8 +26,8 @@ struct world {
     rt_status status;
     struct rt_error err;
     uint16_t lost;
-    bool done, rows_here, gone;
-    struct rt_done sum;
+    bool done, rests, rows_here, gone;
+    struct rt_done result;
     struct rt_head head;
 };
 
@@ -75,14 +75,17 @@ static void be_master(struct world *world, struct rt_party *party) {
     struct rt_metrics_row rows[2 * PLACES];
     REQUIRE(rt_heads_create(party->endpoint, party->run, 2, PLACES, party->links, &heads, &world->err) ==
             RT_OK);
-    rt_heads_give(heads, 7);
+    CHECK(rt_heads_rest(heads)); /* nobody has been given anything */
+    CHECK(rt_heads_give(heads, 1, 7));
     if (world->at->ask)
         rt_heads_ask(heads);
     if (world->at->stop)
         rt_heads_stop(heads);
     const struct rt_group_talk talk = rt_heads_talk(heads);
     listen(world, party, talk);
-    world->done = rt_heads_done(heads);
+    world->done = rt_heads_held(heads, 1) == 0;
+    world->rests = rt_heads_rest(heads);
+    CHECK(rt_heads_waiting(heads, 1) == world->done);
     world->rows_here = rt_heads_metrics(heads, rows);
     world->gone = talk.may_leave(talk.self);
     rt_heads_expect(heads, true);
@@ -90,7 +93,8 @@ static void be_master(struct world *world, struct rt_party *party) {
           (world->done && !(world->at->ask && !world->rows_here) ? UINT16_MAX : 1));
     rt_heads_expect(heads, false);
     CHECK(talk.waits_for(talk.self) == UINT16_MAX);
-    rt_heads_take(heads, &world->sum);
+    CHECK(rt_heads_take(heads, 1, &world->result) == world->done);
+    CHECK(!rt_heads_take(heads, 1, &world->result));
     rt_heads_destroy(heads);
     CHECK(party->links[1] == NULL);
 }
@@ -120,8 +124,50 @@ TEST(what_a_head_may_say) {
         mesh_in_memory(NULL, 2, attend_master, &world);
         CHECK_MSG(world.status == RT_OK, "case %zu: %s", i, world.err.text);
         CHECK(world.done && world.rows_here == cases[i].ask && world.gone == cases[i].stop);
-        CHECK(world.sum.loss == 2.5 && world.sum.rows == cases[i].said[0].message.rows);
+        CHECK(!world.rests && world.result.loss == 2.5 && world.result.rows == cases[i].said[0].message.rows);
     }
+}
+
+#define RESTS(batch)                                                                                         \
+    {                                                                                                        \
+        .message = {.type = RT_MESSAGE_PULL, .flags = RT_FLAG_REST, .micro = batch }                         \
+    }
+
+/* It rests when it says so behind its last result: what it has said before a ticket came does not count. */
+TEST(when_a_head_rests) {
+    static const struct talk_case cases[] = {
+        {.said = {DONE(7, 3, 4), RESTS(7)}},
+        {.said = {RESTS(0), DONE(7, 3, 4), RESTS(7)}},
+        {.said = {RESTS(0)}},
+        {.said = {RESTS(0), DONE(7, 3, 4)}},
+        {.said = {DONE(7, 3, 4), RESTS(6)}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct world world = {.at = &cases[i]};
+        mesh_in_memory(NULL, 2, attend_master, &world);
+        CHECK_MSG(world.status == RT_OK, "case %zu: %s", i, world.err.text);
+        CHECK_MSG(world.rests == (i < 2), "case %zu: it %s", i, world.rests ? "rests" : "does not rest");
+    }
+}
+
+/* As many tickets as a head may hold, and as many results as may wait to be taken. */
+static void give_too_many(void *user, struct rt_party *party) {
+    struct rt_heads *heads;
+    struct rt_error err;
+    (void)user;
+    if (party->rank > 0) {
+        rt_endpoint_sleep(party->endpoint, rt_endpoint_now(party->endpoint) + 1);
+        return;
+    }
+    REQUIRE(rt_heads_create(party->endpoint, party->run, 2, PLACES, party->links, &heads, &err) == RT_OK);
+    for (uint64_t batch = 1; batch <= RT_HEAD_AHEAD; batch++)
+        CHECK(rt_heads_give(heads, 1, batch));
+    CHECK(!rt_heads_give(heads, 1, RT_HEAD_AHEAD + 1) && rt_heads_held(heads, 1) == RT_HEAD_AHEAD);
+    rt_heads_destroy(heads);
+}
+
+TEST(no_more_tickets_than_can_be_held) {
+    mesh_in_memory(NULL, 2, give_too_many, NULL);
 }
 
 TEST(what_a_head_may_not_say) {
@@ -146,6 +192,9 @@ TEST(what_a_head_may_not_say) {
          .lost = 2},
         {.said = {{.message = {.type = RT_MESSAGE_TICKET, .micro = 3}}},
          .refused = "a ticket message was not expected",
+         .lost = 2},
+        {.said = {{.message = {.type = RT_MESSAGE_PULL, .micro = 7}}},
+         .refused = "a pull message was not expected",
          .lost = 2},
         {.said = {{.message = {.type = RT_MESSAGE_ERROR},
                    .error = {.status = RT_IO, .node = 3, .text = "gone"}}},
@@ -192,21 +241,26 @@ static void attend_head(void *user, struct rt_party *party) {
     }
 
 TEST(what_the_master_may_say) {
+    static const struct talk_case two = {.said = {TICKET(5), TICKET(9)}};
     static const struct talk_case at = {.said = {TICKET(5),
                                                  {.message = {.type = RT_MESSAGE_METRICS}},
                                                  {.message = {.type = RT_MESSAGE_STOP}}}};
     struct world world = {.at = &at};
     mesh_in_memory(NULL, 2, attend_head, &world);
     CHECK_MSG(world.status == RT_OK, "%s", world.err.text);
-    CHECK(world.head.ticket == 5 && world.head.asked && world.head.stopped && world.head.attention);
+    CHECK(world.head.tickets[0] == 5 && world.head.asked && world.head.stopped && world.head.attention);
+    world = (struct world){.at = &two};
+    mesh_in_memory(NULL, 2, attend_head, &world);
+    CHECK(world.status == RT_OK && world.head.tickets[0] == 5 && world.head.tickets[1] == 9);
 }
 
 TEST(what_the_master_may_not_say) {
     static const struct talk_case cases[] = {
-        {.said = {TICKET(5), TICKET(6)}, .refused = "a ticket came when none could be held"},
-        {.said = {TICKET(0)}, .refused = "a ticket came when none could be held"},
+        {.said = {TICKET(5), TICKET(6), TICKET(7)}, .refused = "batch 7 came when none of it could be held"},
+        {.said = {TICKET(5), TICKET(5)}, .refused = "batch 5 came when none of it could be held"},
+        {.said = {TICKET(0)}, .refused = "batch 0 came when none of it could be held"},
         {.said = {{.message = {.type = RT_MESSAGE_STOP}}, TICKET(1)},
-         .refused = "a ticket came when none could be held"},
+         .refused = "batch 1 came when none of it could be held"},
         {.said = {DONE(1, 1, 1)}, .refused = "a done message was not expected"},
         {.said = {{.message = {.type = RT_MESSAGE_ERROR}, .error = {.status = RT_IO, .text = "the end"}}},
          .refused = "the end"},

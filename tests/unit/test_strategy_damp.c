@@ -32,6 +32,14 @@ static const struct {
     {"ring", "momentum", false, 0},
     {"ps-sync", "momentum", false, 0},
     {"allreduce-ring", "momentum", false, 0},
+    {"'hybrid,exchange=ps-async'", "momentum", true, 2},
+    {"'hybrid,exchange=ps-ssp,damp=1'", "momentum", true, 1},
+    {"{hybrid: {exchange: ps-shard, base: ssp}}", "adam", true, 1},
+    {"{hybrid: {exchange: downpour}}", "momentum", true, 2},
+    {"{hybrid: {exchange: downpour}}", NULL, true, 0}, /* adagrad here too */
+    {"'hybrid,exchange=ps-backup'", "momentum", false, 0},
+    {"'hybrid,exchange=ps-cut'", "momentum", false, 0},
+    {"hybrid", "momentum", false, 0},
 };
 
 TEST(auto_damping_suits_the_optimizer) {

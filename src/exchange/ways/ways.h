@@ -8,9 +8,8 @@
 #include "exchange/way.h"
 #include <stddef.h>
 
-/* The registry, in the order of `ringtmp list strategies`: the symbol rt_way_..., and the name. First those
- * that always go by collectives, and so can join rings. */
-#define RT_WAY_LIST_CARRIED(X)                                                                               \
+/* The registry, in the order of `ringtmp list strategies`: the symbol rt_way_..., and the name. */
+#define RT_WAY_LIST(X)                                                                                       \
     X(allreduce_auto, "allreduce-auto")                                                                      \
     X(allreduce_ring, "allreduce-ring")                                                                      \
     X(allreduce_rd, "allreduce-rd")                                                                          \
@@ -21,9 +20,7 @@
     X(ps_scatter, "ps-scatter")                                                                              \
     X(ps_hier, "ps-hier")                                                                                    \
     X(ps_peer, "ps-peer")                                                                                    \
-    X(ps_shard, "ps-shard")
-#define RT_WAY_LIST(X)                                                                                       \
-    RT_WAY_LIST_CARRIED(X)                                                                                   \
+    X(ps_shard, "ps-shard")                                                                                  \
     X(ps_async, "ps-async")                                                                                  \
     X(ps_ssp, "ps-ssp")                                                                                      \
     X(ps_vap, "ps-vap")                                                                                      \

@@ -16,7 +16,7 @@ static rt_status check_size(const struct rt_parting *parting, struct rt_error *e
 
 /* What is on its way to one head. */
 struct address {
-    uint64_t next;   /* the batch that is sent next; 0: none was yet */
+    uint64_t next;   /* the update whose rows are sent next; 0: none was yet */
     uint64_t packed; /* parcels: number n is in send[n % RT_CREW_AHEAD] */
     struct rt_send send[RT_CREW_AHEAD];
     bool sending[RT_CREW_AHEAD];
@@ -25,30 +25,26 @@ struct address {
 struct rt_mailing {
     struct rt_sender *sender;
     struct rt_parting parting;
-    uint32_t run;
-    uint16_t rings;
-    struct rt_link *const *links;
-    uint64_t last, updates;    /* the last batch that may be sent; that there will be at most */
+    struct rt_mailing_settings settings;
+    uint64_t last;             /* the last update whose rows may be sent */
     struct address *addresses; /* [rings]; the first is not used */
 };
 
-rt_status rt_mailing_create(const struct rt_lesson *lesson, uint32_t run, uint16_t rings,
-                            struct rt_link *const *links, struct rt_mailing **mailing, struct rt_error *err) {
-    const struct rt_sender_settings settings = rt_sender_of(lesson, rings, rings);
+rt_status rt_mailing_create(const struct rt_mailing_settings *settings, struct rt_mailing **mailing,
+                            struct rt_error *err) {
+    const struct rt_sender_settings sender = rt_sender_of(settings->lesson, settings->parts, settings->rings);
     struct rt_mailing *made;
-    rt_status status = check_size(&settings.parting, err);
+    rt_status status = check_size(&sender.parting, err);
     if (status == RT_OK)
         status = rt_alloc(1, sizeof *made, "examples on their way", &made, err);
     if (status != RT_OK)
         return status;
-    made->parting = settings.parting;
-    made->run = run;
-    made->rings = rings;
-    made->links = links;
-    made->updates = lesson->settings.updates;
-    status = rt_sender_create(&settings, &made->sender, err);
+    made->parting = sender.parting;
+    made->settings = *settings;
+    status = rt_sender_create(&sender, &made->sender, err);
     if (status == RT_OK)
-        status = rt_alloc(rings, sizeof *made->addresses, "examples on their way", &made->addresses, err);
+        status = rt_alloc(settings->rings, sizeof *made->addresses, "examples on their way", &made->addresses,
+                          err);
     if (status != RT_OK)
         rt_mailing_destroy(made);
     else
@@ -70,38 +66,43 @@ double rt_mailing_bytes(const struct rt_mailing *mailing) {
            sizeof(float);
 }
 
+void rt_mailing_give(struct rt_mailing *mailing, uint16_t ring, uint64_t batch) {
+    const struct rt_mailing_settings *settings = &mailing->settings;
+    struct address *address = &mailing->addresses[ring];
+    const float *floats = NULL;
+    const size_t place = address->packed % RT_CREW_AHEAD;
+    const size_t count =
+        rt_sender_pack(mailing->sender, ring, batch, settings->parts > 1 ? ring : 0, &floats);
+    if (count == 0)
+        return;
+    const struct rt_message message = {
+        .type = RT_MESSAGE_EXAMPLES,
+        .run = settings->run,
+        .micro = batch,
+        .tensors = 1,
+        .tensor = {{.dtype = RT_DTYPE_F32, .rank = 1, .dims = {(uint32_t)count}}}};
+    struct rt_send *send = &address->send[place];
+    *send = (struct rt_send){.channel = rt_hybrid_channel(settings->served),
+                             .head_bytes = RT_MESSAGE_HEAD,
+                             .body = {{floats, count * sizeof *floats}}};
+    rt_message_encode(&message, send->head);
+    address->sending[place] = true;
+    address->packed++;
+    rt_link_send(settings->links[ring], send);
+}
+
 /* Sends what may be sent to a ring's head, as far as there is room. */
 static void send_more(struct rt_mailing *mailing, uint16_t ring) {
     struct address *address = &mailing->addresses[ring];
-    while (address->next <= mailing->last && !address->sending[address->packed % RT_CREW_AHEAD]) {
-        const float *floats = NULL;
-        const size_t place = address->packed % RT_CREW_AHEAD;
-        const uint64_t batch = address->next++;
-        const size_t count = rt_sender_pack(mailing->sender, ring, batch, ring, &floats);
-        if (count == 0)
-            continue;
-        const struct rt_message message = {
-            .type = RT_MESSAGE_EXAMPLES,
-            .run = mailing->run,
-            .micro = batch,
-            .tensors = 1,
-            .tensor = {{.dtype = RT_DTYPE_F32, .rank = 1, .dims = {(uint32_t)count}}}};
-        struct rt_send *send = &address->send[place];
-        *send = (struct rt_send){.channel = RT_CHANNEL_FIRST,
-                                 .head_bytes = RT_MESSAGE_HEAD,
-                                 .body = {{floats, count * sizeof *floats}}};
-        rt_message_encode(&message, send->head);
-        address->sending[place] = true;
-        address->packed++;
-        rt_link_send(mailing->links[ring], send);
-    }
+    while (address->next <= mailing->last && !address->sending[address->packed % RT_CREW_AHEAD])
+        rt_mailing_give(mailing, ring, rt_hybrid_batch(&mailing->settings.numbering, address->next++));
 }
 
-void rt_mailing_begin(struct rt_mailing *mailing, uint64_t batch) {
-    mailing->last = batch < mailing->updates ? batch + 1 : batch;
-    for (uint16_t ring = 1; ring < mailing->rings; ring++) {
+void rt_mailing_begin(struct rt_mailing *mailing, uint64_t update) {
+    mailing->last = update < mailing->settings.lesson->settings.updates ? update + 1 : update;
+    for (uint16_t ring = 1; ring < mailing->settings.rings; ring++) {
         if (mailing->addresses[ring].next == 0)
-            mailing->addresses[ring].next = batch;
+            mailing->addresses[ring].next = update;
         send_more(mailing, ring);
     }
 }
@@ -109,11 +110,12 @@ void rt_mailing_begin(struct rt_mailing *mailing, uint64_t batch) {
 bool rt_mailing_event(struct rt_mailing *mailing, const struct rt_event *event) {
     if (event->kind != RT_EVENT_SENT)
         return false;
-    for (uint16_t ring = 1; ring < mailing->rings; ring++)
+    for (uint16_t ring = 1; ring < mailing->settings.rings; ring++)
         for (size_t i = 0; i < RT_CREW_AHEAD; i++)
             if (event->send == &mailing->addresses[ring].send[i]) {
                 mailing->addresses[ring].sending[i] = false;
-                send_more(mailing, ring);
+                if (mailing->addresses[ring].next > 0)
+                    send_more(mailing, ring);
                 return true;
             }
     return false;
@@ -129,6 +131,7 @@ struct rt_mailbox {
     size_t part;
     uint32_t run;
     struct rt_link *link;
+    unsigned channel;
     size_t floats;    /* of a place */
     float *memory;    /* [PLACES][floats] */
     int32_t *classes; /* of the rows that are in use */
@@ -172,15 +175,16 @@ static void post(struct rt_mailbox *mailbox) {
     for (; mailbox->posted < (mailbox->used ? mailbox->used - 1 : 0) + PLACES; mailbox->posted++) {
         const size_t place = mailbox->posted % PLACES;
         struct rt_receive *receive = &mailbox->receive[place];
-        *receive = (struct rt_receive){.channel = RT_CHANNEL_FIRST,
+        *receive = (struct rt_receive){.channel = mailbox->channel,
                                        .body = mailbox->memory + place * mailbox->floats,
                                        .body_room = mailbox->floats * sizeof(float)};
         rt_link_receive(mailbox->link, receive);
     }
 }
 
-void rt_mailbox_open(struct rt_mailbox *mailbox, uint32_t run, struct rt_link *link) {
+void rt_mailbox_open(struct rt_mailbox *mailbox, uint32_t run, struct rt_link *link, unsigned channel) {
     mailbox->run = run;
+    mailbox->channel = channel;
     mailbox->link = link;
     post(mailbox);
 }

@@ -5,13 +5,20 @@ size_t rt_hybrid_rows(size_t rows, size_t part, size_t parts) {
     return (part + 1) * rows / parts - part * rows / parts;
 }
 
+uint64_t rt_hybrid_batch(const struct rt_hybrid_numbering *numbering, uint64_t update) {
+    if (numbering->per_epoch == numbering->batches)
+        return update;
+    return (update - 1) / numbering->per_epoch * numbering->batches + (update - 1) % numbering->per_epoch + 1;
+}
+
 static rt_status take_batch(void *self, uint64_t update, size_t *rows, uint32_t *epoch,
                             const uint32_t **examples, struct rt_error *err) {
     struct rt_hybrid_feed *feed = self;
     *rows = 0;
     if (!feed->may_begin(feed->user, update))
         return RT_OK;
-    return feed->whole.batch(feed->whole.self, update, rows, epoch, examples, err);
+    return feed->whole.batch(feed->whole.self, rt_hybrid_batch(&feed->numbering, update), rows, epoch,
+                             examples, err);
 }
 
 static void make_inputs(void *self, const uint32_t *examples, size_t rows, float *x) {

@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "train/hybrid/job.h"
+#include "train/ring/job_tree.h"
 #include <stdlib.h>
 
 /* Bytes that a link is measured with. */
@@ -145,9 +146,14 @@ rt_status rt_rings_assign(struct rt_rings *rings, struct rt_formation *formation
     return status == RT_OK ? rt_cluster_go(formation->who.cluster, err) : status;
 }
 
-void rt_rings_want(struct rt_rings *rings, struct rt_formation_settings *wanted) {
+rt_status rt_rings_want(struct rt_rings *rings, struct rt_formation_settings *wanted, struct rt_error *err) {
     rings->cost = (struct rt_link_cost){.adding = adding};
     wanted->rings = rings->count;
+    wanted->parts = rings->shares ? rings->count : 1;
     wanted->join = join;
     wanted->user = rings;
+    rt_status status = rings->served ? rt_job_put(wanted->job, "served", err, "true") : RT_OK;
+    if (status != RT_OK)
+        rt_tree_destroy(wanted->job);
+    return status;
 }

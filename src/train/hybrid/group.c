@@ -1,5 +1,5 @@
-/* Equal places of several rings: the exchange of their gradients. hybrid_numbers.c has what they start from.
- */
+/* Equal places of several rings: their links, and the patience with one another. What they exchange is in
+ * group_sums.c and group_served.c, what they start from in numbers.c. */
 #include "train/hybrid/group_inside.h"
 
 #include "base/clock.h"
@@ -39,6 +39,7 @@ rt_status rt_group_create(const struct rt_group_settings *settings, struct rt_gr
         return status;
     made->settings = *settings;
     made->settings.patience = settings->patience > 0 ? settings->patience : 60;
+    made->means = rt_way_rules(settings->way, settings->options) ? &rt_group_served : &rt_group_sums;
     made->gone = UINT16_MAX;
     made->progress = rt_endpoint_now(settings->endpoint);
     status = rt_alloc(settings->rings, sizeof *made->worker, "the roles of the rings", &made->worker, err);
@@ -72,133 +73,15 @@ void rt_group_destroy(struct rt_group *group) {
     if (!group)
         return;
     rt_group_hang_up(group);
-    rt_carrier_destroy(group->carrier);
+    if (group->means)
+        group->means->close(group);
     rt_group_numbers_deinit(group);
-    free(group->loads);
     free(group->worker);
     free(group);
 }
 
 uint16_t rt_group_number(const struct rt_group *group, uint16_t ring) {
     return (uint16_t)(ring * group->settings.places + group->settings.place);
-}
-
-/* ---- loads --------------------------------------------------------------------------------------------- */
-
-/* The sum goes back where parameters would. */
-static void give_sums(struct rt_moves *moves) {
-    size_t kept = 0;
-    for (size_t i = 0; i < moves->count; i++) {
-        struct rt_move move = moves->list[i];
-        if (move.kind == RT_MOVE_APPLY)
-            continue;
-        if (move.buffer == RT_BUFFER_PARAMS)
-            move.buffer = RT_BUFFER_GRADIENT;
-        moves->list[kept++] = move;
-    }
-    moves->count = kept;
-}
-
-static rt_status make_load(const struct rt_group *group, const struct rt_group_load *load,
-                           struct rt_load_settings *settings, struct rt_error *err) {
-    const struct rt_group_settings *own = &group->settings;
-    const struct rt_stage *stage = group->stages[load->stage].stage;
-    const struct rt_span span = {.count = stage->model->layers[load->layer]->param_count};
-    *settings = (struct rt_load_settings){
-        .gradient = stage->slices.blocks[0] + stage->model->param_at[load->layer], .count = span.count};
-    rt_status status = own->way->moves(own->options, &group->roles, own->ring, &span, span.count, &own->cost,
-                                       &settings->moves, err);
-    if (status == RT_OK)
-        give_sums(&settings->moves);
-    return status;
-}
-
-/* In the order in which gradients become complete: from the loss on. */
-static rt_status list_loads(struct rt_group *group, struct rt_error *err) {
-    size_t layers = 0;
-    for (size_t i = 0; i < group->stage_count; i++)
-        layers += group->stages[i].stage->model->count;
-    rt_status status = rt_alloc(layers, sizeof *group->loads, "the exchange", &group->loads, err);
-    for (size_t i = group->stage_count; i-- > 0 && status == RT_OK;) {
-        struct rt_group_stage *stage = &group->stages[i];
-        const struct rt_model *model = stage->stage->model;
-        stage->first = group->load_count;
-        for (size_t layer = model->count; layer-- > 0;)
-            if (model->layers[layer]->param_count > 0)
-                group->loads[group->load_count++] = (struct rt_group_load){i, layer};
-        stage->count = group->load_count - stage->first;
-    }
-    return status;
-}
-
-static rt_status make_carrier(struct rt_group *group, struct rt_error *err) {
-    struct rt_load_settings *loads;
-    rt_status status = rt_alloc(group->load_count, sizeof *loads, "the exchange", &loads, err);
-    size_t made = 0;
-    while (status == RT_OK && made < group->load_count) {
-        status = make_load(group, &group->loads[made], &loads[made], err);
-        made++;
-    }
-    if (status == RT_OK) {
-        const struct rt_carrier_settings settings = {
-            .party = &group->party, .loads = loads, .load_count = group->load_count};
-        status = rt_carrier_create(&settings, &group->carrier, err);
-    } else {
-        for (size_t i = 0; i < made; i++)
-            rt_moves_deinit(&loads[i].moves);
-    }
-    free(loads);
-    return status;
-}
-
-static rt_status open_group(void *self, struct rt_stage *const *stages, size_t count, struct rt_error *err) {
-    struct rt_group *group = self;
-    for (size_t i = 0; i < count; i++) {
-        if (!stages[i]->slices.blocks[0])
-            return rt_fail(err, RT_BAD_INPUT, "rings that only evaluate have nothing to exchange");
-        group->stages[i].stage = stages[i];
-    }
-    group->stage_count = count;
-    rt_status status = list_loads(group, err);
-    if (status == RT_OK && group->load_count > 0)
-        status = make_carrier(group, err);
-    return status == RT_OK ? rt_group_numbers_init(group, err) : status;
-}
-
-/* ---- the exchange -------------------------------------------------------------------------------------- */
-
-/* Loads are started in their order. */
-static void start_loads(struct rt_group *group) {
-    for (;;) {
-        const uint64_t next = rt_carrier_started(group->carrier), update = next / group->load_count;
-        const size_t load = (size_t)(next % group->load_count);
-        const struct rt_group_stage *stage = &group->stages[group->loads[load].stage];
-        if (stage->ready <= update * stage->count + (load - stage->first))
-            return;
-        rt_carrier_start(group->carrier);
-    }
-}
-
-static void take_ready(void *self, size_t number, size_t layer) {
-    struct rt_group *group = self;
-    struct rt_group_stage *stage = &group->stages[number];
-    size_t loads = 0;
-    while (loads < stage->count && group->loads[stage->first + loads].layer >= layer)
-        loads++;
-    stage->ready = stage->updates * stage->count + loads;
-    stage->updates += layer == 0 ? 1 : 0;
-    group->progress = rt_endpoint_now(group->party.endpoint);
-    if (group->carrier)
-        start_loads(group);
-}
-
-static bool is_done(const void *self, size_t number) {
-    const struct rt_group *group = self;
-    const struct rt_group_stage *stage = &group->stages[number];
-    if (stage->count == 0)
-        return true;
-    return rt_carrier_done(group->carrier) >=
-           (stage->updates - 1) * group->load_count + stage->first + stage->count;
 }
 
 /* ---- events -------------------------------------------------------------------------------------------- */
@@ -209,7 +92,7 @@ static rt_status blame(struct rt_group *group, uint16_t ring, const struct rt_li
     return rt_fail_prefix(err, RT_FAILED, "node %u (%s)", group->lost, link->peer);
 }
 
-/* The carrier calls its peers by the numbers of their rings, which are nobody's names here. */
+/* Those who exchange call their peers by the numbers of their rings, which are nobody's names here. */
 static void forget_name(uint16_t ring, struct rt_error *err) {
     char name[32];
     const size_t length = strlen(rt_party_name(ring, name));
@@ -234,8 +117,8 @@ static bool take_event(void *self, const struct rt_event *event, rt_status *stat
         }
         return true;
     }
-    if (!rt_group_numbers_event(group, event, status, err) && group->carrier &&
-        rt_carrier_event(group->carrier, event, status, err) && *status != RT_OK)
+    if (!rt_group_numbers_event(group, event, status, err) &&
+        group->means->event(group, event, status, err) && *status != RT_OK)
         forget_name(ring, err);
     if (*status != RT_OK)
         *status = blame(group, ring, event->link, err);
@@ -245,8 +128,8 @@ static bool take_event(void *self, const struct rt_event *event, rt_status *stat
 /* The ring that we wait for; UINT16_MAX: none. */
 static uint16_t waits_for(const struct rt_group *group) {
     uint16_t ring = rt_group_numbers_wait_for(group);
-    if (ring == UINT16_MAX && group->carrier)
-        ring = rt_carrier_waits_for(group->carrier);
+    if (ring == UINT16_MAX)
+        ring = group->means->waits_for(group);
     if (ring == UINT16_MAX && group->talk.waits_for)
         ring = group->talk.waits_for(group->talk.self);
     return ring;
@@ -288,8 +171,52 @@ void rt_group_set_talk(struct rt_group *group, struct rt_group_talk talk) {
 
 /* ---- as the ring sees it ------------------------------------------------------------------------------- */
 
+static rt_status open_group(void *self, struct rt_stage *const *stages, size_t count, struct rt_error *err) {
+    struct rt_group *group = self;
+    for (size_t i = 0; i < count; i++) {
+        if (!stages[i]->slices.blocks[0])
+            return rt_fail(err, RT_BAD_INPUT, "rings that only evaluate have nothing to exchange");
+        group->stages[i].stage = stages[i];
+    }
+    group->stage_count = count;
+    rt_status status = group->means->open(group, err);
+    return status == RT_OK ? rt_group_numbers_init(group, err) : status;
+}
+
+static void take_ready(void *self, size_t stage, size_t layer) {
+    struct rt_group *group = self;
+    group->progress = rt_endpoint_now(group->party.endpoint);
+    group->means->ready(group, stage, layer);
+}
+
+static bool is_done(const void *self, size_t stage) {
+    const struct rt_group *group = self;
+    return group->means->is_done(group, stage);
+}
+
+static void begin(void *self, uint64_t update, size_t rows) {
+    rt_group_served_begin(self, update, rows);
+}
+
+static bool has(const void *self) {
+    return rt_group_served_has(self);
+}
+
+static bool rest(void *self, bool anew) {
+    return rt_group_served_rest(self, anew);
+}
+
+static bool serve(void *self) {
+    return rt_group_serve(self);
+}
+
 static bool can_start(void *self) {
-    return rt_group_numbers_go_on(self);
+    struct rt_group *group = self;
+    if (!rt_group_numbers_go_on(group))
+        return false;
+    if (group->means->start)
+        group->means->start(group);
+    return true;
 }
 
 static bool may_leave(void *self) {
@@ -297,17 +224,17 @@ static bool may_leave(void *self) {
     return !group->talk.self || group->talk.may_leave(group->talk.self);
 }
 
-static void count(const void *self, struct rt_link_counts *counts) {
+static void tell(const void *self, struct rt_metrics_row *row) {
     const struct rt_group *group = self;
     for (uint16_t ring = 0; ring < group->party.count; ring++) {
         const struct rt_link *link = group->party.links[ring];
-        for (size_t k = 0; link && k < RT_CHANNELS; k++) {
-            counts->bytes_sent[k] += link->counts.bytes_sent[k];
-            counts->bytes_received[k] += link->counts.bytes_received[k];
-            counts->frames_sent[k] += link->counts.frames_sent[k];
-            counts->frames_received[k] += link->counts.frames_received[k];
+        for (size_t k = 0; link && k < RT_METRIC_CHANNELS; k++) {
+            row->sent[2][k] += link->counts.bytes_sent[k];
+            row->received[2][k] += link->counts.bytes_received[k];
         }
     }
+    if (group->means->tell)
+        group->means->tell(group, row);
 }
 
 struct rt_across rt_group_across(struct rt_group *group) {
@@ -319,8 +246,12 @@ struct rt_across rt_group_across(struct rt_group *group) {
                               .can_start = can_start,
                               .ready = take_ready,
                               .is_done = is_done,
+                              .begin = begin,
+                              .has = has,
+                              .rest = rest,
+                              .serve = serve,
                               .may_leave = may_leave,
                               .check = check,
                               .lost = lost,
-                              .count = count};
+                              .tell = tell};
 }

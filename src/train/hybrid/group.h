@@ -1,12 +1,15 @@
 /*
- * The nodes at the same place of rings that stand side by side: they hold the same layers, and add up their
+ * The nodes at the same place of rings that stand side by side: they hold the same layers, and exchange
  * gradients before every update. Behind struct rt_across, for the engine of a ring's node (ring/flow.h).
  *
- * Each layer is exchanged by itself, as soon as its gradient is complete; so the order of the additions does
- * not depend on where the rings are cut. The moves are those of any way by collectives. Where such a way has
- * servers that apply the sum and give parameters back, here the sum itself is given back: every node applies
- * it to its own parameters, so that all rings have all numbers, and the norm of the whole gradient can still
- * be taken round the ring.
+ * Rings that stay together add them up. Each layer is exchanged by itself, as soon as its gradient is
+ * complete; so the order of the additions does not depend on where the rings are cut. The moves are those of
+ * any way by collectives. Where such a way has servers that apply the sum and give parameters back, here the
+ * sum itself is given back: every node applies it to its own parameters, so that all rings have all numbers,
+ * and the norm of the whole gradient can still be taken round the ring.
+ *
+ * Rings that do not stay together have a server at every place, on the node of ring 0: gradients are pushed
+ * to it, and parameters come back, as a worker's do in an exchange by servers (exchange/served.h).
  *
  * Before the first update the node in ring 0 gives its numbers (parameters, buffers, optimizer state and the
  * version that they are) to the others: whatever they were loaded from, all start from the same.
@@ -15,7 +18,7 @@
 #define RT_TRAIN_HYBRID_GROUP_H
 
 #include "exchange/carrier.h"
-#include "exchange/way.h"
+#include "exchange/served.h"
 #include "ring/across.h"
 
 struct rt_group_settings {
@@ -31,6 +34,12 @@ struct rt_group_settings {
      * closes one before sets it to NULL. */
     struct rt_link **links;
     double patience; /* seconds in which somebody who owes something must make progress */
+    /* Where there are servers: examples of the run; and who is told what became of gradients (see
+     * exchange/server.h), NULL: nobody. */
+    uint64_t examples;
+    void (*updated)(void *user, uint64_t version, size_t pushes, const struct rt_push *const *push);
+    void (*judged)(void *user, const struct rt_push *push, enum rt_verdict verdict);
+    void *user;
 };
 
 struct rt_group;
@@ -47,6 +56,9 @@ bool rt_group_needs(const struct rt_way *way, const struct rt_way_options *optio
                     const struct rt_roles *roles, uint16_t a, uint16_t b);
 
 struct rt_across rt_group_across(struct rt_group *group);
+
+/* The server here; NULL: there is none, or it has nothing to serve. */
+const struct rt_server *rt_group_server(const struct rt_group *group);
 
 /* The first nodes of rings talk with the master of the run over the same links (train/hybrid/talk.h). */
 struct rt_group_talk {

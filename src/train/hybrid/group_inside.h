@@ -1,4 +1,4 @@
-/* What hybrid_group.c and hybrid_numbers.c share. */
+/* What group.c, group_sums.c, group_served.c and numbers.c share. */
 #ifndef RT_TRAIN_HYBRID_GROUP_INSIDE_H
 #define RT_TRAIN_HYBRID_GROUP_INSIDE_H
 
@@ -14,6 +14,22 @@ enum rt_numbers_state {
     RT_NUMBERS_GIVING,  /* ring 0 */
     RT_NUMBERS_SAME,    /* all have the same */
 };
+
+struct rt_group;
+
+/* How gradients are exchanged: added up (group_sums.c), or pushed to a server (group_served.c). */
+struct rt_group_means {
+    rt_status (*open)(struct rt_group *group, struct rt_error *err); /* the stages are known */
+    void (*close)(struct rt_group *group);                           /* also of one that was not opened */
+    void (*start)(struct rt_group *group); /* all have the same numbers; may be NULL, may come again */
+    bool (*event)(struct rt_group *group, const struct rt_event *event, rt_status *status,
+                  struct rt_error *err);
+    uint16_t (*waits_for)(const struct rt_group *group); /* the ring that owes something; UINT16_MAX: none */
+    void (*ready)(struct rt_group *group, size_t stage, size_t layer); /* see ring/across.h */
+    bool (*is_done)(const struct rt_group *group, size_t stage);
+    void (*tell)(const struct rt_group *group, struct rt_metrics_row *row); /* may be NULL */
+};
+extern const struct rt_group_means rt_group_sums, rt_group_served;
 
 /* A layer with parameters: a load of the carrier. */
 struct rt_group_load {
@@ -35,11 +51,26 @@ struct rt_group {
     uint16_t *worker;
     struct rt_group_stage stages[RT_GROUP_STAGES];
     size_t stage_count;
+    const struct rt_group_means *means;
+
+    /* Of those who stay together. */
     struct rt_carrier *carrier;  /* NULL: no layer here has parameters */
     struct rt_group_load *loads; /* in the carrier's order */
     size_t load_count;
 
-    struct { /* what all start from, see hybrid_numbers.c */
+    struct {                      /* of those who have a server, see group_served.c */
+        struct rt_served *client; /* NULL: no layer here has parameters */
+        struct rt_server *server; /* of ring 0 */
+        struct rt_replica replica;
+        struct rt_span *spans; /* a layer with parameters each */
+        float *params;         /* the server's */
+        bool started;          /* it has those that all start from */
+        size_t unready;        /* spans of this update whose gradient is not there yet */
+        size_t rows;           /* that the gradient is made of */
+        uint64_t ended;        /* updates that this node has given its gradient for */
+    } served;
+
+    struct { /* what all start from, see numbers.c */
         enum rt_numbers_state state;
         size_t stage, word, at; /* where it stands */
         uint64_t update;        /* that they are of, once they are here */
@@ -61,7 +92,13 @@ struct rt_group {
 /* The number of the node that has our place in a ring. */
 uint16_t rt_group_number(const struct rt_group *group, uint16_t ring);
 
-/* ---- hybrid_numbers.c ---- */
+/* ---- group_served.c: see ring/across.h ---- */
+void rt_group_served_begin(struct rt_group *group, uint64_t update, size_t rows);
+bool rt_group_served_has(const struct rt_group *group);
+bool rt_group_served_rest(struct rt_group *group, bool anew);
+bool rt_group_serve(struct rt_group *group);
+
+/* ---- numbers.c ---- */
 rt_status rt_group_numbers_init(struct rt_group *group, struct rt_error *err);
 void rt_group_numbers_deinit(struct rt_group *group);
 /* Goes on giving, or begins to wait; whether all have the same numbers. */

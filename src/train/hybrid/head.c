@@ -1,6 +1,8 @@
-/* A head's talk with the master; see hybrid_talk.h. What it has to say fits the talk's room: a result and an
- * answer at a time, then goodbye or a reason. */
+/* A head's talk with the master; see talk.h. What it has to say fits the talk's room: a result, that it
+ * rests, and an answer at a time, then goodbye or a reason. */
 #include "train/hybrid/talk.h"
+
+#include <string.h>
 
 rt_status rt_head_open(struct rt_head *head, struct rt_endpoint *endpoint, uint32_t run, uint16_t number,
                        struct rt_link *link, struct rt_error *err) {
@@ -14,16 +16,25 @@ void rt_head_close(struct rt_head *head) {
     rt_talk_close(&head->talk);
 }
 
+static rt_status take_ticket(struct rt_head *head, uint64_t batch, struct rt_error *err) {
+    size_t held = 0;
+    uint64_t before = head->last;
+    while (held < RT_HEAD_AHEAD && head->tickets[held])
+        before = head->tickets[held++];
+    if (held == RT_HEAD_AHEAD || head->stopped || batch <= before)
+        return rt_fail(err, RT_BAD_INPUT, "a ticket of batch %llu came when none of it could be held",
+                       (unsigned long long)batch);
+    head->tickets[held] = batch;
+    head->attention |= batch != before + 1 || before == 0;
+    return RT_OK;
+}
+
 static rt_status take_message(struct rt_head *head, struct rt_error *err) {
     const struct rt_message *message = &head->talk.message;
     struct rt_error_message error;
     switch (message->type) {
     case RT_MESSAGE_TICKET:
-        if (head->ticket || head->stopped || message->micro == 0)
-            return rt_fail(err, RT_BAD_INPUT, "a ticket came when none could be held");
-        head->ticket = message->micro;
-        head->attention |= message->micro != head->last + 1 || head->last == 0;
-        return RT_OK;
+        return take_ticket(head, message->micro, err);
     case RT_MESSAGE_METRICS:
         head->asked = head->attention = true;
         return RT_OK;
@@ -68,8 +79,9 @@ static void say(struct rt_head *head, struct rt_message message, size_t bytes) {
 }
 
 void rt_head_done(struct rt_head *head, const struct rt_done *done) {
-    head->last = head->ticket;
-    head->ticket = 0;
+    head->last = head->tickets[0];
+    memmove(head->tickets, head->tickets + 1, sizeof head->tickets - sizeof *head->tickets);
+    head->tickets[RT_HEAD_AHEAD - 1] = 0;
     say(head,
         (struct rt_message){.type = RT_MESSAGE_DONE,
                             .micro = done->batch,
@@ -77,6 +89,10 @@ void rt_head_done(struct rt_head *head, const struct rt_done *done) {
                             .rows = (uint32_t)done->rows,
                             .value = done->loss},
         0);
+}
+
+void rt_head_rests(struct rt_head *head) {
+    say(head, (struct rt_message){.type = RT_MESSAGE_PULL, .flags = RT_FLAG_REST, .micro = head->last}, 0);
 }
 
 void rt_head_metrics(struct rt_head *head, const struct rt_metrics_row *rows, size_t count) {

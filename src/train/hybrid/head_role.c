@@ -5,6 +5,7 @@
 #include "train/hybrid/examples.h"
 #include "train/hybrid/feed.h"
 #include "train/hybrid/talk.h"
+#include <math.h>
 #include <stdlib.h>
 
 /* Seconds that a head whose ring has failed waits until the master has heard why. */
@@ -102,11 +103,11 @@ static rt_status make_mailbox(struct head *head, struct rt_error *err) {
     const size_t examples = (size_t)job->across->examples, batch = head->lesson.settings.batch;
     const struct rt_parting parting = {.examples = examples,
                                        .batch = batch < examples ? batch : examples,
-                                       .parts = job->rings,
+                                       .parts = (size_t)head->ring_job->parts,
                                        .inputs = head->network.inputs,
                                        .outputs = head->network.outputs,
                                        .target = head->lesson.target};
-    return rt_mailbox_create(&parting, job->ours, &head->mailbox, err);
+    return rt_mailbox_create(&parting, (size_t)head->ring_job->part, &head->mailbox, err);
 }
 
 static rt_status open_data(const struct rt_session *session, struct head *head, struct rt_error *err) {
@@ -176,7 +177,7 @@ static void stray(void *user, const struct rt_event *event) {
 /* Asked before an update begins, again and again while there is no ticket. */
 static bool may_begin(void *user, uint64_t batch) {
     const struct head *head = user;
-    return head->talk.ticket == batch && (!head->mailbox || rt_mailbox_has(head->mailbox, batch));
+    return head->talk.tickets[0] == batch && (!head->mailbox || rt_mailbox_has(head->mailbox, batch));
 }
 
 /* The talk, as the group sees it: what is not the next ticket makes the ring return. */
@@ -205,7 +206,7 @@ static rt_status open_ring(struct head *head, struct rt_session *session, struct
     rt_status status;
     if (head->mailbox) {
         const struct rt_supply_rows rows = rt_mailbox_rows(head->mailbox);
-        rt_mailbox_open(head->mailbox, session->run, place->links[0]);
+        rt_mailbox_open(head->mailbox, session->run, place->links[0], rt_hybrid_channel(job->served));
         status = rt_supply_open_rows(&head->lesson, micro, &rows, &head->supply, err);
     } else {
         status = rt_supply_open(&head->lesson, micro, session->endpoint, &head->supply, err);
@@ -213,9 +214,10 @@ static rt_status open_ring(struct head *head, struct rt_session *session, struct
     if (status != RT_OK)
         return status;
     head->feed = (struct rt_hybrid_feed){.whole = rt_supply_source(&head->supply),
-                                         .part = job->ours,
-                                         .parts = job->rings,
+                                         .part = (size_t)head->ring_job->part,
+                                         .parts = (size_t)head->ring_job->parts,
                                          .sum = job->across->options.reduce == RT_SUM,
+                                         .numbering = rt_hybrid_numbering(job),
                                          .may_begin = may_begin,
                                          .user = head};
     rt_group_set_talk(place->group,
@@ -256,28 +258,67 @@ static rt_status attend(struct head *head, struct rt_error *err) {
     talk->attention = false;
     if (head->stop && atomic_load(head->stop))
         return rt_fail(err, RT_INTERRUPTED, "the node is stopped");
-    if (talk->ticket && talk->last && talk->ticket != talk->last + 1)
-        return rt_fail(err, RT_FAILED, "a ticket of batch %llu came behind batch %llu",
-                       (unsigned long long)talk->ticket, (unsigned long long)talk->last);
-    if (talk->ticket && !talk->last)
-        rt_ring_follow(head->ring, talk->ticket - 1);
     return talk->asked ? answer_metrics(head, err) : RT_OK;
 }
 
-static rt_status learn(struct head *head, struct rt_error *err) {
-    const struct rt_hybrid_job *job = head->job;
+/* One update; what came of it is told. */
+static rt_status step(struct head *head, struct rt_error *err) {
+    const struct rt_hybrid_feed *feed = &head->feed;
+    struct rt_ring_update update;
+    rt_status status = rt_ring_step(head->ring, &update, err);
+    if (status != RT_OK)
+        return status;
+    const struct rt_done done = {.batch = update.update,
+                                 .rows = rt_hybrid_rows(update.rows, feed->part, feed->parts),
+                                 .correct = update.correct,
+                                 .loss = update.loss};
+    rt_head_done(&head->talk, &done);
+    return RT_OK;
+}
+
+/* Of rings that stay together: the tickets follow one another, and the ring waits for them by itself. */
+static rt_status learn_together(struct head *head, struct rt_error *err) {
+    const struct rt_head *talk = &head->talk;
     rt_status status = RT_OK;
-    while (status == RT_OK && !(head->talk.stopped && !head->talk.ticket)) {
-        struct rt_ring_update update;
-        status = rt_ring_step(head->ring, &update, err);
-        if (status == RT_INTERRUPTED) {
-            status = attend(head, err);
+    while (status == RT_OK && !(talk->stopped && !talk->tickets[0])) {
+        status = step(head, err);
+        if (status != RT_INTERRUPTED)
+            continue;
+        status = attend(head, err);
+        if (status == RT_OK && talk->tickets[0] && talk->last && talk->tickets[0] != talk->last + 1)
+            status = rt_fail(err, RT_FAILED, "a ticket of batch %llu came behind batch %llu",
+                             (unsigned long long)talk->tickets[0], (unsigned long long)talk->last);
+        if (status == RT_OK && talk->tickets[0] && !talk->last)
+            rt_ring_follow(head->ring, talk->tickets[0] - 1);
+    }
+    return status;
+}
+
+static bool has_news(void *user) {
+    const struct head *head = user;
+    const struct rt_head *talk = &head->talk;
+    return talk->asked || talk->stopped || (talk->tickets[0] && may_begin(user, talk->tickets[0])) ||
+           (head->stop && atomic_load(head->stop));
+}
+
+/* Of a ring that has its own batches: while it has none it rests, so that nobody waits for it. */
+static rt_status learn_alone(struct head *head, struct rt_error *err) {
+    const struct rt_head *talk = &head->talk;
+    rt_status status = RT_OK;
+    bool resting = false;
+    while (status == RT_OK && !(talk->stopped && !talk->tickets[0])) {
+        status = attend(head, err);
+        if (status == RT_OK && talk->tickets[0] && may_begin(head, talk->tickets[0])) {
+            resting = false;
+            rt_ring_follow(head->ring, talk->tickets[0] - 1);
+            status = step(head, err);
+        } else if (status == RT_OK && !talk->tickets[0] && !resting) {
+            status = rt_ring_rest(head->ring, err);
+            resting = true;
+            if (status == RT_OK)
+                rt_head_rests(&head->talk);
         } else if (status == RT_OK) {
-            const struct rt_done done = {.batch = update.update,
-                                         .rows = rt_hybrid_rows(update.rows, job->ours, job->rings),
-                                         .correct = update.correct,
-                                         .loss = update.loss};
-            rt_head_done(&head->talk, &done);
+            status = rt_ring_wait(head->ring, has_news, head, (double)INFINITY, err);
         }
     }
     return status;
@@ -298,7 +339,7 @@ static void tell_why(struct head *head, struct rt_session *session, rt_status st
 static rt_status work(struct head *head, struct rt_session *session, struct rt_error *err) {
     rt_status status = open_ring(head, session, err);
     if (status == RT_OK)
-        status = learn(head, err);
+        status = head->job->served ? learn_alone(head, err) : learn_together(head, err);
     if (status == RT_OK)
         status = rt_ring_stop(head->ring, err);
     if (status != RT_OK)

@@ -1,7 +1,8 @@
-/* The master's talks with the heads of the other rings; see hybrid_talk.h. */
+/* The master's talks with the heads of the other rings; see talk.h. */
 #include "train/hybrid/talk.h"
 
 #include "base/memory.h"
+#include "exchange/crew.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,12 +11,16 @@
 struct desk {
     struct rt_talk talk;
     uint16_t number; /* of the head */
-    uint64_t batch;  /* given last */
+    /* Tickets, ever rising: ticket n, counted from 0, is in tickets[n % RT_HEAD_AHEAD], its result in
+     * results[n % RT_CREW_RESULTS]. */
+    uint64_t given, told, done, taken;
+    uint64_t tickets[RT_HEAD_AHEAD];
+    struct rt_done *results;
+    bool resting; /* it has said so after its last ticket */
     /* To be said, as soon as the talk has room. */
-    bool ticket, ask, stop;
-    bool working, asked, stopped; /* said, and not answered */
+    bool ask, stop;
+    bool asked, stopped; /* said, and not answered */
     bool goodbye;
-    struct rt_done done;
     bool has_rows;
     struct rt_metrics_row *rows; /* [places] */
 };
@@ -42,7 +47,11 @@ rt_status rt_heads_create(struct rt_endpoint *endpoint, uint32_t run, uint16_t r
     for (uint16_t i = 1; i < rings && status == RT_OK; i++) {
         struct desk *desk = &made->desks[i];
         desk->number = (uint16_t)(i * places);
+        desk->resting = true;
         status = rt_alloc(places, sizeof *desk->rows, "the metrics of other rings", &desk->rows, err);
+        if (status == RT_OK)
+            status = rt_alloc(RT_CREW_RESULTS, sizeof *desk->results, "the results of other rings",
+                              &desk->results, err);
         if (status == RT_OK)
             status = rt_talk_open(links[i], &desk->talk, err);
         desk->talk.run = run;
@@ -63,6 +72,7 @@ void rt_heads_destroy(struct rt_heads *heads) {
             heads->links[i] = NULL;
         rt_talk_close(&desk->talk);
         free(desk->rows);
+        free(desk->results);
     }
     free(heads->desks);
     free(heads);
@@ -72,11 +82,11 @@ void rt_heads_destroy(struct rt_heads *heads) {
 
 static void send_all(struct desk *desk) {
     struct rt_talk *talk = &desk->talk;
-    while (!talk->closed && (desk->ticket || desk->ask || desk->stop) && rt_talk_body(talk)) {
+    while (!talk->closed && (desk->told < desk->given || desk->ask || desk->stop) && rt_talk_body(talk)) {
         struct rt_message message = {0};
-        if (desk->ticket) {
-            message = (struct rt_message){.type = RT_MESSAGE_TICKET, .micro = desk->batch};
-            desk->ticket = false;
+        if (desk->told < desk->given) {
+            message = (struct rt_message){.type = RT_MESSAGE_TICKET,
+                                          .micro = desk->tickets[desk->told++ % RT_HEAD_AHEAD]};
         } else if (desk->ask) {
             message.type = RT_MESSAGE_METRICS;
             desk->ask = false;
@@ -88,13 +98,14 @@ static void send_all(struct desk *desk) {
     }
 }
 
-void rt_heads_give(struct rt_heads *heads, uint64_t batch) {
-    for (uint16_t i = 1; i < heads->rings; i++) {
-        struct desk *desk = &heads->desks[i];
-        desk->batch = batch;
-        desk->ticket = desk->working = true;
-        send_all(desk);
-    }
+bool rt_heads_give(struct rt_heads *heads, uint16_t ring, uint64_t batch) {
+    struct desk *desk = &heads->desks[ring];
+    if (desk->given - desk->done == RT_HEAD_AHEAD || desk->given - desk->taken == RT_CREW_RESULTS)
+        return false;
+    desk->tickets[desk->given++ % RT_HEAD_AHEAD] = batch;
+    desk->resting = false;
+    send_all(desk);
+    return true;
 }
 
 void rt_heads_ask(struct rt_heads *heads) {
@@ -118,13 +129,21 @@ void rt_heads_stop(struct rt_heads *heads) {
 /* ---- what comes in ---- */
 
 static rt_status take_done(struct desk *desk, const struct rt_message *message, struct rt_error *err) {
-    if (!desk->working || message->micro != desk->batch || message->update > message->rows ||
-        !isfinite(message->value))
+    if (desk->done == desk->told || message->micro != desk->tickets[desk->done % RT_HEAD_AHEAD] ||
+        message->update > message->rows || !isfinite(message->value))
         return rt_fail(err, RT_BAD_INPUT, "its result of batch %llu makes no sense",
                        (unsigned long long)message->micro);
-    desk->working = false;
-    desk->done = (struct rt_done){
+    desk->results[desk->done++ % RT_CREW_RESULTS] = (struct rt_done){
         .batch = message->micro, .rows = message->rows, .correct = message->update, .loss = message->value};
+    return RT_OK;
+}
+
+/* A ticket may have been on its way when it was said. */
+static rt_status take_rest(struct desk *desk, const struct rt_message *message, struct rt_error *err) {
+    if (!(message->flags & RT_FLAG_REST))
+        return rt_fail(err, RT_BAD_INPUT, "a %s message was not expected", rt_message_name(message->type));
+    desk->resting = desk->done == desk->given &&
+                    message->micro == (desk->done ? desk->tickets[(desk->done - 1) % RT_HEAD_AHEAD] : 0);
     return RT_OK;
 }
 
@@ -168,6 +187,8 @@ static rt_status take_message(const struct rt_heads *heads, struct desk *desk, u
         return take_error(heads, desk, lost, over, err);
     case RT_MESSAGE_DONE:
         return take_done(desk, message, err);
+    case RT_MESSAGE_PULL:
+        return take_rest(desk, message, err);
     case RT_MESSAGE_METRICS:
         return take_metrics(desk, heads->places, err);
     case RT_MESSAGE_STOP:
@@ -213,19 +234,27 @@ static bool take_event(void *self, const struct rt_event *event, uint16_t *lost,
 
 /* ---- what is asked ---- */
 
-bool rt_heads_done(const struct rt_heads *heads) {
-    for (uint16_t i = 1; i < heads->rings; i++)
-        if (heads->desks[i].working)
-            return false;
+size_t rt_heads_held(const struct rt_heads *heads, uint16_t ring) {
+    return (size_t)(heads->desks[ring].given - heads->desks[ring].done);
+}
+
+size_t rt_heads_waiting(const struct rt_heads *heads, uint16_t ring) {
+    return (size_t)(heads->desks[ring].done - heads->desks[ring].taken);
+}
+
+bool rt_heads_take(struct rt_heads *heads, uint16_t ring, struct rt_done *done) {
+    struct desk *desk = &heads->desks[ring];
+    if (desk->taken == desk->done)
+        return false;
+    *done = desk->results[desk->taken++ % RT_CREW_RESULTS];
     return true;
 }
 
-void rt_heads_take(struct rt_heads *heads, struct rt_done *sum) {
-    for (uint16_t i = 1; i < heads->rings; i++) {
-        sum->rows += heads->desks[i].done.rows;
-        sum->correct += heads->desks[i].done.correct;
-        sum->loss += heads->desks[i].done.loss;
-    }
+bool rt_heads_rest(const struct rt_heads *heads) {
+    for (uint16_t i = 1; i < heads->rings; i++)
+        if (!heads->desks[i].resting)
+            return false;
+    return true;
 }
 
 bool rt_heads_metrics(const struct rt_heads *heads, struct rt_metrics_row *rows) {
@@ -244,7 +273,7 @@ void rt_heads_expect(struct rt_heads *heads, bool waits) {
 static uint16_t waits_for(const void *self) {
     const struct rt_heads *heads = self;
     for (uint16_t i = 1; heads->expects && i < heads->rings; i++)
-        if (heads->desks[i].working || heads->desks[i].asked)
+        if (heads->desks[i].done < heads->desks[i].given || heads->desks[i].asked)
             return i;
     return UINT16_MAX;
 }

@@ -1,7 +1,8 @@
-/* What hybrid_rings.c, hybrid_form.c and hybrid_plan.c share. */
+/* What rings.c, rings_apart.c, form.c and plan.c share. */
 #ifndef RT_TRAIN_HYBRID_INSIDE_H
 #define RT_TRAIN_HYBRID_INSIDE_H
 
+#include "train/exchange/foreman.h"
 #include "train/hybrid/examples.h"
 #include "train/hybrid/feed.h"
 #include "train/hybrid/rings.h"
@@ -13,6 +14,7 @@ struct rt_rings {
     const struct rt_way *way;      /* between the rings */
     struct rt_way_options way_options;
     struct rt_link_cost cost; /* of the links between them */
+    bool served, shares;      /* see train/hybrid/job.h */
     uint16_t count, places;
     double exchange_seconds; /* predicted, of an update; nothing else goes on meanwhile */
 
@@ -26,6 +28,25 @@ struct rt_rings {
     bool stepped, apart; /* apart: ring 0 was loaded after an update, and has other numbers than the rest */
     bool stopped;        /* in good order */
     struct rt_error failure; /* why it ends, for the others; status RT_OK: it does not */
+
+    /* Where each ring goes at its own pace. */
+    struct rt_foreman *foreman; /* of the rings, whose ranks are their numbers */
+    uint16_t *worker;
+    struct rt_roles roles;
+    struct rt_ring *ring; /* ring 0, while a call is under way */
+    bool resting;         /* ring 0 is, and has had no batch since */
 };
+
+/* Waits, while ring 0 goes on, for what the other heads owe. */
+rt_status rt_rings_wait(struct rt_rings *rings, bool (*test)(void *user), void *user, struct rt_error *err);
+
+/* ---- rings_apart.c: each ring at its own pace ---- */
+rt_status rt_rings_make_foreman(struct rt_rings *rings, const struct rt_plan *plan, struct rt_error *err);
+rt_status rt_rings_step_apart(struct rt_rings *rings, struct rt_ring_update *update, struct rt_error *err);
+/* All rings rest, and ring 0 has the newest parameters. */
+rt_status rt_rings_rest_apart(struct rt_rings *rings, struct rt_error *err);
+/* Of the server on the master (see exchange/server.h). user: the rings */
+void rt_rings_updated(void *user, uint64_t version, size_t pushes, const struct rt_push *const *push);
+void rt_rings_judged(void *user, const struct rt_push *push, enum rt_verdict verdict);
 
 #endif

@@ -2,13 +2,34 @@
 #include "train/hybrid/job.h"
 
 #include "base/memory.h"
+#include "exchange/ways/ways.h"
 #include "train/ring/job_tree.h"
 #include <stdlib.h>
 
 rt_status rt_hybrid_across(const struct rt_way_options *hybrid, const struct rt_way **way,
                            struct rt_way_options *options, struct rt_error *err) {
-    rt_status status = rt_way_across(hybrid, way, options, err);
-    return status == RT_OK ? rt_way_check(*way, options, (size_t)hybrid->rings, 0, err) : status;
+    *way = rt_way_inner(&rt_way_hybrid, hybrid);
+    *options = *hybrid;
+    if (rt_hybrid_is_served(*way, options) && options->servers < 0)
+        options->servers = 1; /* at each place */
+    return rt_way_check(*way, options, (size_t)hybrid->rings, 0, err);
+}
+
+bool rt_hybrid_is_served(const struct rt_way *way, const struct rt_way_options *options) {
+    return rt_way_rules(way, options) != NULL;
+}
+
+bool rt_hybrid_shares(const struct rt_way *way, const struct rt_way_options *options) {
+    return !rt_way_is_asynchronous(way, options);
+}
+
+struct rt_hybrid_numbering rt_hybrid_numbering(const struct rt_hybrid_job *job) {
+    const struct rt_exchange_job *across = job->across;
+    const uint64_t batch = (uint64_t)across->spec->train.batch;
+    if (job->served)
+        return (struct rt_hybrid_numbering){0};
+    return (struct rt_hybrid_numbering){.per_epoch = across->per_epoch,
+                                        .batches = (across->examples + batch - 1) / batch};
 }
 
 /* ---- writing ---- */
@@ -50,10 +71,8 @@ rt_status rt_hybrid_job_tree(const struct rt_lesson *lesson, const char *fingerp
     return status;
 }
 
-static rt_status set_number(struct rt_tree *ring, const char *key, uint16_t number, struct rt_error *err) {
+static rt_status set_word(struct rt_tree *ring, const char *key, const char *text, struct rt_error *err) {
     struct rt_tree *value;
-    char text[8];
-    snprintf(text, sizeof text, "%u", number);
     rt_status status = rt_tree_create(RT_TREE_SCALAR, text, "the run", 0, &value, err);
     if (status != RT_OK)
         return status;
@@ -61,6 +80,12 @@ static rt_status set_number(struct rt_tree *ring, const char *key, uint16_t numb
     if (status != RT_OK)
         rt_tree_destroy(value);
     return status;
+}
+
+static rt_status set_number(struct rt_tree *ring, const char *key, uint16_t number, struct rt_error *err) {
+    char text[8];
+    snprintf(text, sizeof text, "%u", number);
+    return set_word(ring, key, text, err);
 }
 
 /* ---- reading ---- */
@@ -100,19 +125,26 @@ static rt_status read_job(const struct rt_tree *tree, size_t nodes, struct rt_hy
     job->place = (uint16_t)(job->index % job->places);
     status = rt_tree_copy(fields.ring, &job->ring, err);
     if (status == RT_OK)
-        status = set_number(job->ring, "part", job->ours, err);
-    if (status == RT_OK)
-        status = set_number(job->ring, "parts", job->rings, err);
-    if (status == RT_OK)
         status = rt_exchange_job_create(fields.across, &job->across, err);
     if (status != RT_OK)
         return status;
     const struct rt_way *way = job->across->way;
     const struct rt_way_options *how = &job->across->options;
-    if (!way->moves || rt_way_rules(way, how) || how->dedicated)
+    if (way->inner || how->dedicated)
         return rt_fail(err, RT_BAD_INPUT, "rings cannot exchange gradients by %s%s", way->name,
                        how->dedicated ? ", dedicated" : "");
-    return rt_way_check(way, how, job->rings, 0, err);
+    status = rt_way_check(way, how, job->rings, 0, err);
+    if (status != RT_OK)
+        return status;
+    const bool shares = rt_hybrid_shares(way, how);
+    job->served = rt_hybrid_is_served(way, how);
+    if (job->served && rt_way_servers(way, how, job->rings) != 1)
+        return rt_fail(err, RT_BAD_INPUT, "rings that exchange by %s have one server at each place",
+                       way->name);
+    status = set_word(job->ring, "served", job->served ? "true" : "false", err);
+    if (status == RT_OK)
+        status = set_number(job->ring, "part", shares ? job->ours : 0, err);
+    return status == RT_OK ? set_number(job->ring, "parts", shares ? job->rings : 1, err) : status;
 }
 
 rt_status rt_hybrid_job_create(const struct rt_tree *tree, uint16_t index, size_t nodes,

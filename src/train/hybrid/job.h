@@ -7,6 +7,7 @@
 #define RT_TRAIN_HYBRID_JOB_H
 
 #include "train/exchange/job.h"
+#include "train/hybrid/feed.h"
 
 /* The keys of the tree: rings (how many), ring (the job of a ring; its part is the node's own business),
  * across (the job of an exchange). */
@@ -16,10 +17,17 @@ struct rt_hybrid_job {
     uint16_t rings, places;         /* and how long each is */
     uint16_t index;                 /* of ring, place: the node's own */
     uint16_t ours, place;
+    bool served; /* the rings do not stay together: they have servers, and batches or rounds of their own */
 };
 
-/* How gradients are exchanged: the way that hybrid's options name, and its own options. Refuses one that is
- * not by collectives. */
+/* Whether such rings have servers, and whether they share each batch. */
+bool rt_hybrid_is_served(const struct rt_way *way, const struct rt_way_options *options);
+bool rt_hybrid_shares(const struct rt_way *way, const struct rt_way_options *options);
+
+/* How updates that rings make together are numbered: zeros where the servers' rules do it. */
+struct rt_hybrid_numbering rt_hybrid_numbering(const struct rt_hybrid_job *job);
+
+/* How gradients are exchanged: the way that hybrid's options name, and its own options. */
 rt_status rt_hybrid_across(const struct rt_way_options *hybrid, const struct rt_way **way,
                            struct rt_way_options *options, struct rt_error *err);
 

@@ -39,6 +39,16 @@ static rt_status add_layer(const struct rt_rings *rings, const struct rt_roles *
     return status;
 }
 
+/* A server, on the node of ring 0, has its own parameters, and for each ring a gradient and parameters on
+ * their way; while one ring makes an update, those of all of them pass. */
+static void add_served(const struct rt_rings *rings, uint16_t ring, size_t params, struct needs *needs) {
+    const double block = (double)params, others = (double)(rings->count - 1);
+    needs->kept += ring == 0 ? block + 2 * block * (double)rings->count : 0;
+    needs->sent += ring == 0 ? others * block : block;
+    needs->received += ring == 0 ? others * block : block;
+    needs->added += ring == 0 ? block * (double)rings->count : 0;
+}
+
 /* Of a place of a ring: its run of layers, and those of the tail. */
 static rt_status count_needs(const struct rt_rings *rings, const struct rt_roles *roles, uint16_t ring,
                              const struct rt_plan_node *node, size_t tail, struct needs *needs,
@@ -48,7 +58,9 @@ static rt_status count_needs(const struct rt_rings *rings, const struct rt_roles
     rt_status status = rt_alloc(rings->count, sizeof *needs->frame, "the plan", &needs->frame, err);
     for (size_t i = 0; status == RT_OK && i < model->count; i++) {
         const bool ours = (i >= node->first && i < node->first + node->count) || i + tail >= model->count;
-        if (ours && model->layers[i]->param_count > 0)
+        if (ours && rings->served)
+            add_served(rings, ring, model->layers[i]->param_count, needs);
+        else if (ours && model->layers[i]->param_count > 0)
             status = add_layer(rings, roles, ring, model->layers[i]->param_count, needs, err);
     }
     for (uint16_t i = 0; status == RT_OK && i < rings->count; i++)
@@ -83,7 +95,8 @@ static rt_status plan_place(const struct rt_rings *rings, const struct rt_roles 
 
 rt_status rt_rings_planned(struct rt_rings *rings, struct rt_formation *formation, struct rt_error *err) {
     struct rt_plan *plan = formation->plan;
-    const double batch = (double)formation->job->batch;
+    /* Of an update of each ring. */
+    const double batch = (double)formation->job->batch * (rings->shares ? 1 : (double)rings->count);
     struct rt_roles roles;
     uint16_t *worker;
     rt_status status = rt_alloc(rings->count, sizeof *worker, "the plan", &worker, err);
@@ -103,12 +116,13 @@ char *rt_rings_print(const struct rt_rings *rings, const struct rt_formation *fo
     size_t bytes;
     FILE *out = plan ? open_memstream(&text, &bytes) : NULL;
     if (out) {
-        fprintf(
-            out,
-            "%u rings of %u node%s share each batch; equal places exchange gradients by %s, about %.3g ms "
-            "an update. The first ring, and how all are cut:\n%s",
-            rings->count, rings->places, rings->places == 1 ? "" : "s", rings->way->name,
-            1e3 * rings->exchange_seconds, plan);
+        fprintf(out,
+                "%u rings of %u node%s %s; equal places exchange gradients by %s%s, about %.3g ms "
+                "an update. The first ring, and how all are cut:\n%s",
+                rings->count, rings->places, rings->places == 1 ? "" : "s",
+                rings->shares ? "share each batch" : "have batches of their own", rings->way->name,
+                rings->served ? ", with a server on the first ring's node" : "",
+                1e3 * rings->exchange_seconds, plan);
         if (fclose(out) != 0) {
             free(text);
             text = NULL;

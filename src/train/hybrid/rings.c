@@ -29,6 +29,10 @@ rt_status rt_rings_create(const struct rt_lesson *lesson, struct rt_rings **ring
     status = rt_hybrid_across(&made->options, &made->way, &made->way_options, err);
     if (status == RT_OK)
         status = rt_alloc(count, sizeof *made->links, "the links", &made->links, err);
+    if (status == RT_OK) {
+        made->served = rt_hybrid_is_served(made->way, &made->way_options);
+        made->shares = rt_hybrid_shares(made->way, &made->way_options);
+    }
     if (status != RT_OK)
         rt_rings_destroy(made);
     else
@@ -57,6 +61,8 @@ void rt_rings_destroy(struct rt_rings *rings) {
     rt_rings_hang_up(rings);
     rt_group_destroy(rings->group);
     rt_mailing_destroy(rings->mailing);
+    rt_foreman_destroy(rings->foreman);
+    free(rings->worker);
     free(rings->links);
     free(rings);
 }
@@ -67,12 +73,13 @@ size_t rt_rings_count(const struct rt_rings *rings) {
 
 /* ---- opening ------------------------------------------------------------------------------------------- */
 
-/* Ring 0 begins: so may the others. */
-static bool may_begin(void *user, uint64_t batch) {
+/* Ring 0 begins: so may the others, where they stay together. */
+static bool may_begin(void *user, uint64_t update) {
     struct rt_rings *rings = user;
-    if (rings->mailing)
-        rt_mailing_begin(rings->mailing, batch);
-    rt_heads_give(rings->heads, batch);
+    if (rings->mailing && !rings->served)
+        rt_mailing_begin(rings->mailing, update);
+    for (uint16_t ring = 1; ring < rings->count && !rings->served; ring++)
+        rt_heads_give(rings->heads, ring, update);
     return true;
 }
 
@@ -80,8 +87,13 @@ static bool take_event(void *self, const struct rt_event *event, uint16_t *lost,
                        struct rt_error *err) {
     struct rt_rings *rings = self;
     const struct rt_group_talk talk = rt_heads_talk(rings->heads);
-    return (rings->mailing && rt_mailing_event(rings->mailing, event)) ||
-           talk.event(talk.self, event, lost, status, err);
+    if (rings->mailing && rt_mailing_event(rings->mailing, event))
+        return true;
+    if (!talk.event(talk.self, event, lost, status, err))
+        return false;
+    if (rings->foreman && *status == RT_OK)
+        rt_foreman_dispense(rings->foreman);
+    return true;
 }
 
 static uint16_t waits_for(const void *self) {
@@ -94,18 +106,36 @@ static bool may_leave(void *self) {
     return talk.may_leave(talk.self);
 }
 
+/* Where the rings stay together the updates are theirs to number. */
+static struct rt_hybrid_numbering numbering_of(const struct rt_rings *rings) {
+    const struct rt_lesson *lesson = &rings->lesson;
+    const size_t batch = lesson->settings.batch;
+    if (rings->served)
+        return (struct rt_hybrid_numbering){0};
+    return (struct rt_hybrid_numbering){.per_epoch = lesson->per_epoch,
+                                        .batches = (lesson->set->count + batch - 1) / batch};
+}
+
 /* data.send: says so, and how much it is. */
 static rt_status make_mailing(struct rt_rings *rings, uint32_t run, struct rt_error *err) {
     const struct rt_lesson *lesson = &rings->lesson;
+    const struct rt_mailing_settings settings = {.lesson = lesson,
+                                                 .run = run,
+                                                 .rings = rings->count,
+                                                 .parts = rings->shares ? rings->count : 1,
+                                                 .links = rings->links,
+                                                 .served = rings->served,
+                                                 .numbering = numbering_of(rings)};
     char sentence[200];
-    rt_status status = rt_mailing_create(lesson, run, rings->count, rings->links, &rings->mailing, err);
+    rt_status status = rt_mailing_create(&settings, &rings->mailing, err);
     if (status != RT_OK || !lesson->notice)
         return status;
     snprintf(sentence, sizeof sentence,
              "data.send: examples and what they are compared with are sent to the heads of %u other ring%s, "
              "about %.3g MB in an epoch",
              rings->count - 1, rings->count == 2 ? "" : "s",
-             rt_mailing_bytes(rings->mailing) * (rings->count - 1) / 1e6);
+             rt_mailing_bytes(rings->mailing) * (rings->count - 1) /
+                 (rings->shares ? 1 : (double)rings->count) / 1e6);
     lesson->notice(lesson->notice_user, sentence);
     return RT_OK;
 }
@@ -120,7 +150,11 @@ rt_status rt_rings_open(struct rt_rings *rings, const struct rt_formation *forma
                                                .rings = rings->count,
                                                .places = rings->places,
                                                .links = rings->links,
-                                               .patience = rings->lesson.spec->cluster.patience};
+                                               .patience = rings->lesson.spec->cluster.patience,
+                                               .examples = rings->lesson.set->count,
+                                               .updated = rt_rings_updated,
+                                               .judged = rt_rings_judged,
+                                               .user = rings};
     rings->endpoint = formation->who.endpoint;
     rt_status status = rt_heads_create(formation->who.endpoint, formation->who.run, rings->count,
                                        rings->places, rings->links, &rings->heads, err);
@@ -128,6 +162,8 @@ rt_status rt_rings_open(struct rt_rings *rings, const struct rt_formation *forma
         status = rt_group_create(&settings, &rings->group, err);
     if (status == RT_OK && rings->lesson.spec->data.send)
         status = make_mailing(rings, formation->who.run, err);
+    if (status == RT_OK && rings->served)
+        status = rt_rings_make_foreman(rings, formation->plan, err);
     if (status != RT_OK)
         return status;
     rt_group_set_talk(rings->group, (struct rt_group_talk){.self = rings,
@@ -135,8 +171,9 @@ rt_status rt_rings_open(struct rt_rings *rings, const struct rt_formation *forma
                                                            .waits_for = waits_for,
                                                            .may_leave = may_leave});
     rings->feed = (struct rt_hybrid_feed){.whole = *source,
-                                          .parts = rings->count,
-                                          .sum = rings->options.reduce == RT_SUM,
+                                          .parts = rings->shares ? rings->count : 1,
+                                          .sum = rings->way_options.reduce == RT_SUM,
+                                          .numbering = numbering_of(rings),
                                           .may_begin = may_begin,
                                           .user = rings};
     *source = rt_hybrid_feed_source(&rings->feed);
@@ -146,38 +183,58 @@ rt_status rt_rings_open(struct rt_rings *rings, const struct rt_formation *forma
 
 /* ---- the run ------------------------------------------------------------------------------------------- */
 
-static rt_status wait_for(struct rt_rings *rings, struct rt_ring *ring, bool (*test)(void *user), void *user,
-                          struct rt_error *err) {
+rt_status rt_rings_wait(struct rt_rings *rings, bool (*test)(void *user), void *user, struct rt_error *err) {
     rt_heads_expect(rings->heads, true);
-    rt_status status = rt_ring_wait(ring, test, user, (double)INFINITY, err);
+    rt_status status = rt_ring_wait(rings->ring, test, user, (double)INFINITY, err);
     rt_heads_expect(rings->heads, false);
     return status;
 }
 
 static bool are_done(void *user) {
-    return rt_heads_done(((struct rt_rings *)user)->heads);
+    const struct rt_rings *rings = user;
+    for (uint16_t ring = 1; ring < rings->count; ring++)
+        if (rt_heads_held(rings->heads, ring) > 0)
+            return false;
+    return true;
+}
+
+/* All rings make the update together. The results are added in the order of the rings. */
+static rt_status step_together(struct rt_rings *rings, struct rt_ring_update *update, struct rt_error *err) {
+    struct rt_done done;
+    rt_status status = rt_ring_step(rings->ring, update, err);
+    if (status != RT_OK)
+        return status;
+    rings->stepped = true;
+    status = rt_rings_wait(rings, are_done, rings, err);
+    for (uint16_t ring = 1; ring < rings->count && status == RT_OK; ring++)
+        if (rt_heads_take(rings->heads, ring, &done)) {
+            update->loss += done.loss;
+            update->correct += (size_t)done.correct;
+        }
+    return status;
 }
 
 rt_status rt_rings_step(struct rt_rings *rings, struct rt_ring *ring, struct rt_ring_update *update,
                         struct rt_error *err) {
     if (rings->apart)
         return rt_fail(err, RT_FAILED, "only the first ring has the numbers that were loaded");
-    rt_status status = rt_ring_step(ring, update, err);
-    if (status != RT_OK)
-        return status;
-    rings->stepped = true;
-    status = wait_for(rings, ring, are_done, rings, err);
-    if (status != RT_OK)
-        return status;
-    struct rt_done sum = {.loss = update->loss, .correct = update->correct};
-    rt_heads_take(rings->heads, &sum);
-    update->loss = sum.loss;
-    update->correct = (size_t)sum.correct;
-    return RT_OK;
+    rings->ring = ring;
+    return rings->served ? rt_rings_step_apart(rings, update, err) : step_together(rings, update, err);
 }
 
-void rt_rings_loaded(struct rt_rings *rings) {
+bool rt_rings_drain(struct rt_rings *rings) {
+    return !rings->served || rt_foreman_drain(rings->foreman);
+}
+
+rt_status rt_rings_rest(struct rt_rings *rings, struct rt_ring *ring, struct rt_error *err) {
+    rings->ring = ring;
+    return rings->served && rings->stepped ? rt_rings_rest_apart(rings, err) : RT_OK;
+}
+
+void rt_rings_loaded(struct rt_rings *rings, uint64_t update) {
     rings->apart = rings->stepped; /* before the first update the others get ring 0's numbers anyway */
+    if (rings->foreman)
+        rt_foreman_set(rings->foreman, update);
 }
 
 struct expected {
@@ -203,11 +260,12 @@ rt_status rt_rings_metrics(struct rt_rings *rings, struct rt_ring *ring, bool re
         return RT_OK;
     }
     *fresh = true;
+    rings->ring = ring;
     /* What was asked for before may be old by now. */
     rt_heads_ask(rings->heads);
-    rt_status status = wait_for(rings, ring, are_rows_here, &expected, err);
+    rt_status status = rt_rings_wait(rings, are_rows_here, &expected, err);
     rt_heads_ask(rings->heads);
-    return status == RT_OK ? wait_for(rings, ring, are_rows_here, &expected, err) : status;
+    return status == RT_OK ? rt_rings_wait(rings, are_rows_here, &expected, err) : status;
 }
 
 void rt_rings_fail(struct rt_rings *rings, rt_status status, const char *sentence) {
@@ -216,8 +274,11 @@ void rt_rings_fail(struct rt_rings *rings, rt_status status, const char *sentenc
 }
 
 rt_status rt_rings_stop(struct rt_rings *rings, struct rt_ring *ring, struct rt_error *err) {
+    rt_status status = rt_rings_rest(rings, ring, err);
+    if (status != RT_OK)
+        return status;
     rt_heads_stop(rings->heads);
-    rt_status status = rt_ring_stop(ring, err);
+    status = rt_ring_stop(ring, err);
     rings->stopped = status == RT_OK;
     return status;
 }

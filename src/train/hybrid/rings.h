@@ -23,8 +23,8 @@ size_t rt_rings_count(const struct rt_rings *rings); /* NULL: 1 */
 
 /* ---- forming ---- */
 
-/* Has the formation plan for all of them, and join them. */
-void rt_rings_want(struct rt_rings *rings, struct rt_formation_settings *wanted);
+/* Has the formation plan for all of them, and join them. wanted->job is there; it is destroyed on failure. */
+rt_status rt_rings_want(struct rt_rings *rings, struct rt_formation_settings *wanted, struct rt_error *err);
 /* When there is a plan: adds what the exchange takes to the memory and the time that are predicted. */
 rt_status rt_rings_planned(struct rt_rings *rings, struct rt_formation *formation, struct rt_error *err);
 /* The plan as people read it, to be freed; NULL when memory is short. */
@@ -41,8 +41,14 @@ rt_status rt_rings_open(struct rt_rings *rings, const struct rt_formation *forma
 /* One update of all of them. */
 rt_status rt_rings_step(struct rt_rings *rings, struct rt_ring *ring, struct rt_ring_update *update,
                         struct rt_error *err);
-/* Ring 0 has been given other numbers. */
-void rt_rings_loaded(struct rt_rings *rings);
+/* Whether every update that has begun has been returned; see rt_learner's at_rest. */
+bool rt_rings_drain(struct rt_rings *rings);
+/* Then, before ring 0 is asked for anything else: it has what all updates have led to. */
+rt_status rt_rings_rest(struct rt_rings *rings, struct rt_ring *ring, struct rt_error *err);
+/* Ring 0 has been given the numbers after so many updates. */
+void rt_rings_loaded(struct rt_rings *rings, uint64_t update);
+/* What the server on the master has counted; false: it has none. */
+bool rt_rings_counts(const struct rt_rings *rings, struct rt_exchange_counts *counts);
 /* The rows of the other rings, where they belong among those of all nodes. recent: without waiting; *fresh
  * tells whether there are any. */
 rt_status rt_rings_metrics(struct rt_rings *rings, struct rt_ring *ring, bool recent,

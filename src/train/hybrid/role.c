@@ -100,7 +100,8 @@ static rt_status work(struct rt_session *session, struct node *node, struct rt_e
                                                .place = job->place,
                                                .places = job->places,
                                                .links = node->links,
-                                               .patience = job->across->patience};
+                                               .patience = job->across->patience,
+                                               .examples = job->across->examples};
     struct rt_group *group;
     rt_status status = take_links(session, node, err);
     if (status == RT_OK)

@@ -3,8 +3,9 @@
  * rings, their heads: which batch to learn from, what came of it, metrics, the end. On the control channel of
  * the links over which they exchange gradients; both sides are parts of their group (train/hybrid/group.h).
  *
- *   TICKET   the master has begun with batch `micro`
- *   DONE     a ring has learnt from its part of it
+ *   TICKET   learn from batch `micro`: the master has begun with it, or it is the ring's own
+ *   DONE     a ring has learnt from its part of it, or from all of it
+ *   PULL     a ring that has its own batches has learnt from all up to batch `micro`, and rests
  *   METRICS  asked for with an empty body; the answer has a row for every node of the ring
  *   STOP     nothing more will come; the answer: the ring is at rest. Then the master hangs up, when all are.
  *   ERROR    why the run ends, in either direction
@@ -26,10 +27,15 @@ rt_status rt_heads_create(struct rt_endpoint *endpoint, uint32_t run, uint16_t r
 void rt_heads_destroy(struct rt_heads *heads); /* hangs up; NULL is fine */
 struct rt_group_talk rt_heads_talk(struct rt_heads *heads);
 
-void rt_heads_give(struct rt_heads *heads, uint64_t batch);
-/* Whether all are done with it; their results are then added to *sum, in the order of the rings. */
-bool rt_heads_done(const struct rt_heads *heads);
-void rt_heads_take(struct rt_heads *heads, struct rt_done *sum);
+/* Gives a ring a batch to learn from; false: it holds RT_HEAD_AHEAD already, or too many of its results were
+ * not taken. */
+enum { RT_HEAD_AHEAD = 2 };
+bool rt_heads_give(struct rt_heads *heads, uint16_t ring, uint64_t batch);
+size_t rt_heads_held(const struct rt_heads *heads, uint16_t ring);    /* given and not done */
+size_t rt_heads_waiting(const struct rt_heads *heads, uint16_t ring); /* results that were not taken */
+bool rt_heads_take(struct rt_heads *heads, uint16_t ring, struct rt_done *done); /* the oldest; false: none */
+/* Whether all who were given batches are done, and rest. */
+bool rt_heads_rest(const struct rt_heads *heads);
 /* For metrics; what was asked for and has not come is not asked again. */
 void rt_heads_ask(struct rt_heads *heads);
 bool rt_heads_metrics(const struct rt_heads *heads, struct rt_metrics_row *rows); /* rows: of all nodes */
@@ -45,13 +51,13 @@ struct rt_head {
     struct rt_talk talk;
     struct rt_endpoint *endpoint;
     uint16_t number;
-    uint64_t ticket; /* the batch to learn from; 0: none */
-    bool asked;      /* for metrics */
-    bool stopped;    /* the master has nothing more */
-    bool goodbye;    /* said */
-    bool attention;  /* something has come that is not the next ticket in turn */
-    uint64_t last;   /* ticket that was learnt from */
-    bool ended;      /* he has said why the run ends, or has hung up */
+    uint64_t tickets[RT_HEAD_AHEAD]; /* batches to learn from, the first one first; 0: none */
+    bool asked;                      /* for metrics */
+    bool stopped;                    /* the master has nothing more */
+    bool goodbye;                    /* said */
+    bool attention;                  /* something has come that is not the next ticket in turn */
+    uint64_t last;                   /* ticket that was learnt from */
+    bool ended;                      /* he has said why the run ends, or has hung up */
 };
 
 /* link: with the master; taken over on success. head must stay where it is. */
@@ -60,7 +66,10 @@ rt_status rt_head_open(struct rt_head *head, struct rt_endpoint *endpoint, uint3
 void rt_head_close(struct rt_head *head); /* a zeroed one is fine */
 struct rt_group_talk rt_head_talk(struct rt_head *head);
 
+/* It has learnt from its first ticket. */
 void rt_head_done(struct rt_head *head, const struct rt_done *done);
+/* The ring rests. */
+void rt_head_rests(struct rt_head *head);
 void rt_head_metrics(struct rt_head *head, const struct rt_metrics_row *rows, size_t count);
 /* Tells the master why the run ends; node: whose fault it is, 0: nobody's. Waits a moment until he has heard
  * it; takes all events of the endpoint, and hands on those that are not of this talk. */

@@ -149,20 +149,20 @@ static rt_status set_number(struct rt_tree *tree, const char *key, int64_t numbe
 /* The job that is planned. */
 static rt_status open_job(const struct rt_formation_settings *settings, struct rt_formation *formation,
                           struct whole *whole, struct rt_error *err) {
-    const int64_t rings = (int64_t)settings->rings;
+    const int64_t parts = (int64_t)settings->parts;
     rt_status status = rt_job_create(settings->job, &formation->job, err);
     if (status != RT_OK)
         return status;
     *whole = (struct whole){.batch = formation->job->batch, .shards = formation->job->shards};
     struct rt_tree *tree;
-    if (rings < 2)
+    if (parts < 2)
         return RT_OK;
     status = rt_tree_copy(formation->job->tree, &tree, err);
     if (status != RT_OK)
         return status;
-    status = set_number(tree, "batch", (whole->batch + rings - 1) / rings, err);
+    status = set_number(tree, "batch", (whole->batch + parts - 1) / parts, err);
     if (status == RT_OK)
-        status = set_number(tree, "shards", whole->shards % rings ? 1 : whole->shards / rings, err);
+        status = set_number(tree, "shards", whole->shards % parts ? 1 : whole->shards / parts, err);
     rt_job_destroy(formation->job);
     formation->job = NULL;
     if (status == RT_OK)
@@ -179,8 +179,8 @@ static rt_status settle_job(const struct rt_formation_settings *settings, struct
     if (status != RT_OK)
         return status;
     status = set_number(tree, "micro_batch", (int64_t)formation->plan->micro_batch, err);
-    if (status == RT_OK && settings->rings > 1) {
-        status = set_number(tree, "parts", (int64_t)settings->rings, err);
+    if (status == RT_OK && settings->parts > 1) {
+        status = set_number(tree, "parts", (int64_t)settings->parts, err);
         if (status == RT_OK)
             status = set_number(tree, "batch", whole->batch, err);
         if (status == RT_OK)

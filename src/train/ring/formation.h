@@ -39,6 +39,7 @@ struct rt_formation_settings {
      * in place of a ring of all: next, previous, and edges, [devices], each the one to the next in its ring.
      */
     size_t rings;
+    size_t parts; /* of each batch: as many as rings, or 1: each has its own */
     rt_status (*join)(void *user, struct rt_formation *formation, struct rt_edge *edges,
                       struct rt_error *err);
     void *user;

@@ -1,6 +1,7 @@
 /* What a run file says of a ring's work, as the tree that travels to the nodes; see ring/job.h. */
 #include "train/ring/job_tree.h"
 
+#include "formats/yaml.h"
 #include "train/strategy.h"
 #include <inttypes.h>
 #include <stdarg.h>
@@ -39,6 +40,21 @@ rt_status rt_job_put_tree(struct rt_tree *job, const char *key, const struct rt_
     return status;
 }
 
+/* The run file's optimizer, else the one that the way between rings wants. */
+static rt_status put_optimizer(struct rt_tree *job, const struct rt_lesson *lesson, struct rt_error *err) {
+    const struct rt_tree *given = lesson->spec->train.optimizer;
+    const char *wanted = !given && lesson->way ? lesson->way->optimizer : NULL;
+    struct rt_tree *tree = NULL;
+    if (!wanted)
+        return rt_job_put_tree(job, "optimizer", given, err);
+    rt_status status = rt_yaml_value(wanted, "the strategy", &tree, err);
+    if (status == RT_OK)
+        status = rt_tree_add(job, "optimizer", tree, err);
+    if (status != RT_OK)
+        rt_tree_destroy(tree);
+    return status;
+}
+
 static rt_status fill_job(const struct rt_lesson *lesson, struct rt_tree *job, struct rt_error *err) {
     static const char *const math[] = {"exact", "fast", "reference"};
     const struct rt_spec *spec = lesson->spec;
@@ -48,7 +64,7 @@ static rt_status fill_job(const struct rt_lesson *lesson, struct rt_tree *job, s
     if (status == RT_OK)
         status = rt_job_put_tree(job, "layers", spec->model.layers, err);
     if (status == RT_OK)
-        status = rt_job_put_tree(job, "optimizer", spec->train.optimizer, err);
+        status = put_optimizer(job, lesson, err);
     if (status == RT_OK)
         status = rt_job_put_tree(job, "lr_schedule", spec->train.schedule, err);
     if (status == RT_OK)

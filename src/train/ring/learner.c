@@ -87,12 +87,21 @@ static rt_status step(void *self, struct rt_step *result, struct rt_error *err) 
 }
 
 static bool at_rest(void *self) {
-    return rt_ring_drain(((struct ring_learner *)self)->ring);
+    struct ring_learner *learner = self;
+    return learner->rings ? rt_rings_drain(learner->rings) : rt_ring_drain(learner->ring);
+}
+
+/* Before ring 0 is asked for what it has. */
+static rt_status rest(const struct ring_learner *learner, struct rt_error *err) {
+    return learner->rings ? rt_rings_rest(learner->rings, learner->ring, err) : RT_OK;
 }
 
 static rt_status forward(void *self, size_t examples, const struct rt_ring_pass *pass, struct rt_error *err) {
     struct ring_learner *learner = self;
-    return explain(learner, rt_ring_evaluate(learner->ring, examples, pass, err), err);
+    rt_status status = rest(learner, err);
+    if (status == RT_OK)
+        status = rt_ring_evaluate(learner->ring, examples, pass, err);
+    return explain(learner, status, err);
 }
 
 /* ---- numbers ------------------------------------------------------------------------------------------- */
@@ -101,6 +110,8 @@ static rt_status begin(void *self, size_t words, rt_words_write write, void *use
     struct ring_learner *learner = self;
     /* One image at a time: whoever began before us gets the rest of his first. */
     rt_status status = rt_ring_collect_finish(learner->ring, err);
+    if (status == RT_OK)
+        status = rest(learner, err);
     if (status == RT_OK)
         status = rt_ring_snapshot(learner->ring, err);
     if (status == RT_OK)
@@ -121,7 +132,7 @@ static rt_status load(void *self, size_t words, uint64_t update, rt_words_read r
                       struct rt_error *err) {
     struct ring_learner *learner = self;
     if (learner->rings)
-        rt_rings_loaded(learner->rings);
+        rt_rings_loaded(learner->rings, update);
     return explain(learner, rt_ring_load(learner->ring, words, update, read, user, err), err);
 }
 
@@ -158,6 +169,11 @@ static rt_status report(void *self, bool recent, struct rt_node_report *reports,
                                              .predicted_memory = node->memory};
     }
     return RT_OK;
+}
+
+static bool exchange_counts(void *self, struct rt_exchange_counts *counts) {
+    const struct ring_learner *learner = self;
+    return rt_rings_counts(learner->rings, counts);
 }
 
 /* ---- the end ------------------------------------------------------------------------------------------- */
@@ -207,9 +223,9 @@ static rt_status form(struct ring_learner *learner, struct rt_error *err) {
                                            .waits_user = lesson->waits_user,
                                            .set = lesson->set,
                                            .scaling = lesson->scaling};
-    if (learner->rings)
-        rt_rings_want(learner->rings, &wanted);
     rt_status status = rt_job_tree(lesson, &wanted.job, err);
+    if (status == RT_OK && learner->rings)
+        status = rt_rings_want(learner->rings, &wanted, err);
     if (status == RT_OK)
         status = rt_formation_plan(&wanted, &learner->formation, err);
     if (status == RT_OK && learner->rings)
@@ -291,6 +307,7 @@ rt_status rt_ring_learner_open(const struct rt_lesson *lesson, struct rt_rings *
         .step = step,
         .at_rest = at_rest,
         .report = report,
+        .exchange_counts = rings ? exchange_counts : NULL,
         .stop = stop,
         .destroy = destroy,
     };
