@@ -32,8 +32,11 @@ static bool complete(struct rt_server_view *view) {
            (view->rows > 0 && view->gathered >= rt_rules_quorum(view->options, view->workers));
 }
 
+/* Between rings one may have a batch here whose round has begun elsewhere: it waits for the parameters that
+ * the round is made with, or its gradient would be dropped here, and perhaps everybody's. */
 static bool may_read(struct rt_server_view *view, size_t worker) {
-    return !view->customer[worker].gathered;
+    const struct rt_customer *reader = &view->customer[worker];
+    return !reader->gathered && view->version + 1 >= reader->batch;
 }
 
 const struct rt_rules rt_rules_backup = {.judge = judge, .complete = complete, .may_read = may_read};

@@ -261,15 +261,24 @@ static void step_span(struct rt_served *served, const struct rt_span *span) {
 
 void rt_served_begin(struct rt_served *served, uint64_t batch) {
     served->ticket = batch;
-    if (served->begun)
-        return;
-    served->begun = true;
-    served->resting = false;
-    served->step = 0;
+    served->wants = !served->begun || served->settings.lazy;
+    if (!served->begun) {
+        served->begun = true;
+        served->resting = false;
+        served->step = 0;
+    }
+    rt_served_asks(served);
+}
+
+bool rt_served_asks(struct rt_served *served) {
     enter(served);
-    send_errand(served, RT_ERRAND_PULL);
-    expect_params(served);
+    if (served->wants && is_quiet(served)) {
+        served->wants = false;
+        send_errand(served, RT_ERRAND_PULL);
+        expect_params(served);
+    }
     leave(served);
+    return !served->wants;
 }
 
 static rt_status begin(void *self, const struct rt_ticket *ticket, struct rt_error *err) {
@@ -312,7 +321,7 @@ static void ready(void *self, size_t span) {
 }
 
 void rt_served_end(struct rt_served *served, size_t rows) {
-    const bool pushed = is_pushed(served), asks = is_fetched_after(served);
+    const bool pushed = is_pushed(served), asks = is_fetched_after(served) && !served->settings.lazy;
     served->due += (uint32_t)rows;
     enter(served);
     if (pushed && !served->settings.options->wfbp) {

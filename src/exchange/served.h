@@ -23,6 +23,9 @@ struct rt_served_settings {
     const struct rt_replica *replica;
     struct rt_server *local;     /* the server in this process; NULL: none */
     struct rt_learning learning; /* for steps between two fetches: the rate, weight decay and schedule */
+    /* Parameters are asked for when a batch begins, and not with the gradient before: for workers who never
+     * wait (below), and whom a server must not count on for a batch that they cannot begin yet. */
+    bool lazy;
 };
 
 struct rt_served;
@@ -39,6 +42,9 @@ struct rt_exchange rt_served_exchange(struct rt_served *served);
  * events on itself, and asks whether it can go on. The spans of a batch become ready between begin and end.
  */
 void rt_served_begin(struct rt_served *served, uint64_t batch);
+/* Whether the batch's parameters have been asked for: where that is done lazily, when nothing of the batch
+ * before is under way. */
+bool rt_served_asks(struct rt_served *served);
 /* Whether the span's parameters may be used, and its gradient be written. */
 bool rt_served_has(const struct rt_served *served, size_t span);
 void rt_served_ready(struct rt_served *served, size_t span);

@@ -48,6 +48,7 @@ struct rt_served {
     /* Of the thread that computes. */
     uint64_t ticket;
     bool begun;    /* has asked for parameters since it last rested */
+    bool wants;    /* is to ask for them as soon as it can */
     bool resting;  /* has said that it rests */
     size_t step;   /* since then */
     size_t summed; /* steps in sum */

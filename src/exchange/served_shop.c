@@ -35,6 +35,12 @@ static bool may_go(const struct rt_shop *shop, size_t portion) {
     return shop->kept[portion] && (served->complete || (portion > 0 && served->settings.options->wfbp));
 }
 
+/* The batch that parameters are asked for, where that is told. */
+static uint64_t reads_for(const struct rt_shop *shop) {
+    const struct rt_served *served = shop->served;
+    return served->settings.lazy && shop->errand == RT_ERRAND_PULL ? served->ticket : 0;
+}
+
 static void send_message(struct rt_shop *shop, size_t portion) {
     const struct rt_served *served = shop->served;
     const bool push = shop->errand == RT_ERRAND_PUSH, last = portion == 0;
@@ -45,7 +51,7 @@ static void send_message(struct rt_shop *shop, size_t portion) {
                             (shop->errand == RT_ERRAND_REST ? RT_FLAG_REST : 0)),
         .source = served->settings.party->rank,
         .run = served->settings.party->run,
-        .micro = push ? served->batch : 0,
+        .micro = push ? served->batch : reads_for(shop),
         .update = push ? shop->version : shop->pushes,
         .rows = push && last ? served->rows : 0,
     };
@@ -77,7 +83,7 @@ static void hand_over(struct rt_shop *shop, size_t portion) {
     if (push)
         rt_server_push(server, served->batch, served->rows);
     if (!push || served->asks)
-        rt_server_pull(server, shop->errand == RT_ERRAND_REST);
+        rt_server_pull(server, shop->errand == RT_ERRAND_REST, reads_for(shop));
 }
 
 static bool may_begin(const struct rt_shop *shop) {

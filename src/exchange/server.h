@@ -37,6 +37,7 @@ struct rt_push {
 struct rt_customer {
     uint64_t clock;   /* gradients it has pushed that were applied or gathered */
     uint64_t version; /* of the parameters it was last given */
+    uint64_t batch;   /* that it asks for parameters for; 0: it does not say */
     bool begun;       /* has asked for parameters at least once */
     bool resting;
     bool given;    /* has parameters that it has not pushed a gradient for */
@@ -140,6 +141,7 @@ void rt_server_attach(struct rt_server *server, const struct rt_server_local *lo
 bool rt_server_has_room(const struct rt_server *server);
 float *rt_server_room(struct rt_server *server);
 void rt_server_push(struct rt_server *server, uint64_t batch, uint32_t rows);
-void rt_server_pull(struct rt_server *server, bool rest);
+/* batch: that it is for; 0: not said. */
+void rt_server_pull(struct rt_server *server, bool rest, uint64_t batch);
 
 #endif

@@ -81,8 +81,9 @@ static void rest(struct rt_server *server, struct rt_customer *customer) {
             server->customers[i].resting = true;
 }
 
-static void take_pull(struct rt_server *server, size_t worker, bool rests) {
+static void take_pull(struct rt_server *server, size_t worker, bool rests, uint64_t batch) {
     struct rt_customer *customer = &server->customers[worker];
+    customer->batch = batch;
     if (rests)
         rest(server, customer);
     else if (customer->resting)
@@ -155,6 +156,9 @@ static rt_status check_pull(const struct rt_server *server, size_t worker, const
     if (server->customers[worker].reading)
         return rt_fail(err, RT_BAD_INPUT, "%s: it asks for parameters before it was given those it asked for",
                        name);
+    if (message->micro > last_batch(server))
+        return rt_fail(err, RT_BAD_INPUT, "%s: it asks for parameters for batch %llu, which there is not",
+                       name, (unsigned long long)message->micro);
     if (message->update != client->pushes)
         return rt_fail(err, RT_BAD_INPUT, "%s: it counts %llu gradients, and %llu have come", name,
                        (unsigned long long)message->update, (unsigned long long)client->pushes);
@@ -204,13 +208,13 @@ static rt_status take(struct rt_server *server, size_t worker, const struct rt_r
         return RT_OK;
     client->came = 0;
     if (message.type == RT_MESSAGE_PULL) {
-        take_pull(server, worker, message.flags & RT_FLAG_REST);
+        take_pull(server, worker, message.flags & RT_FLAG_REST, message.micro);
         rt_server_post(server, client);
         return RT_OK;
     }
     take_push(server, worker, message.micro, message.rows);
     if (message.flags & RT_FLAG_ASK)
-        take_pull(server, worker, false);
+        take_pull(server, worker, false, 0);
     return RT_OK;
 }
 
@@ -244,6 +248,6 @@ void rt_server_push(struct rt_server *server, uint64_t batch, uint32_t rows) {
     take_push(server, server->local, batch, rows);
 }
 
-void rt_server_pull(struct rt_server *server, bool rests) {
-    take_pull(server, server->local, rests);
+void rt_server_pull(struct rt_server *server, bool rests, uint64_t batch) {
+    take_pull(server, server->local, rests, batch);
 }

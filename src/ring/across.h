@@ -34,7 +34,7 @@ struct rt_across {
      * parameters (asked until it does, anew at first); something is done for other rings, whether there was
      * anything. */
     void (*begin)(void *self, uint64_t update, size_t rows);
-    bool (*has)(const void *self);
+    bool (*has)(void *self);
     bool (*rest)(void *self, bool anew);
     bool (*serve)(void *self);
     /* Of a ring's master, whose ring has come to rest at its end: whether all rings have, so that links may

@@ -1,5 +1,6 @@
 /* summary.json: the result of a run, and what the device did with its time. */
 #include "base/file.h"
+#include "exchange/way.h"
 #include "train/drive.h"
 #include "train/ring/supply.h"
 #include <jansson.h>
@@ -47,21 +48,25 @@ static uint64_t sum_of(uint64_t counts[RT_METRIC_LINKS][RT_METRIC_CHANNELS]) {
 
 /* Bytes by link and by what they were. */
 static json_t *traffic_of(uint64_t counts[RT_METRIC_LINKS][RT_METRIC_CHANNELS],
-                          const struct rt_strategy *strategy, bool *ok) {
+                          const struct rt_strategy_choice *choice, bool *ok) {
+    const struct rt_strategy *strategy = choice->strategy;
+    const bool served = strategy->rings && rt_way_rules(strategy->way, choice->settings);
     static const struct link_names {
         const char *name, *kinds[RT_METRIC_CHANNELS];
     } ring[] = {{"next", {"control", "gradients", "activations", "bulk"}},
                 {"previous", {"control", "gradients", "activations", "bulk"}},
-                {"across", {"control", "examples", "gradients", "bulk"}}},
+                {"across", {"control", "examples", "gradients", "bulk"}},
+                {"across", {"control", "parameters", "gradients", "bulk"}}},
       exchange[] = {{"master", {"control", "parameters", "gradients", "bulk"}},
                     {"others", {"control", "parameters", "gradients", "bulk"}}};
     const struct link_names *links = strategy->way && !strategy->rings ? exchange : ring;
     json_t *map = json_object();
     for (int i = 0; i < (strategy->rings ? 3 : 2); i++) {
+        const struct link_names *names = &links[i == 2 && served ? 3 : i];
         json_t *link = json_object();
         for (int k = 0; k < RT_METRIC_CHANNELS; k++)
-            put(link, links[i].kinds[k], integer(counts[i][k]), ok);
-        put(map, links[i].name, link, ok);
+            put(link, names->kinds[k], integer(counts[i][k]), ok);
+        put(map, names->name, link, ok);
     }
     return map;
 }
@@ -117,8 +122,8 @@ static json_t *node_of(const struct rt_drive *drive, size_t index, bool *ok) {
     put(node, "bytes_sent", integer(sum_of(row->sent)), ok);
     put(node, "bytes_received", integer(sum_of(row->received)), ok);
     if (drive->learner.nodes > 1) {
-        put(node, "sent", traffic_of(row->sent, drive->choice.strategy, ok), ok);
-        put(node, "received", traffic_of(row->received, drive->choice.strategy, ok), ok);
+        put(node, "sent", traffic_of(row->sent, &drive->choice, ok), ok);
+        put(node, "received", traffic_of(row->received, &drive->choice, ok), ok);
     }
     if (drive->learner.nodes > 1 && !drive->choice.strategy->way) {
         put(node, "staleness_mean",

@@ -65,8 +65,9 @@ enum rt_message_type {
     /* between a worker and a server */
     RT_MESSAGE_PUSH = 112, /* a gradient: of span `epoch`, from batch `micro`, made of `rows` examples with
                               the parameters of version `update` */
-    RT_MESSAGE_PULL,       /* head only: the worker of clock `update` asks for parameters; one in place of
-                              each PUSH, so that what is received next is always known */
+    RT_MESSAGE_PULL,       /* head only: the worker of clock `update` asks for parameters, for batch `micro`
+                              or (0) whichever; one in place of each PUSH, so that what is received next is
+                              always known */
     RT_MESSAGE_PARAM,      /* span `epoch` of the parameters of version `update` */
 };
 

@@ -216,6 +216,54 @@ TEST(who_is_late_is_dropped_or_made_up_for) {
     }
 }
 
+/* Links that are slow now and then: a ring is late at one place and not at another. */
+static void hold_up(void *user, size_t from, size_t to, double now, double *latency, double *bandwidth,
+                    double *random_delay) {
+    (void)user, (void)bandwidth, (void)random_delay;
+    if ((from * 31 + to * 17 + (size_t)(now * 23)) % 4 == 0)
+        *latency *= 4000;
+}
+
+/* Every place decides for itself whom it waits for; all make every update, also where rings are dropped here
+ * and not there. */
+TEST(places_that_drop_different_rings) {
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        const struct rt_memnet_settings net = {
+            .seed = seed, .latency = 1e-4, .bandwidth = 1e7, .random_delay = 5e-2, .shape = hold_up};
+        struct hybrid_shape shape = plain;
+        shape.rings = 3 + seed % 2;
+        shape.places = 3 + seed % 2;
+        shape.way = "ps-backup";
+        shape.options = "backup: 1";
+        shape.updates = 80;
+        shape.late = seed % 5 == 0;
+        go(&net, &shape);
+        for (size_t place = 0; place < shape.places; place++)
+            CHECK_MSG(run->rows[place].updates == shape.updates, "seed %llu: place %zu has made %llu updates",
+                      (unsigned long long)seed, place, (unsigned long long)run->rows[place].updates);
+        hybrid_close(run);
+    }
+}
+
+/* A bound so tight that nearly everything is held: no ring waits at one place for another that waits for it
+ * at the next. */
+TEST(values_that_are_bounded_at_every_place) {
+    static const char *const deltas[] = {"delta: 0.0001", "delta: 0.01", "factor: 0.01"};
+    for (uint64_t seed = 1; seed <= 9; seed++) {
+        const struct rt_memnet_settings net = delays(seed);
+        struct hybrid_shape shape = plain;
+        shape.rings = 2 + seed % 3;
+        shape.places = 3 + seed % 2;
+        shape.way = "ps-vap";
+        shape.options = deltas[seed % 3];
+        shape.updates = 80;
+        go(&net, &shape);
+        CHECK(run->counts.held > 0);
+        check_updates();
+        hybrid_close(run);
+    }
+}
+
 /* More rings than batches: some never have one. */
 TEST(hardly_any_examples) {
     static const char *const ways[] = {"ps-async", "ps-ssp", "ps-vap", "downpour", "ps-backup"};

@@ -90,6 +90,20 @@ static double per_update(const char *options, size_t pushes, size_t *dropped) {
     return (seen.update[39].at - seen.update[0].at) / 39;
 }
 
+/* Who says that it reads for a batch gets the parameters which that batch's round is made with, or later
+ * ones: with older ones its gradient would be dropped. */
+TEST(a_reader_for_a_round_waits_for_the_one_before) {
+    struct rt_customer customer[2] = {{.batch = 0}, {.batch = 5}};
+    const struct rt_way_options options = {.backups = 1};
+    struct rt_server_view view = {.options = &options, .workers = 2, .customer = customer};
+    for (view.version = 0; view.version < 8; view.version++) {
+        CHECK(rt_rules_backup.may_read(&view, 0));
+        CHECK(rt_rules_backup.may_read(&view, 1) == (view.version >= 4));
+    }
+    customer[1].gathered = true; /* it is in the round */
+    CHECK(!rt_rules_backup.may_read(&view, 1));
+}
+
 TEST(backup_workers_are_not_waited_for) {
     size_t none = 0, some = 0, half = 0;
     const double all = per_update("{dedicated: true, backup: 0}", 4, &none);

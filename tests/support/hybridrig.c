@@ -77,23 +77,24 @@ rt_status hybrid_open(const struct hybrid_shape *given, struct hybrid_run *run, 
     run->options = *(const struct rt_way_options *)choice.settings;
     rt_strategy_choice_deinit(&choice);
     run->options.rings = (int64_t)shape->rings;
-    run->lesson = (struct rt_lesson){.spec = run->spec,
-                                     .network = &run->rig.tiny.network,
-                                     .set = &run->rig.tiny.set,
-                                     .scaling = &run->rig.tiny.scaling,
-                                     .target = RT_TARGET_CLASSES,
-                                     .optim = run->rig.tiny.optim,
-                                     .schedule = &run->rig.tiny.schedule,
-                                     .settings = {.seed = 5,
-                                                  .batch = shape->batch,
-                                                  .micro_batch = shape->micro_batch,
-                                                  .shards = shape->shards,
-                                                  .shuffle = true,
-                                                  .clip_norm = shape->clip_norm,
-                                                  .updates = shape->updates},
-                                     .per_epoch = rt_exchange_per_epoch(&run->options, run->rig.batches.per_epoch),
-                                     .strategy = "hybrid",
-                                     .options = &run->options};
+    run->lesson =
+        (struct rt_lesson){.spec = run->spec,
+                           .network = &run->rig.tiny.network,
+                           .set = &run->rig.tiny.set,
+                           .scaling = &run->rig.tiny.scaling,
+                           .target = RT_TARGET_CLASSES,
+                           .optim = run->rig.tiny.optim,
+                           .schedule = &run->rig.tiny.schedule,
+                           .settings = {.seed = 5,
+                                        .batch = shape->batch,
+                                        .micro_batch = shape->micro_batch,
+                                        .shards = shape->shards,
+                                        .shuffle = true,
+                                        .clip_norm = shape->clip_norm,
+                                        .updates = shape->updates},
+                           .per_epoch = rt_exchange_per_epoch(&run->options, run->rig.batches.per_epoch),
+                           .strategy = "hybrid",
+                           .options = &run->options};
     const struct rt_link_cost cost = {.latency = 1e-4, .bandwidth = 1e9, .adding = 5e-10};
     status = make_job(run, err);
     if (status == RT_OK)

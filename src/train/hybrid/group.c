@@ -198,7 +198,7 @@ static void begin(void *self, uint64_t update, size_t rows) {
     rt_group_served_begin(self, update, rows);
 }
 
-static bool has(const void *self) {
+static bool has(void *self) {
     return rt_group_served_has(self);
 }
 

@@ -94,7 +94,7 @@ uint16_t rt_group_number(const struct rt_group *group, uint16_t ring);
 
 /* ---- group_served.c: see ring/across.h ---- */
 void rt_group_served_begin(struct rt_group *group, uint64_t update, size_t rows);
-bool rt_group_served_has(const struct rt_group *group);
+bool rt_group_served_has(struct rt_group *group);
 bool rt_group_served_rest(struct rt_group *group, bool anew);
 bool rt_group_serve(struct rt_group *group);
 

@@ -2,6 +2,10 @@
  * Rings that go at their own pace: the node of ring 0 is the server of its place, and the nodes of all rings
  * there are its workers. The optimizer's state is that of ring 0's stage, where it is saved from; the
  * server's parameters are its own, because the stage computes with older ones meanwhile.
+ *
+ * Places do not know of one another. Where a server looks at who has which parameters (rounds, a bound on
+ * values), a ring asks for them only when its batch arrives at the place: otherwise one ring could be waited
+ * for here while it waits elsewhere for another that waits for it.
  */
 #include "train/hybrid/group_inside.h"
 
@@ -104,13 +108,15 @@ static rt_status open_served(struct rt_group *group, struct rt_error *err) {
     }
     if (status != RT_OK)
         return status;
+    const struct rt_rules *rules = rt_way_rules(own->way, own->options);
     const struct rt_served_settings settings = {.way = own->way,
                                                 .options = own->options,
                                                 .roles = &group->roles,
                                                 .party = &group->party,
                                                 .replica = &group->served.replica,
                                                 .local = group->served.server,
-                                                .learning = learning_of(group)};
+                                                .learning = learning_of(group),
+                                                .lazy = !rules->asynchronous || rules->keeps_versions};
     return rt_served_create(&settings, &group->served.client, err);
 }
 
@@ -142,7 +148,9 @@ void rt_group_served_begin(struct rt_group *group, uint64_t update, size_t rows)
         rt_served_begin(group->served.client, update);
 }
 
-bool rt_group_served_has(const struct rt_group *group) {
+bool rt_group_served_has(struct rt_group *group) {
+    if (group->served.client && !rt_served_asks(group->served.client))
+        return false;
     for (size_t i = 0; group->served.client && i < group->served.replica.span_count; i++)
         if (!rt_served_has(group->served.client, i))
             return false;
