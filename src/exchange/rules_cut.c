@@ -1,11 +1,15 @@
 /*
  * The end of an epoch is not waited for: when enough of its batches have been learnt from, it is over, and
  * gradients of it that come later are dropped. Everything else is as in the base.
+ *
+ * Between rings the servers of other places see the same gradients in another order: one of the next epoch
+ * may come before this one has enough here.
  */
 #include "exchange/rules.h"
 
 struct memory {
     uint64_t epoch, taken; /* gradients of it */
+    uint64_t missing;      /* of the epoch before */
 };
 
 uint64_t rt_rules_cut_after(const struct rt_way_options *options, uint64_t per_epoch) {
@@ -27,11 +31,15 @@ static enum rt_verdict judge(struct rt_server_view *view, const struct rt_push *
         return base(view)->judge(view, push);
     const uint64_t epoch = (push->batch - 1) / view->per_epoch;
     if (epoch > memory->epoch)
-        *memory = (struct memory){.epoch = epoch};
-    if (epoch < memory->epoch || memory->taken >= enough)
+        *memory = (struct memory){.epoch = epoch,
+                                  .missing = epoch == memory->epoch + 1 ? enough - memory->taken : 0};
+    const bool before = epoch + 1 == memory->epoch && memory->missing > 0;
+    if (!before && (epoch < memory->epoch || memory->taken >= enough))
         return RT_VERDICT_DROP;
     const enum rt_verdict verdict = base(view)->judge(view, push);
-    memory->taken += verdict == RT_VERDICT_APPLY || verdict == RT_VERDICT_GATHER;
+    const bool counts = verdict == RT_VERDICT_APPLY || verdict == RT_VERDICT_GATHER;
+    memory->taken += counts && !before;
+    memory->missing -= counts && before;
     return verdict;
 }
 

@@ -3,8 +3,8 @@
  * another worker computes with. delta is given, or `factor` times the usual stride of an update.
  *
  * Others get newer parameters when they push, so holding ends by itself unless nobody is left who could push:
- * everyone else has the newest parameters already, rests, has yet to begin, or has a gradient here that waits
- * as well. Then it is let through regardless, and counted.
+ * everyone else has the newest parameters already, or none that it computes with: it rests, has yet to begin
+ * or to ask again, or has a gradient here that waits as well. Then it is let through regardless, and counted.
  */
 #include "exchange/rules.h"
 
@@ -19,8 +19,7 @@ struct memory {
 static bool nobody_moves(const struct rt_server_view *view, size_t worker) {
     for (size_t i = 0; i < view->workers; i++) {
         const struct rt_customer *other = &view->customer[i];
-        const bool newest = other->given && other->version == view->version;
-        if (i != worker && other->begun && !newest && !other->resting && !other->waiting)
+        if (i != worker && other->given && other->version != view->version)
             return false;
     }
     return true;

@@ -154,6 +154,10 @@ static bool work(void *self, rt_status *status, struct rt_error *err) {
     return answered || decided;
 }
 
+bool rt_server_has_work(const struct rt_server *server) {
+    return server->changed;
+}
+
 /* A worker that has begun to push owes the rest; how long one may compute is not the server's to say. */
 static uint16_t waits_for(const void *self) {
     const struct rt_server *server = self;

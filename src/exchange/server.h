@@ -35,7 +35,7 @@ struct rt_push {
 /* What a server knows of a worker. One that has nothing to do rests: it says so, nobody waits for it, and
  * when it comes back its clock is at least that of the slowest who did not rest. */
 struct rt_customer {
-    uint64_t clock;   /* gradients it has pushed that were applied or gathered */
+    uint64_t clock;   /* gradients it has pushed; where they are gathered, those that count */
     uint64_t version; /* of the parameters it was last given */
     uint64_t batch;   /* that it asks for parameters for; 0: it does not say */
     bool begun;       /* has asked for parameters at least once */
@@ -122,6 +122,7 @@ rt_status rt_server_create(const struct rt_server_settings *settings, struct rt_
                            struct rt_error *err);
 void rt_server_destroy(struct rt_server *server);
 struct rt_engine_part rt_server_part(struct rt_server *server);
+bool rt_server_has_work(const struct rt_server *server); /* something has changed that the rules look at */
 const struct rt_server_counts *rt_server_counts(const struct rt_server *server);
 uint64_t rt_server_version(const struct rt_server *server);
 /* Its parameters (and state) were loaded as those of this version; nothing is under way. */

@@ -212,9 +212,10 @@ static void settle_push(struct rt_server *server, struct rt_server_client *clien
         server->view.rows += push->rows;
     }
     customer->waiting = false;
-    /* Who lost a gradient is where it was before: it may read, and a round that wants one of its gradients
-     * gets the next. */
-    customer->clock += verdict != RT_VERDICT_DROP;
+    /* Who lost a gradient of a round is where it was before: it may read, and the round gets its next. Where
+     * nothing is gathered a clock counts batches: so a ring's are the same at all places. */
+    const bool gathers = !server->rules->asynchronous || server->settings.options->whole_clock;
+    customer->clock += verdict != RT_VERDICT_DROP || !gathers;
     server->batches += batches_of(server, push);
     if (verdict != RT_VERDICT_GATHER)
         rt_server_release(server, worker);

@@ -29,13 +29,16 @@ struct rt_across {
     void (*ready)(void *self, size_t stage, size_t layer);
     /* Whether the exchange of a whole stage is over, so that it has the sum. Not where there are servers. */
     bool (*is_done)(const void *self, size_t stage);
-    /* Where there are servers. The stage begins with update number `update`, of a batch of so many rows;
-     * whether it has the parameters for it; there is no batch for now: whether it rests, and has the newest
-     * parameters (asked until it does, anew at first); something is done for other rings, whether there was
-     * anything. */
+    /* Where there are servers:
+     * the stage begins with update number `update`, of a batch of so many rows;
+     * whether it has the parameters for it;
+     * there is no batch for now: whether it rests, and has the newest parameters (asked until it does, anew
+     * at first); whether there may be something to do for other rings; does it, whether there was anything.
+     */
     void (*begin)(void *self, uint64_t update, size_t rows);
     bool (*has)(void *self);
     bool (*rest)(void *self, bool anew);
+    bool (*can_serve)(const void *self);
     bool (*serve)(void *self);
     /* Of a ring's master, whose ring has come to rest at its end: whether all rings have, so that links may
      * be closed. */

@@ -308,9 +308,10 @@ static enum rt_state reason(struct rt_flow *flow, const struct rt_neighbour **wh
 }
 
 /* A neighbour who waits for numbers from another ring before his first update loses patience himself, and
- * knows with whom: so he has more time. */
+ * knows with whom: so he has more time. So he has where a server may have to let him wait for other rings. */
 static double patience_of(const struct rt_flow *flow) {
-    return flow->settings.patience * (flow->settings.across.self && !flow->updated ? 3 : 1);
+    const bool excused = flow->job->served || !flow->updated;
+    return flow->settings.patience * (flow->settings.across.self && excused ? 3 : 1);
 }
 
 static rt_status wait(struct rt_flow *flow, struct rt_error *err) {
@@ -359,6 +360,9 @@ static rt_status turn(struct rt_flow *flow, struct rt_error *err) {
         flow->progress = rt_flow_now(flow);
     if (status != RT_OK || worked || computed)
         return status;
+    /* Looking for work may have asked the server of this place for something. */
+    if (flow->job->served && flow->settings.across.can_serve(flow->settings.across.self))
+        return RT_OK;
     if (flow->settings.stop && atomic_load(flow->settings.stop))
         return rt_fail(err, RT_INTERRUPTED, "the node is stopped");
     return wait(flow, err);

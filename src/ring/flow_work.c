@@ -47,7 +47,7 @@ rt_status rt_flow_across(struct rt_flow *flow, bool *worked, struct rt_error *er
             return status;
         }
     }
-    if (flow->job->served) {
+    if (flow->job->served && across->can_serve(across->self)) {
         rt_flow_enter(flow, RT_STATE_UPDATE);
         *worked |= across->serve(across->self);
         rt_flow_leave(flow);

@@ -133,7 +133,7 @@ static rt_status take_forward(struct rt_segment *segment, const struct rt_job *j
     if (job->part > 0 && next->micro == 0)
         next->update = message->update;
     /* Where each ring has its own batches, some of the numbers are another's. */
-    if (job->served && next->part == 0 && message->update > next->update)
+    if (job->served && next->part == 0 && message->update > next->update && message->update < INT64_MAX)
         next->update = message->update;
     rt_status status = check_number(message, "micro-batch", message->micro, next->micro, err);
     if (status == RT_OK)

@@ -81,6 +81,12 @@ static bool is_marker_sent(void *self) {
     return !ring->marker && first->forward == first->arrived;
 }
 
+/* Where other rings go on, a server may change what is not kept yet. */
+static bool is_snapshot_taken(void *self) {
+    const struct rt_ring *ring = self;
+    return is_marker_sent(self) && (!ring->job->served || ring->snapshots_out == 0);
+}
+
 rt_status rt_ring_snapshot(struct rt_ring *ring, struct rt_error *err) {
     rt_status status = rt_ring_check_quiet(ring, err);
     /* There is one image: the one that is being gathered must be complete. */
@@ -94,7 +100,7 @@ rt_status rt_ring_snapshot(struct rt_ring *ring, struct rt_error *err) {
         return status;
     ring->marker = RT_MESSAGE_SNAPSHOT;
     ring->snapshots_out++;
-    return rt_ring_run(ring, is_marker_sent, err);
+    return rt_ring_run(ring, is_snapshot_taken, err);
 }
 
 static bool is_resting(void *self) {

@@ -55,6 +55,15 @@ for base in async ssp; do
     learn "ps-shard,base=$base" 4 32 "ps-shard,base=$base" && compare "ps-shard,base=$base" alone-asynchronous
     learn "ps-cut,base=$base" 4 32 "ps-cut,base=$base" && compare "ps-cut,base=$base" alone-cut-asynchronous
 done
+# Two rings of two nodes each: two workers, as far as the exchange is concerned.
+for exchange in ps-async ps-ssp downpour ps-backup; do
+    strategy=hybrid,rings=2,exchange=$exchange
+    case $exchange in
+    downpour) learn "$strategy" 4 32 "$strategy" && compare "$strategy" alone-downpour ;;
+    ps-backup) learn "$strategy" 4 128 "$strategy" && compare "$strategy" alone-synchronous ;;
+    *) learn "$strategy" 4 32 "$strategy" && compare "$strategy" alone-asynchronous ;;
+    esac
+done
 
 # ---- the example as it is, with its own optimizer and its own number of epochs ----
 # Mostly 1.5 points below one device, ps-ssp once 3.2; a training that swings up stays at 0.1.

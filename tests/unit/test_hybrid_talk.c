@@ -88,10 +88,13 @@ static void be_master(struct world *world, struct rt_party *party) {
     CHECK(rt_heads_waiting(heads, 1) == world->done);
     world->rows_here = rt_heads_metrics(heads, rows);
     world->gone = talk.may_leave(talk.self);
-    rt_heads_expect(heads, true);
+    rt_heads_expect(heads, true, false);
     CHECK(talk.waits_for(talk.self) ==
           (world->done && !(world->at->ask && !world->rows_here) ? UINT16_MAX : 1));
-    rt_heads_expect(heads, false);
+    rt_heads_expect(heads, true, true);
+    CHECK(talk.waits_for(talk.self) ==
+          (world->rests && !(world->at->ask && !world->rows_here) ? UINT16_MAX : 1));
+    rt_heads_expect(heads, false, false);
     CHECK(talk.waits_for(talk.self) == UINT16_MAX);
     CHECK(rt_heads_take(heads, 1, &world->result) == world->done);
     CHECK(!rt_heads_take(heads, 1, &world->result));

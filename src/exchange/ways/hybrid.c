@@ -36,6 +36,15 @@ static rt_status check(const struct rt_way_options *given, size_t nodes, struct 
     if (rings > nodes || nodes % rings != 0)
         return rt_fail(err, RT_BAD_INPUT, "rings: %zu node%s cannot be %zu rings of equal length", nodes,
                        nodes == 1 ? "" : "s", rings);
+    if (rings == 1 && (rt_way_rules(inner(given), given) || (given->cut > 0 && given->cut < 1)))
+        return rt_fail(err, RT_BAD_INPUT,
+                       "exchange: %s is for several rings, and %zu node%s without rings=R %s one",
+                       inner(given)->name, nodes, nodes == 1 ? "" : "s", nodes == 1 ? "is" : "are");
+    if (rings > 1 && given->cut > 0 && given->cut < 1 && given->base == RT_BASE_SSP && given->whole_clock)
+        return rt_fail(
+            err, RT_BAD_INPUT,
+            "step: not clock between rings that cut epochs short: each place would drop others, and "
+            "wait for them");
     if (rings > 1 && given->servers > 1 && rt_way_rules(inner(given), given))
         return rt_fail(
             err, RT_BAD_INPUT,

@@ -206,6 +206,10 @@ static bool rest(void *self, bool anew) {
     return rt_group_served_rest(self, anew);
 }
 
+static bool can_serve(const void *self) {
+    return rt_group_can_serve(self);
+}
+
 static bool serve(void *self) {
     return rt_group_serve(self);
 }
@@ -249,6 +253,7 @@ struct rt_across rt_group_across(struct rt_group *group) {
                               .begin = begin,
                               .has = has,
                               .rest = rest,
+                              .can_serve = can_serve,
                               .serve = serve,
                               .may_leave = may_leave,
                               .check = check,

@@ -25,8 +25,8 @@ struct rt_group_means {
     bool (*event)(struct rt_group *group, const struct rt_event *event, rt_status *status,
                   struct rt_error *err);
     uint16_t (*waits_for)(const struct rt_group *group); /* the ring that owes something; UINT16_MAX: none */
-    void (*ready)(struct rt_group *group, size_t stage, size_t layer); /* see ring/across.h */
-    bool (*is_done)(const struct rt_group *group, size_t stage);
+    void (*ready)(struct rt_group *group, size_t stage, size_t layer);      /* see ring/across.h */
+    bool (*is_done)(const struct rt_group *group, size_t stage);            /* NULL: nobody waits for sums */
     void (*tell)(const struct rt_group *group, struct rt_metrics_row *row); /* may be NULL */
 };
 extern const struct rt_group_means rt_group_sums, rt_group_served;
@@ -96,6 +96,7 @@ uint16_t rt_group_number(const struct rt_group *group, uint16_t ring);
 void rt_group_served_begin(struct rt_group *group, uint64_t update, size_t rows);
 bool rt_group_served_has(struct rt_group *group);
 bool rt_group_served_rest(struct rt_group *group, bool anew);
+bool rt_group_can_serve(const struct rt_group *group);
 bool rt_group_serve(struct rt_group *group);
 
 /* ---- numbers.c ---- */

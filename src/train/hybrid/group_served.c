@@ -174,23 +174,19 @@ bool rt_group_served_rest(struct rt_group *group, bool anew) {
     return !group->served.client || rt_served_rest(group->served.client, anew);
 }
 
-/* Nobody waits for sums: the next update waits for parameters. */
-static bool is_done(const struct rt_group *group, size_t stage) {
-    (void)group, (void)stage;
-    return true;
-}
-
 /* ---- the server ---------------------------------------------------------------------------------------- */
 
 const struct rt_server *rt_group_server(const struct rt_group *group) {
     return group->served.server;
 }
 
+bool rt_group_can_serve(const struct rt_group *group) {
+    return group->served.server && group->served.started && rt_server_has_work(group->served.server);
+}
+
 bool rt_group_serve(struct rt_group *group) {
     rt_status status = RT_OK;
     struct rt_error none;
-    if (!group->served.server || !group->served.started)
-        return false;
     const struct rt_engine_part part = rt_server_part(group->served.server);
     return part.work(part.self, &status, &none);
 }
@@ -233,5 +229,4 @@ const struct rt_group_means rt_group_served = {.open = open_served,
                                                .event = take_event,
                                                .waits_for = waits_for,
                                                .ready = take_ready,
-                                               .is_done = is_done,
                                                .tell = tell};

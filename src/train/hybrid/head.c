@@ -1,5 +1,4 @@
-/* A head's talk with the master; see talk.h. What it has to say fits the talk's room: a result, that it
- * rests, and an answer at a time, then goodbye or a reason. */
+/* A head's talk with the master; see talk.h. What it has to say is owed until the talk has room for it. */
 #include "train/hybrid/talk.h"
 
 #include <string.h>
@@ -35,6 +34,9 @@ static rt_status take_message(struct rt_head *head, struct rt_error *err) {
     switch (message->type) {
     case RT_MESSAGE_TICKET:
         return take_ticket(head, message->micro, err);
+    case RT_MESSAGE_PULL:
+        head->begun = message->flags & RT_FLAG_REST;
+        return head->begun ? RT_OK : rt_fail(err, RT_BAD_INPUT, "a pull message was not expected");
     case RT_MESSAGE_METRICS:
         head->asked = head->attention = true;
         return RT_OK;
@@ -51,6 +53,15 @@ static rt_status take_message(struct rt_head *head, struct rt_error *err) {
     }
 }
 
+/* Says what is owed, as far as the talk has room. */
+static void say_all(struct rt_head *head) {
+    size_t said = 0;
+    while (said < head->owed_count && !head->talk.closed && rt_talk_body(&head->talk))
+        rt_talk_send(&head->talk, &head->owed[said++], 0);
+    head->owed_count -= said;
+    memmove(head->owed, head->owed + said, head->owed_count * sizeof *head->owed);
+}
+
 static bool take_event(void *self, const struct rt_event *event, uint16_t *lost, rt_status *status,
                        struct rt_error *err) {
     struct rt_head *head = self;
@@ -64,6 +75,7 @@ static bool take_event(void *self, const struct rt_event *event, uint16_t *lost,
             *status = rt_fail_prefix(err, RT_FAILED, "the master (%s)", talk->link->peer);
         rt_talk_next(talk);
     }
+    say_all(head);
     if (talk->dead && *status == RT_OK) {
         head->ended = true;
         if (!head->stopped)
@@ -72,43 +84,47 @@ static bool take_event(void *self, const struct rt_event *event, uint16_t *lost,
     return true;
 }
 
-static void say(struct rt_head *head, struct rt_message message, size_t bytes) {
+/* A result and a rest for each ticket, the first rest and goodbye: there is room to owe all of it. */
+static void say(struct rt_head *head, struct rt_message message) {
     message.source = head->number;
-    if (!head->talk.closed && rt_talk_body(&head->talk))
-        rt_talk_send(&head->talk, &message, bytes);
+    if (head->owed_count < sizeof head->owed / sizeof *head->owed)
+        head->owed[head->owed_count++] = message;
+    say_all(head);
 }
 
 void rt_head_done(struct rt_head *head, const struct rt_done *done) {
     head->last = head->tickets[0];
     memmove(head->tickets, head->tickets + 1, sizeof head->tickets - sizeof *head->tickets);
     head->tickets[RT_HEAD_AHEAD - 1] = 0;
-    say(head,
-        (struct rt_message){.type = RT_MESSAGE_DONE,
-                            .micro = done->batch,
-                            .update = done->correct,
-                            .rows = (uint32_t)done->rows,
-                            .value = done->loss},
-        0);
+    say(head, (struct rt_message){.type = RT_MESSAGE_DONE,
+                                  .micro = done->batch,
+                                  .update = done->correct,
+                                  .rows = (uint32_t)done->rows,
+                                  .value = done->loss});
 }
 
 void rt_head_rests(struct rt_head *head) {
-    say(head, (struct rt_message){.type = RT_MESSAGE_PULL, .flags = RT_FLAG_REST, .micro = head->last}, 0);
+    say(head, (struct rt_message){.type = RT_MESSAGE_PULL, .flags = RT_FLAG_REST, .micro = head->last});
 }
 
+/* Without room it stays asked for. */
 void rt_head_metrics(struct rt_head *head, const struct rt_metrics_row *rows, size_t count) {
-    uint8_t *body = head->talk.closed ? NULL : rt_talk_body(&head->talk);
+    uint8_t *body = head->talk.closed || head->owed_count > 0 ? NULL : rt_talk_body(&head->talk);
     size_t bytes = 0;
+    if (!body)
+        return;
     head->asked = false;
-    for (size_t i = 0; body && i < count; i++)
+    for (size_t i = 0; i < count; i++)
         bytes = rt_metrics_append(&rows[i], body, bytes, RT_MAX_CONTROL);
-    say(head, (struct rt_message){.type = RT_MESSAGE_METRICS}, bytes);
+    rt_talk_send(&head->talk, &(struct rt_message){.type = RT_MESSAGE_METRICS, .source = head->number},
+                 bytes);
 }
 
 /* Nobody hangs up before the master does: he knows when all rings are at rest. */
 static bool may_leave(void *self) {
     struct rt_head *head = self;
     if (!head->goodbye)
-        say(head, (struct rt_message){.type = RT_MESSAGE_STOP}, 0);
+        say(head, (struct rt_message){.type = RT_MESSAGE_STOP});
     head->goodbye = true;
     return head->ended;
 }

@@ -28,6 +28,7 @@ struct head {
     struct rt_metrics_row *rows;
     const atomic_int *stop; /* of the node */
     atomic_int halt;        /* the ring is to return before it begins with another batch */
+    bool resting;           /* it has been told that the ring rests */
 };
 
 /* ---- before the run ------------------------------------------------------------------------------------ */
@@ -297,26 +298,43 @@ static rt_status learn_together(struct head *head, struct rt_error *err) {
 static bool has_news(void *user) {
     const struct head *head = user;
     const struct rt_head *talk = &head->talk;
-    return talk->asked || talk->stopped || (talk->tickets[0] && may_begin(user, talk->tickets[0])) ||
-           (head->stop && atomic_load(head->stop));
+    return talk->asked || talk->stopped || (talk->begun && !talk->tickets[0] && !head->resting) ||
+           (talk->tickets[0] && may_begin(user, talk->tickets[0])) || (head->stop && atomic_load(head->stop));
+}
+
+/* Seconds that a ring waits for another batch before it rests: the next ticket may be on its way. */
+static const double moment = 0.05;
+
+static bool has_ticket(void *user) {
+    const struct rt_head *talk = &((const struct head *)user)->talk;
+    return talk->tickets[0] || talk->stopped;
+}
+
+static rt_status rest(struct head *head, struct rt_error *err) {
+    const double until = rt_endpoint_now(head->talk.endpoint) + moment;
+    rt_status status = rt_ring_wait(head->ring, has_ticket, head, until, err);
+    if (status != RT_OK || has_ticket(head))
+        return status;
+    status = rt_ring_rest(head->ring, err);
+    if (status != RT_OK)
+        return status;
+    head->resting = true;
+    rt_head_rests(&head->talk);
+    return RT_OK;
 }
 
 /* Of a ring that has its own batches: while it has none it rests, so that nobody waits for it. */
 static rt_status learn_alone(struct head *head, struct rt_error *err) {
     const struct rt_head *talk = &head->talk;
     rt_status status = RT_OK;
-    bool resting = false;
     while (status == RT_OK && !(talk->stopped && !talk->tickets[0])) {
         status = attend(head, err);
         if (status == RT_OK && talk->tickets[0] && may_begin(head, talk->tickets[0])) {
-            resting = false;
+            head->resting = false;
             rt_ring_follow(head->ring, talk->tickets[0] - 1);
             status = step(head, err);
-        } else if (status == RT_OK && !talk->tickets[0] && !resting) {
-            status = rt_ring_rest(head->ring, err);
-            resting = true;
-            if (status == RT_OK)
-                rt_head_rests(&head->talk);
+        } else if (status == RT_OK && talk->begun && !talk->tickets[0] && !head->resting) {
+            status = rest(head, err);
         } else if (status == RT_OK) {
             status = rt_ring_wait(head->ring, has_news, head, (double)INFINITY, err);
         }

@@ -18,7 +18,7 @@ struct desk {
     struct rt_done *results;
     bool resting; /* it has said so after its last ticket */
     /* To be said, as soon as the talk has room. */
-    bool ask, stop;
+    bool begin, ask, stop;
     bool asked, stopped; /* said, and not answered */
     bool goodbye;
     bool has_rows;
@@ -30,7 +30,7 @@ struct rt_heads {
     uint16_t rings, places;
     struct rt_link **links; /* borrowed */
     struct desk *desks;     /* [rings]; the first is not used */
-    bool expects;           /* the master waits for what they owe */
+    bool expects, rest;     /* the master waits for what they owe; also for their rest */
 };
 
 rt_status rt_heads_create(struct rt_endpoint *endpoint, uint32_t run, uint16_t rings, uint16_t places,
@@ -82,9 +82,13 @@ void rt_heads_destroy(struct rt_heads *heads) {
 
 static void send_all(struct desk *desk) {
     struct rt_talk *talk = &desk->talk;
-    while (!talk->closed && (desk->told < desk->given || desk->ask || desk->stop) && rt_talk_body(talk)) {
+    while (!talk->closed && (desk->begin || desk->told < desk->given || desk->ask || desk->stop) &&
+           rt_talk_body(talk)) {
         struct rt_message message = {0};
-        if (desk->told < desk->given) {
+        if (desk->begin) {
+            message = (struct rt_message){.type = RT_MESSAGE_PULL, .flags = RT_FLAG_REST};
+            desk->begin = false;
+        } else if (desk->told < desk->given) {
             message = (struct rt_message){.type = RT_MESSAGE_TICKET,
                                           .micro = desk->tickets[desk->told++ % RT_HEAD_AHEAD]};
         } else if (desk->ask) {
@@ -106,6 +110,13 @@ bool rt_heads_give(struct rt_heads *heads, uint16_t ring, uint64_t batch) {
     desk->resting = false;
     send_all(desk);
     return true;
+}
+
+void rt_heads_begin(struct rt_heads *heads) {
+    for (uint16_t i = 1; i < heads->rings; i++) {
+        heads->desks[i].begin = true;
+        send_all(&heads->desks[i]);
+    }
 }
 
 void rt_heads_ask(struct rt_heads *heads) {
@@ -266,14 +277,16 @@ bool rt_heads_metrics(const struct rt_heads *heads, struct rt_metrics_row *rows)
     return true;
 }
 
-void rt_heads_expect(struct rt_heads *heads, bool waits) {
+void rt_heads_expect(struct rt_heads *heads, bool waits, bool rest) {
     heads->expects = waits;
+    heads->rest = rest;
 }
 
 static uint16_t waits_for(const void *self) {
     const struct rt_heads *heads = self;
     for (uint16_t i = 1; heads->expects && i < heads->rings; i++)
-        if (heads->desks[i].done < heads->desks[i].given || heads->desks[i].asked)
+        if (heads->desks[i].done < heads->desks[i].given || heads->desks[i].asked ||
+            (heads->rest && !heads->desks[i].resting))
             return i;
     return UINT16_MAX;
 }

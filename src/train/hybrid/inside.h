@@ -37,8 +37,9 @@ struct rt_rings {
     bool resting;         /* ring 0 is, and has had no batch since */
 };
 
-/* Waits, while ring 0 goes on, for what the other heads owe. */
-rt_status rt_rings_wait(struct rt_rings *rings, bool (*test)(void *user), void *user, struct rt_error *err);
+/* Waits, while ring 0 goes on, for what the other heads owe; rest: also for their rest. */
+rt_status rt_rings_wait(struct rt_rings *rings, bool rest, bool (*test)(void *user), void *user,
+                        struct rt_error *err);
 
 /* ---- rings_apart.c: each ring at its own pace ---- */
 rt_status rt_rings_make_foreman(struct rt_rings *rings, const struct rt_plan *plan, struct rt_error *err);

@@ -43,7 +43,10 @@ static rt_status add_layer(const struct rt_rings *rings, const struct rt_roles *
  * their way; while one ring makes an update, those of all of them pass. */
 static void add_served(const struct rt_rings *rings, uint16_t ring, size_t params, struct needs *needs) {
     const double block = (double)params, others = (double)(rings->count - 1);
+    const bool compensates = rings->way_options.compensate > 0;
     needs->kept += ring == 0 ? block + 2 * block * (double)rings->count : 0;
+    needs->kept += ring == 0 && compensates ? block + block * (double)rings->count : 0;
+    needs->kept += rings->way_options.push_every > 1 ? block : 0;
     needs->sent += ring == 0 ? others * block : block;
     needs->received += ring == 0 ? others * block : block;
     needs->added += ring == 0 ? block * (double)rings->count : 0;

@@ -1,4 +1,4 @@
-/* The other rings while the run is under way; hybrid_form.c has how they come about. */
+/* The rings beside the first, in a run; form.c has how they come about, rings_apart.c what they do apart. */
 #include "train/hybrid/inside.h"
 
 #include "base/memory.h"
@@ -183,10 +183,11 @@ rt_status rt_rings_open(struct rt_rings *rings, const struct rt_formation *forma
 
 /* ---- the run ------------------------------------------------------------------------------------------- */
 
-rt_status rt_rings_wait(struct rt_rings *rings, bool (*test)(void *user), void *user, struct rt_error *err) {
-    rt_heads_expect(rings->heads, true);
+rt_status rt_rings_wait(struct rt_rings *rings, bool rest, bool (*test)(void *user), void *user,
+                        struct rt_error *err) {
+    rt_heads_expect(rings->heads, true, rest);
     rt_status status = rt_ring_wait(rings->ring, test, user, (double)INFINITY, err);
-    rt_heads_expect(rings->heads, false);
+    rt_heads_expect(rings->heads, false, false);
     return status;
 }
 
@@ -205,7 +206,7 @@ static rt_status step_together(struct rt_rings *rings, struct rt_ring_update *up
     if (status != RT_OK)
         return status;
     rings->stepped = true;
-    status = rt_rings_wait(rings, are_done, rings, err);
+    status = rt_rings_wait(rings, false, are_done, rings, err);
     for (uint16_t ring = 1; ring < rings->count && status == RT_OK; ring++)
         if (rt_heads_take(rings->heads, ring, &done)) {
             update->loss += done.loss;
@@ -228,7 +229,8 @@ bool rt_rings_drain(struct rt_rings *rings) {
 
 rt_status rt_rings_rest(struct rt_rings *rings, struct rt_ring *ring, struct rt_error *err) {
     rings->ring = ring;
-    return rings->served && rings->stepped ? rt_rings_rest_apart(rings, err) : RT_OK;
+    /* Once ring 0 has numbers of its own, those of the servers must not come over them. */
+    return rings->served && rings->stepped && !rings->apart ? rt_rings_rest_apart(rings, err) : RT_OK;
 }
 
 void rt_rings_loaded(struct rt_rings *rings, uint64_t update) {
@@ -263,9 +265,9 @@ rt_status rt_rings_metrics(struct rt_rings *rings, struct rt_ring *ring, bool re
     rings->ring = ring;
     /* What was asked for before may be old by now. */
     rt_heads_ask(rings->heads);
-    rt_status status = rt_rings_wait(rings, are_rows_here, &expected, err);
+    rt_status status = rt_rings_wait(rings, false, are_rows_here, &expected, err);
     rt_heads_ask(rings->heads);
-    return status == RT_OK ? rt_rings_wait(rings, are_rows_here, &expected, err) : status;
+    return status == RT_OK ? rt_rings_wait(rings, false, are_rows_here, &expected, err) : status;
 }
 
 void rt_rings_fail(struct rt_rings *rings, rt_status status, const char *sentence) {

@@ -76,11 +76,11 @@ static bool look(void *self) {
 
 static rt_status await(void *self, bool (*test)(void *user), void *user, struct rt_error *err) {
     struct waiting waits = {self, test, user};
-    return rt_rings_wait(self, look, &waits, err);
+    return rt_rings_wait(self, false, look, &waits, err);
 }
 
 /* There is one thread: nobody else touches what the foreman has. */
-static void enter(void *self) {
+static void pass(void *self) {
     (void)self;
 }
 
@@ -142,8 +142,8 @@ rt_status rt_rings_make_foreman(struct rt_rings *rings, const struct rt_plan *pl
                 .learn = learn,
                 .settle = settle,
                 .await = await,
-                .enter = enter,
-                .leave = enter,
+                .enter = pass,
+                .leave = pass,
                 .now = now},
         .roles = &rings->roles,
         .rules = rules,
@@ -161,6 +161,8 @@ rt_status rt_rings_make_foreman(struct rt_rings *rings, const struct rt_plan *pl
 rt_status rt_rings_step_apart(struct rt_rings *rings, struct rt_ring_update *update, struct rt_error *err) {
     struct rt_done sum;
     *update = (struct rt_ring_update){.start = rt_clock_wall()};
+    if (!rings->stepped)
+        rt_heads_begin(rings->heads);
     rings->stepped = true;
     rt_status status = rt_foreman_step(rings->foreman, &sum, err);
     if (status != RT_OK)
@@ -182,7 +184,7 @@ static bool do_others_rest(void *user) {
 
 /* Ring 0 is the last, and has then what all gradients have led to. */
 rt_status rt_rings_rest_apart(struct rt_rings *rings, struct rt_error *err) {
-    rt_status status = rt_rings_wait(rings, do_others_rest, rings, err);
+    rt_status status = rt_rings_wait(rings, true, do_others_rest, rings, err);
     if (status != RT_OK)
         return status;
     rings->resting = true;

@@ -5,7 +5,8 @@
  *
  *   TICKET   learn from batch `micro`: the master has begun with it, or it is the ring's own
  *   DONE     a ring has learnt from its part of it, or from all of it
- *   PULL     a ring that has its own batches has learnt from all up to batch `micro`, and rests
+ *   PULL     to rings that have their own batches: updates begin, and who has no batch may rest. From such a
+ *            ring: it has learnt from all up to batch `micro`, and rests
  *   METRICS  asked for with an empty body; the answer has a row for every node of the ring
  *   STOP     nothing more will come; the answer: the ring is at rest. Then the master hangs up, when all are.
  *   ERROR    why the run ends, in either direction
@@ -27,6 +28,8 @@ rt_status rt_heads_create(struct rt_endpoint *endpoint, uint32_t run, uint16_t r
 void rt_heads_destroy(struct rt_heads *heads); /* hangs up; NULL is fine */
 struct rt_group_talk rt_heads_talk(struct rt_heads *heads);
 
+/* To rings that have their own batches: the first update begins. */
+void rt_heads_begin(struct rt_heads *heads);
 /* Gives a ring a batch to learn from; false: it holds RT_HEAD_AHEAD already, or too many of its results were
  * not taken. */
 enum { RT_HEAD_AHEAD = 2 };
@@ -39,8 +42,9 @@ bool rt_heads_rest(const struct rt_heads *heads);
 /* For metrics; what was asked for and has not come is not asked again. */
 void rt_heads_ask(struct rt_heads *heads);
 bool rt_heads_metrics(const struct rt_heads *heads, struct rt_metrics_row *rows); /* rows: of all nodes */
-/* The master waits for what they owe, or no longer does: then a head that is silent for too long is lost. */
-void rt_heads_expect(struct rt_heads *heads, bool waits);
+/* The master waits for what they owe, and perhaps until they rest, or no longer does: while he does, a head
+ * that is silent for too long is lost. */
+void rt_heads_expect(struct rt_heads *heads, bool waits, bool rest);
 void rt_heads_stop(struct rt_heads *heads);
 /* Tells all why the run ends, and gives them a moment to hear it. Takes all events of the endpoint. */
 void rt_heads_fail(struct rt_heads *heads, rt_status status, const char *sentence, double seconds);
@@ -52,12 +56,16 @@ struct rt_head {
     struct rt_endpoint *endpoint;
     uint16_t number;
     uint64_t tickets[RT_HEAD_AHEAD]; /* batches to learn from, the first one first; 0: none */
+    bool begun;                      /* updates have: a ring without a ticket may rest */
     bool asked;                      /* for metrics */
     bool stopped;                    /* the master has nothing more */
     bool goodbye;                    /* said */
-    bool attention;                  /* something has come that is not the next ticket in turn */
-    uint64_t last;                   /* ticket that was learnt from */
-    bool ended;                      /* he has said why the run ends, or has hung up */
+    /* What is to be said as soon as the talk has room. */
+    struct rt_message owed[2 * RT_HEAD_AHEAD + 2];
+    size_t owed_count;
+    bool attention; /* something has come that is not the next ticket in turn */
+    uint64_t last;  /* ticket that was learnt from */
+    bool ended;     /* he has said why the run ends, or has hung up */
 };
 
 /* link: with the master; taken over on success. head must stay where it is. */

@@ -131,6 +131,9 @@ static rt_status finish(void *self, struct rt_error *err) {
 static rt_status load(void *self, size_t words, uint64_t update, rt_words_read read, void *user,
                       struct rt_error *err) {
     struct ring_learner *learner = self;
+    rt_status status = rest(learner, err); /* nothing comes any more that was asked for before */
+    if (status != RT_OK)
+        return explain(learner, status, err);
     if (learner->rings)
         rt_rings_loaded(learner->rings, update);
     return explain(learner, rt_ring_load(learner->ring, words, update, read, user, err), err);
