@@ -318,7 +318,7 @@ static rt_status wait(struct rt_flow *flow, struct rt_error *err) {
     const struct rt_neighbour *who;
     const enum rt_state state = reason(flow, &who);
     const double now = rt_flow_now(flow);
-    double until = now + look_up;
+    double until = flow->wake > 0 ? fmin(now + look_up, flow->wake) : now + look_up;
     /* Time in which this thread did not run does not count. */
     if (rt_clock_overslept(flow->look, now, patience_of(flow)))
         flow->progress = fmin(now, flow->progress + now - flow->look);

@@ -176,6 +176,7 @@ struct rt_flow {
     uint64_t samples;
     double progress; /* when a neighbour or we ourselves last got something done */
     double look;     /* when we meant to look up from waiting */
+    double wake;     /* when somebody wants us to at the latest; 0: nobody does */
     bool starving;   /* the master: the data have nothing yet */
     bool more;       /* the master: there is more to start than seats */
     bool ending;     /* STOP has been sent: links may close */

@@ -332,7 +332,9 @@ rt_status rt_ring_wait(struct rt_ring *ring, bool (*test)(void *user), void *use
     ring->wait.test = test;
     ring->wait.user = user;
     ring->wait.until = until;
+    ring->flow.wake = until;
     rt_status status = rt_ring_run(ring, has_come, err);
+    ring->flow.wake = 0;
     ring->wait.test = NULL;
     ring->flow.starving = false;
     return status;

@@ -43,8 +43,7 @@ TEST(what_rings_can_be_asked_for) {
         {"strategy: {hybrid: {exchange: ps-shard}}, nodes: 4, master_tail: 1", "clip_norm: 1", NULL},
         {"strategy: {hybrid: {exchange: ps-cut}}, nodes: 4, master_tail: 1", "clip_norm: 1", NULL},
         {"strategy: {hybrid: {exchange: ps-peer}}, nodes: 4", "clip_norm: 1", NULL},
-        {"strategy: {hybrid: {exchange: ps-async, rings: 1}}, nodes: 4, master_tail: 1", "clip_norm: 1",
-         NULL},
+        {"strategy: {hybrid: {exchange: ps-sync, rings: 1}}, nodes: 4, master_tail: 1", "clip_norm: 1", NULL},
         /* Asynchronous rings have a batch each; others share one. */
         {"strategy: {hybrid: {exchange: ps-ssp, s: 1, rings: 4}}, nodes: 4", "batch: 1", NULL},
         {"strategy: {hybrid: {exchange: downpour, n_push: 4, rings: 4}}, nodes: 4", "batch: 1", NULL},
@@ -75,7 +74,6 @@ TEST(rings_follow_their_exchange) {
     } cases[] = {
         {"strategy: hybrid, nodes: 4", "allreduce-rd", NULL, true, 100},
         {"strategy: {hybrid: {exchange: downpour}}, nodes: 4", "downpour", "adagrad", false, 100},
-        {"strategy: {hybrid: {exchange: downpour, rings: 1}}, nodes: 4", "downpour", "adagrad", true, 100},
         {"strategy: {hybrid: {exchange: ps-cut}}, nodes: 4", "ps-cut", NULL, true, 75},
         {"strategy: {hybrid: {exchange: ps-cut, cut: 0.5, base: async}}, nodes: 4", "ps-cut", NULL, false,
          50},

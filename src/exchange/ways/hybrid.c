@@ -37,9 +37,8 @@ static rt_status check(const struct rt_way_options *given, size_t nodes, struct 
         return rt_fail(err, RT_BAD_INPUT, "rings: %zu node%s cannot be %zu rings of equal length", nodes,
                        nodes == 1 ? "" : "s", rings);
     if (rings == 1 && (rt_way_rules(inner(given), given) || (given->cut > 0 && given->cut < 1)))
-        return rt_fail(err, RT_BAD_INPUT,
-                       "exchange: %s is for several rings, and %zu node%s without rings=R %s one",
-                       inner(given)->name, nodes, nodes == 1 ? "" : "s", nodes == 1 ? "is" : "are");
+        return rt_fail(err, RT_BAD_INPUT, "exchange: %s is for several rings, and there is one of %zu node%s",
+                       inner(given)->name, nodes, nodes == 1 ? "" : "s");
     if (rings > 1 && given->cut > 0 && given->cut < 1 && given->base == RT_BASE_SSP && given->whole_clock)
         return rt_fail(
             err, RT_BAD_INPUT,

@@ -303,7 +303,7 @@ static bool has_news(void *user) {
 }
 
 /* Seconds that a ring waits for another batch before it rests: the next ticket may be on its way. */
-static const double moment = 0.05;
+static const double moment = 0.02;
 
 static bool has_ticket(void *user) {
     const struct rt_head *talk = &((const struct head *)user)->talk;
