@@ -233,6 +233,8 @@ bool rt_way_links(const struct rt_way *way, const struct rt_way_options *options
         return true;
     if (way->mesh)
         return rt_roles_place(roles, a) < roles->workers && rt_roles_place(roles, b) < roles->workers;
+    if (rt_way_is_nested(way, options))
+        return rt_way_is_proxy_of(way, options, roles, a, b) || rt_way_is_proxy_of(way, options, roles, b, a);
     if (way->servers == RT_SERVERS_SOME || rt_way_rules(way, options) || !way->moves)
         return serves(roles, a, b) || serves(roles, b, a);
     return moves_between(way, options, roles, a, b);

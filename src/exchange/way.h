@@ -50,7 +50,7 @@ struct rt_way_options {
     int64_t backups; /* workers that need not be waited for; -1: max(1, 5 %) */
     double quorum;   /* part of the workers that suffices */
     double cut;      /* part of an epoch that suffices: whoever gives the tickets then goes on to the next */
-    int base;        /* what a cut, or several servers, are made to: RT_BASE_SYNC, ... */
+    int base;        /* what a cut, several servers, or one over groups are made to: RT_BASE_SYNC, ... */
     int prio;        /* which of several waiting gradients is next */
     double damp;     /* power p of 1/(1+staleness)^p on the rate, a whole number; -1: see rt_way_suit */
     double compensate; /* lambda of the delay compensation; 0: off */
@@ -115,6 +115,9 @@ struct rt_way {
                        struct rt_moves *moves, struct rt_error *err);
     /* Of a way by servers, which may depend on the options: NULL there means by collectives after all. */
     const struct rt_rules *(*rules)(const struct rt_way_options *options);
+    /* Where it has rules its workers form groups, each of which is one worker to the server
+     * (exchange/nested.h): members of a group, of so many workers. NULL: there are no groups. */
+    size_t (*group)(const struct rt_way_options *options, size_t workers);
 };
 
 const struct rt_way *const *rt_ways(void); /* NULL-terminated */
@@ -142,7 +145,8 @@ rt_status rt_way_check(const struct rt_way *way, const struct rt_way_options *op
 
 /* The rules of a way with its options, or of the one inside; NULL: it goes by collectives. */
 const struct rt_rules *rt_way_rules(const struct rt_way *way, const struct rt_way_options *options);
-/* Whether every update is one worker's gradient of a whole batch; otherwise all workers share each batch. */
+/* Whether every update is one worker's gradient of a whole batch, or one group's; otherwise all workers share
+ * each batch. */
 bool rt_way_is_asynchronous(const struct rt_way *way, const struct rt_way_options *options);
 /* Whether every worker has the optimizer and its whole state. */
 bool rt_way_is_replicated(const struct rt_way *way);
@@ -164,6 +168,17 @@ rt_status rt_way_roles(const struct rt_way *way, const struct rt_way_options *op
                        uint16_t *worker, struct rt_roles *roles, struct rt_error *err);
 /* The place of a rank among the workers; roles->workers: it does not work. */
 size_t rt_roles_place(const struct rt_roles *roles, uint16_t rank);
+
+/* Whether workers form groups, each of which is one worker to the server. */
+bool rt_way_is_nested(const struct rt_way *way, const struct rt_way_options *options);
+/* Those who share each batch with a rank: all workers, its group, or nobody. Place 0 of a group is its proxy.
+ * Of a rank that does not work: its place is their number, and where not all share each batch that is 1. */
+struct rt_team rt_way_team(const struct rt_way *way, const struct rt_way_options *options,
+                           const struct rt_roles *roles, uint16_t rank);
+/* The roles as a server sees them: its workers are the groups, by their proxies, or simply the workers.
+ * proxy: [workers], to be filled; NULL: they are only counted. */
+struct rt_roles rt_way_clients(const struct rt_way *way, const struct rt_way_options *options,
+                               const struct rt_roles *roles, uint16_t *proxy);
 
 /* Whether two nodes need a link between them; everybody has one with the master. */
 bool rt_way_links(const struct rt_way *way, const struct rt_way_options *options,

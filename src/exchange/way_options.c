@@ -1,4 +1,5 @@
 /* The options of ways: words that several tables share, reading, and writing them out again for nodes. */
+#include "exchange/rules.h"
 #include "exchange/ways/ways.h"
 
 #include <math.h>
@@ -31,6 +32,12 @@ rt_status rt_way_check_base(const struct rt_way_options *given, struct rt_error 
             return rt_fail(err, RT_BAD_INPUT, "%s: is for base=%s and does nothing with base=%s",
                            all[i].option, all[i].by, rt_way_bases[given->base]);
     return RT_OK;
+}
+
+const struct rt_rules *rt_way_base_rules(const struct rt_way_options *given) {
+    return given->base == RT_BASE_SYNC    ? NULL
+           : given->base == RT_BASE_ASYNC ? &rt_rules_async
+                                          : &rt_rules_ssp;
 }
 
 /* ---- tables ---- */

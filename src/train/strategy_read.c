@@ -176,6 +176,14 @@ static size_t worker_count(const struct rt_strategy *strategy, const struct rt_w
     return nodes - (options->dedicated ? rt_way_servers(strategy->way, options, nodes) : 0);
 }
 
+/* The most that share a batch, of so many workers or rings. */
+static size_t sharer_count(const struct rt_way *way, const struct rt_way_options *options, size_t workers) {
+    if (!rt_way_is_asynchronous(way, options))
+        return workers;
+    const size_t group = rt_way_is_nested(way, options) ? way->group(options, workers) : 1;
+    return group < workers ? group : workers;
+}
+
 /* Whether rings exchange by servers with rules: then every place of the rings has servers of its own. */
 static bool has_served_places(const struct rt_strategy *strategy, const struct rt_way_options *options,
                               const struct rt_spec *spec) {
@@ -223,10 +231,11 @@ static rt_status check_keys(const struct rt_strategy *strategy, const struct rt_
                             "%s cannot clip: the norm of the whole gradient is nowhere to be had; take "
                             "train.clip_norm: 0",
                             strategy->name);
-    if (!rt_way_is_asynchronous(strategy->way, options) && (uint64_t)spec->train.batch < workers)
+    const size_t sharers = sharer_count(strategy->way, options, workers);
+    if ((uint64_t)spec->train.batch < sharers)
         return rt_tree_fail(
             place, err, "%s: a batch of %lld cannot be shared by %zu %s; take a larger train.batch",
-            strategy->name, (long long)spec->train.batch, workers, strategy->rings ? "rings" : "workers");
+            strategy->name, (long long)spec->train.batch, sharers, strategy->rings ? "rings" : "workers");
     return RT_OK;
 }
 

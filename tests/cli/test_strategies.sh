@@ -27,7 +27,7 @@ done
 grep -qE '^      s +ssp: .*\(default 3\)$' out || fail "ps-ssp: no line for s with its default"
 grep -qE '^      wfbp +.*\(off, on; default on\)$' out || fail "no line for wfbp with its default"
 grep -qE '^      n_push +.*\(default 1\)$' out || fail "no line for n_push with its default"
-[ "$(grep -cE '^      damp +.*\(default auto\)$' out)" -eq 7 ] || fail "not 7 strategies with damp=auto"
+[ "$(grep -cE '^      damp +.*\(default auto\)$' out)" -eq 8 ] || fail "not 8 strategies with damp=auto"
 
 awk '$1 == "hybrid:" { on = 1; next } on' out >place
 grep -qE '^      rings +.*\(default auto\)$' place || fail "hybrid: no line for rings with its default"
@@ -82,10 +82,17 @@ refuses 2 "2 rings of 32 nodes each are too long for this model" train run.yaml 
 for option in s=0 step=clock prio=stale damp=2 dc=0.1; do
     refuses 2 "ps-shard: ${option%=*}: is for base=" train run.yaml --nodes 2 --strategy "ps-shard,$option" --out never
     refuses 2 "ps-cut: ${option%=*}: is for base=" train run.yaml --nodes 2 --strategy "ps-cut,$option" --out never
+    refuses 2 "ps-hier: ${option%=*}: is for base=" train run.yaml --nodes 2 --strategy "ps-hier,$option" --out never
 done
 for option in s=0 step=clock order=down reduce=sum; do
     refuses 2 "ps-shard: ${option%=*}: is for base=" train run.yaml --nodes 2 --strategy "ps-shard,base=async,$option" --out never
 done
+for option in order=down reduce=sum; do
+    refuses 2 "ps-hier: ${option%=*}: is for base=sync" train run.yaml --nodes 2 --strategy "ps-hier,base=ssp,$option" --out never
+done
+refuses 2 "ps-hier: depth: with base=async there are the proxies and the server, which is a depth of 2, not 3" train run.yaml --nodes 4 --strategy ps-hier,base=async,depth=3 --out never
+refuses 2 "ps-hier: a batch of 3 cannot be shared by 4 workers" train run.yaml --nodes 5 --strategy ps-hier,base=async,group=4 --set train.batch=3 --out never
+refuses 2 "hybrid: base: with exchange=ps-hier groups of rings have no pace of their own; for rings that have take exchange=ps-ssp" train run.yaml --nodes 4 --strategy hybrid,exchange=ps-hier,base=ssp --out never
 refuses 2 "ps-vap: factor: does nothing where delta is given" train run.yaml --nodes 2 --strategy ps-vap,delta=0.1,factor=3 --out never
 refuses 2 "hybrid: a batch of 3 cannot be shared by 4 rings" train run.yaml --nodes 4 --strategy hybrid,rings=4 --set train.batch=3 --out never
 refuses 2 "k: 5 servers cannot be on 4 nodes" train run.yaml --nodes 4 --strategy ps-shard,k=5 --out never

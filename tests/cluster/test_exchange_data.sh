@@ -46,6 +46,9 @@ for way in allreduce-rd ps-sync; do
     says result/journal.jsonl "data.send: examples and what they are compared with are sent to 1 worker, about 0.0125 MB in an epoch"
 done
 rm -rf result
+run 0 train mlp.yaml --strategy ps-hier,group=2,base=async --node "127.0.0.1:$port_a" --quiet --out result --set train.shards=2 --set data.send=true
+same "a group at its own pace, examples that are sent" alone4 result
+rm -rf result
 run 0 train mlp.yaml --strategy ps-async --node "127.0.0.1:$port_a" --quiet --out result --set data.send=true
 sed 's/cross_entropy/mse/; s/dense: 4\]/dense: 64]/; s/^train:/  target: input\n&/' mlp.yaml >auto.yaml
 run 0 train auto.yaml --strategy sgd --quiet --out auto --set train.shards=2

@@ -32,6 +32,28 @@ ends "$master" 1 10
 lost "${at[0]}" "node 1" killed-async
 run 0 train dropout.yaml --out killed-async --resume --quiet --strategy ps-shard,k=2,base=async --nodes 2 \
     --set train.updates=$(($(last_checkpoint killed-async) + 20))
+destroy "${node[1]}"
+# In groups at their own pace: a member, and the proxy of a group.
+for place in 2 1; do
+    nodes a b c
+    begin killed-group-$place --strategy ps-hier,group=2,base=async "${others[@]}"
+    destroy "${node[place]}"
+    ends "$master" 1 10
+    lost "${at[place]}" "node $((place + 1))" killed-group-$place
+    run 0 train dropout.yaml --out killed-group-$place --resume --quiet --strategy ps-hier,group=2,base=async --nodes 3 \
+        --set train.updates=$(($(last_checkpoint killed-group-$place) + 20))
+    for i in 0 1 2; do [ $i -eq $place ] || destroy "${node[i]}"; done
+done
+refuses 2 "it was ps-hier (asynchronous) and is now ps-hier (synchronous); synchronous strategies may be exchanged" \
+    train dropout.yaml --out killed-group-1 --resume --quiet --nodes 2 --strategy ps-hier
+# One group of all goes on to the parameters of one device.
+nodes a b c
+begin killed-one --strategy ps-hier,group=4,base=async "${others[@]}"
+destroy "${node[1]}"
+ends "$master" 1 10
+lost "${at[1]}" "node 2" killed-one
+resumes killed-one $(($(last_checkpoint killed-one) + 60)) --strategy ps-hier,group=4,base=async --nodes 2
+destroy "${node[0]}" "${node[2]}"
 # An exact run does not go on as one that depends on timing.
 refuses 2 "cluster.strategy has changed: it was allreduce-rd (synchronous) and is now ps-async (asynchronous); synchronous" \
     train dropout.yaml --out killed-0 --resume --quiet --nodes 2 --strategy ps-async
@@ -47,7 +69,6 @@ for way in sgd ps-sync ps-cut,cut=0.25; do
         train mlp.yaml --out cut --resume --quiet --strategy $way --set train.updates=20
 done
 run 0 train mlp.yaml --out cut --resume --quiet --nodes 3 --strategy ps-cut,cut=0.5 --set train.updates=20
-destroy "${node[1]}"
 
 # ---- a node is told to end, in good order: for the others it is lost ----
 nodes a b

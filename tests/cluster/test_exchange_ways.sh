@@ -36,6 +36,13 @@ for way in ps-hier,group=4 ps-cut,cut=1 ps-backup,backup=0; do
     same "$way" one two
 done
 
+# So is one group of all at its own pace, to which nothing is ever stale, where it shares the batch as train.shards does.
+run 0 train mlp.yaml --strategy sgd --quiet --out shards --set train.updates=10 --set train.shards=4
+for way in base=async base=async,wfbp=off base=ssp,s=0,step=clock; do
+    spread two mlp.yaml 4 ps-hier,group=4,$way --set train.updates=10 --set train.shards=4
+    same "ps-hier,group=4,$way" shards two
+done
+
 # ---- batch normalisation: every worker measures its own rows; the statistics of the master's are kept ----
 write_model norm '[flatten, dense: 16, batchnorm, relu, dense: 4]'
 sed -i '/^cluster:/d' norm.yaml
@@ -45,7 +52,7 @@ cmp -s one/model.safetensors two/model.safetensors || fail "batchnorm: the model
 refuses 2 "batchnorm" train norm.yaml --nodes 3 --strategy ps-sync,dedicated=true --quiet --out refused
 
 # ---- alone, every strategy is one device ----
-for way in allreduce-auto ps-async ps-ssp ps-vap ps-backup,backup=0 downpour,warm_start=0 ps-peer; do
+for way in allreduce-auto ps-async ps-ssp ps-vap ps-backup,backup=0 downpour,warm_start=0 ps-peer ps-hier,base=async; do
     spread result mlp.yaml 1 $way --set train.optimizer=sgd --set train.updates=10
     same "$way alone" near result
 done
@@ -53,7 +60,8 @@ done
 # ---- asynchronous ones learn, and say how old gradients were ----
 write_model plain '[flatten, dense: 16, relu, dense: 4]'
 sed -i '/^cluster:/d' plain.yaml
-for way in ps-async ps-async,dedicated=true ps-ssp,s=1 ps-vap ps-backup downpour,n_push=2,n_fetch=2 ps-cut,base=async ps-shard,k=2,base=async; do
+for way in ps-async ps-async,dedicated=true ps-ssp,s=1 ps-vap ps-backup downpour,n_push=2,n_fetch=2 ps-cut,base=async ps-shard,k=2,base=async \
+    ps-hier,group=2,base=async ps-hier,group=2,base=ssp,s=1 ps-hier,group=1,base=async,dedicated=true; do
     spread result plain.yaml 3 $way --set train.updates=0 --set train.epochs=20 --set train.optimizer.sgd.lr=0.1
     python3 - result/summary.json "$way" <<'END' || fail "$way: what the summary says"
 import json, sys
@@ -66,11 +74,13 @@ assert summary["version_spread_max"] == 0 or servers > 1, summary["version_sprea
 epochs = 20 * (4 if "ps-cut" in way else 5)
 assert summary["updates"] == epochs, summary["updates"]
 # Every gradient that came to something is one of the histogram, at each server; what was dropped is not counted.
-if way in ("ps-async", "ps-ssp,s=1") or "ps-shard" in way or "ps-cut" in way:
+if way in ("ps-async", "ps-ssp,s=1") or "ps-shard" in way or "ps-cut" in way or "ps-hier" in way:
     assert sum(summary["staleness"]) == servers * epochs, (summary["staleness"], epochs)
 if "ps-cut" in way:
     assert 20 * (4 * 16) <= summary["samples"] <= 20 * (4 * 20), summary["samples"]
-if way == "ps-async":
+if "s=1" in way: # two groups, or three workers
+    assert summary["staleness_max"] <= 3 * (1 if "ps-hier" in way else 2), summary["staleness_max"]
+if way == "ps-async" or "ps-hier" in way:
     assert summary["samples"] == 20 * 96, summary["samples"]
 roles = [node["role"] for node in summary["per_node"]]
 assert roles[0] == "master" and "worker" in roles[1], roles
@@ -83,10 +93,20 @@ assert all(node["bytes_sent"] > 0 and node["bytes_received"] > 0 for node in sum
 END
 done
 
+# Groups of which the last has fewer members, with and without a worker beside the server, and examples that are sent.
+for way in ps-hier,group=2,base=async ps-hier,group=3,base=ssp,dedicated=true; do
+    spread result plain.yaml 5 $way --set train.updates=0 --set train.epochs=20 --set train.optimizer.sgd.lr=0.1 --set data.send=true
+    [ "$(field samples result/summary.json)" = 1920 ] || fail "$way: $(field samples result/summary.json) samples"
+    awk -v loss="$(field train_loss result/summary.json)" 'BEGIN { exit !(loss < 0.3) }' || fail "$way: does not learn"
+done
+
 # ---- a node that does a hundred batches while the master does one: none is lost ----
 spread result plain.yaml 2 ps-async --set train.updates=100 --set train.epochs=1000 --set train.validate_epochs=0 \
     --set 'cluster.slowdown=[10000, 1]'
 [ "$(field updates result/summary.json)" = 100 ] || fail "a slow master: $(field updates result/summary.json) updates"
+spread result plain.yaml 4 ps-hier,group=2,base=async --set train.updates=100 --set train.epochs=1000 --set train.validate_epochs=0 \
+    --set 'cluster.slowdown=[10000, 1, 1, 1]'
+[ "$(field updates result/summary.json)" = 100 ] || fail "a slow group: $(field updates result/summary.json) updates"
 
 # ---- a last batch of fewer rows than workers: a round of those who have none is no update, and no end ----
 write_pictures 97

@@ -86,6 +86,12 @@ static const struct pair asynchronous[] = {
     {"ps-cut", "{cut: 1, base: ssp, s: 1, dedicated: true}", "ps-ssp", "{s: 1, dedicated: true}"},
     {"ps-shard", "{k: 1, base: async, dedicated: true}", "ps-async", "{dedicated: true}"},
     {"ps-shard", "{k: 1, base: ssp, s: 1, dedicated: true}", "ps-ssp", "{s: 1, dedicated: true}"},
+    {"ps-hier", "{base: async, group: 1, dedicated: true}", "ps-async", "{dedicated: true}"},
+    {"ps-hier", "{base: ssp, group: 1, s: 1, dedicated: true}", "ps-ssp", "{s: 1, dedicated: true}"},
+    {"ps-hier", "{base: ssp, group: 1, s: 0, step: clock, dedicated: true}", "ps-ssp",
+     "{s: 0, step: clock, dedicated: true}"},
+    {"ps-hier", "{base: async, group: 1}", "ps-async", NULL},
+    {"ps-hier", "{base: ssp, group: 1, s: 1, wfbp: off}", "ps-ssp", "{s: 1, wfbp: off}"},
 };
 
 TEST(asynchronous_pairs_in_the_same_order) {

@@ -20,6 +20,8 @@ static const struct {
     {"ps-cut", "{base: async}", 3},
     {"ps-shard", "{k: 3, base: async}", 3},
     {"ps-shard", "{k: 2, base: ssp, dedicated: true}", 4},
+    {"ps-hier", "{base: async, group: 2}", 4},
+    {"ps-hier", "{base: ssp, group: 2, dedicated: true, wfbp: off}", 6},
     {"downpour", "{n_push: 2, n_fetch: 4, k: 2}", 3},
 };
 

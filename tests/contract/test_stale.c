@@ -35,6 +35,8 @@ static const struct {
     {"ps-ssp", NULL},
     {"ps-ssp", "{s: inf}"},
     {"ps-vap", NULL},
+    {"ps-hier", "{base: async}"},
+    {"ps-hier", "{base: ssp, group: 1}"},
     {"ps-shard", "{base: async}"},
     {"ps-shard", "{base: ssp}"},
     {"ps-cut", "{base: async}"},

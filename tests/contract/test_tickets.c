@@ -129,6 +129,9 @@ static bool open_course(const struct exrig_settings *settings, struct rt_error *
                                                    .between = RT_STATE_ENCODE};
     const struct rt_roles *roles = &rig.roles;
     course.site = (struct rt_exchanger){.roles = *roles,
+                                        .clients = rig.clients,
+                                        .team = rig.node[0].team,
+                                        .grouped = rt_way_is_nested(rig.way, &rig.options),
                                         .rules = rt_way_rules(rig.way, &rig.options),
                                         .asynchronous = rt_way_is_asynchronous(rig.way, &rig.options),
                                         .place = rt_roles_place(roles, 0),
@@ -137,7 +140,8 @@ static bool open_course(const struct exrig_settings *settings, struct rt_error *
     course.set.count = rig.settings.examples;
     course.spec.train.validate_updates = (int64_t)course.validate;
     course.learner = (struct rt_exchange_learner){
-        .lesson = {.spec = &course.spec,
+        .lesson = {.way = rig.way,
+                   .spec = &course.spec,
                    .set = &course.set,
                    .per_epoch = rt_exchange_per_epoch(&rig.options, BATCHES),
                    .validates = course.validate > 0,
@@ -303,14 +307,17 @@ TEST(updates_are_counted_in_their_order) {
                                           {"ps-async", "{dedicated: true, prio: stale}"},
                                           {"ps-ssp", "{s: 1}"},
                                           {"ps-ssp", "{s: 0, step: clock}"},
-                                          {"ps-vap", "{delta: 0.02}"}};
-    for (uint64_t seed = 0; seed < 20; seed++) {
-        const struct exrig_settings settings = {.way = ways[seed % 5][0],
-                                                .options = ways[seed % 5][1],
-                                                .nodes = 3 + seed % 3,
+                                          {"ps-vap", "{delta: 0.02}"},
+                                          {"ps-hier", "{base: async, group: 2}"},
+                                          {"ps-hier", "{base: ssp, s: 1, group: 3}"},
+                                          {"ps-hier", "{base: async, group: 2, dedicated: true}"}};
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        const struct exrig_settings settings = {.way = ways[seed % 8][0],
+                                                .options = ways[seed % 8][1],
+                                                .nodes = 3 + seed % 5,
                                                 .seed = seed,
                                                 .random_delay = 0.05,
-                                                .seconds = {0.1, 0.05, 0.3, 0.02, 0.1}};
+                                                .seconds = {0.1, 0.05, 0.3, 0.02, 0.1, 0.2}};
         if (!run_course(&settings, 0, 40, seed % 2 ? 0 : 8))
             return;
         CHECK_MSG(course.lined == 40 && course.counted == 40 * 12 && course.rows == 40 * 12,

@@ -52,6 +52,7 @@ while read -r name; do
     esac
 done <names
 for base in async ssp; do
+    learn "ps-hier,base=$base" 4 32 "ps-hier,base=$base" && compare "ps-hier,base=$base" alone-asynchronous
     learn "ps-shard,base=$base" 4 32 "ps-shard,base=$base" && compare "ps-shard,base=$base" alone-asynchronous
     learn "ps-cut,base=$base" 4 32 "ps-cut,base=$base" && compare "ps-cut,base=$base" alone-cut-asynchronous
 done
@@ -69,7 +70,7 @@ done
 # Mostly 1.5 points below one device, ps-ssp once 3.2; a training that swings up stays at 0.1.
 run 0 train "$repository/examples/fashion-mlp.yaml" --quiet --out as-it-is/alone
 theirs=$(field test_accuracy as-it-is/alone/summary.json)
-for strategy in ps-async ps-ssp ps-vap downpour ps-{shard,cut},base={async,ssp}; do
+for strategy in ps-async ps-ssp ps-vap downpour ps-{hier,shard,cut},base={async,ssp}; do
     run 0 train "$repository/examples/fashion-mlp.yaml" --nodes 4 --strategy "$strategy" --quiet --out "as-it-is/$strategy"
     ours=$(field test_accuracy "as-it-is/$strategy/summary.json")
     echo "the example, $strategy: $ours, one device $theirs"

@@ -43,43 +43,6 @@ static void take_results(struct exrig *rig) {
         }
 }
 
-/* Whether a node gets tickets: in a collective those without a worker do too. */
-static bool gets_tickets(const struct exrig *rig, uint16_t rank) {
-    return !rt_way_rules(rig->way, &rig->options) || rt_roles_place(&rig->roles, rank) < rig->roles.workers;
-}
-
-static bool give(struct exrig *rig, uint16_t rank, uint64_t batch) {
-    const struct exrig_node *master = &rig->node[0], *node = &rig->node[rank];
-    const size_t rows = exrig_rows(rig, batch), n = rig->settings.params;
-    if (!rig->settings.send || !node->works)
-        return rt_crew_give(master->crew, rank, batch);
-    const size_t first = node->part * rows / node->parts, end = (node->part + 1) * rows / node->parts;
-    float *parcel = master->sent + (rank * RT_CREW_AHEAD + batch % RT_CREW_AHEAD) * rig->settings.batch * n;
-    if (rt_crew_held(master->crew, rank) == RT_CREW_AHEAD)
-        return false;
-    for (size_t row = first; row < end; row++)
-        memcpy(parcel + (row - first) * n, exrig_point(rig, batch, row), n * sizeof *parcel);
-    if (!rt_crew_give(master->crew, rank, batch))
-        return false;
-    rt_crew_send_examples(master->crew, rank, batch, parcel, (end - first) * n);
-    return true;
-}
-
-/* Tickets to the nodes, as many as they may hold; batch of the next for each. */
-static void give_tickets(struct exrig *rig, uint64_t *next, uint64_t last) {
-    const bool alone = rt_way_is_asynchronous(rig->way, &rig->options);
-    for (bool given = true; given;) {
-        given = false;
-        for (uint16_t rank = 1; rank < rig->settings.nodes; rank++) {
-            uint64_t *batch = alone ? &rig->given : &next[rank];
-            if (*batch >= last || !gets_tickets(rig, rank) || !give(rig, rank, *batch + 1))
-                continue;
-            (*batch)++;
-            given = true;
-        }
-    }
-}
-
 static bool learn(struct exrig *rig, uint64_t batch) {
     struct exrig_node *master = &rig->node[0];
     const struct rt_exchange *exchange = &master->exchange;
@@ -100,7 +63,7 @@ static bool learn(struct exrig *rig, uint64_t batch) {
 
 bool exrig_train(struct exrig *rig, uint64_t batches) {
     struct exrig_node *master = &rig->node[0];
-    const bool alone = rt_way_is_asynchronous(rig->way, &rig->options), takes = gets_tickets(rig, 0);
+    const bool alone = rt_way_is_asynchronous(rig->way, &rig->options), takes = exrig_gets_tickets(rig, 0);
     const uint64_t last = rig->given + batches;
     uint64_t next[EXRIG_NODES];
     struct rt_error err;
@@ -110,7 +73,7 @@ bool exrig_train(struct exrig *rig, uint64_t batches) {
     while (more) {
         rt_engine_enter(master->engine);
         take_results(rig);
-        give_tickets(rig, next, last);
+        exrig_give_tickets(rig, next, last);
         const uint64_t own = alone ? rig->given : next[0];
         const bool ours = own < last && takes;
         rig->out = tickets_out(rig);
@@ -118,7 +81,7 @@ bool exrig_train(struct exrig *rig, uint64_t batches) {
             rig->given++;
         rt_engine_leave(master->engine);
         if (ours)
-            more = learn(rig, own + 1);
+            more = exrig_give_beside(rig, own + 1) && learn(rig, own + 1);
         else if (rig->out && master->served && !settled)
             more = settled = exrig_settle(rig); /* nobody is to wait for its worker */
         else if (rig->out)
@@ -279,6 +242,8 @@ rt_status exrig_open(const struct exrig_settings *settings, struct exrig *rig, s
     rt_status status = read_options(rig, err);
     if (status == RT_OK)
         status = rt_way_roles(rig->way, &rig->options, s->nodes, rig->worker, &rig->roles, err);
+    if (status == RT_OK)
+        rig->clients = rt_way_clients(rig->way, &rig->options, &rig->roles, rig->proxy);
     if (status == RT_OK)
         status = make_optim(rig, err);
     if (status == RT_OK)

@@ -15,6 +15,7 @@
 #include "exchange/carried.h"
 #include "exchange/crew.h"
 #include "exchange/duty.h"
+#include "exchange/nested.h"
 #include "exchange/served.h"
 #include "net/memory.h"
 #include <pthread.h>
@@ -84,13 +85,15 @@ struct exrig_node {
     uint64_t batch;                    /* that is computed */
     struct rt_carried *carried;
     struct rt_server *server; /* with a way by servers, */
-    struct rt_served *served; /* and their customer */
+    struct rt_served *served; /* and their customer, */
+    struct rt_nested *nested; /* perhaps in a group */
     struct rt_exchange exchange;
     struct rt_engine *engine;
     struct rt_duty *duty;
     struct rt_crew *crew; /* of the master */
     bool works;
     size_t part, parts;
+    struct rt_team team; /* those who share its batches */
 
     rt_status status; /* how its run ended, */
     struct rt_error error;
@@ -107,6 +110,8 @@ struct exrig {
     struct rt_way_options options;
     struct rt_roles roles;
     uint16_t worker[EXRIG_NODES];
+    struct rt_roles clients; /* the same as servers see them */
+    uint16_t proxy[EXRIG_NODES];
     struct rt_span span[EXRIG_SPANS];
     float *points; /* [examples][params] */
     struct rt_optim *optim;

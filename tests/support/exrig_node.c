@@ -130,9 +130,9 @@ rt_status exrig_take_memory(struct exrig_node *node, struct rt_error *err) {
                                         .span_count = rig->settings.spans,
                                         .rising = rt_way_is_rising(rig->way, &rig->options),
                                         .compute = node->works ? compute : NULL};
-    const bool alone = rt_way_is_asynchronous(rig->way, &rig->options);
-    node->part = alone || !node->works ? 0 : rt_roles_place(&rig->roles, node->rank);
-    node->parts = alone ? 1 : rig->roles.workers;
+    node->team = rt_way_team(rig->way, &rig->options, &rig->roles, node->rank);
+    node->part = node->works ? node->team.place : 0;
+    node->parts = node->team.count;
     return status;
 }
 
@@ -170,7 +170,7 @@ static rt_status open_server(struct exrig_node *node, struct rt_error *err) {
     const struct rt_server_settings settings = {.way = rig->way,
                                                 .rules = rt_way_rules(rig->way, &rig->options),
                                                 .options = &rig->options,
-                                                .roles = &rig->roles,
+                                                .roles = &rig->clients,
                                                 .party = &node->party,
                                                 .spans = rig->span,
                                                 .span_count = rig->settings.spans,
@@ -188,22 +188,49 @@ static rt_status open_server(struct exrig_node *node, struct rt_error *err) {
     return rt_server_create(&settings, &node->server, err);
 }
 
-static rt_status open_served(struct exrig_node *node, struct rt_error *err) {
+static rt_status open_customer(struct exrig_node *node, struct rt_error *err) {
     struct exrig *rig = node->rig;
-    rt_status status = open_server(node, err);
-    if (status != RT_OK || !node->works)
-        return status;
     const struct rt_served_settings settings = {.way = rig->way,
                                                 .options = &rig->options,
-                                                .roles = &rig->roles,
+                                                .roles = &rig->clients,
                                                 .party = &node->party,
                                                 .replica = &node->replica,
                                                 .local = node->server,
                                                 .learning = learning_of(node)};
-    status = rt_served_create(&settings, &node->served, err);
+    rt_status status = rt_served_create(&settings, &node->served, err);
     if (status == RT_OK)
         node->exchange = rt_served_exchange(node->served);
     return status;
+}
+
+static size_t rows_of(void *user, uint64_t batch) {
+    return exrig_rows(user, batch);
+}
+
+static rt_status open_nested(struct exrig_node *node, struct rt_error *err) {
+    struct exrig *rig = node->rig;
+    rt_status status = node->team.place == 0 ? open_customer(node, err) : RT_OK;
+    const struct rt_nested_settings settings = {.options = &rig->options,
+                                                .team = &node->team,
+                                                .party = &node->party,
+                                                .replica = &node->replica,
+                                                .served = node->served,
+                                                .rows = rows_of,
+                                                .user = rig,
+                                                .segment_floats = rig->settings.segment_floats};
+    if (status == RT_OK)
+        status = rt_nested_create(&settings, &node->nested, err);
+    if (status == RT_OK)
+        node->exchange = rt_nested_exchange(node->nested);
+    return status;
+}
+
+static rt_status open_served(struct exrig_node *node, struct rt_error *err) {
+    rt_status status = open_server(node, err);
+    if (status != RT_OK || !node->works)
+        return status;
+    return rt_way_is_nested(node->rig->way, &node->rig->options) ? open_nested(node, err)
+                                                                 : open_customer(node, err);
 }
 
 static rt_status open_carried(struct exrig_node *node, struct rt_error *err) {
@@ -259,12 +286,16 @@ static rt_status open_engine(struct exrig_node *node, struct rt_error *err) {
         settings.parts[settings.part_count++] = rt_carried_part(node->carried);
     if (node->server)
         settings.parts[settings.part_count++] = rt_server_part(node->server);
-    if (node->served)
+    if (node->nested)
+        settings.parts[settings.part_count++] = rt_nested_part(node->nested);
+    else if (node->served)
         settings.parts[settings.part_count++] = rt_served_part(node->served);
     rt_status status = rt_engine_create(&settings, &node->engine, err);
     if (status == RT_OK && node->carried)
         rt_carried_attach(node->carried, node->engine);
-    if (status == RT_OK && node->served)
+    if (status == RT_OK && node->nested)
+        rt_nested_attach(node->nested, node->engine);
+    else if (status == RT_OK && node->served)
         rt_served_attach(node->served, node->engine);
     return status;
 }
@@ -294,6 +325,7 @@ static void close_node(struct exrig_node *node) {
     rt_crew_destroy(node->crew);
     rt_duty_destroy(node->duty);
     rt_carried_destroy(node->carried);
+    rt_nested_destroy(node->nested);
     rt_served_destroy(node->served);
     if (node->server)
         node->counts = *rt_server_counts(node->server);
@@ -302,6 +334,7 @@ static void close_node(struct exrig_node *node) {
     node->crew = NULL;
     node->duty = NULL;
     node->carried = NULL;
+    node->nested = NULL;
     node->served = NULL;
     node->server = NULL;
 }

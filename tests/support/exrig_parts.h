@@ -18,6 +18,13 @@ void exrig_take_update(void *user, uint64_t update);
 /* The master's first failure stays; whether there is none. */
 bool exrig_fail(struct exrig *rig, rt_status status, const struct rt_error *err);
 
+/* exrig_tickets.c. Whether a node gets tickets, for its group where there are groups: in a collective those
+ * without a worker do too. Tickets to the nodes, as many as they may hold; next: the last batch of each. And
+ * to the rest of the master's own group, before it begins with a batch itself; false after a failure. */
+bool exrig_gets_tickets(const struct exrig *rig, uint16_t rank);
+void exrig_give_tickets(struct exrig *rig, uint64_t *next, uint64_t last);
+bool exrig_give_beside(struct exrig *rig, uint64_t batch);
+
 /* Connects a node with those it needs a link with. */
 bool exrig_join(struct exrig_node *node, struct rt_error *err);
 

@@ -59,4 +59,40 @@ TEST(state_takes_memory_where_it_is) {
     tiny_close(&tiny);
 }
 
+/* A server of groups holds something for each of them, not for each worker; whoever is in a group computes a
+ * part of a batch. */
+TEST(groups_need_less_than_workers) {
+    struct rt_error err;
+    struct tiny tiny;
+    static const struct rt_trainer_settings single = {.seed = 1, .batch = 16, .micro_batch = 16, .shards = 1};
+    CHECK_OK(tiny_open(model, "sgd", 64, &(struct tiny_way){.threads = 1}, &single, &tiny, &err));
+    const struct rt_optim optim = {.type = rt_optim_type_find("sgd")};
+    const struct rt_way *way = rt_way_find("ps-hier");
+    const double block = sizeof(float) * (double)tiny.network.model->param_count;
+    double server[3] = {0}, member = 0;
+    for (int64_t group = 1; group <= 2; group++) {
+        struct rt_way_options options;
+        struct rt_roles roles;
+        uint16_t worker[8];
+        CHECK_OK(rt_way_options_read(way, NULL, &options, &err));
+        options.base = RT_BASE_ASYNC;
+        options.group = group;
+        options.dedicated = true;
+        CHECK_OK(rt_way_roles(way, &options, 7, worker, &roles, &err));
+        struct rt_exchanger_settings settings = {
+            .way = way,
+            .options = &options,
+            .party = {.count = 7},
+            .optim = &optim,
+            .replica = {.network = &tiny.network, .set = &tiny.set, .count = 64, .batch = 16, .shards = 1}};
+        server[group] = (double)rt_exchanger_bytes(&settings, &roles, tiny.network.model);
+        settings.party.rank = 2;
+        const double before = member;
+        member = (double)rt_exchanger_bytes(&settings, &roles, tiny.network.model);
+        CHECK(group == 1 || member < before);
+    }
+    CHECK_MSG(server[1] - server[2] == 6 * block, "%g blocks less", (server[1] - server[2]) / block);
+    tiny_close(&tiny);
+}
+
 TEST_MAIN()

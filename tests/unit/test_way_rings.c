@@ -170,6 +170,7 @@ TEST(what_cannot_be_is_refused) {
         {"exchange: ps-shard, k: 2, rings: 1", 4, 0, "k: 2 servers cannot be on 1 ring"},
         {"exchange: ps-shard, k: 4, rings: 4", 4, 3, "k: 4 servers cannot share 3 parameters"},
         {"exchange: ps-backup, backup: 2", 6, 0, "backup: 2 of 2 workers cannot be spare"},
+        {"exchange: ps-hier, base: async", 4, 0, "base: with exchange=ps-hier groups of rings have no pace"},
         {"exchange: ps-shard, damp: 2", 4, 0, "damp: is for base=async or base=ssp"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

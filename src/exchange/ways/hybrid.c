@@ -50,6 +50,12 @@ static rt_status check(const struct rt_way_options *given, size_t nodes, struct 
             "k: with exchange=%s every place of the rings has one server, so that each node of the "
             "first ring is one; more there cannot be",
             inner(given)->name);
+    if (rt_way_is_nested(inner(given), given))
+        return rt_fail(
+            err, RT_BAD_INPUT,
+            "base: with exchange=%s groups of rings have no pace of their own; for rings that have "
+            "take exchange=ps-%s",
+            inner(given)->name, rt_way_bases[given->base]);
     return RT_OK;
 }
 

@@ -1,6 +1,9 @@
-/* The synchronous parameter server with proxies: the first of each group adds its group's gradients, and only
- * the sums go on: to the first of a group of such firsts, where there are more levels, and to the server;
- * parameters fan out the same way. */
+/*
+ * The parameter server with proxies: the first of each group adds its group's gradients, and only the sums go
+ * on: to the first of a group of such firsts, where there are more levels, and to the server; parameters fan
+ * out the same way. In a group all wait for one another. Above the groups the base says who waits: all for
+ * all, or each group goes at its own pace, with batches of its own, as a worker of ps-async or ps-ssp does.
+ */
 #include "exchange/ways/ways.h"
 
 static const struct rt_option options[] = {
@@ -8,8 +11,13 @@ static const struct rt_option options[] = {
      .help = "hops from a worker to the server; 1: without proxies, as ps-sync"},
     {"group", RT_OPTION_INT, RT_WAY_AT(group), "auto", 1, RT_WAY_COUNT_MAX, .auto_word = "auto",
      .help = "members of a group; auto: as few as reach all workers at that depth"},
-    RT_WAY_DEDICATED,
-    RT_WAY_CARRIED,
+    {"base", RT_OPTION_CHOICE, RT_WAY_AT(base), "sync", .choices = rt_way_bases,
+     .help = "how groups meet at the server; but for sync each has batches of its own"},
+    RT_WAY_BOUND,
+    RT_WAY_STEP,
+    RT_WAY_ORDER,
+    RT_WAY_REDUCE,
+    RT_WAY_SERVED,
 };
 
 static bool suffices(size_t group, size_t depth, size_t workers) {
@@ -19,9 +27,9 @@ static bool suffices(size_t group, size_t depth, size_t workers) {
     return reached >= workers;
 }
 
-static size_t group_of(const struct rt_way_options *given, const struct rt_roles *roles) {
+static size_t group_of(const struct rt_way_options *given, size_t workers) {
     size_t group = given->group > 0 ? (size_t)given->group : 1;
-    while (given->group <= 0 && !suffices(group, (size_t)given->depth, roles->workers))
+    while (given->group <= 0 && !suffices(group, (size_t)given->depth, workers))
         group++;
     return group;
 }
@@ -31,17 +39,30 @@ static rt_status moves_of(const struct rt_way_options *given, const struct rt_ro
                           struct rt_moves *moves, struct rt_error *err) {
     (void)params, (void)cost;
     const struct rt_tree_form form = {
-        .shape = RT_SHAPE_GROUPS, .degree = group_of(given, roles), .depth = (size_t)given->depth};
+        .shape = RT_SHAPE_GROUPS, .degree = group_of(given, roles->workers), .depth = (size_t)given->depth};
     return rt_way_moves_server(form, roles, 0, rank, 0, span->count, moves, err);
+}
+
+static rt_status check(const struct rt_way_options *given, size_t nodes, struct rt_error *err) {
+    (void)nodes;
+    if (given->base != RT_BASE_SYNC && given->depth != 2)
+        return rt_fail(err, RT_BAD_INPUT,
+                       "depth: with base=%s there are the proxies and the server, which is a depth of 2, not "
+                       "%lld",
+                       rt_way_bases[given->base], (long long)given->depth);
+    return rt_way_check_base(given, err);
 }
 
 const struct rt_way rt_way_ps_hier = {
     .name = "ps-hier",
-    .help = "ps-sync through proxies: each adds the gradients of its group and passes parameters on",
-    .place = {"data", "central", "synchronous", "each with its proxy, proxies with the server",
-              "one server over groups"},
+    .help = "a server with proxies: each adds the gradients of its group and passes parameters on",
+    .place = {"data", "central", "synchronous in a group, as its base above",
+              "each with its proxy, proxies with the server", "one server over groups"},
     RT_WAY_OPTIONS(options),
     .servers = RT_SERVERS_ONE,
     .can_clip = true,
+    .check = check,
     .moves = moves_of,
+    .rules = rt_way_base_rules,
+    .group = group_of,
 };

@@ -1,6 +1,5 @@
 /* Several parameter servers, each with a range of the parameters and the optimizer's state for it; workers
  * talk with all of them at the same time. */
-#include "exchange/rules.h"
 #include "exchange/ways/ways.h"
 
 static const char *const aligns[] = {"none", "layer", NULL};
@@ -35,12 +34,6 @@ static rt_status moves_of(const struct rt_way_options *given, const struct rt_ro
     return status;
 }
 
-static const struct rt_rules *rules_of(const struct rt_way_options *given) {
-    return given->base == RT_BASE_SYNC    ? NULL
-           : given->base == RT_BASE_ASYNC ? &rt_rules_async
-                                          : &rt_rules_ssp;
-}
-
 static rt_status check(const struct rt_way_options *given, size_t nodes, struct rt_error *err) {
     (void)nodes;
     return rt_way_check_base(given, err);
@@ -54,5 +47,5 @@ const struct rt_way rt_way_ps_shard = {
     .servers = RT_SERVERS_SOME,
     .check = check,
     .moves = moves_of,
-    .rules = rules_of,
+    .rules = rt_way_base_rules,
 };

@@ -114,6 +114,15 @@ enum { RT_WAY_USUAL_BOUND = 3 };
 /* Refuses an option that the base of a way with a choice of bases does not read. */
 rt_status rt_way_check_base(const struct rt_way_options *given, struct rt_error *err);
 
+/* The rules of such a base; NULL: it goes by collectives. */
+const struct rt_rules *rt_way_base_rules(const struct rt_way_options *given);
+
+/* ---- groups (way_groups.c) ---- */
+
+/* Whether b is a member of the group whose proxy is a. */
+bool rt_way_is_proxy_of(const struct rt_way *way, const struct rt_way_options *options,
+                        const struct rt_roles *roles, uint16_t a, uint16_t b);
+
 /* ---- compositions ---- */
 
 /* Every worker has the sum, and applies it itself. */

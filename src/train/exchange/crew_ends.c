@@ -1,45 +1,9 @@
 /*
- * Where the foreman of an exchange meets its workers: the crew, who are given batches over links, and the
- * master's own worker, who learns on the thread that computes. The engine takes the crew's events, and after
- * each of them batches are given.
+ * Where the foreman of an exchange meets its workers: the crew (crew_groups.c), who are given batches over
+ * links, and the master's own worker, who learns on the thread that computes. The engine takes the crew's
+ * events, and after each of them batches are given.
  */
 #include "train/exchange/inside.h"
-
-/* ---- the crew, inside the engine ---- */
-
-/* The examples go along with the ticket, where the workers have none of their own. */
-static bool give(void *self, uint16_t rank, uint64_t batch) {
-    struct rt_exchange_learner *learner = self;
-    const struct rt_exchanger *site = learner->site;
-    const size_t place = rt_roles_place(&site->roles, rank);
-    if (!rt_crew_give(learner->crew, rank, batch))
-        return false;
-    if (learner->sender && place < site->roles.workers)
-        rt_sender_send(learner->sender, learner->crew, rank, batch, site->asynchronous ? 0 : place);
-    return true;
-}
-
-static size_t held(const void *self, uint16_t rank) {
-    const struct rt_exchange_learner *learner = self;
-    return rt_crew_held(learner->crew, rank);
-}
-
-static size_t waiting(const void *self, uint16_t rank) {
-    const struct rt_exchange_learner *learner = self;
-    return rt_crew_waiting(learner->crew, rank);
-}
-
-static bool take(void *self, uint16_t rank, struct rt_done *done) {
-    struct rt_exchange_learner *learner = self;
-    return rt_crew_take(learner->crew, rank, done);
-}
-
-/* A failure of the crew stays, and is found with its next event. */
-static void flush(void *self) {
-    struct rt_exchange_learner *learner = self;
-    struct rt_error err;
-    learner->crew_part.turn(learner->crew_part.self, &err);
-}
 
 /* ---- the master's own worker ---- */
 
@@ -47,15 +11,16 @@ static rt_status learn(void *self, uint64_t batch, struct rt_done *done, struct 
     struct rt_exchange_learner *learner = self;
     struct rt_exchanger *site = learner->site;
     const struct rt_exchange *exchange = &site->exchange;
-    const bool shared = !site->asynchronous;
-    const struct rt_ticket ticket = {.batch = batch,
-                                     .part = shared && site->works ? site->place : 0,
-                                     .parts = shared ? site->roles.workers : 1};
+    const struct rt_ticket ticket = {
+        .batch = batch, .part = site->works ? site->team.place : 0, .parts = site->team.count};
     *done = (struct rt_done){.batch = ticket.batch};
+    rt_exchange_give_beside(learner, batch);
     rt_status status = exchange->begin(exchange->self, &ticket, err);
     if (status == RT_OK && site->works)
         status = site->replica->compute(site->replica->self, &ticket, exchange, done, err);
-    return status == RT_OK ? exchange->end(exchange->self, done, err) : status;
+    if (status == RT_OK)
+        status = exchange->end(exchange->self, done, err);
+    return status == RT_OK ? rt_exchange_take_beside(learner, done, err) : status;
 }
 
 static rt_status settle(void *self, struct rt_error *err) {
@@ -101,13 +66,7 @@ rt_status rt_exchange_make_foreman(struct rt_exchange_learner *learner, bool tra
     const struct rt_lesson *lesson = &learner->lesson;
     const struct rt_spec_train *train = &lesson->spec->train;
     const struct rt_foreman_settings settings = {
-        .crew = {.self = learner->crew ? learner : NULL,
-                 .ahead = RT_CREW_AHEAD,
-                 .give = give,
-                 .held = held,
-                 .waiting = waiting,
-                 .take = take,
-                 .flush = flush},
+        .crew = rt_exchange_crew(learner),
         .own = {.self = learner,
                 .learn = learn,
                 .settle = settle,
@@ -115,7 +74,7 @@ rt_status rt_exchange_make_foreman(struct rt_exchange_learner *learner, bool tra
                 .enter = enter,
                 .leave = leave,
                 .now = now},
-        .roles = &learner->site->roles,
+        .roles = &learner->site->clients,
         .rules = learner->site->rules,
         .tracks = tracks,
         .warm_start = learner->options->warm_start,

@@ -3,8 +3,6 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "exchange/crew.h"
-#include "ring/plan.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,10 +49,16 @@ static rt_status take_roles(struct rt_exchanger *exchanger, struct rt_error *err
     rt_status status =
         rt_alloc(nodes, sizeof *exchanger->worker, "the roles of the nodes", &exchanger->worker, err);
     if (status == RT_OK)
+        status = rt_alloc(nodes, sizeof *exchanger->proxy, "the roles of the nodes", &exchanger->proxy, err);
+    if (status == RT_OK)
         status =
             rt_way_roles(settings->way, settings->options, nodes, exchanger->worker, &exchanger->roles, err);
     if (status != RT_OK)
         return status;
+    exchanger->clients =
+        rt_way_clients(settings->way, settings->options, &exchanger->roles, exchanger->proxy);
+    exchanger->team = rt_way_team(settings->way, settings->options, &exchanger->roles, settings->party.rank);
+    exchanger->grouped = rt_way_is_nested(settings->way, settings->options);
     exchanger->place = rt_roles_place(&exchanger->roles, settings->party.rank);
     exchanger->works = exchanger->place < exchanger->roles.workers;
     exchanger->serves = settings->party.rank < exchanger->roles.servers;
@@ -66,7 +70,7 @@ static rt_status take_roles(struct rt_exchanger *exchanger, struct rt_error *err
 static rt_status make_replica(struct rt_exchanger *exchanger, struct rt_error *err) {
     struct rt_net_replica_settings *settings = &exchanger->settings.replica;
     const struct rt_way_options *options = exchanger->settings.options;
-    settings->parts = exchanger->asynchronous ? 1 : exchanger->roles.workers;
+    settings->parts = exchanger->team.count;
     settings->sum = options->reduce == RT_SUM;
     settings->bucket = options->bucket < 0 ? BUCKET_FLOATS : (size_t)options->bucket * 1024 / sizeof(float);
     settings->computes = exchanger->works;
@@ -149,7 +153,7 @@ static rt_status make_server(struct rt_exchanger *exchanger, struct rt_error *er
         .way = settings->way,
         .rules = exchanger->rules,
         .options = settings->options,
-        .roles = &exchanger->roles,
+        .roles = &exchanger->clients,
         .party = &settings->party,
         .spans = replica->spans,
         .span_count = replica->span_count,
@@ -170,37 +174,67 @@ static rt_status make_server(struct rt_exchanger *exchanger, struct rt_error *er
     return rt_server_create(&server, &exchanger->server, err);
 }
 
-static rt_status make_exchange(struct rt_exchanger *exchanger, struct rt_error *err) {
+static rt_status make_carried(struct rt_exchanger *exchanger, struct rt_error *err) {
     const struct rt_exchanger_settings *settings = &exchanger->settings;
-    rt_status status = RT_OK;
-    if (!exchanger->rules) {
-        const struct rt_carried_settings carried = {.way = settings->way,
-                                                    .options = settings->options,
-                                                    .roles = &exchanger->roles,
-                                                    .party = &settings->party,
-                                                    .replica = exchanger->replica,
-                                                    .learning = learning_of(exchanger),
-                                                    .cost = settings->cost};
-        status = rt_carried_create(&carried, &exchanger->carried, err);
-        if (status == RT_OK)
-            exchanger->exchange = rt_carried_exchange(exchanger->carried);
-        return status;
-    }
-    if (exchanger->serves)
-        status = make_server(exchanger, err);
-    if (status != RT_OK || !exchanger->works)
-        return status;
+    const struct rt_carried_settings carried = {.way = settings->way,
+                                                .options = settings->options,
+                                                .roles = &exchanger->roles,
+                                                .party = &settings->party,
+                                                .replica = exchanger->replica,
+                                                .learning = learning_of(exchanger),
+                                                .cost = settings->cost};
+    rt_status status = rt_carried_create(&carried, &exchanger->carried, err);
+    if (status == RT_OK)
+        exchanger->exchange = rt_carried_exchange(exchanger->carried);
+    return status;
+}
+
+static rt_status make_served(struct rt_exchanger *exchanger, struct rt_error *err) {
+    const struct rt_exchanger_settings *settings = &exchanger->settings;
     const struct rt_served_settings served = {.way = settings->way,
                                               .options = settings->options,
-                                              .roles = &exchanger->roles,
+                                              .roles = &exchanger->clients,
                                               .party = &settings->party,
                                               .replica = exchanger->replica,
                                               .local = exchanger->server,
                                               .learning = learning_of(exchanger)};
-    status = rt_served_create(&served, &exchanger->served, err);
+    rt_status status = rt_served_create(&served, &exchanger->served, err);
     if (status == RT_OK)
         exchanger->exchange = rt_served_exchange(exchanger->served);
     return status;
+}
+
+static size_t rows_of(void *user, uint64_t number) {
+    const struct rt_exchanger *exchanger = user;
+    const size_t count = exchanger->settings.replica.count, batch = exchanger->settings.replica.batch;
+    const uint64_t left = count - (number - 1) % ((count + batch - 1) / batch) * batch;
+    return left < batch ? (size_t)left : batch;
+}
+
+static rt_status make_nested(struct rt_exchanger *exchanger, struct rt_error *err) {
+    rt_status status = exchanger->team.place == 0 ? make_served(exchanger, err) : RT_OK;
+    const struct rt_nested_settings nested = {.options = exchanger->settings.options,
+                                              .team = &exchanger->team,
+                                              .party = &exchanger->settings.party,
+                                              .replica = exchanger->replica,
+                                              .served = exchanger->served,
+                                              .rows = rows_of,
+                                              .user = exchanger,
+                                              .states = rt_net_replica_states(exchanger->net)};
+    if (status == RT_OK)
+        status = rt_nested_create(&nested, &exchanger->nested, err);
+    if (status == RT_OK)
+        exchanger->exchange = rt_nested_exchange(exchanger->nested);
+    return status;
+}
+
+static rt_status make_exchange(struct rt_exchanger *exchanger, struct rt_error *err) {
+    if (!exchanger->rules)
+        return make_carried(exchanger, err);
+    rt_status status = exchanger->serves ? make_server(exchanger, err) : RT_OK;
+    if (status != RT_OK || !exchanger->works)
+        return status;
+    return exchanger->grouped ? make_nested(exchanger, err) : make_served(exchanger, err);
 }
 
 rt_status rt_exchanger_create(const struct rt_exchanger_settings *settings, struct rt_exchanger **exchanger,
@@ -241,7 +275,9 @@ rt_status rt_exchanger_start(struct rt_exchanger *exchanger, const struct rt_exc
         settings.parts[settings.part_count++] = rt_carried_part(exchanger->carried);
     if (exchanger->server)
         settings.parts[settings.part_count++] = rt_server_part(exchanger->server);
-    if (exchanger->served)
+    if (exchanger->nested) /* which hands its client's events on */
+        settings.parts[settings.part_count++] = rt_nested_part(exchanger->nested);
+    else if (exchanger->served)
         settings.parts[settings.part_count++] = rt_served_part(exchanger->served);
     exchanger->start = rt_clock_wall();
     exchanger->cpu_start = rt_clock_process();
@@ -255,7 +291,9 @@ rt_status rt_exchanger_start(struct rt_exchanger *exchanger, const struct rt_exc
         return status;
     if (exchanger->carried)
         rt_carried_attach(exchanger->carried, exchanger->engine);
-    if (exchanger->served)
+    if (exchanger->nested)
+        rt_nested_attach(exchanger->nested, exchanger->engine);
+    else if (exchanger->served)
         rt_served_attach(exchanger->served, exchanger->engine);
     rt_net_replica_attach(exchanger->net, exchanger->engine);
     return RT_OK;
@@ -273,6 +311,7 @@ void rt_exchanger_destroy(struct rt_exchanger *exchanger) {
         return;
     rt_exchanger_halt(exchanger);
     rt_carried_destroy(exchanger->carried);
+    rt_nested_destroy(exchanger->nested);
     if (exchanger->served)
         rt_served_destroy(exchanger->served);
     if (exchanger->server)
@@ -285,6 +324,7 @@ void rt_exchanger_destroy(struct rt_exchanger *exchanger) {
     free(exchanger->served_params);
     free(exchanger->before);
     free(exchanger->worker);
+    free(exchanger->proxy);
     free(exchanger);
 }
 
@@ -323,138 +363,4 @@ void rt_exchanger_publish(struct rt_exchanger *exchanger) {
         memcpy(replica->params + part.first, exchanger->served_params + part.first,
                part.count * sizeof(float));
     }
-}
-
-/* ---- metrics ---- */
-
-static double busy_seconds(const struct rt_exchanger *exchanger) {
-    rt_engine_enter(exchanger->engine);
-    const double seconds = exchanger->carried  ? rt_carried_busy(exchanger->carried)
-                           : exchanger->server ? rt_server_counts(exchanger->server)->busy
-                                               : 0;
-    rt_engine_leave(exchanger->engine);
-    return seconds;
-}
-
-/* Nothing at all is known of a link that has had no event yet. */
-static uint64_t since(uint64_t now, uint64_t before) {
-    return now > before ? now - before : 0;
-}
-
-static void add_links(const struct rt_exchanger *exchanger, struct rt_metrics_row *row) {
-    const struct rt_party *party = &exchanger->settings.party;
-    for (uint16_t rank = 0; rank < party->count; rank++) {
-        struct rt_link_counts counts;
-        if (!party->links[rank])
-            continue;
-        rt_engine_counts(exchanger->engine, rank, &counts);
-        const struct rt_link_counts *before = &exchanger->before[rank];
-        for (size_t k = 0; k < RT_METRIC_CHANNELS; k++) {
-            row->sent[rank ? 1 : 0][k] += since(counts.bytes_sent[k], before->bytes_sent[k]);
-            row->received[rank ? 1 : 0][k] += since(counts.bytes_received[k], before->bytes_received[k]);
-        }
-    }
-}
-
-void rt_exchanger_metrics(struct rt_exchanger *exchanger, struct rt_metrics_row *row) {
-    struct rt_states *states = rt_net_replica_states(exchanger->net);
-    *row = (struct rt_metrics_row){.node = exchanger->settings.party.rank,
-                                   .cpu_seconds = rt_clock_process() - exchanger->cpu_start,
-                                   .peak_memory = rt_memory_peak(),
-                                   .samples = rt_net_replica_samples(exchanger->net)};
-    if (exchanger->works) {
-        rt_net_replica_enter(exchanger->net, states->now);
-        memcpy(row->state, states->seconds, sizeof row->state);
-        row->seconds = rt_states_elapsed(states);
-    } else { /* the thread that takes the events is the one that works */
-        row->seconds = rt_clock_wall() - exchanger->start;
-        row->state[RT_STATE_REDUCE] = busy_seconds(exchanger);
-        row->state[RT_STATE_WAIT_GRADIENT] = row->seconds - row->state[RT_STATE_REDUCE];
-    }
-    row->updates = exchanger->carried ? rt_carried_update(exchanger->carried) : 0;
-    if (exchanger->server) {
-        rt_engine_enter(exchanger->engine);
-        const struct rt_server_counts *counts = rt_server_counts(exchanger->server);
-        row->updates = rt_server_version(exchanger->server);
-        row->staleness_sum = counts->staleness_sum;
-        row->staleness_max = counts->staleness_max;
-        rt_engine_leave(exchanger->engine);
-    }
-    add_links(exchanger, row);
-}
-
-void rt_exchanger_tally(struct rt_exchanger *exchanger, uint64_t *tally) {
-    memset(tally, 0, RT_TALLIES * sizeof *tally);
-    rt_engine_enter(exchanger->engine);
-    if (exchanger->served)
-        tally[RT_TALLY_SPREAD] = rt_served_spread(exchanger->served);
-    if (!exchanger->server) {
-        rt_engine_leave(exchanger->engine);
-        return;
-    }
-    const struct rt_server_counts *counts = rt_server_counts(exchanger->server);
-    memcpy(tally, counts->staleness, sizeof counts->staleness);
-    tally[RT_TALLY_APPLIED] = counts->applied;
-    tally[RT_TALLY_DROPPED] = counts->dropped;
-    tally[RT_TALLY_FORCED] = counts->forced;
-    tally[RT_TALLY_HELD] = counts->held;
-    rt_engine_leave(exchanger->engine);
-}
-
-const char *rt_exchanger_role(const struct rt_roles *roles, uint16_t rank) {
-    const bool works = rt_roles_place(roles, rank) < roles->workers, serves = rank < roles->servers;
-    return serves && works ? "server+worker" : serves ? "server" : "worker";
-}
-
-/* Parameters whose optimizer a rank has. Where they are cut at layers it may be a few more or less: small
- * layers go together. */
-static double owned_params(const struct rt_exchanger_settings *settings, const struct rt_roles *roles,
-                           const struct rt_model *model) {
-    double owned = 0;
-    for (size_t i = 0; i < model->count; i++) {
-        const struct rt_span layer = {model->param_at[i], model->layers[i]->param_count};
-        owned += (double)rt_way_owned_part(settings->way, settings->options, roles, settings->party.rank,
-                                           &layer, model->param_count)
-                     .count;
-    }
-    return owned;
-}
-
-size_t rt_exchanger_bytes(const struct rt_exchanger_settings *settings, const struct rt_roles *roles,
-                          const struct rt_model *model) {
-    const struct rt_net_replica_settings *replica = &settings->replica;
-    const uint16_t rank = settings->party.rank;
-    const bool works = rt_roles_place(roles, rank) < roles->workers, serves = rank < roles->servers,
-               served = rt_way_rules(settings->way, settings->options) != NULL;
-    const size_t parts = rt_way_is_asynchronous(settings->way, settings->options) ? 1 : roles->workers;
-    const double block = sizeof(float) * (double)model->param_count;
-    double bytes =
-        (double)rt_net_replica_bytes(model, replica->batch, replica->micro_batch, replica->shards, parts,
-                                     works) +
-        sizeof(float) * owned_params(settings, roles, model) * (double)settings->optim->type->state_words;
-    /* The order of the examples; and where they are sent, those of the tickets that are held. */
-    if (works)
-        bytes += sizeof(uint32_t) * (double)replica->count;
-    if (works && !replica->set)
-        bytes += 4 * sizeof(float) * ((double)replica->batch / (double)parts + 1) *
-                 ((double)rt_shape_size(&model->in) + (double)rt_shape_size(&model->out));
-    /* A server holds for each worker a gradient and parameters on their way; collectives, terms of sums. */
-    if (served && serves)
-        bytes += block * (works ? 1 : 0) + 2 * block * (double)roles->workers / (double)roles->servers;
-    else if (!served)
-        bytes += block;
-    return bytes < 0x1p62 ? (size_t)bytes : SIZE_MAX;
-}
-
-rt_status rt_exchanger_check_memory(const struct rt_exchanger_settings *settings,
-                                    const struct rt_roles *roles, const struct rt_model *model,
-                                    uint64_t limit, uint64_t *memory, struct rt_error *err) {
-    const double bytes = RT_PLAN_PROGRAM_BYTES + (double)rt_exchanger_bytes(settings, roles, model) +
-                         sizeof(float) * ((double)model->param_count + (double)model->buffer_count);
-    *memory = bytes < 0x1p62 ? (uint64_t)bytes : UINT64_MAX;
-    if (limit == 0 || bytes <= (double)limit)
-        return RT_OK;
-    return rt_fail(err, RT_BAD_INPUT,
-                   "to be a %s of this run needs %.1f MiB besides the data, and it offers %.1f MiB",
-                   rt_exchanger_role(roles, settings->party.rank), bytes / 0x1p20, (double)limit / 0x1p20);
 }

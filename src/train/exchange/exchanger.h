@@ -8,6 +8,7 @@
 
 #include "exchange/carried.h"
 #include "exchange/engine.h"
+#include "exchange/nested.h"
 #include "exchange/served.h"
 #include "train/exchange/replica.h"
 
@@ -30,10 +31,12 @@ struct rt_exchanger_settings {
 
 struct rt_exchanger {
     struct rt_exchanger_settings settings;
-    uint16_t *worker;
+    uint16_t *worker, *proxy;
     struct rt_roles roles;
+    struct rt_roles clients;      /* as servers see them: a group is one worker, by its proxy */
+    struct rt_team team;          /* those who share its batches; place: which part it takes, if it works */
     const struct rt_rules *rules; /* NULL: by collectives */
-    bool asynchronous;
+    bool asynchronous, grouped;
     size_t place; /* among the workers; roles.workers: it does not work */
     bool works, serves;
 
@@ -46,7 +49,8 @@ struct rt_exchanger {
     bool single_open;
 
     struct rt_carried *carried;
-    struct rt_served *served;
+    struct rt_served *served; /* of a worker with whom servers talk */
+    struct rt_nested *nested; /* of a member of a group */
     struct rt_server *server;
     struct rt_exchange exchange; /* self NULL: a server without a worker, where servers are asked */
     struct rt_engine *engine;    /* NULL: not started */

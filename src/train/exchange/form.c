@@ -168,8 +168,10 @@ static rt_status check_memory(struct rt_exchange_learner *learner, const struct 
 static rt_status make_sender(struct rt_exchange_learner *learner, struct rt_error *err) {
     const struct rt_lesson *lesson = &learner->lesson;
     const struct rt_roles *roles = &learner->site->roles;
-    const struct rt_sender_settings settings =
-        rt_sender_of(lesson, learner->site->asynchronous ? 1 : roles->workers, learner->count);
+    /* Of groups the last one has the fewest members. */
+    const struct rt_team team =
+        rt_way_team(lesson->way, learner->options, roles, roles->worker[roles->workers - 1]);
+    const struct rt_sender_settings settings = rt_sender_of(lesson, team.count, learner->count);
     rt_status status = rt_sender_create(&settings, &learner->sender, err);
     if (status != RT_OK || !lesson->notice)
         return status;

@@ -1,4 +1,5 @@
-/* What the files of the exchange's learner share: learner.c, form.c, crew_ends.c, numbers.c. */
+/* What the files of the exchange's learner share: learner.c, form.c, crew_ends.c, crew_groups.c,
+ * numbers.c. */
 #ifndef RT_TRAIN_EXCHANGE_INSIDE_H
 #define RT_TRAIN_EXCHANGE_INSIDE_H
 
@@ -34,6 +35,15 @@ struct rt_exchange_learner {
 /* ---- form.c ---- */
 /* Gathers and joins the nodes, tells them their part, and makes the master's own. */
 rt_status rt_exchange_form(struct rt_exchange_learner *learner, struct rt_error *err);
+
+/* ---- crew_groups.c ---- */
+/* The crew as the foreman sees it. */
+struct rt_foreman_crew rt_exchange_crew(struct rt_exchange_learner *learner);
+/* Where the master's own worker is the proxy of a group: the others there get the batch that it begins with;
+ * and what they say of it is waited for and added. By the thread that computes, not inside. */
+void rt_exchange_give_beside(struct rt_exchange_learner *learner, uint64_t batch);
+rt_status rt_exchange_take_beside(struct rt_exchange_learner *learner, struct rt_done *done,
+                                  struct rt_error *err);
 
 /* ---- crew_ends.c ---- */
 /* Makes the foreman of the run. tracks: the server here sees every gradient, one for each batch. */

@@ -258,9 +258,16 @@ static char *describe(const struct rt_exchange_learner *learner) {
         return NULL;
     fprintf(out, "%s: %zu worker%s, each with the whole model; ", learner->lesson.way->name, roles->workers,
             roles->workers == 1 ? "" : "s");
-    fprintf(out, site->asynchronous ? "each takes a batch of its own\n" : "they share each batch\n");
-    for (uint16_t i = 0; i < learner->count; i++)
-        fprintf(out, "  %2u  %-24s %s\n", i, learner->who.name[i], rt_exchanger_role(roles, i));
+    if (site->grouped)
+        fprintf(out, "in %zu group%s, each of which takes a batch of its own\n", site->clients.workers,
+                site->clients.workers == 1 ? "" : "s");
+    else
+        fprintf(out, site->asynchronous ? "each takes a batch of its own\n" : "they share each batch\n");
+    for (uint16_t i = 0; i < learner->count; i++) {
+        const bool proxy = site->grouped && rt_roles_place(&site->clients, i) < site->clients.workers;
+        fprintf(out, "  %2u  %-24s %s%s\n", i, learner->who.name[i], rt_exchanger_role(roles, i),
+                proxy ? ", proxy of its group" : "");
+    }
     if (fclose(out) == 0)
         return text;
     free(text);

@@ -211,17 +211,16 @@ static rt_status take_examples(void *user, uint64_t batch, uint64_t at, const fl
 static rt_status make_box(struct worker *worker, struct rt_error *err) {
     const struct rt_exchanger *site = worker->site;
     const struct rt_net_replica_settings *settings = &site->settings.replica;
-    const size_t parts = site->asynchronous ? 1 : site->roles.workers;
     const struct rt_parting parting = {.examples = settings->count,
                                        .batch = settings->batch < settings->count ? settings->batch
                                                                                   : settings->count,
-                                       .parts = parts,
+                                       .parts = site->team.count,
                                        .inputs = worker->network.inputs,
                                        .outputs = worker->network.outputs,
                                        .target = worker->target};
     /* As long as a node waits for anybody (exchange/party.h). */
     const double patience = 2 * rt_party_patience(&site->settings.party);
-    return rt_sent_box_create(&parting, parts > 1 ? site->place : 0, patience, &worker->box, err);
+    return rt_sent_box_create(&parting, site->team.place, patience, &worker->box, err);
 }
 
 static rt_status make_site(struct rt_session *session, struct worker *worker, struct rt_error *err) {
@@ -240,8 +239,8 @@ static rt_status make_site(struct rt_session *session, struct worker *worker, st
         .name = node ? node->name : NULL,
         .exchange = site->exchange.self ? &site->exchange : NULL,
         .replica = site->replica,
-        .part = site->asynchronous || !site->works ? 0 : site->place,
-        .parts = site->asynchronous ? 1 : site->roles.workers,
+        .part = site->works ? site->team.place : 0,
+        .parts = site->team.count,
         .word = word,
         .words = 1 + worker->optim->type->state_words,
         .param_count = site->replica->param_count,

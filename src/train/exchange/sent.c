@@ -110,12 +110,14 @@ void rt_sender_destroy(struct rt_sender *sender) {
     free(sender);
 }
 
-size_t rt_sender_pack(struct rt_sender *sender, uint16_t rank, uint64_t batch, size_t part,
+size_t rt_sender_pack(struct rt_sender *sender, uint16_t rank, uint64_t batch, size_t part, size_t parts,
                       const float **floats) {
     const struct rt_sender_settings *settings = &sender->settings;
     const struct rt_parting *parting = &settings->parting;
+    struct rt_parting among = *parting;
+    among.parts = parts;
     size_t first;
-    const size_t rows = rt_parting_rows(parting, batch, part, &first);
+    const size_t rows = rt_parting_rows(&among, batch, part, &first);
     if (rows == 0)
         return 0;
     struct rt_batch examples;
@@ -137,9 +139,9 @@ size_t rt_sender_pack(struct rt_sender *sender, uint16_t rank, uint64_t batch, s
 }
 
 void rt_sender_send(struct rt_sender *sender, struct rt_crew *crew, uint16_t rank, uint64_t batch,
-                    size_t part) {
+                    size_t part, size_t parts) {
     const float *floats = NULL;
-    const size_t count = rt_sender_pack(sender, rank, batch, part, &floats);
+    const size_t count = rt_sender_pack(sender, rank, batch, part, parts, &floats);
     if (count > 0)
         rt_crew_send_examples(crew, rank, batch, floats, count);
 }

@@ -40,18 +40,19 @@ struct rt_sender_settings {
     bool shuffle;
     size_t nodes; /* the master counted */
 };
-/* For the examples of a lesson, of which each of so many parts goes to a node. */
+/* For the examples of a lesson, of which each of so many parts, or of more, goes to a node. */
 struct rt_sender_settings rt_sender_of(const struct rt_lesson *lesson, size_t parts, size_t nodes);
 rt_status rt_sender_create(const struct rt_sender_settings *settings, struct rt_sender **sender,
                            struct rt_error *err);
 void rt_sender_destroy(struct rt_sender *sender); /* NULL is fine */
-/* Packs the rows of a ticket for a node: how many floats, 0 where it has no rows. They stay as they are until
- * RT_CREW_AHEAD more have been packed for that node. By one thread at a time. */
-size_t rt_sender_pack(struct rt_sender *sender, uint16_t rank, uint64_t batch, size_t part,
+/* Packs the rows of a ticket for a node, part `part` of `parts`, no fewer than those of the settings: how
+ * many floats, 0 where it has no rows. They stay as they are until RT_CREW_AHEAD more have been packed for
+ * that node. By one thread at a time. */
+size_t rt_sender_pack(struct rt_sender *sender, uint16_t rank, uint64_t batch, size_t part, size_t parts,
                       const float **floats);
 /* Packs the rows of a ticket that was just given, and sends them. By one thread at a time. */
 void rt_sender_send(struct rt_sender *sender, struct rt_crew *crew, uint16_t rank, uint64_t batch,
-                    size_t part);
+                    size_t part, size_t parts);
 
 /* ---- the worker's end ---- */
 

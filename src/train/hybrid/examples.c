@@ -71,8 +71,8 @@ void rt_mailing_give(struct rt_mailing *mailing, uint16_t ring, uint64_t batch) 
     struct address *address = &mailing->addresses[ring];
     const float *floats = NULL;
     const size_t place = address->packed % RT_CREW_AHEAD;
-    const size_t count =
-        rt_sender_pack(mailing->sender, ring, batch, settings->parts > 1 ? ring : 0, &floats);
+    const size_t count = rt_sender_pack(mailing->sender, ring, batch, settings->parts > 1 ? ring : 0,
+                                        settings->parts, &floats);
     if (count == 0)
         return;
     const struct rt_message message = {

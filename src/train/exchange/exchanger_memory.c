@@ -1,0 +1,61 @@
+/* The memory that a part in an exchange will take, told before any of it is taken. */
+#include "train/exchange/exchanger.h"
+
+#include "ring/plan.h"
+
+/* Parameters whose optimizer a rank has. Where they are cut at layers it may be a few more or less: small
+ * layers go together. */
+static double owned_params(const struct rt_exchanger_settings *settings, const struct rt_roles *roles,
+                           const struct rt_model *model) {
+    double owned = 0;
+    for (size_t i = 0; i < model->count; i++) {
+        const struct rt_span layer = {model->param_at[i], model->layers[i]->param_count};
+        owned += (double)rt_way_owned_part(settings->way, settings->options, roles, settings->party.rank,
+                                           &layer, model->param_count)
+                     .count;
+    }
+    return owned;
+}
+
+size_t rt_exchanger_bytes(const struct rt_exchanger_settings *settings, const struct rt_roles *roles,
+                          const struct rt_model *model) {
+    const struct rt_net_replica_settings *replica = &settings->replica;
+    const uint16_t rank = settings->party.rank;
+    const bool works = rt_roles_place(roles, rank) < roles->workers, serves = rank < roles->servers,
+               served = rt_way_rules(settings->way, settings->options) != NULL;
+    const struct rt_team team = rt_way_team(settings->way, settings->options, roles, rank);
+    const size_t parts = team.count,
+                 clients = rt_way_clients(settings->way, settings->options, roles, NULL).workers;
+    const bool adds =
+        !served || (rt_way_is_nested(settings->way, settings->options) && team.place == 0 && team.count > 1);
+    const double block = sizeof(float) * (double)model->param_count;
+    double bytes =
+        (double)rt_net_replica_bytes(model, replica->batch, replica->micro_batch, replica->shards, parts,
+                                     works) +
+        sizeof(float) * owned_params(settings, roles, model) * (double)settings->optim->type->state_words;
+    /* The order of the examples; and where they are sent, those of the tickets that are held. */
+    if (works)
+        bytes += sizeof(uint32_t) * (double)replica->count;
+    if (works && !replica->set)
+        bytes += 4 * sizeof(float) * ((double)replica->batch / (double)parts + 1) *
+                 ((double)rt_shape_size(&model->in) + (double)rt_shape_size(&model->out));
+    /* A server holds for each worker a gradient and parameters on their way; collectives, terms of sums. */
+    if (served && serves)
+        bytes += block * (works ? 1 : 0) + 2 * block * (double)clients / (double)roles->servers;
+    if (adds)
+        bytes += block;
+    return bytes < 0x1p62 ? (size_t)bytes : SIZE_MAX;
+}
+
+rt_status rt_exchanger_check_memory(const struct rt_exchanger_settings *settings,
+                                    const struct rt_roles *roles, const struct rt_model *model,
+                                    uint64_t limit, uint64_t *memory, struct rt_error *err) {
+    const double bytes = RT_PLAN_PROGRAM_BYTES + (double)rt_exchanger_bytes(settings, roles, model) +
+                         sizeof(float) * ((double)model->param_count + (double)model->buffer_count);
+    *memory = bytes < 0x1p62 ? (uint64_t)bytes : UINT64_MAX;
+    if (limit == 0 || bytes <= (double)limit)
+        return RT_OK;
+    return rt_fail(err, RT_BAD_INPUT,
+                   "to be a %s of this run needs %.1f MiB besides the data, and it offers %.1f MiB",
+                   rt_exchanger_role(roles, settings->party.rank), bytes / 0x1p20, (double)limit / 0x1p20);
+}
