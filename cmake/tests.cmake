@@ -52,11 +52,12 @@ target_compile_options(rt_test_support PRIVATE -O1)
 # tests are the ones with several, some of them one block only; of those that run in memory, where threads take turns,
 # one or two for each part. A fuzzer's build is for the fuzzers.
 if(RT_SANITIZE MATCHES "thread")
-  list(FILTER RT_TESTS INCLUDE REGEX "/test_(pool|device|layer_bits|exactness|train|memory_net|ring|ring_exact|memory_faults|transport|collectives|tcp|tcp_peers|tls|stream|engine|carried|crew|served|nested|hybrid|equals|tcp_lending|server|server_rounds)\\.c$")
+  list(FILTER RT_TESTS INCLUDE REGEX "/test_(pool|device|layer_bits|exactness|train|memory_net|ring|ring_exact|memory_faults|transport|collectives|tcp|tcp_peers|tls|stream|engine|carried|crew|served|nested|hybrid|hybrid_apart|equals|tcp_lending|server|server_rounds)\\.c$")
   set(RT_BLOCK_test_layer_bits threads_change_no_bit)
   set(RT_BLOCK_test_exactness cnn_has_one_result)
   set(RT_BLOCK_test_equals synchronous_pairs_over_tcp)
   set(RT_BLOCK_test_nested one_group_is_one_device)
+  set(RT_BLOCK_test_hybrid_apart who_is_late_is_dropped_or_made_up_for)
 elseif(RT_FUZZ)
   set(RT_TESTS)
   set_target_properties(rt_test_support ringtmp PROPERTIES EXCLUDE_FROM_ALL ON)
