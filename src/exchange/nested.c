@@ -4,11 +4,13 @@
  * A step of the carrier has two loads for each span: the parameters go down, from the first span on, then the
  * gradients come up, from the last one down. A member begins to receive when it begins with a ticket, and
  * sends a span when its gradient is there. The proxy sends a span down when its client has it, and pushes a
- * span when the sum has come. That all happens inside the engine, so that nothing waits for the thread that
- * computes; the two are at most one step apart, because a new step needs what the one before has led to.
+ * span when the sum has come. That all happens inside the engine, so that nothing but the proxy's own
+ * gradient waits for the thread that computes; the two are at most one step apart, because a new step needs
+ * what the one before has led to.
  *
- * Why the client may receive parameters in place: it asks for them with the last of the sums, and whoever has
- * sent its part of that has all parameters of the step.
+ * Why the client may receive parameters in place: loads end in their order, so when the last sum is there,
+ * all parameters of the step have gone down; and the step ends only after the proxy's own thread has ended
+ * it.
  */
 #include "exchange/nested.h"
 
@@ -128,6 +130,8 @@ static bool go_on_step(struct rt_nested *nested) {
     if (!nested->open)
         rt_served_begin(served, batch);
     nested->open = true;
+    if (!rt_served_asks(served))
+        return false;
     uint64_t started = rt_carrier_started(nested->carrier) - before;
     for (; started < spans && rt_served_has(served, (size_t)started); started++)
         rt_carrier_start(nested->carrier);
@@ -182,8 +186,12 @@ static bool look_again(void *self, rt_status *status, struct rt_error *err) {
     return false;
 }
 
+/* A member that has given all that it had waits for nobody: its proxy takes gradients when it has its own,
+ * and may take its time for that. */
 static uint16_t waits_for(const void *self) {
     const struct rt_nested *nested = self;
+    if (!nested->client.self && nested->ended == nested->begun)
+        return UINT16_MAX;
     const uint16_t member = rt_carrier_waits_for(nested->carrier);
     return member != UINT16_MAX || !nested->client.self ? member
                                                         : nested->client.waits_for(nested->client.self);

@@ -45,7 +45,7 @@ struct rt_served {
     bool asks;       /* with it parameters are asked for */
     size_t span;     /* that is waited for */
 
-    /* Of the thread that computes. */
+    /* Of whoever takes the steps: one thread. */
     uint64_t ticket;
     bool begun;    /* has asked for parameters since it last rested */
     bool wants;    /* is to ask for them as soon as it can */

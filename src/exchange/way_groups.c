@@ -5,7 +5,7 @@
 #include "exchange/ways/ways.h"
 
 bool rt_way_is_nested(const struct rt_way *way, const struct rt_way_options *options) {
-    return way->group && rt_way_rules(way, options);
+    return way->group && rt_way_is_asynchronous(way, options);
 }
 
 static struct rt_team group_of(const struct rt_roles *roles, size_t size, size_t place) {

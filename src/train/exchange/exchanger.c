@@ -191,13 +191,15 @@ static rt_status make_carried(struct rt_exchanger *exchanger, struct rt_error *e
 
 static rt_status make_served(struct rt_exchanger *exchanger, struct rt_error *err) {
     const struct rt_exchanger_settings *settings = &exchanger->settings;
-    const struct rt_served_settings served = {.way = settings->way,
-                                              .options = settings->options,
-                                              .roles = &exchanger->clients,
-                                              .party = &settings->party,
-                                              .replica = exchanger->replica,
-                                              .local = exchanger->server,
-                                              .learning = learning_of(exchanger)};
+    struct rt_served_settings served = {.way = settings->way,
+                                        .options = settings->options,
+                                        .roles = &exchanger->clients,
+                                        .party = &settings->party,
+                                        .replica = exchanger->replica,
+                                        .local = exchanger->server,
+                                        .learning = learning_of(exchanger)};
+    if (rt_way_is_nested(settings->way, settings->options))
+        served.learning.states = NULL; /* its steps are taken by the thread that takes the events */
     rt_status status = rt_served_create(&served, &exchanger->served, err);
     if (status == RT_OK)
         exchanger->exchange = rt_served_exchange(exchanger->served);

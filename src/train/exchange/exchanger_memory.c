@@ -17,6 +17,17 @@ static double owned_params(const struct rt_exchanger_settings *settings, const s
     return owned;
 }
 
+/* What a proxy adds its members' gradients with: of n of them sums that wait for their like, as a binary
+ * counter has digits, and frames that have come. */
+static double proxy_bytes(size_t members, double params) {
+    enum { FRAME_FLOATS = 128 << 10, FRAMES = 4 };
+    const double frame = params < FRAME_FLOATS ? params : FRAME_FLOATS;
+    double sums = 0;
+    for (size_t n = members + 1; n >= 4; n /= 2)
+        sums++;
+    return sizeof(float) * (sums * params + (double)(members - 1) * FRAMES * frame);
+}
+
 size_t rt_exchanger_bytes(const struct rt_exchanger_settings *settings, const struct rt_roles *roles,
                           const struct rt_model *model) {
     const struct rt_net_replica_settings *replica = &settings->replica;
@@ -26,8 +37,6 @@ size_t rt_exchanger_bytes(const struct rt_exchanger_settings *settings, const st
     const struct rt_team team = rt_way_team(settings->way, settings->options, roles, rank);
     const size_t parts = team.count,
                  clients = rt_way_clients(settings->way, settings->options, roles, NULL).workers;
-    const bool adds =
-        !served || (rt_way_is_nested(settings->way, settings->options) && team.place == 0 && team.count > 1);
     const double block = sizeof(float) * (double)model->param_count;
     double bytes =
         (double)rt_net_replica_bytes(model, replica->batch, replica->micro_batch, replica->shards, parts,
@@ -42,8 +51,10 @@ size_t rt_exchanger_bytes(const struct rt_exchanger_settings *settings, const st
     /* A server holds for each worker a gradient and parameters on their way; collectives, terms of sums. */
     if (served && serves)
         bytes += block * (works ? 1 : 0) + 2 * block * (double)clients / (double)roles->servers;
-    if (adds)
+    if (!served)
         bytes += block;
+    if (rt_way_is_nested(settings->way, settings->options) && team.place == 0 && team.count > 1)
+        bytes += proxy_bytes(team.count, (double)model->param_count);
     return bytes < 0x1p62 ? (size_t)bytes : SIZE_MAX;
 }
 
