@@ -32,7 +32,7 @@ struct rt_across {
     /* Where there are servers:
      * the stage begins with update number `update`, of a batch of so many rows;
      * whether it has the parameters for it;
-     * there is no batch for now: whether it rests, and has the newest parameters (asked until it does, anew
+     * it has no batch at present: whether it rests, and has the newest parameters (asked until it does, anew
      * at first); whether there may be something to do for other rings; does it, whether there was anything.
      */
     void (*begin)(void *self, uint64_t update, size_t rows);

@@ -10,10 +10,10 @@ static size_t members(const struct rt_exchange_learner *learner, uint16_t rank) 
     return site->grouped ? rt_way_team(learner->lesson.way, learner->options, &site->roles, rank).count : 1;
 }
 
-/* Workers of a group follow one another. */
+/* rank: the proxy's, who is the first. */
 static uint16_t member(const struct rt_exchange_learner *learner, uint16_t rank, size_t i) {
     const struct rt_exchanger *site = learner->site;
-    return i ? site->roles.worker[rt_roles_place(&site->roles, rank) + i] : rank;
+    return i ? rt_way_team(learner->lesson.way, learner->options, &site->roles, rank).ranks[i] : rank;
 }
 
 /* The master is the first of its group, if of any. */

@@ -33,7 +33,7 @@ struct rt_foreman_own {
     void *self;
     /* Learns from its part of a batch, or takes part in its exchange with nothing. Not inside. */
     rt_status (*learn)(void *self, uint64_t batch, struct rt_done *done, struct rt_error *err);
-    /* It has nothing to do for now: nobody need wait for it. Not inside. */
+    /* It has nothing to do at present: nobody need wait for it. Not inside. */
     rt_status (*settle)(void *self, struct rt_error *err);
     /* Waits until test, called inside, is true. */
     rt_status (*await)(void *self, bool (*test)(void *user), void *user, struct rt_error *err);

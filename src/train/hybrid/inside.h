@@ -24,9 +24,10 @@ struct rt_rings {
     struct rt_mailing *mailing; /* data.send; NULL: the heads have their own data */
     struct rt_group *group;
     struct rt_hybrid_feed feed;
-    double asked;        /* when heads were last asked for metrics */
-    bool stepped, apart; /* apart: ring 0 was loaded after an update, and has other numbers than the rest */
-    bool stopped;        /* in good order */
+    double asked; /* when heads were last asked for metrics */
+    bool stepped,
+        reloaded; /* reloaded: ring 0 was loaded after an update, and has other numbers than the rest */
+    bool stopped; /* in good order */
     struct rt_error failure; /* why it ends, for the others; status RT_OK: it does not */
 
     /* Where each ring goes at its own pace. */

@@ -217,7 +217,7 @@ static rt_status step_together(struct rt_rings *rings, struct rt_ring_update *up
 
 rt_status rt_rings_step(struct rt_rings *rings, struct rt_ring *ring, struct rt_ring_update *update,
                         struct rt_error *err) {
-    if (rings->apart)
+    if (rings->reloaded)
         return rt_fail(err, RT_FAILED, "only the first ring has the numbers that were loaded");
     rings->ring = ring;
     return rings->served ? rt_rings_step_apart(rings, update, err) : step_together(rings, update, err);
@@ -230,11 +230,11 @@ bool rt_rings_drain(struct rt_rings *rings) {
 rt_status rt_rings_rest(struct rt_rings *rings, struct rt_ring *ring, struct rt_error *err) {
     rings->ring = ring;
     /* Once ring 0 has numbers of its own, those of the servers must not come over them. */
-    return rings->served && rings->stepped && !rings->apart ? rt_rings_rest_apart(rings, err) : RT_OK;
+    return rings->served && rings->stepped && !rings->reloaded ? rt_rings_rest_apart(rings, err) : RT_OK;
 }
 
 void rt_rings_loaded(struct rt_rings *rings, uint64_t update) {
-    rings->apart = rings->stepped; /* before the first update the others get ring 0's numbers anyway */
+    rings->reloaded = rings->stepped; /* before the first update the others get ring 0's numbers anyway */
     if (rings->foreman)
         rt_foreman_set(rings->foreman, update);
 }
