@@ -10,15 +10,20 @@ MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := all
 .PHONY: all demo test test-long bench install asan tsan fuzz arm64 format tidy clean help
 
-build := cmake --build
+# Both print what the compiler complains about, and all there is only when they fail: configure DIRECTORY OPTIONS,
+# build DIRECTORY [TARGET].
+quietly = $(if $(VERBOSE),,>$(1)/build.log || { cat $(1)/build.log; exit 1; })
+configure = mkdir -p $(1) && cmake --log-level=WARNING $(2) $(CMAKE_ARGS) $(call quietly,$(1))
+build = cmake --build $(1) $(if $(2),--target $(2)) -j$(JOBS) $(call quietly,$(1))
 # a test takes two of these, one that waits for most of its time a single one (cmake/tests.cmake)
 halves = $(shell echo $$((2 * $(JOBS))))
 suite = cd $(1) && ctest -j$(halves) --output-on-failure --no-tests=error
 
-all: ## build build/ringtmp and the library
+all: ## build build/ringtmp and the library; VERBOSE=1 shows the compiler's commands
 	@tools/setup.sh build
-	@cmake --log-level=WARNING -S . -B build -DCMAKE_BUILD_TYPE=Release $(CMAKE_ARGS)
-	@$(build) build -j$(JOBS)
+	@[ -e build/ringtmp ] || echo "Building RingTMP: a minute on two cores, several on a small board."
+	@$(call configure,build,-S . -B build -DCMAKE_BUILD_TYPE=Release)
+	@$(call build,build)
 
 demo: ## train a small CNN on Fashion-MNIST, about two minutes on two cores
 	@tools/setup.sh build data
@@ -28,6 +33,7 @@ demo: ## train a small CNN on Fashion-MNIST, about two minutes on two cores
 test: ## build and run all tests but the long ones
 	@tools/setup.sh build data
 	@$(MAKE) all
+	@$(call build,build,tests)
 	@$(call suite,build)
 
 test-long: ## train the examples to their promised accuracy (about half an hour)
@@ -38,7 +44,7 @@ test-long: ## train the examples to their promised accuracy (about half an hour)
 bench: ## measure speed against the best peers; PEERS=all adds the newest PyTorch
 	@tools/setup.sh build data bench
 	@$(MAKE) all
-	@$(build) build --target bench_products bench_collectives -j$(JOBS)
+	@$(call build,build,bench_products bench_collectives)
 	@PEERS=$(PEERS) bash bench/run.sh
 
 install: all ## install the command, the library and its header under PREFIX (/usr/local)
@@ -48,21 +54,21 @@ install: all ## install the command, the library and its header under PREFIX (/u
 
 asan tsan: ## the tests under the address and undefined-behaviour, or the thread sanitizer
 	@tools/setup.sh build data
-	@cmake --log-level=WARNING --preset $@ $(CMAKE_ARGS)
-	@$(build) build/$@ -j$(JOBS)
+	@$(call configure,build/$@,--preset $@)
+	@$(call build,build/$@,tests)
 	@$(call suite,build/$@)
 
 fuzz: ## every fuzz target for FUZZ_SECONDS (60)
 	@tools/setup.sh build fuzz
-	@cmake --log-level=WARNING --preset fuzz $(CMAKE_ARGS)
-	@$(build) build/fuzz -j$(JOBS)
+	@$(call configure,build/fuzz,--preset fuzz)
+	@$(call build,build/fuzz,tests)
 	@tools/fuzz.sh build/fuzz/fuzz $(FUZZ_SECONDS) $(FUZZ_INPUTS)
 
 arm64: ## cross-compile for 64-bit ARM, run the tests of what may depend on the machine under an emulator
 	@tools/setup.sh build cross
 	@tools/arm64-sysroot.sh build/arm64-sysroot
-	@cmake --log-level=WARNING --preset arm64 $(CMAKE_ARGS)
-	@$(build) build/arm64 -j$(JOBS)
+	@$(call configure,build/arm64,--preset arm64)
+	@$(call build,build/arm64,tests)
 	@$(call suite,build/arm64) -L 'unit|contract|numeric|fuzz' -LE nodes
 
 format: ## lay out the source with clang-format
@@ -71,7 +77,7 @@ format: ## lay out the source with clang-format
 
 tidy: ## look for mistakes with clang-tidy
 	@tools/setup.sh build style
-	@cmake --log-level=WARNING --preset dev $(CMAKE_ARGS)
+	@$(call configure,build/dev,--preset dev)
 	@find src -name '*.c' -not -path '*/exact/*' -print0 | xargs -0 -n 8 -P $(JOBS) clang-tidy -p build/dev --quiet
 
 clean: ## remove build/ (runs/ stays)

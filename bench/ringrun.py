@@ -69,10 +69,8 @@ class Result:
         return sum(node["idle_fraction"] for node in self.nodes) / len(self.nodes)
 
     def forward_seconds(self):
-        """Of an update, on an average worker; with its part of the time in which the worker waited for a core, since
-        an emulated device is busy then."""
-        shares = [node["states"]["forward"] * (1 + node["states"]["wait_cpu"] / node["busy_s"])
-                  for node in self.nodes[1:]]
+        """Of an update, on an average worker."""
+        shares = [node["states"]["forward"] for node in self.nodes[1:]]
         return sum(shares) / len(shares) / self.updates
 
     def sent(self, *kinds):

@@ -18,6 +18,7 @@ from calm import calm
 from cases import CASES
 from collectives import CollectivesBench
 from exchange import ExchangeBench
+from fairness import FairnessBench
 from ours import Ours
 from peer import LIMITS, Peer, environment
 from ring import RingBench
@@ -255,6 +256,7 @@ class Bench:
             print("bench: the cases of several devices are left out with --isa", file=sys.stderr)
             return table
         torch = f"{self.venv}/bin/python" if "torch" in self.found else None
+        FairnessBench(table, self.build, self.rounds).run(asked)
         RingBench(table, self.build, self.rounds, self.cores, torch).run(asked)
         pythons = ["/usr/bin/python3"] * ("debian-torch" in self.found) + [torch] * bool(torch)
         ExchangeBench(table, self.build, self.rounds, self.cores, pythons).run(asked)

@@ -65,8 +65,15 @@ static void seal_all(uint8_t *bytes, size_t count) {
     }
 }
 
+/* An endpoint without a thread: of its functions only the clock is asked. */
+static double no_time(struct rt_endpoint *endpoint) {
+    (void)endpoint;
+    return 1;
+}
+static const struct rt_transport transport = {.now = no_time};
+
 static void read_as_link(unsigned way, const uint8_t *bytes, size_t count) {
-    struct rt_tcp tcp = {.silence = 1};
+    struct rt_tcp tcp = {.base.transport = &transport, .silence = 1};
     struct rt_tcp_link link = {.base.endpoint = &tcp.base, .state = RT_LINK_UP};
     struct rt_connection *connection = calloc(1, sizeof *connection);
     struct rt_receive receives[RT_CHANNELS][RECEIVES];
@@ -93,6 +100,7 @@ static void read_as_link(unsigned way, const uint8_t *bytes, size_t count) {
                                          .state = RT_CONNECTION_OPEN,
                                          .lane = way & 1 ? RT_LANE_DATA : RT_LANE_CONTROL,
                                          .stream.fd = ends[0]};
+    link.lanes[RT_LANE_CONTROL] = link.lanes[RT_LANE_DATA] = connection;
     require(write(ends[1], bytes, count) == (ssize_t)count);
     shutdown(ends[1], SHUT_WR);
     enum rt_stream_result result;

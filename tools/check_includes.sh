@@ -2,6 +2,7 @@
 # The walls between the parts of src/: which part may include which. A part may always include itself and the
 # public header. Three walls matter most: net never sees a message, exchange never sees a layer, nn never sees
 # a socket. Run as a test; `tools/check_includes.sh DIRECTORY` checks another tree.
+# labels: once
 set -u
 
 # part: what it may include

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What a reader may rely on in every file: laid out by clang-format, at most 600 lines, nothing left undone, no
 # path of somebody's machine. Run as a test; `tools/check_style.sh DIRECTORY` checks another tree.
+# labels: once
 set -u
 
 # The files of the project in the current directory, not what somebody keeps beside them: those that git tracks;

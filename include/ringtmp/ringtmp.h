@@ -6,7 +6,7 @@
  *     struct rt_error err;
  *     struct rt_run *run;
  *     if (rt_run_open("run.yaml", &run, &err) != RT_OK) puts(err.text);
- *     rt_run_set(run, "train.epochs", "3", &err);           any key of the run file, as with --set
+ *     rt_run_set(run, "train.epochs", "3", &err);           any key of the run file
  *     rt_run_train(run, NULL, NULL, &err);                  trains; the result is then in rt_run_result()
  *     rt_run_predict(run, inputs, rows, outputs, &err);     outputs for new examples
  *     rt_run_close(run);
@@ -14,6 +14,8 @@
  * Rules that hold for every function:
  *   - a function that can fail returns rt_status and writes a sentence for people into *err; outputs are
  *     set only on RT_OK; err may be NULL;
+ *   - a NULL where an object, a name, a value or memory is needed is refused with RT_BAD_INPUT; functions
+ * without a status take it for an object that has nothing: they do nothing, or return NULL or 0;
  *   - the creator destroys: what open gives, close takes back; arguments are borrowed for the call only;
  *   - the library installs no signal handlers and never calls exit;
  *   - it keeps no state outside its objects, with one exception: the first run with train.math: fast loads
@@ -42,15 +44,18 @@ typedef enum rt_status {
     RT_BAD_INPUT,   /* a file, an option or a value from outside is wrong; no update was made because of it */
     RT_NO_MEMORY,   /* the memory asked for is not there */
     RT_IO,          /* the system refused a read, a write or a mapping */
-    RT_FAILED,      /* the run itself failed: for instance a loss that is not finite */
-    RT_INTERRUPTED, /* rt_run_stop was called; a checkpoint has been written, unless training had not begun */
+    RT_FAILED,      /* the run itself failed, for another reason than those below */
+    RT_INTERRUPTED, /* rt_run_stop was called; a checkpoint has been written, unless training had not begun or
+                       the run writes no files */
     RT_LOST,        /* a device of the cluster is gone or does not answer; the last checkpoint is good */
+    RT_DIVERGED,    /* a loss, a parameter or the optimizer's state is not finite */
 } rt_status;
 
-/* One sentence about what went wrong, with file, line or offset where there is one. */
+/* One sentence about what went wrong, with file, line or offset where there is one; UTF-8. One that is too
+ * long, because it quotes something long, ends with "...". */
 struct rt_error {
     rt_status status;
-    char text[500];
+    char text[1000];
 };
 
 /* A run: a run file, what was set on top of it, and after training or loading the model. */
@@ -77,7 +82,7 @@ struct rt_result {
     double train_loss, test_loss, test_accuracy;
     uint64_t params;
     char params_sha256[65];
-    const char *out_dir; /* owned by the run */
+    const char *out_dir; /* owned by the run; NULL: nothing was written */
 };
 
 typedef void (*rt_progress_fn)(void *user, const struct rt_progress *progress);
@@ -95,10 +100,14 @@ void rt_run_close(struct rt_run *run);
  * value that can never be right is refused at once, and nothing is changed. */
 rt_status rt_run_set(struct rt_run *run, const char *key, const char *value, struct rt_error *err);
 
-/* The directory for model, checkpoint, journal and summary; default "runs/<name>-<time>". */
+/* The directory for model, checkpoint, journal and summary; default: the key out of the run file, else
+ * "runs/<name>-<time>". "none": the run writes no files. The model is then in memory only, for
+ * rt_run_predict; the best one by validation is kept there while it trains; there are no checkpoints, and a
+ * stopped run leaves nothing. A directory of that name is "./none". */
 rt_status rt_run_set_out(struct rt_run *run, const char *dir, struct rt_error *err);
 
-/* Continue from the checkpoint in the output directory instead of starting anew. */
+/* Continue from the checkpoint in the output directory instead of starting anew. A run that ended before its
+ * first checkpoint starts from the beginning. */
 void rt_run_set_resume(struct rt_run *run, int resume);
 
 /* Trains to the end, to an early stop, or until rt_run_stop. progress may be NULL. */

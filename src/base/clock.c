@@ -1,4 +1,4 @@
-/* The three clocks, in seconds, and a look at who lost count. */
+/* The clocks, in seconds, and a look at who lost count. */
 #include "base/clock.h"
 
 #include <time.h>
@@ -11,6 +11,14 @@ static double read_clock(clockid_t clock) {
 
 double rt_clock_wall(void) {
     return read_clock(CLOCK_MONOTONIC);
+}
+
+double rt_clock_boot(void) {
+#ifdef CLOCK_BOOTTIME
+    return read_clock(CLOCK_BOOTTIME);
+#else
+    return read_clock(CLOCK_MONOTONIC);
+#endif
 }
 
 double rt_clock_thread(void) {

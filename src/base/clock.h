@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 double rt_clock_wall(void);    /* monotonic */
+double rt_clock_boot(void);    /* the same, with the time for which the machine was asleep */
 double rt_clock_thread(void);  /* CPU seconds of this thread */
 double rt_clock_process(void); /* CPU seconds of this process */
 

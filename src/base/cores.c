@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "base/cores.h"
 
+#include <math.h>
 #include <sched.h>
 #include <unistd.h>
 #if defined(__linux__)
@@ -81,12 +82,15 @@ void rt_core_go(int core) {
 }
 #endif
 
-size_t rt_cores_usable(void) {
+double rt_cores_amount(void) {
     const size_t listed = rt_cores_list(NULL, 0);
-    if (listed > 0)
-        return listed;
-    const long online = sysconf(_SC_NPROCESSORS_ONLN);
-    return online > 0 ? (size_t)online : 1;
+    const long online = listed ? (long)listed : sysconf(_SC_NPROCESSORS_ONLN);
+    const double cores = online > 0 ? (double)online : 1, quota = rt_cores_quota("");
+    return quota > 0 && quota < cores ? quota : cores;
+}
+
+size_t rt_cores_usable(void) {
+    return (size_t)ceil(rt_cores_amount());
 }
 
 void rt_core_give_way(void) {

@@ -8,8 +8,15 @@
  * tell. */
 size_t rt_cores_list(int *cores, size_t max);
 
-/* How many threads it is worth starting: those cores; the ones that are online where the system does not
- * tell. At least 1. */
+/* The cores' worth of time that control groups (v1 and v2, as of a container) grant this process, as 1.5; 0:
+ * they set no limit. root: "" for this machine; in tests a directory with a proc/ and a sys/. */
+double rt_cores_quota(const char *root);
+
+/* How much can be computed at a time, in cores: those that the calling thread may use, or that are online
+ * where the system does not tell, and no more than a quota grants. Above 0. */
+double rt_cores_amount(void);
+
+/* How many threads it is worth starting: the same, rounded up. At least 1. */
 size_t rt_cores_usable(void);
 
 /* The one that it runs on at this moment; -1: unknown. */

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -43,15 +44,38 @@ rt_status rt_map_open(const char *path, struct rt_map *map, struct rt_error *err
             return status;
         }
     }
-    close(file);
-    *map = (struct rt_map){.data = data, .bytes = bytes, .changed = info.st_mtim};
+    if (!data) {
+        close(file);
+        file = -1;
+    }
+    *map = (struct rt_map){.data = data, .bytes = bytes, .file = file, .changed = info.st_mtim};
     return RT_OK;
 }
 
 void rt_map_close(struct rt_map *map) {
-    if (map->data)
+    if (map->data) {
         munmap((void *)map->data, map->bytes);
+        close(map->file);
+    }
     *map = (struct rt_map){.data = NULL};
+}
+
+rt_status rt_map_read(const struct rt_map *map, const char *path, size_t at, void *buffer, size_t bytes,
+                      struct rt_error *err) {
+    uint8_t *to = buffer;
+    for (size_t done = 0; done < bytes;) {
+        ssize_t got = pread(map->file, to + done, bytes - done, (off_t)(at + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return rt_fail(err, RT_IO, "%s: cannot be read: %s", path, strerror(errno));
+        if (got == 0)
+            return rt_fail(err, RT_IO,
+                           "%s: was cut short while it was read: it had %zu bytes and ends at %zu", path,
+                           map->bytes, at + done);
+        done += (size_t)got;
+    }
+    return RT_OK;
 }
 
 static void release(struct rt_writer *writer) {
@@ -68,13 +92,21 @@ static void note_failure(struct rt_writer *writer, int error) {
 }
 
 /* Opens a file that is not there yet, beside path. The process number keeps two processes that write the
- * same path apart; the counter, what a crash may have left. */
+ * same path apart; the counter, what a crash may have left. It is locked as long as it is open: one without a
+ * lock is nobody's any more. Somebody who has just found it without one has removed it. */
 static int open_temporary(const char *path, char *temporary, size_t room) {
     for (int i = 0; i < 1000; i++) {
+        struct stat info;
         snprintf(temporary, room, "%s.%ld-%d.tmp", path, (long)getpid(), i);
         int file = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (file >= 0 || errno != EEXIST)
+        if (file < 0 && errno != EEXIST)
             return file;
+        if (file < 0)
+            continue;
+        (void)flock(file, LOCK_EX); /* some file systems have none: nothing is removed there */
+        if (fstat(file, &info) != 0 || info.st_nlink > 0)
+            return file;
+        close(file);
     }
     return -1;
 }
@@ -163,6 +195,8 @@ rt_status rt_writer_sync(struct rt_writer *writer, struct rt_error *err) {
 
 rt_status rt_writer_commit(struct rt_writer *writer, struct rt_error *err) {
     rt_writer_sync(writer, NULL);
+    /* It stays locked until it has its name: see rt_remove_temporaries. */
+    const int lock = fcntl(fileno(writer->file), F_DUPFD_CLOEXEC, 0);
     if (fclose(writer->file) != 0)
         note_failure(writer, errno);
     if (writer->temporary) {
@@ -176,6 +210,8 @@ rt_status rt_writer_commit(struct rt_writer *writer, struct rt_error *err) {
                 note_failure(writer, error);
         }
     }
+    if (lock >= 0)
+        close(lock);
     release(writer);
     return writer->status == RT_OK ? RT_OK : rt_fail(err, writer->status, "%s", writer->first.text);
 }
@@ -204,6 +240,15 @@ static bool is_temporary(const char *name, const char *base) {
     return count > 0 && strcmp(rest + count, ".tmp") == 0;
 }
 
+/* Whether the name is still that of a file that we have open. */
+static bool is_named(int directory, const char *name, int file) {
+    struct stat held, there;
+    return fstat(file, &held) == 0 && fstatat(directory, name, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+           held.st_dev == there.st_dev && held.st_ino == there.st_ino;
+}
+
+/* A writer that has made its file but not locked it yet finds it gone, and makes another. One whose lock is
+ * gone has renamed it, and may have made another of the same name. */
 void rt_remove_temporaries(const char *path) {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
     char *directory = directory_of(path);
@@ -212,9 +257,15 @@ void rt_remove_temporaries(const char *path) {
     if (!entries)
         return;
     const struct dirent *entry;
-    while ((entry = readdir(entries)))
-        if (is_temporary(entry->d_name, base))
+    while ((entry = readdir(entries))) {
+        if (!is_temporary(entry->d_name, base))
+            continue;
+        int file = openat(dirfd(entries), entry->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        if (file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0 && is_named(dirfd(entries), entry->d_name, file))
             unlinkat(dirfd(entries), entry->d_name, 0);
+        if (file >= 0)
+            close(file);
+    }
     closedir(entries);
 }
 

@@ -7,15 +7,20 @@
 #include <stdio.h>
 #include <time.h>
 
-/* A file mapped read-only. */
+/* A file mapped read-only. Whoever changes it meanwhile changes what is seen here; if it is cut short,
+ * looking at what is gone is a SIGBUS. */
 struct rt_map {
     const uint8_t *data; /* NULL when the file is empty */
     size_t bytes;
+    int file;                /* open as long as data is not NULL */
     struct timespec changed; /* when its content last changed, as of opening it */
 };
 
 rt_status rt_map_open(const char *path, struct rt_map *map, struct rt_error *err);
 void rt_map_close(struct rt_map *map);
+/* Copies bytes from `at` on; that the file was cut short is an error here. path: for the sentence. */
+rt_status rt_map_read(const struct rt_map *map, const char *path, size_t at, void *buffer, size_t bytes,
+                      struct rt_error *err);
 
 /* A file that appears under its name only when it is complete: written beside it, fsynced, renamed. */
 struct rt_writer {
@@ -35,8 +40,7 @@ rt_status rt_writer_sync(struct rt_writer *writer, struct rt_error *err);
 rt_status rt_writer_commit(struct rt_writer *writer, struct rt_error *err); /* closes either way */
 void rt_writer_abandon(struct rt_writer *writer);                           /* removes the temporary */
 
-/* Removes the temporary files that killed writers of this path left. Only for one who knows that no writer is
- * at work. */
+/* Removes the temporary files that killed writers of this path left; those of writers at work are locked. */
 void rt_remove_temporaries(const char *path);
 
 /* Makes a directory and its parents. made: false when somebody else had made it before; of several who ask at

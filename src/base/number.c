@@ -125,3 +125,87 @@ bool rt_parse_real(const char *text, double *value) {
     *value = number.negative ? -size : size;
     return true;
 }
+
+/* The first of these characters that stands between digits; 0: none, or there is something else in the text.
+ */
+static char between_digits(const char *text, const char *separators) {
+    char found = 0;
+    for (const char *p = text + (*text == '-' || *text == '+'); *p; p++) {
+        const bool separator = strchr(separators, *p) && p > text && is_digit(p[-1]) && is_digit(p[1]);
+        if (!is_digit(*p) && *p != '.' && !separator)
+            return 0;
+        if (separator && !found)
+            found = *p;
+    }
+    return found;
+}
+
+const char *rt_number_hint(const char *text) {
+    if (between_digits(text, ",_' "))
+        return "; numbers have a decimal point, not a comma, and no separators between digits";
+    if (between_digits(text, "/"))
+        return "; a fraction is written out, as 0.5 for 1/2";
+    const size_t length = strlen(text);
+    if (length > 1 && text[length - 1] == '%' && is_digit(text[0]))
+        return "; a part of a hundred is written out, as 0.2 for 20%";
+    return "";
+}
+
+const char *rt_real_text(double value, char text[RT_REAL_ROOM]) {
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, RT_REAL_ROOM, "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            break;
+    }
+    /* A locale's decimal separator may be longer than a point. */
+    char *to = text;
+    for (const char *at = text; *at; at++) {
+        if (strchr("0123456789+-einfa", *at))
+            *to++ = *at;
+        else if (to == text || to[-1] != '.')
+            *to++ = '.';
+    }
+    *to = 0;
+    return text;
+}
+
+/* A number with one of several endings. */
+static bool parse_with_unit(const char *text, const char *const *endings, const double *units, size_t count,
+                            double *value) {
+    const size_t length = strlen(text);
+    char number[64];
+    double unit = 1;
+    size_t kept = length;
+    for (size_t i = 0; i < count; i++) {
+        const size_t ending = strlen(endings[i]);
+        if (ending < length && strcmp(text + length - ending, endings[i]) == 0) {
+            kept = length - ending;
+            unit = units[i];
+            break;
+        }
+    }
+    if (kept >= sizeof number)
+        return false;
+    snprintf(number, sizeof number, "%.*s", (int)kept, text);
+    double amount;
+    if (!rt_parse_real(number, &amount) || !(amount >= 0) || !isfinite(amount * unit))
+        return false;
+    *value = amount * unit;
+    return true;
+}
+
+bool rt_parse_rate(const char *text, double *bytes_per_second) {
+    static const char *const endings[] = {"K", "k", "M", "G", "T"};
+    static const double units[] = {1e3, 1e3, 1e6, 1e9, 1e12};
+    double bits;
+    if (!parse_with_unit(text, endings, units, sizeof units / sizeof *units, &bits))
+        return false;
+    *bytes_per_second = bits / 8;
+    return true;
+}
+
+bool rt_parse_duration(const char *text, double *seconds) {
+    static const char *const endings[] = {"us", "ms", "s"};
+    static const double units[] = {1e-6, 1e-3, 1};
+    return parse_with_unit(text, endings, units, sizeof units / sizeof *units, seconds);
+}

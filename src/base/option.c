@@ -4,6 +4,8 @@
  */
 #include "base/option.h"
 
+#include "base/sentence.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,7 +28,11 @@ static rt_status fail_value(const struct rt_option *option, const struct rt_tree
     char or_word[64] = "";
     if (option->auto_word)
         snprintf(or_word, sizeof or_word, " or '%s'", option->auto_word);
-    return rt_tree_fail(tree, err, "%s: %s must be %s%s, not '%s'", what, option->name, wish, or_word, text);
+    if (!*text)
+        return rt_tree_fail(tree, err, "%s: %s has no value; it must be %s%s", what, option->name, wish,
+                            or_word);
+    return rt_tree_fail(tree, err, "%s: %s must be %s%s, not '%.100s'", what, option->name, wish, or_word,
+                        text);
 }
 
 static rt_status read_number(const struct rt_option *option, const struct rt_tree *tree, const char *what,
@@ -36,8 +42,10 @@ static rt_status read_number(const struct rt_option *option, const struct rt_tre
     double real = -1;
     if (!option->auto_word || strcmp(text, option->auto_word) != 0) {
         bool valid = whole ? rt_parse_int(text, &integer) : rt_parse_real(text, &real);
-        if (!valid)
-            return fail_value(option, tree, what, whole ? "a whole number" : "a number", text, err);
+        if (!valid) {
+            fail_value(option, tree, what, whole ? "a whole number" : "a number", text, err);
+            return rt_fail_more(err, RT_BAD_INPUT, "%s", rt_number_hint(text));
+        }
         double value = whole ? (double)integer : real;
         char range[100];
         if ((option->min != 0 || option->max != 0) && (value < option->min || value > option->max))
@@ -58,17 +66,10 @@ static rt_status read_choice(const struct rt_option *option, const struct rt_tre
             return RT_OK;
         }
     const char *nearest = rt_nearest(text, option->choices);
-    char list[200] = "one of";
-    for (size_t i = 0; option->choices[i]; i++) {
-        size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, "%s %s", i ? "," : "", option->choices[i]);
-    }
-    rt_status status = fail_value(option, tree, what, list, text, err);
-    if (nearest && err) {
-        const size_t used = strlen(err->text);
-        snprintf(err->text + used, sizeof err->text - used, "; did you mean '%s'?", nearest);
-    }
-    return status;
+    char wish[RT_LISTED_ROOM + 8];
+    snprintf(wish, sizeof wish, "one of %s", RT_LISTED(option->choices));
+    rt_status status = fail_value(option, tree, what, wish, text, err);
+    return nearest ? rt_fail_more(err, status, "; did you mean '%s'?", nearest) : status;
 }
 
 /* Reads text, which came from tree (or from the table, when tree is NULL), into the option's field. */
@@ -96,15 +97,36 @@ static rt_status read_text(const struct rt_option *option, const struct rt_tree 
     return RT_OK;
 }
 
-static rt_status read_value(const struct rt_option *option, const struct rt_tree *tree, const char *what,
-                            void *settings, struct rt_error *err) {
+static const struct rt_option *find_option(const struct rt_option *options, size_t count, const char *name) {
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(options[i].name, name) == 0)
+            return &options[i];
+    return NULL;
+}
+
+/* A list where one value is wanted: a height and a width, where the table has options for them. */
+static rt_status fail_list(const struct rt_option *options, size_t count, const struct rt_option *option,
+                           const struct rt_tree *tree, const char *what, struct rt_error *err) {
+    char height[64], width[64];
+    rt_tree_fail(tree, err, "%s: %s must be a single value, not a list", what, option->name);
+    snprintf(height, sizeof height, "%s_h", option->name);
+    snprintf(width, sizeof width, "%s_w", option->name);
+    if (find_option(options, count, height) && find_option(options, count, width))
+        rt_fail_more(err, RT_BAD_INPUT, "; height and width are given as %s and %s", height, width);
+    return RT_BAD_INPUT;
+}
+
+static rt_status read_value(const struct rt_option *options, size_t count, const struct rt_option *option,
+                            const struct rt_tree *tree, const char *what, void *settings,
+                            struct rt_error *err) {
     if (option->kind == RT_OPTION_TREE) {
         memcpy((char *)settings + option->offset, &tree, sizeof(void *));
         return RT_OK;
     }
-    if (tree->kind != RT_TREE_SCALAR)
-        return rt_tree_fail(tree, err, "%s: %s must be a single value, not a %s", what, option->name,
-                            tree->kind == RT_TREE_LIST ? "list" : "map");
+    if (tree->kind == RT_TREE_LIST)
+        return fail_list(options, count, option, tree, what, err);
+    if (tree->kind == RT_TREE_MAP)
+        return rt_tree_fail(tree, err, "%s: %s must be a single value, not a map", what, option->name);
     return read_text(option, tree, what, tree->text, settings, err);
 }
 
@@ -121,13 +143,6 @@ static rt_status set_defaults(const struct rt_option *options, size_t count, con
     return status;
 }
 
-static const struct rt_option *find_option(const struct rt_option *options, size_t count, const char *name) {
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(options[i].name, name) == 0)
-            return &options[i];
-    return NULL;
-}
-
 static rt_status fail_unknown(const struct rt_option *options, size_t count, const struct rt_tree *tree,
                               const char *what, struct rt_error *err) {
     const char *names[64];
@@ -136,16 +151,17 @@ static rt_status fail_unknown(const struct rt_option *options, size_t count, con
         names[i] = options[i].name;
     names[known] = NULL;
     const char *near = rt_nearest(tree->key, names);
+    /* {rate: 0,5} is a rate of 0 and a key 5. */
+    if (tree->key[strspn(tree->key, "0123456789")] == 0)
+        return rt_tree_fail(tree, err, "unknown key '%.100s' in %s; if it is the end of a number: %s",
+                            tree->key, what, rt_number_hint("0,5") + 2);
     if (near)
-        return rt_tree_fail(tree, err, "unknown key '%s' in %s; did you mean '%s'?", tree->key, what, near);
+        return rt_tree_fail(tree, err, "unknown key '%.100s' in %s; did you mean '%s'?", tree->key, what,
+                            near);
     if (!known)
-        return rt_tree_fail(tree, err, "unknown key '%s' in %s, which has no options", tree->key, what);
-    char list[300] = "";
-    for (size_t i = 0; i < known; i++) {
-        size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
-    }
-    return rt_tree_fail(tree, err, "unknown key '%s' in %s; the keys are %s", tree->key, what, list);
+        return rt_tree_fail(tree, err, "unknown key '%.100s' in %s, which has no options", tree->key, what);
+    return rt_tree_fail(tree, err, "unknown key '%.100s' in %s; the keys are %s", tree->key, what,
+                        RT_LISTED(names));
 }
 
 /* Reads what was given; the defaults are in place already. *single is the option set by a scalar tree. */
@@ -159,10 +175,10 @@ static rt_status read_given(const struct rt_option *options, size_t count, const
         const struct rt_option *option = main_option ? find_option(options, count, main_option) : NULL;
         if (option) {
             *single = option;
-            return read_value(option, tree, what, settings, err);
+            return read_value(options, count, option, tree, what, settings, err);
         }
         if (count == 0)
-            return rt_tree_fail(tree, err, "%s has no options, so it cannot take '%s'", what, tree->text);
+            return rt_tree_fail(tree, err, "%s has no options, so it cannot take '%.100s'", what, tree->text);
     }
     if (tree->kind != RT_TREE_MAP)
         return rt_tree_fail(tree, err, "%s takes its options as a map, like {%s: ...}, not %s", what,
@@ -171,7 +187,7 @@ static rt_status read_given(const struct rt_option *options, size_t count, const
     rt_status status = RT_OK;
     for (size_t i = 0; i < tree->count && status == RT_OK; i++) {
         const struct rt_option *option = find_option(options, count, tree->items[i]->key);
-        status = option ? read_value(option, tree->items[i], what, settings, err)
+        status = option ? read_value(options, count, option, tree->items[i], what, settings, err)
                         : fail_unknown(options, count, tree->items[i], what, err);
     }
     return status;
@@ -231,4 +247,42 @@ void rt_options_help(FILE *out, const struct rt_option *options, size_t count, c
             fputc(')', out);
         fputc('\n', out);
     }
+}
+
+const char *rt_option_text(const struct rt_option *option, const void *settings,
+                           char text[RT_OPTION_TEXT_ROOM]) {
+    const char *field = (const char *)settings + option->offset;
+    int64_t integer;
+    double real;
+    bool truth;
+    int choice;
+    *text = 0;
+    switch (option->kind) {
+    case RT_OPTION_INT:
+        memcpy(&integer, field, sizeof integer);
+        if (option->auto_word && integer < 0)
+            snprintf(text, RT_OPTION_TEXT_ROOM, "%s", option->auto_word);
+        else
+            snprintf(text, RT_OPTION_TEXT_ROOM, "%lld", (long long)integer);
+        break;
+    case RT_OPTION_REAL:
+        memcpy(&real, field, sizeof real);
+        if (option->auto_word && (real < 0 || isinf(real)))
+            snprintf(text, RT_OPTION_TEXT_ROOM, "%s", option->auto_word);
+        else
+            rt_real_text(real, text);
+        break;
+    case RT_OPTION_BOOL:
+        memcpy(&truth, field, sizeof truth);
+        snprintf(text, RT_OPTION_TEXT_ROOM, "%s", truth ? "true" : "false");
+        break;
+    case RT_OPTION_CHOICE:
+        memcpy(&choice, field, sizeof choice);
+        snprintf(text, RT_OPTION_TEXT_ROOM, "%s", option->choices[choice]);
+        break;
+    case RT_OPTION_TEXT:
+    case RT_OPTION_TREE:
+        break;
+    }
+    return text;
 }

@@ -44,9 +44,26 @@ void rt_options_help(FILE *out, const struct rt_option *options, size_t count, c
 /* The candidate nearest to word by edit distance, or NULL when nothing is close. names is NULL-terminated. */
 const char *rt_nearest(const char *word, const char *const *names);
 
+/* The value of an option that is a number, a truth or a choice, as it could stand in a run file; "" for texts
+ * and trees. Reads back as the same value. Returns text. */
+enum { RT_OPTION_TEXT_ROOM = 64 };
+const char *rt_option_text(const struct rt_option *option, const void *settings,
+                           char text[RT_OPTION_TEXT_ROOM]);
+
+/* The shortest of 15 to 17 digits that reads back as the same number, with a point in every locale. */
+enum { RT_REAL_ROOM = 48 };
+const char *rt_real_text(double value, char text[RT_REAL_ROOM]);
+
 /* Strict numbers: the whole text, no locale, no overflow; false when it is none. */
 bool rt_parse_int(const char *text, int64_t *value);
 bool rt_parse_real(const char *text, double *value);
+/* What to say after the sentence about a text that is no number, where it nearly is one ("0,5", "1/255"): ";
+ * ..." or "". */
+const char *rt_number_hint(const char *text);
+/* A rate in bits per second, as 100M, 1G or 1T, K is a thousand; in bytes per second. And a time, as 1ms,
+ * 200us or 0.5s; a number alone is seconds. Neither is below 0. */
+bool rt_parse_rate(const char *text, double *bytes_per_second);
+bool rt_parse_duration(const char *text, double *seconds);
 /* A size in bytes: a whole number with K, M, G or T behind it, as 512M, or alone: then it counts `alone`
  * bytes, a power of two. */
 bool rt_parse_size(const char *text, uint64_t alone, uint64_t *bytes);

@@ -3,6 +3,7 @@
 #define RT_BASE_STATUS_H
 
 #include <ringtmp/ringtmp.h>
+#include <stdarg.h>
 #include <stdbool.h>
 
 #if defined(__GNUC__)
@@ -15,8 +16,12 @@
  * return rt_fail(err, RT_BAD_INPUT, "%s: ...", path). The first to detect an error writes the sentence;
  * callers that only pass it on leave it alone. */
 rt_status rt_fail(struct rt_error *err, rt_status status, const char *format, ...) RT_PRINTF(3, 4);
+rt_status rt_vfail(struct rt_error *err, rt_status status, const char *format, va_list args) RT_PRINTF(3, 0);
 
 /* Puts "prefix: " before the sentence that is already there. */
 rt_status rt_fail_prefix(struct rt_error *err, rt_status status, const char *format, ...) RT_PRINTF(3, 4);
+
+/* Puts more behind the sentence that is already there: what to do about it. */
+rt_status rt_fail_more(struct rt_error *err, rt_status status, const char *format, ...) RT_PRINTF(3, 4);
 
 #endif

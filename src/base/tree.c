@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "base/option.h"
+#include "base/sentence.h"
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -12,17 +13,20 @@
 
 enum { MAX_PATH_PARTS = 32 };
 
+rt_status rt_tree_place(const struct rt_tree *tree, struct rt_error *err) {
+    if (!tree || !tree->file)
+        return RT_BAD_INPUT;
+    if (tree->line <= 0)
+        return rt_fail_prefix(err, RT_BAD_INPUT, "%s", tree->file);
+    return rt_fail_prefix(err, RT_BAD_INPUT, "%s:%d", tree->file, tree->line);
+}
+
 rt_status rt_tree_fail(const struct rt_tree *tree, struct rt_error *err, const char *format, ...) {
-    char sentence[sizeof err->text];
     va_list args;
     va_start(args, format);
-    vsnprintf(sentence, sizeof sentence, format, args);
+    rt_vfail(err, RT_BAD_INPUT, format, args);
     va_end(args);
-    if (!tree || !tree->file)
-        return rt_fail(err, RT_BAD_INPUT, "%s", sentence);
-    if (tree->line <= 0)
-        return rt_fail(err, RT_BAD_INPUT, "%s: %s", tree->file, sentence);
-    return rt_fail(err, RT_BAD_INPUT, "%s:%d: %s", tree->file, tree->line, sentence);
+    return rt_tree_place(tree, err);
 }
 
 static rt_status copy_text(const char *text, char **copy, struct rt_error *err) {
@@ -79,6 +83,20 @@ rt_status rt_tree_copy(const struct rt_tree *tree, struct rt_tree **copy, struct
     if (status == RT_OK)
         *copy = made;
     return status;
+}
+
+static bool same_text(const char *a, const char *b) {
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+bool rt_tree_equal(const struct rt_tree *a, const struct rt_tree *b) {
+    if (!a || !b)
+        return a == b;
+    bool equal = a->kind == b->kind && a->count == b->count && same_text(a->text, b->text) &&
+                 same_text(a->key, b->key);
+    for (size_t i = 0; equal && i < a->count; i++)
+        equal = rt_tree_equal(a->items[i], b->items[i]);
+    return equal;
 }
 
 rt_status rt_tree_add(struct rt_tree *tree, const char *key, struct rt_tree *item, struct rt_error *err) {
@@ -140,8 +158,8 @@ static rt_status find_child(const struct rt_tree *tree, const char *part, const 
         return rt_tree_fail(value, err, "%s is a list: its items are numbered from 0, not named '%s'", walked,
                             part);
     if ((uint64_t)number >= tree->count)
-        return rt_tree_fail(value, err, "%s has %zu items, numbered from 0: there is no item %s", walked,
-                            tree->count, part);
+        return rt_tree_fail(value, err, "%s has %s, numbered from 0: there is no item %s", walked,
+                            RT_COUNTED(tree->count, "item"), part);
     *found = &tree->items[number];
     return RT_OK;
 }

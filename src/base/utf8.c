@@ -24,13 +24,25 @@ size_t rt_utf8_decode(const char *text, uint32_t *code) {
     return length;
 }
 
-bool rt_utf8_valid(const char *text) {
+static bool check(const char *text, bool plain) {
     uint32_t code;
     while (*text) {
         size_t length = rt_utf8_decode(text, &code);
-        if (length == 0)
+        if (length == 0 || (plain && rt_utf8_is_control(code)))
             return false;
         text += length;
     }
     return true;
+}
+
+bool rt_utf8_valid(const char *text) {
+    return check(text, false);
+}
+
+bool rt_utf8_is_control(uint32_t code) {
+    return code < 0x20 || (code >= 0x7f && code < 0xa0);
+}
+
+bool rt_utf8_plain(const char *text) {
+    return check(text, true);
 }

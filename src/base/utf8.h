@@ -12,4 +12,10 @@ size_t rt_utf8_decode(const char *text, uint32_t *code);
 
 bool rt_utf8_valid(const char *text);
 
+/* Whether a terminal would act upon the character instead of showing it. */
+bool rt_utf8_is_control(uint32_t code);
+
+/* Valid, and without control characters: fit to be a name. */
+bool rt_utf8_plain(const char *text);
+
 #endif

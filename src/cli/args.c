@@ -1,6 +1,8 @@
 #include "cli/args.h"
 #include "base/memory.h"
 #include "base/option.h"
+#include "base/sentence.h"
+#include "formats/runfile.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,12 +22,8 @@ static rt_status add_word(struct rt_words *words, int room, const char *word, st
 }
 
 static rt_status fail_choice(const struct rt_arg *arg, const char *value, struct rt_error *err) {
-    char list[200] = "";
-    for (size_t i = 0; arg->choices[i]; i++) {
-        size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", arg->choices[i]);
-    }
-    return rt_fail(err, RT_BAD_INPUT, "%s must be one of %s, not '%s'", arg->name, list, value);
+    return rt_fail(err, RT_BAD_INPUT, "%s must be one of %s, not '%.100s'", arg->name,
+                   RT_LISTED(arg->choices), value);
 }
 
 static rt_status set_value(const struct rt_arg *arg, const char *value, int room, void *settings,
@@ -84,11 +82,19 @@ static rt_status fail_unknown(const struct rt_command *command, const char *word
     const char *names[32] = {"help"};
     for (size_t i = 0; i < command->arg_count && i < 30; i++)
         names[i + 1] = command->args[i].name + 2;
-    char typed[64];
+    char typed[100];
     snprintf(typed, sizeof typed, "%.*s", (int)length, word);
     const char *near = rt_nearest(typed + strspn(typed, "-"), names);
     if (near)
         return rt_fail(err, RT_BAD_INPUT, "unknown option '%s'; did you mean '--%s'?", typed, near);
+    /* A key of the run file, typed as an option. */
+    char name[sizeof typed], path[64];
+    strcpy(name, typed + strspn(typed, "-"));
+    for (char *at = name; *at; at++)
+        *at = *at == '-' ? '_' : *at;
+    if (find_arg(command, "--set", strlen("--set")) && rt_spec_find_key(name, path))
+        return rt_fail(err, RT_BAD_INPUT,
+                       "unknown option '%s'; a key of the run file is set with --set %s=VALUE", typed, path);
     return rt_fail(err, RT_BAD_INPUT, "unknown option '%s'; %s`ringtmp %s --help` lists the options", typed,
                    command->unknown_hint ? command->unknown_hint : "", command->name);
 }

@@ -1,6 +1,7 @@
 #include "cli/cluster_args.h"
 
 #include "net/tcp.h"
+#include "train/run.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,12 +54,8 @@ static rt_status add_key(struct rt_settings *settings, const char *path, struct 
 
 rt_status rt_settings_apply(const struct rt_settings *settings, struct rt_run *run, struct rt_error *err) {
     rt_status status = RT_OK;
-    for (size_t i = 0; i < settings->count && status == RT_OK; i++) {
-        char *equals = strchr(settings->items[i], '=');
-        *equals = 0;
-        status = rt_run_set(run, settings->items[i], equals + 1, err);
-        *equals = '=';
-    }
+    for (size_t i = 0; i < settings->count && status == RT_OK; i++)
+        status = rt_run_set_as(run, settings->items[i], err);
     return status;
 }
 
@@ -105,8 +102,11 @@ rt_status rt_cluster_args_settings(const struct rt_cluster_args *args, struct rt
         if (!equals || equals == word)
             status = rt_fail(err, RT_BAD_INPUT, "--set needs KEY=VALUE, as in --set train.epochs=5, not '%s'",
                              word);
-        else
-            status = keep(&made, strdup(word), err);
+        if (status != RT_OK)
+            break;
+        char *key = strndup(word, (size_t)(equals - word));
+        status = key ? rt_settings_add(&made, "--set", key, equals + 1, err) : fail_memory(err);
+        free(key);
     }
     char nodes[24];
     snprintf(nodes, sizeof nodes, "%" PRId64, args->nodes);

@@ -37,7 +37,7 @@ struct rt_cluster_args {
                                             .default_help = "none", .help = set_help                         \
     }
 
-/* What was asked for as settings, "key=value" each. */
+/* What was asked for as settings, as rt_run_set_as takes them. */
 struct rt_settings {
     char **items;
     size_t count;
@@ -48,7 +48,7 @@ rt_status rt_cluster_args_settings(const struct rt_cluster_args *args, struct rt
 rt_status rt_settings_add(struct rt_settings *settings, const char *option, const char *key,
                           const char *value, struct rt_error *err);
 rt_status rt_settings_add_strategy(struct rt_settings *settings, const char *strategy, struct rt_error *err);
-/* rt_run_set for each. */
+/* rt_run_set_as for each. */
 rt_status rt_settings_apply(const struct rt_settings *settings, struct rt_run *run, struct rt_error *err);
 void rt_settings_deinit(struct rt_settings *settings);
 

@@ -14,4 +14,7 @@ enum { RT_EXIT_DONE, RT_EXIT_FAILED, RT_EXIT_USAGE };
  * status that fits. */
 int rt_exit_error(const struct rt_error *err);
 
+/* An rt_notice_fn: says "ringtmp: note: <sentence>" there, in such a line. */
+void rt_print_notice(void *unused, const char *sentence);
+
 #endif

@@ -1,5 +1,6 @@
 #include "cli/confusion.h"
 #include "base/memory.h"
+#include "cli/fit.h"
 #include "cli/text.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -55,7 +56,7 @@ static void print_row(FILE *out, const struct rt_evaluation *evaluation, const s
     fputc('\n', out);
 }
 
-void rt_confusion_print(FILE *out, const struct rt_evaluation *evaluation) {
+static void print_all(FILE *out, const struct rt_evaluation *evaluation) {
     size_t classes = evaluation->classes, shown = classes <= ALL_UP_TO ? classes : WORST,
            width = strlen("class");
     struct row *rows;
@@ -88,4 +89,16 @@ void rt_confusion_print(FILE *out, const struct rt_evaluation *evaluation) {
         fprintf(out, ", %" PRIu64 " of %" PRIu64 "\n", worst.wrong, worst.examples);
     }
     free(rows);
+}
+
+void rt_confusion_print(FILE *out, const struct rt_evaluation *evaluation) {
+    char *text = NULL;
+    size_t bytes;
+    FILE *made = open_memstream(&text, &bytes);
+    if (!made)
+        return;
+    print_all(made, evaluation);
+    if (fclose(made) == 0)
+        rt_fit_print(out, text, rt_fit_width(), false);
+    free(text);
 }

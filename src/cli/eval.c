@@ -6,6 +6,7 @@
 #include "train/run.h"
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
 
 struct settings {
     struct rt_cluster_args cluster;
@@ -28,8 +29,12 @@ static int run_eval(const struct rt_invocation *invocation) {
     if (rt_run_load_spread(file, run_file, words, all.count, rt_own_program(invocation->program, program),
                            &model, &err) != RT_OK) {
         rt_settings_deinit(&all);
+        if (strstr(err.text, "not a run file"))
+            rt_fail_more(&err, err.status,
+                         "; the model comes first: ringtmp eval MODEL.safetensors RUN.yaml");
         return rt_exit_error(&err);
     }
+    rt_run_set_notice(model, rt_print_notice, NULL);
     const struct rt_evaluation *evaluation;
     int code = RT_EXIT_DONE;
     if (rt_run_evaluate(model, run_file, words, all.count, &evaluation, &err) != RT_OK) {

@@ -24,6 +24,13 @@ int rt_exit_error(const struct rt_error *err) {
     return err->status == RT_BAD_INPUT ? RT_EXIT_USAGE : RT_EXIT_FAILED;
 }
 
+void rt_print_notice(void *unused, const char *sentence) {
+    (void)unused;
+    fputs("ringtmp: note: ", stderr);
+    rt_text_sentence(stderr, sentence);
+    fputc('\n', stderr);
+}
+
 static void print_help(FILE *out, const char *program) {
     fprintf(out,
             "RingTMP trains neural networks with results that are exact: the same bits on every machine.\n\n"
@@ -128,7 +135,8 @@ static bool reader_is_gone(void) {
  * run cannot go on, but it can say why. */
 static void on_bus_error(int number) {
     static const char message[] =
-        "\nringtmp: a file that is in use could not be read: it was cut short, or its disk has failed\n";
+        "\nringtmp: a file that is in use could not be read: it was cut short, or its disk has failed. A "
+        "run can go on from its last checkpoint with --resume, once the file is whole again\n";
     (void)number;
     (void)!write(STDERR_FILENO, message, sizeof message - 1);
     _exit(RT_EXIT_FAILED);
@@ -138,6 +146,7 @@ int main(int argc, char **argv) {
     double start = rt_clock_wall();
     open_standard_streams();
     signal(SIGBUS, on_bus_error);
+    signal(SIGXFSZ, SIG_IGN); /* a write beyond a limit on the size of files fails, and is reported */
     int code = dispatch(argc, argv, start);
     bool written = fflush(stdout) == 0 && !ferror(stdout);
     if (!written && !reader_is_gone()) {

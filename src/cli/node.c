@@ -1,30 +1,25 @@
-/*
- * ringtmp node: offers this device to a cluster. A thread of its own watches for signals and, in a node that
- * a master has started on its own machine, for the end of the lifeline: both end the node, also when its role
- * is in the middle of work.
- */
+/* ringtmp node: offers this device to a cluster. cli/watch.h sees to it that it ends when it should. */
 #include "cluster/node.h"
 #include "base/cores.h"
+#include "base/memory.h"
 #include "base/option.h"
+#include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/text.h"
+#include "cli/watch.h"
 #include "cluster/cluster.h"
 #include "cluster/local.h"
 #include "net/tcp.h"
 #include "tensor/answer.h"
 #include "train/roles.h"
-#include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 struct settings {
     const char *listen, *key, *certificate, *private_key, *authority;
-    const char *memory, *name, *slowdown, *data;
+    const char *memory, *name, *slowdown, *bandwidth, *latency, *data, *cache;
     bool insecure;
     int64_t threads, lifeline;
 };
@@ -43,7 +38,7 @@ static const struct rt_arg args[] = {
      .help = "and the authority that signed all certificates"},
     {"--insecure", NULL, RT_ARG_SWITCH, .offset = AT(insecure), .default_help = "no",
      .help = "let anybody on the network connect, unencrypted"},
-    {"--threads", "N", RT_ARG_COUNT, .offset = AT(threads), .default_help = "all cores",
+    {"--threads", "N", RT_ARG_COUNT, .offset = AT(threads), .default_help = "all cores, within a CPU quota",
      .help = "threads to compute with"},
     {"--memory", "SIZE", RT_ARG_TEXT, .offset = AT(memory), .default_help = "three quarters of what there is",
      .help = "memory it offers, as 512M or 2G; 0: no limit"},
@@ -51,8 +46,14 @@ static const struct rt_arg args[] = {
      .help = "what messages call it"},
     {"--data", "DIR", RT_ARG_TEXT, .offset = AT(data), .default_help = "where it was started",
      .help = "training data are looked up here, and nowhere else"},
+    {"--cache", "DIR", RT_ARG_TEXT, .offset = AT(cache), .default_help = "~/.cache/ringtmp",
+     .help = "where large data files are kept in converted form"},
     {"--slowdown", "S", RT_ARG_TEXT, .offset = AT(slowdown), .fallback = "1",
-     .help = "emulate a device S times slower, for experiments"},
+     .help = "emulate a device S times slower; 1,500:4 is 1, and 4 from update 500 on"},
+    {"--bandwidth", "RATE", RT_ARG_TEXT, .offset = AT(bandwidth), .default_help = "as it is",
+     .help = "emulate a slower network: bits per second, as 100M"},
+    {"--latency", "TIME", RT_ARG_TEXT, .offset = AT(latency), .default_help = "as it is",
+     .help = "emulate a slower network: what it receives is later, as 1ms"},
     {"--lifeline", "FD", RT_ARG_COUNT, .offset = AT(lifeline), .default_help = "none",
      .help = "end when this descriptor does; for programs that start nodes"},
 };
@@ -95,23 +96,39 @@ static rt_status read_settings(const struct settings *settings, struct plan *pla
                  .cores = (uint32_t)cores,
                  .threads = (uint32_t)threads,
                  .tell = settings->lifeline < 0 ? tell : NULL},
-        .device = {.ring = {.kernels = "auto", .threads = threads}, .data = settings->data},
+        .device = {.ring = {.kernels = "auto", .threads = threads},
+                   .data = settings->data,
+                   .cache = settings->cache},
         .network = {.certificate = settings->certificate,
                     .private_key = settings->private_key,
                     .authority = settings->authority,
+                    .own_user = settings->lifeline >= 0,
                     .insecure = settings->insecure},
     };
+    if (settings->name && (!*settings->name || !rt_utf8_plain(settings->name)))
+        return rt_fail(err, RT_BAD_INPUT,
+                       "--name must be plain text, without control characters, not '%.100s'", settings->name);
+    if (settings->name && strlen(settings->name) > RT_NODE_NAME)
+        return rt_fail(err, RT_BAD_INPUT, "--name must have at most %d bytes, not %zu", RT_NODE_NAME,
+                       strlen(settings->name));
     if (settings->threads == 0 || settings->threads > RT_MAX_CORES)
         return rt_fail(err, RT_BAD_INPUT, "--threads must be from 1 to %d", RT_MAX_CORES);
-    if (!rt_parse_real(settings->slowdown, &plan->device.ring.slowdown) ||
-        !(plan->device.ring.slowdown >= 1) || !(plan->device.ring.slowdown <= 1e6))
-        return rt_fail(err, RT_BAD_INPUT, "--slowdown must be a number from 1 to 1000000, not '%s'",
-                       settings->slowdown);
+    struct rt_error own;
+    if (rt_pace_parse(settings->slowdown, &plan->device.ring.pace, &own) != RT_OK)
+        return rt_fail(err, RT_BAD_INPUT, "--slowdown %s", own.text);
+    if (settings->bandwidth && !rt_bandwidth_parse(settings->bandwidth, &plan->network.bandwidth))
+        return rt_fail(err, RT_BAD_INPUT, "--bandwidth must be " RT_BANDWIDTH_FORM "; not '%.100s'",
+                       settings->bandwidth);
+    if (settings->latency && !rt_latency_parse(settings->latency, &plan->network.latency))
+        return rt_fail(err, RT_BAD_INPUT, "--latency must be " RT_LATENCY_FORM "; not '%.100s'",
+                       settings->latency);
     /* A node that a master started on his machine opens what he does. */
     if (!settings->data && settings->lifeline < 0)
         plan->device.data = ".";
     if (settings->data && !*settings->data)
         return rt_fail(err, RT_BAD_INPUT, "--data must be a directory");
+    if (settings->cache && !*settings->cache)
+        return rt_fail(err, RT_BAD_INPUT, "--cache must be a directory");
     rt_status status = rt_cluster_address(settings->listen, plan->address, err);
     if (status != RT_OK)
         rt_fail_prefix(err, status, "--listen");
@@ -124,84 +141,6 @@ static rt_status read_settings(const struct settings *settings, struct plan *pla
     if (status == RT_OK)
         status = rt_kernels_answer(kernels, plan->node.answer, err);
     return status;
-}
-
-/* ---- the end ---- */
-
-/* Signal handlers reach nothing else. */
-static atomic_int stop;
-static int signal_pipe[2] = {-1, -1};
-
-static const int stop_signals[] = {SIGINT, SIGTERM, SIGHUP};
-
-/* The second signal of a kind ends the process at once. */
-static void on_signal(int number) {
-    int saved = errno;
-    signal(number, SIG_DFL);
-    atomic_store(&stop, 1);
-    (void)!write(signal_pipe[1], "s", 1);
-    errno = saved;
-}
-
-/* A node with a lifeline leaves it to its master what a signal to all of them means: the master may want to
- * collect the model first. */
-static void catch_signals(bool lifeline) {
-    signal(SIGPIPE, SIG_IGN);
-    for (size_t i = 0; i < sizeof stop_signals / sizeof *stop_signals; i++) {
-        struct sigaction old, action = {.sa_handler = lifeline ? SIG_IGN : on_signal, .sa_flags = SA_RESTART};
-        sigemptyset(&action.sa_mask);
-        if (sigaction(stop_signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
-            sigaction(stop_signals[i], &action, NULL);
-    }
-}
-
-struct watch {
-    pthread_t thread;
-    struct rt_endpoint *endpoint;
-    int lifeline;
-};
-
-/* The master is gone. A role that does not end in time is left in the middle. */
-static void end_soon(void) {
-    struct pollfd done = {.fd = signal_pipe[0], .events = POLLIN};
-    if (poll(&done, 1, 2000) <= 0)
-        _exit(RT_EXIT_FAILED);
-}
-
-static void *watch_main(void *argument) {
-    struct watch *watch = argument;
-    for (;;) {
-        struct pollfd wait[2] = {{.fd = signal_pipe[0], .events = POLLIN},
-                                 {.fd = watch->lifeline, .events = POLLIN}};
-        char byte;
-        if (poll(wait, 2, -1) < 0)
-            continue;
-        if (wait[0].revents && read(signal_pipe[0], &byte, 1) == 1) {
-            if (byte == 'e')
-                return NULL;
-            rt_endpoint_wake(watch->endpoint);
-        }
-        if (wait[1].revents && read(watch->lifeline, &byte, 1) <= 0) {
-            atomic_store(&stop, 1);
-            rt_endpoint_wake(watch->endpoint);
-            end_soon();
-            return NULL;
-        }
-    }
-}
-
-static rt_status start_watch(struct watch *watch, struct rt_error *err) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    int code = pthread_create(&watch->thread, NULL, watch_main, watch);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return code ? rt_fail(err, RT_FAILED, "no thread to watch for signals: %s", strerror(code)) : RT_OK;
-}
-
-static void stop_watch(struct watch *watch) {
-    (void)!write(signal_pipe[1], "e", 1);
-    pthread_join(watch->thread, NULL);
 }
 
 /* ---- the command ---- */
@@ -217,7 +156,28 @@ static rt_status announce(const struct settings *settings, const struct rt_endpo
     return RT_OK;
 }
 
-static rt_status serve(const struct settings *settings, struct rt_error *err) {
+/* The command line, for a node that starts again: where it listens is known by now, also if it was any port.
+ */
+static rt_status write_again(const struct rt_invocation *invocation, const struct rt_endpoint *endpoint,
+                             char ***again, struct rt_error *err) {
+    size_t count = 2;
+    rt_status status = rt_alloc((size_t)invocation->argc + 5, sizeof **again, "the command line", again, err);
+    if (status != RT_OK)
+        return status;
+    (*again)[0] = (char *)(uintptr_t)invocation->program;
+    (*again)[1] = (char *)(uintptr_t)rt_command_node.name;
+    for (int i = 0; i < invocation->argc; i++)
+        if (strcmp(invocation->argv[i], "--listen") == 0)
+            i++;
+        else if (strcmp(invocation->argv[i], "--") != 0 && strncmp(invocation->argv[i], "--listen=", 9) != 0)
+            (*again)[count++] = invocation->argv[i];
+    (*again)[count++] = (char *)(uintptr_t) "--listen";
+    (*again)[count] = (char *)(uintptr_t)endpoint->address;
+    return RT_OK;
+}
+
+static rt_status serve(const struct rt_invocation *invocation, struct rt_error *err) {
+    const struct settings *settings = invocation->settings;
     struct plan plan;
     struct rt_endpoint *endpoint = NULL;
     rt_status status = read_settings(settings, &plan, err);
@@ -225,18 +185,20 @@ static rt_status serve(const struct settings *settings, struct rt_error *err) {
         status = rt_tcp_create(&plan.network, &endpoint, err);
     if (status == RT_OK)
         status = rt_endpoint_listen(endpoint, plan.address, err);
-    struct watch watch = {.endpoint = endpoint, .lifeline = (int)settings->lifeline};
-    if (status == RT_OK) {
-        catch_signals(settings->lifeline >= 0);
-        status = start_watch(&watch, err);
-    }
+    struct rt_watch watch = {.endpoint = endpoint, .lifeline = (int)settings->lifeline};
+    plan.node.work = &watch.work;
+    if (status == RT_OK && settings->lifeline < 0)
+        status = write_again(invocation, endpoint, &watch.again, err);
+    if (status == RT_OK)
+        status = rt_watch_start(&watch, err);
     if (status == RT_OK) {
         struct rt_role role = rt_node_roles(&plan.device);
         status = announce(settings, endpoint, err);
         if (status == RT_OK)
-            status = rt_node_serve(&plan.node, endpoint, &role, &stop, err);
-        stop_watch(&watch);
+            status = rt_node_serve(&plan.node, endpoint, &role, rt_watch_stop_flag(), err);
+        rt_watch_finish();
     }
+    free(watch.again);
     rt_endpoint_destroy(endpoint);
     return status;
 }
@@ -249,13 +211,7 @@ static int run_node(const struct rt_invocation *invocation) {
         rt_fail(&err, RT_BAD_INPUT, "--lifeline must be a descriptor that is open");
         return rt_exit_error(&err);
     }
-    if (pipe(signal_pipe) != 0) {
-        rt_fail(&err, RT_FAILED, "no pipe to watch for signals: %s", strerror(errno));
-        return rt_exit_error(&err);
-    }
-    for (int i = 0; i < 2; i++)
-        fcntl(signal_pipe[i], F_SETFD, FD_CLOEXEC);
-    rt_status status = serve(settings, &err);
+    rt_status status = serve(invocation, &err);
     if (status == RT_OK)
         return RT_EXIT_DONE;
     if (settings->lifeline >= 0 && rt_lifeline_report((int)settings->lifeline, NULL, err.text, NULL) == RT_OK)

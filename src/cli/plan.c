@@ -1,7 +1,7 @@
 /* ringtmp plan: who would hold which layers, and what that is predicted to bring. */
 #include "cli/cluster_args.h"
 #include "cli/commands.h"
-#include "cli/text.h"
+#include "cli/fit.h"
 #include "train/run.h"
 #include <stddef.h>
 #include <stdlib.h>
@@ -34,13 +34,6 @@ static rt_status make(const struct rt_invocation *invocation, struct rt_run *run
     return status == RT_OK ? rt_run_make_plan(run, plan, err) : status;
 }
 
-static void tell(void *user, const char *sentence) {
-    (void)user;
-    fputs("ringtmp: note: ", stderr);
-    rt_text_sentence(stderr, sentence);
-    fputc('\n', stderr);
-}
-
 static int run_plan(const struct rt_invocation *invocation) {
     struct rt_error err;
     struct rt_run *run;
@@ -48,11 +41,11 @@ static int run_plan(const struct rt_invocation *invocation) {
     if (rt_run_open(invocation->operands.items[0], &run, &err) != RT_OK)
         return rt_exit_error(&err);
     int code = RT_EXIT_DONE;
-    rt_run_set_notice(run, tell, NULL);
+    rt_run_set_notice(run, rt_print_notice, NULL);
     if (make(invocation, run, &plan, &err) != RT_OK) {
         code = rt_exit_error(&err);
     } else {
-        fputs(plan, stdout);
+        rt_fit_print(stdout, plan, rt_fit_width(), false);
         free(plan);
     }
     rt_run_close(run);
@@ -64,8 +57,10 @@ const struct rt_command rt_command_plan = {
     .summary = "who would hold which layers, and how fast that would be",
     .details =
         "Connects to the devices, measures every layer on each of them and the links between them, and\n"
-        "prints who would hold which layers, with the predicted speed, idle time and memory. Nothing is\n"
-        "trained and no data are read. `ringtmp train` makes the same plan before it starts.\n",
+        "prints who would hold which layers, with the predicted speed, idle time and memory, and what one\n"
+        "device alone would do. Nothing is trained and no data are read. `ringtmp train` makes the same "
+        "plan\n"
+        "before it starts.\n",
     .examples = "  ringtmp plan run.yaml --nodes 4\n"
                 "  ringtmp plan run.yaml --node pi1:7117 --node pi2:7117 --key cluster.key\n",
     .operands = {"RUN.yaml"},

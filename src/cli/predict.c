@@ -253,6 +253,7 @@ static int run_predict(const struct rt_invocation *invocation) {
     rt_settings_deinit(&all);
     if (loaded != RT_OK)
         return rt_exit_error(&err);
+    rt_run_set_notice(run, rt_print_notice, NULL);
     struct printer printer;
     rt_status status = make_printer(invocation->settings, run, &printer, &err);
     if (status == RT_OK) {
@@ -275,8 +276,9 @@ const struct rt_command rt_command_predict = {
         "Prints one line for each example of FILE, in order: for a classifier the class and its\n"
         "probability, for other models the output values, with a tab between columns. FILE is an IDX\n"
         "(plain or .gz), NPY or CSV file with raw values, as in training: the model knows how to scale\n"
-        "them. Instead of a name it may be a source as in a run file, to give options with it. On several\n"
-        "devices nobody needs room for the whole model.\n",
+        "them. Columns of a table with a header are found by the names they had in training. Instead of a\n"
+        "file's name it may be a source as in a run file, to give options with it. On several devices\n"
+        "nobody needs room for the whole model.\n",
     .examples = "  ringtmp predict model.safetensors t10k-images-idx3-ubyte.gz | head\n"
                 "  ringtmp predict model.safetensors new.csv --top 3 --format json\n"
                 "  ringtmp predict model.safetensors '{csv: {file: new.txt, header: false}}'\n",

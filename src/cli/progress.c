@@ -1,4 +1,9 @@
 #include "cli/progress.h"
+#include "base/cores.h"
+#include "base/sentence.h"
+#include "cli/commands.h"
+#include "cli/fit.h"
+#include "cli/node_table.h"
 #include "cli/text.h"
 #include "train/run.h"
 #include <inttypes.h>
@@ -6,14 +11,18 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { MAX_LINE = 512, MAX_BAR = 32, MIN_BAR = 6, USUAL_WIDTH = 80 };
+enum { MAX_LINE = 512, MAX_BAR = 32, MIN_BAR = 6, USUAL_WIDTH = 80, USUAL_ROWS = 24, SCREEN_BYTES = 1 << 16 };
+enum { ECHO = 3 }; /* columns left free at the end of the line that the cursor stays in: for a ^C */
 
 void rt_display_init(struct rt_display *display, const struct rt_run *run, bool quiet) {
     const char *kind = getenv("TERM"), *no_colour = getenv("NO_COLOR");
     bool terminal = isatty(STDOUT_FILENO) && kind && *kind && strcmp(kind, "dumb") != 0;
+    /* A table is drawn at once, so that nothing else, as the ^C that the terminal shows, comes into its
+     * middle. */
+    if (terminal)
+        setvbuf(stdout, NULL, _IOFBF, SCREEN_BYTES);
     *display = (struct rt_display){
         .run = run,
         .out = stdout,
@@ -35,14 +44,21 @@ void rt_display_clear(struct rt_display *display) {
     display->lines = 0;
 }
 
+void rt_display_keep(struct rt_display *display, bool below) {
+    if (display->drawn && !below)
+        fputc('\n', display->out);
+    fflush(display->out);
+    display->kept = true;
+    display->drawn = false;
+    display->lines = 0;
+}
+
 void rt_display_notice(void *user, const char *sentence) {
     struct rt_display *display = user;
     if (display->quiet)
         return;
     rt_display_clear(display);
-    fputs("ringtmp: note: ", stderr);
-    rt_text_sentence(stderr, sentence);
-    fputc('\n', stderr);
+    rt_print_notice(NULL, sentence);
 }
 
 /* ---- lines ---- */
@@ -82,72 +98,16 @@ static double share_done(const struct rt_progress *progress) {
     return share < 0 ? 0 : share > 1 ? 1 : share;
 }
 
-/* ---- the table of devices ---- */
+/* ---- tables ---- */
 
-static void add_percent(struct line *line, double fraction) {
-    if (isfinite(fraction))
-        add(line, "%8.1f", 100 * fraction);
-    else
-        add(line, "%8s", "-");
-}
-
-static void put_node(const struct rt_display *display, size_t node, const struct rt_node_view *view,
-                     bool final, size_t width) {
-    struct line line = {.used = 0};
-    char layers[RT_TEXT] = "-", rate[RT_TEXT]; /* a server without a worker has none */
-    int length = view->count == 0
-                     ? 1
-                     : snprintf(layers, sizeof layers, "%zu-%zu", view->first, view->first + view->count - 1);
-    if (view->tail)
-        snprintf(layers + length, sizeof layers - (size_t)length, " +%zu", view->tail);
-    add(&line, "%4zu  %-16.16s %9s %10s", node, view->name, layers,
-        isfinite(view->samples_per_s) ? rt_text_rate(view->samples_per_s, rate) : "-");
-    add_percent(&line, view->idle_fraction);
-    if (final)
-        add_percent(&line, view->predicted_idle);
-    else
-        add(&line, "%7" PRIu64, view->queue);
-    add(&line, "%9.1f", isfinite(view->bytes_per_s) ? view->bytes_per_s / 1e6 : 0.0);
-    if (final)
-        add(&line, "%9.1f", (double)view->peak_memory / 1e6);
-    if (final && view->predicted_memory)
-        add(&line, "%9.1f", (double)view->predicted_memory / 1e6);
-    else if (final)
-        add(&line, "%9s", "-");
-    fprintf(display->out, "%.*s\n", (int)width, line.text);
-}
-
-/* Returns how many lines it took. */
-static size_t put_nodes(const struct rt_display *display, bool final, size_t width) {
-    const struct rt_node_view *views;
-    const size_t count = rt_run_nodes(display->run, &views);
-    if (count == 0)
-        return 0;
-    struct line head = {.used = 0};
-    add(&head, "%4s  %-16s %9s %10s%8s", "node", "", "layers", "samples/s", "idle %");
-    if (final)
-        add(&head, "%8s%9s%9s%9s", "planned", "MB/s", "MB used", "planned");
-    else
-        add(&head, "%7s%9s", "queue", "MB/s");
-    fprintf(display->out, "%.*s\n", (int)width, head.text);
-    for (size_t i = 0; i < count; i++)
-        put_node(display, i, &views[i], final, width);
-    return count + 1;
-}
-
-void rt_display_nodes(struct rt_display *display, bool final) {
-    if (!display->quiet)
-        put_nodes(display, final, MAX_LINE - 1);
+void rt_display_nodes(struct rt_display *display) {
+    char *table = rt_node_table(display->run, true, SIZE_MAX);
+    if (table && !display->quiet)
+        rt_fit_print(display->out, table, rt_fit_width(), false);
+    free(table);
 }
 
 /* ---- the redrawn lines ---- */
-
-static size_t terminal_width(void) {
-    struct winsize size;
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-        return size.ws_col;
-    return USUAL_WIDTH;
-}
 
 static void put_bar(const struct rt_display *display, size_t width, double share) {
     size_t full = (size_t)(share * (double)width);
@@ -161,8 +121,12 @@ static void put_bar(const struct rt_display *display, size_t width, double share
 }
 
 /* The bar takes the room that the figures leave; on a narrow screen their words are shortened, then the bar
- * goes, then the line is cut, one column short of the edge, where terminals would wrap. */
+ * goes, then the line is cut, short of the edge, where terminals would wrap. */
 static void draw(struct rt_display *display, const struct rt_progress *progress) {
+    size_t columns, rows;
+    rt_fit_screen(&columns, &rows);
+    columns = columns < MAX_LINE ? columns : USUAL_WIDTH;
+    rows = rows < MAX_LINE ? rows : USUAL_ROWS;
     struct line left = {.used = 0}, right = {.used = 0};
     double share = share_done(progress);
     if (progress->updates) {
@@ -171,7 +135,7 @@ static void draw(struct rt_display *display, const struct rt_progress *progress)
     } else {
         add(&left, "update %" PRIu64 " ", progress->update);
     }
-    size_t percent = right.used, width = terminal_width() - 1, bar = 0;
+    size_t percent = right.used, width = columns > ECHO ? columns - ECHO : 0, bar = 0;
     for (int brief = 0; brief <= 1 && bar < MIN_BAR; brief++) {
         right.used = percent;
         add_figures(&right, progress, "  ", brief);
@@ -179,7 +143,10 @@ static void draw(struct rt_display *display, const struct rt_progress *progress)
         bar = width > used ? width - used : 0;
     }
     rt_display_clear(display);
-    display->lines = put_nodes(display, false, width);
+    /* What would be above the screen could not be drawn anew. */
+    char *table = rt_node_table(display->run, false, rows - 1);
+    display->lines = table ? rt_fit_print(display->out, table, columns - 1, true) : 0;
+    free(table);
     fprintf(display->out, "%.*s", (int)width, left.text);
     if (bar >= MIN_BAR && progress->updates)
         put_bar(display, bar < MAX_BAR ? bar : MAX_BAR, share);
@@ -198,7 +165,8 @@ static void print_start(struct rt_display *display, const struct rt_progress *pr
         return;
     char a[RT_TEXT], b[RT_TEXT], c[RT_TEXT];
     rt_text_print(display->out, facts->name);
-    fprintf(display->out, ": %s parameters, ", rt_text_count(facts->params, a));
+    fprintf(display->out, ": %s parameter%s, ", rt_text_count(facts->params, a),
+            facts->params == 1 ? "" : "s");
     if (facts->train_examples)
         fprintf(display->out, "%s training examples", rt_text_count(facts->train_examples, b));
     else
@@ -207,17 +175,20 @@ static void print_start(struct rt_display *display, const struct rt_progress *pr
         fprintf(display->out, ", %s for validation", rt_text_count(facts->validation_examples, c));
     if (facts->test_examples)
         fprintf(display->out, ", %s for the test", rt_text_count(facts->test_examples, c));
-    fprintf(display->out, "\n%s with %s, batches of %zu; %s on %zu %s\n", facts->loss, facts->optimizer,
+    fprintf(display->out, "\n%s with %s, batches of %zu; %s on %zu %s", facts->loss, facts->optimizer,
             facts->batch, facts->kernels, facts->threads, facts->threads == 1 ? "thread" : "threads");
+    const double quota = rt_cores_quota("");
+    if (quota > 0)
+        fprintf(display->out, "; a CPU quota grants %.3g cores", quota);
+    fputc('\n', display->out);
     if (rt_run_plan(display->run))
-        fputs(rt_run_plan(display->run), display->out);
+        rt_fit_print(display->out, rt_run_plan(display->run), rt_fit_width(), false);
     if (facts->resumed_update)
         fprintf(display->out, "resumed after update %s\n", rt_text_count(facts->resumed_update, a));
     if (progress->updates && facts->resumed_update > progress->updates)
         fprintf(display->out,
-                "that is more than the %s updates (%" PRIu64
-                " epochs) asked for now: nothing is left to train\n",
-                rt_text_count(progress->updates, a), progress->epochs);
+                "that is more than the %s updates (%s) asked for now: nothing is left to train\n",
+                rt_text_count(progress->updates, a), RT_COUNTED(progress->epochs, "epoch"));
 }
 
 /* A run without validation data is judged by its test data on the way. */
@@ -239,11 +210,11 @@ void rt_display_progress(void *user, const struct rt_progress *progress) {
         return;
     if (!display->begun)
         print_start(display, progress);
-    if (display->terminal) {
+    if (display->terminal && !display->kept) {
         if (progress->validated)
             print_validation(display, progress);
         draw(display, progress);
-    } else if (isfinite(progress->loss) && progress->samples_per_s > 0) {
+    } else if (!display->terminal && isfinite(progress->loss) && progress->samples_per_s > 0) {
         struct line line = {.used = 0};
         if (progress->updates)
             add(&line, "epoch %" PRIu64 "/%" PRIu64 ", update %" PRIu64 "/%" PRIu64 " (%d %%)",

@@ -16,6 +16,7 @@ struct rt_display {
     bool begun;   /* the lines that introduce the run are out */
     bool drawn;   /* something that will be redrawn is on the screen: */
     size_t lines; /* so many lines above the cursor's */
+    bool kept;    /* nothing is drawn any more */
 };
 
 void rt_display_init(struct rt_display *display, const struct rt_run *run, bool quiet);
@@ -24,10 +25,14 @@ void rt_display_init(struct rt_display *display, const struct rt_run *run, bool 
 void rt_display_progress(void *user, const struct rt_progress *progress);
 void rt_display_notice(void *user, const char *sentence);
 
-/* The devices of a run as a table; final: at its end, beside what the plan predicted. */
-void rt_display_nodes(struct rt_display *display, bool final);
+/* The devices of a run as a table, at its end. */
+void rt_display_nodes(struct rt_display *display);
 
 /* Takes what is redrawn off the screen, so that something else can be printed. */
 void rt_display_clear(struct rt_display *display);
+
+/* Leaves what is redrawn on the screen, for good, and the cursor in the line below it; below: it is there
+ * already. */
+void rt_display_keep(struct rt_display *display, bool below);
 
 #endif

@@ -8,11 +8,12 @@
 #include "cli/progress.h"
 #include "cli/text.h"
 #include "formats/runfile.h"
-#include "train/checkpoint.h"
+#include "train/outdir.h"
 #include "train/run.h"
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 #include <unistd.h>
@@ -33,14 +34,14 @@ static const struct rt_arg args[] = {
      .help = "how it is distributed, as ring, ps-ssp,s=3 or as:horovod"},
     {"--seed", "S", RT_ARG_COUNT, AT(seed), .default_help = "train.seed of the run file, else 1",
      .help = "seed of all random numbers"},
-    {"--out", "DIR", RT_ARG_TEXT, AT(out), .default_help = "runs/NAME-TIME",
-     .help = "where model, checkpoint, journal and summary go"},
+    {"--out", "DIR", RT_ARG_TEXT, AT(out), .default_help = "the key out, else runs/NAME-TIME",
+     .help = "where the files of the run go; none: no files"},
     {"--resume", NULL, RT_ARG_SWITCH, AT(resume), .default_help = "start anew",
      .help = "go on from the checkpoint in --out"},
     {"--math", "exact|fast", RT_ARG_TEXT, AT(math), .choices = math_choices,
      .default_help = "train.math of the run file, else exact", .help = "exact bits, or OpenBLAS products"},
     {"--quiet", NULL, RT_ARG_SWITCH, AT(quiet), .default_help = "show progress",
-     .help = "print nothing but errors"},
+     .help = "print nothing but errors, and who is left out"},
     {"--help-keys", NULL, RT_ARG_SWITCH, AT(help_keys), .alone = true,
      .help = "show every key of the run file with its default"},
 };
@@ -50,22 +51,38 @@ static const struct rt_arg args[] = {
 /* A signal handler can reach the run only through a global. Written before the handlers are installed. */
 static struct rt_run *run_to_stop;
 static bool stop_quietly;
-static volatile sig_atomic_t training; /* the first report has come: what is done is saved on a stop */
+static volatile sig_atomic_t training; /* the first report has come: what is done is saved on a stop, */
+static volatile sig_atomic_t saves;    /* unless the run writes no files */
 
 static const int stop_signals[] = {SIGINT, SIGTERM, SIGHUP};
 enum { STOP_SIGNALS = sizeof stop_signals / sizeof *stop_signals };
 
-/* The first signal asks for a checkpoint; another one of any kind ends the process at once. */
-static void on_signal(int number) {
+/* A signal may come while something is drawn, and to another thread: then who draws says what there is to say
+ * afterwards, below it. Whoever of the two is first to see that nothing is drawn any more says it. */
+static atomic_bool stopping, drawing, announced;
+
+static void announce(void) {
     static const char saving[] = "\nstopping: the checkpoint is being written; once more ends at once\n";
     static const char nothing[] = "\nstopping: nothing has been trained yet; once more ends at once\n";
+    static const char none[] = "\nstopping; once more ends at once\n";
+    if (stop_quietly || atomic_exchange(&announced, true))
+        return;
+    if (saves)
+        (void)!write(STDERR_FILENO, saving, sizeof saving - 1);
+    else if (training)
+        (void)!write(STDERR_FILENO, none, sizeof none - 1);
+    else
+        (void)!write(STDERR_FILENO, nothing, sizeof nothing - 1);
+}
+
+/* The first signal asks for a checkpoint; another one of any kind ends the process at once. */
+static void on_signal(int number) {
     (void)number;
     for (size_t i = 0; i < STOP_SIGNALS; i++)
         signal(stop_signals[i], SIG_DFL);
-    if (!stop_quietly && training)
-        (void)!write(STDERR_FILENO, saving, sizeof saving - 1);
-    else if (!stop_quietly)
-        (void)!write(STDERR_FILENO, nothing, sizeof nothing - 1);
+    atomic_store(&stopping, true);
+    if (!atomic_load(&drawing))
+        announce();
     rt_run_stop(run_to_stop);
 }
 
@@ -110,16 +127,41 @@ static void print_quoted(FILE *out, const char *word) {
     fputc('\'', out);
 }
 
-/* The same words as this time, with --out and --resume in place of those given. A run file whose name looks
- * like an option comes last, after "--". */
-static void print_resume(FILE *out, const struct rt_invocation *invocation, const char *directory) {
-    const char *operand = invocation->operands.items[0];
+/* Which devices take part when the one that was lost is left out, as far as the words that are printed do not
+ * say it. named, counted: whether there were --node and --nodes among them; left: how many of the former are.
+ */
+static void print_devices(FILE *out, const struct rt_run *run, size_t lost, bool named, bool counted,
+                          size_t left) {
+    if (!named) /* the run file did, or --set */
+        for (size_t i = 0; rt_run_node(run, i); i++)
+            if (i != lost) {
+                fputs(" --node", out);
+                print_quoted(out, rt_run_node(run, i));
+                left++;
+            }
+    if (!named && left == 0)
+        fputs(" --set 'cluster.node=[]'", out);
+    if (!counted && (left == 0 || (!named && rt_run_local_nodes(run) > 1)))
+        fprintf(out, " --nodes %zu", rt_run_local_nodes(run));
+}
+
+/* The same words as this time, with --out and --resume in place of those given, and without the device that
+ * was lost. A run file whose name looks like an option comes last, after "--". */
+static void print_resume(FILE *out, const struct rt_invocation *invocation, const struct rt_run *run) {
+    const char *operand = invocation->operands.items[0], *directory = rt_run_out_dir(run);
+    const size_t lost = rt_run_lost_node(run);
+    size_t nodes = 0;
+    bool counted = false;
     fputs(" ", out);
     print_quoted(out, invocation->program);
     fputs(" train", out);
     for (int i = 0; i < invocation->argc; i++) {
         const char *word = invocation->argv[i];
-        if (word == operand && word[0] != '-')
+        const bool node = strcmp(word, "--node") == 0, same = strncmp(word, "--node=", 7) == 0;
+        counted |= strcmp(word, "--nodes") == 0 || strncmp(word, "--nodes=", 8) == 0;
+        if ((node || same) && nodes++ == lost)
+            i += node;
+        else if (word == operand && word[0] != '-')
             print_quoted(out, word);
         else if (word == operand || strcmp(word, "--") == 0 || strcmp(word, "--resume") == 0 ||
                  strncmp(word, "--out=", 6) == 0)
@@ -129,6 +171,8 @@ static void print_resume(FILE *out, const struct rt_invocation *invocation, cons
         else
             print_quoted(out, word);
     }
+    if (lost != SIZE_MAX)
+        print_devices(out, run, lost, nodes > 0, counted, nodes > 0 ? nodes - 1 : 0);
     fputs(" --out", out);
     print_quoted(out, directory);
     fputs(" --resume", out);
@@ -141,29 +185,57 @@ static void print_resume(FILE *out, const struct rt_invocation *invocation, cons
 
 static void print_interrupted(const struct rt_invocation *invocation, const struct rt_run *run) {
     const char *directory = rt_run_out_dir(run);
-    if (!training || !directory) {
+    if (training && !directory) {
+        fputs("ringtmp: interrupted; with out: none nothing was kept\n", stderr);
+        return;
+    }
+    if (!training) {
         fputs("ringtmp: interrupted before the training began; there is nothing to go on from\n", stderr);
         return;
     }
     fprintf(stderr, "ringtmp: interrupted; the checkpoint is in %s/checkpoint. To go on:\n", directory);
-    print_resume(stderr, invocation, directory);
+    print_resume(stderr, invocation, run);
 }
 
 /* A device was lost, or a file could not be written: what is saved is as good as after Ctrl-C. */
 static void print_way_on(const struct rt_invocation *invocation, const struct rt_run *run, const char *how) {
     const char *directory = rt_run_out_dir(run);
-    char checkpoint[RT_PROGRAM_ROOM];
-    if (!directory ||
-        snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint", directory) >= (int)sizeof checkpoint ||
-        !rt_checkpoint_exists(checkpoint))
+    const enum rt_out_state state = directory ? rt_out_look(directory) : RT_OUT_NOTHING;
+    if (state == RT_OUT_NOTHING)
         return;
-    fprintf(stderr, "ringtmp: the last checkpoint is in %s. To go on, %s:\n", checkpoint, how);
-    print_resume(stderr, invocation, directory);
+    if (state == RT_OUT_SAVED)
+        fprintf(stderr, "ringtmp: the last checkpoint is in %s/checkpoint. To go on, %s:\n", directory, how);
+    else
+        fprintf(stderr, "ringtmp: there is no checkpoint yet. To start again, %s:\n", how);
+    print_resume(stderr, invocation, run);
+}
+
+/* After a signal nothing is redrawn: what the screen shows stays, and the rest comes below. */
+static void begin_drawing(struct rt_display *display) {
+    atomic_store(&drawing, true);
+    if (atomic_load(&stopping))
+        rt_display_keep(display, true);
+}
+
+static void end_drawing(void) {
+    atomic_store(&drawing, false);
+    if (atomic_load(&stopping))
+        announce();
 }
 
 static void on_progress(void *user, const struct rt_progress *progress) {
+    struct rt_display *display = user;
     training = 1;
+    saves = rt_run_out_dir(display->run) != NULL;
+    begin_drawing(display);
     rt_display_progress(user, progress);
+    end_drawing();
+}
+
+static void on_notice(void *user, const char *sentence) {
+    begin_drawing(user);
+    rt_display_notice(user, sentence);
+    end_drawing();
 }
 
 /* ---- the result ---- */
@@ -179,7 +251,7 @@ static void print_result(FILE *out, struct rt_display *display) {
     fputc('\n', out);
     const struct rt_node_view *views;
     if (rt_run_nodes(run, &views)) {
-        rt_display_nodes(display, true);
+        rt_display_nodes(display);
         fputc('\n', out);
     }
     if (test && test->classes) {
@@ -206,12 +278,17 @@ static void print_result(FILE *out, struct rt_display *display) {
         fprintf(out, "staleness      %.2f updates on average, at most %s; gradients dropped: %s\n",
                 counts->mean, rt_text_count(counts->most, a), rt_text_count(counts->dropped, b));
     fprintf(out, "params_sha256  %s\n", result->params_sha256);
-    fprintf(out, "model          %s/model.safetensors", result->out_dir);
+    if (result->out_dir)
+        fprintf(out, "model          %s/model.safetensors", result->out_dir);
+    else
+        fputs("model          not written: out is none", out);
     if (rt_run_model_update(run) < result->updates)
         fprintf(out, " (the best: update %s of %s)", rt_text_count(rt_run_model_update(run), a),
                 rt_text_count(result->updates, b));
-    fprintf(out, "\njournal        %s/journal.jsonl\nsummary        %s/summary.json\n", result->out_dir,
-            result->out_dir);
+    fputc('\n', out);
+    if (result->out_dir)
+        fprintf(out, "journal        %s/journal.jsonl\nsummary        %s/summary.json\n", result->out_dir,
+                result->out_dir);
 }
 
 /* ---- the command ---- */
@@ -243,6 +320,7 @@ static rt_status apply(const struct rt_invocation *invocation, struct rt_run *ru
     if (status == RT_OK && settings->resume && !settings->out)
         status =
             rt_fail(err, RT_BAD_INPUT, "--resume needs --out DIR, the directory of the run to go on with");
+    rt_run_set_terms(run, &(struct rt_run_terms){.out = "--out DIR", .resume = "--resume"});
     if (status == RT_OK && settings->out)
         status = rt_run_set_out(run, settings->out, err);
     if (status == RT_OK)
@@ -263,14 +341,19 @@ static int run_train(const struct rt_invocation *invocation) {
     struct rt_display display;
     rt_display_init(&display, run, settings->quiet);
     rt_run_set_process_start(run, invocation->start);
-    rt_run_set_notice(run, rt_display_notice, &display);
+    rt_run_set_notice(run, on_notice, &display);
+    if (settings->quiet)
+        rt_run_set_warning(run, rt_print_notice, NULL);
     rt_status status = apply(invocation, run, &err);
     if (status == RT_OK) {
         catch_signals(run, settings->quiet);
         status = rt_run_train(run, on_progress, &display, &err);
         release_signals();
     }
-    rt_display_clear(&display);
+    if (atomic_load(&stopping) || status != RT_OK)
+        rt_display_keep(&display, atomic_load(&stopping));
+    else
+        rt_display_clear(&display);
     int code = RT_EXIT_DONE;
     if (status == RT_INTERRUPTED) {
         print_interrupted(invocation, run);
@@ -278,7 +361,9 @@ static int run_train(const struct rt_invocation *invocation) {
     } else if (status != RT_OK) {
         code = rt_exit_error(&err);
         if (status == RT_LOST)
-            print_way_on(invocation, run, "with other nodes if need be");
+            print_way_on(invocation, run,
+                         rt_run_lost_node(run) == SIZE_MAX ? "with other nodes if need be"
+                                                           : "without the device that is lost");
         else if (status == RT_IO)
             print_way_on(invocation, run, "once files can be written again");
     } else if (!settings->quiet) {

@@ -8,9 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-static const double slice = 0.1; /* seconds after which stop is looked at again: nobody wakes us for it */
+/* Seconds after which stop and the nodes on this machine are looked at again: nobody wakes us for them. */
+static const double slice = 0.1;
+/* Seconds in which a node whose link is gone is seen to have ended. */
+static const double last_breath = 0.2;
 
 size_t rt_cluster_count(const struct rt_cluster *cluster) {
     return cluster->count;
@@ -45,32 +49,56 @@ rt_status rt_cluster_pump(struct rt_cluster *cluster, double until, struct rt_er
     struct rt_event event;
     if (cluster->stop && atomic_load(cluster->stop))
         return rt_fail(err, RT_INTERRUPTED, "interrupted while the cluster was formed");
-    double soon = rt_endpoint_now(cluster->endpoint) + slice;
-    if (rt_endpoint_wait(cluster->endpoint, cluster->stop && soon < until ? soon : until, &event))
+    const bool looks = cluster->stop || cluster->local_count;
+    const double soon = rt_endpoint_now(cluster->endpoint) + slice;
+    if (rt_endpoint_wait(cluster->endpoint, looks && soon < until ? soon : until, &event))
         take(cluster, &event);
-    return RT_OK;
+    /* Not after each of many events: there may be a thousand of them. */
+    const double now = rt_endpoint_now(cluster->endpoint);
+    if (now < cluster->looked + slice)
+        return RT_OK;
+    cluster->looked = now;
+    return rt_local_check(cluster->locals, cluster->local_count, cluster->stop, err);
+}
+
+rt_status rt_cluster_explain(struct rt_cluster *cluster, rt_status status, struct rt_error *err) {
+    struct rt_error why = {0};
+    const double until = rt_clock_wall() + last_breath;
+    while (status == RT_FAILED && cluster->local_count && why.status == RT_OK && rt_clock_wall() < until)
+        if (rt_local_check(cluster->locals, cluster->local_count, cluster->stop, &why) == RT_OK)
+            nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    return why.status == RT_OK ? status : rt_fail(err, why.status, "%s", why.text);
+}
+
+bool rt_cluster_ended(struct rt_cluster *cluster, size_t member, char how[RT_HOW_ROOM]) {
+    const size_t first = cluster->count - cluster->local_count;
+    return member >= first && member < cluster->count &&
+           rt_local_ended(&cluster->locals[member - first], last_breath, how);
 }
 
 /* ---- asking ---- */
 
 /* A member as people know it: its name, once it has said it, and its address. */
 static const char *call(const struct rt_member *member, char who[200]) {
-    if (member->welcome.name[0])
-        snprintf(who, 200, "%.80s (%.80s)", member->welcome.name, member->address);
+    if (member->local || strcmp(member->name, member->address) == 0)
+        snprintf(who, 200, "%.80s", member->name);
+    else if (member->name[0])
+        snprintf(who, 200, "%.80s (%.80s)", member->name, member->address);
     else
         snprintf(who, 200, "%.80s", member->address);
     return who;
 }
 
 static rt_status fail_lost(const struct rt_member *member, struct rt_error *err) {
-    rt_fail(err, RT_FAILED, "%s", member->talk.error.text);
-    if (member->welcome.name[0])
-        rt_fail_prefix(err, RT_FAILED, "%.80s", member->welcome.name);
-    return RT_FAILED;
+    char who[200];
+    if (!member->name[0])
+        return rt_fail(err, RT_FAILED, "%s", member->talk.error.text);
+    return rt_fail(err, RT_FAILED, "%s: %s", call(member, who),
+                   rt_link_reason(member->talk.link, &member->talk.error));
 }
 
-rt_status rt_cluster_request(struct rt_cluster *cluster, size_t member, uint16_t type, const uint8_t *body,
-                             size_t body_bytes, struct rt_error *err) {
+static rt_status request(struct rt_cluster *cluster, size_t member, uint16_t type, const uint8_t *body,
+                         size_t body_bytes, struct rt_error *err) {
     struct rt_talk *talk = &cluster->members[member].talk;
     char who[200];
     call(&cluster->members[member], who);
@@ -92,6 +120,11 @@ rt_status rt_cluster_request(struct rt_cluster *cluster, size_t member, uint16_t
         memcpy(room, body, body_bytes);
     rt_talk_send(talk, &(struct rt_message){.type = type}, body_bytes);
     return RT_OK;
+}
+
+rt_status rt_cluster_request(struct rt_cluster *cluster, size_t member, uint16_t type, const uint8_t *body,
+                             size_t body_bytes, struct rt_error *err) {
+    return rt_cluster_explain(cluster, request(cluster, member, type, body, body_bytes, err), err);
 }
 
 /* A refusal is heard once, and in err then. */
@@ -123,8 +156,9 @@ rt_status rt_cluster_answer(struct rt_cluster *cluster, size_t member, uint16_t 
                             struct rt_error *err) {
     const bool works = answer == RT_MESSAGE_PROFILED || answer == RT_MESSAGE_READY;
     const double patience = works ? cluster->work_patience : cluster->patience;
-    return rt_cluster_await(cluster, member, answer, rt_endpoint_now(cluster->endpoint) + patience, patience,
-                            err);
+    rt_status status = rt_cluster_await(cluster, member, answer,
+                                        rt_endpoint_now(cluster->endpoint) + patience, patience, err);
+    return rt_cluster_explain(cluster, status, err);
 }
 
 rt_status rt_cluster_ask(struct rt_cluster *cluster, size_t member, uint16_t type, const uint8_t *body,
@@ -171,18 +205,21 @@ static rt_status start_locals(struct rt_cluster *cluster, const struct rt_cluste
     rt_status status = RT_OK;
     for (size_t i = 0; i < settings->local_nodes && status == RT_OK; i++) {
         char name[32];
-        snprintf(name, sizeof name, "local-%zu", i + 1);
+        snprintf(name, sizeof name, "local %zu", i + 1);
         struct rt_local_settings local = {.program = settings->program,
                                           .name = name,
                                           .threads = settings->local_threads ? settings->local_threads
                                                      : share                 ? share
                                                                              : 1,
                                           .memory = settings->local_memory,
-                                          .slowdown = settings->slowdown ? settings->slowdown[i] : 1,
+                                          .pace = settings->pace ? &settings->pace[i] : NULL,
+                                          .link = settings->emulated_links ? settings->emulated_links[i]
+                                                                           : (struct rt_emulated_link){0},
                                           .key_file = settings->key_file,
                                           .certificate = settings->certificate,
                                           .private_key = settings->private_key,
-                                          .authority = settings->authority};
+                                          .authority = settings->authority,
+                                          .cache = settings->cache};
         status = rt_local_start(&local, &cluster->locals[i], err);
         cluster->local_count += status == RT_OK;
     }
@@ -191,8 +228,9 @@ static rt_status start_locals(struct rt_cluster *cluster, const struct rt_cluste
         struct rt_member *member = &cluster->members[settings->address_count + i];
         status = rt_local_wait(&cluster->locals[i], until, cluster->stop, err);
         snprintf(member->address, sizeof member->address, "%s", cluster->locals[i].address);
+        snprintf(member->name, sizeof member->name, "local %zu", i + 1);
         member->local = true;
-        member->slowdown = settings->slowdown ? settings->slowdown[i] : 1;
+        member->pace = settings->pace ? settings->pace[i] : (struct rt_pace){0};
     }
     return status;
 }
@@ -228,6 +266,8 @@ static rt_status check_welcome(struct rt_cluster *cluster, struct rt_member *mem
     if (status != RT_OK)
         return status;
     member->welcome = welcome;
+    if (!member->local)
+        snprintf(member->name, sizeof member->name, "%s", welcome.name[0] ? welcome.name : member->address);
     rt_talk_next(&member->talk);
     if (exact && memcmp(welcome.answer, cluster->answer, sizeof welcome.answer) != 0)
         return rt_fail(
@@ -236,6 +276,25 @@ static rt_status check_welcome(struct rt_cluster *cluster, struct rt_member *mem
             "it cannot take part in an exact run",
             call(member, who), welcome.version, welcome.kernels, RT_VERSION);
     return RT_OK;
+}
+
+/* Seconds before a node that was too busy with other callers is called again, and for it to answer. */
+static const double call_pause = 0.2, call_seconds = 0.5;
+
+/* Whether the node was too busy to hear us, and there is time to call it once more. */
+static bool is_put_off(const struct rt_cluster *cluster, const struct rt_member *member, double until) {
+    return member->talk.message.type == RT_MESSAGE_ERROR && (member->talk.message.flags & RT_FLAG_AGAIN) &&
+           rt_endpoint_now(cluster->endpoint) + call_pause + call_seconds < until;
+}
+
+static rt_status greet_again(struct rt_cluster *cluster, struct rt_member *member, double until,
+                             struct rt_error *err) {
+    const double then = rt_endpoint_now(cluster->endpoint) + call_pause;
+    rt_status status = RT_OK;
+    rt_talk_close(&member->talk);
+    while (status == RT_OK && rt_endpoint_now(cluster->endpoint) < then)
+        status = rt_cluster_pump(cluster, then, err);
+    return status == RT_OK ? greet(cluster, member, until, err) : status;
 }
 
 static void tell_waiting(const struct rt_cluster *cluster, const struct rt_cluster_settings *settings) {
@@ -249,22 +308,36 @@ static void tell_waiting(const struct rt_cluster *cluster, const struct rt_clust
     }
 }
 
+/* A name that several have, or that the master is called by, names nobody: then it is the address. */
+static void tell_apart(struct rt_cluster *cluster) {
+    for (size_t i = 0; i < cluster->count; i++) {
+        bool shared = strcmp(cluster->members[i].welcome.name, "master") == 0;
+        for (size_t j = 0; j < cluster->count; j++)
+            shared |=
+                j != i && strcmp(cluster->members[i].welcome.name, cluster->members[j].welcome.name) == 0;
+        struct rt_member *member = &cluster->members[i];
+        if (shared && !member->local)
+            memcpy(member->name, member->address, sizeof member->name);
+    }
+}
+
 /* All at a time; whoever is lost first fails it. A link that cannot be made is given up a moment before the
  * wait for its answer, so that the reason is known. */
 static rt_status greet_all(struct rt_cluster *cluster, const struct rt_cluster_settings *settings,
                            struct rt_error *err) {
     const double moment = 0.5, silence = 1;
     const double start = rt_endpoint_now(cluster->endpoint);
-    double until = start + cluster->patience;
+    const double last = start + cluster->patience, until = last + moment;
     bool told = false;
     rt_status status = RT_OK;
     char who[200];
     for (size_t i = 0; i < cluster->count && status == RT_OK; i++)
-        status = greet(cluster, &cluster->members[i], until, err);
-    until += moment;
+        status = greet(cluster, &cluster->members[i], last, err);
     for (size_t i = 0; i < cluster->count && status == RT_OK; i++) {
         struct rt_member *member = &cluster->members[i];
-        while (status == RT_OK && !member->talk.ready) {
+        while (status == RT_OK && (!member->talk.ready || is_put_off(cluster, member, last))) {
+            if (member->talk.ready)
+                status = greet_again(cluster, member, last, err);
             for (size_t j = i; j < cluster->count && status == RT_OK; j++)
                 if (cluster->members[j].talk.dead && !cluster->members[j].talk.ready)
                     status = fail_lost(&cluster->members[j], err);
@@ -282,6 +355,8 @@ static rt_status greet_all(struct rt_cluster *cluster, const struct rt_cluster_s
         if (status == RT_OK)
             status = check_welcome(cluster, member, settings->exact, err);
     }
+    if (status == RT_OK)
+        tell_apart(cluster);
     return status;
 }
 
@@ -308,15 +383,13 @@ rt_status rt_cluster_open(const struct rt_cluster_settings *settings, struct rt_
     if (status == RT_OK)
         status = rt_alloc(settings->local_nodes, sizeof *cluster->locals, "the nodes of a cluster",
                           &cluster->locals, err);
-    for (size_t i = 0; i < settings->address_count && status == RT_OK; i++) {
-        cluster->members[i].slowdown = 1;
+    for (size_t i = 0; i < settings->address_count && status == RT_OK; i++)
         status = rt_cluster_address(settings->addresses[i], cluster->members[i].address, err);
-    }
     if (status == RT_OK && settings->local_nodes)
         status = start_locals(cluster, settings, err);
     if (status == RT_OK) {
         cluster->count = count;
-        status = greet_all(cluster, settings, err);
+        status = rt_cluster_explain(cluster, greet_all(cluster, settings, err), err);
     }
     if (status == RT_OK)
         *made = cluster;
@@ -352,7 +425,7 @@ rt_status rt_cluster_go(struct rt_cluster *cluster, struct rt_error *err) {
         status = rt_fail(err, RT_FAILED, "a link with a node was lost: %s", cluster->lost.text);
     for (size_t i = 0; i < cluster->count && status == RT_OK; i++)
         rt_talk_close(&cluster->members[i].talk);
-    return status;
+    return rt_cluster_explain(cluster, status, err);
 }
 
 void rt_cluster_close(struct rt_cluster *cluster) {

@@ -8,20 +8,24 @@
 #ifndef RT_CLUSTER_CLUSTER_H
 #define RT_CLUSTER_CLUSTER_H
 
+#include "cluster/local.h"
 #include "cluster/talk.h"
+#include "metrics/pace.h"
 #include <stdatomic.h>
 
 struct rt_cluster_settings {
     const char *const *addresses; /* of running nodes, "HOST:PORT" or "HOST" (port RT_NODE_PORT) */
     size_t address_count;
-    size_t local_nodes;     /* to be started on this machine, besides the addresses */
-    const char *program;    /* the ringtmp command, for them; NULL: "ringtmp" on the PATH */
-    size_t local_threads;   /* threads of each; 0: cores / (local_nodes + 1), at least 1 */
-    const double *slowdown; /* [local_nodes]: emulate devices so many times slower; NULL: none */
-    uint64_t local_memory;  /* bytes that each local node may use; 0: no limit */
+    size_t local_nodes;         /* to be started on this machine, besides the addresses */
+    const char *program;        /* the ringtmp command, for them; NULL: "ringtmp" on the PATH */
+    size_t local_threads;       /* threads of each; 0: cores / (local_nodes + 1), at least 1 */
+    const struct rt_pace *pace; /* [local_nodes]: of devices to be emulated; NULL: none is */
+    const struct rt_emulated_link *emulated_links; /* [local_nodes]: their network; NULL: as it is */
+    uint64_t local_memory;                         /* bytes that each local node may use; 0: no limit */
     /* Files handed to local nodes, NULL: none. The endpoint has its own copy. */
     const char *key_file;
     const char *certificate, *private_key, *authority;
+    const char *cache;    /* where local nodes keep converted data; NULL: the default place */
     uint8_t answer[32];   /* of our kernels */
     bool exact;           /* a node with another answer is refused, with its name */
     double patience;      /* seconds for an answer; 0: 10 */
@@ -35,9 +39,12 @@ enum { RT_NODE_PORT = 7117 };
 
 struct rt_member {
     char address[RT_MAX_TEXT + 1];
+    /* What everybody calls it: "local 2", or what it was named with `ringtmp node --name`; its address where
+     * several have one name. "": it has not said it yet. */
+    char name[RT_MAX_TEXT + 1];
     struct rt_welcome welcome;
     bool local;
-    double slowdown; /* 1 unless emulated */
+    struct rt_pace pace; /* of a local one, where it is emulated */
     struct rt_talk talk;
 };
 
@@ -101,6 +108,10 @@ rt_status rt_cluster_join(struct rt_cluster *cluster, const size_t *order, size_
  * all nodes, which frees those that were left out. Fails when one of the master's links has been lost by
  * then. */
 rt_status rt_cluster_go(struct rt_cluster *cluster, struct rt_error *err);
+
+/* Whether a member on this machine has ended by itself, and how: "was ended by signal 9 (Killed)". Looks for
+ * a moment. */
+bool rt_cluster_ended(struct rt_cluster *cluster, size_t member, char how[RT_HOW_ROOM]);
 
 /* Local nodes are ended. NULL is fine. */
 void rt_cluster_close(struct rt_cluster *cluster);

@@ -26,15 +26,19 @@ struct rt_cluster {
 
     struct rt_local *locals; /* [local_count], members are in the same order, behind those with addresses */
     size_t local_count;
+    double looked; /* when they were looked at last */
 };
 
 /* Takes one event, or returns after a moment, at the latest at the given time. RT_INTERRUPTED: stop is set.
- */
+ * RT_FAILED: a node on this machine has ended. */
 rt_status rt_cluster_pump(struct rt_cluster *cluster, double until, struct rt_error *err);
 
 /* Waits for one answer until the given time; patience: what to call that in a sentence. */
 rt_status rt_cluster_await(struct rt_cluster *cluster, size_t member, uint16_t answer, double until,
                            double patience, struct rt_error *err);
+
+/* After a failure: where a node on this machine has ended, that is the reason, and err says how. */
+rt_status rt_cluster_explain(struct rt_cluster *cluster, rt_status status, struct rt_error *err);
 
 /* Our greeting on a link with this label; from is 0. */
 struct rt_hello rt_cluster_hello(const struct rt_cluster *cluster, uint16_t label);

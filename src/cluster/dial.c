@@ -2,6 +2,7 @@
 #include "cluster/dial.h"
 
 #include "base/memory.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,7 +46,7 @@ static void send_frame(struct rt_dial *dial) {
     rt_talk_next(&dial->talk);
     dial->frame = (struct rt_send){.channel = RT_CHANNEL_BULK,
                                    .head_bytes = RT_MESSAGE_HEAD,
-                                   .body = {{dial->memory, dial->settings.probe_bytes}}};
+                                   .body = {{dial->memory, dial->frame_bytes}}};
     struct rt_message head = {
         .type = RT_MESSAGE_JOIN, .source = dial->settings.hello.from, .run = dial->settings.run};
     rt_message_encode(&head, dial->frame.head);
@@ -54,21 +55,38 @@ static void send_frame(struct rt_dial *dial) {
     rt_link_send(dial->talk.link, &dial->frame);
 }
 
+/* Seconds after which a link is slow enough to be known by the pings so far, and that a frame may take. */
+static const double ping_seconds = 0.4, probe_seconds = 0.25;
+
 /* The shortest time counts: what else happened on the machines only adds to it. A frame costs a round trip
  * and its bytes; where a noisy measurement leaves nothing for the bytes, a quarter of the time is theirs. */
 static void measure(struct rt_dial *dial) {
-    double bytes_take = dial->best - dial->round_trip;
-    if (bytes_take < dial->best / 4)
-        bytes_take = dial->best / 4;
+    const double bytes_take = fmax(dial->best - dial->round_trip, dial->best / 4);
     dial->latency = dial->round_trip / 2;
-    dial->bandwidth = bytes_take > 0 ? dial->settings.probe_bytes / bytes_take : 0;
+    dial->bandwidth = bytes_take > 0 ? dial->frame_bytes / bytes_take : 0;
+}
+
+/* Larger frames tell more. */
+static void enlarge(struct rt_dial *dial) {
+    const double most = dial->settings.probe_bytes;
+    const double suits = dial->bandwidth > 0 ? fmin(most, dial->bandwidth * probe_seconds) : most;
+    if (suits < dial->frame_bytes + 1.0)
+        return;
+    dial->frame_bytes = (uint32_t)suits;
+    dial->best = INFINITY;
+}
+
+static void begin_stage(struct rt_dial *dial, enum rt_dial_stage stage, unsigned count) {
+    dial->stage = stage;
+    dial->left = count;
+    dial->best = INFINITY;
 }
 
 /* An answer came: the next step. */
 static void move_on(struct rt_dial *dial) {
-    double took = rt_endpoint_now(dial->endpoint) - dial->sent;
+    const double now = rt_endpoint_now(dial->endpoint);
     if (dial->stage == RT_DIAL_PING || dial->stage == RT_DIAL_PROBE) {
-        dial->best = took < dial->best ? took : dial->best;
+        dial->best = fmin(dial->best, now - dial->sent);
         dial->left--;
     }
     switch (dial->stage) {
@@ -77,13 +95,12 @@ static void move_on(struct rt_dial *dial) {
             say_last(dial);
             break;
         }
-        dial->stage = RT_DIAL_PING;
-        dial->left = RT_DIAL_PINGS;
-        dial->best = 1e9;
+        begin_stage(dial, RT_DIAL_PING, RT_DIAL_PINGS);
+        dial->began = now;
         say_join(dial, 0);
         break;
     case RT_DIAL_PING:
-        if (dial->left) {
+        if (dial->left && now < dial->began + ping_seconds) {
             say_join(dial, 0);
             break;
         }
@@ -92,19 +109,20 @@ static void move_on(struct rt_dial *dial) {
         say_join(dial, dial->settings.probe_bytes);
         break;
     case RT_DIAL_ANNOUNCE:
-        dial->stage = RT_DIAL_PROBE;
-        dial->left = RT_DIAL_PROBES;
-        dial->best = 1e9;
+        begin_stage(dial, RT_DIAL_PROBE, RT_DIAL_PROBES);
+        dial->frame_bytes = dial->settings.probe_bytes < RT_DIAL_FIRST_PROBE ? dial->settings.probe_bytes
+                                                                             : RT_DIAL_FIRST_PROBE;
         send_frame(dial);
         break;
     case RT_DIAL_PROBE:
-        /* The answer to a frame can be here before its own SENT. */
-        if (dial->left && !dial->framing) {
-            send_frame(dial);
-        } else if (!dial->left) {
-            measure(dial);
+        measure(dial);
+        if (!dial->left) {
             say_last(dial);
+            break;
         }
+        enlarge(dial);
+        if (!dial->framing) /* The answer to a frame can be here before its own SENT. */
+            send_frame(dial);
         break;
     default:
         break;

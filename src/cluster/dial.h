@@ -1,9 +1,11 @@
 /*
  * A link between two nodes while it is made: one end dials, the other has accepted and echoes. The one who
  * dialled greets (hello, welcome); if he is to measure the link he then sends a few small messages (join),
- * each of which is answered (joined), announces frames of probe_bytes in the last of them, sends these one by
- * one on the bulk channel, each answered likewise; his own joined, with what he measured, ends it. Afterwards
- * nothing is posted on either end, and the link is handed on to whoever works with it.
+ * each of which is answered (joined), announces frames of at most probe_bytes in the last of them, sends
+ * these one by one on the bulk channel, each answered likewise; his own joined, with what he measured, ends
+ * it. The first frame is small, and the others are as large as the link can carry in a moment: so a slow link
+ * is measured in time as well. Afterwards nothing is posted on either end, and the link is handed on to
+ * whoever works with it.
  */
 #ifndef RT_CLUSTER_DIAL_H
 #define RT_CLUSTER_DIAL_H
@@ -11,8 +13,9 @@
 #include "cluster/talk.h"
 
 enum {
-    RT_DIAL_PINGS = 6,
-    RT_DIAL_PROBES = 3,
+    RT_DIAL_PINGS = 6,  /* at most */
+    RT_DIAL_PROBES = 4, /* frames, always */
+    RT_DIAL_FIRST_PROBE = 256,
     RT_DIAL_MAX_PROBE = 4 << 20, /* bytes of a frame; larger wishes are cut to it */
 };
 
@@ -47,8 +50,10 @@ struct rt_dial {
     struct rt_endpoint *endpoint;
     struct rt_talk talk;
     unsigned left;     /* of the stage */
-    double sent, best; /* when the last message went; the shortest answer of this stage */
+    double began;      /* PING: when the first went */
+    double sent, best; /* when the last message went; the shortest answer of this stage, to this size */
     double round_trip;
+    uint32_t frame_bytes; /* PROBE: of the next frame, or the one on its way */
     struct rt_send frame;
     bool framing; /* it is on its way */
     uint8_t *memory;

@@ -80,7 +80,7 @@ static rt_status check_links(const struct form *form, struct rt_error *err) {
             return rt_fail(err, RT_BAD_INPUT,
                            "%.80s (%.80s) cannot reach %.80s, which is %.80s on this machine only: give that "
                            "node's address on the network",
-                           from->welcome.name, from->address, to->welcome.name, to->address);
+                           from->name, from->address, to->name, to->address);
     }
     return RT_OK;
 }
@@ -175,7 +175,7 @@ static rt_status hear_link(const struct form *form, size_t k, double until, stru
     if (status == RT_OK && (joined.peer != link->to || joined.label != link->label))
         status = rt_fail(err, RT_BAD_INPUT, "it speaks of another link than it was asked for");
     if (status != RT_OK)
-        return rt_fail_prefix(err, status, "%.80s", member->address);
+        return rt_fail_prefix(err, status, "%.80s", member->name);
     form->edges[k] = (struct rt_edge){joined.latency, joined.bandwidth};
     return RT_OK;
 }
@@ -265,5 +265,5 @@ rt_status rt_cluster_join(struct rt_cluster *cluster, const size_t *order, size_
         rt_link_close(links[k]);
         links[k] = NULL;
     }
-    return status;
+    return rt_cluster_explain(cluster, status, err);
 }

@@ -20,7 +20,7 @@ extern char **environ;
 /* The node finds its lifeline behind the standard streams. Every other descriptor of ours closes on exec. */
 enum { LIFELINE = 3, SAFE = 10 };
 
-enum { ARGUMENTS = 24, TEXT = 48 };
+enum { ARGUMENTS = 32, TEXT = 48 };
 
 static int start_process(const char *program, char **argv, int lifeline, pid_t *pid) {
     posix_spawn_file_actions_t actions;
@@ -68,23 +68,27 @@ static int make_lifeline(int ends[2]) {
 rt_status rt_local_start(const struct rt_local_settings *settings, struct rt_local *local,
                          struct rt_error *err) {
     const char *program = settings->program ? settings->program : "ringtmp";
-    char threads[TEXT], memory[TEXT], slowdown[TEXT], lifeline[TEXT];
+    char threads[TEXT], memory[TEXT], slowdown[RT_PACE_TEXT], lifeline[TEXT];
     const char *argv[ARGUMENTS] = {program, "node", "--listen", "127.0.0.1:0"};
     size_t count = 4;
     snprintf(threads, sizeof threads, "%zu", settings->threads);
     snprintf(memory, sizeof memory, "%" PRIu64, settings->memory);
-    snprintf(slowdown, sizeof slowdown, "%.17g", settings->slowdown);
+    if (settings->pace)
+        rt_pace_print(settings->pace, slowdown);
     snprintf(lifeline, sizeof lifeline, "%d", LIFELINE);
     const char *const pairs[][2] = {
         {"--lifeline", lifeline},
         {"--name", settings->name},
         {"--threads", settings->threads ? threads : NULL},
         {"--memory", memory},
-        {"--slowdown", settings->slowdown > 0 ? slowdown : NULL},
+        {"--slowdown", settings->pace ? slowdown : NULL},
+        {"--bandwidth", settings->link.bandwidth},
+        {"--latency", settings->link.latency},
         {"--key", settings->key_file},
         {"--cert", settings->certificate},
         {"--cert-key", settings->private_key},
         {"--ca", settings->authority},
+        {"--cache", settings->cache},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (pairs[i][1]) {
@@ -112,23 +116,30 @@ static rt_status fail_stopped(struct rt_error *err) {
     return rt_fail(err, RT_INTERRUPTED, "interrupted while local nodes were started");
 }
 
-/* What became of a process that has let go of its lifeline: it is about to end, or has. A signal that ended
- * it may have been meant for all of us. */
-static rt_status fail_ended(struct rt_local *local, const atomic_int *stop, struct rt_error *err) {
-    int status = 0;
-    for (double until = rt_clock_wall() + 1; rt_clock_wall() < until;) {
-        if (waitpid(local->pid, &status, WNOHANG) == local->pid) {
+/* What became of a process that has let go of its lifeline: it is about to end, or has. */
+static void describe_end(struct rt_local *local, char how[RT_HOW_ROOM]) {
+    for (double until = rt_clock_wall() + 1; local->pid > 0 && rt_clock_wall() < until;) {
+        if (waitpid(local->pid, &local->status, WNOHANG) == local->pid) {
             local->pid = 0;
             break;
         }
         nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
     }
+    if (local->pid != 0)
+        snprintf(how, RT_HOW_ROOM, "ended");
+    else if (WIFSIGNALED(local->status))
+        snprintf(how, RT_HOW_ROOM, "was ended by signal %d (%s)", WTERMSIG(local->status),
+                 strsignal(WTERMSIG(local->status)));
+    else
+        snprintf(how, RT_HOW_ROOM, "ended with status %d", WEXITSTATUS(local->status));
+}
+
+/* A signal that ended it may have been meant for all of us. */
+static rt_status fail_ended(const struct rt_local *local, const char *how, const char *when,
+                            const atomic_int *stop, struct rt_error *err) {
     if (stop && atomic_load(stop))
         return fail_stopped(err);
-    if (local->pid == 0 && WIFSIGNALED(status))
-        return rt_fail(err, RT_FAILED, "the local node %s was ended by signal %d", local->name,
-                       WTERMSIG(status));
-    return rt_fail(err, RT_FAILED, "the local node %s ended before it said where it listens", local->name);
+    return rt_fail(err, RT_FAILED, "the local node %s %s %s", local->name, how, when);
 }
 
 /* "=ADDRESS" or "!SENTENCE", without the end of the line */
@@ -144,7 +155,7 @@ static rt_status take_report(struct rt_local *local, const char *line, struct rt
 }
 
 rt_status rt_local_wait(struct rt_local *local, double until, const atomic_int *stop, struct rt_error *err) {
-    char line[600];
+    char line[600], how[RT_HOW_ROOM];
     size_t used = 0;
     for (;;) {
         double left = until - rt_clock_wall();
@@ -158,8 +169,10 @@ rt_status rt_local_wait(struct rt_local *local, double until, const atomic_int *
         ssize_t got = read(local->lifeline, line + used, sizeof line - 1 - used);
         if (got < 0 && errno == EINTR)
             continue;
-        if (got <= 0)
-            return fail_ended(local, stop, err);
+        if (got <= 0) {
+            describe_end(local, how);
+            return fail_ended(local, how, "before it said where it listens", stop, err);
+        }
         used += (size_t)got;
         line[used] = 0;
         char *end = strchr(line, '\n');
@@ -169,6 +182,24 @@ rt_status rt_local_wait(struct rt_local *local, double until, const atomic_int *
             return take_report(local, line, err);
         }
     }
+}
+
+bool rt_local_ended(struct rt_local *local, double seconds, char how[RT_HOW_ROOM]) {
+    struct pollfd look = {.fd = local->lifeline, .events = POLLIN};
+    char ignored[16];
+    if (poll(&look, 1, (int)(seconds * 1000)) <= 0 || read(look.fd, ignored, sizeof ignored) != 0)
+        return false;
+    describe_end(local, how);
+    return true;
+}
+
+rt_status rt_local_check(struct rt_local *locals, size_t count, const atomic_int *stop,
+                         struct rt_error *err) {
+    char how[RT_HOW_ROOM];
+    for (size_t i = 0; i < count; i++)
+        if (rt_local_ended(&locals[i], 0, how))
+            return fail_ended(&locals[i], how, "while the cluster was formed", stop, err);
+    return RT_OK;
 }
 
 static bool has_ended(struct rt_local *local) {

@@ -2,19 +2,45 @@
 #include "cluster/node_inside.h"
 
 #include "base/memory.h"
+#include "base/sentence.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-void rt_node_tell(struct rt_node *node, const char *format, ...) {
-    char sentence[700];
+/* Lines about runs or callers that are told at once, and seconds after which there may be one more: whoever
+ * can reach a node must not be able to fill its disk. */
+static const double most_lines = 100, line_seconds = 10;
+
+static void tell_untold(struct rt_node *node, struct rt_telling *telling) {
+    char sentence[120];
+    if (telling->untold == 0)
+        return;
+    snprintf(sentence, sizeof sentence, "%s about %s %s left out", RT_COUNTED(telling->untold, "more line"),
+             telling == &node->telling[RT_ABOUT_RUNS] ? "runs" : "callers",
+             telling->untold > 1 ? "were" : "was");
+    telling->untold = 0;
+    node->settings->tell(node->settings->user, sentence);
+}
+
+void rt_node_tell(struct rt_node *node, enum rt_about about, const char *format, ...) {
+    struct rt_telling *telling = &node->telling[about];
+    char sentence[2 * sizeof(((struct rt_error *)0)->text)];
     va_list args;
     if (!node->settings->tell)
         return;
+    const double now = rt_endpoint_now(node->endpoint);
+    telling->lines = fmin(most_lines, telling->lines + (now - telling->at) / line_seconds);
+    telling->at = now;
+    if (telling->lines < 1) {
+        telling->untold++;
+        return;
+    }
+    telling->lines -= 1;
+    tell_untold(node, telling);
     va_start(args, format);
-    vsnprintf(sentence, sizeof sentence, format, args);
+    rt_vsentence(sentence, sizeof sentence, format, args);
     va_end(args);
     node->settings->tell(node->settings->user, sentence);
 }
@@ -23,7 +49,7 @@ static void handle(struct rt_node *node, const struct rt_event *event) {
     if (event->kind == RT_EVENT_ACCEPTED)
         rt_guest_accept(node, event->link);
     else if (event->kind == RT_EVENT_REFUSED)
-        rt_node_tell(node, "%s", event->error.text);
+        rt_node_tell(node, RT_ABOUT_CALLERS, "%s", event->error.text);
     else if (event->kind != RT_EVENT_WOKEN && !rt_links_event(node, event))
         rt_guest_event(node, event);
 }
@@ -67,7 +93,7 @@ static void see_off(struct rt_node *node) {
     const double until = rt_endpoint_now(node->endpoint) + 0.5;
     struct rt_event event;
     bool waits = true;
-    for (size_t i = 0; i < RT_NODE_LINKS; i++)
+    for (size_t i = 0; i < RT_NODE_GUESTS; i++)
         if (node->guests[i].state != RT_GUEST_NONE && node->guests[i].state != RT_GUEST_LEAVING)
             rt_guest_drop(&node->guests[i]);
     while (waits && rt_endpoint_wait(node->endpoint, until, &event)) {
@@ -76,7 +102,7 @@ static void see_off(struct rt_node *node) {
         else
             rt_guest_event(node, &event);
         waits = false;
-        for (size_t i = 0; i < RT_NODE_LINKS; i++)
+        for (size_t i = 0; i < RT_NODE_GUESTS; i++)
             waits |= node->guests[i].state == RT_GUEST_LEAVING;
     }
 }
@@ -91,6 +117,9 @@ rt_status rt_node_serve(const struct rt_node_settings *settings, struct rt_endpo
     node->endpoint = endpoint;
     node->role = role;
     node->stop = stop;
+    node->work = settings->work ? settings->work : &node->own_work;
+    for (size_t i = 0; i < RT_TELLINGS; i++)
+        node->telling[i].lines = most_lines;
     set_name(node);
     status = serve(node, err);
     if (node->serving) {
@@ -99,9 +128,11 @@ rt_status rt_node_serve(const struct rt_node_settings *settings, struct rt_endpo
         rt_session_end(node, &why);
         see_off(node);
     }
-    for (size_t i = 0; i < RT_NODE_LINKS; i++)
+    for (size_t i = 0; i < RT_NODE_GUESTS; i++)
         if (node->guests[i].state != RT_GUEST_NONE)
             rt_guest_drop(&node->guests[i]);
+    for (size_t i = 0; i < RT_TELLINGS && settings->tell; i++)
+        tell_untold(node, &node->telling[i]);
     free(node);
     return status;
 }

@@ -9,7 +9,11 @@
 #include "cluster/talk.h"
 #include <stdatomic.h>
 
-enum { RT_NODE_LINKS = 32 }; /* that may wait to be heard at a time; more are turned away */
+/* Links that are heard at a time besides those of a run's work; of more the one that has been silent for the
+ * longest is turned away. */
+enum { RT_NODE_LINKS = 32 };
+
+enum { RT_NODE_NAME = 80 }; /* bytes of a name; messages show no more of it */
 
 struct rt_node;
 
@@ -29,6 +33,18 @@ struct rt_session {
     void *user;                      /* the role's, see there */
     void *role;                      /* the role's own in this run; NULL at first */
 };
+
+/* For who watches a node from another thread: whether it works for a run, and how many links are left of
+ * those without which the work is of no use. Works with none left: the master is gone, and the node has yet
+ * to notice. */
+struct rt_node_work {
+    atomic_bool works;
+    atomic_int links;
+};
+
+static inline bool rt_node_works_for_nobody(const struct rt_node_work *work) {
+    return atomic_load(&work->works) && atomic_load(&work->links) <= 0;
+}
 
 struct rt_role {
     rt_status (*profile)(struct rt_session *session, const struct rt_profile *profile,
@@ -53,6 +69,7 @@ struct rt_node_settings {
     /* Told of what happens, one sentence at a time: a session begins, ends, was refused. May be NULL. */
     void (*tell)(void *user, const char *sentence);
     void *user;
+    struct rt_node_work *work; /* kept up to date; NULL: nobody looks */
 };
 
 /* Serves until stop is not 0. The endpoint listens already. */

@@ -19,29 +19,63 @@ void rt_guest_drop(struct rt_guest *guest) {
     *guest = (struct rt_guest){0};
 }
 
-void rt_guest_accept(struct rt_node *node, struct rt_link *link) {
-    struct rt_error err;
-    size_t i = 0;
-    while (i < RT_NODE_LINKS && node->guests[i].state != RT_GUEST_NONE)
-        i++;
-    rt_status status = RT_OK;
-    if (i == RT_NODE_LINKS)
-        status = rt_fail(&err, RT_FAILED, "%d others wait to be heard", RT_NODE_LINKS);
-    if (status == RT_OK)
-        status = rt_talk_open(link, &node->guests[i].talk, &err);
-    if (status != RT_OK) {
-        rt_node_tell(node, "%s was turned away: %s", link->peer, err.text);
-        rt_link_close(link);
-        return;
+/* The one of a state who has been in it for the longest; NULL: none is. All of a state are given the same
+ * time. */
+static struct rt_guest *find_longest(struct rt_node *node, enum rt_guest_state state) {
+    struct rt_guest *found = NULL;
+    for (size_t i = 0; i < RT_NODE_GUESTS; i++) {
+        struct rt_guest *guest = &node->guests[i];
+        if (guest->state == state && (!found || guest->until < found->until))
+            found = guest;
     }
-    node->guests[i].state = RT_GUEST_NEW;
-    node->guests[i].until = rt_endpoint_now(node->endpoint) + hello_seconds;
+    return found;
+}
+
+/* It has been told why. */
+static void let_go(struct rt_node *node, struct rt_guest *guest) {
+    guest->state = RT_GUEST_LEAVING;
+    guest->until = rt_endpoint_now(node->endpoint) + leaving_seconds;
 }
 
 void rt_guest_dismiss(struct rt_node *node, struct rt_guest *guest, const struct rt_error *why) {
     rt_talk_refuse(&guest->talk, why->status, node->session.index, why->text);
-    guest->state = RT_GUEST_LEAVING;
-    guest->until = rt_endpoint_now(node->endpoint) + leaving_seconds;
+    let_go(node, guest);
+}
+
+/* Whoever connects and says nothing keeps nobody out: of too many the one that has been silent for the
+ * longest goes, who may be an honest one on a slow way: it is told to try again. */
+static void make_way(struct rt_node *node) {
+    char sentence[RT_MAX_TEXT];
+    size_t heard = 0;
+    for (size_t i = 0; i < RT_NODE_GUESTS; i++)
+        heard += node->guests[i].state != RT_GUEST_NONE && node->guests[i].state != RT_GUEST_LEAVING;
+    if (heard <= RT_NODE_LINKS)
+        return;
+    struct rt_guest *silent = find_longest(node, RT_GUEST_NEW);
+    snprintf(sentence, sizeof sentence,
+             "%s is busy: %d others are connected to it, and it does not listen to more at a time",
+             node->name, RT_NODE_LINKS);
+    rt_node_tell(node, RT_ABOUT_CALLERS, "%s was turned away: it has said nothing, and %d others wait",
+                 silent->talk.link->peer, RT_NODE_LINKS);
+    rt_talk_put_off(&silent->talk, node->session.index, sentence);
+    let_go(node, silent);
+}
+
+void rt_guest_accept(struct rt_node *node, struct rt_link *link) {
+    struct rt_error err;
+    struct rt_guest *guest = find_longest(node, RT_GUEST_NONE);
+    if (!guest) { /* there are more places than guests who are heard: somebody is leaving */
+        guest = find_longest(node, RT_GUEST_LEAVING);
+        rt_guest_drop(guest);
+    }
+    if (rt_talk_open(link, &guest->talk, &err) != RT_OK) {
+        rt_node_tell(node, RT_ABOUT_CALLERS, "%s was turned away: %s", link->peer, err.text);
+        rt_link_close(link);
+        return;
+    }
+    guest->state = RT_GUEST_NEW;
+    guest->until = rt_endpoint_now(node->endpoint) + hello_seconds;
+    make_way(node);
 }
 
 void rt_guest_refuse(struct rt_node *node, struct rt_guest *guest, rt_status status, const char *format,
@@ -51,7 +85,7 @@ void rt_guest_refuse(struct rt_node *node, struct rt_guest *guest, rt_status sta
     va_start(args, format);
     vsnprintf(why.text, sizeof why.text, format, args);
     va_end(args);
-    rt_node_tell(node, "%s was refused: %s", guest->talk.link->peer, why.text);
+    rt_node_tell(node, RT_ABOUT_CALLERS, "%s was refused: %s", guest->talk.link->peer, why.text);
     rt_guest_dismiss(node, guest, &why);
 }
 
@@ -152,7 +186,7 @@ static void lose(struct rt_node *node, struct rt_guest *guest) {
     } else {
         if (guest->state == RT_GUEST_JOINING)
             node->lost = why;
-        rt_node_tell(node, "%s left: %s", guest->talk.link->peer, why.text);
+        rt_node_tell(node, RT_ABOUT_CALLERS, "%s left: %s", guest->talk.link->peer, why.text);
         rt_guest_drop(guest);
     }
 }
@@ -183,9 +217,9 @@ static void take_message(struct rt_node *node, struct rt_guest *guest) {
 
 bool rt_guest_event(struct rt_node *node, const struct rt_event *event) {
     struct rt_guest *guest = node->guests;
-    while (guest < node->guests + RT_NODE_LINKS && (!event->link || guest->talk.link != event->link))
+    while (guest < node->guests + RT_NODE_GUESTS && (!event->link || guest->talk.link != event->link))
         guest++;
-    if (guest == node->guests + RT_NODE_LINKS)
+    if (guest == node->guests + RT_NODE_GUESTS)
         return false;
     bool had = guest->talk.ready;
     if (!rt_echo_event(&guest->echo, &guest->talk, node->session.index, event))
@@ -203,7 +237,7 @@ bool rt_guest_event(struct rt_node *node, const struct rt_event *event) {
 
 void rt_guest_expire(struct rt_node *node, double now) {
     struct rt_error why;
-    for (size_t i = 0; i < RT_NODE_LINKS; i++) {
+    for (size_t i = 0; i < RT_NODE_GUESTS; i++) {
         struct rt_guest *guest = &node->guests[i];
         if (guest->state == RT_GUEST_NONE || guest->until > now)
             continue;
@@ -214,7 +248,8 @@ void rt_guest_expire(struct rt_node *node, double now) {
             continue;
         }
         if (guest->state == RT_GUEST_NEW)
-            rt_node_tell(node, "%s was dropped: it said nothing for %g s", peer, hello_seconds);
+            rt_node_tell(node, RT_ABOUT_CALLERS, "%s was dropped: it said nothing for %g s", peer,
+                         hello_seconds);
         else if (guest->state == RT_GUEST_JOINING)
             rt_fail(&node->lost, RT_FAILED, "%s did not complete its link", peer);
         rt_guest_drop(guest);
@@ -223,7 +258,7 @@ void rt_guest_expire(struct rt_node *node, double now) {
 
 double rt_guest_deadline(const struct rt_node *node) {
     double first = INFINITY;
-    for (size_t i = 0; i < RT_NODE_LINKS; i++)
+    for (size_t i = 0; i < RT_NODE_GUESTS; i++)
         if (node->guests[i].state != RT_GUEST_NONE && node->guests[i].until < first)
             first = node->guests[i].until;
     return first;

@@ -9,6 +9,9 @@
 #include "cluster/dial.h"
 #include "cluster/node.h"
 
+/* Beside those who are heard, those who have been told to go and have yet to read why. */
+enum { RT_NODE_GUESTS = RT_NODE_LINKS + 8 };
+
 enum rt_guest_state {
     RT_GUEST_NONE,
     RT_GUEST_NEW, /* has said nothing yet */
@@ -25,28 +28,39 @@ struct rt_guest {
     struct rt_link **slot; /* JOINING: where in the session the link belongs */
 };
 
+/* What a node tells, by whom it is about: neither of them can make it tell more than a little at a time, or
+ * keep it from telling of the others. */
+enum rt_about { RT_ABOUT_RUNS, RT_ABOUT_CALLERS, RT_TELLINGS };
+
+struct rt_telling {
+    double lines, at; /* that may be told now; when this was counted */
+    size_t untold;
+};
+
 struct rt_node {
     const struct rt_node_settings *settings;
     struct rt_endpoint *endpoint;
     const struct rt_role *role;
     const atomic_int *stop;
-    char name[65];
-    struct rt_guest guests[RT_NODE_LINKS];
+    char name[RT_NODE_NAME + 1];
+    struct rt_guest guests[RT_NODE_GUESTS];
+    struct rt_telling telling[RT_TELLINGS];
 
     bool serving; /* there is a session: */
     struct rt_session session;
     struct rt_guest *master; /* NULL from the beginning of the work on */
     char master_peer[80];
-    bool assigned;          /* there is work to do */
-    struct rt_settle place; /* the links that it will have; none: it has no place yet */
-    struct rt_dial dial;    /* to another node, one at a time */
-    struct rt_link **slot;  /* of the dial: where the link belongs */
-    bool go;                /* the work can begin when all links are there */
-    struct rt_error lost;   /* of a link, before the work began; text "": none */
+    bool assigned;                       /* there is work to do */
+    struct rt_settle place;              /* the links that it will have; none: it has no place yet */
+    struct rt_dial dial;                 /* to another node, one at a time */
+    struct rt_link **slot;               /* of the dial: where the link belongs */
+    bool go;                             /* the work can begin when all links are there */
+    struct rt_error lost;                /* of a link, before the work began; text "": none */
+    struct rt_node_work *work, own_work; /* what others may see of it, if anybody wants to */
 };
 
 /* ---- node.c ---- */
-void rt_node_tell(struct rt_node *node, const char *format, ...) RT_PRINTF(2, 3);
+void rt_node_tell(struct rt_node *node, enum rt_about about, const char *format, ...) RT_PRINTF(3, 4);
 
 /* ---- node_guest.c ---- */
 void rt_guest_accept(struct rt_node *node, struct rt_link *link);
@@ -70,6 +84,7 @@ bool rt_links_event(struct rt_node *node, const struct rt_event *event); /* whet
 bool rt_links_complete(struct rt_node *node);
 void rt_links_drop(struct rt_node *node);   /* all of them, and the place */
 void rt_links_forget(struct rt_node *node); /* leaves them to the role, which closes them */
+void rt_links_count(struct rt_node *node);  /* those that the work is for, from now on */
 
 /* ---- node_session.c ---- */
 void rt_session_begin(struct rt_node *node, struct rt_guest *master, uint32_t run);

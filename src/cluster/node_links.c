@@ -25,7 +25,7 @@ static struct rt_link **slot_of(struct rt_node *node, const struct rt_settle_lin
 static bool is_taken(const struct rt_node *node, struct rt_link **slot) {
     if (*slot || (node->dial.stage != RT_DIAL_IDLE && node->slot == slot))
         return true;
-    for (size_t i = 0; i < RT_NODE_LINKS; i++)
+    for (size_t i = 0; i < RT_NODE_GUESTS; i++)
         if (node->guests[i].state == RT_GUEST_JOINING && node->guests[i].slot == slot)
             return true;
     return false;
@@ -47,6 +47,17 @@ bool rt_links_complete(struct rt_node *node) {
     return node->place.links > 0;
 }
 
+/* The link with the master where there is one; in a ring, where few have one, any. */
+void rt_links_count(struct rt_node *node) {
+    struct rt_session *session = &node->session;
+    const bool direct = session->links && session->links[0];
+    for (size_t i = 0; i < node->place.links; i++) {
+        struct rt_link *link = *slot_of(node, &node->place.link[i]);
+        if (link && (!direct || link == session->links[0]))
+            rt_link_count(link, &node->work->links);
+    }
+}
+
 void rt_links_forget(struct rt_node *node) {
     for (size_t i = 0; i < node->place.links; i++)
         *slot_of(node, &node->place.link[i]) = NULL;
@@ -54,7 +65,7 @@ void rt_links_forget(struct rt_node *node) {
 
 void rt_links_drop(struct rt_node *node) {
     rt_dial_cancel(&node->dial);
-    for (size_t i = 0; i < RT_NODE_LINKS; i++)
+    for (size_t i = 0; i < RT_NODE_GUESTS; i++)
         if (node->guests[i].state == RT_GUEST_JOINING)
             rt_guest_drop(&node->guests[i]);
     for (size_t i = 0; i < node->place.links; i++) {

@@ -13,8 +13,10 @@ void rt_session_begin(struct rt_node *node, struct rt_guest *master, uint32_t ru
     snprintf(node->master_peer, sizeof node->master_peer, "%s", master->talk.link->peer);
     node->session = (struct rt_session){
         .node = node, .endpoint = node->endpoint, .run = run, .stop = node->stop, .user = node->role->user};
+    rt_link_count(master->talk.link, &node->work->links);
+    atomic_store(&node->work->works, true);
     rt_memory_peak_reset();
-    rt_node_tell(node, "a run of %s begins", node->master_peer);
+    rt_node_tell(node, RT_ABOUT_RUNS, "a run of %s begins", node->master_peer);
 }
 
 void rt_session_end(struct rt_node *node, const struct rt_error *why) {
@@ -25,11 +27,14 @@ void rt_session_end(struct rt_node *node, const struct rt_error *why) {
         rt_links_forget(node);
     rt_links_drop(node);
     node->serving = false;
+    atomic_store(&node->work->works, false);
+    if (master)
+        rt_link_count(master->talk.link, NULL);
     if (why)
-        rt_node_tell(node, "the run of %s ended%s: %s", node->master_peer,
+        rt_node_tell(node, RT_ABOUT_RUNS, "the run of %s ended%s: %s", node->master_peer,
                      master ? " before this node had to work" : "", why->text);
     else
-        rt_node_tell(node, "the run of %s has ended", node->master_peer);
+        rt_node_tell(node, RT_ABOUT_RUNS, "the run of %s has ended", node->master_peer);
     if (master && why && !master->talk.closed)
         rt_guest_dismiss(node, master, why);
     else if (master)
@@ -144,7 +149,7 @@ void rt_session_message(struct rt_node *node) {
     }
     /* A refusal does not end the run: the master may ask for something else. */
     if (status != RT_OK) {
-        rt_node_tell(node, "the run of %s: %s", node->master_peer, err.text);
+        rt_node_tell(node, RT_ABOUT_RUNS, "the run of %s: %s", node->master_peer, err.text);
         rt_talk_refuse(talk, status, node->session.index, err.text);
     }
     rt_talk_next(talk);
@@ -177,9 +182,9 @@ static void check_dial(struct rt_node *node) {
         const uint16_t peer = dial->settings.to;
         err = dial->error;
         rt_dial_cancel(dial);
-        rt_fail_prefix(&err, err.status, "%s cannot reach node %u", node->name, peer);
+        rt_fail_prefix(&err, err.status, "cannot reach node %u", peer);
         node->lost = err;
-        rt_node_tell(node, "the run of %s: %s", node->master_peer, err.text);
+        rt_node_tell(node, RT_ABOUT_RUNS, "the run of %s: %s", node->master_peer, err.text);
         rt_talk_refuse(&node->master->talk, err.status, node->session.index, err.text);
     }
 }
@@ -188,6 +193,7 @@ static void work(struct rt_node *node) {
     struct rt_session *session = &node->session;
     struct rt_error err;
     struct rt_guest *master = node->master;
+    rt_links_count(node);
     node->master = NULL;
     rt_guest_drop(master);
     rt_status status = node->role->run(session, &err);

@@ -1,6 +1,7 @@
 /* Messages over one link; see talk.h. */
 #include "cluster/talk.h"
 
+#include "base/sentence.h"
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -41,6 +42,7 @@ bool rt_talk_idle(const struct rt_talk *talk) {
 struct rt_link *rt_talk_release(struct rt_talk *talk) {
     struct rt_link *link = talk->link;
     link->user = NULL;
+    link->formed = link->counts;
     talk->link = NULL;
     rt_talk_close(talk);
     return link;
@@ -146,14 +148,23 @@ void rt_talk_send(struct rt_talk *talk, const struct rt_message *message, size_t
     rt_link_send(talk->link, send);
 }
 
-void rt_talk_refuse(struct rt_talk *talk, rt_status status, uint16_t node, const char *sentence) {
+static void say_error(struct rt_talk *talk, uint16_t flags, rt_status status, uint16_t node,
+                      const char *sentence) {
     uint8_t *body = rt_talk_body(talk);
     if (!body)
         return;
     struct rt_error_message error = {.status = (uint16_t)status, .node = node};
-    snprintf(error.text, sizeof error.text, "%s", sentence);
+    rt_copy_sentence(error.text, sizeof error.text, sentence);
     size_t bytes = rt_error_encode(&error, body, RT_MAX_CONTROL);
-    rt_talk_send(talk, &(struct rt_message){.type = RT_MESSAGE_ERROR, .source = node}, bytes);
+    rt_talk_send(talk, &(struct rt_message){.type = RT_MESSAGE_ERROR, .flags = flags, .source = node}, bytes);
+}
+
+void rt_talk_refuse(struct rt_talk *talk, rt_status status, uint16_t node, const char *sentence) {
+    say_error(talk, 0, status, node, sentence);
+}
+
+void rt_talk_put_off(struct rt_talk *talk, uint16_t node, const char *sentence) {
+    say_error(talk, RT_FLAG_AGAIN, RT_FAILED, node, sentence);
 }
 
 rt_status rt_talk_expect(const struct rt_talk *talk, uint16_t type, const char *who, struct rt_error *err) {

@@ -53,6 +53,8 @@ void rt_talk_send(struct rt_talk *talk, const struct rt_message *message, size_t
 
 /* Sends a refusal, or the reason why a run ends. node: the one it is about. */
 void rt_talk_refuse(struct rt_talk *talk, rt_status status, uint16_t node, const char *sentence);
+/* Refuses one who has just called, but he may call again (RT_FLAG_AGAIN). */
+void rt_talk_put_off(struct rt_talk *talk, uint16_t node, const char *sentence);
 
 /* RT_OK when the message is of the type that was expected. Otherwise a sentence that begins with who: the
  * peer's own one if it sent an error. */

@@ -2,6 +2,7 @@
 #include "data/array.h"
 
 #include "base/memory.h"
+#include "base/sentence.h"
 #include "data/cache.h"
 #include "data/store.h"
 #include <inttypes.h>
@@ -55,9 +56,9 @@ rt_status rt_data_fit(const struct rt_data_wish *wish, const struct rt_shape *sh
     size_t have = rt_shape_size(shape), want = rt_shape_size(&wish->input);
     if (have == want)
         return RT_OK;
-    return rt_fail(err, RT_BAD_INPUT,
-                   "%s: an example has shape %s (%zu values), but the model's input is %s (%zu values)", name,
-                   rt_shape_text(shape, ours), have, rt_shape_text(&wish->input, theirs), want);
+    return rt_fail(err, RT_BAD_INPUT, "%s: an example has shape %s (%s), but the model's input is %s (%s)",
+                   name, rt_shape_text(shape, ours), RT_COUNTED(have, "value"),
+                   rt_shape_text(&wish->input, theirs), RT_COUNTED(want, "value"));
 }
 
 /* Checks what the header says against what the file can hold, before any memory is taken. */
@@ -90,7 +91,7 @@ static rt_status check_head(const struct rt_input *input, const struct rt_array_
                        " more bytes follow the %s numbers that its header promises (offset %" PRIu64 ")",
                        input->name, left - need, shape, input->given + need);
     if (head->dim[0] > UINT32_MAX)
-        return rt_fail(err, RT_BAD_INPUT, "%s: has %zu examples; %" PRIu32 " are the most", input->name,
+        return rt_fail(err, RT_BAD_INPUT, "%s: has %zu examples; the maximum is %" PRIu32, input->name,
                        head->dim[0], UINT32_MAX);
     *numbers = product;
     return RT_OK;

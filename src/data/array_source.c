@@ -1,4 +1,5 @@
 /* IDX and NPY as sources: a file with the inputs, and a file with the labels. */
+#include "base/sentence.h"
 #include "data/array.h"
 #include "data/labels.h"
 #include "data/source.h"
@@ -35,8 +36,8 @@ static rt_status read_settings(const struct rt_tree *tree, const char *format,
             return rt_tree_fail(tree->items[i], err, "%s: a file name belongs here", format);
     if (tree->count < 1 || tree->count > 2)
         return rt_tree_fail(tree, err,
-                            "%s: takes the file with the inputs and the file with the labels, not %zu files",
-                            format, tree->count);
+                            "%s: takes the file with the inputs and the file with the labels, not %s", format,
+                            RT_COUNTED(tree->count, "file"));
     settings->inputs = tree->items[0]->text;
     settings->labels = tree->count == 2 ? tree->items[1]->text : NULL;
     return RT_OK;

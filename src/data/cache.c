@@ -238,6 +238,8 @@ rt_status rt_cache_begin(struct rt_cache *cache, struct rt_error *err) {
     rt_status status = slash == cache->path ? RT_OK : rt_make_directory(cache->path, err);
     *slash = '/';
     if (status == RT_OK)
+        rt_remove_temporaries(cache->path); /* they may be large */
+    if (status == RT_OK)
         status = rt_writer_open(cache->path, &cache->writer, err);
     if (status != RT_OK)
         return explain(cache, status, err);

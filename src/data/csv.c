@@ -5,7 +5,9 @@
 #include "data/csv.h"
 
 #include "base/memory.h"
+#include "base/sentence.h"
 #include "data/cache.h"
+#include "data/csv_match.h"
 #include "data/csv_table.h"
 #include "data/labels.h"
 #include "data/store.h"
@@ -76,6 +78,7 @@ struct job {
     struct rt_cache cache;
     bool has_cache, spilled;
     size_t count;
+    char remark[400];
 };
 
 static bool wants_targets(const struct job *job) {
@@ -97,8 +100,9 @@ static rt_status check_inputs(const struct job *job, struct rt_error *err) {
         snprintf(hint, sizeof hint, "; if one of them is the label, drop it");
     else if (have == want + 1)
         snprintf(hint, sizeof hint, "; `columns` or `label` can leave one out");
-    return rt_fail(err, RT_BAD_INPUT, "%s: has %zu input columns, but the model's input is %s (%zu values)%s",
-                   name, have, rt_shape_text(&job->wish->input, shape), want, hint);
+    return rt_fail(err, RT_BAD_INPUT, "%s: has %s, but the model's input is %s (%s)%s", name,
+                   RT_COUNTED(have, "input column"), rt_shape_text(&job->wish->input, shape),
+                   RT_COUNTED(want, "value"), hint);
 }
 
 static rt_status check_targets(const struct job *job, const struct rt_table *table, struct rt_error *err) {
@@ -109,8 +113,8 @@ static rt_status check_targets(const struct job *job, const struct rt_table *tab
         return rt_fail(err, RT_BAD_INPUT, "%s: a class label is one column, but %zu are targets",
                        table->input->name, count);
     if (job->wish->target == RT_TARGET_VALUES && job->wish->outputs && count != job->wish->outputs)
-        return rt_fail(err, RT_BAD_INPUT, "%s: %zu columns are targets, but the model has %zu outputs",
-                       table->input->name, count, job->wish->outputs);
+        return rt_fail(err, RT_BAD_INPUT, "%s: has %s, but the model has %s", table->input->name,
+                       RT_COUNTED(count, "target column"), RT_COUNTED(job->wish->outputs, "output"));
     return RT_OK;
 }
 
@@ -135,7 +139,9 @@ static rt_status open_tables(struct job *job, struct rt_error *err) {
         table->columns == rt_shape_size(&job->wish->input)) {
         table->inputs[table->input_count++] = table->targets[--table->target_count];
     }
-    status = check_inputs(job, err);
+    status = rt_csv_match(table, job->wish, settings->columns, job->remark, sizeof job->remark, err);
+    if (status == RT_OK)
+        status = check_inputs(job, err);
     if (status == RT_OK)
         status = check_targets(job, table, err);
     if (status != RT_OK || !apart || !wants_targets(job))
@@ -153,6 +159,17 @@ static rt_status open_tables(struct job *job, struct rt_error *err) {
 
 /* ---- the cache ----------------------------------------------------------------------------------------- */
 
+static rt_status add_names(struct rt_buffer *buffer, const char *const *names, size_t count,
+                           struct rt_error *err) {
+    rt_status status = RT_OK;
+    for (size_t i = 0; i < count && status == RT_OK; i++) {
+        status = rt_buffer_add(buffer, "\n", 1, "a data set", err);
+        if (status == RT_OK)
+            status = rt_buffer_add(buffer, names[i], strlen(names[i]), "a data set", err);
+    }
+    return status;
+}
+
 /* All that decides what a conversion holds, apart from the files. */
 static rt_status describe(const struct rt_csv_job *what, const struct rt_data_wish *wish, char **text,
                           struct rt_error *err) {
@@ -167,12 +184,12 @@ static rt_status describe(const struct rt_csv_job *what, const struct rt_data_wi
         status = rt_buffer_add(&buffer, line, (size_t)length, "a data set", err);
     if (status == RT_OK && json)
         status = rt_buffer_add(&buffer, json, strlen(json), "a data set", err);
-    for (size_t i = 0; wish->class_names && i < wish->class_count && status == RT_OK; i++) {
-        status = rt_buffer_add(&buffer, "\n", 1, "a data set", err);
-        if (status == RT_OK)
-            status =
-                rt_buffer_add(&buffer, wish->class_names[i], strlen(wish->class_names[i]), "a data set", err);
-    }
+    if (status == RT_OK && wish->class_names)
+        status = add_names(&buffer, wish->class_names, wish->class_count, err);
+    if (status == RT_OK && wish->columns)
+        status = rt_buffer_add(&buffer, "\n\ncolumns", strlen("\n\ncolumns"), "a data set", err);
+    if (status == RT_OK && wish->columns)
+        status = add_names(&buffer, wish->columns, wish->column_count, err);
     if (status == RT_OK)
         status = rt_buffer_add(&buffer, "", 1, "a data set", err);
     free(json);
@@ -237,12 +254,7 @@ static rt_status read_targets(struct job *job, const struct rt_table *table, str
     }
     for (size_t i = 0; i < table->target_count; i++) {
         float value;
-        rt_status status = rt_table_text(table, table->targets[i], &text, err);
-        int32_t class = status == RT_OK && job->set->class_names ? rt_names_find(job->set, text) : -1;
-        if (class >= 0)
-            value = (float)class;
-        else if (status == RT_OK)
-            status = rt_table_number(table, table->targets[i], &value, err);
+        rt_status status = rt_table_value(table, table->targets[i], job->set, &value, err);
         if (status == RT_OK)
             status = rt_buffer_add(&job->values, &value, sizeof value, "the targets", err);
         if (status != RT_OK)
@@ -263,8 +275,9 @@ static rt_status read_example(struct job *job, struct rt_error *err) {
         bool more;
         status = rt_table_next(job->target_table, &more, err);
         if (status == RT_OK && !more)
-            status = rt_fail(err, RT_BAD_INPUT, "%s: has targets for %zu examples, but %s has more",
-                             job->target_table->input->name, job->count, table->input->name);
+            status = rt_fail(err, RT_BAD_INPUT, "%s: has targets for %s, but %s has more",
+                             job->target_table->input->name, RT_COUNTED(job->count, "example"),
+                             table->input->name);
     }
     if (status == RT_OK && wants_targets(job) && (job->target_table || table->target_count))
         status = read_targets(job, job->target_table ? job->target_table : table, err);
@@ -315,12 +328,9 @@ static rt_status finish(struct job *job, struct rt_error *err) {
     return status;
 }
 
-static rt_status read_all(struct job *job, struct rt_error *err) {
-    rt_status status = rt_names_read(job->what->settings.names, job->wish, job->set, err);
-    if (status == RT_OK)
-        status = open_tables(job, err);
-    bool more = status == RT_OK;
-    while (more && status == RT_OK) {
+static rt_status read_examples(struct job *job, struct rt_error *err) {
+    rt_status status = RT_OK;
+    for (bool more = true; more && status == RT_OK;) {
         status = rt_table_next(job->table, &more, err);
         if (status == RT_OK && more)
             status = read_example(job, err);
@@ -328,12 +338,28 @@ static rt_status read_all(struct job *job, struct rt_error *err) {
     if (status == RT_OK && job->count == 0)
         status = rt_fail(err, RT_BAD_INPUT, "%s: has no examples", job->table->input->name);
     if (status == RT_OK && job->target_table) {
+        bool more;
         status = rt_table_next(job->target_table, &more, err);
         if (status == RT_OK && more)
-            status = rt_fail(err, RT_BAD_INPUT, "%s: has %zu examples, but %s has targets for more",
-                             job->table->input->name, job->count, job->target_table->input->name);
+            status =
+                rt_fail(err, RT_BAD_INPUT, "%s: has %s, but %s has targets for more", job->table->input->name,
+                        RT_COUNTED(job->count, "example"), job->target_table->input->name);
     }
     return status == RT_OK ? finish(job, err) : status;
+}
+
+/* What the header says; a cache knows only the numbers. */
+static rt_status keep_header(const struct job *job, struct rt_error *err) {
+    rt_status status = rt_csv_keep_names(job->table, job->set, err);
+    if (status != RT_OK || !job->remark[0])
+        return status;
+    char *remark;
+    status = rt_store_alloc(job->set->store, strlen(job->remark) + 1, 1, "a remark", &remark, err);
+    if (status == RT_OK) {
+        memcpy(remark, job->remark, strlen(job->remark) + 1);
+        job->set->remark = remark;
+    }
+    return status;
 }
 
 /* ---- all together ----------------------------------------------------------------------------------------
@@ -342,13 +368,16 @@ static rt_status read_all(struct job *job, struct rt_error *err) {
 rt_status rt_csv_read(const struct rt_csv_job *what, const struct rt_data_wish *wish, struct rt_dataset *set,
                       struct rt_error *err) {
     struct job job = {.what = what, .wish = wish, .set = set};
-    rt_status status = RT_OK;
     bool may_be_large = what->input->map.data && rt_input_limit(what->input) > wish->cache_above;
     if (may_be_large)
         locate_cache(&job, NULL); /* a failure matters, and is told, only once a cache must be written */
-    bool done = job.has_cache && rt_cache_load(&job.cache, set);
-    if (status == RT_OK && !done)
-        status = read_all(&job, err);
+    rt_status status = rt_names_read(what->settings.names, wish, set, err);
+    if (status == RT_OK)
+        status = open_tables(&job, err);
+    if (status == RT_OK && !(job.has_cache && rt_cache_load(&job.cache, set)))
+        status = read_examples(&job, err);
+    if (status == RT_OK)
+        status = keep_header(&job, err);
     rt_table_close(job.table);
     rt_table_close(job.target_table);
     rt_book_free(&job.book);

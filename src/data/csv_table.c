@@ -2,6 +2,7 @@
 #include "data/csv_table.h"
 
 #include "base/memory.h"
+#include "base/sentence.h"
 #include "base/utf8.h"
 #include <inttypes.h>
 #include <math.h>
@@ -33,20 +34,27 @@ static rt_status keep_names(struct rt_table *table, struct rt_error *err) {
     return status;
 }
 
+rt_status rt_table_names(const struct rt_table *table, const char ***names, struct rt_error *err) {
+    *names = NULL;
+    rt_status status = rt_alloc(table->columns + 1, sizeof **names, "the header", names, err);
+    const char *name = table->names;
+    for (size_t i = 0; status == RT_OK && i < table->columns; i++, name += strlen(name) + 1)
+        (*names)[i] = name;
+    return status;
+}
+
 static rt_status fail_no_name(const struct rt_table *table, const struct rt_tree *tree,
                               struct rt_error *err) {
     const char **names;
-    rt_status status = rt_alloc(table->columns + 1, sizeof *names, "the header", &names, err);
+    rt_status status = rt_table_names(table, &names, err);
     if (status != RT_OK)
         return status;
-    const char *name = table->names;
-    for (size_t i = 0; i < table->columns; i++, name += strlen(name) + 1)
-        names[i] = name;
     const char *near = rt_nearest(tree->text, names);
-    status = near ? rt_tree_fail(tree, err, "%s has no column '%s'; did you mean '%s'?", table->input->name,
-                                 tree->text, near)
-                  : rt_tree_fail(tree, err, "%s has no column '%s'; the first of its %zu columns is '%s'",
-                                 table->input->name, tree->text, table->columns, names[0]);
+    status =
+        near ? rt_tree_fail(tree, err, "%s has no column '%s'; did you mean '%s'?", table->input->name,
+                            tree->text, near)
+             : rt_tree_fail(tree, err, "%s has no column '%s'; the first of its %s is '%s'",
+                            table->input->name, tree->text, RT_COUNTED(table->columns, "column"), names[0]);
     free(names);
     return status;
 }
@@ -95,7 +103,7 @@ static rt_status list_columns(const struct rt_table *table, const struct rt_tree
     size_t wanted = tree->kind == RT_TREE_LIST ? tree->count : 1;
     rt_status status = RT_OK;
     if (wanted == 0 || wanted > table->columns)
-        return rt_tree_fail(tree, err, "%zu columns are named here, but %s has %zu", wanted,
+        return rt_tree_fail(tree, err, "%s named here, but %s has %zu", RT_COUNTED(wanted, "column"),
                             table->input->name, table->columns);
     for (*count = 0; *count < wanted && status == RT_OK; ++*count) {
         const struct rt_tree *item = tree->kind == RT_TREE_LIST ? tree->items[*count] : tree;
@@ -228,9 +236,9 @@ rt_status rt_table_next(struct rt_table *table, bool *more, struct rt_error *err
     }
     rt_status status = rt_csv_next(&table->csv, more, err);
     if (status == RT_OK && *more && table->csv.fields != table->columns)
-        status = rt_fail(err, RT_BAD_INPUT,
-                         "%s:%" PRIu64 ": there are %zu fields here, but %zu in the first line%s",
-                         table->input->name, table->csv.line, table->csv.fields, table->columns,
+        status = rt_fail(err, RT_BAD_INPUT, "%s:%" PRIu64 ": this line has %s, the first line %zu%s",
+                         table->input->name, table->csv.line, RT_COUNTED(table->csv.fields, "field"),
+                         table->columns,
                          table->columns < table->csv.fields ? " (`skip: 1` leaves the first line out)" : "");
     return status;
 }
@@ -276,11 +284,32 @@ rt_status rt_table_number(const struct rt_table *table, size_t column, float *nu
     }
     if (!*text)
         return fail_field(table, column, "the value is missing", err);
-    char sentence[120];
+    char sentence[240];
     snprintf(sentence, sizeof sentence,
-             parsed                    ? "'%.60s' is too large for a float"
-             : is_missing(text, false) ? "the value is missing ('%.60s')"
-                                       : "'%.60s' is not a finite number",
-             text);
+             parsed                    ? "'%.60s' is too large for a float%s"
+             : is_missing(text, false) ? "the value is missing ('%.60s')%s"
+                                       : "'%.60s' is not a finite number%s",
+             text, rt_number_hint(text));
     return fail_field(table, column, sentence, err);
+}
+
+rt_status rt_table_value(const struct rt_table *table, size_t column, const struct rt_dataset *set,
+                         float *value, struct rt_error *err) {
+    const char *text = rt_csv_field(&table->csv, column);
+    double number;
+    const int32_t class = set->class_names ? rt_names_find(set, text) : -1;
+    if (class >= 0) {
+        *value = (float)class;
+        return RT_OK;
+    }
+    rt_status status = rt_table_number(table, column, value, err);
+    if (status == RT_OK || is_missing(text, true) || rt_parse_real(text, &number) || *rt_number_hint(text))
+        return status;
+    if (!set->class_names)
+        return rt_fail_more(err, status,
+                            "; `names` in the source turns text into numbers: with names: [no, yes], "
+                            "yes is 1");
+    char list[300];
+    return rt_fail_more(err, status, ", nor one of the names (%s)",
+                        rt_listed(set->class_names, set->class_count, list, sizeof list));
 }

@@ -39,6 +39,9 @@ rt_status rt_table_open(struct rt_input *input, const char *separator, uint64_t 
                         const struct rt_columns *columns, struct rt_table **table, struct rt_error *err);
 void rt_table_close(struct rt_table *table); /* NULL is fine; the input stays the caller's */
 
+/* The names of all columns, where there is a header; the list is to be freed, the names are the table's. */
+rt_status rt_table_names(const struct rt_table *table, const char ***names, struct rt_error *err);
+
 /* Goes to the next example; *more is false at the end. */
 rt_status rt_table_next(struct rt_table *table, bool *more, struct rt_error *err);
 
@@ -47,6 +50,10 @@ struct rt_place rt_table_place(const struct rt_table *table, size_t column);
 
 /* A field of this example as a number; refuses a missing value, text, NaN and infinity. */
 rt_status rt_table_number(const struct rt_table *table, size_t column, float *number, struct rt_error *err);
+
+/* The same for a target, which may be one of the set's class names: then it is the class's number. */
+rt_status rt_table_value(const struct rt_table *table, size_t column, const struct rt_dataset *set,
+                         float *value, struct rt_error *err);
 
 /* Refuses a missing value. */
 rt_status rt_table_text(const struct rt_table *table, size_t column, const char **text, struct rt_error *err);

@@ -34,6 +34,9 @@ struct rt_dataset {
     const float *values;            /* [count][value_width] */
     size_t value_width;
 
+    const char *const *columns; /* names of the inputs, one for each of an example's values; NULL: none */
+    const char *remark;         /* what people should know of how it was read, a sentence; NULL: nothing */
+
     /* Which stored examples these are: example i is row index[i] of inputs, classes and values. NULL: row i.
      * Owned. */
     const uint32_t *index;
@@ -55,6 +58,10 @@ struct rt_data_wish {
     const char *const *class_names; /* names known from a model or from the training data; a text label not
                                        among them is an error. NULL: they are made from the labels, sorted */
     size_t class_count;
+    /* What a model or the training data call the inputs: a table that has names for its columns must have
+     * these, and they are found by name. NULL: not known. */
+    const char *const *columns;
+    size_t column_count;
     const char
         *cache_dir;       /* where converted caches go; NULL: "$XDG_CACHE_HOME/ringtmp" or ~/.cache/ringtmp */
     uint64_t cache_above; /* .gz and CSV files larger than this (bytes, uncompressed) become a mapped cache */

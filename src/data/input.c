@@ -11,23 +11,59 @@
 #include <zlib.h>
 
 /* DEFLATE cannot make one byte into more than 1032. */
-enum { MOST_PER_BYTE = 1032 };
+enum { MOST_PER_BYTE = 1032, WINDOW = 1 << 16 };
 
 struct rt_inflate {
     z_stream stream;
-    bool ended; /* at the end of a member */
+    bool ended;       /* at the end of a member */
+    size_t at, bytes; /* of the file, what is in the window */
+    uint8_t window[WINDOW];
 };
+
+/* Bytes from a place on. */
+static rt_status fetch(const struct rt_input *input, size_t at, void *buffer, size_t bytes,
+                       struct rt_error *err) {
+    if (input->map.data)
+        return rt_map_read(&input->map, input->name, at, buffer, bytes, err);
+    if (bytes)
+        memcpy(buffer, input->data + at, bytes);
+    return RT_OK;
+}
+
+/* What is compressed from the present place on: all that is left of it in memory, of a file a part. */
+static rt_status look(struct rt_input *input, const uint8_t **data, size_t *bytes, struct rt_error *err) {
+    struct rt_inflate *gz = input->gz;
+    *bytes = input->bytes - input->at;
+    *data = input->data + input->at;
+    if (!input->map.data)
+        return RT_OK;
+    /* two bytes tell whether another member follows */
+    if (input->at < gz->at || input->at + (*bytes > 1 ? 2 : 1) > gz->at + gz->bytes) {
+        gz->at = input->at;
+        gz->bytes = *bytes < WINDOW ? *bytes : WINDOW;
+        rt_status status = fetch(input, gz->at, gz->window, gz->bytes, err);
+        if (status != RT_OK) {
+            gz->bytes = 0;
+            return status;
+        }
+    }
+    *data = gz->window + (input->at - gz->at);
+    *bytes = gz->bytes - (input->at - gz->at);
+    return RT_OK;
+}
 
 static bool is_gzip(const uint8_t *data, size_t bytes) {
     return bytes >= 2 && data[0] == 0x1f && data[1] == 0x8b;
 }
 
-rt_status rt_input_memory(const uint8_t *data, size_t bytes, const char *name, struct rt_input *input,
-                          struct rt_error *err) {
-    *input = (struct rt_input){.name = name, .data = data, .bytes = bytes};
-    if (!is_gzip(data, bytes))
-        return RT_OK;
-    rt_status status = rt_alloc(1, sizeof *input->gz, "decompression", &input->gz, err);
+/* Of an input that is there otherwise. */
+static rt_status begin(struct rt_input *input, struct rt_error *err) {
+    uint8_t head[2] = {0};
+    const char *name = input->name;
+    rt_status status = fetch(input, 0, head, input->bytes < 2 ? input->bytes : 2, err);
+    if (status != RT_OK || !is_gzip(head, input->bytes))
+        return status;
+    status = rt_alloc(1, sizeof *input->gz, "decompression", &input->gz, err);
     if (status != RT_OK)
         return status;
     /* 16: a gzip wrapper; 15: the largest window there is. */
@@ -39,16 +75,21 @@ rt_status rt_input_memory(const uint8_t *data, size_t bytes, const char *name, s
     return RT_OK;
 }
 
+rt_status rt_input_memory(const uint8_t *data, size_t bytes, const char *name, struct rt_input *input,
+                          struct rt_error *err) {
+    *input = (struct rt_input){.name = name, .data = data, .bytes = bytes};
+    return begin(input, err);
+}
+
 rt_status rt_input_open(const char *path, struct rt_input *input, struct rt_error *err) {
     struct rt_map map;
     rt_status status = rt_map_open(path, &map, err);
     if (status != RT_OK)
         return status;
-    status = rt_input_memory(map.data, map.bytes, path, input, err);
-    if (status == RT_OK)
-        input->map = map;
-    else
-        rt_map_close(&map);
+    *input = (struct rt_input){.name = path, .map = map, .data = map.data, .bytes = map.bytes};
+    status = begin(input, err);
+    if (status != RT_OK)
+        rt_input_close(input);
     return status;
 }
 
@@ -69,10 +110,15 @@ uint64_t rt_input_limit(const struct rt_input *input) {
 
 /* Between two members: goes on to the next, or says that there is none. */
 static rt_status next_member(struct rt_input *input, bool *more, struct rt_error *err) {
+    const uint8_t *data;
+    size_t bytes;
     *more = false;
     if (input->at == input->bytes)
         return RT_OK;
-    if (!is_gzip(input->data + input->at, input->bytes - input->at))
+    rt_status status = look(input, &data, &bytes, err);
+    if (status != RT_OK)
+        return status;
+    if (!is_gzip(data, bytes))
         return rt_fail(err, RT_BAD_INPUT,
                        "%s: the compressed data end at offset %zu, but %zu other bytes follow", input->name,
                        input->at, input->bytes - input->at);
@@ -90,17 +136,21 @@ static rt_status read_gzip(struct rt_input *input, uint8_t *buffer, size_t size,
     while (done < size) {
         if (input->gz->ended) {
             bool more;
-            rt_status status = next_member(input, &more, err);
-            if (status != RT_OK)
-                return status;
+            rt_status next = next_member(input, &more, err);
+            if (next != RT_OK)
+                return next;
             if (!more)
                 break;
         }
+        const uint8_t *data;
+        size_t in, out = size - done;
+        rt_status status = look(input, &data, &in, err);
+        if (status != RT_OK)
+            return status;
         /* zlib counts in unsigned int, so larger pieces go in turns. */
-        size_t in = input->bytes - input->at, out = size - done;
         in = in < INT_MAX ? in : INT_MAX;
         out = out < INT_MAX ? out : INT_MAX;
-        stream->next_in = (Bytef *)(uintptr_t)(input->data + input->at);
+        stream->next_in = (Bytef *)(uintptr_t)data;
         stream->avail_in = (uInt)in;
         stream->next_out = buffer + done;
         stream->avail_out = (uInt)out;
@@ -131,8 +181,7 @@ rt_status rt_input_read(struct rt_input *input, void *buffer, size_t size, size_
         status = read_gzip(input, buffer, size, got, err);
     } else {
         *got = size < input->bytes - input->at ? size : input->bytes - input->at;
-        if (*got)
-            memcpy(buffer, input->data + input->at, *got);
+        status = fetch(input, input->at, buffer, *got, err);
         input->at += *got;
     }
     if (status == RT_OK)

@@ -10,7 +10,7 @@
 struct rt_input {
     const char *name;    /* for messages; borrowed */
     struct rt_map map;   /* the file as it is; empty when the bytes are the caller's */
-    const uint8_t *data; /* the bytes as they are */
+    const uint8_t *data; /* the bytes as they are; of a file they are read, not looked at through the map */
     size_t bytes;
     size_t at;             /* of data, how many are used up */
     uint64_t given;        /* bytes handed out, uncompressed */

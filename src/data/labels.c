@@ -2,6 +2,7 @@
 #include "data/labels.h"
 
 #include "base/memory.h"
+#include "base/sentence.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -41,8 +42,8 @@ rt_status rt_names_read(const struct rt_tree *names, const struct rt_data_wish *
     }
     if (status == RT_OK && known && wish->target == RT_TARGET_CLASSES && wish->outputs &&
         count != wish->outputs)
-        status = rt_tree_fail(names, err, "there are %zu class names, but the model has %zu outputs", count,
-                              wish->outputs);
+        status = rt_tree_fail(names, err, "names: %s, but the model has %s", RT_COUNTED(count, "class name"),
+                              RT_COUNTED(wish->outputs, "output"));
     if (status == RT_OK && known)
         status = rt_store_names(set->store, known, count, &set->class_names, err);
     if (status == RT_OK && known)
@@ -74,20 +75,19 @@ int32_t rt_names_find(const struct rt_dataset *set, const char *text) {
 
 /* ---- labels in arrays ---------------------------------------------------------------------------------- */
 
-static rt_status fail_range(const char *where, size_t example, const char *label, size_t classes,
-                            struct rt_error *err) {
-    return rt_fail(
+/* The sentence; where that is comes before it. */
+static void fail_range(size_t example, const char *label, size_t classes, struct rt_error *err) {
+    rt_fail(
         err, RT_BAD_INPUT,
-        "%s: the label of example %zu (counted from 0) is %s, but the model has %zu outputs: labels go "
-        "from 0 to %zu",
-        where, example, label, classes, classes - 1);
+        "the label of example %zu (counted from 0) is %.60s, but the model has %s: labels go from 0 to %zu",
+        example, label, RT_COUNTED(classes, "output"), classes - 1);
 }
 
 static rt_status read_classes(const struct rt_array *labels, const char *name,
                               const struct rt_data_wish *wish, struct rt_dataset *set, struct rt_error *err) {
     if (rt_shape_size(&labels->shape) != 1)
-        return rt_fail(err, RT_BAD_INPUT, "%s: has %zu numbers for each example; a class label is one", name,
-                       rt_shape_size(&labels->shape));
+        return rt_fail(err, RT_BAD_INPUT, "%s: has %s for each example; a class label is one", name,
+                       RT_COUNTED(rt_shape_size(&labels->shape), "number"));
     int32_t *classes, most = 0;
     rt_status status =
         rt_store_alloc(set->store, labels->count, sizeof *classes, "the labels", &classes, err);
@@ -99,7 +99,8 @@ static rt_status read_classes(const struct rt_array *labels, const char *name,
         if (!whole(number, &classes[i]) || classes[i] < 0 || (size_t)classes[i] >= limit) {
             char text[32];
             snprintf(text, sizeof text, "%.9g", number);
-            return fail_range(name, i, text, limit, err);
+            fail_range(i, text, limit, err);
+            return rt_fail_prefix(err, RT_BAD_INPUT, "%s", name);
         }
         most = classes[i] > most ? classes[i] : most;
     }
@@ -113,9 +114,8 @@ static rt_status read_values(const struct rt_array *labels, const char *name, co
                              struct rt_dataset *set, struct rt_error *err) {
     size_t width = rt_shape_size(&labels->shape);
     if (wish->outputs && width != wish->outputs)
-        return rt_fail(err, RT_BAD_INPUT,
-                       "%s: has %zu target values for each example, but the model has %zu outputs", name,
-                       width, wish->outputs);
+        return rt_fail(err, RT_BAD_INPUT, "%s: has %s for each example, but the model has %s", name,
+                       RT_COUNTED(width, "target value"), RT_COUNTED(wish->outputs, "output"));
     for (size_t i = 0; i < labels->count * width; i++) {
         double number = rt_array_number(labels->type, labels->data, i);
         if (!isfinite((float)number))
@@ -143,8 +143,8 @@ static rt_status read_values(const struct rt_array *labels, const char *name, co
 rt_status rt_labels_read(const struct rt_array *labels, const char *name, const struct rt_data_wish *wish,
                          struct rt_dataset *set, struct rt_error *err) {
     if (labels->count != set->count)
-        return rt_fail(err, RT_BAD_INPUT, "%s has %zu examples, but %s has labels for %zu", set->name,
-                       set->count, name, labels->count);
+        return rt_fail(err, RT_BAD_INPUT, "%s has %s, but %s has labels for %zu", set->name,
+                       RT_COUNTED(set->count, "example"), name, labels->count);
     return wish->target == RT_TARGET_CLASSES ? read_classes(labels, name, wish, set, err)
                                              : read_values(labels, name, wish, set, err);
 }
@@ -192,14 +192,8 @@ bool rt_book_has(const struct rt_label_book *book, const char *text) {
 
 static rt_status fail_unknown(const struct rt_dataset *set, const char *text, const struct rt_place *place,
                               struct rt_error *err) {
-    char list[160] = "";
-    size_t used = 0;
-    for (size_t i = 0; i < set->class_count && used < sizeof list - 1; i++) {
-        int wrote = snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", set->class_names[i]);
-        used += wrote > 0 ? (size_t)wrote : 0;
-    }
-    if (used >= sizeof list)
-        memcpy(list + sizeof list - 4, "...", 4);
+    char list[300];
+    rt_listed(set->class_names, set->class_count, list, sizeof list);
     return rt_fail(err, RT_BAD_INPUT, "%s:%" PRIu64 ":%zu: '%.60s' is not one of the class names (%s)",
                    place->file, place->line, place->field, text, list);
 }
@@ -219,9 +213,8 @@ static bool all_whole(const struct rt_label_book *book, size_t limit, const stru
 
 static rt_status fail_label(const char *file, const struct rt_label *label, size_t limit,
                             struct rt_error *err) {
-    char where[300];
-    snprintf(where, sizeof where, "%.250s:%" PRIu64, file, label->line);
-    return fail_range(where, label->example, label->text, limit, err);
+    fail_range(label->example, label->text, limit, err);
+    return rt_fail_prefix(err, RT_BAD_INPUT, "%s:%" PRIu64, file, label->line);
 }
 
 /* More different labels than classes: finds the best reason to give. Whole numbers spelt in several ways (1
@@ -236,8 +229,8 @@ static rt_status check_full(const struct rt_label_book *book, const struct rt_pl
     if (numbers && book->count <= 4 * limit)
         return RT_OK;
     return rt_fail(err, RT_BAD_INPUT,
-                   "%s:%" PRIu64 ":%zu: here is the %zuth different label, but the model has %zu outputs",
-                   place->file, place->line, place->field, book->count, limit);
+                   "%s:%" PRIu64 ":%zu: here is the %s different label, but the model has %s", place->file,
+                   place->line, place->field, RT_ORDINAL(book->count), RT_COUNTED(limit, "output"));
 }
 
 static rt_status insert(struct rt_label_book *book, size_t at, const struct rt_label *label,
@@ -298,11 +291,9 @@ static rt_status number_classes(struct rt_label_book *book, const char *file, co
     if (numbers && outside)
         return fail_label(file, outside, limit, err);
     if (!numbers && wish->outputs && book->count != wish->outputs)
-        return rt_fail(
-            err, RT_BAD_INPUT,
-            "%s: has %zu different labels, but the model has %zu outputs; the option `names` can list all "
-            "classes",
-            file, book->count, wish->outputs);
+        return rt_fail(err, RT_BAD_INPUT,
+                       "%s: has %s, but the model has %s; the option `names` can list all classes", file,
+                       RT_COUNTED(book->count, "different label"), RT_COUNTED(wish->outputs, "output"));
     int32_t most = 0;
     for (size_t i = 0; i < book->count; i++) {
         book->labels[i].class = (int32_t)i;

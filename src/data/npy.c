@@ -3,6 +3,7 @@
  * dictionary with the keys descr (the type), fortran_order and shape. The numbers follow, row by row.
  */
 #include "base/bytes.h"
+#include "base/sentence.h"
 #include "data/array.h"
 #include <stdlib.h>
 #include <string.h>
@@ -161,8 +162,8 @@ static rt_status read_dictionary(const struct rt_input *input, const char *text,
     if (status != RT_OK)
         return status;
     if (head->rank == 0 || head->rank > RT_MAX_RANK + 1)
-        return rt_fail(err, RT_BAD_INPUT, "%s: has %zu dimensions; 1 to %d can be read", input->name,
-                       head->rank, RT_MAX_RANK + 1);
+        return rt_fail(err, RT_BAD_INPUT, "%s: has %s; 1 to %d can be read", input->name,
+                       RT_COUNTED(head->rank, "dimension"), RT_MAX_RANK + 1);
     /* With one dimension both orders are the same. */
     if (fortran && head->rank > 1)
         return rt_fail(err, RT_BAD_INPUT,
@@ -193,8 +194,8 @@ rt_status rt_npy_head(struct rt_input *input, struct rt_array_head *head, struct
     }
     size_t base = (size_t)input->given;
     if (length == 0 || length > MAX_HEADER)
-        return rt_fail(err, RT_BAD_INPUT, "%s: an NPY header of %zu bytes (offset 8) is not one", input->name,
-                       length);
+        return rt_fail(err, RT_BAD_INPUT, "%s: an NPY header of %s (offset 8) is not one", input->name,
+                       RT_COUNTED(length, "byte"));
     char *text = malloc(length);
     if (!text)
         return rt_fail(err, RT_NO_MEMORY, "not enough memory for the header of %s", input->name);

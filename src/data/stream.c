@@ -201,6 +201,19 @@ bool rt_stream_named(const struct rt_tree *source) {
            strcmp(source->items[0]->key, "stream") == 0;
 }
 
+rt_status rt_stream_describe(const struct rt_tree *source, const struct rt_data_wish *wish,
+                             struct rt_dataset *set, struct rt_error *err) {
+    struct rt_dataset made = {0};
+    rt_status status = rt_store_create(&made.store, err);
+    if (status == RT_OK)
+        status = rt_names_read(rt_tree_get(source->items[0], "names"), wish, &made, err);
+    if (status == RT_OK)
+        *set = made;
+    else
+        rt_dataset_close(&made);
+    return status;
+}
+
 static rt_status create_ring(struct rt_stream *stream, const struct rt_data_wish *wish, size_t examples,
                              struct rt_error *err) {
     struct rt_dataset *ring = &stream->ring;

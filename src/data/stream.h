@@ -23,6 +23,11 @@ struct rt_stream_counters {
 /* Whether a data source is a stream, {stream: ...}: then it is opened here, not by rt_dataset_open. */
 bool rt_stream_named(const struct rt_tree *source);
 
+/* What is known of such a source before it is opened: a set without examples, which has the names of the
+ * classes where the wish or the source has them. */
+rt_status rt_stream_describe(const struct rt_tree *source, const struct rt_data_wish *wish,
+                             struct rt_dataset *set, struct rt_error *err);
+
 /* Opens a source {stream: ...} and begins to read. wish: what the model wants; its outputs must be known.
  * A connection to a sender is made before this returns (it waits for 10 s at most); a listening stream waits
  * for its sender later. at_least: the most examples that will be taken at once; a smaller buffer is made so

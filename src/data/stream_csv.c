@@ -5,6 +5,7 @@
  */
 #include "data/stream_record.h"
 
+#include "base/sentence.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -20,9 +21,9 @@ static rt_status find_line(struct rt_decoder *decoder, bool ended, size_t *bytes
     *bytes = newline || ended ? length : 0;
     if (length > decoder->longest)
         return rt_fail(err, RT_BAD_INPUT,
-                       "%s:%" PRIu64 ": this line has more than %zu bytes; is it CSV, and does it have line "
+                       "%s:%" PRIu64 ": this line has more than %s; is it CSV, and does it have line "
                        "ends?",
-                       decoder->settings.name, decoder->line + 1, decoder->longest);
+                       decoder->settings.name, decoder->line + 1, RT_COUNTED(decoder->longest, "byte"));
     return RT_OK;
 }
 
@@ -64,10 +65,10 @@ static rt_status check_fields(const struct rt_decoder *decoder, struct rt_error 
     if (settings->target == RT_TARGET_CLASSES)
         snprintf(targets, sizeof targets, " and the class");
     else if (decoder->targets)
-        snprintf(targets, sizeof targets, " and %zu target values", decoder->targets);
-    return rt_fail(err, RT_BAD_INPUT,
-                   "%s:%" PRIu64 ": there are %zu fields here, but an example has %zu (%zu inputs%s)",
-                   settings->name, decoder->line, fields, expected, settings->inputs, targets);
+        snprintf(targets, sizeof targets, " and %s", RT_COUNTED(decoder->targets, "target value"));
+    return rt_fail(err, RT_BAD_INPUT, "%s:%" PRIu64 ": this line has %s, but an example %zu (%s%s)",
+                   settings->name, decoder->line, RT_COUNTED(fields, "field"), expected,
+                   RT_COUNTED(settings->inputs, "input"), targets);
 }
 
 static rt_status read_class(const struct rt_decoder *decoder, size_t column, int32_t *class,
@@ -93,29 +94,16 @@ static rt_status read_class(const struct rt_decoder *decoder, size_t column, int
         return RT_OK;
     }
     return rt_fail(err, RT_BAD_INPUT,
-                   "%s:%" PRIu64 ":%zu: the class is '%.60s', but the model has %zu outputs: classes go "
+                   "%s:%" PRIu64 ":%zu: the class is '%.60s', but the model has %s: classes go "
                    "from 0 to %zu",
-                   place.file, place.line, place.field, text, outputs, outputs - 1);
-}
-
-static rt_status read_value(const struct rt_decoder *decoder, size_t column, float *value,
-                            struct rt_error *err) {
-    const struct rt_dataset *names = decoder->settings.names;
-    int32_t class =
-        names->class_names ? rt_names_find(names, rt_csv_field(&decoder->table->csv, column)) : -1;
-    if (class < 0)
-        return rt_table_number(decoder->table, column, value, err);
-    *value = (float)class;
-    return RT_OK;
+                   place.file, place.line, place.field, text, RT_COUNTED(outputs, "output"), outputs - 1);
 }
 
 /* The first line of a file often names the columns. */
 static void add_hint(const struct rt_decoder *decoder, struct rt_error *err) {
-    if (!err || decoder->count > 0)
-        return;
-    size_t used = strlen(err->text);
-    snprintf(err->text + used, sizeof err->text - used,
-             " (a stream has no header; `skip: %" PRIu64 "` leaves this line out)", decoder->line);
+    if (decoder->count == 0)
+        rt_fail_more(err, RT_BAD_INPUT, " (a stream has no header; `skip: %" PRIu64 "` leaves this line out)",
+                     decoder->line);
 }
 
 static rt_status read_example(const struct rt_decoder *decoder, const struct rt_example *example,
@@ -132,7 +120,7 @@ static rt_status read_example(const struct rt_decoder *decoder, const struct rt_
     if (status == RT_OK && settings->target == RT_TARGET_CLASSES)
         return read_class(decoder, first_target, example->class, err);
     for (size_t i = 0; i < decoder->targets && status == RT_OK; i++)
-        status = read_value(decoder, first_target + i, &example->values[i], err);
+        status = rt_table_value(decoder->table, first_target + i, settings->names, &example->values[i], err);
     return status;
 }
 

@@ -6,6 +6,7 @@
 #include "data/stream_record.h"
 
 #include "base/bytes.h"
+#include "base/sentence.h"
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -21,8 +22,8 @@ static const char *composition(const struct rt_decoder *decoder, char text[80]) 
     if (decoder->settings.target == RT_TARGET_CLASSES)
         snprintf(targets, sizeof targets, " and a class");
     else if (decoder->targets)
-        snprintf(targets, sizeof targets, " and %zu target values", decoder->targets);
-    snprintf(text, 80, "%zu inputs%s", decoder->settings.inputs, targets);
+        snprintf(targets, sizeof targets, " and %s", RT_COUNTED(decoder->targets, "target value"));
+    snprintf(text, 80, "%s%s", RT_COUNTED(decoder->settings.inputs, "input"), targets);
     return text;
 }
 
@@ -32,8 +33,8 @@ static rt_status check_length(const struct rt_decoder *decoder, const uint8_t *d
     char sentence[200], text[80];
     if (length == expected)
         return RT_OK;
-    snprintf(sentence, sizeof sentence, "its length is %" PRIu32 ", but an example has %zu bytes (%s)",
-             length, expected, composition(decoder, text));
+    snprintf(sentence, sizeof sentence, "its length is %" PRIu32 ", but an example has %s (%s)", length,
+             RT_COUNTED(expected, "byte"), composition(decoder, text));
     return fail_record(decoder, sentence, err);
 }
 
@@ -68,9 +69,8 @@ static rt_status read_class(const struct rt_decoder *decoder, const uint8_t *dat
         return RT_OK;
     }
     char sentence[120];
-    snprintf(sentence, sizeof sentence,
-             "its class is %.9g, but the model has %zu outputs: classes go from 0 to %zu", (double)number,
-             outputs, outputs - 1);
+    snprintf(sentence, sizeof sentence, "its class is %.9g, but the model has %s: classes go from 0 to %zu",
+             (double)number, RT_COUNTED(outputs, "output"), outputs - 1);
     return fail_record(decoder, sentence, err);
 }
 

@@ -166,6 +166,8 @@ static void begin_loads(struct rt_carried *carried) {
     const bool halves = carried->loads != carried->spans;
     uint64_t next = rt_carrier_started(carried->carrier);
     for (; next < carried->wanted && may_begin(carried, next); next++) {
+        if (next % carried->loads == 0 && carried->settings.party->clock)
+            rt_states_at_update(carried->settings.party->clock, carried->before + next / carried->loads + 1);
         if (carried->applies && next % carried->loads == (halves ? carried->spans : 0))
             rt_learning_begin(&carried->settings.learning, carried->before + next / carried->loads + 1,
                               halves ? carried->replica.gradient : NULL, &carried->step);
@@ -335,8 +337,4 @@ void rt_carried_set_update(struct rt_carried *carried, uint64_t update) {
     carried->before = update - carried->ended; /* their sum is what counts */
     if (carried->engine)
         rt_engine_leave(carried->engine);
-}
-
-double rt_carried_busy(const struct rt_carried *carried) {
-    return rt_carrier_busy(carried->carrier);
 }

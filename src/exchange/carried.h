@@ -63,8 +63,6 @@ struct rt_exchange rt_carried_exchange(struct rt_carried *carried);
 
 /* Updates that this party has ended; after settle() they are done. On the thread that computes. */
 uint64_t rt_carried_update(const struct rt_carried *carried);
-/* Seconds that adding and applying took, of the thread that takes the events. Inside the engine. */
-double rt_carried_busy(const struct rt_carried *carried);
 /* Parameters (and state) were loaded as those after so many updates; nothing is under way. */
 void rt_carried_set_update(struct rt_carried *carried, uint64_t update);
 

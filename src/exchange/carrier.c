@@ -290,10 +290,6 @@ uint16_t rt_carrier_waits_for(const struct rt_carrier *carrier) {
     return sending ? sending->lane->peer : UINT16_MAX; /* who has no room for it yet */
 }
 
-double rt_carrier_busy(const struct rt_carrier *carrier) {
-    return carrier->busy;
-}
-
 size_t rt_carrier_bytes(const struct rt_carrier *carrier) {
     return carrier->bytes;
 }

@@ -63,9 +63,6 @@ bool rt_carrier_event(struct rt_carrier *carrier, const struct rt_event *event, 
  * move comes first in the list; UINT16_MAX: nobody. */
 uint16_t rt_carrier_waits_for(const struct rt_carrier *carrier);
 
-/* Seconds spent adding and applying, for the state clocks. */
-double rt_carrier_busy(const struct rt_carrier *carrier);
-
 size_t rt_carrier_bytes(const struct rt_carrier *carrier); /* memory taken */
 
 #endif

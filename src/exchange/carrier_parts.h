@@ -103,7 +103,6 @@ struct rt_carrier {
     struct rt_lane *first_queued, *last_queued;
     void (*apply)(void *user, size_t offset, size_t count, const float *gradient);
     void *user;
-    double busy;
     size_t bytes;
 };
 

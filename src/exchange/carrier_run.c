@@ -14,7 +14,6 @@
  */
 #include "exchange/carrier_parts.h"
 
-#include "base/clock.h"
 #include "base/clones.h"
 #include <string.h>
 
@@ -64,14 +63,14 @@ static bool take_in(struct rt_carrier *carrier, struct rt_load *load, const stru
     struct rt_slot *slot = find_arrived(carrier, load, index, cell);
     if (!slot)
         return false;
-    const double start = rt_clock_wall();
+    const enum rt_state before = rt_party_enter(&carrier->party, RT_STATE_REDUCE);
     const float *from = slot->scratch + (cell->first - slot->first);
     float *to = load->buffers[move->buffer] + cell->first;
     if (move->kind == RT_MOVE_ADD)
         add(cell->count, from, to);
     else
         memcpy(to, from, cell->count * sizeof *to);
-    carrier->busy += rt_clock_wall() - start;
+    rt_party_enter(&carrier->party, before);
     if (--slot->waiting == 0) {
         slot->state = RT_SLOT_FREE;
         rt_carrier_queue(carrier, slot->lane);
@@ -81,13 +80,14 @@ static bool take_in(struct rt_carrier *carrier, struct rt_load *load, const stru
 
 static void work(struct rt_carrier *carrier, struct rt_load *load, const struct rt_move *move,
                  const struct rt_cell *cell) {
-    const double start = rt_clock_wall();
-    if (move->kind == RT_MOVE_MERGE)
+    const bool merges = move->kind == RT_MOVE_MERGE;
+    const enum rt_state before = rt_party_enter(&carrier->party, merges ? RT_STATE_REDUCE : RT_STATE_UPDATE);
+    if (merges)
         add(cell->count, load->buffers[move->from] + cell->first, load->buffers[move->buffer] + cell->first);
     else
         carrier->apply(carrier->user, load->settings.offset + cell->first, cell->count,
                        load->buffers[RT_BUFFER_GRADIENT] + cell->first);
-    carrier->busy += rt_clock_wall() - start;
+    rt_party_enter(&carrier->party, before);
 }
 
 /* Goes on with a cell as far as it can. */

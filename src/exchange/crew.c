@@ -5,6 +5,7 @@
 #include "exchange/crew_inside.h"
 
 #include "base/memory.h"
+#include "base/sentence.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,11 +50,10 @@ bool rt_desk_owes(const struct rt_desk *desk) {
 /* To be called when a node owes something it did not owe before, or has just been heard of. */
 static void stamp(struct rt_crew *crew, struct rt_desk *desk) {
     desk->debt = ++crew->debts;
-    desk->since = rt_endpoint_now(crew->party->endpoint);
 }
 
 static bool has_something(const struct rt_desk *desk) {
-    return desk->tell || desk->whom || desk->sent < desk->given || desk->ask || desk->stop;
+    return desk->tell || desk->sent < desk->given || desk->ask || desk->stop;
 }
 
 static void send_one(struct rt_crew *crew, struct rt_desk *desk, uint8_t *body) {
@@ -64,10 +64,7 @@ static void send_one(struct rt_crew *crew, struct rt_desk *desk, uint8_t *body) 
         rt_talk_refuse(desk->talk, crew->status, 0, crew->sentence);
         return;
     }
-    if (desk->whom) {
-        desk->whom = false;
-        message.type = RT_MESSAGE_WHOM;
-    } else if (desk->sent < desk->given) {
+    if (desk->sent < desk->given) {
         message.type = RT_MESSAGE_TICKET;
         message.micro = desk->batch[desk->sent++ % RT_CREW_AHEAD];
     } else if (desk->ask) {
@@ -131,17 +128,6 @@ static rt_status take_tally(struct rt_desk *desk, const struct rt_message *messa
     return RT_OK;
 }
 
-/* Whom it waits for. Nobody asks any more when the answer is late. */
-static rt_status take_answer(const struct rt_crew *crew, struct rt_desk *desk,
-                             const struct rt_message *message, struct rt_error *err) {
-    if (message->micro >= crew->party->count)
-        return rt_fail(err, RT_BAD_INPUT, "it waits for node %llu, and there are %u",
-                       (unsigned long long)message->micro, crew->party->count);
-    desk->waits_for = (uint16_t)message->micro;
-    desk->answered = true;
-    return RT_OK;
-}
-
 /* The end of the run, in the node's own words. */
 static rt_status take_error(struct rt_crew *crew, const struct rt_desk *desk, bool *over,
                             struct rt_error *err) {
@@ -149,11 +135,13 @@ static rt_status take_error(struct rt_crew *crew, const struct rt_desk *desk, bo
     rt_status status = rt_error_decode(desk->talk->body, desk->talk->body_bytes, &error, err);
     if (status != RT_OK)
         return status;
-    /* A node that was told to end, or that can do no more, is lost to the others as well. What else it says
-     * is about the training: a number that is not finite. */
-    const bool lost = error.status != RT_FAILED && error.status != RT_BAD_INPUT;
-    crew->lost = lost && error.node > 0 && error.node < crew->party->count ? error.node : UINT16_MAX;
     *over = true;
+    crew->lost = UINT16_MAX;
+    if (error.status == RT_DIVERGED)
+        return rt_fail(err, RT_DIVERGED, "%s", error.text);
+    /* A node that ends is lost to the others as well, or it says who is: perhaps we ourselves. */
+    const bool other = error.node < crew->party->count && (error.node > 0 || error.status == RT_IO);
+    crew->lost = other ? error.node : desk->rank;
     return rt_fail(err, RT_FAILED, "%s", error.text);
 }
 
@@ -169,8 +157,6 @@ static rt_status take_message(struct rt_crew *crew, struct rt_desk *desk, bool *
         return take_metrics(desk, err);
     if (message->type == RT_MESSAGE_TALLY)
         return take_tally(desk, message, err);
-    if (message->type == RT_MESSAGE_WHOM)
-        return take_answer(crew, desk, message, err);
     if (message->type != RT_MESSAGE_STOP || !desk->stopped || desk->goodbye)
         return rt_fail(err, RT_BAD_INPUT, "a %s message was not expected", rt_message_name(message->type));
     desk->goodbye = true;
@@ -186,10 +172,10 @@ static rt_status blame(struct rt_crew *crew, const struct rt_desk *desk, struct 
 static rt_status take_messages(struct rt_crew *crew, struct rt_desk *desk, struct rt_error *err) {
     while (desk->talk->ready) {
         bool over = false;
-        if (take_message(crew, desk, &over, err) != RT_OK)
-            return over ? RT_FAILED : blame(crew, desk, err);
-        if (desk->talk->message.type != RT_MESSAGE_WHOM) /* which is no sign of progress */
-            stamp(crew, desk);
+        const rt_status status = take_message(crew, desk, &over, err);
+        if (status != RT_OK)
+            return over ? status : blame(crew, desk, err);
+        stamp(crew, desk);
         rt_talk_next(desk->talk);
     }
     if (!desk->talk->dead || desk->talk->closed)
@@ -275,7 +261,6 @@ struct rt_engine_part rt_crew_part(struct rt_crew *crew) {
                                    .event = take_event,
                                    .turn = take_turn,
                                    .waits_for = waits_for,
-                                   .inquire = rt_crew_inquire,
                                    .lost = lost,
                                    .outlives = true};
 }
@@ -389,7 +374,7 @@ bool rt_crew_gone(const struct rt_crew *crew) {
 
 void rt_crew_fail(struct rt_crew *crew, rt_status status, const char *sentence) {
     crew->status = status;
-    snprintf(crew->sentence, sizeof crew->sentence, "%s", sentence);
+    rt_copy_sentence(crew->sentence, sizeof crew->sentence, sentence);
     for (uint16_t rank = 1; rank < crew->party->count; rank++)
         crew->desks[rank].tell = true;
 }

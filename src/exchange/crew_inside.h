@@ -43,7 +43,6 @@ struct rt_desk {
     uint64_t batch[RT_CREW_AHEAD];
     struct rt_done results[RT_CREW_RESULTS];
     uint64_t debt;         /* a number that rises: when it began to owe what it owes, or was last heard of */
-    double since;          /* the same as a time */
     bool ask, asked, told; /* its row: the question is to be sent, was sent, is answered */
     struct rt_metrics_row row;
     uint64_t tally[RT_TALLIES], next_tally[RT_TALLIES]; /* of that row; of the one that is coming */
@@ -51,19 +50,12 @@ struct rt_desk {
     struct rt_shipment shipment;
     bool stop, stopped, goodbye; /* STOP is to be sent, was sent, is answered */
     bool tell;                   /* why the run ends is to be told */
-    bool whom, answered;         /* whom it waits for: is to be asked, is known: */
-    uint16_t waits_for;          /* itself: nobody */
 };
 
 struct rt_crew {
     const struct rt_party *party;
     struct rt_desk *desks; /* [party->count]; that of the master itself is not used */
     uint64_t debts;
-    struct { /* who is it that all wait for? */
-        bool open;
-        double until;
-        uint64_t debts; /* when it began */
-    } inquiry;
     uint16_t lost;
     rt_status status; /* why the run ends */
     char sentence[RT_MAX_TEXT + 1];
@@ -72,9 +64,6 @@ struct rt_crew {
 /* crew.c: whether a node owes something; sends what is to be sent. */
 bool rt_desk_owes(const struct rt_desk *desk);
 void rt_desk_send(struct rt_crew *crew, struct rt_desk *desk);
-
-/* crew_inquiry.c, see exchange/engine.h. */
-enum rt_inquiry rt_crew_inquire(void *self, uint16_t suspect, bool computes, double now, uint16_t *guilty);
 
 /* crew_numbers.c: goes on with a desk's order; takes an event of its bulk channel. */
 void rt_order_go_on(const struct rt_crew *crew, struct rt_desk *desk);

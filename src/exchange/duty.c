@@ -8,6 +8,7 @@
 #include "exchange/duty_inside.h"
 
 #include "base/memory.h"
+#include "base/sentence.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,11 +72,6 @@ static rt_status take_message(struct rt_duty *duty, struct rt_error *err) {
     case RT_MESSAGE_METRICS:
         duty->asked = true;
         return RT_OK;
-    case RT_MESSAGE_WHOM: /* it looks after those who are late; we need not */
-        duty->whom = true;
-        if (duty->engine)
-            rt_engine_calm(duty->engine);
-        return RT_OK;
     case RT_MESSAGE_STOP:
         duty->stopped = true;
         return RT_OK;
@@ -129,17 +125,8 @@ static bool send_tally(struct rt_duty *duty, struct rt_message *message) {
     return true;
 }
 
-/* Whom we wait for, if anybody. */
-static void answer_whom(struct rt_duty *duty, struct rt_message *message) {
-    const uint16_t own = duty->settings.party->rank;
-    const uint16_t awaited = duty->engine ? rt_engine_awaited(duty->engine) : UINT16_MAX;
-    duty->whom = false;
-    message->type = RT_MESSAGE_WHOM;
-    message->micro = awaited == UINT16_MAX ? own : awaited;
-}
-
 static bool has_something(const struct rt_duty *duty) {
-    return duty->tell || duty->whom || duty->told < duty->finished || duty->answer || duty->goodbye;
+    return duty->tell || duty->told < duty->finished || duty->answer || duty->goodbye;
 }
 
 static void send_all(struct rt_duty *duty) {
@@ -153,9 +140,7 @@ static void send_all(struct rt_duty *duty) {
             rt_talk_refuse(talk, duty->status, duty->about, duty->sentence);
             continue;
         }
-        if (duty->whom) {
-            answer_whom(duty, &message);
-        } else if (duty->told < duty->finished) {
+        if (duty->told < duty->finished) {
             send_done(duty, &message);
         } else if (duty->answer && send_tally(duty, &message)) {
             ;
@@ -320,7 +305,7 @@ static void part_ways(struct rt_duty *duty, rt_status status, const struct rt_er
         duty->tell = true;
         duty->status = lost != UINT16_MAX ? RT_IO : status;
         duty->about = lost != UINT16_MAX ? lost : rank;
-        snprintf(duty->sentence, sizeof duty->sentence, "%.*s", RT_MAX_TEXT, told.text);
+        rt_copy_sentence(duty->sentence, sizeof duty->sentence, told.text);
     }
     rt_engine_leave(duty->engine);
     rt_engine_linger(duty->engine, has_hung_up, duty, rt_engine_now(duty->engine) + goodbye_seconds);

@@ -37,7 +37,6 @@ struct rt_duty {
     uint64_t arrived, taken, finished, told;
     uint64_t batch[RT_CREW_AHEAD], last;
     struct rt_done done[RT_CREW_AHEAD];
-    bool whom;          /* the master asks whom we wait for */
     bool asked, answer; /* for our row; it is there */
     struct rt_metrics_row row;
     uint64_t tally[RT_TALLIES]; /* what goes ahead of it; 0: was sent, or need not be */

@@ -171,6 +171,46 @@ void rt_engine_poll(struct rt_engine *engine) {
     } while (engine->works && do_work(engine));
 }
 
+/* ---- an emulated device ---------------------------------------------------------------------------------
+
+ * The thread that takes events is as slow as the one that computes. It sleeps in the middle of its work, with
+ * the engine held: nobody sees a sum before the device would have made it. */
+
+static double emulated_now(void *self) {
+    return rt_engine_now(self);
+}
+
+/* Not for so long that others could take it for dead. Bytes move meanwhile. */
+static void emulated_sleep(void *self, double until) {
+    static const double glance = 0.05, worthwhile = 0.002;
+    struct rt_engine *engine = self;
+    const double start = rt_engine_now(engine), end = fmin(until, start + engine->patience / 4);
+    const bool leaves = engine->threaded && end - start > worthwhile;
+    if (leaves)
+        rt_endpoint_attend(engine->endpoint, false);
+    for (double now = start; now < end && !atomic_load(&engine->ending); now = rt_engine_now(engine)) {
+        if (atomic_load(&engine->letting_go) || (engine->settings.stop && atomic_load(engine->settings.stop)))
+            break;
+        rt_endpoint_sleep(engine->endpoint, fmin(end, now + glance));
+    }
+    if (leaves)
+        rt_endpoint_attend(engine->endpoint, true);
+}
+
+static void start_clock(struct rt_engine *engine) {
+    struct rt_states *clock = engine->settings.party->clock;
+    if (!clock)
+        return;
+    rt_states_start(clock, RT_STATE_WAIT_GRADIENT);
+    clock->coarse = true;
+    rt_states_emulate(clock, &(struct rt_emulation){.pace = engine->settings.party->pace,
+                                                    .self = engine,
+                                                    .now = emulated_now,
+                                                    .sleep = emulated_sleep});
+    rt_states_set_apart(clock, true, false);
+    clock->until_work = true; /* what comes before is no training */
+}
+
 /* ---- threaded ------------------------------------------------------------------------------------------ */
 
 static void look_at_watchers(struct rt_engine *engine) {
@@ -203,7 +243,8 @@ static void *run_thread(void *user) {
     rt_core_turns_short();                      /* what it does lets others go on */
     rt_endpoint_attend(engine->endpoint, true); /* this thread does little else */
     pthread_mutex_lock(&engine->mutex);
-    while (!engine->ending) {
+    start_clock(engine);
+    while (!atomic_load(&engine->ending)) {
         struct rt_event event;
         double began = begin_help(engine);
         if (engine->due)
@@ -274,9 +315,7 @@ static rt_status start_thread(struct rt_engine *engine, struct rt_error *err) {
 }
 
 static void end_thread(struct rt_engine *engine) {
-    pthread_mutex_lock(&engine->mutex);
-    engine->ending = true;
-    pthread_mutex_unlock(&engine->mutex);
+    atomic_store(&engine->ending, true);
     rt_endpoint_wake(engine->endpoint);
     pthread_join(engine->thread, NULL);
     pthread_cond_destroy(&engine->changed);
@@ -293,13 +332,13 @@ rt_status rt_engine_create(const struct rt_engine_settings *settings, struct rt_
         return status;
     made->settings = *settings;
     made->endpoint = settings->party->endpoint;
-    made->patience = rt_engine_patience(settings->party);
+    made->patience = rt_party_patience(settings->party);
     made->lost = UINT16_MAX;
     made->due = true; /* something may have come before there was an engine */
     for (size_t i = 0; i < settings->part_count; i++)
         made->works |= settings->parts[i].work != NULL;
     for (size_t i = 0; i < RT_ENGINE_PARTS; i++)
-        made->wait[i].who = UINT16_MAX;
+        made->wait[i].node = UINT16_MAX;
     status = rt_alloc(settings->party->count, sizeof *made->peers, "those who exchange", &made->peers, err);
     for (size_t i = 0; status == RT_OK && i < settings->party->count; i++)
         made->peers[i].heard = rt_engine_now(made);
@@ -324,7 +363,14 @@ void rt_engine_destroy(struct rt_engine *engine) {
     free(engine);
 }
 
+/* The owner is at work, and touches the engine. */
+static void step(struct rt_engine *engine) {
+    if (engine->endpoint)
+        rt_endpoint_step(engine->endpoint, 0);
+}
+
 void rt_engine_enter(struct rt_engine *engine) {
+    step(engine);
     if (engine->threaded)
         pthread_mutex_lock(&engine->mutex);
 }
@@ -348,6 +394,7 @@ rt_status rt_engine_wait(struct rt_engine *engine, bool (*test)(void *self), voi
         watch_threaded(engine, &watcher, until);
     else
         watch_inline(engine, &watcher, until);
+    step(engine);
     return rt_engine_status(engine, err);
 }
 

@@ -9,6 +9,9 @@
  *             virtual time this is the only way.
  *   threaded  on a thread of its own, so that sums go on while a layer computes.
  *
+ * The clock of the party, if it has one, is that of the engine's thread, which starts it; of an inline engine
+ * it is that of the thread that computes, and its owner's.
+ *
  * The parts' state is guarded by the engine: outside of its own calls it is touched between rt_engine_enter
  * and rt_engine_leave only.
  */
@@ -18,13 +21,6 @@
 #include "exchange/party.h"
 #include "metrics/states.h"
 #include <stdatomic.h>
-
-/* What became of looking for the one whom all wait for. */
-enum rt_inquiry {
-    RT_INQUIRY_PENDING, /* not known yet */
-    RT_INQUIRY_GUILTY,  /* *guilty is the one */
-    RT_INQUIRY_NOBODY,  /* all is well after all: patience begins anew */
-};
 
 struct rt_engine_part {
     void *self;
@@ -39,11 +35,6 @@ struct rt_engine_part {
     bool (*work)(void *self, rt_status *status, struct rt_error *err);
     /* The rank that it waits for, of those who owe it something; UINT16_MAX: nobody. May be NULL. */
     uint16_t (*waits_for)(const void *self);
-    /* Somebody has owed something for too long, but who waits for him may be kept waiting by another: finds
-     * out whose fault it is. Called again and again until it is known. suspect: of those who owe something
-     * the one who has been silent longest; computes: the owner of the engine is at work, so it may be himself
-     * whom all wait for. May be NULL: then it is the suspect. */
-    enum rt_inquiry (*inquire)(void *self, uint16_t suspect, bool computes, double now, uint16_t *guilty);
     /* After a failure of this part: the rank whose fault it is; UINT16_MAX: none known. NULL: that of the
      * link which the event came from. */
     uint16_t (*lost)(const void *self);
@@ -79,9 +70,8 @@ void rt_engine_leave(struct rt_engine *engine);
 
 /* Waits until test, called inside, is true; NULL: never, for a device that is emulated and sleeps. Fails for
  * ever with the first failure of a part; with the peer's name when a link that is still needed closes, or
- * when somebody who owes something makes no progress for the party's patience: of several the one whom an
- * inquiry finds, or who has been silent longest. A node that loses another gives the master a second to say
- * why. until: give up waiting then, with RT_OK and test still false (INFINITY: never). */
+ * when one who owes something is stuck (cluster/liveness.h). A node that loses another gives the master a
+ * second to say why. until: give up waiting then, with RT_OK and test still false (INFINITY: never). */
 rt_status rt_engine_wait(struct rt_engine *engine, bool (*test)(void *self), void *self, double until,
                          struct rt_error *err);
 
@@ -105,11 +95,6 @@ void rt_engine_let_go(struct rt_engine *engine);
 
 /* After a failure: the rank whose fault it is, gone, silent, or it makes no sense; UINT16_MAX: none known. */
 uint16_t rt_engine_lost(struct rt_engine *engine);
-
-/* Inside the engine. Whom its parts wait for: of several the one who has been silent longest; UINT16_MAX:
- * nobody. And: patience begins anew, because somebody who knows better looks after it. */
-uint16_t rt_engine_awaited(const struct rt_engine *engine);
-void rt_engine_calm(struct rt_engine *engine);
 
 /* What the link to a rank has carried, as of the last event. Not between enter and leave. */
 void rt_engine_counts(struct rt_engine *engine, uint16_t rank, struct rt_link_counts *counts);

@@ -2,6 +2,7 @@
 #ifndef RT_EXCHANGE_ENGINE_INSIDE_H
 #define RT_EXCHANGE_ENGINE_INSIDE_H
 
+#include "cluster/liveness.h"
 #include "exchange/engine.h"
 #include <pthread.h>
 
@@ -24,13 +25,10 @@ struct rt_engine {
     struct rt_engine_settings settings;
     struct rt_endpoint *endpoint; /* NULL: we are alone */
     double patience;
-    struct rt_acquaintance *peers; /* [party->count] */
-    struct {
-        uint16_t who; /* it waits for */
-        double since;
-    } wait[RT_ENGINE_PARTS];
-    bool due;   /* parts are to take their turn */
-    bool works; /* some part has work of its own */
+    struct rt_acquaintance *peers;        /* [party->count] */
+    struct rt_wait wait[RT_ENGINE_PARTS]; /* of each part */
+    bool due;                             /* parts are to take their turn */
+    bool works;                           /* some part has work of its own */
     atomic_bool letting_go;
     struct { /* another node that this one lost */
         bool yes;
@@ -38,17 +36,14 @@ struct rt_engine {
         double until; /* the master may say why */
         struct rt_error error;
     } gone;
-    struct { /* who is it that all wait for? */
-        bool open;
-        uint16_t suspect;
-    } inquiry;
     double check;     /* when patience is looked at again, by the thread */
     double stopped;   /* since when somebody waits although he is to stop; 0: nobody does */
     rt_status status; /* the first failure stays */
     struct rt_error error;
     uint16_t lost;
 
-    bool threaded, ending;
+    bool threaded;
+    atomic_bool ending;
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t changed;      /* a watcher's test is true, or the engine has failed */
@@ -61,8 +56,6 @@ void rt_engine_fail(struct rt_engine *engine, rt_status status, const struct rt_
 
 /* ---- engine_patience.c: reasons not to wait any longer ---- */
 
-/* The seconds in which somebody who owes something must be heard of. */
-double rt_engine_patience(const struct rt_party *party);
 /* A link is gone that was still needed. */
 void rt_engine_take_loss(struct rt_engine *engine, uint16_t rank, const struct rt_error *why);
 /* Fails when there is no more reason to wait; otherwise the time to look again. */

@@ -7,15 +7,8 @@
 
 /* Seconds that a node which lost another gives the master to say why: it knows first, and of all. */
 static const double grace = 1;
-/* A node has so many times the master's patience: who waits for it may himself be kept waiting by another,
- * and the master, who waits for all, knows best by whom. */
-static const double calm = 2;
-/* Seconds between two looks at what an inquiry has found. */
-static const double step = 0.1;
-
-double rt_engine_patience(const struct rt_party *party) {
-    return rt_party_patience(party) * (party->rank == 0 ? 1 : calm);
-}
+/* Seconds between two looks at those who are waited for, at most. */
+static const double look_up = 0.5;
 
 void rt_engine_take_loss(struct rt_engine *engine, uint16_t rank, const struct rt_error *why) {
     struct rt_error err;
@@ -33,36 +26,12 @@ void rt_engine_take_loss(struct rt_engine *engine, uint16_t rank, const struct r
     }
 }
 
-uint16_t rt_engine_awaited(const struct rt_engine *engine) {
-    const struct rt_engine_settings *settings = &engine->settings;
-    uint16_t found = UINT16_MAX;
-    for (size_t i = 0; i < settings->part_count; i++) {
-        const struct rt_engine_part *part = &settings->parts[i];
-        const uint16_t who = part->waits_for ? part->waits_for(part->self) : UINT16_MAX;
-        if (who < settings->party->count &&
-            (found == UINT16_MAX || engine->peers[who].heard < engine->peers[found].heard))
-            found = who;
-    }
-    return found;
-}
-
-void rt_engine_calm(struct rt_engine *engine) {
-    const double now = rt_engine_now(engine);
-    for (size_t i = 0; i < engine->settings.party->count; i++)
-        engine->peers[i].heard = now;
-}
-
 /* Where this thread did not run, perhaps nobody did: that time does not count. No more than that time is
  * forgiven, or a thread that is held up now and then would never lose patience. */
 static void forgive_pause(struct rt_engine *engine, double now) {
     if (!rt_clock_overslept(engine->check, now, engine->patience))
         return;
     const double late = now - engine->check;
-    for (size_t i = 0; i < engine->settings.party->count; i++)
-        engine->peers[i].heard = fmin(now, engine->peers[i].heard + late);
-    for (size_t i = 0; i < engine->settings.part_count; i++)
-        engine->wait[i].since = fmin(now, engine->wait[i].since + late);
-    engine->inquiry.open = false;
     engine->gone.until += late;
     if (engine->stopped > 0)
         engine->stopped = fmin(now, engine->stopped + late);
@@ -77,73 +46,49 @@ static void blame(struct rt_engine *engine, uint16_t who) {
     rt_engine_fail(engine, RT_FAILED, &err, who);
 }
 
-/* Whether the owner is at work, and does not wait for anything. */
-static bool computes(const struct rt_engine *engine) {
+/* Whether the owner waits for something that has not come. */
+static bool owner_waits(const struct rt_engine *engine) {
     for (const struct rt_watcher *watcher = engine->watchers; watcher; watcher = watcher->next)
-        if (watcher->test)
-            return false;
-    return true;
+        if (watcher->test && !watcher->met)
+            return true;
+    return false;
 }
 
-static enum rt_inquiry inquire(struct rt_engine *engine, double now, uint16_t *guilty) {
-    *guilty = engine->inquiry.suspect;
+/* Fails when one whom a part waits for is stuck (cluster/liveness.h). Returns what we say of our own waiting.
+ */
+static uint16_t check_awaited(struct rt_engine *engine, double now) {
+    const struct rt_party *party = engine->settings.party;
+    uint16_t note = UINT16_MAX;
     for (size_t i = 0; i < engine->settings.part_count; i++) {
         const struct rt_engine_part *part = &engine->settings.parts[i];
-        if (part->inquire)
-            return part->inquire(part->self, engine->inquiry.suspect, computes(engine), now, guilty);
-    }
-    return RT_INQUIRY_GUILTY;
-}
-
-/* Patience has ended: who is to blame. Returns when to look again. */
-static double lose_patience(struct rt_engine *engine, double now) {
-    uint16_t guilty;
-    if (!engine->inquiry.open)
-        engine->inquiry.suspect = rt_engine_awaited(engine);
-    const enum rt_inquiry found = inquire(engine, now, &guilty);
-    engine->inquiry.open = found == RT_INQUIRY_PENDING;
-    if (found == RT_INQUIRY_PENDING)
-        return now + step;
-    if (found == RT_INQUIRY_NOBODY) {
-        rt_engine_calm(engine);
-        return now + engine->patience;
-    }
-    blame(engine, guilty);
-    return now;
-}
-
-/* When somebody will have owed something for too long. */
-static double find_limit(struct rt_engine *engine, double now) {
-    const struct rt_engine_settings *settings = &engine->settings;
-    double first = INFINITY;
-    for (size_t i = 0; i < settings->part_count; i++) {
-        const struct rt_engine_part *part = &settings->parts[i];
-        const uint16_t who = part->waits_for ? part->waits_for(part->self) : UINT16_MAX;
-        if (who != engine->wait[i].who) {
-            engine->wait[i].who = who;
-            engine->wait[i].since = now;
-        }
-        if (who >= settings->party->count)
+        const uint16_t asked = part->waits_for ? part->waits_for(part->self) : UINT16_MAX;
+        const uint16_t who = asked < party->count && party->links[asked] ? asked : UINT16_MAX;
+        const double heard = who == UINT16_MAX ? 0 : engine->peers[who].heard;
+        const double waited = rt_wait_seconds(&engine->wait[i], who, heard, now);
+        if (who == UINT16_MAX)
             continue;
-        const double heard = engine->peers[who].heard, since = engine->wait[i].since;
-        const double limit = (heard > since ? heard : since) + engine->patience;
-        first = limit < first ? limit : first;
+        const struct rt_heartbeat last = rt_link_heartbeat(party->links[who]);
+        rt_liveness_count(waited, engine->patience, &last, &note);
+        if (rt_liveness_is_stuck(who, party->count, waited, engine->patience, &last))
+            blame(engine, who);
     }
-    return first;
+    return note == UINT16_MAX ? 0 : note;
 }
 
 double rt_engine_check_patience(struct rt_engine *engine, double now) {
     if (engine->status != RT_OK)
         return INFINITY;
     forgive_pause(engine, now);
-    double limit = find_limit(engine, now);
-    if (engine->inquiry.open || now >= limit)
-        limit = lose_patience(engine, now);
+    const uint16_t note = check_awaited(engine, now);
+    /* While the owner computes the steps are his own. */
+    if (engine->endpoint && owner_waits(engine))
+        rt_endpoint_step(engine->endpoint, note);
+    const double again = engine->endpoint ? now + fmin(look_up, engine->patience / 4) : (double)INFINITY;
     if (!engine->gone.yes || atomic_load(&engine->letting_go))
-        return limit;
+        return again;
     if (now >= engine->gone.until)
         rt_engine_fail(engine, RT_FAILED, &engine->gone.error, engine->gone.who);
-    return limit < engine->gone.until ? limit : engine->gone.until;
+    return fmin(again, engine->gone.until);
 }
 
 /* Whether one who finishes what has begun may go on waiting: also where nobody owes anything, this ends. */

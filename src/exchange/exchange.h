@@ -70,7 +70,8 @@ struct rt_replica {
     bool rising; /* spans become ready from the first up; otherwise from the last down */
     /* The gradient of the ticket's examples: the sum over them divided by the rows of the whole batch, so
      * that the sum over the parts is the batch's mean (with reduce=sum: divided by its own rows). Calls need
-     * before it uses a span, and ready when a span's gradient is final. RT_FAILED: the loss is not finite. */
+     * before it uses a span, and ready when a span's gradient is final. RT_DIVERGED: the loss is not finite.
+     */
     rt_status (*compute)(void *self, const struct rt_ticket *ticket, const struct rt_exchange *exchange,
                          struct rt_done *done, struct rt_error *err);
 };

@@ -15,6 +15,14 @@ double rt_party_patience(const struct rt_party *party) {
     return party->patience > 0 ? party->patience : 60;
 }
 
+enum rt_state rt_party_enter(const struct rt_party *party, enum rt_state state) {
+    if (!party->clock)
+        return state;
+    const enum rt_state before = party->clock->now;
+    rt_states_enter(party->clock, state);
+    return before;
+}
+
 uint16_t rt_party_rank(const struct rt_party *party, const struct rt_link *link) {
     for (uint16_t rank = 0; link && rank < party->count; rank++)
         if (party->links[rank] == link)

@@ -5,24 +5,29 @@
 #ifndef RT_EXCHANGE_PARTY_H
 #define RT_EXCHANGE_PARTY_H
 
+#include "metrics/states.h"
 #include "net/transport.h"
 #include "wire/message.h"
 
 struct rt_party {
     struct rt_endpoint *endpoint; /* borrowed */
     uint32_t run;
-    uint16_t rank, count;   /* the master of the run is 0 */
-    struct rt_link **links; /* [count], by rank; NULL: none, as to oneself. Borrowed. link->user is the
-                               owner's: on the links to and from the master an rt_talk, which the owner has
-                               opened, with its run set, before there is a crew or a duty. */
-    double patience;        /* seconds in which somebody who owes something must make progress; 0: 60. Nodes
-                               wait twice as long as the master, who knows best whom all wait for. */
+    uint16_t rank, count;       /* the master of the run is 0 */
+    struct rt_link **links;     /* [count], by rank; NULL: none, as to oneself. Borrowed. link->user is the
+                                   owner's: on the links to and from the master an rt_talk, which the owner has
+                                   opened, with its run set, before there is a crew or a duty. */
+    double patience;            /* seconds without a step after which one who owes something is stuck
+                                   (cluster/liveness.h); 0: 60 */
+    const struct rt_pace *pace; /* of this device; NULL: it is not emulated */
+    struct rt_states *clock;    /* of the thread that takes the events; NULL: nobody wants to know */
 };
 
 /* "the master", "node 3": for messages. */
 const char *rt_party_name(uint16_t rank, char text[32]);
-/* Its patience, as the master has it. */
 double rt_party_patience(const struct rt_party *party);
+/* By who takes events: begins an operation, or, with what that returned, ends it. What comes of it is sent
+ * afterwards: an emulated device takes its time before the end. */
+enum rt_state rt_party_enter(const struct rt_party *party, enum rt_state state);
 /* Whose link it is; UINT16_MAX: nobody's, or NULL. */
 uint16_t rt_party_rank(const struct rt_party *party, const struct rt_link *link);
 

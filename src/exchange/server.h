@@ -88,7 +88,6 @@ struct rt_server_counts {
     uint64_t applied; /* updates */
     uint64_t gathered, dropped, forced;
     uint64_t held; /* gradients that were held, and readers that were made to wait */
-    double busy;   /* seconds of adding and applying */
 };
 
 struct rt_server_settings {
@@ -109,7 +108,7 @@ struct rt_server_settings {
     /* Batches of a whole epoch, as they are numbered, where learning.per_epoch is that of epochs cut short;
      * 0: they are as many. */
     uint64_t numbered;
-    /* Seconds that an update takes beside its arithmetic, for emulated devices: the endpoint sleeps. */
+    /* Seconds that an update takes beside its arithmetic, under virtual time: the endpoint sleeps. */
     double apply_seconds;
     /* Told of every update, in order: whose gradients it was made of; and of every gradient, in the order of
      * a worker's own, what became of it, once it is not held any more. May be NULL. */

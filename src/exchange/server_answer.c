@@ -24,7 +24,9 @@ static struct rt_server_image *take_image(struct rt_server *server) {
     image->valid = true;
     image->version = server->view.version;
     image->users = 1;
+    const enum rt_state before = rt_party_enter(server->settings.party, RT_STATE_ENCODE);
     memcpy(image->floats, rt_server_params(server), server->settings.count * sizeof(float));
+    rt_party_enter(server->settings.party, before);
     return image;
 }
 

@@ -5,7 +5,6 @@
  */
 #include "exchange/server_inside.h"
 
-#include "base/clock.h"
 #include "base/clones.h"
 #include "optim/power.h"
 
@@ -102,34 +101,35 @@ static void note(struct rt_server *server, const struct rt_push *push) {
 
 /* The update is made of the first `pushes` of server->round. */
 static void finish_update(struct rt_server *server, size_t pushes, const struct rt_optim_step *step,
-                          const float *gradient, double began) {
+                          const float *gradient, enum rt_state before) {
     const struct rt_server_settings *settings = &server->settings;
     for (size_t i = 0; i < pushes; i++)
         note(server, server->round[i]);
     rt_learning_apply(&settings->learning, step, settings->first, settings->count, settings->param_count,
                       settings->params, gradient);
+    rt_party_enter(settings->party, before);
     server->view.version++;
     server->counts.applied++;
-    server->counts.busy += rt_clock_wall() - began;
     if (settings->updated)
         settings->updated(settings->user, server->view.version, pushes, server->round);
 }
 
-/* An emulated device takes its time. */
-static void take_time(const struct rt_server *server) {
-    struct rt_endpoint *endpoint = server->settings.party->endpoint;
-    if (server->settings.apply_seconds > 0 && endpoint)
-        rt_endpoint_sleep(endpoint, rt_endpoint_now(endpoint) + server->settings.apply_seconds);
+static enum rt_state begin_update(const struct rt_server *server) {
+    const struct rt_party *party = server->settings.party;
+    if (server->settings.apply_seconds > 0 && party->endpoint)
+        rt_endpoint_sleep(party->endpoint, rt_endpoint_now(party->endpoint) + server->settings.apply_seconds);
+    if (party->clock)
+        rt_states_at_update(party->clock, server->view.version + 1);
+    return rt_party_enter(party, RT_STATE_UPDATE);
 }
 
 static void apply(struct rt_server *server, const struct rt_push *push) {
-    take_time(server);
-    const double began = rt_clock_wall();
+    const enum rt_state before = begin_update(server);
     const float *gradient = rt_server_shape(server, push, server->shaped);
     struct rt_optim_step step;
     rt_server_step(server, push, gradient, 1, &step);
     server->round[0] = push;
-    finish_update(server, 1, &step, gradient, began);
+    finish_update(server, 1, &step, gradient, before);
 }
 
 /* What makes the sum of those who are there the mean over their examples: each gradient is divided by the
@@ -150,8 +150,7 @@ static double round_scale(const struct rt_server *server, size_t pushes) {
 }
 
 static void apply_round(struct rt_server *server) {
-    take_time(server);
-    const double began = rt_clock_wall();
+    const enum rt_state before = begin_update(server);
     size_t pushes = 0;
     for (size_t i = 0; i < server->view.workers; i++) {
         const struct rt_push *push = &server->clients[i].push;
@@ -168,7 +167,7 @@ static void apply_round(struct rt_server *server) {
     const float *sum = add_round(server);
     struct rt_optim_step step;
     rt_server_step(server, NULL, sum, scale, &step);
-    finish_update(server, pushes, &step, sum, began);
+    finish_update(server, pushes, &step, sum, before);
     server->view.gathered = 0;
     server->view.rows = 0;
     for (size_t i = 0; i < server->view.workers; i++)

@@ -4,6 +4,7 @@
  */
 #include "exchange/way.h"
 
+#include "base/sentence.h"
 #include "exchange/server.h"
 #include "exchange/ways/ways.h"
 #include <string.h>
@@ -81,18 +82,11 @@ void rt_way_suit(const struct rt_way *way, struct rt_way_options *options, const
         options->damp = rt_way_is_asynchronous(way, options) ? rt_optim_damp(optim) : 0;
 }
 
-static const char *count_of(size_t count, const char *thing, char text[40]) {
-    snprintf(text, 40, "%zu %s%s", count, thing, count == 1 ? "" : "s");
-    return text;
-}
-
 /* Among so many parties, which are called that. */
 static rt_status check_among(const struct rt_way *way, const struct rt_way_options *options, size_t nodes,
                              const char *party, size_t params, struct rt_error *err) {
     const size_t servers = rt_way_servers(way, options, nodes);
-    char some[40], there[40], needed[40];
-    count_of(servers, "server", some);
-    count_of(nodes, party, there);
+    const char *some = RT_COUNTED(servers, "server"), *there = RT_COUNTED(nodes, party);
     if (nodes < 1 || nodes >= UINT16_MAX)
         return rt_fail(err, RT_BAD_INPUT, "nodes: there must be between 1 and %u, not %zu", UINT16_MAX - 1,
                        nodes);
@@ -102,11 +96,10 @@ static rt_status check_among(const struct rt_way *way, const struct rt_way_optio
         return rt_fail(err, RT_BAD_INPUT,
                        "dedicated: %s without a worker of %s own and at least 1 worker are %s, but there "
                        "%s %zu",
-                       some, servers == 1 ? "its" : "their", count_of(servers + 1, "node", needed),
+                       some, servers == 1 ? "its" : "their", RT_COUNTED(servers + 1, "node"),
                        nodes == 1 ? "is" : "are", nodes);
     if (way->servers == RT_SERVERS_SOME && params > 0 && servers > params)
-        return rt_fail(err, RT_BAD_INPUT, "k: %s cannot share %s", some,
-                       count_of(params, "parameter", needed));
+        return rt_fail(err, RT_BAD_INPUT, "k: %s cannot share %s", some, RT_COUNTED(params, "parameter"));
     if (options->damp != (double)(int64_t)options->damp)
         return rt_fail(err, RT_BAD_INPUT, "damp: the power must be a whole number, not %g", options->damp);
     return way->check ? way->check(options, nodes, err) : RT_OK;

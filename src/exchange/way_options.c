@@ -141,48 +141,6 @@ rt_status rt_way_options_read(const struct rt_way *way, const struct rt_tree *tr
 
 /* ---- writing ---- */
 
-static void write_real(const struct rt_option *option, double value, char *text, size_t room) {
-    if (option->auto_word && (value < 0 || isinf(value)))
-        snprintf(text, room, "%s", option->auto_word);
-    else
-        snprintf(text, room, "%.17g", value);
-}
-
-/* The value as it could stand in a run file. */
-static void write_value(const struct rt_option *option, const struct rt_way_options *options, char *text,
-                        size_t room) {
-    const char *field = (const char *)options + option->offset;
-    int64_t integer;
-    double real;
-    bool truth;
-    int choice;
-    switch (option->kind) {
-    case RT_OPTION_INT:
-        memcpy(&integer, field, sizeof integer);
-        if (option->auto_word && integer < 0)
-            snprintf(text, room, "%s", option->auto_word);
-        else
-            snprintf(text, room, "%lld", (long long)integer);
-        return;
-    case RT_OPTION_REAL:
-        memcpy(&real, field, sizeof real);
-        write_real(option, real, text, room);
-        return;
-    case RT_OPTION_BOOL:
-        memcpy(&truth, field, sizeof truth);
-        snprintf(text, room, "%s", truth ? "true" : "false");
-        return;
-    case RT_OPTION_CHOICE:
-        memcpy(&choice, field, sizeof choice);
-        snprintf(text, room, "%s", option->choices[choice]);
-        return;
-    case RT_OPTION_TEXT: /* no way has such an option: these numbers go to other machines */
-    case RT_OPTION_TREE:
-        break;
-    }
-    *text = 0;
-}
-
 rt_status rt_way_options_write(const struct rt_way *way, const struct rt_way_options *options,
                                struct rt_tree **tree, struct rt_error *err) {
     struct rt_option table[RT_WAY_MOST_OPTIONS];
@@ -190,10 +148,10 @@ rt_status rt_way_options_write(const struct rt_way *way, const struct rt_way_opt
     struct rt_tree *map = NULL;
     rt_status status = rt_tree_create(RT_TREE_MAP, NULL, "the master", 0, &map, err);
     for (size_t i = 0; i < count && status == RT_OK; i++) {
-        char text[64];
-        write_value(&table[i], options, text, sizeof text);
+        char text[RT_OPTION_TEXT_ROOM];
         struct rt_tree *value = NULL;
-        status = rt_tree_create(RT_TREE_SCALAR, text, "the master", 0, &value, err);
+        status = rt_tree_create(RT_TREE_SCALAR, rt_option_text(&table[i], options, text), "the master", 0,
+                                &value, err);
         if (status == RT_OK)
             status = rt_tree_add(map, table[i].name, value, err);
         if (status != RT_OK)

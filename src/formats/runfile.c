@@ -1,10 +1,12 @@
 /*
  * The run file: the option tables of its sections, and the checks that need more than one key. The tables are
- * the only list of keys: --set, the help and docs/runfile.md follow from them.
+ * the only list of keys: settings, the help and docs/runfile.md follow from them.
  */
 #include "formats/runfile.h"
+#include "base/utf8.h"
 
 #include "formats/yaml.h"
+#include "optim/optim.h"
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,12 +66,14 @@ static const struct rt_option train_options[] = {
      .help = "examples computed at a time; the result depends on it with batchnorm only"},
     {"epochs", RT_OPTION_INT, AT(epochs), "10", 1, ANY_COUNT, .help = "passes over the training data"},
     {"updates", RT_OPTION_INT, AT(updates), "0", 0, OPEN, .help = "stop after so many updates; 0: no limit"},
+    {"drop_last", RT_OPTION_BOOL, AT(drop_last), "false",
+     .help = "leave out the batch at the end of an epoch that has fewer examples than the others"},
     {"optimizer", RT_OPTION_TREE, AT(optimizer), "sgd",
      .help = "the update rule, as adam or {adam: {lr: 0.001}}, see `ringtmp list optimizers`"},
     {"schedule", RT_OPTION_TREE, AT(schedule), "constant",
      .help = "how the learning rate changes, as cosine or {step: {every: 10, factor: 0.1}}"},
-    {"weight_decay", RT_OPTION_REAL, AT(weight_decay), "0", 0, ANY_REAL,
-     .help = "pull of the parameters towards 0; what the optimizer says itself wins"},
+    {"weight_decay", RT_OPTION_REAL, AT(weight_decay), "auto", 0, ANY_REAL, .auto_word = "auto",
+     .help = "pull of the parameters towards 0, unless the optimizer gives one; auto: as the rule has it"},
     {"clip_norm", RT_OPTION_REAL, AT(clip_norm), "0", 0, ANY_REAL,
      .help = "the gradient is scaled down to this norm when it is larger; 0: never"},
     {"seed", RT_OPTION_INT, AT(seed), "1", 0, OPEN,
@@ -77,7 +81,7 @@ static const struct rt_option train_options[] = {
     {"shards", RT_OPTION_INT, AT(shards), "1", 1, 65536,
      .help = "slices of a batch whose gradients are added as a tree, a power of two; part of the result"},
     {"threads", RT_OPTION_INT, AT(threads), "all", 1, 1024, .auto_word = "all",
-     .help = "threads that compute; never changes the result"},
+     .help = "threads that compute; all: the cores, within a CPU quota; never changes the result"},
     {"math", RT_OPTION_CHOICE, AT(math), "exact", .choices = math_choices,
      .help = "exact: the same bits everywhere; fast: OpenBLAS; reference: plain and slow"},
     {"kernels", RT_OPTION_TEXT, AT(kernels), "auto",
@@ -104,7 +108,7 @@ static const struct rt_option cluster_options[] = {
      .help = "how the training is distributed, see `ringtmp list strategies`; absent: sgd on one device, "
              "else ring"},
     {"nodes", RT_OPTION_INT, AT(nodes), "1", 1, 1024,
-     .help = "processes on this machine that share the work, the master among them"},
+     .help = "processes on this machine that share the work, the master among them; --node alone: 1"},
     {"node", RT_OPTION_TREE, AT(node),
      .help = "nodes that are running elsewhere, as a list of HOST:PORT; HOST alone: port 7117"},
     {"key", RT_OPTION_TEXT, AT(key), .help = "file with the cluster key, see `ringtmp keygen --help`"},
@@ -121,7 +125,12 @@ static const struct rt_option cluster_options[] = {
     {"memory", RT_OPTION_TEXT, AT(memory_text), "0",
      .help = "what each local process may use, as 512M or 2G; a number alone is MiB; 0: no limit"},
     {"slowdown", RT_OPTION_TREE, AT(slowdown),
-     .help = "emulate slower devices: a factor for each local process, the master first, as [1, 1, 10]"},
+     .help = "emulate slower devices: a factor for each local process, the master first, as [1, 1, 10]; see "
+             "docs/runfile.md"},
+    {"bandwidth", RT_OPTION_TREE, AT(bandwidth),
+     .help = "emulate a slower network between local processes: bits per second of each, as 100M"},
+    {"latency", RT_OPTION_TREE, AT(latency),
+     .help = "emulate a slower network: the time that a message takes one way, as 1ms"},
     {"patience", RT_OPTION_REAL, AT(patience), "60", 0.1, 86400,
      .help = "seconds without a sign of progress after which a node counts as lost"},
 };
@@ -129,7 +138,7 @@ static const struct rt_option cluster_options[] = {
 
 /* The sections, as the top level of a run file holds them. */
 struct sections {
-    const char *name;
+    const char *name, *out;
     const struct rt_tree *model, *data, *train, *cluster;
 };
 
@@ -137,6 +146,8 @@ struct sections {
 static const struct rt_option top_options[] = {
     {"name", RT_OPTION_TEXT, AT(name),
      .help = "of the run, used for its output directory; absent: the file's name"},
+    {"out", RT_OPTION_TEXT, AT(out),
+     .help = "directory for model, checkpoint, journal and summary; none: no files; absent: runs/NAME-TIME"},
     {"model", RT_OPTION_TREE, AT(model), .help = "the network"},
     {"data", RT_OPTION_TREE, AT(data), .help = "what it learns from"},
     {"train", RT_OPTION_TREE, AT(train), .help = "how it is trained"},
@@ -191,27 +202,28 @@ static rt_status check_required(const struct rt_spec *spec, struct rt_error *err
 
 /* ---- reading ------------------------------------------------------------------------------------------- */
 
-/* What the user typed, for messages; *setting moves on to the key. */
+/* Where it was set, for messages; *setting moves on to the key. */
 static const char *typed_as(const char **setting) {
-    static const char *const options[] = {"--nodes", "--node", "--key", "--strategy", "--seed", "--math"};
-    for (size_t i = 0; i < COUNT(options); i++) {
-        const size_t length = strlen(options[i]);
-        if (strncmp(*setting, options[i], length) == 0 && (*setting)[length] == ' ') {
+    static const char *const places[] = {"rt_run_set", "--set",      "--nodes", "--node",
+                                         "--key",      "--strategy", "--seed",  "--math"};
+    for (size_t i = 0; i < COUNT(places); i++) {
+        const size_t length = strlen(places[i]);
+        if (strncmp(*setting, places[i], length) == 0 && (*setting)[length] == ' ') {
             *setting += length + 1;
-            return options[i];
+            return places[i];
         }
     }
-    return "--set";
+    return "the settings";
 }
 
 static rt_status apply_setting(struct rt_tree *tree, const char *setting, struct rt_error *err) {
     const char *typed = typed_as(&setting), *equals = strchr(setting, '=');
     if (!equals || equals == setting)
-        return rt_fail(err, RT_BAD_INPUT, "--set: '%s' is not of the form key=value, as in train.epochs=5",
-                       setting);
+        return rt_fail(err, RT_BAD_INPUT, "%s: '%s' is not of the form key=value, as in train.epochs=5",
+                       typed, setting);
     char *key = strndup(setting, (size_t)(equals - setting));
     if (!key)
-        return rt_fail(err, RT_NO_MEMORY, "not enough memory for --set");
+        return rt_fail(err, RT_NO_MEMORY, "not enough memory for a setting");
     struct rt_tree *value = NULL;
     rt_status status = rt_yaml_value(equals + 1, typed, &value, err);
     if (status == RT_OK)
@@ -220,6 +232,29 @@ static rt_status apply_setting(struct rt_tree *tree, const char *setting, struct
         rt_tree_destroy(value);
     free(key);
     return status;
+}
+
+static bool is_set(const char *const *settings, size_t count, const char *key) {
+    const size_t length = strlen(key);
+    for (size_t i = 0; i < count; i++) {
+        const char *setting = settings[i];
+        typed_as(&setting);
+        if (strncmp(setting, key, length) == 0 && setting[length] == '=')
+            return true;
+    }
+    return false;
+}
+
+/* Settings that say which devices take part say it all: what the file has of the other kind is left out. */
+static rt_status settle_devices(struct rt_tree *tree, const char *const *settings, size_t count,
+                                struct rt_error *err) {
+    const bool here = is_set(settings, count, "cluster.nodes"),
+               there = is_set(settings, count, "cluster.node");
+    const struct rt_tree *cluster = rt_tree_get(tree, "cluster");
+    if (there && !here && rt_tree_get(cluster, "nodes"))
+        return apply_setting(tree, "cluster.nodes=1", err);
+    return here && !there && rt_tree_get(cluster, "node") ? apply_setting(tree, "cluster.node=[]", err)
+                                                          : RT_OK;
 }
 
 /* Sizes as `ringtmp node --memory` takes them. */
@@ -239,6 +274,22 @@ static rt_status read_memory(const struct rt_tree *root, struct rt_spec_cluster 
     return RT_OK;
 }
 
+/* train: {optimizer: sgd, lr: 0.1} is what others write. */
+static rt_status point_to_optimizer(const struct rt_tree *train, rt_status status, struct rt_error *err) {
+    for (size_t i = 0; train && train->kind == RT_TREE_MAP && i < train->count; i++) {
+        const char *key = train->items[i]->key;
+        bool known = false;
+        for (size_t j = 0; j < COUNT(train_options); j++)
+            known |= strcmp(train_options[j].name, key) == 0;
+        const char *option = strcmp(key, "learning_rate") == 0 ? "lr" : key;
+        const struct rt_optim_type *type = known ? NULL : rt_optim_type_with(option);
+        if (type)
+            return rt_fail_more(err, status, "; %s is an option of the optimizer: optimizer: {%s: {%s: ...}}",
+                                option, type->name, option);
+    }
+    return status;
+}
+
 static rt_status read_sections(struct rt_spec *spec, const char **name, struct rt_error *err) {
     struct sections top;
     rt_status status =
@@ -248,9 +299,12 @@ static rt_status read_sections(struct rt_spec *spec, const char **name, struct r
             rt_options_read(model_options, COUNT(model_options), NULL, top.model, "model", &spec->model, err);
     if (status == RT_OK)
         status = rt_options_read(data_options, COUNT(data_options), NULL, top.data, "data", &spec->data, err);
-    if (status == RT_OK)
+    if (status == RT_OK) {
         status =
             rt_options_read(train_options, COUNT(train_options), NULL, top.train, "train", &spec->train, err);
+        if (status != RT_OK)
+            return point_to_optimizer(top.train, status, err);
+    }
     if (status == RT_OK)
         status = rt_options_read(cluster_options, COUNT(cluster_options), NULL, top.cluster, "cluster",
                                  &spec->cluster, err);
@@ -258,6 +312,8 @@ static rt_status read_sections(struct rt_spec *spec, const char **name, struct r
         status = read_memory(spec->tree, &spec->cluster, err);
     if (status == RT_OK)
         *name = top.name;
+    if (status == RT_OK && top.out && *top.out)
+        spec->out = top.out;
     return status;
 }
 
@@ -269,6 +325,9 @@ static rt_status name_spec(struct rt_spec *spec, const char *given, struct rt_er
     if (given && (!*given || strchr(given, '/')))
         return rt_tree_fail(rt_tree_get(spec->tree, "name"), err, "name must be a word without '/', not '%s'",
                             given);
+    if (given && !rt_utf8_plain(given))
+        return rt_tree_fail(rt_tree_get(spec->tree, "name"), err,
+                            "name must be plain text, without control characters, not '%s'", given);
     spec->base_dir =
         slash ? strndup(spec->file, slash == spec->file ? 1 : (size_t)(slash - spec->file)) : strdup(".");
     spec->name = given                ? strdup(given)
@@ -276,6 +335,14 @@ static rt_status name_spec(struct rt_spec *spec, const char *given, struct rt_er
                                       : strdup(base);
     if (!spec->name || !spec->base_dir)
         return rt_fail(err, RT_NO_MEMORY, "%s: not enough memory to read it", spec->file);
+    /* What is no plain text of a file's name is not taken into that of the run. */
+    for (size_t at = 0, length; !given && spec->name[at]; at += length) {
+        uint32_t code = 0;
+        length = rt_utf8_decode(spec->name + at, &code);
+        length += !length;
+        if (rt_utf8_is_control(code))
+            memset(spec->name + at, '_', length);
+    }
     return RT_OK;
 }
 
@@ -301,6 +368,8 @@ static rt_status complete(struct rt_spec *spec, const char *const *settings, siz
         status = rt_tree_fail(spec->tree, err, "a run file is a map with the keys model, data and train");
     for (size_t i = 0; i < setting_count && status == RT_OK; i++)
         status = apply_setting(spec->tree, settings[i], err);
+    if (status == RT_OK)
+        status = settle_devices(spec->tree, settings, setting_count, err);
     const char *name = NULL;
     if (status == RT_OK)
         status = read_sections(spec, &name, err);
@@ -379,18 +448,31 @@ size_t rt_spec_devices(const struct rt_spec *spec) {
     return (size_t)spec->cluster.nodes + running;
 }
 
+/* The sections: the last of the top options. */
+static const struct {
+    const struct rt_option *options;
+    size_t count;
+} tables[] = {{model_options, COUNT(model_options)},
+              {data_options, COUNT(data_options)},
+              {train_options, COUNT(train_options)},
+              {cluster_options, COUNT(cluster_options)}};
+enum { FIRST_SECTION = COUNT(top_options) - COUNT(tables) };
+
+bool rt_spec_find_key(const char *name, char path[64]) {
+    for (size_t i = 0; i < COUNT(tables); i++)
+        for (size_t j = 0; j < tables[i].count; j++)
+            if (strcmp(tables[i].options[j].name, name) == 0) {
+                snprintf(path, 64, "%s.%s", top_options[FIRST_SECTION + i].name, name);
+                return true;
+            }
+    return false;
+}
+
 void rt_spec_help(FILE *out) {
-    static const struct {
-        const struct rt_option *options;
-        size_t count;
-    } tables[] = {{NULL, 0},
-                  {model_options, COUNT(model_options)},
-                  {data_options, COUNT(data_options)},
-                  {train_options, COUNT(train_options)},
-                  {cluster_options, COUNT(cluster_options)}};
-    rt_options_help(out, top_options, 1, "");
-    for (size_t i = 1; i < COUNT(tables); i++) {
-        fprintf(out, "%s: %s\n", top_options[i].name, top_options[i].help);
+    rt_options_help(out, top_options, FIRST_SECTION, "");
+    for (size_t i = 0; i < COUNT(tables); i++) {
+        const struct rt_option *section = &top_options[FIRST_SECTION + i];
+        fprintf(out, "%s: %s\n", section->name, section->help);
         rt_options_help(out, tables[i].options, tables[i].count, "  ");
     }
 }

@@ -1,6 +1,6 @@
 /*
  * The run file: what to train, on what, how. Read from YAML into these structs through option tables, which
- * also make `--set`, the help texts and docs agree with one another.
+ * also make settings, the help texts and docs agree with one another.
  */
 #ifndef RT_FORMATS_RUNFILE_H
 #define RT_FORMATS_RUNFILE_H
@@ -35,9 +35,10 @@ struct rt_spec_train {
     int64_t micro_batch;             /* -1: auto */
     int64_t epochs;                  /* 10 */
     int64_t updates;                 /* stop after so many; 0: no limit */
+    bool drop_last;                  /* the incomplete batch at the end of an epoch is left out */
     const struct rt_tree *optimizer; /* default: sgd */
     const struct rt_tree *schedule;
-    double weight_decay;      /* 0; what the optimizer says itself wins */
+    double weight_decay;      /* -1: the rule's default; what the optimizer says itself wins */
     double clip_norm;         /* 0: off */
     int64_t seed;             /* 1 */
     int64_t shards;           /* 1; a power of two */
@@ -64,7 +65,8 @@ struct rt_spec_cluster {
     const char *memory_text;        /* as it was written */
     int64_t memory;                 /* MiB that each local process may use; 0: no limit */
     const struct rt_tree *slowdown; /* of each local process, the master first: emulated devices; or NULL */
-    double patience;                /* seconds */
+    const struct rt_tree *bandwidth, *latency; /* of an emulated network; or NULL */
+    double patience;                           /* seconds */
 };
 
 struct rt_spec {
@@ -72,14 +74,15 @@ struct rt_spec {
     char *file;           /* the file's name, which the tree borrows for messages; owned */
     char *name;           /* the key name, or the file's base name without extension; owned */
     char *base_dir;       /* the file's directory; owned */
+    const char *out;      /* the output directory; "none": no files; NULL: not said */
     struct rt_spec_model model;
     struct rt_spec_data data;
     struct rt_spec_train train;
     struct rt_spec_cluster cluster;
 };
 
-/* Reads the file, applies the settings ("key=value", in order; "--nodes cluster.nodes=2" where it was not
- * --set that the user typed), checks everything that can be checked without data. Fails with file and line.
+/* Reads the file, applies the settings ("key=value", in order; "--nodes cluster.nodes=2" for messages that
+ * name what the user typed), checks everything that can be checked without data. Fails with file and line.
  * model.input, layers, loss and data.train must be there; the layers, the loss, the optimizer and the data
  * sources are read by those who own them. */
 rt_status rt_spec_load(const char *path, const char *const *settings, size_t setting_count,
@@ -97,6 +100,9 @@ void rt_spec_destroy(struct rt_spec *spec);
 
 /* How many devices there are: local processes and nodes that are running. */
 size_t rt_spec_devices(const struct rt_spec *spec);
+
+/* The key of a section that is called so, as "train.epochs"; false: there is none. */
+bool rt_spec_find_key(const char *name, char path[64]);
 
 /* Every key with its help and default, for `ringtmp train --help-keys` and docs/runfile.md. */
 void rt_spec_help(FILE *out);

@@ -31,6 +31,9 @@ rt_status rt_tensors_out_meta(struct rt_tensors_out *out, const char *key, const
 #define RT_HASH_TO_COME "0000000000000000000000000000000000000000000000000000000000000000"
 rt_status rt_tensors_out_amend(struct rt_tensors_out *out, const char *key, const char hex[65],
                                struct rt_error *err);
+/* rt_tensors_hash of what the header says, with what has been amended. */
+rt_status rt_tensors_out_hash(struct rt_tensors_out *out, const char *const *keys, char hex[65],
+                              struct rt_error *err);
 rt_status rt_tensors_out_declare(struct rt_tensors_out *out, const char *name, const struct rt_shape *shape,
                                  struct rt_error *err);
 /* Data of the declared tensors, one after another, in any pieces. */
@@ -57,8 +60,17 @@ rt_status rt_tensors_open(const char *path, struct rt_tensors *tensors, struct r
 /* The same on bytes in memory (fuzzing); name for messages. The bytes stay the caller's. */
 rt_status rt_tensors_parse(const uint8_t *bytes, size_t count, const char *name, struct rt_tensors *tensors,
                            struct rt_error *err);
+/* A header alone, whose data would have so many bytes; tensors->data is NULL. */
+rt_status rt_tensors_parse_header(const char *text, size_t bytes, uint64_t data_bytes, const char *name,
+                                  struct rt_tensors *tensors, struct rt_error *err);
 void rt_tensors_close(struct rt_tensors *tensors);
 const char *rt_tensors_meta(const struct rt_tensors *tensors, const char *key); /* NULL if absent */
+/* SHA-256 over the description of a file: of the metadata the given keys (NULL-terminated, in this order,
+ * those that are there) as key NUL value NUL; then of every tensor, sorted by name, name NUL "F32" NUL and
+ * its dimensions, each as decimal digits with a comma behind it, NUL. Neither other keys nor the order of the
+ * tensors in the file matter. */
+rt_status rt_tensors_hash(const struct rt_tensors *tensors, const char *const *keys, char hex[65],
+                          struct rt_error *err);
 /* Copies a tensor out; refuses a missing name or another shape. */
 rt_status rt_tensors_read(const struct rt_tensors *tensors, const char *name, const struct rt_shape *shape,
                           float *data, struct rt_error *err);

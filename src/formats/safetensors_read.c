@@ -59,6 +59,9 @@ static rt_status read_meta(json_t *object, struct rt_tensors *tensors, struct rt
     const char *key;
     json_t *value;
     json_object_foreach(object, key, value) {
+        if (!is_plain(key))
+            return rt_fail(err, RT_BAD_INPUT, "%s: a key of its metadata has control characters in it",
+                           tensors->name);
         if (!json_is_string(value))
             return rt_fail(err, RT_BAD_INPUT, "%s: __metadata__ has a value that is not a text",
                            tensors->name);
@@ -194,11 +197,44 @@ static rt_status read_header(json_t *root, uint64_t data_bytes, struct rt_tensor
     return check_layout(tensors, data_bytes, err);
 }
 
+static rt_status parse_header(const char *text, size_t bytes, uint64_t data_bytes, struct rt_tensors *tensors,
+                              struct rt_error *err) {
+    if (bytes == 0 || text[0] != '{')
+        return rt_fail(err, RT_BAD_INPUT, "%s: is no safetensors file: its header does not begin with '{'",
+                       tensors->name);
+    if (!rt_tensors_header_fits(text, bytes))
+        return rt_fail(
+            err, RT_BAD_INPUT,
+            "%s: its header is not one of tensors: more than %d values, or nested more than %d deep",
+            tensors->name, RT_MAX_HEADER_VALUES, MAX_DEPTH);
+    json_error_t problem;
+    json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &problem);
+    if (!root) {
+        bool plain = is_plain(problem.text);
+        return rt_fail(err, RT_BAD_INPUT, "%s: byte %d of its header: %s", tensors->name, problem.position,
+                       plain ? problem.text : "is not valid JSON");
+    }
+    rt_status status = read_header(root, data_bytes, tensors, err);
+    json_decref(root);
+    return status;
+}
+
+/* A length has zeros among its bytes. */
+static bool begins_as_text(const uint8_t *bytes) {
+    for (size_t i = 0; i < LENGTH_BYTES; i++)
+        if (bytes[i] == 0 || bytes[i] > '~' || (bytes[i] < ' ' && !strchr("\t\r\n", bytes[i])))
+            return false;
+    return true;
+}
+
 static rt_status parse(const uint8_t *bytes, size_t count, struct rt_tensors *tensors, struct rt_error *err) {
     if (count < LENGTH_BYTES)
         return rt_fail(err, RT_BAD_INPUT, "%s: is no safetensors file: it has only %zu bytes", tensors->name,
                        count);
     uint64_t header = rt_get_le64(bytes);
+    if (begins_as_text(bytes))
+        return rt_fail(err, RT_BAD_INPUT, "%s: is text, not a model or checkpoint (safetensors)",
+                       tensors->name);
     if (header > RT_MAX_HEADER)
         return rt_fail(
             err, RT_BAD_INPUT,
@@ -208,26 +244,27 @@ static rt_status parse(const uint8_t *bytes, size_t count, struct rt_tensors *te
         return rt_fail(err, RT_BAD_INPUT,
                        "%s: its header should have %llu bytes, but the file ends after %zu", tensors->name,
                        (unsigned long long)header, count - LENGTH_BYTES);
-    const char *text = (const char *)bytes + LENGTH_BYTES;
-    if (header == 0 || text[0] != '{')
-        return rt_fail(err, RT_BAD_INPUT, "%s: is no safetensors file: its header does not begin with '{'",
-                       tensors->name);
-    if (!rt_tensors_header_fits(text, (size_t)header))
-        return rt_fail(
-            err, RT_BAD_INPUT,
-            "%s: its header is not one of tensors: more than %d values, or nested more than %d deep",
-            tensors->name, RT_MAX_HEADER_VALUES, MAX_DEPTH);
-    json_error_t problem;
-    json_t *root = json_loadb(text, (size_t)header, JSON_REJECT_DUPLICATES, &problem);
-    if (!root) {
-        bool plain = is_plain(problem.text);
-        return rt_fail(err, RT_BAD_INPUT, "%s: byte %d of its header: %s", tensors->name, problem.position,
-                       plain ? problem.text : "is not valid JSON");
-    }
     tensors->data = bytes + LENGTH_BYTES + header;
-    rt_status status = read_header(root, count - LENGTH_BYTES - header, tensors, err);
-    json_decref(root);
+    return parse_header((const char *)bytes + LENGTH_BYTES, (size_t)header, count - LENGTH_BYTES - header,
+                        tensors, err);
+}
+
+/* What both kinds of reading end with. */
+static rt_status hand_over(rt_status status, struct rt_tensors *made, struct rt_tensors *tensors) {
+    if (status != RT_OK)
+        rt_tensors_close(made);
+    else
+        *tensors = *made;
     return status;
+}
+
+rt_status rt_tensors_parse_header(const char *text, size_t bytes, uint64_t data_bytes, const char *name,
+                                  struct rt_tensors *tensors, struct rt_error *err) {
+    struct rt_tensors made = {0};
+    rt_status status = copy_text(name, &made.name, name, err);
+    if (status == RT_OK)
+        status = parse_header(text, bytes, data_bytes, &made, err);
+    return hand_over(status, &made, tensors);
 }
 
 rt_status rt_tensors_parse(const uint8_t *bytes, size_t count, const char *name, struct rt_tensors *tensors,
@@ -236,11 +273,7 @@ rt_status rt_tensors_parse(const uint8_t *bytes, size_t count, const char *name,
     rt_status status = copy_text(name, &made.name, name, err);
     if (status == RT_OK)
         status = parse(bytes, count, &made, err);
-    if (status != RT_OK)
-        rt_tensors_close(&made);
-    else
-        *tensors = made;
-    return status;
+    return hand_over(status, &made, tensors);
 }
 
 rt_status rt_tensors_open(const char *path, struct rt_tensors *tensors, struct rt_error *err) {

@@ -142,11 +142,26 @@ rt_status rt_tensors_out_amend(struct rt_tensors_out *out, const char *key, cons
     char entry[160];
     int before = snprintf(entry, sizeof entry, "\"%s\":\"", key);
     snprintf(entry + before, sizeof entry - (size_t)before, "%s\"", RT_HASH_TO_COME);
-    const char *found = strstr(out->header, entry);
+    char *found = strstr(out->header, entry);
     if (!found)
         return rt_fail(err, RT_FAILED, "%s: its header has no '%s' that is to come", out->path, key);
+    memcpy(found + before, hex, 64);
     rt_writer_amend(&out->writer, 8 + (uint64_t)(found - out->header) + (uint64_t)before, hex, 64);
     return RT_OK;
+}
+
+rt_status rt_tensors_out_hash(struct rt_tensors_out *out, const char *const *keys, char hex[65],
+                              struct rt_error *err) {
+    struct rt_tensors tensors;
+    rt_status status = out->header ? RT_OK : write_header(out, err);
+    if (status == RT_OK)
+        status = rt_tensors_parse_header(out->header, strlen(out->header), out->declared * sizeof(float),
+                                         out->path, &tensors, err);
+    if (status != RT_OK)
+        return status;
+    status = rt_tensors_hash(&tensors, keys, hex, err);
+    rt_tensors_close(&tensors);
+    return status;
 }
 
 static void write_floats(struct rt_writer *writer, const float *data, size_t count) {

@@ -50,7 +50,9 @@ static rt_status fail_parser(const struct reader *reader, struct rt_error *err) 
     case YAML_MEMORY_ERROR:
         return rt_fail(err, RT_NO_MEMORY, "%s: not enough memory to read it", reader->name);
     case YAML_READER_ERROR: /* bad characters: libyaml knows the byte but not the line */
-        return rt_fail(err, RT_BAD_INPUT, "%s: byte %zu: %s", reader->name, parser->problem_offset, problem);
+        return rt_fail(err, RT_BAD_INPUT, "%s: %sbyte %zu: %s", reader->name,
+                       strstr(problem, "UTF-8") ? "is not text in UTF-8: " : "", parser->problem_offset,
+                       problem);
     default:
         if (indented_by_tab(reader, parser->problem_mark.line))
             problem = "a tab may not be used for indentation";
@@ -221,7 +223,10 @@ static rt_status parse(const char *text, size_t bytes, const char *name, bool li
         return rt_fail(err, RT_NO_MEMORY, "%s: not enough memory to read it", name);
     /* Without a fixed encoding libyaml would guess UTF-16 from the first bytes. */
     yaml_parser_set_encoding(&reader.parser, YAML_UTF8_ENCODING);
-    yaml_parser_set_input_string(&reader.parser, (const unsigned char *)text, bytes);
+    /* Some editors begin a file with the mark of UTF-8. */
+    static const char mark[] = {'\xef', '\xbb', '\xbf'};
+    const size_t skip = bytes >= sizeof mark && memcmp(text, mark, sizeof mark) == 0 ? sizeof mark : 0;
+    yaml_parser_set_input_string(&reader.parser, (const unsigned char *)text + skip, bytes - skip);
     rt_status status = read_document(&reader, tree, err);
     yaml_parser_delete(&reader.parser);
     return status;
@@ -286,10 +291,7 @@ rt_status rt_yaml_load(const char *path, struct rt_tree **tree, struct rt_error 
     if (status != RT_OK)
         return status;
     if (is_model(text, bytes))
-        status = rt_fail(err, RT_BAD_INPUT,
-                         "%s: is a model file (safetensors), not a run file; where a command takes both, the "
-                         "model comes first: MODEL.safetensors RUN.yaml",
-                         path);
+        status = rt_fail(err, RT_BAD_INPUT, "%s: is a model file (safetensors), not a run file", path);
     else
         status = rt_yaml_parse(text, bytes, path, tree, err);
     free(text);

@@ -5,6 +5,7 @@
 #include "metrics/journal.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/option.h"
 #include "base/utf8.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -70,27 +71,9 @@ static void put_string(struct rt_journal *journal, const char *string) {
     put_text(journal, "\"");
 }
 
-/* The shortest of 15 to 17 digits that reads back as the same number; the decimal point does not follow the
- * locale of an embedding program. */
 static void put_real(struct rt_journal *journal, double value) {
-    if (!isfinite(value)) {
-        put_text(journal, "null");
-        return;
-    }
-    char text[48];
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, value);
-        if (strtod(text, NULL) == value)
-            break;
-    }
-    size_t length = 0;
-    for (const char *at = text; *at; at++) {
-        if (strchr("0123456789+-e", *at))
-            text[length++] = *at;
-        else if (length == 0 || text[length - 1] != '.')
-            text[length++] = '.';
-    }
-    put(journal, text, length);
+    char text[RT_REAL_ROOM];
+    put_text(journal, isfinite(value) ? rt_real_text(value, text) : "null");
 }
 
 static void put_field(struct rt_journal *journal, const struct rt_field *field) {
@@ -195,7 +178,7 @@ static void write_line(struct rt_journal *journal) {
 
 void rt_journal_write(struct rt_journal *journal, const char *event, const struct rt_field *fields,
                       size_t count) {
-    if (journal->first.status != RT_OK)
+    if (!journal || journal->first.status != RT_OK)
         return;
     journal->used = 0;
     put_text(journal, "{\"event\": ");
@@ -215,6 +198,8 @@ void rt_journal_write(struct rt_journal *journal, const char *event, const struc
 }
 
 rt_status rt_journal_status(const struct rt_journal *journal, struct rt_error *err) {
+    if (!journal)
+        return RT_OK;
     if (journal->first.status != RT_OK && err)
         *err = journal->first;
     return journal->first.status;

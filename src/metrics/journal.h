@@ -5,7 +5,7 @@
 #include "base/status.h"
 #include <stdint.h>
 
-struct rt_journal;
+struct rt_journal; /* NULL, for a run without files, is one that nothing is written to */
 
 /* append: continue an existing journal (resume); a torn last line of it is cut off. */
 rt_status rt_journal_open(const char *path, bool append, struct rt_journal **journal, struct rt_error *err);

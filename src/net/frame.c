@@ -34,10 +34,14 @@ static uint8_t number_of(const struct rt_frame *frame) {
 void rt_frame_encode(const struct rt_frame *frame, uint8_t bytes[RT_FRAME_BYTES]) {
     const bool has_head = frame->kind == RT_FRAME_DATA || frame->kind == RT_FRAME_OFFER;
     const bool has_count = frame->kind == RT_FRAME_CREDIT || frame->kind == RT_FRAME_RETURN;
+    const bool is_ping = frame->kind == RT_FRAME_PING;
     bytes[0] = number_of(frame);
     bytes[1] = (uint8_t)frame->channel;
-    rt_put_le16(bytes + 2, has_head ? (uint16_t)frame->head_bytes : 0);
-    rt_put_le32(bytes + 4, frame->kind == RT_FRAME_DATA ? frame->body_bytes : has_count ? frame->count : 0);
+    rt_put_le16(bytes + 2, has_head ? (uint16_t)frame->head_bytes : is_ping ? frame->note : 0);
+    rt_put_le32(bytes + 4, frame->kind == RT_FRAME_DATA ? frame->body_bytes
+                           : has_count                  ? frame->count
+                           : is_ping                    ? frame->age
+                                                        : 0);
     rt_put_le32(bytes + 8, rt_crc32c(0, bytes, 8));
 }
 
@@ -55,6 +59,8 @@ static rt_status check_data(unsigned head, uint32_t body, struct rt_error *err) 
 static rt_status check_values(enum rt_frame_kind kind, unsigned channel, unsigned head, uint32_t value,
                               struct rt_error *err) {
     const bool counts = kind == RT_FRAME_CREDIT || kind == RT_FRAME_RETURN;
+    if (kind == RT_FRAME_PING && channel == 0)
+        return RT_OK;
     if (head != (kind == RT_FRAME_OFFER ? RT_OFFER_BYTES : 0) || (!counts && (value != 0 || channel != 0)))
         return rt_fail(err, RT_BAD_INPUT, "sent a frame with values where none belong");
     if (kind == RT_FRAME_CREDIT && (value == 0 || value > RT_MAX_CREDIT))
@@ -76,14 +82,16 @@ rt_status rt_frame_decode(const uint8_t bytes[RT_FRAME_BYTES], struct rt_frame *
         kind == RT_FRAME_DATA ? check_data(head, value, err) : check_values(kind, channel, head, value, err);
     if (status != RT_OK)
         return status;
-    *frame = (struct rt_frame){
-        .kind = kind,
-        .channel = channel,
-        .head_bytes = head,
-        .body_bytes = kind == RT_FRAME_DATA ? value : 0,
-        .body = kinds[number].body,
-        .count = kind == RT_FRAME_DATA ? 0 : value,
-    };
+    *frame = (struct rt_frame){.kind = kind, .channel = channel};
+    if (kind == RT_FRAME_PING) {
+        frame->note = (uint16_t)head;
+        frame->age = value;
+        return RT_OK;
+    }
+    frame->head_bytes = head;
+    frame->body_bytes = kind == RT_FRAME_DATA ? value : 0;
+    frame->body = kinds[number].body;
+    frame->count = kind == RT_FRAME_DATA ? 0 : value;
     return RT_OK;
 }
 

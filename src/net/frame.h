@@ -7,9 +7,10 @@
  *
  *   byte  0      kind
  *         1      channel
- *         2-3    bytes of the head     DATA, OFFER; else 0
+ *         2-3    bytes of the head     DATA, OFFER; the note of the last step: PING; else 0
  *         4-7    bytes of the body     DATA; number of receives that were posted: CREDIT; loans given back
- *                                      since the link began: RETURN; else 0
+ *                                      since the link began: RETURN; milliseconds since the last step: PING;
+ *                                      else 0
  *         8-11   CRC-32C of the above
  *
  * DATA is followed by the head, the body and 4 bytes: the CRC-32C of start, head and body. Where nothing can
@@ -47,6 +48,8 @@ struct rt_frame {
     uint32_t body_bytes;     /* DATA */
     enum rt_frame_body body; /* DATA */
     uint32_t count;          /* CREDIT, RETURN */
+    uint16_t note;           /* PING, as in rt_heartbeat; */
+    uint32_t age;            /* milliseconds; UINT32_MAX: as many or more, or there was no step */
 };
 
 void rt_frame_encode(const struct rt_frame *frame, uint8_t bytes[RT_FRAME_BYTES]);
@@ -85,7 +88,7 @@ void rt_offer_decode(const uint8_t bytes[RT_OFFER_BYTES], struct rt_offer *offer
 
 /* The preamble. Its layout stays the same in all versions up to the version number; the first byte is one
  * that no TLS connection starts with, so that both can tell which of the two they are looking at. */
-enum { RT_PREAMBLE_BYTES = 28, RT_TOKEN_BYTES = 16, RT_LINK_VERSION = 3, RT_PREAMBLE_FIRST = 'R' };
+enum { RT_PREAMBLE_BYTES = 28, RT_TOKEN_BYTES = 16, RT_LINK_VERSION = 4, RT_PREAMBLE_FIRST = 'R' };
 
 enum rt_preamble_kind {
     RT_PREAMBLE_CONTROL = 1, /* the connection of the control channel */

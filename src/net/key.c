@@ -61,7 +61,9 @@ static int digit_value(char c) {
 }
 
 static rt_status parse(const char *path, const char *text, size_t bytes, uint8_t *key, struct rt_error *err) {
-    static const char space[] = " \t\r\n";
+    static const char space[] = " \t\r\n", mark[] = "\xef\xbb\xbf"; /* of UTF-8, as some editors write it */
+    if (bytes >= sizeof mark - 1 && memcmp(text, mark, sizeof mark - 1) == 0)
+        text += sizeof mark - 1, bytes -= sizeof mark - 1;
     while (bytes > 0 && memchr(space, text[bytes - 1], sizeof space - 1))
         bytes--;
     while (bytes > 0 && memchr(space, *text, sizeof space - 1))

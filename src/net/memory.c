@@ -106,6 +106,14 @@ static void destroy_endpoint(struct rt_endpoint *endpoint) {
     endpoint->address[0] = 0;
 }
 
+/* Heartbeats take no time here. */
+static struct rt_heartbeat heartbeat(const struct rt_link *link) {
+    const struct rt_mem_side *side = (const struct rt_mem_side *)link;
+    if (!side->peer)
+        return (struct rt_heartbeat){0};
+    return rt_endpoint_heartbeat(&side->peer->place->endpoint, side->place->net->now);
+}
+
 static const struct rt_transport transport = {
     .name = "memory",
     .destroy = destroy_endpoint,
@@ -118,6 +126,7 @@ static const struct rt_transport transport = {
     .wake = rt_mem_wake,
     .now = rt_mem_now,
     .sleep = rt_mem_sleep,
+    .heartbeat = heartbeat,
 };
 
 rt_status rt_memnet_create(const struct rt_memnet_settings *settings, size_t endpoints,
@@ -174,4 +183,10 @@ struct rt_endpoint *rt_memnet_endpoint(struct rt_memnet *net, size_t i) {
 
 double rt_memnet_now(const struct rt_memnet *net) {
     return net->now;
+}
+
+void rt_memnet_freeze(struct rt_endpoint *endpoint, double from, double until) {
+    struct rt_mem_place *place = (struct rt_mem_place *)endpoint;
+    place->freezes = from;
+    place->thaws = until;
 }

@@ -57,6 +57,10 @@ void rt_memnet_cut(struct rt_memnet *net, size_t a, size_t b);
  * the frames that had left before. To its own program it is as if the run had failed. */
 void rt_memnet_kill(struct rt_memnet *net, size_t i);
 
+/* The program of an endpoint hangs from one time to another: it takes no event and its sleeps do not end
+ * before that, but its links live. Called by the program itself, before it. */
+void rt_memnet_freeze(struct rt_endpoint *endpoint, double from, double until);
+
 double rt_memnet_now(const struct rt_memnet *net);
 
 #endif

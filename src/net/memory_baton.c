@@ -150,6 +150,13 @@ static void rest(struct rt_mem_place *place, double until, enum rt_mem_standing 
     rt_mem_agenda_remove(&net->agenda, &place->timer);
 }
 
+/* A program that is to hang does so wherever it calls the network. */
+static void hang(struct rt_mem_place *place) {
+    const struct rt_memnet *net = place->net;
+    while (!place->over && net->running == place && net->now >= place->freezes && net->now < place->thaws)
+        rest(place, place->thaws, RT_MEM_SLEEPING);
+}
+
 /* A place that is over has waited as long as it wanted to. */
 static void skip(struct rt_mem_place *place, double until) {
     if (place->over && until < INFINITY && until > place->ahead)
@@ -158,6 +165,7 @@ static void skip(struct rt_mem_place *place, double until) {
 
 bool rt_mem_wait(struct rt_endpoint *endpoint, double until, struct rt_event *event) {
     struct rt_mem_place *place = (struct rt_mem_place *)endpoint;
+    hang(place);
     if (rt_mem_take(place, event))
         return true;
     if (!place->over) {
@@ -165,6 +173,7 @@ bool rt_mem_wait(struct rt_endpoint *endpoint, double until, struct rt_event *ev
         if (rt_mem_take(place, event))
             return true;
         rest(place, until, RT_MEM_WAITING);
+        hang(place);
         if (rt_mem_take(place, event))
             return true;
     }
@@ -176,6 +185,7 @@ void rt_mem_sleep(struct rt_endpoint *endpoint, double until) {
     struct rt_mem_place *place = (struct rt_mem_place *)endpoint;
     if (!place->over)
         rest(place, until, RT_MEM_SLEEPING);
+    hang(place);
     skip(place, until);
 }
 

@@ -39,6 +39,7 @@ void rt_mem_die(struct rt_mem_side *side, const char *format, ...) {
     halt(side);
     drop_posted(side);
     side->state = RT_MEM_DEAD;
+    rt_link_count(&side->link, NULL);
     side->why.status = RT_FAILED;
     va_start(arguments, format);
     vsnprintf(side->why.text, sizeof side->why.text, format, arguments);

@@ -118,6 +118,7 @@ struct rt_mem_place {
     enum rt_mem_standing standing;
     bool listening, over;       /* over: killed, or the run has failed */
     double ahead;               /* its own time, once it is over */
+    double freezes, thaws;      /* when its program hangs; 0: it does not */
     struct rt_mem_item timer;   /* of its wait or sleep */
     struct rt_mem_side *sides;  /* its links */
     struct rt_mem_side *calls;  /* links to be, for when it listens */

@@ -148,6 +148,7 @@ static const struct rt_transport transport = {
     .attend = attend,
     .now = now,
     .sleep = sleep_until,
+    .heartbeat = rt_tcp_heartbeat,
 };
 
 static rt_status start(struct rt_tcp *tcp, const struct rt_tcp_settings *settings, struct rt_error *err) {
@@ -177,7 +178,10 @@ rt_status rt_tcp_create(const struct rt_tcp_settings *settings, struct rt_endpoi
         tcp->heartbeat = tcp->silence / 4;
     tcp->max_links = settings->max_links ? settings->max_links : 256;
     tcp->insecure = settings->insecure;
-    tcp->lending = settings->lending;
+    tcp->own_user = settings->own_user;
+    tcp->shape.bandwidth = settings->bandwidth;
+    tcp->shape.latency = settings->latency;
+    tcp->lending = rt_tcp_is_shaped(tcp) ? RT_LENDS_NOTHING : settings->lending;
     tcp->listener = tcp->new_listener = tcp->wake[0] = tcp->wake[1] = -1;
     tcp->next_beat = rt_clock_wall();
     pthread_condattr_t monotonic;

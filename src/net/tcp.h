@@ -24,10 +24,15 @@ struct rt_tcp_settings {
     const char *private_key;  /* are with a certificate that */
     const char *authority;    /* this one signed, whatever name it carries; NULL: none */
     bool insecure;            /* may listen beyond loopback with neither */
+    bool own_user;            /* without a key: of this machine's users only the process's own may connect, as
+                                 far as the system tells who does */
     double heartbeat_seconds; /* 0: 0.25 */
     double silence_seconds;   /* a peer not heard of for so long is gone; 0: 5 */
     size_t max_links;         /* 0: 256; further connections are refused */
     enum rt_lending lending;
+    /* A slower network is emulated (tcp_shape.c): bytes per second in each direction, 0: as fast as it is;
+     * and seconds by which all that is received is late. */
+    double bandwidth, latency;
 };
 
 rt_status rt_tcp_create(const struct rt_tcp_settings *settings, struct rt_endpoint **endpoint,

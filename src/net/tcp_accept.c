@@ -132,6 +132,14 @@ static void turn_away_silent(struct rt_connection *connection, struct rt_tcp_cro
     (void)tell_crowd(connection->tcp, crowd, now);
 }
 
+/* Where there is a key, whoever has shown that he has it comes before those who have not. */
+static struct rt_connection *find_oldest(const struct rt_tcp *tcp) {
+    struct rt_connection *oldest = tcp->half_open;
+    while (tcp->tls && oldest && oldest->state == RT_CONNECTION_GREETED)
+        oldest = oldest->next;
+    return oldest ? oldest : tcp->half_open;
+}
+
 void rt_tcp_accept(struct rt_tcp *tcp, double now) {
     for (int i = 0; i < RT_HALF_OPEN; i++) {
         struct sockaddr_storage from;
@@ -154,9 +162,27 @@ void rt_tcp_accept(struct rt_tcp *tcp, double now) {
         connection->next = NULL;
         if (++tcp->half_open_count > RT_HALF_OPEN) {
             rt_fail(&err, RT_FAILED, "had not said who it is when too many others connected");
-            turn_away_silent(tcp->half_open, &tcp->pushed_out, now, &err);
+            turn_away_silent(find_oldest(tcp), &tcp->pushed_out, now, &err);
         }
     }
+}
+
+/* An owner who is busy for long takes no links meanwhile, and whoever connects and says nothing could use
+ * them all up. */
+bool rt_tcp_accept_room(struct rt_tcp *tcp) {
+    struct rt_tcp_link *oldest = NULL;
+    if (tcp->link_count < tcp->max_links)
+        return true;
+    pthread_mutex_lock(&tcp->mutex);
+    for (struct rt_tcp_link *link = tcp->links; link; link = link->next) /* the newest is first */
+        if (link->tell_open && link->open_kind == RT_EVENT_ACCEPTED && !link->pushed_out)
+            oldest = link;
+    if (oldest) {
+        oldest->pushed_out = true;
+        rt_tcp_untell(oldest);
+    }
+    pthread_mutex_unlock(&tcp->mutex);
+    return oldest;
 }
 
 static struct rt_connection *find_partner(const struct rt_connection *connection, bool same_lane) {
@@ -168,12 +194,28 @@ static struct rt_connection *find_partner(const struct rt_connection *connection
     return NULL;
 }
 
+/* Where there is no key and only our own user may connect. Of whom the system tells nothing, nobody can tell.
+ */
+static rt_status check_user(const struct rt_connection *connection, struct rt_error *err) {
+    const struct rt_tcp *tcp = connection->tcp;
+    struct rt_owner owner;
+    if (!tcp->own_user || tcp->tls || !rt_owner_find(connection->stream.fd, &owner) ||
+        owner.user == geteuid())
+        return RT_OK;
+    return rt_fail(err, RT_BAD_INPUT, "is of another user of this machine");
+}
+
 static void join(struct rt_connection *a, struct rt_connection *b) {
     struct rt_tcp *tcp = a->tcp;
     struct rt_connection *control = a->lane == RT_LANE_CONTROL ? a : b;
     struct rt_tcp_link *link;
     struct rt_error err;
-    if (rt_tcp_link_create(tcp, control->peer, &link, &err) != RT_OK) {
+    rt_status status = check_user(a, &err);
+    if (status == RT_OK)
+        status = check_user(b, &err);
+    if (status == RT_OK)
+        status = rt_tcp_link_create(tcp, control->peer, &link, &err);
+    if (status != RT_OK) {
         turn_away(a, &err);
         turn_away(b, &err);
         return;

@@ -159,7 +159,7 @@ static enum rt_stream_result check_request(struct rt_connection *connection,
         rt_fail(err, RT_BAD_INPUT, "sent a damaged greeting");
         return RT_STREAM_FAILED;
     }
-    if (lane == RT_LANE_CONTROL && tcp->link_count >= tcp->max_links) {
+    if (lane == RT_LANE_CONTROL && !rt_tcp_accept_room(tcp)) {
         rt_connection_refuse(connection, RT_REFUSED_BUSY);
         rt_fail(err, RT_FAILED, "is one too many: there are %zu links already", tcp->link_count);
         return RT_STREAM_FAILED;

@@ -25,8 +25,20 @@ static void make_ready(struct rt_tcp_link *link) {
     tcp->last_ready = link;
 }
 
+void rt_tcp_look_for_stall(struct rt_tcp *tcp) {
+    const double now = rt_clock_boot(), late = tcp->awake_by > 0 ? now - tcp->awake_by : 0;
+    if (late > tcp->heartbeat)
+        rt_endpoint_excuse(&tcp->base, late);
+    if (late > tcp->silence - 2 * tcp->heartbeat) {
+        atomic_store(&tcp->base.stall_length, (uint64_t)(late * 1e3));
+        atomic_store(&tcp->base.stall_found, (uint64_t)(rt_clock_wall() * 1e3));
+    }
+    tcp->awake_by = now;
+}
+
 static struct rt_tcp *begin_telling(struct rt_tcp_link *link) {
     struct rt_tcp *tcp = (struct rt_tcp *)link->base.endpoint;
+    rt_tcp_look_for_stall(tcp);
     uint64_t sent = link->closed_sent, received = link->closed_received;
     for (int i = 0; i < RT_LANES; i++)
         if (link->lanes[i]) {
@@ -36,7 +48,8 @@ static struct rt_tcp *begin_telling(struct rt_tcp_link *link) {
     pthread_mutex_lock(&tcp->mutex);
     link->wire_sent = sent;
     link->wire_received = received;
-    make_ready(link);
+    if (!link->pushed_out)
+        make_ready(link);
     return tcp;
 }
 
@@ -68,6 +81,7 @@ void rt_tcp_tell_closed(struct rt_tcp_link *link, const struct rt_error *reason)
     struct rt_tcp *tcp = begin_telling(link);
     link->tell_closed = true;
     link->over = true;
+    rt_link_count(&link->base, NULL);
     link->reason = *reason;
     memset(&link->posted_sends, 0, sizeof link->posted_sends);
     memset(&link->posted_receives, 0, sizeof link->posted_receives);

@@ -5,6 +5,7 @@
 #include "net/tcp_parts.h"
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/crc32c.h"
 #include <string.h>
 
@@ -70,7 +71,7 @@ static rt_status finish_frame(struct rt_connection *connection, size_t *budget, 
         return RT_OK;
     receive->head_bytes = in->frame.head_bytes;
     receive->body_bytes = in->frame.body_bytes;
-    rt_tcp_tell_received(link, receive);
+    rt_shape_received(connection, receive, in->began);
     return RT_OK;
 }
 
@@ -92,6 +93,8 @@ static rt_status digest(struct rt_connection *connection, size_t *budget, struct
                 continue;
             in->in_frame = true;
             in->done = in->fetched = 0;
+            if (rt_tcp_is_shaped(connection->tcp))
+                in->began = rt_clock_wall();
             in->crc = rt_crc32c(0, start, RT_FRAME_BYTES);
         }
         struct iovec places[PLACES];

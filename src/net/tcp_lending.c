@@ -124,6 +124,13 @@ rt_status rt_lending_fetch(struct rt_tcp_link *link, const uint8_t loan_bytes[RT
 
 /* ---- coming to an agreement ---- */
 
+/* Whether the other end is a process of our own user: the system is asked only for peers whom we have called,
+ * or who offer something. */
+static bool is_our_user(struct rt_tcp_link *link) {
+    return rt_owner_find(link->lanes[RT_LANE_CONTROL]->stream.fd, &link->lending.owner) &&
+           link->lending.owner.user == geteuid();
+}
+
 void rt_lending_begin(struct rt_tcp_link *link, bool initiator) {
     const struct rt_tcp *tcp = (const struct rt_tcp *)link->base.endpoint;
     struct rt_lending_state *lending = &link->lending;
@@ -132,8 +139,7 @@ void rt_lending_begin(struct rt_tcp_link *link, bool initiator) {
     lending->ours.answer_at = (uintptr_t)lending->answer;
     lending->willing =
         tcp->lending != RT_LENDS_NOTHING && link->lanes[RT_LANE_CONTROL]->stream.local &&
-        rt_owner_find(link->lanes[RT_LANE_CONTROL]->stream.fd, &lending->owner) &&
-        lending->owner.user == geteuid() &&
+        (!initiator || is_our_user(link)) &&
         getrandom(lending->ours.challenge, RT_CHALLENGE_BYTES, GRND_NONBLOCK) == RT_CHALLENGE_BYTES;
     lending->offer_due = lending->willing && initiator;
 }
@@ -156,7 +162,7 @@ rt_status rt_lending_offered(struct rt_tcp_link *link, struct rt_error *err) {
         return rt_fail(err, RT_BAD_INPUT, "offered to lend when it was not its turn");
     rt_offer_decode(lending->room.head, &lending->peer);
     lending->answered = true;
-    if (!lending->willing ||
+    if (!lending->willing || (!lending->begins && !is_our_user(link)) ||
         (lending->peer.process == lending->ours.process && tcp->lending != RT_LENDS_TO_ITSELF) ||
         !rt_owner_is(&lending->owner, lending->peer.process))
         return RT_OK; /* it waits in vain, and sends its bodies meanwhile */

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -72,7 +73,11 @@ static size_t make_own_frames(struct rt_tcp_link *link, uint8_t *bytes) {
         link->to_grant[channel] -= grant;
     }
     if (link->ping_due) {
-        rt_frame_encode(&(struct rt_frame){.kind = RT_FRAME_PING}, bytes + count);
+        rt_tcp_look_for_stall((struct rt_tcp *)link->base.endpoint);
+        const struct rt_heartbeat own = rt_endpoint_heartbeat(link->base.endpoint, rt_clock_wall());
+        const uint32_t age = own.age * 1e3 < UINT32_MAX ? (uint32_t)(own.age * 1e3) : UINT32_MAX;
+        rt_frame_encode(&(struct rt_frame){.kind = RT_FRAME_PING, .note = own.note, .age = age},
+                        bytes + count);
         count += RT_FRAME_BYTES;
         link->ping_due = false;
     }
@@ -137,6 +142,7 @@ static bool begin_output(struct rt_tcp_link *link, enum rt_lane lane) {
 
 static void write_lane(struct rt_tcp_link *link, enum rt_lane lane) {
     struct rt_connection *connection = link->lanes[lane];
+    struct rt_tcp *tcp = connection->tcp;
     struct rt_tcp_output *out = &connection->out;
     size_t budget = RT_BUDGET;
     while (!out->blocked && !out->broken && budget > 0 && (out->total > 0 || begin_output(link, lane))) {
@@ -146,6 +152,8 @@ static void write_lane(struct rt_tcp_link *link, enum rt_lane lane) {
         if (result == RT_STREAM_OK && send)
             rt_lending_written(link, send, out->lent);
         out->broken = result == RT_STREAM_ENDED || result == RT_STREAM_FAILED;
+        if (tcp->shape.pressed && lane == RT_LANE_DATA)
+            break;
     }
 }
 
@@ -189,11 +197,29 @@ rt_status rt_tcp_link_frame(struct rt_connection *connection, const struct rt_fr
     if (frame->kind == RT_FRAME_OFFER)
         *receive = &link->lending.room;
     if (frame->kind == RT_FRAME_CREDIT) {
-        if (frame->count > RT_MAX_CREDIT - link->credits[frame->channel])
+        const uint32_t credits =
+            link->credits[frame->channel] + rt_shape_credits_coming(link, frame->channel);
+        if (frame->count > RT_MAX_CREDIT - credits)
             return rt_fail(err, RT_BAD_INPUT, "asked for more than %d frames at once", RT_MAX_CREDIT);
-        link->credits[frame->channel] += frame->count;
+        if (!rt_shape_credit(link, frame->channel, frame->count))
+            link->credits[frame->channel] += frame->count;
+    }
+    if (frame->kind == RT_FRAME_PING) {
+        atomic_store(&link->heartbeat, (uint64_t)1 << 48 | (uint64_t)frame->note << 32 | frame->age);
+        atomic_store(&link->heartbeat_at, (uint64_t)(rt_clock_wall() * 1e3));
     }
     return RT_OK;
+}
+
+struct rt_heartbeat rt_tcp_heartbeat(const struct rt_link *base) {
+    const struct rt_tcp_link *link = (const struct rt_tcp_link *)base;
+    const double came = (double)atomic_load(&link->heartbeat_at) * 1e-3;
+    const uint64_t last = atomic_load(&link->heartbeat);
+    const uint32_t age = (uint32_t)last;
+    return (struct rt_heartbeat){.known = last != 0,
+                                 .note = (uint16_t)(last >> 32),
+                                 .age = age == UINT32_MAX ? (double)INFINITY : age * 1e-3,
+                                 .ago = rt_clock_wall() - came};
 }
 
 static void begin_ending(struct rt_tcp_link *link, const struct rt_error *reason) {
@@ -250,11 +276,13 @@ void rt_tcp_link_end(struct rt_tcp_link *link) {
     link->resolve = NULL;
     memset(link->sends, 0, sizeof link->sends);
     memset(link->receives, 0, sizeof link->receives);
+    memset(&link->late, 0, sizeof link->late);
     link->state = RT_LINK_DEAD;
 }
 
 void rt_tcp_link_fail(struct rt_tcp_link *link, const struct rt_error *reason) {
     struct rt_error kept = *reason; /* which may lie in the link */
+    rt_shape_release(link, (double)INFINITY);
     rt_tcp_link_end(link);
     rt_tcp_tell_closed(link, &kept);
 }

@@ -86,9 +86,10 @@ static void sum_to(struct rt_tcp_output *out, size_t to) {
 
 /* How far the next write goes. The last chunk of a frame is summed before it goes, together with the sum;
  * what is before it goes at once, and is summed afterwards. */
-static size_t next_stop(struct rt_tcp_output *out) {
-    if (out->total - out->sent > RT_CHUNK + RT_CHUNK / 2) /* a small rest has no write of its own */
-        return out->sent + RT_CHUNK;
+static size_t next_stop(struct rt_tcp_output *out, size_t most) {
+    const size_t chunk = most < RT_CHUNK ? most : RT_CHUNK;
+    if (out->total - out->sent > chunk + chunk / 2) /* a small rest has no write of its own */
+        return out->sent + chunk;
     if (out->sealed < out->total) {
         sum_to(out, out->total - RT_FRAME_TAIL_BYTES);
         rt_put_le32(out->tail, out->crc);
@@ -101,16 +102,18 @@ enum rt_stream_result rt_tcp_output_write(struct rt_connection *connection, size
                                           struct rt_error *err) {
     struct rt_tcp_output *out = &connection->out;
     while (out->sent < out->total) {
-        if (*budget == 0)
+        const size_t room = *budget ? rt_shape_room(connection) : 0;
+        if (room == 0)
             return RT_STREAM_BLOCKED;
         struct iovec parts[PARTS];
         size_t taken = 0;
-        int count = select_parts(out, out->sent, next_stop(out), parts);
+        int count = select_parts(out, out->sent, next_stop(out, room), parts);
         enum rt_stream_result result = rt_stream_write(&connection->stream, parts, count, &taken, err);
         out->blocked = result == RT_STREAM_BLOCKED;
         if (result != RT_STREAM_OK)
             return result;
         out->sent += taken;
+        rt_shape_wrote(connection, taken);
         if (out->sent > out->sealed)
             sum_to(out, out->sent);
         *budget -= taken < *budget ? taken : *budget;

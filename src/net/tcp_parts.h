@@ -25,6 +25,7 @@ enum rt_lane { RT_LANE_CONTROL, RT_LANE_DATA, RT_LANES };
 enum {
     RT_HALF_OPEN = 64,    /* connections that have not said yet whose they are; of more the oldest goes */
     RT_LINGERING = 256,   /* connections that are ending; beyond, they end abruptly */
+    RT_FEW_LINGERING = 8, /* of more it is looked only now and then whether they have ended */
     RT_CHUNK = 256 << 10, /* bytes given to or taken from the system at once: they stay in the cache
                              between the checksum and the copy */
     RT_BUDGET = 1 << 20,  /* bytes moved by one connection before the others have their turn */
@@ -80,7 +81,8 @@ struct rt_tcp_input {
     uint32_t crc;
     uint8_t loan[RT_LOAN_BYTES];
     uint8_t tail[RT_FRAME_TAIL_BYTES];
-    bool more; /* stopped for the budget */
+    double began; /* when the frame's first byte came, where a slower network is emulated */
+    bool more;    /* stopped for the budget */
 };
 
 struct rt_connection {
@@ -108,6 +110,24 @@ enum rt_link_state {
     RT_LINK_UP,
     RT_LINK_ENDING, /* the peer has ended it; what is still in the connections is read first */
     RT_LINK_DEAD
+};
+
+/* Of a network that is emulated, see tcp_shape.c. */
+struct rt_tcp_shape {
+    double bandwidth, latency;
+    double out_free, in_free; /* when what was sent has left, and what was received has arrived */
+    bool pressed;             /* something waits for out_free */
+    struct rt_tcp_link *last; /* that wrote; may be gone */
+};
+
+enum { RT_LATE_CREDITS = 32 };
+struct rt_late_credits {
+    struct rt_late_credit {
+        double at;
+        uint32_t count;
+    } entry[RT_LATE_CREDITS];
+    size_t first, count;
+    uint32_t sum;
 };
 
 /* What a link lends and borrows; the network thread's. */
@@ -141,6 +161,9 @@ struct rt_tcp_link {
     enum rt_event_kind open_kind;
     struct rt_error reason;
     uint64_t wire_sent, wire_received;
+    /* The peer's last heartbeat: 1, its note, its age, in 16, 16 and 32 bits; 0: none. And when it came, in
+     * milliseconds of the clock: written behind it and read before it, so never too young. */
+    atomic_uint_least64_t heartbeat, heartbeat_at;
     struct rt_tcp_link *next_ready;
 
     /* the network thread's */
@@ -154,12 +177,17 @@ struct rt_tcp_link {
     uint32_t to_grant[RT_CHANNELS];
     bool lost[RT_CHANNELS]; /* a frame; so those behind it were not sent either, and are not told */
     bool ping_due;
-    bool closing; /* asked_to_close and misuse, as of the last look */
+    bool closing;    /* asked_to_close and misuse, as of the last look */
+    bool pushed_out; /* before the owner was told of it: he never is */
     const char *wrong;
     double heard; /* when the last byte came */
     double ending_until;
     uint64_t closed_sent, closed_received; /* by connections that are gone */
     struct rt_lending_state lending;
+    struct { /* what is here and has not arrived yet */
+        struct rt_receive_queue receives[RT_LANES];
+        struct rt_late_credits credits[RT_CHANNELS];
+    } late;
 
     /* while connecting */
     struct rt_resolve *resolve;
@@ -185,7 +213,7 @@ struct rt_tcp {
     struct rt_endpoint base;
     double heartbeat, silence;
     size_t max_links;
-    bool insecure;
+    bool insecure, own_user;
     enum rt_lending lending;
     struct rt_tls *tls; /* NULL: not encrypted */
     pthread_t thread;
@@ -212,11 +240,14 @@ struct rt_tcp {
     size_t link_count;
     struct rt_connection *half_open, *lingering, *dead;
     size_t half_open_count, lingering_count, connection_count;
+    double linger_look;                   /* when many of them are looked at next */
     struct rt_tcp_crowd pushed_out, late; /* half-open ones: by others who connected; by time */
     struct pollfd *polled;
     struct rt_tcp_polled *polled_whose;
     size_t poll_room;
     double next_beat;
+    double awake_by; /* when it wanted to be awake again, on the clock that counts sleep as well; 0: never */
+    struct rt_tcp_shape shape;
 };
 
 static inline void rt_send_push(struct rt_send_queue *queue, struct rt_send *send) {
@@ -250,6 +281,10 @@ static inline struct rt_receive *rt_receive_pop(struct rt_receive_queue *queue) 
 }
 
 /* ---- tcp_events.c: from the network thread to the owner ---- */
+/* Whether this program did not run when it should have. That time is not held against the owner's thread; and
+ * if it was so long that peers may have given us up, the owner can know why links are closed. So this comes
+ * before a heartbeat is sent, and before the owner is told of anything. */
+void rt_tcp_look_for_stall(struct rt_tcp *tcp);
 void rt_tcp_tell_open(struct rt_tcp_link *link, enum rt_event_kind kind);
 void rt_tcp_tell_sent(struct rt_tcp_link *link, struct rt_send *send);
 void rt_tcp_tell_received(struct rt_tcp_link *link, struct rt_receive *receive);
@@ -301,6 +336,7 @@ void rt_tcp_link_blame(struct rt_tcp_link *link, const struct rt_error *reason);
 void rt_tcp_link_end(struct rt_tcp_link *link);
 void rt_tcp_link_drop_lanes(struct rt_tcp_link *link);        /* ends its connections */
 void rt_tcp_link_check(struct rt_tcp_link *link, double now); /* silence, and the end of ending */
+struct rt_heartbeat rt_tcp_heartbeat(const struct rt_link *link);
 
 /* ---- tcp_lending.c: bodies that are read where they lie ---- */
 void rt_lending_begin(struct rt_tcp_link *link, bool initiator); /* the link is up */
@@ -319,6 +355,21 @@ rt_status rt_lending_fetch(struct rt_tcp_link *link, const uint8_t loan[RT_LOAN_
                            struct rt_receive *receive, uint32_t bytes, size_t *fetched, size_t *budget,
                            struct rt_error *err);
 
+/* ---- tcp_shape.c: a slower network ---- */
+bool rt_tcp_is_shaped(const struct rt_tcp *tcp);
+bool rt_shape_is_shut(const struct rt_tcp *tcp, enum rt_lane lane, double now); /* nothing can be written */
+size_t rt_shape_room(const struct rt_connection *connection); /* bytes that may be written now */
+void rt_shape_wrote(struct rt_connection *connection, size_t bytes);
+double rt_shape_next_write(const struct rt_tcp *tcp, double now); /* when it can be; INFINITY: now */
+/* A frame is complete: the owner is told, now or when it would have arrived. */
+void rt_shape_received(struct rt_connection *connection, struct rt_receive *receive, double began);
+/* false: it counts at once. */
+bool rt_shape_credit(struct rt_tcp_link *link, unsigned channel, uint32_t count);
+uint32_t rt_shape_credits_coming(const struct rt_tcp_link *link, unsigned channel);
+/* Lets go of what has arrived by now; when the next will have. INFINITY: releases everything. */
+double rt_shape_release(struct rt_tcp_link *link, double now);
+void rt_shape_write_links(struct rt_tcp *tcp); /* all links, in turns */
+
 /* ---- tcp_connect.c, tcp_accept.c: how links come to be ---- */
 rt_status rt_tcp_connect(struct rt_endpoint *endpoint, const char *address, double until,
                          struct rt_link **link, struct rt_error *err);
@@ -330,6 +381,9 @@ rt_status rt_tcp_listen(struct rt_endpoint *endpoint, const char *address, struc
 void rt_tcp_accept(struct rt_tcp *tcp, double now);
 void rt_tcp_accept_serve(struct rt_connection *connection);
 double rt_tcp_accept_check(struct rt_tcp *tcp, double now); /* drops those that are late; the next look */
+/* Makes room for one more link where there are max_links: of those of whom the owner has not heard yet the
+ * oldest goes. false: he knows them all. */
+bool rt_tcp_accept_room(struct rt_tcp *tcp);
 
 /* ---- tcp_thread.c ---- */
 void *rt_tcp_thread(void *tcp);

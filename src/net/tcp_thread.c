@@ -3,6 +3,7 @@
  * can be read or written, the owner has something new, or a deadline comes; then serves it. It does not wait
  * anywhere else, and nothing is allocated in it while links only carry frames.
  */
+#define _GNU_SOURCE /* ppoll */
 #include "net/tcp_parts.h"
 
 #include "base/clock.h"
@@ -57,17 +58,22 @@ rt_status rt_tcp_reserve(struct rt_tcp *tcp, struct rt_error *err) {
 
 /* ---- orders ---- */
 
-/* The owner closes links and waits for that: they are forgotten here. */
+/* The owner closes links and waits for that: they are forgotten here. Of one that was pushed out he does not
+ * know. */
 static void forget_closed(struct rt_tcp *tcp) {
     for (struct rt_tcp_link **at = &tcp->links; *at;) {
         struct rt_tcp_link *link = *at;
-        if (!link->closing) {
+        if (!link->closing && !link->pushed_out) {
             at = &link->next;
             continue;
         }
         *at = link->next;
         tcp->link_count--;
         rt_tcp_link_end(link);
+        if (link->pushed_out) {
+            free(link);
+            continue;
+        }
         pthread_mutex_lock(&tcp->mutex);
         rt_tcp_untell(link);
         link->gone = true;
@@ -96,7 +102,7 @@ static bool take_orders(struct rt_tcp *tcp) {
         if (link->state != RT_LINK_DEAD)
             rt_tcp_link_take_posts(link);
         link->closing = link->asked_to_close;
-        closing |= link->closing;
+        closing |= link->closing || link->pushed_out;
         link->wrong = link->misuse;
     }
     bool stop = tcp->stop;
@@ -123,6 +129,10 @@ static void beat(struct rt_tcp *tcp, double now) {
     }
 }
 
+/* Seconds between two looks at many connections that are ending: whoever refuses to end his must not slow
+ * down every round. */
+static const double linger_pause = 0.02;
+
 /* Does what is due, and gives the time when something will be. */
 static double keep_time(struct rt_tcp *tcp, double now) {
     beat(tcp, now);
@@ -141,6 +151,7 @@ static double keep_time(struct rt_tcp *tcp, double now) {
             rt_tcp_link_check(link, now);
         if (link->state == RT_LINK_UP)
             next = fmin(next, tcp->next_beat);
+        next = fmin(next, rt_shape_release(link, now));
     }
     for (struct rt_connection *connection = tcp->lingering, *after; connection; connection = after) {
         after = connection->next;
@@ -148,6 +159,8 @@ static double keep_time(struct rt_tcp *tcp, double now) {
         if (now >= connection->deadline)
             rt_connection_linger(connection, now);
     }
+    if (tcp->lingering_count > RT_FEW_LINGERING)
+        next = fmin(next, now < tcp->linger_look ? tcp->linger_look : now + linger_pause);
     if (tcp->listener >= 0 && now < tcp->listen_again)
         next = fmin(next, tcp->listen_again);
     return next;
@@ -190,10 +203,14 @@ static size_t list_all(struct rt_tcp *tcp, double now, bool *again) {
                 continue;
             count = list_connection(tcp, count, connection);
             *again |=
-                connection->in.more || (link->state == RT_LINK_UP && rt_tcp_link_has_output(link, lane));
+                connection->in.more || (link->state == RT_LINK_UP && rt_tcp_link_has_output(link, lane) &&
+                                        !rt_shape_is_shut(tcp, lane, now));
         }
     for (struct rt_connection *connection = tcp->half_open; connection; connection = connection->next)
         count = list_connection(tcp, count, connection);
+    if (tcp->lingering_count > RT_FEW_LINGERING && now < tcp->linger_look)
+        return count;
+    tcp->linger_look = now + linger_pause;
     for (struct rt_connection *connection = tcp->lingering; connection; connection = connection->next)
         count = list_connection(tcp, count, connection);
     return count;
@@ -219,16 +236,18 @@ static void serve(struct rt_connection *connection, short happened, double now) 
 static void wait_and_serve(struct rt_tcp *tcp, double now, double next) {
     bool again = false;
     size_t count = list_all(tcp, now, &again);
-    double wait = fmin(fmax(next - now, 0), 60);
-    int milliseconds = again ? 0 : (int)ceil(wait * 1e3);
+    double wait = again ? 0 : fmin(fmax(next - now, 0), 60);
     pthread_mutex_lock(&tcp->mutex);
     /* An owner who attends takes what is there before it sleeps. */
     bool told = tcp->attended && (tcp->first_ready || tcp->woken || tcp->refusal_count > 0);
-    tcp->asleep = !tcp->orders && !told && milliseconds > 0;
-    milliseconds = tcp->asleep ? milliseconds : 0;
+    tcp->asleep = !tcp->orders && !told && wait > 0;
+    wait = tcp->asleep ? wait : 0;
     pthread_mutex_unlock(&tcp->mutex);
-    int happened = poll(tcp->polled, count, milliseconds);
-    if (milliseconds > 0) { /* from here on there is no need to wake it */
+    tcp->awake_by = rt_clock_boot() + wait;
+    const struct timespec most = {(time_t)wait, (long)((wait - (double)(time_t)wait) * 1e9)};
+    int happened = ppoll(tcp->polled, count, &most, NULL);
+    rt_tcp_look_for_stall(tcp);
+    if (wait > 0) { /* from here on there is no need to wake it */
         pthread_mutex_lock(&tcp->mutex);
         tcp->asleep = false;
         pthread_mutex_unlock(&tcp->mutex);
@@ -277,10 +296,9 @@ bool rt_tcp_round(struct rt_tcp *tcp, double until) {
     if (!take_orders(tcp))
         return false;
     double now = rt_clock_wall(), next = keep_time(tcp, now);
-    for (struct rt_tcp_link *link = tcp->links; link; link = link->next)
-        rt_tcp_link_write(link);
+    rt_shape_write_links(tcp);
     rt_connection_bury(tcp);
-    wait_and_serve(tcp, now, fmin(next, until));
+    wait_and_serve(tcp, now, fmin(fmin(next, until), rt_shape_next_write(tcp, now)));
     return true;
 }
 

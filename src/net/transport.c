@@ -1,6 +1,7 @@
 /* The calls of transport.h: each goes to the transport behind the endpoint. */
 #include "net/transport.h"
 
+#include <math.h>
 #include <string.h>
 
 void rt_endpoint_destroy(struct rt_endpoint *endpoint) {
@@ -17,7 +18,18 @@ rt_status rt_endpoint_connect(struct rt_endpoint *endpoint, const char *address,
     return endpoint->transport->connect(endpoint, address, until, link, err);
 }
 
+void rt_link_count(struct rt_link *link, atomic_int *alive) {
+    if (!link)
+        return;
+    if (alive)
+        atomic_fetch_add(alive, 1);
+    atomic_int *before = atomic_exchange(&link->counted, alive);
+    if (before)
+        atomic_fetch_sub(before, 1);
+}
+
 void rt_link_close(struct rt_link *link) {
+    rt_link_count(link, NULL);
     if (link)
         link->endpoint->transport->close(link);
 }
@@ -56,4 +68,41 @@ double rt_endpoint_now(struct rt_endpoint *endpoint) {
 
 void rt_endpoint_sleep(struct rt_endpoint *endpoint, double until) {
     endpoint->transport->sleep(endpoint, until);
+}
+
+/* Milliseconds of the endpoint's time, plus 1, above 16 bits of the note; 0: no step was taken yet. */
+static uint64_t milliseconds(struct rt_endpoint *endpoint) {
+    return (uint64_t)(rt_endpoint_now(endpoint) * 1e3) + 1;
+}
+
+void rt_endpoint_step(struct rt_endpoint *endpoint, uint16_t note) {
+    atomic_store_explicit(&endpoint->step, milliseconds(endpoint) << 16 | note, memory_order_relaxed);
+}
+
+void rt_endpoint_excuse(struct rt_endpoint *endpoint, double seconds) {
+    const uint64_t now = milliseconds(endpoint);
+    uint64_t step = atomic_load_explicit(&endpoint->step, memory_order_relaxed);
+    const uint64_t later = (step >> 16) + (uint64_t)(seconds * 1e3);
+    /* If the owner has taken a step meanwhile there is nothing to excuse. */
+    if (step != 0)
+        atomic_compare_exchange_strong(&endpoint->step, &step,
+                                       (later < now ? later : now) << 16 | (step & 0xffff));
+}
+
+struct rt_heartbeat rt_endpoint_heartbeat(const struct rt_endpoint *endpoint, double now) {
+    const uint64_t step = atomic_load_explicit(&endpoint->step, memory_order_relaxed);
+    const double age = now - (double)((step >> 16) - 1) * 1e-3;
+    return (struct rt_heartbeat){
+        .known = true, .note = (uint16_t)(step & 0xffff), .age = step == 0 ? (double)INFINITY : fmax(age, 0)};
+}
+
+struct rt_heartbeat rt_link_heartbeat(const struct rt_link *link) {
+    return link->endpoint->transport->heartbeat(link);
+}
+
+double rt_endpoint_stalled(struct rt_endpoint *endpoint) {
+    const double found = (double)atomic_load(&endpoint->stall_found) * 1e-3;
+    return found > 0 && rt_endpoint_now(endpoint) - found < 10
+               ? (double)atomic_load(&endpoint->stall_length) * 1e-3
+               : 0;
 }

@@ -22,6 +22,7 @@
 #define RT_NET_TRANSPORT_H
 
 #include "base/status.h"
+#include <stdatomic.h>
 #include <stdint.h>
 
 enum {
@@ -86,9 +87,11 @@ struct rt_endpoint;
 
 struct rt_link {
     struct rt_endpoint *endpoint;
-    void *user;                   /* the owner's */
-    char peer[80];                /* who is at the other end, for messages: "10.0.0.2:7117" */
-    struct rt_link_counts counts; /* as of the last event that was taken from the endpoint */
+    void *user;                    /* the owner's */
+    char peer[80];                 /* who is at the other end, for messages: "10.0.0.2:7117" */
+    struct rt_link_counts counts;  /* as of the last event that was taken from the endpoint */
+    struct rt_link_counts formed;  /* set by who made the link for others: what that alone had carried */
+    _Atomic(atomic_int *) counted; /* see rt_link_count */
 };
 
 enum rt_event_kind {
@@ -111,6 +114,14 @@ struct rt_event {
     struct rt_error error;
 };
 
+/* What the last heartbeat from a peer said of the thread that works there. */
+struct rt_heartbeat {
+    bool known; /* one has come */
+    uint16_t note;
+    double age; /* seconds since its last step, when the heartbeat was sent; INFINITY: it has taken none */
+    double ago; /* seconds since the heartbeat came */
+};
+
 struct rt_transport {
     const char *name;
     void (*destroy)(struct rt_endpoint *endpoint);
@@ -125,11 +136,16 @@ struct rt_transport {
     void (*attend)(struct rt_endpoint *endpoint, bool attends); /* NULL: makes no difference */
     double (*now)(struct rt_endpoint *endpoint);
     void (*sleep)(struct rt_endpoint *endpoint, double until);
+    struct rt_heartbeat (*heartbeat)(const struct rt_link *link);
 };
 
 struct rt_endpoint {
     const struct rt_transport *transport;
     char address[80]; /* where it listens, as others may connect to it: "127.0.0.1:40123"; "": nowhere */
+    atomic_uint_least64_t step; /* when the owner took its last step, and its note; see transport.c */
+    /* In milliseconds of the endpoint's time: when it was found that this program had not run for so long
+     * that peers may have given it up, and for how long. 0: never. */
+    atomic_uint_least64_t stall_found, stall_length;
 };
 
 void rt_endpoint_destroy(struct rt_endpoint *endpoint); /* closes its links; NULL is fine */
@@ -150,6 +166,11 @@ void rt_link_close(struct rt_link *link); /* NULL is fine */
  * somebody has connected says nothing. link may be NULL. */
 const char *rt_link_reason(const struct rt_link *link, const struct rt_error *why);
 
+/* *alive is one more from now on, until the link is dead or closed: then the network itself takes the one
+ * off, whatever the owner's thread is doing, so that others can see it. NULL: no longer counted. link may be
+ * NULL. */
+void rt_link_count(struct rt_link *link, atomic_int *alive);
+
 void rt_link_send(struct rt_link *link, struct rt_send *send);
 void rt_link_receive(struct rt_link *link, struct rt_receive *receive);
 
@@ -164,6 +185,21 @@ void rt_endpoint_wake(struct rt_endpoint *endpoint);
  * may move the bytes itself, which saves two changes of threads for each frame; if it stays away for long,
  * nothing moves and peers may take it for dead. */
 void rt_endpoint_attend(struct rt_endpoint *endpoint, bool attends);
+
+/* The owner's working thread takes a step: it begins or ends an operation, or looks whether something has
+ * come. Heartbeats go on while that thread hangs, but they say how long ago its last step was: so peers can
+ * tell one that hangs from one that waits. note: a number for the peers to read. */
+void rt_endpoint_step(struct rt_endpoint *endpoint, uint16_t note);
+struct rt_heartbeat rt_link_heartbeat(const struct rt_link *link); /* of the peer */
+
+/* For transports: what a heartbeat sent at time `now` says; and that this program did not run for a while, so
+ * that its owner could take no step. */
+struct rt_heartbeat rt_endpoint_heartbeat(const struct rt_endpoint *endpoint, double now);
+void rt_endpoint_excuse(struct rt_endpoint *endpoint, double seconds);
+
+/* Seconds for which this program itself did not run (stopped by a signal, or asleep with its machine), so
+ * that peers may have given it up: they are not to blame. 0: that was not found within the last 10 s. */
+double rt_endpoint_stalled(struct rt_endpoint *endpoint);
 
 /* The endpoint's time in seconds: rt_clock_wall over a real network, virtual time in a simulated one. */
 double rt_endpoint_now(struct rt_endpoint *endpoint);

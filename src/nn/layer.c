@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "base/rng.h"
+#include "base/sentence.h"
 #include "nn/layers/layers.h"
 #include <math.h>
 #include <stdlib.h>
@@ -121,9 +122,8 @@ static rt_status read_type(const struct rt_tree *spec, const struct rt_layer_typ
         name = spec->items[0]->key;
         *options = spec->items[0];
     } else if (spec->kind == RT_TREE_MAP && spec->count > 1) {
-        return rt_tree_fail(spec, err,
-                            "a layer is one name with its options, but here are %zu keys ('%s', '%s'...)",
-                            spec->count, spec->items[0]->key, spec->items[1]->key);
+        return rt_tree_fail(spec, err, "a layer is one name with its options, not %s ('%s', '%s'...)",
+                            RT_COUNTED(spec->count, "key"), spec->items[0]->key, spec->items[1]->key);
     } else if (spec->kind != RT_TREE_SCALAR) {
         return rt_tree_fail(spec, err, "a layer is a name (relu) or a name with options (dense: 10)");
     }
@@ -135,15 +135,29 @@ static rt_status read_type(const struct rt_tree *spec, const struct rt_layer_typ
     for (; rt_layer_types()[count] && count < 63; count++)
         names[count] = rt_layer_types()[count]->name;
     names[count] = NULL;
-    const char *near = rt_nearest(name, names);
+    const char *near = rt_nearest(name, names), *blank = strchr(name, ' ');
+    for (size_t i = 0; blank && i < count; i++)
+        if (strlen(names[i]) == (size_t)(blank - name) && strncmp(names[i], name, strlen(names[i])) == 0)
+            return rt_tree_fail(spec, err, "unknown layer '%.100s'; did you mean '%s: %.80s'?", name,
+                                names[i], blank + 1);
     if (near)
         return rt_tree_fail(spec, err, "unknown layer '%s'; did you mean '%s'?", name, near);
-    return rt_tree_fail(spec, err, "unknown layer '%s'; `ringtmp list layers` shows those that exist", name);
+    return rt_tree_fail(spec, err, "unknown layer '%.100s'; there are %s", name, RT_LISTED(names));
+}
+
+/* dense: {units: 10, activation: relu} is what others write. */
+static rt_status point_to_layer(const struct rt_tree *options, rt_status status, struct rt_error *err) {
+    for (size_t i = 0; options && options->kind == RT_TREE_MAP && i < options->count; i++) {
+        const struct rt_tree *value = options->items[i];
+        if (value->kind == RT_TREE_SCALAR && rt_layer_type_find(value->text))
+            return rt_fail_more(err, status, "; %s is a layer of its own in the list", value->text);
+    }
+    return status;
 }
 
 /* A list stands for the main option of a type that takes a tree there (residual: [...]). */
-static rt_status read_settings(const struct rt_layer_type *type, const struct rt_tree *options,
-                               void *settings, struct rt_error *err) {
+static rt_status read_settings(const struct rt_layer_type *type, const struct rt_tree *spec,
+                               const struct rt_tree *options, void *settings, struct rt_error *err) {
     if (options && options->kind == RT_TREE_LIST)
         for (size_t i = 0; i < type->option_count && type->main_option; i++)
             if (type->options[i].kind == RT_OPTION_TREE &&
@@ -151,8 +165,11 @@ static rt_status read_settings(const struct rt_layer_type *type, const struct rt
                 memcpy((char *)settings + type->options[i].offset, &options, sizeof options);
                 return RT_OK;
             }
-    return rt_options_read(type->options, type->option_count, type->main_option, options, type->name,
-                           settings, err);
+    rt_status status = rt_options_read(type->options, type->option_count, type->main_option, options,
+                                       type->name, settings, err);
+    if (status == RT_OK)
+        return RT_OK;
+    return options ? point_to_layer(options, status, err) : rt_tree_place(spec, err);
 }
 
 rt_status rt_layer_create(const struct rt_tree *spec, const struct rt_shape *in, bool input_gradient,
@@ -163,6 +180,9 @@ rt_status rt_layer_create(const struct rt_tree *spec, const struct rt_shape *in,
     rt_status status = read_type(spec, &type, &options, err);
     if (status != RT_OK)
         return status;
+    if (*index >= RT_MODEL_LAYERS)
+        return rt_tree_fail(spec, err, "a model has at most %d layers, those inside others counted",
+                            RT_MODEL_LAYERS);
     struct rt_layer *made = NULL;
     status = rt_alloc(1, sizeof *made, "a layer", &made, err);
     if (status != RT_OK)
@@ -175,7 +195,7 @@ rt_status rt_layer_create(const struct rt_tree *spec, const struct rt_shape *in,
     made->next_index = *index + 1;
     status = rt_alloc(1, type->settings_bytes + 1, "a layer's settings", &made->settings, err);
     if (status == RT_OK)
-        status = read_settings(type, options, made->settings, err);
+        status = read_settings(type, spec, options, made->settings, err);
     if (status == RT_OK)
         status = type->setup(made, options ? options : spec, err);
     if (status == RT_OK)

@@ -1,5 +1,5 @@
 /*
- * What a layer is. One layer, one file in nn/layers/, one line in nn/registry.c.
+ * What a layer is. One layer, one file in nn/layers/, declared in layers.h, one line in registry.c.
  *
  * A layer works on micro-batches: x is [rows][in], y is [rows][out], row-major. Its backward comes in two
  * parts, because in a ring the second may run much later than the first: input() turns the gradient at the
@@ -68,6 +68,9 @@ enum { RT_MAX_WAITING = 32 };
 
 enum { RT_MAX_TENSORS = 4 };
 
+/* The most layers of a model, nested ones counted: what a run file or another machine may ask for. */
+enum { RT_MODEL_LAYERS = 1 << 16 };
+
 /* A named piece of a layer's parameters or buffers. */
 struct rt_named {
     const char *name; /* "weight", "bias", ... */
@@ -129,6 +132,7 @@ struct rt_layer {
     /* Floats of stash and work memory; NULL: none. Both grow with rows, at most in proportion. */
     size_t (*stash_floats)(const struct rt_layer *layer, size_t rows, bool training);
     size_t (*work_floats)(const struct rt_layer *layer, size_t rows);
+    bool needs_several_rows; /* set by setup: a micro-batch of a single example teaches it nothing */
 
     /* Element-wise activations can be done by the layer before them, inside its product. */
     enum rt_activation act; /* for an activation layer: which; in an absorbing layer: what it absorbed */

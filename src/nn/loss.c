@@ -56,6 +56,7 @@ static void cross_entropy_present(const struct rt_device *device, size_t rows, s
 static const struct rt_loss_type cross_entropy = {
     .name = "cross_entropy",
     .help = "for classes: -log of the probability given to the right one; softmax is part of it",
+    .contains = "softmax",
     .classes = true,
     .evaluate = cross_entropy_evaluate,
     .present = cross_entropy_present,
@@ -157,6 +158,8 @@ static const struct rt_loss_type bce = {
     .name = "bce",
     .help = "for yes-or-no targets between 0 and 1: binary cross-entropy, mean over the outputs; sigmoid is "
             "part of it",
+    .contains = "sigmoid",
+    .shares = true,
     .evaluate = bce_evaluate,
     .present = bce_present,
 };
@@ -177,21 +180,36 @@ const struct rt_loss_type *rt_loss_find(const char *name) {
     return NULL;
 }
 
+void rt_loss_names(const char *names[RT_MAX_LOSSES + 1]) {
+    _Static_assert(sizeof types / sizeof *types <= RT_MAX_LOSSES + 1, "more losses than names have room");
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        names[i] = types[i] ? types[i]->name : NULL;
+}
+
 rt_status rt_loss_check(const struct rt_loss_type *loss, const struct rt_model *model, struct rt_error *err) {
     const char *last = model->layers[model->count - 1]->type->name;
-    if (loss == &cross_entropy && strcmp(last, "softmax") == 0)
-        return rt_fail(
-            err, RT_BAD_INPUT,
-            "the model ends with softmax, but cross_entropy applies softmax itself: leave that layer out");
-    if (loss == &bce && strcmp(last, "sigmoid") == 0)
+    if (loss->contains && strcmp(last, loss->contains) == 0)
         return rt_fail(err, RT_BAD_INPUT,
-                       "the model ends with sigmoid, but bce applies sigmoid itself: leave that layer out");
+                       "the model ends with %s, but %s applies %s itself: leave that layer out", last,
+                       loss->name, last);
     if (loss == &cross_entropy && rt_shape_size(&model->out) < 2)
         return rt_fail(
             err, RT_BAD_INPUT,
             "cross_entropy needs one output per class and the model has a single output: use bce for a "
             "yes-or-no question, or mse for a number");
     return RT_OK;
+}
+
+size_t rt_loss_doubtful(const struct rt_loss_type *loss, const struct rt_model *model) {
+    bool output = true; /* nothing behind it has parameters */
+    for (size_t i = model->count; loss->contains && i-- > 0;) {
+        const struct rt_layer *layer = model->layers[i];
+        /* A sigmoid between layers is an ordinary activation; a softmax is not. */
+        if (strcmp(layer->type->name, loss->contains) == 0 && (output || loss == &cross_entropy))
+            return i;
+        output = output && layer->param_count == 0;
+    }
+    return SIZE_MAX;
 }
 
 size_t rt_loss_class(size_t width, const float *y) {

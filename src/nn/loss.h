@@ -17,7 +17,9 @@ struct rt_targets {
 struct rt_loss_type {
     const char *name;
     const char *help;
-    bool classes; /* wants class numbers, and accuracy means something */
+    const char *contains; /* the layer that is part of it, or NULL */
+    bool classes;         /* wants class numbers, and accuracy means something */
+    bool shares;          /* wants values between 0 and 1 */
     /* loss[rows]; dy (may be NULL) = scale * d loss / d y. width: floats per output. */
     void (*evaluate)(const struct rt_device *device, size_t rows, size_t width, const float *y,
                      const struct rt_targets *targets, float scale, float *loss, float *dy);
@@ -28,9 +30,16 @@ struct rt_loss_type {
 
 const struct rt_loss_type *const *rt_loss_types(void); /* NULL-terminated */
 const struct rt_loss_type *rt_loss_find(const char *name);
+/* Their names, for messages; NULL-terminated. */
+enum { RT_MAX_LOSSES = 15 };
+void rt_loss_names(const char *names[RT_MAX_LOSSES + 1]);
 
 /* Refuses a model whose output does not suit the loss (a softmax before cross_entropy, which has its own). */
 rt_status rt_loss_check(const struct rt_loss_type *loss, const struct rt_model *model, struct rt_error *err);
+
+/* A layer before the last one that does what the loss does itself, which is hardly ever meant: its index;
+ * SIZE_MAX: there is none. */
+size_t rt_loss_doubtful(const struct rt_loss_type *loss, const struct rt_model *model);
 
 /* The class that an output stands for: the first of the largest. */
 size_t rt_loss_class(size_t width, const float *y);

@@ -254,6 +254,15 @@ bool rt_model_measures_batch(const struct rt_model *model) {
     return false;
 }
 
+bool rt_model_needs_several_rows(const struct rt_model *model) {
+    for (size_t i = 0; i < model->count; i++) {
+        const struct rt_layer *layer = model->layers[i];
+        if (layer->needs_several_rows || (layer->body && rt_model_needs_several_rows(layer->body)))
+            return true;
+    }
+    return false;
+}
+
 /* ---- names ------------------------------------------------------------------------------------------------
  */
 

@@ -68,6 +68,8 @@ void rt_model_init(const struct rt_model *model, uint64_t seed, float *params, f
 bool rt_model_needs_examples(const struct rt_model *model);
 /* Whether a layer measures the micro-batch (batchnorm), so that its size is part of the result. */
 bool rt_model_measures_batch(const struct rt_model *model);
+/* Whether a layer cannot be trained with a single example at a time (batchnorm of flat inputs). */
+bool rt_model_needs_several_rows(const struct rt_model *model);
 
 /* Brings the weights into the form that the products like, into blocks->prepared. Worth it when several
  * passes will use the same parameters; a single one does better on its own, since it packs what it needs
@@ -123,8 +125,11 @@ typedef rt_status (*rt_tensor_visit)(void *user, const char *name, const struct 
 rt_status rt_model_visit(const struct rt_model *model, rt_tensor_visit visit, void *user,
                          struct rt_error *err);
 
-/* The same for layers that hold a model themselves: memory->stash is the slot. dy NULL: the gradient is in
+/* The same for layers that hold a model themselves. What the nested slot takes is not checked: whoever asks
+ * for the outermost one has done so for all that is in it (checking at every level would take twice as long
+ * for each level more). memory->stash is the slot. dy NULL: the gradient is in
  * the slot, where rt_model_output_gradient says. The weights' part is rt_model_backward_weights. */
+size_t rt_model_nested_floats(const struct rt_model *model, size_t rows, bool training);
 void rt_model_nested_prepare(const struct rt_model *model, const struct rt_device *device,
                              const float *params, float *prepared);
 float *rt_model_nested_forward(const struct rt_model *model, const struct rt_pass *pass,

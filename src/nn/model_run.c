@@ -22,7 +22,7 @@ static size_t stash_start(const struct rt_model *model, size_t rows, bool traini
     return *work_at + rt_round_up(work, RT_ALIGN_FLOATS);
 }
 
-static size_t slot_floats(const struct rt_model *model, size_t rows, bool training) {
+size_t rt_model_nested_floats(const struct rt_model *model, size_t rows, bool training) {
     size_t work_at, floats = stash_start(model, rows, training, &work_at);
     for (size_t i = 0; i < model->count; i++)
         floats += padded_stash(model->layers[i], rows, training);
@@ -31,10 +31,10 @@ static size_t slot_floats(const struct rt_model *model, size_t rows, bool traini
 
 size_t rt_model_slot_floats(const struct rt_model *model, size_t rows, bool training) {
     /* Nothing in a slot grows faster than the rows, so this bounds every product inside. */
-    size_t one = slot_floats(model, 1, training);
+    size_t one = rt_model_nested_floats(model, 1, training);
     if (rows > SIZE_MAX / 64 / (one ? one : 1))
         return SIZE_MAX;
-    return slot_floats(model, rows, training);
+    return rt_model_nested_floats(model, rows, training);
 }
 
 size_t rt_model_activation_bytes(const struct rt_model *model, size_t rows) {

@@ -1,4 +1,4 @@
-/* The list of layer types. A new layer is a file in nn/layers/ and a line here. */
+/* The list of layer types. A new layer is a file in nn/layers/, a declaration in layers.h and a line here. */
 #include "nn/layers/layers.h"
 
 #include <string.h>

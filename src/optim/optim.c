@@ -4,6 +4,7 @@
  */
 #include "optim/optim.h"
 #include "base/memory.h"
+#include "base/sentence.h"
 #include "optim/rules.h"
 #include <math.h>
 #include <stdlib.h>
@@ -63,7 +64,7 @@ static rt_status find_rule(const struct rt_tree *tree, const char *name, const s
     const char *nearest = rt_nearest(name, names);
     if (nearest)
         return rt_tree_fail(tree, err, "unknown optimizer '%s'; did you mean '%s'?", name, nearest);
-    return rt_tree_fail(tree, err, "unknown optimizer '%s'; `ringtmp list optimizers` shows them all", name);
+    return rt_tree_fail(tree, err, "unknown optimizer '%.100s'; there are %s", name, RT_LISTED(names));
 }
 
 /* Splits "adam" or {adam: settings} into the rule and its settings. */
@@ -75,12 +76,46 @@ static rt_status read_rule(const struct rt_tree *tree, const struct rt_optim_typ
         return RT_OK;
     if (tree->kind == RT_TREE_SCALAR)
         return find_rule(tree, tree->text, type, err);
+    if (tree->kind == RT_TREE_MAP && tree->count > 1)
+        return rt_tree_fail(tree, err, "optimizer is one rule with its options, not %zu ('%s', '%s'...)",
+                            tree->count, tree->items[0]->key, tree->items[1]->key);
     if (tree->kind != RT_TREE_MAP || tree->count != 1)
         return rt_tree_fail(tree, err,
                             "optimizer must be a name or one name with its options, as in "
                             "{momentum: {lr: 0.05}}");
     *settings = tree->items[0];
     return find_rule(tree->items[0], tree->items[0]->key, type, err);
+}
+
+static bool has_option(const struct rt_optim_type *type, const char *name) {
+    struct rt_option options[RT_OPTIM_OPTIONS];
+    const size_t count = rt_optim_options(type, options);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(options[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+const struct rt_optim_type *rt_optim_type_with(const char *option) {
+    for (size_t i = 0; types[i]; i++)
+        if (has_option(types[i], option))
+            return types[i];
+    return NULL;
+}
+
+/* An option that this rule does not have, but another: sgd has no momentum, and there is a rule that has. */
+static rt_status point_to_others(const struct rt_optim_type *type, const struct rt_tree *settings,
+                                 rt_status status, struct rt_error *err) {
+    for (size_t i = 0; settings && settings->kind == RT_TREE_MAP && i < settings->count; i++) {
+        const char *key = settings->items[i]->key, *others[RULES + 1] = {NULL};
+        size_t count = 0;
+        for (size_t j = 0; types[j]; j++)
+            if (has_option(types[j], key))
+                others[count++] = types[j]->name;
+        if (count > 0 && !has_option(type, key))
+            return rt_fail_more(err, status, "; %s is an option of %s", key, RT_LISTED(others));
+    }
+    return status;
 }
 
 rt_status rt_optim_create(const struct rt_tree *tree, struct rt_optim **optim, struct rt_error *err) {
@@ -99,12 +134,18 @@ rt_status rt_optim_create(const struct rt_tree *tree, struct rt_optim **optim, s
     status = rt_options_read(options, count, "lr", settings, type->name, memory, err);
     if (status != RT_OK) {
         free(memory);
-        return status;
+        return point_to_others(type, settings, status, err);
     }
     *optim = (struct rt_optim *)(void *)memory;
     (*optim)->type = type;
     (*optim)->settings = memory + settings_at;
     return RT_OK;
+}
+
+void rt_optim_decay(struct rt_optim *optim, const struct rt_tree *tree, double weight_decay) {
+    const struct rt_tree *rule = tree && tree->kind == RT_TREE_MAP && tree->count ? tree->items[0] : NULL;
+    if (weight_decay >= 0 && !rt_tree_get(rule, "weight_decay"))
+        optim->weight_decay = weight_decay;
 }
 
 void rt_optim_destroy(struct rt_optim *optim) {

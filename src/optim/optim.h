@@ -49,6 +49,8 @@ struct rt_optim_type {
 
 const struct rt_optim_type *const *rt_optim_types(void); /* NULL-terminated */
 const struct rt_optim_type *rt_optim_type_find(const char *name);
+/* The first that has an option of this name; NULL: none. */
+const struct rt_optim_type *rt_optim_type_with(const char *option);
 
 /* All options of a rule: those that every rule has (lr, weight_decay) with this rule's defaults, and its own.
  * Returns how many. */
@@ -57,6 +59,9 @@ size_t rt_optim_options(const struct rt_optim_type *type, struct rt_option optio
 
 /* From "adam" or {adam: {lr: 0.001}}; tree NULL: sgd with its defaults. */
 rt_status rt_optim_create(const struct rt_tree *tree, struct rt_optim **optim, struct rt_error *err);
+/* Sets the weight decay that is given beside the description, where the description has none of its own: that
+ * one wins. Below 0: none is given, and the rule's default stays. */
+void rt_optim_decay(struct rt_optim *optim, const struct rt_tree *tree, double weight_decay);
 void rt_optim_destroy(struct rt_optim *optim);
 
 /* What a gradient is multiplied by: `scale`, and what brings its norm then, the root of squares times scale,

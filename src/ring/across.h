@@ -10,15 +10,19 @@
 #ifndef RT_RING_ACROSS_H
 #define RT_RING_ACROSS_H
 
+#include "metrics/states.h"
 #include "net/transport.h"
 #include "ring/stage.h"
 
 struct rt_across {
     void *self;     /* NULL: there is one ring, and nothing else here counts */
     uint16_t first; /* the number, among all nodes of the run, of this ring's first */
+    uint16_t nodes; /* of all rings */
     bool early;     /* hear of layers as soon as their gradient is complete, not only of whole stages */
-    /* Once, before anything else: the stages that this node has, the one nearest to the data first. */
-    rt_status (*open)(void *self, struct rt_stage *const *stages, size_t count, struct rt_error *err);
+    /* Once, before anything else: the stages that this node has, the one nearest to the data first. clock:
+     * of a device that is emulated, which takes its time for sums before they are sent; else NULL. */
+    rt_status (*open)(void *self, struct rt_stage *const *stages, size_t count, struct rt_states *clock,
+                      struct rt_error *err);
     /* Whether the event is of its links; if so it has been taken in. */
     bool (*event)(void *self, const struct rt_event *event, rt_status *status, struct rt_error *err);
     /* Before the first forward in training: whether the stages have the numbers that all start from. Asked
@@ -43,8 +47,10 @@ struct rt_across {
     /* Of a ring's master, whose ring has come to rest at its end: whether all rings have, so that links may
      * be closed. */
     bool (*may_leave)(void *self);
-    /* From time to time: fails when somebody was lost, or has been owing something for too long. */
+    /* From time to time: fails when somebody was lost, or is stuck (cluster/liveness.h). */
     rt_status (*check)(void *self, struct rt_error *err);
+    /* The note of a node that waits for another ring, as of the last check; UINT16_MAX: it waits for none. */
+    uint16_t (*note)(const void *self);
     /* After a failure of event or check: the number of the node whose fault it is; 0: none known. */
     uint16_t (*lost)(const void *self);
     /* Adds what its links have carried, and what its server has done. */

@@ -3,13 +3,14 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "cluster/liveness.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
-/* Seconds after which a sleeper looks up, to see whether it is to stop. */
-static const double look_up = 0.5;
+/* Seconds after which a sleeper looks up at the latest, to see whether it is to stop. */
+static const double most_sleep = 0.5;
 
 const char *rt_neighbour_name(const struct rt_neighbour *neighbour, char text[32]) {
     if (neighbour->number == 0)
@@ -103,6 +104,17 @@ static rt_status take_memory(struct rt_segment *segment, const struct rt_job *jo
     return status;
 }
 
+/* The planner makes no cut where this fails; a job that was sent may. */
+static rt_status check_message(const struct rt_flow *flow, const struct rt_shape *shape,
+                               struct rt_error *err) {
+    const size_t rows = rt_job_micro_rows(flow->job), width = rt_shape_size(shape);
+    if (width < RT_MAX_TENSOR_BYTES / sizeof(float) / rows)
+        return RT_OK;
+    return rt_fail(err, RT_BAD_INPUT,
+                   "a micro-batch of %zu examples of %zu numbers does not fit into a message of %d MiB", rows,
+                   width, RT_MAX_TENSOR_BYTES >> 20);
+}
+
 rt_status rt_flow_add(struct rt_flow *flow, struct rt_stage *stage, const struct rt_shape *shape,
                       struct rt_neighbour *in, struct rt_neighbour *out, struct rt_error *err) {
     struct rt_segment *segment = &flow->segments[flow->segment_count++];
@@ -121,7 +133,11 @@ rt_status rt_flow_add(struct rt_flow *flow, struct rt_stage *stage, const struct
         segment->count = flow->segments[0].count;
     if (in && !flow->job->evaluate_only)
         segment->parcel_count = segment->count < RT_FLOW_PARCELS ? segment->count : RT_FLOW_PARCELS;
-    rt_status status = take_memory(segment, flow->job, err);
+    rt_status status = in ? check_message(flow, &segment->in_shape, err) : RT_OK;
+    if (status == RT_OK && out)
+        status = check_message(flow, &segment->out_shape, err);
+    if (status == RT_OK)
+        status = take_memory(segment, flow->job, err);
     if (status == RT_OK)
         rt_segment_post(segment, flow->job);
     return status;
@@ -129,42 +145,49 @@ rt_status rt_flow_add(struct rt_flow *flow, struct rt_stage *stage, const struct
 
 /* ---- clocks -------------------------------------------------------------------------------------------- */
 
-void rt_flow_enter(struct rt_flow *flow, enum rt_state state) {
-    if (flow->timed) {
-        rt_states_enter(&flow->states, state);
-    } else if (state == RT_STATE_FORWARD) {
-        flow->timed = true;
-        flow->cpu_start = rt_clock_process();
-        rt_states_start(&flow->states, state);
-    }
-    if (flow->settings.slowdown > 1) {
-        /* A sleep ends a little late; what follows at once begins when it should have ended. */
-        flow->since_now = flow->due > 0 ? flow->due : rt_flow_now(flow);
-        flow->since_cpu = rt_clock_thread();
-    }
+static double emulated_now(void *self) {
+    return rt_flow_now(self);
 }
 
-/* Makes the operation last as long as it would on the device that is emulated. */
-static void dilate(struct rt_flow *flow) {
-    const double cpu = rt_clock_thread() - flow->since_cpu;
-    if (flow->timed)
-        rt_states_enter(&flow->states, flow->states.now);
-    flow->due = flow->since_now + flow->settings.slowdown * cpu;
-    sleep_until(flow, flow->due);
-    if (!flow->timed)
-        return;
-    /* The weaker device would have been busy while this one slept. */
-    const double wall = rt_clock_wall();
-    flow->states.seconds[flow->states.now] += wall - flow->states.since_wall;
-    flow->states.since_wall = wall;
-    flow->states.since_cpu = rt_clock_thread();
+/* An emulated device that is to stop does not finish its operation. */
+static void emulated_sleep(void *self, double until) {
+    const struct rt_flow *flow = self;
+    double now;
+    while ((now = rt_flow_now(flow)) < until && !(flow->settings.stop && atomic_load(flow->settings.stop)))
+        sleep_until(flow, fmin(until, now + most_sleep));
+}
+
+/* On the thread that runs the engine. */
+static void start_clock(struct rt_flow *flow) {
+    flow->clocked = true;
+    rt_states_start(&flow->states, RT_STATE_ENCODE);
+    rt_states_emulate(&flow->states, &(struct rt_emulation){.pace = flow->settings.pace,
+                                                            .self = flow,
+                                                            .now = emulated_now,
+                                                            .sleep = emulated_sleep});
+    rt_states_set_apart(&flow->states, true, false);
+}
+
+void rt_flow_enter(struct rt_flow *flow, enum rt_state state) {
+    rt_states_enter(&flow->states, state);
 }
 
 void rt_flow_leave(struct rt_flow *flow) {
-    if (flow->settings.slowdown > 1)
-        dilate(flow);
+    rt_states_enter(&flow->states, RT_STATE_ENCODE);
+}
+
+struct rt_states *rt_flow_emulated_clock(struct rt_flow *flow) {
+    return rt_pace_is_emulated(flow->settings.pace) ? &flow->states : NULL;
+}
+
+void rt_flow_train(struct rt_flow *flow, uint64_t update) {
+    rt_states_at_update(&flow->states, update);
     if (flow->timed)
-        rt_states_enter(&flow->states, RT_STATE_ENCODE);
+        return;
+    flow->timed = true;
+    flow->cpu_start = rt_clock_process();
+    rt_states_set_apart(&flow->states, false, true);
+    flow->apart_before = flow->states.apart;
 }
 
 /* ---- events -------------------------------------------------------------------------------------------- */
@@ -261,7 +284,8 @@ static rt_status take_events(struct rt_flow *flow, struct rt_error *err) {
 
 /* ---- waiting ------------------------------------------------------------------------------------------- */
 
-/* Why there is nothing to do, whom we wait for, and whether he owes us anything. */
+/* Why there is nothing to do, and whom we wait for. A node that has nothing waits for the one before it, also
+ * between updates, when a master may take its time. */
 static enum rt_state reason(struct rt_flow *flow, const struct rt_neighbour **who) {
     struct rt_segment *first = &flow->segments[0], *end = &flow->segments[flow->segment_count - 1];
     *who = first->in ? first->in : end->in;
@@ -302,40 +326,48 @@ static enum rt_state reason(struct rt_flow *flow, const struct rt_neighbour **wh
         *who = first->out;
         return RT_STATE_WAIT_GRADIENT;
     }
-    if (first->oldest == first->arrived && rt_bulk_idle(flow))
-        *who = NULL; /* between updates a master may take its time */
     return RT_STATE_WAIT_INPUT;
 }
 
-/* A neighbour who waits for numbers from another ring before his first update loses patience himself, and
- * knows with whom: so he has more time. So he has where a server may have to let him wait for other rings. */
-static double patience_of(const struct rt_flow *flow) {
-    const bool excused = flow->job->served || !flow->updated;
-    return flow->settings.patience * (flow->settings.across.self && excused ? 3 : 1);
+/* What we say of our waiting (cluster/liveness.h). Whichever neighbour we wait for, something from the other
+ * would do as well. */
+static uint16_t count_waits(const struct rt_flow *flow, const struct rt_neighbour *who, double waited) {
+    const struct rt_across *across = &flow->settings.across;
+    const struct rt_neighbour *const neighbours[] = {&flow->next, &flow->previous};
+    uint16_t note = across->self ? across->note(across->self) : UINT16_MAX;
+    for (size_t i = 0; i < 2 && who; i++) {
+        const struct rt_heartbeat last = rt_link_heartbeat(neighbours[i]->talk.link);
+        rt_liveness_count(waited, flow->settings.patience, &last, &note);
+    }
+    return note == UINT16_MAX ? 0 : note;
+}
+
+/* Fails when the neighbour that we wait for is stuck. */
+static rt_status check_neighbour(struct rt_flow *flow, const struct rt_neighbour *who, enum rt_state state,
+                                 double waited, struct rt_error *err) {
+    const double patience = flow->settings.patience;
+    const struct rt_heartbeat last = rt_link_heartbeat(who->talk.link);
+    const struct rt_across *across = &flow->settings.across;
+    const size_t nodes = across->self ? across->nodes : flow->settings.nodes;
+    char name[32];
+    if (!rt_liveness_is_stuck(who->number, nodes, waited, patience, &last))
+        return RT_OK;
+    return rt_fail(err, rt_flow_lose(flow, who), "%s: nothing came from it for %g seconds (%s)",
+                   rt_neighbour_name(who, name), patience, rt_state_name(state));
 }
 
 static rt_status wait(struct rt_flow *flow, struct rt_error *err) {
     const struct rt_neighbour *who;
     const enum rt_state state = reason(flow, &who);
-    const double now = rt_flow_now(flow);
-    double until = flow->wake > 0 ? fmin(now + look_up, flow->wake) : now + look_up;
-    /* Time in which this thread did not run does not count. */
-    if (rt_clock_overslept(flow->look, now, patience_of(flow)))
-        flow->progress = fmin(now, flow->progress + now - flow->look);
-    if (who) {
-        const double limit = flow->progress + patience_of(flow);
-        char name[32];
-        if (now >= limit)
-            return rt_fail(err, rt_flow_lose(flow, who), "%s: nothing came from it for %g seconds (%s)",
-                           rt_neighbour_name(who, name), patience_of(flow), rt_state_name(state));
-        until = until < limit ? until : limit;
-    } else {
+    const double now = rt_flow_now(flow), look_up = fmin(most_sleep, flow->settings.patience / 4);
+    const double until = flow->wake > 0 ? fmin(now + look_up, flow->wake) : now + look_up;
+    if (!who)
         flow->progress = now;
-    }
-    if (flow->timed)
-        rt_states_enter(&flow->states, state);
-    flow->due = 0;
-    flow->look = until;
+    rt_status status = who ? check_neighbour(flow, who, state, now - flow->progress, err) : RT_OK;
+    if (status != RT_OK)
+        return status;
+    flow->note = count_waits(flow, who, now - flow->progress);
+    rt_states_enter(&flow->states, state);
     struct rt_event event;
     if (next_event(flow, until, &event))
         return take_event(flow, &event, err);
@@ -346,6 +378,8 @@ static rt_status wait(struct rt_flow *flow, struct rt_error *err) {
 
 static rt_status turn(struct rt_flow *flow, struct rt_error *err) {
     bool worked = false;
+    if (flow->settings.endpoint)
+        rt_endpoint_step(flow->settings.endpoint, flow->note);
     rt_status status = rt_flow_control(flow, &worked, err);
     if (status == RT_OK)
         status = check_links(flow, err);
@@ -358,8 +392,10 @@ static rt_status turn(struct rt_flow *flow, struct rt_error *err) {
         status = rt_flow_work(flow, &computed, err);
     if (computed)
         flow->progress = rt_flow_now(flow);
-    if (status != RT_OK || worked || computed)
+    if (status != RT_OK || worked || computed) {
+        flow->note = 0;
         return status;
+    }
     /* Looking for work may have asked the server of this place for something. */
     if (flow->job->served && flow->settings.across.can_serve(flow->settings.across.self))
         return RT_OK;
@@ -369,12 +405,12 @@ static rt_status turn(struct rt_flow *flow, struct rt_error *err) {
 }
 
 rt_status rt_flow_run(struct rt_flow *flow, bool (*done)(void *self), void *self, struct rt_error *err) {
+    if (!flow->clocked)
+        start_clock(flow);
     while (flow->status == RT_OK) {
         flow->status = take_events(flow, &flow->error);
         if (flow->status == RT_OK && done(self)) {
-            flow->due = 0;
-            if (flow->timed)
-                rt_states_enter(&flow->states, RT_STATE_ENCODE);
+            rt_flow_leave(flow);
             return RT_OK;
         }
         if (flow->status == RT_OK)
@@ -393,9 +429,15 @@ void rt_flow_let_pass(struct rt_flow *flow, const struct rt_event *event) {
     flow->lost = lost;
 }
 
-void rt_flow_linger(struct rt_flow *flow, struct rt_neighbour *neighbour, double seconds) {
-    const double until = rt_flow_now(flow) + seconds;
+void rt_flow_linger(struct rt_flow *flow, struct rt_neighbour *neighbour, double until) {
+    struct rt_talk *talk = &neighbour->talk;
     struct rt_event event;
-    while (neighbour->talk.link && !neighbour->talk.closed && next_event(flow, until, &event))
-        rt_flow_let_pass(flow, &event);
+    while (talk->link && !talk->closed && !(talk->ready && talk->message.type == RT_MESSAGE_ERROR)) {
+        if (talk->ready)
+            rt_talk_next(talk);
+        else if (!next_event(flow, until, &event))
+            return;
+        else
+            rt_flow_let_pass(flow, &event);
+    }
 }

@@ -142,10 +142,10 @@ struct rt_flow_settings {
     struct rt_link *next, *previous; /* NULL when alone; taken over by rt_flow_create, also on failure */
     uint32_t run;
     uint16_t index, nodes;
-    const char *name;         /* of this node, for messages; NULL: none */
-    double slowdown;          /* 1: not emulated */
-    double patience;          /* seconds; 0: 60 */
-    struct rt_flow_ends ends; /* of the master; zeros on workers */
+    const char *name;           /* of this node, for messages; NULL: none */
+    const struct rt_pace *pace; /* of the device; NULL: it is not emulated */
+    double patience;            /* seconds; 0: 60 */
+    struct rt_flow_ends ends;   /* of the master; zeros on workers */
     /* Told of events that are not of our links; NULL: they are dropped. */
     void (*stray)(void *user, const struct rt_event *event);
     void *user;
@@ -170,19 +170,19 @@ struct rt_flow {
     } norm;
 
     struct rt_states states;
-    bool timed; /* the clock runs: from the first forward on */
-    double cpu_start, since_now, since_cpu;
-    double due; /* when the operation before should have ended on an emulated device; 0: long ago */
+    bool clocked;        /* they have been started */
+    bool timed;          /* training has begun, with the first forward */
+    double cpu_start;    /* then */
+    double apart_before; /* what had been counted apart by then */
     uint64_t samples;
     double progress; /* when a neighbour or we ourselves last got something done */
-    double look;     /* when we meant to look up from waiting */
+    uint16_t note;   /* what we say of our waiting (cluster/liveness.h) */
     double wake;     /* when somebody wants us to at the latest; 0: nobody does */
     bool starving;   /* the master: the data have nothing yet */
     bool more;       /* the master: there is more to start than seats */
     bool ending;     /* STOP has been sent: links may close */
-    bool told;       /* the next node has been told why the run ends */
+    bool told;       /* another node said why the run ends, and it was passed on */
     bool joined;     /* rings side by side: the numbers are those that all start from */
-    bool updated;    /* the first update has been applied */
     uint16_t lost;   /* the number of the node whose fault the end is: gone, silent, or it makes no sense; 0:
                         the master, or none known */
     bool gave_up;    /* it was a neighbour, so 0 is the master */
@@ -204,11 +204,15 @@ rt_status rt_flow_add(struct rt_flow *flow, struct rt_stage *stage, const struct
 /* Works until done says so. Fails for ever once it has failed. */
 rt_status rt_flow_run(struct rt_flow *flow, bool (*done)(void *self), void *self, struct rt_error *err);
 
-/* Marks the beginning and end of an operation for the clocks, and makes it last as long as it would on the
- * device that is emulated. What is neither an operation nor waiting (messages, on the master also what its
- * driver does between updates) counts as RT_STATE_ENCODE. */
+/* Marks the beginning and end of an operation for the clocks. What is neither an operation nor waiting
+ * (messages, on the master also what its driver does between updates) counts as RT_STATE_ENCODE. */
 void rt_flow_enter(struct rt_flow *flow, enum rt_state state);
 void rt_flow_leave(struct rt_flow *flow);
+/* A forward of an update begins: what comes is training. */
+void rt_flow_train(struct rt_flow *flow, uint64_t update);
+
+/* Of a device that is emulated; else NULL. */
+struct rt_states *rt_flow_emulated_clock(struct rt_flow *flow);
 
 /* The endpoint's time; the clock's where there is none. */
 double rt_flow_now(const struct rt_flow *flow);
@@ -219,9 +223,9 @@ const char *rt_neighbour_name(const struct rt_neighbour *neighbour, char text[32
 /* An event that comes when the run is over: talks and other rings hear of it, and nobody else. */
 void rt_flow_let_pass(struct rt_flow *flow, const struct rt_event *event);
 
-/* Waits, at most for a while, until the neighbour has closed its link: what was sent to it before has then
- * arrived. */
-void rt_flow_linger(struct rt_flow *flow, struct rt_neighbour *neighbour, double seconds);
+/* Waits until the neighbour has closed its link, so that what was sent to it before has arrived, or has said
+ * itself why the run ends; until then at the latest. */
+void rt_flow_linger(struct rt_flow *flow, struct rt_neighbour *neighbour, double until);
 
 /* ---- hop.c: messages over one link ---- */
 
@@ -267,8 +271,6 @@ void rt_flow_row(struct rt_flow *flow, struct rt_metrics_row *row);
 void rt_flow_tell(struct rt_flow *flow, rt_status status, const char *sentence);
 /* Gives up a neighbour, whose fault the end is; returns RT_FAILED. */
 rt_status rt_flow_lose(struct rt_flow *flow, const struct rt_neighbour *who);
-/* Remembers whom an ERROR that came round is about. */
-void rt_flow_blame(struct rt_flow *flow, const struct rt_error_message *error);
 
 /* ---- flow_bulk.c ---- */
 rt_status rt_bulk_init(struct rt_flow *flow, struct rt_error *err);

@@ -16,6 +16,7 @@
 #include "ring/flow.h"
 
 #include "base/memory.h"
+#include "ring/gradient.h"
 
 static void post(struct rt_flow *flow) {
     struct rt_bulk *bulk = &flow->bulk;
@@ -73,6 +74,10 @@ rt_status rt_bulk_arrived(struct rt_flow *flow, struct rt_bulk_buffer *buffer, s
     if (message->type == RT_MESSAGE_PART &&
         (message->tensors != 1 || message->tensor[0].dtype != RT_DTYPE_F32 || message->tensor[0].rank != 1))
         return rt_fail(err, RT_BAD_INPUT, "a part message has the wrong shape");
+    /* Nobody sends such a number, and nobody passes one on: whoever we have it from is at fault. */
+    if (message->type == RT_MESSAGE_PART && !rt_block_is_finite(buffer->floats, message->tensor[0].dims[0]))
+        return rt_fail(err, RT_BAD_INPUT, "it sent a number that is not finite in word %llu at update %llu",
+                       (unsigned long long)message->micro, (unsigned long long)message->update);
     flow->bulk.arrived++;
     return RT_OK;
 }

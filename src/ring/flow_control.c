@@ -1,5 +1,5 @@
 /*
- * What goes round the ring beside the tensors, on the control channel, always clockwise.
+ * What goes round the ring beside the tensors, on the control channel, clockwise but for ERROR.
  *
  * NORM, where gradients are clipped by the norm of all of them. When all weight gradients of its first layers
  * are in, the master sends the sum of their squares; each node adds its own, tensor by tensor in layer order,
@@ -9,13 +9,15 @@
  *
  * METRICS: the master sends its own row, each node adds one.
  *
- * ERROR: the end of the run. From the node that found the reason, passed on by the others, up to the master.
- * Whoever passed it on is done. Its status is RT_IO when another node was lost: which, it says.
+ * ERROR: the end of the run. From the node that found the reason, both ways, because one of its neighbours
+ * may be the reason; passed on by the others, up to the master. Whoever passed it on is done. Its status is
+ * RT_IO when another node was lost: which, it says.
  */
 #include "ring/flow.h"
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "cluster/traffic.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,11 +120,10 @@ void rt_flow_row(struct rt_flow *flow, struct rt_metrics_row *row) {
     const struct rt_segment *first = &flow->segments[0];
     *row = (struct rt_metrics_row){.node = flow->settings.index, .samples = flow->samples};
     if (flow->timed) {
-        rt_states_enter(&flow->states, flow->states.now);
+        rt_states_read(&flow->states, row->state);
         row->seconds = rt_states_elapsed(&flow->states);
         row->cpu_seconds = rt_clock_process() - flow->cpu_start;
-        for (size_t i = 0; i < RT_METRIC_STATES && i < RT_STATES; i++)
-            row->state[i] = flow->states.seconds[i];
+        row->validation = flow->states.apart - flow->apart_before;
     }
     row->updates = first->stage->update;
     row->queue = (uint32_t)(first->arrived - first->forward + first->gradient - first->back);
@@ -131,10 +132,8 @@ void rt_flow_row(struct rt_flow *flow, struct rt_metrics_row *row) {
     row->peak_memory = rt_memory_peak();
     const struct rt_neighbour *const neighbours[] = {&flow->next, &flow->previous};
     for (size_t i = 0; i < 2; i++)
-        for (size_t k = 0; neighbours[i]->talk.link && k < RT_METRIC_CHANNELS; k++) {
-            row->sent[i][k] = neighbours[i]->talk.link->counts.bytes_sent[k];
-            row->received[i][k] = neighbours[i]->talk.link->counts.bytes_received[k];
-        }
+        if (neighbours[i]->talk.link)
+            rt_traffic_add(neighbours[i]->talk.link, &neighbours[i]->talk.link->counts, i, row);
     if (flow->settings.across.self)
         flow->settings.across.tell(flow->settings.across.self, row);
 }
@@ -192,33 +191,30 @@ rt_status rt_flow_lose(struct rt_flow *flow, const struct rt_neighbour *who) {
 }
 
 void rt_flow_tell(struct rt_flow *flow, rt_status status, const char *sentence) {
-    struct rt_talk *next = &flow->next.talk;
-    if (!next->link || next->closed)
-        return;
+    struct rt_neighbour *const neighbours[] = {&flow->next, &flow->previous};
     /* Nobody can tell the master that he is lost: who gives him up is lost to him. */
     const uint16_t self = (uint16_t)(flow->settings.across.first + flow->settings.index);
-    rt_talk_refuse(next, flow->lost || flow->gave_up ? RT_IO : status, flow->lost ? flow->lost : self,
-                   sentence);
+    for (size_t i = 0; i < 2; i++)
+        if (neighbours[i]->talk.link && !neighbours[i]->talk.closed)
+            rt_talk_refuse(&neighbours[i]->talk, flow->lost || flow->gave_up ? RT_IO : status,
+                           flow->lost ? flow->lost : self, sentence);
 }
 
-void rt_flow_blame(struct rt_flow *flow, const struct rt_error_message *error) {
-    /* A node that was told to end, or that can do no more, is lost to the others as well. What else it says
-     * is about the training: a number that is not finite. */
-    if (error->status != RT_FAILED && error->status != RT_BAD_INPUT)
-        flow->lost = error->node;
-}
-
-/* Passed on as it is. Always fails: this run is over. */
-static rt_status take_error(struct rt_flow *flow, const struct rt_talk *talk, struct rt_error *err) {
+/* Passed on as it is, the way it went. Always fails: this run is over. */
+static rt_status take_error(struct rt_flow *flow, const struct rt_neighbour *from, struct rt_neighbour *to,
+                            struct rt_error *err) {
     struct rt_error_message error;
-    rt_status status = rt_error_decode(talk->body, talk->body_bytes, &error, err);
-    if (status != RT_OK)
-        return status;
+    char who[32];
+    if (rt_error_decode(from->talk.body, from->talk.body_bytes, &error, err) != RT_OK)
+        return rt_fail_prefix(err, rt_flow_lose(flow, from), "%s (%s)", rt_neighbour_name(from, who),
+                              from->talk.link->peer);
     if (flow->settings.index > 0)
-        rt_talk_refuse(&flow->next.talk, (rt_status)error.status, error.node, error.text);
+        rt_talk_refuse(&to->talk, (rt_status)error.status, error.node, error.text);
     flow->told = true;
-    rt_flow_blame(flow, &error);
-    return rt_fail(err, RT_FAILED, "%s", error.text);
+    /* A node that ends is lost to the others as well, unless it says that the training has diverged. */
+    if (error.status != RT_DIVERGED)
+        flow->lost = error.node ? error.node : from->number;
+    return rt_fail(err, error.status == RT_DIVERGED ? RT_DIVERGED : RT_FAILED, "%s", error.text);
 }
 
 static rt_status take_message(struct rt_flow *flow, struct rt_talk *talk, struct rt_error *err) {
@@ -236,12 +232,14 @@ static rt_status take_message(struct rt_flow *flow, struct rt_talk *talk, struct
 rt_status rt_flow_control(struct rt_flow *flow, bool *worked, struct rt_error *err) {
     struct rt_talk *talk = &flow->previous.talk;
     char who[32];
+    if (talk->ready && talk->message.type == RT_MESSAGE_ERROR)
+        return take_error(flow, &flow->previous, &flow->next, err);
+    if (flow->next.talk.ready && flow->next.talk.message.type == RT_MESSAGE_ERROR)
+        return take_error(flow, &flow->next, &flow->previous, err);
     if (flow->next.talk.ready)
         return rt_fail(err, rt_flow_lose(flow, &flow->next), "%s (%s): a %s message came from the wrong side",
                        rt_neighbour_name(&flow->next, who), flow->next.talk.link->peer,
                        rt_message_name(flow->next.talk.message.type));
-    if (talk->ready && talk->message.type == RT_MESSAGE_ERROR)
-        return take_error(flow, talk, err);
     /* What comes next may have to be passed on, so it waits until that can be done. */
     if (talk->ready && rt_talk_body(&flow->next.talk)) {
         rt_status status = take_message(flow, talk, err);

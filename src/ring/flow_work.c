@@ -29,7 +29,6 @@ void rt_segment_apply(struct rt_flow *flow, struct rt_segment *segment, float fa
     rt_stage_apply(segment->stage, factor);
     rt_flow_leave(flow);
     segment->complete = false;
-    flow->updated = true;
 }
 
 /* ---- other rings --------------------------------------------------------------------------------------- */
@@ -70,7 +69,6 @@ static void complete(struct rt_flow *flow, struct rt_segment *segment) {
     if (flow->job->served) { /* the next forward waits for the parameters that this leads to */
         across->ready(across->self, 0, 0);
         rt_stage_leave_to_server(segment->stage);
-        flow->updated = true;
         return;
     }
     segment->complete = true;
@@ -188,10 +186,15 @@ static rt_status forward(struct rt_flow *flow, struct rt_segment *segment, struc
     const bool training = seat->message.type == RT_MESSAGE_FORWARD;
     const struct rt_flow_ends *ends = &flow->settings.ends;
     const float *y = seat->x;
+    if (training)
+        rt_flow_train(flow, seat->message.update + 1);
     if (segment->stage) {
+        const bool apart = flow->states.is_apart;
+        rt_states_set_apart(&flow->states, !training || apart, false);
         rt_flow_enter(flow, RT_STATE_FORWARD);
         rt_stage_forward(segment->stage, seat->slot, training);
         rt_flow_leave(flow);
+        rt_states_set_apart(&flow->states, apart, false);
         y = seat->slot->y;
     }
     segment->forward++;

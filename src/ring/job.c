@@ -46,8 +46,8 @@ static const struct rt_option job_options[] = {
      .help = "ring-flow: the rate of a stale gradient is divided by (1 + staleness) ^ damp"},
     {"clip_norm", RT_OPTION_REAL, AT(job.clip_norm), "0", 0, 1e30,
      .help = "the gradient is scaled down to this norm when it is larger; 0: never"},
-    {"weight_decay", RT_OPTION_REAL, AT(job.weight_decay), "0", 0, 1e30,
-     .help = "pull of the parameters towards 0"},
+    {"weight_decay", RT_OPTION_REAL, AT(job.weight_decay), "auto", 0, 1e30, .auto_word = "auto",
+     .help = "pull of the parameters towards 0; auto: what the optimizer says"},
     {"optimizer", RT_OPTION_TREE, AT(job.optimizer), .help = "the update rule"},
     {"lr_schedule", RT_OPTION_TREE, AT(job.schedule), .help = "how the learning rate changes"},
     {"math", RT_OPTION_CHOICE, AT(job.math), "exact", .choices = maths, .help = "the kernels"},
@@ -91,16 +91,9 @@ static rt_status make_rules(struct rt_job *job, struct rt_error *err) {
     rt_status status = rt_schedule_read(job->schedule, &job->lr_schedule, err);
     if (status == RT_OK)
         status = rt_optim_create(job->optimizer, &job->optim, err);
-    if (status != RT_OK)
-        return status;
-    /* What the optimizer says itself wins. */
-    const struct rt_tree *rule =
-        job->optimizer && job->optimizer->kind == RT_TREE_MAP && job->optimizer->count
-            ? job->optimizer->items[0]
-            : NULL;
-    if (job->weight_decay > 0 && !rt_tree_get(rule, "weight_decay"))
-        job->optim->weight_decay = job->weight_decay;
-    return RT_OK;
+    if (status == RT_OK)
+        rt_optim_decay(job->optim, job->optimizer, job->weight_decay);
+    return status;
 }
 
 rt_status rt_job_create(struct rt_tree *tree, struct rt_job **job, struct rt_error *err) {

@@ -2,6 +2,7 @@
 #include "ring/plan.h"
 
 #include "base/memory.h"
+#include "base/sentence.h"
 #include "ring/plan_parts.h"
 #include <math.h>
 #include <stdlib.h>
@@ -25,16 +26,16 @@ static rt_status check_question(const struct rt_plan_question *q, struct rt_erro
           q->master_loss < INFINITY))
         return rt_fail(err, RT_BAD_INPUT, "a time of the master's own work is negative or not finite");
     if (q->master_tail >= layers)
-        return rt_fail(err, RT_BAD_INPUT,
-                       "cluster.master_tail is %zu, but the model has only %zu layers: some must come before "
-                       "the tail",
-                       q->master_tail, layers);
+        return rt_fail(
+            err, RT_BAD_INPUT,
+            "cluster.master_tail is %zu, but the model has only %s: some must come before the tail",
+            q->master_tail, RT_COUNTED(layers, "layer"));
     if (q->count == 1)
         return RT_OK;
     if (least > layers)
         return rt_fail(err, RT_BAD_INPUT,
-                       "no layer of this model has parameters, so there is nothing to train on %zu nodes",
-                       q->count);
+                       "no layer of this model has parameters, so there is nothing to train on %s",
+                       RT_COUNTED(q->count, "node"));
     /* The master keeps the layers up to the first with parameters; every other node has at least one. */
     const size_t chain = layers - q->master_tail, most = chain < least ? 1 : chain - least + 1;
     if (q->count <= most)
@@ -43,9 +44,9 @@ static rt_status check_question(const struct rt_plan_question *q, struct rt_erro
     if (q->master_tail)
         snprintf(tail, sizeof tail, " and the last %zu", q->master_tail);
     return rt_fail(err, RT_BAD_INPUT,
-                   "%zu nodes are more than this model has parts for: of its %zu layers the master keeps the "
-                   "first %zu%s, every other node needs one, so at most %zu node%s can take part",
-                   q->count, layers, least, tail, most, most == 1 ? "" : "s");
+                   "%zu nodes are more than this model has parts for: of its %s the master keeps the first "
+                   "%zu%s, every other node needs one, so at most %s can take part",
+                   q->count, RT_COUNTED(layers, "layer"), least, tail, RT_COUNTED(most, "node"));
 }
 
 static size_t slice_rows(const struct rt_job *job) {
@@ -138,6 +139,8 @@ static rt_status fill_plan(struct rt_planner *planner, const struct rt_draft *dr
     plan->micro_batch = (size_t)planner->job.micro_batch;
     plan->micros = planner->micros;
     plan->samples_per_s = draft->rate;
+    plan->too_large = planner->too_large;
+    plan->alone = -1;
     for (size_t k = 0; status == RT_OK && k < nodes; k++) {
         status = fill_node(planner, draft, k, &plan->node[k], err);
         plan->idle_fraction += plan->node[k].idle_fraction / (double)nodes;
@@ -290,6 +293,21 @@ rt_status rt_plan_create(const struct rt_plan_question *question, struct rt_plan
         status = create(question, lacking, plan, err);
     free(lacking);
     return status;
+}
+
+rt_status rt_plan_alone(const struct rt_plan_question *question, double *rate, struct rt_error *err) {
+    struct rt_plan_question own = *question;
+    struct rt_plan *plan;
+    struct rt_error why;
+    own.count = 1;
+    own.master_tail = 0;
+    *rate = 0;
+    rt_status status = rt_plan_create(&own, &plan, &why);
+    if (status == RT_OK) {
+        *rate = plan->samples_per_s;
+        rt_plan_destroy(plan);
+    }
+    return status == RT_OK || status == RT_BAD_INPUT ? RT_OK : rt_fail(err, status, "%s", why.text);
 }
 
 void rt_plan_destroy(struct rt_plan *plan) {

@@ -43,12 +43,17 @@ struct rt_plan {
     size_t micro_batch, micros;          /* rows of a micro-batch; micro-batches of a full update */
     double samples_per_s, idle_fraction; /* predicted */
     bool crowded; /* nodes share cores, and each was measured alone: it can only be slower */
+    double alone; /* samples/s predicted for the master without the others; 0: it has no room for the model;
+                     below 0: not asked */
+    size_t alone_threads; /* of the master while it was measured, where there are more; else 0 */
+    size_t rings;         /* side by side, each as planned; 0 or 1: one */
     size_t left_out_count;
     size_t *left_out;         /* devices */
     uint64_t *left_out_needs; /* [left_out_count]: bytes of the smallest part that there is, where the device
                                  offers less; 0: it has room for one, and is left out for another reason */
     double without_them, with_them; /* samples/s predicted, when some are left out that have room for a part;
                                        with_them 0: there is no plan with all of those, for want of memory */
+    bool too_large; /* or because what would pass between two nodes does not fit into a message */
 };
 
 struct rt_plan_question {
@@ -84,12 +89,15 @@ void rt_plan_rows(const struct rt_job *job, size_t devices, size_t *rows, size_t
 rt_status rt_plan_create(const struct rt_plan_question *question, struct rt_plan **plan,
                          struct rt_error *err);
 void rt_plan_destroy(struct rt_plan *plan); /* NULL is fine */
+/* samples/s that the master is predicted to reach alone; 0: it does not offer the memory. */
+rt_status rt_plan_alone(const struct rt_plan_question *question, double *rate, struct rt_error *err);
 
 /* Measures each layer of the job's model on this device with random numbers: layers[count], one per layer.
- * Takes about RT_PROFILE_SECONDS, longer only if doing everything twice does. slowdown: of an emulated
- * device; multiplies the times. memory: bytes it may take, 0: no limit; layers that need more are estimated.
- */
-#define RT_PROFILE_SECONDS 0.3
+ * Takes about RT_PROFILE_SECONDS, longer only if doing everything twice does; after RT_PROFILE_MOST_SECONDS
+ * no other layer is begun. slowdown: of an emulated device; multiplies the times. memory: bytes it may take,
+ * 0: no limit; layers that need more are estimated. */
+#define RT_PROFILE_SECONDS      0.3
+#define RT_PROFILE_MOST_SECONDS 20
 rt_status rt_profile_measure(const struct rt_job *job, struct rt_device *device, size_t rows, double slowdown,
                              uint64_t memory, struct rt_layer_times *layers, size_t count,
                              struct rt_error *err);

@@ -2,7 +2,7 @@
  * The state is (device d, layers j): d is the last device used so far and everything before layer j is laid
  * out. From there the next device used takes layers j..e. What a step costs depends on the devices at both
  * ends of the link and on the layers at its cut, never on how the state was reached, so the best way to each
- * state is all that must be kept. O(layers^2 devices + layers devices^2) steps.
+ * state is all that must be kept. O(places^2 devices + places devices^2) steps.
  *
  * It is gone through twice: first for the smallest possible time of the busiest part, then, with that time as
  * a limit, for the smallest sum of squares of the devices' times.
@@ -69,17 +69,17 @@ static double join(const struct solver *s, double value, double work, double oth
     return work > s->limit || other > s->limit ? INFINITY : value + work * work;
 }
 
-/* Tries the run first..end on device d, reached with `value` from the state (from, first). */
+/* Tries the run first..end on device d, reached with `value` from the state (from, first). *fits: false when
+ * it has no room for it. */
 static rt_status try_run(struct solver *s, size_t d, size_t first, size_t end, double value, size_t from,
-                         struct rt_error *err) {
+                         bool *fits, struct rt_error *err) {
     const struct rt_cut_problem *p = s->p;
     const size_t at = d * (p->layers + 1) + end;
     const double reached = join(s, value, node_seconds(p, d, first, end), port_seconds(p, d, first, end));
     if (reached >= s->value[at])
         return RT_OK;
-    bool yes = true;
-    rt_status status = p->fits ? p->fits(p->user, d, first, end, false, &yes, err) : RT_OK;
-    if (status == RT_OK && yes) {
+    rt_status status = p->fits ? p->fits(p->user, d, first, end, false, fits, err) : RT_OK;
+    if (status == RT_OK && *fits) {
         s->value[at] = reached;
         s->from_device[at] = from;
         s->from_layer[at] = first;
@@ -108,18 +108,37 @@ static void enter_devices(struct solver *s, size_t first) {
     }
 }
 
+/* Layers before place i, from 0 to places_of(p) - 1. */
+static size_t place(const struct rt_cut_problem *p, size_t i) {
+    return p->places ? p->places[i] : i + 1;
+}
+
+static size_t places_of(const struct rt_cut_problem *p) {
+    return p->places ? p->place_count : p->layers;
+}
+
+/* All runs that begin behind `first` layers on device d, and end at place `from` or later. */
+static rt_status try_runs(struct solver *s, size_t d, size_t first, size_t from, double value, size_t before,
+                          struct rt_error *err) {
+    const struct rt_cut_problem *p = s->p;
+    rt_status status = RT_OK;
+    bool fits = !isinf(value);
+    for (size_t i = from; status == RT_OK && fits && i < places_of(p); i++)
+        if (d > 0 || (place(p, i) >= p->least && place(p, i) < p->layers))
+            status = try_run(s, d, first, place(p, i), value, before, &fits, err);
+    return status;
+}
+
 static rt_status fill(struct solver *s, struct rt_error *err) {
     const struct rt_cut_problem *p = s->p;
     for (size_t i = 0; i < p->devices * (p->layers + 1); i++)
         s->value[i] = INFINITY;
-    rt_status status = RT_OK;
-    for (size_t end = p->least ? p->least : 1; status == RT_OK && end < p->layers; end++)
-        status = try_run(s, 0, 0, end, 0, 0, err);
-    for (size_t first = 1; status == RT_OK && first < p->layers; first++) {
+    rt_status status = try_runs(s, 0, 0, 0, 0, 0, err);
+    for (size_t i = 0; status == RT_OK && i + 1 < places_of(p); i++) {
+        const size_t first = place(p, i);
         enter_devices(s, first);
         for (size_t d = 1; status == RT_OK && d < p->devices; d++)
-            for (size_t end = first + 1; status == RT_OK && end <= p->layers && !isinf(s->enter[d]); end++)
-                status = try_run(s, d, first, end, s->enter[d], s->enter_from[d], err);
+            status = try_runs(s, d, first, i + 1, s->enter[d], s->enter_from[d], err);
     }
     return status;
 }

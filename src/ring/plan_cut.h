@@ -15,6 +15,9 @@ struct rt_cut_problem {
     size_t layers;  /* to be laid out; the master's tail is not among them */
     size_t devices; /* the master first; it always takes part */
     size_t least;   /* layers that the master must hold at least when it is not alone */
+    /* Where runs may end, counted in layers and rising; the last is `layers`. NULL: after every layer. */
+    const size_t *places;
+    size_t place_count;
     /* Seconds of work per update. work: [devices][layers + 1] sums from layer 0 up to each. extra: what the
      * master does besides: inputs, the loss, the tail. */
     const double *work;
@@ -27,7 +30,8 @@ struct rt_cut_problem {
     double messages;    /* seconds per update and direction that sending costs beyond the bytes */
     bool backward;      /* gradients travel too */
     const uint8_t *use; /* [devices]: enum rt_cut_use */
-    /* Whether layers first..end fit on the device; alone: it is the only one. Asked only where it matters. */
+    /* Whether layers first..end fit on the device; alone: it is the only one. Asked only where it matters.
+     * What does not fit is taken not to fit with more layers either. */
     rt_status (*fits)(void *user, size_t device, size_t first, size_t end, bool alone, bool *yes,
                       struct rt_error *err);
     void *user;

@@ -11,6 +11,10 @@
 #define WORTH_IT   1.01
 #define SLOTS_SAVE 1.005
 
+/* How an estimate of memory is raised, and how far. */
+#define MARGIN_STEP 1.1
+#define MOST_MARGIN 2
+
 /* How far slots beyond that go: so many times as many, and memory of this share of what the node takes
  * without them, or of so many bytes where that is little. */
 #define SLOTS_TIMES 4
@@ -177,12 +181,45 @@ static rt_status fill_slots(struct rt_planner *planner, struct rt_draft *draft, 
     return status;
 }
 
+/* Whether every node of a cut of very many layers, whose memory was estimated, has room for its part. */
+static rt_status check_cut(struct rt_planner *planner, const struct rt_cut *cut, bool *fits,
+                           struct rt_error *err) {
+    rt_status status = RT_OK;
+    *fits = true;
+    for (size_t k = 0; status == RT_OK && planner->many && cut->nodes > 1 && k < cut->nodes; k++) {
+        const double offer = (double)planner->question->devices[cut->device[k]].memory;
+        double bytes = 0;
+        if (offer > 0)
+            status = slots_bytes(planner, cut, k, planner->least_slots, &bytes, err);
+        *fits = *fits && bytes <= offer;
+    }
+    return status;
+}
+
+/* The best cut; where it turns out that memory was estimated too low, the best one for a higher estimate. */
+static rt_status solve(struct rt_planner *planner, const struct rt_cut_problem *problem, struct rt_cut *cut,
+                       struct rt_error *err) {
+    bool fits = false;
+    rt_status status = RT_OK;
+    for (planner->margin = 1; status == RT_OK && !fits && planner->margin < MOST_MARGIN;
+         planner->margin *= MARGIN_STEP) {
+        status = rt_cut_solve(problem, cut, err);
+        if (status == RT_OK)
+            status = check_cut(planner, cut, &fits, err);
+    }
+    if (!fits)
+        cut->nodes = 0;
+    return status;
+}
+
 rt_status rt_draft_make(struct rt_planner *planner, const uint8_t *use, struct rt_draft *draft,
                         struct rt_error *err) {
     const struct rt_cut_problem problem = {
         .layers = planner->chain,
         .devices = planner->devices,
         .least = planner->least,
+        .places = planner->places,
+        .place_count = planner->place_count,
         .work = planner->work,
         .start = planner->start,
         .extra = planner->extra,
@@ -207,7 +244,7 @@ rt_status rt_draft_make(struct rt_planner *planner, const uint8_t *use, struct r
     const size_t least = planner->question->slots ? planner->question->slots : 1;
     for (size_t slots = least; scarce && status == RT_OK; slots *= 2) {
         planner->least_slots = slots;
-        status = rt_cut_solve(&problem, &trial.cut, err);
+        status = solve(planner, &problem, &trial.cut, err);
         if (status != RT_OK || trial.cut.nodes == 0)
             break;
         status = fill_slots(planner, &trial, &scarce, err);

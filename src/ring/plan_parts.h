@@ -39,12 +39,18 @@ struct rt_planner {
     double inputs;                /* seconds per micro-batch until its inputs are there, on the master */
     double loss;                  /* seconds per micro-batch, the tail's forward and backward included */
     double *numbers;
+    size_t *places; /* where the model may be cut, see rt_cut_problem; NULL: anywhere */
+    size_t place_count;
+    bool many;      /* so many layers that only some places are looked at, and memory is estimated */
+    bool too_large; /* there is no cut where what passes between two nodes fits into a message */
 
     /* Memory: what each layer would take alone, summed up from the first (never less than a run of them
-     * takes), and what runs really take, once somebody asked: [first][count - 1]; fixed < 0: not known. */
+     * takes; of very many layers: what those up to each place take together), and what runs really take,
+     * once somebody asked: [first][count - 1]; fixed < 0: not known. */
     struct rt_run_bytes *alone;
     struct rt_run_bytes **runs;
     size_t least_slots; /* that a run must have room for */
+    double margin;      /* what a run of very many layers may take is multiplied by this: at least 1 */
     /* [devices], the caller's: above 0 for those that are left out because they offer less than so many
      * bytes, which is what the smallest part takes; NULL: there are none. */
     const double *lacking;
@@ -63,6 +69,8 @@ rt_status rt_planner_init(const struct rt_plan_question *question, size_t micro_
                           struct rt_planner *planner, struct rt_error *err);
 /* Seconds per micro-batch that the forward of a run takes longer because it begins at this layer. */
 double rt_planner_start(const struct rt_planner *planner, size_t device, size_t layer);
+/* Bytes of the message that passes a cut with each micro-batch. */
+double rt_planner_message(const struct rt_planner *planner, size_t cut);
 void rt_planner_deinit(struct rt_planner *planner); /* a zeroed one is fine */
 /* Layers that the master must hold at least when it is not alone: up to the first with parameters. */
 size_t rt_plan_least(const struct rt_model *model);

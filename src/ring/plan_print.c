@@ -1,5 +1,7 @@
 /* A plan as people read it. */
 #include "ring/plan_parts.h"
+
+#include "base/sentence.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -164,6 +166,12 @@ static void print_slow(const struct rt_plan *plan, size_t count, FILE *out) {
     if (plan->with_them > 0)
         fprintf(out, "%s samples/s are predicted without %s, %s with %s",
                 rate_text(plan->without_them, without), them, rate_text(plan->with_them, with), them);
+    else if (plan->too_large)
+        fprintf(
+            out,
+            "what would pass from one node to the next in micro-batches of %zu does not fit into a message "
+            "of %d MiB; take a smaller train.micro_batch",
+            plan->micro_batch, RT_MAX_TENSOR_BYTES >> 20);
     else
         fprintf(out, "with %s there is no cut whose parts fit into the memory that is offered",
                 count == 1 ? "it" : "all of them");
@@ -194,14 +202,33 @@ void rt_plan_print_left_out(const struct rt_plan *plan, const struct rt_plan_que
     print_lacking(plan, question, print_names(plan, question, true, true, out), out);
 }
 
+/* What the others bring. */
+static void print_gain(const struct rt_plan *plan, FILE *out) {
+    const size_t devices = plan->nodes * (plan->rings > 1 ? plan->rings : 1);
+    char one[TEXT], all[TEXT], threads[TEXT] = "";
+    if (devices == 1 || plan->alone < 0)
+        return;
+    if (plan->alone_threads)
+        snprintf(threads, sizeof threads, ", on %zu thread%s", plan->alone_threads,
+                 plan->alone_threads == 1 ? "" : "s");
+    if (plan->alone > 0)
+        fprintf(out, "One device alone%s: %s samples/s; these %zu: %s%s, %.*f x.\n", threads,
+                rate_text(plan->alone, one), devices, plan->crowded ? "at most " : "",
+                rate_text(plan->samples_per_s, all), plan->samples_per_s < plan->alone ? 2 : 1,
+                plan->samples_per_s / plan->alone);
+    else
+        fprintf(out, "The model does not fit on the master alone.\n");
+}
+
 void rt_plan_print(const struct rt_plan *plan, const struct rt_plan_question *question, FILE *out) {
     char text[TEXT];
     print_table(plan, question, out);
     fprintf(out, "Predicted: %s%s samples/s, %.1f %% idle; ", plan->crowded ? "at most " : "",
             rate_text(plan->samples_per_s, text), 100 * plan->idle_fraction);
-    fprintf(out, "an update is %zu micro-batch%s of %s%zu.\n", plan->micros, plan->micros == 1 ? "" : "es",
+    fprintf(out, "an update is %s of %s%zu.\n", RT_COUNTED(plan->micros, "micro-batch"),
             plan->micros * plan->micro_batch > (size_t)question->job->batch ? "at most " : "",
             plan->micro_batch);
+    print_gain(plan, out);
     if (plan->crowded)
         fputs("There are more processes than cores here, and each was measured alone: expect less.\n", out);
     if (plan->left_out_count) {

@@ -4,6 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A model of more layers than this is cut at about so many places only, or at several for each device,
+ * between which there is the same work: the time to find a cut grows with the square of their number. */
+enum { MOST_PLACES = 256, PLACES_PER_DEVICE = 4 };
+
 /* The loss of one number where it was not measured: an exponential and a handful of other operations. */
 #define LOSS_SECONDS 8e-9
 
@@ -56,6 +60,17 @@ double rt_planner_start(const struct rt_planner *planner, size_t device, size_t 
     return planner->times[device * planner->layers + layer].input;
 }
 
+static const struct rt_shape *shape_at(const struct rt_planner *planner, size_t cut) {
+    const struct rt_model *model = planner->question->model;
+    return cut < planner->layers ? &model->layers[cut]->in : &model->out;
+}
+
+/* Activations or gradients, and which examples they are of. */
+double rt_planner_message(const struct rt_planner *planner, size_t cut) {
+    return sizeof(float) * (double)rt_job_micro_rows(&planner->job) *
+           ((double)rt_shape_size(shape_at(planner, cut)) + 1);
+}
+
 static void fill_work(struct rt_planner *planner) {
     for (size_t d = 0; d < planner->devices; d++) {
         double *work = planner->work + d * (planner->chain + 1);
@@ -78,8 +93,7 @@ static void fill_work(struct rt_planner *planner) {
     }
     const double batch = planner->rows * (double)planner->micros;
     for (size_t cut = 0; cut <= planner->chain; cut++) {
-        const struct rt_shape *shape = cut < planner->layers ? &model->layers[cut]->in : &model->out;
-        planner->bytes[cut] = sizeof(float) * batch * (double)rt_shape_size(shape);
+        planner->bytes[cut] = sizeof(float) * batch * (double)rt_shape_size(shape_at(planner, cut));
     }
 }
 
@@ -137,6 +151,39 @@ static rt_status take_numbers(struct rt_planner *planner, struct rt_error *err) 
     return RT_OK;
 }
 
+static bool can_pass(const struct rt_planner *planner, size_t cut) {
+    return rt_planner_message(planner, cut) <= RT_MAX_TENSOR_BYTES;
+}
+
+/* Where the layers may be cut, after the work is known. What passes the last cut is the output, which returns
+ * to the master, or goes to its tail. */
+static rt_status choose_places(struct rt_planner *planner, struct rt_error *err) {
+    const size_t each = PLACES_PER_DEVICE * planner->devices, chain = planner->chain;
+    const size_t most = each > MOST_PLACES ? each : MOST_PLACES;
+    size_t open = 0;
+    for (size_t i = planner->least; i < chain; i++)
+        open += can_pass(planner, i);
+    planner->many = chain > most;
+    planner->too_large = planner->least < chain && (open == 0 || !can_pass(planner, chain));
+    if (!planner->many && planner->least + open >= chain && !planner->too_large)
+        return RT_OK;
+    rt_status status = rt_alloc(chain + 2, sizeof *planner->places, "the planner", &planner->places, err);
+    if (status != RT_OK)
+        return status;
+    const double *work = planner->work, first = work[planner->least < chain ? planner->least : chain];
+    for (size_t i = planner->least; i < chain; i++) {
+        const double done = work[i] - first, all = work[chain] - first;
+        const double share = planner->many ? (double)planner->place_count / (double)most : 0;
+        /* Where layers take no time at all their number counts. */
+        const double part = all > 0 ? done / all : (double)(i - planner->least) / (double)chain;
+        if (can_pass(planner, i) && part >= share)
+            planner->places[planner->place_count++] = i;
+    }
+    if (can_pass(planner, chain))
+        planner->places[planner->place_count++] = chain;
+    return RT_OK;
+}
+
 rt_status rt_planner_init(const struct rt_plan_question *question, size_t micro_batch,
                           struct rt_planner *planner, struct rt_error *err) {
     *planner = (struct rt_planner){
@@ -148,6 +195,7 @@ rt_status rt_planner_init(const struct rt_plan_question *question, size_t micro_
         .devices = question->count,
         .flow = question->job->mode == RT_RING_FLOW,
         .least_slots = 1,
+        .margin = 1,
     };
     planner->job.micro_batch = (int64_t)micro_batch;
     planner->micros = rt_job_micros(&planner->job, (size_t)planner->job.batch);
@@ -160,7 +208,10 @@ rt_status rt_planner_init(const struct rt_plan_question *question, size_t micro_
     fill_times(planner);
     fill_work(planner);
     fill_links(planner);
-    return RT_OK;
+    status = choose_places(planner, err);
+    if (status != RT_OK)
+        rt_planner_deinit(planner);
+    return status;
 }
 
 void rt_planner_deinit(struct rt_planner *planner) {
@@ -169,5 +220,6 @@ void rt_planner_deinit(struct rt_planner *planner) {
     free(planner->runs);
     free(planner->alone);
     free(planner->numbers);
+    free(planner->places);
     *planner = (struct rt_planner){0};
 }

@@ -124,10 +124,22 @@ rt_status rt_planner_node_bytes(struct rt_planner *planner, size_t device, size_
     return status;
 }
 
+/* Of a model of very many layers: what those up to each place take together. */
+static rt_status sum_places(struct rt_planner *planner, struct rt_error *err) {
+    rt_status status = rt_planner_bytes(planner, 0, planner->layers, &planner->alone[planner->layers], err);
+    for (size_t i = 0; status == RT_OK && i < planner->place_count; i++) {
+        const size_t end = planner->places[i];
+        status = rt_planner_bytes(planner, 0, end, &planner->alone[end], err);
+    }
+    return status;
+}
+
 /* The sums of what layers take alone; made when somebody asks for the first time. */
 static rt_status sum_alone(struct rt_planner *planner, struct rt_error *err) {
     struct rt_run_bytes *sum = planner->alone;
     rt_status status = RT_OK;
+    if (planner->many)
+        return sum_places(planner, err);
     for (size_t i = 0; status == RT_OK && i < planner->layers; i++) {
         struct rt_run_bytes one;
         status = rt_planner_bytes(planner, i, i + 1, &one, err);
@@ -138,7 +150,7 @@ static rt_status sum_alone(struct rt_planner *planner, struct rt_error *err) {
     return status;
 }
 
-/* The most that layers first..end can take together. */
+/* The most that layers first..end can take together; of very many layers about what they take. */
 static double most_memory(const struct rt_planner *planner, size_t first, size_t end, size_t slots) {
     const struct rt_run_bytes *from = &planner->alone[first], *to = &planner->alone[end];
     return run_memory(
@@ -157,12 +169,18 @@ rt_status rt_planner_fits(void *user, size_t device, size_t first, size_t end, b
     rt_status status = planner->alone[planner->layers].fixed > 0 ? RT_OK : sum_alone(planner, err);
     if (status != RT_OK)
         return status;
-    double most = RT_PLAN_PROGRAM_BYTES + most_memory(planner, first, end, slots);
-    most += alone ? 0 : message_bytes(planner, device, first);
+    double most = most_memory(planner, first, end, slots);
     if (device == 0 && planner->chain < planner->layers)
         most += most_memory(planner, planner->chain, planner->layers, slots);
-    if (most <= offer)
+    most =
+        RT_PLAN_PROGRAM_BYTES + planner->margin * most + (alone ? 0 : message_bytes(planner, device, first));
+    if (most <= offer && !(alone && planner->many))
         return RT_OK;
+    /* To describe every run of very many layers would take minutes; a cut is looked at when it is made. */
+    if (planner->many && !alone) {
+        *yes = false;
+        return RT_OK;
+    }
     double bytes;
     status = rt_planner_node_bytes(planner, device, first, end, alone, slots, &bytes, err);
     if (status == RT_OK)
@@ -257,10 +275,30 @@ static rt_status explain_layer(struct rt_planner *planner, size_t layer, struct 
                         rt_plan_bytes_text((double)devices[largest].memory, offers), devices[largest].name);
 }
 
+/* Of those between which a message would have to pass: the smallest, or that of the output. */
+static rt_status explain_message(const struct rt_planner *planner, struct rt_error *err) {
+    double smallest = INFINITY;
+    size_t cut = planner->least;
+    for (size_t i = planner->least; i < planner->chain; i++)
+        if (rt_planner_message(planner, i) < smallest)
+            smallest = rt_planner_message(planner, i), cut = i;
+    if (smallest <= RT_MAX_TENSOR_BYTES)
+        smallest = rt_planner_message(planner, planner->chain), cut = planner->chain;
+    char bytes[32], limit[32];
+    return rt_fail(
+        err, RT_BAD_INPUT,
+        "there is no place to cut this model: what would pass from one node to the next%s is %s in "
+        "micro-batches of %zu, and a message holds %s; take a smaller train.micro_batch",
+        cut == planner->chain ? ", its output," : "", rt_plan_bytes_text(smallest, bytes),
+        rt_job_micro_rows(&planner->job), rt_plan_bytes_text(RT_MAX_TENSOR_BYTES, limit));
+}
+
 rt_status rt_planner_explain(struct rt_planner *planner, struct rt_error *err) {
     const struct rt_plan_question *q = planner->question;
     const size_t slots = planner->least_slots;
     rt_status status = RT_OK;
+    if (planner->too_large && planner->devices > 1)
+        return explain_message(planner, err);
     for (size_t i = 0; status == RT_OK && i < planner->layers; i++)
         status = explain_layer(planner, i, err);
     if (status != RT_OK)

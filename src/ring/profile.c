@@ -1,8 +1,9 @@
 /*
  * How long each layer takes on this device. Layers are measured one at a time, so that the memory of one is
  * enough, a few times with made-up numbers; the lower quartile counts. Layers that do the same work are
- * measured once. A layer that this device has no memory for gets the time that its arithmetic would take at
- * the speed of the others.
+ * measured once. A layer that this device has no memory for, or that comes when RT_PROFILE_MOST_SECONDS are
+ * over, gets the time that its arithmetic would take at the speed of the others: a master that asks for the
+ * profile of a model keeps the device busy for so long and no longer.
  */
 #include "base/clock.h"
 #include "base/memory.h"
@@ -17,6 +18,8 @@
 
 enum { ROUNDS = 15, OPERATIONS = 4, LOOK_BACK = 64 };
 #define LONG_SECONDS 0.4 /* what takes longer is done once */
+/* A layer of which one round would take longer than the whole profile may, on a fast device. */
+#define MOST_FLOPS (RT_PROFILE_MOST_SECONDS * 1e11)
 
 struct bench {
     const struct rt_job *job;
@@ -193,10 +196,7 @@ static void measure(struct bench *bench, void (*const operations[OPERATIONS])(st
 
 /* Whether the gradient at this layer's input is wanted: a layer before it has parameters. */
 static bool wants_gradient(const struct rt_model *whole, size_t layer) {
-    for (size_t i = 0; i < layer; i++)
-        if (whole->layers[i]->param_count > 0)
-            return true;
-    return false;
+    return layer > whole->lowest;
 }
 
 /* Layers first..first+count, which begin with the one that is measured. */
@@ -268,27 +268,17 @@ static void estimate_rest(const struct rt_job *job, const struct rt_model *whole
     }
 }
 
-static bool same_tree(const struct rt_tree *a, const struct rt_tree *b) {
-    if (a->kind != b->kind || a->count != b->count || !a->text != !b->text || !a->key != !b->key ||
-        (a->text && strcmp(a->text, b->text) != 0) || (a->key && strcmp(a->key, b->key) != 0))
-        return false;
-    for (size_t i = 0; i < a->count; i++)
-        if (!same_tree(a->items[i], b->items[i]))
-            return false;
-    return true;
-}
-
 /* Whether two layers do the same work, the next one's counted where they do that too. */
 static bool same_work(const struct bench *bench, const struct rt_model *whole, size_t a, size_t b) {
     const struct rt_layer *x = whole->layers[a], *y = whole->layers[b];
     const struct rt_tree *specs = bench->job->layers;
     if (x->type != y->type || !rt_shape_equal(&x->in, &y->in) || x->absorbed != y->absorbed ||
         x->act != y->act || wants_gradient(whole, a) != wants_gradient(whole, b) ||
-        !same_tree(specs->items[a], specs->items[b]))
+        !rt_tree_equal(specs->items[a], specs->items[b]))
         return false;
     const bool more = a + 1 < whole->count && whole->layers[a + 1]->absorbed;
     const bool too = b + 1 < whole->count && whole->layers[b + 1]->absorbed;
-    return more == too && (!more || same_tree(specs->items[a + 1], specs->items[b + 1]));
+    return more == too && (!more || rt_tree_equal(specs->items[a + 1], specs->items[b + 1]));
 }
 
 /* The first layer, not far before, that does the same work; itself if there is none. So the many equal layers
@@ -306,6 +296,7 @@ static rt_status measure_all(struct bench *bench, const struct rt_model *whole, 
     for (size_t i = 0; i < whole->count; i++)
         different += first_like(bench, whole, i) == i;
     bench->share = RT_PROFILE_SECONDS / (double)different;
+    const double end = rt_clock_wall() + RT_PROFILE_MOST_SECONDS;
     for (size_t i = 0; i < whole->count; i++) {
         const size_t like = first_like(bench, whole, i);
         if (like < i) {
@@ -313,7 +304,12 @@ static rt_status measure_all(struct bench *bench, const struct rt_model *whole, 
             continue;
         }
         struct rt_error trouble = {0};
-        rt_status status = measure_layer(bench, whole, i, &layers[i], &trouble);
+        const struct rt_layer *layer = whole->layers[i];
+        const double flops =
+            (double)bench->rows * (layer->flops_forward + layer->flops_input + layer->flops_weights);
+        rt_status status = RT_NO_MEMORY;
+        if (flops < MOST_FLOPS && rt_clock_wall() < end)
+            status = measure_layer(bench, whole, i, &layers[i], &trouble);
         if (status == RT_NO_MEMORY) {
             layers[i].forward = -1;
         } else if (status != RT_OK) {

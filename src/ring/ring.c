@@ -8,9 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Seconds that a master who lost a link waits for somebody to say why. */
-static const double grace = 1;
-
 bool rt_ring_stop_asked(const struct rt_ring *ring) {
     return ring->settings.stop && atomic_load(ring->settings.stop);
 }
@@ -26,8 +23,15 @@ static uint64_t applied(const struct rt_ring *ring) {
 /* Whether an update may begin now. */
 static bool may_begin(const struct rt_ring *ring) {
     if (ring->job->mode == RT_RING_FLOW)
-        return !ring->draining && ring->begun < (uint64_t)ring->job->updates;
+        return !ring->draining && ring->begun < rt_periods_next(&ring->settings.rests, ring->returned + 1,
+                                                                (uint64_t)ring->job->updates);
     return ring->begun == ring->returned && (ring->job->served || applied(ring) == ring->begun);
+}
+
+/* Whether nothing is under way, nothing more is there, and nothing more shall be. */
+static bool is_dry(const struct rt_ring *ring) {
+    const struct rt_segment *first = &ring->flow.segments[0];
+    return ring->flow.starving && rt_ring_stop_asked(ring) && first->oldest == first->arrived;
 }
 
 static rt_status begin(struct rt_ring *ring, bool *begun, struct rt_error *err) {
@@ -42,8 +46,12 @@ static rt_status begin(struct rt_ring *ring, bool *begun, struct rt_error *err) 
                        (unsigned long long)number, rows, (long long)ring->job->batch);
     ring->flow.starving = rows == 0;
     *begun = rows > 0;
-    if (rows == 0)
+    if (rows == 0) {
+        /* A source that has come to its end has just asked us to stop: nobody sleeps before that is seen. */
+        if (is_dry(ring) && ring->settings.endpoint)
+            rt_endpoint_wake(ring->settings.endpoint);
         return RT_OK;
+    }
     ring->begun = number;
     ring->updates[number % ring->room] =
         (struct rt_ring_update){.update = number, .rows = rows, .start = rt_clock_wall()};
@@ -67,6 +75,7 @@ static rt_status start_micro(struct rt_ring *ring, struct rt_seat *seat, bool *s
                                        .epoch = ring->epoch,
                                        .rows = (uint32_t)batch_rows};
     const uint32_t *examples = ring->examples + part.first;
+    rt_flow_train(&ring->flow, ring->begun);
     rt_flow_enter(&ring->flow, RT_STATE_FORWARD);
     if (part.rows > 0)
         source->inputs(source->self, examples, part.rows, seat->x);
@@ -122,7 +131,7 @@ static rt_status lose(void *self, const struct rt_message *message, size_t rows,
                      &update->loss, &update->correct);
     /* Before anything is sent back: no node can complete this update, so nobody applies it. */
     if (!isfinite(update->loss))
-        return rt_fail(err, RT_FAILED, "the loss is not finite at update %llu (epoch %u)",
+        return rt_fail(err, RT_DIVERGED, "the loss is not finite at update %llu (epoch %u)",
                        (unsigned long long)update->update, message->epoch + 1);
     return RT_OK;
 }
@@ -204,7 +213,7 @@ static rt_status make_flow(struct rt_ring *ring, const struct rt_shape *out, str
         .previous = settings->previous,
         .run = settings->run,
         .nodes = (uint16_t)settings->plan->nodes,
-        .slowdown = settings->slowdown,
+        .pace = settings->pace,
         .patience = settings->patience,
         .ends = {.self = ring,
                  .start = start,
@@ -226,7 +235,8 @@ static rt_status make_flow(struct rt_ring *ring, const struct rt_shape *out, str
         status = rt_flow_add(flow, ring->tail, out, &flow->previous, NULL, err);
     struct rt_stage *const stages[] = {ring->head, ring->tail};
     if (status == RT_OK && settings->across.self)
-        status = settings->across.open(settings->across.self, stages, ring->tail ? 2 : 1, err);
+        status = settings->across.open(settings->across.self, stages, ring->tail ? 2 : 1,
+                                       rt_flow_emulated_clock(flow), err);
     return status;
 }
 
@@ -271,41 +281,16 @@ void rt_ring_destroy(struct rt_ring *ring) {
     free(ring);
 }
 
+void rt_ring_set_apart(struct rt_ring *ring, bool is_apart) {
+    if (ring->flow.timed)
+        rt_states_set_apart(&ring->flow.states, is_apart, true);
+}
+
 uint64_t rt_ring_version(const struct rt_ring *ring) {
     return applied(ring);
 }
 
 /* ---- running ------------------------------------------------------------------------------------------- */
-
-/* A node that dies is noticed by both its neighbours. The one before it can only hang up, and so do those
- * before that one, until the master's own link to the next node closes. The one after it sends the reason
- * round: worth waiting for. */
-static void find_cause(struct rt_ring *ring) {
-    struct rt_flow *flow = &ring->flow;
-    struct rt_talk *previous = &flow->previous.talk;
-    const double until = rt_flow_now(flow) + grace;
-    struct rt_event event;
-    while (!previous->dead && !(previous->ready && previous->message.type == RT_MESSAGE_ERROR)) {
-        if (previous->ready)
-            rt_talk_next(previous); /* something said before the loss */
-        else if (!rt_endpoint_wait(flow->settings.endpoint, until, &event))
-            break;
-        else
-            rt_flow_let_pass(flow, &event);
-    }
-    struct rt_error_message error;
-    struct rt_error ignored;
-    if (previous->ready && previous->message.type == RT_MESSAGE_ERROR &&
-        rt_error_decode(previous->body, previous->body_bytes, &error, &ignored) == RT_OK) {
-        flow->lost = 0;
-        rt_flow_blame(flow, &error);
-        rt_fail(&flow->error, RT_FAILED, "%s", error.text);
-    } else if (previous->closed) {
-        flow->lost = flow->previous.number;
-        rt_fail(&flow->error, RT_FAILED, "node %u: %s", flow->previous.number,
-                rt_link_reason(previous->link, &previous->error));
-    }
-}
 
 size_t rt_ring_lost(const struct rt_ring *ring) {
     return ring->flow.status == RT_OK ? 0 : ring->flow.lost;
@@ -313,13 +298,8 @@ size_t rt_ring_lost(const struct rt_ring *ring) {
 
 rt_status rt_ring_run(struct rt_ring *ring, bool (*done)(void *ring), struct rt_error *err) {
     struct rt_flow *flow = &ring->flow;
-    const bool failed = flow->status != RT_OK;
     flow->progress = rt_flow_now(flow);
-    rt_status status = rt_flow_run(flow, done, ring, err);
-    if (status == RT_OK || failed || !flow->next.talk.closed || flow->told)
-        return status;
-    find_cause(ring);
-    return rt_fail(err, flow->status, "%s", flow->error.text);
+    return rt_flow_run(flow, done, ring, err);
 }
 
 static bool has_come(void *self) {
@@ -346,9 +326,7 @@ static bool is_step_done(void *self) {
     struct rt_ring *ring = self;
     const struct rt_segment *first = &ring->flow.segments[0];
     ring->flow.more = first->next.part != 0 || ring->job->mode == RT_RING_FLOW;
-    if (ring->flow.starving && rt_ring_stop_asked(ring) && first->oldest == first->arrived)
-        return true;
-    return applied(ring) > ring->returned;
+    return is_dry(ring) || applied(ring) > ring->returned;
 }
 
 rt_status rt_ring_step(struct rt_ring *ring, struct rt_ring_update *update, struct rt_error *err) {

@@ -6,6 +6,7 @@
 #ifndef RT_RING_RING_H
 #define RT_RING_RING_H
 
+#include "base/periods.h"
 #include "cluster/cluster.h"
 #include "metrics/states.h"
 #include "ring/across.h"
@@ -34,16 +35,18 @@ struct rt_ring_settings {
     struct rt_link *next, *previous; /* NULL when the master is alone; taken over */
     uint32_t run;
     struct rt_ring_source source;
-    double slowdown;           /* emulate; 1: not */
-    double patience;           /* seconds in which a neighbour must make progress; 0: 60 */
-    const atomic_int *stop;    /* may be NULL; once it is not 0 a call ends with RT_INTERRUPTED at the next
-                                  boundary between updates, or at once in an evaluation */
-    const atomic_int *abandon; /* may be NULL; once it is not 0 the ring fails with RT_INTERRUPTED, soon and
-                                  in the middle of whatever it does: its node is to end */
+    const struct rt_pace *pace; /* of the device; NULL: it is not emulated */
+    double patience;            /* seconds in which a neighbour must make progress; 0: 60 */
+    const atomic_int *stop;     /* may be NULL; once it is not 0 a call ends with RT_INTERRUPTED at the next
+                                   boundary between updates, or at once in an evaluation */
+    const atomic_int *abandon;  /* may be NULL; once it is not 0 the ring fails with RT_INTERRUPTED, soon and
+                                   in the middle of whatever it does: its node is to end */
     /* Told of events that are not of its links; NULL: who connects is turned away. */
     void (*stray)(void *user, const struct rt_event *event);
     void *user;
     struct rt_across across; /* zeros: there are no other rings */
+    /* ring-flow: updates at which it is drained, so that rt_ring_drain is true when a step returns them. */
+    struct rt_periods rests;
 };
 
 struct rt_ring;
@@ -67,7 +70,7 @@ struct rt_ring_update {
     double start, end; /* rt_clock_wall; where updates overlap, from the end of the one before */
 };
 
-/* One update: returns when the master's own layers are updated. RT_FAILED when the loss is not finite: then
+/* One update: returns when the master's own layers are updated. RT_DIVERGED when the loss is not finite: then
  * nobody applies that update. */
 rt_status rt_ring_step(struct rt_ring *ring, struct rt_ring_update *update, struct rt_error *err);
 
@@ -99,7 +102,7 @@ struct rt_ring_pass {
 rt_status rt_ring_evaluate(struct rt_ring *ring, size_t examples, const struct rt_ring_pass *pass,
                            struct rt_error *err);
 
-/* All stages keep an image of the parameters as they are after the last step; the ring goes on. RT_FAILED
+/* All stages keep an image of the parameters as they are after the last step; the ring goes on. RT_DIVERGED
  * when a number is not finite. */
 rt_status rt_ring_snapshot(struct rt_ring *ring, struct rt_error *err);
 /* The image, word by word in layer order: write is given consecutive floats. begin asks for the words from
@@ -125,5 +128,8 @@ size_t rt_ring_lost(const struct rt_ring *ring);
 rt_status rt_ring_stop(struct rt_ring *ring, struct rt_error *err);
 
 uint64_t rt_ring_version(const struct rt_ring *ring); /* updates applied */
+
+/* What the master does from now on is no training, or is again. */
+void rt_ring_set_apart(struct rt_ring *ring, bool is_apart);
 
 #endif

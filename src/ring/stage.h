@@ -101,8 +101,8 @@ void rt_stage_leave_to_server(struct rt_stage *stage);
 /* Parameters have come from a server, as those of this version. */
 void rt_stage_renewed(struct rt_stage *stage, uint64_t update);
 
-/* Keeps an image of this moment. RT_FAILED, naming what, when a number in it is not finite: then the image is
- * what it was before. Not in a job that only evaluates: RT_FAILED. */
+/* Keeps an image of this moment. RT_DIVERGED, naming what, when a number in it is not finite: then the image
+ * is what it was before. Not in a job that only evaluates: RT_FAILED. */
 rt_status rt_stage_snapshot(struct rt_stage *stage, struct rt_error *err);
 
 /* Words: 0 is parameters and buffers as they lie in files (each tensor of each layer in the order of

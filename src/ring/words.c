@@ -54,7 +54,7 @@ rt_status rt_stage_snapshot(struct rt_stage *stage, struct rt_error *err) {
     else if (!rt_block_is_finite(stage->state, state_floats(stage)))
         what = "the optimizer's state";
     if (what)
-        return rt_fail(err, RT_FAILED, "%s of layers %zu to %zu is not finite after update %llu", what,
+        return rt_fail(err, RT_DIVERGED, "%s of layers %zu to %zu is not finite after update %llu", what,
                        model->first, model->first + model->count - 1, (unsigned long long)stage->update);
     float *to = stage->image;
     memcpy(to, stage->blocks.params, model->param_count * sizeof *to);

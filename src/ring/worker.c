@@ -10,6 +10,7 @@
 
 #include "base/fpenv.h"
 #include "base/memory.h"
+#include "base/sentence.h"
 #include "ring/flow.h"
 #include "ring/plan.h"
 #include <stdlib.h>
@@ -60,7 +61,7 @@ static rt_status profile(struct rt_session *session, const struct rt_profile *as
     rt_fp_enter(&theirs);
     status = rt_alloc(count, sizeof *layers, "the times of the layers", &layers, err);
     if (status == RT_OK)
-        status = rt_profile_measure(job, &device, asked->rows, ours->slowdown,
+        status = rt_profile_measure(job, &device, asked->rows, rt_pace_factor(&ours->pace, 1),
                                     rt_node_settings(session->node)->memory, layers, count, err);
     rt_fp_leave(&theirs);
     rt_device_close(&device);
@@ -109,9 +110,9 @@ static rt_status check_memory(const struct rt_session *session, const struct wor
                                            part->slots, &bytes, err);
     if (status != RT_OK || bytes <= (double)node->memory)
         return status;
-    return rt_fail(err, RT_NO_MEMORY,
-                   "%u layers from %u on, with %u slots, need %.1f MiB, and it offers %.1f MiB", part->count,
-                   part->first, part->slots, bytes / 0x1p20, (double)node->memory / 0x1p20);
+    return rt_fail(err, RT_NO_MEMORY, "%s from %u on, with %s, need %.1f MiB, and it offers %.1f MiB",
+                   RT_COUNTED(part->count, "layer"), part->first, RT_COUNTED(part->slots, "slot"),
+                   bytes / 0x1p20, (double)node->memory / 0x1p20);
 }
 
 static rt_status take_part(struct rt_session *session, struct worker *worker, const struct rt_assign *asked,
@@ -128,9 +129,10 @@ static rt_status take_part(struct rt_session *session, struct worker *worker, co
     if (part->count == 0 || part->first == 0 || part->first >= layers || part->count > layers - part->first ||
         part->slots == 0)
         return rt_fail(err, RT_BAD_INPUT,
-                       "the assignment is of %u layers from %u on, with %u slots, and the "
-                       "model has %zu layers",
-                       part->count, part->first, part->slots, layers);
+                       "the assignment is of %s from %u on, with %s, and the "
+                       "model has %s",
+                       RT_COUNTED(part->count, "layer"), part->first, RT_COUNTED(part->slots, "slot"),
+                       RT_COUNTED(layers, "layer"));
     status = open_device(session, worker->job, &worker->device, err);
     worker->device_open = status == RT_OK;
     if (status == RT_OK)
@@ -187,8 +189,11 @@ static void part_ways(struct rt_session *session, struct rt_flow *flow, rt_statu
             rt_fail_prefix(&told, status, "node %u", session->index);
         rt_flow_tell(flow, status, told.text);
     }
-    rt_flow_linger(flow, &flow->next,
-                   flow->settings.across.self && status == RT_OK ? flow->settings.patience : goodbye);
+    const bool others = flow->settings.across.self && status == RT_OK;
+    const double until = rt_flow_now(flow) + (others ? flow->settings.patience : goodbye);
+    rt_flow_linger(flow, &flow->next, until);
+    if (status != RT_OK)
+        rt_flow_linger(flow, &flow->previous, until);
 }
 
 static rt_status run(struct rt_session *session, struct rt_error *err) {
@@ -202,7 +207,7 @@ static rt_status run(struct rt_session *session, struct rt_error *err) {
         .run = session->run,
         .index = worker->index,
         .nodes = worker->nodes,
-        .slowdown = ours->slowdown,
+        .pace = &ours->pace,
         .patience = worker->job->patience,
         .stray = stray,
         .user = session,
@@ -222,7 +227,8 @@ static rt_status run(struct rt_session *session, struct rt_error *err) {
     if (status == RT_OK)
         status = rt_flow_add(&flow, worker->stage, NULL, &flow.previous, &flow.next, err);
     if (status == RT_OK && settings.across.self)
-        status = settings.across.open(settings.across.self, &worker->stage, 1, err);
+        status =
+            settings.across.open(settings.across.self, &worker->stage, 1, rt_flow_emulated_clock(&flow), err);
     if (status == RT_OK)
         status = rt_flow_run(&flow, is_stopped, &flow, err);
     if (flow.next.talk.link)

@@ -3,6 +3,7 @@
 #define RT_RING_WORKER_H
 
 #include "cluster/node.h"
+#include "metrics/pace.h"
 #include "ring/across.h"
 #include <stddef.h>
 
@@ -10,7 +11,7 @@
 struct rt_ring_device {
     const char *kernels; /* "auto" or an instruction set */
     size_t threads;
-    double slowdown;                /* emulate a device so many times slower; 1: not */
+    struct rt_pace pace;            /* of the device that is emulated */
     const struct rt_across *across; /* of rings side by side, from the start of the run; NULL: there is one */
 };
 

@@ -114,7 +114,7 @@ rt_status rt_kernels_fast(const struct rt_kernels **table, struct rt_error *err)
     pthread_once(&load_once, load);
     if (!sgemm)
         return rt_fail(err, RT_BAD_INPUT,
-                       "--math fast needs OpenBLAS (Debian: apt install libopenblas0-pthread): %s",
+                       "train.math: fast needs OpenBLAS (Debian: apt install libopenblas0-pthread): %s",
                        load_failure);
     *table = &fast_table;
     return RT_OK;

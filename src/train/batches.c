@@ -5,7 +5,31 @@
 #include "base/rng.h"
 #include <stdlib.h>
 
-rt_status rt_batches_create(uint64_t seed, size_t examples, size_t batch, bool shuffle,
+uint64_t rt_batches_count(uint64_t examples, uint64_t batch, bool drop_last) {
+    const uint64_t whole = examples / batch;
+    return examples % batch == 0 || (drop_last && whole > 0) ? whole : whole + 1;
+}
+
+/* Of one batch: its slices have rows / slices rows, or one more; those without rows are not computed. */
+static uint64_t fewest_of(uint64_t rows, uint64_t slices, uint64_t micro) {
+    uint64_t fewest = rows;
+    for (uint64_t slice = rows / slices; slice <= rows / slices + (rows % slices > 0); slice++) {
+        const uint64_t rest = micro && micro < slice ? slice % micro : slice;
+        const uint64_t least = rest ? rest : micro;
+        if (slice > 0 && least < fewest)
+            fewest = least;
+    }
+    return fewest;
+}
+
+size_t rt_batches_fewest(uint64_t examples, uint64_t batch, bool drop_last, uint64_t slices, uint64_t micro) {
+    const uint64_t whole = batch < examples ? batch : examples, last = examples % whole;
+    const uint64_t fewest = fewest_of(whole, slices, micro);
+    const uint64_t then = last && !drop_last ? fewest_of(last, slices, micro) : fewest;
+    return (size_t)(then < fewest ? then : fewest);
+}
+
+rt_status rt_batches_create(uint64_t seed, size_t examples, size_t batch, bool shuffle, bool drop_last,
                             struct rt_batches *batches, struct rt_error *err) {
     if (examples == 0)
         return rt_fail(err, RT_BAD_INPUT, "there are no training examples");
@@ -17,7 +41,11 @@ rt_status rt_batches_create(uint64_t seed, size_t examples, size_t batch, bool s
     if (batch > examples)
         batch = examples;
     uint32_t *order;
-    rt_status status = rt_alloc(examples, sizeof *order, "the order of the training examples", &order, err);
+    /* How many there are may be another machine's word. */
+    rt_status status =
+        rt_memory_check((double)examples * sizeof *order, "the order of the training examples", err);
+    if (status == RT_OK)
+        status = rt_alloc(examples, sizeof *order, "the order of the training examples", &order, err);
     if (status != RT_OK)
         return status;
     for (uint32_t i = 0; i < examples; i++)
@@ -26,7 +54,7 @@ rt_status rt_batches_create(uint64_t seed, size_t examples, size_t batch, bool s
                                    .examples = (uint32_t)examples,
                                    .batch = (uint32_t)batch,
                                    .shuffle = shuffle,
-                                   .per_epoch = (examples + batch - 1) / batch,
+                                   .per_epoch = rt_batches_count(examples, batch, drop_last),
                                    .order = order,
                                    .ordered = UINT64_MAX};
     return RT_OK;

@@ -24,9 +24,17 @@ struct rt_batch {
     uint32_t epoch;   /* from 0 */
 };
 
-rt_status rt_batches_create(uint64_t seed, size_t examples, size_t batch, bool shuffle,
+/* drop_last: see rt_batches_count. */
+rt_status rt_batches_create(uint64_t seed, size_t examples, size_t batch, bool shuffle, bool drop_last,
                             struct rt_batches *batches, struct rt_error *err);
 void rt_batches_destroy(struct rt_batches *batches);
+
+/* Batches of an epoch. drop_last: the last one is left out where it has fewer examples than the others. */
+uint64_t rt_batches_count(uint64_t examples, uint64_t batch, bool drop_last);
+
+/* The fewest examples that are computed at a time: of every batch of an epoch, cut into so many slices, and
+ * those into micro-batches (0: whole slices). */
+size_t rt_batches_fewest(uint64_t examples, uint64_t batch, bool drop_last, uint64_t slices, uint64_t micro);
 
 /* update is counted from 1. Takes no memory. */
 void rt_batches_at(struct rt_batches *batches, uint64_t update, struct rt_batch *batch);

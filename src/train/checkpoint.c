@@ -4,6 +4,7 @@
 #include "base/bytes.h"
 #include "base/memory.h"
 #include "formats/safetensors.h"
+#include "ring/gradient.h"
 #include "train/standing.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -199,7 +200,7 @@ static rt_status check_tensor(void *user, const char *name, const struct rt_shap
 }
 
 static rt_status read_floats(void *user, size_t word, size_t count, float *out, struct rt_error *err) {
-    (void)word, (void)err;
+    (void)word;
     struct reading *reading = user;
     const uint8_t *bytes = reading->tensors->data + reading->done * sizeof(float);
     for (size_t i = 0; i < count; i++) {
@@ -207,7 +208,9 @@ static rt_status read_floats(void *user, size_t word, size_t count, float *out, 
         memcpy(&out[i], &bits, sizeof bits);
     }
     reading->done += count;
-    return RT_OK;
+    return rt_block_is_finite(out, count)
+               ? RT_OK
+               : rt_fail(err, RT_BAD_INPUT, "%s: holds a number that is not finite", reading->tensors->name);
 }
 
 static rt_status check_hash(const char *path, const struct rt_tensors *tensors, const char *state,
@@ -233,7 +236,10 @@ static rt_status check_hash(const char *path, const struct rt_tensors *tensors, 
 
 rt_status rt_checkpoint_verify(const char *path, const struct rt_tensors *tensors, struct rt_error *err) {
     const char *state = rt_tensors_meta(tensors, "state"), *said = rt_tensors_meta(tensors, "sha256");
-    return state && said ? check_hash(path, tensors, state, said, err) : RT_OK;
+    if (!state != !said)
+        return rt_fail(err, RT_BAD_INPUT, "%s: has `%s` in its metadata without `%s`: it has been altered",
+                       path, state ? "state" : "sha256", state ? "sha256" : "state");
+    return state ? check_hash(path, tensors, state, said, err) : RT_OK;
 }
 
 /* A file is checked as a whole before anything of the run is touched. *usable: whether the file is what was
@@ -311,11 +317,11 @@ rt_status rt_checkpoint_load(const char *dir, const struct rt_numbers *numbers,
         char aside[PATH_ROOM];
         if (join(dir, damaged, aside, NULL) == RT_OK && rename(path, aside) != 0 && errno != ENOENT)
             return rt_fail(err, RT_IO, "%s: cannot be moved aside: %s", path, strerror(errno));
-        rt_fail(notice, RT_OK, "the newest checkpoint cannot be used (%.300s); the one before it is",
+        rt_fail(notice, RT_OK, "the newest checkpoint cannot be used (%.500s); the one before it is",
                 first.text);
         return RT_OK;
     }
     if (usable)
         return rt_fail(err, again, "%s", second.text);
-    return rt_fail(err, status, "no checkpoint can be used: %.200s; %.200s", first.text, second.text);
+    return rt_fail(err, status, "no checkpoint can be used: %.450s; %.450s", first.text, second.text);
 }

@@ -18,9 +18,10 @@
 struct rt_standing {
     uint64_t update, samples;
     uint64_t planned;    /* updates until the end; schedules may depend on it */
-    double seconds;      /* training wall time so far, over resumes */
-    double step_seconds; /* the part of it spent in updates */
-    double epoch_loss;   /* sums over the examples of the epoch under way, or of the last one */
+    double seconds;      /* wall time so far, over resumes */
+    double step_seconds; /* of it, training: from the first forward to the last update, without validations */
+    double validation_seconds, setup_seconds; /* of it, validations; and what came before the first forward */
+    double epoch_loss; /* sums over the examples of the epoch under way, or of the last one */
     uint64_t epoch_correct, epoch_samples;
     double best_loss;     /* by validation; infinite: none yet */
     uint64_t best_update; /* 0: none */
@@ -68,7 +69,7 @@ rt_status rt_checkpoint_load(const char *dir, const struct rt_numbers *numbers,
                              const struct rt_fingerprint *fingerprint, struct rt_standing *standing,
                              const char **rescored, struct rt_error *notice, struct rt_error *err);
 
-/* Whether a file's content matches the hash that a checkpoint carries; a file without one passes. path: for
+/* Whether a file's content matches the hash that a checkpoint carries; a file that is none passes. path: for
  * messages. */
 rt_status rt_checkpoint_verify(const char *path, const struct rt_tensors *tensors, struct rt_error *err);
 

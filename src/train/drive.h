@@ -32,26 +32,27 @@ struct rt_drive {
     struct rt_checkpoint_out *saving; /* a checkpoint that is being written; NULL: none */
     struct rt_journal *journal;
     struct rt_fingerprint fingerprint; /* empty until a checkpoint wants it */
-    char *checkpoint_dir, *best_path;
-    struct rt_error notices[3]; /* until there is a journal to write them to */
+    char *checkpoint_dir, *best_path;  /* NULL: no files are written, */
+    struct rt_snapshot best;           /* and the best model is kept here */
+    struct rt_error notices[8];        /* until there is a journal to write them to */
+    bool warns[8];                     /* which of them are warnings */
     size_t notice_count;
 
     uint64_t batch;                      /* examples per update */
     uint64_t updates, epochs, per_epoch; /* planned */
+    struct rt_periods validations;       /* the updates after which there is one */
     struct rt_standing standing;
-    struct rt_states states; /* of one device, from the first update on */
-    struct rt_states spent;  /* up to the last one */
-    double cpu_start;        /* of the process */
     double start;            /* of this rt_run_train */
     double seconds_before;   /* training time of the runs that this one resumes */
+    double validated_before; /* seconds of validations of those */
     uint64_t first_update;   /* updates done when it started */
     uint64_t tested_update;  /* the update whose parameters run->test is about; UINT64_MAX: none */
     double first_step;       /* seconds from the start of the process to the end of the first update; NaN */
     double checkpoint_at, loop_start;
-    double step_end;                             /* of the last update */
+    double training_since; /* this has been counted up to; 0: what happens now is no training */
+    double step_end;       /* of the last update */
     double validation_loss, validation_accuracy; /* the last; NaN */
     uint64_t validation_update;                  /* of the last; UINT64_MAX: none */
-    bool validation_due; /* an update that calls for one has been done, and it has not been made yet */
 
     struct { /* since the last report */
         double start, loss, step_seconds;
@@ -71,7 +72,8 @@ RT_PRINTF(1, 2) char *rt_drive_text(const char *format, ...);
 rt_status rt_drive_fingerprint(struct rt_drive *drive, struct rt_error *err);
 
 /* ---- resume.c ---- */
-/* Writes a checkpoint of the standing. RT_FAILED, and nothing is written, when the last update diverged. */
+/* Writes a checkpoint of the standing. RT_DIVERGED, and nothing is written, when the last update went wrong.
+ */
 rt_status rt_drive_save(struct rt_drive *drive, struct rt_error *err);
 /* The same beside the training: begin, and between later updates tend to it until it is there. */
 rt_status rt_drive_save_begin(struct rt_drive *drive, struct rt_error *err);
@@ -81,12 +83,15 @@ rt_status rt_drive_save_tend(struct rt_drive *drive, struct rt_error *err);
 rt_status rt_drive_restore(struct rt_drive *drive, struct rt_standing *standing, struct rt_error *err);
 /* Goes on where the last checkpoint stands. */
 rt_status rt_drive_resume(struct rt_drive *drive, struct rt_error *err);
-/* Adds to the sentence about a number that is not finite what can be done about it. Returns RT_FAILED. */
-rt_status rt_drive_diverged(const struct rt_drive *drive, struct rt_error *err);
+/* RT_DIVERGED: adds to the sentence about a number that is not finite what can be done about it. Returns
+ * status. */
+rt_status rt_drive_advise(const struct rt_drive *drive, rt_status status, struct rt_error *err);
 
 /* ---- report.c ---- */
 /* Kept until there is a journal. */
 RT_PRINTF(2, 3) void rt_drive_notice(struct rt_drive *drive, const char *format, ...);
+/* The same, for what is told also where nothing else is. */
+void rt_drive_warn(struct rt_drive *drive, const char *sentence);
 void rt_drive_journal_start(struct rt_drive *drive);
 /* Tells the journal and the progress callback where the run stands; begins a new interval. */
 void rt_drive_report(struct rt_drive *drive, const struct rt_score *validation);
@@ -103,7 +108,9 @@ rt_status rt_drive_watch_end(struct rt_drive *drive, struct rt_error *err);
 /* ---- loop.c ---- */
 /* Trains to the end, an early stop or a stop request (RT_INTERRUPTED). */
 rt_status rt_drive_loop(struct rt_drive *drive, struct rt_error *err);
-/* RT_FAILED when a loss, measured after an update, is not finite. which: "test", ... */
+/* Brings standing.step_seconds, which goes on while there is training, up to now. */
+void rt_drive_count_training(struct rt_drive *drive);
+/* RT_DIVERGED when a loss, measured after an update, is not finite. which: "test", ... */
 rt_status rt_drive_check_loss(const struct rt_drive *drive, const char *which, uint64_t update, double loss,
                               struct rt_error *err);
 /* The sentence of a run that was stopped. Returns RT_INTERRUPTED. */

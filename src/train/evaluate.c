@@ -28,6 +28,8 @@ static rt_status forward_parts(struct rt_network *network, size_t rows, size_t e
             status =
                 pass->outputs(pass->user, first, part,
                               rt_model_forward(network->model, &row_pass, &network->blocks, slot, x), err);
+        if (network->clock)
+            rt_states_catch_up(network->clock);
         first += part;
     }
     return status;

@@ -2,6 +2,7 @@
 #include "train/drive.h"
 
 #include "base/sha256.h"
+#include "train/batches.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,49 +19,23 @@ static void hash_set(const struct rt_dataset *set, char hex[65]) {
 
 /* ---- what was built, as text: however the run file spells it, and with every default ---- */
 
-/* The shortest of 15 to 17 digits that reads back as the same number, with a point in every locale. */
 static void put_real(FILE *out, double value) {
-    char text[48];
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, value);
-        if (strtod(text, NULL) == value)
-            break;
-    }
-    for (char *at = text; *at; at++)
-        fputc(strchr("0123456789+-einfa", *at) ? *at : '.', out);
+    char text[RT_REAL_ROOM];
+    fputs(rt_real_text(value, text), out);
 }
 
+/* What -1 stands for by a word was written as a number in the first checkpoints, and so it is. */
 static void put_value(FILE *out, const struct rt_option *option, const void *settings) {
-    const char *field = (const char *)settings + option->offset;
-    int64_t integer;
-    double real;
-    bool truth;
-    const char *text;
-    int choice;
-    switch (option->kind) {
-    case RT_OPTION_INT:
-        memcpy(&integer, field, sizeof integer);
-        fprintf(out, "%" PRId64, integer);
-        return;
-    case RT_OPTION_REAL:
-        memcpy(&real, field, sizeof real);
-        put_real(out, real);
-        return;
-    case RT_OPTION_BOOL:
-        memcpy(&truth, field, sizeof truth);
-        fputs(truth ? "true" : "false", out);
-        return;
-    case RT_OPTION_TEXT:
-        memcpy(&text, field, sizeof text);
+    if (option->kind == RT_OPTION_TEXT) {
+        const char *text;
+        memcpy(&text, (const char *)settings + option->offset, sizeof text);
         fprintf(out, "'%s'", text ? text : "");
         return;
-    case RT_OPTION_CHOICE:
-        memcpy(&choice, field, sizeof choice);
-        fputs(option->choices[choice], out);
-        return;
-    case RT_OPTION_TREE: /* has been read, and what it says is elsewhere */
-        return;
     }
+    struct rt_option plain = *option;
+    char value[RT_OPTION_TEXT_ROOM];
+    plain.auto_word = NULL;
+    fputs(rt_option_text(&plain, settings, value), out);
 }
 
 static void put_options(FILE *out, const struct rt_option *options, size_t count, const void *settings) {
@@ -127,7 +102,8 @@ static void put_strategy(FILE *out, const struct rt_drive *drive) {
     const struct rt_strategy *strategy = drive->choice.strategy;
     const struct rt_way *way = rt_strategy_way(&drive->choice);
     const struct rt_way_options *options = way ? drive->choice.settings : NULL;
-    const uint64_t batches = (drive->materials.train.count + drive->batch - 1) / drive->batch;
+    const uint64_t batches =
+        rt_batches_count(drive->materials.train.count, drive->batch, drive->spec->train.drop_last);
     const bool own = strategy->flows || (options && rt_way_rules(way, options)),
                stale = strategy->flows || (options && rt_way_is_asynchronous(way, options));
     const char *kind = stale ? "asynchronous" : "synchronous",
@@ -199,7 +175,8 @@ rt_status rt_drive_fingerprint(struct rt_drive *drive, struct rt_error *err) {
         {"the number of training examples", rt_drive_text("%zu", drive->materials.train.count)},
         {"the training data (with their scaling, by hash)", rt_drive_text("%s", data)},
         {"data.shuffle", rt_drive_text("%s", spec->data.shuffle ? "true" : "false")},
-        {"train.batch", rt_drive_text("%" PRIu64, drive->batch)},
+        {"train.batch", rt_drive_text("%" PRIu64 "%s", drive->batch,
+                                      train->drop_last ? ", whole ones only (train.drop_last)" : "")},
         {"train.optimizer", text_of(drive, OPTIMIZER)},
         {"train.schedule", text_of(drive, SCHEDULE)},
         {"train.weight_decay", text_of(drive, WEIGHT_DECAY)},

@@ -22,9 +22,13 @@ static rt_status take_best(struct rt_drive *drive, struct rt_error *err) {
         return RT_OK;
     uint64_t update;
     struct rt_error bad;
+    if (drive->out.none) {
+        trained->update = best;
+        return rt_snapshot_give(&drive->best, &drive->learner.numbers, best, err);
+    }
     if (rt_modelfile_load(drive->best_path, &drive->learner.numbers, best, &update, &bad) != RT_OK) {
         struct rt_standing standing;
-        rt_drive_notice(drive, "the best model cannot be used (%.300s); the last one is kept", bad.text);
+        rt_drive_notice(drive, "the best model cannot be used (%.500s); the last one is kept", bad.text);
         rt_status status = rt_drive_restore(drive, &standing, err);
         if (status == RT_OK)
             trained->update = standing.update;
@@ -44,14 +48,14 @@ static rt_status fill_result(struct rt_drive *drive, const char hash[65], struct
     struct rt_run *run = drive->run;
     const struct rt_standing *standing = &drive->standing;
     const struct rt_evaluation *test = rt_run_test(run);
-    run->result_dir = strdup(run->out_dir);
-    if (!run->result_dir)
+    run->result_dir = drive->out.none ? NULL : strdup(run->out_dir);
+    if (!run->result_dir && !drive->out.none)
         return rt_fail(err, RT_NO_MEMORY, "not enough memory for the result");
     drive->standing.seconds = drive->seconds_before + rt_clock_wall() - drive->start;
     run->result = (struct rt_result){
         .updates = standing->update,
         .samples = standing->samples,
-        .seconds = standing->seconds,
+        .seconds = standing->step_seconds,
         .samples_per_s =
             standing->step_seconds > 0 ? (double)standing->samples / standing->step_seconds : (double)NAN,
         .train_loss =
@@ -66,14 +70,35 @@ static rt_status fill_result(struct rt_drive *drive, const char hash[65], struct
     return RT_OK;
 }
 
+/* Writes the model; without files it stays in memory, where it may have been all the time. */
+static rt_status keep_model(struct rt_drive *drive, char hash[65], struct rt_error *err) {
+    struct rt_trained *trained = &drive->run->trained;
+    const struct rt_numbers *numbers = &drive->learner.numbers;
+    char path[PATH_ROOM];
+    rt_status status;
+    if (drive->out.none) {
+        status = trained->network.blocks.params ? rt_numbers_hash(numbers, hash, err)
+                                                : rt_snapshot_take(&trained->kept, numbers, hash, err);
+    } else {
+        status = join(drive->run->out_dir, "model.safetensors", path, err);
+        if (status == RT_OK)
+            status = rt_modelfile_write(path, trained, numbers, hash, err);
+    }
+    return rt_drive_advise(drive, status, err);
+}
+
+static rt_status write_summary(const struct rt_drive *drive, struct rt_error *err) {
+    char path[PATH_ROOM];
+    if (drive->out.none)
+        return RT_OK;
+    rt_status status = join(drive->run->out_dir, "summary.json", path, err);
+    return status == RT_OK ? rt_summary_write(drive, path, err) : status;
+}
+
 rt_status rt_drive_finish(struct rt_drive *drive, struct rt_error *err) {
     struct rt_run *run = drive->run;
-    char model[PATH_ROOM], summary[PATH_ROOM], hash[65];
-    rt_status status = join(run->out_dir, "model.safetensors", model, err);
-    if (status == RT_OK)
-        status = join(run->out_dir, "summary.json", summary, err);
-    if (status == RT_OK)
-        status = take_best(drive, err);
+    char hash[65];
+    rt_status status = take_best(drive, err);
     if (status == RT_OK && drive->materials.test.count && drive->tested_update != run->trained.update) {
         status = rt_run_score(run, &drive->learner.forward, &drive->materials.test, drive->materials.target,
                               &run->test, err);
@@ -85,7 +110,7 @@ rt_status rt_drive_finish(struct rt_drive *drive, struct rt_error *err) {
     if (status == RT_INTERRUPTED || (status == RT_OK && atomic_load(&run->stop)))
         return rt_drive_stopped(drive, err);
     if (status == RT_OK)
-        status = rt_modelfile_write(model, &run->trained, &drive->learner.numbers, hash, err);
+        status = keep_model(drive, hash, err);
     if (status == RT_OK)
         status = fill_result(drive, hash, err);
     if (status == RT_OK)
@@ -95,7 +120,7 @@ rt_status rt_drive_finish(struct rt_drive *drive, struct rt_error *err) {
     if (status == RT_OK && drive->learner.exchange_counts)
         run->has_exchange = drive->learner.exchange_counts(drive->learner.self, &run->exchange);
     if (status == RT_OK)
-        status = rt_summary_write(drive, summary, err);
+        status = write_summary(drive, err);
     if (status != RT_OK)
         run->has_result = false;
     return status;

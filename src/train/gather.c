@@ -3,9 +3,11 @@
 
 #include "base/cores.h"
 #include "base/memory.h"
+#include "base/sentence.h"
 #include "data/stream.h"
 #include "net/tcp.h"
 #include "tensor/answer.h"
+#include "train/emulate.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,37 +18,53 @@ size_t rt_gather_threads(const struct rt_spec *spec) {
     return share > 1 ? share : 1;
 }
 
-static rt_status open_endpoint(const struct rt_spec *spec, struct rt_endpoint **endpoint,
-                               struct rt_error *err) {
+/* Says which key of the run file it is about. */
+static rt_status blame(const struct rt_spec *spec, const char *key, rt_status status, struct rt_error *err) {
+    const struct rt_error why = *err;
+    rt_tree_fail(rt_tree_get(rt_tree_get(spec->tree, "cluster"), key), err, "cluster.%s: %s", key, why.text);
+    return err->status = status;
+}
+
+static rt_status open_endpoint(const struct rt_spec *spec, const struct rt_emulated_link *link,
+                               struct rt_endpoint **endpoint, struct rt_error *err) {
     const struct rt_spec_cluster *cluster = &spec->cluster;
     uint8_t key[RT_KEY_BYTES];
     rt_status status = cluster->key ? rt_key_read(cluster->key, key, err) : RT_OK;
     if (status != RT_OK)
-        return status;
-    const struct rt_tcp_settings settings = {.key = cluster->key ? key : NULL,
-                                             .certificate = cluster->certificate,
-                                             .private_key = cluster->private_key,
-                                             .authority = cluster->authority};
+        return blame(spec, "key", status, err);
+    struct rt_tcp_settings settings = {.key = cluster->key ? key : NULL,
+                                       .certificate = cluster->certificate,
+                                       .private_key = cluster->private_key,
+                                       .authority = cluster->authority};
+    if (link->bandwidth)
+        rt_bandwidth_parse(link->bandwidth, &settings.bandwidth);
+    if (link->latency)
+        rt_latency_parse(link->latency, &settings.latency);
     status = rt_tcp_create(&settings, endpoint, err);
     explicit_bzero(key, sizeof key);
+    if (status == RT_BAD_INPUT)
+        blame(spec,
+              cluster->certificate   ? "certificate"
+              : cluster->private_key ? "private_key"
+                                     : "authority",
+              status, err);
     return status;
 }
 
-static rt_status read_slowdowns(const struct rt_spec *spec, double *slowdown, struct rt_error *err) {
-    const struct rt_tree *list = spec->cluster.slowdown;
-    const size_t nodes = (size_t)spec->cluster.nodes;
-    for (size_t i = 0; i < nodes; i++)
-        slowdown[i] = 1;
-    if (!list)
-        return RT_OK;
-    if (list->kind != RT_TREE_LIST || list->count != nodes)
-        return rt_tree_fail(list, err,
-                            "cluster.slowdown is a list of %zu factors, one for each local process", nodes);
-    for (size_t i = 0; i < nodes; i++)
-        if (list->items[i]->kind != RT_TREE_SCALAR || !rt_parse_real(list->items[i]->text, &slowdown[i]) ||
-            slowdown[i] < 1 || slowdown[i] > 1e6)
-            return rt_tree_fail(list->items[i], err, "cluster.slowdown: a factor is a number from 1 on");
-    return RT_OK;
+static bool has_credentials(const struct rt_spec_cluster *cluster) {
+    return cluster->key || cluster->certificate || cluster->private_key || cluster->authority;
+}
+
+rt_status rt_gather_check(const struct rt_spec *spec, struct rt_error *err) {
+    struct rt_pace master;
+    struct rt_endpoint *endpoint;
+    rt_status status = rt_emulate_master(spec, &master, err);
+    if (status != RT_OK || !has_credentials(&spec->cluster))
+        return status;
+    status = open_endpoint(spec, &(struct rt_emulated_link){0}, &endpoint, err);
+    if (status == RT_OK)
+        rt_endpoint_destroy(endpoint);
+    return status;
 }
 
 static rt_status read_addresses(const struct rt_spec *spec, const char **addresses, struct rt_error *err) {
@@ -65,20 +83,25 @@ static rt_status open_cluster(const struct rt_gather_settings *settings, struct 
                               struct rt_error *err) {
     const struct rt_spec *spec = settings->spec;
     const size_t locals = (size_t)spec->cluster.nodes, count = rt_spec_devices(spec);
-    double *slowdown = NULL;
+    struct rt_pace *paces = NULL;
+    struct rt_emulated_link *links = NULL;
     const char **addresses = NULL;
-    rt_status status = rt_alloc(locals, sizeof *slowdown, "the nodes", &slowdown, err);
+    rt_status status = rt_alloc(locals, sizeof *paces, "the nodes", &paces, err);
     if (status == RT_OK)
         status = rt_alloc(count, sizeof *addresses, "the nodes", &addresses, err);
     if (status == RT_OK)
-        status = read_slowdowns(spec, slowdown, err);
+        status = rt_alloc(locals, sizeof *links, "the nodes", &links, err);
+    if (status == RT_OK)
+        status = rt_emulate_paces(spec, paces, err);
+    if (status == RT_OK)
+        status = rt_emulate_links(spec, links, err);
     if (status == RT_OK)
         status = read_addresses(spec, addresses, err);
     if (status == RT_OK)
-        gathering->slowdown = slowdown[0];
+        gathering->pace = paces[0];
     /* A stream wakes who waits for it through the endpoint, also on one device. */
     if (status == RT_OK && (count > 1 || rt_stream_named(spec->data.train)))
-        status = open_endpoint(spec, &gathering->endpoint, err);
+        status = open_endpoint(spec, &links[0], &gathering->endpoint, err);
     if (status == RT_OK && count > 1) {
         struct rt_cluster_settings wanted = {
             .addresses = addresses,
@@ -86,12 +109,14 @@ static rt_status open_cluster(const struct rt_gather_settings *settings, struct 
             .local_nodes = locals - 1,
             .program = settings->program,
             .local_threads = rt_gather_threads(spec),
-            .slowdown = slowdown + 1,
+            .pace = paces + 1,
+            .emulated_links = links + 1,
             .local_memory = (uint64_t)spec->cluster.memory << 20,
             .key_file = spec->cluster.key,
             .certificate = spec->cluster.certificate,
             .private_key = spec->cluster.private_key,
             .authority = spec->cluster.authority,
+            .cache = spec->data.cache_dir,
             .exact = settings->exact,
             .patience = spec->cluster.patience < 10 ? spec->cluster.patience : 10,
             .work_patience = spec->cluster.patience,
@@ -104,40 +129,29 @@ static rt_status open_cluster(const struct rt_gather_settings *settings, struct 
     }
     if (status == RT_OK && gathering->cluster)
         gathering->run = rt_cluster_run(gathering->cluster);
-    free(slowdown);
+    free(paces);
+    free(links);
     free(addresses);
     return status;
 }
 
 static rt_status name_devices(struct rt_gathering *gathering, size_t count, struct rt_error *err) {
     rt_status status = rt_alloc(count, sizeof *gathering->name, "the devices", &gathering->name, err);
+    if (status == RT_OK)
+        status = rt_alloc(count, sizeof *gathering->address, "the devices", &gathering->address, err);
     gathering->devices = status == RT_OK ? count : 0;
     for (size_t i = 0; i < gathering->devices; i++) {
         const struct rt_member *member = i ? rt_cluster_member(gathering->cluster, i - 1) : NULL;
-        if (!member)
-            snprintf(gathering->name[i], sizeof *gathering->name, "master");
-        else if (member->local)
-            snprintf(gathering->name[i], sizeof *gathering->name, "local %zu", i);
-        else
-            snprintf(gathering->name[i], sizeof *gathering->name, "%s", member->address);
+        snprintf(gathering->name[i], sizeof *gathering->name, "%s", member ? member->name : "master");
+        if (member && !member->local)
+            memcpy(gathering->address[i], member->address, sizeof *gathering->address);
     }
     return status;
 }
 
-const char *rt_gathering_title(const struct rt_gathering *gathering, size_t device,
-                               char title[RT_TITLE_ROOM]) {
-    const struct rt_member *member =
-        device && gathering->cluster ? rt_cluster_member(gathering->cluster, device - 1) : NULL;
-    if (!member || member->local || !member->welcome.name[0])
-        snprintf(title, RT_TITLE_ROOM, "%.190s", gathering->name[device]);
-    else
-        snprintf(title, RT_TITLE_ROOM, "%.80s (%.100s)", member->welcome.name, gathering->name[device]);
-    return title;
-}
-
 rt_status rt_gather(const struct rt_gather_settings *settings, struct rt_gathering *gathering,
                     struct rt_error *err) {
-    *gathering = (struct rt_gathering){.slowdown = 1};
+    *gathering = (struct rt_gathering){0};
     rt_status status = open_cluster(settings, gathering, err);
     return status == RT_OK ? name_devices(gathering, rt_spec_devices(settings->spec), err) : status;
 }
@@ -146,6 +160,7 @@ void rt_gathering_deinit(struct rt_gathering *gathering) {
     rt_cluster_close(gathering->cluster);
     rt_endpoint_destroy(gathering->endpoint);
     free(gathering->name);
+    free(gathering->address);
     *gathering = (struct rt_gathering){0};
 }
 

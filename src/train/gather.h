@@ -13,9 +13,11 @@ struct rt_gathering {
     struct rt_endpoint *endpoint; /* NULL: one device alone, without a stream */
     struct rt_cluster *cluster;   /* NULL: one device alone */
     uint32_t run;
-    double slowdown; /* of the master, emulated */
-    size_t devices;  /* the master first; device i > 0 is member i - 1 of the cluster */
-    char (*name)[RT_MAX_TEXT + 1];
+    struct rt_pace pace;              /* of the master */
+    size_t devices;                   /* the master first; device i > 0 is member i - 1 of the cluster: those
+                                         of cluster.node in their order, then local processes */
+    char (*name)[RT_MAX_TEXT + 1];    /* [devices] what everybody calls it; no two are alike */
+    char (*address)[RT_MAX_TEXT + 1]; /* [devices] "": of the master and of local processes */
 };
 
 struct rt_gather_settings {
@@ -29,15 +31,33 @@ struct rt_gather_settings {
     void *waits_user;
 };
 
+/* What the run file says of devices and of who may take part: also a run on one device, which uses nothing of
+ * it, is not to go on as if all was well. */
+rt_status rt_gather_check(const struct rt_spec *spec, struct rt_error *err);
+
 /* deinit also on failure. */
 rt_status rt_gather(const struct rt_gather_settings *settings, struct rt_gathering *gathering,
                     struct rt_error *err);
 void rt_gathering_deinit(struct rt_gathering *gathering); /* a zeroed one is fine */
 
-/* A device as its user knows it: the name given with --name, and the address. */
+/* A device with its address, where that says more than its name: "pi1 (10.0.0.2:7117)". */
 enum { RT_TITLE_ROOM = 200 };
 const char *rt_gathering_title(const struct rt_gathering *gathering, size_t device,
                                char title[RT_TITLE_ROOM]);
+/* Where devices are that have a name of their own, as "pi1 is 10.0.0.2:7117, pi2 is 10.0.0.3:7117."; nothing
+ * where there are none. */
+void rt_gathering_print_addresses(const struct rt_gathering *gathering, FILE *out);
+/* Nodes know one another by number: puts names into a sentence that came from them, so that "node 2 (pi2):
+ * node 1: closed the connection" becomes "pi2: pi1: closed the connection". device: which one has a number,
+ * of `nodes`; NULL: the one of that index. */
+void rt_gathering_name_nodes(const struct rt_gathering *gathering, size_t nodes,
+                             size_t (*device)(const void *user, size_t node), const void *user,
+                             struct rt_error *err);
+/* Says that a device is lost, before the reason in err, and notes it in *lost, which may be NULL. If this
+ * machine itself did not run for a while, or the nodes say so (device 0), nobody else is named. Returns
+ * RT_LOST. */
+rt_status rt_gathering_lost(const struct rt_gathering *gathering, size_t device, size_t *lost,
+                            struct rt_error *err);
 
 /* Tells a member its part of the work, and waits until it has taken the memory for it. */
 rt_status rt_gathering_assign(struct rt_gathering *gathering, const struct rt_assign *part, size_t member,

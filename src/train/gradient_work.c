@@ -133,7 +133,7 @@ static rt_status micro_step(struct rt_gradient_work *work, const struct rt_gradi
     rt_status status = RT_OK;
     /* Before anything is applied: the parameters stay those of the update before. */
     if (!isfinite(sums->loss)) {
-        status = rt_fail(err, RT_FAILED, "the loss is not finite at update %llu (epoch %u)",
+        status = rt_fail(err, RT_DIVERGED, "the loss is not finite at update %llu (epoch %u)",
                          (unsigned long long)order->update, order->batch->epoch + 1);
     } else {
         size_t next_count = 0;

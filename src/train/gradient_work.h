@@ -71,7 +71,7 @@ struct rt_gradient_sums {
     size_t correct;
 };
 
-/* RT_FAILED when the loss is not finite: nothing was given to the sink then. */
+/* RT_DIVERGED when the loss is not finite: nothing was given to the sink then. */
 rt_status rt_gradient_work_run(struct rt_gradient_work *work, const struct rt_gradient_order *order,
                                struct rt_gradient_sums *sums, struct rt_error *err);
 

@@ -5,6 +5,7 @@
 #ifndef RT_TRAIN_LEARNER_H
 #define RT_TRAIN_LEARNER_H
 
+#include "base/periods.h"
 #include "formats/runfile.h"
 #include "train/evaluate.h"
 #include "train/materials.h"
@@ -16,6 +17,7 @@
 struct rt_node_report {
     const char *role;    /* "single", "master", "worker" */
     const char *name;    /* of the device; owned by the learner */
+    const char *address; /* likewise; NULL or "": it is on this machine, or all there is */
     size_t first, count; /* its layers; count 0: none */
     size_t tail;         /* layers at the end of the network that it holds as well */
     struct rt_metrics_row row;
@@ -35,6 +37,8 @@ struct rt_learner {
     size_t nodes;
     double predicted_samples_per_s; /* NaN: nobody did */
     bool predicted_at_most;         /* it can only be slower */
+    struct rt_states
+        *clock; /* of one device: what its thread does between updates is booked on it; else NULL */
     char *plan; /* who holds what, as lines to print; to be freed by who opened; NULL: nothing to tell */
 
     /* Of a stream, else NULL. */
@@ -44,8 +48,12 @@ struct rt_learner {
     /* One update; see rt_trainer_step. rows 0: the stream has ended, and nothing was done. */
     rt_status (*step)(void *self, struct rt_step *step, struct rt_error *err);
     /* Whether every update that has begun has been returned by a step. If not, steps finish them, and begin
-     * no others until it has been true. Only then may numbers and forward be used. */
+     * no others until it has been true. Only then may numbers and forward be used. It is always true after an
+     * update that the lesson's rests name: none after it begins before. */
     bool (*at_rest)(void *self);
+    /* What comes now is no training but a validation, or is training again. The last update is complete here
+     * when it returns. At rest. */
+    rt_status (*set_apart)(void *self, bool is_apart, struct rt_error *err);
     /* What each node has done so far: reports[nodes]. Waits for the answers unless recent is true; then those
      * that came last are given, and *fresh tells whether there are any. */
     rt_status (*report)(void *self, bool recent, struct rt_node_report *reports, bool *fresh,
@@ -68,14 +76,16 @@ struct rt_lesson {
     const struct rt_schedule *schedule;
     struct rt_trainer_settings settings;
     uint64_t per_epoch;
-    bool validates;           /* there are data to score the network with, as often as the spec says */
+    struct rt_periods rests;  /* updates after which a learner must be at rest: see at_rest */
     const char *strategy;     /* its name */
     const void *options;      /* of the strategy */
     const struct rt_way *way; /* of an exchange; else NULL */
     const char *program;      /* the ringtmp command, for local nodes; NULL: the one on the PATH */
     const atomic_int *stop;
+    size_t *lost; /* set with RT_LOST: the device, see struct rt_gathering; may be NULL */
     /* One sentence for people. */
     void (*notice)(void *user, const char *sentence);
+    void (*warn)(void *user, const char *sentence); /* who wants to be told nothing else is told this */
     void *notice_user;
     /* The same, but told before the run has begun: a node does not answer. May be NULL. */
     void (*waits)(void *user, const char *sentence);

@@ -1,6 +1,8 @@
 /*
- * The loop over updates. Between two updates it looks at the clock and at the stop request; reports,
- * validations and checkpoints happen there. What they take is not counted as training speed.
+ * The loop over updates. Validations, and with them the model that is kept and an early stop, are functions
+ * of the update count alone. Reports and checkpoints follow the clock and change neither: a validation that
+ * falls due while a learner comes to rest for a checkpoint happens at its own update, where every learner is
+ * at rest (see at_rest). What all these take is not counted as training speed.
  */
 #include "train/drive.h"
 
@@ -21,7 +23,6 @@ static void count_step(struct rt_drive *drive, const struct rt_step *step) {
     }
     standing->update = step->update;
     standing->samples += step->rows;
-    standing->step_seconds += seconds;
     standing->epoch_loss += step->loss;
     standing->epoch_correct += step->correct;
     standing->epoch_samples += step->rows;
@@ -42,29 +43,55 @@ rt_status rt_drive_check_loss(const struct rt_drive *drive, const char *which, u
                               struct rt_error *err) {
     if (isfinite(loss))
         return RT_OK;
-    struct rt_error own;
-    rt_fail(&own, RT_FAILED, "the %s loss is not finite after update %llu", which,
+    rt_fail(err, RT_DIVERGED, "the %s loss is not finite after update %llu", which,
             (unsigned long long)update);
-    rt_drive_diverged(drive, &own);
-    return rt_fail(err, RT_FAILED, "%s", own.text);
+    return rt_drive_advise(drive, RT_DIVERGED, err);
 }
 
-static rt_status write_best(struct rt_drive *drive, struct rt_error *err) {
-    struct rt_error own;
-    rt_status status =
-        rt_modelfile_write(drive->best_path, &drive->run->trained, &drive->learner.numbers, NULL, &own);
-    if (status == RT_FAILED)
-        rt_drive_diverged(drive, &own);
-    return status == RT_OK ? RT_OK : rt_fail(err, status, "%s", own.text);
+static rt_status keep_best(struct rt_drive *drive, struct rt_error *err) {
+    const struct rt_numbers *numbers = &drive->learner.numbers;
+    return rt_drive_advise(
+        drive,
+        drive->best_path ? rt_modelfile_write(drive->best_path, &drive->run->trained, numbers, NULL, err)
+                         : rt_snapshot_take(&drive->best, numbers, NULL, err),
+        err);
+}
+
+/* Counts what there was of training until then; nothing between then and now was any. */
+static void count_until(struct rt_drive *drive, double end) {
+    if (drive->training_since == 0)
+        return;
+    drive->standing.step_seconds += fmax(0, end - drive->training_since);
+    drive->training_since = rt_clock_wall();
+}
+
+void rt_drive_count_training(struct rt_drive *drive) {
+    count_until(drive, rt_clock_wall());
+}
+
+static rt_status begin_training(struct rt_drive *drive, struct rt_error *err) {
+    if (drive->training_since > 0)
+        return RT_OK;
+    rt_status status = drive->learner.set_apart(drive->learner.self, false, err);
+    drive->training_since = rt_clock_wall();
+    return status;
+}
+
+static rt_status end_training(struct rt_drive *drive, struct rt_error *err) {
+    if (drive->training_since == 0)
+        return RT_OK;
+    rt_status status = drive->learner.set_apart(drive->learner.self, true, err);
+    rt_drive_count_training(drive);
+    drive->training_since = 0;
+    return status;
 }
 
 /* Scores the network as it is on the validation data; where there are none, on the test data, for the report
  * only: choosing a model by its test score would make that score worthless. */
-static rt_status validate(struct rt_drive *drive, bool last, struct rt_error *err) {
+static rt_status score_network(struct rt_drive *drive, bool last, struct rt_error *err) {
     const struct rt_materials *materials = &drive->materials;
     struct rt_run *run = drive->run;
     struct rt_score score;
-    rt_states_enter(&drive->states, RT_STATE_FORWARD);
     rt_status status;
     if (materials->validation.count == 0) {
         status =
@@ -92,12 +119,10 @@ static rt_status validate(struct rt_drive *drive, bool last, struct rt_error *er
         }
         /* The parameters of the last update are at hand and need no file. */
         if (better && drive->spec->train.keep_best && !last) {
-            rt_states_enter(&drive->states, RT_STATE_ENCODE);
             run->trained.update = drive->standing.update;
-            status = write_best(drive, err);
+            status = keep_best(drive, err);
         }
     }
-    rt_states_enter(&drive->states, RT_STATE_BACKWARD);
     if (!last)
         drive->standing.validated = drive->standing.update;
     drive->validation_update = drive->standing.update;
@@ -108,14 +133,17 @@ static rt_status validate(struct rt_drive *drive, bool last, struct rt_error *er
     return status;
 }
 
-static bool is_time_to_validate(const struct rt_drive *drive) {
-    const struct rt_spec_train *train = &drive->spec->train;
-    const uint64_t update = drive->standing.update;
-    if (drive->materials.validation.count == 0 && drive->materials.test.count == 0)
-        return false;
-    if (train->validate_updates > 0 && update % (uint64_t)train->validate_updates == 0)
-        return true;
-    return train->validate_epochs > 0 && update % (drive->per_epoch * (uint64_t)train->validate_epochs) == 0;
+/* Nothing of it counts as training. */
+static rt_status validate(struct rt_drive *drive, bool last, struct rt_error *err) {
+    const bool trains = drive->training_since > 0 && !last;
+    rt_status status = end_training(drive, err);
+    const double start = rt_clock_wall();
+    if (status == RT_OK)
+        status = score_network(drive, last, err);
+    if (status == RT_OK && trains)
+        status = begin_training(drive, err);
+    drive->standing.validation_seconds += rt_clock_wall() - start;
+    return status;
 }
 
 static bool is_stale(const struct rt_drive *drive) {
@@ -130,23 +158,34 @@ static rt_status end_of_stream(struct rt_drive *drive, struct rt_error *err) {
         return rt_fail(err, RT_FAILED, "%.300s ended before the first example",
                        rt_stream_name(drive->learner.stream));
     drive->updates = drive->standing.update;
+    count_until(drive, drive->step_end);
     return RT_OK;
 }
 
+/* The validation that the update calls for, if it has not been made. */
+static rt_status validate_when_due(struct rt_drive *drive, struct rt_error *err) {
+    const uint64_t update = drive->standing.update;
+    if (!rt_periods_hit(&drive->validations, update) || drive->standing.validated == update)
+        return RT_OK;
+    if (!drive->learner.at_rest(drive->learner.self)) /* it has promised to be */
+        return rt_fail(err, RT_FAILED, "update %llu is to be validated, but a later one is under way",
+                       (unsigned long long)update);
+    return validate(drive, false, err);
+}
+
+/* One update, and its validation. */
 static rt_status step_once(struct rt_drive *drive, struct rt_step *step, struct rt_error *err) {
-    struct rt_error own;
-    rt_status status = drive->learner.step(drive->learner.self, step, &own);
-    if (status == RT_FAILED)
-        rt_drive_diverged(drive, &own);
+    rt_status status = begin_training(drive, err);
+    if (status == RT_OK)
+        status = rt_drive_advise(drive, drive->learner.step(drive->learner.self, step, err), err);
     if (status != RT_OK)
-        return rt_fail(err, status, "%s", own.text);
+        return status;
     if (step->rows == 0)
         return end_of_stream(drive, err);
     count_step(drive, step);
-    drive->validation_due |= is_time_to_validate(drive);
     if (isnan(drive->first_step))
         journal_first_step(drive, step);
-    return RT_OK;
+    return validate_when_due(drive, err);
 }
 
 /* Finishes the updates that have begun, so that the parameters stand still and are those of
@@ -163,7 +202,8 @@ static rt_status come_to_rest(struct rt_drive *drive, struct rt_error *err) {
 static rt_status tend_checkpoint(struct rt_drive *drive, double now, struct rt_error *err) {
     rt_status status = rt_drive_save_tend(drive, err);
     const double every = drive->spec->train.checkpoint_seconds;
-    if (status != RT_OK || drive->saving || every <= 0 || now - drive->checkpoint_at < every)
+    if (status != RT_OK || drive->saving || !drive->checkpoint_dir || every <= 0 ||
+        now - drive->checkpoint_at < every)
         return status;
     status = come_to_rest(drive, err);
     if (status == RT_OK)
@@ -171,35 +211,33 @@ static rt_status tend_checkpoint(struct rt_drive *drive, double now, struct rt_e
     return status == RT_OK ? rt_drive_save_tend(drive, err) : status;
 }
 
-static rt_status one_update(struct rt_drive *drive, bool *validated, struct rt_error *err) {
+static rt_status one_update(struct rt_drive *drive, struct rt_error *err) {
     struct rt_step step;
     rt_status status = step_once(drive, &step, err);
     if (status != RT_OK || step.rows == 0)
         return status;
-    /* Also where the update that calls for it was one of those that were finished for a checkpoint. */
-    *validated = drive->validation_due;
-    if (*validated) {
-        status = come_to_rest(drive, err);
-        drive->validation_due = false;
-        if (status == RT_OK)
-            status = validate(drive, false, err);
-    } else if (step.end - drive->recent.start >= drive->spec->train.report_seconds) {
+    /* A validation has reported. */
+    if (drive->validation_update != step.update &&
+        step.end - drive->recent.start >= drive->spec->train.report_seconds)
         rt_drive_report(drive, NULL);
-    }
-    return status == RT_OK ? tend_checkpoint(drive, step.end, err) : status;
+    return tend_checkpoint(drive, step.end, err);
 }
 
 rt_status rt_drive_stopped(const struct rt_drive *drive, struct rt_error *err) {
     char planned[40] = "";
     if (drive->updates < RT_ENDLESS)
         snprintf(planned, sizeof planned, " of %llu", (unsigned long long)drive->updates);
-    return rt_fail(err, RT_INTERRUPTED, "stopped at update %llu%s; %s holds a checkpoint",
-                   (unsigned long long)drive->standing.update, planned, drive->run->out_dir);
+    rt_fail(err, RT_INTERRUPTED, "stopped at update %llu%s; ", (unsigned long long)drive->standing.update,
+            planned);
+    if (drive->out.none)
+        return rt_fail_more(err, RT_INTERRUPTED, "with out: none there is no checkpoint of it");
+    return rt_fail_more(err, RT_INTERRUPTED, "%s holds a checkpoint", drive->run->out_dir);
 }
 
+/* A validation that falls due now, or is under way, is left to the run that resumes this one. */
 static rt_status stop_here(struct rt_drive *drive, struct rt_error *err) {
     rt_status status = come_to_rest(drive, err);
-    if (status == RT_OK)
+    if (status == RT_OK || (status == RT_INTERRUPTED && drive->learner.at_rest(drive->learner.self)))
         status = rt_drive_save(drive, err);
     return status == RT_OK ? rt_drive_stopped(drive, err) : status;
 }
@@ -208,7 +246,8 @@ static rt_status stop_here(struct rt_drive *drive, struct rt_error *err) {
 static rt_status keep_learnt(struct rt_drive *drive, rt_status status, struct rt_error *err) {
     const struct rt_error why = *err;
     struct rt_error ignored;
-    if (!drive->learner.stream || rt_stream_status(drive->learner.stream, &ignored) == RT_OK ||
+    if (drive->out.none || !drive->learner.stream ||
+        rt_stream_status(drive->learner.stream, &ignored) == RT_OK ||
         drive->standing.update == drive->first_update)
         return status;
     if (rt_drive_save(drive, &ignored) != RT_OK)
@@ -218,18 +257,13 @@ static rt_status keep_learnt(struct rt_drive *drive, rt_status status, struct rt
 }
 
 /* The updates, and what happens between them. */
-static rt_status run_updates(struct rt_drive *drive, bool *validated, struct rt_error *err) {
-    rt_status status = RT_OK;
-    /* A run that was stopped in the middle of a validation owes it. */
-    if (drive->standing.update && is_time_to_validate(drive) &&
-        drive->standing.validated != drive->standing.update) {
-        *validated = true;
-        status = validate(drive, false, err);
-    }
+static rt_status run_updates(struct rt_drive *drive, struct rt_error *err) {
+    /* Of a run that was stopped in the middle of a validation. */
+    rt_status status = validate_when_due(drive, err);
     while (status == RT_OK && drive->standing.update < drive->updates && !is_stale(drive)) {
         if (atomic_load_explicit(&drive->run->stop, memory_order_relaxed))
             return stop_here(drive, err);
-        status = one_update(drive, validated, err);
+        status = one_update(drive, err);
         if (status == RT_OK)
             status = rt_journal_status(drive->journal, err);
     }
@@ -239,23 +273,22 @@ static rt_status run_updates(struct rt_drive *drive, bool *validated, struct rt_
 }
 
 rt_status rt_drive_loop(struct rt_drive *drive, struct rt_error *err) {
-    bool validated = false;
-    rt_states_start(&drive->states, RT_STATE_BACKWARD);
     drive->loop_start = drive->checkpoint_at = rt_clock_wall();
+    drive->standing.setup_seconds += drive->loop_start - drive->start;
     rt_drive_report(drive, NULL);
-    rt_status status = run_updates(drive, &validated, err);
+    rt_status status = run_updates(drive, err);
     /* Saved before the validation that only the end of the run calls for, so that a longer run that continues
      * from here does not know of it. */
     if (status == RT_OK)
         status = come_to_rest(drive, err);
     /* What the devices did with their time counts up to the last update, not while files are written. */
-    rt_states_stop(&drive->states);
-    drive->spent = drive->states;
+    if (status == RT_OK)
+        status = end_training(drive, err);
     if (status == RT_OK)
         status = rt_drive_watch(drive, true, err);
     if (status == RT_OK)
         status = rt_drive_save(drive, err);
-    if (status != RT_OK || validated)
+    if (status != RT_OK || drive->validation_update == drive->standing.update)
         return status;
     if (drive->materials.validation.count || drive->materials.test.count) {
         status = validate(drive, true, err);

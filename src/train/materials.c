@@ -5,25 +5,33 @@
 #include "base/memory.h"
 #include "base/sha256.h"
 #include "data/stream.h"
+#include "train/fit.h"
 #include <stdlib.h>
 #include <string.h>
 
 /* data.target by its place among the choices of the run file */
 enum { CHOICE_LABEL, CHOICE_INPUT };
 
-struct rt_data_wish rt_materials_wish(const struct rt_spec *spec, const struct rt_network *network) {
-    struct rt_data_wish wish = {.input = network->model->in,
-                                .cache_above = (uint64_t)RT_CACHE_ABOVE_MIB << 20};
-    const size_t classes = rt_network_classes(network);
-    wish.target = classes ? RT_TARGET_CLASSES : RT_TARGET_VALUES;
-    if (spec && spec->data.target == CHOICE_INPUT)
-        wish.target = RT_TARGET_INPUT;
-    wish.outputs = classes ? classes : network->outputs;
+rt_status rt_materials_wish(const struct rt_spec *spec, const struct rt_network *network,
+                            struct rt_data_wish *wish, struct rt_error *err) {
+    *wish = (struct rt_data_wish){.input = network->model->in,
+                                  .target = network->loss->classes ? RT_TARGET_CLASSES : RT_TARGET_VALUES,
+                                  .outputs = network->outputs,
+                                  .cache_above = (uint64_t)RT_CACHE_ABOVE_MIB << 20};
     if (spec) {
-        wish.cache_dir = spec->data.cache_dir;
-        wish.cache_above = (uint64_t)spec->data.cache_above << 20;
+        if (spec->data.target == CHOICE_INPUT)
+            wish->target = RT_TARGET_INPUT;
+        wish->cache_dir = spec->data.cache_dir;
+        wish->cache_above = (uint64_t)spec->data.cache_above << 20;
     }
-    return wish;
+    return rt_fit_check(network, wish->target, err);
+}
+
+void rt_materials_wish_columns(const struct rt_trained *trained, struct rt_data_wish *wish) {
+    if (trained->columns.count) {
+        wish->columns = (const char *const *)trained->columns.items;
+        wish->column_count = trained->columns.count;
+    }
 }
 
 /* What an opening works with. */
@@ -46,37 +54,6 @@ static rt_status open_file(const struct opening *opening, const struct rt_tree *
     materials->file_count++;
     *set = *file;
     return rt_dataset_check(file, err);
-}
-
-/* bce has no lowest value when a target lies outside 0..1. A little is let pass: 255 * 0.00392157 is more
- * than 1. */
-static bool is_share(float value) {
-    return value >= -0.001f && value <= 1.001f;
-}
-
-static rt_status check_shares(const struct rt_network *network, const struct rt_dataset *set,
-                              const struct rt_scaling *scaling, enum rt_target target, struct rt_error *err) {
-    if (strcmp(network->loss->name, "bce") != 0 || target == RT_TARGET_CLASSES)
-        return RT_OK;
-    float *row;
-    rt_status status = rt_floats_create(network->outputs, "the targets of an example", &row, err);
-    if (status != RT_OK)
-        return status;
-    for (uint32_t i = 0; i < set->count && status == RT_OK; i++) {
-        rt_dataset_targets(set, scaling, target, &i, 1, NULL, row);
-        size_t j = 0;
-        while (j < network->outputs && is_share(row[j]))
-            j++;
-        if (j < network->outputs)
-            status =
-                rt_fail(err, RT_BAD_INPUT,
-                        "%s: target %zu of example %zu (both counted from 0) is %g%s: the loss bce needs "
-                        "targets between 0 and 1",
-                        set->name, j, set->index ? (size_t)set->index[i] : (size_t)i, (double)row[j],
-                        target == RT_TARGET_INPUT ? " after scaling" : "");
-    }
-    free(row);
-    return status;
 }
 
 /* Takes a part out of the training set. The seed of the test part is 0, so that every run file with the same
@@ -107,13 +84,28 @@ static rt_status check_stream(const struct rt_spec *spec, struct rt_error *err) 
     return RT_OK;
 }
 
+/* Of a stream nothing is known before the run but the names of its classes: the test data are read with
+ * them, and the model keeps them. */
+static rt_status open_stream(const struct rt_spec *spec, const struct rt_data_wish *wish,
+                             struct rt_materials *materials, struct rt_error *err) {
+    struct rt_dataset *file = &materials->files[materials->file_count];
+    rt_status status = check_stream(spec, err);
+    if (status == RT_OK)
+        status = rt_stream_describe(spec->data.train, wish, file, err);
+    if (status != RT_OK)
+        return status;
+    materials->file_count++;
+    materials->train = *file;
+    return RT_OK;
+}
+
 static rt_status open_train(const struct opening *opening, const struct rt_data_wish *wish,
                             struct rt_materials *materials, struct rt_error *err) {
     const struct rt_spec *spec = opening->spec;
     if (!spec->data.train)
         return rt_fail(err, RT_BAD_INPUT, "data.train is missing: it says where the training examples are");
     if (rt_stream_named(spec->data.train))
-        return check_stream(spec, err);
+        return open_stream(spec, wish, materials, err);
     rt_status status = open_file(opening, spec->data.train, wish, materials, &materials->train, err);
     if (status != RT_OK)
         return status;
@@ -129,10 +121,13 @@ static rt_status open_all(const struct opening *opening, struct rt_materials *ma
                           struct rt_scaling *scaling, struct rt_error *err) {
     const struct rt_spec *spec = opening->spec;
     const struct rt_network *network = opening->network;
-    struct rt_data_wish wish = rt_materials_wish(spec, network);
+    struct rt_data_wish wish;
+    rt_status status = rt_materials_wish(spec, network, &wish, err);
+    if (status != RT_OK)
+        return status;
     wish.within = opening->within;
     materials->target = wish.target;
-    rt_status status = open_train(opening, &wish, materials, err);
+    status = open_train(opening, &wish, materials, err);
     if (status != RT_OK)
         return status;
     /* Text labels mean the same classes everywhere. */
@@ -140,6 +135,8 @@ static rt_status open_all(const struct opening *opening, struct rt_materials *ma
         wish.class_names = materials->train.class_names;
         wish.class_count = materials->train.class_count;
     }
+    wish.columns = materials->train.columns;
+    wish.column_count = wish.columns ? rt_shape_size(&materials->train.shape) : 0;
     if (spec->data.test)
         status = open_file(opening, spec->data.test, &wish, materials, &materials->test, err);
     if (status == RT_OK && spec->data.validation)
@@ -155,7 +152,7 @@ static rt_status open_all(const struct opening *opening, struct rt_materials *ma
         status = rt_scaling_measure(&materials->train, &made, err);
     const struct rt_dataset *const sets[] = {&materials->train, &materials->validation, &materials->test};
     for (size_t i = 0; i < sizeof sets / sizeof *sets && status == RT_OK; i++)
-        status = check_shares(network, sets[i], &made, materials->target, err);
+        status = rt_fit_check_set(network, materials->target, sets[i], &made, err);
     if (status == RT_OK)
         *scaling = made;
     else
@@ -188,13 +185,16 @@ rt_status rt_materials_open_test(const struct rt_spec *spec, const struct rt_tra
                                  struct rt_error *err) {
     const struct opening opening = {spec, &trained->network, stop, NULL};
     struct rt_materials made = {0};
-    struct rt_data_wish wish = rt_materials_wish(spec, &trained->network);
+    struct rt_data_wish wish;
+    rt_status status = rt_materials_wish(spec, &trained->network, &wish, err);
+    if (status != RT_OK)
+        return status;
     made.target = wish.target;
     if (trained->names.count) {
         wish.class_names = (const char *const *)trained->names.items;
         wish.class_count = trained->names.count;
     }
-    rt_status status;
+    rt_materials_wish_columns(trained, &wish);
     if (spec->data.test)
         status = open_file(&opening, spec->data.test, &wish, &made, &made.test, err);
     else if (spec->data.split > 0)
@@ -203,7 +203,7 @@ rt_status rt_materials_open_test(const struct rt_spec *spec, const struct rt_tra
         status = rt_fail(err, RT_BAD_INPUT, "%s: has no test data: neither data.test nor data.split is there",
                          spec->file);
     if (status == RT_OK)
-        status = check_shares(&trained->network, &made.test, &trained->scaling, made.target, err);
+        status = rt_fit_check_set(&trained->network, made.target, &made.test, &trained->scaling, err);
     if (status != RT_OK) {
         rt_materials_close(&made);
         return status;

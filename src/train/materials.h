@@ -39,8 +39,12 @@ rt_status rt_materials_open_test(const struct rt_spec *spec, const struct rt_tra
 
 void rt_materials_close(struct rt_materials *materials); /* a zeroed one is fine */
 
-/* What a network asks of its data. */
-struct rt_data_wish rt_materials_wish(const struct rt_spec *spec, const struct rt_network *network);
+/* What a network asks of its data; fails where its loss cannot take what the spec (may be NULL) wants the
+ * outputs to be compared with. */
+rt_status rt_materials_wish(const struct rt_spec *spec, const struct rt_network *network,
+                            struct rt_data_wish *wish, struct rt_error *err);
+/* And the columns that a trained model wants, where it knows their names. */
+void rt_materials_wish_columns(const struct rt_trained *trained, struct rt_data_wish *wish);
 
 /* SHA-256 that tells whether training would see the same examples: all of them as stored (rt_dataset_hash),
  * and how they are scaled. Reads all the data: once in a run is enough. */

@@ -3,45 +3,32 @@
 
 #include "base/bytes.h"
 #include "base/memory.h"
+#include "base/sentence.h"
 #include "formats/safetensors.h"
 #include "formats/yaml.h"
+#include "nn/layers/layers.h"
+#include "ring/gradient.h"
 #include "train/checkpoint.h"
+#include "train/description.h"
 #include "train/scaling.h"
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
-rt_status rt_names_copy(const char *const *items, size_t count, struct rt_names *names,
-                        struct rt_error *err) {
-    struct rt_names made = {0};
-    rt_status status = rt_alloc(count, sizeof *made.items, "the names of the classes", &made.items, err);
-    for (size_t i = 0; status == RT_OK && i < count; i++, made.count++) {
-        made.items[i] = strdup(items[i]);
-        if (!made.items[i])
-            status = rt_fail(err, RT_NO_MEMORY, "not enough memory for the names of the classes");
-    }
-    if (status != RT_OK) {
-        rt_names_deinit(&made);
-        return status;
-    }
-    *names = made;
-    return RT_OK;
-}
-
-void rt_names_deinit(struct rt_names *names) {
-    for (size_t i = 0; i < names->count; i++)
-        free(names->items[i]);
-    free(names->items);
-    *names = (struct rt_names){0};
-}
-
 void rt_trained_deinit(struct rt_trained *trained) {
     rt_network_destroy(&trained->network);
+    rt_snapshot_deinit(&trained->kept);
     rt_scaling_deinit(&trained->scaling);
     rt_names_deinit(&trained->names);
+    rt_names_deinit(&trained->columns);
     free(trained->description);
     *trained = (struct rt_trained){0};
+}
+
+size_t rt_trained_classes(const struct rt_trained *trained) {
+    const struct rt_network *network = &trained->network;
+    const bool is_choice = network->loss->shares && network->outputs == 1 && trained->names.count == 2;
+    return is_choice ? 2 : rt_network_classes(network);
 }
 
 /* ---- writing ---- */
@@ -65,18 +52,15 @@ static rt_status write_floats(void *user, size_t word, size_t count, const float
     return rt_tensors_out_write(writing->out, floats, count, err);
 }
 
-static rt_status write_names(struct rt_tensors_out *out, const struct rt_names *names, struct rt_error *err) {
+static rt_status write_names(struct rt_tensors_out *out, const char *key, const struct rt_names *names,
+                             struct rt_error *err) {
     if (names->count == 0)
         return RT_OK;
-    json_t *list = json_array();
-    bool ok = list;
-    for (size_t i = 0; ok && i < names->count; i++)
-        ok = json_array_append_new(list, json_string(names->items[i])) == 0;
-    char *text = ok ? json_dumps(list, JSON_COMPACT) : NULL;
-    json_decref(list);
+    char *text = rt_names_json(names);
     if (!text)
-        return rt_fail(err, RT_BAD_INPUT, "a class has a name that is not UTF-8, or memory is short");
-    rt_status status = rt_tensors_out_meta(out, "classes", text, err);
+        return rt_fail(err, RT_BAD_INPUT, "one of the %s has a name that is not UTF-8, or memory is short",
+                       key);
+    rt_status status = rt_tensors_out_meta(out, key, text, err);
     free(text);
     return status;
 }
@@ -87,15 +71,35 @@ static rt_status write_meta(struct rt_tensors_out *out, const struct rt_trained 
     char *scaling = NULL;
     snprintf(update, sizeof update, "%" PRIu64, trained->update);
     rt_status status = rt_scaling_json(&trained->scaling, &scaling, err);
+    const bool buffers = trained->network.model->buffer_count > 0;
     const struct {
         const char *key, *value;
-    } meta[] = {
-        {"version", RT_VERSION}, {"model", trained->description},    {"loss", trained->network.loss->name},
-        {"scaling", scaling},    {"params_sha256", RT_HASH_TO_COME}, {"update", update}};
+    } meta[] = {{RT_KEY_VERSION, RT_VERSION},
+                {RT_KEY_MODEL, trained->description},
+                {RT_KEY_LOSS, trained->network.loss->name},
+                {RT_KEY_SCALING, scaling},
+                {RT_KEY_PARAMS_HASH, RT_HASH_TO_COME},
+                {RT_KEY_UPDATE, update},
+                {RT_KEY_HASH, RT_HASH_TO_COME},
+                {buffers ? RT_KEY_BUFFERS_HASH : NULL, RT_HASH_TO_COME}};
     for (size_t i = 0; status == RT_OK && i < sizeof meta / sizeof *meta; i++)
-        status = rt_tensors_out_meta(out, meta[i].key, meta[i].value, err);
+        if (meta[i].key)
+            status = rt_tensors_out_meta(out, meta[i].key, meta[i].value, err);
     free(scaling);
-    return status == RT_OK ? write_names(out, &trained->names, err) : status;
+    if (status == RT_OK)
+        status = write_names(out, RT_KEY_CLASSES, &trained->names, err);
+    return status == RT_OK ? write_names(out, RT_KEY_COLUMNS, &trained->columns, err) : status;
+}
+
+/* The hashes, once all numbers have passed by. */
+static rt_status write_hashes(struct writing *writing, const struct rt_model *model, char hex[65],
+                              struct rt_error *err) {
+    char buffers[65];
+    rt_params_hash_finish(&writing->hash, hex, buffers);
+    rt_status status = rt_tensors_out_amend(writing->out, RT_KEY_PARAMS_HASH, hex, err);
+    if (status == RT_OK && model->buffer_count)
+        status = rt_tensors_out_amend(writing->out, RT_KEY_BUFFERS_HASH, buffers, err);
+    return status == RT_OK ? rt_description_seal(writing->out, err) : status;
 }
 
 rt_status rt_modelfile_write(const char *path, const struct rt_trained *trained,
@@ -112,10 +116,8 @@ rt_status rt_modelfile_write(const char *path, const struct rt_trained *trained,
         status = rt_model_visit(numbers->model, declare_tensor, writing.out, err);
     if (status == RT_OK)
         status = rt_numbers_write(numbers, 1, write_floats, &writing, err);
-    if (status == RT_OK) {
-        rt_params_hash_finish(&writing.hash, own);
-        status = rt_tensors_out_amend(writing.out, "params_sha256", own, err);
-    }
+    if (status == RT_OK)
+        status = write_hashes(&writing, numbers->model, own, err);
     rt_params_hash_close(&writing.hash);
     if (status != RT_OK) {
         rt_tensors_out_abandon(writing.out);
@@ -134,6 +136,7 @@ struct reading {
     const struct rt_tensors *tensors;
     size_t *order; /* entry of each of the model's tensors; NULL while they are only checked */
     size_t count;
+    size_t next;     /* entry at which the next one is looked for first: mostly they are in order */
     size_t at, done; /* tensor, and floats of it that have been read */
 };
 
@@ -147,15 +150,22 @@ static rt_status check_tensor(void *user, const char *name, const struct rt_shap
     (void)offset, (void)is_buffer;
     struct reading *reading = user;
     const struct rt_tensors *tensors = reading->tensors;
-    size_t i = 0;
-    while (i < tensors->count && strcmp(tensors->entries[i].name, name) != 0)
+    size_t tried = 0, i = reading->next;
+    for (; tried < tensors->count && strcmp(tensors->entries[i % tensors->count].name, name) != 0; tried++)
         i++;
-    if (i == tensors->count)
+    if (tried == tensors->count)
         return rt_fail(err, RT_BAD_INPUT, "it has no tensor '%s'", name);
+    i %= tensors->count;
+    reading->next = i + 1;
     char has[96], wants[96];
-    if (!rt_shape_equal(&tensors->entries[i].shape, shape))
-        return rt_fail(err, RT_BAD_INPUT, "tensor '%s' has the shape %s, but the model needs %s", name,
-                       rt_shape_text(&tensors->entries[i].shape, has), rt_shape_text(shape, wants));
+    const struct rt_shape *there = &tensors->entries[i].shape;
+    const bool turned = shape->rank == 2 && there->rank == 2 && there->dim[0] == shape->dim[1] &&
+                        there->dim[1] == shape->dim[0];
+    if (!rt_shape_equal(there, shape))
+        return rt_fail(err, RT_BAD_INPUT, "tensor '%s' has the shape %s, but the model needs %s%s", name,
+                       rt_shape_text(there, has), rt_shape_text(shape, wants),
+                       turned ? "; PyTorch keeps a Linear's weight so, and docs/outputs.md has the conversion"
+                              : "");
     if (reading->order)
         reading->order[reading->count] = i;
     reading->count++;
@@ -178,11 +188,11 @@ static rt_status check_tensors(const char *path, const struct rt_tensors *tensor
         }
     }
     if (reading.count != count)
-        return rt_fail(err, RT_BAD_INPUT, "%s does not fit the model: it has %zu tensors, the model %zu",
-                       path, count, reading.count);
+        return rt_fail(err, RT_BAD_INPUT, "%s does not fit the model: it has %s, the model %zu", path,
+                       RT_COUNTED(count, "tensor"), reading.count);
     if (floats != (uint64_t)model->param_count + model->buffer_count)
-        return rt_fail(err, RT_BAD_INPUT, "%s does not fit the model: it has %" PRIu64 " numbers", path,
-                       floats);
+        return rt_fail(err, RT_BAD_INPUT, "%s does not fit the model: it has %s", path,
+                       RT_COUNTED(floats, "number"));
     return RT_OK;
 }
 
@@ -201,6 +211,9 @@ static rt_status read_floats(void *user, size_t word, size_t count, float *out, 
             uint32_t bits = rt_get_le32(bytes + 4 * i);
             memcpy(&out[i], &bits, sizeof bits);
         }
+        if (!rt_block_is_finite(out, part))
+            return rt_fail(err, RT_BAD_INPUT, "%s: tensor '%s' holds a number that is not finite",
+                           reading->tensors->name, entry->name);
         out += part;
         count -= part;
         reading->done += part;
@@ -212,16 +225,18 @@ static rt_status read_floats(void *user, size_t word, size_t count, float *out, 
     return RT_OK;
 }
 
-/* The hash that a file carries, against the parameters that are in it. */
+/* The hashes that a file carries, against the numbers that are in it. */
 static rt_status check_hash(const char *path, struct reading *reading, const struct rt_model *model,
                             struct rt_error *err) {
-    const char *said = rt_tensors_meta(reading->tensors, "params_sha256");
+    const char *said = rt_tensors_meta(reading->tensors, RT_KEY_PARAMS_HASH),
+               *said_buffers = rt_tensors_meta(reading->tensors, RT_KEY_BUFFERS_HASH);
     struct rt_params_hash hash;
-    rt_status status = said ? rt_params_hash_open(model, &hash, err) : RT_OK;
-    if (status != RT_OK || !said)
+    const bool any = said || said_buffers;
+    rt_status status = any ? rt_params_hash_open(model, &hash, err) : RT_OK;
+    if (status != RT_OK || !any)
         return status;
     float floats[1024];
-    char hex[65];
+    char hex[65], buffers[65];
     for (size_t left = model->param_count + model->buffer_count; status == RT_OK && left > 0;) {
         size_t part = left < 1024 ? left : 1024;
         status = read_floats(reading, 0, part, floats, err);
@@ -229,12 +244,13 @@ static rt_status check_hash(const char *path, struct reading *reading, const str
             rt_params_hash_add(&hash, part, floats);
         left -= part;
     }
-    rt_params_hash_finish(&hash, hex);
+    rt_params_hash_finish(&hash, hex, buffers);
     rt_params_hash_close(&hash);
     reading->at = reading->done = 0;
-    if (status == RT_OK && strcmp(said, hex) != 0)
-        return rt_fail(err, RT_BAD_INPUT,
-                       "%s: the parameters do not match the hash in the file: it has been altered", path);
+    const bool params_differ = said && strcmp(said, hex) != 0;
+    if (status == RT_OK && (params_differ || (said_buffers && strcmp(said_buffers, buffers) != 0)))
+        return rt_fail(err, RT_BAD_INPUT, "%s: the %s do not match the hash in the file: it has been altered",
+                       path, params_differ ? "parameters" : "buffers");
     return status;
 }
 
@@ -255,7 +271,7 @@ static rt_status load_params(const char *path, const struct rt_tensors *tensors,
 }
 
 static uint64_t read_update(const struct rt_tensors *tensors) {
-    const char *text = rt_tensors_meta(tensors, "update");
+    const char *text = rt_tensors_meta(tensors, RT_KEY_UPDATE);
     int64_t update;
     return text && rt_parse_int(text, &update) && update > 0 ? (uint64_t)update : 0;
 }
@@ -266,7 +282,10 @@ rt_status rt_modelfile_load(const char *path, const struct rt_numbers *numbers, 
     rt_status status = rt_tensors_open(path, &tensors, err);
     if (status != RT_OK)
         return status;
-    status = check_tensors(path, &tensors, numbers->model, err);
+    bool sealed;
+    status = rt_description_check(&tensors, path, &sealed, err);
+    if (status == RT_OK)
+        status = check_tensors(path, &tensors, numbers->model, err);
     if (status == RT_OK)
         status = rt_checkpoint_verify(path, &tensors, err);
     if (status == RT_OK)
@@ -277,6 +296,35 @@ rt_status rt_modelfile_load(const char *path, const struct rt_numbers *numbers, 
     return status;
 }
 
+/* The name of the first dense layer's weight that is square; false: there is none. */
+static bool find_square(const struct rt_model *model, const char *before, char name[64]) {
+    for (size_t i = 0; i < model->count; i++) {
+        const struct rt_layer *layer = model->layers[i];
+        char own[64];
+        snprintf(own, sizeof own, "%.30s%zu.", before, i);
+        if (layer->body && find_square(layer->body, own, name))
+            return true;
+        if (layer->type == &rt_layer_dense && rt_shape_equal(&layer->in, &layer->out)) {
+            snprintf(name, 64, "%.50sweight", own);
+            return true;
+        }
+    }
+    return false;
+}
+
+rt_status rt_modelfile_doubt(const char *path, const struct rt_model *model, char name[64],
+                             struct rt_error *err) {
+    struct rt_tensors tensors;
+    name[0] = 0;
+    rt_status status = rt_tensors_open(path, &tensors, err);
+    if (status != RT_OK)
+        return status;
+    if (!rt_tensors_meta(&tensors, RT_KEY_PARAMS_HASH) && !rt_tensors_meta(&tensors, "state"))
+        find_square(model, "", name);
+    rt_tensors_close(&tensors);
+    return RT_OK;
+}
+
 rt_status rt_modelfile_params(const char *path, struct rt_network *network, uint64_t *update,
                               struct rt_error *err) {
     struct rt_local_numbers local = {.network = network};
@@ -284,38 +332,22 @@ rt_status rt_modelfile_params(const char *path, struct rt_network *network, uint
     return rt_modelfile_load(path, &numbers, 0, update, err);
 }
 
-static rt_status read_names(const char *path, const struct rt_tensors *tensors, struct rt_names *names,
-                            struct rt_error *err) {
-    const char *text = rt_tensors_meta(tensors, "classes");
-    if (!text)
-        return RT_OK;
-    json_t *list = json_loads(text, 0, NULL);
-    size_t count = json_is_array(list) ? json_array_size(list) : 0;
-    const char **items = NULL;
-    rt_status status = rt_alloc(count, sizeof *items, "the names of the classes", &items, err);
-    for (size_t i = 0; status == RT_OK && i < count; i++) {
-        items[i] = json_string_value(json_array_get(list, i));
-        if (!items[i])
-            count = 0;
-    }
-    if (status == RT_OK && count == 0)
-        status = rt_fail(err, RT_BAD_INPUT, "%s: `classes` in its metadata is not a list of names", path);
-    if (status == RT_OK)
-        status = rt_names_copy(items, count, names, err);
-    free(items);
-    json_decref(list);
-    return status;
+static rt_status read_names(const char *path, const struct rt_tensors *tensors, const char *key,
+                            struct rt_names *names, struct rt_error *err) {
+    const char *text = rt_tensors_meta(tensors, key);
+    return text ? rt_names_parse(text, path, key, names, err) : RT_OK;
 }
 
 /* The network, from the description in the metadata; its trees are needed only while it is built. */
 static rt_status read_network(const char *path, const struct rt_tensors *tensors,
                               const struct rt_computing *computing, struct rt_trained *trained,
                               struct rt_error *err) {
-    const char *description = rt_tensors_meta(tensors, "model"), *loss = rt_tensors_meta(tensors, "loss");
+    const char *description = rt_tensors_meta(tensors, RT_KEY_MODEL),
+               *loss = rt_tensors_meta(tensors, RT_KEY_LOSS);
     if (!description || !loss)
         return rt_fail(err, RT_BAD_INPUT,
                        "%s: its metadata has no `%s`; it is not a model that ringtmp train has saved", path,
-                       description ? "loss" : "model");
+                       description ? RT_KEY_LOSS : RT_KEY_MODEL);
     if (!rt_loss_find(loss))
         return rt_fail(err, RT_BAD_INPUT,
                        "%s: its metadata names the loss '%.60s', which is none that is known", path, loss);
@@ -343,19 +375,28 @@ static rt_status read_here(const char *path, const struct rt_tensors *tensors, s
 static rt_status describe(const struct rt_tensors *tensors, const char *path,
                           const struct rt_computing *computing, struct rt_trained *trained,
                           struct rt_error *err) {
-    rt_status status = read_network(path, tensors, computing, trained, err);
+    bool sealed;
+    rt_status status = rt_description_check(tensors, path, &sealed, err);
+    if (status == RT_OK)
+        status = read_network(path, tensors, computing, trained, err);
     const struct rt_network *network = &trained->network;
     if (status == RT_OK)
         status = check_tensors(path, tensors, network->model, err);
     if (status == RT_OK)
-        status = read_names(path, tensors, &trained->names, err);
-    const char *scaling = rt_tensors_meta(tensors, "scaling");
+        status = read_names(path, tensors, RT_KEY_CLASSES, &trained->names, err);
+    if (status == RT_OK)
+        status = read_names(path, tensors, RT_KEY_COLUMNS, &trained->columns, err);
+    const char *scaling = rt_tensors_meta(tensors, RT_KEY_SCALING);
     if (status == RT_OK && scaling)
         status = rt_scaling_read(scaling, path, network->inputs, &trained->scaling, err);
-    if (status == RT_OK && trained->names.count && trained->names.count > rt_network_classes(network))
-        status = rt_fail(err, RT_BAD_INPUT, "%s: has names for %zu classes, but the model tells %zu apart",
-                         path, trained->names.count, rt_network_classes(network));
+    if (status == RT_OK && network->loss->classes && trained->names.count > rt_network_classes(network))
+        status = rt_fail(err, RT_BAD_INPUT, "%s: has names for %s, but the model tells %zu apart", path,
+                         RT_COUNTED(trained->names.count, "class"), rt_network_classes(network));
+    if (status == RT_OK && trained->columns.count && trained->columns.count != network->inputs)
+        status = rt_fail(err, RT_BAD_INPUT, "%s: has names for %s, but the model has %s", path,
+                         RT_COUNTED(trained->columns.count, "column"), RT_COUNTED(network->inputs, "input"));
     trained->update = read_update(tensors);
+    trained->unsealed = status == RT_OK && !sealed;
     return status;
 }
 

@@ -1,35 +1,35 @@
 /*
  * Model files: parameters and buffers as safetensors, named as rt_model_visit names them, with metadata from
- * which the network can be built again: `model` (the model section of the run file as JSON), `loss`,
- * `scaling` (of the data, as JSON), `classes` (names, as a JSON list; only where the data gave names),
- * `params_sha256`, `update` and `version`.
+ * which the network can be built again (description.h has the keys; docs/outputs.md explains them), and
+ * hashes over all of it: a file that has been altered is refused.
  */
 #ifndef RT_TRAIN_MODELFILE_H
 #define RT_TRAIN_MODELFILE_H
 
 #include "data/dataset.h"
 #include "formats/safetensors.h"
+#include "train/names.h"
 #include "train/numbers.h"
-
-/* Names of classes; owned. */
-struct rt_names {
-    char **items;
-    size_t count;
-};
-
-rt_status rt_names_copy(const char *const *items, size_t count, struct rt_names *names, struct rt_error *err);
-void rt_names_deinit(struct rt_names *names);
+#include "train/snapshot.h"
 
 /* A network with all that is needed to use it. */
 struct rt_trained {
     struct rt_network network;
     struct rt_scaling scaling;
-    struct rt_names names; /* count 0: the classes have no names */
-    char *description;     /* the model section as JSON; owned */
-    uint64_t update;       /* the one that gave these parameters */
+    struct rt_names names;   /* of the classes, or of the values 0, 1, ... of a target; count 0: none */
+    struct rt_names columns; /* of the inputs, in the table that it was trained on; count 0: not known */
+    char *description;       /* the model section as JSON; owned */
+    uint64_t update;         /* the one that gave these parameters */
+    struct rt_snapshot
+        kept;      /* its numbers, where they are neither in the network nor in a file; else empty */
+    bool unsealed; /* read from a file that has no hash over its description */
 };
 
 void rt_trained_deinit(struct rt_trained *trained); /* a zeroed one is fine */
+
+/* Classes that the model tells apart, and a prediction can name; 0: its outputs are values. A single output
+ * of bce is the probability of the second of two named classes. */
+size_t rt_trained_classes(const struct rt_trained *trained);
 
 /* Replaces the file atomically. numbers: where the parameters are; the blocks of trained->network need not be
  * there. hex: the hash of the parameters; may be NULL. */
@@ -54,6 +54,11 @@ rt_status rt_modelfile_build(const struct rt_tensors *tensors, const char *path,
  * if it does not. */
 rt_status rt_modelfile_load(const char *path, const struct rt_numbers *numbers, uint64_t version,
                             uint64_t *update, struct rt_error *err);
+/* Whether a file is of another program's making: of a square matrix its shape does not tell whether it has
+ * the inputs first, as a dense layer here, or last. name: set to that of the first such weight; "": there is
+ * none, or the file is ours. */
+rt_status rt_modelfile_doubt(const char *path, const struct rt_model *model, char name[64],
+                             struct rt_error *err);
 /* The same into a network on this device. */
 rt_status rt_modelfile_params(const char *path, struct rt_network *network, uint64_t *update,
                               struct rt_error *err);

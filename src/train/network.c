@@ -3,6 +3,7 @@
 
 #include "base/bytes.h"
 #include "base/memory.h"
+#include "base/sentence.h"
 #include "base/sha256.h"
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +12,10 @@ static rt_status find_loss(const char *name, const struct rt_loss_type **loss, s
     *loss = rt_loss_find(name ? name : "");
     if (*loss)
         return RT_OK;
-    char names[200] = "";
-    for (size_t i = 0; rt_loss_types()[i]; i++) {
-        size_t used = strlen(names);
-        snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", rt_loss_types()[i]->name);
-    }
-    return rt_fail(err, RT_BAD_INPUT, "model.loss: \"%s\" is no loss; there are %s", name ? name : "", names);
+    const char *names[RT_MAX_LOSSES + 1];
+    rt_loss_names(names);
+    return rt_fail(err, RT_BAD_INPUT, "model.loss: there is no '%.60s'; there are %s", name ? name : "",
+                   RT_LISTED(names));
 }
 
 static rt_status create_model(const struct rt_tree *input, const struct rt_tree *layers,

@@ -2,6 +2,7 @@
 #ifndef RT_TRAIN_NETWORK_H
 #define RT_TRAIN_NETWORK_H
 
+#include "metrics/states.h"
 #include "nn/loss.h"
 #include "nn/model.h"
 
@@ -10,7 +11,8 @@ struct rt_network {
     struct rt_model *model;
     struct rt_blocks blocks; /* zeroed when created: see rt_model_init and rt_modelfile_params */
     const struct rt_loss_type *loss;
-    size_t inputs, outputs; /* floats in one example */
+    size_t inputs, outputs;  /* floats in one example */
+    struct rt_states *clock; /* of who computes with it, on a device that may be emulated; NULL: nobody's */
 };
 
 /* How a network computes; none of it changes a result, unless math is RT_MATH_FAST. */

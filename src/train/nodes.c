@@ -3,6 +3,7 @@
 #include "train/drive.h"
 
 #include "base/memory.h"
+#include "cluster/traffic.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,11 +15,7 @@ static double idle_of(const double seconds[RT_METRIC_STATES]) {
 }
 
 static uint64_t bytes_of(const struct rt_metrics_row *row) {
-    uint64_t bytes = 0;
-    for (int i = 0; i < RT_METRIC_LINKS; i++)
-        for (int k = 0; k < RT_METRIC_CHANNELS; k++)
-            bytes += row->sent[i][k] + row->received[i][k];
-    return bytes;
+    return rt_traffic_sum(row->sent) + rt_traffic_sum(row->received);
 }
 
 /* Rates from one report to a later one. */
@@ -45,6 +42,7 @@ static struct rt_node_view view_of(const struct rt_node_report *report, const st
 static void journal_node(struct rt_drive *drive, size_t node, const struct rt_node_view *view) {
     const struct rt_field fields[] = {
         RT_INT("node", node),
+        RT_TEXT("name", view->name),
         RT_REAL("samples_per_s", view->samples_per_s),
         RT_REAL("idle_fraction", view->idle_fraction),
         RT_REAL("bytes_per_s", view->bytes_per_s),
@@ -64,6 +62,14 @@ static rt_status take_memory(struct rt_drive *drive, struct rt_error *err) {
     return status;
 }
 
+/* A node that had no part in a validation waited for its end, and cannot know it. */
+static void set_validation_apart(const struct rt_drive *drive, struct rt_metrics_row *row) {
+    const double apart = rt_states_take_waiting(row->state, drive->standing.validation_seconds -
+                                                                drive->validated_before - row->validation);
+    row->seconds -= apart;
+    row->validation += apart;
+}
+
 rt_status rt_drive_watch(struct rt_drive *drive, bool last, struct rt_error *err) {
     const bool several = !drive->choice.strategy->alone;
     bool fresh = false;
@@ -74,6 +80,8 @@ rt_status rt_drive_watch(struct rt_drive *drive, bool last, struct rt_error *err
     rt_status status = drive->reports ? RT_OK : take_memory(drive, err);
     if (status == RT_OK)
         status = drive->learner.report(drive->learner.self, !last, drive->reports, &fresh, err);
+    for (size_t i = 0; status == RT_OK && fresh && i < drive->learner.nodes; i++)
+        set_validation_apart(drive, &drive->reports[i].row);
     if (status != RT_OK || !fresh || !several)
         return status;
     for (size_t i = 0; i < drive->learner.nodes; i++) {
@@ -94,8 +102,6 @@ rt_status rt_drive_watch(struct rt_drive *drive, bool last, struct rt_error *err
 }
 
 rt_status rt_drive_watch_end(struct rt_drive *drive, struct rt_error *err) {
-    if (drive->choice.strategy->alone)
-        return rt_drive_watch(drive, true, err);
     const size_t nodes = drive->learner.nodes;
     struct rt_node_report *reports;
     bool fresh;
@@ -105,7 +111,8 @@ rt_status rt_drive_watch_end(struct rt_drive *drive, struct rt_error *err) {
     status = drive->learner.report(drive->learner.self, false, reports, &fresh, err);
     for (size_t i = 0; status == RT_OK && i < nodes; i++) {
         drive->reports[i].row.peak_memory = reports[i].row.peak_memory;
-        drive->run->views[i].peak_memory = reports[i].row.peak_memory;
+        if (drive->run->views)
+            drive->run->views[i].peak_memory = reports[i].row.peak_memory;
     }
     free(reports);
     return status;

@@ -125,7 +125,8 @@ rt_status rt_params_hash_open(const struct rt_model *model, struct rt_params_has
         rt_params_hash_close(&made);
         return status;
     }
-    rt_sha256_init(&made.hash);
+    rt_sha256_init(&made.params);
+    rt_sha256_init(&made.buffers);
     *hash = made;
     return RT_OK;
 }
@@ -133,8 +134,7 @@ rt_status rt_params_hash_open(const struct rt_model *model, struct rt_params_has
 void rt_params_hash_add(struct rt_params_hash *hash, size_t count, const float *floats) {
     while (count > 0 && hash->tensor < hash->tensors) {
         const size_t left = hash->floats[hash->tensor] - hash->done, part = count < left ? count : left;
-        if (!hash->buffer[hash->tensor])
-            rt_hash_floats(&hash->hash, part, floats);
+        rt_hash_floats(hash->buffer[hash->tensor] ? &hash->buffers : &hash->params, part, floats);
         floats += part;
         count -= part;
         hash->done += part;
@@ -145,10 +145,12 @@ void rt_params_hash_add(struct rt_params_hash *hash, size_t count, const float *
     }
 }
 
-void rt_params_hash_finish(struct rt_params_hash *hash, char hex[65]) {
+void rt_params_hash_finish(struct rt_params_hash *hash, char params[65], char buffers[65]) {
     uint8_t digest[32];
-    rt_sha256_finish(&hash->hash, digest);
-    rt_sha256_hex(digest, hex);
+    rt_sha256_finish(&hash->params, digest);
+    rt_sha256_hex(digest, params);
+    rt_sha256_finish(&hash->buffers, digest);
+    rt_sha256_hex(digest, buffers);
 }
 
 void rt_params_hash_close(struct rt_params_hash *hash) {

@@ -18,7 +18,7 @@ struct rt_numbers {
     void *self;
     /* Gives words 0..words-1 to write, in order: begin starts, and from then on the numbers that are written
      * are those of that moment, even if training goes on; finish returns when all have been given. done: a
-     * finish would not have to wait. RT_FAILED by begin or finish when a number is not finite. */
+     * finish would not have to wait. RT_DIVERGED by begin or finish when a number is not finite. */
     rt_status (*begin)(void *self, size_t words, rt_words_write write, void *user, struct rt_error *err);
     bool (*done)(void *self);
     rt_status (*finish)(void *self, struct rt_error *err);
@@ -39,17 +39,17 @@ struct rt_numbers rt_numbers_local(struct rt_local_numbers *local);
 rt_status rt_numbers_write(const struct rt_numbers *numbers, size_t words, rt_words_write write, void *user,
                            struct rt_error *err);
 
-/* The SHA-256 over the parameters (not the buffers) of a word 0 that passes by in stretches. */
+/* SHA-256 over the parameters of a word 0 that passes by in stretches, and another over its buffers. */
 struct rt_params_hash {
     size_t *floats; /* of each tensor; owned */
     bool *buffer;
     size_t tensors, tensor, done; /* where it stands */
-    struct rt_sha256 hash;
+    struct rt_sha256 params, buffers;
 };
 rt_status rt_params_hash_open(const struct rt_model *model, struct rt_params_hash *hash,
                               struct rt_error *err);
 void rt_params_hash_add(struct rt_params_hash *hash, size_t count, const float *floats);
-void rt_params_hash_finish(struct rt_params_hash *hash, char hex[65]);
+void rt_params_hash_finish(struct rt_params_hash *hash, char params[65], char buffers[65]);
 void rt_params_hash_close(struct rt_params_hash *hash); /* a zeroed one is fine */
 
 /* Floats as the little-endian bytes that hashes are made of. */

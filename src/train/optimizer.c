@@ -20,11 +20,7 @@ rt_status rt_train_optimizer(const struct rt_spec_train *train, const struct rt_
     const struct rt_tree *tree = train->optimizer;
     rt_status status = !tree && way && way->optimizer ? create_wanted(way->optimizer, optim, err)
                                                       : rt_optim_create(tree, optim, err);
-    if (status != RT_OK)
-        return status;
-    /* What the optimizer says itself wins. */
-    const struct rt_tree *rule = tree && tree->kind == RT_TREE_MAP && tree->count ? tree->items[0] : NULL;
-    if (train->weight_decay > 0 && !rt_tree_get(rule, "weight_decay"))
-        (*optim)->weight_decay = train->weight_decay;
-    return RT_OK;
+    if (status == RT_OK)
+        rt_optim_decay(*optim, tree, train->weight_decay);
+    return status;
 }

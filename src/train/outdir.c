@@ -46,7 +46,24 @@ static bool counts(DIR *entries, const char *name) {
            !S_ISREG(info.st_mode) || info.st_size > 0;
 }
 
-static rt_status check_empty(const char *dir, struct rt_error *err) {
+static bool exists(const char *dir, const char *file) {
+    char path[PATH_ROOM];
+    struct stat info;
+    return join(dir, file, path, NULL) == RT_OK && lstat(path, &info) == 0 && S_ISREG(info.st_mode);
+}
+
+enum rt_out_state rt_out_look(const char *dir) {
+    char checkpoint[PATH_ROOM];
+    if (join(dir, "checkpoint", checkpoint, NULL) == RT_OK && rt_checkpoint_exists(checkpoint))
+        return RT_OUT_SAVED;
+    /* A run that was finished is not begun again over its result. */
+    return exists(dir, journal) && !exists(dir, "model.safetensors") && !exists(dir, "summary.json")
+               ? RT_OUT_BEGUN
+               : RT_OUT_NOTHING;
+}
+
+static rt_status check_empty(const struct rt_run *run, struct rt_error *err) {
+    const char *dir = run->out_dir;
     DIR *entries;
     rt_status status = list(dir, &entries, err);
     if (status != RT_OK || !entries)
@@ -56,12 +73,13 @@ static rt_status check_empty(const char *dir, struct rt_error *err) {
     while (empty && (entry = readdir(entries)))
         empty = !counts(entries, entry->d_name);
     closedir(entries);
-    return empty
-               ? RT_OK
-               : rt_fail(err, RT_BAD_INPUT,
-                         "%s: is not an empty directory; choose another one, or continue the run in it with "
-                         "--resume",
-                         dir);
+    if (empty)
+        return RT_OK;
+    if (rt_out_look(dir) == RT_OUT_NOTHING)
+        return rt_fail(err, RT_BAD_INPUT, "%s: is not an empty directory; choose another one", dir);
+    return rt_fail(err, RT_BAD_INPUT,
+                   "%s: is not an empty directory; choose another one, or continue the run in it with %s",
+                   dir, run->terms.resume);
 }
 
 /* ---- the lock ---- */
@@ -128,26 +146,37 @@ static rt_status claim_name(const char *name, char **dir, struct rt_error *err) 
     return status;
 }
 
+/* The directory that was asked for, by rt_run_set_out or else in the run file; NULL: none was. */
+static const char *asked(const struct rt_run *run) {
+    return run->out_given ? run->out_dir : run->spec->out;
+}
+
+/* Takes dir over. */
+static void name_it(struct rt_run *run, char *dir, struct rt_out *out) {
+    out->before = run->out_dir;
+    out->named = true;
+    run->out_dir = dir;
+}
+
 static rt_status claim_new(struct rt_run *run, struct rt_out *out, struct rt_error *err) {
     rt_status status;
-    if (run->out_given) {
-        status = check_empty(run->out_dir, err);
+    if (asked(run)) {
+        status = check_empty(run, err);
         if (status == RT_OK)
             status = make(run->out_dir, &out->made, err);
     } else {
         char *dir = NULL;
         status = claim_name(run->spec->name, &dir, err);
         if (status == RT_OK) {
-            out->before = run->out_dir;
-            out->made = out->named = true;
-            run->out_dir = dir;
+            name_it(run, dir, out);
+            out->made = true;
         }
     }
     if (status == RT_OK)
         status = lock(run->out_dir, out, err);
     /* Another run may have come and gone since. */
     if (status == RT_OK)
-        status = check_empty(run->out_dir, err);
+        status = check_empty(run, err);
     out->fresh = status == RT_OK;
     return status;
 }
@@ -160,12 +189,15 @@ static rt_status claim_old(const struct rt_run *run, struct rt_out *out, struct 
     rt_status status = list(run->out_dir, &entries, err);
     if (status == RT_OK && entries)
         closedir(entries);
-    if (status == RT_OK)
-        status = join(run->out_dir, "checkpoint", path, err);
-    if (status == RT_OK && !rt_checkpoint_exists(path))
-        status = rt_fail(err, RT_BAD_INPUT, "%s: there is no checkpoint to resume from", run->out_dir);
+    if (status == RT_OK && rt_out_look(run->out_dir) == RT_OUT_NOTHING)
+        status = rt_fail(err, RT_BAD_INPUT,
+                         "%s: there is no checkpoint to resume from, nor a run that has begun; without %s a "
+                         "run starts anew",
+                         run->out_dir, run->terms.resume);
     if (status == RT_OK)
         status = lock(run->out_dir, out, err);
+    /* Another run may have come to its end since. */
+    out->begins = status == RT_OK && rt_out_look(run->out_dir) == RT_OUT_BEGUN;
     for (size_t i = 0; status == RT_OK && i < sizeof written / sizeof *written; i++) {
         status = join(run->out_dir, written[i], path, err);
         if (status == RT_OK)
@@ -175,12 +207,25 @@ static rt_status claim_old(const struct rt_run *run, struct rt_out *out, struct 
 }
 
 rt_status rt_out_claim(struct rt_run *run, struct rt_out *out, struct rt_error *err) {
-    *out = (struct rt_out){.lock = -1};
+    const char *dir = asked(run);
+    *out = (struct rt_out){.lock = -1, .none = dir && strcmp(dir, "none") == 0};
+    run->without_files = out->none;
+    if (out->none && run->resume)
+        return rt_fail(err, RT_BAD_INPUT,
+                       "with out: none no checkpoint is written, so there is none to resume from");
+    if (out->none)
+        return RT_OK;
+    if (dir && !run->out_given) {
+        char *copy = strdup(dir);
+        if (!copy)
+            return rt_fail(err, RT_NO_MEMORY, "not enough memory for the output directory's name");
+        name_it(run, copy, out);
+    }
     if (!run->resume)
         return claim_new(run, out, err);
     if (!run->out_dir)
         return rt_fail(err, RT_BAD_INPUT,
-                       "to resume, say which output directory holds the checkpoint (--out DIR)");
+                       "to resume, say with %s which output directory holds the checkpoint", run->terms.out);
     return claim_old(run, out, err);
 }
 

@@ -12,20 +12,23 @@ static rt_status form(const struct rt_run *run, const struct rt_strategy_choice 
                       struct rt_error *err) {
     static const struct rt_ring_options any = {.slots = -1};
     const struct rt_spec_train *train = &run->spec->train;
-    const struct rt_ring_options *options = choice->strategy->rings ? &any : choice->settings;
-    struct rt_lesson lesson = {
-        .spec = run->spec,
-        .network = network,
-        .strategy = choice->strategy->name,
-        .options = choice->settings,
-        .way = rt_strategy_way(choice),
-        .per_epoch = 1,
-        .settings = {.seed = (uint64_t)train->seed,
-                     .batch = choice->strategy->single ? 1 : (size_t)train->batch,
-                     .micro_batch = train->micro_batch < 0 ? 0 : (size_t)train->micro_batch,
-                     .shards = (size_t)train->shards,
-                     .clip_norm = train->clip_norm,
-                     .updates = 1}};
+    const bool alone = choice->strategy->alone;
+    const struct rt_ring_options *options = choice->strategy->rings || alone ? &any : choice->settings;
+    size_t micro = train->micro_batch < 0 ? 0 : (size_t)train->micro_batch;
+    if (alone && micro == 0)
+        micro = rt_train_micro_batch(network->model, (size_t)train->batch);
+    struct rt_lesson lesson = {.spec = run->spec,
+                               .network = network,
+                               .strategy = choice->strategy->name,
+                               .options = choice->settings,
+                               .way = rt_strategy_way(choice),
+                               .per_epoch = 1,
+                               .settings = {.seed = (uint64_t)train->seed,
+                                            .batch = choice->strategy->single ? 1 : (size_t)train->batch,
+                                            .micro_batch = micro,
+                                            .shards = (size_t)train->shards,
+                                            .clip_norm = train->clip_norm,
+                                            .updates = 1}};
     struct rt_formation_settings wanted = {.spec = run->spec,
                                            .network = network,
                                            .program = run->program,
@@ -58,10 +61,6 @@ static rt_status make_plan(struct rt_run *run, char **plan, struct rt_error *err
     struct rt_rings *rings = NULL;
     char *text = NULL;
     rt_status status = rt_strategy_read(spec, &choice, err);
-    if (status == RT_OK && choice.strategy->alone)
-        status = rt_fail(err, RT_BAD_INPUT,
-                         "there is nothing to plan for one device; give --nodes N, --node HOST:PORT or "
-                         "cluster.strategy: ring");
     if (status == RT_OK && choice.strategy->way && !choice.strategy->rings)
         status =
             rt_fail(err, RT_BAD_INPUT,
@@ -71,6 +70,10 @@ static rt_status make_plan(struct rt_run *run, char **plan, struct rt_error *err
     if (status == RT_OK)
         status = rt_network_describe(spec->model.input, spec->model.layers, spec->model.loss, &computing,
                                      &network, err);
+    char *taken = status == RT_OK ? rt_strategy_explain(&choice) : NULL;
+    if (taken && run->notice)
+        run->notice(run->notice_user, taken);
+    free(taken);
     if (status == RT_OK)
         status = form(run, &choice, &network, &rings, &formation, err);
     if (status == RT_OK) {

@@ -8,33 +8,49 @@
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
-static void tell(struct rt_drive *drive, const char *sentence) {
+static void tell(struct rt_drive *drive, const char *sentence, bool warns) {
+    const struct rt_run *run = drive->run;
     const struct rt_field fields[] = {RT_TEXT("text", sentence)};
     rt_journal_write(drive->journal, "notice", fields, COUNT(fields));
-    if (drive->run->notice)
-        drive->run->notice(drive->run->notice_user, sentence);
+    if (warns && run->warning)
+        run->warning(run->warning_user, sentence);
+    else if (run->notice)
+        run->notice(run->notice_user, sentence);
+}
+
+static void tell_in_time(struct rt_drive *drive, const struct rt_error *notice, bool warns) {
+    if (drive->started) {
+        tell(drive, notice->text, warns);
+    } else if (drive->notice_count < COUNT(drive->notices)) {
+        drive->warns[drive->notice_count] = warns;
+        drive->notices[drive->notice_count++] = *notice;
+    }
 }
 
 void rt_drive_notice(struct rt_drive *drive, const char *format, ...) {
     struct rt_error notice;
     va_list args;
     va_start(args, format);
-    vsnprintf(notice.text, sizeof notice.text, format, args);
+    rt_vfail(&notice, RT_OK, format, args);
     va_end(args);
-    if (drive->started)
-        tell(drive, notice.text);
-    else if (drive->notice_count < COUNT(drive->notices))
-        drive->notices[drive->notice_count++] = notice;
+    tell_in_time(drive, &notice, false);
+}
+
+void rt_drive_warn(struct rt_drive *drive, const char *sentence) {
+    struct rt_error notice;
+    rt_fail(&notice, RT_OK, "%s", sentence);
+    tell_in_time(drive, &notice, true);
 }
 
 void rt_drive_journal_start(struct rt_drive *drive) {
     const struct rt_run_facts *facts = &drive->run->facts;
-    char *settings = NULL;
+    char *settings = NULL, *options = rt_strategy_text(&drive->choice, rt_spec_devices(drive->spec));
     rt_tree_json(drive->spec->tree, &settings, NULL);
     const struct rt_field fields[] = {
         RT_TEXT("version", RT_VERSION),
         RT_TEXT("name", facts->name),
         RT_TEXT("strategy", drive->choice.strategy->name),
+        RT_TEXT("strategy_options", options),
         RT_TEXT("settings", settings),
         RT_INT("params", facts->params),
         RT_TEXT("kernels", facts->kernels),
@@ -50,8 +66,9 @@ void rt_drive_journal_start(struct rt_drive *drive) {
     };
     rt_journal_write(drive->journal, "start", fields, COUNT(fields));
     free(settings);
+    free(options);
     for (size_t i = 0; i < drive->notice_count; i++)
-        tell(drive, drive->notices[i].text);
+        tell(drive, drive->notices[i].text, drive->warns[i]);
 }
 
 static uint64_t epoch_of(const struct rt_drive *drive) {

@@ -2,6 +2,7 @@
 #include "train/drive.h"
 
 #include "base/clock.h"
+#include "base/sentence.h"
 #include <inttypes.h>
 #include <math.h>
 
@@ -23,67 +24,71 @@ static void advise(const struct rt_drive *drive, char *text, size_t room) {
                  strategy->name, clip);
 }
 
-rt_status rt_drive_diverged(const struct rt_drive *drive, struct rt_error *err) {
+rt_status rt_drive_advise(const struct rt_drive *drive, rt_status status, struct rt_error *err) {
+    if (status != RT_DIVERGED)
+        return status;
     const struct rt_error why = *err;
     char advice[200];
     advise(drive, advice, sizeof advice);
-    if (!rt_checkpoint_exists(drive->checkpoint_dir))
-        return rt_fail(err, RT_FAILED, "%s; %s", why.text, advice);
+    if (!drive->checkpoint_dir || !rt_checkpoint_exists(drive->checkpoint_dir))
+        return rt_fail(err, status, "%s; %s", why.text, advice);
     /* A resumed run would do the same again. */
-    return rt_fail(err, RT_FAILED,
+    return rt_fail(err, status,
                    "%s; %s; a new run with model.init: %s/state.safetensors starts from the last checkpoint",
                    why.text, advice, drive->checkpoint_dir);
 }
 
 rt_status rt_drive_save_begin(struct rt_drive *drive, struct rt_error *err) {
-    struct rt_error own;
     drive->checkpoint_at = rt_clock_wall();
+    rt_drive_count_training(drive);
     drive->standing.seconds = drive->seconds_before + drive->checkpoint_at - drive->start;
     drive->standing.planned = drive->updates;
     rt_status status = rt_drive_fingerprint(drive, err);
     if (status != RT_OK)
         return status;
     status = rt_checkpoint_begin(drive->checkpoint_dir, &drive->learner.numbers, &drive->standing,
-                                 &drive->fingerprint, &drive->saving, &own);
+                                 &drive->fingerprint, &drive->saving, err);
     drive->saving_update = drive->standing.update;
-    if (status == RT_FAILED)
-        rt_drive_diverged(drive, &own);
-    return status == RT_OK ? RT_OK : rt_fail(err, status, "%s", own.text);
+    return rt_drive_advise(drive, status, err);
 }
 
 static rt_status save_finish(struct rt_drive *drive, struct rt_error *err) {
-    struct rt_error own;
     struct rt_checkpoint_out *saving = drive->saving;
     drive->saving = NULL;
-    rt_status status = rt_checkpoint_finish(saving, &own);
-    if (status == RT_FAILED)
-        rt_drive_diverged(drive, &own);
+    rt_status status = rt_drive_advise(drive, rt_checkpoint_finish(saving, err), err);
     if (status != RT_OK)
-        return rt_fail(err, status, "%s", own.text);
+        return status;
     const struct rt_field fields[] = {RT_INT("update", drive->saving_update),
                                       RT_REAL("seconds", rt_clock_wall() - drive->checkpoint_at)};
     rt_journal_write(drive->journal, "checkpoint", fields, 2);
     return RT_OK;
 }
 
+static void enter_state(struct rt_drive *drive, enum rt_state state) {
+    if (drive->learner.clock)
+        rt_states_enter(drive->learner.clock, state);
+}
+
 rt_status rt_drive_save_tend(struct rt_drive *drive, struct rt_error *err) {
     if (!drive->saving || !rt_checkpoint_done(drive->saving))
         return RT_OK;
-    rt_states_enter(&drive->states, RT_STATE_ENCODE);
+    enter_state(drive, RT_STATE_ENCODE);
     rt_status status = save_finish(drive, err);
-    rt_states_enter(&drive->states, RT_STATE_BACKWARD);
+    enter_state(drive, RT_STATE_BACKWARD);
     return status;
 }
 
 rt_status rt_drive_save(struct rt_drive *drive, struct rt_error *err) {
-    rt_states_enter(&drive->states, RT_STATE_ENCODE);
+    if (!drive->checkpoint_dir)
+        return RT_OK;
+    enter_state(drive, RT_STATE_ENCODE);
     rt_status status = drive->saving ? save_finish(drive, err) : RT_OK;
     if (status == RT_OK)
         status = rt_drive_save_begin(drive, err);
     if (status == RT_OK)
         status = save_finish(drive, err);
     drive->checkpoint_at = rt_clock_wall();
-    rt_states_enter(&drive->states, RT_STATE_BACKWARD);
+    enter_state(drive, RT_STATE_BACKWARD);
     return status;
 }
 
@@ -111,6 +116,7 @@ rt_status rt_drive_resume(struct rt_drive *drive, struct rt_error *err) {
     if (status != RT_OK)
         return status;
     drive->seconds_before = standing->seconds;
+    drive->validated_before = standing->validation_seconds;
     drive->first_update = standing->update;
     if (rescored && standing->validated) {
         standing->best_loss = (double)INFINITY;
@@ -122,8 +128,8 @@ rt_status rt_drive_resume(struct rt_drive *drive, struct rt_error *err) {
     }
     if (drive->schedule.kind == RT_SCHEDULE_COSINE && standing->planned != drive->updates)
         rt_drive_notice(drive,
-                        "the run was planned for %" PRIu64 " updates and now has %" PRIu64
+                        "the run was planned for %s and now has %" PRIu64
                         "; the cosine schedule depends on it, so the result is not that of an unbroken run",
-                        standing->planned, drive->updates);
+                        RT_COUNTED(standing->planned, "update"), drive->updates);
     return RT_OK;
 }

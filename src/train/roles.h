@@ -9,8 +9,9 @@
 /* What the node's device is like, and what it lets a master have. */
 struct rt_node_device {
     struct rt_ring_device ring;
-    const char *data; /* the directory in which training data are looked up; NULL: a master on this machine
-                         has started the node, which opens what he does */
+    const char *data;  /* the directory in which training data are looked up; NULL: a master on this machine
+                          has started the node, which opens what he does */
+    const char *cache; /* where converted data are kept; NULL: the user's own cache directory */
 };
 
 /* device is borrowed until the last session has ended. */

@@ -4,10 +4,10 @@
 #include "base/clock.h"
 #include "base/fpenv.h"
 #include "base/memory.h"
+#include "base/sentence.h"
 #include "formats/yaml.h"
 #include "train/gather.h"
 #include "train/strategy.h"
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,10 +25,15 @@ static rt_status draft(struct rt_run *run, char **settings, size_t count, struct
     return status;
 }
 
+rt_status rt_run_need(const char *function, const char *argument, const void *value, struct rt_error *err) {
+    return value ? RT_OK : rt_fail(err, RT_BAD_INPUT, "%s: %s must not be NULL", function, argument);
+}
+
 static rt_status create(struct rt_run **run, struct rt_error *err) {
     rt_status status = rt_alloc(1, sizeof **run, "the run", run, err);
     if (status == RT_OK) {
         atomic_init(&(*run)->stop, 0);
+        (*run)->terms = (struct rt_run_terms){.out = "rt_run_set_out", .resume = "rt_run_set_resume"};
         (*run)->process_start = rt_clock_wall();
     }
     return status;
@@ -36,7 +41,11 @@ static rt_status create(struct rt_run **run, struct rt_error *err) {
 
 rt_status rt_run_open(const char *path, struct rt_run **run, struct rt_error *err) {
     struct rt_run *made;
-    rt_status status = create(&made, err);
+    rt_status status = rt_run_need(__func__, "path", path, err);
+    if (status == RT_OK)
+        status = rt_run_need(__func__, "run", run, err);
+    if (status == RT_OK)
+        status = create(&made, err);
     if (status != RT_OK)
         return status;
     made->path = strdup(path);
@@ -57,7 +66,11 @@ rt_status rt_run_open(const char *path, struct rt_run **run, struct rt_error *er
 rt_status rt_run_load(const char *model_path, struct rt_run **run, struct rt_error *err) {
     const struct rt_computing computing = {.math = RT_MATH_EXACT, .kernels = "auto"};
     struct rt_run *made;
-    rt_status status = create(&made, err);
+    rt_status status = rt_run_need(__func__, "model_path", model_path, err);
+    if (status == RT_OK)
+        status = rt_run_need(__func__, "run", run, err);
+    if (status == RT_OK)
+        status = create(&made, err);
     if (status != RT_OK)
         return status;
     fenv_t theirs;
@@ -103,8 +116,9 @@ rt_status rt_run_load_spread(const char *model_path, const char *run_path, const
     if (status != RT_OK)
         return status;
     if (rt_spec_devices(spec) == 1) {
+        status = rt_gather_check(spec, err);
         rt_spec_destroy(spec);
-        return rt_run_load(model_path, run, err);
+        return status == RT_OK ? rt_run_load(model_path, run, err) : status;
     }
     status = create(&made, err);
     if (status == RT_OK) {
@@ -144,23 +158,42 @@ void rt_run_close(struct rt_run *run) {
 }
 
 rt_status rt_run_set(struct rt_run *run, const char *key, const char *value, struct rt_error *err) {
-    if (!run->path)
-        return rt_fail(err, RT_BAD_INPUT, "%s cannot be set: a loaded model has no run file", key);
-    size_t room = strlen(key) + strlen(value) + 2;
+    rt_status status = rt_run_need(__func__, "run", run, err);
+    if (status == RT_OK)
+        status = rt_run_need(__func__, "key", key, err);
+    if (status == RT_OK)
+        status = rt_run_need(__func__, "value", value, err);
+    if (status != RT_OK)
+        return status;
+    if (strchr(key, '='))
+        return rt_fail(err, RT_BAD_INPUT, "%s: '%s' is not a key", __func__, key);
+    const size_t room = strlen(__func__) + strlen(key) + strlen(value) + 3;
     char *setting = malloc(room);
+    if (!setting)
+        return rt_fail(err, RT_NO_MEMORY, "not enough memory to set %s", key);
+    snprintf(setting, room, "%s %s=%s", __func__, key, value);
+    status = rt_run_set_as(run, setting, err);
+    free(setting);
+    return status;
+}
+
+rt_status rt_run_set_as(struct rt_run *run, const char *setting, struct rt_error *err) {
+    if (!run->path)
+        return rt_fail(err, RT_BAD_INPUT, "%s: a loaded model has no run file whose keys could be set",
+                       setting);
+    char *copy = strdup(setting);
     char **settings = realloc(run->settings, (run->setting_count + 1) * sizeof *settings);
     if (settings)
         run->settings = settings;
-    if (!setting || !settings) {
-        free(setting);
-        return rt_fail(err, RT_NO_MEMORY, "not enough memory to set %s", key);
+    if (!copy || !settings) {
+        free(copy);
+        return rt_fail(err, RT_NO_MEMORY, "not enough memory for a setting");
     }
-    snprintf(setting, room, "%s=%s", key, value);
-    settings[run->setting_count] = setting;
+    settings[run->setting_count] = copy;
     struct rt_spec *spec;
     rt_status status = draft(run, settings, run->setting_count + 1, &spec, err);
     if (status != RT_OK) {
-        free(setting);
+        free(copy);
         return status;
     }
     run->setting_count++;
@@ -173,27 +206,22 @@ rt_status rt_run_set(struct rt_run *run, const char *key, const char *value, str
 /* A word must be one of a list; the sentence has its place and the word that was probably meant. */
 static rt_status check_word(const struct rt_spec *spec, const char *section, const char *key,
                             const char *word, const char *const *words, struct rt_error *err) {
-    char all[200] = "";
-    for (size_t i = 0; words[i]; i++) {
+    for (size_t i = 0; words[i]; i++)
         if (strcmp(words[i], word) == 0)
             return RT_OK;
-        size_t used = strlen(all);
-        snprintf(all + used, sizeof all - used, "%s%s", i ? ", " : "", words[i]);
-    }
     const struct rt_tree *place = rt_tree_get(rt_tree_get(spec->tree, section), key);
     const char *near = rt_nearest(word, words);
     if (near)
         return rt_tree_fail(place, err, "%s.%s: there is no '%.60s'; did you mean '%s'?", section, key, word,
                             near);
-    return rt_tree_fail(place, err, "%s.%s: there is no '%.60s'; there is: %s", section, key, word, all);
+    return rt_tree_fail(place, err, "%s.%s: there is no '%.60s'; there are %s", section, key, word,
+                        RT_LISTED(words));
 }
 
 rt_status rt_run_settle(const struct rt_run *run, struct rt_error *err) {
     static const char *const kernels[] = {"auto", "avx512", "avx2", "neon", "portable", NULL};
-    enum { MOST_LOSSES = 15 };
-    const char *losses[MOST_LOSSES + 1] = {NULL};
-    for (size_t i = 0; rt_loss_types()[i] && i < MOST_LOSSES; i++)
-        losses[i] = rt_loss_types()[i]->name;
+    const char *losses[RT_MAX_LOSSES + 1];
+    rt_loss_names(losses);
     const struct rt_spec *spec = run->spec;
     rt_status status = rt_spec_check(spec, err);
     if (status == RT_OK)
@@ -204,24 +232,20 @@ rt_status rt_run_settle(const struct rt_run *run, struct rt_error *err) {
     if (status == RT_OK)
         status = rt_strategy_read(spec, &choice, err);
     rt_strategy_choice_deinit(&choice);
-    if (status != RT_OK)
-        return status;
-    /* The name goes into the journal and the summary, which are JSON. */
-    json_t *name = json_string(spec->name);
-    if (!name)
-        return rt_fail(
-            err, RT_BAD_INPUT,
-            "%s: its name is not UTF-8 and cannot be that of the run; give one with the key `name`",
-            run->path);
-    json_decref(name);
-    return RT_OK;
+    return status == RT_OK ? rt_gather_check(spec, err) : status;
 }
 
 rt_status rt_run_set_out(struct rt_run *run, const char *dir, struct rt_error *err) {
-    char *copy = *dir ? strdup(dir) : NULL;
+    rt_status status = rt_run_need(__func__, "run", run, err);
+    if (status == RT_OK)
+        status = rt_run_need(__func__, "dir", dir, err);
+    if (status != RT_OK)
+        return status;
+    if (!*dir)
+        return rt_fail(err, RT_BAD_INPUT, "the output directory needs a name");
+    char *copy = strdup(dir);
     if (!copy)
-        return *dir ? rt_fail(err, RT_NO_MEMORY, "not enough memory to set the output directory")
-                    : rt_fail(err, RT_BAD_INPUT, "the output directory needs a name");
+        return rt_fail(err, RT_NO_MEMORY, "not enough memory to set the output directory");
     free(run->out_dir);
     run->out_dir = copy;
     run->out_given = true;
@@ -229,34 +253,45 @@ rt_status rt_run_set_out(struct rt_run *run, const char *dir, struct rt_error *e
 }
 
 void rt_run_set_resume(struct rt_run *run, int resume) {
-    run->resume = resume != 0;
+    if (run)
+        run->resume = resume != 0;
 }
 
 void rt_run_stop(struct rt_run *run) {
-    atomic_store(&run->stop, 1);
+    if (run)
+        atomic_store(&run->stop, 1);
 }
 
 const struct rt_result *rt_run_result(const struct rt_run *run) {
-    return run->has_result ? &run->result : NULL;
+    return run && run->has_result ? &run->result : NULL;
 }
 
 size_t rt_run_input_size(const struct rt_run *run) {
-    return run->trained.network.inputs;
+    return run ? run->trained.network.inputs : 0;
 }
 
 size_t rt_run_output_size(const struct rt_run *run) {
-    return run->trained.network.outputs;
+    return run ? run->trained.network.outputs : 0;
 }
 
 const char *rt_run_class_name(const struct rt_run *run, size_t i) {
-    return i < run->labels.count ? run->labels.items[i] : NULL;
+    return run && i < run->labels.count ? run->labels.items[i] : NULL;
 }
 
 /* ---- for the commands ---- */
 
+void rt_run_set_warning(struct rt_run *run, rt_notice_fn warning, void *user) {
+    run->warning = warning;
+    run->warning_user = user;
+}
+
 void rt_run_set_notice(struct rt_run *run, rt_notice_fn notice, void *user) {
     run->notice = notice;
     run->notice_user = user;
+}
+
+void rt_run_set_terms(struct rt_run *run, const struct rt_run_terms *terms) {
+    run->terms = *terms;
 }
 
 rt_status rt_run_set_program(struct rt_run *run, const char *path, struct rt_error *err) {
@@ -273,7 +308,22 @@ void rt_run_set_process_start(struct rt_run *run, double wall) {
 }
 
 const char *rt_run_out_dir(const struct rt_run *run) {
-    return run->out_dir;
+    return run->without_files ? NULL : run->out_dir;
+}
+
+const char *rt_run_node(const struct rt_run *run, size_t i) {
+    const struct rt_tree *node = run->spec->cluster.node;
+    if (i >= rt_spec_devices(run->spec) - rt_run_local_nodes(run))
+        return NULL;
+    return (node->kind == RT_TREE_LIST ? node->items[i] : node)->text;
+}
+
+size_t rt_run_local_nodes(const struct rt_run *run) {
+    return (size_t)run->spec->cluster.nodes;
+}
+
+size_t rt_run_lost_node(const struct rt_run *run) {
+    return run->lost > 0 && rt_run_node(run, run->lost - 1) ? run->lost - 1 : SIZE_MAX;
 }
 
 const struct rt_run_facts *rt_run_facts(const struct rt_run *run) {
@@ -302,7 +352,7 @@ uint64_t rt_run_model_update(const struct rt_run *run) {
 }
 
 size_t rt_run_class_count(const struct rt_run *run) {
-    return run->trained.network.model ? rt_network_classes(&run->trained.network) : 0;
+    return run->trained.network.model ? rt_trained_classes(&run->trained) : 0;
 }
 
 const char *rt_run_loss_name(const struct rt_run *run) {
@@ -311,7 +361,7 @@ const char *rt_run_loss_name(const struct rt_run *run) {
 
 rt_status rt_run_label(struct rt_run *run, struct rt_error *err) {
     const struct rt_names *names = &run->trained.names;
-    size_t classes = rt_network_classes(&run->trained.network);
+    size_t classes = rt_trained_classes(&run->trained);
     if (classes > NUMBERED_CLASSES)
         classes = names->count;
     struct rt_names made = {0};

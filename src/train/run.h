@@ -11,6 +11,17 @@
  * ...; the one before it is used"). Without a callback they go to the journal only. */
 typedef void (*rt_notice_fn)(void *user, const char *sentence);
 void rt_run_set_notice(struct rt_run *run, rt_notice_fn notice, void *user);
+/* Who is told of what a person must know also where nothing else is to be printed; NULL: as any notice. */
+void rt_run_set_warning(struct rt_run *run, rt_notice_fn warning, void *user);
+
+/* rt_run_set, with the option of the command for messages: "--nodes cluster.nodes=2". */
+rt_status rt_run_set_as(struct rt_run *run, const char *setting, struct rt_error *err);
+
+/* How the caller says what sentences advise. Default: the functions of the library. */
+struct rt_run_terms {
+    const char *out, *resume;
+};
+void rt_run_set_terms(struct rt_run *run, const struct rt_run_terms *terms); /* strings are borrowed */
 
 /* The ringtmp command, which local nodes are started with. Default: the one on the PATH. */
 rt_status rt_run_set_program(struct rt_run *run, const char *path, struct rt_error *err);
@@ -19,9 +30,17 @@ rt_status rt_run_set_program(struct rt_run *run, const char *path, struct rt_err
  * when the run was opened. The journal gives its times from here. */
 void rt_run_set_process_start(struct rt_run *run, double wall);
 
-/* The output directory: known once training has begun, or set by rt_run_set_out; NULL before. Also there
- * after RT_INTERRUPTED and RT_FAILED, so that a message can say how to resume. Owned by the run. */
+/* The output directory: known once training has begun, or set by rt_run_set_out; NULL before, and of a run
+ * without files. Also there after RT_INTERRUPTED and RT_FAILED, so that a message can say how to resume.
+ * Owned by the run. */
 const char *rt_run_out_dir(const struct rt_run *run);
+
+/* The nodes of cluster.node: node i, from 0, as it was given; NULL: there is none. And the local processes.
+ */
+const char *rt_run_node(const struct rt_run *run, size_t i);
+size_t rt_run_local_nodes(const struct rt_run *run);
+/* After RT_LOST: which of cluster.node it was; SIZE_MAX: none of these. */
+size_t rt_run_lost_node(const struct rt_run *run);
 
 /* What is known once the data are open. The first progress report comes before the first update (its update
  * and samples are 0, or what the checkpoint says), so a progress callback always finds them. */
@@ -36,6 +55,7 @@ struct rt_run_facts {
     uint64_t resumed_update;   /* 0: a new run */
     const char *strategy;
     size_t nodes;                   /* devices that take part */
+    size_t nodes_offered;           /* and those that could have */
     double predicted_samples_per_s; /* by the plan; NaN: there is none */
     bool predicted_at_most;         /* devices share cores: it can only be slower */
 };
@@ -50,9 +70,10 @@ const char *rt_run_plan(const struct rt_run *run);
 rt_status rt_run_make_plan(struct rt_run *run, char **plan, struct rt_error *err);
 
 /* What a device of a run on several of them is doing. */
+enum { RT_NODE_NAME_ROOM = 404 }; /* as long as a node may call itself */
 struct rt_node_view {
     const char *role;
-    char name[64];
+    char name[RT_NODE_NAME_ROOM];
     size_t first, count;   /* its layers */
     size_t tail;           /* layers at the end of the network that it holds as well */
     double samples_per_s;  /* since the last report; at the end of a run: over all of it */
@@ -103,8 +124,8 @@ const struct rt_evaluation *rt_run_test(const struct rt_run *run);
 uint64_t rt_run_model_update(const struct rt_run *run);
 
 /* Evaluates a model opened by rt_run_load on the test data of a run file (data.test, or the part that
- * data.split holds out). settings: "key=value" as with --set. The result is owned by the run, until the next
- * call. */
+ * data.split holds out). settings: as rt_run_set_as takes them. The result is owned by the run, until the
+ * next call. */
 rt_status rt_run_evaluate(struct rt_run *model, const char *run_path, const char *const *settings,
                           size_t setting_count, const struct rt_evaluation **evaluation,
                           struct rt_error *err);

@@ -50,6 +50,8 @@ rt_status rt_scaling_read(const char *json, const char *path, size_t inputs, str
     const json_t *mean = json_object_get(map, "mean"), *inverse = json_object_get(map, "inverse");
     struct rt_scaling made = {.scale = json_number_value(scale), .offset = json_number_value(offset)};
     bool good = json_is_number(scale) && json_is_number(offset), features = mean || inverse;
+    /* A key that is not known is one that was altered. */
+    good = good && json_object_size(map) == (features ? 4 : 2);
     rt_status status = RT_OK;
     /* No memory for lists that are not there. */
     if (features)

@@ -31,26 +31,28 @@ void rt_fingerprint_deinit(struct rt_fingerprint *fingerprint) {
 static const struct {
     const char *key;
     size_t offset;
-    bool real;
+    enum { WHOLE, REAL, LATER } kind; /* LATER: a real that older files do not have */
 } numbers[] = {
-    {"update", offsetof(struct rt_standing, update), false},
-    {"samples", offsetof(struct rt_standing, samples), false},
-    {"planned", offsetof(struct rt_standing, planned), false},
-    {"seconds", offsetof(struct rt_standing, seconds), true},
-    {"step_seconds", offsetof(struct rt_standing, step_seconds), true},
-    {"epoch_loss", offsetof(struct rt_standing, epoch_loss), true},
-    {"epoch_correct", offsetof(struct rt_standing, epoch_correct), false},
-    {"epoch_samples", offsetof(struct rt_standing, epoch_samples), false},
-    {"best_loss", offsetof(struct rt_standing, best_loss), true},
-    {"best_update", offsetof(struct rt_standing, best_update), false},
-    {"best_accuracy", offsetof(struct rt_standing, best_accuracy), true},
-    {"stale", offsetof(struct rt_standing, stale), false},
-    {"validated", offsetof(struct rt_standing, validated), false},
+    {"update", offsetof(struct rt_standing, update), WHOLE},
+    {"samples", offsetof(struct rt_standing, samples), WHOLE},
+    {"planned", offsetof(struct rt_standing, planned), WHOLE},
+    {"seconds", offsetof(struct rt_standing, seconds), REAL},
+    {"step_seconds", offsetof(struct rt_standing, step_seconds), REAL},
+    {"validation_seconds", offsetof(struct rt_standing, validation_seconds), LATER},
+    {"setup_seconds", offsetof(struct rt_standing, setup_seconds), LATER},
+    {"epoch_loss", offsetof(struct rt_standing, epoch_loss), REAL},
+    {"epoch_correct", offsetof(struct rt_standing, epoch_correct), WHOLE},
+    {"epoch_samples", offsetof(struct rt_standing, epoch_samples), WHOLE},
+    {"best_loss", offsetof(struct rt_standing, best_loss), REAL},
+    {"best_update", offsetof(struct rt_standing, best_update), WHOLE},
+    {"best_accuracy", offsetof(struct rt_standing, best_accuracy), REAL},
+    {"stale", offsetof(struct rt_standing, stale), WHOLE},
+    {"validated", offsetof(struct rt_standing, validated), WHOLE},
 };
 
 static json_t *number_out(const struct rt_standing *standing, size_t i) {
     const char *at = (const char *)standing + numbers[i].offset;
-    if (numbers[i].real) {
+    if (numbers[i].kind != WHOLE) {
         double value;
         memcpy(&value, at, sizeof value);
         return isfinite(value) ? json_real(value) : json_null();
@@ -63,7 +65,9 @@ static json_t *number_out(const struct rt_standing *standing, size_t i) {
 static bool number_in(const json_t *map, size_t i, struct rt_standing *standing) {
     const json_t *item = json_object_get(map, numbers[i].key);
     char *at = (char *)standing + numbers[i].offset;
-    if (numbers[i].real) {
+    if (!item && numbers[i].kind == LATER)
+        return true;
+    if (numbers[i].kind != WHOLE) {
         double value = json_is_null(item) ? (double)INFINITY : json_number_value(item);
         memcpy(at, &value, sizeof value);
         return json_is_null(item) || json_is_number(item);

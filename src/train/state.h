@@ -24,11 +24,16 @@ struct rt_run {
 
     char *out_dir;
     bool out_given, resume;
+    bool without_files; /* the last training was with out: none */
+    struct rt_run_terms terms;
+    size_t lost; /* the device, counted from the master, that ended the last training; 0: none did */
     atomic_int stop;
     double process_start;
     char *program; /* the ringtmp command, for local nodes; NULL: the one on the PATH */
     rt_notice_fn notice;
     void *notice_user;
+    rt_notice_fn warning;
+    void *warning_user;
 
     struct rt_spread *spread;  /* where the trained model's numbers are, if not here; NULL */
     struct rt_trained trained; /* network.model NULL: there is no model yet */
@@ -45,6 +50,9 @@ struct rt_run {
     bool has_result;
     struct rt_owned_evaluation test, evaluation;
 };
+
+/* Refuses a NULL that a caller of the library gave. */
+rt_status rt_run_need(const char *function, const char *argument, const void *value, struct rt_error *err);
 
 /* The checks that wait until every setting is there. */
 rt_status rt_run_settle(const struct rt_run *run, struct rt_error *err);

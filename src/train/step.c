@@ -44,6 +44,13 @@ static rt_status take_gradients(struct rt_trainer *trainer, struct rt_error *err
 /* Books the time since the mark to a state. Only the wall clock is read: a thread's CPU clock costs a system
  * call, which a batch of one example would feel. */
 static void book(struct rt_trainer *trainer, enum rt_state state) {
+    struct rt_states *clock = trainer->settings.clock;
+    if (clock) {
+        clock->now = state; /* it turns out what the time was spent on */
+        rt_states_enter(clock, RT_STATE_BACKWARD);
+        trainer->mark = rt_clock_wall();
+        return;
+    }
     double now = rt_clock_wall();
     trainer->seconds[state] += now - trainer->mark;
     trainer->mark = now;
@@ -96,8 +103,8 @@ rt_status rt_trainer_create(struct rt_network *network, const struct rt_dataset 
     made->schedule = schedule;
     made->settings = *settings;
     made->fused = shards == 1 && settings->clip_norm == 0 && !settings->apart;
-    status = rt_batches_create(settings->seed, set->count, settings->batch, settings->shuffle, &made->batches,
-                               err);
+    status = rt_batches_create(settings->seed, set->count, settings->batch, settings->shuffle,
+                               settings->drop_last, &made->batches, err);
     if (status == RT_OK) {
         const size_t batch = made->batches.batch;
         size_t *micro = &made->settings.micro_batch;
@@ -190,6 +197,8 @@ rt_status rt_trainer_step(struct rt_trainer *trainer, struct rt_step *step, stru
     struct rt_batch batch;
     trainer->mark = rt_clock_wall();
     *step = (struct rt_step){.update = trainer->update + 1, .start = trainer->mark};
+    if (trainer->settings.clock)
+        rt_states_at_update(trainer->settings.clock, step->update);
     rt_batches_at(&trainer->batches, step->update, &batch);
     step->rows = batch.rows;
     const double factor = rt_schedule_factor(trainer->schedule, step->update, trainer->settings.updates,
@@ -225,7 +234,7 @@ rt_status rt_trainer_check(const struct rt_trainer *trainer, struct rt_error *er
         what = "the optimizer's state";
     if (!what)
         return RT_OK;
-    return rt_fail(err, RT_FAILED, "%s is not finite after update %llu", what,
+    return rt_fail(err, RT_DIVERGED, "%s is not finite after update %llu", what,
                    (unsigned long long)trainer->update);
 }
 

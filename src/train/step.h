@@ -22,9 +22,11 @@ struct rt_trainer_settings {
     size_t micro_batch; /* 0: auto, see rt_train_micro_batch */
     size_t shards;      /* a power of two */
     bool shuffle;
-    double clip_norm; /* 0: off */
-    uint64_t updates; /* planned; the schedules want to know */
-    bool apart;       /* keep update and backward apart where they could be fused; same bits, for tests */
+    bool drop_last;          /* the incomplete batch at the end of an epoch is left out */
+    double clip_norm;        /* 0: off */
+    uint64_t updates;        /* planned; the schedules want to know */
+    struct rt_states *clock; /* of an emulated device: its time is booked there, in the states. NULL: none */
+    bool apart; /* keep update and backward apart where they could be fused; same bits, for tests */
 };
 
 struct rt_trainer;
@@ -46,10 +48,10 @@ struct rt_step {
     double start, end; /* rt_clock_wall */
 };
 
-/* One update. RT_FAILED when the loss is not finite: then the parameters are those of the update before. */
+/* One update. RT_DIVERGED when the loss is not finite: then the parameters are those of the update before. */
 rt_status rt_trainer_step(struct rt_trainer *trainer, struct rt_step *step, struct rt_error *err);
 
-/* RT_FAILED when a parameter, a buffer or the optimizer's state is not finite: the last update went wrong,
+/* RT_DIVERGED when a parameter, a buffer or the optimizer's state is not finite: the last update went wrong,
  * and what is there is not worth keeping. */
 rt_status rt_trainer_check(const struct rt_trainer *trainer, struct rt_error *err);
 
@@ -61,7 +63,7 @@ size_t rt_trainer_micro_batch(const struct rt_trainer *trainer);
 /* The optimizer's state: optim->type->state_words blocks of param_count floats, one after another. */
 float *rt_trainer_state(struct rt_trainer *trainer);
 
-/* Wall seconds that the steps so far spent in each state. */
+/* Wall seconds that the steps so far spent in each state, where there is no clock. */
 const double *rt_trainer_seconds(const struct rt_trainer *trainer);
 
 /* Auto: the whole batch where it fits the caches or nothing is gained by cutting it. Batchnorm measures the

@@ -45,8 +45,9 @@ const struct rt_system *rt_system_find(const char *name);
 /* What a run file asks for. Of a way, settings are those of the way between rings as well. */
 struct rt_strategy_choice {
     const struct rt_strategy *strategy;
-    void *settings;        /* as its options say (a way's: struct rt_way_options); owned */
-    struct rt_tree *words; /* the tree that settings may borrow from; owned */
+    void *settings;                 /* as its options say (a way's: struct rt_way_options); owned */
+    struct rt_tree *words;          /* the tree that settings may borrow from; owned */
+    const struct rt_system *system; /* that it was asked for by; NULL: by its own name */
 };
 
 /* cluster.strategy: "ring", "ring,schedule=1f1b", {ring: {schedule: 1f1b}}, or "as:horovod" for a system of
@@ -62,6 +63,15 @@ void rt_strategy_choice_deinit(struct rt_strategy_choice *choice); /* a zeroed o
 rt_status rt_strategy_fits(const struct rt_strategy_choice *choice, const struct rt_spec *spec, size_t params,
                            size_t buffers, struct rt_error *err);
 
+/* Every option as it is used on so many devices, as "s=3,damp=0": what can stand behind the strategy's name
+ * and a comma. To be freed; NULL: memory is short. */
+char *rt_strategy_text(const struct rt_strategy_choice *choice, size_t nodes);
+/* What a system of the literature was taken for, with the options that were given, and what of it is left
+ * out. To be freed; NULL: it was none, or memory is short. */
+char *rt_strategy_explain(const struct rt_strategy_choice *choice);
+
+/* How many workers or rings share a batch, at most; 1: nobody else. */
+size_t rt_strategy_sharers(const struct rt_strategy_choice *choice, const struct rt_spec *spec);
 /* The way by which gradients are exchanged, between workers or between rings; NULL: they are not. */
 const struct rt_way *rt_strategy_way(const struct rt_strategy_choice *choice);
 /* Whether train.clip_norm can be. */

@@ -3,6 +3,7 @@
 #include "train/strategy.h"
 
 #include "base/memory.h"
+#include "base/sentence.h"
 #include "data/stream.h"
 #include "train/optimizer.h"
 #include <stdlib.h>
@@ -13,14 +14,16 @@ enum { AS_LENGTH = sizeof as_prefix - 1, MOST_NAMES = 127 };
 
 /* ---- names ---- */
 
+static void list_strategies(const char *names[MOST_NAMES + 1]) {
+    size_t count = 0;
+    for (; rt_strategies()[count] && count < MOST_NAMES; count++)
+        names[count] = rt_strategies()[count]->name;
+    names[count] = NULL;
+}
+
 static rt_status unknown_strategy(const struct rt_tree *place, const char *name, struct rt_error *err) {
-    const char *names[MOST_NAMES + 1] = {NULL};
-    char all[600] = "";
-    for (size_t i = 0; rt_strategies()[i] && i < MOST_NAMES; i++) {
-        names[i] = rt_strategies()[i]->name;
-        const size_t used = strlen(all);
-        snprintf(all + used, sizeof all - used, "%s%s", i ? ", " : "", names[i]);
-    }
+    const char *names[MOST_NAMES + 1];
+    list_strategies(names);
     const struct rt_system *system = rt_system_find(name);
     if (system)
         return rt_tree_fail(
@@ -30,28 +33,26 @@ static rt_status unknown_strategy(const struct rt_tree *place, const char *name,
     if (near)
         return rt_tree_fail(place, err, "cluster.strategy: there is no '%.60s'; did you mean '%s'?", name,
                             near);
-    return rt_tree_fail(place, err, "cluster.strategy: there is no '%.60s'; there are: %s", name, all);
-}
-
-/* Of the strategies that which the name is or is meant to be; NULL: none. */
-static const char *nearest_strategy(const char *name) {
-    const char *names[MOST_NAMES + 1] = {NULL};
-    for (size_t i = 0; rt_strategies()[i] && i < MOST_NAMES; i++)
-        names[i] = rt_strategies()[i]->name;
-    return rt_nearest(name, names);
+    /* "ps-ssp s=3" */
+    const size_t length = strcspn(name, " ;:");
+    for (size_t i = 0; names[i]; i++)
+        if (name[length] && strlen(names[i]) == length && strncmp(names[i], name, length) == 0)
+            return rt_tree_fail(place, err,
+                                "cluster.strategy: there is no '%.60s'; options follow a comma: did you mean "
+                                "'%s,%.60s'?",
+                                name, names[i], name + length + strspn(name + length, " ;:"));
+    return rt_tree_fail(place, err, "cluster.strategy: there is no '%.60s'; there are %s", name,
+                        RT_LISTED(names));
 }
 
 static rt_status unknown_system(const struct rt_tree *place, const char *name, struct rt_error *err) {
-    const char *names[MOST_NAMES + 1] = {NULL};
-    char all[600] = "";
+    const char *names[MOST_NAMES + 1] = {NULL}, *strategies[MOST_NAMES + 1];
     size_t count;
     const struct rt_system *systems = rt_systems(&count);
-    for (size_t i = 0; i < count && i < MOST_NAMES; i++) {
+    for (size_t i = 0; i < count && i < MOST_NAMES; i++)
         names[i] = systems[i].name;
-        const size_t used = strlen(all);
-        snprintf(all + used, sizeof all - used, "%s%s", i ? ", " : "", names[i]);
-    }
-    const char *near = rt_nearest(name, names), *strategy = near ? NULL : nearest_strategy(name);
+    list_strategies(strategies);
+    const char *near = rt_nearest(name, names), *strategy = rt_nearest(name, strategies);
     if (near)
         return rt_tree_fail(place, err, "cluster.strategy: there is no system '%.60s'; did you mean '%s%s'?",
                             name, as_prefix, near);
@@ -59,7 +60,8 @@ static rt_status unknown_system(const struct rt_tree *place, const char *name, s
         return rt_tree_fail(place, err,
                             "cluster.strategy: there is no system '%.60s'; did you mean the strategy '%s'?",
                             name, strategy);
-    return rt_tree_fail(place, err, "cluster.strategy: there is no system '%.60s'; there are: %s", name, all);
+    return rt_tree_fail(place, err, "cluster.strategy: there is no system '%.60s'; there are %s", name,
+                        RT_LISTED(names));
 }
 
 /* *system: NULL where the name is that of a strategy. */
@@ -110,7 +112,7 @@ static rt_status no_memory(struct rt_error *err) {
 
 /* The options of "name,option=value,...": choice->words. text: a copy, cut after the name. */
 static rt_status read_text(const struct rt_tree *tree, char *text, struct rt_strategy_choice *choice,
-                           const struct rt_system **system, struct rt_error *err) {
+                           struct rt_error *err) {
     char *comma = strchr(text, ',');
     if (comma)
         *comma = 0;
@@ -118,15 +120,15 @@ static rt_status read_text(const struct rt_tree *tree, char *text, struct rt_str
     if (status == RT_OK && comma)
         status = add_words(tree, comma + 1, false, choice->words, err);
     if (status == RT_OK)
-        status = find(tree, text, &choice->strategy, system, err);
+        status = find(tree, text, &choice->strategy, &choice->system, err);
     return status;
 }
 
 /* The options of {name: {option: value}}: a copy, to which those of a system can be added. */
 static rt_status read_map(const struct rt_tree *tree, struct rt_strategy_choice *choice,
-                          const struct rt_system **system, struct rt_error *err) {
+                          struct rt_error *err) {
     const struct rt_tree *given = tree->items[0];
-    rt_status status = find(given, given->key, &choice->strategy, system, err);
+    rt_status status = find(given, given->key, &choice->strategy, &choice->system, err);
     if (status != RT_OK)
         return status;
     if (given->kind == RT_TREE_SCALAR && !*given->text)
@@ -136,19 +138,18 @@ static rt_status read_map(const struct rt_tree *tree, struct rt_strategy_choice 
 
 static rt_status read_words(const struct rt_tree *tree, struct rt_strategy_choice *choice,
                             struct rt_error *err) {
-    const struct rt_system *system = NULL;
     rt_status status;
     if (tree->kind == RT_TREE_SCALAR) {
         char *text = strdup(tree->text);
-        status = text ? read_text(tree, text, choice, &system, err) : no_memory(err);
+        status = text ? read_text(tree, text, choice, err) : no_memory(err);
         free(text);
     } else if (tree->kind == RT_TREE_MAP && tree->count == 1) {
-        status = read_map(tree, choice, &system, err);
+        status = read_map(tree, choice, err);
     } else {
         status = rt_tree_fail(tree, err, "cluster.strategy is a name, or {NAME: {option: value}}");
     }
-    if (status == RT_OK && system && *system->options && choice->words->kind == RT_TREE_MAP) {
-        char *text = strdup(system->options);
+    if (status == RT_OK && choice->system && *choice->system->options && choice->words->kind == RT_TREE_MAP) {
+        char *text = strdup(choice->system->options);
         status = text ? add_words(tree, text, true, choice->words, err) : no_memory(err);
         free(text);
     }
@@ -176,8 +177,12 @@ static size_t worker_count(const struct rt_strategy *strategy, const struct rt_w
     return nodes - (options->dedicated ? rt_way_servers(strategy->way, options, nodes) : 0);
 }
 
-/* The most that share a batch, of so many workers or rings. */
-static size_t sharer_count(const struct rt_way *way, const struct rt_way_options *options, size_t workers) {
+/* The most workers or rings that share a batch. */
+static size_t sharer_count(const struct rt_strategy *strategy, const struct rt_way_options *options,
+                           size_t nodes) {
+    const struct rt_way *way = strategy->way;
+    const size_t workers =
+        strategy->rings ? rt_way_rings(options, nodes) : worker_count(strategy, options, nodes);
     if (!rt_way_is_asynchronous(way, options))
         return workers;
     const size_t group = rt_way_is_nested(way, options) ? way->group(options, workers) : 1;
@@ -212,8 +217,6 @@ static rt_status check_served_places(const struct rt_strategy *strategy, const s
 static rt_status check_keys(const struct rt_strategy *strategy, const struct rt_way_options *options,
                             const struct rt_spec *spec, struct rt_error *err) {
     const struct rt_tree *place = place_of(spec);
-    const size_t workers = strategy->rings ? rt_way_rings(options, rt_spec_devices(spec))
-                                           : worker_count(strategy, options, rt_spec_devices(spec));
     if (has_served_places(strategy, options, spec)) {
         rt_status status = check_served_places(strategy, options, spec, err);
         if (status != RT_OK)
@@ -231,7 +234,7 @@ static rt_status check_keys(const struct rt_strategy *strategy, const struct rt_
                             "%s cannot clip: the norm of the whole gradient is nowhere to be had; take "
                             "train.clip_norm: 0",
                             strategy->name);
-    const size_t sharers = sharer_count(strategy->way, options, workers);
+    const size_t sharers = sharer_count(strategy, options, rt_spec_devices(spec));
     if ((uint64_t)spec->train.batch < sharers)
         return rt_tree_fail(
             place, err, "%s: a batch of %lld cannot be shared by %zu %s; take a larger train.batch",
@@ -269,6 +272,11 @@ rt_status rt_strategy_fits(const struct rt_strategy_choice *choice, const struct
                             "master's worker, and then it has none",
                             strategy->name);
     return check_way(strategy, choice->settings, spec, params, err);
+}
+
+size_t rt_strategy_sharers(const struct rt_strategy_choice *choice, const struct rt_spec *spec) {
+    const struct rt_strategy *strategy = choice->strategy;
+    return strategy->way ? sharer_count(strategy, choice->settings, rt_spec_devices(spec)) : 1;
 }
 
 const struct rt_way *rt_strategy_way(const struct rt_strategy_choice *choice) {

@@ -1,5 +1,6 @@
 /* summary.json: the result of a run, and what the device did with its time. */
 #include "base/file.h"
+#include "cluster/traffic.h"
 #include "exchange/way.h"
 #include "train/drive.h"
 #include "train/ring/supply.h"
@@ -21,50 +22,25 @@ static void put(json_t *map, const char *key, json_t *value, bool *ok) {
     *ok = json_object_set_new(map, key, value) == 0 && *ok;
 }
 
-/* On one device the updates were clocked as one state, because a thread's CPU clock is too dear to read
- * several times per update; here their time is shared out as the trainer's own wall clock saw it. */
-static struct rt_states shared_out(const struct rt_drive *drive, const double *parts) {
-    struct rt_states states = drive->spent;
-    const double all = states.seconds[RT_STATE_BACKWARD];
-    double sum = 0;
-    for (int i = 0; i < RT_STATES; i++)
-        sum += parts[i];
-    if (sum <= 0)
-        return states;
-    for (int i = 0; i < RT_STATES; i++) {
-        double share = all * parts[i] / sum;
-        states.seconds[i] = i == RT_STATE_BACKWARD ? share : states.seconds[i] + share;
-    }
-    return states;
-}
-
-static uint64_t sum_of(uint64_t counts[RT_METRIC_LINKS][RT_METRIC_CHANNELS]) {
-    uint64_t sum = 0;
-    for (int i = 0; i < RT_METRIC_LINKS; i++)
-        for (int k = 0; k < RT_METRIC_CHANNELS; k++)
-            sum += counts[i][k];
-    return sum;
-}
-
 /* Bytes by link and by what they were. */
-static json_t *traffic_of(uint64_t counts[RT_METRIC_LINKS][RT_METRIC_CHANNELS],
+static json_t *traffic_of(uint64_t counts[RT_METRIC_LINKS][RT_METRIC_KINDS],
                           const struct rt_strategy_choice *choice, bool *ok) {
     const struct rt_strategy *strategy = choice->strategy;
     const bool served = strategy->rings && rt_way_rules(strategy->way, choice->settings);
     static const struct link_names {
-        const char *name, *kinds[RT_METRIC_CHANNELS];
-    } ring[] = {{"next", {"control", "gradients", "activations", "bulk"}},
-                {"previous", {"control", "gradients", "activations", "bulk"}},
-                {"across", {"control", "examples", "gradients", "bulk"}},
-                {"across", {"control", "parameters", "gradients", "bulk"}}},
-      exchange[] = {{"master", {"control", "parameters", "gradients", "bulk"}},
-                    {"others", {"control", "parameters", "gradients", "bulk"}}};
+        const char *name, *kinds[RT_METRIC_KINDS];
+    } ring[] = {{"next", {"control", "gradients", "activations", "bulk", "probe"}},
+                {"previous", {"control", "gradients", "activations", "bulk", "probe"}},
+                {"across", {"control", "examples", "gradients", "bulk", "probe"}},
+                {"across", {"control", "parameters", "gradients", "bulk", "probe"}}},
+      exchange[] = {{"master", {"control", "parameters", "gradients", "bulk", "probe"}},
+                    {"others", {"control", "parameters", "gradients", "bulk", "probe"}}};
     const struct link_names *links = strategy->way && !strategy->rings ? exchange : ring;
     json_t *map = json_object();
     for (int i = 0; i < (strategy->rings ? 3 : 2); i++) {
         const struct link_names *names = &links[i == 2 && served ? 3 : i];
         json_t *link = json_object();
-        for (int k = 0; k < RT_METRIC_CHANNELS; k++)
+        for (int k = 0; k < RT_METRIC_KINDS; k++)
             put(link, names->kinds[k], integer(counts[i][k]), ok);
         put(map, names->name, link, ok);
     }
@@ -94,11 +70,7 @@ static json_t *node_of(const struct rt_drive *drive, size_t index, bool *ok) {
     struct rt_states states = {0};
     for (int i = 0; i < RT_STATES; i++)
         states.seconds[i] = row->state[i];
-    double total = row->seconds;
-    if (drive->learner.nodes == 1 && drive->choice.strategy->alone) {
-        states = shared_out(drive, row->state);
-        total = rt_states_elapsed(&states);
-    }
+    const double total = row->seconds;
     const double busy = rt_states_busy(&states), idle = rt_states_idle(&states);
     json_t *node = json_object(), *seconds = json_object();
     for (int i = 0; i < RT_STATES; i++)
@@ -106,6 +78,7 @@ static json_t *node_of(const struct rt_drive *drive, size_t index, bool *ok) {
     put(node, "node", integer(index), ok);
     put(node, "role", json_string(report.role), ok);
     put(node, "name", json_string(report.name), ok);
+    put(node, "address", report.address && *report.address ? json_string(report.address) : json_null(), ok);
     put(node, "layers",
         report.count
             ? json_pack("[I, I]", (json_int_t)report.first, (json_int_t)(report.first + report.count) - 1)
@@ -114,13 +87,14 @@ static json_t *node_of(const struct rt_drive *drive, size_t index, bool *ok) {
     if (report.tail)
         put(node, "tail_layers", integer(report.tail), ok);
     put(node, "seconds", real(total), ok);
+    put(node, "validation_s", real(row->validation), ok);
     put(node, "busy_s", real(busy), ok);
     put(node, "idle_s", real(idle), ok);
     put(node, "idle_fraction", total > 0 ? real(idle / total) : json_null(), ok);
     put(node, "predicted_idle_fraction", real(report.predicted_idle), ok);
     put(node, "states", seconds, ok);
-    put(node, "bytes_sent", integer(sum_of(row->sent)), ok);
-    put(node, "bytes_received", integer(sum_of(row->received)), ok);
+    put(node, "bytes_sent", integer(rt_traffic_sum(row->sent)), ok);
+    put(node, "bytes_received", integer(rt_traffic_sum(row->received)), ok);
     if (drive->learner.nodes > 1) {
         put(node, "sent", traffic_of(row->sent, &drive->choice, ok), ok);
         put(node, "received", traffic_of(row->received, &drive->choice, ok), ok);
@@ -167,7 +141,16 @@ static json_t *summary_of(const struct rt_drive *drive, bool *ok) {
     model_validation(drive, &validation_loss, &validation_accuracy);
     put(map, "name", json_string(facts->name), ok);
     put(map, "strategy", json_string(drive->choice.strategy->name), ok);
+    char *options = rt_strategy_text(&drive->choice, rt_spec_devices(spec));
+    put(map, "strategy_options", json_string(options), ok);
+    free(options);
+    const struct rt_system *system = drive->choice.system;
+    if (system) {
+        put(map, "system", json_string(system->name), ok);
+        put(map, "system_without", system->without ? json_string(system->without) : json_null(), ok);
+    }
     put(map, "nodes", integer(drive->learner.nodes), ok);
+    put(map, "nodes_offered", integer(facts->nodes_offered), ok);
     put(map, "seed", json_integer(spec->train.seed), ok);
     put(map, "math", json_string(math[spec->train.math]), ok);
     put(map, "kernels", json_string(facts->kernels), ok);
@@ -177,6 +160,9 @@ static json_t *summary_of(const struct rt_drive *drive, bool *ok) {
     put(map, "updates", integer(result->updates), ok);
     put(map, "samples", integer(result->samples), ok);
     put(map, "seconds", real(result->seconds), ok);
+    put(map, "setup_seconds", real(drive->standing.setup_seconds), ok);
+    put(map, "validation_seconds", real(drive->standing.validation_seconds), ok);
+    put(map, "wall_seconds", real(drive->standing.seconds), ok);
     put(map, "samples_per_s", real(result->samples_per_s), ok);
     put(map, "predicted_samples_per_s", real(drive->learner.predicted_samples_per_s), ok);
     if (drive->learner.progressive) {
@@ -199,7 +185,7 @@ static json_t *summary_of(const struct rt_drive *drive, bool *ok) {
     put(map, "params_sha256", json_string(result->params_sha256), ok);
     uint64_t bytes = 0;
     for (size_t i = 0; i < drive->learner.nodes; i++)
-        bytes += sum_of(drive->reports[i].row.sent);
+        bytes += rt_traffic_sum(drive->reports[i].row.sent);
     put(map, "bytes_sent", integer(bytes), ok);
     put(map, "recoveries", json_integer(0), ok);
     put(map, "version", json_string(RT_VERSION), ok);

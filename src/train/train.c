@@ -89,8 +89,11 @@ static rt_status train_run(struct rt_run *run, rt_progress_fn progress, void *us
 
 rt_status rt_run_train(struct rt_run *run, rt_progress_fn progress, void *user, struct rt_error *err) {
     fenv_t theirs;
+    rt_status status = rt_run_need(__func__, "run", run, err);
+    if (status != RT_OK)
+        return status;
     rt_fp_enter(&theirs);
-    rt_status status = train_run(run, progress, user, err);
+    status = train_run(run, progress, user, err);
     rt_fp_leave(&theirs);
     return status;
 }

@@ -9,16 +9,33 @@
 #include <string.h>
 
 /* Reads what the last training wrote. Somebody may have put another model there since. */
-static rt_status load_trained(struct rt_run *run, const char *path, struct rt_error *err) {
-    struct rt_network *network = &run->trained.network;
-    char hash[65];
-    rt_status status = rt_network_allocate(network, err);
-    if (status == RT_OK)
-        status = rt_modelfile_params(path, network, NULL, err);
+static rt_status read_written(const struct rt_run *run, struct rt_network *network, struct rt_error *err) {
+    char path[4096], hash[65];
+    if (snprintf(path, sizeof path, "%s/model.safetensors", run->result_dir) >= (int)sizeof path)
+        return rt_fail(err, RT_BAD_INPUT, "%s: the path is too long", run->result_dir);
+    rt_status status = rt_modelfile_params(path, network, NULL, err);
     if (status == RT_OK)
         status = rt_network_hash(network, hash, err);
     if (status == RT_OK && strcmp(hash, run->result.params_sha256) != 0)
         status = rt_fail(err, RT_BAD_INPUT, "%s: is not the model that was trained here", path);
+    return status;
+}
+
+static rt_status take_kept(struct rt_snapshot *kept, struct rt_network *network, struct rt_error *err) {
+    struct rt_local_numbers local = {.network = network};
+    const struct rt_numbers numbers = rt_numbers_local(&local);
+    rt_status status = rt_snapshot_give(kept, &numbers, 0, err);
+    if (status == RT_OK)
+        rt_snapshot_deinit(kept);
+    return status;
+}
+
+static rt_status load_trained(struct rt_run *run, struct rt_error *err) {
+    struct rt_network *network = &run->trained.network;
+    struct rt_snapshot *kept = &run->trained.kept;
+    rt_status status = rt_network_allocate(network, err);
+    if (status == RT_OK)
+        status = kept->floats ? take_kept(kept, network, err) : read_written(run, network, err);
     if (status != RT_OK) {
         free(network->blocks.params);
         free(network->blocks.buffers);
@@ -27,17 +44,27 @@ static rt_status load_trained(struct rt_run *run, const char *path, struct rt_er
     return status;
 }
 
-/* A model that a ring has trained is in its file only, until it is used here. */
+/* A model that a ring has trained is in its file only, or in memory as it came, until it is used here. */
 static rt_status need_model(struct rt_run *run, struct rt_error *err) {
     const struct rt_network *network = &run->trained.network;
     if (!network->model)
         return rt_fail(err, RT_BAD_INPUT, "there is no model yet: train the run, or load a model");
     if (network->blocks.params || run->spread)
         return RT_OK;
-    char path[4096];
-    if (snprintf(path, sizeof path, "%s/model.safetensors", run->result_dir) >= (int)sizeof path)
-        return rt_fail(err, RT_BAD_INPUT, "%s: the path is too long", run->result_dir);
-    return load_trained(run, path, err);
+    return load_trained(run, err);
+}
+
+static void tell(const struct rt_run *run, const char *sentence) {
+    if (run->notice)
+        run->notice(run->notice_user, sentence);
+}
+
+/* What a person should know before trusting the answers of a file. */
+static void tell_unsealed(const struct rt_run *run) {
+    if (run->trained.unsealed)
+        tell(run,
+             "the model file has no hash over its description, since an earlier version wrote it: whether "
+             "its layers, scaling or names were altered cannot be checked");
 }
 
 static struct rt_forward forward_of(struct rt_run *run) {
@@ -88,6 +115,7 @@ rt_status rt_run_evaluate(struct rt_run *model, const char *run_path, const char
     rt_status status = need_model(model, err);
     if (status != RT_OK)
         return status;
+    tell_unsealed(model);
     fenv_t theirs;
     rt_fp_enter(&theirs);
     status = rt_spec_load(run_path, settings, setting_count, &spec, err);
@@ -98,6 +126,8 @@ rt_status rt_run_evaluate(struct rt_run *model, const char *run_path, const char
     struct rt_materials materials;
     status = rt_materials_open_test(spec, &model->trained, &model->stop, &materials, err);
     if (status == RT_OK) {
+        if (materials.files[0].remark)
+            tell(model, materials.files[0].remark);
         const struct rt_forward forward = forward_of(model);
         status = rt_run_score(model, &forward, &materials.test, materials.target, &model->evaluation, err);
         rt_materials_close(&materials);
@@ -122,7 +152,13 @@ static rt_status keep_output(void *user, size_t example, const float *outputs, s
 
 rt_status rt_run_predict(struct rt_run *run, const float *inputs, size_t rows, float *outputs,
                          struct rt_error *err) {
-    rt_status status = need_model(run, err);
+    rt_status status = rt_run_need(__func__, "run", run, err);
+    if (status == RT_OK && rows > 0)
+        status = rt_run_need(__func__, "inputs", inputs, err);
+    if (status == RT_OK && rows > 0)
+        status = rt_run_need(__func__, "outputs", outputs, err);
+    if (status == RT_OK)
+        status = need_model(run, err);
     if (status != RT_OK)
         return status;
     const struct rt_dataset set = {
@@ -152,13 +188,19 @@ static rt_status open_source(const char *source, const struct rt_data_wish *wish
 
 static rt_status predict_source(struct rt_run *run, const char *source, rt_prediction_fn take, void *user,
                                 struct rt_error *err) {
-    struct rt_data_wish wish = rt_materials_wish(NULL, &run->trained.network);
-    wish.target = RT_TARGET_INPUT;
-    wish.labels_optional = true;
+    struct rt_data_wish wish;
     struct rt_dataset set;
-    rt_status status = open_source(source, &wish, &set, err);
+    rt_status status = rt_materials_wish(NULL, &run->trained.network, &wish, err);
     if (status != RT_OK)
         return status;
+    wish.target = RT_TARGET_INPUT; /* no targets are read */
+    wish.labels_optional = true;
+    rt_materials_wish_columns(&run->trained, &wish);
+    status = open_source(source, &wish, &set, err);
+    if (status != RT_OK)
+        return status;
+    if (set.remark)
+        tell(run, set.remark);
     status = rt_dataset_check(&set, err);
     const struct rt_forward forward = forward_of(run);
     if (status == RT_OK)
@@ -172,6 +214,7 @@ rt_status rt_run_predict_source(struct rt_run *run, const char *source, rt_predi
     rt_status status = need_model(run, err);
     if (status != RT_OK)
         return status;
+    tell_unsealed(run);
     fenv_t theirs;
     rt_fp_enter(&theirs);
     status = predict_source(run, source, take, user, err);

@@ -62,11 +62,6 @@ void rt_write_bytes(struct rt_encoder *encoder, const char *text, size_t count) 
     rt_write_raw(encoder, text, count);
 }
 
-/* What a terminal would act upon instead of showing it. */
-static bool is_control(uint32_t code) {
-    return code < 0x20 || (code >= 0x7f && code < 0xa0);
-}
-
 void rt_write_text(struct rt_encoder *encoder, const char *text) {
     char shown[RT_MAX_TEXT + 1];
     size_t count = strnlen(text, RT_MAX_TEXT);
@@ -75,7 +70,7 @@ void rt_write_text(struct rt_encoder *encoder, const char *text) {
     for (size_t i = 0; i < count;) {
         uint32_t code;
         size_t length = rt_utf8_decode(shown + i, &code);
-        if (length && !is_control(code)) {
+        if (length && !rt_utf8_is_control(code)) {
             i += length;
             continue;
         }
@@ -175,15 +170,9 @@ void rt_read_text(struct rt_decoder *decoder, const char *what, char *text) {
         return;
     memcpy(text, at, count);
     text[count] = 0;
-    for (size_t i = 0; i < count;) {
-        uint32_t code;
-        size_t length = rt_utf8_decode(text + i, &code);
-        if (length == 0 || is_control(code)) {
-            rt_decoder_refuse(decoder, "has a %s that is no plain text", what);
-            text[0] = 0;
-            return;
-        }
-        i += length;
+    if (memchr(text, 0, count) || !rt_utf8_plain(text)) {
+        rt_decoder_refuse(decoder, "has a %s that is no plain text", what);
+        text[0] = 0;
     }
 }
 

@@ -23,7 +23,7 @@ struct type {
 static const struct type types[] = {
     {RT_MESSAGE_HELLO, "hello", FIELDS, 0, 0},
     {RT_MESSAGE_WELCOME, "welcome", FIELDS, 0, 0},
-    {RT_MESSAGE_ERROR, "error", FIELDS, 0, 0},
+    {RT_MESSAGE_ERROR, "error", FIELDS, RT_FLAG_AGAIN, 0},
     {RT_MESSAGE_JOIN, "join", FIELDS, 0, 0},
     {RT_MESSAGE_JOINED, "joined", FIELDS, 0, 0},
     {RT_MESSAGE_PROFILE, "profile", FIELDS, 0, 0},
@@ -46,7 +46,6 @@ static const struct type types[] = {
     {RT_MESSAGE_TICKET, "ticket", HEAD_ONLY, 0, 0},
     {RT_MESSAGE_DONE, "done", HEAD_ONLY, 0, ROWS | VALUE},
     {RT_MESSAGE_EXAMPLES, "examples", TENSORS, 0, 0},
-    {RT_MESSAGE_WHOM, "whom", HEAD_ONLY, 0, 0},
     {RT_MESSAGE_TALLY, "tally", HEAD_ONLY, 0, 0},
     {RT_MESSAGE_CHUNK, "chunk", TENSORS, 0, 0},
     {RT_MESSAGE_PUSH, "push", TENSORS, RT_FLAG_LAST | RT_FLAG_ASK, ROWS},

@@ -16,7 +16,7 @@
 #include "base/tree.h"
 #include <stdint.h>
 
-enum { RT_PROTOCOL = 2 };
+enum { RT_PROTOCOL = 3 };
 
 enum rt_message_type {
     /* between the master and a node, while a cluster is formed */
@@ -53,10 +53,8 @@ enum rt_message_type {
     RT_MESSAGE_TICKET = 80, /* head only: learn from batch `micro` */
     RT_MESSAGE_DONE, /* head only: its loss is `value` over `rows` examples, of which `update` are right */
     RT_MESSAGE_EXAMPLES, /* inputs and targets of a worker's part of batch `micro`, where data.send says so */
-    RT_MESSAGE_WHOM,     /* head only: the master asks whom a node waits for; it answers: for node `micro`, or
-                            with its own number: for nobody */
-    RT_MESSAGE_TALLY,    /* head only, ahead of the answer to METRICS: `update` is count number `micro` of the
-                            server there */
+    RT_MESSAGE_TALLY = 84, /* head only, ahead of the answer to METRICS: `update` is count number `micro` of
+                              the server there */
 
     /* between any two who take part in a collective */
     RT_MESSAGE_CHUNK = 96, /* floats of load `micro`, counted from the start of the run, from float `update`
@@ -83,8 +81,9 @@ struct rt_message_tensor {
 
 /* LAST: of NORM: value is the factor; of PART: the last of its kind from its node; of PUSH, PULL and PARAM:
  * the last of those that belong together. ASK, of the last PUSH: as if a PULL came behind it. REST, of PULL:
- * the worker has nothing to do; nobody need wait for it until it asks again. */
-enum { RT_FLAG_LAST = 1, RT_FLAG_ASK = 2, RT_FLAG_REST = 4 };
+ * the worker has nothing to do; nobody need wait for it until it asks again. AGAIN, of ERROR in place of
+ * WELCOME: the node is too busy with other callers; it may be called again. */
+enum { RT_FLAG_LAST = 1, RT_FLAG_ASK = 2, RT_FLAG_REST = 4, RT_FLAG_AGAIN = 8 };
 
 struct rt_message {
     uint16_t type; /* enum rt_message_type */
@@ -213,20 +212,25 @@ struct rt_ready {
     uint64_t memory; /* bytes taken */
 };
 
-enum { RT_METRIC_STATES = 14, RT_METRIC_LINKS = 3, RT_METRIC_CHANNELS = 4 };
+enum { RT_METRIC_STATES = 14, RT_METRIC_LINKS = 3, RT_METRIC_KINDS = 5 };
+
+/* Kinds of bytes: one for each channel of a link, and what greeting and measuring it took before it was used.
+ */
+enum { RT_METRIC_PROBE = 4 };
 
 /* What a node did with its time, from its first forward on. */
 struct rt_metrics_row {
     uint16_t node;
     double seconds, cpu_seconds;
+    double validation; /* seconds that validations took of it, apart from `seconds` and the states */
     double state[RT_METRIC_STATES]; /* in the order of enum rt_state */
     uint64_t samples, updates;
     uint32_t queue; /* micro-batches that wait to be worked on */
     uint64_t peak_memory;
     /* Bytes to the next and to the previous node of a ring, and to nodes of other rings; in an exchange to
      * the master and to all others. */
-    uint64_t sent[RT_METRIC_LINKS][RT_METRIC_CHANNELS];
-    uint64_t received[RT_METRIC_LINKS][RT_METRIC_CHANNELS];
+    uint64_t sent[RT_METRIC_LINKS][RT_METRIC_KINDS];
+    uint64_t received[RT_METRIC_LINKS][RT_METRIC_KINDS];
     double staleness_sum; /* ring-flow: over the micro-batches, updates between forward and backward */
     uint64_t staleness_max;
 };
@@ -279,7 +283,7 @@ void rt_metrics_deinit(struct rt_metrics *metrics);
 /* Adds a row to an encoded body of `count` bytes, in place and without taking memory; returns the bytes it
  * has then, or 0 when it does not fit or the body is none. count 0: begins one. A body of n rows takes
  * RT_METRICS_BYTES + n * RT_METRICS_ROW_BYTES. */
-enum { RT_METRICS_BYTES = 4, RT_METRICS_ROW_BYTES = 366 };
+enum { RT_METRICS_BYTES = 4, RT_METRICS_ROW_BYTES = 422 };
 size_t rt_metrics_append(const struct rt_metrics_row *row, uint8_t *bytes, size_t count, size_t room);
 
 #endif

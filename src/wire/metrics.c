@@ -9,6 +9,7 @@ static void write_row(struct rt_encoder *encoder, const struct rt_metrics_row *r
     rt_write_u16(encoder, row->node);
     rt_write_f64(encoder, row->seconds);
     rt_write_f64(encoder, row->cpu_seconds);
+    rt_write_f64(encoder, row->validation);
     for (size_t i = 0; i < RT_METRIC_STATES; i++)
         rt_write_f64(encoder, row->state[i]);
     rt_write_u64(encoder, row->samples);
@@ -16,10 +17,10 @@ static void write_row(struct rt_encoder *encoder, const struct rt_metrics_row *r
     rt_write_u32(encoder, row->queue);
     rt_write_u64(encoder, row->peak_memory);
     for (size_t i = 0; i < RT_METRIC_LINKS; i++)
-        for (size_t j = 0; j < RT_METRIC_CHANNELS; j++)
+        for (size_t j = 0; j < RT_METRIC_KINDS; j++)
             rt_write_u64(encoder, row->sent[i][j]);
     for (size_t i = 0; i < RT_METRIC_LINKS; i++)
-        for (size_t j = 0; j < RT_METRIC_CHANNELS; j++)
+        for (size_t j = 0; j < RT_METRIC_KINDS; j++)
             rt_write_u64(encoder, row->received[i][j]);
     rt_write_f64(encoder, row->staleness_sum);
     rt_write_u64(encoder, row->staleness_max);
@@ -29,6 +30,7 @@ static void read_row(struct rt_decoder *decoder, struct rt_metrics_row *row) {
     row->node = rt_read_index(decoder, "node", RT_MAX_NODES);
     row->seconds = rt_read_amount(decoder, "a time");
     row->cpu_seconds = rt_read_amount(decoder, "a time");
+    row->validation = rt_read_amount(decoder, "a time");
     for (size_t i = 0; i < RT_METRIC_STATES; i++)
         row->state[i] = rt_read_amount(decoder, "a time");
     row->samples = rt_read_u64(decoder);
@@ -36,10 +38,10 @@ static void read_row(struct rt_decoder *decoder, struct rt_metrics_row *row) {
     row->queue = rt_read_u32(decoder);
     row->peak_memory = rt_read_u64(decoder);
     for (size_t i = 0; i < RT_METRIC_LINKS; i++)
-        for (size_t j = 0; j < RT_METRIC_CHANNELS; j++)
+        for (size_t j = 0; j < RT_METRIC_KINDS; j++)
             row->sent[i][j] = rt_read_u64(decoder);
     for (size_t i = 0; i < RT_METRIC_LINKS; i++)
-        for (size_t j = 0; j < RT_METRIC_CHANNELS; j++)
+        for (size_t j = 0; j < RT_METRIC_KINDS; j++)
             row->received[i][j] = rt_read_u64(decoder);
     row->staleness_sum = rt_read_amount(decoder, "a staleness");
     row->staleness_max = rt_read_u64(decoder);

@@ -2,6 +2,7 @@
 # The same run on this machine and on 64-bit ARM, under an emulator: the same parameters, bit for bit. Three
 # small networks that between them use every kind of arithmetic there is, trained with several kernels, thread
 # counts and micro-batches.
+# labels: once first
 set -eu
 . tests/support/table.sh
 fail() { echo "FAILED: $*" >&2; exit 1; }

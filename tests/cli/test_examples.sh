@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Every run file in examples/ is read and trains some steps, from the root of the tree, as it is. Those whose data
 # are not on this machine are named.
+# labels: once
 set -eu
 fail() { echo "FAILED: $*" >&2; exit 1; }
 

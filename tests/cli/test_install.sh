@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # `make install`, then a program outside the tree that embeds the library, found through pkg-config: linked with
 # the shared library and with the static one. Also: the shared library shows the public functions, no others.
+# labels: once
 set -eu
 . tests/support/table.sh
 CC=${CC:-cc}

@@ -26,12 +26,13 @@ refuses 2 "changed.yaml:18: cluster.strategy: there is no 'rung'; did you mean '
 sed 's/^train:/&\n  kernels: avx22/' run.yaml >changed.yaml
 refuses 2 "changed.yaml:14: train.kernels: there is no 'avx22'; did you mean 'avx2'?" train changed.yaml --out never
 refuses 2 "train.kernels: there is no 'foo'" train run.yaml --set train.kernels=foo --out never
-refuses 2 "cluster.strategy: there is no 'nothing'; there are: sgd, ring, ring-one, ring-flow" train run.yaml --strategy nothing --out never
+refuses 2 "cluster.strategy: there is no 'nothing'; there are sgd, ring, ring-one, ring-flow" train run.yaml --strategy nothing --out never
 refuses 2 "--seed must be a whole number, 0 or more, not '-1'" train run.yaml --seed -1 --out never
 sed '/split:/d' run.yaml >no_test.yaml
 refuses 2 "no_test.yaml: has no test data" eval a/model.safetensors no_test.yaml
 cp run.yaml $'bad\xff.yaml'
-refuses 2 "UTF-8" train $'bad\xff.yaml' --out never
+run 0 train $'bad\xff.yaml' --out named --quiet --set train.epochs=1 # what is no text of its name is left out of the run's
+[ "$(field name named/summary.json)" = bad_ ] || fail "the name of a run: $(field name named/summary.json)"
 
 # ---- nothing but the error ----
 refuses 2 "nothere.csv" predict a/model.safetensors nothere.csv --format csv

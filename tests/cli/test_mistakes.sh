@@ -32,6 +32,34 @@ change 's/table.csv/nothere.csv/' "nothere.csv"
 change 's/^model:/model: [/' "changed.yaml:"
 change '/loss:/d' "model.loss"
 
+# what others write, and what to write here
+change 's/momentum: {lr: 0.05}/sgd: {lr: 0.05, momentum: 0.9}/' "momentum is an option of momentum, nesterov"
+change 's/batch: 10/batch: 10\n  lr: 0.1/' "lr is an option of the optimizer: optimizer: {sgd: {lr: ...}}"
+change 's/batch: 10/batch: 10\n  learning_rate: 0.1/' "lr is an option of the optimizer"
+change 's/- dense: 16/- dense 16/' "did you mean 'dense: 16'?"
+change 's/- dense: 16/- dense/' "changed.yaml:4: dense: units must be given"
+change 's/batch: 10/batch: 1,000/' "decimal point, not a comma, and no separators"
+printf '\xef\xbb\xbf' | cat - run.yaml >mark.yaml
+run 0 train mark.yaml --out mark --quiet
+iconv -f utf-8 -t utf-16 run.yaml >wide.yaml
+refuses 2 "wide.yaml: is not text in UTF-8" train wide.yaml --out never
+
+refuses 2 "--set train.epochs=VALUE" train run.yaml --epochs 3 --out never
+refuses 2 "--set train.early_stop=VALUE" train run.yaml --early-stop=3 --out never
+refuses 2 "keys of the run file are set with --set KEY=VALUE" train run.yaml --zebra 3 --out never
+refuses 2 "did you mean 'ps-ssp,s=3'?" train run.yaml --nodes 2 --strategy 'ps-ssp s=3' --out never
+refuses 2 "optimizer is one rule with its options, not 2 ('momentum', 'adam'...)" \
+    train run.yaml --set train.optimizer.adam.lr=0.1 --out never
+refuses 2 "run.yaml: is text, not a model" predict run.yaml table.csv
+
+# a model that cannot learn is refused, one that hardly can is told
+change 's/layers:.*/layers: [tanh]/; /- /d; s/input: 6/input: 3/' "no layer of the model has parameters"
+sed 's/- dense: 3/- dense: 3\n    - softmax\n    - dense: 3/' run.yaml >twice.yaml
+run 0 train twice.yaml --out twice --set train.epochs=1
+says err "layer 4 of the model, counted from 0, is softmax, and cross_entropy applies softmax to the output itself"
+run 0 train run.yaml --out once --set train.epochs=1
+! grep -q softmax err || fail "a note without a reason: $(cat err)"
+
 refuses 2 "did you mean 'epochs'?" train run.yaml --set train.epoch=3 --out never
 refuses 2 "epochs" train run.yaml --set train.epochs=many --out never
 refuses 2 "KEY=VALUE" train run.yaml --set train.epochs --out never
@@ -48,6 +76,22 @@ refuses 2 "--strategy: ring: slots" train run.yaml --strategy ring,slots=0 --nod
 refuses 2 "--set: cluster: nodes" train run.yaml --set cluster.nodes=0 --out never
 refuses 2 "--strategy as: needs the name of a system" train run.yaml --nodes 2 --strategy as: --out never
 refuses 2 "--key: nothere.key: cannot be read" train run.yaml --key nothere.key --out never # though one device needs none
+# In the run file it is no better: what one device needs nothing of is checked all the same.
+sed '$a cluster: {key: nothere.key}' run.yaml >keyed.yaml
+for words in "train keyed.yaml --out never" "plan keyed.yaml" "eval a/model.safetensors keyed.yaml"; do
+    # shellcheck disable=SC2086 # several words
+    refuses 2 "keyed.yaml:$(wc -l <keyed.yaml): cluster.key: nothere.key: cannot be read" $words
+done
+refuses 2 "cluster.key: nothere.key: cannot be read" predict a/model.safetensors table.csv --set cluster.key=nothere.key
+echo "no key" >no.key
+refuses 2 "cluster.key: no.key" train run.yaml --set cluster.key=no.key --out never
+refuses 2 "cluster.certificate: certificate, private key and the authority's certificate belong together" \
+    train run.yaml --set cluster.certificate=run.yaml --out never
+refuses 2 "cluster.certificate: run.yaml: is no certificate" train run.yaml --out never \
+    --set cluster.certificate=run.yaml --set cluster.private_key=run.yaml --set cluster.authority=run.yaml
+refuses 2 "cluster.slowdown" train run.yaml --set cluster.slowdown=[1,2,3] --out never
+refuses 2 "cluster.slowdown: a factor is a number" plan run.yaml --set cluster.slowdown=fast
+[ ! -e never ] || fail "a refused run left its output directory behind"
 refuses 2 "one of idx, npy, csv, stream" train run.yaml --set data.train=3 --out never
 refuses 2 "there is no file 'nothere.csv'" train run.yaml --set data.train.csv.file=nothere.csv --out never
 ! grep -q neither err || fail "two places where there is one: $(cat err)"

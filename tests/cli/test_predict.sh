@@ -83,6 +83,27 @@ run 0 eval values/model.safetensors run.yaml
 grep -q accuracy out && fail "eval: an accuracy for a regression"
 says out "loss"
 
+# a question with two answers that have names: bce with a single output knows them, for eval and predict
+make_table 60 6 2 | sed 's/,0$/,no/; s/,1$/,yes/' >answers.csv
+cat >answers.yaml <<'EOF'
+model: {input: 6, layers: [{dense: 1}], loss: bce}
+data:
+  train: {csv: {file: answers.csv, label: label, names: [no, yes]}}
+  test: {csv: {file: answers.csv, label: label}}
+train: {batch: 10, epochs: 20, optimizer: {adam: {lr: 0.05}}}
+EOF
+run 0 train answers.yaml --out answers --quiet
+run 0 eval answers/model.safetensors answers.yaml
+accuracy=$(awk '$1 == "accuracy" { print $2 }' out)
+[ "$accuracy" = "$(printf '%.4f' "$(field test_accuracy answers/summary.json)")" ] || fail "eval of bce: accuracy '$accuracy'"
+cut -d, -f1-6 answers.csv >inputs.csv
+run 0 predict answers/model.safetensors inputs.csv --format csv --probs
+[ "$(head -1 out)" = "example,class,probability,no,yes" ] || fail "bce: header '$(head -1 out)'"
+awk -F, 'NR > 1 { s = $4 + $5; if (s < 0.9999 || s > 1.0001 || ($2 == "yes") != ($5 > 0.5)) print }' out |
+    grep . && fail "bce: classes and probabilities do not agree"
+right=$(tail -n +2 answers.csv | cut -d, -f7 | paste -d, - <(tail -n +2 out) | awk -F, '$1 == $3' | wc -l)
+[ "$right" -gt 40 ] || fail "bce: only $right of 60 are right"
+
 # images: 60 of 2 x 2, the class is the corner that is bright; IDX, plain and compressed
 {
     printf '\0\0\010\003\0\0\0\074\0\0\0\002\0\0\0\002'

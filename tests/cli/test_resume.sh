@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A run that is stopped by a signal and resumed ends with the parameters of an unbroken one, to the bit. The runs
 # that are stopped have no end of their own, so only the signal can have ended them.
+# labels: threads
 . "$(dirname "$0")/lib.sh"
 set -m # jobs get groups of their own and are not made to ignore SIGINT
 write_run 1000000000
@@ -57,6 +58,18 @@ same() {
     [ "$(field params_sha256 "$1/summary.json")" = "$hash" ] || fail "$1: other parameters than an unbroken run"
 }
 
+# a run without files has nothing to go on from, and says so
+: >out
+"$RINGTMP" train run.yaml --out none $slow >out 2>err &
+child=$!
+within 300 under_way || fail "out none: the run did not get under way: $(cat err)"
+kill -INT "$child" && wait "$child" && fail "out none: exit status 0 after a signal"
+child=''
+says err "stopping; once more ends at once"
+says err "interrupted; with out: none nothing was kept"
+! grep -q -- "--resume\|checkpoint" err || fail "out none: a checkpoint is spoken of: $(cat err)"
+[ ! -e none ] || fail "out none: a directory was made"
+
 for signal in INT TERM HUP; do
     stop $signal "stopped by $signal"
     says err "stopped by $signal/checkpoint"
@@ -91,6 +104,30 @@ run 0 train run.yaml --out killed --resume --quiet --set train.updates=$updates
 same killed $updates
 lines=$(grep -c . killed/journal.jsonl)
 [ "$(grep -c '^{"event": ".*}$' killed/journal.jsonl)" -eq "$lines" ] || fail "torn lines in the journal"
+
+# killed before its first checkpoint: no dead end, neither from the beginning nor with what is said about it
+: >out
+"$RINGTMP" train run.yaml --out early $slow >out 2>err &
+child=$!
+within 300 under_way || fail "the run to be killed did not get under way: $(cat err)"
+kill -KILL "$child"
+wait "$child" 2>/dev/null
+child=''
+[ ! -e early/checkpoint/state.safetensors ] || fail "there is a checkpoint already"
+run 2 train run.yaml --out early --quiet --set train.updates=50
+says err "continue the run in it with --resume"
+run 0 train run.yaml --out early --resume --set train.updates=50
+says err "early holds no checkpoint yet: the run starts from the beginning"
+same early 50
+# the same when it had written nothing at all, but not where there is only a result, or no run
+mkdir -p nothing/checkpoint && : >nothing/journal.jsonl
+run 0 train run.yaml --out nothing --resume --quiet --set train.updates=5
+rm -r nothing/checkpoint
+refuses 2 "nothing: is not an empty directory; choose another one" train run.yaml --out nothing --quiet --set train.updates=5
+! grep -q -- --resume err || fail "a result without a checkpoint is to be resumed: $(cat err)"
+refuses 2 "nothing: there is no checkpoint to resume from" train run.yaml --out nothing --resume --quiet --set train.updates=5
+refuses 2 "nowhere: there is no checkpoint to resume from" train run.yaml --out nowhere --resume --quiet --set train.updates=5
+[ ! -e nowhere ] || fail "resuming nothing leaves a directory"
 
 # what changes the result cannot change on the way
 stop INT changed

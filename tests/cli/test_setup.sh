@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # tools/setup.sh where it cannot install: one list of what is missing and why, and the command that would install it;
 # nothing is half done. It never calls apt-get here: the PATH has none, or one of our own.
+# labels: once
 setup=$(cd "$(dirname "$0")/../../tools" && pwd)/setup.sh
 . "$(dirname "$0")/lib.sh"
 

@@ -37,14 +37,14 @@ says place "      and the options of that exchange, but for dedicated, order and
 # ---- names ----
 refuses 2 "cluster.strategy: there is no 'ps-snyc'; did you mean 'ps-sync'?" train run.yaml --nodes 2 --strategy ps-snyc --out never
 refuses 2 "there is no 'allreduce'; did you mean 'allreduce-" train run.yaml --nodes 2 --strategy allreduce --out never
-refuses 2 "there is no 'frobnicate'; there are: sgd, ring" train run.yaml --nodes 2 --strategy frobnicate --out never
+refuses 2 "there is no 'frobnicate'; there are sgd, ring" train run.yaml --nodes 2 --strategy frobnicate --out never
 says err downpour
 refuses 2 "there is no 'horovod'; to train as that system did, write 'as:horovod'" train run.yaml --strategy horovod --out never
 refuses 2 "there is no system 'horovodd'; did you mean 'as:horovod'?" train run.yaml --strategy as:horovodd --out never
 refuses 2 "there is no system 'Petuun'; did you mean 'as:petuum'?" train run.yaml --strategy as:Petuun --out never
 refuses 2 "there is no system 'ps-sync'; did you mean the strategy 'ps-sync'?" train run.yaml --strategy as:ps-sync --out never
 refuses 2 "there is no system 'downpur'; did you mean the strategy 'downpour'?" train run.yaml --strategy as:downpur --out never
-refuses 2 "there is no system 'xyzzy'; there are: " train run.yaml --strategy as:xyzzy --out never
+refuses 2 "there is no system 'xyzzy'; there are " train run.yaml --strategy as:xyzzy --out never
 says err "distbelief, firecaffe"
 
 # ---- options ----
@@ -128,13 +128,40 @@ run 0 train run.yaml "${set_up[@]}" --strategy sgd --out alone
 for name in $names; do
     case $name in
         sgd | ring-one | ring-flow | ring-stream) continue ;;
-        downpour) strategy=downpour,warm_start=0 ;;
         ps-cut) strategy=ps-cut,cut=1 ;;
         *) strategy=$name ;;
     esac
     run 0 train run.yaml "${set_up[@]}" --strategy "$strategy" --out "one-$name"
     [ "$(of_result "one-$name")" = "$(of_result alone)" ] || fail "$strategy on one node is not sgd"
 done
+
+run 0 train run.yaml --quiet --set train.batch=1 --strategy sgd --out singly
+run 0 train run.yaml --quiet --strategy ring-one --out one-ring-one
+[ "$(of_result one-ring-one)" = "$(of_result singly)" ] || fail "ring-one on one node is not sgd with a batch of 1"
+run 0 train run.yaml --quiet --set train.batch=16 --strategy sgd --out plain
+run 0 train run.yaml --quiet --set train.batch=16 --strategy ring-flow --out flow
+[ "$(of_result flow)" = "$(of_result plain)" ] || fail "ring-flow on one node is not sgd"
+
+# ---- the summary keeps every option, as it was used and as it can be given again ----
+options_of() { sed -n 's/.*"strategy_options": "\(.*\)".*/\1/p' "$1/summary.json"; }
+[ -z "$(options_of alone)" ] || fail "sgd has options: $(options_of alone)"
+for name in $names; do
+    [ -d "one-$name" ] && [ "$name" != ring-one ] || continue
+    run 0 train run.yaml "${set_up[@]}" --strategy "$name,$(options_of "one-$name")" --out "again-$name"
+    [ "$(field strategy "again-$name/summary.json"),$(options_of "again-$name")" = "$name,$(options_of "one-$name")" ] ||
+        fail "$name: given '$(options_of "one-$name")', used '$(options_of "again-$name")'"
+    [ "$(of_result "again-$name")" = "$(of_result alone)" ] || fail "$name: its options give another result"
+done
+run 0 train run.yaml --nodes 2 --strategy as:Parameter_Server,k=1,s=1,dc=0.1 --out system
+says err "as:parameter-server trains as ps-shard,k=1,s=1,dc=0.1,base=ssp does; it leaves out: replicas of servers, filters"
+case $(options_of system) in k=1,base=ssp,*,s=1,*,damp=2,dc=0.1,*) ;; *) fail "as:parameter-server: $(options_of system)" ;; esac
+[ "$(field strategy system/summary.json)" = ps-shard ] || fail "summary: strategy is $(field strategy system/summary.json)"
+[ "$(field system system/summary.json)" = parameter-server ] || fail "summary: no system"
+says system/summary.json '"system_without": "replicas of servers, filters"'
+grep -q '"event": *"start".*"strategy_options": *"k=1,base=ssp' system/journal.jsonl || fail "journal: no options"
+grep -q '"event": *"notice".*it leaves out: replicas' system/journal.jsonl || fail "journal: nothing about the system"
+run 0 plan run.yaml --nodes 2 --strategy as:ringtmp
+says err "as:ringtmp trains as ring does"
 
 # ---- numbers that grow without bound: where gradients are stale, that is said, with what may help ----
 too_fast='train.optimizer={momentum: {lr: 1e30}}'

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # A training run as a person and a script see it: what is printed, what is written, and what quiet means.
+# labels: threads
 . "$(dirname "$0")/lib.sh"
 write_run 4
 
@@ -49,6 +50,21 @@ if command -v taskset >/dev/null; then
     taskset -c "$core" "$RINGTMP" train run.yaml --out narrow --quiet --set train.epochs=1 || fail "a run on one core"
     [ "$(field threads narrow/summary.json)" = 1 ] || fail "one core, threads: $(field threads narrow/summary.json)"
 fi
+
+# no files at all, and the same model
+ls -A >before
+run 0 train run.yaml --out none
+says out "params_sha256  $hash"
+says out "not written: out is none"
+! grep -q "journal  \|summary  " out || fail "--out none names files: $(cat out)"
+ls -A | cmp -s - before || fail "--out none left files: $(ls -A)"
+run 0 train run.yaml --set out=none --quiet
+ls -A | cmp -s - before || fail "out=none left files: $(ls -A)"
+refuses 2 "no checkpoint is written, so there is none to resume from" train run.yaml --out none --resume
+run 0 train run.yaml --out ./none --quiet --set train.epochs=1
+[ -e none/model.safetensors ] || fail "no directory of the name none"
+run 0 train run.yaml --set out=by-key --quiet --set train.epochs=1
+[ -e by-key/model.safetensors ] || fail "the key out is not used"
 
 # a directory of its own when none is given
 run 0 train run.yaml --set train.epochs=1

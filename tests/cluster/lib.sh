@@ -141,8 +141,10 @@ lost() {
         ;;
     esac
     says run.err "$2"
+    ! grep "is lost" run.err | grep -q "node [0-9]" || fail "$3: a number in place of a name: $(cat run.err)"
     says run.err "the last checkpoint is in $3/checkpoint"
     tail -1 run.err | grep -q -- "--out $3 --resume" || fail "$3: how to go on: $(tail -1 run.err)"
+    ! tail -1 run.err | grep -qF -- "--node $1 " || fail "$3: to go on with who is lost: $(tail -1 run.err)"
     ! grep -q "learning rate" run.err || fail "$3: the learning rate is blamed: $(cat run.err)"
 }
 

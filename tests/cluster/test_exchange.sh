@@ -2,6 +2,7 @@
 # Data-parallel training by real processes over TCP. With train.shards the parameters of recursive doubling,
 # halving-doubling and the synchronous server are those of the single device and of the ring, to the bit, for every
 # number of workers that divides the shards.
+# labels: once
 . "$(dirname "$0")/lib.sh"
 write_models
 sed -i '/^cluster:/d' ./*.yaml # what rings need

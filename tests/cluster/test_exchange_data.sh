@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Where the workers of an exchange have their examples from: a copy of their own, which is checked and which is looked up
 # only where the node allows it.
+# labels: threads
 . "$(dirname "$0")/lib.sh"
 write_models
 sed -i '/^cluster:/d' ./*.yaml # what rings need
@@ -63,6 +64,17 @@ END
 run 0 train values.yaml --strategy sgd --quiet --out values
 run 0 train values.yaml --strategy allreduce-rd --node "127.0.0.1:$port_a" --quiet --out values2 --set data.send=true
 same "values, examples that are sent" values values2
+# Converted data are kept where each machine says: local nodes where the master does, another one where --cache says.
+start_node d --data . --cache kept-there
+pid_d=$pid
+export XDG_CACHE_HOME=$PWD/default-cache
+run 0 train values.yaml --strategy allreduce-rd --nodes 2 --quiet --out values3 --set data.cache_above=0 --set data.cache_dir=kept-here
+same "values from a cache" values values3
+[ ! -e default-cache ] && [ "$(ls kept-here | wc -l)" = 1 ] || fail "a local node has a cache of its own: $(ls default-cache)"
+run 0 train values.yaml --strategy allreduce-rd --node "127.0.0.1:$port" --quiet --out values4 --set data.cache_above=0 --set data.cache_dir=kept-here
+[ ! -e kept-there ] || fail "a node has kept 60 examples in a file because its master said so"
+unset XDG_CACHE_HOME
+destroy "$pid_d"
 # Nothing was left behind by what was refused, and the nodes are still there.
 [ ! -e refused ] || fail "a run that was refused has left its directory"
 for process in "$pid_a" "$pid_b" "$pid_c"; do

@@ -14,7 +14,7 @@ for way in allreduce-rd ps-sync allreduce-hd; do
     begin killed-$place --strategy $way "${others[@]}"
     destroy "${node[place]}"
     ends "$master" 1 10
-    lost "${at[place]}" "node $((place + 1))" killed-$place
+    lost "${at[place]}" "is lost: " killed-$place
     resumes killed-$place $(($(last_checkpoint killed-$place) + 60)) --strategy $way --nodes 2
     # the others are told, and are there for the next
     survivors=()
@@ -29,7 +29,7 @@ nodes a b
 begin killed-async --strategy ps-shard,k=2,base=async "${others[@]}"
 destroy "${node[0]}"
 ends "$master" 1 10
-lost "${at[0]}" "node 1" killed-async
+lost "${at[0]}" "is lost: " killed-async
 run 0 train dropout.yaml --out killed-async --resume --quiet --strategy ps-shard,k=2,base=async --nodes 2 \
     --set train.updates=$(($(last_checkpoint killed-async) + 20))
 destroy "${node[1]}"
@@ -39,7 +39,7 @@ for place in 2 1; do
     begin killed-group-$place --strategy ps-hier,group=2,base=async "${others[@]}"
     destroy "${node[place]}"
     ends "$master" 1 10
-    lost "${at[place]}" "node $((place + 1))" killed-group-$place
+    lost "${at[place]}" "is lost: " killed-group-$place
     run 0 train dropout.yaml --out killed-group-$place --resume --quiet --strategy ps-hier,group=2,base=async --nodes 3 \
         --set train.updates=$(($(last_checkpoint killed-group-$place) + 20))
     for i in 0 1 2; do [ $i -eq $place ] || destroy "${node[i]}"; done
@@ -51,7 +51,7 @@ nodes a b c
 begin killed-one --strategy ps-hier,group=4,base=async "${others[@]}"
 destroy "${node[1]}"
 ends "$master" 1 10
-lost "${at[1]}" "node 2" killed-one
+lost "${at[1]}" "is lost: " killed-one
 resumes killed-one $(($(last_checkpoint killed-one) + 60)) --strategy ps-hier,group=4,base=async --nodes 2
 destroy "${node[0]}" "${node[2]}"
 # An exact run does not go on as one that depends on timing.
@@ -75,7 +75,7 @@ nodes a b
 begin ended --strategy ps-tree "${others[@]}"
 kill -TERM "${node[0]}"
 ends "$master" 1 10
-lost "${at[0]}" "node 1 (node-a): the node is stopped" ended
+lost "${at[0]}" "is lost: the node is stopped" ended
 ends "${node[0]}" 0 10
 destroy "${node[1]}"
 
@@ -86,7 +86,7 @@ locals=($(children_of "$master"))
 children+=("${locals[@]}")
 kill -KILL "${locals[1]}"
 ends "$master" 1 10
-lost "local 2" "node 2" local
+lost "local 2" "; it was ended by signal 9 (Killed)" local
 until_true 10 not_alive "${locals[0]}" || fail "the other local node is still there"
 
 # ---- a node is stopped: it is named, not who waits for it; also by a patience that is shorter than a link's silence ----
@@ -97,7 +97,7 @@ for patience in 2 60; do
         children+=("${locals[@]}")
         kill -STOP "${locals[2]}"
         ends "$master" 1 20
-        lost "local 3" "node 3" silent-$way-$patience
+        lost "local 3" "is lost: " silent-$way-$patience
         until_true 10 not_alive "${locals[2]}" || fail "the node that was stopped is still there"
     done
 done
@@ -107,7 +107,7 @@ rm -rf slow
 sed 's/checkpoint_seconds: 0.02/updates: 3/' dropout.yaml >slow.yaml
 run 1 train slow.yaml --out slow --quiet --nodes 5 --strategy allreduce-ring --set cluster.patience=1 \
     --set 'cluster.slowdown=[1, 1, 1e6, 1, 1]'
-says err "local 2 is lost: node 2"
+says err "local 2 is lost: "
 says err "nothing came from it for 1 seconds"
 
 # ---- signals that ask: the run stops with a checkpoint, and goes on with other nodes ----

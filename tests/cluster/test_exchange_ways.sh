@@ -87,8 +87,9 @@ assert roles[0] == "master" and "worker" in roles[1], roles
 for node in summary["per_node"]:
     states = sum(node["states"].values())
     assert abs(states - node["seconds"]) < 1e-6 + 1e-2 * states
-# A server works, also one that has a worker beside it.
-assert summary["per_node"][0]["states"]["reduce"] > 0, summary["per_node"][0]["states"]
+# A server works; the time in which a worker beside it waits for that is its reduce.
+states = summary["per_node"][0]["states"]
+assert states["update" if "dedicated" in way else "reduce"] > 0, states
 assert all(node["bytes_sent"] > 0 and node["bytes_received"] > 0 for node in summary["per_node"])
 END
 done
@@ -100,17 +101,17 @@ for way in ps-hier,group=2,base=async ps-hier,group=3,base=ssp,dedicated=true; d
     awk -v loss="$(field train_loss result/summary.json)" 'BEGIN { exit !(loss < 0.3) }' || fail "$way: does not learn"
 done
 
-# ---- a node that does a hundred batches while the master does one: none is lost ----
+# ---- a node that does many batches while the master does one: none is lost ----
 spread result plain.yaml 2 ps-async --set train.updates=100 --set train.epochs=1000 --set train.validate_epochs=0 \
-    --set 'cluster.slowdown=[10000, 1]'
+    --set 'cluster.slowdown=[400, 1]'
 [ "$(field updates result/summary.json)" = 100 ] || fail "a slow master: $(field updates result/summary.json) updates"
 spread result plain.yaml 4 ps-hier,group=2,base=async --set train.updates=100 --set train.epochs=1000 --set train.validate_epochs=0 \
-    --set 'cluster.slowdown=[10000, 1, 1, 1]'
+    --set 'cluster.slowdown=[400, 1, 1, 1]'
 [ "$(field updates result/summary.json)" = 100 ] || fail "a slow group: $(field updates result/summary.json) updates"
 # Nor is a master given up by the members of its group, whose gradients it has no room for until it has its own.
 write_model wide '[flatten, dense: 1024, relu, dense: 1024, relu, dense: 4]'
 sed -i '/^cluster:/d' wide.yaml
-spread result wide.yaml 2 ps-hier,group=2,base=async --set train.updates=6 --set cluster.patience=0.3 --set 'cluster.slowdown=[300, 1]'
+spread result wide.yaml 2 ps-hier,group=2,base=async --set train.updates=6 --set cluster.patience=0.3 --set 'cluster.slowdown=[100, 1]'
 [ "$(field updates result/summary.json)" = 6 ] || fail "a slow proxy: $(field updates result/summary.json) updates"
 
 # ---- a last batch of fewer rows than workers: a round of those who have none is no update, and no end ----

@@ -174,7 +174,6 @@ begin() {
 # lost PLACE WHY: the master has said so
 lost() {
     says run.err "ringtmp: node-$1 (${at[$1 - 1]}) is lost: "
-    says run.err "node $1"
     says run.err "$2"
 }
 
@@ -213,7 +212,7 @@ for place in 1 2 3; do
     begin ended-$place ${ways[place]}
     kill -TERM "${node[place - 1]}"
     ends "$master" 1 10
-    lost $place "node $place (node-$place): the node is stopped"
+    lost $place "the node is stopped"
     ends "${node[place - 1]}" 0 10
     serve $(others_than $place)
 done

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # `ringtmp node` as a process: what it says when it cannot start, and that it goes on serving whatever strangers send.
+# labels: threads
 . "$(dirname "$0")/../cli/lib.sh"
 node='' master=''
 trap 'for child in $node $master; do kill -KILL "$child" 2>/dev/null; done; rm -rf "$work"' EXIT
@@ -54,6 +55,12 @@ refuses 2 "--memory must be a size" node --memory 99999999999G
 refuses 2 "--threads must be from 1 to" node --threads 0
 refuses 2 "--slowdown must be a number from 1 to 1000000, not '0.5'" node --slowdown 0.5
 refuses 2 "--slowdown must be" node --slowdown fast
+for rate in 10Q 9K 2T 1e300 -1 ''; do
+    refuses 2 "--bandwidth must be bits per second, from 10K to 1T" node --bandwidth "$rate"
+done
+for time in -1ms 251ms 1; do
+    refuses 2 "--latency must be a time of at most 250ms" node --latency "$time"
+done
 refuses 2 "--lifeline must be a descriptor that is open" node --lifeline 999
 refuses 2 "did you mean '--listen'?" node --lisen 127.0.0.1:0
 refuses 2 "nothere.key" node --listen 127.0.0.1:0 --key nothere.key

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A cluster that is stopped as a whole, by Ctrl-Z or with the machine it runs on, for longer than anybody's patience and
 # than the silence after which a link is given up, goes on where it was, to the same parameters.
+# labels: once
 . "$(dirname "$0")/lib.sh"
 write_pictures 96
 # Wide enough that large bodies are under way at any time; slow enough that there is time to stop it.
@@ -44,5 +45,5 @@ for name in a b; do
     start_node "$name"
     node+=("$pid") at+=(--node "127.0.0.1:$port")
 done
-pauses apart ring 7 "${at[@]}"
+pauses apart ring 7 --set cluster.keep_all=true "${at[@]}"
 finish

@@ -69,8 +69,8 @@ static bool works_here(pid_t pid) {
 TEST(local_nodes_join_in_a_ring) {
     struct rt_error err = {0};
     struct rt_cluster_settings settings = three_nodes();
-    double slowdown[NODES] = {1, 2, 3};
-    settings.slowdown = slowdown;
+    const struct rt_pace pace[NODES] = {{.first = 1}, {.first = 2}, {.first = 3}};
+    settings.pace = pace;
     settings.local_memory = 123456789;
     struct rt_endpoint *endpoint = make_endpoint(NULL);
     struct rt_cluster *cluster;
@@ -81,9 +81,9 @@ TEST(local_nodes_join_in_a_ring) {
     CHECK_OK(rt_cluster_open(&settings, endpoint, NULL, &cluster, &err));
     for (size_t i = 0; i < NODES; i++) {
         const struct rt_member *member = rt_cluster_member(cluster, i);
-        CHECK(member->local && member->welcome.threads == 1 && member->slowdown == slowdown[i]);
+        CHECK(member->local && member->welcome.threads == 1 && member->pace.first == pace[i].first);
         CHECK(member->welcome.memory == 123456789);
-        CHECK(strncmp(member->welcome.name, "local-", 6) == 0);
+        CHECK(strncmp(member->welcome.name, "local ", 6) == 0);
         pids[i] = cluster->locals[i].pid;
         CHECK(works_here(pids[i]));
         CHECK(kill(pids[i], SIGINT) == 0 && kill(pids[i], SIGTERM) == 0); /* these are for the master */
@@ -186,8 +186,8 @@ TEST(a_local_node_is_killed) {
     kill(cluster->locals[1].pid, SIGKILL);
     double start = rt_clock_wall();
     CHECK(rt_cluster_ring(cluster, (size_t[]){0, 1, 2}, 3, 0, &next, &previous, edges, &err) == RT_FAILED);
-    CHECK_MSG(strstr(err.text, "local-2"), "%s", err.text);
-    CHECK_MSG(rt_clock_wall() - start < 8, "%g s", rt_clock_wall() - start);
+    CHECK_MSG(strstr(err.text, "the local node local 2 was ended by signal 9 (Killed)"), "%s", err.text);
+    CHECK_MSG(rt_clock_wall() - start < 4, "%g s", rt_clock_wall() - start);
     rt_cluster_close(cluster);
     rt_endpoint_destroy(endpoint);
 }
@@ -204,25 +204,38 @@ static void expect_no_cluster(const struct rt_cluster_settings *settings, const 
     rt_endpoint_destroy(endpoint);
 }
 
+static const char *write_script(const char *commands) {
+    static char path[40];
+    snprintf(path, sizeof path, "/tmp/rt-script-XXXXXX");
+    int file = mkstemp(path);
+    CHECK(file >= 0 && dprintf(file, "#!/bin/sh\n%s\n", commands) > 0);
+    CHECK(fchmod(file, 0700) == 0 && close(file) == 0);
+    return path;
+}
+
 TEST(programs_that_are_no_nodes) {
     struct rt_cluster_settings settings = three_nodes();
     settings.program = "/nowhere/ringtmp";
     expect_no_cluster(&settings, NULL, "cannot start a local node with '/nowhere/ringtmp': No such file", 5);
     settings.program = "true";
-    expect_no_cluster(&settings, NULL, "the local node local-1 ended before it said where it listens", 5);
+    expect_no_cluster(&settings, NULL, "the local node local 1 ended with status 0 before it said", 5);
     /* one that never says where it listens, nor ends by itself */
-    char mute[] = "/tmp/rt-mute-XXXXXX";
-    int file = mkstemp(mute);
-    REQUIRE(file >= 0 && write(file, "#!/bin/sh\nexec sleep 60\n", 24) == 24);
-    REQUIRE(fchmod(file, 0700) == 0 && close(file) == 0);
-    settings.program = mute;
-    settings.patience = 0.3;
     settings.local_nodes = 1;
-    expect_no_cluster(&settings, NULL, "the local node local-1 has not started in time", 6);
-    unlink(mute);
+    settings.patience = 0.3;
+    settings.program = write_script("exec sleep 60");
+    expect_no_cluster(&settings, NULL, "the local node local 1 has not started in time", 6);
+    unlink(settings.program);
+    /* those that end when they have said so: nobody is waited for who is gone */
+    settings.patience = 60;
+    settings.program = write_script("echo =127.0.0.1:1 >&3; exit 3");
+    expect_no_cluster(&settings, NULL, "the local node local 1 ended with status 3 while the cluster", 15);
+    unlink(settings.program);
+    settings.program = write_script("echo =127.0.0.1:1 >&3; sleep 0.3; kill -SEGV $$");
+    expect_no_cluster(&settings, NULL, "the local node local 1 was ended by signal 11", 15);
+    unlink(settings.program);
     settings = three_nodes();
     settings.key_file = "/nowhere/key";
-    expect_no_cluster(&settings, NULL, "the local node local-1 cannot start: /nowhere/key", 5);
+    expect_no_cluster(&settings, NULL, "the local node local 1 cannot start: /nowhere/key", 5);
 }
 
 TEST(addresses_without_nodes) {

@@ -2,6 +2,7 @@
 # One result: the parameters of a ring are those of the single device, to the bit, whatever the number of nodes, the
 # micro-batches, the order of the work, the model, the optimizer, and who holds what. Every value of one choice meets
 # every value of each other choice (tests/long/test_ring_all.sh: all together).
+# labels: once
 . "$(dirname "$0")/lib.sh"
 write_models
 started=$SECONDS
@@ -78,6 +79,32 @@ sed -i 's/cross_entropy/mse/; s/^data:/&\n  target: input/' auto.yaml
 alone auto auto.yaml
 spread ring auto.yaml 4 ring --set train.micro_batch=4
 same "an auto-encoder" auto ring
+
+# ---- the incomplete batch at the end of an epoch left out: 4 batches of 96 pictures, not 5, whoever trains ----
+drop=(--set train.drop_last=true --set train.updates=10 --set train.shards=2)
+alone dropped mlp.yaml "${drop[@]}"
+[ "$(field samples dropped/summary.json)" = 200 ] || fail "drop_last: $(field samples dropped/summary.json) samples, not 200"
+for strategy in ring ring,slots=1 allreduce-rd ps-sync hybrid; do
+    for send in false true; do
+        case $strategy/$send in ring*/true) continue ;; esac
+        case $strategy in ring* | hybrid*) plan=even ;; *) plan=auto ;; esac
+        spread ring mlp.yaml 2 $strategy "${drop[@]}" --set data.send=$send --set cluster.plan=$plan
+        same "drop_last, $strategy, data.send: $send" dropped ring
+        [ "$(field samples ring/summary.json)" = 200 ] || fail "drop_last, $strategy: $(field samples ring/summary.json) samples"
+    done
+done
+for strategy in ps-async ps-cut,cut=0.75 hybrid,exchange=ps-async; do
+    spread ring mlp.yaml 2 $strategy "${drop[@]}" --set cluster.plan=auto
+    [ "$(field samples ring/summary.json)" = 200 ] || fail "drop_last, $strategy: $(field samples ring/summary.json) samples"
+done
+
+# ---- a weight decay of 0 that is given travels too: it is not the rule's own ----
+decay=(--set train.optimizer=adamw --set train.weight_decay=0)
+alone undecayed mlp.yaml "${decay[@]}"
+spread ring mlp.yaml 2 ring "${decay[@]}"
+same "adamw without weight decay" undecayed ring
+alone decayed mlp.yaml --set train.optimizer=adamw
+[ "$(hash_of undecayed)" != "$(hash_of decayed)" ] || fail "train.weight_decay=0 changes nothing"
 
 # ---- the other modes where they must agree ----
 alone one mlp.yaml --set train.batch=1 --set train.updates=40

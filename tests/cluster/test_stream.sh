@@ -179,4 +179,27 @@ echo "1,2,3" >wrong.csv
 run 2 train stream.yaml --set 'data.train={stream: {from: wrong.csv}}' --out wrong
 says err "wrong.csv"
 
+# the names of a stream's classes are kept in the model, and test data are read with them
+sed 's/,0$/,low/; s/,1$/,left/; s/,2$/,right/' examples.csv | head -320 >named.csv
+named=(--set data.train='{stream: {from: "-", format: csv, label: last, names: [low, left, right]}}'
+    --set data.test='{csv: {file: named.csv, header: false}}' --set data.shuffle=false)
+rm -rf named
+run 0 train stream.yaml --out named --quiet "${named[@]}" <named.csv
+cut -d, -f1-4 named.csv >inputs.csv
+run 0 predict named/model.safetensors inputs.csv --format csv --probs
+[ "$(head -1 out)" = "example,class,probability,low,left,right" ] || fail "names of a stream: '$(head -1 out)'"
+
+# a sender that takes its time to end does not make the training slower
+{ head -96 examples.csv; sleep 1.5; } | run 0 train stream.yaml --out slow --quiet
+awk -v s="$(field seconds slow/summary.json)" 'BEGIN { exit !(s > 0 && s < 1.2) }' ||
+    fail "96 examples took $(field seconds slow/summary.json) s: waiting for the end of a stream was counted"
+
+# what is left at the end is not a batch where those are to be whole
+head -100 examples.csv | run 0 train stream.yaml --out whole --quiet --set train.drop_last=true
+[ "$(field samples whole/summary.json)" = 96 ] || fail "drop_last of a stream: $(field samples whole/summary.json) samples, not 96"
+
+# a target that the loss cannot take ends the run with the reason
+printf '1,2,3,4,0\n1,2,3,4,3\n' | run 2 train stream.yaml --out shares --quiet --set model.loss=bce \
+    --set model.layers='[{dense: 1}]'
+says err "target 0 of example 1 of the stream"
 finish

@@ -1,5 +1,6 @@
 /* The exchange by collectives: whatever the way, the delays and the cut of the spans, what comes out is what
  * one device would have made of the same batches. */
+/* labels: threads */
 #include "support/exrig.h"
 #include "support/test.h"
 #include <math.h>

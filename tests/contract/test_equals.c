@@ -1,6 +1,7 @@
 /* What equals what, as docs/strategies.md promises it between one way and another: bit for bit, over the
  * network in memory under virtual time, and over TCP where no result depends on who comes first. What equals
  * one device is in test_carried.c and test_server*.c. */
+/* labels: threads=synchronous_pairs_over_tcp emulated */
 #include "support/exrig.h"
 #include "support/test.h"
 #include <math.h>

@@ -3,6 +3,7 @@
  * micro-batch size and instruction set, for the fused and the plain update. Only batchnorm may make it depend
  * on the micro-batch. The data end in a smaller batch, and there is more than one epoch.
  */
+/* labels: threads=cnn_has_one_result */
 #include "support/test.h"
 #include "support/tiny.h"
 #include <stdlib.h>

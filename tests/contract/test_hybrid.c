@@ -4,6 +4,7 @@
  * sentence that names the node, when one of them does not do its part. Rings that stay together: those that
  * do not have test_hybrid_apart.c.
  */
+/* labels: threads */
 #include "support/hybridrig.h"
 #include "support/test.h"
 

@@ -5,6 +5,7 @@
  * makes as many updates, bounds are kept, and the network learns. And when somebody does not do his part, an
  * end in bounded time, with a sentence that names him.
  */
+/* labels: threads=who_is_late_is_dropped_or_made_up_for */
 #include "support/hybridrig.h"
 #include "support/test.h"
 

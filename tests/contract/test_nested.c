@@ -1,5 +1,6 @@
 /* Groups that are one worker each to the server: what the server makes of them, with which parameters their
  * members compute, and that the bounds hold between groups. In memory under virtual time, and over TCP. */
+/* labels: threads=one_group_is_one_device */
 #include "base/rng.h"
 #include "support/servelog.h"
 #include "support/test.h"

@@ -1,5 +1,6 @@
 /* A ring gives the bits of one device: whatever the number of nodes, the size of micro-batches, the order of
  * work and the delays on the way. Parameters, buffers and the optimizer's state are compared. */
+/* labels: threads emulated */
 #include "support/ringrig.h"
 #include "support/test.h"
 

@@ -1,5 +1,6 @@
 /* Many micro-batches through a ring with one slot per node and random delays on every link: nobody ever waits
  * for somebody who waits for him. */
+/* labels: slow=with_clipping_a_tail_and_delays_of_all_sizes */
 #include "support/ringrig.h"
 #include "support/test.h"
 

@@ -1,4 +1,5 @@
 /* Exchanges by servers as programs run them: over TCP, with threads that take the events. */
+/* labels: threads */
 #include "support/exrig.h"
 #include "support/test.h"
 #include <math.h>

@@ -1,4 +1,5 @@
 /* The server of an asynchronous exchange: what it makes of gradients, in which order, and whom it refuses. */
+/* labels: threads */
 #include "support/servelog.h"
 #include "support/test.h"
 #include <math.h>

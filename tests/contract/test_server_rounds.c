@@ -1,5 +1,6 @@
 /* Servers that do not wait for the slowest: rounds with backup workers or a quorum, epochs that are cut
  * short; and workers that do several steps by themselves. */
+/* labels: threads */
 #include "exchange/rules.h"
 #include "support/servelog.h"
 #include "support/test.h"

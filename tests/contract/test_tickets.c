@@ -125,7 +125,6 @@ static bool open_course(const struct exrig_settings *settings, struct rt_error *
                                                    .batch = 2,
                                                    .shards = 1,
                                                    .parts = 1,
-                                                   .slowdown = 1,
                                                    .between = RT_STATE_ENCODE};
     const struct rt_roles *roles = &rig.roles;
     course.site = (struct rt_exchanger){.roles = *roles,
@@ -138,13 +137,12 @@ static bool open_course(const struct exrig_settings *settings, struct rt_error *
                                         .works = rt_roles_place(roles, 0) < roles->workers,
                                         .serves = true};
     course.set.count = rig.settings.examples;
-    course.spec.train.validate_updates = (int64_t)course.validate;
     course.learner = (struct rt_exchange_learner){
         .lesson = {.way = rig.way,
                    .spec = &course.spec,
                    .set = &course.set,
                    .per_epoch = rt_exchange_per_epoch(&rig.options, BATCHES),
-                   .validates = course.validate > 0,
+                   .rests = {{course.validate}},
                    .settings = {.batch = rig.settings.batch, .updates = course.last}},
         .options = &rig.options,
         .count = (uint16_t)own.nodes,

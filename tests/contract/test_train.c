@@ -1,4 +1,5 @@
 /* A run as an embedding program sees it: train, stop, resume, test, predict, and what is refused. */
+/* labels: threads */
 #include "support/site.h"
 #include "support/test.h"
 #include "tensor/device.h"
@@ -301,6 +302,24 @@ TEST(resume_refuses_other_settings) {
 }
 
 /* Apart from the others: without OpenBLAS there is no such setting. */
+/* A decay of 0 that is given is not the rule's own, which for adamw is 0.01. */
+TEST(no_weight_decay_is_a_setting) {
+    struct rt_error err;
+    struct rt_result own, none, given;
+    static const char *const rule[] = {"train.epochs=1", "train.optimizer=adamw", NULL};
+    static const char *const beside[] = {"train.epochs=1", "train.optimizer=adamw", "train.weight_decay=0",
+                                         NULL};
+    static const char *const inside[] = {"train.epochs=1", "train.optimizer={adamw: {weight_decay: 0}}",
+                                         "train.weight_decay=0.5", NULL};
+    site_make();
+    CHECK_OK(site_train("own", rule, false, 0, &own, NULL, &err));
+    CHECK_OK(site_train("none", beside, false, 0, &none, NULL, &err));
+    CHECK_OK(site_train("given", inside, false, 0, &given, NULL, &err));
+    CHECK(strcmp(own.params_sha256, none.params_sha256) != 0);
+    CHECK(strcmp(none.params_sha256, given.params_sha256) == 0);
+    site_remove();
+}
+
 TEST(resume_refuses_other_math) {
     struct rt_error err;
     struct rt_result result;

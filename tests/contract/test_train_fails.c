@@ -35,7 +35,7 @@ TEST(used_directory_is_refused) {
     site_make();
     CHECK_OK(site_train("out", short_run, false, 0, &result, NULL, &err));
     CHECK(site_train("out", short_run, false, 0, &result, NULL, &err) == RT_BAD_INPUT);
-    CHECK_MSG(strstr(err.text, "--resume"), "%s", err.text);
+    CHECK_MSG(strstr(err.text, "rt_run_set_resume"), "%s", err.text);
     CHECK(mkdir(site_path("empty"), 0777) == 0);
     CHECK_OK(site_train("empty", short_run, false, 0, &result, NULL, &err));
     site_remove();
@@ -156,14 +156,14 @@ TEST(last_update_diverges) {
     site_make();
     site_text("sudden.csv", sudden_data);
     static const char *const sudden[] = {SUDDEN, "train.optimizer={sgd: {lr: 1e6}}", "train.epochs=1", NULL};
-    CHECK(site_train("out", sudden, false, 0, &result, NULL, &err) == RT_FAILED);
+    CHECK(site_train("out", sudden, false, 0, &result, NULL, &err) == RT_DIVERGED);
     CHECK_MSG(strstr(err.text, "a parameter is not finite after update 4"), "%s", err.text);
     CHECK_MSG(strstr(err.text, "model.init: ") && strstr(err.text, "out/checkpoint/state.safetensors"), "%s",
               err.text);
     CHECK(!exists("out/model.safetensors") && !exists("out/summary.json"));
     /* The checkpoint is that of update 3: a resumed run goes on from it, and fails in the same way. */
     struct site_watch watch;
-    CHECK(site_train("out", sudden, true, 0, &result, &watch, &err) == RT_FAILED);
+    CHECK(site_train("out", sudden, true, 0, &result, &watch, &err) == RT_DIVERGED);
     CHECK_MSG(strstr(err.text, "update 4"), "%s", err.text);
     CHECK(watch.reports == 2 && watch.notice[0] == 0);
     /* The advice can be followed. */
@@ -182,7 +182,7 @@ TEST(failing_run_keeps_its_checkpoint) {
     site_make();
     site_text("sudden.csv", "0,0,0\n0,0,0\n0,0,0\n1e30,1e30,0\n");
     static const char *const sudden[] = {SUDDEN, "train.optimizer={sgd: {lr: 0.01}}", NULL};
-    CHECK(site_train("out", sudden, false, 0, &result, NULL, &err) == RT_FAILED);
+    CHECK(site_train("out", sudden, false, 0, &result, NULL, &err) == RT_DIVERGED);
     CHECK_MSG(strstr(err.text, "the loss is not finite at update 4"), "%s", err.text);
     CHECK(!exists("out/model.safetensors"));
     /* Read back, and a step from it. */
@@ -214,7 +214,7 @@ TEST(validation_that_is_not_finite) {
                  parts[i]);
         const char *const settings[] = {
             "model.input=2", "model.layers=[{dense: 1}]", "model.loss=mse", data, "train.batch=2", NULL};
-        CHECK(site_train(parts[i], settings, false, 0, &result, NULL, &err) == RT_FAILED);
+        CHECK(site_train(parts[i], settings, false, 0, &result, NULL, &err) == RT_DIVERGED);
         char said[100];
         snprintf(said, sizeof said, "the %s loss is not finite after update 2", parts[i]);
         CHECK_MSG(strstr(err.text, said), "%s", err.text);

@@ -135,7 +135,7 @@ TEST(loss_that_is_not_finite_stops) {
         CHECK_OK(rt_network_hash(&tiny.network, before, &err));
         status = rt_trainer_step(tiny.trainer, &step, &err);
     }
-    CHECK(status == RT_FAILED);
+    CHECK(status == RT_DIVERGED);
     char number[40];
     snprintf(number, sizeof number, "at update %llu ",
              (unsigned long long)rt_trainer_update(tiny.trainer) + 1);
@@ -151,7 +151,7 @@ TEST(loss_that_is_not_finite_stops) {
 TEST(batches_cover_every_example_once_per_epoch) {
     struct rt_error err;
     struct rt_batches batches;
-    CHECK_OK(rt_batches_create(9, 23, 5, true, &batches, &err));
+    CHECK_OK(rt_batches_create(9, 23, 5, true, false, &batches, &err));
     CHECK(batches.per_epoch == 5);
     uint32_t first[3] = {0};
     for (uint32_t epoch = 0; epoch < 3; epoch++) {
@@ -177,8 +177,8 @@ TEST(batches_need_no_history) {
     struct rt_error err;
     struct rt_batches walked, jumped;
     struct rt_batch a, b;
-    CHECK_OK(rt_batches_create(9, 23, 5, true, &walked, &err));
-    CHECK_OK(rt_batches_create(9, 23, 5, true, &jumped, &err));
+    CHECK_OK(rt_batches_create(9, 23, 5, true, false, &walked, &err));
+    CHECK_OK(rt_batches_create(9, 23, 5, true, false, &jumped, &err));
     for (uint64_t u = 1; u <= 13; u++)
         rt_batches_at(&walked, u, &a);
     rt_batches_at(&jumped, 13, &b);
@@ -191,13 +191,13 @@ TEST(batches_in_order_without_shuffle) {
     struct rt_error err;
     struct rt_batches batches;
     struct rt_batch batch;
-    CHECK_OK(rt_batches_create(9, 7, 3, false, &batches, &err));
+    CHECK_OK(rt_batches_create(9, 7, 3, false, false, &batches, &err));
     rt_batches_at(&batches, 6, &batch);
     CHECK(batch.rows == 1 && batch.examples[0] == 6 && batch.epoch == 1);
     rt_batches_at(&batches, 2, &batch);
     CHECK(batch.rows == 3 && batch.examples[0] == 3 && batch.examples[2] == 5);
     rt_batches_destroy(&batches);
-    CHECK(rt_batches_create(9, 0, 3, false, &batches, &err) == RT_BAD_INPUT);
+    CHECK(rt_batches_create(9, 0, 3, false, false, &batches, &err) == RT_BAD_INPUT);
 }
 
 /* ---- what went wrong ---- */
@@ -224,7 +224,7 @@ TEST(what_is_not_finite_is_found) {
         const size_t part = i / 3;
         float *at = parts[part].data + (i % 2 ? 0 : parts[part].count - 1), kept = *at;
         *at = bad[i % 3];
-        CHECK(rt_trainer_check(tiny.trainer, &err) == RT_FAILED);
+        CHECK(rt_trainer_check(tiny.trainer, &err) == RT_DIVERGED);
         CHECK_MSG(strstr(err.text, parts[part].said) && strstr(err.text, "update 1"), "%s", err.text);
         *at = kept;
     }

@@ -2,6 +2,7 @@
  * The rules of net/transport.h, held against every transport. A test is a program for each of two endpoints,
  * which talk only through the transport; it runs over each transport that tests/support/stage.c knows.
  */
+/* labels: threads */
 #include "net/transport.h"
 
 #include "base/clock.h"

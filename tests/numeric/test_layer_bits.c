@@ -4,6 +4,7 @@
  * where the model is cut, nor on whether an activation is absorbed. Only batchnorm may see the cut of the
  * batch.
  */
+/* labels: threads=threads_change_no_bit */
 #include "numeric/layer_cases.h"
 #include "numeric/rig.h"
 

@@ -48,7 +48,7 @@ rt_status chain_open(const struct tiny *tiny, const char *model, const char *key
         status = open_stages(chain, cuts, err);
     if (status == RT_OK)
         status = rt_batches_create((uint64_t)chain->job->seed, tiny->set.count, (size_t)chain->job->batch,
-                                   true, &chain->batches, err);
+                                   true, false, &chain->batches, err);
     if (status != RT_OK)
         chain_close(chain);
     return status;

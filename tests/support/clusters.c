@@ -174,13 +174,17 @@ static void program(void *user, size_t i, struct rt_endpoint *endpoint) {
 }
 
 void cluster_init(struct cluster_world *world, size_t places, double random_delay) {
+    const struct rt_memnet_settings settings = {
+        .seed = 5, .latency = 0.001, .bandwidth = 1e6, .random_delay = random_delay};
+    cluster_init_on(world, places, &settings);
+}
+
+void cluster_init_on(struct cluster_world *world, size_t places, const struct rt_memnet_settings *settings) {
     struct rt_error err;
     memset(world, 0, sizeof *world);
     world->places = places;
     memset(world->answer, 7, sizeof world->answer);
-    struct rt_memnet_settings settings = {
-        .seed = 5, .latency = 0.001, .bandwidth = 1e6, .random_delay = random_delay};
-    CHECK_OK(rt_memnet_create(&settings, places, &world->net, &err));
+    CHECK_OK(rt_memnet_create(settings, places, &world->net, &err));
     for (size_t i = 0; i < places; i++) {
         struct cluster_place *place = &world->place[i];
         place->index = i;

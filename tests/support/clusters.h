@@ -10,7 +10,7 @@
 #include "net/memory.h"
 #include "support/test.h"
 
-enum { CLUSTER_PLACES = 12, CLUSTER_LOG = 4000 };
+enum { CLUSTER_PLACES = 12, CLUSTER_LOG = 32000 };
 
 struct cluster_place {
     size_t index;
@@ -38,6 +38,7 @@ struct cluster_world {
 
 /* places: endpoints, the master counted. delays: none, or random ones of up to 20 ms. */
 void cluster_init(struct cluster_world *world, size_t places, double random_delay);
+void cluster_init_on(struct cluster_world *world, size_t places, const struct rt_memnet_settings *settings);
 /* Runs it; virtual time may pass `limit` seconds. */
 void cluster_run(struct cluster_world *world, double limit);
 void cluster_deinit(struct cluster_world *world);

@@ -207,7 +207,7 @@ static void be_master(struct hybrid_run *run, struct rt_party *party) {
 static void be_node(struct hybrid_run *run, struct rt_party *party) {
     static atomic_int go_on;
     const size_t places = run->shape.places, rank = party->rank;
-    const struct rt_node_device device = {.ring = {.kernels = "auto", .threads = 1, .slowdown = 1}};
+    const struct rt_node_device device = {.ring = {.kernels = "auto", .threads = 1}};
     struct rt_link *links[MESH_MOST] = {NULL};
     struct rt_assigned_node nodes[MESH_MOST];
     for (size_t i = 0; i < run->nodes; i++) {
@@ -258,6 +258,8 @@ static void talk_nonsense(struct rt_party *party) {
 void hybrid_attend(void *user, struct rt_party *party) {
     struct hybrid_run *run = user;
     const enum hybrid_fault fault = party->rank == run->shape.who ? run->shape.fault : NONE;
+    if (fault == FREEZES)
+        rt_memnet_freeze(party->endpoint, run->shape.freezes, run->shape.thaws);
     if (fault == SLEEPS)
         rt_endpoint_sleep(party->endpoint, rt_endpoint_now(party->endpoint) + 500);
     else if (fault == TALKS_NONSENSE)

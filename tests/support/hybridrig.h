@@ -10,7 +10,7 @@
 #include "support/ringrig.h"
 #include "train/hybrid/inside.h"
 
-enum hybrid_fault { NONE, SLEEPS, HANGS_UP, TALKS_NONSENSE, IS_STOPPED };
+enum hybrid_fault { NONE, SLEEPS, FREEZES, HANGS_UP, TALKS_NONSENSE, IS_STOPPED };
 
 /* Zeros mean: allreduce-rd, sgd, no tail, no clipping, patience 60. */
 struct hybrid_shape {
@@ -24,7 +24,8 @@ struct hybrid_shape {
     size_t begin; /* ring 0 is loaded with the numbers after so many updates */
     double patience;
     enum hybrid_fault fault;
-    uint16_t who; /* it is */
+    uint16_t who;          /* it is */
+    double freezes, thaws; /* FREEZES: from one time to another */
 };
 
 struct hybrid_run {

@@ -100,7 +100,7 @@ rt_status rig_open(const struct rig_settings *settings, struct rig *rig, struct 
     rt_status status =
         tiny_open(s->model, s->optimizer, s->examples, &(struct tiny_way){0}, &trainer, &rig->tiny, err);
     if (status == RT_OK)
-        status = rt_batches_create(5, s->examples, s->batch, true, &rig->batches, err);
+        status = rt_batches_create(5, s->examples, s->batch, true, false, &rig->batches, err);
     if (status == RT_OK)
         status = make_job(rig, err);
     if (status == RT_OK)
@@ -151,7 +151,7 @@ bool rig_join(struct rig *rig, size_t i, struct rt_endpoint *endpoint, struct rt
 static void be_worker(struct rig *rig, size_t i, struct rt_endpoint *endpoint, struct rt_link *next,
                       struct rt_link *previous) {
     const struct rt_ring_device device = {
-        .kernels = "auto", .threads = 1, .slowdown = rig->settings.slowdown * (double)(1 + 8 * i)};
+        .kernels = "auto", .threads = 1, .pace = {.first = rig->settings.slowdown * (double)(1 + 8 * i)}};
     const struct rt_role role = rt_ring_role(&device);
     struct rt_session session = {.endpoint = endpoint,
                                  .run = rig->run,
@@ -177,6 +177,7 @@ static void be_worker(struct rig *rig, size_t i, struct rt_endpoint *endpoint, s
 
 static void be_master(struct rig *rig, struct rt_endpoint *endpoint, struct rt_link *next,
                       struct rt_link *previous) {
+    const struct rt_pace pace = {.first = rig->settings.slowdown};
     const struct rt_ring_settings settings = {
         .job = rig->job,
         .plan = &rig->plan,
@@ -186,7 +187,7 @@ static void be_master(struct rig *rig, struct rt_endpoint *endpoint, struct rt_l
         .previous = previous,
         .run = rig->run,
         .source = {.self = rig, .batch = give_batch, .inputs = give_inputs, .loss = take_loss},
-        .slowdown = rig->settings.slowdown,
+        .pace = &pace,
         .patience = rig->settings.patience,
         .stop = &rig->stop};
     struct rt_ring *ring;
@@ -200,6 +201,7 @@ static void be_master(struct rig *rig, struct rt_endpoint *endpoint, struct rt_l
     if (rig->status[0] == RT_OK)
         rig->status[0] = rt_ring_stop(ring, &rig->errors[0]);
     rig->ended[0] = rt_endpoint_now(endpoint);
+    rig->lost = rt_ring_lost(ring);
     rt_ring_destroy(ring);
 }
 
@@ -210,6 +212,8 @@ static void be_node(void *user, size_t i, struct rt_endpoint *endpoint) {
         rig->status[i] = rt_fail(&rig->errors[i], RT_FAILED, "endpoint %zu was not joined", i);
         return;
     }
+    if (i == rig->settings.frozen)
+        rt_memnet_freeze(endpoint, rig->settings.freezes, rig->settings.thaws);
     if (rig->settings.behave && i == rig->settings.other)
         rig->settings.behave(rig->user, endpoint, next, previous);
     else if (i == 0)

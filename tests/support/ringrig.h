@@ -23,6 +23,9 @@ struct rig_settings {
     double slowdown; /* of node i: 1 + 8 i times this; 0: computing takes no virtual time */
     size_t hungry;   /* times that the data have nothing yet, at update 2 */
     double patience;
+    /* Node `frozen` hangs from one time to another; 0 and 0: nobody does. */
+    size_t frozen;
+    double freezes, thaws;
     double limit; /* of virtual time; 0: an hour */
     /* What endpoint i does instead of its part in the ring; NULL: nothing else. It connects to the next
      * endpoint, and the one before connects to it. */
@@ -49,6 +52,7 @@ struct rig {
     rt_status status[RIG_NODES];
     struct rt_error errors[RIG_NODES];
     double ended[RIG_NODES];
+    size_t lost; /* whom the master blames */
 };
 
 rt_status rig_open(const struct rig_settings *settings, struct rig *rig, struct rt_error *err);

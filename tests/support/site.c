@@ -88,7 +88,7 @@ static void watch_progress(void *user, const struct rt_progress *progress) {
         watch->first_loss = watch->first_loss == 0 ? progress->loss : watch->first_loss;
         watch->last_loss = progress->loss;
     }
-    if (watch->stop_at && progress->update == watch->stop_at)
+    if (watch->stop_at && progress->update >= watch->stop_at)
         rt_run_stop(watch->run);
 }
 
@@ -102,6 +102,8 @@ rt_status site_open(const char *out, const char *const *settings, struct rt_run 
     if (status != RT_OK)
         return status;
     status = rt_run_set_out(*run, site_path(out), err);
+    if (status == RT_OK && getenv("RINGTMP"))
+        status = rt_run_set_program(*run, getenv("RINGTMP"), err);
     for (; status == RT_OK && settings && *settings; settings++) {
         char key[100];
         const char *equals = strchr(*settings, '=');

@@ -17,7 +17,7 @@ json_t *site_json(const char *file);
 /* What the callbacks of a run saw. */
 struct site_watch {
     struct rt_run *run;
-    uint64_t stop_at; /* ask for a stop after this update; 0: never */
+    uint64_t stop_at; /* ask for a stop at the first report from this update on; 0: never */
     uint64_t reports, last_update, validations;
     double first_loss, last_loss;
     char notice[600];

@@ -100,6 +100,15 @@ static void run_over_attended_lending_tcp(struct stage *stage) {
     run_over_lending_tcp(stage);
 }
 
+static void run_over_slow_tcp(struct stage *stage) {
+    run_over_tcp(stage, near, &(struct rt_tcp_settings){.bandwidth = 50e6, .latency = 0.002});
+}
+
+static void run_over_attended_slow_tcp(struct stage *stage) {
+    stage->attended = true;
+    run_over_slow_tcp(stage);
+}
+
 static const struct {
     const char *name;
     void (*run)(struct stage *stage);
@@ -111,6 +120,8 @@ static const struct {
     {"TCP with a cluster key", run_over_encrypted_tcp},
     {"TCP, large bodies lent", run_over_lending_tcp},
     {"TCP, large bodies lent, attended", run_over_attended_lending_tcp},
+    {"TCP, a slower network emulated", run_over_slow_tcp},
+    {"TCP, a slower network emulated, attended", run_over_attended_slow_tcp},
 };
 
 /* Frame n is cut from this row of random bytes, 64 n from its beginning. */

@@ -13,6 +13,8 @@
 static const char model[] = "{input: [1, 6, 6], loss: cross_entropy, layers: [{conv2d: {filters: 4, kernel: "
                             "3}}, batchnorm, relu, flatten, "
                             "{dense: 5}]}";
+static const char small[] =
+    "{input: [1, 1, 2], loss: cross_entropy, layers: [batchnorm, flatten, {dense: 2}]}";
 static const struct rt_trainer_settings settings = {.seed = 5, .batch = 8, .micro_batch = 8, .shards = 1};
 
 static char dir[300];
@@ -336,6 +338,20 @@ TEST(flipped_bit) {
     check_fallback(flip);
 }
 
+TEST(numbers_that_are_not_finite_are_refused) {
+    struct rt_error err, notice;
+    struct tiny tiny;
+    struct rt_standing read;
+    make_dir();
+    CHECK_OK(tiny_open(model, "momentum", 24, &(struct tiny_way){0}, &settings, &tiny, &err));
+    rt_trainer_state(tiny.trainer)[3] = (float)INFINITY;
+    CHECK_OK(save(&tiny, &some, "5", &err)); /* a learner would not have let it come to this */
+    CHECK(load(&tiny, "5", &read, &notice, &err) == RT_BAD_INPUT);
+    CHECK_MSG(strstr(err.text, "state.safetensors: holds a number that is not finite"), "%s", err.text);
+    tiny_close(&tiny);
+    remove_dir();
+}
+
 /* model.init takes parameters from a checkpoint too. */
 TEST(altered_is_no_start) {
     struct rt_error err;
@@ -348,6 +364,60 @@ TEST(altered_is_no_start) {
     CHECK(rt_modelfile_params(path_of("state.safetensors"), &tiny.network, NULL, &err) == RT_BAD_INPUT);
     CHECK_MSG(strstr(err.text, "does not match its hash"), "%s", err.text);
     tiny_close(&tiny);
+    remove_dir();
+}
+
+static void put_file(const char *path, const uint8_t *bytes, size_t count) {
+    FILE *out = fopen(path, "wb");
+    REQUIRE(out && fwrite(bytes, 1, count, out) == count);
+    fclose(out);
+}
+
+/* Whatever byte is changed, and by whom it is read: it is refused, or nothing that matters has changed. */
+TEST(any_byte) {
+    static uint8_t bytes[1 << 16];
+    struct rt_error err, notice;
+    struct tiny tiny, other;
+    struct rt_standing standing;
+    char right[65], hash[65];
+    make_dir();
+    CHECK_OK(tiny_open(small, "momentum", 24, &(struct tiny_way){0}, &settings, &tiny, &err));
+    CHECK_OK(tiny_open(small, "momentum", 24, &(struct tiny_way){0}, &settings, &other, &err));
+    CHECK_OK(train(&tiny, 2, &err));
+    CHECK_OK(save(&tiny, &some, "5", &err));
+    CHECK_OK(rt_network_hash(&tiny.network, right, &err));
+    const char *path = path_of("state.safetensors");
+    FILE *in = fopen(path, "rb");
+    REQUIRE(in);
+    const size_t count = fread(bytes, 1, sizeof bytes, in), params = tiny.network.model->param_count;
+    fclose(in);
+    REQUIRE(count > 1000 && count < sizeof bytes);
+    size_t refused = 0;
+    for (size_t i = 0; i < count; i++) {
+        const uint8_t bit = (uint8_t)(1 << i % 8), was = bytes[i];
+        bytes[i] ^= bit;
+        put_file(path, bytes, count);
+        bytes[i] = was;
+        if (load(&other, "5", &standing, &notice, &err) == RT_OK) {
+            CHECK_OK(rt_network_hash(&other.network, hash, &err));
+            CHECK_MSG(strcmp(right, hash) == 0 && memcmp(&standing, &some, sizeof some) == 0 &&
+                          memcmp(rt_trainer_state(tiny.trainer), rt_trainer_state(other.trainer),
+                                 params * sizeof(float)) == 0,
+                      "byte %zu: goes on from something else", i);
+        } else {
+            refused++;
+        }
+        if (rt_modelfile_params(path, &other.network, NULL, &err) == RT_OK) {
+            CHECK_OK(rt_network_hash(&other.network, hash, &err));
+            CHECK_MSG(strcmp(right, hash) == 0 &&
+                          memcmp(tiny.network.blocks.buffers, other.network.blocks.buffers,
+                                 tiny.network.model->buffer_count * sizeof(float)) == 0,
+                      "byte %zu: starts from something else", i);
+        }
+    }
+    CHECK_MSG(refused + 16 > count, "only %zu of %zu were refused", refused, count);
+    tiny_close(&tiny);
+    tiny_close(&other);
     remove_dir();
 }
 

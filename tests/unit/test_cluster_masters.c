@@ -96,7 +96,7 @@ static void join_again_and_again(struct cluster_place *place, struct rt_endpoint
     CHECK_MSG(strstr(err.text, "pi1 is still connecting"), "%s", err.text);
     rt_talk_next(&rt_cluster_member(cluster, 0)->talk);
     CHECK(rt_cluster_answer(cluster, 0, RT_MESSAGE_JOINED, &err) == RT_FAILED);
-    CHECK_MSG(strstr(err.text, "pi1 cannot reach node 2: mem:2 does not answer"), "%s", err.text);
+    CHECK_MSG(strstr(err.text, "pi1 (mem:1): cannot reach node 2: mem:2 does not answer"), "%s", err.text);
     CHECK_OK(ask_settle(cluster, 2, &err));
     rt_cluster_close(cluster);
 }
@@ -130,6 +130,71 @@ TEST(a_master_that_comes_back_late) {
     cluster_init(&world, 2, 0);
     world.place[0].program = come_back_late;
     cluster_run(&world, 200);
+    cluster_deinit(&world);
+}
+
+/* What others can see of a node that works for nobody: while it measures it takes no events, but the network
+ * knows that its master is gone. */
+static struct rt_node_work seen;
+
+static void leave_in_the_middle(struct cluster_place *place, struct rt_endpoint *endpoint) {
+    struct rt_error err;
+    struct rt_cluster *cluster;
+    struct rt_tree *job;
+    uint8_t body[200];
+    CHECK(!rt_node_works_for_nobody(&seen));
+    CHECK_OK(cluster_open(place->world, endpoint, 1, 1, &cluster, &err));
+    CHECK(atomic_load(&seen.works) && atomic_load(&seen.links) == 1);
+    CHECK_OK(rt_tree_create(RT_TREE_MAP, NULL, "test", 0, &job, &err));
+    const struct rt_profile profile = {.rows = 1, .job = job};
+    CHECK_OK(rt_cluster_request(cluster, 0, RT_MESSAGE_PROFILE, body,
+                                rt_profile_encode(&profile, body, sizeof body), &err));
+    rt_tree_destroy(job);
+    rt_endpoint_sleep(endpoint, 2);
+    CHECK(!rt_node_works_for_nobody(&seen));
+    rt_cluster_close(cluster);
+    rt_endpoint_sleep(endpoint, 5);
+    CHECK(rt_node_works_for_nobody(&seen));
+    rt_endpoint_sleep(endpoint, 25);
+    CHECK(!atomic_load(&seen.works) && !rt_node_works_for_nobody(&seen));
+}
+
+TEST(it_can_be_seen_that_a_node_works_for_nobody) {
+    static struct cluster_world world;
+    cluster_init(&world, 2, 0);
+    world.place[0].program = leave_in_the_middle;
+    world.place[1].profile_seconds = 20;
+    world.place[1].settings.work = &seen;
+    cluster_run(&world, 100);
+    CHECK(cluster_told(&world.place[1], "ended before this node had to work"));
+    cluster_deinit(&world);
+}
+
+/* In a ring it is the links of the work that count, from its beginning on. */
+static void leave_at_work(struct cluster_place *place, struct rt_endpoint *endpoint) {
+    struct rt_link *next, *previous;
+    struct rt_error err;
+    struct rt_cluster *cluster;
+    CHECK_OK(cluster_open(place->world, endpoint, 1, 1, &cluster, &err));
+    CHECK_OK(rt_cluster_ring(cluster, (size_t[]){0}, 1, 0, &next, &previous, edges, &err));
+    CHECK_OK(cluster_assign(cluster, &err));
+    CHECK_OK(rt_cluster_go(cluster, &err));
+    rt_endpoint_sleep(endpoint, rt_endpoint_now(endpoint) + 1);
+    CHECK(atomic_load(&seen.works) && atomic_load(&seen.links) == 2);
+    CHECK(cluster_round(next, previous) == 1);
+    rt_link_close(next);
+    rt_link_close(previous);
+    rt_cluster_close(cluster);
+    rt_endpoint_sleep(endpoint, rt_endpoint_now(endpoint) + 5);
+    CHECK(!atomic_load(&seen.works) && atomic_load(&seen.links) == 0);
+}
+
+TEST(the_links_of_the_work_are_counted) {
+    static struct cluster_world world;
+    cluster_init(&world, 2, 0);
+    world.place[0].program = leave_at_work;
+    world.place[1].settings.work = &seen;
+    cluster_run(&world, 100);
     cluster_deinit(&world);
 }
 

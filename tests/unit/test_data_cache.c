@@ -275,4 +275,54 @@ TEST(bad_rows_leave_no_cache) {
     CHECK(files == 0);
 }
 
+/* Reading a file that is cut short meanwhile is an error, no signal. */
+TEST(cut_short_while_it_is_read) {
+    enum { BYTES = 300000 };
+    uint8_t *bytes = malloc(BYTES), buffer[1000];
+    uint32_t word = 1;
+    REQUIRE(bytes);
+    for (size_t i = 0; i < BYTES; i++) {
+        word = word * 1664525u + 1013904223u;
+        bytes[i] = (uint8_t)(word >> 24);
+    }
+    for (int packed = 0; packed < 2; packed++) {
+        struct rt_input input;
+        struct rt_error err;
+        size_t got, given = 0;
+        rt_status status = RT_OK;
+        if (packed)
+            rt_test_write_gz("cut", bytes, BYTES);
+        else
+            rt_test_write("cut", bytes, BYTES);
+        REQUIRE(rt_input_open(rt_test_path("cut"), &input, &err) == RT_OK);
+        CHECK_OK(rt_input_read(&input, buffer, sizeof buffer, &got, &err));
+        CHECK(got == sizeof buffer && memcmp(buffer, bytes, got) == 0);
+        CHECK(truncate(rt_test_path("cut"), 10000) == 0);
+        while (status == RT_OK && given < BYTES) {
+            status = rt_input_read(&input, buffer, sizeof buffer, &got, &err);
+            given += got;
+        }
+        CHECK_MSG(status == RT_IO && strstr(err.text, "was cut short while it was read"), "%s", err.text);
+        rt_input_close(&input);
+    }
+    free(bytes);
+}
+
+/* A process that was killed while it converted a large file has left half of it. */
+TEST(what_a_killed_conversion_left_goes) {
+    struct rt_data_wish wish = cached_wish();
+    char path[400], left[440];
+    size_t files;
+    write_csv(0);
+    REQUIRE(same_as_memory("csv: t.csv", &wish));
+    cache_file(path, &files);
+    snprintf(left, sizeof left, "%s.%ld-0.tmp", path, (long)getpid());
+    FILE *file = fopen(left, "w");
+    REQUIRE(file && fputs("half", file) >= 0 && fclose(file) == 0);
+    write_csv(2000);
+    REQUIRE(same_as_memory("csv: t.csv", &wish));
+    cache_file(path, &files);
+    CHECK_MSG(files == 1, "%zu files", files);
+}
+
 TEST_MAIN()

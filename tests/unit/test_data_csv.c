@@ -101,6 +101,10 @@ TEST(column_order_and_targets) {
     CHECK_OK(rt_test_open("csv: {file: yes.csv, names: [no, yes]}", &wish, &set, &err));
     CHECK(set.values[0] == 1 && set.values[1] == 0 && set.values[2] == 1);
     rt_dataset_close(&set);
+    CHECK(rt_test_refused("csv: yes.csv", &wish, "yes.csv:1:2: 'yes' is not a finite number",
+                          "`names` in the source turns text into numbers"));
+    CHECK(rt_test_refused("csv: {file: yes.csv, names: [no, maybe]}", &wish, "yes.csv:1:2",
+                          "nor one of the names (no, maybe)"));
 }
 
 TEST(targets_file) {
@@ -285,11 +289,13 @@ TEST(refused_with_place) {
         {"1,2,0\n1,?,1\n", "", "t.csv:2:2", "missing ('?')"},
         {"1,2,0\n1,NaN,1\n", "", "t.csv:2:2", "missing ('NaN')"},
         {"1,2,0\n\n1,inf,1\n", "", "t.csv:3:2", "'inf' is not a finite number"},
+        {"1;2;0\n1;18,010;1\n", "", "t.csv:2:2: '18,010' is not a finite number",
+         "numbers have a decimal point, not a comma"},
         {"1,2,0\n1,1e39,1\n", "", "t.csv:2:2", "too large"},
         {"1,2,0\n1,0x10,1\n", "", "t.csv:2:2", "'0x10' is not a finite number"},
         {"1,2,0\n1,2 3,1\n", "", "t.csv:2:2", "'2 3'"},
         {"1,2,0\n1,2,\n", "", "t.csv:2:3", "missing"},
-        {"1,2,0\n1,2\n", "", "t.csv:2: there are 2 fields", "3 in the first"},
+        {"1,2,0\n1,2\n", "", "t.csv:2: this line has 2 fields", "the first line 3"},
         {"1,2,0\n1,\"2,1\n", "", "t.csv:2:2", "never closed"},
         {"1,2,0\n1,\"2\"x,1\n", "", "t.csv:2:2", "text follows the closing quote"},
         {"", "", "t.csv", "no examples"},
@@ -312,7 +318,7 @@ TEST(refused_with_place) {
         {"a,b,k\n1,2,0\n", ", header: maybe", "run.yaml:1", "header"},
         {"a,b,k\n1,2,0\n", ", skip: -1", "run.yaml:1", "skip"},
         {"a,b,k\n1,2,0\n", ", targets_file: nowhere.csv", "run.yaml:1", "no file 'nowhere.csv'"},
-        {"569,30,x\n1,2,3,0\n", ", header: yes", "t.csv:2: there are 4 fields", "`skip: 1`"},
+        {"569,30,x\n1,2,3,0\n", ", header: yes", "t.csv:2: this line has 4 fields", "`skip: 1`"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char yaml[200];

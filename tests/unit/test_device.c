@@ -1,4 +1,5 @@
 /* Cutting work over threads changes no bit, and every range is covered once. */
+/* labels: threads */
 #include "base/memory.h"
 #include "support/test.h"
 #include "tensor/device.h"

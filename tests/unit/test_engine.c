@@ -1,5 +1,6 @@
 /* The engine of an exchange: who is handed what, waiting with and without a thread, the first failure, and
  * what goes on after it. */
+/* labels: threads */
 #include "exchange/engine_inside.h"
 #include "exchange/exchange.h"
 #include "net/memory.h"
@@ -216,7 +217,7 @@ static void lose_patience(void *user, size_t i, struct rt_endpoint *endpoint) {
         CHECK(await(&side, 100, INFINITY, &err) == RT_FAILED);
         CHECK_MSG(strcmp(err.text, "node 1: nothing came from it for 4 seconds") == 0, "%s", err.text);
         const double end = rt_endpoint_now(endpoint);
-        CHECK_MSG(fabs(end - (start + 14)) < 0.1, "%g s", end - start);
+        CHECK_MSG(end >= start + 14 && end < start + 14.6, "%g s", end - start);
         CHECK(rt_engine_lost(side.engine) == 1);
         /* for ever, and at once */
         CHECK(await(&side, 0, INFINITY, &err) == RT_FAILED && rt_endpoint_now(endpoint) == end);
@@ -453,42 +454,6 @@ TEST(impatient_over_tcp) {
     rt_engine_destroy(side.engine);
     rt_endpoint_destroy(pair.endpoint[0]);
     rt_endpoint_destroy(pair.endpoint[1]);
-}
-
-/* ---- pauses ---- */
-
-static uint16_t waits_for_another(const void *self) {
-    (void)self;
-    return 1;
-}
-
-/* Seconds until a silent node is given up by an engine whose thread comes `late` seconds late every two
- * seconds, which it wanted to look up after half a second; 0: it never is. */
-static double given_up_after(double late) {
-    struct rt_error err;
-    struct rt_link *links[2] = {NULL, NULL};
-    const struct rt_party party = {.count = 2, .links = links, .patience = 5};
-    const struct rt_engine_settings settings = {
-        .party = &party, .parts = {{.waits_for = waits_for_another}}, .part_count = 1};
-    struct rt_engine *engine;
-    if (rt_engine_create(&settings, &engine, &err) != RT_OK)
-        return 0;
-    const double start = engine->peers[1].heard;
-    double now = start;
-    while (rt_engine_status(engine, &err) == RT_OK && now < start + 100) {
-        engine->check = now + 2 - late;
-        now += 2;
-        rt_engine_check_patience(engine, now);
-    }
-    rt_engine_destroy(engine);
-    return now < start + 100 ? now - start : 0;
-}
-
-/* What a thread slept does not count, and no more than that: somebody is given up in the end. */
-TEST(pauses_are_forgiven_but_no_more) {
-    const double punctual = given_up_after(0), often = given_up_after(1.5);
-    CHECK_MSG(punctual >= 5 && punctual <= 8, "%g s", punctual);
-    CHECK_MSG(often >= 15 && often <= 30, "%g s", often);
 }
 
 TEST_MAIN()

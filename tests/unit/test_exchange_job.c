@@ -83,6 +83,26 @@ TEST(what_makes_no_sense_is_refused) {
          "batch"},
         {"{exchange: ps-sync, %s%s}",
          "{model: {input: 2, layers: [{dense: 1}], loss: mse}, data: {train: {stream: {}}}}", "stream"},
+        {"{exchange: ps-sync, %s%s}",
+         "{model: {input: 2, layers: [{dense: 1}], loss: mse}, data: {train: {csv: a}, cache_dir: /etc}}",
+         "sets data.cache_dir, which a node decides for itself"},
+        {"{exchange: ps-sync, %s%s}",
+         "{model: {input: 2, layers: [{dense: 1}], loss: mse}, data: {train: {csv: a}, cache_above: 0}}",
+         "sets data.cache_above"},
+        {"{exchange: ps-sync, %s%s}",
+         "{model: {input: 2, layers: [{dense: 1}], loss: mse}, data: {train: {csv: a}, test: {csv: b}}}",
+         "sets data.test"},
+        {"{exchange: ps-sync, %s%s}",
+         "{model: {input: 2, layers: [{dense: 1}], loss: mse, init: x}, data: {train: {csv: a}}}",
+         "sets model.init"},
+        {"{exchange: ps-sync, %s%s}",
+         "{model: {input: 2, layers: [{dense: 1}], loss: mse}, data: {train: {csv: a}}, "
+         "train: {threads: 9}}",
+         "sets train.threads"},
+        {"{exchange: ps-sync, %s%s}",
+         "{model: {input: 2, layers: [{dense: 1}], loss: mse}, data: {train: {csv: a}}, "
+         "cluster: {key: /etc/shadow}}",
+         "has 'cluster', which is no business of a node"},
         {"{exchange: ps-sync, examples: 0, updates: 5, per_epoch: 5, run: %.0s%s}", good, "examples"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

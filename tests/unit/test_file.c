@@ -3,6 +3,7 @@
 #include "support/test.h"
 #include <dirent.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -218,8 +219,51 @@ TEST(leftovers_of_killed_writers_go) {
         snprintf(path, sizeof path, "%s/%s", directory, kept[i]);
         CHECK_MSG(access(path, F_OK) == 0, "%s is gone", path);
     }
+    /* that of a writer at work stays, and becomes the file */
+    struct rt_writer writer;
+    struct rt_error err;
+    snprintf(path, sizeof path, "%s/model", directory);
+    CHECK_OK(rt_writer_open(path, &writer, &err));
+    rt_remove_temporaries(path);
+    rt_writer_write(&writer, "abc", 3);
+    CHECK_OK(rt_writer_commit(&writer, &err));
+    CHECK_MSG(count_files() == 6, "%zu files", count_files());
     snprintf(path, sizeof path, "%s/absent/model", directory);
     rt_remove_temporaries(path);
+    remove_all();
+}
+
+/* One of several who make the same file, each removing what the others may have left. */
+static void *write_often(void *user) {
+    const char *path = user;
+    struct rt_writer writer;
+    struct rt_error err;
+    for (size_t i = 0; i < 200; i++) {
+        rt_remove_temporaries(path);
+        rt_status status = rt_writer_open(path, &writer, &err);
+        if (status == RT_OK) {
+            rt_writer_write(&writer, "abc", 3);
+            status = rt_writer_commit(&writer, &err);
+        }
+        if (status != RT_OK) {
+            rt_test_fail(__FILE__, __LINE__, "file %zu: %s", i, err.text);
+            break;
+        }
+    }
+    return NULL;
+}
+
+TEST(no_writer_at_work_loses_its_file) {
+    enum { WRITERS = 3 };
+    pthread_t writers[WRITERS];
+    char path[300];
+    REQUIRE(make_directory());
+    snprintf(path, sizeof path, "%s/model", directory);
+    for (size_t i = 0; i < WRITERS; i++)
+        REQUIRE(pthread_create(&writers[i], NULL, write_often, path) == 0);
+    for (size_t i = 0; i < WRITERS; i++)
+        pthread_join(writers[i], NULL);
+    CHECK_MSG(count_files() == 1 && has_content(path, "abc"), "%zu files", count_files());
     remove_all();
 }
 

@@ -104,9 +104,8 @@ TEST(as_many_results_wait_as_there_is_room_for) {
 TEST(none_is_given_beyond_a_rest) {
     for (uint64_t epochs = 0; epochs < 2; epochs++) {
         struct rt_foreman_settings settings = in_turn;
-        settings.rest_updates = epochs ? 0 : 6;
-        settings.rest_epochs = epochs;
         const uint64_t every = epochs ? 10 : 6;
+        settings.rests = (struct rt_periods){{epochs ? 0 : every, epochs ? every : 0}};
         open_world(&settings, 0);
         for (uint64_t update = 1; update <= 40; update++) {
             const uint64_t rest = (update + every - 1) / every * every;
@@ -177,7 +176,7 @@ TEST(a_run_goes_on_where_it_stood) {
 /* Everybody gets every batch, a few ahead; no result counts for another update. */
 TEST(all_share_every_batch) {
     struct rt_foreman_settings settings = together;
-    settings.rest_updates = 8;
+    settings.rests.every[0] = 8;
     open_world(&settings, 1); /* a server without a worker takes part all the same */
     for (uint64_t update = 1; update <= 30; update++) {
         const struct rt_done sum = step();

@@ -71,7 +71,7 @@ TEST(a_round_waits_for_its_results) {
 TEST(no_round_is_given_beyond_a_rest) {
     static const uint16_t all[] = {0, 1, 2, 3};
     struct rt_foreman_settings settings = rounds;
-    settings.rest_updates = 1;
+    settings.rests.every[0] = 1;
     open_world(&settings, 0);
     world.happen = NULL;
     for (uint64_t update = 1; update <= 3; update++) {

@@ -39,6 +39,14 @@ TEST(a_job_has_what_it_says) {
     CHECK(job->optim->weight_decay == 0); /* what the optimizer says itself wins */
     rt_job_destroy(job);
 
+    /* None that is given, and 0 that is given. */
+    CHECK_OK(chain_job(model, "batch: 8, optimizer: adamw", &job, &err));
+    CHECK(job->optim->weight_decay == 0.01);
+    rt_job_destroy(job);
+    CHECK_OK(chain_job(model, "batch: 8, optimizer: adamw, weight_decay: 0", &job, &err));
+    CHECK(job->optim->weight_decay == 0);
+    rt_job_destroy(job);
+
     CHECK_OK(chain_job(model, "batch: 8, micro_batch: 2, mode: ring-flow", &job, &err));
     CHECK(job->mode == RT_RING_FLOW && rt_job_micros(job, 8) == 1);
     rt_job_destroy(job);

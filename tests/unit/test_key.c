@@ -56,6 +56,10 @@ TEST(digits_are_read_with_space_around_them) {
     CHECK_OK(rt_key_read(path, key, &err));
     for (int i = 0; i < RT_KEY_BYTES; i++)
         CHECK(key[i] == i);
+    write_text("\xef\xbb\xbf"
+               "100102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n");
+    CHECK_OK(rt_key_read(path, key, &err));
+    CHECK(key[0] == 0x10 && key[31] == 0x1f);
     remove_directory();
 }
 

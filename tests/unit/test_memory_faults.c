@@ -2,6 +2,7 @@
  * The network in memory when things go wrong: links that end, cuts, kills, dead-locks and limits, at exact
  * times and told in sentences.
  */
+/* labels: threads */
 #include "net/memory.h"
 
 #include "base/rng.h"

@@ -96,17 +96,19 @@ static size_t make_ready(uint8_t *bytes, size_t room) {
 }
 
 static struct rt_metrics_row golden_row(void) {
-    struct rt_metrics_row row = {.node = 3,
-                                 .seconds = 10.5,
-                                 .cpu_seconds = 9.25,
-                                 .samples = 1000,
-                                 .updates = 50,
-                                 .queue = 4,
-                                 .peak_memory = UINT64_C(1) << 33,
-                                 .sent = {{1, 2, 3, 4}, {5, 6, 7, 8}, {9, 10, 11, 12}},
-                                 .received = {{21, 22, 23, 24}, {25, 26, 27, 28}, {29, 30, 31, 32}},
-                                 .staleness_sum = 7,
-                                 .staleness_max = 2};
+    struct rt_metrics_row row = {
+        .node = 3,
+        .seconds = 10.5,
+        .cpu_seconds = 9.25,
+        .validation = 1.75,
+        .samples = 1000,
+        .updates = 50,
+        .queue = 4,
+        .peak_memory = UINT64_C(1) << 33,
+        .sent = {{1, 2, 3, 4, 5}, {6, 7, 8, 9, 10}, {11, 12, 13, 14, 15}},
+        .received = {{21, 22, 23, 24, 25}, {26, 27, 28, 29, 30}, {31, 32, 33, 34, 35}},
+        .staleness_sum = 7,
+        .staleness_max = 2};
     for (size_t i = 0; i < RT_METRIC_STATES; i++)
         row.state[i] = (double)i + 0.5;
     return row;
@@ -233,7 +235,7 @@ TEST(bodies_are_refused_with_the_reason) {
     refused("welcome", 32, "\x01\x00\x01\x00", 4, "speaks of 65537 cores; at most 65536 can be");
     refused("welcome", 36, "\xff\xff\xff\xff", 4, "speaks of 4294967295 threads");
     refused("error", 0, "\x00", 1, "the error has status 0, which is no failure");
-    refused("error", 0, "\x07", 1, "the error has status 7, which is no failure");
+    refused("error", 0, "\x08", 1, "the error has status 8, which is no failure");
     refused("settle", 0, "\x04", 1, "the settle is for node 4, counted from 0, of 4");
     refused("settle", 0, "\x00", 1, "the settle is for node 0, counted from 0, of 4: it is none for a node");
     refused("settle", 0, "\x02", 1, "gives node 2 of 4, counted from 0, a link with node 2");
@@ -263,11 +265,11 @@ TEST(bodies_are_refused_with_the_reason) {
     refused("assign", 18, "\xff\xff\x00\x00", 4, "gives node 1 layers beyond number 65536");
     refused("assign", 18, "\xff\xff\xff\xff", 4, "gives node 1 layers beyond number 65536");
     refused("metrics", 0, "\x01\x04\x00\x00", 4, "speaks of 1025 nodes");
-    refused("metrics", 0, "\x03", 1, "736 bytes cannot hold 3 nodes");
+    refused("metrics", 0, "\x03", 1, "848 bytes cannot hold 3 nodes");
     refused("metrics", 6, wire_double(-1), 8, "gives a time of -1");
     refused("metrics", 4, "\xff\xff", 2, "speaks of node 65535");
     size_t row = RT_METRICS_BYTES + RT_METRICS_ROW_BYTES;
-    for (size_t i = 0; i < 2 + RT_METRIC_STATES; i++)
+    for (size_t i = 0; i < 3 + RT_METRIC_STATES; i++)
         refused("metrics", row + 2 + 8 * i, wire_double(NAN), 8, "gives a time of");
     refused("metrics", row + RT_METRICS_ROW_BYTES - 16, wire_double(-2), 8, "gives a staleness of -2");
     for (size_t i = 0; i < 8; i++)
@@ -298,7 +300,7 @@ TEST(too_many_are_not_encoded) {
 TEST(every_failure_can_be_reported) {
     struct rt_error err;
     uint8_t bytes[ROOM];
-    for (unsigned status = RT_BAD_INPUT; status <= RT_LOST; status++) {
+    for (unsigned status = RT_BAD_INPUT; status <= RT_DIVERGED; status++) {
         struct rt_error_message error = {.status = (uint16_t)status, .text = "why"}, back = {0};
         size_t count = rt_error_encode(&error, bytes, sizeof bytes);
         CHECK_OK(rt_error_decode(bytes, count, &back, &err));
@@ -350,7 +352,7 @@ TEST(rows_are_appended_as_they_would_be_encoded) {
 
 TEST(the_fields_match_their_makers) {
     CHECK((int)RT_METRIC_STATES == (int)RT_STATES);
-    CHECK((int)RT_METRIC_CHANNELS == (int)RT_CHANNELS);
+    CHECK((int)RT_METRIC_PROBE == (int)RT_CHANNELS);
     CHECK((int)RT_MESSAGE_HEAD <= (int)RT_HEAD_ROOM);
     CHECK((int)RT_MAX_TENSOR_BYTES <= (int)RT_MAX_BODY);
 }

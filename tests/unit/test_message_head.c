@@ -122,8 +122,8 @@ static void refused(const struct rt_message *message, size_t bytes, size_t at, c
 
 TEST(heads_are_refused_with_the_reason) {
     refused(&go, 0, 0, "HTTP", 4, "what came is no message of RingTMP");
-    refused(&go, 0, AT_PROTOCOL, "\x03", 1,
-            "it speaks version 3 of the protocol, and this program version 2");
+    refused(&go, 0, AT_PROTOCOL, "\x04", 1,
+            "it speaks version 4 of the protocol, and this program version 3");
     refused(&go, 0, AT_TYPE, "\xe7\x03", 2, "a message is of type 999, which is unknown");
     refused(&go, 0, AT_TYPE, "\x00", 1, "type 0");
     refused(&go, 0, AT_FLAGS, "\x01", 1, "the go has flags that are not known");
@@ -254,10 +254,9 @@ static const struct kind {
     {65, RT_MESSAGE_METRICS, "metrics", FIELDS},    {66, RT_MESSAGE_PART, "part", TENSORS},
     {67, RT_MESSAGE_COLLECT, "collect", NOTHING},   {68, RT_MESSAGE_LOAD, "load", NOTHING},
     {80, RT_MESSAGE_TICKET, "ticket", NOTHING},     {81, RT_MESSAGE_DONE, "done", NOTHING},
-    {82, RT_MESSAGE_EXAMPLES, "examples", TENSORS}, {83, RT_MESSAGE_WHOM, "whom", NOTHING},
-    {84, RT_MESSAGE_TALLY, "tally", NOTHING},       {96, RT_MESSAGE_CHUNK, "chunk", TENSORS},
-    {112, RT_MESSAGE_PUSH, "push", TENSORS},        {113, RT_MESSAGE_PULL, "pull", NOTHING},
-    {114, RT_MESSAGE_PARAM, "param", TENSORS},
+    {82, RT_MESSAGE_EXAMPLES, "examples", TENSORS}, {84, RT_MESSAGE_TALLY, "tally", NOTHING},
+    {96, RT_MESSAGE_CHUNK, "chunk", TENSORS},       {112, RT_MESSAGE_PUSH, "push", TENSORS},
+    {113, RT_MESSAGE_PULL, "pull", NOTHING},        {114, RT_MESSAGE_PARAM, "param", TENSORS},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
@@ -281,7 +280,7 @@ TEST(every_type_has_its_bytes_and_its_body) {
         const struct rt_message plain = {.type = (uint16_t)kind->type};
         struct rt_message message = {.type = (uint16_t)kind->type, .tensors = 1};
         struct rt_error err;
-        uint8_t head[RT_MESSAGE_HEAD], expected[RT_MESSAGE_HEAD] = {'R', 'T', 'M', 'P', 2};
+        uint8_t head[RT_MESSAGE_HEAD], expected[RT_MESSAGE_HEAD] = {'R', 'T', 'M', 'P', 3};
         expected[AT_TYPE] = (uint8_t)kind->number;
         rt_message_encode(&plain, head);
         CHECK_MSG(memcmp(head, expected, sizeof head) == 0, "%s has other bytes", kind->name);

@@ -311,6 +311,25 @@ TEST(a_loss_refuses_what_does_not_suit_it) {
     CHECK(rt_loss_find("hinge") == NULL);
 }
 
+static size_t doubtful(const char *loss, const char *layers) {
+    struct rt_error err;
+    struct rig rig;
+    if (rig_open(&rig, "[4]", layers, 1, RT_MATH_REFERENCE, "auto", 1, &err) != RT_OK)
+        return 1000;
+    const size_t found = rt_loss_doubtful(rt_loss_find(loss), rig.model);
+    rig_close(&rig);
+    return found;
+}
+
+TEST(what_a_loss_does_itself_is_found_before_the_end) {
+    CHECK(doubtful("cross_entropy", "[dense: 3, softmax, dense: 3]") == 1);
+    CHECK(doubtful("cross_entropy", "[dense: 3, softmax, dropout: 0.5]") == 1);
+    CHECK(doubtful("cross_entropy", "[dense: 3, relu, dense: 3]") == SIZE_MAX);
+    CHECK(doubtful("bce", "[dense: 3, sigmoid, dense: 1]") == SIZE_MAX);
+    CHECK(doubtful("bce", "[dense: 3, sigmoid, dropout: 0.5]") == 1);
+    CHECK(doubtful("mse", "[dense: 3, softmax, dense: 3]") == SIZE_MAX);
+}
+
 TEST(right_answers_are_counted) {
     const float y[] = {1, 2, 3, 3, 3, 1, -1, -2, -3};
     const int32_t classes[] = {2, 0, 1};

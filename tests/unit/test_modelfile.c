@@ -3,6 +3,7 @@
 #include "support/test.h"
 #include "train/modelfile.h"
 #include "train/run.h"
+#include <math.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -90,6 +91,23 @@ TEST(comes_back_whole) {
     CHECK_OK(rt_network_hash(&read.network, after, &err));
     CHECK(strcmp(before, after) == 0 && strcmp(before, hash) == 0);
     rt_trained_deinit(&read);
+    rt_trained_deinit(&written);
+    remove_dir();
+}
+
+TEST(numbers_that_are_not_finite_are_refused) {
+    struct rt_error err;
+    struct rt_trained written = {.update = 1}, read;
+    make_dir();
+    CHECK_OK(make_network(small, &written.network, &err));
+    rt_model_init(written.network.model, 7, written.network.blocks.params, written.network.blocks.buffers);
+    written.network.blocks.params[8] = (float)NAN;
+    written.description = strdup(small);
+    const struct rt_numbers numbers =
+        rt_numbers_local(&(struct rt_local_numbers){.network = &written.network});
+    CHECK_OK(rt_modelfile_write(path, &written, &numbers, NULL, &err));
+    CHECK(rt_modelfile_read(path, &computing, &read, &err) == RT_BAD_INPUT);
+    CHECK_MSG(strstr(err.text, "bias' holds a number that is not finite"), "%s", err.text);
     rt_trained_deinit(&written);
     remove_dir();
 }

@@ -1,6 +1,7 @@
-/* Sizes in bytes from text; test_option.c has the numbers themselves. */
+/* Sizes in bytes, rates and times from text; test_option.c has the numbers themselves. */
 #include "base/option.h"
 #include "support/test.h"
+#include <math.h>
 
 TEST(sizes) {
     static const struct {
@@ -54,6 +55,23 @@ TEST(what_is_no_size) {
     }
     uint64_t bytes = 5;
     CHECK(!rt_parse_size("9223372036854775807", 1 << 20, &bytes) && bytes == 5);
+}
+
+TEST(rates_and_times) {
+    double value = 5;
+    CHECK(rt_parse_rate("100M", &value) && value == 12.5e6);
+    CHECK(rt_parse_rate("1.5G", &value) && value == 1.5e9 / 8);
+    CHECK(rt_parse_rate("8k", &value) && value == 1000 && rt_parse_rate("8K", &value) && value == 1000);
+    CHECK(rt_parse_rate("800", &value) && value == 100 && rt_parse_rate("0", &value) && value == 0);
+    CHECK(rt_parse_duration("1ms", &value) && value == 1e-3);
+    CHECK(rt_parse_duration("200us", &value) && fabs(value - 2e-4) < 1e-18);
+    CHECK(rt_parse_duration("0.5s", &value) && value == 0.5 && rt_parse_duration("2", &value) && value == 2);
+    static const char *const wrong[] = {"",     "M",      "ms", "s",   "-1", "-1M",
+                                        "-1ms", "1e308G", "x",  "1 M", "1Q", "nan"};
+    value = 5;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        CHECK_MSG(!rt_parse_rate(wrong[i], &value) && !rt_parse_duration(wrong[i], &value) && value == 5,
+                  "'%s'", wrong[i]);
 }
 
 TEST_MAIN()

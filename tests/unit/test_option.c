@@ -86,7 +86,7 @@ TEST(sentences) {
          "name, file, kind, body"},
         {"rate: 1", "run.yaml:1: dense: units must be given"},
         {"units: 1.5", "run.yaml:1: dense: units must be a whole number, not '1.5'"},
-        {"units: ", "run.yaml:1: dense: units must be a whole number, not ''"},
+        {"units: ", "run.yaml:1: dense: units has no value; it must be a whole number"},
         {"units: 99999999999999999999",
          "run.yaml:1: dense: units must be a whole number, not '99999999999999999999'"},
         {"units: 16777217", "run.yaml:1: dense: units must be between 1 and 16777216, not '16777217'"},
@@ -99,7 +99,13 @@ TEST(sentences) {
         {"{units: 1, rate: 1e19}", "run.yaml:1: dense: rate must be between 0 and 1e+18, not '1e19'"},
         {"{units: 1, rate: nan}", "run.yaml:1: dense: rate must be a number, not 'nan'"},
         {"{units: 1, rate: inf}", "run.yaml:1: dense: rate must be a number, not 'inf'"},
-        {"{units: 1, rate: '0,5'}", "run.yaml:1: dense: rate must be a number, not '0,5'"},
+        {"{units: 1, rate: '0,5'}", "run.yaml:1: dense: rate must be a number, not '0,5'; numbers have a "
+                                    "decimal point, not a comma, and no separators between digits"},
+        {"{units: 1, rate: 0,5}",
+         "run.yaml:1: unknown key '5' in dense; if it is the end of a number: numbers have a decimal point, "
+         "not a comma, and no separators between digits"},
+        {"{units: 1, rate: 1/255}",
+         "run.yaml:1: dense: rate must be a number, not '1/255'; a fraction is written out, as 0.5 for 1/2"},
         {"{units: 1, bias: no}", "run.yaml:1: dense: bias must be true or false, not 'no'"},
         {"{units: 1, kind: other}", "run.yaml:1: dense: kind must be one of plain, fancy, not 'other'"},
         {"[1]", "run.yaml:1: dense takes its options as a map, like {units: ...}, not a list"},
@@ -220,8 +226,32 @@ static void check_reals(void) {
         CHECK_MSG(!rt_parse_real(wrong[i], &value), "'%s'", wrong[i]);
 }
 
+/* What is written reads back, and is no longer than it must be. */
+static void check_written(void) {
+    static const struct {
+        double value;
+        const char *text;
+    } reals[] = {{0.04, "0.04"},    {0, "0"},       {1.0 / 3, "0.3333333333333333"},
+                 {1e300, "1e+300"}, {-2.5, "-2.5"}, {0.1 + 0.2, "0.30000000000000004"}};
+    char text[RT_OPTION_TEXT_ROOM];
+    double back;
+    for (size_t i = 0; i < sizeof reals / sizeof *reals; i++) {
+        CHECK_MSG(strcmp(rt_real_text(reals[i].value, text), reals[i].text) == 0, "%s", text);
+        CHECK_MSG(rt_parse_real(text, &back) && back == reals[i].value, "%s", text);
+    }
+    static const char *const values[] = {"7", "all", "0.25", "false", "", "", "fancy", ""};
+    const struct settings settings = {.units = 7, .threads = -1, .rate = 0.25, .kind = 1};
+    for (size_t i = 0; i < COUNT; i++)
+        CHECK_MSG(strcmp(rt_option_text(&table[i], &settings, text), values[i]) == 0, "%s: '%s'",
+                  table[i].name, text);
+}
+
 TEST(reals) {
     check_reals();
+}
+
+TEST(values_are_written) {
+    check_written();
 }
 
 /* Chooses a locale with a decimal comma; one is compiled into directory if the machine has none. */
@@ -247,6 +277,7 @@ TEST(reals_where_a_comma_is_the_point) {
     if (!chosen)
         SKIP("no locale with a decimal comma is installed");
     check_reals();
+    check_written();
     snprintf(text, sizeof text, "%.1f", 1.5);
     CHECK_MSG(strcmp(text, "1,5") == 0, "the locale was not put back");
 }

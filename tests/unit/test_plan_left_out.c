@@ -125,4 +125,43 @@ TEST(who_lacks_memory_is_told_apart_from_who_is_slow) {
     }
 }
 
+/* What a plan says of its gain, printed as people read it. */
+static const char *printed(const struct rt_plan *plan) {
+    static char text[4000];
+    FILE *out = fmemopen(text, sizeof text, "w");
+    if (!out)
+        return "";
+    rt_plan_print(plan, &world.question, out);
+    fclose(out);
+    return text;
+}
+
+/* 12 layers of 3 seconds for 4 rows: 1/9 samples/s alone, whoever else is there, and four times that
+ * together. */
+TEST(what_the_others_bring) {
+    struct rt_error err;
+    struct rt_plan *plan;
+    double alone = -1;
+    open_world("batch: 256, micro_batch: 4");
+    slow_down(1, 0.01);
+    CHECK_OK(rt_plan_alone(&world.question, &alone, &err));
+    CHECK_MSG(alone > 0.1 && alone < 0.112, "%g", alone);
+    slow_down(1, 1);
+    CHECK_OK(rt_plan_create(&world.question, &plan, &err));
+    CHECK(plan->alone < 0 && !strstr(printed(plan), "alone"));
+    plan->alone = alone;
+    CHECK_MSG(strstr(printed(plan), "One device alone: 0.111 samples/s; these 4: 0.4"), "%s", printed(plan));
+    CHECK_MSG(strstr(printed(plan), ", 4.0 x.\n"), "%s", printed(plan));
+    plan->alone_threads = 1;
+    plan->crowded = true;
+    CHECK_MSG(strstr(printed(plan), "alone, on 1 thread: 0.111 samples/s; these 4: at most 0.4"), "%s",
+              printed(plan));
+    rt_plan_destroy(plan);
+    /* a model that needs several devices */
+    world.devices[0].memory = (12 << 20) + 1000;
+    CHECK_OK(rt_plan_alone(&world.question, &alone, &err));
+    CHECK(alone == 0);
+    close_world();
+}
+
 TEST_MAIN()

@@ -1,4 +1,5 @@
 /* The thread pool: every part runs once, results are visible to the caller, scratch is a thread's own. */
+/* labels: threads */
 #include "base/cores.h"
 #include "base/pool.h"
 #include "support/test.h"
@@ -138,7 +139,7 @@ TEST(usable_cores_are_those_we_may_use) {
     const size_t listed = rt_cores_list(NULL, 0);
     CHECK(usable[0] >= 1);
     if (listed > 0) {
-        CHECK(usable[0] == listed);
+        CHECK(rt_cores_quota("") > 0 ? usable[0] <= listed : usable[0] == listed);
         CHECK(usable[1] == 1);
     }
 }

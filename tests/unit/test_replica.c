@@ -51,7 +51,6 @@ static struct rt_net_replica_settings settings_of(struct tiny *tiny, size_t part
                                             .shuffle = true,
                                             .parts = parts,
                                             .computes = true,
-                                            .slowdown = 1,
                                             .between = RT_STATE_WAIT_INPUT};
 }
 
@@ -211,7 +210,7 @@ TEST(sent_examples_give_the_same) {
     CHECK_OK(tiny_open(model, "sgd", EXAMPLES, &(struct tiny_way){0}, &single, &tiny, &err));
     static struct sent box;
     box.tiny = &tiny;
-    CHECK_OK(rt_batches_create(5, EXAMPLES, BATCH, true, &box.batches, &err));
+    CHECK_OK(rt_batches_create(5, EXAMPLES, BATCH, true, false, &box.batches, &err));
     struct rt_net_replica_settings settings = settings_of(&tiny, 2, 4, 2);
     struct rt_net_replica *replica;
     struct rt_done done, other;
@@ -246,7 +245,7 @@ TEST(loss_that_is_not_finite_names_the_update) {
     const struct rt_exchange exchange = {.self = &watcher, .need = need, .ready = ready};
     const struct rt_ticket ticket = {.batch = 7, .parts = 1};
     struct rt_done done;
-    CHECK(face->compute(face->self, &ticket, &exchange, &done, &err) == RT_FAILED);
+    CHECK(face->compute(face->self, &ticket, &exchange, &done, &err) == RT_DIVERGED);
     CHECK_MSG(strstr(err.text, "at update 7 "), "%s", err.text);
     CHECK(watcher.ready[0] == 0);
     rt_net_replica_destroy(replica);

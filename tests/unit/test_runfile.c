@@ -46,7 +46,7 @@ TEST(values_and_defaults) {
     const struct rt_spec_train *train = &spec->train;
     CHECK(train->batch == 128 && train->micro_batch == -1 && train->epochs == 10 && train->updates == 0);
     CHECK(rt_tree_get(train->optimizer, "momentum") && train->schedule == NULL);
-    CHECK(train->weight_decay == 0 && train->clip_norm == 0 && train->seed == 1 && train->shards == 1);
+    CHECK(train->weight_decay == -1 && train->clip_norm == 0 && train->seed == 1 && train->shards == 1);
     CHECK(train->threads == -1 && train->math == 0 && strcmp(train->kernels, "auto") == 0);
     CHECK(train->validate_epochs == 1 && train->validate_updates == 0 && train->keep_best &&
           train->early_stop == 0);
@@ -80,38 +80,64 @@ TEST(settings) {
     rt_spec_destroy(spec);
 }
 
+/* Devices named by settings are meant, not those that the file adds to them. */
+TEST(devices_of_settings_replace_those_of_the_file) {
+    static const char both[] = "model: {input: [4], layers: [dense: 2], loss: cross_entropy}\n"
+                               "data: {train: {csv: a.csv}}\ncluster: {nodes: 4, node: [a, b, c]}\n";
+    static const struct {
+        const char *settings[2];
+        int64_t nodes;
+        size_t devices;
+    } cases[] = {{{NULL}, 4, 7},
+                 {{"--node cluster.node=['x:1', 'y:2']"}, 1, 3},
+                 {{"cluster.node=x"}, 1, 2},
+                 {{"--nodes cluster.nodes=3"}, 3, 3},
+                 {{"--nodes cluster.nodes=3", "--node cluster.node=['x:1', 'y:2']"}, 3, 5}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rt_error err;
+        struct rt_spec *spec;
+        const size_t count = !cases[i].settings[0] ? 0 : cases[i].settings[1] ? 2 : 1;
+        CHECK_OK(rt_spec_parse(both, sizeof both - 1, "run.yaml", cases[i].settings, count, &spec, &err));
+        CHECK(spec->cluster.nodes == cases[i].nodes && rt_spec_devices(spec) == cases[i].devices);
+        rt_spec_destroy(spec);
+    }
+}
+
 TEST(sentences) {
     static const struct {
         const char *setting, *sentence;
     } cases[] = {
-        {"train.epocs=3", "--set: unknown key 'epocs' in train; did you mean 'epochs'?"},
-        {"trian.epochs=3", "--set: unknown key 'trian' in the run file; did you mean 'train'?"},
-        {"train.epochs=0", "--set: train: epochs must be between 1 and 1000000000, not '0'"},
-        {"train.epochs=[1", "--set: did not find expected ',' or ']' while parsing a flow sequence"},
-        {"train.micro_batch=0", "--set: train: micro_batch must be between 1 and 1048576 or 'auto', not '0'"},
-        {"train.seed=-1", "--set: train: seed must be at least 0, not '-1'"},
-        {"train.shards=3", "--set: train: shards must be a power of two, not 3"},
-        {"train.shards=256", "--set: train: shards must not exceed batch, but 256 is more than 128"},
-        {"train.math=quick", "--set: train: math must be one of exact, fast, reference, not 'quick'"},
-        {"train=5", "--set: train takes its options as a map, like {batch: ...}, not a single value"},
-        {"data.split=1", "--set: data: split must be below 1"},
-        {"data.hold_out=1.0", "--set: data: hold_out must be below 1"},
-        {"data.hold_out=1.5", "--set: data: hold_out must be between 0 and 1, not '1.5'"},
-        {"data.scale=0", "--set: data: scale must not be 0"},
-        {"data.target=output", "--set: data: target must be one of label, input, not 'output'"},
-        {"cluster.nodes=0", "--set: cluster: nodes must be between 1 and 1024, not '0'"},
-        {"cluster.memory=512MB", "--set: cluster: memory must be a size such as 512M or 2G, where a number "
-                                 "alone is MiB, not '512MB'"},
-        {"cluster.memory=-1",
-         "--set: cluster: memory must be a size such as 512M or 2G, where a number alone is MiB, not '-1'"},
-        {"cluster.memory=512K", "--set: cluster: memory must be whole MiB, as 512M, not '512K'"},
+        {"train.epocs=3", "the settings: unknown key 'epocs' in train; did you mean 'epochs'?"},
+        {"trian.epochs=3", "the settings: unknown key 'trian' in the run file; did you mean 'train'?"},
+        {"train.epochs=0", "the settings: train: epochs must be between 1 and 1000000000, not '0'"},
+        {"train.epochs=[1", "the settings: did not find expected ',' or ']' while parsing a flow sequence"},
+        {"train.micro_batch=0",
+         "the settings: train: micro_batch must be between 1 and 1048576 or 'auto', not '0'"},
+        {"train.seed=-1", "the settings: train: seed must be at least 0, not '-1'"},
+        {"train.shards=3", "the settings: train: shards must be a power of two, not 3"},
+        {"train.shards=256", "the settings: train: shards must not exceed batch, but 256 is more than 128"},
+        {"train.math=quick", "the settings: train: math must be one of exact, fast, reference, not 'quick'"},
+        {"train=5", "the settings: train takes its options as a map, like {batch: ...}, not a single value"},
+        {"data.split=1", "the settings: data: split must be below 1"},
+        {"data.hold_out=1.0", "the settings: data: hold_out must be below 1"},
+        {"data.hold_out=1.5", "the settings: data: hold_out must be between 0 and 1, not '1.5'"},
+        {"data.scale=0", "the settings: data: scale must not be 0"},
+        {"data.target=output", "the settings: data: target must be one of label, input, not 'output'"},
+        {"cluster.nodes=0", "the settings: cluster: nodes must be between 1 and 1024, not '0'"},
+        {"cluster.memory=512MB",
+         "the settings: cluster: memory must be a size such as 512M or 2G, where a number "
+         "alone is MiB, not '512MB'"},
+        {"cluster.memory=-1", "the settings: cluster: memory must be a size such as 512M or 2G, where a "
+                              "number alone is MiB, not '-1'"},
+        {"cluster.memory=512K", "the settings: cluster: memory must be whole MiB, as 512M, not '512K'"},
         {"cluster.memory=1025T",
-         "--set: cluster: memory must be at most 1024T; a number alone is MiB, not '1025T'"},
-        {"cluster.memory=[1]", "--set: cluster: memory must be a single value, not a list"},
-        {"name=a/b", "--set: name must be a word without '/', not 'a/b'"},
-        {"model.layers.3=relu", "--set: model.layers has 3 items, numbered from 0: there is no item 3"},
-        {"epochs", "--set: 'epochs' is not of the form key=value, as in train.epochs=5"},
-        {"=5", "--set: '=5' is not of the form key=value, as in train.epochs=5"},
+         "the settings: cluster: memory must be at most 1024T; a number alone is MiB, not '1025T'"},
+        {"cluster.memory=[1]", "the settings: cluster: memory must be a single value, not a list"},
+        {"name=a/b", "the settings: name must be a word without '/', not 'a/b'"},
+        {"model.layers.3=relu",
+         "the settings: model.layers has 3 items, numbered from 0: there is no item 3"},
+        {"epochs", "the settings: 'epochs' is not of the form key=value, as in train.epochs=5"},
+        {"=5", "the settings: '=5' is not of the form key=value, as in train.epochs=5"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *text = with(cases[i].setting, NULL);

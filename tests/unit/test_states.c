@@ -72,6 +72,112 @@ TEST(starting_again_forgets) {
     CHECK(rt_states_busy(&states) < 0.005);
 }
 
+/* ---- an emulated device ---- */
+
+/* A clock that stands still while the thread computes: what passes on it are sleeps, which end late. */
+struct still {
+    double now, oversleep;
+    size_t sleeps;
+};
+
+static double still_now(void *self) {
+    return ((struct still *)self)->now;
+}
+
+static void still_sleep(void *self, double until) {
+    struct still *still = self;
+    still->now = until + still->oversleep;
+    still->sleeps++;
+}
+
+/* Short operations last as long as one long one, however late sleeps end; all of it is accounted for. */
+TEST(short_operations_of_an_emulated_device_last_as_long_as_they_would) {
+    static const double oversleeps[] = {0, 0.0005, 0.02};
+    for (size_t k = 0; k < 3; k++) {
+        struct still still = {.now = 100, .oversleep = oversleeps[k]};
+        const struct rt_pace pace = {.first = 50};
+        struct rt_states states;
+        rt_states_start(&states, RT_STATE_WAIT_DATA);
+        rt_states_emulate(&states, &(struct rt_emulation){&pace, &still, still_now, still_sleep});
+        double forward = 0, update = 0, seconds[RT_STATES], sum = 0;
+        for (size_t i = 0; i < 2000; i++) {
+            rt_states_enter(&states, RT_STATE_FORWARD);
+            forward += work(2e-6);
+            rt_states_enter(&states, RT_STATE_UPDATE);
+            update += work(1e-6);
+            rt_states_enter(&states, RT_STATE_WAIT_INPUT);
+            still.now += 1e-5;
+        }
+        rt_states_read(&states, seconds);
+        for (int i = 0; i < RT_STATES; i++)
+            sum += seconds[i];
+        /* The clocks are read in between, about once for every operation. */
+        CHECK_MSG(seconds[RT_STATE_FORWARD] >= 0.98 * 50 * forward &&
+                      seconds[RT_STATE_FORWARD] <= 50 * (forward + 0.02),
+                  "%g s for %g", seconds[RT_STATE_FORWARD], forward);
+        CHECK(seconds[RT_STATE_UPDATE] >= 0.98 * 50 * update &&
+              seconds[RT_STATE_UPDATE] <= 50 * (update + 0.02));
+        CHECK(fabs(seconds[RT_STATE_WAIT_INPUT] - 0.02) < 1e-9);
+        CHECK(fabs(sum - rt_states_elapsed(&states)) < 1e-9);
+        CHECK(fabs(rt_states_elapsed(&states) - (still.now - 100)) < 1e-9);
+        CHECK_MSG(seconds[RT_STATE_WAIT_CPU] <= oversleeps[k] + 1e-9, "%g s of oversleep are left",
+                  seconds[RT_STATE_WAIT_CPU]);
+        CHECK(still.sleeps > 0 && (double)still.sleeps <= (still.now - 100) / 2e-4);
+    }
+}
+
+TEST(a_device_gets_slower_from_an_update_on) {
+    struct still still = {.now = 0};
+    const struct rt_pace pace = {.first = 1, .count = 1, .change = {{3, 10}}};
+    struct rt_states states;
+    double seconds[RT_STATES], at[5] = {0}, used[5];
+    rt_states_start(&states, RT_STATE_WAIT_DATA);
+    rt_states_emulate(&states, &(struct rt_emulation){&pace, &still, still_now, still_sleep});
+    for (uint64_t update = 1; update <= 4; update++) {
+        rt_states_enter(&states, RT_STATE_FORWARD);
+        rt_states_at_update(&states, update);
+        used[update] = work(0.002);
+        rt_states_enter(&states, RT_STATE_WAIT_INPUT);
+        rt_states_read(&states, seconds);
+        at[update] = seconds[RT_STATE_FORWARD];
+    }
+    for (uint64_t update = 1; update <= 4; update++) {
+        const double factor = (at[update] - at[update - 1]) / used[update], want = update < 3 ? 1 : 10;
+        CHECK_MSG(factor > 0.95 * want && factor < 1.5 * want, "update %d: %g", (int)update, factor);
+    }
+}
+
+/* A validation is in no state, on an emulated device and on another. */
+TEST(a_validation_is_counted_apart) {
+    for (int emulated = 0; emulated < 2; emulated++) {
+        struct still still = {.now = 0};
+        const struct rt_pace pace = {.first = 20};
+        struct rt_states states;
+        double seconds[RT_STATES], sum = 0;
+        rt_states_start(&states, RT_STATE_FORWARD);
+        if (emulated)
+            rt_states_emulate(&states, &(struct rt_emulation){&pace, &still, still_now, still_sleep});
+        const double trained = work(0.002);
+        rt_states_set_apart(&states, true, true);
+        const double validated = work(0.02);
+        rt_states_enter(&states, RT_STATE_WAIT_INPUT);
+        rt_states_enter(&states, RT_STATE_FORWARD);
+        rt_states_set_apart(&states, false, true);
+        rt_states_read(&states, seconds);
+        for (int i = 0; i < RT_STATES; i++)
+            sum += seconds[i];
+        const double factor = emulated ? 20 : 1;
+        CHECK(states.apart >= 0.98 * factor * validated && sum >= 0.98 * factor * trained);
+        CHECK(sum - seconds[RT_STATE_WAIT_CPU] < 0.5 * states.apart);
+        CHECK(fabs(sum - rt_states_elapsed(&states)) < 1e-9);
+    }
+    double waited[RT_STATES] = {
+        [RT_STATE_FORWARD] = 5, [RT_STATE_WAIT_INPUT] = 1, [RT_STATE_WAIT_BARRIER] = 2};
+    CHECK(rt_states_take_waiting(waited, -1) == 0 && rt_states_take_waiting(waited, 1.5) == 1.5);
+    CHECK(waited[RT_STATE_FORWARD] == 5 && waited[RT_STATE_WAIT_INPUT] == 0);
+    CHECK(waited[RT_STATE_WAIT_BARRIER] == 1.5 && rt_states_take_waiting(waited, 9) == 1.5);
+}
+
 TEST(every_state_has_its_own_name) {
     for (int a = 0; a < RT_STATES; a++) {
         REQUIRE(rt_state_name((enum rt_state)a));

@@ -1,4 +1,5 @@
 /* Streams: where they come from, what happens when they are too fast, waking, ending, closing, memory. */
+/* labels: threads */
 #include "base/clock.h"
 #include "stream_rig.h"
 #include "support/counting.h"
@@ -199,7 +200,7 @@ TEST(refused_sources) {
     refused("stream: {from: \"-\", overflow: lose}", "overflow");
     refused("stream: {from: \"-\", buffer: 0}", "buffer");
     refused("stream: {from: \"-\", separator: ab}", "separator must be one character");
-    refused("stream: {from: \"-\", names: [a, b]}", "there are 2 class names, but the model has 3 outputs");
+    refused("stream: {from: \"-\", names: [a, b]}", "names: 2 class names, but the model has 3 outputs");
     refused("stream: nowhere.csv", "there is no file 'nowhere.csv'");
     refused("stream: folder", "is a directory");
     refused("stream: {from: \"tcp:127.0.0.1\"}", "'127.0.0.1' is no address; write HOST:PORT");
@@ -388,9 +389,8 @@ TEST(gives_whole_batches_before_a_failure) {
     CHECK_OK(take(stream, &waiter, 2, x, classes, NULL, &taken, &err));
     CHECK(taken == 2 && x[3] == 4);
     CHECK(take(stream, &waiter, 2, x, classes, NULL, &taken, &err) == RT_BAD_INPUT);
-    CHECK_MSG(
-        strstr(err.text, "a.csv:4: there are 2 fields here, but an example has 3 (2 inputs and the class)"),
-        "%s", err.text);
+    CHECK_MSG(strstr(err.text, "a.csv:4: this line has 2 fields, but an example 3 (2 inputs and the class)"),
+              "%s", err.text);
     CHECK(rt_stream_count(stream) == 1 && rt_stream_ended(stream));
     rt_stream_close(stream);
 }

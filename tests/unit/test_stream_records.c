@@ -83,8 +83,8 @@ static void refused_text(const char *text, const char *sentence) {
 }
 
 TEST(refused_lines) {
-    refused_text("1,2\n", "bad:1: there are 2 fields here, but an example has 3 (2 inputs and the class)");
-    refused_text("\n1,2,3,4\n", "bad:2: there are 4 fields here");
+    refused_text("1,2\n", "bad:1: this line has 2 fields, but an example 3 (2 inputs and the class)");
+    refused_text("\n1,2,3,4\n", "bad:2: this line has 4 fields");
     refused_text("length,width,kind\n1,2,0\n",
                  "bad:1:1: 'length' is not a finite number (a stream has no header; `skip: 1` leaves this");
     refused_text("1,nan,0\n", "bad:1:2: the value is missing ('nan')");
@@ -107,7 +107,7 @@ TEST(refused_lines) {
     refused("stream: bad", line, sizeof line, "bad:1: this line has more than 4288 bytes");
     memset(line, ',', sizeof line);
     line[4000] = '\n';
-    refused("stream: bad", line, sizeof line, "bad:1: there are 4001 fields here");
+    refused("stream: bad", line, sizeof line, "bad:1: this line has 4001 fields");
 }
 
 /* A record with three numbers, as the model of `refused` wants them, and its first 4 + more bytes. */

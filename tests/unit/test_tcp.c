@@ -1,4 +1,5 @@
 /* The transport over TCP between well-behaved endpoints: frames, order, credit, overtaking, ends of links. */
+/* labels: threads */
 #include "support/port.h"
 #include "tcp_rig.h"
 #include <pthread.h>

@@ -3,6 +3,7 @@
  * having us read what is not its own, and from giving us what it has taken back. The peers that break rules
  * are plain sockets. What holds over any transport is tested over this way too, in contract/test_transport.c.
  */
+/* labels: threads */
 #define _GNU_SOURCE /* process_vm_readv */
 #include "base/bytes.h"
 #include "base/crc32c.h"

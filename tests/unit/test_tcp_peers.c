@@ -2,10 +2,12 @@
  * The transport over TCP against peers that break the rules: here they are plain sockets. Whatever they do
  * costs them their link, or keeps them from having one, with a sentence, and disturbs nobody else.
  */
+/* labels: threads */
 #include "base/bytes.h"
 #include "base/crc32c.h"
 #include "raw_peer.h"
 #include <pthread.h>
+#include <sys/wait.h>
 
 enum { HALF_OPEN = 64 };
 
@@ -268,7 +270,7 @@ TEST(who_does_not_greet_properly_is_turned_away) {
     check_turned_away(patient, bytes, sizeof bytes, "sent a damaged greeting");
     preamble.version = 77;
     rt_preamble_encode(&preamble, bytes);
-    check_turned_away(patient, bytes, sizeof bytes, "speaks version 77 of the link protocol and we speak 3");
+    check_turned_away(patient, bytes, sizeof bytes, "speaks version 77 of the link protocol and we speak 4");
 }
 
 TEST(who_is_not_in_the_cluster_is_turned_away) {
@@ -311,6 +313,86 @@ TEST(the_same_connection_twice_is_turned_away) {
     close(first);
     close(second);
     rt_endpoint_destroy(endpoint);
+}
+
+/* An owner who is busy takes no links: of too many that he has not heard of the oldest goes, so that the last
+ * one to come is there when he looks. */
+TEST(links_that_nobody_has_taken_keep_nobody_out) {
+    enum { LINKS = 20, MOST = 4 };
+    struct rt_endpoint *endpoint = listen_at_loopback((struct rt_tcp_settings){.max_links = MOST});
+    int fds[2 * LINKS];
+    char last[80] = "", peer[80] = "";
+    struct rt_link *links[LINKS];
+    size_t taken = 0;
+    for (uint8_t i = 0; i < LINKS; i++) {
+        uint8_t answer[RT_PREAMBLE_BYTES];
+        struct rt_preamble decoded = {0};
+        for (int lane = 0; lane < 2; lane++) {
+            int *fd = &fds[2 * i + lane];
+            *fd = raw_connect(endpoint);
+            raw_preamble(*fd, (struct rt_preamble){.kind = lane ? RT_PREAMBLE_DATA : RT_PREAMBLE_CONTROL,
+                                                   .token = {i, 1}});
+            REQUIRE(raw_receive(*fd, answer, sizeof answer));
+            CHECK(rt_preamble_decode(answer, &decoded, NULL) == RT_OK);
+            CHECK(decoded.kind != RT_PREAMBLE_REFUSED);
+        }
+        struct sockaddr_in own;
+        socklen_t bytes = sizeof own;
+        REQUIRE(getsockname(fds[2 * i], (struct sockaddr *)&own, &bytes) == 0);
+        snprintf(last, sizeof last, "127.0.0.1:%u", ntohs(own.sin_port));
+    }
+    while (taken < LINKS && rt_endpoint_wait(endpoint, rt_clock_wall() + 0.3, &event)) {
+        if (event.kind != RT_EVENT_ACCEPTED)
+            continue;
+        links[taken++] = event.link;
+        snprintf(peer, sizeof peer, "%s", event.link->peer);
+    }
+    CHECK_MSG(taken == MOST, "%zu links", taken);
+    CHECK_MSG(strcmp(peer, last) == 0, "%s, not %s", peer, last);
+    for (size_t i = 0; i < taken; i++)
+        rt_link_close(links[i]);
+    for (size_t i = 0; i < 2 * LINKS; i++)
+        close(fds[i]);
+    rt_endpoint_destroy(endpoint);
+}
+
+/* By root, where there is another user. */
+static bool can_be_another_user(void) {
+    int status = 1;
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(geteuid() != 0 || setuid(65534) != 0);
+    return waitpid(child, &status, 0) == child && status == 0;
+}
+
+static void call_as_another_user(struct rt_endpoint *endpoint) {
+    const pid_t child = fork();
+    if (child == 0) {
+        uint8_t answer[RT_PREAMBLE_BYTES];
+        if (setuid(65534) != 0)
+            _exit(1);
+        int control = raw_connect(endpoint), data = raw_connect(endpoint);
+        raw_preamble(control, (struct rt_preamble){.kind = RT_PREAMBLE_CONTROL, .token = {5}});
+        raw_preamble(data, (struct rt_preamble){.kind = RT_PREAMBLE_DATA, .token = {5}});
+        while (raw_receive(control, answer, sizeof answer) && raw_receive(data, answer, sizeof answer)) {
+        }
+        _exit(0);
+    }
+    REQUIRE(child > 0 && expect(endpoint, RT_EVENT_REFUSED));
+    CHECK(says("is of another user of this machine"));
+    rt_endpoint_destroy(endpoint);
+    waitpid(child, NULL, 0);
+}
+
+TEST(only_our_own_user_where_that_is_wanted) {
+    const struct rt_tcp_settings settings = {.own_user = true};
+    struct raw_link raw;
+    struct rt_endpoint *endpoint = listen_at_loopback(settings);
+    REQUIRE(raw_join(endpoint, &raw));
+    raw_leave(&raw);
+    rt_endpoint_destroy(endpoint);
+    if (can_be_another_user())
+        call_as_another_user(listen_at_loopback(settings));
 }
 
 /* Silent connections beyond the limit push out the oldest of their kind, not those who speak. */
@@ -447,7 +529,7 @@ TEST(whoever_answers_something_else_is_refused) {
     check_answer_refused(bytes, sizeof bytes, "answered with somebody else's greeting");
     preamble.version = 1;
     rt_preamble_encode(&preamble, bytes);
-    check_answer_refused(bytes, sizeof bytes, "speaks version 1 of the link protocol and we speak 3");
+    check_answer_refused(bytes, sizeof bytes, "speaks version 1 of the link protocol and we speak 4");
 }
 
 TEST_MAIN()

@@ -1,5 +1,6 @@
 /* Links under a cluster key or certificates: they carry what plain links carry, and whoever does not belong
  * is turned away with a sentence on both sides. */
+/* labels: threads */
 #include "tcp_rig.h"
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>

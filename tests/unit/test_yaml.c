@@ -61,7 +61,7 @@ TEST(what_is_refused) {
         {"a: \"\\0\"\n", "run.yaml:1: a text may not contain a zero byte"},
         {"a: [1, 2\nb: 3\n", "run.yaml:2: did not find expected ',' or ']' while parsing a flow sequence"},
         {"a: b: c\n", "run.yaml:1: mapping values are not allowed in this context"},
-        {"a: \xff\n", "run.yaml: byte 3: invalid leading UTF-8 octet"},
+        {"a: \xff\n", "run.yaml: is not text in UTF-8: byte 3: invalid leading UTF-8 octet"},
         {"a: \x01\n", "run.yaml: byte 3: control characters are not allowed"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -96,6 +96,17 @@ static void check_limit(char *text, const char *sentence) {
         CHECK_MSG(status == RT_OK, "%s", err.text);
     rt_tree_destroy(tree);
     free(text);
+}
+
+/* As some editors begin a file. */
+TEST(the_mark_of_utf8_is_skipped) {
+    struct rt_error err;
+    struct rt_tree *tree;
+    CHECK_OK(parse("\xef\xbb\xbftrain: 1\n", &tree, &err));
+    CHECK(tree->count == 1 && strcmp(tree->items[0]->key, "train") == 0 && tree->items[0]->line == 1);
+    rt_tree_destroy(tree);
+    CHECK(parse("\xef\xbb\xbf", &tree, &err) == RT_BAD_INPUT);
+    CHECK_MSG(strstr(err.text, "there is nothing in the file"), "%s", err.text);
 }
 
 TEST(limits) {

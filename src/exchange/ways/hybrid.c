@@ -5,6 +5,7 @@
  */
 #include "exchange/ways/ways.h"
 
+#include "base/sentence.h"
 #define NAME(symbol, name) name,
 static const char *const names[] = {RT_WAY_LIST(NAME) NULL};
 #undef NAME
@@ -34,11 +35,11 @@ static const struct rt_way *inner(const struct rt_way_options *given) {
 static rt_status check(const struct rt_way_options *given, size_t nodes, struct rt_error *err) {
     const size_t rings = rt_way_rings(given, nodes);
     if (rings > nodes || nodes % rings != 0)
-        return rt_fail(err, RT_BAD_INPUT, "rings: %zu node%s cannot be %zu rings of equal length", nodes,
-                       nodes == 1 ? "" : "s", rings);
+        return rt_fail(err, RT_BAD_INPUT, "rings: %s cannot be %s of equal length", RT_COUNTED(nodes, "node"),
+                       RT_COUNTED(rings, "ring"));
     if (rings == 1 && (rt_way_rules(inner(given), given) || (given->cut > 0 && given->cut < 1)))
-        return rt_fail(err, RT_BAD_INPUT, "exchange: %s is for several rings, and there is one of %zu node%s",
-                       inner(given)->name, nodes, nodes == 1 ? "" : "s");
+        return rt_fail(err, RT_BAD_INPUT, "exchange: %s is for several rings, and there is one of %s",
+                       inner(given)->name, RT_COUNTED(nodes, "node"));
     if (rings > 1 && given->cut > 0 && given->cut < 1 && given->base == RT_BASE_SSP && given->whole_clock)
         return rt_fail(
             err, RT_BAD_INPUT,
@@ -48,7 +49,7 @@ static rt_status check(const struct rt_way_options *given, size_t nodes, struct 
         return rt_fail(
             err, RT_BAD_INPUT,
             "k: with exchange=%s every place of the rings has one server, so that each node of the "
-            "first ring is one; more there cannot be",
+            "first ring is one; more are not supported",
             inner(given)->name);
     if (rt_way_is_nested(inner(given), given))
         return rt_fail(

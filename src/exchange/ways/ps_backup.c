@@ -1,5 +1,6 @@
 /* The synchronous parameter server that does not wait for the slowest: an update is made of the gradients
  * that come first, and late ones are dropped. */
+#include "base/sentence.h"
 #include "exchange/rules.h"
 #include "exchange/ways/ways.h"
 
@@ -19,8 +20,8 @@ static rt_status check(const struct rt_way_options *given, size_t nodes, struct 
     if (given->quorum < 1 && given->backups >= 0)
         return rt_fail(err, RT_BAD_INPUT, "backup: give backup or quorum, not both");
     if (given->backups > 0 && (size_t)given->backups >= workers)
-        return rt_fail(err, RT_BAD_INPUT, "backup: %lld of %zu worker%s cannot be spare",
-                       (long long)given->backups, workers, workers == 1 ? "" : "s");
+        return rt_fail(err, RT_BAD_INPUT, "backup: %lld of %s cannot be spare", (long long)given->backups,
+                       RT_COUNTED(workers, "worker"));
     return RT_OK;
 }
 

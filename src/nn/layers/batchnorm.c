@@ -61,6 +61,7 @@ static rt_status batchnorm_setup(struct rt_layer *layer, const struct rt_tree *s
         status = rt_layer_add_buffer(layer, spec, "running_var", &channels, err);
     if (status != RT_OK)
         return status;
+    layer->needs_several_rows = plane_of(layer) == 1;
     layer->stash_floats = batchnorm_stash;
     layer->scratch_bytes = plane_of(layer) * sizeof(float);
     layer->flops_forward = 8.0 * (double)rt_shape_size(&layer->in);
@@ -107,10 +108,12 @@ static void finish_statistics(const struct batchnorm_job *job, size_t c, float m
     const struct batchnorm_settings *settings = job->layer->settings;
     float count = (float)(job->rows * job->plane);
     float momentum = (float)settings->momentum, rest = 1.0f - momentum;
-    float unbiased = count > 1 ? var * (count / (count - 1)) : var;
     float *running_mean = job->buffers + c, *running_var = job->buffers + job->channels + c;
     *running_mean = rest * *running_mean + momentum * mean;
-    *running_var = rest * *running_var + momentum * unbiased;
+    /* A single number says nothing about the variance: were it taken for 0, many of them would let the
+     * running variance decay to nothing, and outside of training everything would be divided by it. */
+    if (count > 1)
+        *running_var = rest * *running_var + momentum * (var * (count / (count - 1)));
     job->stash[MEAN * job->channels + c] = mean;
     job->stash[RSTD * job->channels + c] = 1.0f / sqrtf(var + (float)settings->eps);
 }

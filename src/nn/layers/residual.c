@@ -18,7 +18,7 @@ static const struct rt_option residual_options[] = {
 };
 
 static size_t residual_stash(const struct rt_layer *layer, size_t rows, bool training) {
-    return rt_model_slot_floats(layer->body, rows, training);
+    return rt_model_nested_floats(layer->body, rows, training);
 }
 
 static rt_status residual_setup(struct rt_layer *layer, const struct rt_tree *spec, struct rt_error *err) {

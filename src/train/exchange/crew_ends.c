@@ -64,7 +64,6 @@ void rt_exchange_judged(void *user, const struct rt_push *push, enum rt_verdict 
 
 rt_status rt_exchange_make_foreman(struct rt_exchange_learner *learner, bool tracks, struct rt_error *err) {
     const struct rt_lesson *lesson = &learner->lesson;
-    const struct rt_spec_train *train = &lesson->spec->train;
     const struct rt_foreman_settings settings = {
         .crew = rt_exchange_crew(learner),
         .own = {.self = learner,
@@ -79,10 +78,9 @@ rt_status rt_exchange_make_foreman(struct rt_exchange_learner *learner, bool tra
         .tracks = tracks,
         .warm_start = learner->options->warm_start,
         .updates = lesson->settings.updates,
-        .batches = (lesson->set->count + lesson->settings.batch - 1) / lesson->settings.batch,
+        .batches = rt_batches_count(lesson->set->count, lesson->settings.batch, lesson->settings.drop_last),
         .per_epoch = lesson->per_epoch,
-        .rest_updates = lesson->validates ? (uint64_t)train->validate_updates : 0,
-        .rest_epochs = lesson->validates ? (uint64_t)train->validate_epochs : 0,
+        .rests = lesson->rests,
     };
     return rt_foreman_create(&settings, &learner->foreman, err);
 }
@@ -113,11 +111,6 @@ static uint16_t waits_for(const void *self) {
     return learner->crew_part.waits_for(learner->crew_part.self);
 }
 
-static enum rt_inquiry inquire(void *self, uint16_t suspect, bool computes, double time, uint16_t *guilty) {
-    struct rt_exchange_learner *learner = self;
-    return learner->crew_part.inquire(learner->crew_part.self, suspect, computes, time, guilty);
-}
-
 static uint16_t lost(const void *self) {
     const struct rt_exchange_learner *learner = self;
     return learner->crew_part.lost(learner->crew_part.self);
@@ -138,7 +131,6 @@ struct rt_engine_part rt_exchange_crew_part(struct rt_exchange_learner *learner)
                                    .turn = take_turn,
                                    .work = rt_foreman_cuts(learner->foreman) ? look_again : NULL,
                                    .waits_for = waits_for,
-                                   .inquire = inquire,
                                    .lost = lost,
                                    .outlives = learner->crew_part.outlives};
 }

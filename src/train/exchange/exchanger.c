@@ -76,9 +76,13 @@ static rt_status make_replica(struct rt_exchanger *exchanger, struct rt_error *e
     settings->computes = exchanger->works;
     settings->rising = rt_way_is_rising(exchanger->settings.way, options);
     rt_status status = rt_net_replica_create(settings, &exchanger->net, err);
-    if (status == RT_OK)
-        exchanger->replica = rt_net_replica_face(exchanger->net);
-    return status;
+    if (status != RT_OK)
+        return status;
+    struct rt_party *party = &exchanger->settings.party;
+    exchanger->replica = rt_net_replica_face(exchanger->net);
+    party->pace = settings->pace;
+    party->clock = party->endpoint ? &exchanger->events : rt_net_replica_states(exchanger->net);
+    return RT_OK;
 }
 
 /* What the optimizer's state is at first, where this rank owns it. */
@@ -248,8 +252,6 @@ rt_status rt_exchanger_create(const struct rt_exchanger_settings *settings, stru
     made->settings = *settings;
     status = take_roles(made, err);
     if (status == RT_OK)
-        status = rt_alloc(settings->party.count, sizeof *made->before, "the links", &made->before, err);
-    if (status == RT_OK)
         status = make_replica(made, err);
     if (status == RT_OK)
         status = make_state(made, err);
@@ -281,13 +283,7 @@ rt_status rt_exchanger_start(struct rt_exchanger *exchanger, const struct rt_exc
         settings.parts[settings.part_count++] = rt_nested_part(exchanger->nested);
     else if (exchanger->served)
         settings.parts[settings.part_count++] = rt_served_part(exchanger->served);
-    exchanger->start = rt_clock_wall();
     exchanger->cpu_start = rt_clock_process();
-    /* What it took to form the cluster, and to measure its links, is no part of the exchange. */
-    const struct rt_party *party = &exchanger->settings.party;
-    for (uint16_t rank = 0; rank < party->count; rank++)
-        if (party->links[rank])
-            exchanger->before[rank] = party->links[rank]->counts;
     rt_status status = rt_engine_create(&settings, &exchanger->engine, err);
     if (status != RT_OK)
         return status;
@@ -324,7 +320,6 @@ void rt_exchanger_destroy(struct rt_exchanger *exchanger) {
         rt_pool_destroy(exchanger->single.pool);
     free(exchanger->state);
     free(exchanger->served_params);
-    free(exchanger->before);
     free(exchanger->worker);
     free(exchanger->proxy);
     free(exchanger);

@@ -54,8 +54,8 @@ struct rt_exchanger {
     struct rt_server *server;
     struct rt_exchange exchange; /* self NULL: a server without a worker, where servers are asked */
     struct rt_engine *engine;    /* NULL: not started */
-    double start, cpu_start;
-    struct rt_link_counts *before; /* [party.count] what the links had carried by then */
+    struct rt_states events;     /* the clock of the thread that takes the events, where there is one */
+    double cpu_start;
 };
 
 /* Everything it is given is borrowed, the links too: they are closed by their owner, after halt and before

@@ -3,22 +3,9 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "cluster/traffic.h"
 #include "exchange/crew.h"
 #include <string.h>
-
-static double busy_seconds(const struct rt_exchanger *exchanger) {
-    rt_engine_enter(exchanger->engine);
-    const double seconds = exchanger->carried  ? rt_carried_busy(exchanger->carried)
-                           : exchanger->server ? rt_server_counts(exchanger->server)->busy
-                                               : 0;
-    rt_engine_leave(exchanger->engine);
-    return seconds;
-}
-
-/* Nothing at all is known of a link that has had no event yet. */
-static uint64_t since(uint64_t now, uint64_t before) {
-    return now > before ? now - before : 0;
-}
 
 static void add_links(const struct rt_exchanger *exchanger, struct rt_metrics_row *row) {
     const struct rt_party *party = &exchanger->settings.party;
@@ -27,28 +14,24 @@ static void add_links(const struct rt_exchanger *exchanger, struct rt_metrics_ro
         if (!party->links[rank])
             continue;
         rt_engine_counts(exchanger->engine, rank, &counts);
-        const struct rt_link_counts *before = &exchanger->before[rank];
-        for (size_t k = 0; k < RT_METRIC_CHANNELS; k++) {
-            row->sent[rank ? 1 : 0][k] += since(counts.bytes_sent[k], before->bytes_sent[k]);
-            row->received[rank ? 1 : 0][k] += since(counts.bytes_received[k], before->bytes_received[k]);
-        }
+        rt_traffic_add(party->links[rank], &counts, rank ? 1 : 0, row);
     }
 }
 
 void rt_exchanger_metrics(struct rt_exchanger *exchanger, struct rt_metrics_row *row) {
-    struct rt_states *states = rt_net_replica_states(exchanger->net);
     *row = (struct rt_metrics_row){.node = exchanger->settings.party.rank,
                                    .cpu_seconds = rt_clock_process() - exchanger->cpu_start,
                                    .peak_memory = rt_memory_peak(),
                                    .samples = rt_net_replica_samples(exchanger->net)};
     if (exchanger->works) {
-        rt_net_replica_enter(exchanger->net, states->now);
-        memcpy(row->state, states->seconds, sizeof row->state);
+        struct rt_states *states = rt_net_replica_states(exchanger->net);
+        rt_states_read(states, row->state);
         row->seconds = rt_states_elapsed(states);
+        row->validation = rt_net_replica_apart(exchanger->net);
     } else { /* the thread that takes the events is the one that works */
-        row->seconds = rt_clock_wall() - exchanger->start;
-        row->state[RT_STATE_REDUCE] = busy_seconds(exchanger);
-        row->state[RT_STATE_WAIT_GRADIENT] = row->seconds - row->state[RT_STATE_REDUCE];
+        rt_engine_enter(exchanger->engine);
+        row->seconds = rt_states_look(&exchanger->events, row->state);
+        rt_engine_leave(exchanger->engine);
     }
     row->updates = exchanger->carried ? rt_carried_update(exchanger->carried) : 0;
     if (exchanger->server) {

@@ -77,17 +77,8 @@ bool rt_foreman_cuts(const struct rt_foreman *foreman) {
     return foreman->asynchronous && foreman->settings.per_epoch < foreman->settings.batches;
 }
 
-static uint64_t next_multiple(uint64_t update, uint64_t of, uint64_t limit) {
-    if (of == 0)
-        return limit;
-    const uint64_t at = (update + of - 1) / of * of;
-    return at < limit ? at : limit;
-}
-
 uint64_t rt_foreman_next_rest(const struct rt_foreman *foreman, uint64_t update) {
-    const struct rt_foreman_settings *settings = &foreman->settings;
-    const uint64_t rest = next_multiple(update, settings->rest_updates, settings->updates);
-    return next_multiple(update, settings->rest_epochs * settings->per_epoch, rest);
+    return rt_periods_next(&foreman->settings.rests, update, foreman->settings.updates);
 }
 
 /* ---- giving, inside ---- */

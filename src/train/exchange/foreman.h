@@ -10,6 +10,7 @@
 #ifndef RT_TRAIN_EXCHANGE_FOREMAN_H
 #define RT_TRAIN_EXCHANGE_FOREMAN_H
 
+#include "base/periods.h"
 #include "exchange/server.h"
 
 struct rt_foreman;
@@ -54,8 +55,7 @@ struct rt_foreman_settings {
     uint64_t updates;   /* of the run */
     uint64_t batches;   /* of a whole epoch */
     uint64_t per_epoch; /* those that are learnt from: fewer where epochs are cut short */
-    /* The parameters may have to stand still after so many updates, and after so many epochs; 0: never. */
-    uint64_t rest_updates, rest_epochs;
+    struct rt_periods rests; /* updates after which the parameters may have to stand still */
 };
 
 rt_status rt_foreman_create(const struct rt_foreman_settings *settings, struct rt_foreman **foreman,

@@ -2,6 +2,7 @@
 #include "train/exchange/inside.h"
 
 #include "base/memory.h"
+#include "base/sentence.h"
 #include "train/exchange/job.h"
 #include "train/materials.h"
 #include <stdio.h>
@@ -61,6 +62,8 @@ static rt_status join(struct rt_exchange_learner *learner, struct rt_link_cost *
                                  needs.way->mesh ? PROBE_BYTES : 0, learner->links, edges, err);
     if (status == RT_OK)
         *cost = cost_of(edges, nodes);
+    else
+        rt_gathering_name_nodes(&learner->who, nodes, NULL, NULL, err);
     free(worker);
     free(order);
     free(edges);
@@ -127,7 +130,8 @@ static struct rt_exchanger_settings site_settings(struct rt_exchange_learner *le
                     .shards = settings->shards,
                     .micro_batch = settings->micro_batch,
                     .shuffle = settings->shuffle,
-                    .slowdown = learner->who.slowdown,
+                    .drop_last = settings->drop_last,
+                    .pace = &learner->who.pace,
                     .endpoint = learner->who.cluster ? learner->who.endpoint : NULL,
                     .between = RT_STATE_ENCODE},
         .updated = rt_exchange_updated,
@@ -178,9 +182,9 @@ static rt_status make_sender(struct rt_exchange_learner *learner, struct rt_erro
     const size_t others = roles->workers - (learner->site->works ? 1 : 0);
     char sentence[200];
     snprintf(sentence, sizeof sentence,
-             "data.send: examples and what they are compared with are sent to %zu worker%s, about %.3g MB in "
+             "data.send: examples and what they are compared with are sent to %s, about %.3g MB in "
              "an epoch",
-             others, others == 1 ? "" : "s",
+             RT_COUNTED(others, "worker"),
              (double)lesson->set->count * (double)rt_parting_row_floats(&settings.parting) * sizeof(float) *
                  (double)others / (double)roles->workers / 1e6);
     lesson->notice(lesson->notice_user, sentence);

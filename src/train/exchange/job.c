@@ -2,61 +2,68 @@
 #include "train/exchange/job.h"
 
 #include "base/memory.h"
+#include "base/sentence.h"
 #include "data/stream.h"
 #include "train/ring/job_tree.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* What travels of the run file: these sections, without the keys that each machine decides for itself, which
+ * a master does not send and a node does not take. */
+static const struct section {
+    const char *name, *own[10];
+} sections[] = {
+    {"model", {"init"}},
+    {"data", {"cache_dir", "cache_above", "test", "validation"}},
+    {"train",
+     {"threads", "kernels", "validate_epochs", "keep_best", "validate_updates", "early_stop",
+      "report_seconds", "checkpoint_seconds"}},
+};
+enum { SECTIONS = sizeof sections / sizeof *sections };
+
+static bool is_own(const struct section *section, const char *key) {
+    size_t i = 0;
+    while (section->own[i] && strcmp(section->own[i], key) != 0)
+        i++;
+    return section->own[i] != NULL;
+}
+
 /* ---- writing ---- */
 
-/* A section of the run file without the keys that are the master's own business. */
-static rt_status put_section(struct rt_tree *run, const char *name, const struct rt_tree *section,
-                             const char *const *without, struct rt_error *err) {
+/* The training data are what is left when the others have been taken out of them: where those have a source
+ * of their own, nothing is. */
+static bool is_idle(const struct rt_spec *spec, const struct section *section, const char *key) {
+    return strcmp(section->name, "data") == 0 && ((spec->data.test && strcmp(key, "split") == 0) ||
+                                                  (spec->data.validation && strcmp(key, "hold_out") == 0));
+}
+
+static rt_status put_section(struct rt_tree *run, const struct rt_spec *spec, const struct section *section,
+                             struct rt_error *err) {
+    const struct rt_tree *all = rt_tree_get(spec->tree, section->name);
     struct rt_tree *made;
     rt_status status = rt_tree_create(RT_TREE_MAP, NULL, "the run", 0, &made, err);
     if (status != RT_OK)
         return status;
-    for (size_t i = 0; status == RT_OK && section && i < section->count; i++) {
-        size_t k = 0;
-        while (without[k] && strcmp(without[k], section->items[i]->key) != 0)
-            k++;
-        if (!without[k])
-            status = rt_job_put_tree(made, section->items[i]->key, section->items[i], err);
+    for (size_t i = 0; status == RT_OK && all && i < all->count; i++) {
+        const char *key = all->items[i]->key;
+        if (!is_own(section, key) && !is_idle(spec, section, key))
+            status = rt_job_put_tree(made, key, all->items[i], err);
     }
     if (status == RT_OK)
-        status = rt_tree_add(run, name, made, err);
+        status = rt_tree_add(run, section->name, made, err);
     if (status != RT_OK)
         rt_tree_destroy(made);
     return status;
 }
 
-/* The training data are what is left when the others have been taken out of them: where those have a source
- * of their own, nothing is. */
-static rt_status put_data(struct rt_tree *run, const struct rt_spec *spec, struct rt_error *err) {
-    const char *without[8] = {"cache_dir", "cache_above", "test", "validation"};
-    size_t count = 4;
-    if (spec->data.test)
-        without[count++] = "split";
-    if (spec->data.validation)
-        without[count++] = "hold_out";
-    return put_section(run, "data", rt_tree_get(spec->tree, "data"), without, err);
-}
-
 static rt_status put_run(struct rt_tree *job, const struct rt_spec *spec, struct rt_error *err) {
-    static const char *const of_model[] = {"init", NULL};
-    static const char *const of_train[] = {
-        "threads",    "kernels",        "validate_epochs",    "keep_best", "validate_updates",
-        "early_stop", "report_seconds", "checkpoint_seconds", NULL};
     struct rt_tree *run;
     rt_status status = rt_tree_create(RT_TREE_MAP, NULL, "the run", 0, &run, err);
     if (status != RT_OK)
         return status;
-    status = put_section(run, "model", rt_tree_get(spec->tree, "model"), of_model, err);
-    if (status == RT_OK)
-        status = put_data(run, spec, err);
-    if (status == RT_OK)
-        status = put_section(run, "train", rt_tree_get(spec->tree, "train"), of_train, err);
+    for (size_t i = 0; status == RT_OK && i < SECTIONS; i++)
+        status = put_section(run, spec, &sections[i], err);
     if (status == RT_OK)
         status = rt_tree_add(job, "run", run, err);
     if (status != RT_OK)
@@ -94,13 +101,13 @@ static rt_status fill(const struct rt_lesson *lesson, const char *fingerprint,
     if (status == RT_OK)
         status = rt_job_put(job, "per_epoch", err, "%" PRIu64, lesson->per_epoch);
     if (status == RT_OK)
-        status = rt_job_put(job, "patience", err, "%.17g", spec->cluster.patience);
+        status = rt_job_put_real(job, "patience", spec->cluster.patience, err);
     if (status == RT_OK)
-        status = rt_job_put(job, "latency", err, "%.17g", cost->latency);
+        status = rt_job_put_real(job, "latency", cost->latency, err);
     if (status == RT_OK)
-        status = rt_job_put(job, "bandwidth", err, "%.17g", cost->bandwidth);
+        status = rt_job_put_real(job, "bandwidth", cost->bandwidth, err);
     if (status == RT_OK)
-        status = rt_job_put(job, "adding", err, "%.17g", cost->adding);
+        status = rt_job_put_real(job, "adding", cost->adding, err);
     return status;
 }
 
@@ -148,6 +155,25 @@ bool rt_exchange_job_is(const struct rt_tree *tree) {
     return rt_tree_get(tree, "exchange") != NULL;
 }
 
+/* Which files a node writes, which ones besides the training data it reads, and with how many threads it
+ * computes are not for a master to say. */
+static rt_status check_run(const struct rt_tree *run, struct rt_error *err) {
+    for (size_t i = 0; i < run->count; i++) {
+        const struct rt_tree *given = run->items[i];
+        const struct section *section = sections;
+        while (section < sections + SECTIONS && strcmp(section->name, given->key) != 0)
+            section++;
+        if (section == sections + SECTIONS)
+            return rt_fail(err, RT_BAD_INPUT, "the job has '%.60s', which is no business of a node",
+                           given->key);
+        for (size_t k = 0; given->kind == RT_TREE_MAP && k < given->count; k++)
+            if (is_own(section, given->items[k]->key))
+                return rt_fail(err, RT_BAD_INPUT, "the job sets %s.%s, which a node decides for itself",
+                               section->name, given->items[k]->key);
+    }
+    return RT_OK;
+}
+
 static rt_status read_job(struct rt_exchange_job *job, struct rt_error *err) {
     struct fields fields;
     rt_status status =
@@ -160,6 +186,8 @@ static rt_status read_job(struct rt_exchange_job *job, struct rt_error *err) {
     if (!job->way)
         return rt_fail(err, RT_BAD_INPUT, "this node knows no strategy '%.60s'", fields.exchange);
     status = rt_way_options_read(job->way, fields.options, &job->options, err);
+    if (status == RT_OK)
+        status = check_run(fields.run, err);
     if (status == RT_OK)
         status = rt_spec_draft(fields.run, "the run", NULL, 0, &job->spec, err);
     if (status == RT_OK)
@@ -203,20 +231,22 @@ void rt_exchange_job_destroy(struct rt_exchange_job *job) {
 /* ---- data ---- */
 
 rt_status rt_exchange_job_open_data(struct rt_exchange_job *job, const struct rt_network *network,
-                                    const char *data, const atomic_int *stop, struct rt_materials *materials,
-                                    struct rt_scaling *scaling, struct rt_error *err) {
+                                    const char *data, const char *cache, const atomic_int *stop,
+                                    struct rt_materials *materials, struct rt_scaling *scaling,
+                                    struct rt_error *err) {
     char fingerprint[65], *directory = strdup(data ? data : job->directory);
     if (!directory)
         return rt_fail(err, RT_NO_MEMORY, "not enough memory for the data");
     free(job->spec->base_dir);
     job->spec->base_dir = directory;
+    job->spec->data.cache_dir = cache;
     rt_status status = rt_materials_open_within(job->spec, network, data, stop, materials, scaling, err);
     if (status != RT_OK)
         return status;
     if (materials->train.count != job->examples)
         return rt_fail(err, RT_BAD_INPUT,
-                       "its training data differ from the master's: %zu examples, where the master has %llu",
-                       materials->train.count, (unsigned long long)job->examples);
+                       "its training data differ from the master's: %s, where the master has %llu",
+                       RT_COUNTED(materials->train.count, "example"), (unsigned long long)job->examples);
     rt_materials_fingerprint(materials, scaling, fingerprint);
     if (strcmp(fingerprint, job->fingerprint) != 0)
         return rt_fail(err, RT_BAD_INPUT,

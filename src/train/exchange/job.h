@@ -36,10 +36,12 @@ rt_status rt_exchange_job_create(const struct rt_tree *tree, struct rt_exchange_
 void rt_exchange_job_destroy(struct rt_exchange_job *job); /* NULL is fine */
 
 /* A node's own copy of the data, which must be the master's. data: the directory in which it looks; NULL:
- * that of the run file, and anywhere. What was opened is the caller's to close, also on failure. */
+ * that of the run file, and anywhere. cache: where the node keeps converted data; NULL: the default place.
+ * What was opened is the caller's to close, also on failure. */
 rt_status rt_exchange_job_open_data(struct rt_exchange_job *job, const struct rt_network *network,
-                                    const char *data, const atomic_int *stop, struct rt_materials *materials,
-                                    struct rt_scaling *scaling, struct rt_error *err);
+                                    const char *data, const char *cache, const atomic_int *stop,
+                                    struct rt_materials *materials, struct rt_scaling *scaling,
+                                    struct rt_error *err);
 
 /* Whether a job is one of an exchange. */
 bool rt_exchange_job_is(const struct rt_tree *tree);

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/sentence.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,11 +16,13 @@ rt_status rt_exchange_explain(struct rt_exchange_learner *learner, rt_status sta
         return status;
     if (learner->failure.status == RT_OK)
         rt_fail(&learner->failure, status, "%s", err->text);
+    rt_gathering_name_nodes(&learner->who, learner->count, NULL, NULL, err);
     const uint16_t lost = learner->site->engine ? rt_engine_lost(learner->site->engine) : UINT16_MAX;
-    if (status != RT_FAILED || lost == 0 || lost >= learner->count)
+    /* What makes no sense is RT_BAD_INPUT to whoever read it; here it is a device that can be done without.
+     */
+    if ((status != RT_FAILED && status != RT_BAD_INPUT) || lost >= learner->count)
         return status;
-    char title[RT_TITLE_ROOM];
-    return rt_fail_prefix(err, RT_LOST, "%s is lost", rt_gathering_title(&learner->who, lost, title));
+    return rt_gathering_lost(&learner->who, lost, learner->lesson.lost, err);
 }
 
 static rt_status step(void *self, struct rt_step *result, struct rt_error *err) {
@@ -46,6 +49,15 @@ static rt_status step(void *self, struct rt_step *result, struct rt_error *err) 
 static bool at_rest(void *self) {
     struct rt_exchange_learner *learner = self;
     return rt_foreman_drain(learner->foreman);
+}
+
+/* Updates that were left for when somebody needs them belong to the training. */
+static rt_status set_apart(void *self, bool is_apart, struct rt_error *err) {
+    struct rt_exchange_learner *learner = self;
+    const struct rt_exchange *exchange = &learner->site->exchange;
+    rt_status status = is_apart && exchange->self ? exchange->settle(exchange->self, err) : RT_OK;
+    rt_net_replica_set_apart(learner->site->net, is_apart);
+    return rt_exchange_explain(learner, status, err);
 }
 
 static rt_status forward(void *self, size_t examples, const struct rt_ring_pass *pass, struct rt_error *err) {
@@ -77,7 +89,8 @@ static rt_status collect_rows(struct rt_exchange_learner *learner, bool recent, 
         return RT_OK;
     if (!recent) {
         ask_rows(learner);
-        return rt_engine_wait(learner->site->engine, rows_are_here, learner, (double)INFINITY, err);
+        return rt_engine_wait_as(learner->site->engine, rt_net_replica_states(learner->site->net),
+                                 RT_STATE_WAIT_BARRIER, rows_are_here, learner, err);
     }
     *fresh = false;
     if (learner->asked) {
@@ -104,6 +117,7 @@ static rt_status report(void *self, bool recent, struct rt_node_report *reports,
         const bool works = rt_roles_place(roles, i) < roles->workers;
         reports[i] = (struct rt_node_report){.role = i ? rt_exchanger_role(roles, i) : "master",
                                              .name = learner->who.name[i],
+                                             .address = learner->who.address[i],
                                              .count = works ? learner->lesson.network->model->count : 0,
                                              .row = learner->rows[i],
                                              .predicted_idle = (double)NAN};
@@ -256,13 +270,14 @@ static char *describe(const struct rt_exchange_learner *learner) {
     FILE *out = open_memstream(&text, &bytes);
     if (!out)
         return NULL;
-    fprintf(out, "%s: %zu worker%s, each with the whole model; ", learner->lesson.way->name, roles->workers,
-            roles->workers == 1 ? "" : "s");
+    fprintf(out, "%s: %s, each with the whole model; ", learner->lesson.way->name,
+            RT_COUNTED(roles->workers, "worker"));
     if (site->grouped)
-        fprintf(out, "in %zu group%s, each of which takes a batch of its own\n", site->clients.workers,
-                site->clients.workers == 1 ? "" : "s");
+        fprintf(out, "in %s, each of which takes a batch of its own\n",
+                RT_COUNTED(site->clients.workers, "group"));
     else
         fprintf(out, site->asynchronous ? "each takes a batch of its own\n" : "they share each batch\n");
+    rt_gathering_print_addresses(&learner->who, out);
     for (uint16_t i = 0; i < learner->count; i++) {
         const bool proxy = site->grouped && rt_roles_place(&site->clients, i) < site->clients.workers;
         fprintf(out, "  %2u  %-24s %s%s\n", i, learner->who.name[i], rt_exchanger_role(roles, i),
@@ -300,6 +315,7 @@ rt_status rt_learner_exchange(const struct rt_lesson *lesson, struct rt_learner 
         .plan = describe(made),
         .step = step,
         .at_rest = at_rest,
+        .set_apart = set_apart,
         .report = report,
         .exchange_counts = exchange_counts,
         .stop = stop,

@@ -22,7 +22,8 @@ static bool is_carried_out(void *self) {
 
 static rt_status await_order(struct rt_exchange_learner *learner, uint16_t rank, struct rt_error *err) {
     struct order order = {learner->crew, rank};
-    return rt_engine_wait(learner->site->engine, is_carried_out, &order, (double)INFINITY, err);
+    return rt_engine_wait_as(learner->site->engine, rt_net_replica_states(learner->site->net),
+                             RT_STATE_WAIT_BARRIER, is_carried_out, &order, err);
 }
 
 static rt_status ask(struct rt_exchange_learner *learner, uint16_t rank, size_t word, size_t first,
@@ -119,7 +120,7 @@ static rt_status check(const struct rt_exchange_learner *learner, size_t words, 
         what = "the optimizer's state";
     if (!what)
         return RT_OK;
-    return rt_fail(err, RT_FAILED, "%s is not finite after update %llu", what,
+    return rt_fail(err, RT_DIVERGED, "%s is not finite after update %llu", what,
                    (unsigned long long)rt_foreman_returned(learner->foreman));
 }
 

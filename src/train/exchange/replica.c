@@ -24,9 +24,9 @@ struct rt_net_replica {
     size_t needed, ready; /* spans that have been needed, from the first; spans that are ready */
 
     struct rt_states states;
-    bool timed; /* a ticket has come */
+    bool timed;          /* a ticket has come */
+    double apart_before; /* seconds that had been counted apart by then */
     uint64_t samples;
-    double since_now, since_cpu, due; /* of an emulated operation; due 0: the one before ended long ago */
 };
 
 /* ---- clocks ---- */
@@ -41,41 +41,42 @@ struct rt_states *rt_net_replica_states(struct rt_net_replica *replica) {
     return &replica->states;
 }
 
+double rt_net_replica_apart(const struct rt_net_replica *replica) {
+    return replica->timed ? replica->states.apart - replica->apart_before : 0;
+}
+
+void rt_net_replica_set_apart(struct rt_net_replica *replica, bool is_apart) {
+    rt_states_set_apart(&replica->states, is_apart, true);
+}
+
 static double now(const struct rt_net_replica *replica) {
     return replica->settings.endpoint ? rt_endpoint_now(replica->settings.endpoint) : rt_clock_wall();
 }
 
-/* An operation begins. */
-static void begin_work(struct rt_net_replica *replica) {
-    if (!(replica->settings.slowdown > 1))
-        return;
-    /* A sleep ends a little late; what follows at once begins when it should have ended. */
-    replica->since_now = replica->due > 0 ? replica->due : now(replica);
-    replica->since_cpu = rt_clock_thread();
+static double emulated_now(void *self) {
+    return now(self);
 }
 
-/* It ends, as late as it would on the device that is emulated: the exchange goes on meanwhile. */
-static void end_work(struct rt_net_replica *replica) {
-    if (!(replica->settings.slowdown > 1))
-        return;
+/* The exchange goes on meanwhile. */
+static void emulated_sleep(void *self, double until) {
+    const struct rt_net_replica *replica = self;
     struct rt_error ignored; /* the exchange says it too */
-    const double cpu = rt_clock_thread() - replica->since_cpu;
-    rt_net_replica_enter(replica, replica->states.now);
-    replica->due = replica->since_now + replica->settings.slowdown * cpu;
     if (replica->engine)
-        (void)rt_engine_wait(replica->engine, NULL, NULL, replica->due, &ignored);
-    /* The weaker device would have been busy while this one slept. */
-    const double wall = rt_clock_wall();
-    replica->states.seconds[replica->states.now] += wall - replica->states.since_wall;
-    replica->states.since_wall = wall;
-    replica->states.since_cpu = rt_clock_thread();
+        (void)rt_engine_wait(replica->engine, NULL, NULL, until, &ignored);
+}
+
+/* What comes before the first ticket is no training. */
+static void start_clock(struct rt_net_replica *replica) {
+    rt_states_start(&replica->states, replica->settings.between);
+    rt_states_emulate(&replica->states, &(struct rt_emulation){.pace = replica->settings.pace,
+                                                               .self = replica,
+                                                               .now = emulated_now,
+                                                               .sleep = emulated_sleep});
+    rt_states_set_apart(&replica->states, true, false);
 }
 
 static void ended(void *self, enum rt_state state) {
-    struct rt_net_replica *replica = self;
-    end_work(replica);
-    rt_net_replica_enter(replica, state == RT_STATE_FORWARD ? RT_STATE_BACKWARD : RT_STATE_FORWARD);
-    begin_work(replica);
+    rt_net_replica_enter(self, state == RT_STATE_FORWARD ? RT_STATE_BACKWARD : RT_STATE_FORWARD);
 }
 
 /* ---- gates ---- */
@@ -83,11 +84,9 @@ static void ended(void *self, enum rt_state state) {
 static void need_spans(struct rt_net_replica *replica, size_t end) {
     if (replica->needed >= end)
         return;
-    end_work(replica);
+    rt_states_catch_up(&replica->states);
     while (replica->needed < end)
         replica->exchange->need(replica->exchange->self, replica->needed++);
-    replica->due = 0;
-    begin_work(replica);
 }
 
 static void before_layer(void *self, size_t layer) {
@@ -112,9 +111,8 @@ static void after_layer(void *self, size_t layer) {
     rt_slices_end_span(&replica->slices, first, count);
     if (replica->face.rising ? first + count != span->first + span->count : first != span->first)
         return;
-    end_work(replica);
+    rt_states_catch_up(&replica->states);
     end_span(replica);
-    begin_work(replica);
 }
 
 /* ---- a ticket ---- */
@@ -168,11 +166,10 @@ static rt_status compute_rows(struct rt_net_replica *replica, const struct rt_ti
         rt_net_replica_enter(replica, RT_STATE_FORWARD);
         order.sent = &sent;
     }
-    begin_work(replica);
     blocks->prepared_valid = blocks->prepared != NULL; /* each layer is, before it is used */
     rt_status status = compute_slices(replica, ticket, batch, &order, &sums, err);
     blocks->prepared_valid = false;
-    end_work(replica);
+    rt_states_catch_up(&replica->states);
     done->loss = sums.loss;
     done->correct = sums.correct;
     return status;
@@ -182,12 +179,13 @@ static rt_status compute(void *self, const struct rt_ticket *ticket, const struc
                          struct rt_done *done, struct rt_error *err) {
     struct rt_net_replica *replica = self;
     struct rt_batch batch;
-    if (!replica->timed)
-        rt_states_start(&replica->states, RT_STATE_FORWARD);
-    else
-        rt_states_enter(&replica->states, RT_STATE_FORWARD);
-    replica->timed = true;
-    replica->due = 0;
+    if (!replica->timed) {
+        rt_net_replica_set_apart(replica, false);
+        replica->apart_before = replica->states.apart;
+        replica->timed = true;
+    }
+    rt_states_enter(&replica->states, RT_STATE_FORWARD);
+    rt_states_at_update(&replica->states, ticket->batch);
     rt_batches_at(&replica->batches, ticket->batch, &batch);
     const size_t first = (size_t)((uint64_t)ticket->part * batch.rows / ticket->parts),
                  end = (size_t)(((uint64_t)ticket->part + 1) * batch.rows / ticket->parts);
@@ -264,7 +262,7 @@ static rt_status take_memory(struct rt_net_replica *replica, struct rt_error *er
     if (status != RT_OK || !settings->computes)
         return status;
     status = rt_batches_create(settings->seed, settings->count, settings->batch, settings->shuffle,
-                               &replica->batches, err);
+                               settings->drop_last, &replica->batches, err);
     if (status != RT_OK)
         return status;
     const size_t batch = replica->batches.batch,
@@ -300,7 +298,8 @@ rt_status rt_net_replica_create(const struct rt_net_replica_settings *settings,
         rt_net_replica_destroy(made);
         return status;
     }
-    rt_states_start(&made->states, settings->between);
+    start_clock(made);
+    settings->network->clock = &made->states;
     made->face.self = made;
     made->face.params = settings->network->blocks.params;
     made->face.gradient = made->slices.blocks[0];
@@ -314,6 +313,7 @@ rt_status rt_net_replica_create(const struct rt_net_replica_settings *settings,
 void rt_net_replica_destroy(struct rt_net_replica *replica) {
     if (!replica)
         return;
+    replica->settings.network->clock = NULL;
     rt_batches_destroy(&replica->batches);
     rt_gradient_work_destroy(&replica->work);
     rt_slices_destroy(&replica->slices);

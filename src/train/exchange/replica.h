@@ -30,13 +30,13 @@ struct rt_net_replica_settings {
     uint64_t seed;
     size_t batch, shards;
     size_t micro_batch; /* 0: auto, see rt_train_micro_batch */
-    bool shuffle;
+    bool shuffle, drop_last;
     size_t parts;                 /* workers who share a batch */
     bool rising;                  /* spans become ready from the first up, not from the last down */
     bool sum;                     /* gradients are divided by the worker's own rows, not by the batch's */
     size_t bucket;                /* floats: adjacent spans that have at most so many together are joined */
     bool computes;                /* false: a server without a worker: it has blocks and spans only */
-    double slowdown;              /* emulate a device so many times slower; 1: not */
+    const struct rt_pace *pace;   /* of the device; NULL: it is not emulated */
     struct rt_endpoint *endpoint; /* whose time an emulated device takes; NULL: the clock's */
     enum rt_state between;        /* what the thread does between two tickets */
 };
@@ -56,6 +56,9 @@ size_t rt_net_replica_micro_batch(const struct rt_net_replica *replica);
 /* The clocks of the thread that computes; its first ticket sets them to zero. */
 struct rt_states *rt_net_replica_states(struct rt_net_replica *replica);
 /* Enters a state; returns the one before. */
+/* Seconds of no training: between the first ticket and now. */
+double rt_net_replica_apart(const struct rt_net_replica *replica);
+void rt_net_replica_set_apart(struct rt_net_replica *replica, bool is_apart);
 enum rt_state rt_net_replica_enter(struct rt_net_replica *replica, enum rt_state state);
 uint64_t rt_net_replica_samples(const struct rt_net_replica *replica); /* learnt from */
 

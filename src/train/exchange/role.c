@@ -72,7 +72,8 @@ static struct rt_exchanger_settings settings_of(const struct rt_session *session
                     .shards = (size_t)train->shards,
                     .micro_batch = train->micro_batch < 0 ? 0 : (size_t)train->micro_batch,
                     .shuffle = job->spec->data.shuffle,
-                    .slowdown = device->ring.slowdown,
+                    .drop_last = train->drop_last,
+                    .pace = &device->ring.pace,
                     .endpoint = session->endpoint,
                     .between = RT_STATE_WAIT_INPUT},
     };
@@ -115,7 +116,11 @@ static rt_status take_part(const struct rt_session *session, struct worker *work
         status = make_network(session, worker, err);
     if (status != RT_OK)
         return status;
-    worker->target = rt_materials_wish(worker->job->spec, &worker->network).target;
+    struct rt_data_wish wish;
+    status = rt_materials_wish(worker->job->spec, &worker->network, &wish, err);
+    if (status != RT_OK)
+        return status;
+    worker->target = wish.target;
     status = rt_alloc(asked->nodes, sizeof *ranks, "the roles of the nodes", &ranks, err);
     if (status != RT_OK)
         return status;
@@ -129,10 +134,10 @@ static rt_status take_part(const struct rt_session *session, struct worker *work
         rt_model_init(worker->network.model, (uint64_t)worker->job->spec->train.seed, blocks->params,
                       blocks->buffers);
     }
+    const struct rt_node_device *device = session->user;
     if (status == RT_OK && rt_roles_place(&roles, worker->rank) < roles.workers &&
         !worker->job->spec->data.send)
-        status = rt_exchange_job_open_data(worker->job, &worker->network,
-                                           ((const struct rt_node_device *)session->user)->data,
+        status = rt_exchange_job_open_data(worker->job, &worker->network, device->data, device->cache,
                                            session->stop, &worker->materials, &worker->scaling, err);
     free(ranks);
     return status;
@@ -215,12 +220,12 @@ static rt_status make_box(struct worker *worker, struct rt_error *err) {
                                        .batch = settings->batch < settings->count ? settings->batch
                                                                                   : settings->count,
                                        .parts = site->team.count,
+                                       .drop_last = settings->drop_last,
                                        .inputs = worker->network.inputs,
                                        .outputs = worker->network.outputs,
-                                       .target = worker->target};
-    /* As long as a node waits for anybody (exchange/party.h). */
-    const double patience = 2 * rt_party_patience(&site->settings.party);
-    return rt_sent_box_create(&parting, site->team.place, patience, &worker->box, err);
+                                       .target = worker->target,
+                                       .loss = worker->network.loss};
+    return rt_sent_box_create(&parting, site->team.place, &worker->box, err);
 }
 
 static rt_status make_site(struct rt_session *session, struct worker *worker, struct rt_error *err) {

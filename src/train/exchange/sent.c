@@ -1,14 +1,15 @@
 /* Packing rows of a batch for somebody else, and unpacking them there. */
 #include "train/exchange/sent.h"
 
-#include "base/clock.h"
 #include "base/memory.h"
+#include "train/fit.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 size_t rt_parting_rows(const struct rt_parting *parting, uint64_t number, size_t part, size_t *first) {
     const size_t batch = parting->batch < parting->examples ? parting->batch : parting->examples;
-    const uint64_t per_epoch = (parting->examples + batch - 1) / batch;
+    const uint64_t per_epoch = rt_batches_count(parting->examples, batch, parting->drop_last);
     const uint64_t left = parting->examples - (number - 1) % per_epoch * batch;
     const uint64_t rows = left < batch ? left : batch;
     *first = (size_t)(part * rows / parting->parts);
@@ -53,6 +54,7 @@ struct rt_sender_settings rt_sender_of(const struct rt_lesson *lesson, size_t pa
     return (struct rt_sender_settings){.parting = {.examples = count,
                                                    .batch = batch < count ? batch : count,
                                                    .parts = parts,
+                                                   .drop_last = lesson->settings.drop_last,
                                                    .inputs = lesson->network->inputs,
                                                    .outputs = lesson->network->outputs,
                                                    .target = lesson->target},
@@ -90,7 +92,7 @@ rt_status rt_sender_create(const struct rt_sender_settings *settings, struct rt_
         status = rt_pool_create(1, 0, &made->device.pool, err);
     if (status == RT_OK)
         status = rt_batches_create(settings->seed, parting->examples, parting->batch, settings->shuffle,
-                                   &made->batches, err);
+                                   parting->drop_last, &made->batches, err);
     if (status != RT_OK)
         rt_sender_destroy(made);
     else
@@ -154,7 +156,6 @@ enum { PLACES = RT_CREW_AHEAD + 1 };
 struct rt_sent_box {
     struct rt_parting parting;
     size_t part;
-    double patience;
     size_t floats;    /* of a place */
     float *memory;    /* [PLACES][floats] */
     int32_t *classes; /* of the rows that are in use */
@@ -164,15 +165,14 @@ struct rt_sent_box {
     size_t at; /* floats of the next one that have come */
 };
 
-rt_status rt_sent_box_create(const struct rt_parting *parting, size_t part, double patience,
-                             struct rt_sent_box **box, struct rt_error *err) {
+rt_status rt_sent_box_create(const struct rt_parting *parting, size_t part, struct rt_sent_box **box,
+                             struct rt_error *err) {
     struct rt_sent_box *made;
     rt_status status = rt_alloc(1, sizeof *made, "examples that are sent", &made, err);
     if (status != RT_OK)
         return status;
     made->parting = *parting;
     made->part = part;
-    made->patience = patience;
     made->floats = rt_parting_floats(parting);
     status = made->floats > SIZE_MAX / sizeof(float) / PLACES
                  ? rt_fail(err, RT_NO_MEMORY, "the examples of a batch are too many to be sent")
@@ -223,35 +223,12 @@ static bool has_come(void *self) {
     return box->complete > box->used;
 }
 
-static rt_status await(struct rt_sent_box *box, struct rt_engine *engine, uint64_t batch,
-                       struct rt_error *err) {
-    bool come = false, moved = true;
-    while (!come && moved) {
-        rt_engine_enter(engine);
-        const uint64_t complete = box->complete;
-        const size_t at = box->at;
-        rt_engine_leave(engine);
-        const double until = rt_engine_now(engine) + box->patience;
-        rt_status status = rt_engine_wait(engine, has_come, box, until, err);
-        if (status != RT_OK)
-            return status;
-        rt_engine_enter(engine);
-        come = has_come(box);
-        moved = box->complete != complete || box->at != at ||
-                rt_clock_overslept(until, rt_engine_now(engine), box->patience);
-        rt_engine_leave(engine);
-    }
-    return come ? RT_OK
-                : rt_fail(err, RT_FAILED,
-                          "the master: nothing came of the examples of batch %llu for %.3g seconds",
-                          (unsigned long long)batch, box->patience);
-}
-
-rt_status rt_sent_classes(const struct rt_parting *parting, const float *targets, size_t rows,
-                          int32_t *classes, struct rt_error *err) {
+static rt_status take_classes(const struct rt_parting *parting, const float *targets, size_t rows,
+                              int32_t *classes, struct rt_error *err) {
     for (size_t i = 0; i < rows; i++) {
         const float value = targets[i];
-        if (!(value >= 0 && value < (float)parting->outputs) || value != (float)(int32_t)value)
+        if (!(value >= 0 && value < (float)parting->outputs && value < (float)RT_SENT_CLASSES) ||
+            value != (float)(int32_t)value)
             return rt_fail(err, RT_FAILED, "the master sent an example of class %g, and there are %zu",
                            (double)value, parting->outputs);
         classes[i] = (int32_t)value;
@@ -259,9 +236,26 @@ rt_status rt_sent_classes(const struct rt_parting *parting, const float *targets
     return RT_OK;
 }
 
+rt_status rt_sent_targets(const struct rt_parting *parting, const float *x, size_t rows, int32_t *classes,
+                          struct rt_targets *targets, struct rt_error *err) {
+    const float *sent = parting->target == RT_TARGET_INPUT ? x : x + rows * parting->inputs;
+    *targets = (struct rt_targets){0};
+    if (parting->target == RT_TARGET_CLASSES) {
+        targets->classes = classes;
+        return take_classes(parting, sent, rows, classes, err);
+    }
+    targets->values = sent;
+    for (size_t i = 0; i < rows * parting->outputs; i++)
+        if (!rt_fit_value(parting->loss, sent[i]))
+            return rt_fail(err, RT_FAILED, "the master sent an example with the target value %g%s",
+                           (double)sent[i],
+                           parting->loss && parting->loss->shares ? ", which is not between 0 and 1" : "");
+    return RT_OK;
+}
+
 rt_status rt_sent_box_rows(struct rt_sent_box *box, struct rt_engine *engine, uint64_t batch,
                            struct rt_sent_rows *rows, struct rt_error *err) {
-    rt_status status = await(box, engine, batch, err);
+    rt_status status = rt_engine_wait(engine, has_come, box, (double)INFINITY, err);
     if (status != RT_OK)
         return status;
     rt_engine_enter(engine);
@@ -272,13 +266,6 @@ rt_status rt_sent_box_rows(struct rt_sent_box *box, struct rt_engine *engine, ui
         return rt_fail(err, RT_FAILED, "the master sent examples of batch %llu for a ticket of batch %llu",
                        (unsigned long long)found, (unsigned long long)batch);
     const size_t count = rt_parting_rows(&box->parting, batch, box->part, &rows->first);
-    const float *x = box->memory + place * box->floats, *targets = x + count * box->parting.inputs;
-    rows->x = x;
-    rows->targets = (struct rt_targets){0};
-    if (box->parting.target == RT_TARGET_CLASSES) {
-        rows->targets.classes = box->classes;
-        return rt_sent_classes(&box->parting, targets, count, box->classes, err);
-    }
-    rows->targets.values = box->parting.target == RT_TARGET_INPUT ? x : targets;
-    return RT_OK;
+    rows->x = box->memory + place * box->floats;
+    return rt_sent_targets(&box->parting, rows->x, count, box->classes, &rows->targets, err);
 }

@@ -16,8 +16,10 @@
 struct rt_parting {
     size_t examples, batch; /* of the run; of an update */
     size_t parts;
+    bool drop_last; /* see train/batches.h */
     size_t inputs, outputs;
     enum rt_target target;
+    const struct rt_loss_type *loss; /* of the worker's end: what it cannot take is refused; NULL: any */
 };
 /* Rows of part `part` of batch `number`, from 1; first: the first of them. */
 size_t rt_parting_rows(const struct rt_parting *parting, uint64_t number, size_t part, size_t *first);
@@ -56,20 +58,19 @@ void rt_sender_send(struct rt_sender *sender, struct rt_crew *crew, uint16_t ran
 
 /* ---- the worker's end ---- */
 
-/* Targets as they were sent, made classes of; refuses what is none. */
-rt_status rt_sent_classes(const struct rt_parting *parting, const float *targets, size_t rows,
-                          int32_t *classes, struct rt_error *err);
+/* The targets of rows that were sent, which begin at x; classes has room for theirs. Refuses what cannot be
+ * the target of the loss. */
+rt_status rt_sent_targets(const struct rt_parting *parting, const float *x, size_t rows, int32_t *classes,
+                          struct rt_targets *targets, struct rt_error *err);
 
 struct rt_sent_box;
-/* patience: seconds in which something must come of examples that are waited for. */
-rt_status rt_sent_box_create(const struct rt_parting *parting, size_t part, double patience,
-                             struct rt_sent_box **box, struct rt_error *err);
+rt_status rt_sent_box_create(const struct rt_parting *parting, size_t part, struct rt_sent_box **box,
+                             struct rt_error *err);
 void rt_sent_box_destroy(struct rt_sent_box *box); /* NULL is fine */
 /* Takes in what comes, in order; inside the engine. See exchange/duty.h. */
 rt_status rt_sent_box_take(struct rt_sent_box *box, uint64_t batch, uint64_t at, const float *floats,
                            size_t count, struct rt_error *err);
-/* Waits until the rows of a ticket are all here; they are good until the next call. Fails when nothing comes
- * of them for the patience, and with the engine. */
+/* Waits until the rows of a ticket are all here; they are good until the next call. Fails with the engine. */
 rt_status rt_sent_box_rows(struct rt_sent_box *box, struct rt_engine *engine, uint64_t batch,
                            struct rt_sent_rows *rows, struct rt_error *err);
 

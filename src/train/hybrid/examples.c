@@ -242,13 +242,7 @@ static rt_status take_rows(void *self, uint64_t batch, struct rt_sent_rows *rows
         return rt_fail(err, RT_FAILED, "the master sent examples of batch %llu for a ticket of batch %llu",
                        (unsigned long long)mailbox->batch[place], (unsigned long long)batch);
     rows->x = mailbox->memory + place * mailbox->floats;
-    const float *targets = rows->x + count * mailbox->parting.inputs;
-    if (mailbox->parting.target == RT_TARGET_CLASSES) {
-        rows->targets.classes = mailbox->classes;
-        return rt_sent_classes(&mailbox->parting, targets, count, mailbox->classes, err);
-    }
-    rows->targets.values = mailbox->parting.target == RT_TARGET_INPUT ? rows->x : targets;
-    return RT_OK;
+    return rt_sent_targets(&mailbox->parting, rows->x, count, mailbox->classes, &rows->targets, err);
 }
 
 struct rt_supply_rows rt_mailbox_rows(struct rt_mailbox *mailbox) {

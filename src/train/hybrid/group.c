@@ -2,17 +2,14 @@
  * group_sums.c and group_served.c, what they start from in numbers.c. */
 #include "train/hybrid/group_inside.h"
 
-#include "base/clock.h"
 #include "base/memory.h"
-#include <math.h>
+#include "cluster/traffic.h"
 #include <stdlib.h>
 #include <string.h>
 
 /* Seconds that somebody who lost a node of another ring waits for his own ring to end: the lost one's
  * neighbours know better what happened, and the master will have heard of it from them. */
 static const double grace = 3;
-/* Seconds after which a ring looks up at the latest while it waits. */
-static const double look_up = 0.5;
 
 /* ---- life ---------------------------------------------------------------------------------------------- */
 
@@ -41,8 +38,13 @@ rt_status rt_group_create(const struct rt_group_settings *settings, struct rt_gr
     made->settings.patience = settings->patience > 0 ? settings->patience : 60;
     made->means = rt_way_rules(settings->way, settings->options) ? &rt_group_served : &rt_group_sums;
     made->gone = UINT16_MAX;
-    made->progress = rt_endpoint_now(settings->endpoint);
-    status = rt_alloc(settings->rings, sizeof *made->worker, "the roles of the rings", &made->worker, err);
+    status = rt_alloc(settings->rings, sizeof *made->heard, "the exchange between rings", &made->heard, err);
+    if (status == RT_OK)
+        status =
+            rt_alloc(settings->rings, sizeof *made->waits, "the exchange between rings", &made->waits, err);
+    if (status == RT_OK)
+        status =
+            rt_alloc(settings->rings, sizeof *made->worker, "the roles of the rings", &made->worker, err);
     if (status == RT_OK)
         status =
             rt_way_roles(settings->way, settings->options, settings->rings, made->worker, &made->roles, err);
@@ -52,6 +54,8 @@ rt_status rt_group_create(const struct rt_group_settings *settings, struct rt_gr
         rt_group_destroy(made);
         return status;
     }
+    for (uint16_t ring = 0; ring < settings->rings; ring++)
+        made->waits[ring].node = UINT16_MAX;
     made->party = (struct rt_party){.endpoint = settings->endpoint,
                                     .run = settings->run,
                                     .rank = settings->ring,
@@ -77,6 +81,8 @@ void rt_group_destroy(struct rt_group *group) {
         group->means->close(group);
     rt_group_numbers_deinit(group);
     free(group->worker);
+    free(group->heard);
+    free(group->waits);
     free(group);
 }
 
@@ -106,13 +112,13 @@ static bool take_event(void *self, const struct rt_event *event, rt_status *stat
     if (ring == UINT16_MAX)
         return false;
     *status = RT_OK;
-    group->progress = rt_endpoint_now(group->party.endpoint);
+    group->heard[ring] = rt_endpoint_now(group->party.endpoint);
     if (group->talk.self && group->talk.event(group->talk.self, event, &group->lost, status, err))
         return true;
     if (event->kind == RT_EVENT_CLOSED) {
         if (group->gone == UINT16_MAX) {
             group->gone = ring;
-            group->gone_at = group->progress;
+            group->gone_at = group->heard[ring];
             group->why = event->error;
         }
         return true;
@@ -125,14 +131,23 @@ static bool take_event(void *self, const struct rt_event *event, rt_status *stat
     return true;
 }
 
-/* The ring that we wait for; UINT16_MAX: none. */
-static uint16_t waits_for(const struct rt_group *group) {
-    uint16_t ring = rt_group_numbers_wait_for(group);
-    if (ring == UINT16_MAX)
-        ring = group->means->waits_for(group);
-    if (ring == UINT16_MAX && group->talk.waits_for)
-        ring = group->talk.waits_for(group->talk.self);
-    return ring;
+/* Fails when the node of another ring, if we wait for it, is stuck (cluster/liveness.h). */
+static rt_status check_awaited(struct rt_group *group, uint16_t ring, bool waits, double now,
+                               struct rt_error *err) {
+    const double patience = group->settings.patience;
+    const uint16_t number = rt_group_number(group, ring);
+    const double waited =
+        rt_wait_seconds(&group->waits[ring], waits ? number : UINT16_MAX, group->heard[ring], now);
+    if (!waits)
+        return RT_OK;
+    const struct rt_heartbeat last = rt_link_heartbeat(group->party.links[ring]);
+    rt_liveness_count(waited, patience, &last, &group->note);
+    const size_t nodes = (size_t)group->settings.places * group->settings.rings;
+    if (!rt_liveness_is_stuck(number, nodes, waited, patience, &last))
+        return RT_OK;
+    group->lost = number;
+    return rt_fail(err, RT_FAILED, "node %u: nothing came from it for %g seconds, and it is waited for",
+                   number, patience);
 }
 
 static rt_status check(void *self, struct rt_error *err) {
@@ -143,22 +158,19 @@ static rt_status check(void *self, struct rt_error *err) {
         return rt_fail(err, RT_FAILED, "node %u: %s", group->lost,
                        rt_link_reason(group->party.links[group->gone], &group->why));
     }
-    const uint16_t ring = waits_for(group);
-    const double look = group->looked + look_up;
-    /* Time in which this thread did not run does not count. */
-    if (ring == UINT16_MAX)
-        group->progress = now;
-    else if (group->looked > 0 && rt_clock_overslept(look, now, group->settings.patience))
-        group->progress = fmin(now, group->progress + now - look);
-    group->looked = now;
-    if (ring == UINT16_MAX)
-        return RT_OK;
-    /* Those who are next to a silent node wait half as long, and know better. */
-    if (now < group->progress + 2 * group->settings.patience)
-        return RT_OK;
-    group->lost = rt_group_number(group, ring);
-    return rt_fail(err, RT_FAILED, "node %u: nothing came from it for %g seconds, and it is waited for",
-                   group->lost, 2 * group->settings.patience);
+    const uint16_t numbers = rt_group_numbers_wait_for(group), gradient = group->means->waits_for(group);
+    rt_status status = RT_OK;
+    group->note = UINT16_MAX;
+    for (uint16_t ring = 0; ring < group->party.count && status == RT_OK; ring++) {
+        const bool waits = ring == numbers || ring == gradient ||
+                           (group->talk.waits_for && group->talk.waits_for(group->talk.self, ring));
+        status = check_awaited(group, ring, waits && group->party.links[ring], now, err);
+    }
+    return status;
+}
+
+static uint16_t note(const void *self) {
+    return ((const struct rt_group *)self)->note;
 }
 
 static uint16_t lost(const void *self) {
@@ -171,8 +183,10 @@ void rt_group_set_talk(struct rt_group *group, struct rt_group_talk talk) {
 
 /* ---- as the ring sees it ------------------------------------------------------------------------------- */
 
-static rt_status open_group(void *self, struct rt_stage *const *stages, size_t count, struct rt_error *err) {
+static rt_status open_group(void *self, struct rt_stage *const *stages, size_t count, struct rt_states *clock,
+                            struct rt_error *err) {
     struct rt_group *group = self;
+    group->party.clock = clock;
     for (size_t i = 0; i < count; i++) {
         if (!stages[i]->slices.blocks[0])
             return rt_fail(err, RT_BAD_INPUT, "rings that only evaluate have nothing to exchange");
@@ -185,7 +199,6 @@ static rt_status open_group(void *self, struct rt_stage *const *stages, size_t c
 
 static void take_ready(void *self, size_t stage, size_t layer) {
     struct rt_group *group = self;
-    group->progress = rt_endpoint_now(group->party.endpoint);
     group->means->ready(group, stage, layer);
 }
 
@@ -232,10 +245,8 @@ static void tell(const void *self, struct rt_metrics_row *row) {
     const struct rt_group *group = self;
     for (uint16_t ring = 0; ring < group->party.count; ring++) {
         const struct rt_link *link = group->party.links[ring];
-        for (size_t k = 0; link && k < RT_METRIC_CHANNELS; k++) {
-            row->sent[2][k] += link->counts.bytes_sent[k];
-            row->received[2][k] += link->counts.bytes_received[k];
-        }
+        if (link)
+            rt_traffic_add(link, &link->counts, 2, row);
     }
     if (group->means->tell)
         group->means->tell(group, row);
@@ -244,6 +255,7 @@ static void tell(const void *self, struct rt_metrics_row *row) {
 struct rt_across rt_group_across(struct rt_group *group) {
     return (struct rt_across){.self = group,
                               .first = (uint16_t)(group->settings.ring * group->settings.places),
+                              .nodes = (uint16_t)(group->settings.rings * group->settings.places),
                               .early = group->settings.options->wfbp,
                               .open = open_group,
                               .event = take_event,
@@ -257,6 +269,7 @@ struct rt_across rt_group_across(struct rt_group *group) {
                               .serve = serve,
                               .may_leave = may_leave,
                               .check = check,
+                              .note = note,
                               .lost = lost,
                               .tell = tell};
 }

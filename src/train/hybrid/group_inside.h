@@ -2,6 +2,7 @@
 #ifndef RT_TRAIN_HYBRID_GROUP_INSIDE_H
 #define RT_TRAIN_HYBRID_GROUP_INSIDE_H
 
+#include "cluster/liveness.h"
 #include "train/hybrid/group.h"
 
 /* A node has one run of layers; the master of a ring may have the last layers as well. */
@@ -81,9 +82,10 @@ struct rt_group {
     } numbers;
 
     struct rt_group_talk talk;
-    double progress; /* when something last came from another ring */
-    double looked;   /* when that was last looked at */
-    uint16_t gone;   /* the ring whose link was lost first; UINT16_MAX: none */
+    double *heard;         /* [rings]: when something last came from there */
+    struct rt_wait *waits; /* [rings]: for the node there */
+    uint16_t note;         /* what we say of them */
+    uint16_t gone;         /* the ring whose link was lost first; UINT16_MAX: none */
     double gone_at;
     struct rt_error why;
     uint16_t lost;

@@ -105,29 +105,37 @@ static rt_status make_mailbox(struct head *head, struct rt_error *err) {
     const struct rt_parting parting = {.examples = examples,
                                        .batch = batch < examples ? batch : examples,
                                        .parts = (size_t)head->ring_job->parts,
+                                       .drop_last = head->lesson.settings.drop_last,
                                        .inputs = head->network.inputs,
                                        .outputs = head->network.outputs,
-                                       .target = head->lesson.target};
+                                       .target = head->lesson.target,
+                                       .loss = head->network.loss};
     return rt_mailbox_create(&parting, (size_t)head->ring_job->part, &head->mailbox, err);
 }
 
 static rt_status open_data(const struct rt_session *session, struct head *head, struct rt_error *err) {
     const struct rt_head_place *place = session->user;
     const struct rt_spec *spec = head->job->across->spec;
+    struct rt_data_wish wish;
+    rt_status status = rt_materials_wish(spec, &head->network, &wish, err);
+    if (status != RT_OK)
+        return status;
     head->lesson = (struct rt_lesson){
         .spec = spec,
         .network = &head->network,
         .set = &head->materials.train,
         .scaling = &head->scaling,
-        .target = rt_materials_wish(spec, &head->network).target,
+        .target = wish.target,
         .settings = {.seed = (uint64_t)spec->train.seed,
                      .batch = (size_t)spec->train.batch,
-                     .shuffle = spec->data.shuffle},
+                     .shuffle = spec->data.shuffle,
+                     .drop_last = spec->train.drop_last},
     };
     if (spec->data.send)
         return make_mailbox(head, err);
-    return rt_exchange_job_open_data(head->job->across, &head->network, place->device->data, session->stop,
-                                     &head->materials, &head->scaling, err);
+    return rt_exchange_job_open_data(head->job->across, &head->network, place->device->data,
+                                     place->device->cache, session->stop, &head->materials, &head->scaling,
+                                     err);
 }
 
 static void end(struct rt_session *session) {
@@ -231,7 +239,7 @@ static rt_status open_ring(struct head *head, struct rt_session *session, struct
                                               .previous = session->previous,
                                               .run = session->run,
                                               .source = rt_hybrid_feed_source(&head->feed),
-                                              .slowdown = place->device->ring.slowdown,
+                                              .pace = &place->device->ring.pace,
                                               .patience = job->across->patience,
                                               .stop = &head->halt,
                                               .abandon = session->stop,
@@ -348,7 +356,7 @@ static void tell_why(struct head *head, struct rt_session *session, rt_status st
     const uint16_t lost = head->ring ? (uint16_t)rt_ring_lost(head->ring) : 0;
     struct rt_error told = *err;
     /* Whose fault it is, if it is not the training's nor another's. */
-    if (lost == 0 && status != RT_FAILED)
+    if (lost == 0 && status != RT_FAILED && status != RT_DIVERGED)
         rt_fail_prefix(&told, status, "node %u%s%s%s", head->job->index, node && node->name ? " (" : "",
                        node && node->name ? node->name : "", node && node->name ? ")" : "");
     rt_head_fail(&head->talk, status, lost, told.text, reason_seconds, stray, session);

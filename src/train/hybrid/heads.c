@@ -30,7 +30,7 @@ struct rt_heads {
     uint16_t rings, places;
     struct rt_link **links; /* borrowed */
     struct desk *desks;     /* [rings]; the first is not used */
-    bool expects, rest;     /* the master waits for what they owe; also for their rest */
+    bool rest;              /* the master waits for their rest too */
 };
 
 rt_status rt_heads_create(struct rt_endpoint *endpoint, uint32_t run, uint16_t rings, uint16_t places,
@@ -183,10 +183,12 @@ static rt_status take_error(const struct rt_heads *heads, const struct desk *des
     rt_status status = rt_error_decode(desk->talk.body, desk->talk.body_bytes, &error, err);
     if (status != RT_OK)
         return status;
-    /* As in a ring: what else a node says is about the training. */
-    const bool gone = error.status != RT_FAILED && error.status != RT_BAD_INPUT;
-    *lost = gone && error.node < heads->rings * heads->places ? error.node : 0;
     *over = true;
+    *lost = 0;
+    if (error.status == RT_DIVERGED)
+        return rt_fail(err, RT_DIVERGED, "%s", error.text);
+    /* A node that ends is lost to the others as well, or it says who is. */
+    *lost = error.node > 0 && error.node < heads->rings * heads->places ? error.node : desk->number;
     return rt_fail(err, RT_FAILED, "%s", error.text);
 }
 
@@ -215,9 +217,10 @@ static rt_status take_messages(const struct rt_heads *heads, struct desk *desk, 
     struct rt_talk *talk = &desk->talk;
     while (talk->ready) {
         bool over = false;
-        if (take_message(heads, desk, lost, &over, err) != RT_OK) {
+        const rt_status status = take_message(heads, desk, lost, &over, err);
+        if (status != RT_OK) {
             if (over)
-                return RT_FAILED;
+                return status;
             *lost = desk->number;
             return rt_fail_prefix(err, RT_FAILED, "node %u (%s)", desk->number, talk->link->peer);
         }
@@ -277,18 +280,14 @@ bool rt_heads_metrics(const struct rt_heads *heads, struct rt_metrics_row *rows)
     return true;
 }
 
-void rt_heads_expect(struct rt_heads *heads, bool waits, bool rest) {
-    heads->expects = waits;
+void rt_heads_expect_rest(struct rt_heads *heads, bool rest) {
     heads->rest = rest;
 }
 
-static uint16_t waits_for(const void *self) {
+static bool waits_for(const void *self, uint16_t ring) {
     const struct rt_heads *heads = self;
-    for (uint16_t i = 1; heads->expects && i < heads->rings; i++)
-        if (heads->desks[i].done < heads->desks[i].given || heads->desks[i].asked ||
-            (heads->rest && !heads->desks[i].resting))
-            return i;
-    return UINT16_MAX;
+    const struct desk *desk = &heads->desks[ring];
+    return ring > 0 && (desk->done < desk->given || desk->asked || (heads->rest && !desk->resting));
 }
 
 /* All have answered, or hung up. */

@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "exchange/ways/ways.h"
+#include "train/batches.h"
 #include "train/ring/job_tree.h"
 #include <stdlib.h>
 
@@ -28,8 +29,9 @@ struct rt_hybrid_numbering rt_hybrid_numbering(const struct rt_hybrid_job *job) 
     const uint64_t batch = (uint64_t)across->spec->train.batch;
     if (job->served)
         return (struct rt_hybrid_numbering){0};
-    return (struct rt_hybrid_numbering){.per_epoch = across->per_epoch,
-                                        .batches = (across->examples + batch - 1) / batch};
+    return (struct rt_hybrid_numbering){
+        .per_epoch = across->per_epoch,
+        .batches = rt_batches_count(across->examples, batch, across->spec->train.drop_last)};
 }
 
 /* ---- writing ---- */
@@ -107,6 +109,19 @@ bool rt_hybrid_job_is(const struct rt_tree *tree) {
     return rt_tree_get(tree, "rings") != NULL;
 }
 
+/* The model is described twice: the ring computes the outputs of the one, the loss is of the other. */
+static rt_status check_model(const struct rt_hybrid_job *job, struct rt_error *err) {
+    const struct rt_tree *model = rt_tree_get(job->across->spec->tree, "model");
+    static const char *const keys[] = {"input", "layers", "loss"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!rt_tree_equal(rt_tree_get(job->ring, keys[i]), rt_tree_get(model, keys[i])))
+            return rt_fail(err, RT_BAD_INPUT,
+                           "the job of the ring and that of the exchange differ in the "
+                           "model's %s",
+                           keys[i]);
+    return RT_OK;
+}
+
 static rt_status read_job(const struct rt_tree *tree, size_t nodes, struct rt_hybrid_job *job,
                           struct rt_error *err) {
     struct fields fields;
@@ -126,6 +141,8 @@ static rt_status read_job(const struct rt_tree *tree, size_t nodes, struct rt_hy
     status = rt_tree_copy(fields.ring, &job->ring, err);
     if (status == RT_OK)
         status = rt_exchange_job_create(fields.across, &job->across, err);
+    if (status == RT_OK)
+        status = check_model(job, err);
     if (status != RT_OK)
         return status;
     const struct rt_way *way = job->across->way;

@@ -6,6 +6,7 @@
 #include "train/hybrid/group_inside.h"
 
 #include "base/memory.h"
+#include "ring/gradient.h"
 #include <stdlib.h>
 
 enum { PIECE_FLOATS = 1 << 16 };
@@ -138,6 +139,9 @@ static rt_status take(struct rt_group *group, struct rt_error *err) {
         group->numbers.state = RT_NUMBERS_HERE;
         return RT_OK;
     }
+    if (!rt_block_is_finite(group->numbers.floats, count))
+        return rt_fail(err, RT_BAD_INPUT, "it sent a number that is not finite in word %zu",
+                       group->numbers.word);
     rt_stage_word_write(group->stages[group->numbers.stage].stage, group->numbers.word, group->numbers.at,
                         count, group->numbers.floats);
     group->numbers.at += count;

@@ -2,6 +2,7 @@
 #include "train/hybrid/inside.h"
 
 #include "base/memory.h"
+#include "base/sentence.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -120,9 +121,9 @@ char *rt_rings_print(const struct rt_rings *rings, const struct rt_formation *fo
     FILE *out = plan ? open_memstream(&text, &bytes) : NULL;
     if (out) {
         fprintf(out,
-                "%u rings of %u node%s %s; equal places exchange gradients by %s%s, about %.3g ms "
+                "%s of %s %s; equal places exchange gradients by %s%s, about %.3g ms "
                 "an update. The first ring, and how all are cut:\n%s",
-                rings->count, rings->places, rings->places == 1 ? "" : "s",
+                RT_COUNTED(rings->count, "ring"), RT_COUNTED(rings->places, "node"),
                 rings->shares ? "share each batch" : "have batches of their own", rings->way->name,
                 rings->served ? ", with a server on the first ring's node" : "",
                 1e3 * rings->exchange_seconds, plan);

@@ -2,6 +2,7 @@
 #include "train/hybrid/inside.h"
 
 #include "base/memory.h"
+#include "base/sentence.h"
 #include "train/hybrid/job.h"
 #include <math.h>
 #include <stdio.h>
@@ -96,9 +97,9 @@ static bool take_event(void *self, const struct rt_event *event, uint16_t *lost,
     return true;
 }
 
-static uint16_t waits_for(const void *self) {
+static bool waits_for(const void *self, uint16_t ring) {
     const struct rt_group_talk talk = rt_heads_talk(((const struct rt_rings *)self)->heads);
-    return talk.waits_for(talk.self);
+    return talk.waits_for(talk.self, ring);
 }
 
 static bool may_leave(void *self) {
@@ -112,8 +113,9 @@ static struct rt_hybrid_numbering numbering_of(const struct rt_rings *rings) {
     const size_t batch = lesson->settings.batch;
     if (rings->served)
         return (struct rt_hybrid_numbering){0};
-    return (struct rt_hybrid_numbering){.per_epoch = lesson->per_epoch,
-                                        .batches = (lesson->set->count + batch - 1) / batch};
+    return (struct rt_hybrid_numbering){
+        .per_epoch = lesson->per_epoch,
+        .batches = rt_batches_count(lesson->set->count, batch, lesson->settings.drop_last)};
 }
 
 /* data.send: says so, and how much it is. */
@@ -131,9 +133,9 @@ static rt_status make_mailing(struct rt_rings *rings, uint32_t run, struct rt_er
     if (status != RT_OK || !lesson->notice)
         return status;
     snprintf(sentence, sizeof sentence,
-             "data.send: examples and what they are compared with are sent to the heads of %u other ring%s, "
+             "data.send: examples and what they are compared with are sent to the heads of %s, "
              "about %.3g MB in an epoch",
-             rings->count - 1, rings->count == 2 ? "" : "s",
+             RT_COUNTED(rings->count - 1, "other ring"),
              rt_mailing_bytes(rings->mailing) * (rings->count - 1) /
                  (rings->shares ? 1 : (double)rings->count) / 1e6);
     lesson->notice(lesson->notice_user, sentence);
@@ -185,9 +187,9 @@ rt_status rt_rings_open(struct rt_rings *rings, const struct rt_formation *forma
 
 rt_status rt_rings_wait(struct rt_rings *rings, bool rest, bool (*test)(void *user), void *user,
                         struct rt_error *err) {
-    rt_heads_expect(rings->heads, true, rest);
+    rt_heads_expect_rest(rings->heads, rest);
     rt_status status = rt_ring_wait(rings->ring, test, user, (double)INFINITY, err);
-    rt_heads_expect(rings->heads, false, false);
+    rt_heads_expect_rest(rings->heads, false);
     return status;
 }
 

@@ -114,7 +114,6 @@ static bool sees_all(const struct rt_rings *rings, const struct rt_plan *plan) {
 
 rt_status rt_rings_make_foreman(struct rt_rings *rings, const struct rt_plan *plan, struct rt_error *err) {
     const struct rt_lesson *lesson = &rings->lesson;
-    const struct rt_spec_train *train = &lesson->spec->train;
     const size_t batch = lesson->settings.batch;
     const struct rt_rules *rules = rt_way_rules(rings->way, &rings->way_options);
     const bool tracks = sees_all(rings, plan);
@@ -150,10 +149,9 @@ rt_status rt_rings_make_foreman(struct rt_rings *rings, const struct rt_plan *pl
         .tracks = tracks,
         .warm_start = rings->way_options.warm_start,
         .updates = lesson->settings.updates,
-        .batches = (lesson->set->count + batch - 1) / batch,
+        .batches = rt_batches_count(lesson->set->count, batch, lesson->settings.drop_last),
         .per_epoch = lesson->per_epoch,
-        .rest_updates = lesson->validates ? (uint64_t)train->validate_updates : 0,
-        .rest_epochs = lesson->validates ? (uint64_t)train->validate_epochs : 0,
+        .rests = lesson->rests,
     };
     return rt_foreman_create(&settings, &rings->foreman, err);
 }

@@ -42,9 +42,8 @@ bool rt_heads_rest(const struct rt_heads *heads);
 /* For metrics; what was asked for and has not come is not asked again. */
 void rt_heads_ask(struct rt_heads *heads);
 bool rt_heads_metrics(const struct rt_heads *heads, struct rt_metrics_row *rows); /* rows: of all nodes */
-/* The master waits for what they owe, and perhaps until they rest, or no longer does: while he does, a head
- * that is silent for too long is lost. */
-void rt_heads_expect(struct rt_heads *heads, bool waits, bool rest);
+/* The master waits until they rest, or no longer does. */
+void rt_heads_expect_rest(struct rt_heads *heads, bool rest);
 void rt_heads_stop(struct rt_heads *heads);
 /* Tells all why the run ends, and gives them a moment to hear it. Takes all events of the endpoint. */
 void rt_heads_fail(struct rt_heads *heads, rt_status status, const char *sentence, double seconds);

@@ -3,6 +3,7 @@
 
 #include "base/cores.h"
 #include "base/memory.h"
+#include "base/sentence.h"
 #include "train/materials.h"
 #include "train/ring/master_work.h"
 #include "wire/tree.h"
@@ -35,10 +36,10 @@ static rt_status ask_profile(struct rt_formation *formation, size_t member, size
     status = rt_profiled_decode(node->talk.body, node->talk.body_bytes, &profiled, err);
     rt_talk_next(&node->talk);
     if (status != RT_OK)
-        return rt_fail_prefix(err, status, "%s", node->address);
+        return rt_fail_prefix(err, status, "%s", node->name);
     if (profiled.count != layers)
-        status = rt_fail(err, RT_FAILED, "%s measured %zu layers, the model has %zu", node->address,
-                         profiled.count, layers);
+        status = rt_fail(err, RT_FAILED, "%s measured %s, but the model has %zu", node->name,
+                         RT_COUNTED(profiled.count, "layer"), layers);
     else
         memcpy(times, profiled.layers, layers * sizeof *times);
     rt_profiled_deinit(&profiled);
@@ -58,7 +59,7 @@ static rt_status measure(const struct rt_formation_settings *settings, struct rt
             status = ask_profile(formation, i - 1, rows, times[i], layers, err);
             continue;
         }
-        const double slowdown = member ? member->slowdown : formation->who.slowdown;
+        const double slowdown = rt_pace_factor(member ? &member->pace : &formation->who.pace, 1);
         for (size_t k = 0; k < layers; k++) {
             const struct rt_layer_times *one = &times[0][k];
             times[i][k] = (struct rt_layer_times){one->forward * slowdown, one->input * slowdown,
@@ -72,13 +73,16 @@ static rt_status measure(const struct rt_formation_settings *settings, struct rt
 static rt_status measure_master(const struct rt_formation_settings *settings, struct rt_formation *formation,
                                 struct rt_error *err) {
     struct rt_plan_question *question = &formation->question;
-    const enum rt_target target = rt_materials_wish(settings->spec, settings->network).target;
+    struct rt_data_wish wish;
     struct rt_master_work work;
-    rt_status status = rt_master_work_measure(settings->network, settings->set, settings->scaling, target,
-                                              question->rows, &work, err);
+    rt_status status = rt_materials_wish(settings->spec, settings->network, &wish, err);
+    if (status == RT_OK)
+        status = rt_master_work_measure(settings->network, settings->set, settings->scaling, wish.target,
+                                        question->rows, &work, err);
     if (status == RT_OK) {
-        question->master_inputs = work.inputs * formation->who.slowdown;
-        question->master_loss = work.loss * formation->who.slowdown;
+        const double slowdown = rt_pace_factor(&formation->who.pace, 1);
+        question->master_inputs = work.inputs * slowdown;
+        question->master_loss = work.loss * slowdown;
     }
     return status;
 }
@@ -123,6 +127,8 @@ static rt_status probe_links(const struct rt_formation_settings *settings, struc
         formation->device[i].latency = edges[i].latency;
         formation->device[i].bandwidth = edges[i].bandwidth;
     }
+    if (status != RT_OK)
+        rt_gathering_name_nodes(&formation->who, formation->who.devices, NULL, NULL, err);
     free(edges);
     free(order);
     return status;
@@ -202,24 +208,25 @@ static rt_status settle_job(const struct rt_formation_settings *settings, struct
 
 /* The planner takes every device for a machine of its own. Local processes share the cores of this one: they
  * cannot be faster together than all the cores are. */
-static void share_cores(const struct rt_formation *formation, const struct rt_spec *spec) {
-    const double threads = (double)rt_gather_threads(spec), cores = (double)rt_cores_usable();
+static void share_cores(const struct rt_formation *formation, const struct rt_spec *spec, size_t rings) {
+    const double threads = (double)rt_gather_threads(spec), cores = rt_cores_amount();
     struct rt_plan *plan = formation->plan;
-    double work = 0;   /* CPU-seconds on this machine per update */
+    double work = 0;   /* CPU-seconds on this machine per update of each ring */
     double wanted = 0; /* cores */
-    for (size_t i = 0; i < plan->nodes; i++) {
-        const size_t device = plan->node[i].device;
+    for (size_t i = 0; i < plan->nodes * rings; i++) {
+        const struct rt_plan_node *node = &plan->node[i % plan->nodes];
+        const size_t device = node->device + i / plan->nodes * plan->nodes;
         const struct rt_member *member =
             device ? rt_cluster_member(formation->who.cluster, device - 1) : NULL;
-        const double slowdown = member ? member->slowdown : formation->who.slowdown;
+        const double slowdown = rt_pace_factor(member ? &member->pace : &formation->who.pace, 1);
         if (!member || member->local) {
-            work += plan->node[i].busy / slowdown;
+            work += node->busy / slowdown;
             wanted += threads / slowdown;
         }
     }
     work *= threads;
     plan->crowded = wanted > cores;
-    const double most = (double)formation->job->batch * cores / work;
+    const double most = (double)formation->job->batch * (double)rings * cores / work;
     if (work > 0 && plan->samples_per_s > most)
         plan->samples_per_s = most;
 }
@@ -307,16 +314,17 @@ rt_status rt_formation_plan(const struct rt_formation_settings *settings, struct
     const size_t rings = settings->rings > 1 ? settings->rings : 1, layers = settings->network->model->count;
     const size_t devices = rt_spec_devices(settings->spec) / rings;
     if (status == RT_OK && devices > layers && rings > 1)
-        status = rt_fail(err, RT_BAD_INPUT,
-                         "%zu rings of %zu nodes each are too long for this model: it has %zu layers, and "
-                         "every node of a ring needs at least one",
-                         rings, devices, layers);
+        status =
+            rt_fail(err, RT_BAD_INPUT,
+                    "%zu rings of %s each are too long for this model: it has %s, and every node of a ring "
+                    "needs at least one",
+                    rings, RT_COUNTED(devices, "node"), RT_COUNTED(layers, "layer"));
     else if (status == RT_OK && devices > layers)
         status =
             rt_fail(err, RT_BAD_INPUT,
-                    "%zu nodes are more than this model has parts for: it has %zu layers, and every node "
-                    "needs at least one",
-                    devices, layers);
+                    "%zu nodes are more than this model has parts for: it has %s, and every node needs at "
+                    "least one",
+                    devices, RT_COUNTED(layers, "layer"));
     if (status == RT_OK)
         status = rt_gather(&(struct rt_gather_settings){.spec = settings->spec,
                                                         .network = settings->network,
@@ -346,15 +354,22 @@ rt_status rt_formation_plan(const struct rt_formation_settings *settings, struct
     if (status == RT_OK && question->more_rows)
         status =
             measure(settings, formation, question->more_rows, formation->times + formation->who.devices, err);
+    double alone = -1;
+    if (status == RT_OK)
+        status = measure_master(settings, formation, err);
+    if (status == RT_OK && formation->who.devices > 1)
+        status = rt_plan_alone(question, &alone, err);
     if (status == RT_OK)
         fold_rings(settings, formation, devices);
     if (status == RT_OK)
-        status = measure_master(settings, formation, err);
-    if (status == RT_OK)
         status = make_plan(formation, rings, err);
     if (status == RT_OK) {
+        const size_t threads = rt_gather_threads(settings->spec);
         formation->plan->samples_per_s *= (double)rings;
-        share_cores(formation, settings->spec);
+        formation->plan->rings = rings;
+        formation->plan->alone = alone;
+        formation->plan->alone_threads = threads < rt_cores_usable() ? threads : 0;
+        share_cores(formation, settings->spec, rings);
     }
     if (status == RT_OK)
         status = count_memory(settings, formation, err);
@@ -367,6 +382,7 @@ char *rt_formation_print(const struct rt_formation *formation) {
     FILE *out = open_memstream(&text, &bytes);
     if (!out)
         return NULL;
+    rt_gathering_print_addresses(&formation->who, out);
     rt_plan_print(formation->plan, &formation->question, out);
     if (fclose(out) != 0) {
         free(text);
@@ -393,6 +409,10 @@ static rt_status assign_all(struct rt_formation *formation, struct rt_error *err
     return status;
 }
 
+static size_t device_of_node(const void *plan, size_t node) {
+    return ((const struct rt_plan *)plan)->node[node].device;
+}
+
 /* Where some were left out, the ring is made anew without them. */
 static rt_status join_again(struct rt_formation *formation, struct rt_error *err) {
     const struct rt_plan *plan = formation->plan;
@@ -411,6 +431,8 @@ static rt_status join_again(struct rt_formation *formation, struct rt_error *err
     if (status == RT_OK)
         status = rt_cluster_ring(formation->who.cluster, order, plan->nodes - 1, 0, &formation->next,
                                  &formation->previous, edges, err);
+    if (status != RT_OK)
+        rt_gathering_name_nodes(&formation->who, plan->nodes, device_of_node, plan, err);
     free(edges);
     free(order);
     return status;

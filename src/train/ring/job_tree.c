@@ -26,6 +26,11 @@ rt_status rt_job_put(struct rt_tree *job, const char *key, struct rt_error *err,
     return status;
 }
 
+rt_status rt_job_put_real(struct rt_tree *job, const char *key, double value, struct rt_error *err) {
+    char text[RT_REAL_ROOM];
+    return rt_job_put(job, key, err, "%s", rt_real_text(value, text));
+}
+
 rt_status rt_job_put_tree(struct rt_tree *job, const char *key, const struct rt_tree *tree,
                           struct rt_error *err) {
     struct rt_tree *copy;
@@ -89,13 +94,13 @@ static rt_status fill_job(const struct rt_lesson *lesson, struct rt_tree *job, s
     if (status == RT_OK)
         status = rt_job_put(job, "per_epoch", err, "%" PRIu64, lesson->per_epoch);
     if (status == RT_OK)
-        status = rt_job_put(job, "clip_norm", err, "%.17g", settings->clip_norm);
-    if (status == RT_OK)
-        status = rt_job_put(job, "weight_decay", err, "%.17g", spec->train.weight_decay);
+        status = rt_job_put_real(job, "clip_norm", settings->clip_norm, err);
+    if (status == RT_OK && spec->train.weight_decay >= 0)
+        status = rt_job_put_real(job, "weight_decay", spec->train.weight_decay, err);
     if (status == RT_OK)
         status = rt_job_put(job, "math", err, "%s", math[spec->train.math]);
     if (status == RT_OK)
-        status = rt_job_put(job, "patience", err, "%.17g", spec->cluster.patience);
+        status = rt_job_put_real(job, "patience", spec->cluster.patience, err);
     return status;
 }
 

@@ -14,6 +14,8 @@ rt_status rt_job_tree_evaluating(const struct rt_tree *input, const struct rt_tr
 /* Adds a scalar, or a copy of a tree (NULL: nothing), to a job that is being made. */
 RT_PRINTF(4, 5)
 rt_status rt_job_put(struct rt_tree *job, const char *key, struct rt_error *err, const char *format, ...);
+/* A number with a decimal point, whatever the locale of an embedding program. */
+rt_status rt_job_put_real(struct rt_tree *job, const char *key, double value, struct rt_error *err);
 rt_status rt_job_put_tree(struct rt_tree *job, const char *key, const struct rt_tree *tree,
                           struct rt_error *err);
 

@@ -34,6 +34,10 @@ static size_t device_of(const struct ring_learner *learner, size_t node) {
     return plan_of(learner, node)->device + node / places * places;
 }
 
+static size_t device_of_number(const void *self, size_t node) {
+    return device_of(self, node);
+}
+
 static const char *name_of(const struct ring_learner *learner, size_t node) {
     return learner->formation.who.name[device_of(learner, node)];
 }
@@ -48,12 +52,11 @@ static rt_status explain(const struct ring_learner *learner, rt_status status, s
         return status;
     if (learner->rings)
         rt_rings_fail(learner->rings, status, err->text);
+    rt_gathering_name_nodes(&learner->formation.who, learner->nodes, device_of_number, learner, err);
     const size_t lost = status == RT_FAILED ? rt_ring_lost(learner->ring) : 0;
     if (lost == 0 || lost >= learner->nodes)
         return status;
-    char title[RT_TITLE_ROOM];
-    return rt_fail_prefix(err, RT_LOST, "%s is lost",
-                          rt_gathering_title(&learner->formation.who, device_of(learner, lost), title));
+    return rt_gathering_lost(&learner->formation.who, device_of(learner, lost), learner->lesson.lost, err);
 }
 
 /* ---- updates ------------------------------------------------------------------------------------------- */
@@ -89,6 +92,12 @@ static rt_status step(void *self, struct rt_step *result, struct rt_error *err) 
 static bool at_rest(void *self) {
     struct ring_learner *learner = self;
     return learner->rings ? rt_rings_drain(learner->rings) : rt_ring_drain(learner->ring);
+}
+
+static rt_status set_apart(void *self, bool is_apart, struct rt_error *err) {
+    (void)err;
+    rt_ring_set_apart(((struct ring_learner *)self)->ring, is_apart);
+    return RT_OK;
 }
 
 /* Before ring 0 is asked for what it has. */
@@ -164,6 +173,7 @@ static rt_status report(void *self, bool recent, struct rt_node_report *reports,
         const struct rt_plan *plan = learner->formation.plan;
         reports[i] = (struct rt_node_report){.role = role_of(learner, i),
                                              .name = name_of(learner, i),
+                                             .address = learner->formation.who.address[device_of(learner, i)],
                                              .first = node->first,
                                              .count = node->count,
                                              .tail = i % plan->nodes ? 0 : plan->tail,
@@ -205,13 +215,15 @@ static void destroy(void *self) {
 
 static void tell_plan(const struct ring_learner *learner) {
     const struct rt_plan *plan = learner->formation.plan;
-    char sentence[800] = "";
-    FILE *out = plan->left_out_count ? fmemopen(sentence, sizeof sentence, "w") : NULL;
+    char *sentence = NULL;
+    size_t bytes;
+    FILE *out = plan->left_out_count ? open_memstream(&sentence, &bytes) : NULL;
     if (!out)
         return;
     rt_plan_print_left_out(plan, &learner->formation.question, out);
     if (fclose(out) == 0)
-        learner->lesson.notice(learner->lesson.notice_user, sentence);
+        learner->lesson.warn(learner->lesson.notice_user, sentence);
+    free(sentence);
 }
 
 static rt_status form(struct ring_learner *learner, struct rt_error *err) {
@@ -258,8 +270,9 @@ static rt_status open_ring(struct ring_learner *learner, struct rt_error *err) {
                                         .previous = formation->previous,
                                         .run = formation->who.run,
                                         .source = rt_supply_source(&learner->supply),
-                                        .slowdown = formation->who.slowdown,
+                                        .pace = &formation->who.pace,
                                         .patience = lesson->spec->cluster.patience,
+                                        .rests = lesson->rests,
                                         .stop =
                                             learner->supply.stream ? &learner->supply.halt : lesson->stop};
     if (learner->rings)
@@ -309,6 +322,7 @@ rt_status rt_ring_learner_open(const struct rt_lesson *lesson, struct rt_rings *
         .stream = made->supply.stream,
         .step = step,
         .at_rest = at_rest,
+        .set_apart = set_apart,
         .report = report,
         .exchange_counts = rings ? exchange_counts : NULL,
         .stop = stop,

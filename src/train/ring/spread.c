@@ -50,7 +50,7 @@ static rt_status open_ring(struct rt_spread *spread, struct rt_trained *trained,
                                               .next = formation->next,
                                               .previous = formation->previous,
                                               .run = formation->who.run,
-                                              .slowdown = formation->who.slowdown,
+                                              .pace = &formation->who.pace,
                                               .patience = spec->cluster.patience,
                                               .stop = stop};
     formation->next = formation->previous = NULL;

@@ -2,6 +2,7 @@
 #include "train/ring/supply.h"
 
 #include "base/memory.h"
+#include "train/fit.h"
 #include "train/materials.h"
 #include <stdlib.h>
 #include <string.h>
@@ -54,8 +55,9 @@ static void loss_of_set(void *self, const uint32_t *examples, size_t rows, size_
 
 static rt_status open_set(struct rt_supply *supply, size_t rows, struct rt_error *err) {
     const struct rt_lesson *lesson = supply->lesson;
-    rt_status status = rt_batches_create(lesson->settings.seed, lesson->set->count, lesson->settings.batch,
-                                         lesson->settings.shuffle, &supply->batches, err);
+    rt_status status =
+        rt_batches_create(lesson->settings.seed, lesson->set->count, lesson->settings.batch,
+                          lesson->settings.shuffle, lesson->settings.drop_last, &supply->batches, err);
     if (status == RT_OK)
         status = rt_feed_create(lesson->network, lesson->set, lesson->scaling, lesson->target, rows,
                                 &supply->feed, err);
@@ -100,13 +102,35 @@ static void loss_of_rows(void *self, const uint32_t *examples, size_t rows, size
 
 /* ---- a stream ---- */
 
+/* Records were checked when they came, but only the loss knows which values it can take. */
+static rt_status check_values(const struct rt_supply *supply, size_t rows, struct rt_error *err) {
+    const struct rt_network *network = supply->lesson->network;
+    for (size_t i = 0; supply->values && i < rows * network->outputs; i++)
+        if (!rt_fit_value(network->loss, supply->values[i]))
+            return rt_fail(err, RT_BAD_INPUT,
+                           "target %zu of example %llu of the stream (both counted from 0) is %g: the loss "
+                           "%s needs %s",
+                           i % network->outputs,
+                           (unsigned long long)(supply->before + supply->rows + i / network->outputs),
+                           (double)supply->values[i], network->loss->name,
+                           network->loss->shares ? "targets between 0 and 1" : "finite targets");
+    return RT_OK;
+}
+
 /* The next batch, once it is there as a whole, or what is left at the end. */
 static void take_batch(struct rt_supply *supply) {
     const struct rt_lesson *lesson = supply->lesson;
     size_t taken = 0;
     struct rt_error failure;
-    if (rt_stream_take(supply->stream, lesson->settings.batch, lesson->scaling, &lesson->network->device,
-                       supply->x, supply->classes, supply->values, &taken, &failure) != RT_OK) {
+    rt_status status =
+        rt_stream_take(supply->stream, lesson->settings.batch, lesson->scaling, &lesson->network->device,
+                       supply->x, supply->classes, supply->values, &taken, &failure);
+    /* What is left at the end is fewer than a batch. */
+    if (status == RT_OK && lesson->settings.drop_last && taken < lesson->settings.batch)
+        taken = 0;
+    if (status == RT_OK)
+        status = check_values(supply, taken, &failure);
+    if (status != RT_OK) {
         supply->failure = failure;
         atomic_store(&supply->halt, 1);
         return;
@@ -168,11 +192,13 @@ static rt_status open_stream(struct rt_supply *supply, struct rt_endpoint *endpo
     const struct rt_lesson *lesson = supply->lesson;
     const struct rt_network *network = lesson->network;
     const size_t batch = lesson->settings.batch;
-    const struct rt_data_wish wish = rt_materials_wish(lesson->spec, network);
+    struct rt_data_wish wish;
     const size_t widest = network->inputs > network->outputs ? network->inputs : network->outputs;
     if (widest > SIZE_MAX / batch)
         return rt_fail(err, RT_NO_MEMORY, "not enough memory for a batch of %zu examples", batch);
-    rt_status status = rt_floats_create(batch * network->inputs, "the inputs of a batch", &supply->x, err);
+    rt_status status = rt_materials_wish(lesson->spec, network, &wish, err);
+    if (status == RT_OK)
+        status = rt_floats_create(batch * network->inputs, "the inputs of a batch", &supply->x, err);
     if (status == RT_OK && lesson->target == RT_TARGET_CLASSES)
         status = rt_alloc(batch, sizeof *supply->classes, "the labels of a batch", &supply->classes, err);
     if (status == RT_OK && lesson->target != RT_TARGET_CLASSES)
@@ -200,7 +226,8 @@ rt_status rt_supply_open_rows(const struct rt_lesson *lesson, size_t rows, const
     atomic_init(&supply->halt, 0);
     rt_status status = rt_floats_create(rows, "the losses", &supply->losses, err);
     return status == RT_OK ? rt_batches_create(lesson->settings.seed, from->examples, lesson->settings.batch,
-                                               lesson->settings.shuffle, &supply->batches, err)
+                                               lesson->settings.shuffle, lesson->settings.drop_last,
+                                               &supply->batches, err)
                            : status;
 }
 

@@ -38,6 +38,36 @@ static int predict(struct rt_run *run, float *outputs, struct rt_error *err) {
     return status != RT_OK;
 }
 
+/* A NULL is an answer, not a crash. */
+static int refuse_null(const char *path) {
+    struct rt_error err;
+    struct rt_run *run = NULL;
+    float number = 0;
+    if (rt_run_open(NULL, &run, &err) != RT_BAD_INPUT || rt_run_open(path, NULL, &err) != RT_BAD_INPUT ||
+        rt_run_load(NULL, &run, &err) != RT_BAD_INPUT || rt_run_load("model", NULL, &err) != RT_BAD_INPUT ||
+        rt_run_set(NULL, "train.epochs", "1", &err) != RT_BAD_INPUT ||
+        rt_run_set_out(NULL, "out", &err) != RT_BAD_INPUT ||
+        rt_run_train(NULL, NULL, NULL, &err) != RT_BAD_INPUT ||
+        rt_run_predict(NULL, &number, 1, &number, &err) != RT_BAD_INPUT || rt_run_result(NULL) ||
+        rt_run_input_size(NULL) || rt_run_output_size(NULL) || rt_run_class_name(NULL, 0))
+        return fail("a NULL should be refused", &err);
+    rt_run_set_resume(NULL, 1);
+    rt_run_stop(NULL);
+    rt_run_close(NULL);
+    if (rt_run_open(path, &run, NULL) != RT_OK)
+        return fail("err may be NULL", &err);
+    if (rt_run_set(run, NULL, "1", &err) != RT_BAD_INPUT ||
+        rt_run_set(run, "train.epochs", NULL, &err) != RT_BAD_INPUT ||
+        rt_run_set_out(run, NULL, &err) != RT_BAD_INPUT ||
+        rt_run_predict(run, NULL, 1, &number, &err) != RT_BAD_INPUT ||
+        rt_run_predict(run, &number, 1, NULL, &err) != RT_BAD_INPUT ||
+        strcmp(err.text, "rt_run_predict: outputs must not be NULL") != 0 ||
+        rt_run_set(run, "train.epocks", "1", NULL) != RT_BAD_INPUT)
+        return fail("a NULL should be refused", &err);
+    rt_run_close(run);
+    return 0;
+}
+
 int main(int argc, char **argv) {
     if (argc != 3)
         return 2;
@@ -49,11 +79,16 @@ int main(int argc, char **argv) {
     if (rt_run_open("no such file.yaml", &run, &err) == RT_OK || !strstr(err.text, "no such file.yaml"))
         return fail("a missing file should be refused by name", &err);
 
+    if (refuse_null(argv[1]))
+        return 1;
+
     if (rt_run_open(argv[1], &run, &err) != RT_OK)
         return fail("open", &err);
     if (rt_run_set(run, "train.epochs", "12", &err) != RT_OK || rt_run_set_out(run, argv[2], &err) != RT_OK)
         return fail("set", &err);
-    if (rt_run_set(run, "train.epocks", "1", &err) == RT_OK)
+    /* Sentences name functions and keys; options of the command are not known here. */
+    if (rt_run_set(run, "train.epocks", "1", &err) != RT_BAD_INPUT ||
+        strncmp(err.text, "rt_run_set: ", 12) != 0)
         return fail("an unknown key should be refused", &err);
     if (rt_run_result(run))
         return fail("there is no result before training", &err);
@@ -81,6 +116,11 @@ int main(int argc, char **argv) {
             return fail("a wrong prediction", &err);
     }
 
+    /* The directory is in use now. */
+    if (rt_run_train(run, NULL, NULL, &err) != RT_BAD_INPUT || !strstr(err.text, "rt_run_set_resume") ||
+        strstr(err.text, "--"))
+        return fail("a directory that is not empty should be refused", &err);
+
     char model[4096];
     snprintf(model, sizeof model, "%s/model.safetensors", result->out_dir);
     if (rt_run_load(model, &loaded, &err) != RT_OK || predict(loaded, second, &err))
@@ -88,8 +128,19 @@ int main(int argc, char **argv) {
     if (memcmp(first, second, ROWS * out * sizeof *first) != 0)
         return fail("the loaded model predicts something else", &err);
 
+    /* The same without any file: the model is in memory. */
+    struct rt_run *fileless;
+    if (rt_run_open(argv[1], &fileless, &err) != RT_OK ||
+        rt_run_set(fileless, "train.epochs", "12", &err) != RT_OK ||
+        rt_run_set_out(fileless, "none", &err) != RT_OK ||
+        rt_run_train(fileless, NULL, NULL, &err) != RT_OK || predict(fileless, second, &err))
+        return fail("train and predict without files", &err);
+    if (memcmp(first, second, ROWS * out * sizeof *first) != 0 || rt_run_result(fileless)->out_dir)
+        return fail("a run without files gives another model", &err);
+
     free(first);
     free(second);
+    rt_run_close(fileless);
     rt_run_close(loaded);
     rt_run_close(run);
     return 0;

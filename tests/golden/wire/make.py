@@ -44,7 +44,7 @@ def tensor(dtype=0, dims=(), rank=None):
 
 
 def head(type, flags=0, source=0, run=0, micro=0, update=0, epoch=0, rows=0, value=0.0, tensors=(),
-         count=None, reserved=0, magic=b"RTMP", protocol=2):
+         count=None, reserved=0, magic=b"RTMP", protocol=3):
     tensors = list(tensors)
     return (magic + u16(protocol, type, flags, source) + u32(run) + u64(micro, update) + u32(epoch, rows) + f64(value)
             + u8(len(tensors) if count is None else count, 0, 0, reserved)
@@ -91,8 +91,8 @@ job = (1, {
 
 answer = bytes(range(32))
 states = f64(*[i + 0.5 for i in range(14)])
-row = (u16(3) + f64(10.5, 9.25) + states + u64(1000, 50) + u32(4) + u64(1 << 33) + u64(*range(1, 13))
-       + u64(*range(21, 33)) + f64(7.0) + u64(2))
+row = (u16(3) + f64(10.5, 9.25, 1.75) + states + u64(1000, 50) + u32(4) + u64(1 << 33) + u64(*range(1, 16))
+       + u64(*range(21, 36)) + f64(7.0) + u64(2))
 bodies = {
     "hello": u8(2) + u16(5, 1) + answer + text("0.1.0"),
     "welcome": answer + u32(4, 3) + u64(8 << 30) + text("pi-k\u00fcche") + text("0.1.0") + text("exact-neon"),
@@ -104,7 +104,7 @@ bodies = {
     "profiled": u32(2) + f64(0.001, 0.002, 0.003, 0.0004) + f64(0.0, 1.5, 2e-300, 4.0),
     "assign": u16(1) + u32(2) + u32(0, 3, 8) + u32(3, 2, 6) + tree(job),
     "ready": u64(123456789012),
-    "metrics": u32(2) + u16(0) + bytes(364) + row,
+    "metrics": u32(2) + u16(0) + bytes(420) + row,
 }
 
 # ---- what a peer should not have sent ----
@@ -153,11 +153,11 @@ bad = {
     "assign": {"index": u16(2) + u32(2) + bytes(24) + tree(job), "nodes": u16(0) + u32(1025) + bytes(40),
                "layers": u16(0) + u32(1) + u32(65536, 1, 1) + tree(job), "no_job": u16(0) + u32(1) + u32(0, 1, 1)},
     "ready": {"long": bytes(9)},
-    "metrics": {"count": u32(0xffffffff) + row, "few": u32(2) + row, "none": u32(0), "nan": u32(1) + u16(1) + f64(nan) + bytes(356),
-                "node": u32(1) + u16(5000) + bytes(364)},
+    "metrics": {"count": u32(0xffffffff) + row, "few": u32(2) + row, "none": u32(0), "nan": u32(1) + u16(1) + f64(nan) + bytes(412),
+                "node": u32(1) + u16(5000) + bytes(420)},
 }
 bad_heads = {
-    "magic": head(10, magic=b"HTTP"), "protocol": head(10, protocol=3), "type": head(999), "flags": head(32, flags=2),
+    "magic": head(10, magic=b"HTTP"), "protocol": head(10, protocol=4), "type": head(999), "flags": head(32, flags=2),
     "reserved": head(10, reserved=1), "source": head(10, source=1024), "value": head(10, value=1.0), "rows": head(48, rows=1),
     "norm_nan": head(64, value=nan), "count": head(32, count=3), "uncounted": head(32, tensors=[tensor(1, [4])], count=0),
     "dtype": head(32, tensors=[tensor(3, [4])]), "rank": head(32, tensors=[tensor(1, [4], rank=5)]),

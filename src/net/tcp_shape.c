@@ -1,0 +1,126 @@
+/*
+ * A slower network than there is, without the system's help: what an endpoint sends on data connections
+ * leaves it no faster than its bandwidth, all links together; what it receives arrives no faster either, and
+ * all of it later by the latency. Signs of life are neither counted nor delayed.
+ *
+ * Sending: bytes are given to the system a little at a time, each time when those before have left; links
+ * take turns. Receiving: a frame is kept back until it would be here, counted from its first byte, so that a
+ * transfer takes its time once and not twice, and several senders share what the receiver can take. So are
+ * the credits that the peer gives us. Nothing is lent: what is read from memory passes no network.
+ */
+#include "net/tcp_parts.h"
+
+#include "base/clock.h"
+#include <math.h>
+
+/* Seconds of bytes that are written at once, and that are made up for when the thread woke up late. */
+static const double portion = 5e-4, most_behind = 0.02;
+enum { SMALLEST_PORTION = 1460 };
+
+bool rt_tcp_is_shaped(const struct rt_tcp *tcp) {
+    return tcp->shape.bandwidth > 0 || tcp->shape.latency > 0;
+}
+
+bool rt_shape_is_shut(const struct rt_tcp *tcp, enum rt_lane lane, double now) {
+    return tcp->shape.bandwidth > 0 && lane == RT_LANE_DATA && now < tcp->shape.out_free;
+}
+
+static bool is_counted(const struct rt_connection *connection) {
+    return connection->tcp->shape.bandwidth > 0 && connection->lane == RT_LANE_DATA &&
+           connection->state == RT_CONNECTION_OPEN;
+}
+
+size_t rt_shape_room(const struct rt_connection *connection) {
+    struct rt_tcp_shape *shape = &connection->tcp->shape;
+    if (!is_counted(connection))
+        return SIZE_MAX;
+    const double now = rt_clock_wall();
+    if (now < shape->out_free) {
+        shape->pressed = true;
+        return 0;
+    }
+    /* Who had to wait goes on where it should have: a thread that slept too long loses nothing. */
+    shape->out_free = shape->pressed ? fmax(shape->out_free, now - most_behind) : now;
+    shape->pressed = false;
+    return (size_t)fmax(SMALLEST_PORTION, shape->bandwidth * portion);
+}
+
+void rt_shape_wrote(struct rt_connection *connection, size_t bytes) {
+    struct rt_tcp_shape *shape = &connection->tcp->shape;
+    if (!is_counted(connection))
+        return;
+    shape->out_free += (double)bytes / shape->bandwidth;
+    shape->last = connection->link;
+}
+
+void rt_shape_received(struct rt_connection *connection, struct rt_receive *receive, double began) {
+    struct rt_tcp_link *link = connection->link;
+    struct rt_tcp_shape *shape = &connection->tcp->shape;
+    if (!rt_tcp_is_shaped(connection->tcp)) {
+        rt_tcp_tell_received(link, receive);
+        return;
+    }
+    receive->at = rt_clock_wall();
+    if (shape->bandwidth > 0 && connection->lane == RT_LANE_DATA) {
+        const double bytes = (double)(RT_FRAME_BYTES + receive->head_bytes + receive->body_bytes);
+        shape->in_free = fmax(shape->in_free, began) + bytes / shape->bandwidth;
+        receive->at = fmax(receive->at, shape->in_free);
+    }
+    receive->at += shape->latency;
+    rt_receive_push(&link->late.receives[connection->lane], receive);
+}
+
+/* What does not fit into the queue joins the last: later than need be, and never too early. */
+bool rt_shape_credit(struct rt_tcp_link *link, unsigned channel, uint32_t count) {
+    const struct rt_tcp *tcp = (struct rt_tcp *)link->base.endpoint;
+    struct rt_late_credits *late = &link->late.credits[channel];
+    if (!(tcp->shape.latency > 0))
+        return false;
+    if (late->count < RT_LATE_CREDITS)
+        late->entry[(late->first + late->count++) % RT_LATE_CREDITS] = (struct rt_late_credit){0};
+    struct rt_late_credit *last = &late->entry[(late->first + late->count - 1) % RT_LATE_CREDITS];
+    last->at = rt_clock_wall() + tcp->shape.latency;
+    last->count += count;
+    late->sum += count;
+    return true;
+}
+
+uint32_t rt_shape_credits_coming(const struct rt_tcp_link *link, unsigned channel) {
+    return link->late.credits[channel].sum;
+}
+
+double rt_shape_release(struct rt_tcp_link *link, double now) {
+    double next = INFINITY;
+    for (int lane = 0; lane < RT_LANES; lane++) {
+        struct rt_receive_queue *queue = &link->late.receives[lane];
+        while (queue->first && queue->first->at <= now)
+            rt_tcp_tell_received(link, rt_receive_pop(queue));
+        next = queue->first ? fmin(next, queue->first->at) : next;
+    }
+    for (unsigned channel = 0; channel < RT_CHANNELS; channel++) {
+        struct rt_late_credits *late = &link->late.credits[channel];
+        for (; late->count > 0 && late->entry[late->first].at <= now; late->count--) {
+            const uint32_t count = late->entry[late->first].count;
+            link->credits[channel] += count;
+            late->sum -= count;
+            late->first = (late->first + 1) % RT_LATE_CREDITS;
+        }
+        next = late->count > 0 ? fmin(next, late->entry[late->first].at) : next;
+    }
+    return next;
+}
+
+double rt_shape_next_write(const struct rt_tcp *tcp, double now) {
+    return rt_shape_is_shut(tcp, RT_LANE_DATA, now) ? tcp->shape.out_free : (double)INFINITY;
+}
+
+void rt_shape_write_links(struct rt_tcp *tcp) {
+    struct rt_tcp_link *first = tcp->links;
+    for (struct rt_tcp_link *link = tcp->links; link && tcp->shape.last; link = link->next)
+        if (link == tcp->shape.last && link->next)
+            first = link->next;
+    for (struct rt_tcp_link *link = first; link; link = link->next)
+        rt_tcp_link_write(link);
+    for (struct rt_tcp_link *link = tcp->links; link != first; link = link->next)
+        rt_tcp_link_write(link);
+}

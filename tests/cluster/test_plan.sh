@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# What a plan tells: what one device alone would do, on one device too, and who is left out, also to who wants to read
+# nothing else.
+# labels: once
+. "$(dirname "$0")/lib.sh"
+write_pictures 96
+write_model mlp '[flatten, dense: 64, relu, dense: 64, relu, dense: 4]'
+sed -i '/^cluster/d' mlp.yaml
+
+# ---- one device ----
+for words in "" "--strategy sgd" "--strategy ring"; do
+    # shellcheck disable=SC2086 # none or two
+    run 0 plan mlp.yaml $words
+    grep -qE '^ +0  master  0-5 flatten..dense +' out || fail "plan $words: no row of one device: $(cat out)"
+    grep -qE '^Predicted: [0-9.,]+ samples/s, 0.0 % idle; an update is [0-9]+ micro-batch' out ||
+        fail "plan $words: no prediction: $(cat out)"
+    ! grep -q alone out || fail "plan $words: one device is compared with itself: $(cat out)"
+done
+
+# ---- several ----
+gain='^One device alone(, on 1 thread)?: [0-9.,]+ samples/s; these 3: (at most )?[0-9.,]+, [0-9.]+ x\.$'
+run 0 plan mlp.yaml --nodes 3 --set cluster.keep_all=true
+grep -qE "$gain" out || fail "the plan does not say what one device would do: $(cat out)"
+run 0 train mlp.yaml --nodes 3 --set cluster.keep_all=true --out all
+grep -qE "$gain" out || fail "training does not say what one device would do: $(cat out)"
+
+# ---- fewer than asked for ----
+few=(--nodes 3 --set 'cluster.slowdown=[1, 1000, 1000]')
+run 0 train mlp.yaml "${few[@]}" --quiet --out few
+says err "ringtmp: note: local 1 and local 2 are left out: "
+[ "$(wc -l <err)" -eq 1 ] && [ ! -s out ] || fail "more than that: $(cat out err)"
+[ "$(field nodes few/summary.json) of $(field nodes_offered few/summary.json)" = "1 of 3" ] ||
+    fail "the summary: $(grep nodes few/summary.json)"
+grep -q '"event": "notice".*are left out' few/journal.jsonl || fail "the journal does not know who was left out"
+run 0 train mlp.yaml "${few[@]}" --out told
+[ "$(grep -c "are left out" err)" -eq 1 ] || fail "told $(grep -c "are left out" err) times: $(cat err)"
+[ "$(field nodes all/summary.json) of $(field nodes_offered all/summary.json)" = "3 of 3" ] ||
+    fail "the summary of all: $(grep nodes all/summary.json)"
+run 0 train mlp.yaml --quiet --out one
+[ ! -s err ] && [ "$(field nodes_offered one/summary.json)" = 1 ] || fail "one device: $(cat err)"
+finish
