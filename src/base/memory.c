@@ -79,10 +79,16 @@ uint64_t rt_memory_peak(void) {
     return process_status("VmHWM:");
 }
 
-void rt_memory_peak_reset(void) {
-#if defined(__GLIBC__)
-    malloc_trim(0); /* what was freed goes back to the system, and does not count */
+/* A sanitizer has an allocator of its own: the C library's is then never set up, and threads that come here
+ * together would each set it up. */
+void rt_memory_trim(void) {
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    malloc_trim(0);
 #endif
+}
+
+void rt_memory_peak_reset(void) {
+    rt_memory_trim(); /* what was freed does not count */
 #if defined(__linux__)
     FILE *file = fopen("/proc/self/clear_refs", "we");
     if (!file)

@@ -25,6 +25,8 @@ rt_status rt_memory_check(double bytes, const char *what, struct rt_error *err);
  * (What getrusage says begins with the most that whoever started the process had taken.) */
 uint64_t rt_memory_resident(void);
 uint64_t rt_memory_peak(void);
+/* Gives what was freed back to the system, where that can be done. */
+void rt_memory_trim(void);
 /* The most it has taken counts from now on: a process that serves several runs. Where the system cannot do
  * it, it goes on counting. */
 void rt_memory_peak_reset(void);

@@ -4,44 +4,73 @@
  *
  * When one node hangs, soon everybody waits, each for another. But a node that waits still takes steps: it
  * looks whether something has come. A node that computes takes one at the end of each operation. Heartbeats
- * tell the peers how long ago the last step was (rt_endpoint_step), whatever the node's working thread does.
- * So who has waited for the timeout asks the heartbeat of the one it waits for:
+ * tell the peers how long ago the last step was (rt_endpoint_step), whatever the node's working thread does,
+ * and carry a note that says what the node does:
  *
- *   no step for the timeout   it is stuck, and is named
- *   steps are taken           it waits itself, or works: somebody else is stuck, and somebody else waits for
- *                             that one
+ *   0                it works, or has waited for less than half of the timeout
+ *   k                it waits, and the chain of those who wait ends after k of them at a node that works
+ *   RT_NOTE_MASTER   it waits, and the chain ends at the master
  *
- * Every chain of those who wait for one another ends so at a node that is stuck, and the one before it in the
- * chain names it: within the timeout, of the first who waits for it, and a second at most.
+ * Who has waited for a node judges it by its heartbeat:
  *
- * The master is never named: it runs where the user is, may take as long as it likes between two operations
- * (a validation, a callback), and its link says when it is gone.
+ *   no step for the timeout       it is stuck, and is named
+ *   it waits for the master       it is waited for: the master runs where the user is, and may take as long
+ *                                 as it likes between two operations (a validation, a callback); its link
+ * says when it is gone. For the same reason the master is never named. note k or more, for 10 + k times the
+ * timeout whatever it says of itself, nothing comes from it: it is named. The node nearest to the end of a
+ * chain is the first to lose patience, by a whole timeout, so an honest node is not named for one that does
+ * not tell the truth. If the note falls, somebody further on has delivered, and the count begins anew.
  *
- * If all take steps, and wait in a circle, there is an error in the program. It is found by counting: the
- * note that goes with a step says through how many others a node waits at least, one more than the smallest
- * note among those it waits for. Where all wait in circles the notes grow without end.
+ * So a node that hangs is named within the timeout, of the first who waits for it, and a second at most; one
+ * that runs and delivers nothing after 10 times the timeout.
+ *
+ * If all wait in a circle there is an error in the program, or somebody does not tell the truth. The master,
+ * which knows that it has given all it has to give, ends the run after 10 times the timeout and 4 times more
+ * for each node, and names nobody: a note is no evidence against anybody but its own sender.
  */
 #ifndef RT_CLUSTER_LIVENESS_H
 #define RT_CLUSTER_LIVENESS_H
 
 #include "net/transport.h"
 
+enum { RT_NOTE_MASTER = 0x8000, RT_NOTE_NONE = UINT16_MAX }; /* NONE: not sent, see rt_liveness_count */
+
 /* Somebody who is waited for. */
 struct rt_wait {
     uint16_t node; /* UINT16_MAX: nobody */
     double since;
+    double looked;  /* the last time at which rt_wait_look was called */
+    double idle;    /* seconds of this wait in which there was nothing else to do */
+    double excused; /* how many of them the node had a good reason for */
+    uint16_t note;  /* that it gave last */
 };
 
-/* Seconds for which `node` has been waited for and not heard of; 0 for nobody. heard: when it last was. */
-double rt_wait_seconds(struct rt_wait *wait, uint16_t node, double heard, double now);
+/* From time to time: `node` is waited for (UINT16_MAX: nobody is), and was last heard of then. idle: there is
+ * nothing else to do meanwhile. Returns the seconds of waiting without a word from it. */
+double rt_wait_look(struct rt_wait *wait, uint16_t node, double heard, bool idle, double now);
 
-/* Whether `node`, one of `nodes`, is to be named. waited: as above; last: its heartbeat. */
-bool rt_liveness_is_stuck(uint16_t node, size_t nodes, double waited, double timeout,
-                          const struct rt_heartbeat *last);
+enum rt_liveness {
+    RT_LIVENESS_GOOD,
+    RT_LIVENESS_STUCK,    /* the node is to be named */
+    RT_LIVENESS_DEADLOCK, /* nobody is, but there is no sense in waiting: only ever seen by the master */
+};
 
-/* The note of a node that has waited so long for another one, or for any of several: *note is the smallest so
- * far, of UINT16_MAX at first. Below half of the timeout it is 0: waits that short are part of the work, and
- * come and go faster than heartbeats. */
-void rt_liveness_count(double waited, double timeout, const struct rt_heartbeat *last, uint16_t *note);
+/* What is known of those who take part. */
+struct rt_liveness_terms {
+    uint16_t self;  /* the number of the node that waits; 0: the master */
+    uint16_t nodes; /* of the run */
+    double timeout;
+};
+
+/* What to think of wait->node, which has been waited for so long (see above) and whose heartbeat was `last`.
+ * err: unless it is good, what is wrong, without a name. */
+enum rt_liveness rt_liveness_judge(const struct rt_liveness_terms *terms, struct rt_wait *wait, double waited,
+                                   const struct rt_heartbeat *last, struct rt_error *err);
+
+/* The note of a node that has waited so long for another one, or for any of several: *note is that of those
+ * before, RT_NOTE_NONE at first. Waits of less than half of the timeout are part of the work, and come and go
+ * faster than heartbeats. */
+void rt_liveness_count(const struct rt_liveness_terms *terms, uint16_t node, double waited,
+                       const struct rt_heartbeat *last, uint16_t *note);
 
 #endif

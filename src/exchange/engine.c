@@ -146,7 +146,8 @@ static bool wait_inline(struct rt_engine *engine, double until) {
     return rt_engine_now(engine) < until;
 }
 
-static void watch_inline(struct rt_engine *engine, struct rt_watcher *watcher, double until) {
+static void watch_inline(struct rt_engine *engine, struct rt_watcher *watcher) {
+    const double until = watcher->until;
     engine->watchers = watcher;
     for (bool more = true; more;) {
         if (engine->due)
@@ -191,6 +192,8 @@ static void emulated_sleep(void *self, double until) {
     for (double now = start; now < end && !atomic_load(&engine->ending); now = rt_engine_now(engine)) {
         if (atomic_load(&engine->letting_go) || (engine->settings.stop && atomic_load(engine->settings.stop)))
             break;
+        if (rt_engine_owner(engine, now) != RT_OWNER_WORKS)
+            rt_endpoint_step(engine->endpoint, 0);
         rt_endpoint_sleep(engine->endpoint, fmin(end, now + glance));
     }
     if (leaves)
@@ -281,7 +284,8 @@ static void *run_thread(void *user) {
     return NULL;
 }
 
-static void watch_threaded(struct rt_engine *engine, struct rt_watcher *watcher, double until) {
+static void watch_threaded(struct rt_engine *engine, struct rt_watcher *watcher) {
+    const double until = watcher->until;
     const struct timespec limit = isinf(until) ? (struct timespec){0, 0} : timespec_of(until);
     int late = 0;
     pthread_mutex_lock(&engine->mutex);
@@ -389,11 +393,11 @@ void rt_engine_leave(struct rt_engine *engine) {
 
 rt_status rt_engine_wait(struct rt_engine *engine, bool (*test)(void *self), void *self, double until,
                          struct rt_error *err) {
-    struct rt_watcher watcher = {.test = test, .self = self};
+    struct rt_watcher watcher = {.test = test, .self = self, .until = until};
     if (engine->threaded)
-        watch_threaded(engine, &watcher, until);
+        watch_threaded(engine, &watcher);
     else
-        watch_inline(engine, &watcher, until);
+        watch_inline(engine, &watcher);
     step(engine);
     return rt_engine_status(engine, err);
 }
@@ -425,11 +429,11 @@ rt_status rt_engine_wait_as(struct rt_engine *engine, struct rt_states *states, 
 }
 
 void rt_engine_linger(struct rt_engine *engine, bool (*test)(void *self), void *self, double until) {
-    struct rt_watcher watcher = {.test = test, .self = self, .lingers = true};
+    struct rt_watcher watcher = {.test = test, .self = self, .until = until, .lingers = true};
     if (engine->threaded)
-        watch_threaded(engine, &watcher, until);
+        watch_threaded(engine, &watcher);
     else
-        watch_inline(engine, &watcher, until);
+        watch_inline(engine, &watcher);
 }
 
 rt_status rt_engine_status(struct rt_engine *engine, struct rt_error *err) {

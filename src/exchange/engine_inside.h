@@ -10,6 +10,7 @@
 struct rt_watcher {
     bool (*test)(void *self);
     void *self;
+    double until; /* the end of its waiting, at the latest */
     bool lingers; /* a failure does not end it */
     bool met;
     struct rt_watcher *next;
@@ -55,6 +56,13 @@ struct rt_engine {
 void rt_engine_fail(struct rt_engine *engine, rt_status status, const struct rt_error *err, uint16_t lost);
 
 /* ---- engine_patience.c: reasons not to wait any longer ---- */
+
+enum rt_owner {
+    RT_OWNER_WORKS,
+    RT_OWNER_WAITS, /* for something that has not come */
+    RT_OWNER_NAPS,  /* it lets time pass: its device is an emulated one */
+};
+enum rt_owner rt_engine_owner(const struct rt_engine *engine, double now);
 
 /* A link is gone that was still needed. */
 void rt_engine_take_loss(struct rt_engine *engine, uint16_t rank, const struct rt_error *why);

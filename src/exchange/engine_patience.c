@@ -38,51 +38,59 @@ static void forgive_pause(struct rt_engine *engine, double now) {
     engine->check = now; /* forgiven once */
 }
 
-static void blame(struct rt_engine *engine, uint16_t who) {
+static void blame(struct rt_engine *engine, uint16_t who, const struct rt_error *why) {
     struct rt_error err;
     char name[32];
-    rt_fail(&err, RT_FAILED, "%s: nothing came from it for %g seconds", rt_party_name(who, name),
-            engine->patience);
+    rt_fail(&err, RT_FAILED, "%s: %s", rt_party_name(who, name), why->text);
     rt_engine_fail(engine, RT_FAILED, &err, who);
 }
 
-/* Whether the owner waits for something that has not come. */
-static bool owner_waits(const struct rt_engine *engine) {
+enum rt_owner rt_engine_owner(const struct rt_engine *engine, double now) {
+    enum rt_owner found = RT_OWNER_WORKS;
     for (const struct rt_watcher *watcher = engine->watchers; watcher; watcher = watcher->next)
         if (watcher->test && !watcher->met)
-            return true;
-    return false;
+            return RT_OWNER_WAITS;
+        else if (!watcher->test && now < watcher->until)
+            found = RT_OWNER_NAPS;
+    return found;
 }
 
 /* Fails when one whom a part waits for is stuck (cluster/liveness.h). Returns what we say of our own waiting.
  */
-static uint16_t check_awaited(struct rt_engine *engine, double now) {
+static uint16_t check_awaited(struct rt_engine *engine, bool idle, double now) {
     const struct rt_party *party = engine->settings.party;
-    uint16_t note = UINT16_MAX;
+    const struct rt_liveness_terms terms = {
+        .self = party->rank, .nodes = party->count, .timeout = engine->patience};
+    uint16_t note = RT_NOTE_NONE;
     for (size_t i = 0; i < engine->settings.part_count; i++) {
         const struct rt_engine_part *part = &engine->settings.parts[i];
         const uint16_t asked = part->waits_for ? part->waits_for(part->self) : UINT16_MAX;
         const uint16_t who = asked < party->count && party->links[asked] ? asked : UINT16_MAX;
         const double heard = who == UINT16_MAX ? 0 : engine->peers[who].heard;
-        const double waited = rt_wait_seconds(&engine->wait[i], who, heard, now);
+        const double waited = rt_wait_look(&engine->wait[i], who, heard, idle, now);
         if (who == UINT16_MAX)
             continue;
         const struct rt_heartbeat last = rt_link_heartbeat(party->links[who]);
-        rt_liveness_count(waited, engine->patience, &last, &note);
-        if (rt_liveness_is_stuck(who, party->count, waited, engine->patience, &last))
-            blame(engine, who);
+        struct rt_error why;
+        rt_liveness_count(&terms, who, waited, &last, &note);
+        const enum rt_liveness found = rt_liveness_judge(&terms, &engine->wait[i], waited, &last, &why);
+        if (found == RT_LIVENESS_STUCK)
+            blame(engine, who, &why);
+        else if (found == RT_LIVENESS_DEADLOCK)
+            rt_engine_fail(engine, RT_FAILED, &why, UINT16_MAX);
     }
-    return note == UINT16_MAX ? 0 : note;
+    return note == RT_NOTE_NONE ? 0 : note;
 }
 
 double rt_engine_check_patience(struct rt_engine *engine, double now) {
     if (engine->status != RT_OK)
         return INFINITY;
     forgive_pause(engine, now);
-    const uint16_t note = check_awaited(engine, now);
-    /* While the owner computes the steps are his own. */
-    if (engine->endpoint && owner_waits(engine))
-        rt_endpoint_step(engine->endpoint, note);
+    const enum rt_owner owner = rt_engine_owner(engine, now);
+    const uint16_t note = check_awaited(engine, owner == RT_OWNER_WAITS, now);
+    /* While the owner computes the steps are its own. */
+    if (engine->endpoint && owner != RT_OWNER_WORKS)
+        rt_endpoint_step(engine->endpoint, owner == RT_OWNER_WAITS ? note : 0);
     const double again = engine->endpoint ? now + fmin(look_up, engine->patience / 4) : (double)INFINITY;
     if (!engine->gone.yes || atomic_load(&engine->letting_go))
         return again;

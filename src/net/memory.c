@@ -111,7 +111,10 @@ static struct rt_heartbeat heartbeat(const struct rt_link *link) {
     const struct rt_mem_side *side = (const struct rt_mem_side *)link;
     if (!side->peer)
         return (struct rt_heartbeat){0};
-    return rt_endpoint_heartbeat(&side->peer->place->endpoint, side->place->net->now);
+    const struct rt_mem_place *there = side->peer->place;
+    if (there->pretends > 0 && side->place->net->now >= there->pretends)
+        return (struct rt_heartbeat){.known = true, .note = there->note};
+    return rt_endpoint_heartbeat(&there->endpoint, side->place->net->now);
 }
 
 static const struct rt_transport transport = {
@@ -189,4 +192,14 @@ void rt_memnet_freeze(struct rt_endpoint *endpoint, double from, double until) {
     struct rt_mem_place *place = (struct rt_mem_place *)endpoint;
     place->freezes = from;
     place->thaws = until;
+}
+
+void rt_memnet_freeze_again(struct rt_endpoint *endpoint, double every) {
+    ((struct rt_mem_place *)endpoint)->freezes_every = every;
+}
+
+void rt_memnet_pretend(struct rt_endpoint *endpoint, double from, uint16_t note) {
+    struct rt_mem_place *place = (struct rt_mem_place *)endpoint;
+    place->pretends = from;
+    place->note = note;
 }

@@ -60,6 +60,10 @@ void rt_memnet_kill(struct rt_memnet *net, size_t i);
 /* The program of an endpoint hangs from one time to another: it takes no event and its sleeps do not end
  * before that, but its links live. Called by the program itself, before it. */
 void rt_memnet_freeze(struct rt_endpoint *endpoint, double from, double until);
+/* It hangs for so long again and again, every so many seconds from the first time on. */
+void rt_memnet_freeze_again(struct rt_endpoint *endpoint, double every);
+/* From then on its heartbeats do not tell the truth: they say that it takes steps, and carry this note. */
+void rt_memnet_pretend(struct rt_endpoint *endpoint, double from, uint16_t note);
 
 double rt_memnet_now(const struct rt_memnet *net);
 

@@ -153,8 +153,11 @@ static void rest(struct rt_mem_place *place, double until, enum rt_mem_standing 
 /* A program that is to hang does so wherever it calls the network. */
 static void hang(struct rt_mem_place *place) {
     const struct rt_memnet *net = place->net;
-    while (!place->over && net->running == place && net->now >= place->freezes && net->now < place->thaws)
+    while (!place->over && net->running == place && net->now >= place->freezes && net->now < place->thaws) {
         rest(place, place->thaws, RT_MEM_SLEEPING);
+        place->freezes += place->freezes_every;
+        place->thaws += place->freezes_every;
+    }
 }
 
 /* A place that is over has waited as long as it wanted to. */

@@ -119,6 +119,9 @@ struct rt_mem_place {
     bool listening, over;       /* over: killed, or the run has failed */
     double ahead;               /* its own time, once it is over */
     double freezes, thaws;      /* when its program hangs; 0: it does not */
+    double freezes_every;       /* and again so many seconds later; 0: once */
+    double pretends;            /* since when its heartbeats lie; 0: they do not */
+    uint16_t note;              /* that they carry */
     struct rt_mem_item timer;   /* of its wait or sleep */
     struct rt_mem_side *sides;  /* its links */
     struct rt_mem_side *calls;  /* links to be, for when it listens */

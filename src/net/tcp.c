@@ -54,7 +54,7 @@ static void close_link(struct rt_link *base) {
             continue;
         }
         pthread_mutex_unlock(&tcp->mutex);
-        rt_tcp_round(tcp, 0);
+        rt_tcp_round_by_owner(tcp, 0);
         pthread_mutex_lock(&tcp->mutex);
     }
     pthread_mutex_unlock(&tcp->mutex);
@@ -82,6 +82,8 @@ static void attend(struct rt_endpoint *endpoint, bool attends) {
         pthread_cond_signal(&tcp->resumed);
     while (tcp->parked != attends)
         pthread_cond_wait(&tcp->changed, &tcp->mutex);
+    tcp->owner_cpu = rt_clock_thread();
+    tcp->owner_cpu_at = rt_clock_boot();
     pthread_mutex_unlock(&tcp->mutex);
 }
 

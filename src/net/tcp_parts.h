@@ -247,6 +247,8 @@ struct rt_tcp {
     size_t poll_room;
     double next_beat;
     double awake_by; /* when it wanted to be awake again, on the clock that counts sleep as well; 0: never */
+    double owner_cpu,
+        owner_cpu_at; /* the CPU time of the owner's thread while it attends, and when it was read */
     struct rt_tcp_shape shape;
 };
 
@@ -285,6 +287,8 @@ static inline struct rt_receive *rt_receive_pop(struct rt_receive_queue *queue) 
  * if it was so long that peers may have given us up, the owner can know why links are closed. So this comes
  * before a heartbeat is sent, and before the owner is told of anything. */
 void rt_tcp_look_for_stall(struct rt_tcp *tcp);
+/* A round by the owner's thread, which attends. */
+void rt_tcp_round_by_owner(struct rt_tcp *tcp, double until);
 void rt_tcp_tell_open(struct rt_tcp_link *link, enum rt_event_kind kind);
 void rt_tcp_tell_sent(struct rt_tcp_link *link, struct rt_send *send);
 void rt_tcp_tell_received(struct rt_tcp_link *link, struct rt_receive *receive);

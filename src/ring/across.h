@@ -47,9 +47,11 @@ struct rt_across {
     /* Of a ring's master, whose ring has come to rest at its end: whether all rings have, so that links may
      * be closed. */
     bool (*may_leave)(void *self);
-    /* From time to time: fails when somebody was lost, or is stuck (cluster/liveness.h). */
-    rt_status (*check)(void *self, struct rt_error *err);
-    /* The note of a node that waits for another ring, as of the last check; UINT16_MAX: it waits for none. */
+    /* From time to time: fails when somebody was lost, or is stuck (cluster/liveness.h). idle: this node has
+     * nothing else to do. */
+    rt_status (*check)(void *self, bool idle, struct rt_error *err);
+    /* The note of a node that waits for another ring, as of the last check; RT_NOTE_NONE: it waits for none.
+     */
     uint16_t (*note)(const void *self);
     /* After a failure of event or check: the number of the node whose fault it is; 0: none known. */
     uint16_t (*lost)(const void *self);

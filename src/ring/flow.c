@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "cluster/liveness.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,6 +46,7 @@ static bool next_event(const struct rt_flow *flow, double until, struct rt_event
 rt_status rt_flow_init(struct rt_flow *flow, const struct rt_flow_settings *settings, struct rt_error *err) {
     *flow = (struct rt_flow){.settings = *settings, .job = settings->job};
     flow->settings.patience = settings->patience > 0 ? settings->patience : 60;
+    flow->waiting.node = UINT16_MAX;
     flow->progress = rt_flow_now(flow);
     flow->next.index = (uint16_t)((settings->index + 1) % settings->nodes);
     flow->previous.index = (uint16_t)((settings->index + settings->nodes - 1) % settings->nodes);
@@ -149,12 +149,20 @@ static double emulated_now(void *self) {
     return rt_flow_now(self);
 }
 
+/* For the heartbeats: this thread is alive. */
+static void take_step(const struct rt_flow *flow) {
+    if (flow->settings.endpoint)
+        rt_endpoint_step(flow->settings.endpoint, flow->note);
+}
+
 /* An emulated device that is to stop does not finish its operation. */
 static void emulated_sleep(void *self, double until) {
     const struct rt_flow *flow = self;
     double now;
-    while ((now = rt_flow_now(flow)) < until && !(flow->settings.stop && atomic_load(flow->settings.stop)))
+    while ((now = rt_flow_now(flow)) < until && !(flow->settings.stop && atomic_load(flow->settings.stop))) {
+        take_step(flow); /* also where one operation takes longer than anybody's patience */
         sleep_until(flow, fmin(until, now + most_sleep));
+    }
 }
 
 /* On the thread that runs the engine. */
@@ -169,6 +177,10 @@ static void start_clock(struct rt_flow *flow) {
 }
 
 void rt_flow_enter(struct rt_flow *flow, enum rt_state state) {
+    if (flow->note != 0) { /* no longer true, however long the operation takes */
+        flow->note = 0;
+        take_step(flow);
+    }
     rt_states_enter(&flow->states, state);
 }
 
@@ -329,31 +341,44 @@ static enum rt_state reason(struct rt_flow *flow, const struct rt_neighbour **wh
     return RT_STATE_WAIT_INPUT;
 }
 
+static struct rt_liveness_terms terms_of(const struct rt_flow *flow) {
+    const struct rt_across *across = &flow->settings.across;
+    return (struct rt_liveness_terms){.self = (uint16_t)(across->first + flow->settings.index),
+                                      .nodes = across->self ? across->nodes : flow->settings.nodes,
+                                      .timeout = flow->settings.patience};
+}
+
 /* What we say of our waiting (cluster/liveness.h). Whichever neighbour we wait for, something from the other
  * would do as well. */
 static uint16_t count_waits(const struct rt_flow *flow, const struct rt_neighbour *who, double waited) {
     const struct rt_across *across = &flow->settings.across;
+    const struct rt_liveness_terms terms = terms_of(flow);
     const struct rt_neighbour *const neighbours[] = {&flow->next, &flow->previous};
-    uint16_t note = across->self ? across->note(across->self) : UINT16_MAX;
+    uint16_t note = across->self ? across->note(across->self) : RT_NOTE_NONE;
     for (size_t i = 0; i < 2 && who; i++) {
         const struct rt_heartbeat last = rt_link_heartbeat(neighbours[i]->talk.link);
-        rt_liveness_count(waited, flow->settings.patience, &last, &note);
+        rt_liveness_count(&terms, neighbours[i]->number, waited, &last, &note);
     }
-    return note == UINT16_MAX ? 0 : note;
+    return note == RT_NOTE_NONE ? 0 : note;
 }
 
 /* Fails when the neighbour that we wait for is stuck. */
 static rt_status check_neighbour(struct rt_flow *flow, const struct rt_neighbour *who, enum rt_state state,
                                  double waited, struct rt_error *err) {
-    const double patience = flow->settings.patience;
+    const struct rt_liveness_terms terms = terms_of(flow);
     const struct rt_heartbeat last = rt_link_heartbeat(who->talk.link);
-    const struct rt_across *across = &flow->settings.across;
-    const size_t nodes = across->self ? across->nodes : flow->settings.nodes;
+    struct rt_error why;
     char name[32];
-    if (!rt_liveness_is_stuck(who->number, nodes, waited, patience, &last))
+    switch (rt_liveness_judge(&terms, &flow->waiting, waited, &last, &why)) {
+    case RT_LIVENESS_GOOD:
         return RT_OK;
-    return rt_fail(err, rt_flow_lose(flow, who), "%s: nothing came from it for %g seconds (%s)",
-                   rt_neighbour_name(who, name), patience, rt_state_name(state));
+    case RT_LIVENESS_DEADLOCK:
+        return rt_fail(err, RT_FAILED, "%s", why.text);
+    case RT_LIVENESS_STUCK:
+        break;
+    }
+    return rt_fail(err, rt_flow_lose(flow, who), "%s: %s (%s)", rt_neighbour_name(who, name), why.text,
+                   rt_state_name(state));
 }
 
 static rt_status wait(struct rt_flow *flow, struct rt_error *err) {
@@ -363,10 +388,14 @@ static rt_status wait(struct rt_flow *flow, struct rt_error *err) {
     const double until = flow->wake > 0 ? fmin(now + look_up, flow->wake) : now + look_up;
     if (!who)
         flow->progress = now;
-    rt_status status = who ? check_neighbour(flow, who, state, now - flow->progress, err) : RT_OK;
+    const double waited =
+        rt_wait_look(&flow->waiting, who ? who->number : UINT16_MAX, flow->progress, true, now);
+    rt_status status = who ? check_neighbour(flow, who, state, waited, err) : RT_OK;
     if (status != RT_OK)
         return status;
-    flow->note = count_waits(flow, who, now - flow->progress);
+    flow->idle = true;
+    flow->note = count_waits(flow, who, waited);
+    take_step(flow);
     rt_states_enter(&flow->states, state);
     struct rt_event event;
     if (next_event(flow, until, &event))
@@ -378,8 +407,7 @@ static rt_status wait(struct rt_flow *flow, struct rt_error *err) {
 
 static rt_status turn(struct rt_flow *flow, struct rt_error *err) {
     bool worked = false;
-    if (flow->settings.endpoint)
-        rt_endpoint_step(flow->settings.endpoint, flow->note);
+    take_step(flow);
     rt_status status = rt_flow_control(flow, &worked, err);
     if (status == RT_OK)
         status = check_links(flow, err);
@@ -394,6 +422,7 @@ static rt_status turn(struct rt_flow *flow, struct rt_error *err) {
         flow->progress = rt_flow_now(flow);
     if (status != RT_OK || worked || computed) {
         flow->note = 0;
+        flow->idle = false;
         return status;
     }
     /* Looking for work may have asked the server of this place for something. */

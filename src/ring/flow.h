@@ -26,6 +26,7 @@
 #ifndef RT_RING_FLOW_H
 #define RT_RING_FLOW_H
 
+#include "cluster/liveness.h"
 #include "cluster/talk.h"
 #include "metrics/states.h"
 #include "ring/across.h"
@@ -175,17 +176,19 @@ struct rt_flow {
     double cpu_start;    /* then */
     double apart_before; /* what had been counted apart by then */
     uint64_t samples;
-    double progress; /* when a neighbour or we ourselves last got something done */
-    uint16_t note;   /* what we say of our waiting (cluster/liveness.h) */
-    double wake;     /* when somebody wants us to at the latest; 0: nobody does */
-    bool starving;   /* the master: the data have nothing yet */
-    bool more;       /* the master: there is more to start than seats */
-    bool ending;     /* STOP has been sent: links may close */
-    bool told;       /* another node said why the run ends, and it was passed on */
-    bool joined;     /* rings side by side: the numbers are those that all start from */
-    uint16_t lost;   /* the number of the node whose fault the end is: gone, silent, or it makes no sense; 0:
-                        the master, or none known */
-    bool gave_up;    /* it was a neighbour, so 0 is the master */
+    double progress;        /* when a neighbour or we ourselves last got something done */
+    struct rt_wait waiting; /* for a neighbour (cluster/liveness.h) */
+    uint16_t note;          /* what we say of it */
+    bool idle;              /* there was nothing to do in the last turn */
+    double wake;            /* when somebody wants us to at the latest; 0: nobody does */
+    bool starving;          /* the master: the data have nothing yet */
+    bool more;              /* the master: there is more to start than seats */
+    bool ending;            /* STOP has been sent: links may close */
+    bool told;              /* another node said why the run ends, and it was passed on */
+    bool joined;            /* rings side by side: the numbers are those that all start from */
+    uint16_t lost; /* the number of the node whose fault the end is: gone, silent, or it makes no sense; 0:
+                      the master, or none known */
+    bool gave_up;  /* it was a neighbour, so 0 is the master */
 
     rt_status status; /* the first failure stays */
     struct rt_error error;

@@ -40,7 +40,7 @@ bool rt_segment_is_ready(const struct rt_segment *segment) {
 rt_status rt_flow_across(struct rt_flow *flow, bool *worked, struct rt_error *err) {
     const struct rt_across *across = &flow->settings.across;
     if (!flow->ending) {
-        rt_status status = across->check(across->self, err);
+        rt_status status = across->check(across->self, flow->idle, err);
         if (status != RT_OK) {
             flow->lost = across->lost(across->self);
             return status;

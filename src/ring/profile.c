@@ -12,9 +12,6 @@
 #include "ring/plan.h"
 #include <stdlib.h>
 #include <string.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 
 enum { ROUNDS = 15, OPERATIONS = 4, LOOK_BACK = 64 };
 #define LONG_SECONDS 0.4 /* what takes longer is done once */
@@ -360,9 +357,7 @@ rt_status rt_profile_measure(const struct rt_job *job, struct rt_device *device,
     rt_model_destroy(whole);
     /* Pieces of the size of a layer are of no use to what comes next, which takes larger ones: without this
      * they would stay with the process, and count as its memory. */
-#ifdef __GLIBC__
-    malloc_trim(0);
-#endif
+    rt_memory_trim();
     return status;
 }
 

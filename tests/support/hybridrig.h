@@ -26,6 +26,9 @@ struct hybrid_shape {
     enum hybrid_fault fault;
     uint16_t who;          /* it is */
     double freezes, thaws; /* FREEZES: from one time to another */
+    double again;          /* and so many seconds later again; 0: once */
+    bool pretends;         /* its heartbeats say that it takes steps, with this note */
+    uint16_t note;
 };
 
 struct hybrid_run {

@@ -214,6 +214,10 @@ static void be_node(void *user, size_t i, struct rt_endpoint *endpoint) {
     }
     if (i == rig->settings.frozen)
         rt_memnet_freeze(endpoint, rig->settings.freezes, rig->settings.thaws);
+    if (i == rig->settings.frozen)
+        rt_memnet_freeze_again(endpoint, rig->settings.again);
+    if (i == rig->settings.frozen && rig->settings.pretends)
+        rt_memnet_pretend(endpoint, rig->settings.freezes, rig->settings.note);
     if (rig->settings.behave && i == rig->settings.other)
         rig->settings.behave(rig->user, endpoint, next, previous);
     else if (i == 0)

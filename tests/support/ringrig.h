@@ -26,6 +26,9 @@ struct rig_settings {
     /* Node `frozen` hangs from one time to another; 0 and 0: nobody does. */
     size_t frozen;
     double freezes, thaws;
+    double again;  /* seconds from one such time to the next; 0: once */
+    bool pretends; /* meanwhile its heartbeats say that it takes steps, with this note */
+    uint16_t note;
     double limit; /* of virtual time; 0: an hour */
     /* What endpoint i does instead of its part in the ring; NULL: nothing else. It connects to the next
      * endpoint, and the one before connects to it. */

@@ -132,25 +132,33 @@ static bool take_event(void *self, const struct rt_event *event, rt_status *stat
 }
 
 /* Fails when the node of another ring, if we wait for it, is stuck (cluster/liveness.h). */
-static rt_status check_awaited(struct rt_group *group, uint16_t ring, bool waits, double now,
+static rt_status check_awaited(struct rt_group *group, uint16_t ring, bool waits, bool idle, double now,
                                struct rt_error *err) {
-    const double patience = group->settings.patience;
+    const struct rt_group_settings *settings = &group->settings;
+    const struct rt_liveness_terms terms = {.self = rt_group_number(group, settings->ring),
+                                            .nodes = (uint16_t)(settings->places * settings->rings),
+                                            .timeout = settings->patience};
     const uint16_t number = rt_group_number(group, ring);
     const double waited =
-        rt_wait_seconds(&group->waits[ring], waits ? number : UINT16_MAX, group->heard[ring], now);
+        rt_wait_look(&group->waits[ring], waits ? number : UINT16_MAX, group->heard[ring], idle, now);
     if (!waits)
         return RT_OK;
     const struct rt_heartbeat last = rt_link_heartbeat(group->party.links[ring]);
-    rt_liveness_count(waited, patience, &last, &group->note);
-    const size_t nodes = (size_t)group->settings.places * group->settings.rings;
-    if (!rt_liveness_is_stuck(number, nodes, waited, patience, &last))
+    struct rt_error why;
+    rt_liveness_count(&terms, number, waited, &last, &group->note);
+    switch (rt_liveness_judge(&terms, &group->waits[ring], waited, &last, &why)) {
+    case RT_LIVENESS_GOOD:
         return RT_OK;
+    case RT_LIVENESS_DEADLOCK:
+        return rt_fail(err, RT_FAILED, "%s", why.text);
+    case RT_LIVENESS_STUCK:
+        break;
+    }
     group->lost = number;
-    return rt_fail(err, RT_FAILED, "node %u: nothing came from it for %g seconds, and it is waited for",
-                   number, patience);
+    return rt_fail(err, RT_FAILED, "node %u: %s, and it is waited for", number, why.text);
 }
 
-static rt_status check(void *self, struct rt_error *err) {
+static rt_status check(void *self, bool idle, struct rt_error *err) {
     struct rt_group *group = self;
     const double now = rt_endpoint_now(group->party.endpoint);
     if (group->gone != UINT16_MAX && now >= group->gone_at + grace) {
@@ -158,13 +166,13 @@ static rt_status check(void *self, struct rt_error *err) {
         return rt_fail(err, RT_FAILED, "node %u: %s", group->lost,
                        rt_link_reason(group->party.links[group->gone], &group->why));
     }
-    const uint16_t numbers = rt_group_numbers_wait_for(group), gradient = group->means->waits_for(group);
+    const uint16_t numbers = rt_group_numbers_wait_for(group);
     rt_status status = RT_OK;
-    group->note = UINT16_MAX;
+    group->note = RT_NOTE_NONE;
     for (uint16_t ring = 0; ring < group->party.count && status == RT_OK; ring++) {
-        const bool waits = ring == numbers || ring == gradient ||
+        const bool waits = ring == numbers || group->means->waits_for(group, ring) ||
                            (group->talk.waits_for && group->talk.waits_for(group->talk.self, ring));
-        status = check_awaited(group, ring, waits && group->party.links[ring], now, err);
+        status = check_awaited(group, ring, waits && group->party.links[ring], idle, now, err);
     }
     return status;
 }

@@ -25,9 +25,9 @@ struct rt_group_means {
     void (*start)(struct rt_group *group); /* all have the same numbers; may be NULL, may come again */
     bool (*event)(struct rt_group *group, const struct rt_event *event, rt_status *status,
                   struct rt_error *err);
-    uint16_t (*waits_for)(const struct rt_group *group); /* the ring that owes something; UINT16_MAX: none */
-    void (*ready)(struct rt_group *group, size_t stage, size_t layer);      /* see ring/across.h */
-    bool (*is_done)(const struct rt_group *group, size_t stage);            /* NULL: nobody waits for sums */
+    bool (*waits_for)(const struct rt_group *group, uint16_t ring);    /* whether that ring owes something */
+    void (*ready)(struct rt_group *group, size_t stage, size_t layer); /* see ring/across.h */
+    bool (*is_done)(const struct rt_group *group, size_t stage);       /* NULL: nobody waits for sums */
     void (*tell)(const struct rt_group *group, struct rt_metrics_row *row); /* may be NULL */
 };
 extern const struct rt_group_means rt_group_sums, rt_group_served;

@@ -206,11 +206,14 @@ static bool take_event(struct rt_group *group, const struct rt_event *event, rt_
 
 /* Only who has begun to push owes anything: a server answers when its rules let it, and until then who has to
  * wait cannot know for whom. A node that is gone is noticed by its ring. */
-static uint16_t waits_for(const struct rt_group *group) {
-    if (!group->served.server)
-        return UINT16_MAX;
-    const struct rt_engine_part part = rt_server_part(group->served.server);
-    return part.waits_for(part.self);
+static bool part_waits_for(struct rt_engine_part part, uint16_t ring) {
+    return part.waits_for(part.self) == ring;
+}
+
+/* A server for gradients, a client for an answer of its server. */
+static bool waits_for(const struct rt_group *group, uint16_t ring) {
+    return (group->served.server && part_waits_for(rt_server_part(group->served.server), ring)) ||
+           (group->served.client && part_waits_for(rt_served_part(group->served.client), ring));
 }
 
 /* The updates that were made here; elsewhere those that gradients were pushed for. */

@@ -120,8 +120,8 @@ static bool take_event(struct rt_group *group, const struct rt_event *event, rt_
     return group->carrier && rt_carrier_event(group->carrier, event, status, err);
 }
 
-static uint16_t waits_for(const struct rt_group *group) {
-    return group->carrier ? rt_carrier_waits_for(group->carrier) : UINT16_MAX;
+static bool waits_for(const struct rt_group *group, uint16_t ring) {
+    return group->carrier && rt_carrier_waits_for(group->carrier) == ring;
 }
 
 const struct rt_group_means rt_group_sums = {.open = open_sums,
