@@ -25,7 +25,7 @@ def nearness(ratio):
 
 class FairnessBench:
     def __init__(self, table, build, rounds):
-        self.table, self.rounds = table, max(3, rounds)
+        self.table, self.rounds = table, max(5, rounds)
         self.rings = Rings(os.path.join(build, "ringtmp"), os.path.join(build, "bench-work"))
 
     def file(self, size):
@@ -58,9 +58,8 @@ class FairnessBench:
             return sum(node["states"][state] for node in run["per_node"] for state in states)
 
         parts = {"computing": total(*COMPUTE)}
-        if nodes == 1 or not (strategy.startswith("ring") or strategy.startswith("hybrid")):
-            # By the wall clock, in which on a device that is not emulated others have a part; so from the first factor on.
-            # By a ring it also takes the time of its messages.
+        if nodes == 1:
+            # By the wall clock: several devices share cores where they are not emulated, and a ring's messages take time.
             parts["validation"] = run["validation_seconds"]
         # A worker counts what its server does as far as it waits for it; a server without a worker counts all.
         if "dedicated" in strategy:
@@ -70,35 +69,42 @@ class FairnessBench:
         return parts
 
     def growth(self, size, strategy, nodes):
-        """The least of several rounds counts: whatever else happens on the machine only adds to it, also to CPU time."""
-        found = {factor: [] for factor in (1, *FACTORS)}
+        """The cores of a machine that is shared are not always equally fast, for seconds or minutes: each run is compared
+        with those just before and after it, which are not emulated, and the median over the rounds counts."""
+        found = {}
+        before = self.seconds(self.once(size, strategy, nodes, 1), strategy, nodes)
         for _ in range(self.rounds):
-            for factor, rounds in found.items():
-                rounds.append(self.seconds(self.once(size, strategy, nodes, factor), strategy, nodes))
-        for factor in FACTORS:
-            for part in found[factor][0]:
-                base = FACTORS[0] if part == "validation" else 1
-                plain = min(run[part] for run in found[base]) / base
-                ratios = [run[part] / plain for run in found[factor]] if plain > 0 else []
-                if ratios and factor != base:
-                    self.table.add(f"emulated {factor} x, {size}, {strategy} on {nodes}: {part}",
-                                   [nearness(min(ratios) / factor)], f"{factor} x", [100.0], "%", 0.9,
-                                   note=f"{min(ratios):.2f} x (to {max(ratios):.2f})")
+            for factor in FACTORS:
+                run = self.seconds(self.once(size, strategy, nodes, factor), strategy, nodes)
+                after = self.seconds(self.once(size, strategy, nodes, 1), strategy, nodes)
+                for part, seconds in run.items():
+                    plain = (before[part] + after[part]) / 2
+                    if plain > 0:
+                        found.setdefault((factor, part), []).append(seconds / plain)
+                before = after
+        for (factor, part), ratios in sorted(found.items()):
+            middle = statistics.median(ratios)
+            self.table.add(f"emulated {factor} x, {size}, {strategy} on {nodes}: {part}", [nearness(middle / factor)],
+                           f"{factor} x", [100.0], "%", 0.9, note=f"{middle:.2f} x ({min(ratios):.2f}..{max(ratios):.2f})")
 
     def agreement(self, size, factor=10):
-        """One device, emulated, by four strategies. Where layers are small they differ in what they do besides, emulated or
-        not: that is reported."""
-        rates = {strategy: [] for strategy in ALONE}
+        """One device, emulated, by four strategies, each between two runs by sgd. Where layers are small they differ in what
+        they do besides, emulated or not: that is reported."""
+        def rate(strategy):
+            return self.once(size, strategy, 1, factor)["samples_per_s"]
+
+        ratios = {strategy: [] for strategy in ALONE[1:]}
+        before = rate(ALONE[0])
         for _ in range(self.rounds):
-            for strategy in ALONE:
-                rates[strategy].append(self.once(size, strategy, 1, factor)["samples_per_s"])
-        one = max(rates["sgd"])
-        for strategy in ALONE[1:]:
-            ratio = max(rates[strategy]) / one
-            spread = [mine / one for mine in rates[strategy]]
-            self.table.add(f"one device emulated {factor} x, {size}: {strategy}", [nearness(ratio)], "sgd", [100.0], "%",
+            for strategy, found in ratios.items():
+                mine, after = rate(strategy), rate(ALONE[0])
+                found.append(2 * mine / (before + after))
+                before = after
+        for strategy, found in ratios.items():
+            middle = statistics.median(found)
+            self.table.add(f"one device emulated {factor} x, {size}: {strategy}", [nearness(middle)], "sgd", [100.0], "%",
                            None if size == "small layers" else 0.95,
-                           note=f"{ratio:.3f} of its samples/s ({min(spread):.3f}..{max(spread):.3f})")
+                           note=f"{middle:.3f} of its samples/s ({min(found):.3f}..{max(found):.3f})")
 
     def network(self):
         """A server and one worker, which waits for the whole gradient to go there and all parameters to come back; or, where

@@ -20,6 +20,8 @@ enum rt_state rt_party_enter(const struct rt_party *party, enum rt_state state) 
         return state;
     const enum rt_state before = party->clock->now;
     rt_states_enter(party->clock, state);
+    if (party->count > 1) /* what was computed goes to others, or is what they wait for */
+        rt_states_catch_up(party->clock);
     return before;
 }
 

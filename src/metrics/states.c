@@ -25,10 +25,12 @@ static bool is_busy(enum rt_state state) {
     return state <= RT_STATE_ENCODE;
 }
 
-/* A nap is worth its while when the thread owes a few times what a sleep ends late by, and has computed for
- * long enough that it does not find the caches cold each time. What is not made up for: a thread that was
- * stopped for long must not run ahead of its device afterwards. */
-static const double short_debt = 2e-4, burst = 2e-4, most_late = 0.1;
+/* A nap is worth its while when the thread owes a few times what a sleep ends late by. While nobody waits for
+ * what it computes it goes on for longer, lest it find the caches cold each time, but not for so long that a
+ * person would notice. What is not made up for: a thread that was stopped for long must not run ahead of its
+ * device afterwards. */
+static const double between_readings = 5e-4; /* of the CPU clock */
+static const double short_debt = 2e-4, burst = 2e-3, long_debt = 0.05, most_late = 0.1;
 
 static double wall_of(const struct rt_states *states) {
     const struct rt_emulation *emulation = &states->emulation;
@@ -39,18 +41,31 @@ static void add(struct rt_states *states, enum rt_state state, double seconds) {
     *(states->is_apart ? &states->apart : &states->seconds[state]) += seconds;
 }
 
+/* Shares seconds out among the busy states of the time that is not yet booked. */
+static void share(struct rt_states *states, double seconds) {
+    double all = 0;
+    for (enum rt_state state = 0; is_busy(state); state++)
+        all += states->unbooked[state];
+    for (enum rt_state state = 0; is_busy(state); state++) {
+        if (states->unbooked[state] > 0)
+            add(states, state, seconds * states->unbooked[state] / all);
+        states->unbooked[state] = 0;
+    }
+    if (all <= 0)
+        add(states, states->now, seconds);
+}
+
 /* Of a busy state, what was no CPU time of this thread goes to wait_cpu, whatever the reason. */
 static void add_busy(struct rt_states *states, double passed, double used) {
-    double waited = passed - used;
-    waited = waited < 0 ? 0 : waited > passed ? passed : waited; /* the two clocks tick apart */
-    add(states, states->now, passed - waited);
-    add(states, RT_STATE_WAIT_CPU, waited);
+    const double busy = fmin(fmax(used, 0), passed); /* the two clocks tick apart */
+    share(states, busy);
+    add(states, RT_STATE_WAIT_CPU, passed - busy);
 }
 
 /* It has all its time at once; whether that has passed shows in how late the thread is. */
 static void add_emulated(struct rt_states *states, double passed, double used) {
     const double due = states->factor * fmax(0, used - states->reading);
-    add(states, states->now, due);
+    share(states, due);
     states->late += passed - due;
     if (states->late > most_late) {
         add(states, RT_STATE_WAIT_CPU, states->late - most_late);
@@ -58,19 +73,46 @@ static void add_emulated(struct rt_states *states, double passed, double used) {
     }
 }
 
-/* Books the time since the last change on the current state. */
-static void book(struct rt_states *states) {
-    const bool coarse = states->coarse && !states->emulated;
-    const double wall = wall_of(states), cpu = coarse ? 0 : rt_clock_thread();
-    const double passed = wall - states->since_wall, used = coarse ? passed : cpu - states->since_cpu;
-    if (!is_busy(states->now))
-        add(states, states->now, passed);
-    else if (states->emulated)
-        add_emulated(states, passed, used);
+/* The busy states since the CPU clock was last read. */
+static void book_busy(struct rt_states *states) {
+    const double cpu = states->coarse && !states->emulated ? 0 : rt_clock_thread();
+    const double passed = states->since_wall - states->booked;
+    if (states->emulated)
+        add_emulated(states, passed, cpu - states->since_cpu);
     else
-        add_busy(states, passed, used);
-    states->since_wall = wall;
+        add_busy(states, passed, states->coarse ? passed : cpu - states->since_cpu);
+    states->booked = states->since_wall;
     states->since_cpu = cpu;
+    states->since_read = 0;
+}
+
+/* The time since the last change belongs to the current state. Of busy states in a row it is enough to know
+ * the CPU time of all of them now and then: reading it is a system call, which short operations would feel.
+ */
+static void book(struct rt_states *states, bool whole) {
+    const double wall = wall_of(states), passed = wall - states->since_wall;
+    /* Virtual time stands still while a thread computes. */
+    const double real = states->emulated ? rt_clock_wall() : wall, took = real - states->since_real;
+    states->since_wall = wall;
+    states->since_real = real;
+    if (!is_busy(states->now)) {
+        add(states, states->now, passed);
+        states->booked = wall;
+        if (!states->coarse || states->emulated)
+            states->since_cpu = rt_clock_thread();
+        return;
+    }
+    states->unbooked[states->now] += took;
+    states->since_read += took;
+    if (whole || states->since_read >= between_readings)
+        book_busy(states);
+}
+
+/* What is booked next begins now. */
+static void begin(struct rt_states *states, double wall) {
+    states->since_wall = states->booked = wall;
+    states->since_real = rt_clock_wall();
+    states->since_cpu = rt_clock_thread();
 }
 
 static void sleep_until(const struct rt_emulation *emulation, double until) {
@@ -88,15 +130,14 @@ static void pay(struct rt_states *states, double debt) {
     sleep_until(&states->emulation, states->since_wall - states->late);
     const double wall = wall_of(states);
     states->late += wall - states->since_wall;
-    states->since_wall = wall;
-    states->since_cpu = rt_clock_thread();
+    begin(states, wall);
 }
 
 void rt_states_start(struct rt_states *states, enum rt_state state) {
     memset(states, 0, sizeof *states);
     states->now = state;
-    states->since_wall = states->started = rt_clock_wall();
-    states->since_cpu = rt_clock_thread();
+    begin(states, rt_clock_wall());
+    states->started = states->since_wall;
 }
 
 /* The CPU-seconds that an operation of nothing seems to take: the median of several. */
@@ -107,12 +148,11 @@ static double cost_of_reading(const struct rt_states *states) {
     trial.factor = 1;
     trial.reading = trial.late = 0;
     trial.now = RT_STATE_FORWARD;
-    trial.since_wall = wall_of(states);
-    trial.since_cpu = rt_clock_thread();
+    begin(&trial, wall_of(states));
     for (int i = 0; i < TRIES; i++) {
         trial.seconds[RT_STATE_FORWARD] = 0;
         trial.late = 1; /* it does not sleep */
-        book(&trial);
+        book(&trial, true);
         pay(&trial, short_debt);
         int at = i;
         for (; at > 0 && costs[at - 1] > trial.seconds[RT_STATE_FORWARD]; at--)
@@ -129,8 +169,8 @@ void rt_states_emulate(struct rt_states *states, const struct rt_emulation *emul
     states->emulation = *emulation;
     states->factor = rt_pace_factor(emulation->pace, 1);
     states->reading = cost_of_reading(states);
-    states->since_wall = states->started = wall_of(states);
-    states->since_cpu = rt_clock_thread();
+    begin(states, wall_of(states));
+    states->started = states->since_wall;
 }
 
 void rt_states_enter(struct rt_states *states, enum rt_state state) {
@@ -138,13 +178,13 @@ void rt_states_enter(struct rt_states *states, enum rt_state state) {
         states->until_work = false;
         rt_states_set_apart(states, false, true);
     }
-    book(states);
+    book(states, !is_busy(state));
     states->now = state;
-    pay(states, fmax(short_debt, states->factor * burst));
+    pay(states, is_busy(state) ? fmin(states->factor * burst, long_debt) : short_debt);
 }
 
 void rt_states_stop(struct rt_states *states) {
-    book(states);
+    book(states, true);
     pay(states, 0);
 }
 
@@ -154,19 +194,21 @@ void rt_states_at_update(struct rt_states *states, uint64_t update) {
     const double factor = rt_pace_factor(states->emulation.pace, update);
     if (factor == states->factor)
         return;
-    book(states);
+    book(states, true);
     states->factor = factor;
 }
 
 void rt_states_catch_up(struct rt_states *states) {
-    if (states->emulated)
-        rt_states_enter(states, states->now);
+    if (!states->emulated)
+        return;
+    book(states, true);
+    pay(states, short_debt);
 }
 
 void rt_states_set_apart(struct rt_states *states, bool is_apart, bool settle) {
     if (states->is_apart == is_apart)
         return;
-    book(states);
+    book(states, true);
     if (settle) {
         pay(states, 0);
         add(states, RT_STATE_WAIT_CPU, states->late);
@@ -187,7 +229,7 @@ double rt_states_look(const struct rt_states *states, double seconds[RT_STATES])
     memcpy(seconds, states->seconds, sizeof states->seconds);
     if (states->started == 0 || states->is_apart)
         return rt_states_elapsed(states);
-    const double passed = wall_of(states) - states->since_wall;
+    const double passed = wall_of(states) - states->booked;
     seconds[states->now] += fmax(0, passed + fmin(0, states->late)); /* what it owes is in a busy state */
     seconds[RT_STATE_WAIT_CPU] += fmax(0, states->late);
     return rt_states_elapsed(states) + passed;
@@ -223,7 +265,7 @@ double rt_states_idle(const struct rt_states *states) {
 }
 
 double rt_states_elapsed(const struct rt_states *states) {
-    return states->since_wall - states->started - states->apart;
+    return states->booked - states->started - states->apart;
 }
 
 double rt_states_total(const struct rt_states *states) {

@@ -5,10 +5,11 @@
  * out for them had taken too long. Looking out itself uses the core and counts as busy.
  *
  * A device that is emulated (metrics/pace.h) is slower in all its busy states by the same factor: what took c
- * CPU-seconds counts as factor * c, and the thread sleeps for the rest. Where it ends a state it owes more
- * than a nap is worth, it sleeps; less is carried over, and so is the time that a sleep took too long or
- * another had the core: so many short operations last as long as one long one. What a thread is behind by
- * for longer than that is wait_cpu, as everywhere.
+ * CPU-seconds counts as factor * c, and the thread sleeps for the rest: before it waits, and before others
+ * see what it has computed (rt_states_catch_up). Between two busy states it sleeps once it owes a few
+ * milliseconds for each of computing. What is not worth a nap is carried over, and so is the time that a
+ * sleep took too long or another had the core: so many short operations last as long as one long one. What a
+ * thread is behind by for longer than that is wait_cpu, as everywhere.
  *
  * Time that is no training, a validation, is counted apart from the states.
  */
@@ -48,9 +49,12 @@ struct rt_states {
     double apart; /* seconds of no training */
     enum rt_state now;
     bool is_apart;
-    bool until_work; /* it is apart until the first busy state */
-    bool coarse;     /* read the wall clock alone: a thread's CPU clock costs a system call */
-    double since_wall, since_cpu;
+    bool until_work;               /* it is apart until the first busy state */
+    bool coarse;                   /* read the wall clock alone: a thread's CPU clock costs a system call */
+    double since_wall, since_real; /* the last change; by the clock of an emulated device, and by ours */
+    double booked, since_cpu;      /* until when all is booked; the CPU clock then */
+    double since_read;             /* seconds of work since it was read, of these states: */
+    double unbooked[RT_STATE_ENCODE + 1];
     double started;
 
     /* Of an emulated device. */
@@ -69,8 +73,8 @@ void rt_states_stop(struct rt_states *states);
 
 /* The device works on this update from now on, as fast as it does then. */
 void rt_states_at_update(struct rt_states *states, uint64_t update);
-/* Nothing where a device is not emulated. Else the state goes on, but all of it so far has had its time: what
- * was computed may be used now. */
+/* Nothing where a device is not emulated. Else the state goes on, but all of it so far has had its time, to a
+ * fraction of a millisecond: what was computed may be shown to others now. */
 void rt_states_catch_up(struct rt_states *states);
 /* What comes now is training, or is none. settle: nothing is carried over from what came before. */
 void rt_states_set_apart(struct rt_states *states, bool is_apart, bool settle);

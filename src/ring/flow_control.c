@@ -27,6 +27,7 @@
 static bool send_norm(struct rt_flow *flow, double value, bool factor) {
     if (!rt_talk_body(&flow->next.talk))
         return false;
+    rt_states_catch_up(&flow->states);
     rt_talk_send(&flow->next.talk,
                  &(struct rt_message){.type = RT_MESSAGE_NORM,
                                       .flags = factor ? RT_FLAG_LAST : 0,

@@ -6,6 +6,7 @@ void rt_hop_send(struct rt_flow *flow, struct rt_neighbour *to, unsigned channel
                  const struct rt_message *message, const void *body, size_t bytes, const void *more,
                  size_t more_bytes, struct rt_send *send, bool *sending) {
     struct rt_message whole = *message;
+    rt_states_catch_up(&flow->states);
     whole.run = flow->settings.run;
     send->channel = channel;
     send->head_bytes = RT_MESSAGE_HEAD;

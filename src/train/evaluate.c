@@ -29,7 +29,7 @@ static rt_status forward_parts(struct rt_network *network, size_t rows, size_t e
                 pass->outputs(pass->user, first, part,
                               rt_model_forward(network->model, &row_pass, &network->blocks, slot, x), err);
         if (network->clock)
-            rt_states_catch_up(network->clock);
+            rt_states_enter(network->clock, network->clock->now);
         first += part;
     }
     return status;

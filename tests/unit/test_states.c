@@ -126,6 +126,53 @@ TEST(short_operations_of_an_emulated_device_last_as_long_as_they_would) {
     }
 }
 
+/* Between busy states a device may owe some milliseconds; nothing to speak of before it waits, or before
+ * others see what it has computed. */
+TEST(an_emulated_device_pays_before_others_see_its_work) {
+    struct still still = {.now = 0};
+    const struct rt_pace pace = {.first = 10};
+    struct rt_states states;
+    rt_states_start(&states, RT_STATE_WAIT_DATA);
+    rt_states_emulate(&states, &(struct rt_emulation){&pace, &still, still_now, still_sleep});
+    rt_states_enter(&states, RT_STATE_FORWARD);
+    work(0.001); /* 10 ms of the device */
+    rt_states_enter(&states, RT_STATE_BACKWARD);
+    CHECK(still.sleeps == 0);
+    rt_states_catch_up(&states);
+    CHECK_MSG(still.sleeps == 1 && still.now >= 0.0095 && states.late >= -2e-4, "%g", still.now);
+    const double shown = still.now;
+    work(0.001);
+    rt_states_enter(&states, RT_STATE_UPDATE);
+    CHECK(still.now == shown);
+    rt_states_enter(&states, RT_STATE_WAIT_INPUT);
+    CHECK(still.now >= shown + 0.0095);
+    /* and no more than 2 ms of computing, or 50 ms in all */
+    const double waited = still.now;
+    rt_states_enter(&states, RT_STATE_FORWARD);
+    work(0.0025);
+    rt_states_enter(&states, RT_STATE_BACKWARD);
+    CHECK(still.now >= waited + 0.0245);
+}
+
+/* Short operations in a row share the CPU time that all of them took by how long each was. */
+TEST(short_operations_are_told_apart) {
+    struct rt_states states;
+    double forward = 0, backward = 0, seconds[RT_STATES];
+    rt_states_start(&states, RT_STATE_FORWARD);
+    for (int i = 0; i < 300; i++) {
+        forward += work(1e-5);
+        rt_states_enter(&states, RT_STATE_BACKWARD);
+        backward += work(3e-5);
+        rt_states_enter(&states, RT_STATE_FORWARD);
+    }
+    rt_states_read(&states, seconds);
+    CHECK_MSG(fabs(seconds[RT_STATE_FORWARD] + seconds[RT_STATE_BACKWARD] - forward - backward) <
+                  0.25 * (forward + backward),
+              "%g + %g, not %g + %g", seconds[RT_STATE_FORWARD], seconds[RT_STATE_BACKWARD], forward,
+              backward);
+    CHECK(seconds[RT_STATE_BACKWARD] > 1.5 * seconds[RT_STATE_FORWARD]);
+}
+
 TEST(a_device_gets_slower_from_an_update_on) {
     struct still still = {.now = 0};
     const struct rt_pace pace = {.first = 1, .count = 1, .change = {{3, 10}}};

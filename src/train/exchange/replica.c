@@ -79,12 +79,18 @@ static void ended(void *self, enum rt_state state) {
     rt_net_replica_enter(self, state == RT_STATE_FORWARD ? RT_STATE_BACKWARD : RT_STATE_FORWARD);
 }
 
+/* What was computed so far may be seen by others, if there are any. */
+static void show(struct rt_net_replica *replica) {
+    if (replica->settings.endpoint)
+        rt_states_catch_up(&replica->states);
+}
+
 /* ---- gates ---- */
 
 static void need_spans(struct rt_net_replica *replica, size_t end) {
     if (replica->needed >= end)
         return;
-    rt_states_catch_up(&replica->states);
+    show(replica);
     while (replica->needed < end)
         replica->exchange->need(replica->exchange->self, replica->needed++);
 }
@@ -111,7 +117,7 @@ static void after_layer(void *self, size_t layer) {
     rt_slices_end_span(&replica->slices, first, count);
     if (replica->face.rising ? first + count != span->first + span->count : first != span->first)
         return;
-    rt_states_catch_up(&replica->states);
+    show(replica);
     end_span(replica);
 }
 
@@ -169,7 +175,7 @@ static rt_status compute_rows(struct rt_net_replica *replica, const struct rt_ti
     blocks->prepared_valid = blocks->prepared != NULL; /* each layer is, before it is used */
     rt_status status = compute_slices(replica, ticket, batch, &order, &sums, err);
     blocks->prepared_valid = false;
-    rt_states_catch_up(&replica->states);
+    show(replica);
     done->loss = sums.loss;
     done->correct = sums.correct;
     return status;
