@@ -12,21 +12,23 @@ static const double most_between_looks = 1;
 
 double rt_wait_look(struct rt_wait *wait, uint16_t node, double heard, bool idle, double now) {
     if (node != wait->node)
-        *wait = (struct rt_wait){.node = node, .since = now, .looked = now};
+        *wait = (struct rt_wait){.node = node, .since = now, .looked = now, .note = RT_NOTE_NONE};
     if (node == UINT16_MAX)
         return 0;
-    if (heard >= wait->looked)
+    if (heard >= wait->looked) {
         wait->idle = wait->excused = 0;
-    else if (idle)
+        wait->note = RT_NOTE_NONE;
+    } else if (idle)
         wait->idle += fmin(now - wait->looked, most_between_looks);
     wait->looked = now;
     return now - fmax(heard, wait->since);
 }
 
 /* Idle seconds in which the node had no good reason to deliver nothing. It has one while the master holds it
- * up; and when somebody it waited for has delivered, it needs time to go on. */
+ * up. When somebody at the end of its chain stops working and waits, that one's neighbour begins to count
+ * then, and so must we; when somebody has delivered, the others need time to go on. */
 static double fruitless(struct rt_wait *wait, uint16_t note) {
-    if (note >= RT_NOTE_MASTER || note < wait->note)
+    if (note >= RT_NOTE_MASTER || (wait->note != RT_NOTE_NONE && note != wait->note))
         wait->excused = wait->idle;
     wait->note = note;
     return wait->idle - wait->excused;

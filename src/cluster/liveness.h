@@ -11,15 +11,21 @@
  *   k                it waits, and the chain of those who wait ends after k of them at a node that works
  *   RT_NOTE_MASTER   it waits, and the chain ends at the master
  *
+ * Where a node waits for one of several, a chain to the master is the best reason and then the shortest one:
+ * in a ring either neighbour would do, so most of those who wait say RT_NOTE_MASTER.
+ *
  * Who has waited for a node judges it by its heartbeat:
  *
- *   no step for the timeout       it is stuck, and is named
- *   it waits for the master       it is waited for: the master runs where the user is, and may take as long
- *                                 as it likes between two operations (a validation, a callback); its link
- * says when it is gone. For the same reason the master is never named. note k or more, for 10 + k times the
- * timeout whatever it says of itself, nothing comes from it: it is named. The node nearest to the end of a
- * chain is the first to lose patience, by a whole timeout, so an honest node is not named for one that does
- * not tell the truth. If the note falls, somebody further on has delivered, and the count begins anew.
+ * (1) No step for the timeout: it is stuck, and is named.
+ *
+ * (2) It waits for the master: it is waited for. The master runs where the user is, and may take as long as
+ * it likes between two operations (a validation, a callback); its link says when it is gone. For the same
+ * reason the master is never named.
+ *
+ * (3) Its note has been k for 10 + k times the timeout: whatever it says of itself, nothing comes from it,
+ * and it is named. The node nearest to the end of a chain is the first to lose patience, by a whole timeout,
+ * so an honest node is not named for one that does not tell the truth. A note that changes means that
+ * somebody further on has delivered, or has only now begun to wait: the count begins anew.
  *
  * So a node that hangs is named within the timeout, of the first who waits for it, and a second at most; one
  * that runs and delivers nothing after 10 times the timeout.

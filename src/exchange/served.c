@@ -186,6 +186,12 @@ static enum rt_state enter_state(const struct rt_served *served, enum rt_state s
     return before;
 }
 
+/* Before a gradient goes: an emulated device has made the sum by then. */
+static void catch_up(const struct rt_served *served) {
+    if (served->settings.learning.states)
+        rt_states_catch_up(served->settings.learning.states);
+}
+
 static rt_status wait_until(struct rt_served *served, bool (*test)(void *self), struct rt_error *err) {
     return rt_engine_wait_as(served->engine, served->settings.learning.states, RT_STATE_WAIT_BARRIER, test,
                              served, err);
@@ -309,6 +315,7 @@ void rt_served_ready(struct rt_served *served, size_t span) {
         step_span(served, &replica->spans[span]);
     if (!is_pushed(served) || !served->settings.options->wfbp)
         return;
+    catch_up(served);
     enter(served);
     if (span + 1 == replica->span_count)
         open_push(served);
@@ -323,6 +330,7 @@ static void ready(void *self, size_t span) {
 void rt_served_end(struct rt_served *served, size_t rows) {
     const bool pushed = is_pushed(served), asks = is_fetched_after(served) && !served->settings.lazy;
     served->due += (uint32_t)rows;
+    catch_up(served);
     enter(served);
     if (pushed && !served->settings.options->wfbp) {
         open_push(served);

@@ -158,13 +158,26 @@ bool rt_server_has_work(const struct rt_server *server) {
     return server->changed;
 }
 
-/* A worker that has begun to push owes the rest; how long one may compute is not the server's to say. */
+static bool is_held(const struct rt_customer *customer) {
+    return customer->reading || customer->waiting || customer->gathered;
+}
+
+/* A worker that has begun to push owes the rest. Where somebody is not answered yet, because of a bound or a
+ * round, it is for the sake of the one who is furthest behind of those who are not held up themselves. */
 static uint16_t waits_for(const void *self) {
     const struct rt_server *server = self;
-    for (size_t i = 0; i < server->view.workers; i++)
+    bool held = false;
+    size_t last = server->view.workers;
+    for (size_t i = 0; i < server->view.workers; i++) {
+        const struct rt_customer *customer = &server->customers[i];
         if (server->clients[i].came > 0)
             return server->clients[i].rank;
-    return UINT16_MAX;
+        held |= is_held(customer);
+        if (customer->begun && !customer->resting && !is_held(customer) &&
+            (last == server->view.workers || customer->clock < server->customers[last].clock))
+            last = i;
+    }
+    return held && last < server->view.workers ? server->clients[last].rank : UINT16_MAX;
 }
 
 struct rt_engine_part rt_server_part(struct rt_server *server) {

@@ -132,7 +132,8 @@ static const struct rt_option cluster_options[] = {
     {"latency", RT_OPTION_TREE, AT(latency),
      .help = "emulate a slower network: the time that a message takes one way, as 1ms"},
     {"patience", RT_OPTION_REAL, AT(patience), "60", 0.1, 86400,
-     .help = "seconds without a sign of progress after which a node counts as lost"},
+     .help =
+         "seconds without a sign of progress after which a node counts as lost; ten times that if it runs"},
 };
 #undef AT
 

@@ -127,6 +127,8 @@ static void sleep_until(const struct rt_emulation *emulation, double until) {
 static void pay(struct rt_states *states, double debt) {
     if (!states->emulated || states->late >= -debt)
         return;
+    if (states->since_read > 0) /* what is not booked yet would be lost in the nap */
+        book_busy(states);
     sleep_until(&states->emulation, states->since_wall - states->late);
     const double wall = wall_of(states);
     states->late += wall - states->since_wall;

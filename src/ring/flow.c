@@ -462,11 +462,12 @@ void rt_flow_linger(struct rt_flow *flow, struct rt_neighbour *neighbour, double
     struct rt_talk *talk = &neighbour->talk;
     struct rt_event event;
     while (talk->link && !talk->closed && !(talk->ready && talk->message.type == RT_MESSAGE_ERROR)) {
+        const double now = rt_flow_now(flow);
         if (talk->ready)
             rt_talk_next(talk);
-        else if (!next_event(flow, until, &event))
-            return;
-        else
+        else if (next_event(flow, fmin(until, now + most_sleep), &event))
             rt_flow_let_pass(flow, &event);
+        else if (now >= until || (flow->settings.stop && atomic_load(flow->settings.stop)))
+            return;
     }
 }

@@ -63,18 +63,25 @@ rt_status rt_flow_across(struct rt_flow *flow, bool *worked, struct rt_error *er
     return RT_OK;
 }
 
+/* The gradient of the layers from this one on goes to the other rings, when the device has come so far. */
+static void show(struct rt_flow *flow, size_t stage, size_t layer) {
+    const struct rt_across *across = &flow->settings.across;
+    rt_states_catch_up(&flow->states);
+    across->ready(across->self, stage, layer);
+}
+
 /* All weight gradients of an update are in. */
 static void complete(struct rt_flow *flow, struct rt_segment *segment) {
     const struct rt_across *across = &flow->settings.across;
     if (flow->job->served) { /* the next forward waits for the parameters that this leads to */
-        across->ready(across->self, 0, 0);
+        show(flow, 0, 0);
         rt_stage_leave_to_server(segment->stage);
         return;
     }
     segment->complete = true;
     if (across->self) {
         segment->exchanging = true;
-        across->ready(across->self, (size_t)(segment - flow->segments), 0);
+        show(flow, (size_t)(segment - flow->segments), 0);
     } else if (flow->job->clip_norm == 0) {
         rt_segment_apply(flow, segment, 1);
     }
@@ -88,11 +95,10 @@ struct early {
 
 static void tell_early(void *self, size_t layer) {
     const struct early *early = self;
-    const struct rt_across *across = &early->flow->settings.across;
     if (layer == 0) /* with the first one all are */
         return;
-    rt_flow_leave(early->flow); /* an emulated device has not come so far yet */
-    across->ready(across->self, early->stage, layer);
+    rt_flow_leave(early->flow);
+    show(early->flow, early->stage, layer);
     rt_flow_enter(early->flow, RT_STATE_WEIGHT);
 }
 

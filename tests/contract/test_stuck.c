@@ -124,7 +124,7 @@ TEST(a_master_that_hangs_is_waited_for) {
     struct rig_settings settings = ring;
     for (size_t i = 0; i < 4; i++) {
         settings.freezes = 0.02 + 0.3 * (double)i;
-        settings.thaws = settings.freezes + 7 * patience;
+        settings.thaws = settings.freezes + 17 * patience;
         is_waited_for(&settings);
     }
 }
@@ -272,20 +272,63 @@ TEST(a_node_of_several_rings_that_pretends) {
     }
 }
 
+/* One that is slow in every operation holds the others up, and is nobody's fault. */
+TEST(a_node_of_several_rings_that_is_slow_again_and_again_is_waited_for) {
+    static const char *const ways[] = {"allreduce-rd", "ps-async", "ps-ssp", "ps-backup"};
+    for (size_t i = 0; i < 4; i++) {
+        struct hybrid_shape shape = rings;
+        shape.way = ways[i];
+        shape.updates = 6;
+        shape.patience = 3;
+        shape.freezes = 0.03;
+        shape.thaws = shape.freezes + 0.8 * shape.patience;
+        shape.again = 0.8 * shape.patience + 0.2;
+        for (shape.who = 1; shape.who < shape.rings * shape.places; shape.who++) {
+            struct rt_error err;
+            CHECK_OK(hybrid_open(&shape, &run, &err));
+            mesh_in_memory(NULL, run.nodes, hybrid_attend, &run);
+            for (size_t n = 0; n < run.nodes; n++)
+                CHECK_MSG(run.status[n] == RT_OK, "%s, node %u is slow: node %zu says: %s", ways[i],
+                          shape.who, n, run.errors[n].text);
+            CHECK(run.ended[0] > shape.thaws);
+            hybrid_close(&run);
+        }
+    }
+}
+
 TEST(a_master_of_several_rings_that_hangs_is_waited_for) {
-    static const char *const ways[] = {"allreduce-rd", "ps-async"};
-    for (size_t i = 0; i < 2; i++) {
+    static const char *const ways[] = {"allreduce-rd", "ps-async", "ps-ssp", "ps-backup"};
+    for (size_t i = 0; i < 4; i++) {
         struct rt_error err;
         struct hybrid_shape shape = rings;
         shape.way = ways[i];
         shape.updates = 20;
         shape.freezes = 0.03;
-        shape.thaws = shape.freezes + 7 * patience;
+        shape.thaws = shape.freezes + 17 * patience;
         CHECK_OK(hybrid_open(&shape, &run, &err));
         mesh_in_memory(NULL, run.nodes, hybrid_attend, &run);
         for (size_t n = 0; n < run.nodes; n++)
             CHECK_MSG(run.status[n] == RT_OK, "%s: node %zu says: %s", ways[i], n, run.errors[n].text);
         CHECK(run.ended[0] > shape.thaws);
+        hybrid_close(&run);
+    }
+}
+
+/* Rings that have no batch, as while the master validates, wait for it. */
+TEST(a_master_that_does_something_else_is_waited_for) {
+    static const char *const ways[] = {"allreduce-rd", "ps-async", "ps-ssp", "ps-backup"};
+    for (size_t i = 0; i < 4; i++) {
+        struct rt_error err;
+        struct hybrid_shape shape = rings;
+        shape.way = ways[i];
+        shape.updates = 5;
+        shape.fault = NONE;
+        shape.pauses = 17 * patience;
+        CHECK_OK(hybrid_open(&shape, &run, &err));
+        mesh_in_memory(NULL, run.nodes, hybrid_attend, &run);
+        for (size_t n = 0; n < run.nodes; n++)
+            CHECK_MSG(run.status[n] == RT_OK, "%s: node %zu says: %s", ways[i], n, run.errors[n].text);
+        CHECK(run.ended[0] > shape.pauses);
         hybrid_close(&run);
     }
 }

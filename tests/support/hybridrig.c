@@ -138,8 +138,8 @@ static rt_status load(struct hybrid_run *run, struct rt_rings *rings, struct rt_
                         err);
 }
 
-static rt_status learn(struct hybrid_run *run, struct rt_rings *rings, struct rt_ring *ring,
-                       struct rt_error *err) {
+static rt_status learn(struct hybrid_run *run, struct rt_endpoint *endpoint, struct rt_rings *rings,
+                       struct rt_ring *ring, struct rt_error *err) {
     rt_status status = run->shape.begin ? load(run, rings, ring, err) : RT_OK;
     for (size_t i = run->shape.begin; status == RT_OK && i < run->shape.updates; i++) {
         struct rt_ring_update update;
@@ -156,6 +156,8 @@ static rt_status learn(struct hybrid_run *run, struct rt_rings *rings, struct rt
         CHECK(rt_rings_drain(rings));
         status = rt_rings_rest(rings, ring, err);
     }
+    if (run->shape.pauses > 0)
+        rt_endpoint_sleep(endpoint, rt_endpoint_now(endpoint) + run->shape.pauses);
     if (status == RT_OK)
         status = rig_gather(&run->rig, ring, run->floats, err);
     if (status == RT_OK)
@@ -192,7 +194,7 @@ static void be_master(struct hybrid_run *run, struct rt_party *party) {
     if (status == RT_OK)
         status = rt_ring_create(&settings, &ring, err);
     if (status == RT_OK)
-        status = learn(run, rings, ring, err);
+        status = learn(run, party->endpoint, rings, ring, err);
     run->status[0] = status;
     run->lost = ring ? rt_ring_lost(ring) : 0;
     run->ended[0] = rt_endpoint_now(party->endpoint);

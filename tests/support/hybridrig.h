@@ -26,6 +26,7 @@ struct hybrid_shape {
     enum hybrid_fault fault;
     uint16_t who;          /* it is */
     double freezes, thaws; /* FREEZES: from one time to another */
+    double pauses;         /* seconds for which the master does something else, when all rings are at rest */
     double again;          /* and so many seconds later again; 0: once */
     bool pretends;         /* its heartbeats say that it takes steps, with this note */
     uint16_t note;

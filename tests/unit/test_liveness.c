@@ -10,7 +10,7 @@ enum { NODES = 5, TIMEOUT = 60 };
 /* What node `self` thinks of `node` after a wait of so long, in which there was nothing else to do. */
 static enum rt_liveness judge(uint16_t self, uint16_t node, double waited, uint16_t note, double age) {
     const struct rt_liveness_terms terms = {.self = self, .nodes = NODES, .timeout = TIMEOUT};
-    struct rt_wait wait = {.node = node, .idle = waited};
+    struct rt_wait wait = {.node = node, .idle = waited, .note = note};
     const struct rt_heartbeat last = {.known = true, .note = note, .age = age};
     struct rt_error err;
     return rt_liveness_judge(&terms, &wait, waited, &last, &err);
@@ -110,7 +110,9 @@ struct ending {
 
 static struct ending watch(const struct play *play) {
     uint16_t notes[16] = {0};
-    struct rt_wait waits[16] = {0};
+    struct rt_wait waits[16];
+    for (uint16_t i = 0; i < 16; i++)
+        waits[i].node = UINT16_MAX;
     if (play->liar)
         notes[play->liar] = play->lie;
     for (double now = 0.5; now < 3 * 3600; now += 0.5)
@@ -163,7 +165,12 @@ TEST(a_circle_ends_and_nobody_is_named) {
  * or nobody is. */
 TEST(a_liar_names_nobody_else) {
     static const uint16_t lies[] = {0, 1, 2, 4, 5, 6, 100, 0x7fff, 0x8000, 0x8001, 0xfffe, 0xffff};
-    static const double starts[][5] = {{0}, {0, 0, 0, 59, 0}, {59, 40, 20, 0, 0}, {0, 20, 40, 59, 0}};
+    static const double starts[][5] = {{0},
+                                       {0, 0, 0, 59, 0},
+                                       {59, 40, 20, 0, 0},
+                                       {0, 20, 40, 59, 0},
+                                       {0, 0, 0, 400, 0},
+                                       {0, 500, 200, 580, 0}};
     for (size_t i = 0; i < sizeof lies / sizeof *lies; i++)
         for (size_t k = 0; k < sizeof starts / sizeof *starts; k++) {
             struct play play = {.count = 5, .awaits = {1, 2, 3, 4, 4}, .liar = 4, .lie = lies[i]};

@@ -152,6 +152,42 @@ TEST(an_emulated_device_pays_before_others_see_its_work) {
     work(0.0025);
     rt_states_enter(&states, RT_STATE_BACKWARD);
     CHECK(still.now >= waited + 0.0245);
+    const struct rt_pace slow = {.first = 100};
+    still = (struct still){.now = 0};
+    rt_states_start(&states, RT_STATE_FORWARD);
+    rt_states_emulate(&states, &(struct rt_emulation){&slow, &still, still_now, still_sleep});
+    work(0.0006);
+    rt_states_enter(&states, RT_STATE_BACKWARD);
+    CHECK(still.now >= 0.05);
+}
+
+/* However a debt arises, nothing of what was not booked yet is lost in the nap that pays it. */
+TEST(a_nap_loses_no_time) {
+    for (int is_virtual = 0; is_virtual < 2; is_virtual++) {
+        struct still still = {.now = 100};
+        const struct rt_pace pace = {.first = 20, .count = 2, .change = {{3, 1}, {6, 20}}};
+        struct rt_emulation emulation = {.pace = &pace};
+        struct rt_states states;
+        double seconds[RT_STATES], sum = 0, used = 0;
+        if (is_virtual)
+            emulation = (struct rt_emulation){&pace, &still, still_now, still_sleep};
+        rt_states_start(&states, RT_STATE_FORWARD);
+        rt_states_emulate(&states, &emulation);
+        for (uint64_t update = 1; update <= 9; update++) {
+            rt_states_enter(&states, RT_STATE_FORWARD);
+            rt_states_at_update(&states, update);
+            used += (update >= 3 && update < 6 ? 1 : 20) * work(2e-4);
+            rt_states_enter(&states, RT_STATE_BACKWARD);
+            used += (update >= 3 && update < 6 ? 1 : 20) * work(2e-4);
+        }
+        rt_states_read(&states, seconds);
+        for (int i = 0; i < RT_STATES; i++)
+            sum += seconds[i];
+        CHECK_MSG(fabs(sum - rt_states_elapsed(&states)) < 1e-9, "%g s of %g", sum,
+                  rt_states_elapsed(&states));
+        const double busy = seconds[RT_STATE_FORWARD] + seconds[RT_STATE_BACKWARD];
+        CHECK_MSG(busy > 0.95 * used && busy < 1.3 * used, "%g s for %g", busy, used);
+    }
 }
 
 /* Short operations in a row share the CPU time that all of them took by how long each was. */

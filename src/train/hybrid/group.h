@@ -67,7 +67,7 @@ struct rt_group_talk {
      * node whose fault it is; 0: none known. */
     bool (*event)(void *self, const struct rt_event *event, uint16_t *lost, rt_status *status,
                   struct rt_error *err);
-    /* Whether the head of a ring is waited for. NULL: who is talked with may take his time. */
+    /* Whether the first node of a ring is waited for; of ring 0 it is the master. NULL: none is. */
     bool (*waits_for)(const void *self, uint16_t ring);
     /* The ring is at rest: says so; whether all are. */
     bool (*may_leave)(void *self);

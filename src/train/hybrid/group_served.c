@@ -204,8 +204,6 @@ static bool take_event(struct rt_group *group, const struct rt_event *event, rt_
     return part.event(part.self, event, status, err);
 }
 
-/* Only who has begun to push owes anything: a server answers when its rules let it, and until then who has to
- * wait cannot know for whom. A node that is gone is noticed by its ring. */
 static bool part_waits_for(struct rt_engine_part part, uint16_t ring) {
     return part.waits_for(part.self) == ring;
 }

@@ -201,6 +201,13 @@ static bool take_event(void *self, const struct rt_event *event, uint16_t *lost,
     return taken;
 }
 
+/* A ring that has no batch waits for the master of the run, which may validate meanwhile. */
+static bool waits_for(const void *self, uint16_t ring) {
+    const struct head *head = self;
+    const uint64_t next = head->talk.tickets[0];
+    return ring == 0 && !(next && may_begin((void *)(uintptr_t)head, next));
+}
+
 static bool may_leave(void *self) {
     const struct rt_group_talk talk = rt_head_talk(&((struct head *)self)->talk);
     return talk.may_leave(talk.self);
@@ -230,7 +237,8 @@ static rt_status open_ring(struct head *head, struct rt_session *session, struct
                                          .may_begin = may_begin,
                                          .user = head};
     rt_group_set_talk(place->group,
-                      (struct rt_group_talk){.self = head, .event = take_event, .may_leave = may_leave});
+                      (struct rt_group_talk){
+                          .self = head, .event = take_event, .waits_for = waits_for, .may_leave = may_leave});
     const struct rt_ring_settings settings = {.job = head->ring_job,
                                               .plan = &head->plan,
                                               .device = &head->network.device,
