@@ -6,7 +6,9 @@ means 10 % too much or too little.
 """
 
 import os
+import signal
 import statistics
+import time
 
 from calm import calm
 from ringrun import Rings, write_npy
@@ -87,6 +89,29 @@ class FairnessBench:
             self.table.add(f"emulated {factor} x, {size}, {strategy} on {nodes}: {part}", [nearness(middle / factor)],
                            f"{factor} x", [100.0], "%", 0.9, note=f"{middle:.2f} x ({min(ratios):.2f}..{max(ratios):.2f})")
 
+    @calm
+    def stopped(self, size, factor):
+        """CPU-seconds of a plain run that gets 2 ms at a time, and is stopped in between as an emulated device naps."""
+        run = self.rings.start(self.file(size), 4 * SIZES[size][3], "--nodes", "1", "--strategy", "sgd")
+        while factor > 1 and run.poll() is None:
+            time.sleep(0.002)
+            run.send_signal(signal.SIGSTOP)
+            time.sleep(0.002 * (factor - 1))
+            run.send_signal(signal.SIGCONT)
+        return self.rings.finish(run).cpu_seconds()
+
+    def machine(self, size):
+        """What naps cost on this machine whoever makes them: a core that was idle is slower for a while."""
+        for factor in FACTORS:
+            ratios, before = [], self.stopped(size, 1)
+            for _ in range(self.rounds):
+                seconds, after = self.stopped(size, factor), self.stopped(size, 1)
+                ratios.append(2 * seconds / (before + after))
+                before = after
+            middle = statistics.median(ratios)
+            self.table.add(f"this machine, {size}: CPU time of 1/{factor} of the time", [nearness(middle)], "all of the time",
+                           [100.0], "%", None, note=f"{middle:.2f} x ({min(ratios):.2f}..{max(ratios):.2f})")
+
     def agreement(self, size, factor=10):
         """One device, emulated, by four strategies, each between two runs by sgd. Where layers are small they differ in what
         they do besides, emulated or not: that is reported."""
@@ -129,6 +154,7 @@ class FairnessBench:
             return
         self.network()
         for size in SIZES:
+            self.machine(size)
             self.agreement(size)
         for size in SIZES:
             for strategy in ALONE:

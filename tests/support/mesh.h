@@ -10,7 +10,7 @@
 #define RT_TEST_MESH_H
 
 #include "exchange/party.h"
-#include "net/memory.h"
+#include "sim/network.h"
 
 enum { MESH_MOST = 16, MESH_RUN = 7117 };
 
