@@ -15,7 +15,6 @@ data:      tensor base
 formats:   nn data optim tensor base
 wire:      base
 net:       base
-sim:       net base
 metrics:   base
 cluster:   wire net metrics base
 ring:      cluster nn optim data tensor wire net metrics base

@@ -17,7 +17,7 @@
 #include "exchange/duty.h"
 #include "exchange/nested.h"
 #include "exchange/served.h"
-#include "sim/network.h"
+#include "net/memory.h"
 #include <pthread.h>
 
 enum { EXRIG_NODES = 16, EXRIG_SPANS = 8 };

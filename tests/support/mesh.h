@@ -10,7 +10,7 @@
 #define RT_TEST_MESH_H
 
 #include "exchange/party.h"
-#include "sim/network.h"
+#include "net/memory.h"
 
 enum { MESH_MOST = 16, MESH_RUN = 7117 };
 

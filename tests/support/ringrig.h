@@ -2,9 +2,9 @@
 #ifndef RT_TEST_RINGRIG_H
 #define RT_TEST_RINGRIG_H
 
+#include "net/memory.h"
 #include "ring/ring.h"
 #include "ring/worker.h"
-#include "sim/network.h"
 #include "support/tiny.h"
 #include "train/batches.h"
 

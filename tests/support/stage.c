@@ -1,8 +1,8 @@
 #include "support/stage.h"
 
 #include "base/rng.h"
+#include "net/memory.h"
 #include "net/tcp.h"
-#include "sim/network.h"
 #include "support/port.h"
 #include "support/test.h"
 #include <math.h>

@@ -3,8 +3,8 @@
 /* labels: threads */
 #include "exchange/engine_inside.h"
 #include "exchange/exchange.h"
+#include "net/memory.h"
 #include "net/tcp.h"
-#include "sim/network.h"
 #include "support/memnet.h"
 #include "support/test.h"
 #include <math.h>

@@ -1,6 +1,6 @@
 /* The lives of links in the network in memory: connecting, closing, being cut, giving up. */
 #include "base/memory.h"
-#include "sim/network_inside.h"
+#include "net/memory_net.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -8,8 +8,8 @@
  * do what can be done at the present time, but time does not move: a program that only polls, and never
  * waits, goes round for ever.
  */
-#ifndef RT_SIM_NETWORK_H
-#define RT_SIM_NETWORK_H
+#ifndef RT_NET_MEMORY_H
+#define RT_NET_MEMORY_H
 
 #include "net/transport.h"
 

@@ -5,7 +5,7 @@
  * memory but what was posted.
  */
 #include "base/rng.h"
-#include "sim/network_inside.h"
+#include "net/memory_net.h"
 #include <string.h>
 
 /* ---- lists of what is posted ---- */

@@ -1,5 +1,5 @@
 /* What happens when, in the network in memory: a binary heap by time, and by order of entry within a time. */
-#include "sim/network_inside.h"
+#include "net/memory_net.h"
 
 #include <stdlib.h>
 

@@ -2,14 +2,14 @@
  * Inside the network in memory. Its state is touched only by the one program that runs (it has the baton), so
  * it needs no lock; the exception is rt_endpoint_wake.
  *
- * The parts: an agenda of what happens when (agenda.c); links (link.c), on which frames wait,
- * leave and arrive (frame.c); the baton, which moves time on when all wait (baton.c); endpoints
- * and their events (network.c).
+ * The parts: an agenda of what happens when (memory_agenda.c); links (memory_link.c), on which frames wait,
+ * leave and arrive (memory_frame.c); the baton, which moves time on when all wait (memory_baton.c); endpoints
+ * and their events (memory.c).
  */
-#ifndef RT_SIM_NETWORK_INSIDE_H
-#define RT_SIM_NETWORK_INSIDE_H
+#ifndef RT_NET_MEMORY_NET_H
+#define RT_NET_MEMORY_NET_H
 
-#include "sim/network.h"
+#include "net/memory.h"
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -149,13 +149,13 @@ struct rt_memnet {
     void *user;
 };
 
-/* network.c */
+/* memory.c */
 void rt_mem_push(struct rt_mem_place *place, enum rt_event_kind kind, struct rt_mem_side *side,
                  void *operation);
 bool rt_mem_take(struct rt_mem_place *place, struct rt_event *event);
 void rt_mem_forget(struct rt_mem_place *place, const struct rt_mem_side *side); /* its events */
 
-/* baton.c */
+/* memory_baton.c */
 void rt_mem_fail(struct rt_memnet *net, rt_status status, const char *format, ...) RT_PRINTF(3, 4);
 void rt_mem_over(struct rt_mem_place *place, const char *why);
 bool rt_mem_wait(struct rt_endpoint *endpoint, double until, struct rt_event *event);
@@ -163,7 +163,7 @@ void rt_mem_sleep(struct rt_endpoint *endpoint, double until);
 void rt_mem_wake(struct rt_endpoint *endpoint);
 double rt_mem_now(struct rt_endpoint *endpoint);
 
-/* link.c */
+/* memory_link.c */
 rt_status rt_mem_connect(struct rt_endpoint *endpoint, const char *address, double until,
                          struct rt_link **link, struct rt_error *err);
 void rt_mem_close(struct rt_link *link);
@@ -172,7 +172,7 @@ void rt_mem_die(struct rt_mem_side *side, const char *format, ...) RT_PRINTF(2, 
 void rt_mem_tell(struct rt_mem_side *side, const char *what); /* the peer learns of its end: "closed ..." */
 void rt_mem_happen(struct rt_mem_item *item);                 /* to a side; the item is off the agenda */
 
-/* frame.c */
+/* memory_frame.c */
 void rt_mem_send(struct rt_link *link, struct rt_send *send);
 void rt_mem_receive(struct rt_link *link, struct rt_receive *receive);
 void rt_mem_transmit(struct rt_mem_side *side); /* lets frames begin to leave while the link is free */

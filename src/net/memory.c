@@ -1,8 +1,8 @@
-/* The network in memory: its endpoints and their events. See network_inside.h for the parts. */
-#include "sim/network.h"
+/* The network in memory: its endpoints and their events. See memory_net.h for the parts. */
+#include "net/memory.h"
 
 #include "base/memory.h"
-#include "sim/network_inside.h"
+#include "net/memory_net.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

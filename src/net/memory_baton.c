@@ -5,7 +5,7 @@
  * ready, and no thread has to be woken.
  */
 #include "base/fpenv.h"
-#include "sim/network_inside.h"
+#include "net/memory_net.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>

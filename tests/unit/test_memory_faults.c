@@ -3,7 +3,7 @@
  * times and told in sentences.
  */
 /* labels: threads */
-#include "sim/network.h"
+#include "net/memory.h"
 
 #include "base/rng.h"
 #include "support/memnet.h"
