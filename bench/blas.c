@@ -43,9 +43,9 @@ int blas_ways(const struct product *p) {
     return p->m == 1 || p->k == 1 ? 2 : 1;
 }
 
-void blas_run(const struct blas *blas, int way, const struct product *p) {
+void blas_run(const struct blas *blas, int strategy, const struct product *p) {
     int m = (int)p->m, n = (int)p->n, k = (int)p->k;
-    if (way == 0) {
+    if (strategy == 0) {
         blas->gemm(ROW_MAJOR, p->a_turned ? TURNED : PLAIN, p->b_turned ? TURNED : PLAIN, m, n, k, 1, p->a,
                    p->a_turned ? m : k, p->b, p->b_turned ? k : n, 0, p->c, n);
     } else if (m == 1) {

@@ -31,6 +31,6 @@ bool blas_open(const char *path, struct blas *blas);
 
 /* A row times a matrix may go by sgemv, a column times a row by sger: ways beyond the first. */
 int blas_ways(const struct product *p);
-void blas_run(const struct blas *blas, int way, const struct product *p);
+void blas_run(const struct blas *blas, int strategy, const struct product *p);
 
 #endif

@@ -8,7 +8,7 @@
  * takes, as node 0 sees it: the median over the rounds, and the least.
  */
 #include "base/clock.h"
-#include "exchange/carrier.h"
+#include "exchange/collective/executor.h"
 #include "net/tcp.h"
 #include <math.h>
 #include <stdatomic.h>
@@ -30,23 +30,23 @@ struct board {
 struct task {
     size_t nodes, floats, rounds, segment;
     enum rt_reduction how;
-    enum rt_lending lending;
+    enum rt_cma cma;
     struct board *board;
 };
 
 struct self {
-    struct rt_party party;
+    struct rt_communicator comm;
     struct rt_link *links[MOST];
-    struct rt_carrier *carrier;
+    struct rt_executor *executor;
     float *gradient;
     double *seconds; /* [rounds] */
 };
 
 static bool next_event(struct self *self, struct rt_event *event) {
-    bool found = rt_endpoint_wait(self->party.endpoint, rt_endpoint_now(self->party.endpoint) + 60, event);
+    bool found = rt_endpoint_wait(self->comm.endpoint, rt_endpoint_now(self->comm.endpoint) + 60, event);
     if (found && event->kind != RT_EVENT_CLOSED)
         return true;
-    fprintf(stderr, "collectives: node %u: %s\n", self->party.rank,
+    fprintf(stderr, "collectives: node %u: %s\n", self->comm.rank,
             found ? event->error.text : "nothing happens");
     return false;
 }
@@ -57,10 +57,10 @@ static bool join(struct self *self, const struct task *task) {
     struct rt_receive receives[MOST];
     struct rt_error err;
     size_t said = 0, heard = 0, accepted = 0;
-    const size_t rank = self->party.rank;
+    const size_t rank = self->comm.rank;
     for (size_t i = 0; i < rank; i++) {
-        if (rt_endpoint_connect(self->party.endpoint, task->board->addresses[i],
-                                rt_endpoint_now(self->party.endpoint) + 60, &self->links[i], &err) != RT_OK)
+        if (rt_endpoint_connect(self->comm.endpoint, task->board->addresses[i],
+                                rt_endpoint_now(self->comm.endpoint) + 60, &self->links[i], &err) != RT_OK)
             return false;
         sends[i] = (struct rt_send){.channel = RT_CHANNEL_CONTROL, .head_bytes = 1, .head = {(uint8_t)rank}};
         rt_link_send(self->links[i], &sends[i]);
@@ -88,22 +88,23 @@ static rt_status make_carrier(struct self *self, const struct task *task, struct
     const struct rt_link_cost cost = {.latency = 3e-5, .bandwidth = 1.5e9, .adding = 2e-10};
     for (size_t i = 0; i < task->nodes; i++)
         ranks[i] = (uint16_t)i;
-    const struct rt_team team = {ranks, task->nodes, self->party.rank};
-    rt_status status = rt_moves_reduce_all(task->how, &team, 0, 0, task->floats, &cost, &load.moves, err);
-    const struct rt_carrier_settings settings = {
-        .party = &self->party, .loads = &load, .load_count = 1, .segment_floats = task->segment};
-    return status == RT_OK ? rt_carrier_create(&settings, &self->carrier, err) : status;
+    const struct rt_team team = {ranks, task->nodes, self->comm.rank};
+    rt_status status =
+        rt_collective_reduce_all(task->how, &team, 0, 0, task->floats, &cost, &load.collective, err);
+    const struct rt_executor_settings settings = {
+        .comm = &self->comm, .loads = &load, .load_count = 1, .segment_floats = task->segment};
+    return status == RT_OK ? rt_executor_create(&settings, &self->executor, err) : status;
 }
 
 static bool carry(struct self *self) {
-    rt_carrier_start(self->carrier);
-    while (rt_carrier_done(self->carrier) < rt_carrier_started(self->carrier)) {
+    rt_executor_start(self->executor);
+    while (rt_executor_done(self->executor) < rt_executor_started(self->executor)) {
         struct rt_event event;
         struct rt_error err = {0};
         rt_status status = RT_OK;
         if (!next_event(self, &event))
             return false;
-        if (rt_carrier_event(self->carrier, &event, &status, &err) && status != RT_OK) {
+        if (rt_executor_event(self->executor, &event, &status, &err) && status != RT_OK) {
             fprintf(stderr, "collectives: %s\n", err.text);
             return false;
         }
@@ -146,21 +147,21 @@ static void meet(const struct task *task, atomic_int *here) {
 }
 
 static bool work(const struct task *task, size_t rank) {
-    struct self self = {.party = {.run = 1, .rank = (uint16_t)rank, .count = (uint16_t)task->nodes}};
+    struct self self = {.comm = {.run = 1, .rank = (uint16_t)rank, .count = (uint16_t)task->nodes}};
     struct rt_error err = {0};
-    self.party.links = self.links;
+    self.comm.links = self.links;
     self.gradient = calloc(task->floats + 1, sizeof(float));
     self.seconds = calloc(task->rounds, sizeof(double));
-    bool good = self.gradient && self.seconds &&
-                rt_tcp_create(&(struct rt_tcp_settings){.lending = task->lending}, &self.party.endpoint,
-                              &err) == RT_OK &&
-                rt_endpoint_listen(self.party.endpoint, "127.0.0.1:0", &err) == RT_OK;
+    bool good =
+        self.gradient && self.seconds &&
+        rt_tcp_create(&(struct rt_tcp_settings){.cma = task->cma}, &self.comm.endpoint, &err) == RT_OK &&
+        rt_endpoint_listen(self.comm.endpoint, "127.0.0.1:0", &err) == RT_OK;
     if (good) {
-        strcpy(task->board->addresses[rank], self.party.endpoint->address);
+        strcpy(task->board->addresses[rank], self.comm.endpoint->address);
         meet(task, &task->board->listening);
-        rt_endpoint_attend(self.party.endpoint, true); /* as an exchange's own thread does */
+        rt_endpoint_attend(self.comm.endpoint, true); /* as an exchange's own thread does */
         good = join(&self, task) && make_carrier(&self, task, &err) == RT_OK && measure(&self, task);
-        rt_endpoint_attend(self.party.endpoint, false);
+        rt_endpoint_attend(self.comm.endpoint, false);
     }
     if (err.text[0])
         fprintf(stderr, "collectives: %s\n", err.text);
@@ -170,8 +171,8 @@ static bool work(const struct task *task, size_t rank) {
     }
     if (good)
         meet(task, &task->board->finished); /* a link that closes would be a failure to the others */
-    rt_endpoint_destroy(self.party.endpoint);
-    rt_carrier_destroy(self.carrier);
+    rt_endpoint_destroy(self.comm.endpoint);
+    rt_executor_destroy(self.executor);
     free(self.gradient);
     free(self.seconds);
     return good;
@@ -185,7 +186,7 @@ static bool read_task(int count, char **words, struct task *task) {
     task->floats = strtoul(words[2], NULL, 10);
     task->rounds = strtoul(words[3], NULL, 10);
     task->segment = count > 5 ? strtoul(words[5], NULL, 10) : 0;
-    task->lending = count > 6 ? RT_LENDS_TO_PROCESSES : RT_LENDS_NOTHING;
+    task->cma = count > 6 ? RT_LENDS_TO_PROCESSES : RT_LENDS_NOTHING;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(words[4], names[i]) == 0) {
             task->how = (enum rt_reduction)i;

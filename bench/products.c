@@ -96,7 +96,7 @@ struct job {
     const struct rt_device *device;
     float *packed; /* where the call packs B first; or NULL */
     const struct blas *blas;
-    int way;
+    int strategy;
 };
 
 typedef void (*call_fn)(const struct job *job);
@@ -109,7 +109,7 @@ static void call_ours(const struct job *job) {
 }
 
 static void call_blas(const struct job *job) {
-    blas_run(job->blas, job->way, &job->product);
+    blas_run(job->blas, job->strategy, &job->product);
 }
 
 /* GFLOP/s of a call repeated for MEASURE_SECONDS, by the CPU clock of this thread: who else is on the core
@@ -194,13 +194,13 @@ static void measure(const struct shape *s, const struct rt_device *device, const
         double best = 0;
         int fastest = 0;
         call_ours(&job);
-        for (job.way = 0; job.way < blas_ways(&job.product); job.way++) {
+        for (job.strategy = 0; job.strategy < blas_ways(&job.product); job.strategy++) {
             double rate = speed(call_blas, &job), d = difference(s->m * s->n, c, other);
             if (rate > best)
-                best = rate, fastest = job.way;
+                best = rate, fastest = job.strategy;
             worst = d > worst ? d : worst;
         }
-        job.way = fastest;
+        job.strategy = fastest;
     }
     double our_speed[MAX_ROUNDS], their_speed[MAX_ROUNDS];
     if (ours)

@@ -9,7 +9,7 @@ file(GLOB RT_TESTS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/*/test_*.c)
 file(GLOB RT_TEST_SUPPORT CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/support/*.c)
 add_library(rt_test_support STATIC EXCLUDE_FROM_ALL ${RT_TEST_SUPPORT})
 target_include_directories(rt_test_support PUBLIC ${CMAKE_SOURCE_DIR}/tests)
-target_link_libraries(rt_test_support PUBLIC ringtmp_lib)
+target_link_libraries(rt_test_support PUBLIC rt_sim ringtmp_lib)
 
 # Sanitizers print where they stopped and end the process; a failed CHECK keeps its own status.
 set(RT_TEST_ENVIRONMENT "RINGTMP=${CMAKE_BINARY_DIR}/ringtmp" "RT_BUILD=${CMAKE_BINARY_DIR}" "CC=${CMAKE_C_COMPILER}"

@@ -1,8 +1,8 @@
 /* Any text as the job of an exchange. What is accepted must be usable: whoever has a role knows his part, and
  * the lists of moves are made or refused. */
-#include "exchange/server.h"
+#include "exchange/server/server.h"
 #include "formats/yaml.h"
-#include "train/exchange/job.h"
+#include "run/exchange/job.h"
 #include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
@@ -12,20 +12,23 @@ enum { MOST_NODES = 6, PARAMS = 500 };
 static void check_rank(const struct rt_exchange_job *job, const struct rt_roles *roles, uint16_t rank) {
     static struct rt_span owned[RT_MAX_OWNED];
     const struct rt_span spans[] = {{0, 300}, {300, 7}, {307, PARAMS - 307}};
-    const size_t ranges = rt_way_owned(job->way, &job->options, roles, rank, spans, 3, PARAMS, owned);
+    const size_t ranges =
+        rt_exchange_owned(job->strategy, &job->options, roles, rank, spans, 3, PARAMS, owned);
     for (size_t i = 0; i < ranges; i++)
         if (owned[i].count == 0 || owned[i].first + owned[i].count > PARAMS)
             abort();
-    if (rt_way_rules(job->way, &job->options))
+    if (rt_exchange_rules(job->strategy, &job->options))
         return;
     for (size_t i = 0; i < 3; i++) {
         struct rt_error err;
-        struct rt_moves moves = {0};
-        if (job->way->moves(&job->options, roles, rank, &spans[i], PARAMS, &job->cost, &moves, &err) == RT_OK)
-            for (size_t k = 0; k < moves.count; k++)
-                if (moves.list[k].count == 0 || moves.list[k].first + moves.list[k].count > spans[i].count)
+        struct rt_collective collective = {0};
+        if (job->strategy->collective(&job->options, roles, rank, &spans[i], PARAMS, &job->cost, &collective,
+                                      &err) == RT_OK)
+            for (size_t k = 0; k < collective.count; k++)
+                if (collective.list[k].count == 0 ||
+                    collective.list[k].first + collective.list[k].count > spans[i].count)
                     abort();
-        rt_moves_deinit(&moves);
+        rt_collective_deinit(&collective);
     }
 }
 
@@ -39,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
         uint16_t worker[MOST_NODES];
         struct rt_roles roles;
         for (uint16_t nodes = 1; nodes <= MOST_NODES; nodes++)
-            if (rt_way_roles(job->way, &job->options, nodes, worker, &roles, &err) == RT_OK)
+            if (rt_exchange_roles(job->strategy, &job->options, nodes, worker, &roles, &err) == RT_OK)
                 for (uint16_t rank = 0; rank < nodes; rank++)
                     check_rank(job, &roles, rank);
         rt_exchange_job_destroy(job);

@@ -72,7 +72,7 @@ static double no_time(struct rt_endpoint *endpoint) {
 }
 static const struct rt_transport transport = {.now = no_time};
 
-static void read_as_link(unsigned way, const uint8_t *bytes, size_t count) {
+static void read_as_link(unsigned strategy, const uint8_t *bytes, size_t count) {
     struct rt_tcp tcp = {.base.transport = &transport, .silence = 1};
     struct rt_tcp_link link = {.base.endpoint = &tcp.base, .state = RT_LINK_UP};
     struct rt_connection *connection = calloc(1, sizeof *connection);
@@ -84,21 +84,21 @@ static void read_as_link(unsigned way, const uint8_t *bytes, size_t count) {
     pthread_mutex_init(&tcp.mutex, NULL);
     pthread_cond_init(&tcp.changed, NULL);
     for (unsigned channel = 0; channel < RT_CHANNELS; channel++)
-        for (unsigned i = 0; i < (way >> 2 & 3); i++) {
+        for (unsigned i = 0; i < (strategy >> 2 & 3); i++) {
             receives[channel][i] = (struct rt_receive){
                 .channel = channel, .body = bodies + (channel * RECEIVES + i) * ROOM, .body_room = ROOM};
             rt_receive_push(&link.receives[channel], &receives[channel][i]);
             link.granted[channel]++;
         }
-    link.lending = (struct rt_lending_state){
+    link.cma = (struct rt_cma_state){
         .willing = true,
-        .borrows = way >> 4 & 1,
-        .peer = {.process = (uint32_t)getpid(), .answer_at = (uintptr_t)link.lending.answer}};
-    memset(link.lending.answer, 0xff, sizeof link.lending.answer); /* to a challenge of zeros */
+        .borrows = strategy >> 4 & 1,
+        .peer = {.process = (uint32_t)getpid(), .answer_at = (uintptr_t)link.cma.answer}};
+    memset(link.cma.answer, 0xff, sizeof link.cma.answer); /* to a challenge of zeros */
     *connection = (struct rt_connection){.tcp = &tcp,
                                          .link = &link,
                                          .state = RT_CONNECTION_OPEN,
-                                         .lane = way & 1 ? RT_LANE_DATA : RT_LANE_CONTROL,
+                                         .lane = strategy & 1 ? RT_LANE_DATA : RT_LANE_CONTROL,
                                          .stream.fd = ends[0]};
     link.lanes[RT_LANE_CONTROL] = link.lanes[RT_LANE_DATA] = connection;
     require(write(ends[1], bytes, count) == (ssize_t)count);

@@ -1,8 +1,8 @@
 /* Any text as the job of a node in rings side by side. What is accepted must be usable: every node has a
  * place, and the job of its ring, if that is one, is of its own part. */
 #include "formats/yaml.h"
-#include "ring/job.h"
-#include "train/hybrid/job.h"
+#include "job/job.h"
+#include "run/hybrid/job.h"
 #include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
@@ -18,9 +18,9 @@ static void check_node(const struct rt_hybrid_job *job, uint16_t index, size_t n
         abort();
     if (rt_tree_copy(job->ring, &copy, &err) != RT_OK || rt_job_create(copy, &ring, &err) != RT_OK)
         return;
-    const bool shares = rt_hybrid_shares(job->across->way, &job->across->options);
+    const bool shares = rt_hybrid_shares(job->inter_ring->strategy, &job->inter_ring->options);
     if (ring->part != (shares ? job->ours : 0) || ring->parts != (shares ? job->rings : 1) ||
-        ring->served != job->served)
+        ring->with_servers != job->with_servers)
         abort();
     rt_job_destroy(ring);
 }

@@ -1,7 +1,7 @@
 /* Any text as the job of a ring. What is accepted must be usable: its batches are cut completely, and where
  * the stage is small enough to be made it computes an update. */
 #include "formats/yaml.h"
-#include "ring/stage.h"
+#include "learn/stage.h"
 #include <stdlib.h>
 #include <string.h>
 

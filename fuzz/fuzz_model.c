@@ -1,7 +1,7 @@
 /* Any bytes as a saved model: its description, its tensors, its scaling and its names. What is accepted must
  * be usable: an input of its size gives an output of its size. */
-#include "train/evaluate.h"
-#include "train/modelfile.h"
+#include "learn/evaluate.h"
+#include "run/modelfile.h"
 #include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);

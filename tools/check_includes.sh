@@ -15,14 +15,19 @@ data:      tensor base
 formats:   nn data optim tensor base
 wire:      base
 net:       base
+sim:       net base
 metrics:   base
+job:       nn optim tensor base
 cluster:   wire net metrics base
-ring:      cluster nn optim data tensor wire net metrics base
-exchange:  cluster optim wire net metrics base
-train:     ring exchange cluster formats nn data optim tensor wire net metrics base
-lab:       train ring exchange cluster formats nn data optim tensor wire net metrics base
+control:   cluster job optim wire net metrics base
+learn:     job formats nn data optim tensor metrics base
+plan:      job learn nn tensor wire base
+ring:      plan control cluster learn job nn optim data tensor wire net metrics base
+exchange:  control cluster job optim wire net metrics base
+run:       ring exchange plan learn control cluster job formats nn data optim tensor wire net metrics base
+lab:       run ring exchange plan learn control cluster job formats nn data optim tensor wire net metrics base
 dashboard: metrics net base
-cli:       dashboard lab train ring exchange cluster formats nn data optim tensor wire net metrics base
+cli:       dashboard lab run ring exchange plan learn control cluster job formats nn data optim tensor wire net metrics base
 '
 
 # Prints a line for every include that breaks the table; fails when there is one.

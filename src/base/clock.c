@@ -29,8 +29,8 @@ double rt_clock_process(void) {
     return read_clock(CLOCK_PROCESS_CPUTIME_ID);
 }
 
-bool rt_clock_overslept(double wanted, double now, double patience) {
+bool rt_clock_overslept(double wanted, double now, double timeout) {
     /* A busy machine makes one wait as well, but hardly for so long. */
-    const double late = 1, half = patience / 2;
+    const double late = 1, half = timeout / 2;
     return wanted > 0 && now - wanted > (half < late ? half : late);
 }

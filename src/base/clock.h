@@ -11,7 +11,7 @@ double rt_clock_process(void); /* CPU seconds of this process */
 
 /* Whether somebody who wanted to look up at a time came so late that it must have been stopped itself, by a
  * signal or with its whole machine. Then others may have been as well: that nothing came from them meanwhile
- * proves nothing, and that time does not count. patience: in seconds. */
-bool rt_clock_overslept(double wanted, double now, double patience);
+ * proves nothing, and that time does not count. timeout: in seconds. */
+bool rt_clock_overslept(double wanted, double now, double timeout);
 
 #endif

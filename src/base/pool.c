@@ -63,20 +63,20 @@ static inline void relax(void) {
 #endif
 }
 
-struct patience {
+struct timeout {
     unsigned looks;
     double until; /* 0: the clock has not been read yet */
 };
 
 /* After a look in vain: false when it is time to sleep. */
-static inline bool look_again(struct patience *patience, double seconds) {
+static inline bool look_again(struct timeout *timeout, double seconds) {
     relax();
-    if (++patience->looks % LOOKS_PER_CLOCK)
+    if (++timeout->looks % LOOKS_PER_CLOCK)
         return true;
     double now = rt_clock_wall();
-    if (patience->until == 0)
-        patience->until = now + seconds;
-    return now < patience->until;
+    if (timeout->until == 0)
+        timeout->until = now + seconds;
+    return now < timeout->until;
 }
 
 static void draw_parts(struct rt_pool *pool, void *scratch) {
@@ -89,11 +89,11 @@ static void draw_parts(struct rt_pool *pool, void *scratch) {
 }
 
 static void await_job(struct rt_pool *pool, uint_fast64_t seen) {
-    struct patience patience = {0};
+    struct timeout timeout = {0};
     do
         if (atomic_load(&pool->job) != seen)
             return;
-    while (look_again(&patience, SECONDS_FOR_A_JOB));
+    while (look_again(&timeout, SECONDS_FOR_A_JOB));
     pthread_mutex_lock(&pool->mutex);
     while (atomic_load(&pool->job) == seen)
         pthread_cond_wait(&pool->wake, &pool->mutex);
@@ -132,11 +132,11 @@ static void start_job(struct rt_pool *pool) {
 static void await_reports(struct rt_pool *pool) {
     const size_t expected = pool->threads - 1;
     const double seconds = pool->workers[0].core < 0 ? SECONDS_FOR_A_JOB : SECONDS_FOR_REPORTS;
-    struct patience patience = {0};
+    struct timeout timeout = {0};
     do
         if (atomic_load(&pool->reports) == expected)
             return;
-    while (look_again(&patience, seconds));
+    while (look_again(&timeout, seconds));
     pthread_mutex_lock(&pool->mutex);
     while (atomic_load(&pool->reports) != expected)
         pthread_cond_wait(&pool->done, &pool->mutex);

@@ -1,7 +1,7 @@
 #include "cli/cluster_args.h"
 
 #include "net/tcp.h"
-#include "train/run.h"
+#include "run/run.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

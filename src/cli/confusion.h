@@ -2,7 +2,7 @@
 #ifndef RT_CLI_CONFUSION_H
 #define RT_CLI_CONFUSION_H
 
-#include "train/run.h"
+#include "run/run.h"
 #include <stdio.h>
 
 /* Per class: how many examples, how many of them were recognised, and what the others were most often taken

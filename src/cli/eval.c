@@ -3,7 +3,7 @@
 #include "cli/commands.h"
 #include "cli/confusion.h"
 #include "cli/text.h"
-#include "train/run.h"
+#include "run/run.h"
 #include <math.h>
 #include <stddef.h>
 #include <string.h>

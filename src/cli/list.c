@@ -6,7 +6,7 @@
 #include "nn/loss.h"
 #include "optim/optim.h"
 #include "optim/schedule.h"
-#include "train/strategy.h"
+#include "run/strategy.h"
 #include <string.h>
 
 /* Words joined by commas, in lines of at most so many columns. */
@@ -66,9 +66,9 @@ static void put_systems(FILE *out, const char *strategy) {
 }
 
 /* Of a strategy that exchanges by another one: which of its options can be given too. */
-static void put_inner(FILE *out, const struct rt_way *way) {
+static void put_inner(FILE *out, const struct rt_exchange_strategy *way) {
     char left_out[80] = "";
-    for (const struct rt_way_without *one = way->without; one && one->option; one++) {
+    for (const struct rt_exchange_without *one = way->without; one && one->option; one++) {
         const size_t used = strlen(left_out);
         snprintf(left_out + used, sizeof left_out - used, "%s%s",
                  !used           ? ""
@@ -87,8 +87,8 @@ static void list_strategies(FILE *out) {
         put_place(out, rt_strategy_place(*strategy));
         put_systems(out, (*strategy)->name);
         rt_options_help(out, options, count, "      ");
-        if ((*strategy)->way && (*strategy)->way->inner)
-            put_inner(out, (*strategy)->way);
+        if ((*strategy)->exchange && (*strategy)->exchange->inner)
+            put_inner(out, (*strategy)->exchange);
     }
 }
 

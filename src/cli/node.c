@@ -10,8 +10,8 @@
 #include "cluster/cluster.h"
 #include "cluster/local.h"
 #include "net/tcp.h"
+#include "run/roles.h"
 #include "tensor/answer.h"
-#include "train/roles.h"
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef RT_CLI_NODE_TABLE_H
 #define RT_CLI_NODE_TABLE_H
 
-#include "train/run.h"
+#include "run/run.h"
 
 /* As lines, to be freed; NULL: there are none, or there is no memory. final: at the end of a run, beside what
  * the plan predicted. Of more than `most` lines the last says how many devices are not shown. */

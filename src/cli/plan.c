@@ -2,7 +2,7 @@
 #include "cli/cluster_args.h"
 #include "cli/commands.h"
 #include "cli/fit.h"
-#include "train/run.h"
+#include "run/run.h"
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include "cli/cluster_args.h"
 #include "cli/commands.h"
 #include "cli/text.h"
-#include "train/run.h"
+#include "run/run.h"
 #include <jansson.h>
 #include <math.h>
 #include <stddef.h>

@@ -5,7 +5,7 @@
 #include "cli/fit.h"
 #include "cli/node_table.h"
 #include "cli/text.h"
-#include "train/run.h"
+#include "run/run.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>

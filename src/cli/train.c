@@ -8,8 +8,8 @@
 #include "cli/progress.h"
 #include "cli/text.h"
 #include "formats/runfile.h"
-#include "train/outdir.h"
-#include "train/run.h"
+#include "run/outdir.h"
+#include "run/run.h"
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>

@@ -137,12 +137,12 @@ static rt_status hear(struct rt_member *member, uint16_t answer, struct rt_error
 }
 
 rt_status rt_cluster_await(struct rt_cluster *cluster, size_t member, uint16_t answer, double until,
-                           double patience, struct rt_error *err) {
+                           double timeout, struct rt_error *err) {
     struct rt_member *asked = &cluster->members[member];
     char who[200];
     while (!asked->talk.ready && !asked->talk.dead) {
         if (rt_endpoint_now(cluster->endpoint) >= until)
-            return rt_fail(err, RT_FAILED, "%s has not answered for %g s", call(asked, who), patience);
+            return rt_fail(err, RT_FAILED, "%s has not answered for %g s", call(asked, who), timeout);
         rt_status status = rt_cluster_pump(cluster, until, err);
         if (status != RT_OK)
             return status;
@@ -155,9 +155,9 @@ rt_status rt_cluster_await(struct rt_cluster *cluster, size_t member, uint16_t a
 rt_status rt_cluster_answer(struct rt_cluster *cluster, size_t member, uint16_t answer,
                             struct rt_error *err) {
     const bool works = answer == RT_MESSAGE_PROFILED || answer == RT_MESSAGE_READY;
-    const double patience = works ? cluster->work_patience : cluster->patience;
-    rt_status status = rt_cluster_await(cluster, member, answer,
-                                        rt_endpoint_now(cluster->endpoint) + patience, patience, err);
+    const double timeout = works ? cluster->work_timeout : cluster->timeout;
+    rt_status status =
+        rt_cluster_await(cluster, member, answer, rt_endpoint_now(cluster->endpoint) + timeout, timeout, err);
     return rt_cluster_explain(cluster, status, err);
 }
 
@@ -223,7 +223,7 @@ static rt_status start_locals(struct rt_cluster *cluster, const struct rt_cluste
         status = rt_local_start(&local, &cluster->locals[i], err);
         cluster->local_count += status == RT_OK;
     }
-    double until = rt_clock_wall() + cluster->patience;
+    double until = rt_clock_wall() + cluster->timeout;
     for (size_t i = 0; i < cluster->local_count && status == RT_OK; i++) {
         struct rt_member *member = &cluster->members[settings->address_count + i];
         status = rt_local_wait(&cluster->locals[i], until, cluster->stop, err);
@@ -327,7 +327,7 @@ static rt_status greet_all(struct rt_cluster *cluster, const struct rt_cluster_s
                            struct rt_error *err) {
     const double moment = 0.5, silence = 1;
     const double start = rt_endpoint_now(cluster->endpoint);
-    const double last = start + cluster->patience, until = last + moment;
+    const double last = start + cluster->timeout, until = last + moment;
     bool told = false;
     rt_status status = RT_OK;
     char who[200];
@@ -343,7 +343,7 @@ static rt_status greet_all(struct rt_cluster *cluster, const struct rt_cluster_s
                     status = fail_lost(&cluster->members[j], err);
             if (status == RT_OK && rt_endpoint_now(cluster->endpoint) >= until)
                 status = rt_fail(err, RT_FAILED, "%s has not answered for %g s", call(member, who),
-                                 cluster->patience);
+                                 cluster->timeout);
             if (status == RT_OK && !told && rt_endpoint_now(cluster->endpoint) >= start + silence) {
                 tell_waiting(cluster, settings);
                 told = true;
@@ -372,9 +372,9 @@ rt_status rt_cluster_open(const struct rt_cluster_settings *settings, struct rt_
         return status;
     cluster->endpoint = endpoint;
     cluster->stop = stop;
-    cluster->patience = settings->patience > 0 ? settings->patience : 10;
-    cluster->work_patience =
-        settings->work_patience > cluster->patience ? settings->work_patience : cluster->patience;
+    cluster->timeout = settings->timeout > 0 ? settings->timeout : 10;
+    cluster->work_timeout =
+        settings->work_timeout > cluster->timeout ? settings->work_timeout : cluster->timeout;
     cluster->run = draw_run();
     memcpy(cluster->answer, settings->answer, sizeof cluster->answer);
     status = rt_alloc(count, sizeof *cluster->members, "the nodes of a cluster", &cluster->members, err);
@@ -409,13 +409,13 @@ rt_status rt_cluster_go(struct rt_cluster *cluster, struct rt_error *err) {
         else
             rt_talk_close(&cluster->members[i].talk);
     /* A node closes the link when it begins to work, so we know that it does. */
-    double until = rt_endpoint_now(cluster->endpoint) + cluster->patience;
+    double until = rt_endpoint_now(cluster->endpoint) + cluster->timeout;
     for (size_t i = 0; i < cluster->count && status == RT_OK; i++) {
         struct rt_member *member = &cluster->members[i];
         while (status == RT_OK && cluster->joined[i] && !member->talk.dead && !member->talk.ready)
             if (rt_endpoint_now(cluster->endpoint) >= until)
                 status = rt_fail(err, RT_FAILED, "%s has not begun to work for %g s", call(member, who),
-                                 cluster->patience);
+                                 cluster->timeout);
             else
                 status = rt_cluster_pump(cluster, until, err);
         if (status == RT_OK && member->talk.ready)

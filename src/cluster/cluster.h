@@ -25,11 +25,11 @@ struct rt_cluster_settings {
     /* Files handed to local nodes, NULL: none. The endpoint has its own copy. */
     const char *key_file;
     const char *certificate, *private_key, *authority;
-    const char *cache;    /* where local nodes keep converted data; NULL: the default place */
-    uint8_t answer[32];   /* of our kernels */
-    bool exact;           /* a node with another answer is refused, with its name */
-    double patience;      /* seconds for an answer; 0: 10 */
-    double work_patience; /* the same where the node has to work for it: PROFILE, ASSIGN; 0: patience */
+    const char *cache;   /* where local nodes keep converted data; NULL: the default place */
+    uint8_t answer[32];  /* of our kernels */
+    bool exact;          /* a node with another answer is refused, with its name */
+    double timeout;      /* seconds for an answer; 0: 10 */
+    double work_timeout; /* the same where the node has to work for it: PROFILE, ASSIGN; 0: timeout */
     /* Told once of each address that has not answered for a second; may be NULL. */
     void (*waits)(void *user, const char *sentence);
     void *waits_user;

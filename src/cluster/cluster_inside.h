@@ -13,7 +13,7 @@ struct rt_cluster {
     const atomic_int *stop;
     uint32_t run;
     uint8_t answer[32];
-    double patience, work_patience;
+    double timeout, work_timeout;
     struct rt_member *members;
     size_t count;
     bool *joined;        /* [count]: has a place */
@@ -33,9 +33,9 @@ struct rt_cluster {
  * RT_FAILED: a node on this machine has ended. */
 rt_status rt_cluster_pump(struct rt_cluster *cluster, double until, struct rt_error *err);
 
-/* Waits for one answer until the given time; patience: what to call that in a sentence. */
+/* Waits for one answer until the given time; timeout: what to call that in a sentence. */
 rt_status rt_cluster_await(struct rt_cluster *cluster, size_t member, uint16_t answer, double until,
-                           double patience, struct rt_error *err);
+                           double timeout, struct rt_error *err);
 
 /* After a failure: where a node on this machine has ended, that is the reason, and err says how. */
 rt_status rt_cluster_explain(struct rt_cluster *cluster, rt_status status, struct rt_error *err);

@@ -133,12 +133,11 @@ static rt_status tell_places(const struct form *form, struct rt_error *err) {
         asked += status == RT_OK;
     }
     free(room);
-    const double until = rt_endpoint_now(cluster->endpoint) + cluster->patience;
+    const double until = rt_endpoint_now(cluster->endpoint) + cluster->timeout;
     struct failure failure = {.status = status};
     for (size_t i = 0; i < asked && failure.status != RT_INTERRUPTED; i++) {
         struct rt_member *member = node(form, i + 1);
-        status =
-            rt_cluster_await(cluster, form->order[i], RT_MESSAGE_SETTLED, until, cluster->patience, &why);
+        status = rt_cluster_await(cluster, form->order[i], RT_MESSAGE_SETTLED, until, cluster->timeout, &why);
         keep(&failure, member, status, &why, err);
         if (status == RT_OK)
             rt_talk_next(&member->talk);
@@ -148,11 +147,11 @@ static rt_status tell_places(const struct form *form, struct rt_error *err) {
 
 /* ---- links ---- */
 
-/* Half of our patience is for the node to find that it cannot reach the other: so we are told the reason. */
+/* Half of our timeout is for the node to find that it cannot reach the other: so we are told the reason. */
 static rt_status request_link(const struct form *form, size_t k, struct rt_error *err) {
     const struct rt_wanted_link *link = &form->wanted[k];
     uint8_t body[RT_MAX_TEXT + 64];
-    const double half = form->cluster->patience / 2;
+    const double half = form->cluster->timeout / 2;
     struct rt_join ask = {.peer = link->to,
                           .label = link->label,
                           .probe_bytes = form->probe_bytes,
@@ -167,7 +166,7 @@ static rt_status hear_link(const struct form *form, size_t k, double until, stru
     struct rt_member *member = node(form, link->from);
     struct rt_joined joined;
     rt_status status = rt_cluster_await(form->cluster, form->order[link->from - 1], RT_MESSAGE_JOINED, until,
-                                        form->cluster->patience, err);
+                                        form->cluster->timeout, err);
     if (status != RT_OK)
         return status;
     status = rt_joined_decode(member->talk.body, member->talk.body_bytes, &joined, err);
@@ -189,7 +188,7 @@ static rt_status make_links(const struct form *form, size_t first, size_t count,
         status = request_link(form, first + asked, err);
         asked += status == RT_OK;
     }
-    const double until = rt_endpoint_now(form->cluster->endpoint) + form->cluster->patience;
+    const double until = rt_endpoint_now(form->cluster->endpoint) + form->cluster->timeout;
     struct failure failure = {.status = status};
     for (size_t k = first; k < first + asked && failure.status != RT_INTERRUPTED; k++) {
         status = hear_link(form, k, until, &why);
@@ -207,7 +206,7 @@ static rt_status dial(const struct form *form, size_t k, struct rt_error *err) {
                                         .run = cluster->run,
                                         .to = link->to,
                                         .probe_bytes = form->probe_bytes,
-                                        .until = rt_endpoint_now(cluster->endpoint) + cluster->patience};
+                                        .until = rt_endpoint_now(cluster->endpoint) + cluster->timeout};
     struct rt_dial *made = &cluster->dial;
     rt_status status = rt_dial_start(cluster->endpoint, &settings, made, err);
     while (status == RT_OK && made->stage != RT_DIAL_DONE && made->stage != RT_DIAL_FAILED) {

@@ -23,7 +23,7 @@
  * reason the master is never named.
  *
  * (3) Its note has been k for 10 + k times the timeout: whatever it says of itself, nothing comes from it,
- * and it is named. The node nearest to the end of a chain is the first to lose patience, by a whole timeout,
+ * and it is named. The node nearest to the end of a chain is the first to lose timeout, by a whole timeout,
  * so an honest node is not named for one that does not tell the truth. A note that changes means that
  * somebody further on has delivered, or has only now begun to wait: the count begins anew.
  *

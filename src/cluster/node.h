@@ -65,7 +65,7 @@ struct rt_node_settings {
     uint32_t cores, threads;
     uint64_t memory; /* bytes it offers; 0: no limit */
     uint8_t answer[32];
-    double patience; /* seconds that a master may be quiet while a cluster is formed; 0: 60 */
+    double timeout; /* seconds that a master may be quiet while a cluster is formed; 0: 60 */
     /* Told of what happens, one sentence at a time: a session begins, ends, was refused. May be NULL. */
     void (*tell)(void *user, const char *sentence);
     void *user;

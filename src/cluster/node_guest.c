@@ -10,7 +10,7 @@
 static const double hello_seconds = 5, making_seconds = 10, leaving_seconds = 2;
 
 static double patience_of(const struct rt_node *node) {
-    return node->settings->patience > 0 ? node->settings->patience : 60;
+    return node->settings->timeout > 0 ? node->settings->timeout : 60;
 }
 
 void rt_guest_drop(struct rt_guest *guest) {

@@ -23,7 +23,7 @@ enum rt_guest_state {
 struct rt_guest {
     enum rt_guest_state state;
     struct rt_talk talk;
-    double until;          /* when the node's patience with it ends */
+    double until;          /* when the node's timeout with it ends */
     struct rt_echo echo;   /* JOINING */
     struct rt_link **slot; /* JOINING: where in the session the link belongs */
 };

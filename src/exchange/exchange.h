@@ -1,7 +1,8 @@
 /*
  * How a worker's gradients become everybody's next parameters. The worker computes; what lies between its
  * gradient and the parameters of its next forward is behind this: collectives in which all take part at the
- * same time (exchange/carried.h), or servers that each worker talks to at its own pace (exchange/served.h).
+ * same time (exchange/collective/collective_exchange.h), or servers that each worker talks to at its own pace
+ * (exchange/server/client.h).
  *
  * Parameters and gradients are cut into spans, in the order of the parameter block: a span is what becomes
  * ready at one time in a backward pass, and what a forward pass needs at one time. With `wfbp` the exchange
@@ -15,7 +16,7 @@
 #ifndef RT_EXCHANGE_EXCHANGE_H
 #define RT_EXCHANGE_EXCHANGE_H
 
-#include "base/status.h"
+#include "control/batch.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,20 +28,6 @@ struct rt_span {
 /* Adjacent spans are joined while the result has at most `floats` floats: tiny layers do not repay a message
  * of their own. Returns how many there are then. */
 size_t rt_spans_join(struct rt_span *spans, size_t count, size_t floats);
-
-/* What a worker is to learn from. batch counts from 1 over the whole run, as on one device: it says which
- * examples. A synchronous worker computes one part of it, another all of it. */
-struct rt_ticket {
-    uint64_t batch;
-    size_t part, parts; /* rows part*R/parts .. (part+1)*R/parts of its R rows */
-};
-
-/* What a worker says of it afterwards. */
-struct rt_done {
-    uint64_t batch;
-    uint64_t rows, correct;
-    double loss; /* summed over the rows in order */
-};
 
 struct rt_exchange {
     void *self;
@@ -75,5 +62,10 @@ struct rt_replica {
     rt_status (*compute)(void *self, const struct rt_ticket *ticket, const struct rt_exchange *exchange,
                          struct rt_done *done, struct rt_error *err);
 };
+
+/* What a worker does with a ticket: begins, computes the gradient, ends. replica->compute NULL: a server
+ * without a worker, who takes part in updates by collectives all the same. */
+rt_status rt_exchange_learn(const struct rt_exchange *exchange, const struct rt_replica *replica,
+                            const struct rt_ticket *ticket, struct rt_done *done, struct rt_error *err);
 
 #endif

@@ -1,5 +1,5 @@
-/* The optimizer's step of an update, for all who apply one; see carried.h. */
-#include "exchange/carried.h"
+/* The optimizer's step of an update, for all who apply one; see collective_exchange.h. */
+#include "exchange/collective/collective_exchange.h"
 
 void rt_learning_begin(const struct rt_learning *learning, uint64_t update, const float *gradient,
                        struct rt_optim_step *step) {

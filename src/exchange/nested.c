@@ -1,8 +1,8 @@
 /*
  * The exchange in groups; see nested.h.
  *
- * A step of the carrier has two loads for each span: the parameters go down, from the first span on, then the
- * gradients come up, from the last one down. A member begins to receive when it begins with a ticket, and
+ * A step of the executor has two loads for each span: the parameters go down, from the first span on, then
+ * the gradients come up, from the last one down. A member begins to receive when it begins with a ticket, and
  * sends a span when its gradient is there. The proxy sends a span down when its client has it, and pushes a
  * span when the sum has come. That all happens inside the engine, so that nothing but the proxy's own
  * gradient waits for the thread that computes; the two are at most one step apart, because a new step needs
@@ -21,7 +21,7 @@
 struct rt_nested {
     struct rt_nested_settings settings;
     struct rt_replica replica;
-    struct rt_carrier *carrier;
+    struct rt_executor *executor;
     struct rt_engine *engine;
     struct rt_engine_part client; /* the part of the proxy's client */
     size_t spans;
@@ -50,9 +50,9 @@ static rt_status make_load(const struct rt_nested *nested, size_t span, bool dow
                                       .params = nested->replica.params + range->first,
                                       .count = range->count,
                                       .offset = range->first};
-    return down ? rt_moves_broadcast(nested->settings.team, &form, 0, range->count, RT_BUFFER_PARAMS,
-                                     &load->moves, err)
-                : rt_moves_reduce(nested->settings.team, &form, 0, range->count, &load->moves, err);
+    return down ? rt_collective_broadcast(nested->settings.team, &form, 0, range->count, RT_BUFFER_PARAMS,
+                                          &load->collective, err)
+                : rt_collective_reduce(nested->settings.team, &form, 0, range->count, &load->collective, err);
 }
 
 static rt_status make_carrier(struct rt_nested *nested, struct rt_error *err) {
@@ -67,13 +67,13 @@ static rt_status make_carrier(struct rt_nested *nested, struct rt_error *err) {
         status = make_load(nested, spans - 1 - i, false, &loads[spans + i], err);
     if (status != RT_OK) {
         for (size_t i = 0; i < 2 * spans; i++)
-            rt_moves_deinit(&loads[i].moves);
+            rt_collective_deinit(&loads[i].collective);
     } else {
-        const struct rt_carrier_settings settings = {.party = nested->settings.party,
-                                                     .loads = loads,
-                                                     .load_count = 2 * spans,
-                                                     .segment_floats = nested->settings.segment_floats};
-        status = rt_carrier_create(&settings, &nested->carrier, err);
+        const struct rt_executor_settings settings = {.comm = nested->settings.comm,
+                                                      .loads = loads,
+                                                      .load_count = 2 * spans,
+                                                      .segment_floats = nested->settings.segment_floats};
+        status = rt_executor_create(&settings, &nested->executor, err);
     }
     free(loads);
     return status;
@@ -90,8 +90,8 @@ rt_status rt_nested_create(const struct rt_nested_settings *settings, struct rt_
     made->settings = *settings;
     made->replica = *settings->replica;
     made->spans = settings->replica->span_count;
-    if (settings->served)
-        made->client = rt_served_part(settings->served);
+    if (settings->client)
+        made->client = rt_ps_client_part(settings->client);
     status = make_carrier(made, err);
     made->settings.team = NULL;
     if (status != RT_OK) {
@@ -105,15 +105,15 @@ rt_status rt_nested_create(const struct rt_nested_settings *settings, struct rt_
 void rt_nested_destroy(struct rt_nested *nested) {
     if (!nested)
         return;
-    rt_carrier_destroy(nested->carrier);
+    rt_executor_destroy(nested->executor);
     free(nested);
 }
 
 /* ---- the side of the events ---------------------------------------------------------------------------- */
 
 static void start_up_to(struct rt_nested *nested, uint64_t loads) {
-    while (rt_carrier_started(nested->carrier) < loads)
-        rt_carrier_start(nested->carrier);
+    while (rt_executor_started(nested->executor) < loads)
+        rt_executor_start(nested->executor);
 }
 
 /* A member takes the parameters of every step that has begun, and gives what is ready. */
@@ -124,24 +124,24 @@ static void go_on_member(struct rt_nested *nested) {
 
 /* One step of the proxy as far as it can go; whether it came to its end. */
 static bool go_on_step(struct rt_nested *nested) {
-    struct rt_served *served = nested->settings.served;
+    struct rt_ps_client *client = nested->settings.client;
     const size_t spans = nested->spans;
     const uint64_t before = nested->step * 2 * spans, batch = nested->batch[nested->step % 2];
     if (!nested->open)
-        rt_served_begin(served, batch);
+        rt_ps_client_begin(client, batch);
     nested->open = true;
-    if (!rt_served_asks(served))
+    if (!rt_ps_client_asks(client))
         return false;
-    uint64_t started = rt_carrier_started(nested->carrier) - before;
-    for (; started < spans && rt_served_has(served, (size_t)started); started++)
-        rt_carrier_start(nested->carrier);
+    uint64_t started = rt_executor_started(nested->executor) - before;
+    for (; started < spans && rt_ps_client_has(client, (size_t)started); started++)
+        rt_executor_start(nested->executor);
     if (started >= spans)
         start_up_to(nested, before + spans + nested->ready - nested->step * spans);
-    for (; rt_carrier_done(nested->carrier) > before + spans + nested->pushed; nested->pushed++)
-        rt_served_ready(served, spans - 1 - nested->pushed);
+    for (; rt_executor_done(nested->executor) > before + spans + nested->pushed; nested->pushed++)
+        rt_ps_client_ready(client, spans - 1 - nested->pushed);
     if (nested->pushed < spans || nested->ended == nested->step)
         return false;
-    rt_served_end(served, nested->settings.rows(nested->settings.user, batch));
+    rt_ps_client_end(client, nested->settings.rows(nested->settings.user, batch));
     nested->step++;
     nested->open = false;
     nested->pushed = 0;
@@ -149,14 +149,14 @@ static bool go_on_step(struct rt_nested *nested) {
 }
 
 static void go_on(struct rt_nested *nested) {
-    if (!nested->settings.served) {
+    if (!nested->settings.client) {
         go_on_member(nested);
         return;
     }
     while (nested->step < nested->begun && go_on_step(nested))
         ;
     if (nested->settles && !nested->rests && nested->step == nested->begun)
-        nested->rests = rt_served_rest(nested->settings.served, false);
+        nested->rests = rt_ps_client_rest(nested->settings.client, false);
 }
 
 static bool take_event(void *self, const struct rt_event *event, rt_status *status, struct rt_error *err) {
@@ -164,7 +164,7 @@ static bool take_event(void *self, const struct rt_event *event, rt_status *stat
     const struct rt_engine_part *client = &nested->client;
     if (event->kind == RT_EVENT_CLOSED)
         return false;
-    if (!rt_carrier_event(nested->carrier, event, status, err) &&
+    if (!rt_executor_event(nested->executor, event, status, err) &&
         !(client->self && client->event(client->self, event, status, err)))
         return false;
     if (*status == RT_OK)
@@ -192,7 +192,7 @@ static uint16_t waits_for(const void *self) {
     const struct rt_nested *nested = self;
     if (!nested->client.self && nested->ended == nested->begun)
         return UINT16_MAX;
-    const uint16_t member = rt_carrier_waits_for(nested->carrier);
+    const uint16_t member = rt_executor_waits_for(nested->executor);
     return member != UINT16_MAX || !nested->client.self ? member
                                                         : nested->client.waits_for(nested->client.self);
 }
@@ -201,7 +201,7 @@ struct rt_engine_part rt_nested_part(struct rt_nested *nested) {
     return (struct rt_engine_part){.self = nested,
                                    .event = take_event,
                                    .turn = take_turn,
-                                   .work = nested->settings.served ? look_again : NULL,
+                                   .work = nested->settings.client ? look_again : NULL,
                                    .waits_for = waits_for};
 }
 
@@ -228,8 +228,8 @@ static rt_status begin(void *self, const struct rt_ticket *ticket, struct rt_err
 /* The proxy has what it sends on; a member what has come. */
 static bool has_span(void *self) {
     const struct rt_nested *nested = self;
-    return (nested->settings.served ? rt_carrier_started(nested->carrier)
-                                    : rt_carrier_done(nested->carrier)) >= nested->awaited;
+    return (nested->settings.client ? rt_executor_started(nested->executor)
+                                    : rt_executor_done(nested->executor)) >= nested->awaited;
 }
 
 static void need(void *self, size_t span) {
@@ -262,8 +262,8 @@ static rt_status end(void *self, const struct rt_done *done, struct rt_error *er
 
 static bool is_settled(void *self) {
     const struct rt_nested *nested = self;
-    return nested->settings.served ? nested->rests
-                                   : rt_carrier_done(nested->carrier) == nested->begun * 2 * nested->spans;
+    return nested->settings.client ? nested->rests
+                                   : rt_executor_done(nested->executor) == nested->begun * 2 * nested->spans;
 }
 
 static rt_status settle(void *self, struct rt_error *err) {
@@ -278,7 +278,7 @@ static void destroy(void *self) {
     rt_nested_destroy(self);
 }
 
-struct rt_exchange rt_nested_exchange(struct rt_nested *nested) {
+struct rt_exchange rt_nested_face(struct rt_nested *nested) {
     return (struct rt_exchange){.self = nested,
                                 .begin = begin,
                                 .need = need,

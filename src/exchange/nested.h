@@ -1,6 +1,6 @@
 /*
- * The exchange in groups, each of which is one worker to the servers (exchange/served.h). The members of a
- * group share each batch, and wait for one another; groups go at their own pace.
+ * The exchange in groups, each of which is one worker to the servers (exchange/server/client.h). The members
+ * of a group share each batch, and wait for one another; groups go at their own pace.
  *
  * The first member is the proxy. What it fetches it gives to the others, span by span as it comes; their
  * gradients and its own are added in the binary tree over the members, as those of train.shards are, and the
@@ -9,16 +9,16 @@
 #ifndef RT_EXCHANGE_NESTED_H
 #define RT_EXCHANGE_NESTED_H
 
-#include "exchange/served.h"
+#include "exchange/server/client.h"
 
 struct rt_nested_settings {
-    const struct rt_way_options *options;
+    const struct rt_exchange_options *options;
     const struct rt_team *team; /* the group, whose place 0 is the proxy; needed until it has been made */
-    const struct rt_party *party;
+    const struct rt_communicator *comm;
     const struct rt_replica *replica; /* its spans become ready from the last down */
     /* Of the proxy, NULL of the others: its client, to be attached to no engine and given to none as a part.
      * Borrowed. */
-    struct rt_served *served;
+    struct rt_ps_client *client;
     /* Rows of a batch, all that the group has of it. */
     size_t (*rows)(void *user, uint64_t batch);
     void *user;
@@ -36,6 +36,6 @@ void rt_nested_destroy(struct rt_nested *nested);
  */
 struct rt_engine_part rt_nested_part(struct rt_nested *nested);
 void rt_nested_attach(struct rt_nested *nested, struct rt_engine *engine);
-struct rt_exchange rt_nested_exchange(struct rt_nested *nested);
+struct rt_exchange rt_nested_face(struct rt_nested *nested);
 
 #endif

@@ -131,7 +131,7 @@ static const struct rt_option cluster_options[] = {
      .help = "emulate a slower network between local processes: bits per second of each, as 100M"},
     {"latency", RT_OPTION_TREE, AT(latency),
      .help = "emulate a slower network: the time that a message takes one way, as 1ms"},
-    {"patience", RT_OPTION_REAL, AT(patience), "60", 0.1, 86400,
+    {"patience", RT_OPTION_REAL, AT(timeout), "60", 0.1, 86400,
      .help =
          "seconds without a sign of progress after which a node counts as lost; ten times that if it runs"},
 };

@@ -66,7 +66,7 @@ struct rt_spec_cluster {
     int64_t memory;                 /* MiB that each local process may use; 0: no limit */
     const struct rt_tree *slowdown; /* of each local process, the master first: emulated devices; or NULL */
     const struct rt_tree *bandwidth, *latency; /* of an emulated network; or NULL */
-    double patience;                           /* seconds */
+    double timeout;                            /* seconds */
 };
 
 struct rt_spec {

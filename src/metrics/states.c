@@ -25,12 +25,13 @@ static bool is_busy(enum rt_state state) {
     return state <= RT_STATE_ENCODE;
 }
 
-/* A nap is worth its while when the thread owes a few times what a sleep ends late by. While nobody waits for
- * what it computes it goes on for longer, lest it find the caches cold each time, but not for so long that a
- * person would notice. What is not made up for: a thread that was stopped for long must not run ahead of its
+/* A nap is worth taking when the thread owes a few times what a sleep ends late by. While nobody waits for
+ * what it computes it goes on for longer: after a nap the core and its caches are cold, and the CPU time that
+ * is multiplied grows (measured: 10 % with bursts of 2 ms, 2 % with 50 ms). Not for so long that a person
+ * would notice, though. What is not made up for: a thread that was stopped for long must not run ahead of its
  * device afterwards. */
 static const double between_readings = 5e-4; /* of the CPU clock */
-static const double short_debt = 2e-4, burst = 2e-3, long_debt = 0.05, most_late = 0.1;
+static const double short_debt = 2e-4, burst = 5e-2, long_debt = 0.75, most_late = 0.1;
 
 static double wall_of(const struct rt_states *states) {
     const struct rt_emulation *emulation = &states->emulation;

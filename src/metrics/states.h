@@ -6,8 +6,8 @@
  *
  * A device that is emulated (metrics/pace.h) is slower in all its busy states by the same factor: what took c
  * CPU-seconds counts as factor * c, and the thread sleeps for the rest: before it waits, and before others
- * see what it has computed (rt_states_catch_up). Between two busy states it sleeps once it owes a few
- * milliseconds for each of computing. What is not worth a nap is carried over, and so is the time that a
+ * see what it has computed (rt_states_catch_up). Between two busy states it sleeps once it owes the time
+ * of some 50 milliseconds of computing. What is not worth a nap is carried over, and so is the time that a
  * sleep took too long or another had the core: so many short operations last as long as one long one. What a
  * thread is behind by for longer than that is wait_cpu, as everywhere.
  *

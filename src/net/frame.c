@@ -98,24 +98,25 @@ rt_status rt_frame_decode(const uint8_t bytes[RT_FRAME_BYTES], struct rt_frame *
 size_t rt_frame_following(const struct rt_frame *frame) {
     if (frame->kind != RT_FRAME_DATA && frame->kind != RT_FRAME_OFFER)
         return 0;
-    return frame->head_bytes + (frame->body == RT_BODY_LENT ? RT_LOAN_BYTES : (size_t)frame->body_bytes) +
+    return frame->head_bytes +
+           (frame->body == RT_BODY_LENT ? RT_CMA_OFFER_BYTES : (size_t)frame->body_bytes) +
            RT_FRAME_TAIL_BYTES;
 }
 
-void rt_loan_encode(const struct rt_loan *loan, uint8_t bytes[RT_LOAN_BYTES]) {
+void rt_cma_offer_encode(const struct rt_cma_offer *offer, uint8_t bytes[RT_CMA_OFFER_BYTES]) {
     for (size_t i = 0; i < RT_PIECES; i++) {
-        rt_put_le64(bytes + 12 * i, loan->pieces[i].at);
-        rt_put_le32(bytes + 12 * i + 8, loan->pieces[i].bytes);
+        rt_put_le64(bytes + 12 * i, offer->pieces[i].at);
+        rt_put_le32(bytes + 12 * i + 8, offer->pieces[i].bytes);
     }
 }
 
-rt_status rt_loan_decode(const uint8_t bytes[RT_LOAN_BYTES], uint32_t body_bytes, struct rt_loan *loan,
-                         struct rt_error *err) {
+rt_status rt_cma_offer_decode(const uint8_t bytes[RT_CMA_OFFER_BYTES], uint32_t body_bytes,
+                              struct rt_cma_offer *offer, struct rt_error *err) {
     uint64_t total = 0;
     for (size_t i = 0; i < RT_PIECES; i++) {
-        loan->pieces[i].at = rt_get_le64(bytes + 12 * i);
-        loan->pieces[i].bytes = rt_get_le32(bytes + 12 * i + 8);
-        total += loan->pieces[i].bytes;
+        offer->pieces[i].at = rt_get_le64(bytes + 12 * i);
+        offer->pieces[i].bytes = rt_get_le32(bytes + 12 * i + 8);
+        total += offer->pieces[i].bytes;
     }
     if (total != body_bytes)
         return rt_fail(err, RT_BAD_INPUT, "lent %llu bytes as a body of %lu", (unsigned long long)total,

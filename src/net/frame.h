@@ -61,7 +61,7 @@ rt_status rt_frame_decode(const uint8_t bytes[RT_FRAME_BYTES], struct rt_frame *
 size_t rt_frame_following(const struct rt_frame *frame);
 
 /* Where a lent body lies in its sender's memory. */
-struct rt_loan {
+struct rt_cma_offer {
     struct {
         uint64_t at;
         uint32_t bytes;
@@ -78,11 +78,11 @@ struct rt_offer {
     uint8_t challenge[RT_CHALLENGE_BYTES];
 };
 
-enum { RT_LOAN_BYTES = 12 * RT_PIECES, RT_OFFER_BYTES = 12 + RT_CHALLENGE_BYTES };
+enum { RT_CMA_OFFER_BYTES = 12 * RT_PIECES, RT_OFFER_BYTES = 12 + RT_CHALLENGE_BYTES };
 
-void rt_loan_encode(const struct rt_loan *loan, uint8_t bytes[RT_LOAN_BYTES]);
-rt_status rt_loan_decode(const uint8_t bytes[RT_LOAN_BYTES], uint32_t body_bytes, struct rt_loan *loan,
-                         struct rt_error *err);
+void rt_cma_offer_encode(const struct rt_cma_offer *offer, uint8_t bytes[RT_CMA_OFFER_BYTES]);
+rt_status rt_cma_offer_decode(const uint8_t bytes[RT_CMA_OFFER_BYTES], uint32_t body_bytes,
+                              struct rt_cma_offer *offer, struct rt_error *err);
 void rt_offer_encode(const struct rt_offer *offer, uint8_t bytes[RT_OFFER_BYTES]);
 void rt_offer_decode(const uint8_t bytes[RT_OFFER_BYTES], struct rt_offer *offer);
 

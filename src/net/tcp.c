@@ -183,7 +183,7 @@ rt_status rt_tcp_create(const struct rt_tcp_settings *settings, struct rt_endpoi
     tcp->own_user = settings->own_user;
     tcp->shape.bandwidth = settings->bandwidth;
     tcp->shape.latency = settings->latency;
-    tcp->lending = rt_tcp_is_shaped(tcp) ? RT_LENDS_NOTHING : settings->lending;
+    tcp->cma = rt_tcp_is_shaped(tcp) ? RT_LENDS_NOTHING : settings->cma;
     tcp->listener = tcp->new_listener = tcp->wake[0] = tcp->wake[1] = -1;
     tcp->next_beat = rt_clock_wall();
     pthread_condattr_t monotonic;

@@ -11,7 +11,7 @@
 enum { RT_KEY_BYTES = 32 };
 
 /* Who may read a large body from where it lies instead of having it sent; see tcp_lending.c. */
-enum rt_lending {
+enum rt_cma {
     RT_LENDS_TO_PROCESSES, /* other processes on this machine, where the system lets them */
     RT_LENDS_TO_ITSELF,    /* endpoints of the same process too: there is none but in tests */
     RT_LENDS_NOTHING,
@@ -29,7 +29,7 @@ struct rt_tcp_settings {
     double heartbeat_seconds; /* 0: 0.25 */
     double silence_seconds;   /* a peer not heard of for so long is gone; 0: 5 */
     size_t max_links;         /* 0: 256; further connections are refused */
-    enum rt_lending lending;
+    enum rt_cma cma;
     /* A slower network is emulated (tcp_shape.c): bytes per second in each direction, 0: as fast as it is;
      * and seconds by which all that is received is late. */
     double bandwidth, latency;

@@ -19,7 +19,7 @@ static int find_places(struct rt_tcp_input *in, struct iovec places[PLACES]) {
         uint8_t *at;
         size_t bytes;
     } parts[PLACES] = {{receive->head, in->frame.head_bytes},
-                       {lent ? in->loan : receive->body, lent ? RT_LOAN_BYTES : in->frame.body_bytes},
+                       {lent ? in->offer : receive->body, lent ? RT_CMA_OFFER_BYTES : in->frame.body_bytes},
                        {in->tail, RT_FRAME_TAIL_BYTES}};
     size_t skip = in->done;
     int count = 0;
@@ -56,7 +56,7 @@ static rt_status finish_frame(struct rt_connection *connection, size_t *budget, 
         return rt_fail(err, RT_BAD_INPUT, "sent a frame whose checksum does not match");
     if (in->frame.body == RT_BODY_LENT && !link->lost[in->frame.channel]) {
         rt_status status =
-            rt_lending_fetch(link, in->loan, receive, in->frame.body_bytes, &in->fetched, budget, err);
+            rt_cma_fetch(link, in->offer, receive, in->frame.body_bytes, &in->fetched, budget, err);
         if (status == RT_IO)
             rt_tcp_link_lose(link, in->frame.channel, err);
         else if (status != RT_OK)
@@ -66,7 +66,7 @@ static rt_status finish_frame(struct rt_connection *connection, size_t *budget, 
     }
     in->in_frame = false;
     if (in->frame.kind == RT_FRAME_OFFER)
-        return rt_lending_offered(link, err);
+        return rt_cma_offered(link, err);
     if (link->lost[in->frame.channel])
         return RT_OK;
     receive->head_bytes = in->frame.head_bytes;

@@ -48,7 +48,7 @@ void rt_tcp_link_up(struct rt_tcp_link *link, enum rt_event_kind kind) {
         rt_stream_connected(&link->lanes[i]->stream);
         link->lanes[i]->in.more = true; /* TLS may have read more than the preamble */
     }
-    rt_lending_begin(link, kind == RT_EVENT_CONNECTED);
+    rt_cma_begin(link, kind == RT_EVENT_CONNECTED);
     rt_tcp_tell_open(link, kind);
 }
 
@@ -61,7 +61,7 @@ static uint32_t grant_now(const struct rt_tcp_link *link, unsigned channel) {
 
 /* What was borrowed and given back, credits and the sign of life, in one go. */
 static size_t make_own_frames(struct rt_tcp_link *link, uint8_t *bytes) {
-    size_t count = rt_lending_frames(link, RT_LANE_CONTROL, bytes);
+    size_t count = rt_cma_frames(link, RT_LANE_CONTROL, bytes);
     for (unsigned channel = 0; channel < RT_CHANNELS; channel++) {
         uint32_t grant = grant_now(link, channel);
         if (grant == 0)
@@ -90,14 +90,14 @@ static unsigned next_channel(const struct rt_tcp_link *link, enum rt_lane lane) 
     unsigned to = lane == RT_LANE_CONTROL ? RT_CHANNEL_FIRST : RT_CHANNELS;
     for (unsigned channel = from; channel < to; channel++) {
         const struct rt_send *send = link->sends[channel].first;
-        if (send && link->credits[channel] > 0 && !(rt_lending_suits(link, send) && rt_lending_is_full(link)))
+        if (send && link->credits[channel] > 0 && !(rt_cma_suits(link, send) && rt_cma_is_full(link)))
             return channel;
     }
     return RT_CHANNELS;
 }
 
 static bool has_own_frames(const struct rt_tcp_link *link) {
-    bool any = link->ping_due || rt_lending_has_frames(link, RT_LANE_CONTROL);
+    bool any = link->ping_due || rt_cma_has_frames(link, RT_LANE_CONTROL);
     for (unsigned channel = 0; channel < RT_CHANNELS; channel++)
         any |= grant_now(link, channel) > 0;
     return any;
@@ -114,7 +114,7 @@ bool rt_tcp_link_has_output(const struct rt_tcp_link *link, enum rt_lane lane) {
 static enum rt_frame_body body_of(const struct rt_tcp_link *link, enum rt_lane lane,
                                   const struct rt_send *send) {
     const struct rt_stream *stream = &link->lanes[lane]->stream;
-    return rt_lending_suits(link, send)       ? RT_BODY_LENT
+    return rt_cma_suits(link, send)           ? RT_BODY_LENT
            : stream->session || stream->local ? RT_BODY_LIGHT
                                               : RT_BODY_SEALED;
 }
@@ -127,7 +127,7 @@ static bool begin_output(struct rt_tcp_link *link, enum rt_lane lane) {
     if (lane == RT_LANE_CONTROL)
         count = make_own_frames(link, bytes);
     else if (channel < RT_CHANNELS)
-        count = rt_lending_frames(link, lane, bytes);
+        count = rt_cma_frames(link, lane, bytes);
     if (count > 0) {
         rt_tcp_output_begin_own(out, bytes, count);
         return true;
@@ -150,7 +150,7 @@ static void write_lane(struct rt_tcp_link *link, enum rt_lane lane) {
         struct rt_send *send = out->send;
         enum rt_stream_result result = rt_tcp_output_write(connection, &budget, &ignored);
         if (result == RT_STREAM_OK && send)
-            rt_lending_written(link, send, out->lent);
+            rt_cma_written(link, send, out->lent);
         out->broken = result == RT_STREAM_ENDED || result == RT_STREAM_FAILED;
         if (tcp->shape.pressed && lane == RT_LANE_DATA)
             break;
@@ -172,7 +172,7 @@ static rt_status take_data_frame(struct rt_connection *connection, const struct 
         return rt_fail(err, RT_BAD_INPUT, "sent a frame of channel %u on the wrong connection", channel);
     if (link->granted[channel] == 0)
         return rt_fail(err, RT_BAD_INPUT, "sent a frame on channel %u that was not asked for", channel);
-    if (frame->body == RT_BODY_LENT && !link->lending.borrows)
+    if (frame->body == RT_BODY_LENT && !link->cma.borrows)
         return rt_fail(err, RT_BAD_INPUT, "lent what we had not agreed to borrow");
     struct rt_receive *first = link->receives[channel].first;
     if (frame->body_bytes > first->body_room)
@@ -189,13 +189,13 @@ rt_status rt_tcp_link_frame(struct rt_connection *connection, const struct rt_fr
     if (frame->kind == RT_FRAME_DATA)
         return take_data_frame(connection, frame, receive, err);
     if (frame->kind == RT_FRAME_RETURN)
-        return rt_lending_frame(link, frame, err);
+        return rt_cma_frame(link, frame, err);
     if (connection->lane != RT_LANE_CONTROL)
         return rt_fail(err, RT_BAD_INPUT, "sent a control frame on the wrong connection");
     if (frame->kind == RT_FRAME_AGREE)
-        return rt_lending_frame(link, frame, err);
+        return rt_cma_frame(link, frame, err);
     if (frame->kind == RT_FRAME_OFFER)
-        *receive = &link->lending.room;
+        *receive = &link->cma.room;
     if (frame->kind == RT_FRAME_CREDIT) {
         const uint32_t credits =
             link->credits[frame->channel] + rt_shape_credits_coming(link, frame->channel);
@@ -253,7 +253,7 @@ void rt_tcp_link_read(struct rt_tcp_link *link, enum rt_lane lane) {
         rt_tcp_link_blame(link, &err);
     else if (result == RT_STREAM_ENDED)
         end_lane(link, lane, &err);
-    else if (rt_lending_has_frames(link, RT_LANE_CONTROL)) /* an owner who attends may be away for a while */
+    else if (rt_cma_has_frames(link, RT_LANE_CONTROL)) /* an owner who attends may be away for a while */
         rt_tcp_link_write(link);
 }
 
@@ -270,7 +270,7 @@ void rt_tcp_link_drop_lanes(struct rt_tcp_link *link) {
 }
 
 void rt_tcp_link_end(struct rt_tcp_link *link) {
-    rt_lending_end(link);
+    rt_cma_end(link);
     rt_tcp_link_drop_lanes(link);
     rt_resolve_release(link->resolve);
     link->resolve = NULL;

@@ -13,11 +13,11 @@
 enum { PARTS = RT_PIECES + 2 };
 
 static size_t write_front(struct rt_tcp_output *out, const struct rt_send *send, enum rt_frame_body body) {
-    struct rt_loan loan;
+    struct rt_cma_offer offer;
     size_t body_bytes = 0;
     for (int i = 0; i < RT_PIECES; i++) {
-        loan.pieces[i].at = (uintptr_t)send->body[i].data;
-        loan.pieces[i].bytes = (uint32_t)send->body[i].bytes;
+        offer.pieces[i].at = (uintptr_t)send->body[i].data;
+        offer.pieces[i].bytes = (uint32_t)send->body[i].bytes;
         body_bytes += send->body[i].bytes;
     }
     rt_frame_encode(&(struct rt_frame){.kind = RT_FRAME_DATA,
@@ -29,8 +29,8 @@ static size_t write_front(struct rt_tcp_output *out, const struct rt_send *send,
     memcpy(out->front + RT_FRAME_BYTES, send->head, send->head_bytes);
     if (body != RT_BODY_LENT)
         return RT_FRAME_BYTES + send->head_bytes;
-    rt_loan_encode(&loan, out->front + RT_FRAME_BYTES + send->head_bytes);
-    return RT_FRAME_BYTES + send->head_bytes + RT_LOAN_BYTES;
+    rt_cma_offer_encode(&offer, out->front + RT_FRAME_BYTES + send->head_bytes);
+    return RT_FRAME_BYTES + send->head_bytes + RT_CMA_OFFER_BYTES;
 }
 
 void rt_tcp_output_begin(struct rt_tcp_output *out, struct rt_send *send, enum rt_frame_body body) {

@@ -31,10 +31,11 @@ enum {
     RT_BUDGET = 1 << 20,  /* bytes moved by one connection before the others have their turn */
     RT_IN_ROOM = 512,     /* read ahead: starts of frames, small frames */
     RT_REFUSALS_KEPT = 8, /* refusals that the owner has not heard of yet; further ones go untold */
-    /* frames of our own at once: credits and returns for each channel, a sign of life, what is about lending
+    /* frames of our own at once: credits and returns for each channel, a sign of life, what is about
+     * cross-memory attach
      */
     RT_OWN_BYTES = (2 * RT_CHANNELS + 3) * RT_FRAME_BYTES + RT_OFFER_BYTES + RT_FRAME_TAIL_BYTES,
-    RT_FRONT_BYTES = RT_FRAME_BYTES + RT_HEAD_ROOM + RT_LOAN_BYTES,
+    RT_FRONT_BYTES = RT_FRAME_BYTES + RT_HEAD_ROOM + RT_CMA_OFFER_BYTES,
 };
 
 struct rt_send_queue {
@@ -79,7 +80,7 @@ struct rt_tcp_input {
     size_t done;    /* of head, body or loan, and tail */
     size_t fetched; /* of a body that is lent */
     uint32_t crc;
-    uint8_t loan[RT_LOAN_BYTES];
+    uint8_t offer[RT_CMA_OFFER_BYTES];
     uint8_t tail[RT_FRAME_TAIL_BYTES];
     double began; /* when the frame's first byte came, where a slower network is emulated */
     bool more;    /* stopped for the budget */
@@ -131,7 +132,7 @@ struct rt_late_credits {
 };
 
 /* What a link lends and borrows; the network thread's. */
-struct rt_lending_state {
+struct rt_cma_state {
     bool willing;                       /* the peer is on this machine, and so on */
     struct rt_owner owner;              /* of the other end of the control connection */
     bool begins;                        /* makes the first offer */
@@ -143,7 +144,7 @@ struct rt_lending_state {
                                            is no longer there */
     struct rt_receive room;             /* for an offer */
     struct rt_send_queue waiting[RT_CHANNELS]; /* the first is lent; behind it others and such as were sent */
-    size_t loans, lent_bytes;                  /* not yet returned */
+    size_t offers, lent_bytes;                 /* not yet returned */
     uint32_t lent_count[RT_CHANNELS], given_back[RT_CHANNELS]; /* by the peer */
     uint32_t taken[RT_CHANNELS], said[RT_LANES][RT_CHANNELS];  /* by us; as told on each connection */
 };
@@ -183,7 +184,7 @@ struct rt_tcp_link {
     double heard; /* when the last byte came */
     double ending_until;
     uint64_t closed_sent, closed_received; /* by connections that are gone */
-    struct rt_lending_state lending;
+    struct rt_cma_state cma;
     struct { /* what is here and has not arrived yet */
         struct rt_receive_queue receives[RT_LANES];
         struct rt_late_credits credits[RT_CHANNELS];
@@ -214,7 +215,7 @@ struct rt_tcp {
     double heartbeat, silence;
     size_t max_links;
     bool insecure, own_user;
-    enum rt_lending lending;
+    enum rt_cma cma;
     struct rt_tls *tls; /* NULL: not encrypted */
     pthread_t thread;
     int wake[2];
@@ -343,21 +344,21 @@ void rt_tcp_link_check(struct rt_tcp_link *link, double now); /* silence, and th
 struct rt_heartbeat rt_tcp_heartbeat(const struct rt_link *link);
 
 /* ---- tcp_lending.c: bodies that are read where they lie ---- */
-void rt_lending_begin(struct rt_tcp_link *link, bool initiator); /* the link is up */
-void rt_lending_end(struct rt_tcp_link *link);                   /* nothing more is lent, nor was */
-bool rt_lending_suits(const struct rt_tcp_link *link, const struct rt_send *send);
-bool rt_lending_is_full(const struct rt_tcp_link *link); /* no further loan until one is returned */
+void rt_cma_begin(struct rt_tcp_link *link, bool initiator); /* the link is up */
+void rt_cma_end(struct rt_tcp_link *link);                   /* nothing more is lent, nor was */
+bool rt_cma_suits(const struct rt_tcp_link *link, const struct rt_send *send);
+bool rt_cma_is_full(const struct rt_tcp_link *link); /* no further loan until one is returned */
 /* A frame is on its way: tells that it is sent, now or when that is so. */
-void rt_lending_written(struct rt_tcp_link *link, struct rt_send *send, bool lent);
-bool rt_lending_has_frames(const struct rt_tcp_link *link, enum rt_lane lane);
-size_t rt_lending_frames(struct rt_tcp_link *link, enum rt_lane lane, uint8_t *bytes);
-/* What the reader asks of it: a frame about lending, an offer, a body to be fetched. */
-rt_status rt_lending_frame(struct rt_tcp_link *link, const struct rt_frame *frame, struct rt_error *err);
-rt_status rt_lending_offered(struct rt_tcp_link *link, struct rt_error *err);
+void rt_cma_written(struct rt_tcp_link *link, struct rt_send *send, bool lent);
+bool rt_cma_has_frames(const struct rt_tcp_link *link, enum rt_lane lane);
+size_t rt_cma_frames(struct rt_tcp_link *link, enum rt_lane lane, uint8_t *bytes);
+/* What the reader asks of it: a frame about cross-memory attach, an offer, a body to be fetched. */
+rt_status rt_cma_frame(struct rt_tcp_link *link, const struct rt_frame *frame, struct rt_error *err);
+rt_status rt_cma_offered(struct rt_tcp_link *link, struct rt_error *err);
 /* As much as the budget allows; fetched: so far. RT_IO: the peer has ended the link. */
-rt_status rt_lending_fetch(struct rt_tcp_link *link, const uint8_t loan[RT_LOAN_BYTES],
-                           struct rt_receive *receive, uint32_t bytes, size_t *fetched, size_t *budget,
-                           struct rt_error *err);
+rt_status rt_cma_fetch(struct rt_tcp_link *link, const uint8_t offer[RT_CMA_OFFER_BYTES],
+                       struct rt_receive *receive, uint32_t bytes, size_t *fetched, size_t *budget,
+                       struct rt_error *err);
 
 /* ---- tcp_shape.c: a slower network ---- */
 bool rt_tcp_is_shaped(const struct rt_tcp *tcp);

@@ -45,13 +45,13 @@ static bool next_event(const struct rt_flow *flow, double until, struct rt_event
 
 rt_status rt_flow_init(struct rt_flow *flow, const struct rt_flow_settings *settings, struct rt_error *err) {
     *flow = (struct rt_flow){.settings = *settings, .job = settings->job};
-    flow->settings.patience = settings->patience > 0 ? settings->patience : 60;
+    flow->settings.timeout = settings->timeout > 0 ? settings->timeout : 60;
     flow->waiting.node = UINT16_MAX;
     flow->progress = rt_flow_now(flow);
     flow->next.index = (uint16_t)((settings->index + 1) % settings->nodes);
     flow->previous.index = (uint16_t)((settings->index + settings->nodes - 1) % settings->nodes);
-    flow->next.number = (uint16_t)(settings->across.first + flow->next.index);
-    flow->previous.number = (uint16_t)(settings->across.first + flow->previous.index);
+    flow->next.number = (uint16_t)(settings->inter_ring.first + flow->next.index);
+    flow->previous.number = (uint16_t)(settings->inter_ring.first + flow->previous.index);
     if (!settings->next)
         return RT_OK;
     rt_status status = rt_talk_open(settings->next, &flow->next.talk, err);
@@ -75,10 +75,10 @@ void rt_flow_deinit(struct rt_flow *flow) {
     rt_talk_close(&flow->previous.talk);
     for (size_t i = 0; i < flow->segment_count; i++) {
         struct rt_segment *segment = &flow->segments[i];
-        free(segment->seats);
+        free(segment->window);
         free(segment->memory);
-        for (size_t k = 0; k < RT_FLOW_PARCELS; k++)
-            free(segment->parcels[k].floats);
+        for (size_t k = 0; k < RT_FLOW_SEND_BUFFERS; k++)
+            free(segment->buffers[k].floats);
     }
     free(flow->bulk.memory);
     *flow = (struct rt_flow){0};
@@ -90,16 +90,16 @@ static rt_status take_memory(struct rt_segment *segment, const struct rt_job *jo
     if (width > SIZE_MAX / sizeof(float) / RT_FLOW_RETURNS / rows)
         return rt_fail(err, RT_NO_MEMORY, "%zu examples of %zu numbers are more than can be addressed", rows,
                        width);
-    rt_status status =
-        rt_alloc(segment->count, sizeof *segment->seats, "the seats of a ring's node", &segment->seats, err);
+    rt_status status = rt_alloc(segment->count, sizeof *segment->window, "the seats of a ring's node",
+                                &segment->window, err);
     if (status == RT_OK && !segment->stage)
         status = rt_floats_create(segment->count * floats, "outputs that return", &segment->memory, err);
-    for (size_t i = 0; status == RT_OK && i < segment->parcel_count; i++)
-        status = rt_floats_create(floats, "gradients on their way", &segment->parcels[i].floats, err);
+    for (size_t i = 0; status == RT_OK && i < segment->buffer_count; i++)
+        status = rt_floats_create(floats, "gradients on their way", &segment->buffers[i].floats, err);
     for (size_t i = 0; status == RT_OK && i < segment->count; i++) {
-        struct rt_seat *seat = &segment->seats[i];
-        seat->slot = segment->stage ? &segment->stage->slots[i] : NULL;
-        seat->x = seat->slot ? seat->slot->x : segment->memory + i * floats;
+        struct rt_inflight *inflight = &segment->window[i];
+        inflight->slot = segment->stage ? &segment->stage->slots[i] : NULL;
+        inflight->x = inflight->slot ? inflight->slot->x : segment->memory + i * floats;
     }
     return status;
 }
@@ -132,7 +132,7 @@ rt_status rt_flow_add(struct rt_flow *flow, struct rt_stage *stage, const struct
     if (!stage && flow->segments[0].count < segment->count)
         segment->count = flow->segments[0].count;
     if (in && !flow->job->evaluate_only)
-        segment->parcel_count = segment->count < RT_FLOW_PARCELS ? segment->count : RT_FLOW_PARCELS;
+        segment->buffer_count = segment->count < RT_FLOW_SEND_BUFFERS ? segment->count : RT_FLOW_SEND_BUFFERS;
     rt_status status = in ? check_message(flow, &segment->in_shape, err) : RT_OK;
     if (status == RT_OK && out)
         status = check_message(flow, &segment->out_shape, err);
@@ -160,7 +160,7 @@ static void emulated_sleep(void *self, double until) {
     const struct rt_flow *flow = self;
     double now;
     while ((now = rt_flow_now(flow)) < until && !(flow->settings.stop && atomic_load(flow->settings.stop))) {
-        take_step(flow); /* also where one operation takes longer than anybody's patience */
+        take_step(flow); /* also where one operation takes longer than anybody's timeout */
         sleep_until(flow, fmin(until, now + most_sleep));
     }
 }
@@ -232,14 +232,14 @@ static bool is_ours(const struct rt_flow *flow, const struct rt_event *event) {
 
 /* An event that is not of our links. */
 static rt_status take_other(struct rt_flow *flow, const struct rt_event *event, struct rt_error *err) {
-    const struct rt_across *across = &flow->settings.across;
+    const struct rt_inter_ring *inter_ring = &flow->settings.inter_ring;
     rt_status status = RT_OK;
-    if (across->self) {
+    if (inter_ring->self) {
         rt_flow_enter(flow, RT_STATE_REDUCE);
-        const bool theirs = across->event(across->self, event, &status, err);
+        const bool theirs = inter_ring->event(inter_ring->self, event, &status, err);
         rt_flow_leave(flow);
         if (status != RT_OK)
-            flow->lost = across->lost(across->self);
+            flow->lost = inter_ring->lost(inter_ring->self);
         if (theirs)
             return status;
     }
@@ -303,24 +303,24 @@ static enum rt_state reason(struct rt_flow *flow, const struct rt_neighbour **wh
     *who = first->in ? first->in : end->in;
     if (flow->starving && first->oldest == first->arrived) {
         *who = NULL;
-        return flow->settings.across.self ? RT_STATE_WAIT_BARRIER : RT_STATE_WAIT_DATA;
+        return flow->settings.inter_ring.self ? RT_STATE_WAIT_BARRIER : RT_STATE_WAIT_DATA;
     }
-    /* Those in other rings have a patience of their own. */
+    /* Those in other rings have a timeout of their own. */
     if (first->exchanging || end->exchanging || first->wanting ||
-        (flow->settings.across.self && !flow->joined && first->forward < first->arrived)) {
+        (flow->settings.inter_ring.self && !flow->joined && first->forward < first->arrived)) {
         *who = NULL;
         return RT_STATE_WAIT_BARRIER;
     }
     for (size_t i = 0; i < flow->segment_count; i++) {
         struct rt_segment *segment = &flow->segments[i];
-        if (segment->in && segment->parcel_count && !rt_segment_parcel(segment) &&
+        if (segment->in && segment->buffer_count && !rt_segment_send_buffer(segment) &&
             (segment->back < segment->gradient || (!segment->stage && segment->forward < segment->arrived))) {
             *who = segment->in;
             return RT_STATE_WAIT_SEND;
         }
     }
-    const struct rt_seat *oldest = rt_segment_seat(first, first->oldest);
-    if (first->oldest < first->arrived && oldest->state == RT_SEAT_DONE && oldest->sending) {
+    const struct rt_inflight *oldest = rt_segment_inflight(first, first->oldest);
+    if (first->oldest < first->arrived && oldest->state == RT_INFLIGHT_DONE && oldest->sending) {
         *who = first->out;
         return RT_STATE_WAIT_SEND;
     }
@@ -342,19 +342,19 @@ static enum rt_state reason(struct rt_flow *flow, const struct rt_neighbour **wh
 }
 
 static struct rt_liveness_terms terms_of(const struct rt_flow *flow) {
-    const struct rt_across *across = &flow->settings.across;
-    return (struct rt_liveness_terms){.self = (uint16_t)(across->first + flow->settings.index),
-                                      .nodes = across->self ? across->nodes : flow->settings.nodes,
-                                      .timeout = flow->settings.patience};
+    const struct rt_inter_ring *inter_ring = &flow->settings.inter_ring;
+    return (struct rt_liveness_terms){.self = (uint16_t)(inter_ring->first + flow->settings.index),
+                                      .nodes = inter_ring->self ? inter_ring->nodes : flow->settings.nodes,
+                                      .timeout = flow->settings.timeout};
 }
 
 /* What we say of our waiting (cluster/liveness.h). Whichever neighbour we wait for, something from the other
  * would do as well. */
 static uint16_t count_waits(const struct rt_flow *flow, const struct rt_neighbour *who, double waited) {
-    const struct rt_across *across = &flow->settings.across;
+    const struct rt_inter_ring *inter_ring = &flow->settings.inter_ring;
     const struct rt_liveness_terms terms = terms_of(flow);
     const struct rt_neighbour *const neighbours[] = {&flow->next, &flow->previous};
-    uint16_t note = across->self ? across->note(across->self) : RT_NOTE_NONE;
+    uint16_t note = inter_ring->self ? inter_ring->note(inter_ring->self) : RT_NOTE_NONE;
     for (size_t i = 0; i < 2 && who; i++) {
         const struct rt_heartbeat last = rt_link_heartbeat(neighbours[i]->talk.link);
         rt_liveness_count(&terms, neighbours[i]->number, waited, &last, &note);
@@ -384,7 +384,7 @@ static rt_status check_neighbour(struct rt_flow *flow, const struct rt_neighbour
 static rt_status wait(struct rt_flow *flow, struct rt_error *err) {
     const struct rt_neighbour *who;
     const enum rt_state state = reason(flow, &who);
-    const double now = rt_flow_now(flow), look_up = fmin(most_sleep, flow->settings.patience / 4);
+    const double now = rt_flow_now(flow), look_up = fmin(most_sleep, flow->settings.timeout / 4);
     const double until = flow->wake > 0 ? fmin(now + look_up, flow->wake) : now + look_up;
     if (!who)
         flow->progress = now;
@@ -411,8 +411,8 @@ static rt_status turn(struct rt_flow *flow, struct rt_error *err) {
     rt_status status = rt_flow_control(flow, &worked, err);
     if (status == RT_OK)
         status = check_links(flow, err);
-    if (status == RT_OK && flow->settings.across.self)
-        status = rt_flow_across(flow, &worked, err);
+    if (status == RT_OK && flow->settings.inter_ring.self)
+        status = rt_flow_inter_ring(flow, &worked, err);
     if (status == RT_OK && flow->settings.next)
         status = rt_bulk_work(flow, &worked, err);
     bool computed = false;
@@ -426,7 +426,7 @@ static rt_status turn(struct rt_flow *flow, struct rt_error *err) {
         return status;
     }
     /* Looking for work may have asked the server of this place for something. */
-    if (flow->job->served && flow->settings.across.can_serve(flow->settings.across.self))
+    if (flow->job->with_servers && flow->settings.inter_ring.can_serve(flow->settings.inter_ring.self))
         return RT_OK;
     if (flow->settings.stop && atomic_load(flow->settings.stop))
         return rt_fail(err, RT_INTERRUPTED, "the node is stopped");

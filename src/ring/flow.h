@@ -19,9 +19,10 @@
  * control channel: NORM, METRICS, ERROR (flow_control.c). Clockwise on RT_CHANNEL_BULK: PART, COLLECT, LOAD
  * (flow_bulk.c).
  *
- * What a clockwise message occupies on a node is a seat: a slot of the stage, room for the input and, after
- * the forward, for the gradient that will come back. Seats are used in turn, and a receive is posted for a
- * seat when it is free, so the seats are the credits: a neighbour can send no more than there is room for.
+ * What a clockwise message occupies on a node is an in-flight slot: a slot of the stage, room for the input
+ * and, after the forward, for the gradient that will come back. Seats are used in turn, and a receive is
+ * posted for a in-flight slot when it is free, so the in-flight slots are the credits: a neighbour can send
+ * no more than there is room for.
  */
 #ifndef RT_RING_FLOW_H
 #define RT_RING_FLOW_H
@@ -29,20 +30,20 @@
 #include "cluster/liveness.h"
 #include "cluster/talk.h"
 #include "metrics/states.h"
-#include "ring/across.h"
+#include "ring/inter_ring.h"
 #include <stdatomic.h>
 
-enum rt_seat_state {
-    RT_SEAT_EMPTY,     /* free; where inputs come over a link its receive is posted */
-    RT_SEAT_FILLED,    /* a message is here */
-    RT_SEAT_FORWARDED, /* its output is on the way; the gradient will come */
-    RT_SEAT_GRADIENT,  /* the gradient is here */
-    RT_SEAT_RETURNED,  /* the gradient at the input is on its way */
-    RT_SEAT_DONE,      /* nothing is left to do; free once its output is sent */
+enum rt_inflight_state {
+    RT_INFLIGHT_EMPTY,     /* free; where inputs come over a link its receive is posted */
+    RT_INFLIGHT_FILLED,    /* a message is here */
+    RT_INFLIGHT_FORWARDED, /* its output is on the way; the gradient will come */
+    RT_INFLIGHT_GRADIENT,  /* the gradient is here */
+    RT_INFLIGHT_RETURNED,  /* the gradient at the input is on its way */
+    RT_INFLIGHT_DONE,      /* nothing is left to do; free once its output is sent */
 };
 
-struct rt_seat {
-    enum rt_seat_state state;
+struct rt_inflight {
+    enum rt_inflight_state state;
     struct rt_message message;
     bool last;    /* micro-batch of its update */
     bool sending; /* its output is being sent */
@@ -54,7 +55,7 @@ struct rt_seat {
 };
 
 /* A gradient on its way back. */
-struct rt_parcel {
+struct rt_send_buffer {
     float *floats;
     bool sending;
     struct rt_send send;
@@ -67,9 +68,6 @@ struct rt_sequence {
     uint32_t rows, epoch;
 };
 
-/* Gradients that may be on their way back at a time, and outputs that the master has room for. */
-enum { RT_FLOW_PARCELS = 3, RT_FLOW_RETURNS = 8 };
-
 struct rt_neighbour {
     struct rt_talk talk;
     uint16_t index;  /* in the ring */
@@ -81,15 +79,16 @@ struct rt_segment {
     struct rt_neighbour *in, *out; /* NULL: the data, the loss */
     struct rt_shape in_shape, out_shape;
     bool indices_in, indices_out; /* whether indices of examples travel along */
-    struct rt_seat *seats;
+    struct rt_inflight *window;
     size_t count;
     float *memory; /* of x where there are no slots */
-    /* Numbers of seats, ever rising; seat n is seats[n % count]. Each counts what has been done: oldest <=
-     * weights <= back <= gradient <= forward <= arrived <= posted <= oldest + count. */
+    /* Numbers of in-flight slots, ever rising; in-flight slot n is in-flight slots[n % count]. Each counts
+     * what has been done: oldest <= weights <= back <= gradient <= forward <= arrived <= posted <= oldest +
+     * count. */
     uint64_t oldest, weights, back, gradient, forward, arrived, posted;
     struct rt_sequence next;
-    struct rt_parcel parcels[RT_FLOW_PARCELS];
-    size_t parcel_count;
+    struct rt_send_buffer buffers[RT_FLOW_SEND_BUFFERS];
+    size_t buffer_count;
     bool complete;   /* all weight gradients of an update are in, and it is not yet applied */
     bool exchanging; /* complete, but not yet added to those of the other rings */
     /* Where parameters come from servers: the update that was begun with, and whether they are waited for. */
@@ -120,8 +119,8 @@ struct rt_flow;
 /* What the master does where a worker has a neighbour. All are called by the engine's thread. */
 struct rt_flow_ends {
     void *self;
-    /* Fills the seat with the next message, if there is one. */
-    rt_status (*start)(void *self, struct rt_seat *seat, bool *started, struct rt_error *err);
+    /* Fills the in-flight slot with the next message, if there is one. */
+    rt_status (*start)(void *self, struct rt_inflight *inflight, bool *started, struct rt_error *err);
     /* The network's output: of a micro-batch, to be turned into the gradient dy; */
     rt_status (*loss)(void *self, const struct rt_message *message, size_t rows, const float *y, float *dy,
                       struct rt_error *err);
@@ -145,13 +144,13 @@ struct rt_flow_settings {
     uint16_t index, nodes;
     const char *name;           /* of this node, for messages; NULL: none */
     const struct rt_pace *pace; /* of the device; NULL: it is not emulated */
-    double patience;            /* seconds; 0: 60 */
+    double timeout;             /* seconds; 0: 60 */
     struct rt_flow_ends ends;   /* of the master; zeros on workers */
     /* Told of events that are not of our links; NULL: they are dropped. */
     void (*stray)(void *user, const struct rt_event *event);
     void *user;
     const atomic_int *stop; /* the node is to end; may be NULL */
-    struct rt_across across;
+    struct rt_inter_ring inter_ring;
 };
 
 struct rt_flow {
@@ -182,7 +181,7 @@ struct rt_flow {
     bool idle;              /* there was nothing to do in the last turn */
     double wake;            /* when somebody wants us to at the latest; 0: nobody does */
     bool starving;          /* the master: the data have nothing yet */
-    bool more;              /* the master: there is more to start than seats */
+    bool more;              /* the master: there is more to start than in-flight slots */
     bool ending;            /* STOP has been sent: links may close */
     bool told;              /* another node said why the run ends, and it was passed on */
     bool joined;            /* rings side by side: the numbers are those that all start from */
@@ -234,18 +233,19 @@ void rt_flow_linger(struct rt_flow *flow, struct rt_neighbour *neighbour, double
 
 /* Posts what is free; checks and takes in what came. */
 void rt_segment_post(struct rt_segment *segment, const struct rt_job *job);
-rt_status rt_segment_arrived(struct rt_flow *flow, struct rt_segment *segment, struct rt_seat *seat,
+rt_status rt_segment_arrived(struct rt_flow *flow, struct rt_segment *segment, struct rt_inflight *inflight,
                              struct rt_error *err);
-rt_status rt_segment_returned(struct rt_flow *flow, struct rt_segment *segment, struct rt_seat *seat,
+rt_status rt_segment_returned(struct rt_flow *flow, struct rt_segment *segment, struct rt_inflight *inflight,
                               struct rt_error *err);
 /* The message of the next micro-batch, and its place in its update; moves the sequence on. */
 void rt_sequence_take(struct rt_sequence *next, const struct rt_job *job, const struct rt_message *message,
-                      struct rt_seat *seat);
-/* Sends seat->message with y (and indices) to the next node. y NULL: the head alone. */
-void rt_segment_send(struct rt_flow *flow, struct rt_segment *segment, struct rt_seat *seat, const float *y);
-void rt_segment_post_gradient(struct rt_segment *segment, struct rt_seat *seat);
-void rt_segment_send_back(struct rt_flow *flow, struct rt_segment *segment, const struct rt_seat *seat,
-                          struct rt_parcel *parcel);
+                      struct rt_inflight *inflight);
+/* Sends in-flight slot->message with y (and indices) to the next node. y NULL: the head alone. */
+void rt_segment_send(struct rt_flow *flow, struct rt_segment *segment, struct rt_inflight *inflight,
+                     const float *y);
+void rt_segment_post_gradient(struct rt_segment *segment, struct rt_inflight *inflight);
+void rt_segment_send_back(struct rt_flow *flow, struct rt_segment *segment,
+                          const struct rt_inflight *inflight, struct rt_send_buffer *buffer);
 /* Head and body into a frame; *sending is true until it has been sent. */
 void rt_hop_send(struct rt_flow *flow, struct rt_neighbour *to, unsigned channel,
                  const struct rt_message *message, const void *body, size_t bytes, const void *more,
@@ -255,15 +255,15 @@ void rt_hop_send(struct rt_flow *flow, struct rt_neighbour *to, unsigned channel
 
 /* Does the first thing that can be done. */
 rt_status rt_flow_work(struct rt_flow *flow, bool *worked, struct rt_error *err);
-struct rt_seat *rt_segment_seat(const struct rt_segment *segment, uint64_t number);
-struct rt_parcel *rt_segment_parcel(struct rt_segment *segment); /* a free one, or NULL */
+struct rt_inflight *rt_segment_inflight(const struct rt_segment *segment, uint64_t number);
+struct rt_send_buffer *rt_segment_send_buffer(struct rt_segment *segment); /* a free one, or NULL */
 /* The version of the parameters moves on. */
 void rt_segment_apply(struct rt_flow *flow, struct rt_segment *segment, float factor);
 
 /* The update is complete, here and in the other rings. */
 bool rt_segment_is_ready(const struct rt_segment *segment);
 /* Goes on with updates whose gradients have been added to those of the other rings. */
-rt_status rt_flow_across(struct rt_flow *flow, bool *worked, struct rt_error *err);
+rt_status rt_flow_inter_ring(struct rt_flow *flow, bool *worked, struct rt_error *err);
 
 /* ---- flow_control.c ---- */
 rt_status rt_flow_control(struct rt_flow *flow, bool *worked, struct rt_error *err);

@@ -135,8 +135,8 @@ void rt_flow_row(struct rt_flow *flow, struct rt_metrics_row *row) {
     for (size_t i = 0; i < 2; i++)
         if (neighbours[i]->talk.link)
             rt_traffic_add(neighbours[i]->talk.link, &neighbours[i]->talk.link->counts, i, row);
-    if (flow->settings.across.self)
-        flow->settings.across.tell(flow->settings.across.self, row);
+    if (flow->settings.inter_ring.self)
+        flow->settings.inter_ring.tell(flow->settings.inter_ring.self, row);
 }
 
 static void send_rows(struct rt_flow *flow, struct rt_metrics_row *rows, size_t count) {
@@ -194,7 +194,7 @@ rt_status rt_flow_lose(struct rt_flow *flow, const struct rt_neighbour *who) {
 void rt_flow_tell(struct rt_flow *flow, rt_status status, const char *sentence) {
     struct rt_neighbour *const neighbours[] = {&flow->next, &flow->previous};
     /* Nobody can tell the master that he is lost: who gives him up is lost to him. */
-    const uint16_t self = (uint16_t)(flow->settings.across.first + flow->settings.index);
+    const uint16_t self = (uint16_t)(flow->settings.inter_ring.first + flow->settings.index);
     for (size_t i = 0; i < 2; i++)
         if (neighbours[i]->talk.link && !neighbours[i]->talk.closed)
             rt_talk_refuse(&neighbours[i]->talk, flow->lost || flow->gave_up ? RT_IO : status,

@@ -9,18 +9,18 @@
  * An update is applied as soon as its last weight gradient is in, or, with clipping, when the factor is here.
  * A forward of update t+1 waits for update t of its own node and for nothing else: the order of the messages
  * is all the synchronisation there is. In ring-flow it does not even wait for that. Where there are other
- * rings, an update waits until its gradient has been added to theirs (ring/across.h).
+ * rings, an update waits until its gradient has been added to theirs (ring/inter_ring.h).
  */
 #include "ring/flow.h"
 
-struct rt_seat *rt_segment_seat(const struct rt_segment *segment, uint64_t number) {
-    return &segment->seats[number % segment->count];
+struct rt_inflight *rt_segment_inflight(const struct rt_segment *segment, uint64_t number) {
+    return &segment->window[number % segment->count];
 }
 
-struct rt_parcel *rt_segment_parcel(struct rt_segment *segment) {
-    for (size_t i = 0; i < segment->parcel_count; i++)
-        if (!segment->parcels[i].sending)
-            return &segment->parcels[i];
+struct rt_send_buffer *rt_segment_send_buffer(struct rt_segment *segment) {
+    for (size_t i = 0; i < segment->buffer_count; i++)
+        if (!segment->buffers[i].sending)
+            return &segment->buffers[i];
     return NULL;
 }
 
@@ -37,23 +37,23 @@ bool rt_segment_is_ready(const struct rt_segment *segment) {
     return segment->complete && !segment->exchanging;
 }
 
-rt_status rt_flow_across(struct rt_flow *flow, bool *worked, struct rt_error *err) {
-    const struct rt_across *across = &flow->settings.across;
+rt_status rt_flow_inter_ring(struct rt_flow *flow, bool *worked, struct rt_error *err) {
+    const struct rt_inter_ring *inter_ring = &flow->settings.inter_ring;
     if (!flow->ending) {
-        rt_status status = across->check(across->self, flow->idle, err);
+        rt_status status = inter_ring->check(inter_ring->self, flow->idle, err);
         if (status != RT_OK) {
-            flow->lost = across->lost(across->self);
+            flow->lost = inter_ring->lost(inter_ring->self);
             return status;
         }
     }
-    if (flow->job->served && across->can_serve(across->self)) {
+    if (flow->job->with_servers && inter_ring->can_serve(inter_ring->self)) {
         rt_flow_enter(flow, RT_STATE_UPDATE);
-        *worked |= across->serve(across->self);
+        *worked |= inter_ring->serve(inter_ring->self);
         rt_flow_leave(flow);
     }
     for (size_t i = 0; i < flow->segment_count; i++) {
         struct rt_segment *segment = &flow->segments[i];
-        if (!segment->exchanging || !across->is_done(across->self, i))
+        if (!segment->exchanging || !inter_ring->is_done(inter_ring->self, i))
             continue;
         segment->exchanging = false;
         *worked = true;
@@ -65,21 +65,21 @@ rt_status rt_flow_across(struct rt_flow *flow, bool *worked, struct rt_error *er
 
 /* The gradient of the layers from this one on goes to the other rings, when the device has come so far. */
 static void show(struct rt_flow *flow, size_t stage, size_t layer) {
-    const struct rt_across *across = &flow->settings.across;
+    const struct rt_inter_ring *inter_ring = &flow->settings.inter_ring;
     rt_states_catch_up(&flow->states);
-    across->ready(across->self, stage, layer);
+    inter_ring->ready(inter_ring->self, stage, layer);
 }
 
 /* All weight gradients of an update are in. */
 static void complete(struct rt_flow *flow, struct rt_segment *segment) {
-    const struct rt_across *across = &flow->settings.across;
-    if (flow->job->served) { /* the next forward waits for the parameters that this leads to */
+    const struct rt_inter_ring *inter_ring = &flow->settings.inter_ring;
+    if (flow->job->with_servers) { /* the next forward waits for the parameters that this leads to */
         show(flow, 0, 0);
         rt_stage_leave_to_server(segment->stage);
         return;
     }
     segment->complete = true;
-    if (across->self) {
+    if (inter_ring->self) {
         segment->exchanging = true;
         show(flow, (size_t)(segment - flow->segments), 0);
     } else if (flow->job->clip_norm == 0) {
@@ -104,56 +104,57 @@ static void tell_early(void *self, size_t layer) {
 
 /* Whether a forward need not wait for numbers from another ring. */
 static bool has_joined(struct rt_flow *flow) {
-    const struct rt_across *across = &flow->settings.across;
-    flow->joined = flow->joined || !across->self || across->can_start(across->self);
+    const struct rt_inter_ring *inter_ring = &flow->settings.inter_ring;
+    flow->joined = flow->joined || !inter_ring->self || inter_ring->can_start(inter_ring->self);
     return flow->joined;
 }
 
 /* Where parameters come from servers: whether those of the update are here. They are asked for when nothing
  * of the update before is left. */
-static bool has_parameters(struct rt_flow *flow, struct rt_segment *segment, const struct rt_seat *seat) {
-    const struct rt_across *across = &flow->settings.across;
-    const uint64_t update = seat->message.update + 1;
+static bool has_parameters(struct rt_flow *flow, struct rt_segment *segment,
+                           const struct rt_inflight *inflight) {
+    const struct rt_inter_ring *inter_ring = &flow->settings.inter_ring;
+    const uint64_t update = inflight->message.update + 1;
     if (segment->begun != update) {
         if (segment->weights != segment->forward)
             return false;
-        across->begin(across->self, update, seat->message.rows);
+        inter_ring->begin(inter_ring->self, update, inflight->message.rows);
         segment->begun = update;
         segment->wanting = true;
     }
-    if (segment->wanting && across->has(across->self)) {
+    if (segment->wanting && inter_ring->has(inter_ring->self)) {
         segment->wanting = false;
-        rt_stage_renewed(segment->stage, seat->message.update);
+        rt_stage_renewed(segment->stage, inflight->message.update);
     }
     return !segment->wanting;
 }
 
 /* A ring without a batch: whether this node rests. */
 static bool rests(struct rt_flow *flow, struct rt_segment *segment) {
-    const struct rt_across *across = &flow->settings.across;
+    const struct rt_inter_ring *inter_ring = &flow->settings.inter_ring;
     if (!segment->stage) /* the end of a ring: its first segment does */
         return true;
     if (segment->weights != segment->forward || !has_joined(flow))
         return false;
-    segment->wanting = !across->rest(across->self, !segment->wanting);
+    segment->wanting = !inter_ring->rest(inter_ring->self, !segment->wanting);
     if (!segment->wanting)
         rt_stage_renewed(segment->stage, segment->stage->update);
     return !segment->wanting;
 }
 
-/* Lets go of seats that are done, and passes over those that have no backward. */
+/* Lets go of in-flight slots that are done, and passes over those that have no backward. */
 static void settle(struct rt_segment *segment, const struct rt_job *job) {
     uint64_t *const counts[] = {&segment->gradient, &segment->back, &segment->weights};
     const uint64_t *const ahead[] = {&segment->forward, &segment->gradient, &segment->back};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         while (*counts[i] < *ahead[i] &&
-               rt_segment_seat(segment, *counts[i])->message.type != RT_MESSAGE_FORWARD)
+               rt_segment_inflight(segment, *counts[i])->message.type != RT_MESSAGE_FORWARD)
             ++*counts[i];
     while (segment->oldest < segment->weights) {
-        struct rt_seat *seat = rt_segment_seat(segment, segment->oldest);
-        if (seat->state != RT_SEAT_DONE || seat->sending)
+        struct rt_inflight *inflight = rt_segment_inflight(segment, segment->oldest);
+        if (inflight->state != RT_INFLIGHT_DONE || inflight->sending)
             break;
-        seat->state = RT_SEAT_EMPTY;
+        inflight->state = RT_INFLIGHT_EMPTY;
         segment->oldest++;
     }
     rt_segment_post(segment, job);
@@ -162,66 +163,66 @@ static void settle(struct rt_segment *segment, const struct rt_job *job) {
 /* ---- F ------------------------------------------------------------------------------------------------- */
 
 /* Nothing goes back where there are no layers: the loss's own gradient leaves at once. */
-static void pass_over(struct rt_segment *segment, struct rt_seat *seat) {
-    seat->state = RT_SEAT_DONE;
+static void pass_over(struct rt_segment *segment, struct rt_inflight *inflight) {
+    inflight->state = RT_INFLIGHT_DONE;
     segment->gradient = segment->back = segment->weights = segment->forward;
 }
 
-static rt_status lose(struct rt_flow *flow, struct rt_segment *segment, struct rt_seat *seat, const float *y,
-                      struct rt_error *err) {
-    struct rt_parcel *parcel = segment->stage ? NULL : rt_segment_parcel(segment);
+static rt_status lose(struct rt_flow *flow, struct rt_segment *segment, struct rt_inflight *inflight,
+                      const float *y, struct rt_error *err) {
+    struct rt_send_buffer *buffer = segment->stage ? NULL : rt_segment_send_buffer(segment);
     const struct rt_flow_ends *ends = &flow->settings.ends;
     rt_flow_enter(flow, RT_STATE_FORWARD);
-    rt_status status =
-        ends->loss(ends->self, &seat->message, seat->rows, y, parcel ? parcel->floats : seat->slot->dy, err);
+    rt_status status = ends->loss(ends->self, &inflight->message, inflight->rows, y,
+                                  buffer ? buffer->floats : inflight->slot->dy, err);
     rt_flow_leave(flow);
     if (status != RT_OK)
         return status;
-    if (parcel) {
-        rt_segment_send_back(flow, segment, seat, parcel);
-        pass_over(segment, seat);
+    if (buffer) {
+        rt_segment_send_back(flow, segment, inflight, buffer);
+        pass_over(segment, inflight);
     } else {
-        seat->state = RT_SEAT_GRADIENT;
+        inflight->state = RT_INFLIGHT_GRADIENT;
         segment->gradient++;
     }
     return RT_OK;
 }
 
-static rt_status forward(struct rt_flow *flow, struct rt_segment *segment, struct rt_seat *seat,
+static rt_status forward(struct rt_flow *flow, struct rt_segment *segment, struct rt_inflight *inflight,
                          struct rt_error *err) {
-    const bool training = seat->message.type == RT_MESSAGE_FORWARD;
+    const bool training = inflight->message.type == RT_MESSAGE_FORWARD;
     const struct rt_flow_ends *ends = &flow->settings.ends;
-    const float *y = seat->x;
+    const float *y = inflight->x;
     if (training)
-        rt_flow_train(flow, seat->message.update + 1);
+        rt_flow_train(flow, inflight->message.update + 1);
     if (segment->stage) {
         const bool apart = flow->states.is_apart;
         rt_states_set_apart(&flow->states, !training || apart, false);
         rt_flow_enter(flow, RT_STATE_FORWARD);
-        rt_stage_forward(segment->stage, seat->slot, training);
+        rt_stage_forward(segment->stage, inflight->slot, training);
         rt_flow_leave(flow);
         rt_states_set_apart(&flow->states, apart, false);
-        y = seat->slot->y;
+        y = inflight->slot->y;
     }
     segment->forward++;
     if (training && !segment->out)
-        return lose(flow, segment, seat, y, err);
+        return lose(flow, segment, inflight, y, err);
     if (training) {
-        seat->state = RT_SEAT_FORWARDED;
-        rt_segment_post_gradient(segment, seat);
+        inflight->state = RT_INFLIGHT_FORWARDED;
+        rt_segment_post_gradient(segment, inflight);
     } else {
-        seat->state = RT_SEAT_DONE;
+        inflight->state = RT_INFLIGHT_DONE;
     }
     if (!segment->out)
-        return ends->output(ends->self, &seat->message, seat->rows, y, err);
-    rt_segment_send(flow, segment, seat, y);
+        return ends->output(ends->self, &inflight->message, inflight->rows, y, err);
+    rt_segment_send(flow, segment, inflight, y);
     return RT_OK;
 }
 
 /* SNAPSHOT, STOP or PULL. The master has kept its own images when it sent the SNAPSHOT. */
-static rt_status pass_on(struct rt_flow *flow, struct rt_segment *segment, struct rt_seat *seat,
+static rt_status pass_on(struct rt_flow *flow, struct rt_segment *segment, struct rt_inflight *inflight,
                          struct rt_error *err) {
-    const bool snapshot = seat->message.type == RT_MESSAGE_SNAPSHOT;
+    const bool snapshot = inflight->message.type == RT_MESSAGE_SNAPSHOT;
     if (flow->settings.index > 0 && snapshot) {
         rt_flow_enter(flow, RT_STATE_ENCODE);
         rt_status status = rt_stage_snapshot(segment->stage, err);
@@ -230,30 +231,30 @@ static rt_status pass_on(struct rt_flow *flow, struct rt_segment *segment, struc
             return status;
     }
     segment->forward++;
-    seat->state = RT_SEAT_DONE;
-    flow->ending |= seat->message.type == RT_MESSAGE_STOP;
+    inflight->state = RT_INFLIGHT_DONE;
+    flow->ending |= inflight->message.type == RT_MESSAGE_STOP;
     if (!segment->out) {
-        flow->settings.ends.back(flow->settings.ends.self, &seat->message);
+        flow->settings.ends.back(flow->settings.ends.self, &inflight->message);
         return RT_OK;
     }
-    rt_segment_send(flow, segment, seat, NULL);
+    rt_segment_send(flow, segment, inflight, NULL);
     return RT_OK;
 }
 
 static bool can_forward(struct rt_flow *flow, struct rt_segment *segment) {
     if (segment->forward == segment->arrived)
         return false;
-    const struct rt_seat *seat = rt_segment_seat(segment, segment->forward);
-    switch (seat->message.type) {
+    const struct rt_inflight *inflight = rt_segment_inflight(segment, segment->forward);
+    switch (inflight->message.type) {
     case RT_MESSAGE_FORWARD:
         if (!segment->stage)
-            return rt_segment_parcel(segment);
+            return rt_segment_send_buffer(segment);
         if (segment->complete || !has_joined(flow))
             return false; /* an update that waits for the norm: in ring-flow, with one slot nothing is stale
                            */
-        if (flow->job->served)
-            return has_parameters(flow, segment, seat);
-        return (flow->job->mode == RT_RING_FLOW || segment->stage->update == seat->message.update);
+        if (flow->job->with_servers)
+            return has_parameters(flow, segment, inflight);
+        return (flow->job->mode == RT_RING_FLOW || segment->stage->update == inflight->message.update);
     case RT_MESSAGE_PULL:
         return rests(flow, segment);
     case RT_MESSAGE_STOP: /* behind all work, of the bulk channel too */
@@ -269,7 +270,7 @@ static rt_status try_forward(struct rt_flow *flow, struct rt_segment *segment, b
         segment->forward == segment->arrived) {
         bool started = false;
         rt_status status = flow->settings.ends.start(
-            flow->settings.ends.self, rt_segment_seat(segment, segment->arrived), &started, err);
+            flow->settings.ends.self, rt_segment_inflight(segment, segment->arrived), &started, err);
         if (status != RT_OK)
             return status;
         segment->arrived += started ? 1 : 0;
@@ -278,10 +279,10 @@ static rt_status try_forward(struct rt_flow *flow, struct rt_segment *segment, b
     if (!can_forward(flow, segment))
         return RT_OK;
     *worked = true;
-    struct rt_seat *seat = rt_segment_seat(segment, segment->forward);
-    if (seat->message.type == RT_MESSAGE_FORWARD || seat->message.type == RT_MESSAGE_EVALUATE)
-        return forward(flow, segment, seat, err);
-    return pass_on(flow, segment, seat, err);
+    struct rt_inflight *inflight = rt_segment_inflight(segment, segment->forward);
+    if (inflight->message.type == RT_MESSAGE_FORWARD || inflight->message.type == RT_MESSAGE_EVALUATE)
+        return forward(flow, segment, inflight, err);
+    return pass_on(flow, segment, inflight, err);
 }
 
 /* ---- B and W ------------------------------------------------------------------------------------------- */
@@ -292,40 +293,40 @@ static rt_status try_forward(struct rt_flow *flow, struct rt_segment *segment, b
  * for, but with more than MANY_ROWS rows the activations themselves pass through memory again and again. */
 static size_t weights_at_once(const struct rt_segment *segment) {
     enum { FEW_ROWS = 32, MANY_ROWS = 512 };
-    const bool all_here = rt_segment_seat(segment, segment->back - 1)->slot->part.last_of_slice;
+    const bool all_here = rt_segment_inflight(segment, segment->back - 1)->slot->part.last_of_slice;
     const size_t most = all_here ? MANY_ROWS : FEW_ROWS;
     size_t count = 0, rows = 0;
     for (uint64_t at = segment->weights; at < segment->back && count < RT_MAX_WAITING; at++) {
-        const struct rt_seat *seat = rt_segment_seat(segment, at);
-        rows += seat->rows;
+        const struct rt_inflight *inflight = rt_segment_inflight(segment, at);
+        rows += inflight->rows;
         if (count > 0 && rows > most)
             break;
         count++;
-        if (seat->slot->part.last_of_slice)
+        if (inflight->slot->part.last_of_slice)
             break;
     }
     return count;
 }
 
 static bool try_weights(struct rt_flow *flow, struct rt_segment *segment) {
-    struct rt_seat *seat = rt_segment_seat(segment, segment->weights);
-    if (segment->weights == segment->back || segment->complete || seat->state != RT_SEAT_RETURNED)
+    struct rt_inflight *inflight = rt_segment_inflight(segment, segment->weights);
+    if (segment->weights == segment->back || segment->complete || inflight->state != RT_INFLIGHT_RETURNED)
         return false;
     struct rt_slot *slots[RT_MAX_WAITING];
     const size_t count = weights_at_once(segment);
     for (size_t i = 0; i < count; i++)
-        slots[i] = rt_segment_seat(segment, segment->weights + i)->slot;
-    const bool last = rt_segment_seat(segment, segment->weights + count - 1)->last;
+        slots[i] = rt_segment_inflight(segment, segment->weights + i)->slot;
+    const bool last = rt_segment_inflight(segment, segment->weights + count - 1)->last;
     struct early early = {flow, (size_t)(segment - flow->segments)};
     const struct rt_layer_watch watch = {.self = &early, .after = tell_early};
     rt_flow_enter(flow, RT_STATE_WEIGHT);
     rt_stage_backward_weights(segment->stage, slots, count, last,
-                              flow->settings.across.early ? &watch : NULL);
+                              flow->settings.inter_ring.early ? &watch : NULL);
     rt_flow_leave(flow);
     for (size_t i = 0; i < count; i++) {
-        seat = rt_segment_seat(segment, segment->weights++);
-        seat->state = RT_SEAT_DONE;
-        flow->samples += segment == &flow->segments[0] ? seat->rows : 0;
+        inflight = rt_segment_inflight(segment, segment->weights++);
+        inflight->state = RT_INFLIGHT_DONE;
+        flow->samples += segment == &flow->segments[0] ? inflight->rows : 0;
     }
     if (last)
         complete(flow, segment);
@@ -333,16 +334,17 @@ static bool try_weights(struct rt_flow *flow, struct rt_segment *segment) {
 }
 
 static bool try_back(struct rt_flow *flow, struct rt_segment *segment) {
-    struct rt_parcel *parcel = segment->in ? rt_segment_parcel(segment) : NULL;
-    struct rt_seat *seat = rt_segment_seat(segment, segment->back);
-    if (segment->back == segment->gradient || seat->state != RT_SEAT_GRADIENT || (segment->in && !parcel))
+    struct rt_send_buffer *buffer = segment->in ? rt_segment_send_buffer(segment) : NULL;
+    struct rt_inflight *inflight = rt_segment_inflight(segment, segment->back);
+    if (segment->back == segment->gradient || inflight->state != RT_INFLIGHT_GRADIENT ||
+        (segment->in && !buffer))
         return false;
     rt_flow_enter(flow, RT_STATE_BACKWARD);
-    rt_stage_backward_input(segment->stage, seat->slot, parcel ? parcel->floats : NULL);
+    rt_stage_backward_input(segment->stage, inflight->slot, buffer ? buffer->floats : NULL);
     rt_flow_leave(flow);
-    if (parcel)
-        rt_segment_send_back(flow, segment, seat, parcel);
-    seat->state = RT_SEAT_RETURNED;
+    if (buffer)
+        rt_segment_send_back(flow, segment, inflight, buffer);
+    inflight->state = RT_INFLIGHT_RETURNED;
     segment->back++;
     if (!flow->job->split)
         try_weights(flow, segment);

@@ -93,40 +93,41 @@ void rt_segment_post(struct rt_segment *segment, const struct rt_job *job) {
         return;
     const size_t row = rt_shape_size(&segment->in_shape) + (segment->indices_in ? 1 : 0);
     for (; segment->posted < segment->oldest + segment->count; segment->posted++) {
-        struct rt_seat *seat = rt_segment_seat(segment, segment->posted);
-        seat->input = (struct rt_receive){.channel = RT_CHANNEL_SECOND,
-                                          .body = seat->x,
-                                          .body_room = rt_job_micro_rows(job) * row * sizeof(float),
-                                          .user = seat};
-        rt_link_receive(segment->in->talk.link, &seat->input);
+        struct rt_inflight *inflight = rt_segment_inflight(segment, segment->posted);
+        inflight->input = (struct rt_receive){.channel = RT_CHANNEL_SECOND,
+                                              .body = inflight->x,
+                                              .body_room = rt_job_micro_rows(job) * row * sizeof(float),
+                                              .user = inflight};
+        rt_link_receive(segment->in->talk.link, &inflight->input);
     }
 }
 
 void rt_sequence_take(struct rt_sequence *next, const struct rt_job *job, const struct rt_message *message,
-                      struct rt_seat *seat) {
+                      struct rt_inflight *inflight) {
     if (next->part == 0) {
         next->rows = message->rows;
         next->epoch = message->epoch;
         next->parts = rt_job_micros(job, message->rows);
     }
     const struct rt_micro part = rt_job_micro(job, next->rows, next->part);
-    seat->message = *message;
-    seat->rows = part.rows;
-    seat->last = next->part + 1 == next->parts;
-    if (seat->slot) {
-        seat->slot->micro = message->micro;
-        seat->slot->epoch = message->epoch;
-        seat->slot->rows = part.rows;
-        seat->slot->batch_rows = message->rows;
-        seat->slot->part = part;
+    inflight->message = *message;
+    inflight->rows = part.rows;
+    inflight->last = next->part + 1 == next->parts;
+    if (inflight->slot) {
+        inflight->slot->micro = message->micro;
+        inflight->slot->epoch = message->epoch;
+        inflight->slot->rows = part.rows;
+        inflight->slot->batch_rows = message->rows;
+        inflight->slot->part = part;
     }
     next->micro++;
-    next->part = seat->last ? 0 : next->part + 1;
-    next->update += seat->last ? 1 : 0;
+    next->part = inflight->last ? 0 : next->part + 1;
+    next->update += inflight->last ? 1 : 0;
 }
 
 static rt_status take_forward(struct rt_segment *segment, const struct rt_job *job,
-                              const struct rt_message *message, struct rt_seat *seat, struct rt_error *err) {
+                              const struct rt_message *message, struct rt_inflight *inflight,
+                              struct rt_error *err) {
     struct rt_sequence *next = &segment->next;
     if (job->evaluate_only)
         return rt_fail(err, RT_BAD_INPUT, "a forward message came in a run that only evaluates");
@@ -134,7 +135,7 @@ static rt_status take_forward(struct rt_segment *segment, const struct rt_job *j
     if (job->part > 0 && next->micro == 0)
         next->update = message->update;
     /* Where each ring has its own batches, some of the numbers are another's. */
-    if (job->served && next->part == 0 && message->update > next->update && message->update < INT64_MAX)
+    if (job->with_servers && next->part == 0 && message->update > next->update && message->update < INT64_MAX)
         next->update = message->update;
     rt_status status = check_number(message, "micro-batch", message->micro, next->micro, err);
     if (status == RT_OK)
@@ -152,12 +153,12 @@ static rt_status take_forward(struct rt_segment *segment, const struct rt_job *j
     status = check_shapes(message, &segment->in_shape, rt_job_micro(job, message->rows, next->part).rows,
                           segment->indices_in, err);
     if (status == RT_OK)
-        rt_sequence_take(next, job, message, seat);
+        rt_sequence_take(next, job, message, inflight);
     return status;
 }
 
 static rt_status take_evaluation(struct rt_segment *segment, const struct rt_job *job,
-                                 const struct rt_message *message, struct rt_seat *seat,
+                                 const struct rt_message *message, struct rt_inflight *inflight,
                                  struct rt_error *err) {
     const size_t rows = message->tensor[0].dims[0];
     rt_status status = check_number(message, "part", message->micro, segment->next.evaluation, err);
@@ -169,20 +170,20 @@ static rt_status take_evaluation(struct rt_segment *segment, const struct rt_job
     if (status != RT_OK)
         return status;
     segment->next.evaluation++;
-    seat->message = *message;
-    seat->rows = rows;
-    if (seat->slot) {
-        seat->slot->rows = seat->slot->batch_rows = rows;
-        seat->slot->part = (struct rt_micro){.rows = rows};
+    inflight->message = *message;
+    inflight->rows = rows;
+    if (inflight->slot) {
+        inflight->slot->rows = inflight->slot->batch_rows = rows;
+        inflight->slot->part = (struct rt_micro){.rows = rows};
     }
     return RT_OK;
 }
 
-rt_status rt_segment_arrived(struct rt_flow *flow, struct rt_segment *segment, struct rt_seat *seat,
+rt_status rt_segment_arrived(struct rt_flow *flow, struct rt_segment *segment, struct rt_inflight *inflight,
                              struct rt_error *err) {
     struct rt_message message;
-    rt_status status =
-        rt_message_decode(seat->input.head, seat->input.head_bytes, seat->input.body_bytes, &message, err);
+    rt_status status = rt_message_decode(inflight->input.head, inflight->input.head_bytes,
+                                         inflight->input.body_bytes, &message, err);
     if (status == RT_OK)
         status = check_source(flow, &message, segment->in, err);
     if (status != RT_OK)
@@ -193,21 +194,21 @@ rt_status rt_segment_arrived(struct rt_flow *flow, struct rt_segment *segment, s
                        rt_message_name(message.type));
     switch (message.type) {
     case RT_MESSAGE_FORWARD:
-        status = take_forward(segment, flow->job, &message, seat, err);
+        status = take_forward(segment, flow->job, &message, inflight, err);
         break;
     case RT_MESSAGE_EVALUATE:
         status = check_number(&message, "update", message.update, segment->next.update, err);
         if (status == RT_OK)
-            status = take_evaluation(segment, flow->job, &message, seat, err);
+            status = take_evaluation(segment, flow->job, &message, inflight, err);
         break;
     case RT_MESSAGE_PULL:
-        if (!flow->job->served || !(message.flags & RT_FLAG_REST))
+        if (!flow->job->with_servers || !(message.flags & RT_FLAG_REST))
             return rt_fail(err, RT_BAD_INPUT, "a pull message came where there are no servers");
         /* fall through */
     case RT_MESSAGE_SNAPSHOT:
     case RT_MESSAGE_STOP:
         status = check_number(&message, "update", message.update, segment->next.update, err);
-        seat->message = message;
+        inflight->message = message;
         break;
     default:
         status = rt_fail(err, RT_BAD_INPUT, "a %s message came among the activations",
@@ -215,70 +216,72 @@ rt_status rt_segment_arrived(struct rt_flow *flow, struct rt_segment *segment, s
     }
     if (status != RT_OK)
         return status;
-    seat->state = RT_SEAT_FILLED;
+    inflight->state = RT_INFLIGHT_FILLED;
     segment->arrived++;
     return RT_OK;
 }
 
-void rt_segment_send(struct rt_flow *flow, struct rt_segment *segment, struct rt_seat *seat, const float *y) {
-    struct rt_message message = seat->message;
+void rt_segment_send(struct rt_flow *flow, struct rt_segment *segment, struct rt_inflight *inflight,
+                     const float *y) {
+    struct rt_message message = inflight->message;
     message.source = flow->settings.index;
     message.tensors = 0;
     size_t bytes = 0, index_bytes = 0;
     const size_t in = rt_shape_size(&segment->in_shape);
     if (y) {
         const bool indices = segment->indices_out && message.type == RT_MESSAGE_FORWARD;
-        describe_all(&segment->out_shape, seat->rows, indices, &message);
-        bytes = seat->rows * rt_shape_size(&segment->out_shape) * sizeof(float);
-        index_bytes = indices ? seat->rows * sizeof(uint32_t) : 0;
+        describe_all(&segment->out_shape, inflight->rows, indices, &message);
+        bytes = inflight->rows * rt_shape_size(&segment->out_shape) * sizeof(float);
+        index_bytes = indices ? inflight->rows * sizeof(uint32_t) : 0;
     }
     rt_hop_send(flow, segment->out, RT_CHANNEL_SECOND, &message, y, bytes,
-                index_bytes ? seat->x + seat->rows * in : NULL, index_bytes, &seat->output, &seat->sending);
+                index_bytes ? inflight->x + inflight->rows * in : NULL, index_bytes, &inflight->output,
+                &inflight->sending);
 }
 
 /* ---- anticlockwise ------------------------------------------------------------------------------------- */
 
-void rt_segment_post_gradient(struct rt_segment *segment, struct rt_seat *seat) {
-    seat->gradient =
+void rt_segment_post_gradient(struct rt_segment *segment, struct rt_inflight *inflight) {
+    inflight->gradient =
         (struct rt_receive){.channel = RT_CHANNEL_FIRST,
-                            .body = seat->slot->dy,
-                            .body_room = seat->rows * rt_shape_size(&segment->out_shape) * sizeof(float),
-                            .user = seat};
-    rt_link_receive(segment->out->talk.link, &seat->gradient);
+                            .body = inflight->slot->dy,
+                            .body_room = inflight->rows * rt_shape_size(&segment->out_shape) * sizeof(float),
+                            .user = inflight};
+    rt_link_receive(segment->out->talk.link, &inflight->gradient);
 }
 
-rt_status rt_segment_returned(struct rt_flow *flow, struct rt_segment *segment, struct rt_seat *seat,
+rt_status rt_segment_returned(struct rt_flow *flow, struct rt_segment *segment, struct rt_inflight *inflight,
                               struct rt_error *err) {
     struct rt_message message;
-    rt_status status = rt_message_decode(seat->gradient.head, seat->gradient.head_bytes,
-                                         seat->gradient.body_bytes, &message, err);
+    rt_status status = rt_message_decode(inflight->gradient.head, inflight->gradient.head_bytes,
+                                         inflight->gradient.body_bytes, &message, err);
     if (status == RT_OK)
         status = check_source(flow, &message, segment->out, err);
     if (status == RT_OK && message.type != RT_MESSAGE_BACKWARD)
         status = rt_fail(err, RT_BAD_INPUT, "a %s message came among the gradients",
                          rt_message_name(message.type));
     if (status == RT_OK)
-        status = check_number(&message, "micro-batch", message.micro, seat->message.micro, err);
+        status = check_number(&message, "micro-batch", message.micro, inflight->message.micro, err);
     if (status == RT_OK)
-        status = check_number(&message, "update", message.update, seat->message.update, err);
+        status = check_number(&message, "update", message.update, inflight->message.update, err);
     if (status == RT_OK)
-        status = check_shapes(&message, &segment->out_shape, seat->rows, false, err);
+        status = check_shapes(&message, &segment->out_shape, inflight->rows, false, err);
     if (status != RT_OK)
         return status;
-    seat->state = RT_SEAT_GRADIENT;
+    inflight->state = RT_INFLIGHT_GRADIENT;
     segment->gradient++;
     return RT_OK;
 }
 
-void rt_segment_send_back(struct rt_flow *flow, struct rt_segment *segment, const struct rt_seat *seat,
-                          struct rt_parcel *parcel) {
+void rt_segment_send_back(struct rt_flow *flow, struct rt_segment *segment,
+                          const struct rt_inflight *inflight, struct rt_send_buffer *buffer) {
     struct rt_message message = {.type = RT_MESSAGE_BACKWARD,
                                  .source = flow->settings.index,
-                                 .micro = seat->message.micro,
-                                 .update = seat->message.update,
-                                 .epoch = seat->message.epoch};
-    describe_all(&segment->in_shape, seat->rows, false, &message);
-    rt_hop_send(flow, segment->in, RT_CHANNEL_FIRST, &message, parcel->floats,
-                seat->rows * rt_shape_size(&segment->in_shape) * sizeof(float), NULL, 0, &parcel->send,
-                &parcel->sending);
+                                 .micro = inflight->message.micro,
+                                 .update = inflight->message.update,
+                                 .epoch = inflight->message.epoch};
+    describe_all(&segment->in_shape, inflight->rows, false, &message);
+    rt_hop_send(flow, segment->in, RT_CHANNEL_FIRST, &message, buffer->floats,
+                inflight->rows * rt_shape_size(&segment->in_shape) * sizeof(float), NULL, 0, &buffer->send,
+                &buffer->sending);
 }

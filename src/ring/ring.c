@@ -1,6 +1,6 @@
-/* The master of a ring: its life, and updates. Micro-batches are started as seats become free; what happens
- * to them after that is the engine's (ring/flow.h), which calls back for inputs and losses. */
-#include "ring/ring_state.h"
+/* The master of a ring: its life, and updates. Micro-batches are started as in-flight slots become free; what
+ * happens to them after that is the engine's (ring/flow.h), which calls back for inputs and losses. */
+#include "ring/ring_inside.h"
 
 #include "base/clock.h"
 #include "base/memory.h"
@@ -25,7 +25,7 @@ static bool may_begin(const struct rt_ring *ring) {
     if (ring->job->mode == RT_RING_FLOW)
         return !ring->draining && ring->begun < rt_periods_next(&ring->settings.rests, ring->returned + 1,
                                                                 (uint64_t)ring->job->updates);
-    return ring->begun == ring->returned && (ring->job->served || applied(ring) == ring->begun);
+    return ring->begun == ring->returned && (ring->job->with_servers || applied(ring) == ring->begun);
 }
 
 /* Whether nothing is under way, nothing more is there, and nothing more shall be. */
@@ -58,7 +58,7 @@ static rt_status begin(struct rt_ring *ring, bool *begun, struct rt_error *err) 
     return RT_OK;
 }
 
-static rt_status start_micro(struct rt_ring *ring, struct rt_seat *seat, bool *started,
+static rt_status start_micro(struct rt_ring *ring, struct rt_inflight *inflight, bool *started,
                              struct rt_error *err) {
     struct rt_segment *first = &ring->flow.segments[0];
     const struct rt_ring_source *source = &ring->settings.source;
@@ -78,35 +78,35 @@ static rt_status start_micro(struct rt_ring *ring, struct rt_seat *seat, bool *s
     rt_flow_train(&ring->flow, ring->begun);
     rt_flow_enter(&ring->flow, RT_STATE_FORWARD);
     if (part.rows > 0)
-        source->inputs(source->self, examples, part.rows, seat->x);
-    memcpy(seat->x + part.rows * rt_shape_size(&first->in_shape), examples, part.rows * sizeof *examples);
+        source->inputs(source->self, examples, part.rows, inflight->x);
+    memcpy(inflight->x + part.rows * rt_shape_size(&first->in_shape), examples, part.rows * sizeof *examples);
     rt_flow_leave(&ring->flow);
-    ring->micros[message.micro % first->count] = seat;
-    rt_sequence_take(&first->next, ring->job, &message, seat);
+    ring->micros[message.micro % first->count] = inflight;
+    rt_sequence_take(&first->next, ring->job, &message, inflight);
     *started = true;
     return RT_OK;
 }
 
-static rt_status start(void *self, struct rt_seat *seat, bool *started, struct rt_error *err) {
+static rt_status start(void *self, struct rt_inflight *inflight, bool *started, struct rt_error *err) {
     struct rt_ring *ring = self;
     rt_status status = RT_OK;
     ring->flow.starving = false;
     rt_ring_continue_collect(ring);
     if (ring->marker) {
-        seat->message = (struct rt_message){.type = ring->marker,
-                                            .flags = ring->marker == RT_MESSAGE_PULL ? RT_FLAG_REST : 0,
-                                            .update = ring->flow.segments[0].next.update};
+        inflight->message = (struct rt_message){.type = ring->marker,
+                                                .flags = ring->marker == RT_MESSAGE_PULL ? RT_FLAG_REST : 0,
+                                                .update = ring->flow.segments[0].next.update};
         ring->marker = 0;
         *started = true;
     } else if (ring->evaluation.pass) {
-        status = rt_ring_start_evaluation(ring, seat, started);
+        status = rt_ring_start_evaluation(ring, inflight, started);
     } else if (ring->stepping) {
-        status = start_micro(ring, seat, started, err);
+        status = start_micro(ring, inflight, started, err);
     } else {
         ring->flow.starving = ring->wait.test;
     }
     if (*started)
-        seat->state = RT_SEAT_FILLED;
+        inflight->state = RT_INFLIGHT_FILLED;
     return status;
 }
 
@@ -116,16 +116,17 @@ static rt_status lose(void *self, const struct rt_message *message, size_t rows,
     const struct rt_ring_source *source = &ring->settings.source;
     const struct rt_segment *first = &ring->flow.segments[0];
     struct rt_ring_update *update = &ring->updates[(message->update + 1) % ring->room];
-    const struct rt_seat *seat = ring->micros[message->micro % first->count];
+    const struct rt_inflight *inflight = ring->micros[message->micro % first->count];
     /* What comes back is believed only where it is what was sent out: the labels are found through it. */
-    if (!seat || seat->message.type != RT_MESSAGE_FORWARD || seat->message.micro != message->micro ||
-        seat->message.rows != message->rows || seat->rows != rows) {
+    if (!inflight || inflight->message.type != RT_MESSAGE_FORWARD ||
+        inflight->message.micro != message->micro || inflight->message.rows != message->rows ||
+        inflight->rows != rows) {
         ring->flow.lost = ring->flow.previous.number;
         return rt_fail(err, RT_FAILED,
                        "node %u: outputs of micro-batch %llu, of %u examples, were not asked for",
                        ring->flow.previous.number, (unsigned long long)message->micro, message->rows);
     }
-    const float *behind = seat->x + rows * rt_shape_size(&first->in_shape);
+    const float *behind = inflight->x + rows * rt_shape_size(&first->in_shape);
     if (rows > 0)
         source->loss(source->self, (const uint32_t *)(const void *)behind, rows, update->rows, y, dy,
                      &update->loss, &update->correct);
@@ -185,7 +186,7 @@ static rt_status make_stages(struct rt_ring *ring, struct rt_error *err) {
         status = rt_stage_create(ring->job, ring->settings.device, plan->layers - plan->tail, plan->tail,
                                  slots, &ring->tail, err);
     if (status == RT_OK)
-        ring->words = rt_stage_word_count(ring->head);
+        ring->words = rt_stage_state_count(ring->head);
     return status;
 }
 
@@ -194,7 +195,7 @@ static rt_status take_memory(struct rt_ring *ring, struct rt_error *err) {
     ring->room = slots + 2;
     rt_status status = rt_alloc(ring->room, sizeof *ring->updates, "the updates", &ring->updates, err);
     if (status == RT_OK)
-        status = rt_alloc(slots, sizeof(struct rt_seat *), "the micro-batches", &ring->micros, err);
+        status = rt_alloc(slots, sizeof(struct rt_inflight *), "the micro-batches", &ring->micros, err);
     if (status == RT_OK)
         status = rt_floats_create(RT_BULK_FLOATS, "parameters on their way", &ring->scratch, err);
     if (status == RT_OK)
@@ -214,7 +215,7 @@ static rt_status make_flow(struct rt_ring *ring, const struct rt_shape *out, str
         .run = settings->run,
         .nodes = (uint16_t)settings->plan->nodes,
         .pace = settings->pace,
-        .patience = settings->patience,
+        .timeout = settings->timeout,
         .ends = {.self = ring,
                  .start = start,
                  .loss = lose,
@@ -225,7 +226,7 @@ static rt_status make_flow(struct rt_ring *ring, const struct rt_shape *out, str
         .stray = settings->stray ? settings->stray : turn_away,
         .user = settings->user,
         .stop = settings->abandon,
-        .across = settings->across,
+        .inter_ring = settings->inter_ring,
     };
     ring->settings.next = ring->settings.previous = NULL;
     rt_status status = rt_flow_init(flow, &flow_settings, err);
@@ -234,9 +235,9 @@ static rt_status make_flow(struct rt_ring *ring, const struct rt_shape *out, str
     if (status == RT_OK && !alone)
         status = rt_flow_add(flow, ring->tail, out, &flow->previous, NULL, err);
     struct rt_stage *const stages[] = {ring->head, ring->tail};
-    if (status == RT_OK && settings->across.self)
-        status = settings->across.open(settings->across.self, stages, ring->tail ? 2 : 1,
-                                       rt_flow_emulated_clock(flow), err);
+    if (status == RT_OK && settings->inter_ring.self)
+        status = settings->inter_ring.open(settings->inter_ring.self, stages, ring->tail ? 2 : 1,
+                                           rt_flow_emulated_clock(flow), err);
     return status;
 }
 
@@ -335,7 +336,7 @@ rt_status rt_ring_step(struct rt_ring *ring, struct rt_ring_update *update, stru
     if (ring->draining && ring->begun == ring->returned)
         ring->draining = false;
     /* Where each ring has its own batches, who gives them decides when there are no more. */
-    if (!ring->draining && !ring->job->served && rt_ring_stop_asked(ring))
+    if (!ring->draining && !ring->job->with_servers && rt_ring_stop_asked(ring))
         return rt_fail(err, RT_INTERRUPTED, "stopped after update %llu", (unsigned long long)ring->returned);
     ring->stepping = true;
     ring->flow.starving = false;
@@ -363,7 +364,7 @@ void rt_ring_follow(struct rt_ring *ring, uint64_t update) {
     ring->begun = ring->returned = update;
     for (size_t i = 0; i < ring->flow.segment_count; i++) {
         ring->flow.segments[i].next.update = update;
-        if (ring->flow.segments[i].stage && !ring->job->served) /* else with the parameters */
+        if (ring->flow.segments[i].stage && !ring->job->with_servers) /* else with the parameters */
             ring->flow.segments[i].stage->update = update;
     }
 }

@@ -8,9 +8,11 @@
 
 #include "base/periods.h"
 #include "cluster/cluster.h"
+#include "learn/evaluate.h"
+#include "learn/model_state.h"
 #include "metrics/states.h"
-#include "ring/across.h"
-#include "ring/plan.h"
+#include "plan/plan.h"
+#include "ring/inter_ring.h"
 #include <stdatomic.h>
 
 /* Where the examples come from. Called by the thread that drives the ring. */
@@ -36,7 +38,7 @@ struct rt_ring_settings {
     uint32_t run;
     struct rt_ring_source source;
     const struct rt_pace *pace; /* of the device; NULL: it is not emulated */
-    double patience;            /* seconds in which a neighbour must make progress; 0: 60 */
+    double timeout;             /* seconds in which a neighbour must make progress; 0: 60 */
     const atomic_int *stop;     /* may be NULL; once it is not 0 a call ends with RT_INTERRUPTED at the next
                                    boundary between updates, or at once in an evaluation */
     const atomic_int *abandon;  /* may be NULL; once it is not 0 the ring fails with RT_INTERRUPTED, soon and
@@ -44,7 +46,7 @@ struct rt_ring_settings {
     /* Told of events that are not of its links; NULL: who connects is turned away. */
     void (*stray)(void *user, const struct rt_event *event);
     void *user;
-    struct rt_across across; /* zeros: there are no other rings */
+    struct rt_inter_ring inter_ring; /* zeros: there are no other rings */
     /* ring-flow: updates at which it is drained, so that rt_ring_drain is true when a step returns them. */
     struct rt_periods rests;
 };
@@ -55,11 +57,10 @@ rt_status rt_ring_create(const struct rt_ring_settings *settings, struct rt_ring
                          struct rt_error *err);
 void rt_ring_destroy(struct rt_ring *ring); /* without a stop before, the others see their links close */
 
-/* Initial or saved numbers for every stage, word by word (see ring/stage.h) in layer order: read is asked for
- * consecutive floats of the whole model's word. update: the version that they are. Before the first update,
- * or between updates that have all been returned; without it everybody starts from the seed. */
-typedef rt_status (*rt_words_read)(void *user, size_t word, size_t count, float *out, struct rt_error *err);
-rt_status rt_ring_load(struct rt_ring *ring, size_t words, uint64_t update, rt_words_read read, void *user,
+/* Initial or saved numbers for every stage, word by word (see learn/stage.h) in layer order: read is asked
+ * for consecutive floats of the whole model's word. update: the version that they are. Before the first
+ * update, or between updates that have all been returned; without it everybody starts from the seed. */
+rt_status rt_ring_load(struct rt_ring *ring, size_t words, uint64_t update, rt_state_read read, void *user,
                        struct rt_error *err);
 
 struct rt_ring_update {
@@ -78,7 +79,7 @@ rt_status rt_ring_step(struct rt_ring *ring, struct rt_ring_update *update, stru
  * first step; the numbers come from the first. Where each has its own batches: before every step. */
 void rt_ring_follow(struct rt_ring *ring, uint64_t update);
 /* Where each has its own batches, and this ring has none at present: returns when all of it rests (see
- * ring/across.h). A ring that rests already does so again: its parameters are then the newest. */
+ * ring/inter_ring.h). A ring that rests already does so again: its parameters are then the newest. */
 rt_status rt_ring_rest(struct rt_ring *ring, struct rt_error *err);
 
 /* Lets the ring go on between updates until test is true, at most until the given time (of the endpoint;
@@ -94,12 +95,7 @@ bool rt_ring_drain(struct rt_ring *ring);
 
 /* Forward only, with the parameters as they are after the last step: `examples` examples in parts of at most
  * the job's micro_batch. inputs fills in the given rows, outputs takes the network's outputs in order. */
-struct rt_ring_pass {
-    void *user;
-    rt_status (*inputs)(void *user, size_t first, size_t rows, float *x, struct rt_error *err);
-    rt_status (*outputs)(void *user, size_t first, size_t rows, const float *y, struct rt_error *err);
-};
-rt_status rt_ring_evaluate(struct rt_ring *ring, size_t examples, const struct rt_ring_pass *pass,
+rt_status rt_ring_evaluate(struct rt_ring *ring, size_t examples, const struct rt_forward_pass *pass,
                            struct rt_error *err);
 
 /* All stages keep an image of the parameters as they are after the last step; the ring goes on. RT_DIVERGED
@@ -108,9 +104,7 @@ rt_status rt_ring_snapshot(struct rt_ring *ring, struct rt_error *err);
 /* The image, word by word in layer order: write is given consecutive floats. begin asks for the words from
  * `first` to `first + words`; pieces arrive during later calls of any kind; finish waits for what is
  * missing. */
-typedef rt_status (*rt_words_write)(void *user, size_t word, size_t count, const float *floats,
-                                    struct rt_error *err);
-rt_status rt_ring_collect_begin(struct rt_ring *ring, size_t first, size_t words, rt_words_write write,
+rt_status rt_ring_collect_begin(struct rt_ring *ring, size_t first, size_t words, rt_state_write write,
                                 void *user, struct rt_error *err);
 bool rt_ring_collect_done(const struct rt_ring *ring);
 rt_status rt_ring_collect_finish(struct rt_ring *ring, struct rt_error *err);

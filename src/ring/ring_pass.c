@@ -1,5 +1,5 @@
 /* What a master does with a ring between updates: evaluations, snapshots, metrics, the end. */
-#include "ring/ring_state.h"
+#include "ring/ring_inside.h"
 
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 /* A failure of the caller's own functions ends the evaluation, not the ring: what is under way still comes
  * back, and is dropped. */
-rt_status rt_ring_start_evaluation(struct rt_ring *ring, struct rt_seat *seat, bool *started) {
+rt_status rt_ring_start_evaluation(struct rt_ring *ring, struct rt_inflight *inflight, bool *started) {
     struct rt_segment *first = &ring->flow.segments[0];
     const size_t left = ring->evaluation.examples - ring->evaluation.started;
     const size_t most = rt_job_micro_rows(ring->job), rows = left < most ? left : most;
@@ -15,14 +15,14 @@ rt_status rt_ring_start_evaluation(struct rt_ring *ring, struct rt_seat *seat, b
         return RT_OK;
     rt_flow_enter(&ring->flow, RT_STATE_FORWARD);
     ring->evaluation.status = ring->evaluation.pass->inputs(
-        ring->evaluation.pass->user, ring->evaluation.started, rows, seat->x, &ring->evaluation.error);
+        ring->evaluation.pass->user, ring->evaluation.started, rows, inflight->x, &ring->evaluation.error);
     rt_flow_leave(&ring->flow);
     if (ring->evaluation.status != RT_OK)
         return RT_OK;
-    seat->message = (struct rt_message){
+    inflight->message = (struct rt_message){
         .type = RT_MESSAGE_EVALUATE, .micro = first->next.evaluation++, .update = first->next.update};
-    seat->rows = seat->slot->rows = seat->slot->batch_rows = rows;
-    seat->slot->part = (struct rt_micro){.rows = rows};
+    inflight->rows = inflight->slot->rows = inflight->slot->batch_rows = rows;
+    inflight->slot->part = (struct rt_micro){.rows = rows};
     ring->evaluation.started += rows;
     *started = true;
     return RT_OK;
@@ -52,7 +52,7 @@ static bool is_evaluation_done(void *self) {
     return all && ring->evaluation.done == ring->evaluation.started;
 }
 
-rt_status rt_ring_evaluate(struct rt_ring *ring, size_t examples, const struct rt_ring_pass *pass,
+rt_status rt_ring_evaluate(struct rt_ring *ring, size_t examples, const struct rt_forward_pass *pass,
                            struct rt_error *err) {
     rt_status status = rt_ring_check_quiet(ring, err);
     if (status != RT_OK)
@@ -84,7 +84,7 @@ static bool is_marker_sent(void *self) {
 /* Where other rings go on, a server may change what is not kept yet. */
 static bool is_snapshot_taken(void *self) {
     const struct rt_ring *ring = self;
-    return is_marker_sent(self) && (!ring->job->served || ring->snapshots_out == 0);
+    return is_marker_sent(self) && (!ring->job->with_servers || ring->snapshots_out == 0);
 }
 
 rt_status rt_ring_snapshot(struct rt_ring *ring, struct rt_error *err) {
@@ -134,10 +134,10 @@ rt_status rt_ring_stop(struct rt_ring *ring, struct rt_error *err) {
         status = rt_fail(err, RT_FAILED, "node %u: %s", flow->previous.number,
                          rt_link_reason(flow->previous.talk.link, &flow->previous.talk.error));
     /* What a node has sent to another ring must arrive. */
-    const struct rt_across *across = &flow->settings.across;
-    if (status == RT_OK && across->self)
-        status = rt_ring_wait(ring, across->may_leave, across->self,
-                              rt_flow_now(flow) + flow->settings.patience, err);
+    const struct rt_inter_ring *inter_ring = &flow->settings.inter_ring;
+    if (status == RT_OK && inter_ring->self)
+        status = rt_ring_wait(ring, inter_ring->may_leave, inter_ring->self,
+                              rt_flow_now(flow) + flow->settings.timeout, err);
     /* The last node waits for this before it ends, the one before it for that, and so on. */
     rt_talk_close(&flow->next.talk);
     rt_talk_close(&flow->previous.talk);

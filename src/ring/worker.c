@@ -11,12 +11,12 @@
 #include "base/fpenv.h"
 #include "base/memory.h"
 #include "base/sentence.h"
+#include "plan/plan.h"
 #include "ring/flow.h"
-#include "ring/plan.h"
 #include <stdlib.h>
 
 /* Seconds that a node which is done waits for the next one to hang up. Where there are other rings, that
- * happens only when all of them are done: it has as much patience as with a neighbour who owes something. */
+ * happens only when all of them are done: it has as much timeout as with a neighbour who owes something. */
 static const double goodbye = 2;
 
 struct worker {
@@ -190,7 +190,7 @@ static void part_ways(struct rt_session *session, struct rt_flow *flow, rt_statu
         rt_flow_tell(flow, status, told.text);
     }
     /* One that is slow must not find the link gone before it has seen the STOP. */
-    const double until = rt_flow_now(flow) + (status == RT_OK ? flow->settings.patience : goodbye);
+    const double until = rt_flow_now(flow) + (status == RT_OK ? flow->settings.timeout : goodbye);
     rt_flow_linger(flow, &flow->next, until);
     if (status != RT_OK)
         rt_flow_linger(flow, &flow->previous, until);
@@ -208,11 +208,11 @@ static rt_status run(struct rt_session *session, struct rt_error *err) {
         .index = worker->index,
         .nodes = worker->nodes,
         .pace = &ours->pace,
-        .patience = worker->job->patience,
+        .timeout = worker->job->timeout,
         .stray = stray,
         .user = session,
         .stop = session->stop,
-        .across = ours->across ? *ours->across : (struct rt_across){0},
+        .inter_ring = ours->inter_ring ? *ours->inter_ring : (struct rt_inter_ring){0},
     };
     struct rt_flow flow;
     fenv_t theirs;
@@ -226,9 +226,9 @@ static rt_status run(struct rt_session *session, struct rt_error *err) {
     rt_status status = rt_flow_init(&flow, &settings, err);
     if (status == RT_OK)
         status = rt_flow_add(&flow, worker->stage, NULL, &flow.previous, &flow.next, err);
-    if (status == RT_OK && settings.across.self)
-        status =
-            settings.across.open(settings.across.self, &worker->stage, 1, rt_flow_emulated_clock(&flow), err);
+    if (status == RT_OK && settings.inter_ring.self)
+        status = settings.inter_ring.open(settings.inter_ring.self, &worker->stage, 1,
+                                          rt_flow_emulated_clock(&flow), err);
     if (status == RT_OK)
         status = rt_flow_run(&flow, is_stopped, &flow, err);
     if (flow.next.talk.link)

@@ -4,15 +4,16 @@
 
 #include "cluster/node.h"
 #include "metrics/pace.h"
-#include "ring/across.h"
+#include "ring/inter_ring.h"
 #include <stddef.h>
 
 /* What the node's device is like, beyond what the cluster knows; the role's user pointer. */
 struct rt_ring_device {
     const char *kernels; /* "auto" or an instruction set */
     size_t threads;
-    struct rt_pace pace;            /* of the device that is emulated */
-    const struct rt_across *across; /* of rings side by side, from the start of the run; NULL: there is one */
+    struct rt_pace pace; /* of the device that is emulated */
+    const struct rt_inter_ring
+        *inter_ring; /* of rings side by side, from the start of the run; NULL: there is one */
 };
 
 /* Adds what a run of layers with so many slots takes: see rt_stage_bytes. */

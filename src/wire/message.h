@@ -205,7 +205,7 @@ struct rt_assign {
     size_t nodes;
     struct rt_assigned_node *node; /* [nodes]; owned */
     struct rt_tree *job;           /* owned: the model and how it is trained; its keys say whether in a ring
-                                      (ring/job.h) or by an exchange */
+                                      (job/job.h) or by an exchange */
 };
 
 struct rt_ready {

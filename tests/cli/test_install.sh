@@ -27,6 +27,8 @@ shown=$(nm -D --defined-only "$libraries/libringtmp.so" | awk '$2 == "T" { sub("
 declared=$(sed -n 's/^[a-z].*[ *]\(rt_run_[a-z_]*\)(.*/\1/p' "$header" | sort)
 [ -n "$declared" ] && [ "$shown" = "$declared" ] || fail "exported: $shown; declared in the header: $declared"
 
+! nm "$libraries/libringtmp.a" 2>/dev/null | grep -q rt_memnet || fail "the library has the network of the tests in it"
+
 mkdir "$work/outside"
 cp tests/cli/embed/embed.c "$work/outside"
 make_table 240 12 3 >"$work/outside/table.csv"

@@ -221,12 +221,12 @@ TEST(programs_that_are_no_nodes) {
     expect_no_cluster(&settings, NULL, "the local node local 1 ended with status 0 before it said", 5);
     /* one that never says where it listens, nor ends by itself */
     settings.local_nodes = 1;
-    settings.patience = 0.3;
+    settings.timeout = 0.3;
     settings.program = write_script("exec sleep 60");
     expect_no_cluster(&settings, NULL, "the local node local 1 has not started in time", 6);
     unlink(settings.program);
     /* those that end when they have said so: nobody is waited for who is gone */
-    settings.patience = 60;
+    settings.timeout = 60;
     settings.program = write_script("echo =127.0.0.1:1 >&3; exit 3");
     expect_no_cluster(&settings, NULL, "the local node local 1 ended with status 3 while the cluster", 15);
     unlink(settings.program);
@@ -244,7 +244,7 @@ TEST(addresses_without_nodes) {
     settings.local_nodes = 0;
     settings.addresses = &address;
     settings.address_count = 1;
-    settings.patience = 1;
+    settings.timeout = 1;
     expect_no_cluster(&settings, NULL, "127.0.0.1:1", 3);
     address = "nobody.invalid:7117";
     expect_no_cluster(&settings, NULL, "nobody.invalid", 12); /* a resolver may take its time */

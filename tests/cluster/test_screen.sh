@@ -27,7 +27,7 @@ look 100 40 0.5 train mlp.yaml --nodes 3 --out stopped --set train.updates=10000
 table=$(grep -nE '^node +layers +samples/s +idle % +queue +MB/s$' seen | tail -1 | cut -d: -f1)
 [ -n "$table" ] || fail "the table of devices is gone: $(cat seen)"
 sed -n "$((table + 1)),\$p" seen >below
-for line in '^ +0  master +0-' '^ +1  local 1 ' '^ +2  local 2 ' '^epoch [0-9]+/.* samples/s' '^stopping: the checkpoint is being written' \
+for line in '^ +0  master +0-' '^ +1  local 1 ' '^ +2  local 2 ' '^epoch [0-9]+/.*[0-9]( samples)?/s ' '^stopping: the checkpoint is being written' \
     '^ringtmp: interrupted; the checkpoint is in stopped/checkpoint' '^  .*ringtmp train mlp.yaml --nodes 3 ' 'cursor: 0'; do
     grep -m1 -nE -- "$line" below | cut -d: -f1 >>order
     grep -qE -- "$line" below || fail "no '$line' below the table: $(cat seen)"

@@ -4,12 +4,12 @@
  * which collectives there are is support/collective.c's.
  */
 /* labels: threads */
-#include "exchange/carrier.h"
+#include "exchange/collective/executor.h"
 
 #include "base/rng.h"
 #include "support/collective.h"
+#include "support/collectivesim.h"
 #include "support/mesh.h"
-#include "support/movesim.h"
 #include "support/test.h"
 #include <math.h>
 
@@ -18,7 +18,7 @@ enum { LOADS = 4 };
 /* ---- a case ---- */
 
 struct node {
-    struct rt_carrier *carrier;
+    struct rt_executor *executor;
     float *gradient[LOADS], *params[LOADS];
     float *whole; /* the parameters of all loads, one behind the other */
 };
@@ -73,14 +73,14 @@ static void apply(void *user, size_t offset, size_t count, const float *gradient
         node->whole[offset + i] = -2 * gradient[i];
 }
 
-static rt_status make_carrier(struct run *run, const struct rt_party *party, struct node *node,
+static rt_status make_carrier(struct run *run, const struct rt_communicator *comm, struct node *node,
                               struct rt_error *err) {
     uint16_t ranks[MESH_MOST];
     struct rt_load_settings loads[LOADS] = {{.count = 0}};
     rt_status status = RT_OK;
     for (size_t i = 0; i < run->n; i++)
         ranks[i] = (uint16_t)i;
-    const struct rt_team team = {ranks, run->n, party->rank};
+    const struct rt_team team = {ranks, run->n, comm->rank};
     node->whole = calloc(load_offset(run, run->loads) + 1, sizeof(float));
     for (size_t k = 0; k < run->loads; k++) {
         node->gradient[k] = calloc(load_count(run, k) + 1, sizeof(float));
@@ -90,17 +90,17 @@ static rt_status make_carrier(struct run *run, const struct rt_party *party, str
         loads[k].gradient = node->gradient[k];
         loads[k].params = node->params[k];
         if (status == RT_OK)
-            status = collective_moves(run->collective, &team, loads[k].count, &loads[k].moves, err);
+            status = collective_moves(run->collective, &team, loads[k].count, &loads[k].collective, err);
     }
     if (status != RT_OK)
         return status;
-    const struct rt_carrier_settings settings = {.party = party,
-                                                 .loads = loads,
-                                                 .load_count = run->loads,
-                                                 .segment_floats = run->segment,
-                                                 .apply = apply,
-                                                 .user = node};
-    return rt_carrier_create(&settings, &node->carrier, err);
+    const struct rt_executor_settings settings = {.comm = comm,
+                                                  .loads = loads,
+                                                  .load_count = run->loads,
+                                                  .segment_floats = run->segment,
+                                                  .apply = apply,
+                                                  .user = node};
+    return rt_executor_create(&settings, &node->executor, err);
 }
 
 static float expected(const struct run *run, uint64_t number, size_t count, size_t i) {
@@ -118,17 +118,17 @@ static const float *result_of(const struct run *run, size_t rank, size_t load) {
     return run->collective->applied ? node->params[load] : node->gradient[load];
 }
 
-static void check_load(struct run *run, const struct rt_party *party, uint64_t number) {
+static void check_load(struct run *run, const struct rt_communicator *comm, uint64_t number) {
     const size_t load = number % run->loads, count = load_count(run, load);
-    const float *got = result_of(run, party->rank, load);
+    const float *got = result_of(run, comm->rank, load);
     const size_t step = count > 10000 ? 997 : 1; /* of long ones a few here, and all at the end */
     size_t first, end;
-    range_had(run, party->rank, count, &first, &end);
+    range_had(run, comm->rank, count, &first, &end);
     for (size_t i = first; i < end; i += step) {
         const float sum = expected(run, number, count, i);
         if (got[i] != sum) {
             rt_test_fail(__FILE__, __LINE__, "%s, %zu nodes: float %zu of %zu of load %llu at %u: %g, not %g",
-                         run->collective->name, run->n, i, count, (unsigned long long)number, party->rank,
+                         run->collective->name, run->n, i, count, (unsigned long long)number, comm->rank,
                          (double)got[i], (double)sum);
             return;
         }
@@ -156,45 +156,45 @@ static void check_end(const struct run *run) {
     }
 }
 
-static bool take_event(struct run *run, struct rt_party *party) {
-    struct node *node = &run->nodes[party->rank];
+static bool take_event(struct run *run, struct rt_communicator *comm) {
+    struct node *node = &run->nodes[comm->rank];
     struct rt_event event;
     struct rt_error err = {0};
     rt_status status = RT_OK;
-    if (!mesh_take(party, &event))
+    if (!mesh_take(comm, &event))
         return false;
-    CHECK(rt_carrier_event(node->carrier, &event, &status, &err));
+    CHECK(rt_executor_event(node->executor, &event, &status, &err));
     CHECK_MSG(status == RT_OK, "%s", err.text);
     return status == RT_OK;
 }
 
 /* Each load of each update as soon as the one before it in the same place is done, so that updates overlap.
  */
-static void program(void *user, struct rt_party *party) {
+static void program(void *user, struct rt_communicator *comm) {
     struct run *run = user;
-    struct node *node = &run->nodes[party->rank];
+    struct node *node = &run->nodes[comm->rank];
     struct rt_error err;
     const uint64_t total = run->updates * run->loads;
     uint64_t seen = 0;
-    CHECK_OK(make_carrier(run, party, node, &err));
-    CHECK(rt_carrier_bytes(node->carrier) > 0 && rt_carrier_waits_for(node->carrier) == UINT16_MAX);
+    CHECK_OK(make_carrier(run, comm, node, &err));
+    CHECK(rt_executor_bytes(node->executor) > 0 && rt_executor_waits_for(node->executor) == UINT16_MAX);
     while (seen < total) {
-        const uint64_t next = rt_carrier_started(node->carrier);
-        for (; seen < rt_carrier_done(node->carrier); seen++)
+        const uint64_t next = rt_executor_started(node->executor);
+        for (; seen < rt_executor_done(node->executor); seen++)
             if (run->number == whole_number)
-                check_load(run, party, seen);
+                check_load(run, comm, seen);
         if (next < total && next < seen + run->loads) {
             const size_t load = next % run->loads;
-            fill(run, party->rank, next, load_count(run, load), node->gradient[load]);
+            fill(run, comm->rank, next, load_count(run, load), node->gradient[load]);
             if (run->pause > 0) {
                 uint32_t words[4];
-                rt_rng_block(9, RT_PURPOSE_SHUFFLE, party->rank, (uint32_t)next, 0, words);
-                rt_endpoint_sleep(party->endpoint, rt_endpoint_now(party->endpoint) +
-                                                       run->pause * (double)words[0] / 4294967296.0);
+                rt_rng_block(9, RT_PURPOSE_SHUFFLE, comm->rank, (uint32_t)next, 0, words);
+                rt_endpoint_sleep(comm->endpoint, rt_endpoint_now(comm->endpoint) +
+                                                      run->pause * (double)words[0] / 4294967296.0);
             }
-            rt_carrier_start(node->carrier);
-        } else if (seen < total && rt_carrier_done(node->carrier) == seen) {
-            if (!take_event(run, party))
+            rt_executor_start(node->executor);
+        } else if (seen < total && rt_executor_done(node->executor) == seen) {
+            if (!take_event(run, comm))
                 return;
         }
     }
@@ -203,7 +203,7 @@ static void program(void *user, struct rt_party *party) {
 static void release(struct run *run) {
     for (size_t i = 0; i < run->n; i++) {
         struct node *node = &run->nodes[i];
-        rt_carrier_destroy(node->carrier);
+        rt_executor_destroy(node->executor);
         for (size_t k = 0; k < run->loads; k++)
             free(node->gradient[k]);
         free(node->whole);
@@ -347,22 +347,22 @@ TEST(several_loads_in_flight_over_tcp) {
 
 /* What the lists of moves say, carried out one after the other: the order of addition is theirs. */
 static float *plain_result(const struct run *run) {
-    struct rt_movesim sim;
+    struct rt_collectivesim sim;
     struct rt_error err;
     char why[200];
     uint16_t ranks[MESH_MOST];
     float *result = calloc(run->count, sizeof *result);
     const unsigned buffer = run->collective->applied ? RT_BUFFER_PARAMS : RT_BUFFER_GRADIENT;
-    rt_movesim_init(&sim, run->n, run->count);
+    rt_collectivesim_init(&sim, run->n, run->count);
     for (size_t p = 0; p < run->n; p++)
         ranks[p] = (uint16_t)p;
     for (size_t p = 0; p < run->n; p++) {
         const struct rt_team team = {ranks, run->n, p};
         fill(run, p, 0, run->count, sim.member[p].buffer[RT_BUFFER_GRADIENT]);
-        if (collective_moves(run->collective, &team, run->count, &sim.member[p].moves, &err) != RT_OK)
+        if (collective_moves(run->collective, &team, run->count, &sim.member[p].collective, &err) != RT_OK)
             rt_test_fail(__FILE__, __LINE__, "%s", err.text);
     }
-    if (!rt_movesim_run(&sim, why))
+    if (!rt_collectivesim_run(&sim, why))
         rt_test_fail(__FILE__, __LINE__, "%s", why);
     for (size_t p = 0; p < run->n; p++) {
         size_t first, end;
@@ -370,7 +370,7 @@ static float *plain_result(const struct run *run) {
         for (size_t i = first; i < end; i++) /* the simulation subtracts a gradient from parameters of zero */
             result[i] = (run->collective->applied ? 2 : 1) * sim.member[p].buffer[buffer][i];
     }
-    rt_movesim_deinit(&sim);
+    rt_collectivesim_deinit(&sim);
     return result;
 }
 
@@ -411,25 +411,24 @@ TEST(all_nodes_have_the_same_bits) {
 
 /* ---- who is waited for ---- */
 
-static void late_program(void *user, struct rt_party *party) {
+static void late_program(void *user, struct rt_communicator *comm) {
     struct run *run = user;
-    struct node *node = &run->nodes[party->rank];
+    struct node *node = &run->nodes[comm->rank];
     struct rt_error err;
-    CHECK_OK(make_carrier(run, party, node, &err));
-    if (party->rank == 2)
-        rt_endpoint_sleep(party->endpoint, 50);
-    rt_carrier_start(node->carrier);
-    while (rt_carrier_done(node->carrier) == 0) {
-        if (party->rank == 0 && rt_endpoint_now(party->endpoint) > 10 &&
-            rt_endpoint_now(party->endpoint) < 49)
-            CHECK(rt_carrier_waits_for(node->carrier) == 2);
+    CHECK_OK(make_carrier(run, comm, node, &err));
+    if (comm->rank == 2)
+        rt_endpoint_sleep(comm->endpoint, 50);
+    rt_executor_start(node->executor);
+    while (rt_executor_done(node->executor) == 0) {
+        if (comm->rank == 0 && rt_endpoint_now(comm->endpoint) > 10 && rt_endpoint_now(comm->endpoint) < 49)
+            CHECK(rt_executor_waits_for(node->executor) == 2);
         struct rt_event event;
         rt_status status = RT_OK;
-        if (!rt_endpoint_wait(party->endpoint, rt_endpoint_now(party->endpoint) + 20, &event))
+        if (!rt_endpoint_wait(comm->endpoint, rt_endpoint_now(comm->endpoint) + 20, &event))
             continue;
-        CHECK(rt_carrier_event(node->carrier, &event, &status, &err) && status == RT_OK);
+        CHECK(rt_executor_event(node->executor, &event, &status, &err) && status == RT_OK);
     }
-    CHECK(rt_carrier_waits_for(node->carrier) == UINT16_MAX);
+    CHECK(rt_executor_waits_for(node->executor) == UINT16_MAX);
 }
 
 TEST(the_one_who_is_late_is_known) {
@@ -502,14 +501,14 @@ struct deceit {
     struct run run;
 };
 
-static void deceived_program(void *user, struct rt_party *party) {
+static void deceived_program(void *user, struct rt_communicator *comm) {
     struct deceit *deceit = user;
     struct run *run = &deceit->run;
-    struct node *node = &run->nodes[party->rank];
+    struct node *node = &run->nodes[comm->rank];
     const struct lie *lie = deceit->lie;
     struct rt_event event;
     struct rt_error err = {0};
-    if (party->rank == 1) {
+    if (comm->rank == 1) {
         static const float body[10];
         struct rt_send send = {.channel = RT_CHANNEL_SECOND, .body = {{body, lie->body_bytes}}};
         struct rt_message message = {.type = RT_MESSAGE_CHUNK,
@@ -520,16 +519,16 @@ static void deceived_program(void *user, struct rt_party *party) {
         lie->lie(&message);
         rt_message_encode(&message, send.head);
         send.head_bytes = lie->head_bytes;
-        rt_link_send(party->links[0], &send);
-        CHECK(mesh_take(party, &event) && event.kind == RT_EVENT_SENT);
+        rt_link_send(comm->links[0], &send);
+        CHECK(mesh_take(comm, &event) && event.kind == RT_EVENT_SENT);
         return;
     }
     rt_status status = RT_OK;
-    CHECK_OK(make_carrier(run, party, node, &err));
-    rt_carrier_start(node->carrier);
+    CHECK_OK(make_carrier(run, comm, node, &err));
+    rt_executor_start(node->executor);
     while (status == RT_OK) {
-        REQUIRE(mesh_take(party, &event));
-        REQUIRE(rt_carrier_event(node->carrier, &event, &status, &err));
+        REQUIRE(mesh_take(comm, &event));
+        REQUIRE(rt_executor_event(node->executor, &event, &status, &err));
     }
     CHECK_MSG(strstr(err.text, "node 1") && strstr(err.text, lie->said), "'%s' says nothing of '%s'",
               err.text, lie->said);
@@ -550,25 +549,25 @@ TEST(nonsense_from_a_peer_is_refused_with_its_name) {
 }
 
 /* A list that cannot be carried out is refused before anything is posted, and freed. */
-static void refused_program(void *user, struct rt_party *party) {
+static void refused_program(void *user, struct rt_communicator *comm) {
     (void)user;
     struct rt_error err = {0};
     float floats[10];
-    const struct rt_move bad[] = {
-        {.kind = RT_MOVE_SEND, .peer = 5, .count = 10},
-        {.kind = RT_MOVE_SEND, .peer = party->rank, .count = 10},
-        {.kind = RT_MOVE_SEND, .peer = 1, .first = 5, .count = 6},
-        {.kind = RT_MOVE_SEND, .peer = 1, .first = SIZE_MAX, .count = 2},
-        {.kind = RT_MOVE_SEND, .peer = 1, .buffer = RT_BUFFER_PARAMS, .count = 10},
-        {.kind = RT_MOVE_APPLY, .count = 10},
+    const struct rt_collective_op bad[] = {
+        {.kind = RT_OP_SEND, .peer = 5, .count = 10},
+        {.kind = RT_OP_SEND, .peer = comm->rank, .count = 10},
+        {.kind = RT_OP_SEND, .peer = 1, .first = 5, .count = 6},
+        {.kind = RT_OP_SEND, .peer = 1, .first = SIZE_MAX, .count = 2},
+        {.kind = RT_OP_SEND, .peer = 1, .buffer = RT_BUFFER_PARAMS, .count = 10},
+        {.kind = RT_OP_APPLY, .count = 10},
         {.kind = 77, .count = 10},
     };
-    for (size_t i = 0; party->rank == 0 && i < sizeof bad / sizeof *bad; i++) {
+    for (size_t i = 0; comm->rank == 0 && i < sizeof bad / sizeof *bad; i++) {
         struct rt_load_settings load = {.gradient = floats, .count = 10};
-        struct rt_carrier *carrier;
-        CHECK_OK(rt_moves_add(&load.moves, bad[i], &err));
-        const struct rt_carrier_settings settings = {.party = party, .loads = &load, .load_count = 1};
-        CHECK_MSG(rt_carrier_create(&settings, &carrier, &err) != RT_OK && err.text[0], "move %zu", i);
+        struct rt_executor *executor;
+        CHECK_OK(rt_collective_add(&load.collective, bad[i], &err));
+        const struct rt_executor_settings settings = {.comm = comm, .loads = &load, .load_count = 1};
+        CHECK_MSG(rt_executor_create(&settings, &executor, &err) != RT_OK && err.text[0], "move %zu", i);
     }
 }
 

@@ -3,12 +3,12 @@
  * it; and batch normalisation, which needs it most: a single example is refused where it can be known, and
  * never takes the running variance away.
  */
+#include "learn/batches.h"
 #include "nn/model.h"
 #include "numeric/rig.h"
+#include "run/exchange/samples.h"
 #include "support/site.h"
 #include "support/test.h"
-#include "train/batches.h"
-#include "train/exchange/sent.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -57,12 +57,12 @@ TEST(batches_are_counted) {
 
 /* What a worker expects to be sent. */
 TEST(parts_are_those_of_whole_batches) {
-    const struct rt_parting parting = {
+    const struct rt_sample_layout parting = {
         .examples = 23, .batch = 5, .parts = 2, .inputs = 3, .drop_last = true};
     for (uint64_t number = 1; number <= 9; number++) {
         size_t first;
-        CHECK(rt_parting_rows(&parting, number, 0, &first) == 2 && first == 0);
-        CHECK(rt_parting_rows(&parting, number, 1, &first) == 3 && first == 2);
+        CHECK(rt_sample_layout_rows(&parting, number, 0, &first) == 2 && first == 0);
+        CHECK(rt_sample_layout_rows(&parting, number, 1, &first) == 3 && first == 2);
     }
 }
 

@@ -11,12 +11,12 @@ enum { PARAMS = 300 };
 static struct exrig rig, other;
 
 struct pair {
-    const char *way, *options, *base, *base_options;
+    const char *strategy, *options, *base, *base_options;
 };
 
 /* A server's own parameters, else the worker's. */
 static const float *result_of(const struct exrig *from) {
-    return rt_way_rules(from->way, &from->options) ? from->node[0].shelf : from->node[0].params;
+    return rt_exchange_rules(from->strategy, &from->options) ? from->node[0].shelf : from->node[0].params;
 }
 
 static void check_pair(const struct pair *pair, struct exrig_settings settings) {
@@ -24,17 +24,17 @@ static void check_pair(const struct pair *pair, struct exrig_settings settings) 
     settings.spans = 4;
     settings.updates = 15;
     settings.optimizer = "{momentum: {lr: 0.1}}";
-    settings.way = pair->way;
+    settings.strategy = pair->strategy;
     settings.options = pair->options;
     if (!exrig_succeeds(&settings, &rig)) {
-        rt_test_fail(__FILE__, __LINE__, "that was %s %s", settings.way, settings.options);
+        rt_test_fail(__FILE__, __LINE__, "that was %s %s", settings.strategy, settings.options);
         return;
     }
-    settings.way = pair->base;
+    settings.strategy = pair->base;
     settings.options = pair->base_options;
     if (exrig_succeeds(&settings, &other)) {
         CHECK_MSG(memcmp(result_of(&rig), result_of(&other), PARAMS * sizeof(float)) == 0,
-                  "%s %s is %g from %s, %zu nodes", pair->way, pair->options,
+                  "%s %s is %g from %s, %zu nodes", pair->strategy, pair->options,
                   exrig_distance(&rig, result_of(&rig), result_of(&other)), pair->base, settings.nodes);
         float start[PARAMS] = {0};
         CHECK(exrig_distance(&rig, result_of(&rig), start) > 1e-3); /* something was learnt */
@@ -113,25 +113,25 @@ static const char *const summed[] = {"allreduce-auto", "allreduce-ring", "allred
                                      "ps-backup"};
 
 /* The sum of n workers' means at an n-th of the rate is their mean: to the bit where n is a power of two. */
-static void check_sum(const char *way, size_t nodes, bool tcp) {
+static void check_sum(const char *strategy, size_t nodes, bool tcp) {
     static const char *const rates[] = {"", "{momentum: {lr: 0.25}}", "{momentum: {lr: 0.125}}",
                                         "{momentum: {lr: 0.08333333333333333}}", "{momentum: {lr: 0.0625}}"};
-    struct exrig_settings settings = {.way = way,
+    struct exrig_settings settings = {.strategy = strategy,
                                       .nodes = nodes,
                                       .params = PARAMS,
                                       .updates = 10,
                                       .random_delay = 0.01,
                                       .tcp = tcp,
-                                      .options = strcmp(way, "ps-backup") ? "{reduce: sum}"
-                                                                          : "{reduce: sum, backup: 0}",
+                                      .options = strcmp(strategy, "ps-backup") ? "{reduce: sum}"
+                                                                               : "{reduce: sum, backup: 0}",
                                       .optimizer = rates[nodes]};
     if (!exrig_succeeds(&settings, &rig))
         return;
-    settings.options = strcmp(way, "ps-backup") ? "{reduce: mean}" : "{reduce: mean, backup: 0}";
+    settings.options = strcmp(strategy, "ps-backup") ? "{reduce: mean}" : "{reduce: mean, backup: 0}";
     settings.optimizer = rates[1];
     if (exrig_succeeds(&settings, &other)) {
         const double away = exrig_distance(&rig, result_of(&rig), result_of(&other));
-        CHECK_MSG(nodes == 3 ? away < 1e-6 : away == 0, "%s, %zu nodes: %g away", way, nodes, away);
+        CHECK_MSG(nodes == 3 ? away < 1e-6 : away == 0, "%s, %zu nodes: %g away", strategy, nodes, away);
         float start[PARAMS] = {0};
         CHECK(exrig_distance(&rig, result_of(&rig), start) > 1e-2);
         exrig_close(&other);
@@ -158,7 +158,7 @@ struct clocks {
 
 static bool all_hold_at_most(const struct exrig *r, size_t tickets) {
     for (uint16_t rank = 1; rank < r->settings.nodes; rank++)
-        if (rt_crew_held(r->node[0].crew, rank) > tickets)
+        if (rt_coordinator_held(r->node[0].coordinator, rank) > tickets)
             return false;
     return true;
 }
@@ -179,9 +179,9 @@ static void give_clocks(void *user, struct exrig *r) {
         struct rt_done done;
         rt_engine_enter(master->engine);
         for (uint16_t rank = 1; rank < r->settings.nodes; rank++) {
-            while (rt_crew_take(master->crew, rank, &done))
+            while (rt_coordinator_take(master->coordinator, rank, &done))
                 ;
-            CHECK(rt_crew_give(master->crew, rank, ++batch));
+            CHECK(rt_coordinator_give(master->coordinator, rank, ++batch));
         }
         rt_engine_leave(master->engine);
         master->status = rt_engine_wait(master->engine, clock + 1 < clocks->count ? all_begun : all_returned,
@@ -192,7 +192,7 @@ static void give_clocks(void *user, struct exrig *r) {
 /* Without any delay each clock adds one gradient of every worker to the same parameters. */
 static void check_clocks(size_t workers, const char *optimizer, const char *options, bool tcp) {
     struct clocks clocks = {.count = 15};
-    struct exrig_settings settings = {.way = "ps-ssp",
+    struct exrig_settings settings = {.strategy = "ps-ssp",
                                       .options = options,
                                       .nodes = workers + 1,
                                       .params = PARAMS,
@@ -205,7 +205,7 @@ static void check_clocks(size_t workers, const char *optimizer, const char *opti
     CHECK_OK(exrig_run(&rig, give_clocks, &clocks, &err));
     for (size_t i = 0; i < settings.nodes; i++)
         CHECK_MSG(rig.node[i].status == RT_OK, "node %zu: %s", i, rig.node[i].error.text);
-    settings.way = "ps-sync";
+    settings.strategy = "ps-sync";
     settings.options = "{reduce: sum, dedicated: true}";
     settings.batch = workers * 12;
     settings.updates = clocks.count;

@@ -28,26 +28,26 @@ static const char normed[] =
 static const struct rt_trainer_settings plain = {
     .seed = 3, .batch = BATCH, .micro_batch = BATCH, .shards = 1, .shuffle = true};
 
-static void hash_of(const char *model, const char *optimizer, const struct tiny_way *way,
+static void hash_of(const char *model, const char *optimizer, const struct tiny_way *strategy,
                     const struct rt_trainer_settings *settings, char hex[65]) {
     struct rt_error err;
     hex[0] = 0;
-    CHECK_OK(tiny_hash(model, optimizer, EXAMPLES, way, settings, UPDATES, hex, &err));
+    CHECK_OK(tiny_hash(model, optimizer, EXAMPLES, strategy, settings, UPDATES, hex, &err));
 }
 
 /* Fails unless this way of computing gives the same hash. */
-static void expect(const char *wanted, const char *model, const char *optimizer, struct tiny_way way,
+static void expect(const char *wanted, const char *model, const char *optimizer, struct tiny_way strategy,
                    struct rt_trainer_settings settings) {
     char hex[65];
-    hash_of(model, optimizer, &way, &settings, hex);
+    hash_of(model, optimizer, &strategy, &settings, hex);
     CHECK_MSG(
         strcmp(hex, wanted) == 0,
         "%.16s... instead of %.16s... for %s, %s kernels, %zu threads, micro-batch %zu, %zu shards%s: %.40s",
         hex, wanted, optimizer,
-        way.math == RT_MATH_REFERENCE ? "reference"
-        : way.kernels                 ? way.kernels
-                                      : "auto",
-        way.threads, settings.micro_batch, settings.shards, settings.apart ? ", apart" : "", model);
+        strategy.math == RT_MATH_REFERENCE ? "reference"
+        : strategy.kernels                 ? strategy.kernels
+                                           : "auto",
+        strategy.threads, settings.micro_batch, settings.shards, settings.apart ? ", apart" : "", model);
 }
 
 /* The instruction sets of this CPU, by the names that train.kernels takes. */

@@ -4,9 +4,9 @@
  * that sent it thinks.
  */
 #include "formats/yaml.h"
+#include "run/roles.h"
 #include "support/site.h"
 #include "support/test.h"
-#include "train/roles.h"
 #include <math.h>
 
 enum { INPUTS = 4, EXAMPLES = 12 };

@@ -48,7 +48,7 @@ static void compare_over(const struct rt_memnet_settings *net, const struct hybr
     rig_single(&run.rig, single);
     CHECK_MSG(memcmp(single, run.floats, rig_floats(&run.rig) * sizeof *single) == 0,
               "%s: %zu rings of %zu nodes by %s: other bits than one device", what, shape->rings,
-              shape->places, run.shape.way);
+              shape->places, run.shape.strategy);
     CHECK_MSG(run.correct == correct && run.loss > 0.999999 * loss && run.loss < 1.000001 * loss,
               "%s: a loss of %.17g instead of %.17g", what, run.loss, loss);
     check_rows(&run);
@@ -89,7 +89,7 @@ static void shape_links(void *user, size_t from, size_t to, double now, double *
 }
 
 TEST(any_delays) {
-    static const char *const ways[] = {"allreduce-rd", "ps-sync", "allreduce-hd"};
+    static const char *const strategies[] = {"allreduce-rd", "ps-sync", "allreduce-hd"};
     for (uint64_t seed = 1; seed <= 6; seed++) {
         const struct rt_memnet_settings net = {
             .seed = seed, .latency = 1e-4, .bandwidth = 1e6, .random_delay = 5e-3, .shape = shape_links};
@@ -97,18 +97,18 @@ TEST(any_delays) {
         shape.rings = seed % 2 ? 4 : 2;
         shape.places = seed % 2 ? 3 : 4;
         shape.tail = seed % 3;
-        shape.way = ways[seed % 3];
+        shape.strategy = strategies[seed % 3];
         shape.clip_norm = seed % 4 ? 0 : 0.3;
         compare_over(&net, &shape, "delays");
     }
 }
 
 TEST(any_way_that_adds_in_the_tree) {
-    static const char *const ways[] = {"allreduce-hd", "ps-sync", "ps-tree", "ps-shard"};
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+    static const char *const strategies[] = {"allreduce-hd", "ps-sync", "ps-tree", "ps-shard"};
+    for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
         struct hybrid_shape shape = plain;
         shape.rings = 4;
-        shape.way = ways[i];
+        shape.strategy = strategies[i];
         compare(&shape, "ways");
     }
 }
@@ -169,13 +169,14 @@ TEST(hardly_any_examples) {
 
 /* Fewer parameters in a layer than rings: whoever would have a part of them has none. */
 TEST(layers_of_two_parameters) {
-    static const char *const ways[] = {"allreduce-rd", "allreduce-hd", "ps-sync", "ps-tree", "ps-shard"};
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+    static const char *const strategies[] = {"allreduce-rd", "allreduce-hd", "ps-sync", "ps-tree",
+                                             "ps-shard"};
+    for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
         struct hybrid_shape shape = plain;
         shape.model = tiny_layers;
         shape.rings = 8;
         shape.places = 1;
-        shape.way = ways[i];
+        shape.strategy = strategies[i];
         compare(&shape, "two parameters");
     }
 }
@@ -184,10 +185,11 @@ TEST(layers_of_two_parameters) {
 
 /* Layers are exchanged each by itself, so it does not count where the rings are cut. */
 TEST(the_cut_does_not_count) {
-    static const char *const ways[] = {"allreduce-ring", "ps-peer", "ps-scatter", "allreduce-rd", "ps-hier"};
+    static const char *const strategies[] = {"allreduce-ring", "ps-peer", "ps-scatter", "allreduce-rd",
+                                             "ps-hier"};
     struct rt_error err;
     static struct hybrid_run run;
-    for (size_t k = 0; k < 2 * sizeof ways / sizeof *ways; k++) {
+    for (size_t k = 0; k < 2 * sizeof strategies / sizeof *strategies; k++) {
         const size_t i = k / 2;
         const bool few = k % 2; /* parameters in a layer */
         float *before = NULL;
@@ -195,17 +197,17 @@ TEST(the_cut_does_not_count) {
             struct hybrid_shape shape = plain;
             shape.rings = 3;
             shape.places = places;
-            shape.way = ways[i];
+            shape.strategy = strategies[i];
             shape.late = places == 4;
             shape.model = few ? tiny_layers : NULL;
             CHECK_OK(hybrid_open(&shape, &run, &err));
             mesh_in_memory(NULL, run.nodes, hybrid_attend, &run);
             for (size_t n = 0; n < run.nodes; n++)
-                CHECK_MSG(run.status[n] == RT_OK, "%s: node %zu: %s", ways[i], n, run.errors[n].text);
+                CHECK_MSG(run.status[n] == RT_OK, "%s: node %zu: %s", strategies[i], n, run.errors[n].text);
             const size_t bytes = rig_floats(&run.rig) * sizeof(float);
             if (before)
                 CHECK_MSG(memcmp(before, run.floats, bytes) == 0,
-                          "%s: rings of %zu nodes have other bits than rings of one", ways[i], places);
+                          "%s: rings of %zu nodes have other bits than rings of one", strategies[i], places);
             else
                 before = memcpy(malloc(bytes), run.floats, bytes);
             hybrid_close(&run);
@@ -222,7 +224,7 @@ static void fail_with(enum hybrid_fault fault, uint16_t who, const char *said) {
     struct hybrid_shape shape = plain;
     char name[16];
     shape.updates = 200;
-    shape.patience = 10;
+    shape.timeout = 10;
     shape.fault = fault;
     shape.who = who;
     snprintf(name, sizeof name, "node %u", who);

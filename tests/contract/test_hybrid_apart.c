@@ -14,7 +14,7 @@
 /* 7 batches of 16 and one of 3: of 4 or 8 rings that share it some have no example. */
 static const struct hybrid_shape plain = {.rings = 2,
                                           .places = 3,
-                                          .way = "ps-async",
+                                          .strategy = "ps-async",
                                           .examples = 115,
                                           .batch = 16,
                                           .micro_batch = 2,
@@ -43,7 +43,7 @@ static void go(const struct rt_memnet_settings *net, const struct hybrid_shape *
     CHECK_OK(hybrid_open(shape, run, &err));
     mesh_in_memory(net, run->nodes, hybrid_attend, run);
     for (size_t i = 0; i < run->nodes; i++)
-        CHECK_MSG(run->status[i] == RT_OK, "%s,%s: node %zu: %s", run->shape.way,
+        CHECK_MSG(run->status[i] == RT_OK, "%s,%s: node %zu: %s", run->shape.strategy,
                   run->shape.options ? run->shape.options : "", i, run->errors[i].text);
 }
 
@@ -62,7 +62,7 @@ static void compare(const struct rt_memnet_settings *net, const struct hybrid_sh
     rig_single(&run->rig, single);
     CHECK_MSG(memcmp(single, run->floats, rig_floats(&run->rig) * sizeof *single) == 0,
               "%zu rings of %zu nodes by %s: other bits than one device", shape->rings, shape->places,
-              shape->way);
+              shape->strategy);
     CHECK_MSG(run->loss > 0.999999 * loss && run->loss < 1.000001 * loss, "a loss of %.17g instead of %.17g",
               run->loss, loss);
     free(single);
@@ -79,7 +79,7 @@ TEST(rounds_without_backups) {
         struct hybrid_shape shape = plain;
         shape.rings = shapes[i % SHAPES][0];
         shape.places = shapes[i % SHAPES][1];
-        shape.way = "ps-backup";
+        shape.strategy = "ps-backup";
         shape.options = "backup: 0";
         shape.late = i % 2;
         shape.optimizer = i % 3 ? "{adam: {lr: 0.01}}" : "{momentum: {lr: 0.05}}";
@@ -96,7 +96,7 @@ TEST(one_ring_alone) {
         struct hybrid_shape shape = plain;
         shape.rings = shapes[i][0];
         shape.places = shapes[i][1];
-        shape.way = "downpour";
+        shape.strategy = "downpour";
         shape.options = "warm_start: 1";
         shape.updates = 8; /* an epoch */
         shape.optimizer = i % 2 ? "{adagrad: {lr: 0.05}}" : "{sgd: {lr: 0.1}}";
@@ -117,7 +117,7 @@ static void check_learnt(void) {
         loss += step.loss;
     }
     CHECK_MSG(run->loss > 0.9 * loss && run->loss < 1.1 * loss, "%s: a loss of %g, and on one device of %g",
-              run->shape.way, run->loss, loss);
+              run->shape.strategy, run->loss, loss);
     for (size_t i = 0; i < rig_floats(&run->rig); i++)
         CHECK(isfinite(run->floats[i]));
 }
@@ -125,35 +125,35 @@ static void check_learnt(void) {
 /* Every gradient of every ring has become an update at every place. */
 static void check_updates(void) {
     const struct hybrid_shape *shape = &run->shape;
-    const uint64_t samples = shape->updates / run->lesson.per_epoch * shape->examples;
+    const uint64_t samples = shape->updates / run->config.per_epoch * shape->examples;
     for (size_t place = 0; place < shape->places; place++) {
         uint64_t learnt = 0;
         for (size_t ring = 0; ring < shape->rings; ring++)
             learnt += run->rows[ring * shape->places + place].samples;
         CHECK_MSG(learnt == samples && run->rows[place].updates == shape->updates,
-                  "%s: place %zu: %llu examples and %llu updates instead of %llu and %zu", shape->way, place,
-                  (unsigned long long)learnt, (unsigned long long)run->rows[place].updates,
+                  "%s: place %zu: %llu examples and %llu updates instead of %llu and %zu", shape->strategy,
+                  place, (unsigned long long)learnt, (unsigned long long)run->rows[place].updates,
                   (unsigned long long)samples, shape->updates);
     }
     CHECK(run->counted && run->counts.applied == shape->updates && run->counts.dropped == 0);
 }
 
 TEST(every_gradient_counts_at_every_place) {
-    static const char *const ways[][2] = {{"ps-async", "prio: stale, dc: 0.04"},
-                                          {"ps-ssp", "s: 1"},
-                                          {"ps-ssp", "s: 0"},
-                                          {"ps-vap", NULL},
-                                          {"ps-shard", "base: async"},
-                                          {"ps-shard", "base: ssp"},
-                                          {"downpour", NULL}};
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+    static const char *const strategies[][2] = {{"ps-async", "prio: stale, dc: 0.04"},
+                                                {"ps-ssp", "s: 1"},
+                                                {"ps-ssp", "s: 0"},
+                                                {"ps-vap", NULL},
+                                                {"ps-shard", "base: async"},
+                                                {"ps-shard", "base: ssp"},
+                                                {"downpour", NULL}};
+    for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++)
         for (uint64_t seed = 1; seed <= 3; seed++) {
             const struct rt_memnet_settings net = delays(seed);
             struct hybrid_shape shape = plain;
             shape.rings = seed + 1;
             shape.places = 1 + (i + seed) % 3 + ((i + seed) % 3 > 0);
-            shape.way = ways[i][0];
-            shape.options = ways[i][1];
+            shape.strategy = strategies[i][0];
+            shape.options = strategies[i][1];
             shape.late = seed == 2;
             shape.updates = 40;
             go(&net, &shape);
@@ -173,7 +173,7 @@ TEST(bounds_are_kept_at_every_place) {
         struct hybrid_shape shape = plain;
         shape.rings = 2 + seed % 3;
         shape.places = seed % 2 ? 3 : 1;
-        shape.way = "ps-ssp";
+        shape.strategy = "ps-ssp";
         snprintf(options, sizeof options, "s: %llu", (unsigned long long)bound);
         shape.options = options;
         shape.updates = 48;
@@ -189,7 +189,7 @@ TEST(bounds_are_kept_at_every_place) {
 
 TEST(gradients_are_added_up_between_pushes) {
     struct hybrid_shape shape = plain;
-    shape.way = "downpour";
+    shape.strategy = "downpour";
     shape.options = "n_push: 4, n_fetch: 2";
     shape.updates = 48;
     go(NULL, &shape);
@@ -200,15 +200,15 @@ TEST(gradients_are_added_up_between_pushes) {
 }
 
 TEST(who_is_late_is_dropped_or_made_up_for) {
-    static const char *const ways[][2] = {
+    static const char *const strategies[][2] = {
         {"ps-backup", "backup: 1"}, {"ps-cut", "cut: 0.5, base: async"}, {"ps-cut", "cut: 0.5, base: ssp"}};
-    for (size_t i = 0; i < 3 * sizeof ways / sizeof *ways; i++) {
+    for (size_t i = 0; i < 3 * sizeof strategies / sizeof *strategies; i++) {
         const struct rt_memnet_settings net = delays(i);
         struct hybrid_shape shape = plain;
         shape.rings = 3;
         shape.places = i % 2 ? 3 : 1;
-        shape.way = ways[i / 3][0];
-        shape.options = ways[i / 3][1];
+        shape.strategy = strategies[i / 3][0];
+        shape.options = strategies[i / 3][1];
         go(&net, &shape);
         for (size_t k = 0; k < rig_floats(&run->rig); k++)
             CHECK(isfinite(run->floats[k]));
@@ -226,7 +226,7 @@ TEST(values_that_are_bounded_at_every_place) {
         struct hybrid_shape shape = plain;
         shape.rings = 2 + seed % 3;
         shape.places = 3 + seed % 2;
-        shape.way = "ps-vap";
+        shape.strategy = "ps-vap";
         shape.options = deltas[seed % 3];
         shape.updates = 80;
         go(&net, &shape);
@@ -253,7 +253,7 @@ static void scatter(void *user, size_t from, size_t to, double now, double *late
 TEST(nobody_waits_for_ever) {
     static const struct {
         size_t rings, places, updates;
-        const char *way, *options;
+        const char *strategy, *options;
         uint64_t seeds[4];
     } cases[] = {
         {3, 4, 100, "ps-vap", "delta: 0.0001", {30, 36, 50, 57}},
@@ -276,12 +276,12 @@ TEST(nobody_waits_for_ever) {
             shape.rings = cases[i].rings;
             shape.places = cases[i].places;
             shape.updates = cases[i].updates;
-            shape.way = cases[i].way;
+            shape.strategy = cases[i].strategy;
             shape.options = cases[i].options;
             go(&net, &shape);
             for (size_t place = 0; place < shape.places; place++)
                 CHECK_MSG(run->rows[place].updates == shape.updates,
-                          "%s, seed %llu: place %zu has made %llu updates", shape.way,
+                          "%s, seed %llu: place %zu has made %llu updates", shape.strategy,
                           (unsigned long long)seed, place, (unsigned long long)run->rows[place].updates);
             hybrid_close(run);
         }
@@ -289,13 +289,13 @@ TEST(nobody_waits_for_ever) {
 
 /* More rings than batches: some never have one. */
 TEST(hardly_any_examples) {
-    static const char *const ways[] = {"ps-async", "ps-ssp", "ps-vap", "downpour", "ps-backup"};
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+    static const char *const strategies[] = {"ps-async", "ps-ssp", "ps-vap", "downpour", "ps-backup"};
+    for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
         struct hybrid_shape shape = plain;
         shape.rings = 4;
         shape.examples = 3;
         shape.updates = 2;
-        shape.way = ways[i];
+        shape.strategy = strategies[i];
         go(NULL, &shape);
         hybrid_close(run);
     }
@@ -303,13 +303,13 @@ TEST(hardly_any_examples) {
 
 /* ---- somebody does not do his part --------------------------------------------------------------------- */
 
-static void fail_with(const char *way, enum hybrid_fault fault, uint16_t who, const char *said) {
+static void fail_with(const char *strategy, enum hybrid_fault fault, uint16_t who, const char *said) {
     struct rt_error err;
     struct hybrid_shape shape = plain;
     char name[16];
-    shape.way = way;
+    shape.strategy = strategy;
     shape.updates = 200;
-    shape.patience = 10;
+    shape.timeout = 10;
     shape.fault = fault;
     shape.who = who;
     snprintf(name, sizeof name, "node %u", who);
@@ -317,15 +317,15 @@ static void fail_with(const char *way, enum hybrid_fault fault, uint16_t who, co
     mesh_in_memory(NULL, run->nodes, hybrid_attend, run);
     CHECK_MSG(run->status[0] == RT_FAILED && strstr(run->errors[0].text, name) &&
                   strstr(run->errors[0].text, said),
-              "%s, fault %d of node %u: the master says: %s", way, (int)fault, who, run->errors[0].text);
-    CHECK_MSG(run->lost == who, "%s, fault %d of node %u: node %zu is blamed: %s", way, (int)fault, who,
+              "%s, fault %d of node %u: the master says: %s", strategy, (int)fault, who, run->errors[0].text);
+    CHECK_MSG(run->lost == who, "%s, fault %d of node %u: node %zu is blamed: %s", strategy, (int)fault, who,
               run->lost, run->errors[0].text);
     for (size_t i = 0; i < run->nodes; i++) {
         if (i == who)
             continue;
-        CHECK_MSG(run->status[i] != RT_OK, "%s, fault %d of node %u: node %zu is content", way, (int)fault,
-                  who, i);
-        CHECK_MSG(run->ended[i] < 45, "%s, fault %d of node %u: node %zu ends after %g seconds", way,
+        CHECK_MSG(run->status[i] != RT_OK, "%s, fault %d of node %u: node %zu is content", strategy,
+                  (int)fault, who, i);
+        CHECK_MSG(run->ended[i] < 45, "%s, fault %d of node %u: node %zu ends after %g seconds", strategy,
                   (int)fault, who, i, run->ended[i]);
     }
     hybrid_close(run);

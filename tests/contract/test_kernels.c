@@ -162,7 +162,7 @@ static void check_column_dot(const struct rt_kernels *k) {
 /* Clipped and decayed or not, with a velocity or without, with an example that follows or without. */
 static void check_descend(const struct rt_kernels *k) {
     for (size_t s = 0; s < COUNT(sizes); s++)
-        for (int way = 0; way < 8; way++)
+        for (int strategy = 0; strategy < 8; strategy++)
             for (size_t rows = 0; rows < 4; rows++) {
                 const size_t n = sizes[s];
                 const float *left = kc_specials(rows, 1), *right = kc_numbers(n, 2),
@@ -171,15 +171,15 @@ static void check_descend(const struct rt_kernels *k) {
                 struct kc_pair v = kc_pair_create(rows * n, kc_specials(rows * n, 5));
                 struct kc_pair sums = kc_pair_create(n, kc_numbers(n, 6));
                 struct rt_descent how = {.lr = 0.01f, .momentum = 0.9f, .scale = 1};
-                if (way & 1)
+                if (strategy & 1)
                     how.scale = 0.7f, how.decay = 0.02f;
-                how.w = w.want, how.v = way & 2 ? v.want : NULL;
-                ref->descend(&how, rows, n, left, right, way & 4 ? next : NULL, sums.want);
-                how.w = w.got, how.v = way & 2 ? v.got : NULL;
-                k->descend(&how, rows, n, left, right, way & 4 ? next : NULL, sums.got);
-                kc_pair_compare(&w, "%s descend %zux%zu way %d: w", k->name, rows, n, way);
-                kc_pair_compare(&v, "%s descend %zux%zu way %d: v", k->name, rows, n, way);
-                kc_pair_compare(&sums, "%s descend %zux%zu way %d: sums", k->name, rows, n, way);
+                how.w = w.want, how.v = strategy & 2 ? v.want : NULL;
+                ref->descend(&how, rows, n, left, right, strategy & 4 ? next : NULL, sums.want);
+                how.w = w.got, how.v = strategy & 2 ? v.got : NULL;
+                k->descend(&how, rows, n, left, right, strategy & 4 ? next : NULL, sums.got);
+                kc_pair_compare(&w, "%s descend %zux%zu way %d: w", k->name, rows, n, strategy);
+                kc_pair_compare(&v, "%s descend %zux%zu way %d: v", k->name, rows, n, strategy);
+                kc_pair_compare(&sums, "%s descend %zux%zu way %d: sums", k->name, rows, n, strategy);
                 kc_release();
             }
 }

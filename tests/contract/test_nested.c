@@ -81,7 +81,7 @@ static const struct {
 };
 
 static struct exrig_settings random_settings(const char *options, size_t nodes, uint64_t seed) {
-    struct exrig_settings settings = {.way = "ps-hier",
+    struct exrig_settings settings = {.strategy = "ps-hier",
                                       .options = options,
                                       .nodes = nodes,
                                       .params = 60,
@@ -139,7 +139,7 @@ TEST(a_group_is_one_worker) {
 /* ---- one group of all: nothing is ever stale ---- */
 
 static void check_one_device(const char *options, size_t nodes, bool tcp) {
-    struct exrig_settings settings = {.way = "ps-hier",
+    struct exrig_settings settings = {.strategy = "ps-hier",
                                       .options = options,
                                       .nodes = nodes,
                                       .optimizer = "{adam: {lr: 0.1}}",
@@ -182,7 +182,7 @@ TEST(one_group_is_one_device) {
 
 static bool all_hold_at_most(const struct exrig *r, size_t tickets) {
     for (uint16_t rank = 1; rank < r->settings.nodes; rank++)
-        if (rt_crew_held(r->node[0].crew, rank) > tickets)
+        if (rt_coordinator_held(r->node[0].coordinator, rank) > tickets)
             return false;
     return true;
 }
@@ -206,9 +206,9 @@ static void give_clocks(void *user, struct exrig *r) {
         rt_engine_enter(master->engine);
         for (uint16_t rank = 1; rank < r->settings.nodes; rank++) {
             const size_t group = rt_roles_place(&r->clients, r->node[rank].team.ranks[0]);
-            while (rt_crew_take(master->crew, rank, &done))
+            while (rt_coordinator_take(master->coordinator, rank, &done))
                 ;
-            CHECK(rt_crew_give(master->crew, rank, clock * r->clients.workers + group + 1));
+            CHECK(rt_coordinator_give(master->coordinator, rank, clock * r->clients.workers + group + 1));
         }
         rt_engine_leave(master->engine);
         master->status = rt_engine_wait(master->engine, clock + 1 < CLOCKS ? all_begun : all_returned, r,
@@ -219,7 +219,7 @@ static void give_clocks(void *user, struct exrig *r) {
 static void check_clocks(size_t groups, size_t group, bool tcp) {
     char options[100];
     snprintf(options, sizeof options, "{base: ssp, s: 0, step: clock, dedicated: true, group: %zu}", group);
-    struct exrig_settings settings = {.way = "ps-hier",
+    struct exrig_settings settings = {.strategy = "ps-hier",
                                       .options = options,
                                       .nodes = groups * group + 1,
                                       .optimizer = "{momentum: {lr: 0.01}}",
@@ -232,7 +232,7 @@ static void check_clocks(size_t groups, size_t group, bool tcp) {
     for (size_t i = 0; i < settings.nodes; i++)
         CHECK_MSG(rig.node[i].status == RT_OK, "node %zu: %s", i, rig.node[i].error.text);
     CHECK(rig.node[0].counts.staleness_max == 0);
-    settings.way = "ps-sync";
+    settings.strategy = "ps-sync";
     settings.options = "{reduce: sum, dedicated: true}";
     settings.nodes = groups + 1;
     settings.batch = groups * 12;

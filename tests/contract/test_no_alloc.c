@@ -5,14 +5,14 @@
  * nodes over TCP that have a toy to learn. Nor must those of a ring: whole updates of master and workers,
  * with all their messages, over the network in memory.
  */
-#include "exchange/way.h"
+#include "exchange/strategy.h"
 #include "formats/yaml.h"
+#include "run/learner.h"
 #include "support/counting.h"
 #include "support/exrig.h"
 #include "support/ringrig.h"
 #include "support/test.h"
 #include "support/tiny.h"
-#include "train/learner.h"
 
 static void check_steps(const char *model, const char *optimizer, struct rt_trainer_settings settings,
                         size_t threads) {
@@ -77,39 +77,39 @@ TEST(every_layer_takes_no_memory) {
 static const char wide[] =
     "{input: 60, loss: cross_entropy, layers: [{dense: 100}, relu, {dense: 50}, relu, {dense: 10}]}";
 
-static void check_way(const struct rt_way *way, struct tiny *tiny,
+static void check_way(const struct rt_exchange_strategy *strategy, struct tiny *tiny,
                       const struct rt_trainer_settings *settings) {
     struct rt_error err;
     struct rt_spec *spec;
-    struct rt_way_options options;
+    struct rt_exchange_options options;
     struct rt_network network = {0};
     struct rt_learner learner;
     static const char run[] = "{train: {batch: 16, validate_epochs: 0}}";
     const struct rt_computing computing = {.kernels = "auto", .threads = 2};
     CHECK_OK(rt_spec_parse(run, sizeof run - 1, "run", NULL, 0, &spec, &err));
-    CHECK_OK(rt_way_options_read(way, NULL, &options, &err));
+    CHECK_OK(rt_exchange_options_read(strategy, NULL, &options, &err));
     CHECK_OK(rt_network_describe(rt_tree_get(tiny->tree, "input"), rt_tree_get(tiny->tree, "layers"),
                                  "cross_entropy", &computing, &network, &err));
-    const struct rt_lesson lesson = {.spec = spec,
-                                     .network = &network,
-                                     .set = &tiny->set,
-                                     .scaling = &tiny->scaling,
-                                     .target = RT_TARGET_CLASSES,
-                                     .optim = tiny->optim,
-                                     .schedule = &tiny->schedule,
-                                     .settings = *settings,
-                                     .per_epoch = 4,
-                                     .strategy = way->name,
-                                     .options = &options,
-                                     .way = way};
-    REQUIRE(rt_learner_exchange(&lesson, &learner, &err) == RT_OK);
+    const struct rt_training_config config = {.spec = spec,
+                                              .network = &network,
+                                              .set = &tiny->set,
+                                              .scaling = &tiny->scaling,
+                                              .target = RT_TARGET_CLASSES,
+                                              .optim = tiny->optim,
+                                              .schedule = &tiny->schedule,
+                                              .settings = *settings,
+                                              .per_epoch = 4,
+                                              .strategy = strategy->name,
+                                              .options = &options,
+                                              .exchange = strategy};
+    REQUIRE(rt_learner_exchange(&config, &learner, &err) == RT_OK);
     struct rt_step step;
     CHECK_OK(learner.step(learner.self, &step, &err));
     const long before = allocations;
     for (int i = 0; i < 20; i++)
         CHECK_OK(learner.step(learner.self, &step, &err));
     const long during = allocations - before;
-    CHECK_MSG(during == 0, "%ld allocations during 20 updates by %s", during, way->name);
+    CHECK_MSG(during == 0, "%ld allocations during 20 updates by %s", during, strategy->name);
     CHECK(step.update == 21);
     free(learner.plan);
     learner.destroy(learner.self);
@@ -124,13 +124,13 @@ TEST(exchange_step_takes_no_memory) {
     struct rt_trainer_settings settings = {
         .seed = 1, .batch = 16, .micro_batch = 16, .shards = 1, .shuffle = true, .updates = 1000};
     CHECK_OK(tiny_open(wide, "momentum", 50, &(struct tiny_way){0}, &settings, &tiny, &err));
-    for (size_t i = 0; rt_ways()[i]; i++) {
-        const struct rt_way *way = rt_ways()[i];
-        check_way(way, &tiny, &settings);
+    for (size_t i = 0; rt_exchange_strategies()[i]; i++) {
+        const struct rt_exchange_strategy *strategy = rt_exchange_strategies()[i];
+        check_way(strategy, &tiny, &settings);
         struct rt_trainer_settings cut = settings;
         cut.shards = 4;
         cut.micro_batch = 2;
-        check_way(way, &tiny, &cut);
+        check_way(strategy, &tiny, &cut);
     }
     tiny_close(&tiny);
 }
@@ -147,15 +147,15 @@ static void train_and_count(void *user, struct exrig *rig) {
 
 TEST(exchange_between_nodes_takes_no_memory) {
     need_counting();
-    for (size_t i = 0; rt_ways()[i]; i++) {
+    for (size_t i = 0; rt_exchange_strategies()[i]; i++) {
         struct rt_error err;
         struct exrig rig;
         long during = -1;
         const struct exrig_settings settings = {
-            .way = rt_ways()[i]->name, .nodes = 3, .params = 4000, .tcp = true};
+            .strategy = rt_exchange_strategies()[i]->name, .nodes = 3, .params = 4000, .tcp = true};
         CHECK_OK(exrig_open(&settings, &rig, &err));
         CHECK_OK(exrig_run(&rig, train_and_count, &during, &err));
-        CHECK_MSG(during == 0, "%ld allocations during 60 batches by %s", during, settings.way);
+        CHECK_MSG(during == 0, "%ld allocations during 60 batches by %s", during, settings.strategy);
         exrig_close(&rig);
     }
 }

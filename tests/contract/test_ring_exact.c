@@ -313,7 +313,7 @@ static rt_status take(void *user, size_t first, size_t rows, const float *y, str
 /* Training, an evaluation, one that its caller ends, more training, another evaluation. */
 static void train_and_evaluate(void *user, struct rig *rig, struct rt_ring *ring) {
     struct evaluation *evaluation = user;
-    const struct rt_ring_pass pass = {evaluation, give, take};
+    const struct rt_forward_pass pass = {evaluation, give, take};
     evaluation->rig = rig;
     if (!rig_steps(rig, ring, 2))
         return;

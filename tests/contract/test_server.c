@@ -15,7 +15,7 @@ static void check_serial(uint64_t updates) {
     exrig_serial(&rig, 1, updates, 1, params, params + n);
     for (size_t s = 0; s < rig.roles.servers; s++) {
         size_t first, end;
-        rt_moves_part(n, rig.roles.servers, s, &first, &end);
+        rt_collective_part(n, rig.roles.servers, s, &first, &end);
         CHECK(memcmp(params + first, rig.node[s].shelf + first, (end - first) * sizeof *params) == 0);
     }
     CHECK(memcmp(params, rig.node[rig.worker[0]].params, n * sizeof *params) == 0);
@@ -28,7 +28,7 @@ TEST(one_worker_is_one_device) {
     for (size_t i = 0; i < 4; i++)
         for (int momentum = 0; momentum < 2; momentum++) {
             const struct exrig_settings settings = {
-                .way = "ps-async",
+                .strategy = "ps-async",
                 .options = options[i],
                 .optimizer = momentum ? "{adam: {lr: 0.05, weight_decay: 0.01}}" : NULL,
                 .nodes = i == 0 || i == 3 ? 1 : 2,
@@ -47,7 +47,7 @@ TEST(one_worker_and_several_servers_are_one_device) {
     for (size_t k = 1; k <= 3; k++) {
         char options[80];
         snprintf(options, sizeof options, "{base: async, k: %zu, dedicated: true}", k);
-        const struct exrig_settings settings = {.way = "ps-shard",
+        const struct exrig_settings settings = {.strategy = "ps-shard",
                                                 .options = options,
                                                 .optimizer = "{momentum: {lr: 0.05}}",
                                                 .nodes = k + 1,
@@ -63,7 +63,7 @@ TEST(one_worker_and_several_servers_are_one_device) {
 
 /* Two workers in alternation: every update but the first is one version late. */
 TEST(two_workers_golden_trace) {
-    const struct exrig_settings settings = {.way = "ps-async",
+    const struct exrig_settings settings = {.strategy = "ps-async",
                                             .options = "{dedicated: true}",
                                             .nodes = 3,
                                             .updates = 12,
@@ -91,7 +91,7 @@ TEST(two_workers_golden_trace) {
  * of two versions, whatever the delays and wherever the server is. */
 TEST(updates_are_of_whole_versions) {
     for (uint64_t seed = 1; seed <= 12; seed++) {
-        const struct exrig_settings settings = {.way = "ps-async",
+        const struct exrig_settings settings = {.strategy = "ps-async",
                                                 .options = seed % 2 ? "{dedicated: true}" : "{wfbp: on}",
                                                 .nodes = 5,
                                                 .updates = 60,
@@ -111,7 +111,7 @@ TEST(updates_are_of_whole_versions) {
 }
 
 static uint64_t max_staleness(const char *options, uint64_t seed, uint64_t *slow) {
-    struct exrig_settings settings = {.way = "ps-async",
+    struct exrig_settings settings = {.strategy = "ps-async",
                                       .options = options,
                                       .nodes = 9,
                                       .updates = 120,
@@ -147,7 +147,7 @@ TEST(the_stalest_first) {
 /* With two workers in alternation the second update is one version late. */
 TEST(late_gradients_are_damped_and_compensated) {
     for (int dc = 0; dc < 2; dc++) {
-        const struct exrig_settings settings = {.way = "ps-async",
+        const struct exrig_settings settings = {.strategy = "ps-async",
                                                 .options = dc ? "{dedicated: true, dc: 0.7}"
                                                               : "{dedicated: true, damp: 2}",
                                                 .nodes = 3,
@@ -329,13 +329,13 @@ static void train(void *user, struct exrig *r) {
 
 /* A worker may have newer parameters already when its gradient, made with older ones, is applied. */
 TEST(compensation_knows_what_a_gradient_was_made_with) {
-    static const char *const ways[][2] = {{"ps-async", "{dc: 0.7, dedicated: true}"},
-                                          {"ps-vap", "{dc: 0.7}"},
-                                          {"ps-ssp", "{s: 1, step: clock, dc: 0.7}"},
-                                          {"ps-ssp", "{s: 3, step: clock, dc: 0.7, dedicated: true}"}};
+    static const char *const strategies[][2] = {{"ps-async", "{dc: 0.7, dedicated: true}"},
+                                                {"ps-vap", "{dc: 0.7}"},
+                                                {"ps-ssp", "{s: 1, step: clock, dc: 0.7}"},
+                                                {"ps-ssp", "{s: 3, step: clock, dc: 0.7, dedicated: true}"}};
     for (uint64_t seed = 0; seed < 8; seed++) {
-        const struct exrig_settings settings = {.way = ways[seed % 4][0],
-                                                .options = ways[seed % 4][1],
+        const struct exrig_settings settings = {.strategy = strategies[seed % 4][0],
+                                                .options = strategies[seed % 4][1],
                                                 .nodes = 4,
                                                 .updates = 60,
                                                 .seed = seed,
@@ -360,7 +360,7 @@ TEST(a_server_of_a_part_does_not_clip) {
 
 TEST(what_makes_no_sense_ends_the_run_and_names_the_node) {
     for (size_t i = 0; i < sizeof wrongs / sizeof *wrongs; i++) {
-        const struct exrig_settings settings = {.way = "ps-async",
+        const struct exrig_settings settings = {.strategy = "ps-async",
                                                 .options = "{dedicated: true}",
                                                 .nodes = 3,
                                                 .spans = 3,
@@ -442,7 +442,7 @@ static void misserve(void *user, struct exrig *r, struct rt_endpoint *endpoint, 
 
 TEST(a_server_that_makes_no_sense_ends_the_run_and_is_named) {
     for (size_t i = 0; i < sizeof wrong_params / sizeof *wrong_params; i++) {
-        const struct exrig_settings settings = {.way = "ps-shard",
+        const struct exrig_settings settings = {.strategy = "ps-shard",
                                                 .options = "{base: async, k: 2, dedicated: true}",
                                                 .nodes = 3,
                                                 .spans = 3,

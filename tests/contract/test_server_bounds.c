@@ -10,8 +10,8 @@ static struct servelog seen, plain;
 static struct exrig rig, other;
 
 /* A server and four workers, each as slow as the seed says, and messages that take as long as they like. */
-static struct exrig_settings random_settings(const char *way, const char *options, uint64_t seed) {
-    struct exrig_settings settings = {.way = way,
+static struct exrig_settings random_settings(const char *strategy, const char *options, uint64_t seed) {
+    struct exrig_settings settings = {.strategy = strategy,
                                       .options = options,
                                       .nodes = NODES,
                                       .updates = 60,
@@ -110,7 +110,7 @@ static void train_one_then_all(void *user, struct exrig *r) {
  * are learnt in two rounds. */
 TEST(who_comes_later_is_not_behind) {
     struct arrivals arrivals = {.at = {0}};
-    const struct exrig_settings settings = {.way = "ps-ssp",
+    const struct exrig_settings settings = {.strategy = "ps-ssp",
                                             .options = "{dedicated: true, s: 0}",
                                             .nodes = NODES,
                                             .latency = 0.001,
@@ -145,9 +145,9 @@ TEST(without_a_bound_workers_drift_apart) {
     CHECK(apart > 0);
 }
 
-static void check_same(const char *way, const char *options) {
+static void check_same(const char *strategy, const char *options) {
     for (uint64_t seed = 1; seed <= 8; seed++) {
-        const struct exrig_settings settings = random_settings(way, options, seed);
+        const struct exrig_settings settings = random_settings(strategy, options, seed);
         const struct exrig_settings async = random_settings("ps-async", "{dedicated: true}", seed);
         if (!servelog_run(&settings, &seen, &rig))
             return;

@@ -1,7 +1,7 @@
 /* Servers that do not wait for the slowest: rounds with backup workers or a quorum, epochs that are cut
  * short; and workers that do several steps by themselves. */
 /* labels: threads */
-#include "exchange/rules.h"
+#include "exchange/server/rules.h"
 #include "support/servelog.h"
 #include "support/test.h"
 #include <math.h>
@@ -9,8 +9,8 @@
 static struct servelog seen, plain;
 static struct exrig rig, other;
 
-static struct exrig_settings slow_settings(const char *way, const char *options) {
-    return (struct exrig_settings){.way = way,
+static struct exrig_settings slow_settings(const char *strategy, const char *options) {
+    return (struct exrig_settings){.strategy = strategy,
                                    .options = options,
                                    .nodes = 5,
                                    .updates = 40,
@@ -20,7 +20,7 @@ static struct exrig_settings slow_settings(const char *way, const char *options)
 }
 
 TEST(enough_of_a_round) {
-    struct rt_way_options options = {.backups = -1, .quorum = 1};
+    struct rt_exchange_options options = {.backups = -1, .quorum = 1};
     CHECK(rt_rules_quorum(&options, 1) == 1 && rt_rules_quorum(&options, 2) == 1);
     CHECK(rt_rules_quorum(&options, 20) == 19 && rt_rules_quorum(&options, 21) == 19);
     options.backups = 0;
@@ -52,7 +52,7 @@ TEST(enough_of_a_round) {
 TEST(without_backup_workers_it_is_ps_sync) {
     for (size_t workers = 1; workers <= 7; workers++)
         for (int dedicated = 0; dedicated < 2; dedicated++) {
-            struct exrig_settings settings = {.way = "ps-backup",
+            struct exrig_settings settings = {.strategy = "ps-backup",
                                               .options = dedicated ? "{backup: 0, dedicated: true}"
                                                                    : "{backup: 0, wfbp: off}",
                                               .nodes = workers + (size_t)dedicated,
@@ -65,7 +65,7 @@ TEST(without_backup_workers_it_is_ps_sync) {
             if (!servelog_run(&settings, &seen, &rig))
                 return;
             CHECK(seen.updates == 15 && seen.update[14].pushes == workers && seen.dropped == 0);
-            settings.way = "ps-sync";
+            settings.strategy = "ps-sync";
             settings.options = dedicated ? "{dedicated: true}" : NULL;
             if (exrig_succeeds(&settings, &other)) {
                 CHECK_MSG(memcmp(rig.node[0].shelf, other.node[0].params, 24 * sizeof(float)) == 0,
@@ -94,14 +94,14 @@ static double per_update(const char *options, size_t pushes, size_t *dropped) {
 /* Who says that it reads for a batch gets the parameters which that batch's round is made with, or later
  * ones: with older ones its gradient would be dropped. */
 TEST(a_reader_for_a_round_waits_for_the_one_before) {
-    struct rt_customer customer[2] = {{.batch = 0}, {.batch = 5}};
-    const struct rt_way_options options = {.backups = 1};
-    struct rt_server_view view = {.options = &options, .workers = 2, .customer = customer};
+    struct rt_worker_state state[2] = {{.batch = 0}, {.batch = 5}};
+    const struct rt_exchange_options options = {.backups = 1};
+    struct rt_server_view view = {.options = &options, .workers = 2, .state = state};
     for (view.version = 0; view.version < 8; view.version++) {
         CHECK(rt_rules_backup.may_read(&view, 0));
         CHECK(rt_rules_backup.may_read(&view, 1) == (view.version >= 4));
     }
-    customer[1].gathered = true; /* it is in the round */
+    state[1].gathered = true; /* it is in the round */
     CHECK(!rt_rules_backup.may_read(&view, 1));
 }
 
@@ -119,7 +119,7 @@ TEST(backup_workers_are_not_waited_for) {
 
 /* Who has no examples of a small batch is done first, and is no round by itself. */
 TEST(a_round_has_examples) {
-    const struct exrig_settings settings = {.way = "ps-backup",
+    const struct exrig_settings settings = {.strategy = "ps-backup",
                                             .options = "{dedicated: true, quorum: 0.5}",
                                             .nodes = 5,
                                             .batch = 13,
@@ -162,7 +162,7 @@ static bool all_returned(void *self) {
     const struct exrig *r = self;
     size_t held = 0;
     for (uint16_t rank = 1; rank < r->settings.nodes; rank++)
-        held += rt_crew_held(r->node[0].crew, rank);
+        held += rt_coordinator_held(r->node[0].coordinator, rank);
     return held == 0;
 }
 
@@ -176,9 +176,10 @@ static void give_epochs(void *user, struct exrig *r) {
     while (course->epoch < course->epochs) {
         rt_engine_enter(master->engine);
         for (uint16_t rank = 1; rank < r->settings.nodes; rank++) {
-            while (rt_crew_take(master->crew, rank, &done))
+            while (rt_coordinator_take(master->coordinator, rank, &done))
                 ;
-            if (course->next <= 10 * (course->epoch + 1) && rt_crew_give(master->crew, rank, course->next))
+            if (course->next <= 10 * (course->epoch + 1) &&
+                rt_coordinator_give(master->coordinator, rank, course->next))
                 course->next++;
         }
         if (taken(course->log, course->epoch) >= enough) {
@@ -281,7 +282,7 @@ static enum rt_verdict judge_slowly(struct rt_server_view *view, const struct rt
 }
 
 static struct rt_rules thoughtful;
-static const struct rt_rules *thoughtful_rules(const struct rt_way_options *options) {
+static const struct rt_rules *thoughtful_rules(const struct rt_exchange_options *options) {
     (void)options;
     return &thoughtful;
 }
@@ -289,12 +290,12 @@ static const struct rt_rules *thoughtful_rules(const struct rt_way_options *opti
 /* Who comes back while the last gradient of a whole clock waits to be applied is not ahead of it. */
 TEST(rounds_of_whole_clocks_with_those_who_rest) {
     static const char *const options[] = {"{s: 0, step: clock, dedicated: true}", "{s: 1, step: clock}"};
-    struct rt_way way = *rt_way_find("ps-ssp");
+    struct rt_exchange_strategy strategy = *rt_exchange_strategy_find("ps-ssp");
     thoughtful = rt_rules_ssp;
     thoughtful.judge = judge_slowly;
-    way.rules = thoughtful_rules;
+    strategy.rules = thoughtful_rules;
     for (uint64_t seed = 0; seed < 20; seed++) {
-        const struct exrig_settings settings = {.own = &way,
+        const struct exrig_settings settings = {.own = &strategy,
                                                 .options = options[seed % 2],
                                                 .nodes = 4,
                                                 .latency = 0.001,
@@ -327,37 +328,40 @@ TEST(an_epoch_that_is_not_cut_is_its_base) {
 
 /* ---- schedules ----------------------------------------------------------------------------------------- */
 
-static bool with_schedule(const char *way, const char *options, size_t nodes, uint64_t batches,
+static bool with_schedule(const char *strategy, const char *options, size_t nodes, uint64_t batches,
                           struct exrig *r) {
-    const struct exrig_settings settings = {
-        .way = way, .options = options, .nodes = nodes, .updates = batches, .seconds = {0.1, 0.1, 0.1}};
+    const struct exrig_settings settings = {.strategy = strategy,
+                                            .options = options,
+                                            .nodes = nodes,
+                                            .updates = batches,
+                                            .seconds = {0.1, 0.1, 0.1}};
     struct rt_error err;
     if (exrig_open(&settings, r, &err) != RT_OK)
         return false;
     r->schedule = (struct rt_schedule){.kind = RT_SCHEDULE_STEP, .every = 1, .factor = 0};
     CHECK(exrig_run(r, NULL, NULL, &err) == RT_OK);
     for (size_t i = 0; i < nodes; i++)
-        CHECK_MSG(r->node[i].status == RT_OK, "%s: %s", way, r->node[i].error.text);
+        CHECK_MSG(r->node[i].status == RT_OK, "%s: %s", strategy, r->node[i].error.text);
     return true;
 }
 
 /* The rate falls to zero after an epoch of ten batches, however many of them make an update. */
 TEST(a_schedule_goes_by_batches) {
     static const struct {
-        const char *way, *options;
+        const char *strategy, *options;
         size_t nodes;
     } cases[] = {{"ps-async", "{dedicated: true}", 2},
                  {"ps-ssp", "{s: 0, step: clock, dedicated: true}", 3},
                  {"downpour", "{n_push: 5, n_fetch: 5, warm_start: 0, dedicated: true}", 2},
                  {"downpour", "{n_push: 1, n_fetch: 5, warm_start: 0, dedicated: true}", 2}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        if (!with_schedule(cases[i].way, cases[i].options, cases[i].nodes, 10, &rig))
+        if (!with_schedule(cases[i].strategy, cases[i].options, cases[i].nodes, 10, &rig))
             return;
-        if (with_schedule(cases[i].way, cases[i].options, cases[i].nodes, 40, &other)) {
+        if (with_schedule(cases[i].strategy, cases[i].options, cases[i].nodes, 40, &other)) {
             float start[24] = {0};
             CHECK(exrig_distance(&rig, rig.node[0].shelf, start) > 0.01);
             CHECK_MSG(memcmp(rig.node[0].shelf, other.node[0].shelf, sizeof start) == 0, "%s %s: %g away",
-                      cases[i].way, cases[i].options,
+                      cases[i].strategy, cases[i].options,
                       exrig_distance(&rig, rig.node[0].shelf, other.node[0].shelf));
             exrig_close(&other);
         }
@@ -371,7 +375,7 @@ TEST(one_downpour_worker_is_one_device) {
     static const char *const options[] = {"{dedicated: true}", "{warm_start: 0}", "{n_fetch: 4}",
                                           "{n_fetch: 3, dedicated: true, wfbp: off}"};
     for (size_t i = 0; i < 4; i++) {
-        const struct exrig_settings settings = {.way = "downpour",
+        const struct exrig_settings settings = {.strategy = "downpour",
                                                 .options = options[i],
                                                 .optimizer = "{sgd: {lr: 0.1, weight_decay: 0.01}}",
                                                 .nodes = i % 3 ? 1 : 2,
@@ -392,7 +396,7 @@ TEST(one_downpour_worker_is_one_device) {
 TEST(sums_of_gradients_are_pushed) {
     static const char *const options[] = {"{n_push: 3, n_fetch: 3}", "{n_push: 5, n_fetch: 10}"};
     for (size_t i = 0; i < 2; i++) {
-        const struct exrig_settings settings = {.way = "downpour",
+        const struct exrig_settings settings = {.strategy = "downpour",
                                                 .options = options[i],
                                                 .optimizer = "{sgd: {lr: 0.1}}",
                                                 .nodes = 1,
@@ -407,7 +411,7 @@ TEST(sums_of_gradients_are_pushed) {
         exrig_close(&rig);
     }
     /* Parameters that are fetched more often than gradients are pushed lack the worker's own steps. */
-    const struct exrig_settings settings = {.way = "downpour",
+    const struct exrig_settings settings = {.strategy = "downpour",
                                             .options = "{n_push: 2, n_fetch: 1}",
                                             .optimizer = "{sgd: {lr: 0.1}}",
                                             .nodes = 1,
@@ -426,7 +430,7 @@ TEST(downpour_converges) {
     static const char *const options[] = {"{k: 1}", "{k: 3, n_push: 2, n_fetch: 4}",
                                           "{k: 2, n_push: 4, n_fetch: 2, dedicated: true}"};
     for (size_t i = 0; i < 3; i++) {
-        const struct exrig_settings settings = {.way = "downpour",
+        const struct exrig_settings settings = {.strategy = "downpour",
                                                 .options = options[i],
                                                 .optimizer = "{adagrad: {lr: 0.03}}",
                                                 .nodes = 6,
@@ -440,7 +444,7 @@ TEST(downpour_converges) {
         float params[24], start[24] = {0};
         for (size_t s = 0; s < rig.roles.servers; s++) {
             size_t first, end;
-            rt_moves_part(24, rig.roles.servers, s, &first, &end);
+            rt_collective_part(24, rig.roles.servers, s, &first, &end);
             memcpy(params + first, rig.node[s].shelf + first, (end - first) * sizeof *params);
         }
         const double before = exrig_excess(&rig, start), after = exrig_excess(&rig, params);

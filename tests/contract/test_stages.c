@@ -16,7 +16,7 @@ static const char cnn[] =
 /* 23 examples in batches of 10: the third update of an epoch has 3 rows, so of 4 slices one is empty. */
 enum { EXAMPLES = 23, BATCH = 10, UPDATES = 5 };
 
-struct way {
+struct strategy {
     size_t micro, shards, slots, threads;
     double clip;
 };
@@ -25,22 +25,22 @@ static const size_t cuts_of_7[][6] = {{0}, {2}, {1, 4}, {1, 3, 4, 5}};
 static const size_t cuts_of_9[][6] = {{0}, {5}, {2, 6}, {1, 2, 4, 7}};
 
 static void check_chain(const struct tiny *tiny, const char *model, const char *optimizer,
-                        const struct way *way, const size_t *cuts) {
+                        const struct strategy *strategy, const size_t *cuts) {
     struct rt_error err;
     struct chain chain;
     char keys[400];
     snprintf(keys, sizeof keys,
              "batch: %d, micro_batch: %zu, shards: %zu, clip_norm: %g, optimizer: %s, seed: 5, updates: 20, "
              "per_epoch: 3, weight_decay: 0.01, lr_schedule: {cosine: {warmup: 1}}",
-             BATCH, way->micro, way->shards, way->clip, optimizer);
-    CHECK_OK(chain_open(tiny, model, keys, cuts, way->slots, way->threads,
-                        (uint32_t)(way->micro * 31 + cuts[0]), &chain, &err));
+             BATCH, strategy->micro, strategy->shards, strategy->clip, optimizer);
+    CHECK_OK(chain_open(tiny, model, keys, cuts, strategy->slots, strategy->threads,
+                        (uint32_t)(strategy->micro * 31 + cuts[0]), &chain, &err));
     for (size_t i = 0; i < UPDATES; i++)
         chain_update(&chain);
     const size_t wrong = chain_differs(&chain, tiny);
-    CHECK_MSG(wrong == 0,
-              "%s: %zu stages, micro_batch %zu, %zu shards, clip %g, %zu slots: %zu numbers differ",
-              optimizer, chain.count, way->micro, way->shards, way->clip, way->slots, wrong);
+    CHECK_MSG(
+        wrong == 0, "%s: %zu stages, micro_batch %zu, %zu shards, clip %g, %zu slots: %zu numbers differ",
+        optimizer, chain.count, strategy->micro, strategy->shards, strategy->clip, strategy->slots, wrong);
     chain_close(&chain);
 }
 
@@ -74,12 +74,12 @@ static void check_model(const char *model, const size_t cuts[][6], const char *o
     static const size_t micros[] = {1, 3, BATCH};
     for (size_t n = 0; n < 4; n++)
         for (size_t i = 0; i < 3; i++) {
-            const struct way way = {.micro = micros[i],
-                                    .shards = shards,
-                                    .slots = 1 + (n + i) % 4,
-                                    .threads = 1 + (n + i) % 2,
-                                    .clip = clip};
-            check_chain(&tiny, model, optimizer, &way, cuts[n]);
+            const struct strategy strategy = {.micro = micros[i],
+                                              .shards = shards,
+                                              .slots = 1 + (n + i) % 4,
+                                              .threads = 1 + (n + i) % 2,
+                                              .clip = clip};
+            check_chain(&tiny, model, optimizer, &strategy, cuts[n]);
         }
     tiny_close(&tiny);
 }
@@ -109,8 +109,8 @@ TEST(any_cut_has_the_bits_of_one_device) {
         CHECK_OK(train(models[m], "momentum", 1, 0, BATCH, &tiny, &err));
         for (size_t cut = 1; cut < layers[m]; cut++) {
             const size_t cuts[] = {cut, 0};
-            const struct way way = {.micro = 4, .shards = 1, .slots = 3, .threads = 1};
-            check_chain(&tiny, models[m], "momentum", &way, cuts);
+            const struct strategy strategy = {.micro = 4, .shards = 1, .slots = 3, .threads = 1};
+            check_chain(&tiny, models[m], "momentum", &strategy, cuts);
         }
         tiny_close(&tiny);
     }
@@ -128,8 +128,8 @@ TEST(batchnorm_has_the_bits_of_one_device) {
         CHECK_OK(train(model, "adam", 1, 0, micro, &tiny, &err));
         for (size_t cut = 1; cut < 7; cut++) {
             const size_t cuts[] = {cut, 0};
-            const struct way way = {.micro = micro, .shards = 1, .slots = 2, .threads = 1};
-            check_chain(&tiny, model, "adam", &way, cuts);
+            const struct strategy strategy = {.micro = micro, .shards = 1, .slots = 2, .threads = 1};
+            check_chain(&tiny, model, "adam", &strategy, cuts);
         }
         tiny_close(&tiny);
     }

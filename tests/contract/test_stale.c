@@ -10,8 +10,8 @@ enum { UPDATES = 400 };
 
 /* Four workers of nearly the same speed: a staleness of 3. The loss has a curvature of 1, so that one device
  * could take a rate of 3.8. Returns how far the parameters are from the best. */
-static double left_over(const char *way, const char *options, const char *optimizer) {
-    const struct exrig_settings settings = {.way = way,
+static double left_over(const char *strategy, const char *options, const char *optimizer) {
+    const struct exrig_settings settings = {.strategy = strategy,
                                             .options = options,
                                             .optimizer = optimizer,
                                             .nodes = 4,
@@ -19,7 +19,7 @@ static double left_over(const char *way, const char *options, const char *optimi
                                             .latency = 0.001,
                                             .seconds = {1, 1.01, 1.02, 1.03}};
     if (!exrig_succeeds(&settings, &rig)) {
-        rt_test_fail(__FILE__, __LINE__, "%s %s", way, options ? options : "");
+        rt_test_fail(__FILE__, __LINE__, "%s %s", strategy, options ? options : "");
         return (double)NAN;
     }
     const double excess = exrig_excess(&rig, rig.node[rig.worker[0]].params);
@@ -28,7 +28,7 @@ static double left_over(const char *way, const char *options, const char *optimi
 }
 
 static const struct {
-    const char *way, *options;
+    const char *strategy, *options;
 } cases[] = {
     {"ps-async", NULL},
     {"ps-async", "{prio: stale}"},
@@ -49,8 +49,8 @@ TEST(every_asynchronous_strategy_holds_with_its_defaults) {
                                              "{adam: {lr: 0.01}}", "{sgd: {lr: 0.2}}"};
     for (size_t o = 0; o < sizeof optimizers / sizeof *optimizers; o++)
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-            const double excess = left_over(cases[i].way, cases[i].options, optimizers[o]);
-            CHECK_MSG(excess < 0.05, "%s %s with %s: %g above the best", cases[i].way,
+            const double excess = left_over(cases[i].strategy, cases[i].options, optimizers[o]);
+            CHECK_MSG(excess < 0.05, "%s %s with %s: %g above the best", cases[i].strategy,
                       cases[i].options ? cases[i].options : "", optimizers[o], excess);
         }
 }

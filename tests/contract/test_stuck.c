@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Seconds: the patience, and the most that may pass from the freeze until the master has named the node. */
-static const double patience = 10, bound = 11.5;
+/* Seconds: the timeout, and the most that may pass from the freeze until the master has named the node. */
+static const double timeout = 10, bound = 11.5;
 
 /* ---- one ring ------------------------------------------------------------------------------------------ */
 
@@ -27,7 +27,7 @@ static const struct rig_settings ring = {
     .updates = 1000000,
     .latency = 0.002,
     .random_delay = 0.01,
-    .patience = patience};
+    .timeout = timeout};
 
 static void train_on(void *user, struct rig *rig, struct rt_ring *made) {
     (void)user;
@@ -91,7 +91,7 @@ TEST(in_a_ring_that_flows) {
     freeze_each(settings, "ring-flow");
 }
 
-/* Waits shorter than the patience, of nodes one after another, are nobody's fault. */
+/* Waits shorter than the timeout, of nodes one after another, are nobody's fault. */
 static void train_and_gather(void *user, struct rig *rig, struct rt_ring *made) {
     if (rig_steps(rig, made, 20))
         rig->status[0] = rig_gather(rig, made, user, &rig->errors[0]);
@@ -124,7 +124,7 @@ TEST(a_master_that_hangs_is_waited_for) {
     struct rig_settings settings = ring;
     for (size_t i = 0; i < 4; i++) {
         settings.freezes = 0.02 + 0.3 * (double)i;
-        settings.thaws = settings.freezes + 17 * patience;
+        settings.thaws = settings.freezes + 17 * timeout;
         is_waited_for(&settings);
     }
 }
@@ -133,18 +133,18 @@ TEST(a_node_that_hangs_for_less_is_waited_for) {
     struct rig_settings settings = ring;
     for (settings.frozen = 1; settings.frozen < 4; settings.frozen++) {
         settings.freezes = 0.3;
-        settings.thaws = settings.freezes + patience - 1;
+        settings.thaws = settings.freezes + timeout - 1;
         is_waited_for(&settings);
     }
 }
 
-/* Operations that each take nearly the patience: no steps, and then a long wait of everybody else. */
+/* Operations that each take nearly the timeout: no steps, and then a long wait of everybody else. */
 TEST(a_node_that_is_slow_again_and_again_is_waited_for) {
     for (int i = 0; i < 2; i++) {
         struct rig_settings settings = ring;
-        settings.patience = 3;
+        settings.timeout = 3;
         settings.freezes = 0.3;
-        settings.thaws = settings.freezes + (i ? 0.9 : 0.6) * settings.patience;
+        settings.thaws = settings.freezes + (i ? 0.9 : 0.6) * settings.timeout;
         settings.again = settings.thaws - settings.freezes + 0.03;
         for (settings.frozen = 1; settings.frozen < 4; settings.frozen++)
             is_waited_for(&settings);
@@ -174,7 +174,7 @@ TEST(a_node_of_a_ring_that_pretends) {
                       rig.errors[0].text);
             CHECK_MSG(rig.lost == settings.frozen || lies[i] > 3, "node %zu says %x: nobody is named",
                       settings.frozen, lies[i]);
-            CHECK_MSG(rig.ended[0] < settings.freezes + (10 + 4 * 4) * patience + 2,
+            CHECK_MSG(rig.ended[0] < settings.freezes + (10 + 4 * 4) * timeout + 2,
                       "node %zu says %x: ended at %g", settings.frozen, lies[i], rig.ended[0]);
             rig_close(&rig);
         }
@@ -193,15 +193,15 @@ static void freeze_in_rings(const struct hybrid_shape *shape) {
     const struct rt_memnet_settings net = {.seed = shape->who, .latency = 2e-3, .random_delay = 5e-3};
     mesh_in_memory(&net, run.nodes, hybrid_attend, &run);
     CHECK_MSG(run.status[0] == RT_FAILED && strstr(run.errors[0].text, name) && run.lost == shape->who,
-              "%s, rings of %zu, node %u at %g: node %zu is blamed: %s", shape->way, shape->places,
+              "%s, rings of %zu, node %u at %g: node %zu is blamed: %s", shape->strategy, shape->places,
               shape->who, shape->freezes, run.lost, run.errors[0].text);
     CHECK_MSG(run.ended[0] < shape->freezes + bound, "%s, rings of %zu, node %u at %g: named at %g: %s",
-              shape->way, shape->places, shape->who, shape->freezes, run.ended[0], run.errors[0].text);
+              shape->strategy, shape->places, shape->who, shape->freezes, run.ended[0], run.errors[0].text);
     for (size_t i = 1; i < run.nodes; i++)
         if (i != shape->who)
             CHECK_MSG(run.status[i] != RT_OK && run.ended[i] < shape->freezes + bound + 5,
-                      "%s, node %u at %g: node %zu ends at %g: %s", shape->way, shape->who, shape->freezes, i,
-                      run.ended[i], run.errors[i].text);
+                      "%s, node %u at %g: node %zu ends at %g: %s", shape->strategy, shape->who,
+                      shape->freezes, i, run.ended[i], run.errors[i].text);
     hybrid_close(&run);
 }
 
@@ -213,7 +213,7 @@ static const struct hybrid_shape rings = {.rings = 2,
                                           .shards = 8,
                                           .updates = 1000,
                                           .optimizer = "{sgd: {lr: 0.01}}",
-                                          .patience = patience,
+                                          .timeout = timeout,
                                           .fault = FREEZES};
 
 static void freeze_each_of_rings(struct hybrid_shape shape) {
@@ -226,10 +226,10 @@ static void freeze_each_of_rings(struct hybrid_shape shape) {
 }
 
 TEST(in_rings_side_by_side) {
-    static const char *const ways[] = {"allreduce-rd", "ps-sync"};
+    static const char *const strategies[] = {"allreduce-rd", "ps-sync"};
     for (size_t i = 0; i < 2; i++) {
         struct hybrid_shape shape = rings;
-        shape.way = ways[i];
+        shape.strategy = strategies[i];
         freeze_each_of_rings(shape);
         shape.rings = 3;
         shape.places = 1;
@@ -238,10 +238,10 @@ TEST(in_rings_side_by_side) {
 }
 
 TEST(in_rings_that_go_at_their_own_pace) {
-    static const char *const ways[] = {"ps-async", "ps-ssp", "ps-backup"};
+    static const char *const strategies[] = {"ps-async", "ps-ssp", "ps-backup"};
     for (size_t i = 0; i < 3; i++) {
         struct hybrid_shape shape = rings;
-        shape.way = ways[i];
+        shape.strategy = strategies[i];
         freeze_each_of_rings(shape);
         shape.rings = 3;
         shape.places = 1;
@@ -250,10 +250,10 @@ TEST(in_rings_that_go_at_their_own_pace) {
 }
 
 TEST(a_node_of_several_rings_that_pretends) {
-    static const char *const ways[] = {"allreduce-rd", "ps-async"};
+    static const char *const strategies[] = {"allreduce-rd", "ps-async"};
     for (size_t i = 0; i < 2 * LIES; i++) {
         struct hybrid_shape shape = rings;
-        shape.way = ways[i % 2];
+        shape.strategy = strategies[i % 2];
         shape.freezes = 0.3;
         shape.thaws = 1000;
         shape.pretends = true;
@@ -263,10 +263,11 @@ TEST(a_node_of_several_rings_that_pretends) {
             CHECK_OK(hybrid_open(&shape, &run, &err));
             mesh_in_memory(NULL, run.nodes, hybrid_attend, &run);
             CHECK_MSG(run.status[0] == RT_FAILED && (run.lost == shape.who || run.lost == 0),
-                      "%s, node %u says %x: node %zu is blamed: %s", shape.way, shape.who, shape.note,
+                      "%s, node %u says %x: node %zu is blamed: %s", shape.strategy, shape.who, shape.note,
                       run.lost, run.errors[0].text);
-            CHECK_MSG(run.ended[0] < shape.freezes + (10 + 4 * 6) * patience + 5,
-                      "%s, node %u says %x: ended at %g", shape.way, shape.who, shape.note, run.ended[0]);
+            CHECK_MSG(run.ended[0] < shape.freezes + (10 + 4 * 6) * timeout + 5,
+                      "%s, node %u says %x: ended at %g", shape.strategy, shape.who, shape.note,
+                      run.ended[0]);
             hybrid_close(&run);
         }
     }
@@ -274,21 +275,21 @@ TEST(a_node_of_several_rings_that_pretends) {
 
 /* One that is slow in every operation holds the others up, and is nobody's fault. */
 TEST(a_node_of_several_rings_that_is_slow_again_and_again_is_waited_for) {
-    static const char *const ways[] = {"allreduce-rd", "ps-async", "ps-ssp", "ps-backup"};
+    static const char *const strategies[] = {"allreduce-rd", "ps-async", "ps-ssp", "ps-backup"};
     for (size_t i = 0; i < 4; i++) {
         struct hybrid_shape shape = rings;
-        shape.way = ways[i];
+        shape.strategy = strategies[i];
         shape.updates = 6;
-        shape.patience = 3;
+        shape.timeout = 3;
         shape.freezes = 0.03;
-        shape.thaws = shape.freezes + 0.8 * shape.patience;
-        shape.again = 0.8 * shape.patience + 0.2;
+        shape.thaws = shape.freezes + 0.8 * shape.timeout;
+        shape.again = 0.8 * shape.timeout + 0.2;
         for (shape.who = 1; shape.who < shape.rings * shape.places; shape.who++) {
             struct rt_error err;
             CHECK_OK(hybrid_open(&shape, &run, &err));
             mesh_in_memory(NULL, run.nodes, hybrid_attend, &run);
             for (size_t n = 0; n < run.nodes; n++)
-                CHECK_MSG(run.status[n] == RT_OK, "%s, node %u is slow: node %zu says: %s", ways[i],
+                CHECK_MSG(run.status[n] == RT_OK, "%s, node %u is slow: node %zu says: %s", strategies[i],
                           shape.who, n, run.errors[n].text);
             CHECK(run.ended[0] > shape.thaws);
             hybrid_close(&run);
@@ -297,18 +298,18 @@ TEST(a_node_of_several_rings_that_is_slow_again_and_again_is_waited_for) {
 }
 
 TEST(a_master_of_several_rings_that_hangs_is_waited_for) {
-    static const char *const ways[] = {"allreduce-rd", "ps-async", "ps-ssp", "ps-backup"};
+    static const char *const strategies[] = {"allreduce-rd", "ps-async", "ps-ssp", "ps-backup"};
     for (size_t i = 0; i < 4; i++) {
         struct rt_error err;
         struct hybrid_shape shape = rings;
-        shape.way = ways[i];
+        shape.strategy = strategies[i];
         shape.updates = 20;
         shape.freezes = 0.03;
-        shape.thaws = shape.freezes + 17 * patience;
+        shape.thaws = shape.freezes + 17 * timeout;
         CHECK_OK(hybrid_open(&shape, &run, &err));
         mesh_in_memory(NULL, run.nodes, hybrid_attend, &run);
         for (size_t n = 0; n < run.nodes; n++)
-            CHECK_MSG(run.status[n] == RT_OK, "%s: node %zu says: %s", ways[i], n, run.errors[n].text);
+            CHECK_MSG(run.status[n] == RT_OK, "%s: node %zu says: %s", strategies[i], n, run.errors[n].text);
         CHECK(run.ended[0] > shape.thaws);
         hybrid_close(&run);
     }
@@ -316,18 +317,18 @@ TEST(a_master_of_several_rings_that_hangs_is_waited_for) {
 
 /* Rings that have no batch, as while the master validates, wait for it. */
 TEST(a_master_that_does_something_else_is_waited_for) {
-    static const char *const ways[] = {"allreduce-rd", "ps-async", "ps-ssp", "ps-backup"};
+    static const char *const strategies[] = {"allreduce-rd", "ps-async", "ps-ssp", "ps-backup"};
     for (size_t i = 0; i < 4; i++) {
         struct rt_error err;
         struct hybrid_shape shape = rings;
-        shape.way = ways[i];
+        shape.strategy = strategies[i];
         shape.updates = 5;
         shape.fault = NONE;
-        shape.pauses = 17 * patience;
+        shape.pauses = 17 * timeout;
         CHECK_OK(hybrid_open(&shape, &run, &err));
         mesh_in_memory(NULL, run.nodes, hybrid_attend, &run);
         for (size_t n = 0; n < run.nodes; n++)
-            CHECK_MSG(run.status[n] == RT_OK, "%s: node %zu says: %s", ways[i], n, run.errors[n].text);
+            CHECK_MSG(run.status[n] == RT_OK, "%s: node %zu says: %s", strategies[i], n, run.errors[n].text);
         CHECK(run.ended[0] > shape.pauses);
         hybrid_close(&run);
     }

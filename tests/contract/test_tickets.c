@@ -1,10 +1,11 @@
-/* Who learns from which batch, and which updates a run counts: the foreman of a run's master with the rules
- * of its server, over the network in memory under virtual time, with the rig's toy in place of a network. */
+/* Who learns from which batch, and which updates a run counts: the batch scheduler of a run's master with the
+ * rules of its server, over the network in memory under virtual time, with the rig's toy in place of a
+ * network. */
+#include "control/batch_scheduler_inside.h"
+#include "run/exchange/inside.h"
 #include "support/servelog.h"
 #include "support/test.h"
 #include "support/tiny.h"
-#include "train/exchange/foreman_inside.h"
-#include "train/exchange/inside.h"
 
 enum { BATCHES = 10 }; /* of an epoch, as the rig's servers have it */
 
@@ -58,12 +59,12 @@ static void note_judged(void *user, struct exrig *r, uint16_t server, const stru
 static struct rt_engine_part part(void *user, struct exrig *r) {
     struct course *c = user;
     struct rt_error err;
-    c->learner.crew = r->node[0].crew;
-    if (rt_exchange_make_foreman(&c->learner, true, &err) != RT_OK) {
+    c->learner.coordinator = r->node[0].coordinator;
+    if (rt_exchange_make_scheduler(&c->learner, true, &err) != RT_OK) {
         rt_test_fail(__FILE__, __LINE__, "%s", err.text);
-        return rt_crew_part(c->learner.crew);
+        return rt_coordinator_part(c->learner.coordinator);
     }
-    return rt_exchange_crew_part(&c->learner);
+    return rt_exchange_coordinator_part(&c->learner);
 }
 
 static void begin_site(struct course *c, struct exrig *r) {
@@ -72,7 +73,7 @@ static void begin_site(struct course *c, struct exrig *r) {
     c->site.exchange = master->exchange;
     c->site.replica = &master->replica;
     c->site.server = master->server;
-    rt_foreman_set(c->learner.foreman, c->first);
+    rt_scheduler_set(c->learner.scheduler, c->first);
     rt_engine_enter(master->engine);
     rt_server_set_version(master->server, c->first);
     rt_engine_leave(master->engine);
@@ -81,23 +82,23 @@ static void begin_site(struct course *c, struct exrig *r) {
 static void take_steps(void *user, struct exrig *r) {
     struct course *c = user;
     struct exrig_node *master = &r->node[0];
-    struct rt_foreman *foreman = c->learner.foreman;
-    if (!foreman)
+    struct rt_scheduler *scheduler = c->learner.scheduler;
+    if (!scheduler)
         return;
     begin_site(c, r);
-    while (foreman->returned < c->last) {
+    while (scheduler->returned < c->last) {
         struct rt_done sum;
-        master->status = rt_foreman_step(foreman, &sum, &master->error);
+        master->status = rt_scheduler_step(scheduler, &sum, &master->error);
         if (master->status != RT_OK)
             return;
-        CHECK_MSG(sum.rows > 0, "update %d is made of no examples", (int)foreman->returned);
-        CHECK_MSG(!c->site.asynchronous || sum.batch == c->line[foreman->returned - c->first - 1],
-                  "update %d is of batch %d%s", (int)foreman->returned, (int)sum.batch,
+        CHECK_MSG(sum.rows > 0, "update %d is made of no examples", (int)scheduler->returned);
+        CHECK_MSG(!c->site.asynchronous || sum.batch == c->line[scheduler->returned - c->first - 1],
+                  "update %d is of batch %d%s", (int)scheduler->returned, (int)sum.batch,
                   c->lost[sum.batch] ? ", whose gradient was dropped" : "");
         c->counted += sum.rows;
-        if (c->validate && foreman->returned % c->validate == 0) {
-            CHECK_MSG(foreman->given == foreman->returned, "update %d is given at a rest after %d",
-                      (int)foreman->given, (int)foreman->returned);
+        if (c->validate && scheduler->returned % c->validate == 0) {
+            CHECK_MSG(scheduler->given == scheduler->returned, "update %d is given at a rest after %d",
+                      (int)scheduler->given, (int)scheduler->returned);
             exrig_settle(r);
         }
     }
@@ -127,18 +128,19 @@ static bool open_course(const struct exrig_settings *settings, struct rt_error *
                                                    .parts = 1,
                                                    .between = RT_STATE_ENCODE};
     const struct rt_roles *roles = &rig.roles;
-    course.site = (struct rt_exchanger){.roles = *roles,
-                                        .clients = rig.clients,
-                                        .team = rig.node[0].team,
-                                        .grouped = rt_way_is_nested(rig.way, &rig.options),
-                                        .rules = rt_way_rules(rig.way, &rig.options),
-                                        .asynchronous = rt_way_is_asynchronous(rig.way, &rig.options),
-                                        .place = rt_roles_place(roles, 0),
-                                        .works = rt_roles_place(roles, 0) < roles->workers,
-                                        .serves = true};
+    course.site =
+        (struct rt_exchanger){.roles = *roles,
+                              .clients = rig.clients,
+                              .team = rig.node[0].team,
+                              .grouped = rt_exchange_is_nested(rig.strategy, &rig.options),
+                              .rules = rt_exchange_rules(rig.strategy, &rig.options),
+                              .asynchronous = rt_exchange_is_asynchronous(rig.strategy, &rig.options),
+                              .place = rt_roles_place(roles, 0),
+                              .works = rt_roles_place(roles, 0) < roles->workers,
+                              .serves = true};
     course.set.count = rig.settings.examples;
     course.learner = (struct rt_exchange_learner){
-        .lesson = {.way = rig.way,
+        .config = {.exchange = rig.strategy,
                    .spec = &course.spec,
                    .set = &course.set,
                    .per_epoch = rt_exchange_per_epoch(&rig.options, BATCHES),
@@ -153,7 +155,7 @@ static bool open_course(const struct exrig_settings *settings, struct rt_error *
 
 static void close_course(void) {
     rt_net_replica_destroy(course.site.net);
-    rt_foreman_destroy(course.learner.foreman);
+    rt_scheduler_destroy(course.learner.scheduler);
     tiny_close(&course.tiny);
     exrig_close(&rig);
 }
@@ -175,8 +177,8 @@ static bool run_course(const struct exrig_settings *settings, uint64_t first, ui
         rt_test_fail(__FILE__, __LINE__, "%s", err.text);
     for (size_t i = 0; i < settings->nodes && good; i++)
         if (rig.node[i].status != RT_OK) {
-            rt_test_fail(__FILE__, __LINE__, "%s %s, seed %d, node %zu: %s", settings->way, settings->options,
-                         (int)settings->seed, i, rig.node[i].error.text);
+            rt_test_fail(__FILE__, __LINE__, "%s %s, seed %d, node %zu: %s", settings->strategy,
+                         settings->options, (int)settings->seed, i, rig.node[i].error.text);
             good = false;
         }
     if (!good)
@@ -195,7 +197,7 @@ TEST(every_round_is_made) {
     size_t dropped = 0;
     for (uint64_t seed = 0; seed < 60; seed++) {
         const struct exrig_settings settings = {
-            .way = "ps-backup",
+            .strategy = "ps-backup",
             .options = round_options[seed % 5],
             .nodes = 4 + seed % 3,
             .seed = seed,
@@ -220,7 +222,7 @@ TEST(every_round_is_made) {
 
 /* The others do not wait for a master that takes its time. */
 TEST(a_slow_master_holds_nobody_back) {
-    const struct exrig_settings settings = {.way = "ps-backup",
+    const struct exrig_settings settings = {.strategy = "ps-backup",
                                             .options = "{backup: 1}",
                                             .nodes = 4,
                                             .latency = 0.001,
@@ -242,7 +244,7 @@ static const char *const cut_options[] = {"{base: async}", "{base: async, dedica
 /* One worker is slow: epochs end without it. What it does in vain is no update, and counts for nothing. */
 TEST(what_is_dropped_is_not_counted) {
     for (uint64_t seed = 0; seed < 24; seed++) {
-        const struct exrig_settings settings = {.way = "ps-cut",
+        const struct exrig_settings settings = {.strategy = "ps-cut",
                                                 .options = cut_options[seed % 4],
                                                 .nodes = 5,
                                                 .seed = seed,
@@ -264,7 +266,7 @@ TEST(what_is_dropped_is_not_counted) {
 /* From the middle of an epoch on: the rest of what it needs, from the batches that have not been used. */
 TEST(an_epoch_that_is_cut_short_goes_on) {
     for (uint64_t seed = 0; seed < 8; seed++) {
-        const struct exrig_settings settings = {.way = "ps-cut",
+        const struct exrig_settings settings = {.strategy = "ps-cut",
                                                 .options = cut_options[seed % 4],
                                                 .nodes = 4,
                                                 .seed = seed,
@@ -285,8 +287,11 @@ TEST(a_slow_worker_does_not_hold_up_an_epoch) {
     static const char *const options[] = {"{base: async, cut: 1}", "{base: async, cut: 0.75}"};
     double took[2];
     for (size_t i = 0; i < 2; i++) {
-        const struct exrig_settings settings = {
-            .way = "ps-cut", .options = options[i], .nodes = 4, .latency = 0.001, .seconds = {1, 1, 10, 1}};
+        const struct exrig_settings settings = {.strategy = "ps-cut",
+                                                .options = options[i],
+                                                .nodes = 4,
+                                                .latency = 0.001,
+                                                .seconds = {1, 1, 10, 1}};
         const uint64_t epoch = i ? 8 : 10;
         if (!run_course(&settings, 0, 4 * epoch, 0))
             return;
@@ -301,17 +306,17 @@ TEST(a_slow_worker_does_not_hold_up_an_epoch) {
 
 /* Updates are counted when they have been made, in the order in which they were. */
 TEST(updates_are_counted_in_their_order) {
-    static const char *const ways[][2] = {{"ps-async", "{dedicated: false}"},
-                                          {"ps-async", "{dedicated: true, prio: stale}"},
-                                          {"ps-ssp", "{s: 1}"},
-                                          {"ps-ssp", "{s: 0, step: clock}"},
-                                          {"ps-vap", "{delta: 0.02}"},
-                                          {"ps-hier", "{base: async, group: 2}"},
-                                          {"ps-hier", "{base: ssp, s: 1, group: 3}"},
-                                          {"ps-hier", "{base: async, group: 2, dedicated: true}"}};
+    static const char *const strategies[][2] = {{"ps-async", "{dedicated: false}"},
+                                                {"ps-async", "{dedicated: true, prio: stale}"},
+                                                {"ps-ssp", "{s: 1}"},
+                                                {"ps-ssp", "{s: 0, step: clock}"},
+                                                {"ps-vap", "{delta: 0.02}"},
+                                                {"ps-hier", "{base: async, group: 2}"},
+                                                {"ps-hier", "{base: ssp, s: 1, group: 3}"},
+                                                {"ps-hier", "{base: async, group: 2, dedicated: true}"}};
     for (uint64_t seed = 0; seed < 40; seed++) {
-        const struct exrig_settings settings = {.way = ways[seed % 8][0],
-                                                .options = ways[seed % 8][1],
+        const struct exrig_settings settings = {.strategy = strategies[seed % 8][0],
+                                                .options = strategies[seed % 8][1],
                                                 .nodes = 3 + seed % 5,
                                                 .seed = seed,
                                                 .random_delay = 0.05,

@@ -1,8 +1,8 @@
 /* What an update is, checked against its definition: slices and their tree, clipping, batches, the schedule
  * of examples, and a loss that is not finite. */
+#include "learn/batches.h"
 #include "support/test.h"
 #include "support/tiny.h"
-#include "train/batches.h"
 #include <math.h>
 
 static const char model[] = "{input: 12, loss: cross_entropy, layers: [{dense: 20}, tanh, {dense: 5}]}";

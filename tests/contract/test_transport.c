@@ -22,13 +22,14 @@ enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 static void shapes_program(struct stage *stage, size_t i, struct rt_endpoint *endpoint) {
     static const unsigned channels[] = {RT_CHANNEL_CONTROL, RT_CHANNEL_FIRST, RT_CHANNEL_BULK};
-    struct seat seat = {.stage = stage, .endpoint = endpoint};
+    struct inflight inflight = {.stage = stage, .endpoint = endpoint};
     struct rt_link *link;
     uint64_t bytes = 0;
     if (i == 0) {
         struct rt_send sends[3][SHAPES];
         uint8_t *bodies[SHAPES][RT_PIECES];
-        REQUIRE(link = seat_call(&seat, stage->endpoints[1]->address)); /* and posts before it is connected */
+        REQUIRE(
+            link = seat_call(&inflight, stage->endpoints[1]->address)); /* and posts before it is connected */
         for (unsigned k = 0; k < SHAPES; k++) {
             size_t first = shapes[k].first, second = shapes[k].second;
             stage_write(k, 0, first, bodies[k][0] = stage_room(first));
@@ -44,15 +45,15 @@ static void shapes_program(struct stage *stage, size_t i, struct rt_endpoint *en
             }
         }
         for (unsigned n = 0; n < 3 * SHAPES;) {
-            REQUIRE(seat_take(&seat));
-            if (seat.event.kind != RT_EVENT_SENT)
+            REQUIRE(seat_take(&inflight));
+            if (inflight.event.kind != RT_EVENT_SENT)
                 continue;
-            const struct rt_send *send = seat.event.send;
-            CHECK(send->user == &bodies[seat.sent[send->channel] - 1] && seat.event.link == link);
+            const struct rt_send *send = inflight.event.send;
+            CHECK(send->user == &bodies[inflight.sent[send->channel] - 1] && inflight.event.link == link);
             n++;
         }
-        REQUIRE(seat_await(&seat, link));
-        CHECK(seat.connected == 1);
+        REQUIRE(seat_await(&inflight, link));
+        CHECK(inflight.connected == 1);
         for (unsigned k = 0; k < SHAPES; k++) {
             free(bodies[k][0]);
             free(bodies[k][1]);
@@ -60,8 +61,8 @@ static void shapes_program(struct stage *stage, size_t i, struct rt_endpoint *en
     } else {
         struct rt_receive receives[3][SHAPES];
         uint8_t *bodies[3][SHAPES];
-        REQUIRE(seat_reach(&seat, &seat.accepted, 1));
-        link = seat.event.link;
+        REQUIRE(seat_reach(&inflight, &inflight.accepted, 1));
+        link = inflight.event.link;
         for (unsigned k = 0; k < SHAPES; k++)
             for (unsigned c = 0; c < 3; c++) {
                 size_t size = shapes[k].first + shapes[k].second;
@@ -71,15 +72,15 @@ static void shapes_program(struct stage *stage, size_t i, struct rt_endpoint *en
                     (struct rt_receive){.channel = channels[c], .body = bodies[c][k], .body_room = size};
                 rt_link_receive(link, &receives[c][k]);
             }
-        while (seat.arrivals < 3 * SHAPES) {
-            REQUIRE(seat_take(&seat));
-            const struct rt_receive *got = seat.event.receive;
-            unsigned k = seat.received[got->channel] - 1;
+        while (inflight.arrivals < 3 * SHAPES) {
+            REQUIRE(seat_take(&inflight));
+            const struct rt_receive *got = inflight.event.receive;
+            unsigned k = inflight.received[got->channel] - 1;
             CHECK(got == &receives[got->channel == 0 ? 0 : got->channel == RT_CHANNEL_FIRST ? 1 : 2][k]);
             CHECK(got->head_bytes == shapes[k].head && stage_match(k + 50, got->head, shapes[k].head));
             CHECK(got->body_bytes == got->body_room && stage_match(k, got->body, got->body_bytes));
         }
-        REQUIRE(seat_signal(&seat, link));
+        REQUIRE(seat_signal(&inflight, link));
         for (unsigned k = 0; k < SHAPES; k++)
             for (unsigned c = 0; c < 3; c++)
                 free(bodies[c][k]);
@@ -99,8 +100,8 @@ TEST(frames_arrive_whole_and_in_order) {
 /* Frames without a receive wait, and hold up nobody else. */
 static void stalled_program(struct stage *stage, size_t i, struct rt_endpoint *endpoint) {
     enum { STALLED = 5, OTHERS = 500 };
-    struct seat seat;
-    struct rt_link *link = seat_open(&seat, stage, i, endpoint);
+    struct inflight inflight;
+    struct rt_link *link = seat_open(&inflight, stage, i, endpoint);
     uint8_t body[1000];
     REQUIRE(link);
     if (i == 0) {
@@ -113,28 +114,28 @@ static void stalled_program(struct stage *stage, size_t i, struct rt_endpoint *e
         }
         for (unsigned k = 0; k < OTHERS; k++) {
             rt_link_send(link, &send);
-            REQUIRE(seat_reach(&seat, &seat.sent[RT_CHANNEL_BULK], k + 1));
+            REQUIRE(seat_reach(&inflight, &inflight.sent[RT_CHANNEL_BULK], k + 1));
         }
-        CHECK(seat.sent[RT_CHANNEL_FIRST] == 0); /* none had a receive */
-        REQUIRE(seat_signal(&seat, link));
-        REQUIRE(seat_reach(&seat, &seat.sent[RT_CHANNEL_FIRST], STALLED));
-        REQUIRE(seat_await(&seat, link));
+        CHECK(inflight.sent[RT_CHANNEL_FIRST] == 0); /* none had a receive */
+        REQUIRE(seat_signal(&inflight, link));
+        REQUIRE(seat_reach(&inflight, &inflight.sent[RT_CHANNEL_FIRST], STALLED));
+        REQUIRE(seat_await(&inflight, link));
     } else {
         struct rt_receive receive = {.channel = RT_CHANNEL_BULK, .body = body, .body_room = sizeof body};
         for (unsigned k = 0; k < OTHERS; k++) {
             rt_link_receive(link, &receive);
-            REQUIRE(seat_reach(&seat, &seat.received[RT_CHANNEL_BULK], k + 1));
+            REQUIRE(seat_reach(&inflight, &inflight.received[RT_CHANNEL_BULK], k + 1));
             CHECK(receive.body_bytes == sizeof body && stage_match(1, body, sizeof body));
         }
-        REQUIRE(seat_await(&seat, link));
-        CHECK(seat.received[RT_CHANNEL_FIRST] == 0);
+        REQUIRE(seat_await(&inflight, link));
+        CHECK(inflight.received[RT_CHANNEL_FIRST] == 0);
         receive.channel = RT_CHANNEL_FIRST;
         for (unsigned k = 0; k < STALLED; k++) {
             rt_link_receive(link, &receive);
-            REQUIRE(seat_reach(&seat, &seat.received[RT_CHANNEL_FIRST], k + 1));
+            REQUIRE(seat_reach(&inflight, &inflight.received[RT_CHANNEL_FIRST], k + 1));
             CHECK(receive.head[0] == k && receive.body_bytes == k && stage_match(1, body, k));
         }
-        REQUIRE(seat_signal(&seat, link));
+        REQUIRE(seat_signal(&inflight, link));
     }
 }
 
@@ -146,8 +147,8 @@ TEST(a_stalled_channel_holds_up_only_itself) {
  * Over a real network they could all leave in an unlucky moment before it is posted, but not each time. */
 static void overtaking_program(struct stage *stage, size_t i, struct rt_endpoint *endpoint) {
     enum { LARGE = 32, BYTES = 1 << 20, ATTEMPTS = 3 };
-    struct seat seat;
-    struct rt_link *link = seat_open(&seat, stage, i, endpoint);
+    struct inflight inflight;
+    struct rt_link *link = seat_open(&inflight, stage, i, endpoint);
     uint8_t *body = stage_room(LARGE * BYTES);
     bool overtook = false;
     REQUIRE(link);
@@ -155,7 +156,7 @@ static void overtaking_program(struct stage *stage, size_t i, struct rt_endpoint
     for (unsigned attempt = 1; attempt <= ATTEMPTS && !overtook; attempt++) {
         struct rt_send sends[LARGE + 1];
         struct rt_receive receives[LARGE + 1];
-        seat.arrivals = seat.received[RT_CHANNEL_FIRST] = 0;
+        inflight.arrivals = inflight.received[RT_CHANNEL_FIRST] = 0;
         for (unsigned k = 0; k <= LARGE; k++) {
             unsigned channel = k < LARGE ? RT_CHANNEL_BULK : RT_CHANNEL_FIRST;
             size_t bytes = k < LARGE ? BYTES : 0;
@@ -166,22 +167,22 @@ static void overtaking_program(struct stage *stage, size_t i, struct rt_endpoint
                 rt_link_receive(link, &receives[k]);
         }
         if (i == 1) {
-            REQUIRE(seat_signal(&seat, link));
-            REQUIRE(seat_reach(&seat, &seat.received[RT_CHANNEL_BULK], attempt * LARGE));
-            REQUIRE(seat_reach(&seat, &seat.received[RT_CHANNEL_FIRST], 1));
-            overtook = seat.first_arrival[RT_CHANNEL_FIRST] < (stage->exact ? 2 : LARGE);
+            REQUIRE(seat_signal(&inflight, link));
+            REQUIRE(seat_reach(&inflight, &inflight.received[RT_CHANNEL_BULK], attempt * LARGE));
+            REQUIRE(seat_reach(&inflight, &inflight.received[RT_CHANNEL_FIRST], 1));
+            overtook = inflight.first_arrival[RT_CHANNEL_FIRST] < (stage->exact ? 2 : LARGE);
             struct rt_send verdict = {.channel = RT_CHANNEL_CONTROL, .head_bytes = 1, .head = {overtook}};
             rt_link_send(link, &verdict);
-            REQUIRE(seat_reach(&seat, &seat.sent[RT_CHANNEL_CONTROL], 2 * attempt));
+            REQUIRE(seat_reach(&inflight, &inflight.sent[RT_CHANNEL_CONTROL], 2 * attempt));
         } else {
-            REQUIRE(seat_await(&seat, link));
+            REQUIRE(seat_await(&inflight, link));
             for (unsigned k = 0; k <= LARGE; k++)
                 rt_link_send(link, &sends[k]);
-            REQUIRE(seat_reach(&seat, &seat.sent[RT_CHANNEL_BULK], attempt * LARGE));
-            REQUIRE(seat_reach(&seat, &seat.sent[RT_CHANNEL_FIRST], attempt));
+            REQUIRE(seat_reach(&inflight, &inflight.sent[RT_CHANNEL_BULK], attempt * LARGE));
+            REQUIRE(seat_reach(&inflight, &inflight.sent[RT_CHANNEL_FIRST], attempt));
             struct rt_receive verdict = {.channel = RT_CHANNEL_CONTROL};
             rt_link_receive(link, &verdict);
-            REQUIRE(seat_reach(&seat, &seat.received[RT_CHANNEL_CONTROL], 2 * attempt));
+            REQUIRE(seat_reach(&inflight, &inflight.received[RT_CHANNEL_CONTROL], 2 * attempt));
             overtook = verdict.head[0];
         }
     }
@@ -199,18 +200,18 @@ TEST(lower_channels_go_first) {
  * nothing to the others. */
 static void many_links_program(struct stage *stage, size_t i, struct rt_endpoint *endpoint) {
     enum { EACH = 4, LINKS = 2 * EACH, FRAMES = 20 };
-    struct seat seat = {.stage = stage, .endpoint = endpoint};
+    struct inflight inflight = {.stage = stage, .endpoint = endpoint};
     struct rt_link *links[LINKS]; /* those made here, then those made there */
     struct rt_receive receives[LINKS];
     struct rt_send sends[LINKS];
     unsigned got[LINKS] = {0}, last[LINKS] = {0}, total = 0;
     int origin[LINKS]; /* which of the maker's links it is, as its first frame says */
     for (unsigned k = 0; k < EACH; k++)
-        REQUIRE(links[k] = seat_call(&seat, stage->endpoints[!i]->address));
-    while (seat.accepted < EACH || seat.connected < EACH) {
-        REQUIRE(seat_take(&seat));
-        if (seat.event.kind == RT_EVENT_ACCEPTED)
-            links[EACH + seat.accepted - 1] = seat.event.link;
+        REQUIRE(links[k] = seat_call(&inflight, stage->endpoints[!i]->address));
+    while (inflight.accepted < EACH || inflight.connected < EACH) {
+        REQUIRE(seat_take(&inflight));
+        if (inflight.event.kind == RT_EVENT_ACCEPTED)
+            links[EACH + inflight.accepted - 1] = inflight.event.link;
     }
     for (unsigned k = 0; k < LINKS; k++) {
         links[k]->user = &links[k];
@@ -222,18 +223,18 @@ static void many_links_program(struct stage *stage, size_t i, struct rt_endpoint
         rt_link_send(links[k], &sends[k]);
     }
     while (total < 2 * LINKS * FRAMES) {
-        REQUIRE(seat_take(&seat));
-        size_t k = (size_t)((struct rt_link **)seat.event.link->user - links);
-        REQUIRE(k < LINKS && links[k] == seat.event.link);
+        REQUIRE(seat_take(&inflight));
+        size_t k = (size_t)((struct rt_link **)inflight.event.link->user - links);
+        REQUIRE(k < LINKS && links[k] == inflight.event.link);
         total++;
-        if (seat.event.kind == RT_EVENT_SENT) {
-            CHECK(seat.event.send == &sends[k]);
+        if (inflight.event.kind == RT_EVENT_SENT) {
+            CHECK(inflight.event.send == &sends[k]);
             sends[k].head[1] = (uint8_t)++last[k];
             if (last[k] < FRAMES)
                 rt_link_send(links[k], &sends[k]);
             continue;
         }
-        REQUIRE(seat.event.kind == RT_EVENT_RECEIVED && seat.event.receive == &receives[k]);
+        REQUIRE(inflight.event.kind == RT_EVENT_RECEIVED && inflight.event.receive == &receives[k]);
         if (origin[k] < 0)
             origin[k] = receives[k].head[0];
         CHECK(origin[k] == receives[k].head[0] && receives[k].head[1] == got[k]);
@@ -245,22 +246,22 @@ static void many_links_program(struct stage *stage, size_t i, struct rt_endpoint
             CHECK(origin[j] != origin[k]);
     /* Endpoint 0 closes its first link; the second still works. */
     if (i == 0) {
-        REQUIRE(seat_await(&seat, links[1]));
+        REQUIRE(seat_await(&inflight, links[1]));
         rt_link_close(links[0]);
-        REQUIRE(seat_signal(&seat, links[1]));
-        REQUIRE(seat_await(&seat, links[1]));
+        REQUIRE(seat_signal(&inflight, links[1]));
+        REQUIRE(seat_await(&inflight, links[1]));
     } else {
         struct rt_link *other = NULL;
         for (unsigned k = 0; k < LINKS; k++)
             if (origin[k] == 1)
                 other = links[k];
-        REQUIRE(other && seat_signal(&seat, other));
-        REQUIRE(seat_reach(&seat, &seat.closed, 1));
-        size_t k = (size_t)((struct rt_link **)seat.event.link->user - links);
+        REQUIRE(other && seat_signal(&inflight, other));
+        REQUIRE(seat_reach(&inflight, &inflight.closed, 1));
+        size_t k = (size_t)((struct rt_link **)inflight.event.link->user - links);
         CHECK(origin[k] == 0);
-        rt_link_close(seat.event.link);
-        REQUIRE(seat_await(&seat, other));
-        REQUIRE(seat_signal(&seat, other));
+        rt_link_close(inflight.event.link);
+        REQUIRE(seat_await(&inflight, other));
+        REQUIRE(seat_signal(&inflight, other));
     }
 }
 
@@ -272,8 +273,8 @@ TEST(many_links_between_the_same_two) {
  * received, and with events not taken. Its memory is its own again at once, and it hears nothing more. */
 static void closing_program(struct stage *stage, size_t i, struct rt_endpoint *endpoint) {
     enum { BYTES = 8 << 20 };
-    struct seat seat;
-    struct rt_link *link = seat_open(&seat, stage, i, endpoint);
+    struct inflight inflight;
+    struct rt_link *link = seat_open(&inflight, stage, i, endpoint);
     struct rt_send *sends = stage_room(3 * sizeof *sends);
     struct rt_receive *receives = stage_room(2 * sizeof *receives);
     uint8_t *body = stage_room(BYTES), *target = stage_room(BYTES);
@@ -292,8 +293,8 @@ static void closing_program(struct stage *stage, size_t i, struct rt_endpoint *e
         rt_endpoint_sleep(endpoint, rt_endpoint_now(endpoint) + 2e-3);
         rt_link_close(link);
     } else {
-        REQUIRE(seat_reach(&seat, &seat.closed, 1));
-        CHECK(seat.event.link == link && seat.event.error.status != RT_OK);
+        REQUIRE(seat_reach(&inflight, &inflight.closed, 1));
+        CHECK(inflight.event.link == link && inflight.event.error.status != RT_OK);
         rt_link_send(link, &sends[1]); /* on a dead link: ignored */
         rt_link_receive(link, &receives[1]);
     }
@@ -303,10 +304,10 @@ static void closing_program(struct stage *stage, size_t i, struct rt_endpoint *e
     free(receives);
     free(body);
     free(target);
-    CHECK(seat_hears_nothing(&seat, 0.1));
+    CHECK(seat_hears_nothing(&inflight, 0.1));
     if (i == 1)
         rt_link_close(link);
-    CHECK(seat_hears_nothing(&seat, 0.05));
+    CHECK(seat_hears_nothing(&inflight, 0.05));
 }
 
 TEST(no_event_after_close) {
@@ -316,8 +317,8 @@ TEST(no_event_after_close) {
 /* Frames that were said to be sent arrive, although the link is closed then: the last words of a peer. */
 static void last_words_program(struct stage *stage, size_t i, struct rt_endpoint *endpoint) {
     enum { FRAMES = 5, BYTES = 300000 };
-    struct seat seat;
-    struct rt_link *link = seat_open(&seat, stage, i, endpoint);
+    struct inflight inflight;
+    struct rt_link *link = seat_open(&inflight, stage, i, endpoint);
     uint8_t *body = stage_room(FRAMES * BYTES);
     struct rt_send sends[FRAMES];
     struct rt_receive receives[FRAMES];
@@ -335,13 +336,13 @@ static void last_words_program(struct stage *stage, size_t i, struct rt_endpoint
         rt_link_send(link, &sends[k]);
     }
     if (i == 0) {
-        REQUIRE(seat_reach(&seat, &seat.sent[RT_CHANNEL_CONTROL], 1));
-        REQUIRE(seat_reach(&seat, &seat.sent[RT_CHANNEL_FIRST], FRAMES - 1));
+        REQUIRE(seat_reach(&inflight, &inflight.sent[RT_CHANNEL_CONTROL], 1));
+        REQUIRE(seat_reach(&inflight, &inflight.sent[RT_CHANNEL_FIRST], FRAMES - 1));
         rt_link_close(link);
-        CHECK(seat_hears_nothing(&seat, 0.05));
+        CHECK(seat_hears_nothing(&inflight, 0.05));
     } else {
-        REQUIRE(seat_reach(&seat, &seat.closed, 1));
-        CHECK_MSG(seat.arrivals == FRAMES, "%u of %d frames arrived", seat.arrivals, FRAMES);
+        REQUIRE(seat_reach(&inflight, &inflight.closed, 1));
+        CHECK_MSG(inflight.arrivals == FRAMES, "%u of %d frames arrived", inflight.arrivals, FRAMES);
         for (unsigned k = 0; k < FRAMES; k++)
             CHECK(stage_match(k, receives[k].body, BYTES));
     }
@@ -354,33 +355,33 @@ TEST(what_was_sent_arrives_before_the_end) {
 
 /* A frame too large for its room closes the link, on both sides, and nothing else. */
 static void too_large_program(struct stage *stage, size_t i, struct rt_endpoint *endpoint) {
-    struct seat seat;
-    struct rt_link *link = seat_open(&seat, stage, i, endpoint), *second;
+    struct inflight inflight;
+    struct rt_link *link = seat_open(&inflight, stage, i, endpoint), *second;
     uint8_t body[100] = {0};
     struct rt_send send = {.channel = RT_CHANNEL_FIRST, .body = {{body, 51}, {body, 50}}};
     struct rt_receive receive = {.channel = RT_CHANNEL_FIRST, .body = body, .body_room = 100};
     REQUIRE(link);
     if (i == 0) {
-        second = seat_call(&seat, stage->endpoints[1]->address);
-        REQUIRE(second && seat_reach(&seat, &seat.connected, 2));
+        second = seat_call(&inflight, stage->endpoints[1]->address);
+        REQUIRE(second && seat_reach(&inflight, &inflight.connected, 2));
         rt_link_send(link, &send);
     } else {
-        REQUIRE(seat_reach(&seat, &seat.accepted, 2));
-        second = seat.event.link;
+        REQUIRE(seat_reach(&inflight, &inflight.accepted, 2));
+        second = inflight.event.link;
         rt_link_receive(link, &receive);
     }
-    REQUIRE(seat_reach(&seat, &seat.closed, 1));
-    CHECK(seat.event.link == link && seat.received[RT_CHANNEL_FIRST] == 0);
+    REQUIRE(seat_reach(&inflight, &inflight.closed, 1));
+    CHECK(inflight.event.link == link && inflight.received[RT_CHANNEL_FIRST] == 0);
     rt_link_close(link);
     if (i == 0) {
         send.body[0].bytes = 50;
         rt_link_send(second, &send);
-        REQUIRE(seat_await(&seat, second));
+        REQUIRE(seat_await(&inflight, second));
     } else {
         rt_link_receive(second, &receive);
-        REQUIRE(seat_reach(&seat, &seat.received[RT_CHANNEL_FIRST], 1));
+        REQUIRE(seat_reach(&inflight, &inflight.received[RT_CHANNEL_FIRST], 1));
         CHECK(receive.body_bytes == 100);
-        REQUIRE(seat_signal(&seat, second));
+        REQUIRE(seat_signal(&inflight, second));
     }
 }
 
@@ -389,7 +390,7 @@ TEST(a_frame_too_large_closes_its_link) {
 }
 
 static void nowhere_program(struct stage *stage, size_t i, struct rt_endpoint *endpoint) {
-    struct seat seat = {.stage = stage, .endpoint = endpoint};
+    struct inflight inflight = {.stage = stage, .endpoint = endpoint};
     struct rt_error err = {.text = ""};
     struct rt_link *link = NULL;
     struct rt_send send = {.channel = RT_CHANNEL_FIRST};
@@ -400,17 +401,17 @@ static void nowhere_program(struct stage *stage, size_t i, struct rt_endpoint *e
     CHECK_OK(rt_endpoint_connect(endpoint, stage->nowhere, until, &link, &err));
     rt_link_send(link, &send);
     rt_link_receive(link, &receive);
-    REQUIRE(seat_take(&seat));
-    CHECK(seat.event.kind == RT_EVENT_CLOSED && seat.event.link == link);
-    CHECK_MSG(strstr(seat.event.error.text, stage->nowhere), "\"%s\" does not name %s", seat.event.error.text,
-              stage->nowhere);
+    REQUIRE(seat_take(&inflight));
+    CHECK(inflight.event.kind == RT_EVENT_CLOSED && inflight.event.link == link);
+    CHECK_MSG(strstr(inflight.event.error.text, stage->nowhere), "\"%s\" does not name %s",
+              inflight.event.error.text, stage->nowhere);
     CHECK(rt_endpoint_now(endpoint) <= until + (stage->exact ? 0 : 2));
     rt_link_close(link);
-    CHECK(seat_hears_nothing(&seat, 0.02));
+    CHECK(seat_hears_nothing(&inflight, 0.02));
     CHECK(rt_endpoint_connect(endpoint, "not an address", until, &link, &err) != RT_OK && err.text[0]);
     CHECK_OK(rt_endpoint_connect(endpoint, stage->nowhere, until + 10, &link, &err));
     rt_link_close(link); /* before it could fail */
-    CHECK(seat_hears_nothing(&seat, 0.02));
+    CHECK(seat_hears_nothing(&inflight, 0.02));
 }
 
 TEST(connecting_to_nobody_fails_in_time) {
@@ -425,24 +426,24 @@ static void *wake_from_outside(void *endpoint) {
 }
 
 static void wake_program(struct stage *stage, size_t i, struct rt_endpoint *endpoint) {
-    struct seat seat = {.stage = stage, .endpoint = endpoint};
+    struct inflight inflight = {.stage = stage, .endpoint = endpoint};
     if (i == 1) {
         rt_endpoint_sleep(endpoint, rt_endpoint_now(endpoint) + 0.05);
         rt_endpoint_wake(stage->endpoints[0]); /* which waits */
         return;
     }
-    REQUIRE(seat_take(&seat));
-    CHECK(seat.woken == 1 && seat.event.link == NULL);
-    CHECK(seat_hears_nothing(&seat, 0.02));
+    REQUIRE(seat_take(&inflight));
+    CHECK(inflight.woken == 1 && inflight.event.link == NULL);
+    CHECK(seat_hears_nothing(&inflight, 0.02));
     /* Before the wait: the next one returns. Twice before it: still once. */
     for (int k = 0; k < 2; k++) {
         pthread_t thread;
         REQUIRE(pthread_create(&thread, NULL, wake_from_outside, endpoint) == 0);
         pthread_join(thread, NULL);
     }
-    REQUIRE(rt_endpoint_wait(endpoint, 0, &seat.event));
-    CHECK(seat.event.kind == RT_EVENT_WOKEN);
-    CHECK(seat_hears_nothing(&seat, 0.02));
+    REQUIRE(rt_endpoint_wait(endpoint, 0, &inflight.event));
+    CHECK(inflight.event.kind == RT_EVENT_WOKEN);
+    CHECK(seat_hears_nothing(&inflight, 0.02));
 }
 
 TEST(anybody_may_wake_an_endpoint) {
@@ -451,11 +452,11 @@ TEST(anybody_may_wake_an_endpoint) {
 
 /* Two that are linked and have nothing to say sleep, for as long as they were told to. */
 static void idle_program(struct stage *stage, size_t i, struct rt_endpoint *endpoint) {
-    struct seat seat;
-    struct rt_link *link = seat_open(&seat, stage, i, endpoint);
+    struct inflight inflight;
+    struct rt_link *link = seat_open(&inflight, stage, i, endpoint);
     REQUIRE(link);
     double start = rt_endpoint_now(endpoint), busy = rt_clock_process();
-    CHECK(seat_hears_nothing(&seat, 0.3));
+    CHECK(seat_hears_nothing(&inflight, 0.3));
     double seconds = rt_endpoint_now(endpoint) - start;
     CHECK_MSG(seconds > 0.2999 && seconds < 2, "waited for %g s", seconds);
     start += seconds;
@@ -465,13 +466,13 @@ static void idle_program(struct stage *stage, size_t i, struct rt_endpoint *endp
     CHECK_MSG(rt_clock_process() - busy < 0.1, "%g s of the processor for waiting",
               rt_clock_process() - busy);
     start = rt_endpoint_now(endpoint);
-    CHECK(seat_hears_nothing(&seat, -1)); /* in the past: does not sleep */
+    CHECK(seat_hears_nothing(&inflight, -1)); /* in the past: does not sleep */
     rt_endpoint_sleep(endpoint, start - 1);
     CHECK(rt_endpoint_now(endpoint) - start < 0.2);
     if (i == 0)
-        REQUIRE(seat_signal(&seat, link));
+        REQUIRE(seat_signal(&inflight, link));
     else
-        REQUIRE(seat_await(&seat, link));
+        REQUIRE(seat_await(&inflight, link));
 }
 
 TEST(waiting_sleeps) {
@@ -489,7 +490,7 @@ static size_t soak_size(unsigned channel, unsigned frame, size_t from) {
 }
 
 struct soak {
-    struct seat seat;
+    struct inflight inflight;
     size_t i;
     struct rt_link *link;
     struct rt_send sends[RT_CHANNELS][SOAK_SLOTS];
@@ -510,7 +511,7 @@ static void soak_send(struct soak *soak, struct rt_send *send) {
 }
 
 static void soak_got(struct soak *soak, struct rt_receive *receive) {
-    unsigned c = receive->channel, frame = soak->seat.received[c] - 1;
+    unsigned c = receive->channel, frame = soak->inflight.received[c] - 1;
     CHECK_MSG(receive->body_bytes == soak_size(c, frame, !soak->i) && receive->head_bytes == 4 + frame % 90 &&
                   stage_match(frame, receive->head, receive->head_bytes) &&
                   stage_match(frame, receive->body, receive->body_bytes),
@@ -523,17 +524,17 @@ static void soak_got(struct soak *soak, struct rt_receive *receive) {
         rt_link_receive(soak->link, receive);
 }
 
-static bool soak_complete(const struct seat *seat) {
+static bool soak_complete(const struct inflight *inflight) {
     bool complete = true;
     for (unsigned c = 0; c < RT_CHANNELS; c++)
-        complete &= seat->sent[c] >= SOAK_FRAMES && seat->received[c] >= SOAK_FRAMES;
+        complete &= inflight->sent[c] >= SOAK_FRAMES && inflight->received[c] >= SOAK_FRAMES;
     return complete;
 }
 
 static void soak_program(struct stage *stage, size_t i, struct rt_endpoint *endpoint) {
     struct soak *soak = stage_room(sizeof *soak);
     *soak = (struct soak){.i = i};
-    REQUIRE(soak->link = seat_open(&soak->seat, stage, i, endpoint));
+    REQUIRE(soak->link = seat_open(&soak->inflight, stage, i, endpoint));
     for (unsigned c = 0; c < RT_CHANNELS; c++)
         for (unsigned k = 0; k < SOAK_SLOTS; k++) {
             soak->receives[c][k] =
@@ -542,9 +543,9 @@ static void soak_program(struct stage *stage, size_t i, struct rt_endpoint *endp
             soak->sends[c][k] = (struct rt_send){.channel = c, .user = stage_room(SOAK_ROOM)};
             soak_send(soak, &soak->sends[c][k]);
         }
-    while (!soak_complete(&soak->seat)) {
-        REQUIRE(seat_take(&soak->seat));
-        const struct rt_event *event = &soak->seat.event;
+    while (!soak_complete(&soak->inflight)) {
+        REQUIRE(seat_take(&soak->inflight));
+        const struct rt_event *event = &soak->inflight.event;
         REQUIRE(event->kind == RT_EVENT_SENT || event->kind == RT_EVENT_RECEIVED);
         if (event->kind == RT_EVENT_RECEIVED)
             soak_got(soak, event->receive);
@@ -552,14 +553,15 @@ static void soak_program(struct stage *stage, size_t i, struct rt_endpoint *endp
             soak_send(soak, event->send);
     }
     /* One more from 1, when it has everything; then 0 may close. */
-    unsigned *last = i == 0 ? &soak->seat.received[RT_CHANNEL_CONTROL] : &soak->seat.sent[RT_CHANNEL_CONTROL];
+    unsigned *last =
+        i == 0 ? &soak->inflight.received[RT_CHANNEL_CONTROL] : &soak->inflight.sent[RT_CHANNEL_CONTROL];
     if (i == 1)
         soak_send(soak, &soak->sends[RT_CHANNEL_CONTROL][0]);
-    REQUIRE(seat_reach(&soak->seat, last, SOAK_FRAMES + 1));
+    REQUIRE(seat_reach(&soak->inflight, last, SOAK_FRAMES + 1));
     if (i == 0)
         rt_link_close(soak->link);
     else
-        REQUIRE(seat_reach(&soak->seat, &soak->seat.closed, 1));
+        REQUIRE(seat_reach(&soak->inflight, &soak->inflight.closed, 1));
     for (unsigned c = 0; c < RT_CHANNELS; c++)
         for (unsigned k = 0; k < SOAK_SLOTS; k++) {
             free(soak->sends[c][k].user);

@@ -4,9 +4,9 @@
  * norm.
  */
 #include "data/dataset.h"
+#include "learn/step.h"
 #include "numeric/rig.h"
 #include "optim/optim.h"
-#include "train/step.h"
 #include <string.h>
 
 #define BOUND 1e-5

@@ -5,9 +5,9 @@
 #ifndef RT_TEST_CHAIN_H
 #define RT_TEST_CHAIN_H
 
-#include "ring/stage.h"
+#include "learn/batches.h"
+#include "learn/stage.h"
 #include "support/tiny.h"
-#include "train/batches.h"
 
 enum { CHAIN_MOST = 8 };
 

@@ -7,7 +7,7 @@
 
 #include "cluster/cluster.h"
 #include "cluster/node.h"
-#include "net/memory.h"
+#include "sim/network.h"
 #include "support/test.h"
 
 enum { CLUSTER_PLACES = 12, CLUSTER_LOG = 32000 };

@@ -5,7 +5,7 @@
 #ifndef RT_TEST_COLLECTIVE_H
 #define RT_TEST_COLLECTIVE_H
 
-#include "exchange/moves.h"
+#include "exchange/collective/collective.h"
 
 /* Whose floats, of those that every place has. */
 enum collective_whose {
@@ -18,11 +18,11 @@ enum collective_whose {
 struct collective {
     const char *name;
     rt_status (*make)(const struct collective *this, const struct rt_team *team, size_t count,
-                      struct rt_moves *moves, struct rt_error *err);
+                      struct rt_collective *collective, struct rt_error *err);
     enum rt_reduction how;
     size_t degree;
     struct rt_tree_form form;
-    const char *way;
+    const char *strategy;
     enum collective_whose given, had; /* before, and afterwards */
     bool applied;                     /* the result is in the parameters, which are made of the sum */
 };
@@ -34,7 +34,7 @@ const struct collective *collective_find(const char *name); /* or the end of the
 
 /* The moves of one place; ranks are places. */
 rt_status collective_moves(const struct collective *this, const struct rt_team *team, size_t count,
-                           struct rt_moves *moves, struct rt_error *err);
+                           struct rt_collective *collective, struct rt_error *err);
 
 /* Of `count` floats, those of a place: first..end. */
 void collective_range(enum collective_whose whose, size_t n, size_t place, size_t count, size_t *first,

@@ -22,7 +22,7 @@ bool exrig_fail(struct exrig *rig, rt_status status, const struct rt_error *err)
 static size_t tickets_out(const struct exrig *rig) {
     size_t out = 0;
     for (uint16_t rank = 1; rank < rig->settings.nodes; rank++)
-        out += rt_crew_held(rig->node[0].crew, rank);
+        out += rt_coordinator_held(rig->node[0].coordinator, rank);
     return out;
 }
 
@@ -35,7 +35,7 @@ static bool may_go_on(void *self) {
 static void take_results(struct exrig *rig) {
     struct rt_done done;
     for (uint16_t rank = 1; rank < rig->settings.nodes; rank++)
-        while (rt_crew_take(rig->node[0].crew, rank, &done)) {
+        while (rt_coordinator_take(rig->node[0].coordinator, rank, &done)) {
             rig->loss += done.loss;
             rig->rows += done.rows;
             rig->results++;
@@ -45,15 +45,9 @@ static void take_results(struct exrig *rig) {
 
 static bool learn(struct exrig *rig, uint64_t batch) {
     struct exrig_node *master = &rig->node[0];
-    const struct rt_exchange *exchange = &master->exchange;
-    const struct rt_ticket ticket = {.batch = batch, .part = master->part, .parts = master->parts};
-    struct rt_done done = {.batch = batch};
+    struct rt_done done;
     struct rt_error err;
-    rt_status status = exchange->begin(exchange->self, &ticket, &err);
-    if (status == RT_OK && master->replica.compute)
-        status = master->replica.compute(master, &ticket, exchange, &done, &err);
-    if (status == RT_OK)
-        status = exchange->end(exchange->self, &done, &err);
+    const rt_status status = exrig_learn(master, batch, &done, &err);
     rig->loss += done.loss;
     rig->rows += done.rows;
     rig->results++;
@@ -63,7 +57,8 @@ static bool learn(struct exrig *rig, uint64_t batch) {
 
 bool exrig_train(struct exrig *rig, uint64_t batches) {
     struct exrig_node *master = &rig->node[0];
-    const bool alone = rt_way_is_asynchronous(rig->way, &rig->options), takes = exrig_gets_tickets(rig, 0);
+    const bool alone = rt_exchange_is_asynchronous(rig->strategy, &rig->options),
+               takes = exrig_gets_tickets(rig, 0);
     const uint64_t last = rig->given + batches;
     uint64_t next[EXRIG_NODES];
     struct rt_error err;
@@ -111,19 +106,20 @@ static void train_and_settle(void *user, struct exrig *rig) {
 
 static bool has_metrics(void *self) {
     struct rt_metrics_row rows[EXRIG_NODES];
-    return rt_crew_metrics(self, rows);
+    return rt_coordinator_metrics(self, rows);
 }
 
 bool exrig_metrics(struct exrig *rig, struct rt_metrics_row rows[EXRIG_NODES]) {
     struct exrig_node *master = &rig->node[0];
     struct rt_error err;
     rt_engine_enter(master->engine);
-    rt_crew_ask_metrics(master->crew);
+    rt_coordinator_ask_metrics(master->coordinator);
     rt_engine_leave(master->engine);
-    if (!exrig_fail(rig, rt_engine_wait(master->engine, has_metrics, master->crew, INFINITY, &err), &err))
+    if (!exrig_fail(rig, rt_engine_wait(master->engine, has_metrics, master->coordinator, INFINITY, &err),
+                    &err))
         return false;
     rt_engine_enter(master->engine);
-    rt_crew_metrics(master->crew, rows);
+    rt_coordinator_metrics(master->coordinator, rows);
     rt_engine_leave(master->engine);
     return true;
 }
@@ -131,7 +127,7 @@ bool exrig_metrics(struct exrig *rig, struct rt_metrics_row rows[EXRIG_NODES]) {
 static bool all_idle(void *self) {
     const struct exrig *rig = self;
     for (uint16_t rank = 1; rank < rig->settings.nodes; rank++)
-        if (!rt_crew_idle(rig->node[0].crew, rank))
+        if (!rt_coordinator_idle(rig->node[0].coordinator, rank))
             return false;
     return true;
 }
@@ -150,7 +146,7 @@ bool exrig_gather(struct exrig *rig, uint16_t rank, size_t word, float *floats) 
         return true;
     }
     rt_engine_enter(master->engine);
-    rt_crew_ask_numbers(master->crew, rank, word, 0, rig->settings.params, floats);
+    rt_coordinator_fetch_state(master->coordinator, rank, word, 0, rig->settings.params, floats);
     rt_engine_leave(master->engine);
     return wait_idle(rig);
 }
@@ -166,7 +162,7 @@ bool exrig_load(struct exrig *rig, uint16_t rank, const float *floats, uint64_t 
             continue;
         }
         rt_engine_enter(master->engine);
-        rt_crew_tell_numbers(master->crew, rank, word, 0, n, floats + word * n);
+        rt_coordinator_send_state(master->coordinator, rank, word, 0, n, floats + word * n);
         rt_engine_leave(master->engine);
         if (!wait_idle(rig))
             return false;
@@ -176,7 +172,7 @@ bool exrig_load(struct exrig *rig, uint16_t rank, const float *floats, uint64_t 
         return true;
     }
     rt_engine_enter(master->engine);
-    rt_crew_set_update(master->crew, rank, update);
+    rt_coordinator_set_update(master->coordinator, rank, update);
     rt_engine_leave(master->engine);
     return wait_idle(rig);
 }
@@ -197,7 +193,7 @@ static rt_status read_options(struct exrig *rig, struct rt_error *err) {
     struct rt_tree *tree = NULL;
     rt_status status = text ? rt_yaml_parse(text, strlen(text), "options", &tree, err) : RT_OK;
     if (status == RT_OK)
-        status = rt_way_options_read(rig->way, tree, &rig->options, err);
+        status = rt_exchange_options_read(rig->strategy, tree, &rig->options, err);
     rt_tree_destroy(tree);
     return status;
 }
@@ -233,21 +229,21 @@ rt_status exrig_open(const struct exrig_settings *settings, struct exrig *rig, s
     s->spans = s->spans ? s->spans : 4;
     s->examples = s->examples ? s->examples : 60;
     s->batch = s->batch ? s->batch : 12;
-    rig->way = s->own ? s->own : rt_way_find(s->way);
-    if (!rig->way || s->spans > EXRIG_SPANS || s->nodes > EXRIG_NODES || s->nodes == 0)
+    rig->strategy = s->own ? s->own : rt_exchange_strategy_find(s->strategy);
+    if (!rig->strategy || s->spans > EXRIG_SPANS || s->nodes > EXRIG_NODES || s->nodes == 0)
         return rt_fail(err, RT_BAD_INPUT, "there is no such rig");
     make_spans(rig);
     for (size_t i = 0; i < EXRIG_NODES; i++)
         rig->node[i] = (struct exrig_node){.rig = rig, .rank = (uint16_t)i};
     rt_status status = read_options(rig, err);
     if (status == RT_OK)
-        status = rt_way_roles(rig->way, &rig->options, s->nodes, rig->worker, &rig->roles, err);
+        status = rt_exchange_roles(rig->strategy, &rig->options, s->nodes, rig->worker, &rig->roles, err);
     if (status == RT_OK)
-        rig->clients = rt_way_clients(rig->way, &rig->options, &rig->roles, rig->proxy);
+        rig->clients = rt_exchange_clients(rig->strategy, &rig->options, &rig->roles, rig->proxy);
     if (status == RT_OK)
         status = make_optim(rig, err);
     if (status == RT_OK)
-        rt_way_suit(rig->way, &rig->options, rig->optim);
+        rt_exchange_suit(rig->strategy, &rig->options, rig->optim);
     if (status == RT_OK)
         status = make_points(rig, err);
     for (size_t i = 0; i < s->nodes && status == RT_OK; i++)

@@ -12,12 +12,12 @@
 #ifndef RT_TEST_EXRIG_H
 #define RT_TEST_EXRIG_H
 
-#include "exchange/carried.h"
-#include "exchange/crew.h"
-#include "exchange/duty.h"
+#include "control/agent.h"
+#include "control/coordinator.h"
+#include "exchange/collective/collective_exchange.h"
 #include "exchange/nested.h"
-#include "exchange/served.h"
-#include "net/memory.h"
+#include "exchange/server/client.h"
+#include "sim/network.h"
 #include <pthread.h>
 
 enum { EXRIG_NODES = 16, EXRIG_SPANS = 8 };
@@ -27,10 +27,10 @@ struct exrig;
 /* Zeros mean: sgd with rate 0.1, 4 spans of 24 parameters in all, 60 examples, batches of 12, no delays,
  * computing takes no time. */
 struct exrig_settings {
-    const char *way;          /* by name */
-    const char *options;      /* "{wfbp: off}"; NULL: the defaults */
-    const struct rt_way *own; /* instead of `way`: one of the test's */
-    const char *optimizer;    /* "{momentum: {lr: 0.1}}" */
+    const char *strategy;                   /* by name */
+    const char *options;                    /* "{wfbp: off}"; NULL: the defaults */
+    const struct rt_exchange_strategy *own; /* instead of `way`: one of the test's */
+    const char *optimizer;                  /* "{momentum: {lr: 0.1}}" */
     size_t nodes;
     size_t params, spans; /* the spans get longer: parts of 1 + 2 + 3 + ... */
     size_t examples, batch;
@@ -45,8 +45,8 @@ struct exrig_settings {
     bool tcp;      /* threads over TCP, in real time, with a thread for each engine */
     uint64_t seed; /* of the network in memory: */
     double latency, random_delay, bandwidth, silence;
-    double patience; /* 0: 60 */
-    double limit;    /* of virtual time; 0: an hour */
+    double timeout; /* 0: 60 */
+    double limit;   /* of virtual time; 0: an hour */
 
     /* What one node does instead of its part; NULL: nothing else. links: by rank, connected; the node closes
      * them. */
@@ -57,8 +57,8 @@ struct exrig_settings {
                     const struct rt_push *const *push);
     void (*judged)(void *user, struct exrig *rig, uint16_t server, const struct rt_push *push,
                    enum rt_verdict verdict);
-    /* What the master's engine has in place of its crew, which rig->node[0] has: something with tickets of
-     * its own. NULL: the crew. */
+    /* What the master's engine has in place of its coordinator, which rig->node[0] has: something with
+     * tickets of its own. NULL: the coordinator. */
     struct rt_engine_part (*part)(void *user, struct exrig *rig);
     double apply_seconds; /* that a server's update takes */
     /* A worker has what it needs for a batch: its parameters as the gradient will be made with. May fail it.
@@ -73,24 +73,24 @@ struct exrig_node {
     struct exrig *rig;
     uint16_t rank;
     struct rt_endpoint *endpoint;
-    struct rt_party party;
+    struct rt_communicator comm;
     struct rt_link *links[EXRIG_NODES];
     struct rt_talk talks[EXRIG_NODES];
     struct rt_replica replica;
     float *params, *gradient, *state, *slices;
     float *shelf; /* a server's parameters; the range it owns */
     float *sent;  /* examples that came from the master; of the master: those on their way */
-    uint64_t got_batch[RT_CREW_AHEAD]; /* whose examples they are, */
-    size_t got[RT_CREW_AHEAD];         /* and how many floats have come */
-    uint64_t batch;                    /* that is computed */
-    struct rt_carried *carried;
-    struct rt_server *server; /* with a way by servers, */
-    struct rt_served *served; /* and their customer, */
-    struct rt_nested *nested; /* perhaps in a group */
+    uint64_t got_batch[RT_TICKETS_AHEAD]; /* whose examples they are, */
+    size_t got[RT_TICKETS_AHEAD];         /* and how many floats have come */
+    uint64_t batch;                       /* that is computed */
+    struct rt_collective_exchange *collective;
+    struct rt_server *server;    /* with a way by servers, */
+    struct rt_ps_client *served; /* and their worker, */
+    struct rt_nested *nested;    /* perhaps in a group */
     struct rt_exchange exchange;
     struct rt_engine *engine;
-    struct rt_duty *duty;
-    struct rt_crew *crew; /* of the master */
+    struct rt_agent *agent;
+    struct rt_coordinator *coordinator; /* of the master */
     bool works;
     size_t part, parts;
     struct rt_team team; /* those who share its batches */
@@ -100,14 +100,14 @@ struct exrig_node {
     uint16_t lost;                  /* whose fault a failure is; UINT16_MAX: none known */
     double ended;                   /* and when */
     uint64_t batches;               /* computed */
-    uint64_t loaded;                /* what it was told by rt_crew_set_update */
+    uint64_t loaded;                /* what it was told by rt_coordinator_set_update */
     struct rt_server_counts counts; /* of its server */
 };
 
 struct exrig {
     struct exrig_settings settings;
-    const struct rt_way *way;
-    struct rt_way_options options;
+    const struct rt_exchange_strategy *strategy;
+    struct rt_exchange_options options;
     struct rt_roles roles;
     uint16_t worker[EXRIG_NODES];
     struct rt_roles clients; /* the same as servers see them */

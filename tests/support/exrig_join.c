@@ -23,7 +23,7 @@ struct call {
 };
 
 static bool needs(const struct exrig *rig, uint16_t a, uint16_t b) {
-    return rt_way_links(rig->way, &rig->options, &rig->roles, a, b);
+    return rt_exchange_links(rig->strategy, &rig->options, &rig->roles, a, b);
 }
 
 static bool listen_to_all(struct exrig_node *node, struct rt_error *err) {

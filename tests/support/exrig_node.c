@@ -19,7 +19,8 @@ static rt_status spend(struct exrig_node *node, double seconds, struct rt_error 
 static rt_status take_examples(void *user, uint64_t batch, uint64_t at, const float *floats, size_t count,
                                struct rt_error *err) {
     struct exrig_node *node = user;
-    const size_t place = batch % RT_CREW_AHEAD, room = node->rig->settings.batch * node->rig->settings.params;
+    const size_t place = batch % RT_TICKETS_AHEAD,
+                 room = node->rig->settings.batch * node->rig->settings.params;
     if (at == 0 && node->got_batch[place] < batch) {
         node->got_batch[place] = batch;
         node->got[place] = 0;
@@ -39,7 +40,7 @@ static size_t own_rows(const struct exrig_node *node, uint64_t batch) {
 
 static bool has_examples(void *self) {
     const struct exrig_node *node = self;
-    const size_t place = node->batch % RT_CREW_AHEAD, rows = own_rows(node, node->batch);
+    const size_t place = node->batch % RT_TICKETS_AHEAD, rows = own_rows(node, node->batch);
     return rows == 0 ||
            (node->got_batch[place] == node->batch && node->got[place] == rows * node->rig->settings.params);
 }
@@ -86,8 +87,8 @@ float *exrig_word(void *user, size_t word) {
 void exrig_take_update(void *user, uint64_t update) {
     struct exrig_node *node = user;
     node->loaded = update;
-    if (node->carried)
-        rt_carried_set_update(node->carried, update);
+    if (node->collective)
+        rt_collective_exchange_set_update(node->collective, update);
     if (node->server) {
         rt_engine_enter(node->engine);
         rt_server_set_version(node->server, update);
@@ -98,7 +99,7 @@ void exrig_take_update(void *user, uint64_t update) {
 static void give_metrics(void *user, struct rt_metrics_row *row) {
     struct exrig_node *node = user;
     row->samples = node->batches;
-    row->updates = node->carried ? rt_carried_update(node->carried) : 0;
+    row->updates = node->collective ? rt_collective_exchange_update(node->collective) : 0;
 }
 
 /* ---- a node's life ------------------------------------------------------------------------------------- */
@@ -116,9 +117,9 @@ rt_status exrig_take_memory(struct exrig_node *node, struct rt_error *err) {
         status = rt_floats_create(n * words, "a state", &node->state, err);
     if (status == RT_OK)
         status = rt_floats_create(n * slices, "slices", &node->slices, err);
-    const size_t parcels = RT_CREW_AHEAD * (node->rank ? 1 : rig->settings.nodes);
+    const size_t buffers = RT_TICKETS_AHEAD * (node->rank ? 1 : rig->settings.nodes);
     if (status == RT_OK && rig->settings.send)
-        status = rt_floats_create(parcels * rig->settings.batch * n, "examples", &node->sent, err);
+        status = rt_floats_create(buffers * rig->settings.batch * n, "examples", &node->sent, err);
     for (size_t i = 0; status == RT_OK && i < n * words; i++)
         node->state[i] = rig->optim->type->state_start;
     node->works = rt_roles_place(&rig->roles, node->rank) < rig->roles.workers;
@@ -128,9 +129,9 @@ rt_status exrig_take_memory(struct exrig_node *node, struct rt_error *err) {
                                         .param_count = n,
                                         .spans = rig->span,
                                         .span_count = rig->settings.spans,
-                                        .rising = rt_way_is_rising(rig->way, &rig->options),
+                                        .rising = rt_exchange_is_rising(rig->strategy, &rig->options),
                                         .compute = node->works ? compute : NULL};
-    node->team = rt_way_team(rig->way, &rig->options, &rig->roles, node->rank);
+    node->team = rt_exchange_team(rig->strategy, &rig->options, &rig->roles, node->rank);
     node->part = node->works ? node->team.place : 0;
     node->parts = node->team.count;
     return status;
@@ -164,14 +165,14 @@ static rt_status open_server(struct exrig_node *node, struct rt_error *err) {
     struct rt_span owned[RT_MAX_OWNED];
     if (node->rank >= rig->roles.servers)
         return RT_OK;
-    if (rt_way_owned(rig->way, &rig->options, &rig->roles, node->rank, rig->span, rig->settings.spans, n,
-                     owned) != 1)
+    if (rt_exchange_owned(rig->strategy, &rig->options, &rig->roles, node->rank, rig->span,
+                          rig->settings.spans, n, owned) != 1)
         return rt_fail(err, RT_FAILED, "server %u does not own one range", node->rank);
-    const struct rt_server_settings settings = {.way = rig->way,
-                                                .rules = rt_way_rules(rig->way, &rig->options),
+    const struct rt_server_settings settings = {.strategy = rig->strategy,
+                                                .rules = rt_exchange_rules(rig->strategy, &rig->options),
                                                 .options = &rig->options,
                                                 .roles = &rig->clients,
-                                                .party = &node->party,
+                                                .comm = &node->comm,
                                                 .spans = rig->span,
                                                 .span_count = rig->settings.spans,
                                                 .first = owned[0].first,
@@ -190,16 +191,16 @@ static rt_status open_server(struct exrig_node *node, struct rt_error *err) {
 
 static rt_status open_customer(struct exrig_node *node, struct rt_error *err) {
     struct exrig *rig = node->rig;
-    const struct rt_served_settings settings = {.way = rig->way,
-                                                .options = &rig->options,
-                                                .roles = &rig->clients,
-                                                .party = &node->party,
-                                                .replica = &node->replica,
-                                                .local = node->server,
-                                                .learning = learning_of(node)};
-    rt_status status = rt_served_create(&settings, &node->served, err);
+    const struct rt_ps_client_settings settings = {.strategy = rig->strategy,
+                                                   .options = &rig->options,
+                                                   .roles = &rig->clients,
+                                                   .comm = &node->comm,
+                                                   .replica = &node->replica,
+                                                   .local = node->server,
+                                                   .learning = learning_of(node)};
+    rt_status status = rt_ps_client_create(&settings, &node->served, err);
     if (status == RT_OK)
-        node->exchange = rt_served_exchange(node->served);
+        node->exchange = rt_ps_client_face(node->served);
     return status;
 }
 
@@ -212,16 +213,16 @@ static rt_status open_nested(struct exrig_node *node, struct rt_error *err) {
     rt_status status = node->team.place == 0 ? open_customer(node, err) : RT_OK;
     const struct rt_nested_settings settings = {.options = &rig->options,
                                                 .team = &node->team,
-                                                .party = &node->party,
+                                                .comm = &node->comm,
                                                 .replica = &node->replica,
-                                                .served = node->served,
+                                                .client = node->served,
                                                 .rows = rows_of,
                                                 .user = rig,
                                                 .segment_floats = rig->settings.segment_floats};
     if (status == RT_OK)
         status = rt_nested_create(&settings, &node->nested, err);
     if (status == RT_OK)
-        node->exchange = rt_nested_exchange(node->nested);
+        node->exchange = rt_nested_face(node->nested);
     return status;
 }
 
@@ -229,80 +230,90 @@ static rt_status open_served(struct exrig_node *node, struct rt_error *err) {
     rt_status status = open_server(node, err);
     if (status != RT_OK || !node->works)
         return status;
-    return rt_way_is_nested(node->rig->way, &node->rig->options) ? open_nested(node, err)
-                                                                 : open_customer(node, err);
+    return rt_exchange_is_nested(node->rig->strategy, &node->rig->options) ? open_nested(node, err)
+                                                                           : open_customer(node, err);
 }
 
 static rt_status open_carried(struct exrig_node *node, struct rt_error *err) {
     struct exrig *rig = node->rig;
-    const struct rt_carried_settings settings = {.way = rig->way,
-                                                 .options = &rig->options,
-                                                 .roles = &rig->roles,
-                                                 .party = &node->party,
-                                                 .replica = &node->replica,
-                                                 .learning = learning_of(node),
-                                                 .cost = {1e-4, 1e8, 1e-9},
-                                                 .segment_floats = rig->settings.segment_floats};
-    rt_status status = rt_carried_create(&settings, &node->carried, err);
+    const struct rt_collective_exchange_settings settings = {.strategy = rig->strategy,
+                                                             .options = &rig->options,
+                                                             .roles = &rig->roles,
+                                                             .comm = &node->comm,
+                                                             .replica = &node->replica,
+                                                             .learning = learning_of(node),
+                                                             .cost = {1e-4, 1e8, 1e-9},
+                                                             .segment_floats = rig->settings.segment_floats};
+    rt_status status = rt_collective_exchange_create(&settings, &node->collective, err);
     if (status == RT_OK)
-        node->exchange = rt_carried_exchange(node->carried);
+        node->exchange = rt_collective_exchange_face(node->collective);
     return status;
+}
+
+rt_status exrig_learn(void *self, uint64_t batch, struct rt_done *done, struct rt_error *err) {
+    struct exrig_node *node = self;
+    const struct rt_ticket ticket = {.batch = batch, .part = node->part, .parts = node->parts};
+    return rt_exchange_learn(&node->exchange, &node->replica, &ticket, done, err);
+}
+
+static rt_status settle(void *self, struct rt_error *err) {
+    struct exrig_node *node = self;
+    return node->exchange.settle(node->exchange.self, err);
 }
 
 static rt_status open_parts(struct exrig_node *node, struct rt_error *err) {
     struct exrig *rig = node->rig;
     rt_status status =
-        rt_way_rules(rig->way, &rig->options) ? open_served(node, err) : open_carried(node, err);
+        rt_exchange_rules(rig->strategy, &rig->options) ? open_served(node, err) : open_carried(node, err);
     if (status != RT_OK)
         return status;
-    const struct rt_duty_settings duty = {.party = &node->party,
-                                          .exchange = node->exchange.self ? &node->exchange : NULL,
-                                          .replica = &node->replica,
-                                          .part = node->part,
-                                          .parts = node->parts,
-                                          .word = exrig_word,
-                                          .words = 1 + rig->optim->type->state_words,
-                                          .param_count = rig->settings.params,
-                                          .loaded = exrig_take_update,
-                                          .metrics = give_metrics,
-                                          .user = node,
-                                          .examples =
-                                              rig->settings.send && node->works ? take_examples : NULL,
-                                          .name = "toy"};
-    return node->rank == 0 ? rt_crew_create(&node->party, &node->crew, err)
-                           : rt_duty_create(&duty, &node->duty, err);
+    const struct rt_agent_settings agent = {.comm = &node->comm,
+                                            .worker = {.self = node,
+                                                       .learn = node->exchange.self ? exrig_learn : NULL,
+                                                       .settle = node->exchange.self ? settle : NULL},
+                                            .word = exrig_word,
+                                            .words = 1 + rig->optim->type->state_words,
+                                            .param_count = rig->settings.params,
+                                            .loaded = exrig_take_update,
+                                            .metrics = give_metrics,
+                                            .user = node,
+                                            .examples =
+                                                rig->settings.send && node->works ? take_examples : NULL,
+                                            .name = "toy"};
+    return node->rank == 0 ? rt_coordinator_create(&node->comm, &node->coordinator, err)
+                           : rt_agent_create(&agent, &node->agent, err);
 }
 
 static rt_status open_engine(struct exrig_node *node, struct rt_error *err) {
     struct exrig *rig = node->rig;
     struct rt_engine_settings settings = {
-        .party = &node->party, .threaded = rig->settings.tcp, .stop = node->rank ? NULL : &rig->stop};
+        .comm = &node->comm, .threaded = rig->settings.tcp, .stop = node->rank ? NULL : &rig->stop};
     if (node->rank == 0)
         settings.parts[settings.part_count++] =
-            rig->settings.part ? rig->settings.part(rig->user, rig) : rt_crew_part(node->crew);
+            rig->settings.part ? rig->settings.part(rig->user, rig) : rt_coordinator_part(node->coordinator);
     else
-        settings.parts[settings.part_count++] = rt_duty_part(node->duty);
-    if (node->carried)
-        settings.parts[settings.part_count++] = rt_carried_part(node->carried);
+        settings.parts[settings.part_count++] = rt_agent_part(node->agent);
+    if (node->collective)
+        settings.parts[settings.part_count++] = rt_collective_exchange_part(node->collective);
     if (node->server)
         settings.parts[settings.part_count++] = rt_server_part(node->server);
     if (node->nested)
         settings.parts[settings.part_count++] = rt_nested_part(node->nested);
     else if (node->served)
-        settings.parts[settings.part_count++] = rt_served_part(node->served);
+        settings.parts[settings.part_count++] = rt_ps_client_part(node->served);
     rt_status status = rt_engine_create(&settings, &node->engine, err);
-    if (status == RT_OK && node->carried)
-        rt_carried_attach(node->carried, node->engine);
+    if (status == RT_OK && node->collective)
+        rt_collective_exchange_attach(node->collective, node->engine);
     if (status == RT_OK && node->nested)
         rt_nested_attach(node->nested, node->engine);
     else if (status == RT_OK && node->served)
-        rt_served_attach(node->served, node->engine);
+        rt_ps_client_attach(node->served, node->engine);
     return status;
 }
 
 static rt_status open_talks(struct exrig_node *node, struct rt_error *err) {
     rt_status status = RT_OK;
-    for (uint16_t peer = 0; peer < node->party.count && status == RT_OK; peer++) {
+    for (uint16_t peer = 0; peer < node->comm.count && status == RT_OK; peer++) {
         if (!node->links[peer] || (node->rank != 0 && peer != 0))
             continue;
         status = rt_talk_open(node->links[peer], &node->talks[peer], err);
@@ -322,25 +333,25 @@ static void close_node(struct exrig_node *node) {
             rt_link_close(node->links[peer]);
         node->links[peer] = NULL;
     }
-    rt_crew_destroy(node->crew);
-    rt_duty_destroy(node->duty);
-    rt_carried_destroy(node->carried);
+    rt_coordinator_destroy(node->coordinator);
+    rt_agent_destroy(node->agent);
+    rt_collective_exchange_destroy(node->collective);
     rt_nested_destroy(node->nested);
-    rt_served_destroy(node->served);
+    rt_ps_client_destroy(node->served);
     if (node->server)
         node->counts = *rt_server_counts(node->server);
     rt_server_destroy(node->server);
     node->engine = NULL;
-    node->crew = NULL;
-    node->duty = NULL;
-    node->carried = NULL;
+    node->coordinator = NULL;
+    node->agent = NULL;
+    node->collective = NULL;
     node->nested = NULL;
     node->served = NULL;
     node->server = NULL;
 }
 
 static bool are_gone(void *self) {
-    return rt_crew_gone(self);
+    return rt_coordinator_gone(self);
 }
 
 static void be_master(struct exrig *rig, struct exrig_node *node) {
@@ -350,11 +361,11 @@ static void be_master(struct exrig *rig, struct exrig_node *node) {
     rt_engine_let_go(node->engine);
     rt_engine_enter(node->engine);
     if (failed)
-        rt_crew_fail(node->crew, node->status, node->error.text);
+        rt_coordinator_fail(node->coordinator, node->status, node->error.text);
     else
-        rt_crew_stop(node->crew);
+        rt_coordinator_stop(node->coordinator);
     rt_engine_leave(node->engine);
-    rt_engine_linger(node->engine, are_gone, node->crew, rt_engine_now(node->engine) + 5);
+    rt_engine_linger(node->engine, are_gone, node->coordinator, rt_engine_now(node->engine) + 5);
 }
 
 void exrig_be_node(void *user, size_t i, struct rt_endpoint *endpoint) {
@@ -363,12 +374,12 @@ void exrig_be_node(void *user, size_t i, struct rt_endpoint *endpoint) {
     fenv_t theirs;
     rt_fp_enter(&theirs);
     node->endpoint = endpoint;
-    node->party = (struct rt_party){.endpoint = endpoint,
-                                    .run = rig->run,
-                                    .rank = (uint16_t)i,
-                                    .count = (uint16_t)rig->settings.nodes,
-                                    .links = node->links,
-                                    .patience = rig->settings.patience};
+    node->comm = (struct rt_communicator){.endpoint = endpoint,
+                                          .run = rig->run,
+                                          .rank = (uint16_t)i,
+                                          .count = (uint16_t)rig->settings.nodes,
+                                          .links = node->links,
+                                          .timeout = rig->settings.timeout};
     if (!exrig_join(node, &node->error)) {
         node->status = RT_FAILED;
     } else if (rig->settings.behave && i == rig->settings.other) {
@@ -383,7 +394,7 @@ void exrig_be_node(void *user, size_t i, struct rt_endpoint *endpoint) {
         if (node->status == RT_OK && i == 0)
             be_master(rig, node);
         else if (node->status == RT_OK)
-            node->status = rt_duty_run(node->duty, node->engine, &node->error);
+            node->status = rt_agent_run(node->agent, node->engine, &node->error);
     }
     node->ended = rt_endpoint_now(endpoint);
     close_node(node);

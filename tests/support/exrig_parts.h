@@ -13,6 +13,8 @@ double exrig_squares(void *user, const float *gradient);
 rt_status exrig_take_memory(struct exrig_node *node, struct rt_error *err);
 void exrig_be_node(void *user, size_t i, struct rt_endpoint *endpoint);
 float *exrig_word(void *user, size_t word);
+/* The node as a worker; see struct rt_batch_worker. */
+rt_status exrig_learn(void *self, uint64_t batch, struct rt_done *done, struct rt_error *err);
 void exrig_take_update(void *user, uint64_t update);
 
 /* The master's first failure stays; whether there is none. */

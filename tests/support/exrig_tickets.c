@@ -5,7 +5,7 @@
 #include <string.h>
 
 bool exrig_gets_tickets(const struct exrig *rig, uint16_t rank) {
-    return !rt_way_rules(rig->way, &rig->options) ||
+    return !rt_exchange_rules(rig->strategy, &rig->options) ||
            rt_roles_place(&rig->clients, rank) < rig->clients.workers;
 }
 
@@ -13,16 +13,17 @@ static bool give_one(struct exrig *rig, uint16_t rank, uint64_t batch) {
     const struct exrig_node *master = &rig->node[0], *node = &rig->node[rank];
     const size_t rows = exrig_rows(rig, batch), n = rig->settings.params;
     if (!rig->settings.send || !node->works)
-        return rt_crew_give(master->crew, rank, batch);
+        return rt_coordinator_give(master->coordinator, rank, batch);
     const size_t first = node->part * rows / node->parts, end = (node->part + 1) * rows / node->parts;
-    float *parcel = master->sent + (rank * RT_CREW_AHEAD + batch % RT_CREW_AHEAD) * rig->settings.batch * n;
-    if (rt_crew_held(master->crew, rank) == RT_CREW_AHEAD)
+    float *buffer =
+        master->sent + (rank * RT_TICKETS_AHEAD + batch % RT_TICKETS_AHEAD) * rig->settings.batch * n;
+    if (rt_coordinator_held(master->coordinator, rank) == RT_TICKETS_AHEAD)
         return false;
     for (size_t row = first; row < end; row++)
-        memcpy(parcel + (row - first) * n, exrig_point(rig, batch, row), n * sizeof *parcel);
-    if (!rt_crew_give(master->crew, rank, batch))
+        memcpy(buffer + (row - first) * n, exrig_point(rig, batch, row), n * sizeof *buffer);
+    if (!rt_coordinator_give(master->coordinator, rank, batch))
         return false;
-    rt_crew_send_examples(master->crew, rank, batch, parcel, (end - first) * n);
+    rt_coordinator_send_samples(master->coordinator, rank, batch, buffer, (end - first) * n);
     return true;
 }
 
@@ -30,7 +31,7 @@ static bool have_room(void *self) {
     const struct exrig_node *node = self;
     for (size_t i = 0; i < node->team.count; i++)
         if (node->team.ranks[i] > 0 &&
-            rt_crew_held(node->rig->node[0].crew, node->team.ranks[i]) == RT_CREW_AHEAD)
+            rt_coordinator_held(node->rig->node[0].coordinator, node->team.ranks[i]) == RT_TICKETS_AHEAD)
             return false;
     return true;
 }
@@ -39,7 +40,7 @@ static bool have_room(void *self) {
 static bool give(struct exrig *rig, uint16_t rank, uint64_t batch) {
     struct exrig_node *node = &rig->node[rank];
     bool given = true;
-    if (!rt_way_is_nested(rig->way, &rig->options))
+    if (!rt_exchange_is_nested(rig->strategy, &rig->options))
         return give_one(rig, rank, batch);
     if (!have_room(node))
         return false;
@@ -51,7 +52,7 @@ static bool give(struct exrig *rig, uint16_t rank, uint64_t batch) {
 bool exrig_give_beside(struct exrig *rig, uint64_t batch) {
     struct exrig_node *master = &rig->node[0];
     struct rt_error err;
-    if (!rt_way_is_nested(rig->way, &rig->options))
+    if (!rt_exchange_is_nested(rig->strategy, &rig->options))
         return true;
     const rt_status status = rt_engine_wait(master->engine, have_room, master, INFINITY, &err);
     if (status == RT_OK) {
@@ -63,7 +64,7 @@ bool exrig_give_beside(struct exrig *rig, uint64_t batch) {
 }
 
 void exrig_give_tickets(struct exrig *rig, uint64_t *next, uint64_t last) {
-    const bool alone = rt_way_is_asynchronous(rig->way, &rig->options);
+    const bool alone = rt_exchange_is_asynchronous(rig->strategy, &rig->options);
     for (bool given = true; given;) {
         given = false;
         for (uint16_t rank = 1; rank < rig->settings.nodes; rank++) {

@@ -72,7 +72,8 @@ double exrig_compute(struct exrig_node *node, const struct rt_ticket *ticket) {
     const struct exrig *rig = node->rig;
     const size_t slices = rig->settings.shards ? rig->settings.shards : ticket->parts;
     const size_t room = rig->settings.batch * rig->settings.params;
-    const float *sent = node->rank && node->sent ? node->sent + ticket->batch % RT_CREW_AHEAD * room : NULL;
+    const float *sent =
+        node->rank && node->sent ? node->sent + ticket->batch % RT_TICKETS_AHEAD * room : NULL;
     return slice_gradient(rig, ticket->batch, ticket->part * slices / ticket->parts,
                           (ticket->part + 1) * slices / ticket->parts, slices, sent, node->params,
                           node->slices);

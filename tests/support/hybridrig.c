@@ -1,11 +1,11 @@
 /* Rings side by side over the network in memory; see hybridrig.h. */
 #include "support/hybridrig.h"
 
+#include "run/hybrid/job.h"
+#include "run/ring/job_tree.h"
+#include "run/roles.h"
+#include "run/strategy.h"
 #include "support/test.h"
-#include "train/hybrid/job.h"
-#include "train/ring/job_tree.h"
-#include "train/roles.h"
-#include "train/strategy.h"
 
 static const char mlp[] = "{input: 12, loss: cross_entropy, layers: [{dense: 16}, tanh, {dense: 14}, "
                           "{dropout: 0.2}, {dense: 12}, tanh, {dense: 5}]}";
@@ -20,25 +20,25 @@ static rt_status parse_spec(struct hybrid_run *run, struct rt_error *err) {
              "%zu, micro_batch: %zu, clip_norm: %g, optimizer: %s}, cluster: {nodes: %zu, patience: %g, "
              "strategy: {hybrid: {rings: %zu, exchange: %s, wfbp: %s%s%s}}}}",
              shape->model, shape->batch, shape->shards, shape->micro_batch, shape->clip_norm,
-             shape->optimizer, run->nodes, shape->patience, shape->rings, shape->way,
+             shape->optimizer, run->nodes, shape->timeout, shape->rings, shape->strategy,
              shape->late ? "off" : "on", shape->options ? ", " : "", shape->options ? shape->options : "");
     return rt_spec_parse(text, strlen(text), "run.yaml", NULL, 0, &run->spec, err);
 }
 
-/* As rt_formation_plan leaves it. */
+/* As rt_ring_setup_plan leaves it. */
 static rt_status make_job(struct hybrid_run *run, struct rt_error *err) {
     static const struct rt_ring_options options = {.slots = -1};
-    struct rt_lesson ring = run->lesson;
-    const struct rt_way *way;
-    struct rt_way_options its;
+    struct rt_training_config ring = run->config;
+    const struct rt_exchange_strategy *strategy;
+    struct rt_exchange_options its;
     struct rt_tree *tree;
     ring.options = &options;
-    rt_status status = rt_hybrid_across(&run->options, &way, &its, err);
+    rt_status status = rt_hybrid_strategy(&run->options, &strategy, &its, err);
     if (status == RT_OK)
         status = rt_job_tree(&ring, &tree, err);
     if (status != RT_OK)
         return status;
-    const bool shares = rt_hybrid_shares(way, &its), served = rt_hybrid_is_served(way, &its);
+    const bool shares = rt_hybrid_shares(strategy, &its), served = rt_hybrid_has_servers(strategy, &its);
     status = rt_job_put(tree, "parts", err, "%zu", shares ? run->shape.rings : 1);
     if (status == RT_OK && served)
         status = rt_job_put(tree, "served", err, "true");
@@ -53,9 +53,9 @@ rt_status hybrid_open(const struct hybrid_shape *given, struct hybrid_run *run, 
     struct hybrid_shape *shape = &run->shape;
     struct rt_strategy_choice choice = {0};
     shape->model = shape->model ? shape->model : mlp;
-    shape->way = shape->way ? shape->way : "allreduce-rd";
+    shape->strategy = shape->strategy ? shape->strategy : "allreduce-rd";
     shape->optimizer = shape->optimizer ? shape->optimizer : "{sgd: {lr: 0.1}}";
-    shape->patience = shape->patience > 0 ? shape->patience : 60;
+    shape->timeout = shape->timeout > 0 ? shape->timeout : 60;
     const struct rig_settings settings = {.model = shape->model,
                                           .optimizer = shape->optimizer,
                                           .nodes = shape->places,
@@ -74,31 +74,31 @@ rt_status hybrid_open(const struct hybrid_shape *given, struct hybrid_run *run, 
         status = rt_strategy_read(run->spec, &choice, err);
     if (status != RT_OK)
         return status;
-    run->options = *(const struct rt_way_options *)choice.settings;
+    run->options = *(const struct rt_exchange_options *)choice.settings;
     rt_strategy_choice_deinit(&choice);
     run->options.rings = (int64_t)shape->rings;
-    run->lesson =
-        (struct rt_lesson){.spec = run->spec,
-                           .network = &run->rig.tiny.network,
-                           .set = &run->rig.tiny.set,
-                           .scaling = &run->rig.tiny.scaling,
-                           .target = RT_TARGET_CLASSES,
-                           .optim = run->rig.tiny.optim,
-                           .schedule = &run->rig.tiny.schedule,
-                           .settings = {.seed = 5,
-                                        .batch = shape->batch,
-                                        .micro_batch = shape->micro_batch,
-                                        .shards = shape->shards,
-                                        .shuffle = true,
-                                        .clip_norm = shape->clip_norm,
-                                        .updates = shape->updates},
-                           .per_epoch = rt_exchange_per_epoch(&run->options, run->rig.batches.per_epoch),
-                           .strategy = "hybrid",
-                           .options = &run->options};
+    run->config = (struct rt_training_config){
+        .spec = run->spec,
+        .network = &run->rig.tiny.network,
+        .set = &run->rig.tiny.set,
+        .scaling = &run->rig.tiny.scaling,
+        .target = RT_TARGET_CLASSES,
+        .optim = run->rig.tiny.optim,
+        .schedule = &run->rig.tiny.schedule,
+        .settings = {.seed = 5,
+                     .batch = shape->batch,
+                     .micro_batch = shape->micro_batch,
+                     .shards = shape->shards,
+                     .shuffle = true,
+                     .clip_norm = shape->clip_norm,
+                     .updates = shape->updates},
+        .per_epoch = rt_exchange_per_epoch(&run->options, run->rig.batches.per_epoch),
+        .strategy = "hybrid",
+        .options = &run->options};
     const struct rt_link_cost cost = {.latency = 1e-4, .bandwidth = 1e9, .adding = 5e-10};
     status = make_job(run, err);
     if (status == RT_OK)
-        status = rt_hybrid_job_tree(&run->lesson, "", &cost, run->job->tree, &run->tree, err);
+        status = rt_hybrid_job_tree(&run->config, "", &cost, run->job->tree, &run->tree, err);
     run->floats = calloc(rig_floats(&run->rig), sizeof(float));
     return status;
 }
@@ -113,14 +113,14 @@ void hybrid_close(struct hybrid_run *run) {
 
 /* ---- what the parties do ------------------------------------------------------------------------------- */
 
-static void ring_links(const struct hybrid_run *run, const struct rt_party *party, struct rt_link **next,
-                       struct rt_link **previous) {
-    const size_t places = run->shape.places, place = party->rank % places, first = party->rank - place;
+static void ring_links(const struct hybrid_run *run, const struct rt_communicator *comm,
+                       struct rt_link **next, struct rt_link **previous) {
+    const size_t places = run->shape.places, place = comm->rank % places, first = comm->rank - place;
     *next = *previous = NULL;
     if (places == 1)
         return;
-    *next = party->links[first + (place + 1) % places];
-    *previous = party->links[first + (place + places - 1) % places];
+    *next = comm->links[first + (place + 1) % places];
+    *previous = comm->links[first + (place + places - 1) % places];
 }
 
 static rt_status load(struct hybrid_run *run, struct rt_rings *rings, struct rt_ring *ring,
@@ -168,47 +168,47 @@ static rt_status learn(struct hybrid_run *run, struct rt_endpoint *endpoint, str
     return status == RT_OK ? rt_rings_stop(rings, ring, err) : status;
 }
 
-static void be_master(struct hybrid_run *run, struct rt_party *party) {
+static void be_master(struct hybrid_run *run, struct rt_communicator *comm) {
     struct rt_error *err = &run->errors[0];
     struct rt_rings *rings = NULL;
     struct rt_ring *ring = NULL;
-    struct rt_supply supply;
-    struct rt_formation formation = {.who = {.endpoint = party->endpoint, .run = MESH_RUN},
-                                     .plan = &run->rig.plan};
+    struct rt_input_pipeline pipeline;
+    struct rt_ring_setup setup = {.who = {.endpoint = comm->endpoint, .run = MESH_RUN},
+                                  .plan = &run->rig.plan};
     struct rt_ring_settings settings = {.job = run->job,
                                         .plan = &run->rig.plan,
                                         .device = &run->rig.device,
-                                        .endpoint = party->endpoint,
+                                        .endpoint = comm->endpoint,
                                         .run = MESH_RUN,
-                                        .patience = run->shape.patience};
-    ring_links(run, party, &settings.next, &settings.previous);
+                                        .timeout = run->shape.timeout};
+    ring_links(run, comm, &settings.next, &settings.previous);
     rt_status status =
-        rt_supply_open(&run->lesson, rt_job_micro_rows(run->job), party->endpoint, &supply, err);
+        rt_input_pipeline_open(&run->config, rt_job_micro_rows(run->job), comm->endpoint, &pipeline, err);
     if (status == RT_OK)
-        status = rt_rings_create(&run->lesson, &rings, err);
+        status = rt_rings_create(&run->config, &rings, err);
     for (size_t i = 1; status == RT_OK && i < run->shape.rings; i++)
-        rings->links[i] = party->links[i * run->shape.places];
-    settings.source = rt_supply_source(&supply);
+        rings->links[i] = comm->links[i * run->shape.places];
+    settings.source = rt_input_pipeline_source(&pipeline);
     if (status == RT_OK)
-        status = rt_rings_open(rings, &formation, &settings.source, &settings.across, err);
+        status = rt_rings_open(rings, &setup, &settings.source, &settings.inter_ring, err);
     if (status == RT_OK)
         status = rt_ring_create(&settings, &ring, err);
     if (status == RT_OK)
-        status = learn(run, party->endpoint, rings, ring, err);
+        status = learn(run, comm->endpoint, rings, ring, err);
     run->status[0] = status;
     run->lost = ring ? rt_ring_lost(ring) : 0;
-    run->ended[0] = rt_endpoint_now(party->endpoint);
+    run->ended[0] = rt_endpoint_now(comm->endpoint);
     if (status != RT_OK)
         rt_rings_fail(rings, status, err->text);
     rt_rings_hang_up(rings);
     rt_ring_destroy(ring);
     rt_rings_destroy(rings);
-    rt_supply_close(&supply);
+    rt_input_pipeline_close(&pipeline);
 }
 
-static void be_node(struct hybrid_run *run, struct rt_party *party) {
+static void be_node(struct hybrid_run *run, struct rt_communicator *comm) {
     static atomic_int go_on;
-    const size_t places = run->shape.places, rank = party->rank;
+    const size_t places = run->shape.places, rank = comm->rank;
     const struct rt_node_device device = {.ring = {.kernels = "auto", .threads = 1}};
     struct rt_link *links[MESH_MOST] = {NULL};
     struct rt_assigned_node nodes[MESH_MOST];
@@ -216,64 +216,64 @@ static void be_node(struct hybrid_run *run, struct rt_party *party) {
         const struct rt_plan_node *node = &run->rig.plan_nodes[i % places];
         nodes[i] = (struct rt_assigned_node){
             .first = (uint32_t)node->first, .count = (uint32_t)node->count, .slots = (uint32_t)node->slots};
-        links[i] = i % places == rank % places ? party->links[i] : NULL;
+        links[i] = i % places == rank % places ? comm->links[i] : NULL;
     }
     const struct rt_assign asked = {
         .index = (uint16_t)rank, .nodes = run->nodes, .node = nodes, .job = run->tree};
     const bool stops = run->shape.fault == IS_STOPPED && rank == run->shape.who;
-    struct rt_session session = {.endpoint = party->endpoint,
+    struct rt_session session = {.endpoint = comm->endpoint,
                                  .run = MESH_RUN,
                                  .index = (uint16_t)rank,
                                  .count = (uint16_t)run->nodes,
                                  .links = links,
                                  .stop = stops ? &run->stop : &go_on,
                                  .user = (void *)(uintptr_t)&device};
-    ring_links(run, party, &session.next, &session.previous);
+    ring_links(run, comm, &session.next, &session.previous);
     uint64_t memory;
-    rt_status status = rt_hybrid_role.assign(&session, &asked, &memory, &run->errors[rank]);
+    rt_status status = rt_hybrid_node_role.assign(&session, &asked, &memory, &run->errors[rank]);
     if (status == RT_OK)
-        status = rt_hybrid_role.run(&session, &run->errors[rank]);
+        status = rt_hybrid_node_role.run(&session, &run->errors[rank]);
     run->status[rank] = status;
-    run->ended[rank] = rt_endpoint_now(party->endpoint);
-    rt_hybrid_role.end(&session);
+    run->ended[rank] = rt_endpoint_now(comm->endpoint);
+    rt_hybrid_node_role.end(&session);
 }
 
-static void hang_up(struct rt_party *party) {
-    rt_endpoint_sleep(party->endpoint, rt_endpoint_now(party->endpoint) + 1); /* all have joined by then */
-    for (uint16_t i = 0; i < party->count; i++)
-        rt_link_close(party->links[i]);
+static void hang_up(struct rt_communicator *comm) {
+    rt_endpoint_sleep(comm->endpoint, rt_endpoint_now(comm->endpoint) + 1); /* all have joined by then */
+    for (uint16_t i = 0; i < comm->count; i++)
+        rt_link_close(comm->links[i]);
 }
 
 /* Sends a head of zeros wherever there is room for one. */
-static void talk_nonsense(struct rt_party *party) {
+static void talk_nonsense(struct rt_communicator *comm) {
     struct rt_send sends[MESH_MOST][RT_CHANNELS];
-    for (uint16_t i = 0; i < party->count; i++)
-        for (unsigned k = 0; party->links[i] && k < RT_CHANNELS; k++) {
+    for (uint16_t i = 0; i < comm->count; i++)
+        for (unsigned k = 0; comm->links[i] && k < RT_CHANNELS; k++) {
             sends[i][k] = (struct rt_send){.channel = k, .head_bytes = RT_MESSAGE_HEAD};
-            rt_link_send(party->links[i], &sends[i][k]);
+            rt_link_send(comm->links[i], &sends[i][k]);
         }
-    rt_endpoint_sleep(party->endpoint, rt_endpoint_now(party->endpoint) + 500);
-    for (uint16_t i = 0; i < party->count; i++)
-        rt_link_close(party->links[i]);
+    rt_endpoint_sleep(comm->endpoint, rt_endpoint_now(comm->endpoint) + 500);
+    for (uint16_t i = 0; i < comm->count; i++)
+        rt_link_close(comm->links[i]);
 }
 
-void hybrid_attend(void *user, struct rt_party *party) {
+void hybrid_attend(void *user, struct rt_communicator *comm) {
     struct hybrid_run *run = user;
-    const enum hybrid_fault fault = party->rank == run->shape.who ? run->shape.fault : NONE;
+    const enum hybrid_fault fault = comm->rank == run->shape.who ? run->shape.fault : NONE;
     if (fault == FREEZES) {
-        rt_memnet_freeze(party->endpoint, run->shape.freezes, run->shape.thaws);
-        rt_memnet_freeze_again(party->endpoint, run->shape.again);
+        rt_memnet_freeze(comm->endpoint, run->shape.freezes, run->shape.thaws);
+        rt_memnet_freeze_again(comm->endpoint, run->shape.again);
         if (run->shape.pretends)
-            rt_memnet_pretend(party->endpoint, run->shape.freezes, run->shape.note);
+            rt_memnet_pretend(comm->endpoint, run->shape.freezes, run->shape.note);
     }
     if (fault == SLEEPS)
-        rt_endpoint_sleep(party->endpoint, rt_endpoint_now(party->endpoint) + 500);
+        rt_endpoint_sleep(comm->endpoint, rt_endpoint_now(comm->endpoint) + 500);
     else if (fault == TALKS_NONSENSE)
-        talk_nonsense(party);
+        talk_nonsense(comm);
     else if (fault == HANGS_UP)
-        hang_up(party);
-    else if (party->rank == 0)
-        be_master(run, party);
+        hang_up(comm);
+    else if (comm->rank == 0)
+        be_master(run, comm);
     else
-        be_node(run, party);
+        be_node(run, comm);
 }

@@ -6,23 +6,23 @@
 #ifndef RT_TESTS_HYBRIDRIG_H
 #define RT_TESTS_HYBRIDRIG_H
 
+#include "run/hybrid/inside.h"
 #include "support/mesh.h"
 #include "support/ringrig.h"
-#include "train/hybrid/inside.h"
 
 enum hybrid_fault { NONE, SLEEPS, FREEZES, HANGS_UP, TALKS_NONSENSE, IS_STOPPED };
 
-/* Zeros mean: allreduce-rd, sgd, no tail, no clipping, patience 60. */
+/* Zeros mean: allreduce-rd, sgd, no tail, no clipping, timeout 60. */
 struct hybrid_shape {
     const char *model; /* NULL: the one above */
     size_t rings, places, tail;
-    const char *way, *options; /* of the way, as in a run file; NULL: none */
-    bool late;                 /* wfbp=off */
+    const char *strategy, *options; /* of the way, as in a run file; NULL: none */
+    bool late;                      /* wfbp=off */
     size_t examples, batch, micro_batch, shards, updates;
     const char *optimizer;
     double clip_norm;
     size_t begin; /* ring 0 is loaded with the numbers after so many updates */
-    double patience;
+    double timeout;
     enum hybrid_fault fault;
     uint16_t who;          /* it is */
     double freezes, thaws; /* FREEZES: from one time to another */
@@ -36,8 +36,8 @@ struct hybrid_run {
     struct hybrid_shape shape;
     struct rig rig; /* one device, the data, and the plan of a ring */
     struct rt_spec *spec;
-    struct rt_way_options options;
-    struct rt_lesson lesson;
+    struct rt_exchange_options options;
+    struct rt_training_config config;
     struct rt_job *job;   /* of ring 0 */
     struct rt_tree *tree; /* what every node gets */
     float *floats;        /* as gathered from ring 0 */
@@ -55,7 +55,7 @@ struct hybrid_run {
 
 rt_status hybrid_open(const struct hybrid_shape *shape, struct hybrid_run *run, struct rt_error *err);
 void hybrid_close(struct hybrid_run *run);
-/* What every party does: for mesh_in_memory, whose user is the run. */
-void hybrid_attend(void *user, struct rt_party *party);
+/* What every communicator does: for mesh_in_memory, whose user is the run. */
+void hybrid_attend(void *user, struct rt_communicator *comm);
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef RT_TEST_MEMNET_H
 #define RT_TEST_MEMNET_H
 
-#include "net/memory.h"
+#include "sim/network.h"
 
 /* Runs a net of n endpoints to its end, which must be a good one. */
 void memnet_run(const struct rt_memnet_settings *settings, size_t n, rt_memnet_program program, void *user);

@@ -23,21 +23,21 @@ struct mesh {
     struct rt_endpoint *endpoints[MESH_MOST];
 };
 
-bool mesh_take(struct rt_party *party, struct rt_event *event) {
-    const double until = rt_endpoint_now(party->endpoint) + PATIENCE;
-    while (rt_endpoint_wait(party->endpoint, until, event)) {
+bool mesh_take(struct rt_communicator *comm, struct rt_event *event) {
+    const double until = rt_endpoint_now(comm->endpoint) + PATIENCE;
+    while (rt_endpoint_wait(comm->endpoint, until, event)) {
         if (event->kind == RT_EVENT_REFUSED)
             continue;
-        if (event->link && rt_party_rank(party, event->link) == UINT16_MAX) {
+        if (event->link && rt_communicator_rank(comm, event->link) == UINT16_MAX) {
             rt_link_close(event->link);
             continue;
         }
         if (event->kind != RT_EVENT_CLOSED)
             return true;
-        rt_test_fail(__FILE__, __LINE__, "at party %u: %s", party->rank, event->error.text);
+        rt_test_fail(__FILE__, __LINE__, "at party %u: %s", comm->rank, event->error.text);
         return false;
     }
-    rt_test_fail(__FILE__, __LINE__, "no event at party %u within %d s", party->rank, PATIENCE);
+    rt_test_fail(__FILE__, __LINE__, "no event at party %u within %d s", comm->rank, PATIENCE);
     return false;
 }
 
@@ -50,7 +50,7 @@ struct caller {
 
 struct joining {
     const struct mesh *mesh;
-    struct rt_party *party;
+    struct rt_communicator *comm;
     struct rt_send sends[MESH_MOST];
     bool connected[MESH_MOST], said[MESH_MOST]; /* to those before it */
     struct caller callers[CALLERS];
@@ -88,17 +88,17 @@ static void take_call(struct joining *joining, struct rt_link *link) {
 
 /* Only those behind it call it, each once. */
 static void hear(struct joining *joining, struct caller *caller) {
-    struct rt_party *party = joining->party;
+    struct rt_communicator *comm = joining->comm;
     const struct rt_receive *receive = &caller->receive;
     uint8_t hello[HELLO_BYTES];
     const uint32_t rank = receive->head_bytes == HELLO_BYTES ? rt_get_le32(receive->head) : 0;
     write_hello(joining->mesh, (uint16_t)rank, hello);
-    if (rank <= party->rank || rank >= party->count || party->links[rank] ||
+    if (rank <= comm->rank || rank >= comm->count || comm->links[rank] ||
         memcmp(receive->head, hello, HELLO_BYTES) != 0) {
         turn_away(caller);
         return;
     }
-    party->links[rank] = caller->link;
+    comm->links[rank] = caller->link;
     caller->link = NULL;
     joining->missing--;
 }
@@ -106,7 +106,7 @@ static void hear(struct joining *joining, struct caller *caller) {
 /* false: one of the parties is gone. */
 static bool take_in(struct joining *joining, const struct rt_event *event) {
     struct caller *caller = event->link ? find_caller(joining, event->link) : NULL;
-    const uint16_t rank = rt_party_rank(joining->party, event->link);
+    const uint16_t rank = rt_communicator_rank(joining->comm, event->link);
     switch (event->kind) {
     case RT_EVENT_ACCEPTED:
         take_call(joining, event->link);
@@ -158,20 +158,20 @@ static void add_link(struct text *text, const struct rt_link *link) {
 }
 
 static void say_state(const struct joining *joining, const char *why) {
-    const struct rt_party *party = joining->party;
+    const struct rt_communicator *comm = joining->comm;
     struct text text = {.length = 0};
-    for (uint16_t rank = 0; rank < party->count; rank++) {
-        const bool before = rank < party->rank;
-        if (rank == party->rank)
+    for (uint16_t rank = 0; rank < comm->count; rank++) {
+        const bool before = rank < comm->rank;
+        if (rank == comm->rank)
             continue;
         add(&text, "\n  party %u: %s", rank,
-            !party->links[rank]        ? (before ? "not called" : "has not said who it is")
+            !comm->links[rank]         ? (before ? "not called" : "has not said who it is")
             : !before                  ? "joined"
             : joining->said[rank]      ? "joined"
             : joining->connected[rank] ? "connected, and does not take what is said to it"
                                        : "called, and not connected");
-        if (party->links[rank])
-            add_link(&text, party->links[rank]);
+        if (comm->links[rank])
+            add_link(&text, comm->links[rank]);
     }
     for (size_t i = 0; i < CALLERS; i++)
         if (joining->callers[i].link) {
@@ -179,35 +179,35 @@ static void say_state(const struct joining *joining, const char *why) {
             add_link(&text, joining->callers[i].link);
         }
     rt_test_fail(__FILE__, __LINE__, "party %u of %u at %s cannot join: %s; as of the last event:%s",
-                 party->rank, party->count, party->endpoint->address, why, text.bytes);
+                 comm->rank, comm->count, comm->endpoint->address, why, text.bytes);
 }
 
-static void leave(struct rt_party *party) {
-    for (size_t i = 0; i < party->count; i++) {
-        rt_link_close(party->links[i]);
-        party->links[i] = NULL;
+static void leave(struct rt_communicator *comm) {
+    for (size_t i = 0; i < comm->count; i++) {
+        rt_link_close(comm->links[i]);
+        comm->links[i] = NULL;
     }
 }
 
 /* Calls those before it, and says who it is; takes the calls of those behind it, and hears who they are. What
  * is posted here is done when this returns, or its link is closed. */
-static bool join(const struct mesh *mesh, struct rt_party *party) {
-    struct joining joining = {.mesh = mesh, .party = party, .missing = party->count - 1u};
+static bool join(const struct mesh *mesh, struct rt_communicator *comm) {
+    struct joining joining = {.mesh = mesh, .comm = comm, .missing = comm->count - 1u};
     struct rt_event event = {.error = {.text = ""}};
     struct rt_error err = {.text = ""};
-    const double until = rt_endpoint_now(party->endpoint) + PATIENCE;
+    const double until = rt_endpoint_now(comm->endpoint) + PATIENCE;
     bool good = true;
-    for (size_t i = 0; i < party->rank && good; i++) {
-        good = rt_endpoint_connect(party->endpoint, mesh->endpoints[i]->address, until, &party->links[i],
+    for (size_t i = 0; i < comm->rank && good; i++) {
+        good = rt_endpoint_connect(comm->endpoint, mesh->endpoints[i]->address, until, &comm->links[i],
                                    &err) == RT_OK;
         if (!good)
             break;
         joining.sends[i] = (struct rt_send){.channel = RT_CHANNEL_CONTROL, .head_bytes = HELLO_BYTES};
-        write_hello(mesh, party->rank, joining.sends[i].head);
-        rt_link_send(party->links[i], &joining.sends[i]);
+        write_hello(mesh, comm->rank, joining.sends[i].head);
+        rt_link_send(comm->links[i], &joining.sends[i]);
     }
     while (good && joining.missing > 0) {
-        if (!rt_endpoint_wait(party->endpoint, until, &event)) {
+        if (!rt_endpoint_wait(comm->endpoint, until, &event)) {
             rt_fail(&err, RT_FAILED, "it took more than %d s", PATIENCE);
             good = false;
         } else if (!take_in(&joining, &event)) {
@@ -220,25 +220,25 @@ static bool join(const struct mesh *mesh, struct rt_party *party) {
     for (size_t i = 0; i < CALLERS; i++)
         turn_away(&joining.callers[i]);
     if (!good)
-        leave(party);
+        leave(comm);
     return good;
 }
 
-static struct rt_party make_party(const struct mesh *mesh, size_t i, struct rt_link **links) {
-    return (struct rt_party){.endpoint = mesh->endpoints[i],
-                             .run = MESH_RUN,
-                             .rank = (uint16_t)i,
-                             .count = (uint16_t)mesh->n,
-                             .links = links};
+static struct rt_communicator make_party(const struct mesh *mesh, size_t i, struct rt_link **links) {
+    return (struct rt_communicator){.endpoint = mesh->endpoints[i],
+                                    .run = MESH_RUN,
+                                    .rank = (uint16_t)i,
+                                    .count = (uint16_t)mesh->n,
+                                    .links = links};
 }
 
 static void attend(void *user, size_t i, struct rt_endpoint *endpoint) {
     struct mesh *mesh = user;
     struct rt_link *links[MESH_MOST] = {NULL};
-    struct rt_party party = make_party(mesh, i, links);
+    struct rt_communicator comm = make_party(mesh, i, links);
     (void)endpoint;
-    if (join(mesh, &party))
-        mesh->program(mesh->user, &party);
+    if (join(mesh, &comm))
+        mesh->program(mesh->user, &comm);
 }
 
 void mesh_in_memory(const struct rt_memnet_settings *settings, size_t n, mesh_program program, void *user) {
@@ -272,19 +272,19 @@ static void *attend_over_tcp(void *argument) {
     const bool attends = attendant->i % 2 == 0; /* some leave the bytes to the network thread */
     struct strangers early = {.endpoint = NULL}, late = {.endpoint = NULL};
     struct rt_link *links[MESH_MOST] = {NULL};
-    struct rt_party party = make_party(mesh, attendant->i, links);
+    struct rt_communicator comm = make_party(mesh, attendant->i, links);
     bool good = !attendant->visited || strangers_call(&early, endpoint);
     rt_endpoint_attend(endpoint, attends);
-    good = good && join(mesh, &party);
+    good = good && join(mesh, &comm);
     if (good && attendant->visited) {
         rt_endpoint_attend(endpoint, false);
         good = strangers_call(&late, endpoint);
         rt_endpoint_attend(endpoint, attends);
     }
     if (good)
-        mesh->program(mesh->user, &party);
+        mesh->program(mesh->user, &comm);
     if (rt_test_failures > 0) /* nobody need wait for it */
-        leave(&party);
+        leave(&comm);
     rt_endpoint_attend(endpoint, false);
     strangers_leave(&early);
     strangers_leave(&late);
@@ -297,7 +297,7 @@ static void over_tcp(size_t n, bool visited, mesh_program program, void *user) {
     struct rt_error err;
     /* Parties that are not disturbed lend their large frames, as nodes of one machine do; the others send
      * them. */
-    const struct rt_tcp_settings settings = {.lending = visited ? RT_LENDS_NOTHING : RT_LENDS_TO_ITSELF};
+    const struct rt_tcp_settings settings = {.cma = visited ? RT_LENDS_NOTHING : RT_LENDS_TO_ITSELF};
     mesh.mark = (uint64_t)getpid() << 32 ^ (uint64_t)(rt_clock_wall() * 1e9);
     for (size_t i = 0; i < n; i++) {
         CHECK_OK(rt_tcp_create(&settings, &mesh.endpoints[i], &err));

@@ -1,31 +1,31 @@
 /*
  * A mesh for tests of what goes on between several parties: n of them, each with a link to every other, each
  * with a program on a thread of its own; in memory under virtual time, or over TCP. The links stay open until
- * all programs have ended, unless a test has failed: then nobody waits for a party that has left.
+ * all programs have ended, unless a test has failed: then nobody waits for a communicator that has left.
  *
- * Over TCP anybody on the machine can call a party, such as another test that calls a port which was somebody
- * else's a moment ago. Strangers are turned away and do no harm.
+ * Over TCP anybody on the machine can call a communicator, such as another test that calls a port which was
+ * somebody else's a moment ago. Strangers are turned away and do no harm.
  */
 #ifndef RT_TEST_MESH_H
 #define RT_TEST_MESH_H
 
-#include "exchange/party.h"
-#include "net/memory.h"
+#include "control/communicator.h"
+#include "sim/network.h"
 
 enum { MESH_MOST = 16, MESH_RUN = 7117 };
 
 /* Threads talk only through the transport. */
-typedef void (*mesh_program)(void *user, struct rt_party *party);
+typedef void (*mesh_program)(void *user, struct rt_communicator *comm);
 
 /* settings NULL: some latency and a random delay for each frame. */
 void mesh_in_memory(const struct rt_memnet_settings *settings, size_t n, mesh_program program, void *user);
 void mesh_over_tcp(size_t n, mesh_program program, void *user);
-/* The same, and strangers call every party before and after it has joined: they close their links, claim to
- * be a party, or are none of us at all. */
+/* The same, and strangers call every communicator before and after it has joined: they close their links,
+ * claim to be a communicator, or are none of us at all. */
 void mesh_among_strangers(size_t n, mesh_program program, void *user);
 
-/* The next event within a test's patience; what is not expected at this point, such as a link that closes,
+/* The next event within a test's timeout; what is not expected at this point, such as a link that closes,
  * fails the test. What strangers do is no event. */
-bool mesh_take(struct rt_party *party, struct rt_event *event);
+bool mesh_take(struct rt_communicator *comm, struct rt_event *event);
 
 #endif

@@ -65,7 +65,7 @@ static rt_status make_job(struct rig *rig, struct rt_error *err) {
              length, s->model, s->batch, s->flow ? s->batch : s->micro_batch, s->shards,
              (unsigned long long)s->updates, (unsigned long long)rig->batches.per_epoch, s->clip_norm,
              s->optimizer, s->flow ? "ring-flow" : "ring", s->together ? "1f1b" : "split",
-             s->patience > 0 ? s->patience : 60);
+             s->timeout > 0 ? s->timeout : 60);
     struct rt_tree *tree;
     rt_status status = rt_yaml_parse(text, strlen(text), "job", &tree, err);
     return status == RT_OK ? rt_job_create(tree, &rig->job, err) : status;
@@ -188,7 +188,7 @@ static void be_master(struct rig *rig, struct rt_endpoint *endpoint, struct rt_l
         .run = rig->run,
         .source = {.self = rig, .batch = give_batch, .inputs = give_inputs, .loss = take_loss},
         .pace = &pace,
-        .patience = rig->settings.patience,
+        .timeout = rig->settings.timeout,
         .stop = &rig->stop};
     struct rt_ring *ring;
     rig->status[0] = rt_ring_create(&settings, &ring, &rig->errors[0]);

@@ -2,11 +2,11 @@
 #ifndef RT_TEST_RINGRIG_H
 #define RT_TEST_RINGRIG_H
 
-#include "net/memory.h"
+#include "learn/batches.h"
 #include "ring/ring.h"
 #include "ring/worker.h"
+#include "sim/network.h"
 #include "support/tiny.h"
-#include "train/batches.h"
 
 enum { RIG_NODES = 16 };
 
@@ -22,7 +22,7 @@ struct rig_settings {
     double latency, random_delay, bandwidth, silence;
     double slowdown; /* of node i: 1 + 8 i times this; 0: computing takes no virtual time */
     size_t hungry;   /* times that the data have nothing yet, at update 2 */
-    double patience;
+    double timeout;
     /* Node `frozen` hangs from one time to another; 0 and 0: nobody does. */
     size_t frozen;
     double freezes, thaws;

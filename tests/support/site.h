@@ -5,7 +5,7 @@
 #ifndef RT_TEST_SITE_H
 #define RT_TEST_SITE_H
 
-#include "train/run.h"
+#include "run/run.h"
 #include <jansson.h>
 
 void site_make(void); /* run.yaml, train.csv, test.csv: three kinds of flowers */

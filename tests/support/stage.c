@@ -1,8 +1,8 @@
 #include "support/stage.h"
 
 #include "base/rng.h"
-#include "net/memory.h"
 #include "net/tcp.h"
+#include "sim/network.h"
 #include "support/port.h"
 #include "support/test.h"
 #include <math.h>
@@ -92,7 +92,7 @@ static void run_over_encrypted_tcp(struct stage *stage) {
 
 static void run_over_lending_tcp(struct stage *stage) {
     stage->lends = true;
-    run_over_tcp(stage, near, &(struct rt_tcp_settings){.lending = RT_LENDS_TO_ITSELF});
+    run_over_tcp(stage, near, &(struct rt_tcp_settings){.cma = RT_LENDS_TO_ITSELF});
 }
 
 static void run_over_attended_lending_tcp(struct stage *stage) {
@@ -160,36 +160,36 @@ void stage_over_each(stage_program program) {
     free(row);
 }
 
-static const double patience = 30; /* seconds; nothing takes that long unless it hangs */
+static const double timeout = 30; /* seconds; nothing takes that long unless it hangs */
 
-bool seat_take(struct seat *seat) {
-    struct rt_event *event = &seat->event;
-    if (!rt_endpoint_wait(seat->endpoint, rt_endpoint_now(seat->endpoint) + patience, event)) {
-        rt_test_fail(__FILE__, __LINE__, "no event within %g s", patience);
+bool seat_take(struct inflight *inflight) {
+    struct rt_event *event = &inflight->event;
+    if (!rt_endpoint_wait(inflight->endpoint, rt_endpoint_now(inflight->endpoint) + timeout, event)) {
+        rt_test_fail(__FILE__, __LINE__, "no event within %g s", timeout);
         return false;
     }
     switch (event->kind) {
     case RT_EVENT_ACCEPTED:
-        seat->accepted++;
+        inflight->accepted++;
         break;
     case RT_EVENT_CONNECTED:
-        seat->connected++;
+        inflight->connected++;
         break;
     case RT_EVENT_SENT:
-        seat->sent[event->send->channel]++;
+        inflight->sent[event->send->channel]++;
         break;
     case RT_EVENT_RECEIVED:
-        if (!seat->received[event->receive->channel]++)
-            seat->first_arrival[event->receive->channel] = seat->arrivals;
-        seat->arrivals++;
+        if (!inflight->received[event->receive->channel]++)
+            inflight->first_arrival[event->receive->channel] = inflight->arrivals;
+        inflight->arrivals++;
         break;
     case RT_EVENT_CLOSED:
-        seat->closed++;
+        inflight->closed++;
         CHECK_MSG(strstr(event->error.text, event->link->peer), "\"%s\" does not name %s", event->error.text,
                   event->link->peer);
         break;
     case RT_EVENT_WOKEN:
-        seat->woken++;
+        inflight->woken++;
         break;
     case RT_EVENT_REFUSED:
         rt_test_fail(__FILE__, __LINE__, "refused: %s", event->error.text);
@@ -198,43 +198,46 @@ bool seat_take(struct seat *seat) {
     return true;
 }
 
-bool seat_reach(struct seat *seat, const unsigned *count, unsigned enough) {
+bool seat_reach(struct inflight *inflight, const unsigned *count, unsigned enough) {
     while (*count < enough)
-        if (!seat_take(seat))
+        if (!seat_take(inflight))
             return false;
     return true;
 }
 
-bool seat_hears_nothing(struct seat *seat, double seconds) {
-    return !rt_endpoint_wait(seat->endpoint, rt_endpoint_now(seat->endpoint) + seconds, &seat->event);
+bool seat_hears_nothing(struct inflight *inflight, double seconds) {
+    return !rt_endpoint_wait(inflight->endpoint, rt_endpoint_now(inflight->endpoint) + seconds,
+                             &inflight->event);
 }
 
-struct rt_link *seat_call(struct seat *seat, const char *address) {
+struct rt_link *seat_call(struct inflight *inflight, const char *address) {
     struct rt_error err;
     struct rt_link *link = NULL;
-    if (rt_endpoint_connect(seat->endpoint, address, rt_endpoint_now(seat->endpoint) + patience, &link, &err))
+    if (rt_endpoint_connect(inflight->endpoint, address, rt_endpoint_now(inflight->endpoint) + timeout, &link,
+                            &err))
         rt_test_fail(__FILE__, __LINE__, "%s", err.text);
     return link;
 }
 
-struct rt_link *seat_open(struct seat *seat, struct stage *stage, size_t i, struct rt_endpoint *endpoint) {
-    *seat = (struct seat){.stage = stage, .endpoint = endpoint};
-    struct rt_link *link = i == 0 ? seat_call(seat, stage->endpoints[1]->address) : NULL;
-    if (!seat_reach(seat, i == 0 ? &seat->connected : &seat->accepted, 1))
+struct rt_link *seat_open(struct inflight *inflight, struct stage *stage, size_t i,
+                          struct rt_endpoint *endpoint) {
+    *inflight = (struct inflight){.stage = stage, .endpoint = endpoint};
+    struct rt_link *link = i == 0 ? seat_call(inflight, stage->endpoints[1]->address) : NULL;
+    if (!seat_reach(inflight, i == 0 ? &inflight->connected : &inflight->accepted, 1))
         return NULL;
-    return i == 0 ? link : seat->event.link;
+    return i == 0 ? link : inflight->event.link;
 }
 
-bool seat_signal(struct seat *seat, struct rt_link *link) {
+bool seat_signal(struct inflight *inflight, struct rt_link *link) {
     struct rt_send send = {.channel = RT_CHANNEL_CONTROL};
-    unsigned enough = seat->sent[RT_CHANNEL_CONTROL] + 1;
+    unsigned enough = inflight->sent[RT_CHANNEL_CONTROL] + 1;
     rt_link_send(link, &send);
-    return seat_reach(seat, &seat->sent[RT_CHANNEL_CONTROL], enough);
+    return seat_reach(inflight, &inflight->sent[RT_CHANNEL_CONTROL], enough);
 }
 
-bool seat_await(struct seat *seat, struct rt_link *link) {
+bool seat_await(struct inflight *inflight, struct rt_link *link) {
     struct rt_receive receive = {.channel = RT_CHANNEL_CONTROL};
-    unsigned enough = seat->received[RT_CHANNEL_CONTROL] + 1;
+    unsigned enough = inflight->received[RT_CHANNEL_CONTROL] + 1;
     rt_link_receive(link, &receive);
-    return seat_reach(seat, &seat->received[RT_CHANNEL_CONTROL], enough);
+    return seat_reach(inflight, &inflight->received[RT_CHANNEL_CONTROL], enough);
 }

@@ -34,8 +34,8 @@ bool stage_match(unsigned frame, const void *bytes, size_t count);
 
 void *stage_room(size_t bytes); /* malloc, or the end of the test */
 
-/* A program's seat: what it has seen so far, on all its links together. */
-struct seat {
+/* A program's in-flight slot: what it has seen so far, on all its links together. */
+struct inflight {
     struct stage *stage;
     struct rt_endpoint *endpoint;
     unsigned sent[RT_CHANNELS], received[RT_CHANNELS], accepted, connected, closed, woken;
@@ -43,17 +43,19 @@ struct seat {
     struct rt_event event;                         /* the last one */
 };
 
-bool seat_take(struct seat *seat); /* the next event; a failure when none comes for long */
-bool seat_reach(struct seat *seat, const unsigned *count, unsigned enough); /* takes events until then */
-bool seat_hears_nothing(struct seat *seat, double seconds);
+bool seat_take(struct inflight *inflight); /* the next event; a failure when none comes for long */
+bool seat_reach(struct inflight *inflight, const unsigned *count,
+                unsigned enough); /* takes events until then */
+bool seat_hears_nothing(struct inflight *inflight, double seconds);
 
-struct rt_link *seat_call(struct seat *seat, const char *address); /* begins to connect */
+struct rt_link *seat_call(struct inflight *inflight, const char *address); /* begins to connect */
 
-/* The link between the two, made by endpoint 0. Sets up the seat. NULL: failed. */
-struct rt_link *seat_open(struct seat *seat, struct stage *stage, size_t i, struct rt_endpoint *endpoint);
+/* The link between the two, made by endpoint 0. Sets up the in-flight slot. NULL: failed. */
+struct rt_link *seat_open(struct inflight *inflight, struct stage *stage, size_t i,
+                          struct rt_endpoint *endpoint);
 
 /* An empty frame on the control channel, by which the two go on together. */
-bool seat_signal(struct seat *seat, struct rt_link *link);
-bool seat_await(struct seat *seat, struct rt_link *link);
+bool seat_signal(struct inflight *inflight, struct rt_link *link);
+bool seat_await(struct inflight *inflight, struct rt_link *link);
 
 #endif

@@ -41,11 +41,11 @@ static rt_status make_data(struct tiny *tiny, size_t examples, struct rt_error *
 }
 
 static rt_status open_all(const char *model, const char *optimizer, size_t examples,
-                          const struct tiny_way *way, const struct rt_trainer_settings *settings,
+                          const struct tiny_way *strategy, const struct rt_trainer_settings *settings,
                           struct tiny *tiny, struct rt_error *err) {
-    const struct rt_computing computing = {.math = way->math,
-                                           .kernels = way->kernels ? way->kernels : "auto",
-                                           .threads = way->threads ? way->threads : 1};
+    const struct rt_computing computing = {.math = strategy->math,
+                                           .kernels = strategy->kernels ? strategy->kernels : "auto",
+                                           .threads = strategy->threads ? strategy->threads : 1};
     rt_status status = rt_yaml_parse(model, strlen(model), "model", &tiny->tree, err);
     if (status != RT_OK)
         return status;
@@ -72,10 +72,11 @@ static rt_status open_all(const char *model, const char *optimizer, size_t examp
                              &tiny->schedule, &all, &tiny->trainer, err);
 }
 
-rt_status tiny_open(const char *model, const char *optimizer, size_t examples, const struct tiny_way *way,
-                    const struct rt_trainer_settings *settings, struct tiny *tiny, struct rt_error *err) {
+rt_status tiny_open(const char *model, const char *optimizer, size_t examples,
+                    const struct tiny_way *strategy, const struct rt_trainer_settings *settings,
+                    struct tiny *tiny, struct rt_error *err) {
     *tiny = (struct tiny){.scaling = {.scale = 1}};
-    rt_status status = open_all(model, optimizer, examples, way, settings, tiny, err);
+    rt_status status = open_all(model, optimizer, examples, strategy, settings, tiny, err);
     if (status != RT_OK)
         tiny_close(tiny);
     return status;
@@ -91,11 +92,11 @@ void tiny_close(struct tiny *tiny) {
     free(tiny->classes);
 }
 
-rt_status tiny_hash(const char *model, const char *optimizer, size_t examples, const struct tiny_way *way,
-                    const struct rt_trainer_settings *settings, size_t updates, char hex[65],
-                    struct rt_error *err) {
+rt_status tiny_hash(const char *model, const char *optimizer, size_t examples,
+                    const struct tiny_way *strategy, const struct rt_trainer_settings *settings,
+                    size_t updates, char hex[65], struct rt_error *err) {
     struct tiny tiny;
-    rt_status status = tiny_open(model, optimizer, examples, way, settings, &tiny, err);
+    rt_status status = tiny_open(model, optimizer, examples, strategy, settings, &tiny, err);
     if (status != RT_OK)
         return status;
     for (size_t i = 0; status == RT_OK && i < updates; i++) {

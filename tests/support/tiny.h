@@ -2,7 +2,7 @@
 #ifndef RT_TEST_TINY_H
 #define RT_TEST_TINY_H
 
-#include "train/step.h"
+#include "learn/step.h"
 
 struct tiny {
     struct rt_tree *tree;
@@ -25,13 +25,14 @@ struct tiny_way {
 
 /* model: "{input: ..., layers: [...], loss: ...}"; optimizer as in a run file. The data are a function of
  * their number and the model's shapes. settings->updates is filled in when it is 0. */
-rt_status tiny_open(const char *model, const char *optimizer, size_t examples, const struct tiny_way *way,
-                    const struct rt_trainer_settings *settings, struct tiny *tiny, struct rt_error *err);
+rt_status tiny_open(const char *model, const char *optimizer, size_t examples,
+                    const struct tiny_way *strategy, const struct rt_trainer_settings *settings,
+                    struct tiny *tiny, struct rt_error *err);
 void tiny_close(struct tiny *tiny);
 
 /* Opens, makes so many updates, gives the hash of the parameters, closes. */
-rt_status tiny_hash(const char *model, const char *optimizer, size_t examples, const struct tiny_way *way,
-                    const struct rt_trainer_settings *settings, size_t updates, char hex[65],
-                    struct rt_error *err);
+rt_status tiny_hash(const char *model, const char *optimizer, size_t examples,
+                    const struct tiny_way *strategy, const struct rt_trainer_settings *settings,
+                    size_t updates, char hex[65], struct rt_error *err);
 
 #endif

@@ -1,9 +1,9 @@
 /* A model file with a byte changed, any byte, is refused or predicts exactly what it predicted. */
 #include "formats/yaml.h"
+#include "learn/evaluate.h"
+#include "learn/scaling.h"
+#include "run/modelfile.h"
 #include "support/test.h"
-#include "train/evaluate.h"
-#include "train/modelfile.h"
-#include "train/scaling.h"
 #include <unistd.h>
 
 static const struct rt_computing computing = {.math = RT_MATH_EXACT, .kernels = "portable", .threads = 1};
@@ -60,8 +60,8 @@ static void make_file(struct file *file) {
     REQUIRE(created >= 0);
     close(created);
     CHECK_OK(make_trained(&trained, &err));
-    struct rt_local_numbers local = {.network = &trained.network};
-    const struct rt_numbers numbers = rt_numbers_local(&local);
+    struct rt_local_state local = {.network = &trained.network};
+    const struct rt_model_state numbers = rt_model_state_local(&local);
     CHECK_OK(rt_modelfile_write(path, &trained, &numbers, NULL, &err));
     read_file(path, file);
     unlink(path);

@@ -1,9 +1,9 @@
 /* Checkpoints: what is written comes back, and nothing else is taken for it. */
+#include "run/checkpoint.h"
+#include "run/modelfile.h"
+#include "run/training_state.h"
 #include "support/test.h"
 #include "support/tiny.h"
-#include "train/checkpoint.h"
-#include "train/modelfile.h"
-#include "train/standing.h"
 #include <math.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -51,33 +51,33 @@ static struct rt_fingerprint print_of(const char *seed) {
     return print;
 }
 
-static const struct rt_standing some = {.update = 7,
-                                        .samples = 56,
-                                        .seconds = 1.25,
-                                        .step_seconds = 0.1,
-                                        .epoch_loss = 1.0 / 3,
-                                        .epoch_correct = 5,
-                                        .epoch_samples = 9,
-                                        .best_loss = (double)INFINITY};
+static const struct rt_training_state some = {.update = 7,
+                                              .samples = 56,
+                                              .seconds = 1.25,
+                                              .step_seconds = 0.1,
+                                              .epoch_loss = 1.0 / 3,
+                                              .epoch_correct = 5,
+                                              .epoch_samples = 9,
+                                              .best_loss = (double)INFINITY};
 
-static rt_status save(struct tiny *tiny, const struct rt_standing *standing, const char *seed,
+static rt_status save(struct tiny *tiny, const struct rt_training_state *state, const char *seed,
                       struct rt_error *err) {
-    struct rt_local_numbers local = {&tiny->network, rt_trainer_state(tiny->trainer),
-                                     tiny->optim->type->state_words};
-    const struct rt_numbers numbers = rt_numbers_local(&local);
+    struct rt_local_state local = {&tiny->network, rt_trainer_state(tiny->trainer),
+                                   tiny->optim->type->state_words};
+    const struct rt_model_state numbers = rt_model_state_local(&local);
     struct rt_fingerprint print = print_of(seed);
-    rt_status status = rt_checkpoint_save(dir, &numbers, standing, &print, err);
+    rt_status status = rt_checkpoint_save(dir, &numbers, state, &print, err);
     rt_fingerprint_deinit(&print);
     return status;
 }
 
-static rt_status load(struct tiny *tiny, const char *seed, struct rt_standing *standing,
+static rt_status load(struct tiny *tiny, const char *seed, struct rt_training_state *state,
                       struct rt_error *notice, struct rt_error *err) {
-    struct rt_local_numbers local = {&tiny->network, rt_trainer_state(tiny->trainer),
-                                     tiny->optim->type->state_words};
-    const struct rt_numbers numbers = rt_numbers_local(&local);
+    struct rt_local_state local = {&tiny->network, rt_trainer_state(tiny->trainer),
+                                   tiny->optim->type->state_words};
+    const struct rt_model_state numbers = rt_model_state_local(&local);
     struct rt_fingerprint print = print_of(seed);
-    rt_status status = rt_checkpoint_load(dir, &numbers, &print, standing, &rescored, notice, err);
+    rt_status status = rt_checkpoint_load(dir, &numbers, &print, state, &rescored, notice, err);
     rt_fingerprint_deinit(&print);
     return status;
 }
@@ -96,18 +96,18 @@ static rt_status two_generations(char older[65], char newer[65], struct rt_error
     rt_status status = tiny_open(model, "adam", 20, &(struct tiny_way){0}, &settings, &tiny, err);
     if (status != RT_OK)
         return status;
-    struct rt_standing standing = some;
+    struct rt_training_state state = some;
     status = train(&tiny, 1, err);
-    standing.update = 1;
+    state.update = 1;
     if (status == RT_OK)
-        status = save(&tiny, &standing, "5", err);
+        status = save(&tiny, &state, "5", err);
     if (status == RT_OK)
         status = rt_network_hash(&tiny.network, older, err);
     if (status == RT_OK)
         status = train(&tiny, 1, err);
-    standing.update = 2;
+    state.update = 2;
     if (status == RT_OK)
-        status = save(&tiny, &standing, "5", err);
+        status = save(&tiny, &state, "5", err);
     if (status == RT_OK)
         status = rt_network_hash(&tiny.network, newer, err);
     tiny_close(&tiny);
@@ -122,15 +122,15 @@ TEST(comes_back_whole) {
     CHECK_OK(tiny_open(model, "adam", 20, &(struct tiny_way){0}, &settings, &second, &err));
     CHECK(!rt_checkpoint_exists(dir));
     CHECK_OK(train(&first, 3, &err));
-    struct rt_standing standing = some, read;
-    standing.best_loss = 0.1;
-    standing.best_update = standing.validated = 2;
-    standing.best_accuracy = 0.75;
-    CHECK_OK(save(&first, &standing, "5", &err));
+    struct rt_training_state state = some, read;
+    state.best_loss = 0.1;
+    state.best_update = state.validated = 2;
+    state.best_accuracy = 0.75;
+    CHECK_OK(save(&first, &state, "5", &err));
     CHECK(rt_checkpoint_exists(dir));
     CHECK_OK(load(&second, "5", &read, &notice, &err));
     CHECK(notice.text[0] == 0);
-    CHECK(memcmp(&standing, &read, sizeof read) == 0);
+    CHECK(memcmp(&state, &read, sizeof read) == 0);
     const struct rt_model *m = first.network.model;
     CHECK(memcmp(first.network.blocks.params, second.network.blocks.params, m->param_count * 4) == 0);
     CHECK(memcmp(first.network.blocks.buffers, second.network.blocks.buffers, m->buffer_count * 4) == 0);
@@ -147,7 +147,7 @@ TEST(comes_back_whole) {
 TEST(other_settings_are_refused_by_name) {
     struct rt_error err, notice;
     struct tiny tiny;
-    struct rt_standing read;
+    struct rt_training_state read;
     char older[65], newer[65];
     make_dir();
     CHECK_OK(two_generations(older, newer, &err));
@@ -162,8 +162,8 @@ TEST(other_settings_are_refused_by_name) {
 /* Says what differs: two values of one setting, then and now; "" when they are taken for the same. */
 static const char *difference(const char *key, const char *then, const char *now) {
     static struct rt_error err;
-    const struct rt_standing standing = some;
-    struct rt_standing read;
+    const struct rt_training_state state = some;
+    struct rt_training_state read;
     const char *ignored;
     char *json = NULL;
     struct rt_fingerprint old = {0}, new = {0};
@@ -171,9 +171,9 @@ static const char *difference(const char *key, const char *then, const char *now
     if (status == RT_OK)
         status = rt_fingerprint_add(&new, key, false, strdup(now), &err);
     if (status == RT_OK)
-        status = rt_standing_json(&standing, &old, &json, &err);
+        status = rt_training_state_json(&state, &old, &json, &err);
     if (status == RT_OK)
-        status = rt_standing_read(json, "file", &new, &read, &ignored, &err);
+        status = rt_training_state_read(json, "file", &new, &read, &ignored, &err);
     if (status == RT_OK)
         err.text[0] = 0;
     free(json);
@@ -212,7 +212,7 @@ TEST(difference_is_shown) {
 TEST(other_scoring_is_told) {
     struct rt_error err, notice;
     struct tiny tiny;
-    struct rt_standing read;
+    struct rt_training_state read;
     char older[65], newer[65];
     make_dir();
     CHECK_OK(two_generations(older, newer, &err));
@@ -230,7 +230,7 @@ TEST(other_scoring_is_told) {
 TEST(unreadable_is_not_damaged) {
     struct rt_error err, notice;
     struct tiny tiny;
-    struct rt_standing read;
+    struct rt_training_state read;
     char older[65], newer[65];
     make_dir();
     CHECK_OK(two_generations(older, newer, &err));
@@ -251,7 +251,7 @@ TEST(unreadable_is_not_damaged) {
 TEST(failed_save_rotates_nothing) {
     struct rt_error err, notice;
     struct tiny tiny;
-    struct rt_standing read;
+    struct rt_training_state read;
     char older[65], newer[65];
     make_dir();
     CHECK_OK(two_generations(older, newer, &err));
@@ -274,7 +274,7 @@ TEST(failed_save_rotates_nothing) {
 static void check_fallback(void (*damage)(const char *path)) {
     struct rt_error err, notice;
     struct tiny tiny;
-    struct rt_standing read;
+    struct rt_training_state read;
     char older[65], newer[65], hash[65];
     make_dir();
     CHECK_OK(two_generations(older, newer, &err));
@@ -341,7 +341,7 @@ TEST(flipped_bit) {
 TEST(numbers_that_are_not_finite_are_refused) {
     struct rt_error err, notice;
     struct tiny tiny;
-    struct rt_standing read;
+    struct rt_training_state read;
     make_dir();
     CHECK_OK(tiny_open(model, "momentum", 24, &(struct tiny_way){0}, &settings, &tiny, &err));
     rt_trainer_state(tiny.trainer)[3] = (float)INFINITY;
@@ -378,7 +378,7 @@ TEST(any_byte) {
     static uint8_t bytes[1 << 16];
     struct rt_error err, notice;
     struct tiny tiny, other;
-    struct rt_standing standing;
+    struct rt_training_state state;
     char right[65], hash[65];
     make_dir();
     CHECK_OK(tiny_open(small, "momentum", 24, &(struct tiny_way){0}, &settings, &tiny, &err));
@@ -398,9 +398,9 @@ TEST(any_byte) {
         bytes[i] ^= bit;
         put_file(path, bytes, count);
         bytes[i] = was;
-        if (load(&other, "5", &standing, &notice, &err) == RT_OK) {
+        if (load(&other, "5", &state, &notice, &err) == RT_OK) {
             CHECK_OK(rt_network_hash(&other.network, hash, &err));
-            CHECK_MSG(strcmp(right, hash) == 0 && memcmp(&standing, &some, sizeof some) == 0 &&
+            CHECK_MSG(strcmp(right, hash) == 0 && memcmp(&state, &some, sizeof some) == 0 &&
                           memcmp(rt_trainer_state(tiny.trainer), rt_trainer_state(other.trainer),
                                  params * sizeof(float)) == 0,
                       "byte %zu: goes on from something else", i);
@@ -436,7 +436,7 @@ TEST(missing_newest) {
 TEST(both_damaged) {
     struct rt_error err, notice;
     struct tiny tiny;
-    struct rt_standing read;
+    struct rt_training_state read;
     char older[65], newer[65], before[65], after[65];
     make_dir();
     CHECK_OK(two_generations(older, newer, &err));
@@ -455,7 +455,7 @@ TEST(both_damaged) {
 TEST(nothing_there) {
     struct rt_error err, notice;
     struct tiny tiny;
-    struct rt_standing read;
+    struct rt_training_state read;
     make_dir();
     CHECK_OK(tiny_open(model, "adam", 20, &(struct tiny_way){0}, &settings, &tiny, &err));
     CHECK(load(&tiny, "5", &read, &notice, &err) == RT_BAD_INPUT);
@@ -468,7 +468,7 @@ TEST(nothing_there) {
 TEST(other_tensors_are_refused) {
     struct rt_error err, notice;
     struct tiny tiny;
-    struct rt_standing read;
+    struct rt_training_state read;
     char older[65], newer[65];
     make_dir();
     CHECK_OK(two_generations(older, newer, &err));

@@ -116,7 +116,7 @@ static double patient_for;
 static void try_a_busy_node(struct cluster_place *place, struct rt_endpoint *endpoint) {
     const char *address = "mem:1";
     struct rt_cluster_settings settings = {
-        .addresses = &address, .address_count = 1, .exact = true, .patience = patient_for};
+        .addresses = &address, .address_count = 1, .exact = true, .timeout = patient_for};
     struct rt_cluster *cluster;
     struct rt_error err;
     memcpy(settings.answer, place->world->answer, sizeof settings.answer);
@@ -133,10 +133,10 @@ static void try_a_busy_node(struct cluster_place *place, struct rt_endpoint *end
     CHECK_MSG(took > patient_for - 1 && took < patient_for + 1, "after %g s", took);
 }
 
-static void check_busy(unsigned calls, double patience) {
+static void check_busy(unsigned calls, double timeout) {
     static struct cluster_world world;
     put_off = calls;
-    patient_for = patience;
+    patient_for = timeout;
     cluster_init(&world, 2, 0);
     world.place[0].program = try_a_busy_node;
     world.place[1].program = be_busy;

@@ -228,13 +228,13 @@ TEST(nodes_that_cannot_reach_one_another) {
     cluster_deinit(&world);
 }
 
-/* A short patience is the nodes' too: the one at fault is named, not the one that tries. */
+/* A short timeout is the nodes' too: the one at fault is named, not the one that tries. */
 static void be_impatient(struct cluster_place *place, struct rt_endpoint *endpoint) {
     struct rt_error err = {0};
     struct rt_cluster *cluster;
     struct rt_link *links[P];
     const char *addresses[] = {"mem:1", "mem:2"};
-    struct rt_cluster_settings settings = {.addresses = addresses, .address_count = 2, .patience = 1.5};
+    struct rt_cluster_settings settings = {.addresses = addresses, .address_count = 2, .timeout = 1.5};
     CHECK_OK(rt_cluster_open(&settings, endpoint, NULL, &cluster, &err));
     rt_memnet_cut(place->world->net, 1, 2);
     const double start = rt_endpoint_now(endpoint);

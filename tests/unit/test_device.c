@@ -82,9 +82,9 @@ TEST(products_do_not_depend_on_threads) {
         REQUIRE(a && b && one && other);
         product(1, m, n, k, false, false, a, b, one);
         for (size_t threads = 1; threads <= 4; threads++)
-            for (int way = 0; way < 3; way++) {
+            for (int strategy = 0; strategy < 3; strategy++) {
                 memset(other, 1, m * n * sizeof *other);
-                product(threads, m, n, k, way == 1, way == 2, a, b, other);
+                product(threads, m, n, k, strategy == 1, strategy == 2, a, b, other);
                 CHECK_MSG(memcmp(one, other, m * n * sizeof *one) == 0, "%zu x %zu x %zu on %zu threads", m,
                           n, k, threads);
             }

@@ -1,10 +1,10 @@
 /* The engine of an exchange: who is handed what, waiting with and without a thread, the first failure, and
  * what goes on after it. */
 /* labels: threads */
-#include "exchange/engine_inside.h"
+#include "control/engine_inside.h"
 #include "exchange/exchange.h"
-#include "net/memory.h"
 #include "net/tcp.h"
+#include "sim/network.h"
 #include "support/memnet.h"
 #include "support/test.h"
 #include <math.h>
@@ -12,8 +12,8 @@
 
 TEST(names) {
     char text[32];
-    CHECK(strcmp(rt_party_name(0, text), "the master") == 0);
-    CHECK(strcmp(rt_party_name(12, text), "node 12") == 0);
+    CHECK(strcmp(rt_communicator_name(0, text), "the master") == 0);
+    CHECK(strcmp(rt_communicator_name(12, text), "node 12") == 0);
 }
 
 TEST(spans_are_joined) {
@@ -127,8 +127,8 @@ static struct rt_engine_part part_of(struct counter *counter) {
 /* ---- two who are joined by one link ---- */
 
 struct side {
-    struct rt_link *links[3]; /* two of a party, and nobody */
-    struct rt_party party;
+    struct rt_link *links[3]; /* two of a communicator, and nobody */
+    struct rt_communicator comm;
     struct counter counter;
     struct rt_engine *engine;
 };
@@ -138,10 +138,10 @@ static bool open_side(struct side *side, struct rt_endpoint *endpoint, struct rt
     struct rt_error err;
     *side = (struct side){.counter = {.link = link, .waits = UINT16_MAX}};
     side->links[1 - rank] = link;
-    side->party = (struct rt_party){
-        .endpoint = endpoint, .rank = rank, .count = 2, .links = side->links, .patience = 4};
+    side->comm = (struct rt_communicator){
+        .endpoint = endpoint, .rank = rank, .count = 2, .links = side->links, .timeout = 4};
     const struct rt_engine_settings settings = {
-        .party = &side->party, .parts = {part_of(&side->counter)}, .part_count = 1, .threaded = threaded};
+        .comm = &side->comm, .parts = {part_of(&side->counter)}, .part_count = 1, .threaded = threaded};
     return rt_engine_create(&settings, &side->engine, &err) == RT_OK;
 }
 
@@ -228,7 +228,7 @@ static void lose_patience(void *user, size_t i, struct rt_endpoint *endpoint) {
     rt_link_close(link);
 }
 
-TEST(patience) {
+TEST(timeout) {
     run_pair(lose_patience, NULL);
 }
 
@@ -271,7 +271,7 @@ static void fail_and_linger(void *user, size_t i, struct rt_endpoint *endpoint) 
         struct rt_engine_part parts[] = {part_of(&side.counter), part_of(&deaf)};
         parts[0].outlives = true;
         side.counter = (struct counter){.link = link, .waits = UINT16_MAX, .refuses = true};
-        struct rt_engine_settings settings = {.party = &side.party, .part_count = 2};
+        struct rt_engine_settings settings = {.comm = &side.comm, .part_count = 2};
         memcpy(settings.parts, parts, sizeof parts);
         CHECK_OK(rt_engine_create(&settings, &side.engine, &err));
         CHECK(await(&side, 5, INFINITY, &err) == RT_BAD_INPUT && rt_engine_lost(side.engine) == 1);
@@ -303,9 +303,9 @@ static void stop_one(void *user, size_t i, struct rt_endpoint *endpoint) {
     atomic_int stop = 0;
     struct rt_error err;
     unsigned seen = 0;
-    const struct rt_party party = {.endpoint = endpoint, .count = 1, .links = none};
+    const struct rt_communicator comm = {.endpoint = endpoint, .count = 1, .links = none};
     const struct rt_engine_settings settings = {
-        .party = &party, .stray = see_stray, .user = &seen, .stop = &stop};
+        .comm = &comm, .stray = see_stray, .user = &seen, .stop = &stop};
     struct rt_engine *engine;
     if (i == 1) {
         rt_link_close(memnet_join(endpoint, "mem:0"));
@@ -341,7 +341,7 @@ static void finish_one(void *user, size_t i, struct rt_endpoint *endpoint) {
         CHECK_OK(rt_engine_wait(side.engine, NULL, NULL, 20, &err));
     } else {
         rt_engine_destroy(side.engine);
-        const struct rt_engine_settings settings = {.party = &side.party,
+        const struct rt_engine_settings settings = {.comm = &side.comm,
                                                     .parts = {part_of(&side.counter)},
                                                     .part_count = 1,
                                                     .stop = &stop,
@@ -361,11 +361,10 @@ TEST(finishing_what_has_begun) {
 
 TEST(alone_without_a_network) {
     struct rt_link *none[1] = {NULL};
-    const struct rt_party party = {.count = 1, .links = none};
+    const struct rt_communicator comm = {.count = 1, .links = none};
     struct rt_engine *engine;
     struct rt_error err;
-    CHECK_OK(
-        rt_engine_create(&(struct rt_engine_settings){.party = &party, .threaded = true}, &engine, &err));
+    CHECK_OK(rt_engine_create(&(struct rt_engine_settings){.comm = &comm, .threaded = true}, &engine, &err));
     const double start = rt_engine_now(engine);
     CHECK_OK(rt_engine_wait(engine, NULL, NULL, start + 0.02, &err));
     CHECK(rt_engine_now(engine) >= start + 0.02);
@@ -444,10 +443,10 @@ TEST(impatient_over_tcp) {
     REQUIRE(open_pair(&pair));
     REQUIRE(open_side(&side, pair.endpoint[0], pair.link[0], 0, false));
     rt_engine_destroy(side.engine);
-    side.party.patience = 0.2;
+    side.comm.timeout = 0.2;
     side.counter = (struct counter){.link = pair.link[0], .waits = 1};
     const struct rt_engine_settings settings = {
-        .party = &side.party, .parts = {part_of(&side.counter)}, .part_count = 1, .threaded = true};
+        .comm = &side.comm, .parts = {part_of(&side.counter)}, .part_count = 1, .threaded = true};
     CHECK_OK(rt_engine_create(&settings, &side.engine, &err));
     const double start = rt_engine_now(side.engine);
     CHECK(await(&side, 1, INFINITY, &err) == RT_FAILED && strstr(err.text, "nothing came from it"));

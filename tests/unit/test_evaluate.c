@@ -1,13 +1,13 @@
 /* Evaluation on request only: it ends when it is asked to. And the data of a run: what identifies them. */
+#include "learn/datasets.h"
+#include "learn/evaluate.h"
+#include "run/run.h"
 #include "support/test.h"
 #include "support/tiny.h"
-#include "train/evaluate.h"
-#include "train/materials.h"
-#include "train/run.h"
 #include <unistd.h>
 
 static const char model[] = "{input: 4, layers: [{dense: 3}], loss: cross_entropy}";
-static const struct tiny_way way = {0};
+static const struct tiny_way strategy = {0};
 static const struct rt_trainer_settings settings = {.batch = 8, .shards = 1, .shuffle = true};
 
 TEST(a_stop_request_ends_it) {
@@ -15,7 +15,7 @@ TEST(a_stop_request_ends_it) {
     struct tiny tiny;
     struct rt_score score = {.examples = 0};
     atomic_int stop;
-    CHECK_OK(tiny_open(model, "sgd", 300, &way, &settings, &tiny, &err));
+    CHECK_OK(tiny_open(model, "sgd", 300, &strategy, &settings, &tiny, &err));
     const struct rt_forward forward = rt_forward_local(&tiny.network);
     atomic_init(&stop, 0);
     CHECK_OK(rt_evaluate(&tiny.network, &forward, &tiny.set, &tiny.scaling, RT_TARGET_CLASSES, &stop, NULL,
@@ -59,32 +59,32 @@ TEST(a_stop_before_the_training) {
 TEST(fingerprint_sees_everything) {
     struct rt_error err;
     struct tiny tiny;
-    CHECK_OK(tiny_open(model, "sgd", 3000, &way, &settings, &tiny, &err));
-    struct rt_materials materials = {.train = tiny.set, .target = RT_TARGET_CLASSES};
+    CHECK_OK(tiny_open(model, "sgd", 3000, &strategy, &settings, &tiny, &err));
+    struct rt_datasets datasets = {.train = tiny.set, .target = RT_TARGET_CLASSES};
     float mean[4] = {0}, inverse[4] = {1, 1, 1, 1};
     struct rt_scaling scaling = {.scale = 1, .features = 4, .mean = mean, .inverse = inverse};
     char first[65], other[65];
-    rt_materials_fingerprint(&materials, &scaling, first);
+    rt_datasets_fingerprint(&datasets, &scaling, first);
     for (size_t i = 0; i < 3000; i += 7) {
         float kept = tiny.inputs[4 * i];
         tiny.inputs[4 * i] += 1;
-        rt_materials_fingerprint(&materials, &scaling, other);
+        rt_datasets_fingerprint(&datasets, &scaling, other);
         CHECK_MSG(strcmp(first, other) != 0, "example %zu is not seen", i);
         tiny.inputs[4 * i] = kept;
     }
     tiny.classes[2999] ^= 1;
-    rt_materials_fingerprint(&materials, &scaling, other);
+    rt_datasets_fingerprint(&datasets, &scaling, other);
     CHECK(strcmp(first, other) != 0);
     tiny.classes[2999] ^= 1;
     inverse[3] = 2;
-    rt_materials_fingerprint(&materials, &scaling, other);
+    rt_datasets_fingerprint(&datasets, &scaling, other);
     CHECK(strcmp(first, other) != 0);
     inverse[3] = 1;
     scaling.offset = 0.5;
-    rt_materials_fingerprint(&materials, &scaling, other);
+    rt_datasets_fingerprint(&datasets, &scaling, other);
     CHECK(strcmp(first, other) != 0);
     scaling.offset = 0;
-    rt_materials_fingerprint(&materials, &scaling, other);
+    rt_datasets_fingerprint(&datasets, &scaling, other);
     CHECK(strcmp(first, other) == 0);
     tiny_close(&tiny);
 }

@@ -1,7 +1,7 @@
 /* The job of a node in an exchange: what the master writes a node reads; what makes no sense is refused. */
 #include "formats/yaml.h"
+#include "run/exchange/job.h"
 #include "support/test.h"
-#include "train/exchange/job.h"
 #include <stdlib.h>
 
 static const char run[] = "{model: {input: 12, layers: [{dense: 5}], loss: mse, init: secret.safetensors}, "
@@ -9,23 +9,24 @@ static const char run[] = "{model: {input: 12, layers: [{dense: 5}], loss: mse, 
                           "cache_dir: /somewhere}, train: {batch: 24, shards: 4, threads: 3, seed: 9}, "
                           "cluster: {key: cluster.key, patience: 7, nodes: 3}}";
 
-static rt_status write_job(const char *text, const char *way, struct rt_tree **tree, struct rt_error *err) {
+static rt_status write_job(const char *text, const char *strategy, struct rt_tree **tree,
+                           struct rt_error *err) {
     struct rt_spec *spec;
-    struct rt_way_options options;
+    struct rt_exchange_options options;
     const struct rt_dataset set = {.count = 100};
     const struct rt_link_cost cost = {1e-4, 2e9, 3e-10};
     rt_status status = rt_spec_parse(text, strlen(text), "dir/run.yaml", NULL, 0, &spec, err);
     if (status != RT_OK)
         return status;
-    status = rt_way_options_read(rt_way_find(way), NULL, &options, err);
-    const struct rt_lesson lesson = {.spec = spec,
-                                     .set = &set,
-                                     .way = rt_way_find(way),
-                                     .options = &options,
-                                     .per_epoch = 5,
-                                     .settings = {.updates = 50, .batch = 24}};
+    status = rt_exchange_options_read(rt_exchange_strategy_find(strategy), NULL, &options, err);
+    const struct rt_training_config config = {.spec = spec,
+                                              .set = &set,
+                                              .exchange = rt_exchange_strategy_find(strategy),
+                                              .options = &options,
+                                              .per_epoch = 5,
+                                              .settings = {.updates = 50, .batch = 24}};
     if (status == RT_OK)
-        status = rt_exchange_job_tree(&lesson, "abc123", &cost, tree, err);
+        status = rt_exchange_job_tree(&config, "abc123", &cost, tree, err);
     rt_spec_destroy(spec);
     return status;
 }
@@ -34,12 +35,12 @@ TEST(what_is_written_is_read) {
     struct rt_error err;
     struct rt_tree *tree;
     struct rt_exchange_job *job;
-    for (size_t i = 0; rt_ways()[i]; i++) {
-        CHECK_OK(write_job(run, rt_ways()[i]->name, &tree, &err));
+    for (size_t i = 0; rt_exchange_strategies()[i]; i++) {
+        CHECK_OK(write_job(run, rt_exchange_strategies()[i]->name, &tree, &err));
         CHECK(rt_exchange_job_is(tree));
         CHECK_OK(rt_exchange_job_create(tree, &job, &err));
-        CHECK(job->way == rt_ways()[i]);
-        CHECK(job->examples == 100 && job->updates == 50 && job->per_epoch == 5 && job->patience == 7);
+        CHECK(job->strategy == rt_exchange_strategies()[i]);
+        CHECK(job->examples == 100 && job->updates == 50 && job->per_epoch == 5 && job->timeout == 7);
         CHECK(strcmp(job->fingerprint, "abc123") == 0 && strcmp(job->directory, "dir") == 0);
         CHECK(job->cost.latency == 1e-4 && job->cost.bandwidth == 2e9 && job->cost.adding == 3e-10);
         CHECK(job->spec->train.batch == 24 && job->spec->train.shards == 4 && job->spec->train.seed == 9);

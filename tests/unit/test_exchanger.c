@@ -1,30 +1,32 @@
 /* A device in an exchange: the memory that it says it will need. */
+#include "run/exchange/exchanger.h"
 #include "support/test.h"
 #include "support/tiny.h"
-#include "train/exchange/exchanger.h"
 
 static const char model[] =
     "{input: 50, loss: cross_entropy, layers: [{dense: 40}, tanh, {dense: 30}, tanh, {dense: 10}]}";
 
 /* What a word of state for each parameter adds, in parameters. */
-static double state_of(struct tiny *tiny, const char *way, size_t nodes, int64_t servers, uint16_t rank) {
-    struct rt_way_options options;
+static double state_of(struct tiny *tiny, const char *strategy, size_t nodes, int64_t servers,
+                       uint16_t rank) {
+    struct rt_exchange_options options;
     struct rt_error err;
     uint16_t worker[8];
     struct rt_roles roles;
     double bytes[2];
     static const char *const rules[] = {"sgd", "adam"};
-    if (rt_way_options_read(rt_way_find(way), NULL, &options, &err) != RT_OK)
+    if (rt_exchange_options_read(rt_exchange_strategy_find(strategy), NULL, &options, &err) != RT_OK)
         return -1;
     options.servers = servers;
-    if (rt_way_roles(rt_way_find(way), &options, nodes, worker, &roles, &err) != RT_OK)
+    if (rt_exchange_roles(rt_exchange_strategy_find(strategy), &options, nodes, worker, &roles, &err) !=
+        RT_OK)
         return -1;
     for (size_t i = 0; i < 2; i++) {
         const struct rt_optim optim = {.type = rt_optim_type_find(rules[i])};
         const struct rt_exchanger_settings settings = {
-            .way = rt_way_find(way),
+            .strategy = rt_exchange_strategy_find(strategy),
             .options = &options,
-            .party = {.rank = rank, .count = (uint16_t)nodes},
+            .comm = {.rank = rank, .count = (uint16_t)nodes},
             .optim = &optim,
             .replica = {.network = &tiny->network, .set = &tiny->set, .count = 64, .batch = 16, .shards = 1}};
         bytes[i] = (double)rt_exchanger_bytes(&settings, &roles, tiny->network.model);
@@ -67,26 +69,26 @@ TEST(groups_need_less_than_workers) {
     static const struct rt_trainer_settings single = {.seed = 1, .batch = 16, .micro_batch = 16, .shards = 1};
     CHECK_OK(tiny_open(model, "sgd", 64, &(struct tiny_way){.threads = 1}, &single, &tiny, &err));
     const struct rt_optim optim = {.type = rt_optim_type_find("sgd")};
-    const struct rt_way *way = rt_way_find("ps-hier");
+    const struct rt_exchange_strategy *strategy = rt_exchange_strategy_find("ps-hier");
     const double block = sizeof(float) * (double)tiny.network.model->param_count;
     double server[3] = {0}, member = 0;
     for (int64_t group = 1; group <= 2; group++) {
-        struct rt_way_options options;
+        struct rt_exchange_options options;
         struct rt_roles roles;
         uint16_t worker[8];
-        CHECK_OK(rt_way_options_read(way, NULL, &options, &err));
+        CHECK_OK(rt_exchange_options_read(strategy, NULL, &options, &err));
         options.base = RT_BASE_ASYNC;
         options.group = group;
         options.dedicated = true;
-        CHECK_OK(rt_way_roles(way, &options, 7, worker, &roles, &err));
+        CHECK_OK(rt_exchange_roles(strategy, &options, 7, worker, &roles, &err));
         struct rt_exchanger_settings settings = {
-            .way = way,
+            .strategy = strategy,
             .options = &options,
-            .party = {.count = 7},
+            .comm = {.count = 7},
             .optim = &optim,
             .replica = {.network = &tiny.network, .set = &tiny.set, .count = 64, .batch = 16, .shards = 1}};
         server[group] = (double)rt_exchanger_bytes(&settings, &roles, tiny.network.model);
-        settings.party.rank = 2;
+        settings.comm.rank = 2;
         const double before = member;
         member = (double)rt_exchanger_bytes(&settings, &roles, tiny.network.model);
         CHECK(group == 1 || member < before);

@@ -34,7 +34,7 @@ TEST(a_frame_starts_with_these_bytes) {
     CHECK(bytes[0] == 5 && memcmp(bytes + 1, expected + 1, 7) == 0);
     CHECK_OK(rt_frame_decode(bytes, &back, &err));
     CHECK(back.kind == RT_FRAME_DATA && back.body == RT_BODY_LENT && back.body_bytes == 0x01020304);
-    CHECK(rt_frame_following(&back) == 96 + RT_LOAN_BYTES + 4);
+    CHECK(rt_frame_following(&back) == 96 + RT_CMA_OFFER_BYTES + 4);
 
     frame = (struct rt_frame){.kind = RT_FRAME_CREDIT, .channel = 3, .count = 5};
     rt_frame_encode(&frame, bytes);
@@ -68,24 +68,24 @@ TEST(a_frame_starts_with_these_bytes) {
 }
 
 TEST(a_loan_and_an_offer_are_these_bytes) {
-    const struct rt_loan loan = {{{0x1112131415161718, 0x21222324}, {5, 6}}};
+    const struct rt_cma_offer cma_offer = {{{0x1112131415161718, 0x21222324}, {5, 6}}};
     const struct rt_offer offer = {
         .process = 0x01020304, .answer_at = 0x1112131415161718, .challenge = {7, 8}};
-    struct rt_loan loan_back;
+    struct rt_cma_offer loan_back;
     struct rt_offer offer_back;
     struct rt_error err;
-    uint8_t bytes[RT_LOAN_BYTES + RT_OFFER_BYTES];
-    rt_loan_encode(&loan, bytes);
-    rt_offer_encode(&offer, bytes + RT_LOAN_BYTES);
+    uint8_t bytes[RT_CMA_OFFER_BYTES + RT_OFFER_BYTES];
+    rt_cma_offer_encode(&cma_offer, bytes);
+    rt_offer_encode(&offer, bytes + RT_CMA_OFFER_BYTES);
     const uint8_t expected[] = {0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11, 0x24, 0x23, 0x22, 0x21, 5,
                                 0,    0,    0,    0,    0,    0,    0,    6,    0,    0,    0,    4,    3,
                                 2,    1,    0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11, 7,    8,    0,
                                 0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0};
     CHECK(sizeof expected == sizeof bytes && memcmp(bytes, expected, sizeof bytes) == 0);
-    CHECK_OK(rt_loan_decode(bytes, 0x21222324 + 6, &loan_back, &err));
-    CHECK(memcmp(&loan_back.pieces[0].at, &loan.pieces[0].at, 8) == 0 && loan_back.pieces[1].bytes == 6);
-    CHECK(rt_loan_decode(bytes, 0x21222324, &loan_back, &err) == RT_BAD_INPUT);
-    rt_offer_decode(bytes + RT_LOAN_BYTES, &offer_back);
+    CHECK_OK(rt_cma_offer_decode(bytes, 0x21222324 + 6, &loan_back, &err));
+    CHECK(memcmp(&loan_back.pieces[0].at, &cma_offer.pieces[0].at, 8) == 0 && loan_back.pieces[1].bytes == 6);
+    CHECK(rt_cma_offer_decode(bytes, 0x21222324, &loan_back, &err) == RT_BAD_INPUT);
+    rt_offer_decode(bytes + RT_CMA_OFFER_BYTES, &offer_back);
     CHECK(offer_back.process == offer.process && offer_back.answer_at == offer.answer_at);
     CHECK(memcmp(offer_back.challenge, offer.challenge, RT_CHALLENGE_BYTES) == 0);
 }

@@ -1,18 +1,18 @@
 /* The job of a node in rings side by side: what the master writes a node reads, as its own part; what makes
  * no sense is refused. */
 #include "formats/yaml.h"
+#include "run/hybrid/job.h"
 #include "support/test.h"
-#include "train/hybrid/job.h"
 
-static const char across[] =
+static const char inter_ring[] =
     "{exchange: %s, examples: 10, updates: 5, per_epoch: 5, run: {model: {input: 12, layers: [{dense: 5}], "
     "loss: mse}, data: {train: {csv: a}}}}";
 
-static rt_status read_job(const char *rings, const char *ring, const char *way, uint16_t index, size_t nodes,
-                          struct rt_hybrid_job **job, struct rt_error *err) {
+static rt_status read_job(const char *rings, const char *ring, const char *strategy, uint16_t index,
+                          size_t nodes, struct rt_hybrid_job **job, struct rt_error *err) {
     struct rt_tree *tree;
     char text[1000], inner[600];
-    snprintf(inner, sizeof inner, across, way);
+    snprintf(inner, sizeof inner, inter_ring, strategy);
     snprintf(text, sizeof text, "{%s, %s, across: %s}", rings, ring, inner);
     rt_status status = rt_yaml_parse(text, strlen(text), "job", &tree, err);
     if (status != RT_OK)
@@ -54,7 +54,7 @@ TEST(parts_are_the_nodes_own_business) {
 /* Whose batches are whole, and who shares them. */
 TEST(rings_that_do_not_stay_together) {
     static const struct {
-        const char *way, *part, *parts, *served;
+        const char *strategy, *part, *parts, *served;
     } cases[] = {
         {"allreduce-rd", "1", "2", "false"},
         {"ps-async", "0", "1", "true"},
@@ -67,19 +67,19 @@ TEST(rings_that_do_not_stay_together) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct rt_error err;
         struct rt_hybrid_job *job;
-        CHECK_OK(read_job("rings: 2", ring, cases[i].way, 3, 4, &job, &err));
+        CHECK_OK(read_job("rings: 2", ring, cases[i].strategy, 3, 4, &job, &err));
         CHECK_MSG(strcmp(rt_tree_get(job->ring, "part")->text, cases[i].part) == 0 &&
                       strcmp(rt_tree_get(job->ring, "parts")->text, cases[i].parts) == 0 &&
                       strcmp(rt_tree_get(job->ring, "served")->text, cases[i].served) == 0 &&
-                      job->served == (cases[i].served[0] == 't'),
-                  "%s", cases[i].way);
+                      job->with_servers == (cases[i].served[0] == 't'),
+                  "%s", cases[i].strategy);
         rt_hybrid_job_destroy(job);
     }
 }
 
 TEST(what_makes_no_sense_is_refused) {
     static const struct {
-        const char *rings, *ring, *way;
+        const char *rings, *ring, *strategy;
         uint16_t index;
         size_t nodes;
         const char *said;
@@ -109,8 +109,8 @@ TEST(what_makes_no_sense_is_refused) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct rt_error err = {.text = ""};
         struct rt_hybrid_job *job;
-        const rt_status status =
-            read_job(cases[i].rings, cases[i].ring, cases[i].way, cases[i].index, cases[i].nodes, &job, &err);
+        const rt_status status = read_job(cases[i].rings, cases[i].ring, cases[i].strategy, cases[i].index,
+                                          cases[i].nodes, &job, &err);
         CHECK_MSG(status == RT_BAD_INPUT && strstr(err.text, cases[i].said), "case %zu: %s", i, err.text);
         if (status == RT_OK)
             rt_hybrid_job_destroy(job);

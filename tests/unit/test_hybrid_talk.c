@@ -1,8 +1,8 @@
 /* The talk of the master with the heads of other rings: what each side may say, and that nothing else is
  * believed. Over the network in memory; one side is real, the other says what the case wants. */
+#include "run/hybrid/talk.h"
 #include "support/mesh.h"
 #include "support/test.h"
-#include "train/hybrid/talk.h"
 
 enum { PLACES = 2, MOST_SAID = 3 };
 
@@ -29,7 +29,7 @@ struct world {
     uint16_t lost;
     bool done, rests, rows_here, gone;
     struct rt_done result;
-    struct rt_head head;
+    struct rt_leader leader;
 };
 
 static void say(struct rt_talk *talk, const struct said *said) {
@@ -45,16 +45,16 @@ static void say(struct rt_talk *talk, const struct said *said) {
 }
 
 /* Says it all, and listens until the other side is done. */
-static void speak(const struct world *world, struct rt_party *party) {
+static void speak(const struct world *world, struct rt_communicator *comm) {
     struct rt_talk talk;
     struct rt_error err;
     struct rt_event event;
-    struct rt_link **link = &party->links[1 - party->rank];
+    struct rt_link **link = &comm->links[1 - comm->rank];
     REQUIRE(rt_talk_open(*link, &talk, &err) == RT_OK);
-    talk.run = party->run;
+    talk.run = comm->run;
     for (size_t i = 0; i < MOST_SAID && world->at->said[i].message.type; i++)
         say(&talk, &world->at->said[i]);
-    while (!talk.closed && rt_endpoint_wait(party->endpoint, rt_endpoint_now(party->endpoint) + 20, &event))
+    while (!talk.closed && rt_endpoint_wait(comm->endpoint, rt_endpoint_now(comm->endpoint) + 20, &event))
         if (rt_talk_event(&talk, &event) && talk.ready)
             rt_talk_next(&talk);
     rt_talk_close(&talk);
@@ -62,50 +62,50 @@ static void speak(const struct world *world, struct rt_party *party) {
 }
 
 /* Takes what comes for a while. */
-static void listen(struct world *world, struct rt_party *party, struct rt_group_talk talk) {
-    const double until = rt_endpoint_now(party->endpoint) + 5;
+static void listen(struct world *world, struct rt_communicator *comm, struct rt_group_talk talk) {
+    const double until = rt_endpoint_now(comm->endpoint) + 5;
     struct rt_event event;
-    while (world->status == RT_OK && rt_endpoint_wait(party->endpoint, until, &event))
+    while (world->status == RT_OK && rt_endpoint_wait(comm->endpoint, until, &event))
         talk.event(talk.self, &event, &world->lost, &world->status, &world->err);
 }
 
 /* ---- the master ---- */
 
-static void be_master(struct world *world, struct rt_party *party) {
-    struct rt_heads *heads;
+static void be_master(struct world *world, struct rt_communicator *comm) {
+    struct rt_leaders *leaders;
     struct rt_metrics_row rows[2 * PLACES];
-    REQUIRE(rt_heads_create(party->endpoint, party->run, 2, PLACES, party->links, &heads, &world->err) ==
+    REQUIRE(rt_leaders_create(comm->endpoint, comm->run, 2, PLACES, comm->links, &leaders, &world->err) ==
             RT_OK);
-    CHECK(rt_heads_rest(heads)); /* nobody has been given anything */
-    CHECK(rt_heads_give(heads, 1, 7));
+    CHECK(rt_leaders_rest(leaders)); /* nobody has been given anything */
+    CHECK(rt_leaders_give(leaders, 1, 7));
     if (world->at->ask)
-        rt_heads_ask(heads);
+        rt_leaders_ask(leaders);
     if (world->at->stop)
-        rt_heads_stop(heads);
-    const struct rt_group_talk talk = rt_heads_talk(heads);
-    listen(world, party, talk);
-    world->done = rt_heads_held(heads, 1) == 0;
-    world->rests = rt_heads_rest(heads);
-    CHECK(rt_heads_waiting(heads, 1) == world->done);
-    world->rows_here = rt_heads_metrics(heads, rows);
+        rt_leaders_stop(leaders);
+    const struct rt_group_talk talk = rt_leaders_talk(leaders);
+    listen(world, comm, talk);
+    world->done = rt_leaders_held(leaders, 1) == 0;
+    world->rests = rt_leaders_rest(leaders);
+    CHECK(rt_leaders_waiting(leaders, 1) == world->done);
+    world->rows_here = rt_leaders_metrics(leaders, rows);
     world->gone = talk.may_leave(talk.self);
     const bool owes = world->at->ask && !world->rows_here;
     CHECK(!talk.waits_for(talk.self, 0));
     CHECK(talk.waits_for(talk.self, 1) == (owes || !world->done));
-    rt_heads_expect_rest(heads, true);
+    rt_leaders_expect_rest(leaders, true);
     CHECK(talk.waits_for(talk.self, 1) == (owes || !world->done || !world->rests));
-    rt_heads_expect_rest(heads, false);
-    CHECK(rt_heads_take(heads, 1, &world->result) == world->done);
-    CHECK(!rt_heads_take(heads, 1, &world->result));
-    rt_heads_destroy(heads);
-    CHECK(party->links[1] == NULL);
+    rt_leaders_expect_rest(leaders, false);
+    CHECK(rt_leaders_take(leaders, 1, &world->result) == world->done);
+    CHECK(!rt_leaders_take(leaders, 1, &world->result));
+    rt_leaders_destroy(leaders);
+    CHECK(comm->links[1] == NULL);
 }
 
-static void attend_master(void *user, struct rt_party *party) {
-    if (party->rank == 0)
-        be_master(user, party);
+static void attend_master(void *user, struct rt_communicator *comm) {
+    if (comm->rank == 0)
+        be_master(user, comm);
     else
-        speak(user, party);
+        speak(user, comm);
 }
 
 #define DONE(batch, right, of)                                                                               \
@@ -153,19 +153,20 @@ TEST(when_a_head_rests) {
 }
 
 /* As many tickets as a head may hold, and as many results as may wait to be taken. */
-static void give_too_many(void *user, struct rt_party *party) {
-    struct rt_heads *heads;
+static void give_too_many(void *user, struct rt_communicator *comm) {
+    struct rt_leaders *leaders;
     struct rt_error err;
     (void)user;
-    if (party->rank > 0) {
-        rt_endpoint_sleep(party->endpoint, rt_endpoint_now(party->endpoint) + 1);
+    if (comm->rank > 0) {
+        rt_endpoint_sleep(comm->endpoint, rt_endpoint_now(comm->endpoint) + 1);
         return;
     }
-    REQUIRE(rt_heads_create(party->endpoint, party->run, 2, PLACES, party->links, &heads, &err) == RT_OK);
-    for (uint64_t batch = 1; batch <= RT_HEAD_AHEAD; batch++)
-        CHECK(rt_heads_give(heads, 1, batch));
-    CHECK(!rt_heads_give(heads, 1, RT_HEAD_AHEAD + 1) && rt_heads_held(heads, 1) == RT_HEAD_AHEAD);
-    rt_heads_destroy(heads);
+    REQUIRE(rt_leaders_create(comm->endpoint, comm->run, 2, PLACES, comm->links, &leaders, &err) == RT_OK);
+    for (uint64_t batch = 1; batch <= RT_LEADER_TICKETS_AHEAD; batch++)
+        CHECK(rt_leaders_give(leaders, 1, batch));
+    CHECK(!rt_leaders_give(leaders, 1, RT_LEADER_TICKETS_AHEAD + 1) &&
+          rt_leaders_held(leaders, 1) == RT_LEADER_TICKETS_AHEAD);
+    rt_leaders_destroy(leaders);
 }
 
 TEST(no_more_tickets_than_can_be_held) {
@@ -227,19 +228,19 @@ TEST(what_a_head_may_not_say) {
 
 /* ---- a head ---- */
 
-static void be_head(struct world *world, struct rt_party *party) {
-    REQUIRE(rt_head_open(&world->head, party->endpoint, party->run, 2, party->links[0], &world->err) ==
+static void be_head(struct world *world, struct rt_communicator *comm) {
+    REQUIRE(rt_leader_open(&world->leader, comm->endpoint, comm->run, 2, comm->links[0], &world->err) ==
             RT_OK);
-    listen(world, party, rt_head_talk(&world->head));
-    rt_head_close(&world->head);
-    party->links[0] = NULL;
+    listen(world, comm, rt_leader_talk(&world->leader));
+    rt_leader_close(&world->leader);
+    comm->links[0] = NULL;
 }
 
-static void attend_head(void *user, struct rt_party *party) {
-    if (party->rank == 1)
-        be_head(user, party);
+static void attend_head(void *user, struct rt_communicator *comm) {
+    if (comm->rank == 1)
+        be_head(user, comm);
     else
-        speak(user, party);
+        speak(user, comm);
 }
 
 #define TICKET(batch)                                                                                        \
@@ -255,10 +256,11 @@ TEST(what_the_master_may_say) {
     struct world world = {.at = &at};
     mesh_in_memory(NULL, 2, attend_head, &world);
     CHECK_MSG(world.status == RT_OK, "%s", world.err.text);
-    CHECK(world.head.tickets[0] == 5 && world.head.asked && world.head.stopped && world.head.attention);
+    CHECK(world.leader.tickets[0] == 5 && world.leader.asked && world.leader.stopped &&
+          world.leader.attention);
     world = (struct world){.at = &two};
     mesh_in_memory(NULL, 2, attend_head, &world);
-    CHECK(world.status == RT_OK && world.head.tickets[0] == 5 && world.head.tickets[1] == 9);
+    CHECK(world.status == RT_OK && world.leader.tickets[0] == 5 && world.leader.tickets[1] == 9);
 }
 
 TEST(what_the_master_may_not_say) {

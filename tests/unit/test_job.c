@@ -1,6 +1,6 @@
 /* Jobs: what they must say and may not say, and how a batch is cut into micro-batches. */
 #include "formats/yaml.h"
-#include "ring/job.h"
+#include "job/job.h"
 #include "support/chain.h"
 #include "support/test.h"
 

@@ -6,9 +6,9 @@
  */
 /* labels: slow=nested_layers */
 #include "base/clock.h"
-#include "ring/plan.h"
+#include "plan/plan.h"
+#include "run/roles.h"
 #include "support/test.h"
-#include "train/roles.h"
 #include <math.h>
 #include <stdlib.h>
 

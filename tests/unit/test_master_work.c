@@ -1,7 +1,7 @@
 /* What the master of a ring does besides its layers takes time, and more the wider its examples are. */
 #include "formats/yaml.h"
+#include "run/ring/master_work.h"
 #include "support/test.h"
-#include "train/ring/master_work.h"
 
 static rt_status describe(const char *input, const char *layers, const char *loss, struct rt_network *network,
                           struct rt_error *err) {

@@ -1,8 +1,8 @@
 /* Model files: what is written comes back, and a file gets no memory for what it only claims to hold. */
 #include "formats/yaml.h"
+#include "run/modelfile.h"
+#include "run/run.h"
 #include "support/test.h"
-#include "train/modelfile.h"
-#include "train/run.h"
 #include <math.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -79,8 +79,8 @@ TEST(comes_back_whole) {
     const char *const names[] = {"one", "two", "three"};
     CHECK_OK(rt_names_copy(names, 3, &written.names, &err));
     written.description = strdup(small);
-    struct rt_local_numbers local = {.network = &written.network};
-    const struct rt_numbers numbers = rt_numbers_local(&local);
+    struct rt_local_state local = {.network = &written.network};
+    const struct rt_model_state numbers = rt_model_state_local(&local);
     char hash[65];
     CHECK_OK(rt_modelfile_write(path, &written, &numbers, hash, &err));
     CHECK_OK(rt_modelfile_read(path, &computing, &read, &err));
@@ -103,8 +103,8 @@ TEST(numbers_that_are_not_finite_are_refused) {
     rt_model_init(written.network.model, 7, written.network.blocks.params, written.network.blocks.buffers);
     written.network.blocks.params[8] = (float)NAN;
     written.description = strdup(small);
-    const struct rt_numbers numbers =
-        rt_numbers_local(&(struct rt_local_numbers){.network = &written.network});
+    const struct rt_model_state numbers =
+        rt_model_state_local(&(struct rt_local_state){.network = &written.network});
     CHECK_OK(rt_modelfile_write(path, &written, &numbers, NULL, &err));
     CHECK(rt_modelfile_read(path, &computing, &read, &err) == RT_BAD_INPUT);
     CHECK_MSG(strstr(err.text, "bias' holds a number that is not finite"), "%s", err.text);

@@ -3,8 +3,8 @@
  * neither the vector width the loader chose nor the cut into spans can show in a result.
  */
 #include "base/memory.h"
+#include "learn/gradient.h"
 #include "optim/optim.h"
-#include "ring/gradient.h"
 #include "support/test.h"
 #include <math.h>
 

@@ -1,8 +1,8 @@
 /* How slow an emulated device is: factors, their changes, and how they are written. */
 #include "formats/runfile.h"
 #include "metrics/pace.h"
+#include "run/emulate.h"
 #include "support/test.h"
-#include "train/emulate.h"
 #include <string.h>
 
 TEST(a_pace_changes_at_its_updates) {

@@ -1,8 +1,8 @@
 /* Plans, from made-up times: who holds what, who is left out, memory, micro-batches, sentences. */
 #include "base/clock.h"
 #include "formats/yaml.h"
+#include "plan/plan.h"
 #include "ring/flow.h"
-#include "ring/plan.h"
 #include "support/test.h"
 #include <math.h>
 
@@ -219,7 +219,7 @@ static size_t stage_bytes(size_t first, size_t count, size_t slots) {
  * on the master. */
 static size_t node_bytes(size_t first, size_t count, size_t slots) {
     const struct rt_shape *shape = first ? &world.model->layers[first]->in : &world.model->out;
-    const size_t messages = RT_FLOW_PARCELS + (first ? 0 : RT_FLOW_RETURNS);
+    const size_t messages = RT_FLOW_SEND_BUFFERS + (first ? 0 : RT_FLOW_RETURNS);
     return RT_PLAN_PROGRAM_BYTES + stage_bytes(first, count, slots) +
            messages * sizeof(float) * rt_job_micro_rows(world.job) * rt_shape_size(shape);
 }
@@ -354,7 +354,7 @@ TEST(the_tail_is_the_masters) {
               "%zu, %zu and %zu layers", plan->node[0].count, plan->node[1].count, plan->node[2].count);
     CHECK(fabs(plan->node[0].busy - plan->node[1].busy) < 0.02 * plan->node[1].busy);
     CHECK(plan->idle_fraction < 0.05);
-    const size_t back = RT_PLAN_PROGRAM_BYTES + RT_FLOW_PARCELS * 4 * 4 * sizeof(float);
+    const size_t back = RT_PLAN_PROGRAM_BYTES + RT_FLOW_SEND_BUFFERS * 4 * 4 * sizeof(float);
     CHECK(plan->node[0].memory ==
           stage_bytes(0, 2, plan->node[0].slots) + stage_bytes(10, 2, plan->node[0].slots) + back);
     rt_plan_destroy(plan);

@@ -1,5 +1,5 @@
 /* The dynamic programme against all cuts, tried one by one. */
-#include "ring/plan_cut.h"
+#include "plan/cut.h"
 #include "support/test.h"
 #include <math.h>
 

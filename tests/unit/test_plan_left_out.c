@@ -1,6 +1,6 @@
 /* Plans: why a device is left out, or why there is no plan with it. Each has a reason of its own. */
 #include "formats/yaml.h"
-#include "ring/plan.h"
+#include "plan/plan.h"
 #include "support/test.h"
 
 enum { DEVICES = 4, LAYERS = 12 };

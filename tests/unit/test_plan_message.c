@@ -1,8 +1,8 @@
 /* What passes between two nodes must fit into a message: smaller micro-batches are planned, or the reason is
  * told before anything is sent. */
 #include "formats/yaml.h"
+#include "plan/plan.h"
 #include "ring/flow.h"
-#include "ring/plan.h"
 #include "support/test.h"
 #include <stdlib.h>
 

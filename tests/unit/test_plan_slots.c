@@ -1,8 +1,8 @@
 /* Plans: how many slots, what they are predicted to take, and what the master does besides its layers. */
 #include "formats/yaml.h"
+#include "learn/stage.h"
+#include "plan/plan.h"
 #include "ring/flow.h"
-#include "ring/plan.h"
-#include "ring/stage.h"
 #include "support/test.h"
 
 enum { DEVICES = 4, MOST_LAYERS = 20 };
@@ -71,7 +71,7 @@ static size_t node_bytes(const struct rt_plan_node *node) {
     const size_t stage = rt_stage_bytes(world.job, model, node->slots);
     rt_model_destroy(model);
     const struct rt_shape *shape = node->first ? &world.model->layers[node->first]->in : &world.model->out;
-    const size_t messages = RT_FLOW_PARCELS + (node->first ? 0 : RT_FLOW_RETURNS);
+    const size_t messages = RT_FLOW_SEND_BUFFERS + (node->first ? 0 : RT_FLOW_RETURNS);
     return RT_PLAN_PROGRAM_BYTES + stage +
            messages * sizeof(float) * rt_job_micro_rows(world.job) * rt_shape_size(shape);
 }

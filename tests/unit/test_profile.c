@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "formats/yaml.h"
-#include "ring/plan.h"
+#include "plan/plan.h"
 #include "support/test.h"
 
 static rt_status make_job(const char *text, struct rt_job **job, struct rt_error *err) {

@@ -2,10 +2,10 @@
  * A network as a worker's replica: the parts of a batch, added in the tree, are the gradient that the trainer
  * of one device has; layers are needed before they are used, and a gradient does not change once it is ready.
  */
+#include "learn/step.h"
+#include "run/exchange/replica.h"
 #include "support/test.h"
 #include "support/tiny.h"
-#include "train/exchange/replica.h"
-#include "train/step.h"
 
 static const char model[] =
     "{input: 12, loss: cross_entropy, layers: [{dense: 20}, tanh, {residual: [{dense: 20}, tanh]}, "
@@ -186,8 +186,8 @@ struct sent {
     int32_t classes[BATCH];
 };
 
-static rt_status give_rows(void *user, uint64_t number, size_t first, size_t rows, struct rt_sent_rows *sent,
-                           struct rt_error *err) {
+static rt_status give_rows(void *user, uint64_t number, size_t first, size_t rows,
+                           struct rt_received_rows *sent, struct rt_error *err) {
     (void)err;
     struct sent *box = user;
     struct rt_batch batch;
@@ -197,7 +197,7 @@ static rt_status give_rows(void *user, uint64_t number, size_t first, size_t row
         memcpy(box->x[i], box->tiny->inputs + example * 12, sizeof box->x[i]);
         box->classes[i] = box->tiny->classes[example];
     }
-    *sent = (struct rt_sent_rows){.first = first, .x = box->x[0], .targets.classes = box->classes};
+    *sent = (struct rt_received_rows){.first = first, .x = box->x[0], .targets.classes = box->classes};
     return RT_OK;
 }
 

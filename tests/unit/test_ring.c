@@ -183,7 +183,7 @@ TEST(a_ring_waits_for_data_longer_than_for_a_neighbour) {
         struct rig_settings settings = plain;
         settings.nodes = nodes;
         settings.hungry = 40; /* it asks twice a second */
-        settings.patience = 4;
+        settings.timeout = 4;
         CHECK_OK(rig_open(&settings, &rig, &err));
         CHECK_OK(rig_run(&rig, wait_for_data, &trace, &err));
         for (size_t i = 0; i < nodes; i++)
@@ -506,7 +506,7 @@ TEST(nonsense_is_refused) {
         settings.nodes = 3;
         settings.other = 2;
         settings.behave = misbehave;
-        settings.patience = 3;
+        settings.timeout = 3;
         CHECK_OK(rig_open(&settings, &rig, &err));
         CHECK_OK(rig_run(&rig, train_some, NULL, &err));
         CHECK_MSG(rig.status[0] == RT_FAILED && strstr(rig.errors[0].text, says[mischief]) &&

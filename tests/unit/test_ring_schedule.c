@@ -4,7 +4,7 @@
  * slots are without limit; "window": micro-batches in flight, counted at the master.
  */
 #include "base/clock.h"
-#include "ring/schedule.h"
+#include "plan/schedule.h"
 #include "support/test.h"
 #include <math.h>
 

@@ -1,14 +1,14 @@
 /* Sentences for people: counts, ordinals, lists that are whole, texts that are too long; and the sentences
  * that point from a common mistake to what is right. */
 #include "base/sentence.h"
-#include "exchange/way.h"
+#include "exchange/strategy.h"
 #include "formats/runfile.h"
 #include "formats/yaml.h"
 #include "nn/layer.h"
 #include "nn/model.h"
 #include "optim/optim.h"
+#include "run/strategy.h"
 #include "support/test.h"
-#include "train/strategy.h"
 
 TEST(counts) {
     static const struct {
@@ -146,8 +146,8 @@ TEST(the_lists_of_every_table_are_whole) {
         struct rt_option options[RT_OPTIM_OPTIONS];
         check_table(options, rt_optim_options(*type, options), (*type)->name);
     }
-    for (const struct rt_way *const *way = rt_ways(); *way; way++)
-        check_table((*way)->options, (*way)->option_count, (*way)->name);
+    for (const struct rt_exchange_strategy *const *strategy = rt_exchange_strategies(); *strategy; strategy++)
+        check_table((*strategy)->options, (*strategy)->option_count, (*strategy)->name);
 }
 
 TEST(the_keys_of_a_section_are_all_told) {

@@ -76,10 +76,10 @@ static size_t read_word(const struct chain *chain, size_t word, float *out) {
     size_t total = 0;
     for (size_t k = 0; k < chain->count; k++) {
         const struct rt_stage *stage = chain->stages[k];
-        const size_t count = rt_stage_word_floats(stage, word);
+        const size_t count = rt_stage_state_floats(stage, word);
         for (size_t at = 0, piece = 1; at < count; at += piece, piece = piece * 3 % 101) {
             piece = count - at < piece ? count - at : piece;
-            rt_stage_word_read(stage, word, at, piece, out + total + at);
+            rt_stage_state_read(stage, word, at, piece, out + total + at);
         }
         total += count;
     }
@@ -89,10 +89,10 @@ static size_t read_word(const struct chain *chain, size_t word, float *out) {
 static void write_word(const struct chain *chain, size_t word, const float *in) {
     for (size_t k = 0; k < chain->count; k++) {
         struct rt_stage *stage = chain->stages[k];
-        const size_t count = rt_stage_word_floats(stage, word);
+        const size_t count = rt_stage_state_floats(stage, word);
         for (size_t at = 0, piece = 7; at < count; at += piece, piece = piece * 5 % 97) {
             piece = count - at < piece ? count - at : piece;
-            rt_stage_word_write(stage, word, at, piece, in + at);
+            rt_stage_state_write(stage, word, at, piece, in + at);
         }
         in += count;
     }
@@ -123,7 +123,7 @@ TEST(words_are_the_order_of_files) {
     CHECK_OK(open_chain(&tiny, "batch: 8, seed: 5, optimizer: adam", two_cuts, 2, &chain, &err));
     CHECK_OK(rt_trainer_step(tiny.trainer, &step, &err));
     chain_update(&chain);
-    CHECK(rt_stage_word_count(chain.stages[0]) == 3);
+    CHECK(rt_stage_state_count(chain.stages[0]) == 3);
     struct file_walk walk = {&tiny.network.blocks, file};
     CHECK_OK(rt_model_visit(tiny.network.model, file_tensor, &walk, &err));
     const size_t params = tiny.network.model->param_count, all = params + tiny.network.model->buffer_count;
@@ -251,7 +251,7 @@ TEST(evaluation_is_that_of_one_device_and_leaves_no_trace) {
     CHECK_OK(open_tiny("momentum", &tiny, &err));
     CHECK_OK(open_chain(&tiny, "batch: 8, seed: 5, optimizer: momentum", two_cuts, 2, &chain, &err));
     CHECK_OK(open_chain(&tiny, "batch: 8, evaluate_only: true", one_cut, 2, &eyes, &err));
-    CHECK(rt_stage_word_count(eyes.stages[0]) == 1);
+    CHECK(rt_stage_state_count(eyes.stages[0]) == 1);
     REQUIRE(rt_model_slot_floats(tiny.network.model, 8, false) <= 20000);
     for (size_t i = 0; i < 3; i++) {
         CHECK_OK(rt_trainer_step(tiny.trainer, &step, &err));

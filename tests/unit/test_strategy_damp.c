@@ -1,6 +1,6 @@
 /* What damp=auto stands for: it goes by the optimizer of the run file, unless somebody says how much. */
+#include "run/strategy.h"
 #include "support/test.h"
-#include "train/strategy.h"
 #include <string.h>
 
 static const struct {
@@ -66,16 +66,16 @@ TEST(auto_damping_suits_the_optimizer) {
 
 /* What is sent to nodes is the number. */
 TEST(nodes_are_told_the_number) {
-    const struct rt_way *way = rt_way_find("ps-ssp");
+    const struct rt_exchange_strategy *strategy = rt_exchange_strategy_find("ps-ssp");
     const struct rt_optim optim = {.type = rt_optim_type_find("adam")};
-    struct rt_way_options options, again = {0};
+    struct rt_exchange_options options, again = {0};
     struct rt_tree *tree = NULL;
     struct rt_error err = {0};
-    CHECK_OK(rt_way_options_read(way, NULL, &options, &err));
+    CHECK_OK(rt_exchange_options_read(strategy, NULL, &options, &err));
     CHECK(options.damp < 0);
-    rt_way_suit(way, &options, &optim);
-    CHECK_OK(rt_way_options_write(way, &options, &tree, &err));
-    CHECK_OK(rt_way_options_read(way, tree, &again, &err));
+    rt_exchange_suit(strategy, &options, &optim);
+    CHECK_OK(rt_exchange_options_write(strategy, &options, &tree, &err));
+    CHECK_OK(rt_exchange_options_read(strategy, tree, &again, &err));
     CHECK(options.damp == 1 && again.damp == 1);
     rt_tree_destroy(tree);
 }

@@ -1,9 +1,9 @@
 /* What rings take over from the strategy that they exchange by: who shares a batch, the optimizer where
  * nobody names one, how long an epoch is; and which keys of a run file servers at every place cannot honour.
  */
+#include "run/optimizer.h"
+#include "run/strategy.h"
 #include "support/test.h"
-#include "train/optimizer.h"
-#include "train/strategy.h"
 #include <string.h>
 
 /* A run file with the given settings of the cluster and of the training: NULL if it is fine, else why not. */
@@ -68,7 +68,7 @@ TEST(what_rings_can_be_asked_for) {
 
 TEST(rings_follow_their_exchange) {
     static const struct {
-        const char *cluster, *way, *optimizer; /* NULL: what one device has */
+        const char *cluster, *strategy, *optimizer; /* NULL: what one device has */
         bool clips;
         uint64_t kept; /* of 100 batches */
     } cases[] = {
@@ -90,10 +90,11 @@ TEST(rings_follow_their_exchange) {
         const char *why = read_choice(cases[i].cluster, "batch: 8", &spec, &choice, &err);
         CHECK_MSG(!why, "%s: %s", cases[i].cluster, why);
         if (!why) {
-            const struct rt_way *way = rt_strategy_way(&choice);
+            const struct rt_exchange_strategy *strategy = rt_strategy_exchange(&choice);
             const char *wanted = cases[i].optimizer ? cases[i].optimizer : usual->type->name;
-            CHECK_OK(rt_train_optimizer(&spec->train, way, &optim, &err));
-            CHECK_MSG(way == rt_way_find(cases[i].way) && optim && strcmp(optim->type->name, wanted) == 0 &&
+            CHECK_OK(rt_train_optimizer(&spec->train, strategy, &optim, &err));
+            CHECK_MSG(strategy == rt_exchange_strategy_find(cases[i].strategy) && optim &&
+                          strcmp(optim->type->name, wanted) == 0 &&
                           rt_strategy_clips(&choice, spec) == cases[i].clips &&
                           rt_exchange_per_epoch(choice.settings, 100) == cases[i].kept,
                       "%s", cases[i].cluster);
@@ -109,7 +110,7 @@ TEST(a_ring_alone_exchanges_nothing) {
     struct rt_spec *spec;
     struct rt_error err = {0};
     CHECK(!read_choice("strategy: ring, nodes: 4", "batch: 8", &spec, &choice, &err));
-    CHECK(!rt_strategy_way(&choice) && rt_strategy_clips(&choice, spec));
+    CHECK(!rt_strategy_exchange(&choice) && rt_strategy_clips(&choice, spec));
     give_back(spec, &choice);
     CHECK(!read_choice("strategy: ring-flow, nodes: 4", "batch: 8", &spec, &choice, &err));
     CHECK(!rt_strategy_clips(&choice, spec));

@@ -1,6 +1,6 @@
 /* Conversations over one link, in memory: what is said arrives, and what makes no sense ends them. */
 #include "cluster/talk.h"
-#include "net/memory.h"
+#include "sim/network.h"
 #include "support/test.h"
 
 typedef void (*side)(struct rt_endpoint *endpoint, struct rt_talk *talk);

@@ -386,8 +386,7 @@ TEST(two_who_were_both_stopped_go_on) {
     uint8_t *out = malloc(BYTES), *in = malloc(BYTES);
     REQUIRE(out && in);
     fill_bytes(out, BYTES, 7);
-    REQUIRE(
-        make_pair((struct rt_tcp_settings){.silence_seconds = silence, .lending = RT_LENDS_NOTHING}, &pair));
+    REQUIRE(make_pair((struct rt_tcp_settings){.silence_seconds = silence, .cma = RT_LENDS_NOTHING}, &pair));
     struct rt_receive receive = make_receive(RT_CHANNEL_SECOND, in, BYTES);
     struct rt_send send = make_send(RT_CHANNEL_SECOND, "large", out, BYTES);
     rt_link_receive(pair.ba, &receive);

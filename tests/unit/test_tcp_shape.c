@@ -41,7 +41,7 @@ TEST(a_transfer_takes_its_time) {
     for (int secret = 0; secret < 2; secret++) {
         struct pair pair;
         const struct rt_tcp_settings settings = {
-            .bandwidth = rate, .lending = RT_LENDS_TO_ITSELF, .key = secret ? key : NULL};
+            .bandwidth = rate, .cma = RT_LENDS_TO_ITSELF, .key = secret ? key : NULL};
         REQUIRE(make_pair(settings, &pair));
         const double ideal = FRAMES * FRAME / rate, took = transfer(&pair, FRAMES);
         CHECK_MSG(took > 0.97 * ideal && took < 2 * ideal + 1, "%g s, not %g", took, ideal);

@@ -2,8 +2,8 @@
  * The reference kernels: the contract of tensor/kernels.h written out as plain loops, to be read and to be
  * compared with. Nothing here is fast and nothing is clever; speed belongs into tensor/exact.
  */
-#ifndef RT_TENSOR_REFERENCE_H
-#define RT_TENSOR_REFERENCE_H
+#ifndef RT_TENSOR_REFERENCE_REFERENCE_H
+#define RT_TENSOR_REFERENCE_REFERENCE_H
 
 #include "tensor/kernels.h"
 

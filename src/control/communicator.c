@@ -1,0 +1,33 @@
+/* Names of those who take part; see communicator.h. */
+#include "control/communicator.h"
+
+#include <stdio.h>
+
+const char *rt_communicator_name(uint16_t rank, char text[32]) {
+    if (rank == 0)
+        snprintf(text, 32, "the master");
+    else
+        snprintf(text, 32, "node %u", rank);
+    return text;
+}
+
+double rt_communicator_timeout(const struct rt_communicator *comm) {
+    return comm->timeout > 0 ? comm->timeout : 60;
+}
+
+enum rt_state rt_communicator_enter(const struct rt_communicator *comm, enum rt_state state) {
+    if (!comm->clock)
+        return state;
+    const enum rt_state before = comm->clock->now;
+    rt_states_enter(comm->clock, state);
+    if (comm->count > 1) /* what was computed goes to others, or is what they wait for */
+        rt_states_catch_up(comm->clock);
+    return before;
+}
+
+uint16_t rt_communicator_rank(const struct rt_communicator *comm, const struct rt_link *link) {
+    for (uint16_t rank = 0; link && rank < comm->count; rank++)
+        if (comm->links[rank] == link)
+            return rank;
+    return UINT16_MAX;
+}

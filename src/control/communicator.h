@@ -1,0 +1,34 @@
+/*
+ * Who takes part in an exchange: a place in a group, and a link to everybody one talks to. Everything in this
+ * directory sees flat spans of floats, never a layer.
+ */
+#ifndef RT_CONTROL_COMMUNICATOR_H
+#define RT_CONTROL_COMMUNICATOR_H
+
+#include "metrics/states.h"
+#include "net/transport.h"
+#include "wire/message.h"
+
+struct rt_communicator {
+    struct rt_endpoint *endpoint; /* borrowed */
+    uint32_t run;
+    uint16_t rank, count;       /* the master of the run is 0 */
+    struct rt_link **links;     /* [count], by rank; NULL: none, as to oneself. Borrowed. link->user is the
+                                   owner's: on the links to and from the master an rt_talk, which the owner has
+                                   opened, with its run set, before there is a coordinator or a agent. */
+    double timeout;             /* seconds without a step after which one who owes something is stuck
+                                    (cluster/liveness.h); 0: 60 */
+    const struct rt_pace *pace; /* of this device; NULL: it is not emulated */
+    struct rt_states *clock;    /* of the thread that takes the events; NULL: nobody wants to know */
+};
+
+/* "the master", "node 3": for messages. */
+const char *rt_communicator_name(uint16_t rank, char text[32]);
+double rt_communicator_timeout(const struct rt_communicator *comm);
+/* By who takes events: begins an operation, or, with what that returned, ends it. What comes of it is sent
+ * afterwards: an emulated device takes its time before the end. */
+enum rt_state rt_communicator_enter(const struct rt_communicator *comm, enum rt_state state);
+/* Whose link it is; UINT16_MAX: nobody's, or NULL. */
+uint16_t rt_communicator_rank(const struct rt_communicator *comm, const struct rt_link *link);
+
+#endif

@@ -1,0 +1,62 @@
+/*
+ * Examples that go to nodes which have no data of their own, on the bulk channel, in pieces of at most
+ * RT_TRANSFER_PIECE floats: EXAMPLES of batch `micro`, from float `update` on. They follow one another in the
+ * order of the tickets; nothing is copied.
+ */
+#include "control/coordinator_inside.h"
+
+void rt_coordinator_send_samples(struct rt_coordinator *coordinator, uint16_t rank, uint64_t batch,
+                                 const float *floats, size_t count) {
+    struct rt_sample_queue *samples = &coordinator->connections[rank].samples;
+    if (count == 0)
+        return;
+    const size_t place = samples->packed++ % RT_TICKETS_AHEAD;
+    samples->batches[place].batch = batch;
+    samples->batches[place].floats = floats;
+    samples->batches[place].count = count;
+}
+
+static void send_piece(const struct rt_coordinator *coordinator, struct rt_worker_connection *connection,
+                       size_t place) {
+    struct rt_sample_queue *samples = &connection->samples;
+    const size_t batch = samples->shipped % RT_TICKETS_AHEAD, at = samples->at;
+    const size_t left = samples->batches[batch].count - at;
+    const size_t count = left < RT_TRANSFER_PIECE ? left : RT_TRANSFER_PIECE;
+    const struct rt_message message = {
+        .type = RT_MESSAGE_EXAMPLES,
+        .run = coordinator->comm->run,
+        .micro = samples->batches[batch].batch,
+        .update = at,
+        .tensors = 1,
+        .tensor = {{.dtype = RT_DTYPE_F32, .rank = 1, .dims = {(uint32_t)count}}}};
+    struct rt_send *send = &samples->send[place];
+    *send = (struct rt_send){.channel = RT_CHANNEL_BULK,
+                             .head_bytes = RT_MESSAGE_HEAD,
+                             .body = {{samples->batches[batch].floats + at, count * sizeof(float)}},
+                             .user = &samples->sending[place]};
+    rt_message_encode(&message, send->head);
+    samples->sending[place] = true;
+    rt_link_send(connection->link, send);
+    samples->at = count == left ? 0 : at + count;
+    samples->shipped += count == left;
+}
+
+void rt_sample_queue_go_on(const struct rt_coordinator *coordinator,
+                           struct rt_worker_connection *connection) {
+    struct rt_sample_queue *samples = &connection->samples;
+    for (size_t i = 0; i < RT_TRANSFER_WINDOW && !connection->talk->closed; i++)
+        if (!samples->sending[i] && samples->shipped < samples->packed)
+            send_piece(coordinator, connection, i);
+}
+
+bool rt_sample_queue_event(const struct rt_coordinator *coordinator, struct rt_worker_connection *connection,
+                           const struct rt_event *event) {
+    struct rt_sample_queue *samples = &connection->samples;
+    for (size_t i = 0; event->kind == RT_EVENT_SENT && i < RT_TRANSFER_WINDOW; i++)
+        if (event->send == &samples->send[i]) {
+            samples->sending[i] = false;
+            rt_sample_queue_go_on(coordinator, connection);
+            return true;
+        }
+    return false;
+}

@@ -1,0 +1,295 @@
+/* A executor's memory, which is all taken before the first load, and its calls. */
+#include "exchange/collective/executor_inside.h"
+
+#include "base/memory.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- loads ---- */
+
+static bool has_peer(const struct rt_collective_op *op) {
+    return op->kind == RT_OP_SEND || op->kind == RT_OP_TAKE || op->kind == RT_OP_ADD;
+}
+
+static rt_status check_move(const struct rt_executor *executor, const struct rt_load *load,
+                            const struct rt_collective_op *op, struct rt_error *err) {
+    char text[32];
+    if (op->kind > RT_OP_APPLY || op->buffer >= RT_MAX_BUFFERS || op->from >= RT_MAX_BUFFERS ||
+        op->count == 0 || op->first > load->settings.count || op->count > load->settings.count - op->first)
+        return rt_fail(err, RT_FAILED, "a move of %zu floats from %zu on does not fit a span of %zu",
+                       op->count, op->first, load->settings.count);
+    if (!load->buffers[op->kind == RT_OP_APPLY ? RT_BUFFER_GRADIENT : op->buffer] ||
+        (op->kind == RT_OP_MERGE && !load->buffers[op->from]) ||
+        (op->kind == RT_OP_APPLY && !executor->apply))
+        return rt_fail(err, RT_FAILED, "a move needs a buffer that there is not");
+    if (has_peer(op) && (op->peer >= executor->comm.count || !executor->comm.links[op->peer]))
+        return rt_fail(err, RT_FAILED, "there is no link with %s, which the exchange needs",
+                       rt_communicator_name(op->peer, text));
+    return RT_OK;
+}
+
+static rt_status prepare_load(struct rt_executor *executor, struct rt_load *load, struct rt_error *err) {
+    const struct rt_load_settings *settings = &load->settings;
+    const size_t spares = settings->collective.spares, row = rt_round_up(settings->count, RT_ALIGN_FLOATS);
+    rt_status status = RT_OK;
+    load->buffers[RT_BUFFER_GRADIENT] = settings->gradient;
+    load->buffers[RT_BUFFER_PARAMS] = settings->params;
+    if (spares > 0) {
+        status = rt_floats_reserve(spares * row, "the terms of a sum", &load->spare, err);
+        if (status != RT_OK)
+            return status;
+        executor->bytes += rt_floats_bytes(spares * row);
+        for (size_t i = 0; i < spares; i++)
+            load->buffers[RT_BUFFER_SPARE + i] = load->spare + i * row;
+    }
+    for (size_t i = 0; i < settings->collective.count && status == RT_OK; i++)
+        status = check_move(executor, load, &settings->collective.list[i], err);
+    if (status == RT_OK)
+        status =
+            rt_alloc(settings->collective.count, sizeof *load->lane_of, "the exchange", &load->lane_of, err);
+    if (status == RT_OK)
+        status = rt_load_cut(load, executor->segment, &executor->bytes, err);
+    executor->bytes +=
+        settings->collective.count * (sizeof *load->lane_of + sizeof *settings->collective.list);
+    return status;
+}
+
+static void release_load(struct rt_load *load) {
+    rt_collective_deinit(&load->settings.collective);
+    free(load->spare);
+    free(load->cells);
+    free(load->zones);
+    free(load->zone_moves);
+    free(load->lane_of);
+}
+
+/* ---- lanes ---- */
+
+static size_t lane_key(const struct rt_collective_op *op) {
+    return op->peer * 4u + (op->buffer == RT_BUFFER_PARAMS ? 2u : 0u) + (op->kind == RT_OP_SEND ? 0u : 1u);
+}
+
+/* Numbers the lanes that there are, in number[key], and counts their stops; returns how many stops. */
+static size_t number_lanes(struct rt_executor *executor, uint32_t *number) {
+    size_t stops = 0;
+    for (size_t l = 0; l < executor->load_count; l++)
+        for (size_t i = 0; i < executor->loads[l].settings.collective.count; i++) {
+            const struct rt_collective_op *op = &executor->loads[l].settings.collective.list[i];
+            if (!has_peer(op))
+                continue;
+            uint32_t *lane = &number[lane_key(op)];
+            if (*lane == 0)
+                *lane = (uint32_t)++executor->lane_count;
+            executor->loads[l].lane_of[i] = *lane - 1;
+            stops++;
+        }
+    return stops;
+}
+
+/* Notes the move as a stop of its lane; before there is room for stops it is only counted. */
+static void add_stop(struct rt_executor *executor, size_t l, size_t i) {
+    const struct rt_load *load = &executor->loads[l];
+    const struct rt_collective_op *op = &load->settings.collective.list[i];
+    struct rt_lane *lane = &executor->lanes[load->lane_of[i]];
+    if (lane->stops)
+        lane->stops[lane->stop_count] =
+            (struct rt_stop){(uint32_t)l, (uint32_t)i, rt_load_find_cell(load, op->first)};
+    lane->stop_count++;
+    lane->peer = op->peer;
+    lane->incoming = op->kind != RT_OP_SEND;
+    lane->channel = op->buffer == RT_BUFFER_PARAMS ? RT_CHANNEL_FIRST : RT_CHANNEL_SECOND;
+    lane->link = executor->comm.links[op->peer];
+    lane->ahead |= rt_op_is_ahead(op);
+    const size_t largest = op->count < load->segment ? op->count : load->segment;
+    lane->largest = largest > lane->largest ? largest : lane->largest;
+}
+
+static void add_stops(struct rt_executor *executor) {
+    for (size_t l = 0; l < executor->load_count; l++)
+        for (size_t i = 0; i < executor->loads[l].settings.collective.count; i++)
+            if (has_peer(&executor->loads[l].settings.collective.list[i]))
+                add_stop(executor, l, i);
+}
+
+static rt_status make_lanes(struct rt_executor *executor, struct rt_error *err) {
+    uint32_t *number;
+    rt_status status = rt_alloc(executor->comm.count * 4u, sizeof *number, "the exchange", &number, err);
+    if (status != RT_OK)
+        return status;
+    const size_t stops = number_lanes(executor, number);
+    free(number);
+    status = rt_alloc(executor->lane_count, sizeof *executor->lanes, "the exchange", &executor->lanes, err);
+    if (status == RT_OK)
+        status = rt_alloc(stops, sizeof *executor->stops, "the exchange", &executor->stops, err);
+    if (status != RT_OK)
+        return status;
+    add_stops(executor);
+    struct rt_stop *next = executor->stops;
+    for (size_t i = 0; i < executor->lane_count; i++) {
+        executor->lanes[i].stops = next;
+        next += executor->lanes[i].stop_count;
+        executor->lanes[i].stop_count = 0;
+    }
+    add_stops(executor);
+    for (size_t i = 0; i < executor->lane_count; i++) {
+        struct rt_lane *lane = &executor->lanes[i];
+        const struct rt_stop *stop = &lane->stops[0];
+        lane->at = executor->loads[stop->load].settings.collective.list[stop->op].first;
+        lane->cell = stop->cell;
+    }
+    executor->bytes += executor->lane_count * sizeof *executor->lanes + stops * sizeof *executor->stops;
+    return RT_OK;
+}
+
+static rt_status make_slots(struct rt_executor *executor, struct rt_error *err) {
+    size_t floats = 0;
+    for (size_t i = 0; i < executor->lane_count; i++)
+        if (executor->lanes[i].ahead)
+            floats += RT_LANE_FRAMES * rt_round_up(executor->lanes[i].largest, RT_ALIGN_FLOATS);
+    executor->slot_count = executor->lane_count * RT_LANE_FRAMES;
+    rt_status status =
+        rt_alloc(executor->slot_count, sizeof *executor->slots, "the exchange", &executor->slots, err);
+    if (status == RT_OK)
+        status = rt_floats_reserve(floats, "the exchange", &executor->scratch, err);
+    if (status != RT_OK)
+        return status;
+    float *scratch = executor->scratch;
+    for (size_t i = 0; i < executor->slot_count; i++) {
+        struct rt_lane *lane = &executor->lanes[i / RT_LANE_FRAMES];
+        struct rt_slot *slot = &executor->slots[i];
+        slot->lane = lane;
+        if (i % RT_LANE_FRAMES == 0)
+            lane->slots = slot;
+        if (lane->ahead) {
+            slot->scratch = scratch;
+            scratch += rt_round_up(lane->largest, RT_ALIGN_FLOATS);
+        }
+    }
+    executor->bytes += executor->slot_count * sizeof *executor->slots + rt_floats_bytes(floats);
+    return RT_OK;
+}
+
+/* ---- the whole ---- */
+
+static rt_status prepare(struct rt_executor *executor, struct rt_error *err) {
+    rt_status status = RT_OK;
+    for (size_t i = 0; i < executor->load_count && status == RT_OK; i++)
+        status = prepare_load(executor, &executor->loads[i], err);
+    if (status == RT_OK)
+        status = make_lanes(executor, err);
+    if (status == RT_OK)
+        status = make_slots(executor, err);
+    return status;
+}
+
+rt_status rt_executor_create(const struct rt_executor_settings *settings, struct rt_executor **out,
+                             struct rt_error *err) {
+    struct rt_executor *executor = NULL;
+    struct rt_load *loads = NULL;
+    rt_status status = rt_alloc(1, sizeof *executor, "the exchange", &executor, err);
+    if (status == RT_OK)
+        status = rt_alloc(settings->load_count, sizeof *loads, "the exchange", &loads, err);
+    if (status != RT_OK) {
+        for (size_t i = 0; i < settings->load_count; i++) {
+            struct rt_collective collective = settings->loads[i].collective;
+            rt_collective_deinit(&collective);
+        }
+        free(executor);
+        return status;
+    }
+    const size_t segment = settings->segment_floats ? settings->segment_floats : RT_SEGMENT_FLOATS;
+    *executor = (struct rt_executor){.comm = *settings->comm,
+                                     .segment = segment < RT_MAX_SEGMENT ? segment : RT_MAX_SEGMENT,
+                                     .loads = loads,
+                                     .load_count = settings->load_count,
+                                     .apply = settings->apply,
+                                     .user = settings->user,
+                                     .bytes = sizeof *executor + settings->load_count * sizeof *loads};
+    for (size_t i = 0; i < settings->load_count; i++)
+        loads[i].settings = settings->loads[i];
+    status = prepare(executor, err);
+    if (status != RT_OK) {
+        rt_executor_destroy(executor);
+        return status;
+    }
+    for (size_t i = 0; i < executor->lane_count; i++)
+        rt_executor_queue(executor, &executor->lanes[i]);
+    rt_executor_run(executor);
+    *out = executor;
+    return RT_OK;
+}
+
+void rt_executor_destroy(struct rt_executor *executor) {
+    if (!executor)
+        return;
+    for (size_t i = 0; i < executor->load_count; i++)
+        release_load(&executor->loads[i]);
+    free(executor->loads);
+    free(executor->lanes);
+    free(executor->stops);
+    free(executor->slots);
+    free(executor->scratch);
+    free(executor);
+}
+
+void rt_executor_start(struct rt_executor *executor) {
+    executor->started++;
+    rt_executor_activate(executor);
+    rt_executor_run(executor);
+}
+
+uint64_t rt_executor_done(const struct rt_executor *executor) {
+    return executor->done;
+}
+
+uint64_t rt_executor_started(const struct rt_executor *executor) {
+    return executor->started;
+}
+
+/* A slot begins with what was posted of it. */
+static struct rt_slot *find_slot(const struct rt_executor *executor, const void *posted) {
+    const uintptr_t at = (uintptr_t)posted, begin = (uintptr_t)executor->slots;
+    if (at < begin || at - begin >= executor->slot_count * sizeof *executor->slots)
+        return NULL;
+    return &executor->slots[(at - begin) / sizeof *executor->slots];
+}
+
+bool rt_executor_event(struct rt_executor *executor, const struct rt_event *event, rt_status *status,
+                       struct rt_error *err) {
+    const void *posted = event->kind == RT_EVENT_SENT       ? (const void *)event->send
+                         : event->kind == RT_EVENT_RECEIVED ? (const void *)event->receive
+                                                            : NULL;
+    struct rt_slot *slot = posted ? find_slot(executor, posted) : NULL;
+    if (!slot)
+        return false;
+    *status = RT_OK;
+    if (event->kind == RT_EVENT_SENT)
+        rt_executor_sent(executor, slot);
+    else
+        *status = rt_executor_arrived(executor, slot, err);
+    if (*status == RT_OK)
+        rt_executor_run(executor);
+    return true;
+}
+
+uint16_t rt_executor_waits_for(const struct rt_executor *executor) {
+    if (executor->done == executor->started)
+        return UINT16_MAX;
+    const struct rt_slot *sending = NULL, *coming = NULL;
+    for (size_t i = 0; i < executor->slot_count; i++) {
+        const struct rt_slot *slot = &executor->slots[i];
+        if (slot->state != RT_SLOT_POSTED || slot->number != executor->done)
+            continue;
+        if (!slot->lane->incoming)
+            sending = slot;
+        else if (!coming || slot->op < coming->op)
+            coming = slot;
+    }
+    if (coming) /* the first of the list: what comes later may be made of it */
+        return coming->lane->peer;
+    return sending ? sending->lane->peer : UINT16_MAX; /* who has no room for it yet */
+}
+
+size_t rt_executor_bytes(const struct rt_executor *executor) {
+    return executor->bytes;
+}

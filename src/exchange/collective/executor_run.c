@@ -1,0 +1,328 @@
+/*
+ * What a executor does when something happens. A cell goes on through its moves as far as it can: what needs
+ * a peer stops it, and the lane concerned is put into a queue to be looked at. A lane posts its frames
+ * strictly in their order, each when all its cells have come to it.
+ *
+ * Why this never comes to a stand: order all frames of all nodes by load, then by their round in the
+ * algorithm, then by segment. What a frame waits for, on its lane and in its cells, comes before it in this
+ * order; so the first frame that is not done can always go on. What is received ahead of its turn holds a
+ * place only as long as something before it is not done.
+ *
+ * Why a frame may be received in place while the cell's own frames are still being sent: it is posted when
+ * its turn has come, and whoever sends it has made it of what we sent, or of something later. So the bytes of
+ * what we sent have left their place when it arrives.
+ */
+#include "exchange/collective/executor_inside.h"
+
+#include "base/clones.h"
+#include <string.h>
+
+RT_CLONES static void add(size_t n, const float *restrict x, float *restrict y) {
+    for (size_t i = 0; i < n; i++)
+        y[i] += x[i];
+}
+
+void rt_executor_queue(struct rt_executor *executor, struct rt_lane *lane) {
+    if (lane->queued)
+        return;
+    lane->queued = true;
+    lane->next_queued = NULL;
+    if (executor->first_queued)
+        executor->last_queued->next_queued = lane;
+    else
+        executor->first_queued = lane;
+    executor->last_queued = lane;
+}
+
+/* ---- cells ---- */
+
+static const struct rt_collective_op *next_move(const struct rt_load *load, const struct rt_cell *cell,
+                                                uint32_t *index) {
+    const struct rt_zone *zone = &load->zones[cell->zone];
+    if (cell->next == zone->count)
+        return NULL;
+    *index = zone->collective[cell->next];
+    return &load->settings.collective.list[*index];
+}
+
+static struct rt_slot *find_arrived(const struct rt_executor *executor, const struct rt_load *load,
+                                    uint32_t op, const struct rt_cell *cell) {
+    struct rt_lane *lane = &executor->lanes[load->lane_of[op]];
+    for (size_t i = 0; i < RT_LANE_FRAMES; i++) {
+        struct rt_slot *slot = &lane->slots[i];
+        if (slot->state == RT_SLOT_ARRIVED && slot->number == load->number && slot->op == op &&
+            cell->first - slot->first < slot->count)
+            return slot;
+    }
+    return NULL;
+}
+
+/* Adds, or puts into its place, what has come for the cell; false: it has not come. */
+static bool take_in(struct rt_executor *executor, struct rt_load *load, const struct rt_collective_op *op,
+                    uint32_t index, struct rt_cell *cell) {
+    struct rt_slot *slot = find_arrived(executor, load, index, cell);
+    if (!slot)
+        return false;
+    const enum rt_state before = rt_communicator_enter(&executor->comm, RT_STATE_REDUCE);
+    const float *from = slot->scratch + (cell->first - slot->first);
+    float *to = load->buffers[op->buffer] + cell->first;
+    if (op->kind == RT_OP_ADD)
+        add(cell->count, from, to);
+    else
+        memcpy(to, from, cell->count * sizeof *to);
+    rt_communicator_enter(&executor->comm, before);
+    if (--slot->waiting == 0) {
+        slot->state = RT_SLOT_FREE;
+        rt_executor_queue(executor, slot->lane);
+    }
+    return true;
+}
+
+static void work(struct rt_executor *executor, struct rt_load *load, const struct rt_collective_op *op,
+                 const struct rt_cell *cell) {
+    const bool merges = op->kind == RT_OP_MERGE;
+    const enum rt_state before =
+        rt_communicator_enter(&executor->comm, merges ? RT_STATE_REDUCE : RT_STATE_UPDATE);
+    if (merges)
+        add(cell->count, load->buffers[op->from] + cell->first, load->buffers[op->buffer] + cell->first);
+    else
+        executor->apply(executor->user, load->settings.offset + cell->first, cell->count,
+                        load->buffers[RT_BUFFER_GRADIENT] + cell->first);
+    rt_communicator_enter(&executor->comm, before);
+}
+
+/* Goes on with a cell as far as it can. */
+static void step(struct rt_executor *executor, struct rt_load *load, struct rt_cell *cell) {
+    const struct rt_collective_op *op;
+    uint32_t index;
+    for (; (op = next_move(load, cell, &index)); cell->next++) {
+        /* What is being sent must not change. */
+        if (cell->sending > 0 && (op->kind == RT_OP_ADD || op->kind == RT_OP_MERGE))
+            return;
+        if (rt_op_is_ahead(op)) {
+            if (!take_in(executor, load, op, index, cell))
+                return;
+        } else if (op->kind == RT_OP_SEND || op->kind == RT_OP_TAKE) {
+            rt_executor_queue(executor, &executor->lanes[load->lane_of[index]]);
+            return;
+        } else {
+            work(executor, load, op, cell);
+        }
+    }
+    if (cell->sending == 0)
+        load->left--;
+}
+
+/* ---- lanes ---- */
+
+/* Whether all cells of a frame have come to its move; counts them. */
+static bool is_turn(const struct rt_load *load, uint64_t number, uint32_t op, uint32_t first, size_t end,
+                    uint32_t *cells) {
+    if (!load->active || load->number != number)
+        return false;
+    uint32_t i = first, index;
+    for (; i < load->cell_count && load->cells[i].first < end; i++)
+        if (!next_move(load, &load->cells[i], &index) || index != op)
+            return false;
+    *cells = i - first;
+    return true;
+}
+
+static uint32_t count_cells(const struct rt_load *load, uint32_t first, size_t end) {
+    uint32_t i = first;
+    while (i < load->cell_count && load->cells[i].first < end)
+        i++;
+    return i - first;
+}
+
+static struct rt_slot *find_free(const struct rt_lane *lane) {
+    for (size_t i = 0; i < RT_LANE_FRAMES; i++)
+        if (lane->slots[i].state == RT_SLOT_FREE)
+            return &lane->slots[i];
+    return NULL;
+}
+
+static void post_send(struct rt_executor *executor, struct rt_load *load, struct rt_slot *slot,
+                      const struct rt_collective_op *op) {
+    struct rt_send *send = &slot->post.send;
+    const struct rt_message message = {
+        .type = RT_MESSAGE_CHUNK,
+        .source = executor->comm.rank,
+        .run = executor->comm.run,
+        .micro = slot->number,
+        .update = slot->first,
+        .tensors = 1,
+        .tensor = {{.dtype = RT_DTYPE_F32, .rank = 1, .dims = {(uint32_t)slot->count}}}};
+    send->channel = slot->lane->channel;
+    send->head_bytes = RT_MESSAGE_HEAD;
+    rt_message_encode(&message, send->head);
+    send->body[0] = (struct rt_piece){load->buffers[op->buffer] + slot->first, slot->count * sizeof(float)};
+    send->body[1] = (struct rt_piece){NULL, 0};
+    for (uint32_t i = 0; i < slot->cells; i++) {
+        load->cells[slot->cell + i].sending++;
+        load->cells[slot->cell + i].next++;
+    }
+    rt_link_send(slot->lane->link, send);
+    for (uint32_t i = 0; i < slot->cells; i++)
+        step(executor, load, &load->cells[slot->cell + i]);
+}
+
+static void post_receive(struct rt_load *load, struct rt_slot *slot, const struct rt_collective_op *op) {
+    struct rt_receive *receive = &slot->post.receive;
+    receive->channel = slot->lane->channel;
+    receive->body = rt_op_is_ahead(op) ? slot->scratch : load->buffers[op->buffer] + slot->first;
+    receive->body_room = slot->count * sizeof(float);
+    rt_link_receive(slot->lane->link, receive);
+}
+
+static void go_on(struct rt_lane *lane, const struct rt_executor *executor, size_t end, uint32_t cells) {
+    const struct rt_stop *stop = &lane->stops[lane->stop];
+    const struct rt_collective_op *op = &executor->loads[stop->load].settings.collective.list[stop->op];
+    lane->at = end;
+    lane->cell += cells;
+    if (end < op->first + op->count)
+        return;
+    lane->stop++;
+    if (lane->stop == lane->stop_count) {
+        lane->stop = 0;
+        lane->round++;
+    }
+    stop = &lane->stops[lane->stop];
+    lane->at = executor->loads[stop->load].settings.collective.list[stop->op].first;
+    lane->cell = stop->cell;
+}
+
+/* Posts the next frame of a lane, if its turn has come and there is a place for it. */
+static bool post_next(struct rt_executor *executor, struct rt_lane *lane) {
+    const struct rt_stop *stop = &lane->stops[lane->stop];
+    struct rt_load *load = &executor->loads[stop->load];
+    const struct rt_collective_op *op = &load->settings.collective.list[stop->op];
+    const size_t end = rt_frame_end(op, lane->at, load->segment);
+    const uint64_t number = lane->round * executor->load_count + stop->load;
+    struct rt_slot *slot = find_free(lane);
+    uint32_t cells;
+    if (!slot)
+        return false;
+    if (lane->incoming && rt_op_is_ahead(op))
+        cells = count_cells(load, lane->cell, end);
+    else if (!is_turn(load, number, stop->op, lane->cell, end, &cells))
+        return false;
+    slot->state = RT_SLOT_POSTED;
+    slot->number = number;
+    slot->load = stop->load;
+    slot->op = stop->op;
+    slot->cell = lane->cell;
+    slot->cells = slot->waiting = cells;
+    slot->first = lane->at;
+    slot->count = end - lane->at;
+    go_on(lane, executor, end, cells);
+    if (lane->incoming)
+        post_receive(load, slot, op);
+    else
+        post_send(executor, load, slot, op);
+    return true;
+}
+
+/* ---- loads ---- */
+
+void rt_executor_activate(struct rt_executor *executor) {
+    const uint64_t count = executor->load_count;
+    while (executor->activated < executor->started && executor->activated < executor->done + count) {
+        struct rt_load *load = &executor->loads[executor->activated % count];
+        load->number = executor->activated++;
+        load->active = true;
+        load->left = load->cell_count;
+        for (size_t i = 0; i < load->cell_count; i++)
+            load->cells[i].next = load->cells[i].sending = 0;
+        for (size_t i = 0; i < load->cell_count; i++)
+            step(executor, load, &load->cells[i]);
+    }
+}
+
+/* Loads end in their order. */
+static bool finish_loads(struct rt_executor *executor) {
+    const uint64_t before = executor->done;
+    while (executor->done < executor->activated) {
+        struct rt_load *load = &executor->loads[executor->done % executor->load_count];
+        if (load->left > 0)
+            break;
+        load->active = false;
+        executor->done++;
+    }
+    return executor->done != before;
+}
+
+void rt_executor_run(struct rt_executor *executor) {
+    do {
+        struct rt_lane *lane;
+        while ((lane = executor->first_queued)) {
+            executor->first_queued = lane->next_queued;
+            lane->queued = false;
+            while (post_next(executor, lane)) {
+            }
+        }
+        rt_executor_activate(executor);
+    } while (finish_loads(executor) || executor->first_queued);
+}
+
+/* ---- events ---- */
+
+void rt_executor_sent(struct rt_executor *executor, struct rt_slot *slot) {
+    struct rt_load *load = &executor->loads[slot->load];
+    slot->state = RT_SLOT_FREE;
+    rt_executor_queue(executor, slot->lane);
+    for (uint32_t i = 0; i < slot->cells; i++) {
+        struct rt_cell *cell = &load->cells[slot->cell + i];
+        cell->sending--;
+        step(executor, load, cell);
+    }
+}
+
+static rt_status check_frame(const struct rt_executor *executor, const struct rt_slot *slot,
+                             struct rt_error *err) {
+    const struct rt_receive *receive = &slot->post.receive;
+    struct rt_message message;
+    rt_status status =
+        rt_message_decode(receive->head, receive->head_bytes, receive->body_bytes, &message, err);
+    if (status != RT_OK)
+        return status;
+    const char *name = rt_message_name(message.type);
+    const struct rt_message_tensor *tensor = &message.tensor[0];
+    if (message.run != executor->comm.run)
+        return rt_fail(err, RT_BAD_INPUT, "it sent a message (%s) of another run", name);
+    if (message.type != RT_MESSAGE_CHUNK)
+        return rt_fail(err, RT_BAD_INPUT, "a %s message came among the chunks", name);
+    if (message.source != slot->lane->peer)
+        return rt_fail(err, RT_BAD_INPUT, "a %s message says that it is from node %u", name, message.source);
+    if (message.micro != slot->number || message.update != slot->first)
+        return rt_fail(err, RT_BAD_INPUT,
+                       "a %s message is of load %llu from %llu on where %llu from %zu on was expected", name,
+                       (unsigned long long)message.micro, (unsigned long long)message.update,
+                       (unsigned long long)slot->number, slot->first);
+    if (message.tensors != 1 || tensor->dtype != RT_DTYPE_F32 || tensor->rank != 1 ||
+        tensor->dims[0] != slot->count)
+        return rt_fail(err, RT_BAD_INPUT, "a %s message has the wrong shape (%zu floats were expected)", name,
+                       slot->count);
+    return RT_OK;
+}
+
+rt_status rt_executor_arrived(struct rt_executor *executor, struct rt_slot *slot, struct rt_error *err) {
+    rt_status status = check_frame(executor, slot, err);
+    if (status != RT_OK) {
+        char text[32];
+        return rt_fail_prefix(err, status, "%s", rt_communicator_name(slot->lane->peer, text));
+    }
+    struct rt_load *load = &executor->loads[slot->load];
+    const bool ahead = rt_op_is_ahead(&load->settings.collective.list[slot->op]);
+    slot->state = ahead ? RT_SLOT_ARRIVED : RT_SLOT_FREE;
+    const bool started = load->active && load->number == slot->number;
+    const uint32_t cell = slot->cell, cells = slot->cells; /* stepping may give the slot away */
+    if (!ahead)
+        rt_executor_queue(executor, slot->lane);
+    for (uint32_t i = 0; i < cells && started; i++) {
+        if (!ahead)
+            load->cells[cell + i].next++;
+        step(executor, load, &load->cells[cell + i]);
+    }
+    return RT_OK;
+}

@@ -1,0 +1,75 @@
+/*
+ * Halving and doubling: pairs at distance 1, then 2, 4, ... split what they have in two, each gives the other
+ * one half and adds the half it gets; so each ends with one part of the sum. Then the same way back, with
+ * complete parts. As few bytes as the ring, in as few rounds as twice recursive doubling.
+ *
+ * The nearest come first, so that every float is summed in the binary tree over the places.
+ */
+#include "exchange/collective/build.h"
+
+struct range {
+    size_t first, count;
+};
+
+/* The half that an in-flight slot keeps at this distance: the lower one has the first. */
+static struct range half(struct range whole, bool upper) {
+    size_t from, end;
+    rt_collective_part(whole.count, 2, upper, &from, &end);
+    return (struct range){whole.first + from, end - from};
+}
+
+/* What an in-flight slot has after halving at all distances below this one. */
+static struct range range_at(struct range whole, size_t inflight, size_t distance) {
+    for (size_t d = 1; d < distance; d *= 2)
+        whole = half(whole, (inflight & d) != 0);
+    return whole;
+}
+
+static rt_status halve(const struct rt_core *core, const struct rt_team *team, struct range whole,
+                       struct rt_collective *collective, struct rt_error *err) {
+    rt_status status = RT_OK;
+    for (size_t distance = 1; distance < core->size && status == RT_OK; distance *= 2) {
+        const size_t other = rt_core_place(core, core->inflight ^ distance);
+        const bool upper = (core->inflight & distance) != 0;
+        const struct range given = half(whole, !upper);
+        whole = half(whole, upper);
+        status =
+            rt_collective_send(collective, team, other, RT_BUFFER_GRADIENT, given.first, given.count, err);
+        if (status == RT_OK)
+            status =
+                rt_collective_sum(collective, team, other, RT_BUFFER_GRADIENT, whole.first, whole.count, err);
+    }
+    return status;
+}
+
+static rt_status collect(const struct rt_core *core, const struct rt_team *team, struct range whole,
+                         struct rt_collective *collective, struct rt_error *err) {
+    rt_status status = RT_OK;
+    for (size_t distance = core->size / 2; distance > 0 && status == RT_OK; distance /= 2) {
+        const size_t other = rt_core_place(core, core->inflight ^ distance);
+        const bool upper = (core->inflight & distance) != 0;
+        const struct range both = range_at(whole, core->inflight, distance);
+        const struct range mine = half(both, upper), others = half(both, !upper);
+        status = rt_collective_send(collective, team, other, RT_BUFFER_GRADIENT, mine.first, mine.count, err);
+        if (status == RT_OK)
+            status = rt_collective_take(collective, team, other, RT_BUFFER_GRADIENT, others.first,
+                                        others.count, err);
+    }
+    return status;
+}
+
+rt_status rt_collective_halving(const struct rt_team *team, size_t first, size_t count,
+                                struct rt_collective *collective, struct rt_error *err) {
+    if (team->place >= team->count)
+        return RT_OK;
+    const struct rt_core core = rt_core_of(team);
+    const struct range whole = {first, count};
+    rt_status status = rt_core_enter(&core, team, first, count, collective, err);
+    if (status == RT_OK && core.inflight < core.size)
+        status = halve(&core, team, whole, collective, err);
+    if (status == RT_OK && core.inflight < core.size)
+        status = collect(&core, team, whole, collective, err);
+    if (status == RT_OK)
+        status = rt_core_leave(&core, team, first, count, collective, err);
+    return status;
+}

@@ -1,0 +1,106 @@
+/*
+ * Answering those who ask for parameters. They are sent from an image, a copy of the range as it was, so that
+ * updates go on while a worker on a slow link is still receiving; all who get the same version share one. The
+ * image of what a worker was last given is also what its gradient was made with.
+ */
+#include "exchange/server/server_inside.h"
+
+#include <string.h>
+
+/* The image of the present version, made if there is none. There are as many as can be in use, and whoever
+ * asks has given its own back: one is always free. The first free one is taken, so that memory which is not
+ * needed is never touched. */
+static struct rt_server_image *take_image(struct rt_server *server) {
+    struct rt_server_image *image = NULL;
+    for (size_t i = 0; i < server->image_count; i++) {
+        struct rt_server_image *other = &server->images[i];
+        if (other->valid && other->version == server->view.version) {
+            other->users++;
+            return other;
+        }
+        if (!image && other->users == 0)
+            image = other;
+    }
+    image->valid = true;
+    image->version = server->view.version;
+    image->users = 1;
+    const enum rt_state before = rt_communicator_enter(server->settings.comm, RT_STATE_ENCODE);
+    memcpy(image->floats, rt_server_params(server), server->settings.count * sizeof(float));
+    rt_communicator_enter(server->settings.comm, before);
+    return image;
+}
+
+static void send_params(struct rt_server *server, struct rt_server_client *client) {
+    for (size_t i = 0; i < server->portion_count; i++) {
+        const struct rt_portion *portion = &server->portions[i];
+        struct rt_send *send = &client->sends[i];
+        struct rt_message message = {
+            .type = RT_MESSAGE_PARAM,
+            .flags = i + 1 == server->portion_count ? RT_FLAG_LAST : 0,
+            .source = server->settings.comm->rank,
+            .run = server->settings.comm->run,
+            .update = server->view.version,
+        };
+        rt_portion_describe(portion, &message);
+        *send = (struct rt_send){.channel = RT_CHANNEL_FIRST, .head_bytes = RT_MESSAGE_HEAD};
+        rt_message_encode(&message, send->head);
+        send->body[0] = (struct rt_piece){client->image->floats + (portion->first - server->settings.first),
+                                          portion->count * sizeof(float)};
+        client->sending++;
+        rt_link_send(client->link, send);
+    }
+}
+
+static void answer(struct rt_server *server, size_t worker) {
+    struct rt_server_client *client = &server->clients[worker];
+    struct rt_worker_state *state = &server->states[worker];
+    if (client->image)
+        client->image->users--;
+    client->image = NULL;
+    if (client->link || server->rules->keeps_versions || server->shaped)
+        client->image = take_image(server);
+    state->version = server->view.version;
+    state->reading = false;
+    state->given = !state->resting;
+    client->read_counted = false;
+    if (client->link)
+        send_params(server, client);
+    else if (server->here.answer)
+        server->here.answer(server->here.self, server->view.version, rt_server_params(server));
+}
+
+/* Who rests does not compute with what it reads: no bound concerns it. */
+static bool may_read(struct rt_server *server, size_t worker) {
+    return !server->rules->may_read || server->states[worker].resting ||
+           server->rules->may_read(&server->view, worker);
+}
+
+bool rt_server_answer_readers(struct rt_server *server) {
+    bool answered = false;
+    for (size_t i = 0; i < server->view.workers; i++) {
+        struct rt_server_client *client = &server->clients[i];
+        struct rt_worker_state *state = &server->states[i];
+        if (!state->reading || state->waiting || client->sending > 0)
+            continue;
+        if (may_read(server, i)) {
+            answer(server, i);
+            answered = true;
+        } else if (!client->read_counted && !state->gathered) { /* a round is no delay */
+            client->read_counted = true;
+            state->held++;
+            server->counts.held++;
+        }
+    }
+    return answered;
+}
+
+bool rt_server_sent(struct rt_server *server, const struct rt_event *event) {
+    const uintptr_t at = (uintptr_t)event->send, from = (uintptr_t)server->sends;
+    const size_t index = (size_t)((at - from) / sizeof *event->send);
+    if (at < from || index >= server->view.workers * server->portion_count)
+        return false;
+    struct rt_server_client *client = &server->clients[index / server->portion_count];
+    if (--client->sending == 0)
+        server->changed = true;
+    return true;
+}

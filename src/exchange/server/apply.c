@@ -1,0 +1,248 @@
+/*
+ * Deciding what becomes of gradients, and making updates of them. A server makes one decision at a time, and
+ * sees what has come meanwhile before the next: so while it applies one gradient others queue up, and prio
+ * has something to choose from.
+ */
+#include "exchange/server/server_inside.h"
+
+#include "base/clones.h"
+#include "optim/power.h"
+
+/* ---- arithmetic ---------------------------------------------------------------------------------------- */
+
+RT_CLONES static void compensate(size_t n, float lambda, const float *g, const float *w, const float *base,
+                                 float *out) {
+    for (size_t i = 0; i < n; i++)
+        out[i] = g[i] + lambda * g[i] * g[i] * (w[i] - base[i]);
+}
+
+RT_CLONES static void add(size_t n, float *restrict sum, const float *restrict term) {
+    for (size_t i = 0; i < n; i++)
+        sum[i] += term[i];
+}
+
+RT_CLONES static void scale_all(size_t n, float factor, float *g) {
+    for (size_t i = 0; i < n; i++)
+        g[i] *= factor;
+}
+
+const float *rt_server_shape(const struct rt_server *server, const struct rt_push *push, float *out) {
+    const struct rt_server_client *client = &server->clients[push->worker];
+    if (!server->shaped || !client->base || push->base == server->view.version)
+        return push->gradient;
+    compensate(server->settings.count, (float)server->settings.options->compensate, push->gradient,
+               rt_server_params(server), client->base->floats, out);
+    return out;
+}
+
+static double damping(const struct rt_server *server, uint64_t staleness) {
+    const double power = server->settings.options->damp;
+    return power > 0 ? rt_power(1 + (double)staleness, (uint64_t)power) : 1;
+}
+
+/* The batches that a gradient was made of: more than one where workers add several up. */
+static uint64_t batches_of(const struct rt_server *server, const struct rt_push *push) {
+    const int64_t most = server->settings.options->push_every;
+    const uint64_t rows = server->settings.batch_rows;
+    if (most <= 1 || rows == 0)
+        return 1;
+    const uint64_t batches = (push->rows + rows - 1) / rows;
+    return batches < 1 ? 1 : batches < (uint64_t)most ? batches : (uint64_t)most;
+}
+
+/* Every server counts its own updates; all make one of the same gradients, so their rates agree. A schedule
+ * goes by batches, as on one device, also where an update is made of several. */
+void rt_server_step(const struct rt_server *server, const struct rt_push *push, const float *gradient,
+                    double scale, struct rt_optim_step *step) {
+    const struct rt_learning *learning = &server->settings.learning;
+    const uint64_t update = server->view.version + 1,
+                   staleness = push ? server->view.version - push->base : 0;
+    const uint64_t batch = server->batches + (push ? batches_of(server, push) : 0);
+    const double factor = rt_schedule_factor(learning->schedule, server->rules->asynchronous ? batch : update,
+                                             learning->updates, learning->per_epoch);
+    const bool clips = learning->clip_norm > 0 && learning->squares;
+    const double squares = clips ? learning->squares(learning->user, gradient) : 0;
+    rt_optim_begin(learning->optim, update, factor / damping(server, staleness),
+                   rt_optim_clip(clips ? learning->clip_norm : 0, squares, scale), step);
+}
+
+/* Adds the round's gradients in the binary tree over the workers' places: neighbours, then neighbouring
+ * pairs, and so on; who is missing is passed over. Block by block, so that sums stay in the cache. Returns
+ * where the sum is: in the memory of the first of them. */
+static const float *add_round(struct rt_server *server) {
+    enum { BLOCK = 8192 };
+    const size_t workers = server->view.workers, count = server->settings.count;
+    float **sums = server->sums;
+    for (size_t from = 0; from < count; from += BLOCK) {
+        const size_t n = count - from < BLOCK ? count - from : BLOCK;
+        for (size_t i = 0; i < workers; i++)
+            sums[i] = server->states[i].gathered ? server->clients[i].gradient : NULL;
+        for (size_t step = 1; step < workers; step *= 2)
+            for (size_t i = 0; i + step < workers; i += 2 * step) {
+                if (!sums[i])
+                    sums[i] = sums[i + step];
+                else if (sums[i + step])
+                    add(n, sums[i] + from, sums[i + step] + from);
+            }
+    }
+    return sums[0];
+}
+
+/* ---- updates ------------------------------------------------------------------------------------------- */
+
+static void note(struct rt_server *server, const struct rt_push *push) {
+    struct rt_server_counts *counts = &server->counts;
+    const uint64_t staleness = server->view.version - push->base;
+    counts->staleness[staleness < RT_STALENESS_BINS ? staleness : RT_STALENESS_BINS - 1]++;
+    counts->staleness_sum += (double)staleness;
+    if (staleness > counts->staleness_max)
+        counts->staleness_max = staleness;
+}
+
+/* The update is made of the first `pushes` of server->round. */
+static void finish_update(struct rt_server *server, size_t pushes, const struct rt_optim_step *step,
+                          const float *gradient, enum rt_state before) {
+    const struct rt_server_settings *settings = &server->settings;
+    for (size_t i = 0; i < pushes; i++)
+        note(server, server->round[i]);
+    rt_learning_apply(&settings->learning, step, settings->first, settings->count, settings->param_count,
+                      settings->params, gradient);
+    rt_communicator_enter(settings->comm, before);
+    server->view.version++;
+    server->counts.applied++;
+    if (settings->updated)
+        settings->updated(settings->user, server->view.version, pushes, server->round);
+}
+
+static enum rt_state begin_update(const struct rt_server *server) {
+    const struct rt_communicator *comm = server->settings.comm;
+    if (server->settings.apply_seconds > 0 && comm->endpoint)
+        rt_endpoint_sleep(comm->endpoint, rt_endpoint_now(comm->endpoint) + server->settings.apply_seconds);
+    if (comm->clock)
+        rt_states_at_update(comm->clock, server->view.version + 1);
+    return rt_communicator_enter(comm, RT_STATE_UPDATE);
+}
+
+static void apply(struct rt_server *server, const struct rt_push *push) {
+    const enum rt_state before = begin_update(server);
+    const float *gradient = rt_server_shape(server, push, server->shaped);
+    struct rt_optim_step step;
+    rt_server_step(server, push, gradient, 1, &step);
+    server->round[0] = push;
+    finish_update(server, 1, &step, gradient, before);
+}
+
+/* What makes the sum of those who are there the mean over their examples: each gradient is divided by the
+ * rows of the whole batch. */
+static double round_scale(const struct rt_server *server, size_t pushes) {
+    const struct rt_server_settings *settings = &server->settings;
+    const uint64_t per_epoch = server->view.per_epoch, batch = server->round[0]->batch;
+    uint64_t rows = 0;
+    if (pushes == server->view.workers || settings->options->reduce == RT_SUM || server->rules->asynchronous)
+        return 1;
+    for (size_t i = 0; i < pushes; i++)
+        rows += server->round[i]->rows;
+    const bool last = per_epoch > 0 && batch % per_epoch == 0;
+    const uint64_t whole = last ? settings->last_rows : settings->batch_rows;
+    if (whole == 0 || rows == 0)
+        return (double)server->view.workers / (double)pushes;
+    return (double)whole / (double)rows;
+}
+
+static void apply_round(struct rt_server *server) {
+    const enum rt_state before = begin_update(server);
+    size_t pushes = 0;
+    for (size_t i = 0; i < server->view.workers; i++) {
+        const struct rt_push *push = &server->clients[i].push;
+        if (!server->states[i].gathered)
+            continue;
+        float *own = server->clients[i].gradient;
+        rt_server_shape(server, push, own);
+        const double damp = damping(server, server->view.version - push->base);
+        if (damp != 1)
+            scale_all(server->settings.count, (float)(1 / damp), own);
+        server->round[pushes++] = push;
+    }
+    const double scale = round_scale(server, pushes);
+    const float *sum = add_round(server);
+    struct rt_optim_step step;
+    rt_server_step(server, NULL, sum, scale, &step);
+    finish_update(server, pushes, &step, sum, before);
+    server->view.gathered = 0;
+    server->view.rows = 0;
+    for (size_t i = 0; i < server->view.workers; i++)
+        if (server->states[i].gathered) {
+            server->states[i].gathered = false;
+            rt_server_release(server, i);
+        }
+}
+
+/* ---- decisions ----------------------------------------------------------------------------------------- */
+
+/* Of the gradients that wait and were not judged in this look the next. Older bases are staler. */
+static struct rt_server_client *next_waiting(const struct rt_server *server) {
+    const bool stalest = server->settings.options->prio == RT_PRIO_STALE;
+    struct rt_server_client *next = NULL;
+    for (size_t i = 0; i < server->view.workers; i++) {
+        struct rt_server_client *client = &server->clients[i];
+        if (!server->states[i].waiting || client->looked == server->looks)
+            continue;
+        const bool earlier = !next || client->push.arrival < next->push.arrival;
+        const bool older = next && client->push.base < next->push.base;
+        const bool equal = !next || client->push.base == next->push.base;
+        if (stalest ? older || (equal && earlier) : earlier)
+            next = client;
+    }
+    return next;
+}
+
+static void settle_push(struct rt_server *server, struct rt_server_client *client, enum rt_verdict verdict) {
+    const struct rt_push *push = &client->push, judged = *push; /* its place may be taken by the next */
+    const size_t worker = push->worker;
+    struct rt_worker_state *state = &server->states[worker];
+    if (verdict == RT_VERDICT_APPLY) {
+        apply(server, push);
+    } else if (verdict == RT_VERDICT_DROP) {
+        server->counts.dropped++;
+    } else {
+        server->counts.gathered++;
+        state->gathered = true;
+        server->view.gathered++;
+        server->view.rows += push->rows;
+    }
+    state->waiting = false;
+    /* Who lost a gradient of a round is where it was before: it may read, and the round gets its next. Where
+     * nothing is gathered a clock counts batches: so a ring's are the same at all places. */
+    const bool gathers = !server->rules->asynchronous || server->settings.options->whole_clock;
+    state->clock += verdict != RT_VERDICT_DROP || !gathers;
+    server->batches += batches_of(server, push);
+    if (verdict != RT_VERDICT_GATHER)
+        rt_server_release(server, worker);
+    if (server->settings.judged)
+        server->settings.judged(server->settings.user, &judged, verdict);
+}
+
+bool rt_server_decide(struct rt_server *server) {
+    struct rt_server_client *client;
+    if (server->view.gathered > 0 && server->rules->complete && server->rules->complete(&server->view)) {
+        apply_round(server);
+        return true;
+    }
+    server->looks++;
+    while ((client = next_waiting(server))) {
+        client->looked = server->looks;
+        server->view.forced = false;
+        const enum rt_verdict verdict = server->rules->judge(&server->view, &client->push);
+        if (verdict != RT_VERDICT_HOLD) {
+            server->counts.forced += server->view.forced;
+            settle_push(server, client, verdict);
+            return true;
+        }
+        if (!client->push_counted) {
+            client->push_counted = true;
+            server->states[client->push.worker].held++;
+            server->counts.held++;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,205 @@
+/* A server as a part of an engine: what it is made of, and its turns. See server.h. */
+#include "exchange/server/server_inside.h"
+
+#include "base/memory.h"
+#include <stdlib.h>
+
+/* ---- making it ----------------------------------------------------------------------------------------- */
+
+/* Memory that it may come to use: for each worker the range twice, its gradient and the parameters on their
+ * way to it. They are sent from an image, which workers of the same version share: so no worker ever sees
+ * numbers of two versions, and an update never waits for a slow link. */
+static rt_status take_memory(struct rt_server *server, struct rt_error *err) {
+    const size_t workers = server->settings.roles->workers, count = server->settings.count;
+    const size_t messages = workers * server->portion_count;
+    const bool compensates = server->settings.options->compensate > 0;
+    const char *what = "a server's workers";
+    if (count > 0 && workers > SIZE_MAX / sizeof(float) / 4 / count)
+        return rt_fail(err, RT_NO_MEMORY, "the gradients of %zu workers, %zu floats each, are too many",
+                       workers, count);
+    server->image_count = compensates && server->rules->complete ? 2 * workers : workers;
+    rt_status status = rt_alloc(workers, sizeof *server->clients, what, &server->clients, err);
+    if (status == RT_OK)
+        status = rt_alloc(workers, sizeof *server->states, what, &server->states, err);
+    if (status == RT_OK)
+        status = rt_alloc(messages, sizeof *server->receives, what, &server->receives, err);
+    if (status == RT_OK)
+        status = rt_alloc(messages, sizeof *server->sends, what, &server->sends, err);
+    if (status == RT_OK)
+        status = rt_alloc(server->image_count, sizeof *server->images, what, &server->images, err);
+    if (status == RT_OK)
+        status = rt_alloc(server->image_count, sizeof *server->distances, what, &server->distances, err);
+    if (status == RT_OK)
+        status = rt_alloc(server->image_count, sizeof *server->marks, what, &server->marks, err);
+    if (status == RT_OK)
+        status = rt_alloc(workers, sizeof *server->round, what, &server->round, err);
+    if (status == RT_OK)
+        status = rt_alloc(workers, sizeof *server->sums, what, &server->sums, err);
+    if (status == RT_OK && server->rules->memory_bytes)
+        status = rt_alloc(1, server->rules->memory_bytes, what, &server->view.memory, err);
+    if (status == RT_OK)
+        status = rt_floats_reserve(workers * count, "the workers' gradients", &server->gradients, err);
+    if (status == RT_OK)
+        status = rt_floats_reserve(server->image_count * count, "the workers' parameters",
+                                   &server->image_floats, err);
+    if (status == RT_OK && compensates)
+        status = rt_floats_reserve(count, "a compensated gradient", &server->shaped, err);
+    return status;
+}
+
+static rt_status meet_workers(struct rt_server *server, struct rt_error *err) {
+    const struct rt_server_settings *settings = &server->settings;
+    const struct rt_roles *roles = settings->roles;
+    server->local = roles->workers;
+    for (size_t i = 0; i < server->image_count; i++)
+        server->images[i].floats = server->image_floats + i * settings->count;
+    for (size_t i = 0; i < roles->workers; i++) {
+        struct rt_server_client *client = &server->clients[i];
+        client->rank = roles->worker[i];
+        client->gradient = server->gradients + i * settings->count;
+        client->receives = server->receives + i * server->portion_count;
+        client->sends = server->sends + i * server->portion_count;
+        if (client->rank == settings->comm->rank) {
+            server->local = i;
+            continue;
+        }
+        client->link = client->rank < settings->comm->count ? settings->comm->links[client->rank] : NULL;
+        char name[32];
+        if (!client->link)
+            return rt_fail(err, RT_FAILED, "there is no link to the worker on %s",
+                           rt_communicator_name(client->rank, name));
+    }
+    return RT_OK;
+}
+
+rt_status rt_server_create(const struct rt_server_settings *settings, struct rt_server **server,
+                           struct rt_error *err) {
+    struct rt_server *made;
+    if (settings->first > settings->param_count || settings->count > settings->param_count - settings->first)
+        return rt_fail(err, RT_BAD_INPUT, "a server's range lies outside of the parameters");
+    if (settings->learning.clip_norm > 0 && settings->count != settings->param_count)
+        return rt_fail(err, RT_BAD_INPUT,
+                       "train.clip_norm: a server of %zu of the %zu parameters cannot know the norm of the "
+                       "whole gradient",
+                       settings->count, settings->param_count);
+    rt_status status = rt_alloc(1, sizeof *made, "a server", &made, err);
+    if (status != RT_OK)
+        return status;
+    made->settings = *settings;
+    made->rules = settings->rules;
+    made->view.options = settings->options;
+    made->view.workers = settings->roles->workers;
+    made->view.per_epoch = settings->numbered ? settings->numbered : settings->learning.per_epoch;
+    made->view.server = made;
+    status = rt_portions_create(settings->spans, settings->span_count, settings->first, settings->count,
+                                &made->portions, &made->portion_count, err);
+    if (status == RT_OK)
+        status = take_memory(made, err);
+    if (status == RT_OK)
+        status = meet_workers(made, err);
+    if (status != RT_OK) {
+        rt_server_destroy(made);
+        return status;
+    }
+    made->view.state = made->states;
+    /* Nobody pushes or reads where there is nothing to serve. */
+    for (size_t i = 0; i < made->view.workers && made->portion_count > 0; i++)
+        rt_server_post(made, &made->clients[i]);
+    *server = made;
+    return RT_OK;
+}
+
+void rt_server_destroy(struct rt_server *server) {
+    if (!server)
+        return;
+    free(server->portions);
+    free(server->clients);
+    free(server->states);
+    free(server->receives);
+    free(server->sends);
+    free(server->images);
+    free(server->distances);
+    free(server->marks);
+    free((void *)server->round);
+    free(server->sums);
+    free(server->view.memory);
+    free(server->gradients);
+    free(server->image_floats);
+    free(server->shaped);
+    free(server);
+}
+
+/* ---- its part in an engine ----------------------------------------------------------------------------- */
+
+static bool take_event(void *self, const struct rt_event *event, rt_status *status, struct rt_error *err) {
+    struct rt_server *server = self;
+    if (event->kind == RT_EVENT_RECEIVED)
+        return rt_server_receive(server, event, status, err);
+    if (event->kind == RT_EVENT_SENT)
+        return rt_server_sent(server, event);
+    return false;
+}
+
+/* Readers come first: who has pushed gets the parameters that its own gradient led to, not those after the
+ * next one's. */
+static bool work(void *self, rt_status *status, struct rt_error *err) {
+    struct rt_server *server = self;
+    (void)status, (void)err;
+    if (!server->changed)
+        return false;
+    server->changed = false;
+    const bool answered = rt_server_answer_readers(server);
+    const bool decided = rt_server_decide(server);
+    server->changed |= decided;
+    return answered || decided;
+}
+
+bool rt_server_has_work(const struct rt_server *server) {
+    return server->changed;
+}
+
+static bool is_held(const struct rt_worker_state *state) {
+    return state->reading || state->waiting || state->gathered;
+}
+
+/* A worker that has begun to push owes the rest. Where somebody is not answered yet, because of a bound or a
+ * round, it is for the sake of the one who is furthest behind of those who are not held up themselves. */
+static uint16_t waits_for(const void *self) {
+    const struct rt_server *server = self;
+    bool held = false;
+    size_t last = server->view.workers;
+    for (size_t i = 0; i < server->view.workers; i++) {
+        const struct rt_worker_state *state = &server->states[i];
+        if (server->clients[i].came > 0)
+            return server->clients[i].rank;
+        held |= is_held(state);
+        if (state->begun && !state->resting && !is_held(state) &&
+            (last == server->view.workers || state->clock < server->states[last].clock))
+            last = i;
+    }
+    return held && last < server->view.workers ? server->clients[last].rank : UINT16_MAX;
+}
+
+struct rt_engine_part rt_server_part(struct rt_server *server) {
+    return (struct rt_engine_part){.self = server, .event = take_event, .work = work, .waits_for = waits_for};
+}
+
+/* ---- what it tells ------------------------------------------------------------------------------------- */
+
+const struct rt_server_counts *rt_server_counts(const struct rt_server *server) {
+    return &server->counts;
+}
+
+uint64_t rt_server_version(const struct rt_server *server) {
+    return server->view.version;
+}
+
+void rt_server_set_version(struct rt_server *server, uint64_t version) {
+    server->view.version = server->batches = version;
+    if (server->rules->loaded)
+        server->rules->loaded(&server->view, version);
+    for (size_t i = 0; i < server->view.workers; i++)
+        server->clients[i].push.batch = 0; /* batches may come again */
+    for (size_t i = 0; i < server->image_count; i++)
+        server->images[i].valid = false;
+}

@@ -1,0 +1,89 @@
+/*
+ * Inside a server. The parts: gradients and requests come in (server_receive.c); the rules judge, and updates
+ * are made (server_apply.c); readers are answered (server_answer.c); how far an update would go
+ * (server_distance.c); and what holds them together (server.c).
+ */
+#ifndef RT_EXCHANGE_SERVER_SERVER_INSIDE_H
+#define RT_EXCHANGE_SERVER_SERVER_INSIDE_H
+
+#include "exchange/server/portions.h"
+#include "exchange/server/server.h"
+
+/* The parameters of one version, for those who were given it. */
+struct rt_server_image {
+    bool valid;
+    uint64_t version;
+    size_t users;
+    float *floats;
+};
+
+struct rt_server_client {
+    uint16_t rank;
+    struct rt_link *link;        /* NULL: in this process */
+    float *gradient;             /* of the range */
+    struct rt_receive *receives; /* [portions]; the one for the last portion is first */
+    struct rt_send *sends;       /* [portions] */
+    size_t sending;
+    size_t came;              /* messages of the group that is coming */
+    struct rt_message opened; /* the first of them */
+    uint64_t pushes;          /* that have come */
+    struct rt_push push;      /* while it waits or is gathered */
+    bool push_counted;        /* as held */
+    bool read_counted;
+    struct rt_server_image *image; /* what it was last given; NULL: none is kept */
+    struct rt_server_image *base;  /* what its gradient that is here was made with, for delay compensation */
+    uint64_t looked;               /* the look at waiting gradients in which it was judged */
+};
+
+struct rt_server {
+    struct rt_server_settings settings;
+    const struct rt_rules *rules;
+    struct rt_portion *portions;
+    size_t portion_count;
+    struct rt_server_client *clients; /* [workers] */
+    struct rt_worker_state *states;   /* [workers] */
+    size_t local;                     /* the worker in this process; workers: none */
+    struct rt_server_local here;
+    struct rt_receive *receives; /* [workers * portions] */
+    struct rt_send *sends;
+    float *gradients;               /* [workers * count] */
+    struct rt_server_image *images; /* [image_count] */
+    size_t image_count;             /* as many as workers; twice that where `base` may be another */
+    float *image_floats;
+    float *shaped;                /* [count], with delay compensation; otherwise NULL */
+    double *distances;            /* [image_count] */
+    bool *marks;                  /* [image_count] */
+    const struct rt_push **round; /* [workers] what an update is made of */
+    float **sums;                 /* [workers] */
+    struct rt_server_view view;
+    uint64_t arrivals, looks;
+    uint64_t batches; /* that the gradients were made of which have come to something, dropped ones too */
+    bool changed;     /* something that the rules look at, since they last had nothing to do */
+    struct rt_server_counts counts;
+};
+
+static inline float *rt_server_params(const struct rt_server *server) {
+    return server->settings.params + server->settings.first;
+}
+
+/* server_receive.c */
+void rt_server_post(struct rt_server *server, struct rt_server_client *client);
+bool rt_server_receive(struct rt_server *server, const struct rt_event *event, rt_status *status,
+                       struct rt_error *err);
+/* The worker's gradient has been dealt with: its memory is free for the next. */
+void rt_server_release(struct rt_server *server, size_t worker);
+
+/* server_apply.c: one decision; whether there was one to make. */
+bool rt_server_decide(struct rt_server *server);
+/* The gradient as it is applied, delay compensation included; out: where it is written if it differs. */
+const float *rt_server_shape(const struct rt_server *server, const struct rt_push *push, float *out);
+/* The step of the next update, made of this (shaped) gradient; scale: what it is multiplied by. push: whose
+ * it is; NULL: that of the round. */
+void rt_server_step(const struct rt_server *server, const struct rt_push *push, const float *gradient,
+                    double scale, struct rt_optim_step *step);
+
+/* server_answer.c */
+bool rt_server_answer_readers(struct rt_server *server);
+bool rt_server_sent(struct rt_server *server, const struct rt_event *event);
+
+#endif

@@ -1,0 +1,21 @@
+/* The asynchronous parameter server: every gradient becomes an update as it comes, and its worker gets the
+ * parameters of that moment. Nobody waits for anybody; gradients are as stale as others were quick. */
+#include "exchange/server/rules.h"
+#include "exchange/strategies/strategies.h"
+
+static const struct rt_option options[] = {RT_STRATEGY_SERVED};
+
+static const struct rt_rules *rules_of(const struct rt_exchange_options *given) {
+    (void)given;
+    return &rt_rules_async;
+}
+
+const struct rt_exchange_strategy rt_strategy_ps_async = {
+    .name = "ps-async",
+    .help = "a server steps with every gradient as it comes; no worker waits for another",
+    .place = {"data", "central", "asynchronous", "each with the server", "one server"},
+    RT_STRATEGY_OPTIONS(options),
+    .servers = RT_SERVERS_ONE,
+    .can_clip = true,
+    .rules = rules_of,
+};

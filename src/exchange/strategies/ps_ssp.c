@@ -1,0 +1,21 @@
+/* The parameter server with a bound on delay (stale synchronous parallel): as ps-async, but a worker that is
+ * more than s gradients ahead of the slowest waits. */
+#include "exchange/server/rules.h"
+#include "exchange/strategies/strategies.h"
+
+static const struct rt_option options[] = {RT_STRATEGY_BOUND, RT_STRATEGY_STEP, RT_STRATEGY_SERVED};
+
+static const struct rt_rules *rules_of(const struct rt_exchange_options *given) {
+    (void)given;
+    return &rt_rules_ssp;
+}
+
+const struct rt_exchange_strategy rt_strategy_ps_ssp = {
+    .name = "ps-ssp",
+    .help = "ps-async in which nobody may be more than s gradients ahead of the slowest worker",
+    .place = {"data", "central", "bounded by delay", "each with the server", "one server"},
+    RT_STRATEGY_OPTIONS(options),
+    .servers = RT_SERVERS_ONE,
+    .can_clip = true,
+    .rules = rules_of,
+};

@@ -1,0 +1,36 @@
+/*
+ * The synchronous parameter server: for every update the server waits for the gradients of all workers, adds
+ * them in the order of the workers, steps, and gives everybody the new parameters.
+ */
+#include "exchange/strategies/strategies.h"
+
+static const char *const exchanges[] = {"naive", "binom", "scatter", NULL};
+
+static const struct rt_option options[] = {
+    {"exchange", RT_OPTION_CHOICE, RT_STRATEGY_AT(exchange), "naive", .choices = exchanges,
+     .help = "directly, as ps-tree, or as ps-scatter"},
+    RT_STRATEGY_DEDICATED,
+    RT_STRATEGY_CARRIED,
+};
+
+static rt_status moves_of(const struct rt_exchange_options *given, const struct rt_roles *roles,
+                          uint16_t rank, const struct rt_span *span, size_t params,
+                          const struct rt_link_cost *cost, struct rt_collective *collective,
+                          struct rt_error *err) {
+    (void)params, (void)cost;
+    if (given->exchange == RT_EXCHANGE_SCATTER)
+        return rt_compose_scatter(roles, 0, rank, span->count, collective, err);
+    const struct rt_tree_form form = {.shape = given->exchange == RT_EXCHANGE_BINOMIAL ? RT_SHAPE_BINOMIAL
+                                                                                       : RT_SHAPE_STAR};
+    return rt_compose_server(form, roles, 0, rank, 0, span->count, collective, err);
+}
+
+const struct rt_exchange_strategy rt_strategy_ps_sync = {
+    .name = "ps-sync",
+    .help = "a server steps with the mean of all workers' gradients; everybody waits for everybody",
+    .place = {"data", "central", "synchronous", "each with the server", "one server"},
+    RT_STRATEGY_OPTIONS(options),
+    .servers = RT_SERVERS_ONE,
+    .can_clip = true,
+    .collective = moves_of,
+};

@@ -1,0 +1,53 @@
+/* The data of a run: the training, validation and test sets as the run file describes them, and their
+ * scaling. */
+#ifndef RT_LEARN_DATASETS_H
+#define RT_LEARN_DATASETS_H
+
+#include "data/dataset.h"
+#include "formats/runfile.h"
+#include "learn/trained.h"
+#include <stdatomic.h>
+
+struct rt_datasets {
+    /* Files as opened; the sets below may be views of them. */
+    struct rt_dataset files[3];
+    size_t file_count;
+    struct rt_dataset views[4];
+    size_t view_count;
+
+    struct rt_dataset train, validation, test; /* count 0: there is none; borrow from the above */
+    enum rt_target target;
+};
+
+/* Opens everything. data.limit is applied first, then the parts for test and validation are taken out of the
+ * training data, and what is left is measured for standardising. scaling is the caller's to deinit. stop (may
+ * be NULL): looked at between files; once it is not 0 the opening ends with RT_INTERRUPTED. */
+rt_status rt_datasets_open(const struct rt_spec *spec, const struct rt_network *network,
+                           const atomic_int *stop, struct rt_datasets *datasets, struct rt_scaling *scaling,
+                           struct rt_error *err);
+
+/* The same for a node, which opens only what lies within a directory of its own; NULL: any file. */
+rt_status rt_datasets_open_within(const struct rt_spec *spec, const struct rt_network *network,
+                                  const char *within, const atomic_int *stop, struct rt_datasets *datasets,
+                                  struct rt_scaling *scaling, struct rt_error *err);
+
+/* Opens what a trained model is tested on: the same test set, without the training set where it has its own
+ * source. Scaling and class names are the model's. */
+rt_status rt_datasets_open_test(const struct rt_spec *spec, const struct rt_trained *trained,
+                                const atomic_int *stop, struct rt_datasets *datasets, struct rt_error *err);
+
+void rt_datasets_close(struct rt_datasets *datasets); /* a zeroed one is fine */
+
+/* What a network asks of its data; fails where its loss cannot take what the spec (may be NULL) wants the
+ * outputs to be compared with. */
+rt_status rt_datasets_wish(const struct rt_spec *spec, const struct rt_network *network,
+                           struct rt_data_wish *wish, struct rt_error *err);
+/* And the columns that a trained model wants, where it knows their names. */
+void rt_datasets_wish_columns(const struct rt_trained *trained, struct rt_data_wish *wish);
+
+/* SHA-256 that tells whether training would see the same examples: all of them as stored (rt_dataset_hash),
+ * and how they are scaled. Reads all the data: once in a run is enough. */
+void rt_datasets_fingerprint(const struct rt_datasets *datasets, const struct rt_scaling *scaling,
+                             char hex[65]);
+
+#endif

@@ -1,0 +1,27 @@
+/*
+ * The parameters and buffers of a model in memory: what a run that writes no files has in the place of model
+ * files.
+ */
+#ifndef RT_LEARN_SNAPSHOT_H
+#define RT_LEARN_SNAPSHOT_H
+
+#include "learn/model_state.h"
+
+struct rt_snapshot {
+    float *floats; /* word 0 of the numbers; NULL: nothing was taken yet */
+    size_t count;
+};
+
+/* Takes the numbers as they are; the memory of an earlier take is used again. hex: the hash of the
+ * parameters; may be NULL. */
+rt_status rt_snapshot_take(struct rt_snapshot *snapshot, const struct rt_model_state *model_state,
+                           char hex[65], struct rt_error *err);
+/* Puts them back, as those after `update` updates. */
+rt_status rt_snapshot_give(const struct rt_snapshot *snapshot, const struct rt_model_state *model_state,
+                           uint64_t update, struct rt_error *err);
+void rt_snapshot_deinit(struct rt_snapshot *snapshot); /* a zeroed one is fine */
+
+/* The hash alone, of numbers that are kept where they are. */
+rt_status rt_model_state_hash(const struct rt_model_state *model_state, char hex[65], struct rt_error *err);
+
+#endif

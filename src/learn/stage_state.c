@@ -1,0 +1,132 @@
+/* Images and words. The image is [parameters][buffers][state], block by block as they lie in the stage. */
+#include "learn/stage_state.h"
+
+#include "base/memory.h"
+#include <string.h>
+
+/* ---- the table ---- */
+
+static rt_status count_span(void *user, const char *name, const struct rt_shape *shape, size_t offset,
+                            bool is_buffer, struct rt_error *err) {
+    (void)name, (void)shape, (void)offset, (void)is_buffer, (void)err;
+    ++*(size_t *)user;
+    return RT_OK;
+}
+
+static rt_status note_span(void *user, const char *name, const struct rt_shape *shape, size_t offset,
+                           bool is_buffer, struct rt_error *err) {
+    (void)name, (void)err;
+    struct rt_stage *stage = user;
+    const size_t i = stage->span_count++;
+    const struct rt_state_span *before = i > 0 ? &stage->spans[i - 1] : NULL;
+    stage->spans[i] = (struct rt_state_span){.at = before ? before->at + before->count : 0,
+                                             .count = rt_shape_size(shape),
+                                             .offset = offset,
+                                             .is_buffer = is_buffer};
+    return RT_OK;
+}
+
+rt_status rt_state_spans_create(struct rt_stage *stage, struct rt_error *err) {
+    size_t count = 0;
+    rt_status status = rt_model_visit(stage->model, count_span, &count, err);
+    if (status == RT_OK)
+        status = rt_alloc(count, sizeof *stage->spans, "the list of tensors", &stage->spans, err);
+    if (status == RT_OK)
+        status = rt_model_visit(stage->model, note_span, stage, err);
+    return status;
+}
+
+/* ---- the image ---- */
+
+static size_t state_floats(const struct rt_stage *stage) {
+    return stage->state ? stage->model->param_count * stage->job->optim->type->state_words : 0;
+}
+
+rt_status rt_stage_snapshot(struct rt_stage *stage, struct rt_error *err) {
+    const struct rt_model *model = stage->model;
+    if (!stage->image)
+        return rt_fail(err, RT_FAILED, "a stage that only evaluates keeps no image of its parameters");
+    const char *what = NULL;
+    if (!rt_block_is_finite(stage->blocks.params, model->param_count))
+        what = "a parameter";
+    else if (!rt_block_is_finite(stage->blocks.buffers, model->buffer_count))
+        what = "a buffer";
+    else if (!rt_block_is_finite(stage->state, state_floats(stage)))
+        what = "the optimizer's state";
+    if (what)
+        return rt_fail(err, RT_DIVERGED, "%s of layers %zu to %zu is not finite after update %llu", what,
+                       model->first, model->first + model->count - 1, (unsigned long long)stage->update);
+    float *to = stage->image;
+    memcpy(to, stage->blocks.params, model->param_count * sizeof *to);
+    memcpy(to + model->param_count, stage->blocks.buffers, model->buffer_count * sizeof *to);
+    memcpy(to + model->param_count + model->buffer_count, stage->state, state_floats(stage) * sizeof *to);
+    stage->image_taken = true;
+    stage->image_update = stage->update;
+    return RT_OK;
+}
+
+/* ---- words ---- */
+
+size_t rt_stage_state_count(const struct rt_stage *stage) {
+    return 1 + (stage->state ? stage->job->optim->type->state_words : 0);
+}
+
+size_t rt_stage_state_floats(const struct rt_stage *stage, size_t word) {
+    return stage->model->param_count + (word == 0 ? stage->model->buffer_count : 0);
+}
+
+/* The span that holds float number `at` of word 0. */
+static size_t find_span(const struct rt_stage *stage, size_t at) {
+    size_t low = 0, high = stage->span_count;
+    while (high - low > 1) {
+        const size_t middle = low + (high - low) / 2;
+        if (stage->spans[middle].at <= at)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Copies floats first..first+count of word 0 between the blocks and flat memory. */
+static void copy_spans(const struct rt_stage *stage, size_t first, size_t count, float *params,
+                       float *buffers, float *out, const float *in) {
+    for (size_t i = count ? find_span(stage, first) : 0; count > 0; i++) {
+        const struct rt_state_span *span = &stage->spans[i];
+        const size_t skipped = first - span->at;
+        size_t part = span->count - skipped;
+        part = part < count ? part : count;
+        float *here = (span->is_buffer ? buffers : params) + span->offset + skipped;
+        if (out) {
+            memcpy(out, here, part * sizeof *out);
+            out += part;
+        } else {
+            memcpy(here, in, part * sizeof *in);
+            in += part;
+        }
+        first += part;
+        count -= part;
+    }
+}
+
+void rt_stage_state_read(const struct rt_stage *stage, size_t word, size_t first, size_t count, float *out) {
+    const struct rt_model *model = stage->model;
+    float *params = stage->blocks.params, *buffers = stage->blocks.buffers, *state = stage->state;
+    if (stage->image_taken) {
+        params = stage->image;
+        buffers = params + model->param_count;
+        state = buffers + model->buffer_count;
+    }
+    if (word == 0)
+        copy_spans(stage, first, count, params, buffers, out, NULL);
+    else
+        memcpy(out, state + (word - 1) * model->param_count + first, count * sizeof *out);
+}
+
+void rt_stage_state_write(struct rt_stage *stage, size_t word, size_t first, size_t count, const float *in) {
+    stage->blocks.prepared_valid = false;
+    if (word == 0)
+        copy_spans(stage, first, count, stage->blocks.params, stage->blocks.buffers, NULL, in);
+    else
+        memcpy(stage->state + (word - 1) * stage->model->param_count + first, in, count * sizeof *in);
+}

@@ -1,0 +1,17 @@
+/* A stage's numbers as they lie in files: the table that says where each tensor is. */
+#ifndef RT_LEARN_STAGE_STATE_H
+#define RT_LEARN_STAGE_STATE_H
+
+#include "learn/stage.h"
+
+/* A tensor of word 0. */
+struct rt_state_span {
+    size_t at, count; /* its place in the word */
+    size_t offset;    /* its place in its block */
+    bool is_buffer;   /* which block */
+};
+
+/* Fills in spans. */
+rt_status rt_state_spans_create(struct rt_stage *stage, struct rt_error *err);
+
+#endif

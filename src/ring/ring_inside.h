@@ -1,0 +1,78 @@
+/* The inside of struct rt_ring, for the files that implement it. */
+#ifndef RT_RING_RING_INSIDE_H
+#define RT_RING_RING_INSIDE_H
+
+#include "ring/flow.h"
+#include "ring/ring.h"
+
+struct rt_ring {
+    struct rt_ring_settings settings;
+    const struct rt_job *job;
+    struct rt_flow flow;
+    struct rt_stage *head, *tail;      /* tail NULL: the master has only the first layers */
+    size_t other_params, other_floats; /* of the other nodes: parameters; parameters and buffers */
+    size_t words;                      /* that every stage has */
+
+    /* Updates that have begun: update u is updates[u % room]. */
+    struct rt_ring_update *updates;
+    size_t room;
+    uint64_t begun, returned; /* how many */
+    const uint32_t *examples; /* of the one that begun last */
+    uint32_t epoch;
+    struct rt_inflight **micros; /* micro-batch m of those under way is in micros[m % head in-flight slots] */
+    bool stepping, draining;
+    double last_end; /* of the update returned last */
+
+    uint16_t marker;      /* SNAPSHOT, STOP or PULL, to be sent; 0: none */
+    bool rests;           /* a PULL has been all round */
+    size_t snapshots_out; /* that have not been all round yet */
+
+    struct {                                /* an evaluation under way */
+        const struct rt_forward_pass *pass; /* NULL: none */
+        size_t examples, started, done;
+        rt_status status;
+        struct rt_error error;
+    } evaluation;
+
+    struct {                 /* words that are gathered */
+        bool active, unsent; /* unsent: the COLLECT for the word could not be sent yet */
+        size_t word, end;
+        size_t got; /* floats of this word that came from the others */
+        rt_state_write write;
+        void *user;
+        rt_status status;
+        struct rt_error error;
+    } collect;
+    struct { /* rt_ring_wait */
+        bool (*test)(void *user);
+        void *user;
+        double until;
+    } wait;
+    uint64_t loads_back;
+    float *scratch; /* RT_BULK_FLOATS */
+
+    struct rt_metrics_row *rows;
+    bool rows_here, rows_asked;
+    double rows_when;
+    bool stopped;
+};
+
+/* Runs the engine; when a link was lost, finds out whose fault it was. */
+rt_status rt_ring_run(struct rt_ring *ring, bool (*done)(void *ring), struct rt_error *err);
+bool rt_ring_stop_asked(const struct rt_ring *ring);
+/* RT_OK when no update is under way. */
+rt_status rt_ring_check_quiet(const struct rt_ring *ring, struct rt_error *err);
+
+/* ---- ring_pass.c ---- */
+rt_status rt_ring_start_evaluation(struct rt_ring *ring, struct rt_inflight *inflight, bool *started);
+rt_status rt_ring_take_output(void *self, const struct rt_message *message, size_t rows, const float *y,
+                              struct rt_error *err);
+void rt_ring_take_metrics(void *self, const struct rt_metrics_row *rows);
+
+/* ---- ring_words.c ---- */
+rt_status rt_ring_take_bulk(void *self, const struct rt_message *message, const float *floats, size_t count,
+                            struct rt_error *err);
+/* Sends the COLLECT that could not be sent before. */
+void rt_ring_continue_collect(struct rt_ring *ring);
+
+#endif

@@ -1,0 +1,328 @@
+/* The learner that is an exchange: workers, each with the whole model, and perhaps servers. */
+#include "run/exchange/inside.h"
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/sentence.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Seconds that the master waits for the nodes to say goodbye. */
+static const double goodbye_seconds = 5;
+
+rt_status rt_exchange_explain(struct rt_exchange_learner *learner, rt_status status, struct rt_error *err) {
+    if (status == RT_OK)
+        return status;
+    if (learner->failure.status == RT_OK)
+        rt_fail(&learner->failure, status, "%s", err->text);
+    rt_membership_name_nodes(&learner->who, learner->count, NULL, NULL, err);
+    const uint16_t lost = learner->site->engine ? rt_engine_lost(learner->site->engine) : UINT16_MAX;
+    /* What makes no sense is RT_BAD_INPUT to whoever read it; here it is a device that can be done without.
+     */
+    if ((status != RT_FAILED && status != RT_BAD_INPUT) || lost >= learner->count)
+        return status;
+    return rt_membership_lost(&learner->who, lost, learner->config.lost, err);
+}
+
+static rt_status step(void *self, struct rt_step *result, struct rt_error *err) {
+    struct rt_exchange_learner *learner = self;
+    struct rt_done sum;
+    const double start = rt_clock_wall();
+    learner->fetched = 0;
+    rt_status status = rt_scheduler_step(learner->scheduler, &sum, err);
+    const uint64_t update = rt_scheduler_returned(learner->scheduler);
+    /* Whatever a node says of it: an update of nothing would be taken for the end of the examples. */
+    if (status == RT_OK && sum.rows == 0)
+        status = rt_fail(err, RT_FAILED, "update %llu was made of no examples", (unsigned long long)update);
+    status = rt_exchange_explain(learner, status, err);
+    if (status == RT_OK)
+        *result = (struct rt_step){.update = update,
+                                   .rows = sum.rows,
+                                   .loss = sum.loss,
+                                   .correct = sum.correct,
+                                   .start = start,
+                                   .end = rt_clock_wall()};
+    return status;
+}
+
+static bool at_rest(void *self) {
+    struct rt_exchange_learner *learner = self;
+    return rt_scheduler_drain(learner->scheduler);
+}
+
+/* Updates that were left for when somebody needs them belong to the training. */
+static rt_status set_apart(void *self, bool is_apart, struct rt_error *err) {
+    struct rt_exchange_learner *learner = self;
+    const struct rt_exchange *exchange = &learner->site->exchange;
+    rt_status status = is_apart && exchange->self ? exchange->settle(exchange->self, err) : RT_OK;
+    rt_net_replica_set_apart(learner->site->net, is_apart);
+    return rt_exchange_explain(learner, status, err);
+}
+
+static rt_status forward(void *self, size_t examples, const struct rt_forward_pass *pass,
+                         struct rt_error *err) {
+    struct rt_exchange_learner *learner = self;
+    rt_status status = rt_exchange_fetch(learner, 1, err);
+    const struct rt_forward local = rt_forward_local(learner->config.network);
+    return status == RT_OK ? local.run(local.self, examples, pass, err) : status;
+}
+
+/* ---- reports ---- */
+
+static bool rows_are_here(void *self) {
+    struct rt_exchange_learner *learner = self;
+    return rt_coordinator_metrics(learner->coordinator, learner->rows);
+}
+
+static void ask_rows(struct rt_exchange_learner *learner) {
+    rt_engine_enter(learner->site->engine);
+    rt_coordinator_ask_metrics(learner->coordinator);
+    rt_engine_leave(learner->site->engine);
+    learner->asked = true;
+}
+
+/* The rows of the nodes; of a recent report those that came since the last one. */
+static rt_status collect_rows(struct rt_exchange_learner *learner, bool recent, bool *fresh,
+                              struct rt_error *err) {
+    *fresh = true;
+    if (!learner->coordinator)
+        return RT_OK;
+    if (!recent) {
+        ask_rows(learner);
+        return rt_engine_wait_as(learner->site->engine, rt_net_replica_states(learner->site->net),
+                                 RT_STATE_WAIT_BARRIER, rows_are_here, learner, err);
+    }
+    *fresh = false;
+    if (learner->asked) {
+        rt_engine_enter(learner->site->engine);
+        *fresh = rows_are_here(learner);
+        rt_engine_leave(learner->site->engine);
+    }
+    if (!learner->asked || *fresh)
+        ask_rows(learner);
+    return RT_OK;
+}
+
+static rt_status report(void *self, bool recent, struct rt_node_report *reports, bool *fresh,
+                        struct rt_error *err) {
+    struct rt_exchange_learner *learner = self;
+    const struct rt_roles *roles = &learner->site->roles;
+    rt_status status = collect_rows(learner, recent, fresh, err);
+    if (status != RT_OK)
+        return rt_exchange_explain(learner, status, err);
+    if (!*fresh)
+        return RT_OK;
+    rt_exchanger_metrics(learner->site, &learner->rows[0]);
+    for (uint16_t i = 0; i < learner->count; i++) {
+        const bool works = rt_roles_place(roles, i) < roles->workers;
+        reports[i] = (struct rt_node_report){.role = i ? rt_exchanger_role(roles, i) : "master",
+                                             .name = learner->who.name[i],
+                                             .address = learner->who.address[i],
+                                             .count = works ? learner->config.network->model->count : 0,
+                                             .row = learner->rows[i],
+                                             .predicted_idle = (double)NAN};
+    }
+    return RT_OK;
+}
+
+/* Adds what one server counted; mean: the sum, so far. */
+static void add_tally(const uint64_t *tally, const struct rt_metrics_row *row,
+                      struct rt_exchange_counts *counts) {
+    for (size_t i = 0; i < RT_STALENESS_BINS && i < RT_EXCHANGE_BINS; i++)
+        counts->staleness[i] += tally[i];
+    counts->applied += tally[RT_TALLY_APPLIED];
+    counts->dropped += tally[RT_TALLY_DROPPED];
+    counts->forced += tally[RT_TALLY_FORCED];
+    counts->held += tally[RT_TALLY_HELD];
+    counts->mean += row->staleness_sum;
+    counts->most = row->staleness_max > counts->most ? row->staleness_max : counts->most;
+}
+
+/* The nodes elsewhere said so with their last report. */
+static bool exchange_counts(void *self, struct rt_exchange_counts *counts) {
+    struct rt_exchange_learner *learner = self;
+    struct rt_exchanger *site = learner->site;
+    uint64_t own[RT_TALLIES], all = 0;
+    struct rt_metrics_row row;
+    if (!site->server)
+        return false;
+    *counts = (struct rt_exchange_counts){.bins = RT_EXCHANGE_BINS};
+    rt_exchanger_tally(site, own);
+    rt_exchanger_metrics(site, &row);
+    add_tally(own, &row, counts);
+    for (uint16_t rank = 1; learner->coordinator && rank < site->roles.servers; rank++)
+        add_tally(rt_coordinator_tally(learner->coordinator, rank), &learner->rows[rank], counts);
+    counts->spread = own[RT_TALLY_SPREAD];
+    for (uint16_t rank = 1; learner->coordinator && rank < learner->count; rank++) {
+        const uint64_t spread = rt_coordinator_tally(learner->coordinator, rank)[RT_TALLY_SPREAD];
+        counts->spread = spread > counts->spread ? spread : counts->spread;
+    }
+    for (size_t i = 0; i < RT_EXCHANGE_BINS; i++)
+        all += counts->staleness[i];
+    counts->mean /= all ? (double)all : 1;
+    while (counts->bins > 1 && counts->staleness[counts->bins - 1] == 0)
+        counts->bins--;
+    return true;
+}
+
+/* ---- the end ---- */
+
+static bool are_gone(void *self) {
+    const struct rt_exchange_learner *learner = self;
+    return rt_coordinator_gone(learner->coordinator);
+}
+
+static void linger(struct rt_exchange_learner *learner) {
+    struct rt_engine *engine = learner->site->engine;
+    rt_engine_linger(engine, are_gone, learner, rt_engine_now(engine) + goodbye_seconds);
+}
+
+static rt_status stop(void *self, struct rt_error *err) {
+    struct rt_exchange_learner *learner = self;
+    (void)err;
+    if (!learner->coordinator)
+        return RT_OK;
+    rt_engine_let_go(learner->site->engine);
+    rt_engine_enter(learner->site->engine);
+    rt_coordinator_stop(learner->coordinator);
+    rt_engine_leave(learner->site->engine);
+    linger(learner);
+    learner->stopped = true;
+    return RT_OK;
+}
+
+/* The nodes are told why. */
+static void abandon(struct rt_exchange_learner *learner) {
+    struct rt_engine *engine = learner->site ? learner->site->engine : NULL;
+    if (!engine || !learner->coordinator || learner->stopped)
+        return;
+    const bool failed = learner->failure.status != RT_OK;
+    rt_engine_let_go(engine);
+    rt_engine_enter(engine);
+    rt_coordinator_fail(learner->coordinator, failed ? learner->failure.status : RT_INTERRUPTED,
+                        failed ? learner->failure.text : "the master has ended the run");
+    rt_engine_leave(engine);
+    linger(learner);
+}
+
+static void destroy(void *self) {
+    struct rt_exchange_learner *learner = self;
+    abandon(learner);
+    rt_exchanger_halt(learner->site);
+    for (size_t i = 1; learner->links && i < learner->count; i++)
+        if (learner->talks && learner->talks[i].link)
+            rt_talk_close(&learner->talks[i]);
+        else
+            rt_link_close(learner->links[i]);
+    rt_exchanger_destroy(learner->site);
+    rt_scheduler_destroy(learner->scheduler);
+    rt_coordinator_destroy(learner->coordinator);
+    rt_sample_sender_destroy(learner->sender);
+    rt_membership_deinit(&learner->who);
+    free(learner->links);
+    free(learner->talks);
+    free(learner->rows);
+    free(learner);
+}
+
+/* ---- the beginning ---- */
+
+uint64_t rt_exchange_per_epoch(const void *options, uint64_t batches) {
+    const double cut = ((const struct rt_exchange_options *)options)->cut;
+    if (!(cut > 0 && cut < 1))
+        return batches;
+    const double kept = ceil(cut * (double)batches - 1e-9);
+    return kept < 1 ? 1 : (uint64_t)kept;
+}
+
+/* Whether the server here sees every gradient, one for each batch. */
+static bool sees_all(const struct rt_exchange_learner *learner) {
+    const struct rt_exchanger *site = learner->site;
+    const struct rt_replica *replica = site->replica;
+    bool owns = false;
+    for (size_t i = 0; i < replica->span_count; i++)
+        owns |= rt_exchange_owned_part(learner->config.exchange, learner->options, &site->roles, 0,
+                                       &replica->spans[i], replica->param_count)
+                    .count > 0;
+    return site->server && owns && learner->options->push_every <= 1;
+}
+
+static rt_status start(struct rt_exchange_learner *learner, struct rt_error *err) {
+    struct rt_engine_part part;
+    struct rt_exchanger_run run = {.parts = &part,
+                                   .part_count = learner->coordinator ? 1 : 0,
+                                   .stop = learner->config.stop,
+                                   .finishes = true};
+    rt_status status = rt_alloc(learner->count, sizeof *learner->rows, "the metrics", &learner->rows, err);
+    if (status == RT_OK)
+        status = rt_exchange_make_scheduler(learner, sees_all(learner), err);
+    if (status != RT_OK)
+        return status;
+    if (learner->coordinator)
+        part = rt_exchange_coordinator_part(learner);
+    return rt_exchanger_start(learner->site, &run, err);
+}
+
+/* Who does what, as lines to print. NULL: memory is short. */
+static char *describe(const struct rt_exchange_learner *learner) {
+    const struct rt_exchanger *site = learner->site;
+    const struct rt_roles *roles = &site->roles;
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    if (!out)
+        return NULL;
+    fprintf(out, "%s: %s, each with the whole model; ", learner->config.exchange->name,
+            RT_COUNTED(roles->workers, "worker"));
+    if (site->grouped)
+        fprintf(out, "in %s, each of which takes a batch of its own\n",
+                RT_COUNTED(site->clients.workers, "group"));
+    else
+        fprintf(out, site->asynchronous ? "each takes a batch of its own\n" : "they share each batch\n");
+    rt_membership_print_addresses(&learner->who, out);
+    for (uint16_t i = 0; i < learner->count; i++) {
+        const bool proxy = site->grouped && rt_roles_place(&site->clients, i) < site->clients.workers;
+        fprintf(out, "  %2u  %-24s %s%s\n", i, learner->who.name[i], rt_exchanger_role(roles, i),
+                proxy ? ", proxy of its group" : "");
+    }
+    if (fclose(out) == 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
+rt_status rt_learner_exchange(const struct rt_training_config *config, struct rt_learner *learner,
+                              struct rt_error *err) {
+    struct rt_exchange_learner *made;
+    rt_status status = rt_alloc(1, sizeof *made, "the exchange", &made, err);
+    if (status != RT_OK)
+        return status;
+    made->config = *config;
+    made->options = config->options;
+    status = rt_exchange_form(made, err);
+    if (status == RT_OK)
+        status = start(made, err);
+    if (status != RT_OK) {
+        destroy(made);
+        return status;
+    }
+    const size_t micro = rt_net_replica_micro_batch(made->site->net);
+    *learner = (struct rt_learner){
+        .self = made,
+        .model_state = rt_exchange_model_state(made),
+        .forward = {.self = made, .rows = rt_forward_local(config->network).rows, .run = forward},
+        .micro_batch = micro ? micro : config->settings.batch,
+        .nodes = made->count,
+        .predicted_samples_per_s = (double)NAN,
+        .plan = describe(made),
+        .step = step,
+        .at_rest = at_rest,
+        .set_apart = set_apart,
+        .report = report,
+        .exchange_counts = exchange_counts,
+        .stop = stop,
+        .destroy = destroy,
+    };
+    return RT_OK;
+}

@@ -1,0 +1,201 @@
+/*
+ * The numbers of a model that is trained by an exchange. Every worker has all parameters; a server has those
+ * of its range for certain, and the optimizer's state lies with whoever applies it. To be saved they come
+ * together on the master; to be set they go out to everybody.
+ */
+#include "run/exchange/inside.h"
+
+#include "base/memory.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct order {
+    struct rt_coordinator *coordinator;
+    uint16_t rank;
+};
+
+static bool is_carried_out(void *self) {
+    const struct order *order = self;
+    return rt_coordinator_idle(order->coordinator, order->rank);
+}
+
+static rt_status await_order(struct rt_exchange_learner *learner, uint16_t rank, struct rt_error *err) {
+    struct order order = {learner->coordinator, rank};
+    return rt_engine_wait_as(learner->site->engine, rt_net_replica_states(learner->site->net),
+                             RT_STATE_WAIT_BARRIER, is_carried_out, &order, err);
+}
+
+static rt_status ask(struct rt_exchange_learner *learner, uint16_t rank, size_t word, size_t first,
+                     size_t count, float *into, struct rt_error *err) {
+    rt_engine_enter(learner->site->engine);
+    rt_coordinator_fetch_state(learner->coordinator, rank, word, first, count, into);
+    rt_engine_leave(learner->site->engine);
+    return await_order(learner, rank, err);
+}
+
+/* from: the word's first float. */
+static rt_status tell(struct rt_exchange_learner *learner, uint16_t rank, size_t word, struct rt_span range,
+                      const float *from, struct rt_error *err) {
+    rt_engine_enter(learner->site->engine);
+    rt_coordinator_send_state(learner->coordinator, rank, word, range.first, range.count, from + range.first);
+    rt_engine_leave(learner->site->engine);
+    return await_order(learner, rank, err);
+}
+
+/* What a rank's optimizer owns, of the whole block. */
+static rt_status find_owned(const struct rt_exchange_learner *learner, uint16_t rank, struct rt_span *owned,
+                            size_t *ranges, struct rt_error *err) {
+    const struct rt_exchanger *site = learner->site;
+    const struct rt_replica *replica = site->replica;
+    *ranges = rt_exchange_owned(learner->config.exchange, learner->options, &site->roles, rank,
+                                replica->spans, replica->span_count, replica->param_count, owned);
+    if (*ranges > RT_MAX_OWNED)
+        return rt_fail(err, RT_FAILED, "node %u owns more ranges of the parameters than can be asked for",
+                       rank);
+    return RT_OK;
+}
+
+/* ---- to the master ---- */
+
+/* Nothing is under way any more. A worker's last gradient may still be on its way to a server when the master
+ * has its result: a node answers a question about numbers only when it is at rest itself. */
+static rt_status come_to_rest(struct rt_exchange_learner *learner, struct rt_error *err) {
+    const struct rt_exchanger *site = learner->site;
+    rt_status status = site->exchange.self ? site->exchange.settle(site->exchange.self, err) : RT_OK;
+    for (uint16_t rank = 1; site->rules && status == RT_OK && rank < learner->count; rank++) {
+        float ignored;
+        status = ask(learner, rank, 0, 0, 1, &ignored, err);
+    }
+    return status;
+}
+
+/* What the other owners have of a word. */
+static rt_status fetch_word(struct rt_exchange_learner *learner, size_t word, float *into,
+                            struct rt_span *owned, struct rt_error *err) {
+    rt_status status = RT_OK;
+    for (uint16_t rank = 1; status == RT_OK && rank < learner->count; rank++) {
+        size_t ranges = 0;
+        status = find_owned(learner, rank, owned, &ranges, err);
+        for (size_t i = 0; status == RT_OK && i < ranges; i++)
+            status = ask(learner, rank, word, owned[i].first, owned[i].count, into + owned[i].first, err);
+    }
+    return status;
+}
+
+rt_status rt_exchange_fetch(struct rt_exchange_learner *learner, size_t words, struct rt_error *err) {
+    struct rt_exchanger *site = learner->site;
+    const bool replicated = rt_exchange_is_replicated(learner->config.exchange);
+    const size_t params = site->replica->param_count;
+    if (learner->fetched >= words)
+        return RT_OK;
+    struct rt_span *owned;
+    rt_status status = rt_alloc(RT_MAX_OWNED, sizeof *owned, "the numbers", &owned, err);
+    if (status == RT_OK && learner->fetched == 0)
+        status = come_to_rest(learner, err);
+    for (size_t word = learner->fetched; status == RT_OK && word < words; word++) {
+        /* After collectives the master's worker has all parameters. */
+        const bool here = replicated || (word == 0 && !site->rules && site->works);
+        float *into = word ? site->state + (word - 1) * params : site->replica->params;
+        if (!here)
+            status = fetch_word(learner, word, into, owned, err);
+        if (word == 0)
+            rt_exchanger_publish(site);
+    }
+    free(owned);
+    if (status == RT_OK)
+        learner->fetched = words;
+    return rt_exchange_explain(learner, status, err);
+}
+
+static rt_status check(const struct rt_exchange_learner *learner, size_t words, struct rt_error *err) {
+    const struct rt_network *network = learner->config.network;
+    const struct rt_model *model = network->model;
+    const char *what = NULL;
+    if (!rt_block_is_finite(network->blocks.params, model->param_count))
+        what = "a parameter";
+    else if (!rt_block_is_finite(network->blocks.buffers, model->buffer_count))
+        what = "a buffer of the model";
+    else if (words > 1 && !rt_block_is_finite(learner->site->state, model->param_count * (words - 1)))
+        what = "the optimizer's state";
+    if (!what)
+        return RT_OK;
+    return rt_fail(err, RT_DIVERGED, "%s is not finite after update %llu", what,
+                   (unsigned long long)rt_scheduler_returned(learner->scheduler));
+}
+
+static rt_status begin(void *self, size_t words, rt_state_write write, void *user, struct rt_error *err) {
+    struct rt_exchange_learner *learner = self;
+    rt_status status = rt_exchange_fetch(learner, words, err);
+    if (status == RT_OK)
+        status = check(learner, words, err);
+    return status == RT_OK ? learner->blocks.begin(&learner->local, words, write, user, err) : status;
+}
+
+/* ---- to everybody ---- */
+
+/* All parameters, and of the optimizer's state what the node owns. owned: room for the ranges. */
+static rt_status send_to(struct rt_exchange_learner *learner, uint16_t rank, size_t words, uint64_t update,
+                         struct rt_span *owned, struct rt_error *err) {
+    const struct rt_exchanger *site = learner->site;
+    const size_t params = site->replica->param_count;
+    size_t ranges = 0;
+    rt_status status = find_owned(learner, rank, owned, &ranges, err);
+    if (status == RT_OK)
+        status = tell(learner, rank, 0, (struct rt_span){0, params}, site->replica->params, err);
+    for (size_t word = 1; status == RT_OK && word < words; word++)
+        for (size_t i = 0; status == RT_OK && i < ranges; i++)
+            status = tell(learner, rank, word, owned[i], site->state + (word - 1) * params, err);
+    if (status != RT_OK)
+        return status;
+    rt_engine_enter(site->engine);
+    rt_coordinator_set_update(learner->coordinator, rank, update);
+    rt_engine_leave(site->engine);
+    return await_order(learner, rank, err);
+}
+
+static rt_status send_out(struct rt_exchange_learner *learner, size_t words, uint64_t update,
+                          struct rt_error *err) {
+    struct rt_span *owned;
+    rt_status status = rt_alloc(RT_MAX_OWNED, sizeof *owned, "the numbers", &owned, err);
+    for (uint16_t rank = 1; status == RT_OK && rank < learner->count; rank++)
+        status = send_to(learner, rank, words, update, owned, err);
+    free(owned);
+    return status;
+}
+
+static rt_status load(void *self, size_t words, uint64_t update, rt_state_read read, void *user,
+                      struct rt_error *err) {
+    struct rt_exchange_learner *learner = self;
+    struct rt_exchanger *site = learner->site;
+    rt_status status = come_to_rest(learner, err);
+    if (status != RT_OK)
+        return rt_exchange_explain(learner, status, err);
+    learner->fetched = 0;
+    status = learner->blocks.load(&learner->local, words, update, read, user, err);
+    if (status != RT_OK)
+        return status;
+    status = send_out(learner, words, update, err);
+    if (status != RT_OK)
+        return rt_exchange_explain(learner, status, err);
+    if (site->server_params)
+        memcpy(site->server_params, site->replica->params, site->replica->param_count * sizeof(float));
+    rt_exchanger_loaded(site, update);
+    rt_scheduler_set(learner->scheduler, update);
+    return RT_OK;
+}
+
+struct rt_model_state rt_exchange_model_state(struct rt_exchange_learner *learner) {
+    const struct rt_training_config *config = &learner->config;
+    learner->local = (struct rt_local_state){.network = config->network,
+                                             .state = learner->site->state,
+                                             .optim_words = config->optim->type->state_words};
+    learner->blocks = rt_model_state_local(&learner->local);
+    return (struct rt_model_state){.model = config->network->model,
+                                   .words = learner->blocks.words,
+                                   .self = learner,
+                                   .begin = begin,
+                                   .done = learner->blocks.done,
+                                   .finish = learner->blocks.finish,
+                                   .load = load};
+}

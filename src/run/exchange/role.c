@@ -1,0 +1,307 @@
+/*
+ * A node of an exchange: it makes the network that the job describes, opens its own copy of the data, which
+ * must be the master's, and then does one ticket after another until the run ends.
+ */
+#include "run/roles.h"
+
+#include "base/fpenv.h"
+#include "base/memory.h"
+#include "control/agent.h"
+#include "learn/datasets.h"
+#include "run/exchange/exchanger.h"
+#include "run/exchange/job.h"
+#include "run/exchange/samples.h"
+#include "run/optimizer.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct worker {
+    struct rt_exchange_job *job;
+    uint16_t rank, count;
+    struct rt_network network;
+    struct rt_optim *optim;
+    struct rt_schedule schedule;
+    struct rt_datasets datasets;
+    struct rt_scaling scaling;
+    enum rt_target target;
+
+    struct rt_talk talk; /* with the master */
+    struct rt_exchanger *site;
+    struct rt_agent *agent;
+    struct rt_sample_receiver *box; /* data.send */
+};
+
+/* ---- before the run ------------------------------------------------------------------------------------ */
+
+static rt_status wait_rows(void *user, uint64_t batch, size_t first, size_t rows,
+                           struct rt_received_rows *sent, struct rt_error *err) {
+    (void)first, (void)rows;
+    const struct worker *worker = user;
+    return rt_sample_receiver_rows(worker->box, worker->site->engine, batch, sent, err);
+}
+
+static struct rt_exchanger_settings settings_of(const struct rt_session *session, struct worker *worker) {
+    const struct rt_node_device *device = session->user;
+    const struct rt_exchange_job *job = worker->job;
+    const struct rt_spec_train *train = &job->spec->train;
+    return (struct rt_exchanger_settings){
+        .strategy = job->strategy,
+        .options = &job->options,
+        .cost = job->cost,
+        .comm = {.endpoint = session->endpoint,
+                 .run = session->run,
+                 .rank = worker->rank,
+                 .count = worker->count,
+                 .links = session->links,
+                 .timeout = job->timeout},
+        .optim = worker->optim,
+        .schedule = &worker->schedule,
+        .updates = job->updates,
+        .per_epoch = job->per_epoch,
+        .clip_norm = train->clip_norm,
+        .replica = {.network = &worker->network,
+                    .set = job->spec->data.send ? NULL : &worker->datasets.train,
+                    .rows = wait_rows,
+                    .user = worker,
+                    .scaling = &worker->scaling,
+                    .target = worker->target,
+                    .count = (size_t)job->examples,
+                    .seed = (uint64_t)train->seed,
+                    .batch = (size_t)train->batch,
+                    .shards = (size_t)train->shards,
+                    .micro_batch = train->micro_batch < 0 ? 0 : (size_t)train->micro_batch,
+                    .shuffle = job->spec->data.shuffle,
+                    .drop_last = train->drop_last,
+                    .pace = &device->ring.pace,
+                    .endpoint = session->endpoint,
+                    .between = RT_STATE_WAIT_INPUT},
+    };
+}
+
+static rt_status make_network(const struct rt_session *session, struct worker *worker, struct rt_error *err) {
+    const struct rt_node_device *device = session->user;
+    const struct rt_spec *spec = worker->job->spec;
+    const struct rt_computing computing = {.math = (enum rt_math)spec->train.math,
+                                           .kernels = device->ring.kernels ? device->ring.kernels : "auto",
+                                           .threads = device->ring.threads};
+    rt_status status = rt_network_describe(spec->model.input, spec->model.layers, spec->model.loss,
+                                           &computing, &worker->network, err);
+    if (status == RT_OK)
+        status = rt_train_optimizer(&spec->train, worker->job->strategy, &worker->optim, err);
+    if (status == RT_OK)
+        status = rt_schedule_read(spec->train.schedule, &worker->schedule, err);
+    return status;
+}
+
+/* Refuses more than the node offers, before any of it is taken. */
+static rt_status check_memory(const struct rt_session *session, struct worker *worker,
+                              const struct rt_roles *roles, uint64_t *memory, struct rt_error *err) {
+    const struct rt_node_settings *node = session->node ? rt_node_settings(session->node) : NULL;
+    const struct rt_exchanger_settings settings = settings_of(session, worker);
+    return rt_exchanger_check_memory(&settings, roles, worker->network.model, node ? node->memory : 0, memory,
+                                     err);
+}
+
+static rt_status take_part(const struct rt_session *session, struct worker *worker,
+                           const struct rt_assign *asked, uint64_t *memory, struct rt_error *err) {
+    if (asked->nodes < 2 || asked->index == 0 || asked->index >= asked->nodes)
+        return rt_fail(err, RT_BAD_INPUT, "the assignment is for node %u of %zu", asked->index, asked->nodes);
+    worker->rank = asked->index;
+    worker->count = (uint16_t)asked->nodes;
+    struct rt_roles roles;
+    uint16_t *ranks;
+    rt_status status = rt_exchange_job_create(asked->job, &worker->job, err);
+    if (status == RT_OK)
+        status = make_network(session, worker, err);
+    if (status != RT_OK)
+        return status;
+    struct rt_data_wish wish;
+    status = rt_datasets_wish(worker->job->spec, &worker->network, &wish, err);
+    if (status != RT_OK)
+        return status;
+    worker->target = wish.target;
+    status = rt_alloc(asked->nodes, sizeof *ranks, "the roles of the nodes", &ranks, err);
+    if (status != RT_OK)
+        return status;
+    status =
+        rt_exchange_roles(worker->job->strategy, &worker->job->options, asked->nodes, ranks, &roles, err);
+    if (status == RT_OK)
+        status = check_memory(session, worker, &roles, memory, err);
+    if (status == RT_OK)
+        status = rt_network_allocate(&worker->network, err);
+    if (status == RT_OK) {
+        const struct rt_blocks *blocks = &worker->network.blocks;
+        rt_model_init(worker->network.model, (uint64_t)worker->job->spec->train.seed, blocks->params,
+                      blocks->buffers);
+    }
+    const struct rt_node_device *device = session->user;
+    if (status == RT_OK && rt_roles_place(&roles, worker->rank) < roles.workers &&
+        !worker->job->spec->data.send)
+        status = rt_exchange_job_open_data(worker->job, &worker->network, device->data, device->cache,
+                                           session->stop, &worker->datasets, &worker->scaling, err);
+    free(ranks);
+    return status;
+}
+
+static void close_links(struct rt_session *session, struct worker *worker) {
+    if (worker->talk.link) {
+        rt_talk_close(&worker->talk);
+        session->links[0] = NULL;
+    }
+    for (uint16_t i = 0; session->links && i < worker->count; i++) {
+        rt_link_close(session->links[i]);
+        session->links[i] = NULL;
+    }
+}
+
+static void end(struct rt_session *session) {
+    struct worker *worker = session->role;
+    if (!worker)
+        return;
+    rt_datasets_close(&worker->datasets);
+    rt_scaling_deinit(&worker->scaling);
+    rt_optim_destroy(worker->optim);
+    rt_network_destroy(&worker->network);
+    rt_exchange_job_destroy(worker->job);
+    free(worker);
+    session->role = NULL;
+}
+
+static rt_status assign(struct rt_session *session, const struct rt_assign *asked, uint64_t *memory,
+                        struct rt_error *err) {
+    struct worker *worker;
+    end(session); /* a second assignment takes the place of the first */
+    rt_status status = rt_alloc(1, sizeof *worker, "a node of an exchange", &worker, err);
+    if (status != RT_OK)
+        return status;
+    session->role = worker;
+    fenv_t theirs;
+    rt_fp_enter(&theirs);
+    status = take_part(session, worker, asked, memory, err);
+    rt_fp_leave(&theirs);
+    if (status != RT_OK)
+        end(session);
+    return status;
+}
+
+/* ---- the run ------------------------------------------------------------------------------------------- */
+
+static void stray(void *user, const struct rt_event *event) {
+    struct rt_session *session = user;
+    if (session->node)
+        rt_node_stray(session, event);
+}
+
+static rt_status learn(void *self, uint64_t batch, struct rt_done *done, struct rt_error *err) {
+    return rt_exchanger_learn(self, batch, done, err);
+}
+
+static rt_status settle(void *self, struct rt_error *err) {
+    return rt_exchanger_settle(self, err);
+}
+
+static float *word(void *user, size_t number) {
+    return rt_exchanger_state(((struct worker *)user)->site, number);
+}
+
+static void loaded(void *user, uint64_t update) {
+    rt_exchanger_loaded(((struct worker *)user)->site, update);
+}
+
+static void metrics(void *user, struct rt_metrics_row *row) {
+    rt_exchanger_metrics(((struct worker *)user)->site, row);
+}
+
+static void tally(void *user, uint64_t *counts) {
+    rt_exchanger_tally(((struct worker *)user)->site, counts);
+}
+
+static rt_status take_examples(void *user, uint64_t batch, uint64_t at, const float *floats, size_t count,
+                               struct rt_error *err) {
+    return rt_sample_receiver_take(((struct worker *)user)->box, batch, at, floats, count, err);
+}
+
+static rt_status make_box(struct worker *worker, struct rt_error *err) {
+    const struct rt_exchanger *site = worker->site;
+    const struct rt_net_replica_settings *settings = &site->settings.replica;
+    const struct rt_sample_layout parting = {.examples = settings->count,
+                                             .batch = settings->batch < settings->count ? settings->batch
+                                                                                        : settings->count,
+                                             .parts = site->team.count,
+                                             .drop_last = settings->drop_last,
+                                             .inputs = worker->network.inputs,
+                                             .outputs = worker->network.outputs,
+                                             .target = worker->target,
+                                             .loss = worker->network.loss};
+    return rt_sample_receiver_create(&parting, site->team.place, &worker->box, err);
+}
+
+static rt_status make_site(struct rt_session *session, struct worker *worker, struct rt_error *err) {
+    const struct rt_exchanger_settings settings = settings_of(session, worker);
+    const struct rt_node_settings *node = session->node ? rt_node_settings(session->node) : NULL;
+    rt_status status = rt_exchanger_create(&settings, &worker->site, err);
+    if (status != RT_OK)
+        return status;
+    const struct rt_exchanger *site = worker->site;
+    if (site->works && worker->job->spec->data.send)
+        status = make_box(worker, err);
+    if (status != RT_OK)
+        return status;
+    const struct rt_agent_settings agent = {
+        .comm = &site->settings.comm,
+        .name = node ? node->name : NULL,
+        .worker = {.self = worker->site,
+                   .learn = site->exchange.self ? learn : NULL,
+                   .settle = site->exchange.self ? settle : NULL},
+        .word = word,
+        .words = 1 + worker->optim->type->state_words,
+        .param_count = site->replica->param_count,
+        .loaded = loaded,
+        .metrics = metrics,
+        .tally = site->server ? tally : NULL,
+        .examples = worker->box ? take_examples : NULL,
+        .user = worker,
+    };
+    return rt_agent_create(&agent, &worker->agent, err);
+}
+
+static rt_status work(struct rt_session *session, struct worker *worker, struct rt_error *err) {
+    if (!session->links || session->count != worker->count || !session->links[0])
+        return rt_fail(err, RT_FAILED, "the links of the run are not those of its assignment");
+    rt_status status = rt_talk_open(session->links[0], &worker->talk, err);
+    if (status != RT_OK)
+        return status;
+    worker->talk.run = session->run;
+    status = make_site(session, worker, err);
+    if (status != RT_OK) {
+        rt_talk_refuse(&worker->talk, status, worker->rank, err->text);
+        return status;
+    }
+    const struct rt_engine_part part = rt_agent_part(worker->agent);
+    const struct rt_exchanger_run run = {
+        .parts = &part, .part_count = 1, .stray = stray, .user = session, .stop = session->stop};
+    status = rt_exchanger_start(worker->site, &run, err);
+    if (status == RT_OK)
+        status = rt_agent_run(worker->agent, worker->site->engine, err);
+    return status;
+}
+
+static rt_status run(struct rt_session *session, struct rt_error *err) {
+    struct worker *worker = session->role;
+    fenv_t theirs;
+    rt_fp_enter(&theirs);
+    rt_status status = work(session, worker, err);
+    rt_exchanger_halt(worker->site);
+    close_links(session, worker);
+    rt_agent_destroy(worker->agent);
+    rt_exchanger_destroy(worker->site);
+    rt_sample_receiver_destroy(worker->box);
+    worker->agent = NULL;
+    worker->site = NULL;
+    worker->box = NULL;
+    rt_fp_leave(&theirs);
+    return status;
+}
+
+const struct rt_role rt_exchange_node_role = {.assign = assign, .run = run, .end = end};

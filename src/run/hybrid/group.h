@@ -1,0 +1,77 @@
+/*
+ * The nodes at the same place of rings that stand side by side: they hold the same layers, and exchange
+ * gradients before every update. Behind struct rt_inter_ring, for the engine of a ring's node (ring/flow.h).
+ *
+ * Rings that stay together add them up. Each layer is exchanged by itself, as soon as its gradient is
+ * complete; so the order of the additions does not depend on where the rings are cut. The moves are those of
+ * any strategy by collectives. Where such a strategy has servers that apply the sum and give parameters back,
+ * here the sum itself is given back: every node applies it to its own parameters, so that all rings have all
+ * numbers, and the norm of the whole gradient can still be taken round the ring.
+ *
+ * Rings that do not stay together have a server at every place, on the node of ring 0: gradients are pushed
+ * to it, and parameters come back, as a worker's do in an exchange by servers (exchange/server/client.h).
+ *
+ * Before the first update the node in ring 0 gives its numbers (parameters, buffers, optimizer state and the
+ * version that they are) to the others: whatever they were loaded from, all start from the same.
+ */
+#ifndef RT_RUN_HYBRID_GROUP_H
+#define RT_RUN_HYBRID_GROUP_H
+
+#include "exchange/collective/executor.h"
+#include "exchange/server/client.h"
+#include "ring/inter_ring.h"
+
+struct rt_group_settings {
+    const struct rt_exchange_strategy *strategy;
+    const struct rt_exchange_options *options;
+    struct rt_link_cost cost;
+    struct rt_endpoint *endpoint;
+    uint32_t run;
+    uint16_t ring, rings; /* our rank, of how many */
+    /* In the ring, and how long it is: node `place` of ring r is number r * places + place. */
+    uint16_t place, places;
+    /* [rings], by ring; borrowed until the group is destroyed. The links in it are the group's to close; who
+     * closes one before sets it to NULL. */
+    struct rt_link **links;
+    double timeout; /* seconds in which somebody who owes something must make progress */
+    /* Where there are servers: examples of the run; and who is told what became of gradients (see
+     * exchange/server/server.h), NULL: nobody. */
+    uint64_t examples;
+    void (*updated)(void *user, uint64_t version, size_t pushes, const struct rt_push *const *push);
+    void (*judged)(void *user, const struct rt_push *push, enum rt_verdict verdict);
+    void *user;
+};
+
+struct rt_group;
+
+/* The links are taken over on success. Those that the strategy needs must be there. */
+rt_status rt_group_create(const struct rt_group_settings *settings, struct rt_group **group,
+                          struct rt_error *err);
+/* Closes the links: until then they may write to the memory of the stages. */
+void rt_group_hang_up(struct rt_group *group); /* NULL is fine */
+void rt_group_destroy(struct rt_group *group); /* hangs up; NULL is fine */
+
+/* Which of two rings need a link between nodes at the same place. */
+bool rt_group_needs(const struct rt_exchange_strategy *strategy, const struct rt_exchange_options *options,
+                    const struct rt_roles *roles, uint16_t a, uint16_t b);
+
+struct rt_inter_ring rt_group_inter_ring(struct rt_group *group);
+
+/* The server here; NULL: there is none, or it has nothing to serve. */
+const struct rt_server *rt_group_server(const struct rt_group *group);
+
+/* The first nodes of rings talk with the master of the run over the same links (run/hybrid/talk.h). */
+struct rt_group_talk {
+    void *self; /* NULL: nobody talks */
+    /* Whether the event is of a talk; if so it has been taken in. After a failure *lost is the number of the
+     * node whose fault it is; 0: none known. */
+    bool (*event)(void *self, const struct rt_event *event, uint16_t *lost, rt_status *status,
+                  struct rt_error *err);
+    /* Whether the first node of a ring is waited for; of ring 0 it is the master. NULL: none is. */
+    bool (*waits_for)(const void *self, uint16_t ring);
+    /* The ring is at rest: says so; whether all are. */
+    bool (*may_leave)(void *self);
+};
+void rt_group_set_talk(struct rt_group *group, struct rt_group_talk talk);
+
+#endif

@@ -1,0 +1,54 @@
+/* What rings.c, rings_apart.c, form.c and plan.c share. */
+#ifndef RT_RUN_HYBRID_INSIDE_H
+#define RT_RUN_HYBRID_INSIDE_H
+
+#include "control/batch_scheduler.h"
+#include "run/hybrid/part_pipeline.h"
+#include "run/hybrid/rings.h"
+#include "run/hybrid/samples.h"
+#include "run/hybrid/talk.h"
+
+struct rt_rings {
+    struct rt_training_config config;
+    struct rt_exchange_options options;          /* with the number of rings settled */
+    const struct rt_exchange_strategy *strategy; /* between the rings */
+    struct rt_exchange_options exchange_options;
+    struct rt_link_cost cost;  /* of the links between them */
+    bool with_servers, shares; /* see run/hybrid/job.h */
+    uint16_t count, places;
+    double exchange_seconds; /* predicted, of an update; nothing else goes on meanwhile */
+
+    struct rt_endpoint *endpoint;
+    struct rt_link **links; /* [count]: of the master with the heads of the other rings */
+    struct rt_leaders *leaders;
+    struct rt_ring_sample_sender *sample_sender; /* data.send; NULL: the heads have their own data */
+    struct rt_group *group;
+    struct rt_part_pipeline part_pipeline;
+    double asked; /* when heads were last asked for metrics */
+    bool stepped,
+        reloaded; /* reloaded: ring 0 was loaded after an update, and has other numbers than the rest */
+    bool stopped; /* in good order */
+    struct rt_error failure; /* why it ends, for the others; status RT_OK: it does not */
+
+    /* Where each ring goes at its own pace. */
+    struct rt_scheduler *scheduler; /* of the rings, whose ranks are their numbers */
+    uint16_t *worker;
+    struct rt_roles roles;
+    struct rt_ring *ring; /* ring 0, while a call is under way */
+    bool resting;         /* ring 0 is, and has had no batch since */
+};
+
+/* Waits, while ring 0 goes on, for what the other heads owe; rest: also for their rest. */
+rt_status rt_rings_wait(struct rt_rings *rings, bool rest, bool (*test)(void *user), void *user,
+                        struct rt_error *err);
+
+/* ---- rings_apart.c: each ring at its own pace ---- */
+rt_status rt_rings_make_scheduler(struct rt_rings *rings, const struct rt_plan *plan, struct rt_error *err);
+rt_status rt_rings_step_apart(struct rt_rings *rings, struct rt_ring_update *update, struct rt_error *err);
+/* All rings rest, and ring 0 has the newest parameters. */
+rt_status rt_rings_rest_apart(struct rt_rings *rings, struct rt_error *err);
+/* Of the server on the master (see exchange/server/server.h). user: the rings */
+void rt_rings_updated(void *user, uint64_t version, size_t pushes, const struct rt_push *const *push);
+void rt_rings_judged(void *user, const struct rt_push *push, enum rt_verdict verdict);
+
+#endif

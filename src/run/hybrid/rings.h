@@ -1,0 +1,63 @@
+/*
+ * The rings beside the first, as the master of the run has them. The learner (run/ring/learner.c) drives
+ * ring 0 as it drives a ring that is alone; what several rings add to that is here: their links and parts,
+ * the exchange of gradients at the master's own place (run/hybrid/group.h), and the talks with the other
+ * heads (run/hybrid/talk.h).
+ */
+#ifndef RT_RUN_HYBRID_RINGS_H
+#define RT_RUN_HYBRID_RINGS_H
+
+#include "run/learner.h"
+#include "run/ring/setup.h"
+
+struct rt_rings;
+
+/* training configuration: of the run, with the options of hybrid (struct rt_exchange_options); what it points
+ * at is borrowed. For more than one ring. */
+rt_status rt_rings_create(const struct rt_training_config *config, struct rt_rings **rings,
+                          struct rt_error *err);
+/* Tells the other rings why the run ends, unless it has been stopped, and closes the links: those may write
+ * to the memory of ring 0 until then. */
+void rt_rings_hang_up(struct rt_rings *rings);       /* NULL is fine */
+void rt_rings_destroy(struct rt_rings *rings);       /* hangs up; NULL is fine */
+size_t rt_rings_count(const struct rt_rings *rings); /* NULL: 1 */
+
+/* ---- forming ---- */
+
+/* Has the set-up plan for all of them, and join them. wanted->job is there; it is destroyed on failure. */
+rt_status rt_rings_want(struct rt_rings *rings, struct rt_ring_setup_settings *wanted, struct rt_error *err);
+/* When there is a plan: adds what the exchange takes to the memory and the time that are predicted. */
+rt_status rt_rings_planned(struct rt_rings *rings, struct rt_ring_setup *setup, struct rt_error *err);
+/* The plan as people read it, to be freed; NULL when memory is short. */
+char *rt_rings_print(const struct rt_rings *rings, const struct rt_ring_setup *setup);
+/* Tells every node its part. */
+rt_status rt_rings_assign(struct rt_rings *rings, struct rt_ring_setup *setup, struct rt_error *err);
+/* Before ring 0 is made: turns the source of whole batches into that of its part, and gives what it does
+ * together with the others. */
+rt_status rt_rings_open(struct rt_rings *rings, const struct rt_ring_setup *setup,
+                        struct rt_ring_source *source, struct rt_inter_ring *inter_ring,
+                        struct rt_error *err);
+
+/* ---- the run ---- */
+
+/* One update of all of them. */
+rt_status rt_rings_step(struct rt_rings *rings, struct rt_ring *ring, struct rt_ring_update *update,
+                        struct rt_error *err);
+/* Whether every update that has begun has been returned; see rt_learner's at_rest. */
+bool rt_rings_drain(struct rt_rings *rings);
+/* Then, before ring 0 is asked for anything else: it has what all updates have led to. */
+rt_status rt_rings_rest(struct rt_rings *rings, struct rt_ring *ring, struct rt_error *err);
+/* Ring 0 has been given the numbers after so many updates. */
+void rt_rings_loaded(struct rt_rings *rings, uint64_t update);
+/* What the server on the master has counted; false: it has none. */
+bool rt_rings_counts(const struct rt_rings *rings, struct rt_exchange_counts *counts);
+/* The rows of the other rings, where they belong among those of all nodes. recent: without waiting; *fresh
+ * tells whether there are any. */
+rt_status rt_rings_metrics(struct rt_rings *rings, struct rt_ring *ring, bool recent,
+                           struct rt_metrics_row *rows, bool *fresh, struct rt_error *err);
+/* Why the run ends; the first reason counts. */
+void rt_rings_fail(struct rt_rings *rings, rt_status status, const char *sentence);
+/* The end in good order: of ring 0, when the others have been told. */
+rt_status rt_rings_stop(struct rt_rings *rings, struct rt_ring *ring, struct rt_error *err);
+
+#endif

@@ -1,0 +1,134 @@
+/*
+ * A node of rings that stand side by side. In its own ring it is what it would be there alone: a worker
+ * (ring/worker.h), or the ring's master, its head (run/hybrid/leader.h). What is added here is the group
+ * of its likes in the other rings, with which it adds up gradients.
+ */
+#include "run/roles.h"
+
+#include "base/fpenv.h"
+#include "base/memory.h"
+#include "run/hybrid/leader.h"
+#include "run/role_part.h"
+#include <stdlib.h>
+
+struct node {
+    struct rt_hybrid_job *job;
+    struct rt_role_part part; /* in its ring */
+    struct rt_leader_place leader;
+    struct rt_ring_device worker;
+    struct rt_inter_ring inter_ring;
+    struct rt_link **links; /* [rings] with those at our place */
+};
+
+/* ---- before the run ------------------------------------------------------------------------------------ */
+
+static void end(struct rt_session *session) {
+    struct node *node = session->role;
+    if (!node)
+        return;
+    rt_role_part_end(&node->part, session);
+    rt_hybrid_job_destroy(node->job);
+    free(node->links);
+    free(node);
+    session->role = NULL;
+}
+
+static rt_status take_part(struct rt_session *session, struct node *node, const struct rt_assign *asked,
+                           uint64_t *memory, struct rt_error *err) {
+    const struct rt_node_device *device = session->user;
+    if (asked->index == 0)
+        return rt_fail(err, RT_BAD_INPUT, "the assignment is the master's");
+    rt_status status = rt_hybrid_job_create(asked->job, asked->index, asked->nodes, &node->job, err);
+    if (status == RT_OK)
+        status = rt_alloc(node->job->rings, sizeof *node->links, "the links", &node->links, err);
+    if (status != RT_OK)
+        return status;
+    const struct rt_hybrid_job *job = node->job;
+    const struct rt_assign part = {.index = job->place,
+                                   .nodes = job->places,
+                                   .node = asked->node + (size_t)job->ours * job->places,
+                                   .job = job->ring};
+    node->leader = (struct rt_leader_place){.device = device, .job = job, .links = node->links};
+    node->worker = device->ring;
+    node->part.role = job->place ? rt_ring_role(&node->worker) : rt_leader_role(&node->leader);
+    return rt_role_part_assign(&node->part, session, &part, memory, err);
+}
+
+static rt_status assign(struct rt_session *session, const struct rt_assign *asked, uint64_t *memory,
+                        struct rt_error *err) {
+    struct node *node;
+    end(session); /* a second assignment takes the place of the first */
+    rt_status status = rt_alloc(1, sizeof *node, "a node of several rings", &node, err);
+    if (status != RT_OK)
+        return status;
+    session->role = node;
+    fenv_t theirs;
+    rt_fp_enter(&theirs);
+    status = take_part(session, node, asked, memory, err);
+    rt_fp_leave(&theirs);
+    if (status != RT_OK)
+        end(session);
+    return status;
+}
+
+/* ---- the run ------------------------------------------------------------------------------------------- */
+
+/* Takes over the links with those at our place; there should be no others. */
+static rt_status take_links(struct rt_session *session, struct node *node, struct rt_error *err) {
+    const struct rt_hybrid_job *job = node->job;
+    if (!session->links || session->count != job->rings * job->places)
+        return rt_fail(err, RT_FAILED, "the links of the run are not those of its assignment");
+    for (uint16_t i = 0; i < session->count; i++) {
+        if (i % job->places == job->place)
+            node->links[i / job->places] = session->links[i];
+        else
+            rt_link_close(session->links[i]);
+        session->links[i] = NULL;
+    }
+    return RT_OK;
+}
+
+static rt_status work(struct rt_session *session, struct node *node, struct rt_error *err) {
+    const struct rt_hybrid_job *job = node->job;
+    const struct rt_group_settings settings = {.strategy = job->inter_ring->strategy,
+                                               .options = &job->inter_ring->options,
+                                               .cost = job->inter_ring->cost,
+                                               .endpoint = session->endpoint,
+                                               .run = session->run,
+                                               .ring = job->ours,
+                                               .rings = job->rings,
+                                               .place = job->place,
+                                               .places = job->places,
+                                               .links = node->links,
+                                               .timeout = job->inter_ring->timeout,
+                                               .examples = job->inter_ring->examples};
+    struct rt_group *group;
+    rt_status status = take_links(session, node, err);
+    if (status == RT_OK)
+        status = rt_group_create(&settings, &group, err);
+    if (status != RT_OK)
+        return status;
+    node->inter_ring = rt_group_inter_ring(group);
+    node->worker.inter_ring = &node->inter_ring;
+    node->leader.group = group;
+    status = rt_role_part_run(&node->part, session, err);
+    rt_group_destroy(group);
+    return status;
+}
+
+static rt_status run(struct rt_session *session, struct rt_error *err) {
+    struct node *node = session->role;
+    fenv_t theirs;
+    rt_fp_enter(&theirs);
+    rt_status status = work(session, node, err);
+    for (uint16_t i = 0; i < node->job->rings; i++)
+        rt_link_close(node->links[i]);
+    rt_link_close(session->next);
+    rt_link_close(session->previous);
+    session->next = session->previous = NULL;
+    rt_fp_leave(&theirs);
+    return status;
+}
+
+/* Before the plan is made, nodes measure layers as for one ring. */
+const struct rt_role rt_hybrid_node_role = {.assign = assign, .run = run, .end = end};

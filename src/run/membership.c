@@ -1,0 +1,203 @@
+/* Starting and finding the nodes of a run. */
+#include "run/membership.h"
+
+#include "base/cores.h"
+#include "base/memory.h"
+#include "base/sentence.h"
+#include "data/stream.h"
+#include "net/tcp.h"
+#include "run/emulate.h"
+#include "tensor/answer.h"
+#include <stdlib.h>
+#include <string.h>
+
+size_t rt_membership_threads(const struct rt_spec *spec) {
+    if (spec->train.threads > 0)
+        return (size_t)spec->train.threads;
+    const size_t share = rt_cores_usable() / (size_t)spec->cluster.nodes;
+    return share > 1 ? share : 1;
+}
+
+/* Says which key of the run file it is about. */
+static rt_status blame(const struct rt_spec *spec, const char *key, rt_status status, struct rt_error *err) {
+    const struct rt_error why = *err;
+    rt_tree_fail(rt_tree_get(rt_tree_get(spec->tree, "cluster"), key), err, "cluster.%s: %s", key, why.text);
+    return err->status = status;
+}
+
+static rt_status open_endpoint(const struct rt_spec *spec, const struct rt_emulated_link *link,
+                               struct rt_endpoint **endpoint, struct rt_error *err) {
+    const struct rt_spec_cluster *cluster = &spec->cluster;
+    uint8_t key[RT_KEY_BYTES];
+    rt_status status = cluster->key ? rt_key_read(cluster->key, key, err) : RT_OK;
+    if (status != RT_OK)
+        return blame(spec, "key", status, err);
+    struct rt_tcp_settings settings = {.key = cluster->key ? key : NULL,
+                                       .certificate = cluster->certificate,
+                                       .private_key = cluster->private_key,
+                                       .authority = cluster->authority};
+    if (link->bandwidth)
+        rt_bandwidth_parse(link->bandwidth, &settings.bandwidth);
+    if (link->latency)
+        rt_latency_parse(link->latency, &settings.latency);
+    status = rt_tcp_create(&settings, endpoint, err);
+    explicit_bzero(key, sizeof key);
+    if (status == RT_BAD_INPUT)
+        blame(spec,
+              cluster->certificate   ? "certificate"
+              : cluster->private_key ? "private_key"
+                                     : "authority",
+              status, err);
+    return status;
+}
+
+static bool has_credentials(const struct rt_spec_cluster *cluster) {
+    return cluster->key || cluster->certificate || cluster->private_key || cluster->authority;
+}
+
+rt_status rt_membership_check(const struct rt_spec *spec, struct rt_error *err) {
+    struct rt_pace master;
+    struct rt_endpoint *endpoint;
+    rt_status status = rt_emulate_master(spec, &master, err);
+    if (status != RT_OK || !has_credentials(&spec->cluster))
+        return status;
+    status = open_endpoint(spec, &(struct rt_emulated_link){0}, &endpoint, err);
+    if (status == RT_OK)
+        rt_endpoint_destroy(endpoint);
+    return status;
+}
+
+static rt_status read_addresses(const struct rt_spec *spec, const char **addresses, struct rt_error *err) {
+    const struct rt_tree *node = spec->cluster.node;
+    const size_t count = rt_spec_devices(spec) - (size_t)spec->cluster.nodes;
+    for (size_t i = 0; i < count; i++) {
+        const struct rt_tree *item = node->kind == RT_TREE_LIST ? node->items[i] : node;
+        if (item->kind != RT_TREE_SCALAR || !*item->text)
+            return rt_tree_fail(item, err, "cluster.node is a list of addresses, as [pi1:7117, pi2:7117]");
+        addresses[i] = item->text;
+    }
+    return RT_OK;
+}
+
+static rt_status open_cluster(const struct rt_membership_settings *settings, struct rt_membership *membership,
+                              struct rt_error *err) {
+    const struct rt_spec *spec = settings->spec;
+    const size_t locals = (size_t)spec->cluster.nodes, count = rt_spec_devices(spec);
+    struct rt_pace *paces = NULL;
+    struct rt_emulated_link *links = NULL;
+    const char **addresses = NULL;
+    rt_status status = rt_alloc(locals, sizeof *paces, "the nodes", &paces, err);
+    if (status == RT_OK)
+        status = rt_alloc(count, sizeof *addresses, "the nodes", &addresses, err);
+    if (status == RT_OK)
+        status = rt_alloc(locals, sizeof *links, "the nodes", &links, err);
+    if (status == RT_OK)
+        status = rt_emulate_paces(spec, paces, err);
+    if (status == RT_OK)
+        status = rt_emulate_links(spec, links, err);
+    if (status == RT_OK)
+        status = read_addresses(spec, addresses, err);
+    if (status == RT_OK)
+        membership->pace = paces[0];
+    /* A stream wakes who waits for it through the endpoint, also on one device. */
+    if (status == RT_OK && (count > 1 || rt_stream_named(spec->data.train)))
+        status = open_endpoint(spec, &links[0], &membership->endpoint, err);
+    if (status == RT_OK && count > 1) {
+        struct rt_cluster_settings wanted = {
+            .addresses = addresses,
+            .address_count = count - locals,
+            .local_nodes = locals - 1,
+            .program = settings->program,
+            .local_threads = rt_membership_threads(spec),
+            .pace = paces + 1,
+            .emulated_links = links + 1,
+            .local_memory = (uint64_t)spec->cluster.memory << 20,
+            .key_file = spec->cluster.key,
+            .certificate = spec->cluster.certificate,
+            .private_key = spec->cluster.private_key,
+            .authority = spec->cluster.authority,
+            .cache = spec->data.cache_dir,
+            .exact = settings->exact,
+            .timeout = spec->cluster.timeout < 10 ? spec->cluster.timeout : 10,
+            .work_timeout = spec->cluster.timeout,
+            .waits = settings->waits,
+            .waits_user = settings->waits_user,
+        };
+        status = rt_kernels_answer(settings->network->device.kernels, wanted.answer, err);
+        if (status == RT_OK)
+            status =
+                rt_cluster_open(&wanted, membership->endpoint, settings->stop, &membership->cluster, err);
+    }
+    if (status == RT_OK && membership->cluster)
+        membership->run = rt_cluster_run(membership->cluster);
+    free(paces);
+    free(links);
+    free(addresses);
+    return status;
+}
+
+static rt_status name_devices(struct rt_membership *membership, size_t count, struct rt_error *err) {
+    rt_status status = rt_alloc(count, sizeof *membership->name, "the devices", &membership->name, err);
+    if (status == RT_OK)
+        status = rt_alloc(count, sizeof *membership->address, "the devices", &membership->address, err);
+    membership->devices = status == RT_OK ? count : 0;
+    for (size_t i = 0; i < membership->devices; i++) {
+        const struct rt_member *member = i ? rt_cluster_member(membership->cluster, i - 1) : NULL;
+        snprintf(membership->name[i], sizeof *membership->name, "%s", member ? member->name : "master");
+        if (member && !member->local)
+            memcpy(membership->address[i], member->address, sizeof *membership->address);
+    }
+    return status;
+}
+
+rt_status rt_membership_form(const struct rt_membership_settings *settings, struct rt_membership *membership,
+                             struct rt_error *err) {
+    *membership = (struct rt_membership){0};
+    rt_status status = open_cluster(settings, membership, err);
+    return status == RT_OK ? name_devices(membership, rt_spec_devices(settings->spec), err) : status;
+}
+
+void rt_membership_deinit(struct rt_membership *membership) {
+    rt_cluster_close(membership->cluster);
+    rt_endpoint_destroy(membership->endpoint);
+    free(membership->name);
+    free(membership->address);
+    *membership = (struct rt_membership){0};
+}
+
+rt_status rt_membership_assign(struct rt_membership *membership, const struct rt_assign *part, size_t member,
+                               struct rt_error *err) {
+    uint8_t *bytes;
+    rt_status status = rt_alloc(RT_MAX_CONTROL, 1, "a message", &bytes, err);
+    if (status != RT_OK)
+        return status;
+    const size_t used = rt_assign_encode(part, bytes, RT_MAX_CONTROL);
+    status = used ? rt_cluster_ask(membership->cluster, member, RT_MESSAGE_ASSIGN, bytes, used,
+                                   RT_MESSAGE_READY, err)
+                  : rt_fail(err, RT_BAD_INPUT, "the description of the model is too long to be sent");
+    free(bytes);
+    if (status == RT_OK)
+        rt_talk_next(&rt_cluster_member(membership->cluster, member)->talk);
+    return status;
+}
+
+rt_status rt_membership_assign_all(struct rt_membership *membership, const struct rt_assign *part,
+                                   struct rt_error *err) {
+    const size_t members = rt_cluster_count(membership->cluster);
+    struct rt_assign own = *part;
+    uint8_t *bytes;
+    rt_status status = rt_alloc(RT_MAX_CONTROL, 1, "a message", &bytes, err);
+    for (size_t i = 0; status == RT_OK && i < members; i++) {
+        own.index = (uint16_t)(i + 1);
+        const size_t used = rt_assign_encode(&own, bytes, RT_MAX_CONTROL);
+        status = used ? rt_cluster_request(membership->cluster, i, RT_MESSAGE_ASSIGN, bytes, used, err)
+                      : rt_fail(err, RT_BAD_INPUT, "the description of the run is too long to be sent");
+    }
+    for (size_t i = 0; status == RT_OK && i < members; i++) {
+        status = rt_cluster_answer(membership->cluster, i, RT_MESSAGE_READY, err);
+        if (status == RT_OK)
+            rt_talk_next(&rt_cluster_member(membership->cluster, i)->talk);
+    }
+    free(bytes);
+    return status;
+}

@@ -1,0 +1,73 @@
+/*
+ * Who takes part in a run, as its run file says: local processes are started, running nodes are connected to.
+ * What they are then joined to, a ring or an exchange, is decided by others.
+ */
+#ifndef RT_RUN_MEMBERSHIP_H
+#define RT_RUN_MEMBERSHIP_H
+
+#include "cluster/cluster.h"
+#include "formats/runfile.h"
+#include "learn/network.h"
+
+struct rt_membership {
+    struct rt_endpoint *endpoint; /* NULL: one device alone, without a stream */
+    struct rt_cluster *cluster;   /* NULL: one device alone */
+    uint32_t run;
+    struct rt_pace pace;              /* of the master */
+    size_t devices;                   /* the master first; device i > 0 is member i - 1 of the cluster: those
+                                         of cluster.node in their order, then local processes */
+    char (*name)[RT_MAX_TEXT + 1];    /* [devices] what everybody calls it; no two are alike */
+    char (*address)[RT_MAX_TEXT + 1]; /* [devices] "": of the master and of local processes */
+};
+
+struct rt_membership_settings {
+    const struct rt_spec *spec;
+    const struct rt_network *network; /* for its kernels */
+    bool exact;                       /* a node whose kernels differ is refused */
+    const char *program;              /* the ringtmp command, for local nodes; NULL: on the PATH */
+    const atomic_int *stop;           /* may be NULL */
+    /* Told at once of nodes that do not answer; may be NULL. */
+    void (*waits)(void *user, const char *sentence);
+    void *waits_user;
+};
+
+/* What the run file says of devices and of who may take part: also a run on one device, which uses nothing of
+ * it, is not to go on as if all was well. */
+rt_status rt_membership_check(const struct rt_spec *spec, struct rt_error *err);
+
+/* deinit also on failure. */
+rt_status rt_membership_form(const struct rt_membership_settings *settings, struct rt_membership *membership,
+                             struct rt_error *err);
+void rt_membership_deinit(struct rt_membership *membership); /* a zeroed one is fine */
+
+/* A device with its address, where that says more than its name: "pi1 (10.0.0.2:7117)". */
+enum { RT_TITLE_ROOM = 200 };
+const char *rt_membership_title(const struct rt_membership *membership, size_t device,
+                                char title[RT_TITLE_ROOM]);
+/* Where devices are that have a name of their own, as "pi1 is 10.0.0.2:7117, pi2 is 10.0.0.3:7117."; nothing
+ * where there are none. */
+void rt_membership_print_addresses(const struct rt_membership *membership, FILE *out);
+/* Nodes know one another by number: puts names into a sentence that came from them, so that "node 2 (pi2):
+ * node 1: closed the connection" becomes "pi2: pi1: closed the connection". device: which one has a number,
+ * of `nodes`; NULL: the one of that index. */
+void rt_membership_name_nodes(const struct rt_membership *membership, size_t nodes,
+                              size_t (*device)(const void *user, size_t node), const void *user,
+                              struct rt_error *err);
+/* Says that a device is lost, before the reason in err, and notes it in *lost, which may be NULL. If this
+ * machine itself did not run for a while, or the nodes say so (device 0), nobody else is named. Returns
+ * RT_LOST. */
+rt_status rt_membership_lost(const struct rt_membership *membership, size_t device, size_t *lost,
+                             struct rt_error *err);
+
+/* Tells a member its part of the work, and waits until it has taken the memory for it. */
+rt_status rt_membership_assign(struct rt_membership *membership, const struct rt_assign *part, size_t member,
+                               struct rt_error *err);
+/* The same for all members at a time: member i gets index i + 1. */
+rt_status rt_membership_assign_all(struct rt_membership *membership, const struct rt_assign *part,
+                                   struct rt_error *err);
+
+/* The threads of each of the run's local processes: what train.threads says, else their share of the cores.
+ */
+size_t rt_membership_threads(const struct rt_spec *spec);
+
+#endif

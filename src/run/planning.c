@@ -1,0 +1,105 @@
+/* rt_run_make_plan: as far as a training goes before its first update, without data. */
+#include "base/fpenv.h"
+#include "run/hybrid/rings.h"
+#include "run/ring/job_tree.h"
+#include "run/run_inside.h"
+#include "run/strategy.h"
+#include <stdlib.h>
+
+/* rings: of a strategy that has several; else it stays NULL. */
+static rt_status form(const struct rt_run *run, const struct rt_strategy_choice *choice,
+                      struct rt_network *network, struct rt_rings **rings, struct rt_ring_setup *setup,
+                      struct rt_error *err) {
+    static const struct rt_ring_options any = {.slots = -1};
+    const struct rt_spec_train *train = &run->spec->train;
+    const bool alone = choice->strategy->alone;
+    const struct rt_ring_options *options = choice->strategy->rings || alone ? &any : choice->settings;
+    size_t micro = train->micro_batch < 0 ? 0 : (size_t)train->micro_batch;
+    if (alone && micro == 0)
+        micro = rt_train_micro_batch(network->model, (size_t)train->batch);
+    struct rt_training_config config = {
+        .spec = run->spec,
+        .network = network,
+        .strategy = choice->strategy->name,
+        .options = choice->settings,
+        .exchange = rt_strategy_exchange(choice),
+        .per_epoch = 1,
+        .settings = {.seed = (uint64_t)train->seed,
+                     .batch = choice->strategy->single ? 1 : (size_t)train->batch,
+                     .micro_batch = micro,
+                     .shards = (size_t)train->shards,
+                     .clip_norm = train->clip_norm,
+                     .updates = 1}};
+    struct rt_ring_setup_settings wanted = {.spec = run->spec,
+                                            .network = network,
+                                            .program = run->program,
+                                            .slots = options->slots,
+                                            .stop = &run->stop,
+                                            .waits = run->notice,
+                                            .waits_user = run->notice_user};
+    rt_status status = RT_OK;
+    if (choice->strategy->rings && rt_exchange_rings(choice->settings, rt_spec_devices(run->spec)) > 1)
+        status = rt_rings_create(&config, rings, err);
+    if (status != RT_OK)
+        return status;
+    config.options = options;
+    status = rt_job_tree(&config, &wanted.job, err);
+    if (status == RT_OK && *rings)
+        status = rt_rings_want(*rings, &wanted, err);
+    if (status == RT_OK)
+        status = rt_ring_setup_plan(&wanted, setup, err);
+    return status == RT_OK && *rings ? rt_rings_planned(*rings, setup, err) : status;
+}
+
+static rt_status make_plan(struct rt_run *run, char **plan, struct rt_error *err) {
+    const struct rt_spec *spec = run->spec;
+    const struct rt_computing computing = {.math = (enum rt_math)spec->train.math,
+                                           .kernels = spec->train.kernels,
+                                           .threads = rt_membership_threads(spec)};
+    struct rt_strategy_choice choice = {0};
+    struct rt_network network = {0};
+    struct rt_ring_setup setup = {0};
+    struct rt_rings *rings = NULL;
+    char *text = NULL;
+    rt_status status = rt_strategy_read(spec, &choice, err);
+    if (status == RT_OK && choice.strategy->exchange && !choice.strategy->rings)
+        status =
+            rt_fail(err, RT_BAD_INPUT,
+                    "there is nothing to plan with %s: every worker has the whole model, and its part of "
+                    "each batch",
+                    choice.strategy->name);
+    if (status == RT_OK)
+        status = rt_network_describe(spec->model.input, spec->model.layers, spec->model.loss, &computing,
+                                     &network, err);
+    char *taken = status == RT_OK ? rt_strategy_explain(&choice) : NULL;
+    if (taken && run->notice)
+        run->notice(run->notice_user, taken);
+    free(taken);
+    if (status == RT_OK)
+        status = form(run, &choice, &network, &rings, &setup, err);
+    if (status == RT_OK) {
+        text = rings ? rt_rings_print(rings, &setup) : rt_ring_setup_print(&setup);
+        if (!text)
+            status = rt_fail(err, RT_NO_MEMORY, "not enough memory for the plan");
+    }
+    rt_rings_destroy(rings);
+    rt_ring_setup_deinit(&setup);
+    rt_network_destroy(&network);
+    rt_strategy_choice_deinit(&choice);
+    if (status == RT_OK)
+        *plan = text;
+    return status;
+}
+
+rt_status rt_run_make_plan(struct rt_run *run, char **plan, struct rt_error *err) {
+    fenv_t theirs;
+    if (!run->spec)
+        return rt_fail(err, RT_BAD_INPUT, "a plan needs a run file");
+    rt_fp_enter(&theirs);
+    rt_status status = rt_run_settle(run, err);
+    if (status == RT_OK)
+        status = make_plan(run, plan, err);
+    rt_fp_leave(&theirs);
+    atomic_store(&run->stop, 0);
+    return status;
+}

@@ -1,0 +1,68 @@
+/*
+ * What the master of a ring feeds it: the examples of each update and the loss at its outputs, from a data
+ * set, from a stream, or from rows that somebody else has sent. See struct rt_ring_source.
+ */
+#ifndef RT_RUN_RING_INPUT_PIPELINE_H
+#define RT_RUN_RING_INPUT_PIPELINE_H
+
+#include "data/stream.h"
+#include "learn/batches.h"
+#include "learn/gradient_work.h"
+#include "ring/ring.h"
+#include "run/learner.h"
+
+/* The loss of examples before they were learnt from ("test, then train"). */
+struct rt_progressive {
+    uint64_t examples;
+    double sum;
+    double faded, weight; /* the same with examples fading by RT_FADING each */
+};
+#define RT_FADING 0.999
+
+/* Where rows come from that are sent: of a part of a batch, all here when they are asked for; good until the
+ * next are. */
+struct rt_pipeline_rows {
+    void *self;      /* NULL: there is a data set, or a stream */
+    size_t examples; /* in the whole data set */
+    rt_status (*take)(void *self, uint64_t batch, struct rt_received_rows *rows, struct rt_error *err);
+};
+
+struct rt_input_pipeline {
+    const struct rt_training_config *config; /* borrowed */
+    struct rt_row_reader reader;             /* of a data set: for the targets of a micro-batch */
+    struct rt_batches batches;
+    float *losses;
+    struct rt_progressive progressive;
+
+    /* Of rows that are sent: those of the batch that is being learnt from, and how many of them have had
+     * their loss: they have it in order. */
+    struct rt_pipeline_rows rows_from;
+    struct rt_received_rows sent;
+    const uint32_t *sent_examples;
+    size_t lost;
+
+    /* Of a stream: the batch that is being learnt from. Examples are numbered by arrival. */
+    struct rt_stream *stream;
+    float *x, *values;
+    int32_t *classes;
+    uint32_t *stream_examples; /* [batch] their numbers */
+    uint64_t batch;            /* its update; 0: none yet */
+    size_t rows;               /* in it */
+    uint64_t before;           /* examples that came before it */
+    bool ended;
+    struct rt_error failure; /* of the stream, not of the ring, which still stands; status RT_OK: none */
+    atomic_int halt; /* the ring is to return: the stream has ended or failed, or the run is to stop */
+};
+
+/* rows: of the largest micro-batch. endpoint: woken when a stream has examples. */
+rt_status rt_input_pipeline_open(const struct rt_training_config *config, size_t rows,
+                                 struct rt_endpoint *endpoint, struct rt_input_pipeline *pipeline,
+                                 struct rt_error *err);
+/* The same from rows that are sent. Of the training configuration: network, target and settings. */
+rt_status rt_input_pipeline_open_rows(const struct rt_training_config *config, size_t rows,
+                                      const struct rt_pipeline_rows *from, struct rt_input_pipeline *pipeline,
+                                      struct rt_error *err);
+void rt_input_pipeline_close(struct rt_input_pipeline *pipeline); /* a zeroed one is fine */
+struct rt_ring_source rt_input_pipeline_source(struct rt_input_pipeline *pipeline);
+
+#endif

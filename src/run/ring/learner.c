@@ -1,0 +1,338 @@
+/*
+ * The learner that is a ring: the run's data and loss are the master's, the rest is the ring's. Where several
+ * rings share each batch, this is the first of them, and what is evaluated, saved and loaded is its; what it
+ * has to do with the others is in run/hybrid/rings.h.
+ */
+#include "run/ring/learner.h"
+
+#include "base/memory.h"
+#include "run/ring/input_pipeline.h"
+#include "run/ring/job_tree.h"
+#include "run/strategy.h"
+#include <stdlib.h>
+
+struct ring_learner {
+    struct rt_training_config config;
+    struct rt_ring_setup setup;
+    struct rt_ring *ring;
+    struct rt_input_pipeline pipeline;
+    struct rt_rings *rings; /* NULL: there is one */
+    size_t nodes;           /* of all rings */
+    struct rt_metrics_row *rows;
+};
+
+/* ---- nodes --------------------------------------------------------------------------------------------- */
+
+/* All rings are cut as the first one is. */
+static const struct rt_plan_node *plan_of(const struct ring_learner *learner, size_t node) {
+    const struct rt_plan *plan = learner->setup.plan;
+    return &plan->node[node % plan->nodes];
+}
+
+static size_t device_of(const struct ring_learner *learner, size_t node) {
+    const size_t places = learner->setup.plan->nodes;
+    return plan_of(learner, node)->device + node / places * places;
+}
+
+static size_t device_of_number(const void *self, size_t node) {
+    return device_of(self, node);
+}
+
+static const char *name_of(const struct ring_learner *learner, size_t node) {
+    return learner->setup.who.name[device_of(learner, node)];
+}
+
+static const char *role_of(const struct ring_learner *learner, size_t node) {
+    return node == 0 ? "master" : node % learner->setup.plan->nodes == 0 ? "head" : "worker";
+}
+
+/* Where a node was lost, says which in the user's words; keeps the reason for other rings. */
+static rt_status explain(const struct ring_learner *learner, rt_status status, struct rt_error *err) {
+    if (status == RT_OK)
+        return status;
+    if (learner->rings)
+        rt_rings_fail(learner->rings, status, err->text);
+    rt_membership_name_nodes(&learner->setup.who, learner->nodes, device_of_number, learner, err);
+    const size_t lost = status == RT_FAILED ? rt_ring_lost(learner->ring) : 0;
+    if (lost == 0 || lost >= learner->nodes)
+        return status;
+    return rt_membership_lost(&learner->setup.who, device_of(learner, lost), learner->config.lost, err);
+}
+
+/* ---- updates ------------------------------------------------------------------------------------------- */
+
+static rt_status step(void *self, struct rt_step *result, struct rt_error *err) {
+    struct ring_learner *learner = self;
+    struct rt_ring_update update;
+    struct rt_input_pipeline *pipeline = &learner->pipeline;
+    if (pipeline->stream)
+        atomic_store(&pipeline->halt, learner->config.stop && atomic_load(learner->config.stop));
+    rt_status status = learner->rings ? rt_rings_step(learner->rings, learner->ring, &update, err)
+                                      : rt_ring_step(learner->ring, &update, err);
+    status = explain(learner, status, err);
+    if (pipeline->stream) {
+        atomic_store(&pipeline->halt, 0);
+        if (status == RT_INTERRUPTED && pipeline->failure.status != RT_OK)
+            return rt_fail(err, pipeline->failure.status, "%s", pipeline->failure.text);
+        if (status == RT_INTERRUPTED && pipeline->ended) {
+            *result = (struct rt_step){0};
+            return RT_OK;
+        }
+    }
+    if (status == RT_OK)
+        *result = (struct rt_step){.update = update.update,
+                                   .rows = update.rows,
+                                   .loss = update.loss,
+                                   .correct = update.correct,
+                                   .start = update.start,
+                                   .end = update.end};
+    return status;
+}
+
+static bool at_rest(void *self) {
+    struct ring_learner *learner = self;
+    return learner->rings ? rt_rings_drain(learner->rings) : rt_ring_drain(learner->ring);
+}
+
+static rt_status set_apart(void *self, bool is_apart, struct rt_error *err) {
+    (void)err;
+    rt_ring_set_apart(((struct ring_learner *)self)->ring, is_apart);
+    return RT_OK;
+}
+
+/* Before ring 0 is asked for what it has. */
+static rt_status rest(const struct ring_learner *learner, struct rt_error *err) {
+    return learner->rings ? rt_rings_rest(learner->rings, learner->ring, err) : RT_OK;
+}
+
+static rt_status forward(void *self, size_t examples, const struct rt_forward_pass *pass,
+                         struct rt_error *err) {
+    struct ring_learner *learner = self;
+    rt_status status = rest(learner, err);
+    if (status == RT_OK)
+        status = rt_ring_evaluate(learner->ring, examples, pass, err);
+    return explain(learner, status, err);
+}
+
+/* ---- numbers ------------------------------------------------------------------------------------------- */
+
+static rt_status begin(void *self, size_t words, rt_state_write write, void *user, struct rt_error *err) {
+    struct ring_learner *learner = self;
+    /* One image at a time: whoever began before us gets the rest of his first. */
+    rt_status status = rt_ring_collect_finish(learner->ring, err);
+    if (status == RT_OK)
+        status = rest(learner, err);
+    if (status == RT_OK)
+        status = rt_ring_snapshot(learner->ring, err);
+    if (status == RT_OK)
+        status = rt_ring_collect_begin(learner->ring, 0, words, write, user, err);
+    return explain(learner, status, err);
+}
+
+static bool done(void *self) {
+    return rt_ring_collect_done(((struct ring_learner *)self)->ring);
+}
+
+static rt_status finish(void *self, struct rt_error *err) {
+    struct ring_learner *learner = self;
+    return explain(learner, rt_ring_collect_finish(learner->ring, err), err);
+}
+
+static rt_status load(void *self, size_t words, uint64_t update, rt_state_read read, void *user,
+                      struct rt_error *err) {
+    struct ring_learner *learner = self;
+    rt_status status = rest(learner, err); /* nothing comes any more that was asked for before */
+    if (status != RT_OK)
+        return explain(learner, status, err);
+    if (learner->rings)
+        rt_rings_loaded(learner->rings, update);
+    return explain(learner, rt_ring_load(learner->ring, words, update, read, user, err), err);
+}
+
+/* ---- reports ------------------------------------------------------------------------------------------- */
+
+static rt_status collect_rows(struct ring_learner *learner, bool recent, bool *fresh, struct rt_error *err) {
+    rt_status status = RT_OK;
+    *fresh = true;
+    if (learner->rings)
+        status = rt_rings_metrics(learner->rings, learner->ring, recent, learner->rows, fresh, err);
+    if (status == RT_OK && !recent)
+        status = rt_ring_metrics(learner->ring, learner->rows, err);
+    else if (status == RT_OK)
+        *fresh = rt_ring_metrics_recent(learner->ring, learner->rows) && *fresh;
+    return status;
+}
+
+static rt_status report(void *self, bool recent, struct rt_node_report *reports, bool *fresh,
+                        struct rt_error *err) {
+    struct ring_learner *learner = self;
+    rt_status status = collect_rows(learner, recent, fresh, err);
+    if (status != RT_OK)
+        return explain(learner, status, err);
+    for (size_t i = 0; *fresh && i < learner->nodes; i++) {
+        const struct rt_plan_node *node = plan_of(learner, i);
+        const struct rt_plan *plan = learner->setup.plan;
+        reports[i] = (struct rt_node_report){.role = role_of(learner, i),
+                                             .name = name_of(learner, i),
+                                             .address = learner->setup.who.address[device_of(learner, i)],
+                                             .first = node->first,
+                                             .count = node->count,
+                                             .tail = i % plan->nodes ? 0 : plan->tail,
+                                             .row = learner->rows[i],
+                                             .predicted_idle = node->idle_fraction,
+                                             .predicted_memory = node->memory};
+    }
+    return RT_OK;
+}
+
+static bool exchange_counts(void *self, struct rt_exchange_counts *counts) {
+    const struct ring_learner *learner = self;
+    return rt_rings_counts(learner->rings, counts);
+}
+
+/* ---- the end ------------------------------------------------------------------------------------------- */
+
+static rt_status stop(void *self, struct rt_error *err) {
+    struct ring_learner *learner = self;
+    return explain(learner,
+                   learner->rings ? rt_rings_stop(learner->rings, learner->ring, err)
+                                  : rt_ring_stop(learner->ring, err),
+                   err);
+}
+
+static void destroy(void *self) {
+    struct ring_learner *learner = self;
+    rt_rings_hang_up(learner->rings);
+    rt_ring_destroy(learner->ring);
+    rt_rings_destroy(learner->rings);
+    /* A stream's thread wakes the set-up's endpoint: it ends first. */
+    rt_input_pipeline_close(&learner->pipeline);
+    rt_ring_setup_deinit(&learner->setup);
+    free(learner->rows);
+    free(learner);
+}
+
+/* ---- the beginning ------------------------------------------------------------------------------------- */
+
+static void tell_plan(const struct ring_learner *learner) {
+    const struct rt_plan *plan = learner->setup.plan;
+    char *sentence = NULL;
+    size_t bytes;
+    FILE *out = plan->left_out_count ? open_memstream(&sentence, &bytes) : NULL;
+    if (!out)
+        return;
+    rt_plan_print_left_out(plan, &learner->setup.question, out);
+    if (fclose(out) == 0)
+        learner->config.warn(learner->config.notice_user, sentence);
+    free(sentence);
+}
+
+static rt_status form(struct ring_learner *learner, struct rt_error *err) {
+    const struct rt_training_config *config = &learner->config;
+    const struct rt_ring_options *options = config->options;
+    struct rt_ring_setup_settings wanted = {.spec = config->spec,
+                                            .network = config->network,
+                                            .program = config->program,
+                                            .slots = options->slots,
+                                            .stop = config->stop,
+                                            .waits = config->waits,
+                                            .waits_user = config->waits_user,
+                                            .set = config->set,
+                                            .scaling = config->scaling};
+    rt_status status = rt_job_tree(config, &wanted.job, err);
+    if (status == RT_OK && learner->rings)
+        status = rt_rings_want(learner->rings, &wanted, err);
+    if (status == RT_OK)
+        status = rt_ring_setup_plan(&wanted, &learner->setup, err);
+    if (status == RT_OK && learner->rings)
+        status = rt_rings_planned(learner->rings, &learner->setup, err);
+    if (status != RT_OK)
+        return status;
+    tell_plan(learner);
+    learner->nodes = learner->setup.plan->nodes * rt_rings_count(learner->rings);
+    return learner->rings ? rt_rings_assign(learner->rings, &learner->setup, err)
+                          : rt_ring_setup_assign(&wanted, &learner->setup, err);
+}
+
+static rt_status open_ring(struct ring_learner *learner, struct rt_error *err) {
+    const struct rt_training_config *config = &learner->config;
+    struct rt_ring_setup *setup = &learner->setup;
+    const size_t micro = setup->plan->micro_batch;
+    rt_status status = rt_input_pipeline_open(config, micro, setup->who.endpoint, &learner->pipeline, err);
+    if (status == RT_OK)
+        status = rt_alloc(learner->nodes, sizeof *learner->rows, "the metrics", &learner->rows, err);
+    if (status != RT_OK)
+        return status;
+    struct rt_ring_settings settings = {.job = setup->job,
+                                        .plan = setup->plan,
+                                        .device = &config->network->device,
+                                        .endpoint = setup->who.endpoint,
+                                        .next = setup->next,
+                                        .previous = setup->previous,
+                                        .run = setup->who.run,
+                                        .source = rt_input_pipeline_source(&learner->pipeline),
+                                        .pace = &setup->who.pace,
+                                        .timeout = config->spec->cluster.timeout,
+                                        .rests = config->rests,
+                                        .stop = learner->pipeline.stream ? &learner->pipeline.halt
+                                                                         : config->stop};
+    if (learner->rings)
+        status = rt_rings_open(learner->rings, setup, &settings.source, &settings.inter_ring, err);
+    if (status != RT_OK)
+        return status;
+    setup->next = setup->previous = NULL;
+    return rt_ring_create(&settings, &learner->ring, err);
+}
+
+rt_status rt_ring_learner_open(const struct rt_training_config *config, struct rt_rings *rings,
+                               struct rt_learner *learner, struct rt_error *err) {
+    struct ring_learner *made;
+    rt_status status = rt_alloc(1, sizeof *made, "the ring", &made, err);
+    if (status != RT_OK) {
+        rt_rings_destroy(rings);
+        return status;
+    }
+    made->config = *config;
+    made->rings = rings;
+    status = form(made, err);
+    if (status == RT_OK)
+        status = open_ring(made, err);
+    if (status != RT_OK) {
+        if (rings)
+            rt_rings_fail(rings, status, err->text);
+        destroy(made);
+        return status;
+    }
+    const struct rt_plan *plan = made->setup.plan;
+    *learner = (struct rt_learner){
+        .self = made,
+        .model_state = {.model = config->network->model,
+                        .words = 1 + config->optim->type->state_words,
+                        .self = made,
+                        .begin = begin,
+                        .done = done,
+                        .finish = finish,
+                        .load = load},
+        .forward = {.self = made, .rows = plan->micro_batch, .run = forward},
+        .micro_batch = plan->micro_batch,
+        .nodes = made->nodes,
+        .predicted_samples_per_s = plan->samples_per_s,
+        .predicted_at_most = plan->crowded,
+        .plan = rings ? rt_rings_print(rings, &made->setup) : rt_ring_setup_print(&made->setup),
+        .progressive = made->pipeline.stream ? &made->pipeline.progressive : NULL,
+        .stream = made->pipeline.stream,
+        .step = step,
+        .at_rest = at_rest,
+        .set_apart = set_apart,
+        .report = report,
+        .exchange_counts = rings ? exchange_counts : NULL,
+        .stop = stop,
+        .destroy = destroy,
+    };
+    return RT_OK;
+}
+
+rt_status rt_learner_ring(const struct rt_training_config *config, struct rt_learner *learner,
+                          struct rt_error *err) {
+    return rt_ring_learner_open(config, NULL, learner, err);
+}

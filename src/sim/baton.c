@@ -1,0 +1,254 @@
+/*
+ * The baton that lets one program of the network in memory run at a time, and virtual time. Whoever waits
+ * looks for the next to run: somebody who is ready, by index, beginning after himself; if there is nobody,
+ * what is first on the agenda happens, and all else of the same time. Often that makes the one who looks
+ * ready, and no thread has to be woken.
+ */
+#include "base/fpenv.h"
+#include "sim/network_inside.h"
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+static void rouse(struct rt_mem_place *place) {
+    if (place->standing == RT_MEM_WAITING || place->standing == RT_MEM_SLEEPING)
+        place->standing = RT_MEM_READY;
+}
+
+/* ---- failure ---- */
+
+void rt_mem_over(struct rt_mem_place *place, const char *why) {
+    if (!place->over)
+        place->ahead = place->net->now;
+    place->over = true;
+    place->listening = false;
+    for (struct rt_mem_side *side = place->sides; side; side = side->after)
+        if (side->state != RT_MEM_DEAD)
+            rt_mem_die(side, "%s", why);
+    rouse(place);
+}
+
+void rt_mem_fail(struct rt_memnet *net, rt_status status, const char *format, ...) {
+    va_list arguments;
+    net->failed = true;
+    net->error.status = status;
+    va_start(arguments, format);
+    vsnprintf(net->error.text, sizeof net->error.text, format, arguments);
+    va_end(arguments);
+    for (size_t i = 0; i < net->count; i++)
+        rt_mem_over(&net->places[i], net->error.text);
+}
+
+/* Who waits, and what is posted there: " mem:0 waits (mem:1: 1 unsent, 2 to receive);". */
+static void describe(const struct rt_memnet *net, char *text, size_t room) {
+    size_t used = 0;
+    text[0] = 0;
+    for (size_t i = 0; i < net->count && used < room; i++) {
+        const struct rt_mem_place *place = &net->places[i];
+        const char *state = place->standing == RT_MEM_WAITING    ? "waits"
+                            : place->standing == RT_MEM_SLEEPING ? "sleeps"
+                                                                 : "has ended";
+        used += (size_t)snprintf(text + used, room - used, "%s mem:%zu %s", i ? ";" : "", i, state);
+        if (place->standing != RT_MEM_WAITING)
+            continue;
+        for (const struct rt_mem_side *side = place->sides; side && used < room; side = side->after) {
+            size_t sends = side->leaving ? 1 : 0, receives = 0;
+            for (unsigned c = 0; c < RT_CHANNELS; c++) {
+                for (struct rt_send *send = side->channels[c].waiting.first; send; send = send->next)
+                    sends++;
+                for (struct rt_receive *r = side->channels[c].posted.first; r; r = r->next)
+                    receives++;
+            }
+            used += (size_t)snprintf(text + used, room - used, " (%s: %zu unsent, %zu to receive)",
+                                     side->link.peer, sends, receives);
+        }
+    }
+}
+
+/* ---- the baton ---- */
+
+static void happen(struct rt_memnet *net, struct rt_mem_item *item) {
+    rt_mem_agenda_remove(&net->agenda, item);
+    if (item->kind == RT_MEM_TIMER)
+        rouse(item->owner);
+    else
+        rt_mem_happen(item);
+}
+
+/* All that is due at the present time. */
+static void catch_up(struct rt_memnet *net) {
+    for (struct rt_mem_item *item;
+         !net->failed && (item = rt_mem_agenda_first(&net->agenda)) && item->at <= net->now;)
+        happen(net, item);
+}
+
+/* Nobody is ready: time moves on. */
+static void advance(struct rt_memnet *net) {
+    struct rt_mem_item *item = rt_mem_agenda_first(&net->agenda);
+    char who[400];
+    if (item && item->at <= net->limit) {
+        net->now = item->at > net->now ? item->at : net->now;
+        catch_up(net);
+        return;
+    }
+    describe(net, who, sizeof who);
+    if (item)
+        rt_mem_fail(net, RT_FAILED, "virtual time passed %g s:%s", net->limit, who);
+    else
+        rt_mem_fail(net, RT_FAILED, "dead-lock at %.9g s:%s", net->now, who);
+}
+
+static struct rt_mem_place *choose(struct rt_memnet *net, const struct rt_mem_place *after) {
+    for (;;) {
+        if (atomic_load_explicit(&net->wakes, memory_order_relaxed) && atomic_exchange(&net->wakes, false))
+            for (size_t i = 0; i < net->count; i++)
+                if (net->places[i].standing == RT_MEM_WAITING && atomic_load(&net->places[i].woken))
+                    rouse(&net->places[i]);
+        size_t ended = 0;
+        for (size_t k = 1, i = after->index; k <= net->count; k++) {
+            i = i + 1 < net->count ? i + 1 : 0;
+            if (net->places[i].standing == RT_MEM_READY)
+                return &net->places[i];
+            ended += net->places[i].standing == RT_MEM_ENDED;
+        }
+        if (ended == net->count)
+            return NULL;
+        advance(net);
+    }
+}
+
+/* Hands the baton on, and unless the program has ended comes back with it. */
+static void pass(struct rt_mem_place *place) {
+    struct rt_memnet *net = place->net;
+    bool ended = place->standing == RT_MEM_ENDED;
+    struct rt_mem_place *next = choose(net, place);
+    net->running = next;
+    if (next)
+        next->standing = RT_MEM_RUNNING;
+    if (next == place)
+        return;
+    sem_post(next ? &next->turn : &net->done);
+    while (!ended && sem_wait(&place->turn) != 0) {
+        /* a signal came: go on waiting */
+    }
+}
+
+/* Lets the others run until this place is ready again, at the given time or, if it stands for that, at an
+ * event. */
+static void rest(struct rt_mem_place *place, double until, enum rt_mem_standing standing) {
+    struct rt_memnet *net = place->net;
+    if (net->running != place)
+        return; /* outside a run there is nobody to wait for */
+    if (until > net->now) {
+        place->standing = standing;
+        if (until < INFINITY)
+            rt_mem_agenda_add(&net->agenda, &place->timer, until);
+    } else {
+        place->standing = RT_MEM_READY;
+    }
+    pass(place);
+    rt_mem_agenda_remove(&net->agenda, &place->timer);
+}
+
+/* A program that is to hang does so wherever it calls the network. */
+static void hang(struct rt_mem_place *place) {
+    const struct rt_memnet *net = place->net;
+    while (!place->over && net->running == place && net->now >= place->freezes && net->now < place->thaws) {
+        rest(place, place->thaws, RT_MEM_SLEEPING);
+        place->freezes += place->freezes_every;
+        place->thaws += place->freezes_every;
+    }
+}
+
+/* A place that is over has waited as long as it wanted to. */
+static void skip(struct rt_mem_place *place, double until) {
+    if (place->over && until < INFINITY && until > place->ahead)
+        place->ahead = until;
+}
+
+bool rt_mem_wait(struct rt_endpoint *endpoint, double until, struct rt_event *event) {
+    struct rt_mem_place *place = (struct rt_mem_place *)endpoint;
+    hang(place);
+    if (rt_mem_take(place, event))
+        return true;
+    if (!place->over) {
+        catch_up(place->net);
+        if (rt_mem_take(place, event))
+            return true;
+        rest(place, until, RT_MEM_WAITING);
+        hang(place);
+        if (rt_mem_take(place, event))
+            return true;
+    }
+    skip(place, until);
+    return false;
+}
+
+void rt_mem_sleep(struct rt_endpoint *endpoint, double until) {
+    struct rt_mem_place *place = (struct rt_mem_place *)endpoint;
+    if (!place->over)
+        rest(place, until, RT_MEM_SLEEPING);
+    hang(place);
+    skip(place, until);
+}
+
+void rt_mem_wake(struct rt_endpoint *endpoint) {
+    struct rt_mem_place *place = (struct rt_mem_place *)endpoint;
+    atomic_store(&place->woken, true);
+    atomic_store(&place->net->wakes, true);
+}
+
+double rt_mem_now(struct rt_endpoint *endpoint) {
+    const struct rt_mem_place *place = (const struct rt_mem_place *)endpoint;
+    return place->over ? place->ahead : place->net->now;
+}
+
+static void *run_program(void *argument) {
+    struct rt_mem_place *place = argument;
+    struct rt_memnet *net = place->net;
+    fenv_t theirs;
+    rt_fp_enter(&theirs);
+    while (sem_wait(&place->turn) != 0) {
+        /* a signal came: go on waiting */
+    }
+    if (net->program)
+        net->program(net->user, place->index, &place->endpoint);
+    place->standing = RT_MEM_ENDED;
+    pass(place);
+    return NULL;
+}
+
+rt_status rt_memnet_run(struct rt_memnet *net, rt_memnet_program program, void *user, double limit,
+                        struct rt_error *err) {
+    rt_status status = RT_OK;
+    size_t started = 0;
+    if (net->failed)
+        return rt_fail(err, RT_FAILED, "the network has failed before: %s", net->error.text);
+    net->program = program;
+    net->user = user;
+    net->limit = limit;
+    while (started < net->count &&
+           pthread_create(&net->places[started].thread, NULL, run_program, &net->places[started]) == 0)
+        started++;
+    if (started < net->count) {
+        net->program = NULL; /* those that were started only return */
+        status = rt_fail(err, RT_NO_MEMORY, "no thread for endpoint mem:%zu", started);
+    }
+    for (size_t i = 0; i < net->count; i++)
+        net->places[i].standing = i < started ? RT_MEM_READY : RT_MEM_ENDED;
+    if (started) {
+        net->running = &net->places[0];
+        net->running->standing = RT_MEM_RUNNING;
+        sem_post(&net->running->turn);
+        while (sem_wait(&net->done) != 0) {
+            /* a signal came: go on waiting */
+        }
+    }
+    for (size_t i = 0; i < started; i++)
+        pthread_join(net->places[i].thread, NULL);
+    for (size_t i = 0; i < net->count; i++)
+        net->places[i].standing = RT_MEM_IDLE;
+    if (status == RT_OK && net->failed)
+        status = rt_fail(err, net->error.status, "%s", net->error.text);
+    return status;
+}

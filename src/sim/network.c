@@ -1,0 +1,205 @@
+/* The network in memory: its endpoints and their events. See network_inside.h for the parts. */
+#include "sim/network.h"
+
+#include "base/memory.h"
+#include "sim/network_inside.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- events ---- */
+
+void rt_mem_push(struct rt_mem_place *place, enum rt_event_kind kind, struct rt_mem_side *side,
+                 void *operation) {
+    if (place->count == place->room) {
+        /* Rare: there are never more events than operations posted and links. */
+        size_t room = place->room ? 2 * place->room : 64;
+        struct rt_mem_event *grown = malloc(room * sizeof *grown);
+        if (!grown) {
+            if (!place->net->failed)
+                rt_mem_fail(place->net, RT_NO_MEMORY, "no memory for %zu events of the simulated network",
+                            room);
+            return;
+        }
+        for (size_t i = 0; i < place->count; i++)
+            grown[i] = place->queue[(place->first + i) & (place->room - 1)];
+        free(place->queue);
+        place->queue = grown;
+        place->first = 0;
+        place->room = room;
+    }
+    place->queue[(place->first + place->count++) & (place->room - 1)] =
+        (struct rt_mem_event){kind, side, operation};
+    if (place->standing == RT_MEM_WAITING)
+        place->standing = RT_MEM_READY;
+}
+
+void rt_mem_forget(struct rt_mem_place *place, const struct rt_mem_side *side) {
+    size_t kept = 0;
+    for (size_t i = 0; i < place->count; i++) {
+        struct rt_mem_event event = place->queue[(place->first + i) & (place->room - 1)];
+        if (event.side != side)
+            place->queue[(place->first + kept++) & (place->room - 1)] = event;
+    }
+    place->count = kept;
+}
+
+bool rt_mem_take(struct rt_mem_place *place, struct rt_event *event) {
+    event->link = NULL;
+    event->send = NULL;
+    event->receive = NULL;
+    event->error.status = RT_OK;
+    event->error.text[0] = 0;
+    if (atomic_load_explicit(&place->woken, memory_order_relaxed) && atomic_exchange(&place->woken, false)) {
+        event->kind = RT_EVENT_WOKEN;
+        return true;
+    }
+    if (!place->count)
+        return false;
+    struct rt_mem_event first = place->queue[place->first];
+    place->first = (place->first + 1) & (place->room - 1);
+    place->count--;
+    event->kind = first.kind;
+    event->link = &first.side->link;
+    struct rt_link_counts *counts = &event->link->counts;
+    if (first.kind == RT_EVENT_SENT) {
+        event->send = first.operation;
+        size_t bytes = event->send->head_bytes;
+        for (size_t i = 0; i < RT_PIECES; i++)
+            bytes += event->send->body[i].bytes;
+        counts->frames_sent[event->send->channel]++;
+        counts->bytes_sent[event->send->channel] += bytes;
+        counts->wire_sent += bytes;
+    } else if (first.kind == RT_EVENT_RECEIVED) {
+        event->receive = first.operation;
+        size_t bytes = event->receive->head_bytes + event->receive->body_bytes;
+        counts->frames_received[event->receive->channel]++;
+        counts->bytes_received[event->receive->channel] += bytes;
+        counts->wire_received += bytes;
+    } else if (first.kind == RT_EVENT_CLOSED) {
+        event->error = first.side->why;
+    }
+    return true;
+}
+
+/* ---- endpoints and the net ---- */
+
+static rt_status listen_here(struct rt_endpoint *endpoint, const char *address, struct rt_error *err) {
+    struct rt_mem_place *place = (struct rt_mem_place *)endpoint;
+    char own[40];
+    snprintf(own, sizeof own, "mem:%zu", place->index);
+    if (strcmp(address, own) != 0 && strcmp(address, "mem:*") != 0)
+        return rt_fail(err, RT_BAD_INPUT, "%s: this endpoint can listen at %s only", address, own);
+    if (place->over)
+        return rt_fail(err, RT_FAILED, "%s: this end of the network is dead", own);
+    snprintf(endpoint->address, sizeof endpoint->address, "%s", own);
+    place->listening = true;
+    rt_mem_answer_calls(place);
+    return RT_OK;
+}
+
+static void destroy_endpoint(struct rt_endpoint *endpoint) {
+    struct rt_mem_place *place = (struct rt_mem_place *)endpoint;
+    while (place->sides)
+        rt_mem_close(&place->sides->link);
+    place->listening = false;
+    endpoint->address[0] = 0;
+}
+
+/* Heartbeats take no time here. */
+static struct rt_heartbeat heartbeat(const struct rt_link *link) {
+    const struct rt_mem_side *side = (const struct rt_mem_side *)link;
+    if (!side->peer)
+        return (struct rt_heartbeat){0};
+    const struct rt_mem_place *there = side->peer->place;
+    if (there->pretends > 0 && side->place->net->now >= there->pretends)
+        return (struct rt_heartbeat){.known = true, .note = there->note};
+    return rt_endpoint_heartbeat(&there->endpoint, side->place->net->now);
+}
+
+static const struct rt_transport transport = {
+    .name = "memory",
+    .destroy = destroy_endpoint,
+    .listen = listen_here,
+    .connect = rt_mem_connect,
+    .close = rt_mem_close,
+    .send = rt_mem_send,
+    .receive = rt_mem_receive,
+    .wait = rt_mem_wait,
+    .wake = rt_mem_wake,
+    .now = rt_mem_now,
+    .sleep = rt_mem_sleep,
+    .heartbeat = heartbeat,
+};
+
+rt_status rt_memnet_create(const struct rt_memnet_settings *settings, size_t endpoints,
+                           struct rt_memnet **made, struct rt_error *err) {
+    struct rt_memnet *net;
+    if (endpoints < 1 || endpoints > 4096)
+        return rt_fail(err, RT_BAD_INPUT, "a network in memory has 1 to 4096 endpoints, not %zu", endpoints);
+    rt_status status = rt_alloc(1, sizeof *net, "a network in memory", &net, err);
+    if (status != RT_OK)
+        return status;
+    sem_init(&net->done, 0, 0);
+    net->settings = *settings;
+    status = rt_alloc(endpoints, sizeof *net->places, "the endpoints of a network", &net->places, err);
+    if (status == RT_OK)
+        status = rt_alloc(endpoints * endpoints, sizeof *net->cut, "the cuts of a network", &net->cut, err);
+    if (status == RT_OK)
+        status = rt_mem_agenda_promise(&net->agenda, endpoints, err);
+    if (status != RT_OK) {
+        rt_memnet_destroy(net);
+        return status;
+    }
+    net->count = endpoints;
+    for (size_t i = 0; i < endpoints; i++) {
+        struct rt_mem_place *place = &net->places[i];
+        place->endpoint.transport = &transport;
+        place->net = net;
+        place->index = i;
+        place->timer = (struct rt_mem_item){.kind = RT_MEM_TIMER, .owner = place};
+        sem_init(&place->turn, 0, 0);
+    }
+    *made = net;
+    return RT_OK;
+}
+
+void rt_memnet_destroy(struct rt_memnet *net) {
+    if (!net)
+        return;
+    for (size_t i = 0; i < net->count; i++)
+        destroy_endpoint(&net->places[i].endpoint);
+    for (size_t i = 0; i < net->count; i++) {
+        free(net->places[i].queue);
+        sem_destroy(&net->places[i].turn);
+    }
+    sem_destroy(&net->done);
+    free(net->agenda.items);
+    free(net->cut);
+    free(net->places);
+    free(net);
+}
+
+struct rt_endpoint *rt_memnet_endpoint(struct rt_memnet *net, size_t i) {
+    return i < net->count ? &net->places[i].endpoint : NULL;
+}
+
+double rt_memnet_now(const struct rt_memnet *net) {
+    return net->now;
+}
+
+void rt_memnet_freeze(struct rt_endpoint *endpoint, double from, double until) {
+    struct rt_mem_place *place = (struct rt_mem_place *)endpoint;
+    place->freezes = from;
+    place->thaws = until;
+}
+
+void rt_memnet_freeze_again(struct rt_endpoint *endpoint, double every) {
+    ((struct rt_mem_place *)endpoint)->freezes_every = every;
+}
+
+void rt_memnet_pretend(struct rt_endpoint *endpoint, double from, uint16_t note) {
+    struct rt_mem_place *place = (struct rt_mem_place *)endpoint;
+    place->pretends = from;
+    place->note = note;
+}

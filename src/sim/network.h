@@ -1,0 +1,70 @@
+/*
+ * A network in memory, under virtual time: for tests of everything above it. Each endpoint has a thread of
+ * its own, but only one runs at a time, in a fixed order; virtual time moves on when all of them wait. So a
+ * run is a function of its seed: the same events in the same order at the same times, every time.
+ *
+ * Programs spend no virtual time computing unless they say so, with rt_endpoint_sleep. Others run only while
+ * a program waits or sleeps. A wait that does not sleep (its time has come already) first lets everybody else
+ * do what can be done at the present time, but time does not move: a program that only polls, and never
+ * waits, goes round for ever.
+ */
+#ifndef RT_SIM_NETWORK_H
+#define RT_SIM_NETWORK_H
+
+#include "net/transport.h"
+
+struct rt_memnet;
+
+/* How a frame travels: it leaves when the link is free and a receive for it is posted (of which the other
+ * side knows at once), occupies the link for bytes / bandwidth, and arrives latency later, plus a random
+ * delay. Frames of one channel stay in order; links and channels do not wait for one another. Connecting
+ * takes a latency each way and waits for whoever does not listen yet; closing takes one. */
+struct rt_memnet_settings {
+    uint64_t seed;
+    double latency;      /* seconds */
+    double bandwidth;    /* bytes (heads and bodies) per second and direction; 0: without limit */
+    double random_delay; /* seconds, uniform from 0 to this, drawn anew for each frame */
+    /* Different for some links: may change latency, bandwidth and random_delay for frames from one endpoint
+     * to another. May be NULL. */
+    void (*shape)(void *user, size_t from, size_t to, double now, double *latency, double *bandwidth,
+                  double *random_delay);
+    void *user;
+    double silence_seconds; /* how long after a cut the peers notice; 0: 5 */
+};
+
+rt_status rt_memnet_create(const struct rt_memnet_settings *settings, size_t endpoints,
+                           struct rt_memnet **net, struct rt_error *err);
+void rt_memnet_destroy(struct rt_memnet *net); /* with all links; NULL is fine */
+
+/* Endpoint i; it listens at "mem:<i>" once it is told to (rt_endpoint_listen takes that address, or "mem:*").
+ * Owned by the net; rt_endpoint_destroy on it only closes its links and stops listening. */
+struct rt_endpoint *rt_memnet_endpoint(struct rt_memnet *net, size_t i);
+
+/* Runs program(user, i, endpoint) for every endpoint, each on a thread of its own, until all have returned,
+ * or none can go on (RT_FAILED: a dead-lock, with who waits for what) or virtual time passes `limit`
+ * (RT_FAILED). After a failure every link is closed, with the reason, and every wait and sleep returns at
+ * once, the endpoint's own time being what it waited for: so that programs can end. A wait that had no time
+ * limit and returns false says so: nothing will ever come. A rt_endpoint_wake from a thread outside the run
+ * is seen when the programs next wait; it does not hold up the verdict of a dead-lock. */
+typedef void (*rt_memnet_program)(void *user, size_t i, struct rt_endpoint *endpoint);
+rt_status rt_memnet_run(struct rt_memnet *net, rt_memnet_program program, void *user, double limit,
+                        struct rt_error *err);
+
+/* From now on nothing passes between two endpoints, in either direction, and what was on its way is lost;
+ * both notice after silence_seconds. Called by a program, or before the run. */
+void rt_memnet_cut(struct rt_memnet *net, size_t a, size_t b);
+/* Ends an endpoint as a whole, as when a process is killed: others notice at once (a latency later), after
+ * the frames that had left before. To its own program it is as if the run had failed. */
+void rt_memnet_kill(struct rt_memnet *net, size_t i);
+
+/* The program of an endpoint hangs from one time to another: it takes no event and its sleeps do not end
+ * before that, but its links live. Called by the program itself, before it. */
+void rt_memnet_freeze(struct rt_endpoint *endpoint, double from, double until);
+/* It hangs for so long again and again, every so many seconds from the first time on. */
+void rt_memnet_freeze_again(struct rt_endpoint *endpoint, double every);
+/* From then on its heartbeats do not tell the truth: they say that it takes steps, and carry this note. */
+void rt_memnet_pretend(struct rt_endpoint *endpoint, double from, uint16_t note);
+
+double rt_memnet_now(const struct rt_memnet *net);
+
+#endif

@@ -1,0 +1,205 @@
+/*
+ * Inside the network in memory. Its state is touched only by the one program that runs (it has the baton), so
+ * it needs no lock; the exception is rt_endpoint_wake.
+ *
+ * The parts: an agenda of what happens when (agenda.c); links (link.c), on which frames wait,
+ * leave and arrive (frame.c); the baton, which moves time on when all wait (baton.c); endpoints
+ * and their events (network.c).
+ */
+#ifndef RT_SIM_NETWORK_INSIDE_H
+#define RT_SIM_NETWORK_INSIDE_H
+
+#include "sim/network.h"
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+
+/* ---- the agenda ---- */
+
+enum rt_mem_kind {
+    RT_MEM_TIMER,  /* a wait or sleep of a place is over */
+    RT_MEM_LEAVE,  /* the frame that occupies a side's link has left */
+    RT_MEM_ARRIVE, /* the first frame on its way to a side, on a channel, is there */
+    RT_MEM_OPEN,   /* the request to connect, or the answer to it, is there */
+    RT_MEM_CLOSE,  /* the news that the link is dead is there */
+    RT_MEM_GIVE_UP /* connecting has taken too long */
+};
+
+/* Something to happen. It lies in what it happens to, so that the agenda needs no memory of its own but one
+ * pointer each. */
+struct rt_mem_item {
+    double at;
+    uint64_t sequence; /* decides between items of the same time: the first noted comes first */
+    size_t slot;       /* its place in the agenda, from 1; 0: not on it */
+    enum rt_mem_kind kind;
+    unsigned channel;
+    void *owner; /* the place or side it happens to */
+};
+
+struct rt_mem_agenda {
+    struct rt_mem_item **items; /* a binary heap; items[0] is not used */
+    size_t count, promised, room;
+    uint64_t sequence;
+};
+
+/* Room for so many more items, until they are given back: adding then cannot fail. */
+rt_status rt_mem_agenda_promise(struct rt_mem_agenda *agenda, size_t items, struct rt_error *err);
+void rt_mem_agenda_release(struct rt_mem_agenda *agenda, size_t items);
+void rt_mem_agenda_add(struct rt_mem_agenda *agenda, struct rt_mem_item *item, double at); /* or moves it */
+void rt_mem_agenda_remove(struct rt_mem_agenda *agenda, struct rt_mem_item *item); /* not on it: fine */
+
+static inline struct rt_mem_item *rt_mem_agenda_first(const struct rt_mem_agenda *agenda) {
+    return agenda->count ? agenda->items[1] : NULL;
+}
+
+/* ---- links ---- */
+
+struct rt_mem_sends {
+    struct rt_send *first, *last;
+};
+
+struct rt_mem_receives {
+    struct rt_receive *first, *last;
+};
+
+struct rt_mem_channel {
+    struct rt_mem_sends waiting;   /* to leave */
+    struct rt_mem_receives posted; /* for frames that have not begun to travel */
+    struct rt_mem_receives coming; /* they hold frames that have left and not arrived */
+    struct rt_mem_item arrival;    /* of the first of these */
+    double last;                   /* when the last of them arrives: none may overtake it */
+};
+
+enum rt_mem_state {
+    RT_MEM_HIDDEN,     /* the request to connect has not come: nobody here knows of the link yet */
+    RT_MEM_CALLING,    /* it has come, and nobody listens yet */
+    RT_MEM_CONNECTING, /* asked, not answered */
+    RT_MEM_LIVE,
+    RT_MEM_DEAD /* CLOSED was said; the owner has yet to close */
+};
+
+/* One side of a link; the other is its peer. */
+struct rt_mem_side {
+    struct rt_link link; /* first: a link is its side */
+    struct rt_mem_place *place;
+    size_t to;                /* the index of the other endpoint */
+    struct rt_mem_side *peer; /* NULL once that is freed */
+    enum rt_mem_state state;
+    struct rt_mem_channel channels[RT_CHANNELS];
+    struct rt_send *leaving; /* the frame that occupies the link */
+    struct rt_receive *into; /* of the peer, for that frame; NULL when the peer is dead */
+    double travel;           /* from leaving to arriving, of that frame */
+    struct rt_mem_item leave, opening, closing, giving_up;
+    struct rt_error why;                /* it closes */
+    struct rt_mem_side *before, *after; /* in a list of the place */
+};
+
+/* ---- endpoints and the net ---- */
+
+struct rt_mem_event {
+    enum rt_event_kind kind;
+    struct rt_mem_side *side;
+    void *operation; /* the send or receive */
+};
+
+enum rt_mem_standing {
+    RT_MEM_IDLE, /* outside a run */
+    RT_MEM_READY,
+    RT_MEM_RUNNING,
+    RT_MEM_WAITING,
+    RT_MEM_SLEEPING,
+    RT_MEM_ENDED /* its program has returned */
+};
+
+struct rt_mem_place {
+    struct rt_endpoint endpoint; /* first: an endpoint is its place */
+    struct rt_memnet *net;
+    size_t index;
+    enum rt_mem_standing standing;
+    bool listening, over;       /* over: killed, or the run has failed */
+    double ahead;               /* its own time, once it is over */
+    double freezes, thaws;      /* when its program hangs; 0: it does not */
+    double freezes_every;       /* and again so many seconds later; 0: once */
+    double pretends;            /* since when its heartbeats lie; 0: they do not */
+    uint16_t note;              /* that they carry */
+    struct rt_mem_item timer;   /* of its wait or sleep */
+    struct rt_mem_side *sides;  /* its links */
+    struct rt_mem_side *calls;  /* links to be, for when it listens */
+    struct rt_mem_event *queue; /* a ring of events not taken; room is a power of two */
+    size_t first, count, room;
+    atomic_bool woken;
+    sem_t turn; /* posted when it gets the baton */
+    pthread_t thread;
+};
+
+struct rt_memnet {
+    struct rt_memnet_settings settings;
+    size_t count;
+    struct rt_mem_place *places;
+    bool *cut; /* count x count */
+    double now, limit;
+    struct rt_mem_agenda agenda;
+    uint64_t drawn;               /* random delays drawn so far */
+    struct rt_mem_place *running; /* who has the baton; NULL outside a run */
+    atomic_bool wakes;            /* some place was woken since this was last looked at */
+    bool failed;
+    struct rt_error error; /* why */
+    sem_t done;            /* posted when the last program has returned */
+    rt_memnet_program program;
+    void *user;
+};
+
+/* network.c */
+void rt_mem_push(struct rt_mem_place *place, enum rt_event_kind kind, struct rt_mem_side *side,
+                 void *operation);
+bool rt_mem_take(struct rt_mem_place *place, struct rt_event *event);
+void rt_mem_forget(struct rt_mem_place *place, const struct rt_mem_side *side); /* its events */
+
+/* baton.c */
+void rt_mem_fail(struct rt_memnet *net, rt_status status, const char *format, ...) RT_PRINTF(3, 4);
+void rt_mem_over(struct rt_mem_place *place, const char *why);
+bool rt_mem_wait(struct rt_endpoint *endpoint, double until, struct rt_event *event);
+void rt_mem_sleep(struct rt_endpoint *endpoint, double until);
+void rt_mem_wake(struct rt_endpoint *endpoint);
+double rt_mem_now(struct rt_endpoint *endpoint);
+
+/* link.c */
+rt_status rt_mem_connect(struct rt_endpoint *endpoint, const char *address, double until,
+                         struct rt_link **link, struct rt_error *err);
+void rt_mem_close(struct rt_link *link);
+void rt_mem_answer_calls(struct rt_mem_place *place); /* it listens now */
+void rt_mem_die(struct rt_mem_side *side, const char *format, ...) RT_PRINTF(2, 3);
+void rt_mem_tell(struct rt_mem_side *side, const char *what); /* the peer learns of its end: "closed ..." */
+void rt_mem_happen(struct rt_mem_item *item);                 /* to a side; the item is off the agenda */
+
+/* frame.c */
+void rt_mem_send(struct rt_link *link, struct rt_send *send);
+void rt_mem_receive(struct rt_link *link, struct rt_receive *receive);
+void rt_mem_transmit(struct rt_mem_side *side); /* lets frames begin to leave while the link is free */
+void rt_mem_leave(struct rt_mem_side *side);    /* the one that occupied the link has left */
+void rt_mem_arrive(struct rt_mem_side *side, struct rt_mem_channel *channel);
+/* How long something takes to the peer, after it has left, and the speed at which it leaves. */
+double rt_mem_draw_travel(const struct rt_mem_side *side, double *bandwidth);
+
+static inline struct rt_memnet *rt_mem_net_of(const struct rt_mem_side *side) {
+    return side->place->net;
+}
+
+static inline void rt_mem_plan(struct rt_mem_side *side, struct rt_mem_item *item, double at) {
+    rt_mem_agenda_add(&rt_mem_net_of(side)->agenda, item, at);
+}
+
+static inline void rt_mem_unplan(struct rt_mem_side *side, struct rt_mem_item *item) {
+    rt_mem_agenda_remove(&rt_mem_net_of(side)->agenda, item);
+}
+
+static inline bool rt_mem_is_cut(const struct rt_mem_side *side) {
+    const struct rt_memnet *net = rt_mem_net_of(side);
+    return net->cut[side->place->index * net->count + side->to];
+}
+
+static inline bool rt_mem_is_alive(const struct rt_mem_side *side) {
+    return side && (side->state == RT_MEM_LIVE || side->state == RT_MEM_CONNECTING);
+}
+
+#endif

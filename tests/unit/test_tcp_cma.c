@@ -1,0 +1,527 @@
+/*
+ * Bodies that are read where they lie: between endpoints that agree on it, by the rules that keep a peer from
+ * having us read what is not its own, and from giving us what it has taken back. The peers that break rules
+ * are plain sockets. What holds over any transport is tested over this way too, in contract/test_transport.c.
+ */
+/* labels: threads */
+#define _GNU_SOURCE /* process_vm_readv */
+#include "base/bytes.h"
+#include "base/crc32c.h"
+#include "raw_peer.h"
+#include <errno.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+
+enum { LARGE = 1 << 20, SMALL = 1 << 10 };
+
+static const struct rt_tcp_settings cma = {.cma = RT_LENDS_TO_ITSELF};
+
+/* Where there is no such thing, bodies are sent as ever, and the other tests of the transport show it. */
+static void need_lending(void) {
+    char from = 1, to = 0;
+    const struct iovec there = {&from, 1}, here = {&to, 1};
+    if (process_vm_readv(getpid(), &here, 1, &there, 1, 0) != 1)
+        SKIP("memory of another process cannot be read: %s (an emulator has no such call)", strerror(errno));
+}
+
+/* Sends a body from a to b: bytes that it took on the wire; 0: it did not arrive as it was. */
+static uint64_t carry(struct pair *pair, size_t bytes) {
+    uint8_t *from = malloc(bytes), *to = malloc(bytes);
+    uint64_t before = pair->ab->counts.wire_sent;
+    struct rt_send send = make_send(RT_CHANNEL_FIRST, "head", from, bytes);
+    struct rt_receive receive = make_receive(RT_CHANNEL_FIRST, to, bytes);
+    fill_bytes(from, bytes, 1);
+    memset(to, 0, bytes);
+    rt_link_receive(pair->ba, &receive);
+    rt_link_send(pair->ab, &send);
+    bool good = await_kind(pair->b, RT_EVENT_RECEIVED) && await_kind(pair->a, RT_EVENT_SENT) &&
+                receive.body_bytes == bytes && receive.head_bytes == 4 && memcmp(from, to, bytes) == 0;
+    free(from);
+    free(to);
+    return good ? pair->ab->counts.wire_sent - before : 0;
+}
+
+/* Whether it is agreed is seen from outside: a large body takes few bytes on the wire. */
+static bool comes_to_lend(struct pair *pair) {
+    double until = rt_clock_wall() + PATIENCE;
+    while (rt_clock_wall() < until)
+        if (carry(pair, LARGE) < SMALL)
+            return true;
+    return false;
+}
+
+TEST(a_large_body_is_lent_and_a_small_one_sent) {
+    struct pair pair;
+    need_lending();
+    REQUIRE(make_pair(cma, &pair));
+    REQUIRE(comes_to_lend(&pair));
+    CHECK(pair.ab->counts.bytes_sent[RT_CHANNEL_FIRST] >= LARGE); /* counted as what it is */
+    CHECK(carry(&pair, SMALL) >= SMALL);
+    struct pair back = {.a = pair.b, .b = pair.a, .ab = pair.ba, .ba = pair.ab};
+    CHECK(carry(&back, LARGE) < SMALL);
+    destroy_pair(&pair);
+}
+
+TEST(it_works_under_encryption) {
+    static const uint8_t key[RT_KEY_BYTES] = {5};
+    struct pair pair;
+    need_lending();
+    REQUIRE(make_pair((struct rt_tcp_settings){.cma = RT_LENDS_TO_ITSELF, .key = key}, &pair));
+    CHECK(comes_to_lend(&pair));
+    destroy_pair(&pair);
+}
+
+/* A few large frames there and back give an agreement every opportunity. */
+static void check_never_lends(struct pair *pair) {
+    struct pair back = {.a = pair->b, .b = pair->a, .ab = pair->ba, .ba = pair->ab};
+    for (int i = 0; i < 10; i++)
+        CHECK(carry(pair, LARGE) >= LARGE && carry(&back, LARGE) >= LARGE);
+}
+
+TEST(a_process_does_not_read_itself_on_a_peers_word) {
+    struct pair pair;
+    REQUIRE(make_pair((struct rt_tcp_settings){.cma = RT_LENDS_TO_PROCESSES}, &pair));
+    check_never_lends(&pair);
+    destroy_pair(&pair);
+}
+
+TEST(who_lends_nothing_is_sent_everything) {
+    struct rt_error err;
+    struct pair pair = {.a = make_endpoint(cma),
+                        .b = make_endpoint((struct rt_tcp_settings){.cma = RT_LENDS_NOTHING})};
+    REQUIRE(pair.a && pair.b && rt_endpoint_listen(pair.b, "127.0.0.1:0", &err) == RT_OK);
+    REQUIRE(join_pair(&pair));
+    check_never_lends(&pair);
+    destroy_pair(&pair);
+}
+
+TEST(another_address_is_another_machine) {
+    struct rt_error err;
+    struct pair pair = {.a = make_endpoint(cma), .b = make_endpoint(cma)};
+    REQUIRE(pair.a && pair.b && rt_endpoint_listen(pair.b, "127.0.0.2:0", &err) == RT_OK);
+    REQUIRE(join_pair(&pair));
+    check_never_lends(&pair);
+    destroy_pair(&pair);
+}
+
+/* The child's part: takes one frame after the other, until it is killed or the link ends. */
+static void serve(int say_address) {
+    struct rt_endpoint *endpoint = make_endpoint((struct rt_tcp_settings){0});
+    struct rt_error err;
+    static uint8_t body[LARGE];
+    struct rt_receive receive = make_receive(RT_CHANNEL_FIRST, body, sizeof body);
+    if (!endpoint || rt_endpoint_listen(endpoint, "127.0.0.1:0", &err) != RT_OK ||
+        write(say_address, endpoint->address, sizeof endpoint->address) < 0)
+        _exit(1);
+    while (rt_endpoint_wait(endpoint, rt_clock_wall() + PATIENCE, &event) && event.kind != RT_EVENT_CLOSED)
+        if (event.kind == RT_EVENT_ACCEPTED || event.kind == RT_EVENT_RECEIVED) {
+            uint8_t expected[sizeof body];
+            fill_bytes(expected, sizeof expected, 1);
+            if (event.kind == RT_EVENT_RECEIVED && memcmp(body, expected, sizeof body) != 0)
+                _exit(2);
+            rt_link_receive(event.link, &receive);
+        }
+    _exit(event.kind == RT_EVENT_CLOSED ? 0 : 3);
+}
+
+/* Many systems let a process read itself and what it has started, but not the one that started it. */
+static void need_lending_to_a_child(void) {
+    static char from = 1;
+    int status;
+    need_lending();
+    pid_t child = fork();
+    if (child == 0) {
+        char to;
+        const struct iovec there = {&from, 1}, here = {&to, 1};
+        _exit(process_vm_readv(getppid(), &here, 1, &there, 1, 0) == 1 ? 0 : errno);
+    }
+    REQUIRE(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status));
+    if (WEXITSTATUS(status) != 0)
+        SKIP("memory of another process cannot be read: %s", strerror(WEXITSTATUS(status)));
+}
+
+/* As between the nodes of one machine. Where a system does not let processes read each other, bodies are
+ * sent: nothing to be tested here. */
+TEST(another_process_borrows) {
+    int ends[2], status;
+    char address[80] = "";
+    struct rt_error err;
+    need_lending_to_a_child();
+    REQUIRE(pipe(ends) == 0);
+    pid_t child = fork();
+    if (child == 0)
+        serve(ends[1]);
+    close(ends[1]); /* so that a child that ends is noticed */
+    REQUIRE(child > 0 && read(ends[0], address, sizeof address) > 0);
+    struct rt_endpoint *endpoint = make_endpoint((struct rt_tcp_settings){0});
+    struct rt_link *link;
+    uint8_t *body = malloc(LARGE);
+    struct rt_send send = make_send(RT_CHANNEL_FIRST, "", body, LARGE);
+    fill_bytes(body, LARGE, 1);
+    CHECK_OK(rt_endpoint_connect(endpoint, address, rt_clock_wall() + PATIENCE, &link, &err));
+    REQUIRE(expect(endpoint, RT_EVENT_CONNECTED));
+    uint64_t collective = LARGE;
+    for (int i = 0; i < 100 && collective >= LARGE; i++) {
+        const uint64_t before = link->counts.wire_sent;
+        rt_link_send(link, &send);
+        REQUIRE(expect(endpoint, RT_EVENT_SENT));
+        collective = link->counts.wire_sent - before;
+    }
+    rt_link_close(link);
+    rt_endpoint_destroy(endpoint);
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    free(body);
+    close(ends[0]);
+    CHECK(collective < SMALL);
+}
+
+/* ---- peers that break the rules ---- */
+
+/* A raw peer and the endpoint that it talks to, on whose FIRST channel one large receive is posted. */
+struct borrower {
+    struct rt_endpoint *endpoint;
+    struct raw_link raw;
+    struct rt_receive receive;
+    struct rt_offer offer; /* the endpoint's */
+    uint8_t body[LARGE], lent[LARGE], answer[RT_CHALLENGE_BYTES];
+};
+
+static struct borrower *make_borrower(struct rt_tcp_settings settings) {
+    struct borrower *borrower = calloc(1, sizeof *borrower);
+    need_lending();
+    if (!borrower)
+        exit(1);
+    borrower->endpoint = listen_at_loopback(settings);
+    if (!raw_join(borrower->endpoint, &borrower->raw))
+        exit(1);
+    borrower->receive = make_receive(RT_CHANNEL_FIRST, borrower->body, LARGE);
+    rt_link_receive(borrower->raw.link, &borrower->receive);
+    if (!raw_await_credit(borrower->raw.control))
+        exit(1);
+    fill_bytes(borrower->lent, LARGE, 3);
+    return borrower;
+}
+
+static void destroy_borrower(struct borrower *borrower) {
+    raw_leave(&borrower->raw);
+    rt_endpoint_destroy(borrower->endpoint);
+    free(borrower);
+}
+
+static void say_offer_of(struct borrower *borrower, pid_t process, const void *answer) {
+    const struct rt_offer offer = {.process = (uint32_t)process, .answer_at = (uintptr_t)answer};
+    uint8_t bytes[RT_FRAME_BYTES + RT_OFFER_BYTES + RT_FRAME_TAIL_BYTES];
+    rt_frame_encode(&(struct rt_frame){.kind = RT_FRAME_OFFER, .head_bytes = RT_OFFER_BYTES}, bytes);
+    rt_offer_encode(&offer, bytes + RT_FRAME_BYTES);
+    rt_put_le32(bytes + RT_FRAME_BYTES + RT_OFFER_BYTES,
+                rt_crc32c(0, bytes, RT_FRAME_BYTES + RT_OFFER_BYTES));
+    raw_send(borrower->raw.control, bytes, sizeof bytes);
+}
+
+static void say_offer(struct borrower *borrower, const void *answer) {
+    say_offer_of(borrower, getpid(), answer);
+}
+
+static void say(struct borrower *borrower, struct rt_frame frame) {
+    uint8_t bytes[RT_FRAME_BYTES];
+    rt_frame_encode(&frame, bytes);
+    raw_send(borrower->raw.control, bytes, sizeof bytes);
+}
+
+/* The endpoint's next frame about cross-memory attach; an offer's challenge is answered in the given place.
+ */
+static bool hear(struct borrower *borrower, enum rt_frame_kind kind, uint8_t *answer) {
+    uint8_t bytes[RT_FRAME_BYTES], following[RT_OFFER_BYTES + RT_FRAME_TAIL_BYTES];
+    struct rt_frame frame = {.kind = RT_FRAME_PING};
+    while (frame.kind == RT_FRAME_PING || frame.kind == RT_FRAME_CREDIT)
+        if (!raw_receive(borrower->raw.control, bytes, sizeof bytes) ||
+            rt_frame_decode(bytes, &frame, NULL) != RT_OK ||
+            !raw_receive(borrower->raw.control, following, rt_frame_following(&frame)))
+            return false;
+    if (frame.kind == RT_FRAME_OFFER) {
+        rt_offer_decode(following, &borrower->offer);
+        for (int i = 0; i < RT_CHALLENGE_BYTES; i++)
+            answer[i] = (uint8_t)~borrower->offer.challenge[i];
+    }
+    return frame.kind == kind;
+}
+
+static bool agree(struct borrower *borrower) {
+    say_offer(borrower, borrower->answer);
+    if (!hear(borrower, RT_FRAME_OFFER, borrower->answer))
+        return false;
+    say(borrower, (struct rt_frame){.kind = RT_FRAME_AGREE});
+    return hear(borrower, RT_FRAME_AGREE, NULL);
+}
+
+static void lend(struct borrower *borrower, const void *at, size_t bytes, size_t said) {
+    uint8_t frame[RT_FRAME_BYTES + RT_CMA_OFFER_BYTES + RT_FRAME_TAIL_BYTES];
+    const struct rt_cma_offer offer = {{{(uintptr_t)at, (uint32_t)bytes}}};
+    rt_frame_encode(&(struct rt_frame){.kind = RT_FRAME_DATA,
+                                       .channel = RT_CHANNEL_FIRST,
+                                       .body_bytes = (uint32_t)said,
+                                       .body = RT_BODY_LENT},
+                    frame);
+    rt_cma_offer_encode(&offer, frame + RT_FRAME_BYTES);
+    rt_put_le32(frame + RT_FRAME_BYTES + RT_CMA_OFFER_BYTES,
+                rt_crc32c(0, frame, RT_FRAME_BYTES + RT_CMA_OFFER_BYTES));
+    raw_send(borrower->raw.data, frame, sizeof frame);
+}
+
+static void check_closed(struct borrower *borrower, const char *sentence) {
+    REQUIRE(expect(borrower->endpoint, RT_EVENT_CLOSED));
+    CHECK(says(sentence) && says(borrower->raw.link->peer));
+}
+
+TEST(a_peer_by_the_rules_lends_and_is_told_when_it_is_taken) {
+    struct borrower *borrower = make_borrower(cma);
+    REQUIRE(agree(borrower));
+    lend(borrower, borrower->lent, LARGE, LARGE);
+    REQUIRE(expect(borrower->endpoint, RT_EVENT_RECEIVED));
+    CHECK(borrower->receive.body_bytes == LARGE && memcmp(borrower->body, borrower->lent, LARGE) == 0);
+    CHECK(hear(borrower, RT_FRAME_RETURN, NULL));
+    destroy_borrower(borrower);
+}
+
+TEST(without_the_right_answer_nothing_is_borrowed) {
+    struct borrower *borrower = make_borrower(cma);
+    say_offer(borrower, borrower->answer);
+    REQUIRE(hear(borrower, RT_FRAME_OFFER, borrower->answer));
+    borrower->answer[7] ^= 1;
+    say(borrower, (struct rt_frame){.kind = RT_FRAME_AGREE});
+    lend(borrower, borrower->lent, LARGE, LARGE);
+    check_closed(borrower, "lent what we had not agreed to borrow");
+    destroy_borrower(borrower);
+}
+
+TEST(our_own_process_is_not_offered_to_us) {
+    struct borrower *borrower = make_borrower((struct rt_tcp_settings){0});
+    say_offer(borrower, borrower->answer);
+    lend(borrower, borrower->lent, LARGE, LARGE);
+    check_closed(borrower, "lent what we had not agreed to borrow");
+    destroy_borrower(borrower);
+}
+
+/* A peer can have the right answer put into the memory of somebody else, by sending it there. */
+TEST(a_third_process_is_not_read_on_a_peers_word) {
+    void *everybodys =
+        mmap(NULL, RT_CHALLENGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(everybodys != MAP_FAILED);
+    need_lending_to_a_child();
+    pid_t third = fork();
+    if (third == 0) {
+        pause();
+        _exit(0);
+    }
+    struct borrower *borrower = make_borrower(
+        (struct rt_tcp_settings){.cma = RT_LENDS_TO_ITSELF, .heartbeat_seconds = 10, .silence_seconds = 40});
+    struct pollfd look = {.fd = borrower->raw.control, .events = POLLIN}; /* no sign of life comes so soon */
+    say_offer_of(borrower, third, everybodys);
+    if (poll(&look, 1, 100) == 1 && hear(borrower, RT_FRAME_OFFER, everybodys)) {
+        say(borrower, (struct rt_frame){.kind = RT_FRAME_AGREE});
+        CHECK(!hear(borrower, RT_FRAME_AGREE, NULL));
+    }
+    lend(borrower, borrower->lent, LARGE, LARGE);
+    check_closed(borrower, "lent what we had not agreed to borrow");
+    destroy_borrower(borrower);
+    kill(third, SIGKILL);
+    waitpid(third, NULL, 0);
+    munmap(everybodys, RT_CHALLENGE_BYTES);
+}
+
+TEST(what_was_taken_back_is_not_delivered) {
+    struct borrower *borrower = make_borrower(cma);
+    REQUIRE(agree(borrower));
+    memset(borrower->answer, 0, sizeof borrower->answer);
+    lend(borrower, borrower->lent, LARGE, LARGE);
+    shutdown(borrower->raw.control, SHUT_WR);
+    check_closed(borrower, "closed the connection");
+    CHECK(is_quiet(borrower->endpoint, 0));
+    destroy_borrower(borrower);
+}
+
+/* What was sent arrives, whatever lies before it on the connection. */
+TEST(what_was_sent_behind_a_loan_that_was_taken_back_arrives) {
+    struct pair pair;
+    need_lending();
+    REQUIRE(make_pair(cma, &pair) && comes_to_lend(&pair));
+    uint8_t *body = calloc(2, LARGE);
+    struct rt_receive large = make_receive(RT_CHANNEL_BULK, body, LARGE),
+                      next = make_receive(RT_CHANNEL_BULK, NULL, 0),
+                      small = make_receive(RT_CHANNEL_FIRST, NULL, 0);
+    struct rt_send offer = make_send(RT_CHANNEL_BULK, "", body + LARGE, LARGE),
+                   behind = make_send(RT_CHANNEL_BULK, "", NULL, 0),
+                   beside = make_send(RT_CHANNEL_FIRST, "", NULL, 0);
+    rt_link_receive(pair.ba, &large);
+    rt_link_receive(pair.ba, &next);
+    rt_link_receive(pair.ba, &small);
+    CHECK(is_quiet(pair.a, 0.05));    /* what may be sent is known */
+    rt_endpoint_attend(pair.b, true); /* and from here on b does nothing */
+    rt_link_send(pair.ab, &offer);
+    rt_link_send(pair.ab, &behind);
+    CHECK(is_quiet(pair.a, 0.05));
+    rt_link_send(pair.ab, &beside);
+    REQUIRE(expect(pair.a, RT_EVENT_SENT) && event.send == &beside);
+    rt_link_close(pair.ab);
+    REQUIRE(expect(pair.b, RT_EVENT_RECEIVED) && event.receive == &small);
+    REQUIRE(expect(pair.b, RT_EVENT_CLOSED));
+    CHECK(says("closed the connection"));
+    rt_endpoint_attend(pair.b, false);
+    destroy_pair(&pair);
+    free(body);
+}
+
+TEST(loans_that_cannot_be_are_refused) {
+    void *hidden = mmap(NULL, LARGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(hidden != MAP_FAILED);
+    struct borrower *borrower = make_borrower(cma);
+    REQUIRE(agree(borrower));
+    lend(borrower, hidden, LARGE, LARGE);
+    check_closed(borrower, "lent memory that cannot be read: Bad address");
+    destroy_borrower(borrower);
+
+    borrower = make_borrower(cma);
+    REQUIRE(agree(borrower));
+    lend(borrower, borrower->lent, LARGE, LARGE - 1);
+    check_closed(borrower, "lent 1048576 bytes as a body of 1048575");
+    destroy_borrower(borrower);
+
+    borrower = make_borrower(cma);
+    REQUIRE(agree(borrower));
+    lend(borrower, borrower->lent, LARGE + 1, LARGE + 1);
+    check_closed(borrower, "where there is room for 1048576");
+    destroy_borrower(borrower);
+    munmap(hidden, LARGE);
+}
+
+TEST(words_out_of_turn_close_the_link) {
+    struct borrower *borrower = make_borrower(cma);
+    say(borrower, (struct rt_frame){.kind = RT_FRAME_AGREE});
+    check_closed(borrower, "agreed to what was not offered");
+    destroy_borrower(borrower);
+
+    borrower = make_borrower(cma);
+    REQUIRE(agree(borrower));
+    say(borrower, (struct rt_frame){.kind = RT_FRAME_AGREE});
+    check_closed(borrower, "agreed to what was not offered");
+    destroy_borrower(borrower);
+
+    borrower = make_borrower(cma);
+    REQUIRE(agree(borrower));
+    say_offer(borrower, borrower->answer);
+    check_closed(borrower, "offered to lend when it was not its turn");
+    destroy_borrower(borrower);
+
+    borrower = make_borrower(cma);
+    REQUIRE(agree(borrower));
+    say(borrower, (struct rt_frame){.kind = RT_FRAME_RETURN, .channel = RT_CHANNEL_FIRST, .count = 1});
+    check_closed(borrower, "gave back on channel 1 what was not lent");
+    destroy_borrower(borrower);
+}
+
+/* Told on two connections, of which one may be late. */
+TEST(what_is_known_to_be_returned_may_be_told_again) {
+    struct borrower *borrower = make_borrower(cma);
+    struct rt_send sends[2];
+    REQUIRE(agree(borrower));
+    for (int i = 0; i < 2; i++) {
+        sends[i] = make_send(RT_CHANNEL_SECOND, "", borrower->lent, LARGE);
+        rt_link_send(borrower->raw.link, &sends[i]);
+    }
+    say(borrower, (struct rt_frame){.kind = RT_FRAME_CREDIT, .channel = RT_CHANNEL_SECOND, .count = 2});
+    uint8_t frames[2 * (RT_FRAME_BYTES + RT_CMA_OFFER_BYTES + RT_FRAME_TAIL_BYTES)];
+    REQUIRE(raw_receive(borrower->raw.data, frames, sizeof frames));
+    CHECK(is_quiet(borrower->endpoint, 0.05)); /* not sent before they are returned */
+    const uint32_t told[] = {1, 1, 0, 2, 1};
+    for (size_t i = 0; i < sizeof told / sizeof *told; i++)
+        say(borrower,
+            (struct rt_frame){.kind = RT_FRAME_RETURN, .channel = RT_CHANNEL_SECOND, .count = told[i]});
+    for (int i = 0; i < 2; i++) {
+        REQUIRE(expect(borrower->endpoint, RT_EVENT_SENT));
+        CHECK(event.send == &sends[i]);
+    }
+    CHECK(is_quiet(borrower->endpoint, 0.05));
+    destroy_borrower(borrower);
+}
+
+enum { LOAN_FRAME = RT_FRAME_BYTES + RT_CMA_OFFER_BYTES + RT_FRAME_TAIL_BYTES };
+
+/* Whether the next frames of a connection are these. */
+static bool hear_frame(int fd, enum rt_frame_kind kind, unsigned channel, uint32_t count) {
+    uint8_t bytes[LOAN_FRAME];
+    struct rt_frame frame;
+    return raw_receive(fd, bytes, RT_FRAME_BYTES) && rt_frame_decode(bytes, &frame, NULL) == RT_OK &&
+           rt_frame_following(&frame) <= sizeof bytes && raw_receive(fd, bytes, rt_frame_following(&frame)) &&
+           frame.kind == kind && frame.channel == channel && frame.count == count;
+}
+
+/* A lender that ends the link has wiped its answer before its owner has the memory back: our challenge was
+ * all zeros, so the answer all ones. */
+TEST(who_ends_a_link_wipes_the_answer) {
+    struct borrower *borrower = make_borrower(cma);
+    uint8_t answer[RT_CHALLENGE_BYTES], right[RT_CHALLENGE_BYTES];
+    REQUIRE(agree(borrower));
+    const struct iovec there = {(void *)(uintptr_t)borrower->offer.answer_at, sizeof answer};
+    const struct iovec here = {answer, sizeof answer};
+    memset(right, 0xff, sizeof right);
+    CHECK(process_vm_readv(getpid(), &here, 1, &there, 1, 0) == sizeof answer);
+    CHECK(memcmp(answer, right, sizeof right) == 0);
+    say(borrower, (struct rt_frame){.kind = RT_FRAME_AGREE}); /* against the rules */
+    check_closed(borrower, "agreed to what was not offered");
+    CHECK(process_vm_readv(getpid(), &here, 1, &there, 1, 0) == sizeof answer);
+    CHECK(memcmp(answer, right, sizeof right) != 0);
+    destroy_borrower(borrower);
+}
+
+/* So that the answer to a message is not heard of before the message's own end, also where the connection
+ * that has told of it already is slower. */
+TEST(a_return_goes_before_the_next_frame_on_each_connection) {
+    struct borrower *borrower = make_borrower(cma);
+    struct rt_send send = make_send(RT_CHANNEL_SECOND, "", NULL, 0);
+    REQUIRE(agree(borrower));
+    lend(borrower, borrower->lent, LARGE, LARGE);
+    REQUIRE(expect(borrower->endpoint, RT_EVENT_RECEIVED));
+    CHECK(hear(borrower, RT_FRAME_RETURN, NULL));
+    rt_link_send(borrower->raw.link, &send);
+    say(borrower, (struct rt_frame){.kind = RT_FRAME_CREDIT, .channel = RT_CHANNEL_SECOND, .count = 1});
+    CHECK(hear_frame(borrower->raw.data, RT_FRAME_RETURN, RT_CHANNEL_FIRST, 1));
+    CHECK(hear_frame(borrower->raw.data, RT_FRAME_DATA, RT_CHANNEL_SECOND, 0));
+    destroy_borrower(borrower);
+}
+
+/* An owner who attends may be away for a while after it was told. */
+TEST(a_return_does_not_wait_for_an_owner_who_attends) {
+    struct borrower *borrower = make_borrower(cma);
+    REQUIRE(agree(borrower));
+    rt_endpoint_attend(borrower->endpoint, true);
+    lend(borrower, borrower->lent, LARGE, LARGE);
+    REQUIRE(expect(borrower->endpoint, RT_EVENT_RECEIVED));
+    CHECK(hear(borrower, RT_FRAME_RETURN, NULL));
+    rt_endpoint_attend(borrower->endpoint, false);
+    destroy_borrower(borrower);
+}
+
+TEST(little_is_lent_ahead) {
+    struct borrower *borrower = make_borrower(cma);
+    struct pollfd look = {.fd = borrower->raw.data, .events = POLLIN};
+    struct rt_send sends[4];
+    REQUIRE(agree(borrower));
+    for (int i = 0; i < 4; i++) {
+        sends[i] = make_send(RT_CHANNEL_SECOND, "", borrower->lent, LARGE);
+        rt_link_send(borrower->raw.link, &sends[i]);
+    }
+    say(borrower, (struct rt_frame){.kind = RT_FRAME_CREDIT, .channel = RT_CHANNEL_SECOND, .count = 4});
+    for (uint32_t taken = 0; taken < 2; taken++) {
+        for (int i = taken > 0; i < 2; i++)
+            CHECK(hear_frame(borrower->raw.data, RT_FRAME_DATA, RT_CHANNEL_SECOND, 0));
+        CHECK(poll(&look, 1, 50) == 0); /* the next one waits for a return */
+        say(borrower,
+            (struct rt_frame){.kind = RT_FRAME_RETURN, .channel = RT_CHANNEL_SECOND, .count = taken + 1});
+    }
+    CHECK(hear_frame(borrower->raw.data, RT_FRAME_DATA, RT_CHANNEL_SECOND, 0));
+    destroy_borrower(borrower);
+}
+
+TEST_MAIN()
