@@ -1,11 +1,12 @@
-# Every tests/<kind>/test_*.c is a program; every tests/<kind>/test_*.sh and tools/check_*.sh is a script; `make` builds
-# none of them, the target `tests` all. Status 77: skipped, wholly or in part; RT_NO_SKIP=1 turns that into a failure.
-# What lies in tests/long runs with `make test-long` only.
+# Every tests/<kind>/test_*.c is a program, and so is every tests/unit/<room>/test_*.c, of the room src/<room>; every
+# tests/<kind>/test_*.sh and tools/check_*.sh is a script. `make` builds none of them, the target `tests` all. Status 77:
+# skipped, wholly or in part; RT_NO_SKIP=1 turns that into a failure. What lies in tests/long runs with `make test-long` only.
 # Where else than in the ordinary build a test runs, it says itself (labels.cmake).
 include(${CMAKE_CURRENT_LIST_DIR}/labels.cmake)
 enable_testing()
 
-file(GLOB RT_TESTS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/*/test_*.c)
+file(GLOB RT_TESTS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/*/test_*.c
+  ${CMAKE_SOURCE_DIR}/tests/unit/*/test_*.c)
 file(GLOB RT_TEST_SUPPORT CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/support/*.c)
 add_library(rt_test_support STATIC EXCLUDE_FROM_ALL ${RT_TEST_SUPPORT})
 target_include_directories(rt_test_support PUBLIC ${CMAKE_SOURCE_DIR}/tests)
@@ -69,20 +70,20 @@ foreach(source IN LISTS RT_TESTS)
     set(block ${is_slow})
   endif()
   get_filename_component(name ${source} NAME_WE)
-  get_filename_component(kind ${source} DIRECTORY)
-  get_filename_component(kind ${kind} NAME)
+  get_filename_component(folder ${source} DIRECTORY)
+  file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR}/tests ${folder})
   add_executable(${name} EXCLUDE_FROM_ALL ${source})
   add_dependencies(tests ${name})
   target_compile_options(${name} PRIVATE -O1)
   target_link_libraries(${name} PRIVATE rt_test_support)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  rt_add_test(${kind}/${name} 600 ${name} ${block})
+  rt_add_test(${folder}/${name} 600 ${name} ${block})
   # Nodes that talk to each other, told by the rig they are set up with, get a label: an emulator shows nothing about
   # them. It runs ARM's instructions, but not its order of memory, and what nodes send each other (messages, frames,
   # numbers) has tests of its own. That their result is the single device's is looked at on every machine.
   file(STRINGS ${source} rig REGEX "^#include \"(support/(clusters|exrig|memnet|mesh|movesim|ringrig|servelog|stage)|tcp_rig|raw_peer)[.]h\"")
   if(rig AND NOT is_emulated)
-    set_property(TEST ${kind}/${name} APPEND PROPERTY LABELS nodes)
+    set_property(TEST ${folder}/${name} APPEND PROPERTY LABELS nodes)
   endif()
 endforeach()
 

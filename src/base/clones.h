@@ -5,7 +5,7 @@
  * Why it is safe for exact results: the compiler may widen such a loop but not change it. Each element is
  * computed by the same +, -, *, / and sqrt, which every instruction set rounds correctly, and
  * -ffp-contract=off keeps it from joining a product and a sum into one rounding although the wider sets
- * could. tests/unit/test_optim.c compares the bits.
+ * could. tests/unit/optim/test_optim.c compares the bits.
  *
  * The choice is made by the loader (an ifunc), before a sanitizer's run-time library is ready, and only
  * glibc's loader does it: elsewhere the plain version is used.

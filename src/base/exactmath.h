@@ -1,7 +1,7 @@
 /*
  * exp, log, tanh, erf and cos of our own: only +, -, *, / and fma on floats (doubles for cos), so every
  * machine, compiler and vector width gives the same bits. Written without branches so that loops over them
- * vectorise. Accuracy is stated at each function and checked by tests/unit/test_exactmath.c.
+ * vectorise. Accuracy is stated at each function and checked by tests/unit/base/test_exactmath.c.
  *
  * The polynomials are minimax fits: the leading terms that are exact in float are kept, the rest minimises
  * the relative error over the reduced interval. An ulp is the distance of neighbouring floats at the result.

@@ -11,7 +11,7 @@ cmake -S "$root" -B build -G 'Unix Makefiles' >configured 2>&1 || fail "cannot c
 targets() { sed -n "s,^$1: CMakeFiles/\(.*\)\.dir/all\$,\1,p" build/CMakeFiles/Makefile2 | sort; }
 [ "$(targets all | grep -v ^rt_exact_ | tr '\n' ' ')" = "ringtmp ringtmp_lib ringtmp_shared rt_objects " ] ||
     fail "make builds $(targets all | tr '\n' ' ')"
-find "$root"/tests/*/test_*.c "$root"/fuzz/fuzz_*.c -printf '%f\n' | sed 's/\.c$//' | sort >wanted
+find "$root"/tests/*/test_*.c "$root"/tests/unit/*/test_*.c "$root"/fuzz/fuzz_*.c -printf '%f\n' | sed 's/\.c$//' | sort >wanted
 targets CMakeFiles/tests.dir/all | grep -v '^ringtmp$' | diff wanted - >differ || fail "the target tests: $(cat differ)"
 # The Makefile with a cmake of our own, which is talkative: nothing of it is printed unless it fails or is asked for.
 mkdir -p plain/tools plain/build bin

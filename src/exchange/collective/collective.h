@@ -10,8 +10,8 @@
  * over the ranks, ((0+1)+(2+3))+..., which is the tree of train.shards: so they give one device's bits.
  *
  * What two participants say about their common link must agree: the moves of A that send to B, in A's order,
- * are the moves of B that receive from A, in B's order, with equal ranges. tests/unit/test_moves.c holds
- * every algorithm to it, for every number of participants.
+ * are the moves of B that receive from A, in B's order, with equal ranges.
+ * tests/unit/exchange/test_collective.c holds every algorithm to it, for every number of participants.
  */
 #ifndef RT_EXCHANGE_COLLECTIVE_COLLECTIVE_H
 #define RT_EXCHANGE_COLLECTIVE_COLLECTIVE_H

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the golden files of the messages, and the corpora of their fuzz targets, from the layouts in
 docs/protocol.md and without the library: so the two check each other. The values are those of
-tests/unit/test_message.c and test_wire_tree.c. Run it from the root of the tree when the protocol changes."""
+tests/unit/wire/test_message.c and test_wire_tree.c. Run it from the root of the tree when the protocol changes."""
 
 import pathlib
 import struct

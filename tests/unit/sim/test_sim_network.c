@@ -1,6 +1,6 @@
 /*
  * The network in memory: times are exact and runs repeat to the last event. Failures are in
- * tests/unit/test_sim_faults.c; what holds for every transport is in tests/contract/test_transport.c.
+ * tests/unit/sim/test_sim_faults.c; what holds for every transport is in tests/contract/test_transport.c.
  */
 /* labels: threads */
 #include "sim/network.h"
