@@ -2,6 +2,7 @@
  */
 #include "base/memory.h"
 
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,25 +59,38 @@ rt_status rt_floats_reserve(size_t count, const char *what, float **floats, stru
     return RT_OK;
 }
 
+/* A line of /proc/self/status, key "\nVmRSS:", in bytes; 0 where there is none. It is read during training,
+ * so without stdio, which would allocate. What does not fit into the buffer is passed over, but for a tail in
+ * which the key may have begun. */
 static uint64_t process_status(const char *key) {
-    FILE *file = fopen("/proc/self/status", "re");
-    char line[256];
-    unsigned long long kib = 0;
-    if (!file)
+    char text[4096];
+    size_t held = 0;
+    uint64_t kib = 0;
+    const int file = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+    if (file < 0)
         return 0;
-    while (fgets(line, sizeof line, file))
-        if (strncmp(line, key, strlen(key)) == 0 && sscanf(line + strlen(key), " %llu", &kib) == 1)
+    for (ssize_t got; (got = read(file, text + held, sizeof text - 1 - held)) > 0;) {
+        held += (size_t)got;
+        text[held] = '\0';
+        const char *line = strstr(text, key);
+        if (line && strchr(line + 1, '\n')) {
+            kib = strtoull(line + strlen(key), NULL, 10);
             break;
-    fclose(file);
+        }
+        const size_t tail = line ? held - (size_t)(line - text) : held < strlen(key) ? held : strlen(key);
+        memmove(text, text + held - tail, tail);
+        held = tail;
+    }
+    close(file);
     return kib << 10;
 }
 
 uint64_t rt_memory_resident(void) {
-    return process_status("VmRSS:");
+    return process_status("\nVmRSS:");
 }
 
 uint64_t rt_memory_peak(void) {
-    return process_status("VmHWM:");
+    return process_status("\nVmHWM:");
 }
 
 /* A sanitizer has an allocator of its own: the C library's is then never set up, and threads that come here

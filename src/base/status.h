@@ -10,34 +10,6 @@
 #define RT_PRINTF(format_index, first) __attribute__((format(printf, format_index, first)))
 #else
 #define RT_PRINTF(format_index, first)
-/* The two idioms of error paths. RT_TRY: whatever fails ends the function, with the sentence that is in err:
- *
- *     RT_TRY(rt_file_open(path, &file, err));
- *
- * Only where nothing has been taken that must be given back. A constructor takes its object, fills it with a
- * function that may return early at any point, and ends with RT_FINISH_CREATE: a failure of that function
- * destroys the object, which must be possible whatever it has by then.
- *
- *     RT_TRY(rt_alloc(1, sizeof *made, "a thing", &made, err));
- *     RT_FINISH_CREATE(thing_init(made, settings, err), made, rt_thing_destroy, thing);
- */
-#define RT_TRY(expression)                                                                                   \
-    do {                                                                                                     \
-        const rt_status rt_try_status_ = (expression);                                                       \
-        if (rt_try_status_ != RT_OK)                                                                         \
-            return rt_try_status_;                                                                           \
-    } while (0)
-
-#define RT_FINISH_CREATE(expression, made, destroy, out)                                                     \
-    do {                                                                                                     \
-        const rt_status rt_try_status_ = (expression);                                                       \
-        if (rt_try_status_ != RT_OK)                                                                         \
-            destroy(made);                                                                                   \
-        else                                                                                                 \
-            *(out) = (made);                                                                                 \
-        return rt_try_status_;                                                                               \
-    } while (0)
-
 #endif
 
 /* Writes the sentence into err (which may be NULL) and returns status, so that a function can end with

@@ -110,21 +110,18 @@ static rt_status take_done(struct rt_worker_connection *connection, const struct
 }
 
 static rt_status take_metrics(struct rt_worker_connection *connection, struct rt_error *err) {
-    struct rt_metrics metrics;
+    struct rt_metrics_row row;
+    struct rt_metrics metrics = {.room = 1, .rows = &row};
     if (!connection->asked)
         return rt_fail(err, RT_BAD_INPUT, "a metrics message was not expected");
-    rt_status status = rt_metrics_decode(connection->talk->body, connection->talk->body_bytes, &metrics, err);
-    if (status != RT_OK)
-        return status;
-    if (metrics.count != 1 || metrics.rows[0].node != connection->rank)
-        status = rt_fail(err, RT_BAD_INPUT, "a metrics message is not of one row, its own");
-    else
-        connection->row = metrics.rows[0];
-    rt_metrics_deinit(&metrics);
+    RT_TRY(rt_metrics_decode(connection->talk->body, connection->talk->body_bytes, &metrics, err));
+    if (metrics.count != 1 || row.node != connection->rank)
+        return rt_fail(err, RT_BAD_INPUT, "a metrics message must have one row, that of its sender");
+    connection->row = row;
     memcpy(connection->tally, connection->next_tally, sizeof connection->tally);
     connection->asked = false;
     connection->told = true;
-    return status;
+    return RT_OK;
 }
 
 static rt_status take_tally(struct rt_worker_connection *connection, const struct rt_message *message,

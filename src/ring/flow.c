@@ -66,6 +66,7 @@ rt_status rt_flow_init(struct rt_flow *flow, const struct rt_flow_settings *sett
         return status;
     }
     flow->next.talk.run = flow->previous.talk.run = settings->run;
+    RT_TRY(rt_alloc(settings->nodes, sizeof *flow->rows, "the metrics of the nodes", &flow->rows, err));
     return rt_bulk_init(flow, err);
 }
 
@@ -81,6 +82,7 @@ void rt_flow_deinit(struct rt_flow *flow) {
             free(segment->buffers[k].floats);
     }
     free(flow->bulk.memory);
+    free(flow->rows);
     *flow = (struct rt_flow){0};
 }
 

@@ -160,6 +160,7 @@ struct rt_flow {
     struct rt_segment segments[2];
     size_t segment_count;
     struct rt_bulk bulk;
+    struct rt_metrics_row *rows; /* of METRICS that pass, one for each node */
 
     struct {        /* clipping by the norm of all gradients, see flow_control.c */
         bool asked; /* our squares are in a sum that is on its way */

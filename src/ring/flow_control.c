@@ -157,30 +157,22 @@ bool rt_flow_ask_metrics(struct rt_flow *flow) {
 }
 
 static rt_status take_metrics(struct rt_flow *flow, const struct rt_talk *talk, struct rt_error *err) {
-    struct rt_metrics metrics;
-    rt_status status = rt_metrics_decode(talk->body, talk->body_bytes, &metrics, err);
-    if (status != RT_OK)
-        return status;
+    struct rt_metrics metrics = {.room = flow->settings.nodes, .rows = flow->rows};
+    RT_TRY(rt_metrics_decode(talk->body, talk->body_bytes, &metrics, err));
     const size_t expected = flow->settings.index ? flow->settings.index : flow->settings.nodes;
-    for (size_t i = 0; i < metrics.count && status == RT_OK; i++)
+    for (size_t i = 0; i < metrics.count; i++)
         if (metrics.rows[i].node != i)
-            status = rt_fail(err, RT_BAD_INPUT, "a metrics message has its rows in the wrong order");
-    if (status == RT_OK && metrics.count != expected)
-        status = rt_fail(err, RT_BAD_INPUT, "a metrics message has %zu rows instead of %zu", metrics.count,
-                         expected);
-    struct rt_metrics_row *rows = NULL;
-    if (status == RT_OK && flow->settings.index == 0)
-        flow->settings.ends.metrics(flow->settings.ends.self, metrics.rows);
-    else if (status == RT_OK)
-        status = rt_alloc(expected + 1, sizeof *rows, "the metrics", &rows, err);
-    if (rows) {
-        memcpy(rows, metrics.rows, expected * sizeof *rows);
-        rt_flow_row(flow, &rows[expected]);
-        send_rows(flow, rows, expected + 1);
-        free(rows);
+            return rt_fail(err, RT_BAD_INPUT, "a metrics message has its rows in the wrong order");
+    if (metrics.count != expected)
+        return rt_fail(err, RT_BAD_INPUT, "a metrics message has %zu rows instead of %zu", metrics.count,
+                       expected);
+    if (flow->settings.index == 0) {
+        flow->settings.ends.metrics(flow->settings.ends.self, flow->rows);
+        return RT_OK;
     }
-    rt_metrics_deinit(&metrics);
-    return status;
+    rt_flow_row(flow, &flow->rows[expected]);
+    send_rows(flow, flow->rows, expected + 1);
+    return RT_OK;
 }
 
 /* ---- errors -------------------------------------------------------------------------------------------- */

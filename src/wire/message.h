@@ -237,7 +237,8 @@ struct rt_metrics_row {
 
 struct rt_metrics {
     size_t count;
-    struct rt_metrics_row *rows; /* owned when decoded */
+    size_t room;                 /* rows there is memory for; for the decoder only */
+    struct rt_metrics_row *rows; /* borrowed */
 };
 
 /* Each encoder writes into room bytes and returns how many it used, or 0 when they do not fit or a count is
@@ -276,9 +277,10 @@ void rt_assign_deinit(struct rt_assign *assign);
 size_t rt_ready_encode(const struct rt_ready *ready, uint8_t *bytes, size_t room);
 rt_status rt_ready_decode(const uint8_t *bytes, size_t count, struct rt_ready *ready, struct rt_error *err);
 size_t rt_metrics_encode(const struct rt_metrics *metrics, uint8_t *bytes, size_t room);
+/* Decodes into the caller's rows, at most `room` of them, and allocates nothing. A failure leaves
+ * metrics->count alone; the rows may have been written to. */
 rt_status rt_metrics_decode(const uint8_t *bytes, size_t count, struct rt_metrics *metrics,
                             struct rt_error *err);
-void rt_metrics_deinit(struct rt_metrics *metrics);
 
 /* Adds a row to an encoded body of `count` bytes, in place and without taking memory; returns the bytes it
  * has then, or 0 when it does not fit or the body is none. count 0: begins one. A body of n rows takes

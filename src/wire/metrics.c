@@ -1,9 +1,7 @@
 /* What the nodes did with their time: a row for each, added as the message goes round. */
 #include "base/bytes.h"
-#include "base/memory.h"
 #include "wire/bytes.h"
 #include "wire/message.h"
-#include <stdlib.h>
 
 static void write_row(struct rt_encoder *encoder, const struct rt_metrics_row *row) {
     rt_write_u16(encoder, row->node);
@@ -76,22 +74,13 @@ size_t rt_metrics_append(const struct rt_metrics_row *row, uint8_t *bytes, size_
 rt_status rt_metrics_decode(const uint8_t *bytes, size_t count, struct rt_metrics *metrics,
                             struct rt_error *err) {
     struct rt_decoder decoder = {.name = "metrics", .bytes = bytes, .count = count, .err = err};
-    struct rt_metrics made = {0};
-    made.count = rt_read_count(&decoder, "nodes", RT_MAX_NODES, RT_METRICS_ROW_BYTES);
-    if (decoder.status == RT_OK)
-        decoder.status = rt_alloc(made.count, sizeof *made.rows, "the rows of the metrics", &made.rows, err);
-    for (size_t i = 0; i < made.count && decoder.status == RT_OK; i++)
-        read_row(&decoder, &made.rows[i]);
-    rt_status status = rt_decoder_end(&decoder);
-    if (status == RT_OK)
-        *metrics = made;
-    else
-        rt_metrics_deinit(&made);
-    return status;
-}
-
-void rt_metrics_deinit(struct rt_metrics *metrics) {
-    free(metrics->rows);
-    metrics->rows = NULL;
-    metrics->count = 0;
+    const size_t rows = rt_read_count(&decoder, "nodes", RT_MAX_NODES, RT_METRICS_ROW_BYTES);
+    if (decoder.status == RT_OK && rows > metrics->room)
+        return rt_fail(err, RT_BAD_INPUT, "the metrics have %zu rows; at most %zu were expected", rows,
+                       metrics->room);
+    for (size_t i = 0; i < rows && decoder.status == RT_OK; i++)
+        read_row(&decoder, &metrics->rows[i]);
+    RT_TRY(rt_decoder_end(&decoder));
+    metrics->count = rows;
+    return RT_OK;
 }

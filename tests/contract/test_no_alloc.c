@@ -3,7 +3,7 @@
  * and of a network with every kind of layer there is must not move the counter. Nor must those of an
  * exchange, of whatever way: by a network that is alone, with the server where there is one, and by three
  * nodes over TCP that have a toy to learn. Nor must those of a ring: whole updates of master and workers,
- * with all their messages, over the network in memory.
+ * with all their messages, metrics among them, over the network in memory.
  */
 #include "exchange/strategy.h"
 #include "formats/yaml.h"
@@ -138,9 +138,10 @@ TEST(exchange_step_takes_no_memory) {
 /* All nodes are threads of this process: what any of them takes is counted. */
 static void train_and_count(void *user, struct exrig *rig) {
     long *during = user;
+    struct rt_metrics_row rows[EXRIG_NODES];
     CHECK(exrig_train(rig, 12));
     const long before = allocations;
-    CHECK(exrig_train(rig, 60));
+    CHECK(exrig_train(rig, 30) && exrig_metrics(rig, rows) && exrig_train(rig, 30));
     *during = allocations - before;
     CHECK(exrig_settle(rig));
 }
@@ -162,12 +163,17 @@ TEST(exchange_between_nodes_takes_no_memory) {
 
 /* ---- rings ---- */
 
+/* Every fourth update METRICS go round: each node decodes the rows of those before it and adds its own. */
 static void count_in_ring(void *user, struct rig *rig, struct rt_ring *ring) {
     long *during = user;
+    struct rt_metrics_row rows[RIG_NODES];
     if (!rig_steps(rig, ring, 4))
         return;
     const long before = allocations;
-    if (rig_steps(rig, ring, 20))
+    for (size_t i = 0; i < 5 && rig->status[0] == RT_OK; i++)
+        if (rig_steps(rig, ring, 4))
+            rig->status[0] = rt_ring_metrics(ring, rows, &rig->errors[0]);
+    if (rig->status[0] == RT_OK && rows[0].updates >= 20)
         *during = allocations - before;
 }
 
@@ -183,7 +189,7 @@ static void check_ring(struct rig_settings settings, const char *what) {
     CHECK_OK(rig_run(&rig, count_in_ring, &during, &err));
     for (size_t i = 0; i < settings.nodes; i++)
         CHECK_MSG(rig.status[i] == RT_OK, "%s: node %zu: %s", what, i, rig.errors[i].text);
-    CHECK_MSG(during == 0, "%ld allocations during 20 updates of a ring, %s", during, what);
+    CHECK_MSG(during == 0, "%ld allocations during 20 updates and 5 METRICS of a ring, %s", during, what);
     rig_close(&rig);
 }
 

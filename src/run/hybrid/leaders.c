@@ -170,18 +170,13 @@ static rt_status take_rest(struct connection *connection, const struct rt_messag
 }
 
 static rt_status take_metrics(struct connection *connection, size_t places, struct rt_error *err) {
-    struct rt_metrics metrics;
+    struct rt_metrics metrics = {.room = places, .rows = connection->rows};
     if (!connection->asked)
         return rt_fail(err, RT_BAD_INPUT, "a metrics message was not expected");
-    rt_status status = rt_metrics_decode(connection->talk.body, connection->talk.body_bytes, &metrics, err);
-    if (status != RT_OK)
-        return status;
+    RT_TRY(rt_metrics_decode(connection->talk.body, connection->talk.body_bytes, &metrics, err));
     bool fits = metrics.count == places;
     for (size_t i = 0; fits && i < places; i++)
         fits = metrics.rows[i].node == connection->number + i;
-    if (fits)
-        memcpy(connection->rows, metrics.rows, places * sizeof *connection->rows);
-    rt_metrics_deinit(&metrics);
     connection->asked = false;
     connection->has_rows = true;
     return fits ? RT_OK : rt_fail(err, RT_BAD_INPUT, "its metrics are not those of its ring");

@@ -183,7 +183,7 @@ TEST(what_a_head_may_not_say) {
          .lost = 2},
         {.ask = true,
          .said = {{.message = {.type = RT_MESSAGE_METRICS}, .rows = 3, .first = 2}},
-         .refused = "its metrics are not those of its ring",
+         .refused = "the metrics have 3 rows; at most 2 were expected",
          .lost = 2},
         {.ask = true,
          .said = {{.message = {.type = RT_MESSAGE_METRICS}, .rows = 2, .first = 0}},

@@ -116,7 +116,7 @@ static struct rt_metrics_row golden_row(void) {
 
 static size_t make_metrics(uint8_t *bytes, size_t room) {
     struct rt_metrics_row rows[2] = {{0}, golden_row()};
-    return rt_metrics_encode(&(struct rt_metrics){2, rows}, bytes, room);
+    return rt_metrics_encode(&(struct rt_metrics){.count = 2, .rows = rows}, bytes, room);
 }
 
 /* ---- there and back ------------------------------------------------------------------------------------ */
@@ -146,7 +146,15 @@ RECODE(profile, struct rt_profile, rt_profile_deinit)
 RECODE(profiled, struct rt_profiled, rt_profiled_deinit)
 RECODE(assign, struct rt_assign, rt_assign_deinit)
 RECODE(ready, struct rt_ready, keep)
-RECODE(metrics, struct rt_metrics, rt_metrics_deinit)
+
+static rt_status recode_metrics(const uint8_t *bytes, size_t count, uint8_t *out, size_t room, size_t *used,
+                                struct rt_error *err) {
+    static struct rt_metrics_row rows[RT_MAX_NODES];
+    struct rt_metrics body = {.room = RT_MAX_NODES, .rows = rows};
+    RT_TRY(rt_metrics_decode(bytes, count, &body, err));
+    *used = rt_metrics_encode(&body, out, room);
+    return RT_OK;
+}
 
 static const struct {
     const char *name;
@@ -279,16 +287,31 @@ TEST(bodies_are_refused_with_the_reason) {
 TEST(a_refusal_leaves_the_output_alone) {
     struct rt_error err;
     struct rt_ready ready = {7};
-    struct rt_metrics metrics = {99, NULL};
+    struct rt_metrics metrics = {.count = 99};
     CHECK(rt_ready_decode((const uint8_t *)"1234567", 7, &ready, &err) == RT_BAD_INPUT && ready.memory == 7);
     CHECK(rt_metrics_decode((const uint8_t *)"1", 1, &metrics, NULL) == RT_BAD_INPUT && metrics.count == 99);
     CHECK(rt_ready_decode(NULL, 0, &ready, &err) == RT_BAD_INPUT);
 }
 
+/* The caller gives the memory; a peer cannot make the decoder write beyond it. */
+TEST(metrics_fit_the_memory_that_is_given) {
+    static uint8_t bytes[RT_MAX_CONTROL];
+    struct rt_error err;
+    struct rt_metrics_row rows[3] = {{.node = 7}, {.node = 7}, {.node = 7}};
+    struct rt_metrics metrics = {.count = 99, .room = 2, .rows = rows};
+    const size_t used = make_metrics(bytes, sizeof bytes); /* two rows */
+    CHECK_OK(rt_metrics_decode(bytes, used, &metrics, &err));
+    CHECK(metrics.count == 2 && metrics.rows == rows && rows[0].node != 7 && rows[2].node == 7);
+    metrics.count = 99;
+    metrics.room = 1;
+    CHECK(rt_metrics_decode(bytes, used, &metrics, &err) == RT_BAD_INPUT && metrics.count == 99);
+    CHECK(strstr(err.text, "have 2 rows; at most 1"));
+}
+
 TEST(too_many_are_not_encoded) {
     static uint8_t bytes[RT_MAX_CONTROL];
     CHECK(rt_profiled_encode(&(struct rt_profiled){RT_MAX_LAYERS + 1, NULL}, bytes, sizeof bytes) == 0);
-    CHECK(rt_metrics_encode(&(struct rt_metrics){RT_MAX_NODES + 1, NULL}, bytes, sizeof bytes) == 0);
+    CHECK(rt_metrics_encode(&(struct rt_metrics){.count = RT_MAX_NODES + 1}, bytes, sizeof bytes) == 0);
     CHECK(rt_settle_encode(&(struct rt_settle){1, 2, RT_MAX_LINKS + 1, NULL}, bytes, sizeof bytes) == 0);
     struct rt_assign assign = {0, RT_MAX_NODES + 1, NULL, golden_tree()};
     REQUIRE(assign.job);
