@@ -1,74 +1,68 @@
-/*
- * A node's part in an exchange: the talk with the master, and the worker loop; see agent.h.
- *
- * How a run ends. In good order: STOP comes behind all tickets; the node lets go of its links, answers, and
- * stays until the master has hung up, so that nobody loses a peer he still counts on. With a failure of its
- * own: the node says why and stays in the same way. When the master says why, the node leaves at once.
- */
+/* A node's conversation with the master of the run; see agent.h. */
 #include "control/agent_inside.h"
 
 #include "base/memory.h"
 #include "base/sentence.h"
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Seconds that a node which is done waits for the master to hang up. */
-static const double goodbye_seconds = 5;
-/* Seconds without a ticket after which a worker rests: no server's bound waits for it then. For the first one
- * it is more patient: that all begin together matters where workers may not drift apart. */
-static const double idle_seconds = 0.05, first_seconds = 1;
+static rt_status agent_init(struct rt_agent *agent, const struct rt_agent_settings *settings,
+                            struct rt_error *err) {
+    struct rt_link *link = settings->comm->links[0];
+    if (!link || !link->user)
+        return rt_fail(err, RT_FAILED, "there is no conversation with the master");
+    agent->settings = *settings;
+    agent->settings.ahead = settings->ahead ? settings->ahead : RT_TICKETS_AHEAD;
+    agent->settings.rows = settings->rows ? settings->rows : 1;
+    agent->link = link;
+    agent->talk = link->user;
+    RT_TRY(rt_alloc(agent->settings.rows, sizeof *agent->rows, "the metrics", &agent->rows, err));
+    return rt_agent_hold_state(agent, err);
+}
 
 rt_status rt_agent_create(const struct rt_agent_settings *settings, struct rt_agent **agent,
                           struct rt_error *err) {
-    struct rt_link *link = settings->comm->links[0];
     struct rt_agent *made;
-    if (!link || !link->user)
-        return rt_fail(err, RT_FAILED, "there is no talk with the master");
-    rt_status status = rt_alloc(1, sizeof *made, "a node's talk with the master", &made, err);
-    if (status != RT_OK)
-        return status;
-    made->settings = *settings;
-    made->link = link;
-    made->talk = link->user;
-    status = rt_agent_transfer_init(made, err);
-    if (status != RT_OK) {
-        rt_agent_destroy(made);
-        return status;
-    }
-    *agent = made;
-    return RT_OK;
+    RT_TRY(rt_alloc(1, sizeof *made, "the agent", &made, err));
+    RT_FINISH_CREATE(agent_init(made, settings, err), made, rt_agent_destroy, agent);
 }
 
 void rt_agent_destroy(struct rt_agent *agent) {
     if (!agent)
         return;
-    free(agent->transfer.memory);
+    rt_state_holder_deinit(&agent->holder);
+    free(agent->rows);
     free(agent);
 }
 
 /* ---- what comes in ------------------------------------------------------------------------------------- */
 
-static rt_status take_ticket(struct rt_agent *agent, const struct rt_message *message, struct rt_error *err) {
-    if (!agent->settings.worker.learn)
+static rt_status agent_take_ticket(struct rt_agent *agent, const struct rt_message *message,
+                                   struct rt_error *err) {
+    if (!agent->settings.learns)
         return rt_fail(err, RT_BAD_INPUT, "a ticket came to a server that has no worker");
-    if (agent->arrived - agent->told >= RT_TICKETS_AHEAD || agent->stopped)
-        return rt_fail(err, RT_BAD_INPUT, "a ticket came when none could be held");
+    if (agent->arrived - agent->told >= agent->settings.ahead || agent->stopped)
+        return rt_fail(err, RT_BAD_INPUT, "a ticket for batch %llu came when none could be held",
+                       (unsigned long long)message->batch);
     /* The same one again: its gradient came too late, and is still wanted. */
-    if (message->micro == 0 || message->micro < agent->last)
-        return rt_fail(err, RT_BAD_INPUT, "a ticket of batch %llu came behind one of batch %llu",
-                       (unsigned long long)message->micro, (unsigned long long)agent->last);
-    agent->batch[agent->arrived++ % RT_TICKETS_AHEAD] = agent->last = message->micro;
+    if (message->batch == 0 || message->batch < agent->last)
+        return rt_fail(err, RT_BAD_INPUT, "a ticket for batch %llu came behind one for batch %llu",
+                       (unsigned long long)message->batch, (unsigned long long)agent->last);
+    agent->batch[agent->arrived++ % RT_TICKETS_AHEAD] = agent->last = message->batch;
     return RT_OK;
 }
 
-static rt_status take_message(struct rt_agent *agent, struct rt_error *err) {
+static rt_status agent_take_message(struct rt_agent *agent, struct rt_error *err) {
     const struct rt_message *message = &agent->talk->message;
     struct rt_error_message error;
     switch (message->type) {
     case RT_MESSAGE_TICKET:
-        return take_ticket(agent, message, err);
+        return agent_take_ticket(agent, message, err);
+    case RT_MESSAGE_PULL:
+        if (!(message->flags & RT_FLAG_REST))
+            break;
+        agent->begun = true;
+        return RT_OK;
     case RT_MESSAGE_METRICS:
         agent->asked = true;
         return RT_OK;
@@ -76,24 +70,25 @@ static rt_status take_message(struct rt_agent *agent, struct rt_error *err) {
         agent->stopped = true;
         return RT_OK;
     case RT_MESSAGE_ERROR:
-        if (rt_error_decode(agent->talk->body, agent->talk->body_bytes, &error, err) != RT_OK)
-            return RT_BAD_INPUT;
+        RT_TRY(rt_error_decode(agent->talk->body, agent->talk->body_bytes, &error, err));
         agent->ended = true;
         return rt_fail(err, RT_FAILED, "%s", error.text);
-    default:
-        return rt_fail(err, RT_BAD_INPUT, "a %s message was not expected", rt_message_name(message->type));
     }
+    return rt_fail(err, RT_BAD_INPUT, "unexpected %s message", rt_message_name(message->type));
 }
 
-static rt_status take_messages(struct rt_agent *agent, struct rt_error *err) {
+static rt_status agent_blame_master(const struct rt_agent *agent, struct rt_error *err) {
+    return rt_fail_prefix(err, RT_FAILED, "the master (%s)", agent->link->peer);
+}
+
+static rt_status agent_receive(struct rt_agent *agent, struct rt_error *err) {
     struct rt_talk *talk = agent->talk;
     while (talk->ready) {
-        const rt_status status = take_message(agent, err);
+        const rt_status status = agent_take_message(agent, err);
         if (status == RT_BAD_INPUT)
-            return rt_fail_prefix(err, RT_FAILED, "the master (%s)", agent->link->peer);
+            return agent_blame_master(agent, err);
         rt_talk_next(talk);
-        if (status != RT_OK)
-            return status;
+        RT_TRY(status);
     }
     if (talk->dead && !talk->closed)
         return rt_fail(err, RT_FAILED, "the master: %s", talk->error.text);
@@ -102,228 +97,181 @@ static rt_status take_messages(struct rt_agent *agent, struct rt_error *err) {
 
 /* ---- what goes out ------------------------------------------------------------------------------------- */
 
-static void send_done(struct rt_agent *agent, struct rt_message *message) {
+static struct rt_message agent_done_message(struct rt_agent *agent) {
     const struct rt_done *done = &agent->done[agent->told++ % RT_TICKETS_AHEAD];
-    message->type = RT_MESSAGE_DONE;
-    message->micro = done->batch;
-    message->rows = (uint32_t)done->rows;
-    message->update = done->correct;
-    message->value = done->loss;
+    return (struct rt_message){.type = RT_MESSAGE_DONE,
+                               .batch = done->batch,
+                               .correct = done->correct,
+                               .rows = (uint32_t)done->rows,
+                               .loss = done->loss};
 }
 
 /* The next count that is not zero; false: no more. */
-static bool send_tally(struct rt_agent *agent, struct rt_message *message) {
+static bool agent_tally_message(struct rt_agent *agent, struct rt_message *message) {
     size_t i = 0;
     while (i < RT_TALLIES && agent->tally[i] == 0)
         i++;
     if (i == RT_TALLIES)
         return false;
-    message->type = RT_MESSAGE_TALLY;
-    message->micro = i;
-    message->update = agent->tally[i];
+    *message = (struct rt_message){.type = RT_MESSAGE_TALLY, .counter = i, .count = agent->tally[i]};
     agent->tally[i] = 0;
     return true;
 }
 
-static bool has_something(const struct rt_agent *agent) {
-    return agent->tell || agent->told < agent->finished || agent->answer || agent->goodbye;
+static bool agent_has_to_say(const struct rt_agent *agent) {
+    return agent->tell || agent->told < agent->finished || agent->rests || agent->answer || agent->goodbye;
 }
 
-static void send_all(struct rt_agent *agent) {
-    struct rt_talk *talk = agent->talk;
-    uint8_t *body;
-    while (!talk->closed && has_something(agent) && (body = rt_talk_body(talk))) {
-        struct rt_message message = {.source = agent->settings.comm->rank};
-        size_t bytes = 0;
-        if (agent->tell) {
-            agent->tell = false;
-            rt_talk_refuse(talk, agent->status, agent->about, agent->sentence);
-            continue;
-        }
-        if (agent->told < agent->finished) {
-            send_done(agent, &message);
-        } else if (agent->answer && send_tally(agent, &message)) {
-            ;
-        } else if (agent->answer) {
-            agent->answer = false;
-            message.type = RT_MESSAGE_METRICS;
-            bytes = rt_metrics_append(&agent->row, body, 0, RT_MAX_CONTROL);
-        } else {
-            agent->goodbye = false;
-            message.type = RT_MESSAGE_STOP;
-        }
-        rt_talk_send(talk, &message, bytes);
+static void agent_say(struct rt_agent *agent, uint8_t *body) {
+    struct rt_message message = {0};
+    size_t bytes = 0;
+    if (agent->tell) {
+        agent->tell = false;
+        rt_talk_refuse(agent->talk, agent->status, agent->about, agent->sentence);
+        return;
     }
+    if (agent->told < agent->finished) {
+        message = agent_done_message(agent);
+    } else if (agent->rests) {
+        agent->rests = false;
+        message =
+            (struct rt_message){.type = RT_MESSAGE_PULL, .flags = RT_FLAG_REST, .batch = agent->last_done};
+    } else if (agent->answer && agent_tally_message(agent, &message)) {
+        ;
+    } else if (agent->answer) {
+        agent->answer = false;
+        message.type = RT_MESSAGE_METRICS;
+        for (size_t i = 0; i < agent->settings.rows; i++)
+            bytes = rt_metrics_append(&agent->rows[i], body, bytes, RT_MAX_CONTROL);
+    } else {
+        agent->goodbye = false;
+        message.type = RT_MESSAGE_STOP;
+    }
+    message.source = rt_communicator_node(agent->settings.comm, agent->settings.comm->rank);
+    rt_talk_send(agent->talk, &message, bytes);
+}
+
+static void agent_send(struct rt_agent *agent) {
+    uint8_t *body;
+    while (!agent->talk->closed && agent_has_to_say(agent) && (body = rt_talk_body(agent->talk)))
+        agent_say(agent, body);
 }
 
 /* ---- as a part of an engine ---------------------------------------------------------------------------- */
 
-static bool is_bulk(const struct rt_event *event) {
-    return (event->kind == RT_EVENT_SENT && event->send->channel == RT_CHANNEL_BULK) ||
-           (event->kind == RT_EVENT_RECEIVED && event->receive->channel == RT_CHANNEL_BULK);
+static rt_status agent_transfer(struct rt_agent *agent, struct rt_error *err) {
+    bool worked = false;
+    if (agent->talk->closed || rt_state_holder_go_on(&agent->holder, &worked, err) == RT_OK)
+        return RT_OK;
+    return agent_blame_master(agent, err);
 }
 
-static bool take_event(void *self, const struct rt_event *event, rt_status *status, struct rt_error *err) {
+static bool agent_take_event(void *self, const struct rt_event *event, rt_status *status,
+                             struct rt_error *err) {
     struct rt_agent *agent = self;
     if (event->link != agent->link)
         return false;
-    if (is_bulk(event)) {
-        *status = rt_agent_transfer_event(agent, event, err);
-        if (*status != RT_OK)
-            *status = rt_fail_prefix(err, RT_FAILED, "the master (%s)", agent->link->peer);
+    if (rt_state_holder_event(&agent->holder, event, status, err)) {
+        *status = *status == RT_OK ? agent_transfer(agent, err) : agent_blame_master(agent, err);
         return true;
     }
     if (!rt_talk_event(agent->talk, event))
         return false;
-    *status = take_messages(agent, err);
-    send_all(agent);
+    *status = agent_receive(agent, err);
+    agent_send(agent);
     return true;
 }
 
-static rt_status take_turn(void *self, struct rt_error *err) {
+static rt_status agent_take_turn(void *self, struct rt_error *err) {
     struct rt_agent *agent = self;
-    rt_status status = agent->talk->ready ? take_messages(agent, err) : RT_OK;
-    send_all(agent);
-    if (status == RT_OK && rt_agent_transfer_go_on(agent, err) != RT_OK)
-        status = rt_fail_prefix(err, RT_FAILED, "the master (%s)", agent->link->peer);
-    return status;
+    const rt_status status = agent->talk->ready ? agent_receive(agent, err) : RT_OK;
+    agent_send(agent);
+    RT_TRY(status);
+    return agent_transfer(agent, err);
 }
 
 struct rt_engine_part rt_agent_part(struct rt_agent *agent) {
-    return (struct rt_engine_part){.self = agent, .event = take_event, .turn = take_turn, .outlives = true};
+    return (struct rt_engine_part){
+        .self = agent, .event = agent_take_event, .turn = agent_take_turn, .outlives = true};
 }
 
-/* ---- the loop ------------------------------------------------------------------------------------------ */
+/* ---- what the owner sees and says ---------------------------------------------------------------------- */
 
-static bool must_rest(const struct rt_agent *agent) {
-    return !agent->at_rest && agent->transfer.taken < agent->transfer.arrived;
+uint64_t rt_agent_ticket(const struct rt_agent *agent) {
+    return agent->taken < agent->arrived ? agent->batch[agent->taken % RT_TICKETS_AHEAD] : 0;
 }
 
-static bool has_work(void *self) {
-    const struct rt_agent *agent = self;
-    return agent->asked || agent->taken < agent->arrived || must_rest(agent) ||
-           agent->transfer.load == RT_LOAD_DUE || agent->stopped;
+void rt_agent_take(struct rt_agent *agent) {
+    agent->taken++;
+    agent->at_rest = agent->rests = false;
 }
 
-static void answer_metrics(struct rt_agent *agent) {
-    const struct rt_agent_settings *settings = &agent->settings;
-    struct rt_metrics_row row = {0};
-    uint64_t tally[RT_TALLIES] = {0};
-    if (settings->metrics)
-        settings->metrics(settings->user, &row);
-    if (settings->tally)
-        settings->tally(settings->user, tally);
-    row.node = settings->comm->rank;
-    rt_engine_enter(agent->engine);
-    agent->row = row;
-    memcpy(agent->tally, tally, sizeof tally);
+void rt_agent_done(struct rt_agent *agent, const struct rt_done *done) {
+    agent->last_done = agent->batch[agent->finished % RT_TICKETS_AHEAD];
+    agent->done[agent->finished % RT_TICKETS_AHEAD] = *done;
+    agent->done[agent->finished++ % RT_TICKETS_AHEAD].batch = agent->last_done;
+}
+
+uint64_t rt_agent_last_done(const struct rt_agent *agent) {
+    return agent->last_done;
+}
+
+bool rt_agent_has_begun(const struct rt_agent *agent) {
+    return agent->begun;
+}
+
+void rt_agent_rest(struct rt_agent *agent) {
+    agent->rests = true;
+}
+
+bool rt_agent_is_asked(const struct rt_agent *agent) {
+    return agent->asked;
+}
+
+void rt_agent_answer(struct rt_agent *agent, const struct rt_metrics_row *rows, const uint64_t *tally) {
+    memcpy(agent->rows, rows, agent->settings.rows * sizeof *rows);
+    memset(agent->tally, 0, sizeof agent->tally);
+    if (tally)
+        memcpy(agent->tally, tally, sizeof agent->tally);
     agent->asked = false;
     agent->answer = true;
-    rt_engine_leave(agent->engine);
 }
 
-static rt_status agent_learn(struct rt_agent *agent, uint64_t batch, struct rt_error *err) {
-    const struct rt_batch_worker *worker = &agent->settings.worker;
-    struct rt_done done = {.batch = batch};
-    rt_status status = worker->learn(worker->self, batch, &done, err);
-    if (status != RT_OK)
-        return status;
-    done.batch = batch;
-    rt_engine_enter(agent->engine);
-    agent->done[agent->finished++ % RT_TICKETS_AHEAD] = done;
-    rt_engine_leave(agent->engine);
-    return RT_OK;
+void rt_agent_set_at_rest(struct rt_agent *agent, bool at_rest) {
+    agent->at_rest = at_rest;
 }
 
-static rt_status agent_settle(struct rt_agent *agent, struct rt_error *err) {
-    const struct rt_batch_worker *worker = &agent->settings.worker;
-    rt_status status = worker->settle ? worker->settle(worker->self, err) : RT_OK;
-    rt_engine_enter(agent->engine);
-    agent->at_rest = status == RT_OK;
-    rt_engine_leave(agent->engine);
-    return status;
+bool rt_agent_wants_rest(const struct rt_agent *agent) {
+    return !agent->at_rest && rt_state_holder_is_waiting(&agent->holder);
 }
 
-static void tell_loaded(struct rt_agent *agent, uint64_t update) {
-    if (agent->settings.loaded)
-        agent->settings.loaded(agent->settings.user, update);
-    rt_engine_enter(agent->engine);
-    agent->transfer.load = RT_LOAD_TOLD;
+bool rt_agent_was_loaded(const struct rt_agent *agent, uint64_t *update) {
+    *update = agent->loaded;
+    return agent->load == RT_LOAD_DUE;
+}
+
+void rt_agent_note_loaded(struct rt_agent *agent) {
+    agent->load = RT_LOAD_NOTED;
     agent->last = 0; /* batches may come again */
-    rt_engine_leave(agent->engine);
 }
 
-/* One thing that is to be done. */
-static rt_status work(struct rt_agent *agent, bool *stop, struct rt_error *err) {
-    rt_engine_enter(agent->engine);
-    const bool asked = agent->asked, ticket = agent->taken < agent->arrived;
-    const bool load = agent->transfer.load == RT_LOAD_DUE, rest = must_rest(agent) || !agent->stopped;
-    const uint64_t batch = agent->batch[agent->taken % RT_TICKETS_AHEAD],
-                   update = rt_agent_transfer_update(agent);
-    if (!asked && ticket) {
-        agent->taken++;
-        agent->at_rest = false;
-    }
-    rt_engine_leave(agent->engine);
-    if (asked)
-        answer_metrics(agent);
-    else if (ticket)
-        return agent_learn(agent, batch, err);
-    else if (load)
-        tell_loaded(agent, update);
-    else if (rest)
-        return agent_settle(agent, err);
-    else
-        *stop = true;
-    return RT_OK;
+bool rt_agent_is_stopped(const struct rt_agent *agent) {
+    return agent->stopped;
 }
 
-static bool has_hung_up(void *self) {
-    const struct rt_agent *agent = self;
+void rt_agent_say_goodbye(struct rt_agent *agent) {
+    agent->goodbye = true;
+}
+
+void rt_agent_fail(struct rt_agent *agent, rt_status status, uint16_t node, const char *sentence) {
+    if (agent->ended)
+        return;
+    agent->tell = true;
+    agent->status = status;
+    agent->about = node;
+    rt_copy_sentence(agent->sentence, sizeof agent->sentence, sentence);
+}
+
+bool rt_agent_is_over(const struct rt_agent *agent) {
     return agent->talk->closed || agent->ended;
-}
-
-/* Says goodbye, or why this node ends, and stays until the master has heard it. */
-static void part_ways(struct rt_agent *agent, rt_status status, const struct rt_error *err) {
-    const struct rt_agent_settings *settings = &agent->settings;
-    const uint16_t rank = settings->comm->rank, lost = rt_engine_lost(agent->engine);
-    struct rt_error told = *err;
-    rt_engine_let_go(agent->engine);
-    if (status != RT_OK && settings->name)
-        rt_fail_prefix(&told, status, "node %u (%s)", rank, settings->name);
-    else if (status != RT_OK)
-        rt_fail_prefix(&told, status, "node %u", rank);
-    rt_engine_enter(agent->engine);
-    if (status == RT_OK) {
-        agent->goodbye = true;
-    } else if (!agent->ended) {
-        agent->tell = true;
-        agent->status = lost != UINT16_MAX ? RT_IO : status;
-        agent->about = lost != UINT16_MAX ? lost : rank;
-        rt_copy_sentence(agent->sentence, sizeof agent->sentence, told.text);
-    }
-    rt_engine_leave(agent->engine);
-    rt_engine_linger(agent->engine, has_hung_up, agent, rt_engine_now(agent->engine) + goodbye_seconds);
-}
-
-rt_status rt_agent_run(struct rt_agent *agent, struct rt_engine *engine, struct rt_error *err) {
-    struct rt_error why = {0};
-    bool stop = false;
-    rt_engine_enter(engine);
-    agent->engine = engine;
-    rt_engine_leave(engine);
-    rt_status status = RT_OK;
-    while (status == RT_OK && !stop) {
-        const double timeout = agent->taken > 0 ? idle_seconds : first_seconds;
-        const double until = agent->at_rest ? (double)INFINITY : rt_engine_now(engine) + timeout;
-        status = rt_engine_wait(engine, has_work, agent, until, &why);
-        if (status == RT_OK)
-            status = work(agent, &stop, &why);
-    }
-    if (status == RT_OK)
-        status = agent_settle(agent, &why);
-    part_ways(agent, status, &why);
-    if (status != RT_OK)
-        rt_fail(err, status, "%s", why.text);
-    return status;
 }

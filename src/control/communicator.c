@@ -11,6 +11,10 @@ const char *rt_communicator_name(uint16_t rank, char text[32]) {
     return text;
 }
 
+uint16_t rt_communicator_node(const struct rt_communicator *comm, uint16_t rank) {
+    return comm->stride ? (uint16_t)(rank * comm->stride + comm->place) : rank;
+}
+
 double rt_communicator_timeout(const struct rt_communicator *comm) {
     return comm->timeout > 0 ? comm->timeout : 60;
 }

@@ -1,67 +1,90 @@
 /*
- * The master's talks with the nodes; see coordinator.h. What the owner asks for is written down here and sent
- * when the part has its turn, by the thread that has the endpoint: a talk has room for a few messages at a
- * time.
+ * The master's conversations with the nodes; see coordinator.h. What the owner asks for is written down here
+ * and sent when the part has its turn, by the thread that has the endpoint: a talk has room for a few
+ * messages at a time.
  */
 #include "control/coordinator_inside.h"
 
 #include "base/memory.h"
 #include "base/sentence.h"
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-rt_status rt_coordinator_create(const struct rt_communicator *comm, struct rt_coordinator **coordinator,
-                                struct rt_error *err) {
-    struct rt_coordinator *made;
-    rt_status status = rt_alloc(1, sizeof *made, "the master's talks", &made, err);
-    if (status != RT_OK)
-        return status;
-    made->comm = comm;
-    made->lost = UINT16_MAX;
-    status = rt_alloc(comm->count, sizeof *made->connections, "the master's talks", &made->connections, err);
-    for (uint16_t rank = 1; rank < comm->count && status == RT_OK; rank++) {
+static rt_status coordinator_init(struct rt_coordinator *coordinator,
+                                  const struct rt_coordinator_settings *settings, struct rt_error *err) {
+    const struct rt_communicator *comm = settings->comm;
+    coordinator->settings = *settings;
+    coordinator->settings.ahead = settings->ahead ? settings->ahead : RT_TICKETS_AHEAD;
+    coordinator->settings.rows = settings->rows ? settings->rows : 1;
+    coordinator->comm = comm;
+    coordinator->lost = UINT16_MAX;
+    const size_t rows = coordinator->settings.rows;
+    RT_TRY(rt_alloc(comm->count, sizeof *coordinator->connections, "the conversations with the nodes",
+                    &coordinator->connections, err));
+    RT_TRY(rt_alloc(comm->count * rows, sizeof *coordinator->rows, "the metrics of the nodes",
+                    &coordinator->rows, err));
+    RT_TRY(
+        rt_alloc(rows, sizeof *coordinator->decoded, "the metrics of the nodes", &coordinator->decoded, err));
+    for (uint16_t rank = 1; rank < comm->count; rank++) {
         struct rt_link *link = comm->links[rank];
         if (!link || !link->user)
-            status = rt_fail(err, RT_FAILED, "the master has no talk with node %u", rank);
-        else
-            made->connections[rank] =
-                (struct rt_worker_connection){.rank = rank, .link = link, .talk = link->user};
+            return rt_fail(err, RT_FAILED, "the master has no conversation with node %u",
+                           rt_communicator_node(comm, rank));
+        coordinator->connections[rank] =
+            (struct rt_worker_connection){.rank = rank,
+                                          .link = link,
+                                          .talk = link->user,
+                                          .resting = true,
+                                          .rows = coordinator->rows + rank * rows};
     }
-    if (status != RT_OK) {
-        rt_coordinator_destroy(made);
-        return status;
-    }
-    *coordinator = made;
-    return RT_OK;
+    return rt_state_initiator_init(&coordinator->initiator, comm->run, comm->rank, false, err);
+}
+
+rt_status rt_coordinator_create(const struct rt_coordinator_settings *settings,
+                                struct rt_coordinator **coordinator, struct rt_error *err) {
+    struct rt_coordinator *made;
+    RT_TRY(rt_alloc(1, sizeof *made, "the coordinator", &made, err));
+    RT_FINISH_CREATE(coordinator_init(made, settings, err), made, rt_coordinator_destroy, coordinator);
 }
 
 void rt_coordinator_destroy(struct rt_coordinator *coordinator) {
     if (!coordinator)
         return;
+    rt_state_initiator_deinit(&coordinator->initiator);
     free(coordinator->connections);
+    free(coordinator->rows);
+    free(coordinator->decoded);
     free(coordinator);
 }
 
 /* ---- what goes out ------------------------------------------------------------------------------------- */
 
-bool rt_worker_connection_owes(const struct rt_worker_connection *connection) {
-    return connection->done < connection->given || connection->asked ||
-           connection->transfer.kind != RT_TRANSFER_NONE;
+bool rt_coordinator_is_owed(const struct rt_coordinator *coordinator, uint16_t rank) {
+    const struct rt_worker_connection *connection = &coordinator->connections[rank];
+    const struct rt_state_initiator *initiator = &coordinator->initiator;
+    return rank > 0 && (connection->done < connection->given || connection->asked ||
+                        (coordinator->expects_rest && !connection->resting) ||
+                        (initiator->busy && initiator->order.node == rank));
 }
 
-/* To be called when a node owes something it did not owe before, or has just been heard of. */
-static void stamp(struct rt_coordinator *coordinator, struct rt_worker_connection *connection) {
+void rt_worker_connection_stamp(struct rt_coordinator *coordinator, struct rt_worker_connection *connection) {
     connection->debt = ++coordinator->debts;
 }
 
-static bool has_something(const struct rt_worker_connection *connection) {
-    return connection->tell || connection->sent < connection->given || connection->ask || connection->stop;
+/* Something more will be owed. */
+static void coordinator_begin_debt(struct rt_coordinator *coordinator,
+                                   struct rt_worker_connection *connection) {
+    if (!rt_coordinator_is_owed(coordinator, connection->rank))
+        rt_worker_connection_stamp(coordinator, connection);
 }
 
-static void send_one(struct rt_coordinator *coordinator, struct rt_worker_connection *connection,
-                     uint8_t *body) {
+static bool connection_has_to_say(const struct rt_worker_connection *connection) {
+    return connection->tell || connection->begin || connection->sent < connection->given || connection->ask ||
+           connection->stop;
+}
+
+static void connection_say(const struct rt_coordinator *coordinator, struct rt_worker_connection *connection,
+                           uint8_t *body) {
     struct rt_message message = {.source = 0};
     size_t bytes = 0;
     if (connection->tell) {
@@ -69,9 +92,13 @@ static void send_one(struct rt_coordinator *coordinator, struct rt_worker_connec
         rt_talk_refuse(connection->talk, coordinator->status, 0, coordinator->sentence);
         return;
     }
-    if (connection->sent < connection->given) {
+    if (connection->begin) {
+        connection->begin = false;
+        message.type = RT_MESSAGE_PULL;
+        message.flags = RT_FLAG_REST;
+    } else if (connection->sent < connection->given) {
         message.type = RT_MESSAGE_TICKET;
-        message.micro = connection->batch[connection->sent++ % RT_TICKETS_AHEAD];
+        message.batch = connection->batch[connection->sent++ % RT_TICKETS_AHEAD];
     } else if (connection->ask) {
         connection->ask = false;
         message.type = RT_MESSAGE_METRICS;
@@ -84,196 +111,84 @@ static void send_one(struct rt_coordinator *coordinator, struct rt_worker_connec
     rt_talk_send(connection->talk, &message, bytes);
 }
 
-void rt_worker_connection_send(struct rt_coordinator *coordinator, struct rt_worker_connection *connection) {
+static void connection_send(const struct rt_coordinator *coordinator,
+                            struct rt_worker_connection *connection) {
     uint8_t *body;
-    while (!connection->talk->closed && has_something(connection) && (body = rt_talk_body(connection->talk)))
-        send_one(coordinator, connection, body);
+    while (!connection->talk->closed && connection_has_to_say(connection) &&
+           (body = rt_talk_body(connection->talk)))
+        connection_say(coordinator, connection, body);
 }
 
-/* ---- what comes in ------------------------------------------------------------------------------------- */
+/* ---- as a part of an engine ---------------------------------------------------------------------------- */
 
-static rt_status take_done(struct rt_worker_connection *connection, const struct rt_message *message,
-                           struct rt_error *err) {
-    if (connection->done == connection->sent ||
-        message->micro != connection->batch[connection->done % RT_TICKETS_AHEAD])
-        return rt_fail(err, RT_BAD_INPUT, "it is done with batch %llu, which it was not given",
-                       (unsigned long long)message->micro);
-    if (message->update > message->rows)
-        return rt_fail(err, RT_BAD_INPUT, "it has %llu right ones of %u examples",
-                       (unsigned long long)message->update, message->rows);
-    if (!isfinite(message->value))
-        return rt_fail(err, RT_BAD_INPUT, "its loss of batch %llu is no number",
-                       (unsigned long long)message->micro);
-    connection->results[connection->done++ % RT_TICKET_RESULTS] = (struct rt_done){
-        .batch = message->micro, .rows = message->rows, .correct = message->update, .loss = message->value};
-    return RT_OK;
-}
-
-static rt_status take_metrics(struct rt_worker_connection *connection, struct rt_error *err) {
-    struct rt_metrics_row row;
-    struct rt_metrics metrics = {.room = 1, .rows = &row};
-    if (!connection->asked)
-        return rt_fail(err, RT_BAD_INPUT, "a metrics message was not expected");
-    RT_TRY(rt_metrics_decode(connection->talk->body, connection->talk->body_bytes, &metrics, err));
-    if (metrics.count != 1 || row.node != connection->rank)
-        return rt_fail(err, RT_BAD_INPUT, "a metrics message must have one row, that of its sender");
-    connection->row = row;
-    memcpy(connection->tally, connection->next_tally, sizeof connection->tally);
-    connection->asked = false;
-    connection->told = true;
-    return RT_OK;
-}
-
-static rt_status take_tally(struct rt_worker_connection *connection, const struct rt_message *message,
-                            struct rt_error *err) {
-    if (!connection->asked || message->micro >= RT_TALLIES)
-        return rt_fail(err, RT_BAD_INPUT, "a tally of number %llu was not expected",
-                       (unsigned long long)message->micro);
-    connection->next_tally[message->micro] = message->update;
-    return RT_OK;
-}
-
-/* The end of the run, in the node's own words. */
-static rt_status take_error(struct rt_coordinator *coordinator, const struct rt_worker_connection *connection,
-                            bool *over, struct rt_error *err) {
-    struct rt_error_message error;
-    rt_status status = rt_error_decode(connection->talk->body, connection->talk->body_bytes, &error, err);
-    if (status != RT_OK)
-        return status;
-    *over = true;
-    coordinator->lost = UINT16_MAX;
-    if (error.status == RT_DIVERGED)
-        return rt_fail(err, RT_DIVERGED, "%s", error.text);
-    /* A node that ends is lost to the others as well, or it says who is: perhaps we ourselves. */
-    const bool other = error.node < coordinator->comm->count && (error.node > 0 || error.status == RT_IO);
-    coordinator->lost = other ? error.node : connection->rank;
-    return rt_fail(err, RT_FAILED, "%s", error.text);
-}
-
-static rt_status take_message(struct rt_coordinator *coordinator, struct rt_worker_connection *connection,
-                              bool *over, struct rt_error *err) {
-    const struct rt_message *message = &connection->talk->message;
-    if (message->type == RT_MESSAGE_ERROR) /* whose source is the node that it is about */
-        return take_error(coordinator, connection, over, err);
-    if (message->source != connection->rank)
-        return rt_fail(err, RT_BAD_INPUT, "it speaks as node %u", message->source);
-    if (message->type == RT_MESSAGE_DONE)
-        return take_done(connection, message, err);
-    if (message->type == RT_MESSAGE_METRICS)
-        return take_metrics(connection, err);
-    if (message->type == RT_MESSAGE_TALLY)
-        return take_tally(connection, message, err);
-    if (message->type != RT_MESSAGE_STOP || !connection->stopped || connection->goodbye)
-        return rt_fail(err, RT_BAD_INPUT, "a %s message was not expected", rt_message_name(message->type));
-    connection->goodbye = true;
-    return RT_OK;
-}
-
-static rt_status blame(struct rt_coordinator *coordinator, const struct rt_worker_connection *connection,
-                       struct rt_error *err) {
-    char name[32];
-    coordinator->lost = connection->rank;
-    return rt_fail_prefix(err, RT_FAILED, "%s (%s)", rt_communicator_name(connection->rank, name),
-                          connection->link->peer);
-}
-
-static rt_status take_messages(struct rt_coordinator *coordinator, struct rt_worker_connection *connection,
-                               struct rt_error *err) {
-    while (connection->talk->ready) {
-        bool over = false;
-        const rt_status status = take_message(coordinator, connection, &over, err);
-        if (status != RT_OK)
-            return over ? status : blame(coordinator, connection, err);
-        stamp(coordinator, connection);
-        rt_talk_next(connection->talk);
-    }
-    if (!connection->talk->dead || connection->talk->closed)
-        return RT_OK;
-    char name[32];
-    coordinator->lost = connection->rank;
-    return rt_fail(err, RT_FAILED, "%s: %s", rt_communicator_name(connection->rank, name),
-                   connection->talk->error.text);
-}
-
-static struct rt_worker_connection *connection_of(const struct rt_coordinator *coordinator,
-                                                  const struct rt_link *link) {
+static struct rt_worker_connection *coordinator_connection(const struct rt_coordinator *coordinator,
+                                                           const struct rt_link *link) {
     const uint16_t rank = rt_communicator_rank(coordinator->comm, link);
     return rank != UINT16_MAX && rank > 0 ? &coordinator->connections[rank] : NULL;
 }
 
-/* Whether the event can be ours: data have other channels. */
-static unsigned channel_of(const struct rt_event *event) {
-    if (event->kind == RT_EVENT_SENT)
-        return event->send->channel;
-    if (event->kind == RT_EVENT_RECEIVED)
-        return event->receive->channel;
-    return RT_CHANNEL_CONTROL;
-}
-
-static bool take_event(void *self, const struct rt_event *event, rt_status *status, struct rt_error *err) {
+static bool coordinator_take_event(void *self, const struct rt_event *event, rt_status *status,
+                                   struct rt_error *err) {
     struct rt_coordinator *coordinator = self;
-    const unsigned channel = channel_of(event);
-    if (channel != RT_CHANNEL_CONTROL && channel != RT_CHANNEL_BULK)
-        return false;
-    struct rt_worker_connection *connection = connection_of(coordinator, event->link);
+    struct rt_worker_connection *connection = coordinator_connection(coordinator, event->link);
     if (!connection)
         return false;
-    if (channel == RT_CHANNEL_BULK && rt_sample_queue_event(coordinator, connection, event)) {
-        stamp(coordinator, connection);
-        return true;
-    }
-    if (channel == RT_CHANNEL_BULK) {
-        *status = rt_state_transfer_event(coordinator, connection, event, err);
-        if (*status != RT_OK)
-            *status = blame(coordinator, connection, err);
-        stamp(coordinator, connection);
+    const bool transfer = rt_state_initiator_event(&coordinator->initiator, event, status, err);
+    if (transfer && *status != RT_OK)
+        *status = rt_worker_connection_blame(coordinator, connection, err);
+    if (transfer || rt_sample_queue_event(coordinator, connection, event)) {
+        rt_worker_connection_stamp(coordinator, connection);
         return true;
     }
     if (!rt_talk_event(connection->talk, event))
         return false;
-    *status = take_messages(coordinator, connection, err);
-    rt_worker_connection_send(coordinator, connection);
+    *status = rt_worker_connection_receive(coordinator, connection, err);
+    connection_send(coordinator, connection);
     return true;
 }
 
-static rt_status take_turn(void *self, struct rt_error *err) {
+static rt_status coordinator_take_turn(void *self, struct rt_error *err) {
     struct rt_coordinator *coordinator = self;
     rt_status status = RT_OK;
     for (uint16_t rank = 1; rank < coordinator->comm->count; rank++) {
         struct rt_worker_connection *connection = &coordinator->connections[rank];
         if (status == RT_OK && connection->talk->ready)
-            status = take_messages(coordinator, connection, err);
-        rt_worker_connection_send(coordinator, connection);
-        rt_state_transfer_go_on(coordinator, connection);
+            status = rt_worker_connection_receive(coordinator, connection, err);
+        connection_send(coordinator, connection);
         rt_sample_queue_go_on(coordinator, connection);
     }
+    const struct rt_state_initiator *initiator = &coordinator->initiator;
+    if (initiator->busy && !coordinator->connections[initiator->order.node].talk->closed)
+        rt_state_initiator_go_on(&coordinator->initiator);
     return status;
 }
 
 /* Of those who owe something the one who has for the longest time. */
-static uint16_t waits_for(const void *self) {
+static uint16_t coordinator_waits_for(const void *self) {
     const struct rt_coordinator *coordinator = self;
     uint16_t found = UINT16_MAX;
-    for (uint16_t rank = 1; rank < coordinator->comm->count; rank++) {
-        const struct rt_worker_connection *connection = &coordinator->connections[rank];
-        if (rt_worker_connection_owes(connection) &&
-            (found == UINT16_MAX || connection->debt < coordinator->connections[found].debt))
+    for (uint16_t rank = 1; rank < coordinator->comm->count; rank++)
+        if (rt_coordinator_is_owed(coordinator, rank) &&
+            (found == UINT16_MAX ||
+             coordinator->connections[rank].debt < coordinator->connections[found].debt))
             found = rank;
-    }
     return found;
 }
 
-static uint16_t lost(const void *self) {
-    const struct rt_coordinator *coordinator = self;
+uint16_t rt_coordinator_lost(const struct rt_coordinator *coordinator) {
     return coordinator->lost;
+}
+
+static uint16_t coordinator_lost(const void *self) {
+    return rt_coordinator_lost(self);
 }
 
 struct rt_engine_part rt_coordinator_part(struct rt_coordinator *coordinator) {
     return (struct rt_engine_part){.self = coordinator,
-                                   .event = take_event,
-                                   .turn = take_turn,
-                                   .waits_for = waits_for,
-                                   .lost = lost,
+                                   .event = coordinator_take_event,
+                                   .turn = coordinator_take_turn,
+                                   .waits_for = coordinator_waits_for,
+                                   .lost = coordinator_lost,
                                    .outlives = true};
 }
 
@@ -281,12 +196,12 @@ struct rt_engine_part rt_coordinator_part(struct rt_coordinator *coordinator) {
 
 bool rt_coordinator_give(struct rt_coordinator *coordinator, uint16_t rank, uint64_t batch) {
     struct rt_worker_connection *connection = &coordinator->connections[rank];
-    if (connection->given - connection->done >= RT_TICKETS_AHEAD ||
+    if (connection->given - connection->done >= coordinator->settings.ahead ||
         connection->given - connection->taken >= RT_TICKET_RESULTS)
         return false;
-    if (!rt_worker_connection_owes(connection))
-        stamp(coordinator, connection);
+    coordinator_begin_debt(coordinator, connection);
     connection->batch[connection->given++ % RT_TICKETS_AHEAD] = batch;
+    connection->resting = false;
     return true;
 }
 
@@ -308,25 +223,40 @@ bool rt_coordinator_take(struct rt_coordinator *coordinator, uint16_t rank, stru
     return true;
 }
 
+void rt_coordinator_begin(struct rt_coordinator *coordinator) {
+    for (uint16_t rank = 1; rank < coordinator->comm->count; rank++)
+        coordinator->connections[rank].begin = true;
+}
+
+bool rt_coordinator_all_rest(const struct rt_coordinator *coordinator) {
+    for (uint16_t rank = 1; rank < coordinator->comm->count; rank++)
+        if (!coordinator->connections[rank].resting)
+            return false;
+    return true;
+}
+
+void rt_coordinator_expect_rest(struct rt_coordinator *coordinator, bool expect) {
+    coordinator->expects_rest = expect;
+}
+
 void rt_coordinator_ask_metrics(struct rt_coordinator *coordinator) {
     for (uint16_t rank = 1; rank < coordinator->comm->count; rank++) {
         struct rt_worker_connection *connection = &coordinator->connections[rank];
         if (connection->asked) /* the answer is on its way */
             continue;
-        if (!rt_worker_connection_owes(connection))
-            stamp(coordinator, connection);
+        coordinator_begin_debt(coordinator, connection);
         connection->ask = connection->asked = true;
         connection->told = false;
         memset(connection->next_tally, 0, sizeof connection->next_tally);
     }
 }
 
-bool rt_coordinator_metrics(struct rt_coordinator *coordinator, struct rt_metrics_row *rows) {
-    for (uint16_t rank = 1; rank < coordinator->comm->count; rank++)
+bool rt_coordinator_metrics(const struct rt_coordinator *coordinator, struct rt_metrics_row *rows) {
+    const size_t count = coordinator->settings.rows, nodes = coordinator->comm->count;
+    for (uint16_t rank = 1; rank < nodes; rank++)
         if (!coordinator->connections[rank].told)
             return false;
-    for (uint16_t rank = 1; rank < coordinator->comm->count; rank++)
-        rows[rank] = coordinator->connections[rank].row;
+    memcpy(rows + count, coordinator->rows + count, (nodes - 1) * count * sizeof *rows);
     return true;
 }
 
@@ -334,45 +264,67 @@ const uint64_t *rt_coordinator_tally(const struct rt_coordinator *coordinator, u
     return coordinator->connections[rank].tally;
 }
 
-static struct rt_state_transfer *new_order(struct rt_coordinator *coordinator, uint16_t rank,
-                                           enum rt_transfer_kind kind) {
-    struct rt_worker_connection *connection = &coordinator->connections[rank];
-    if (!rt_worker_connection_owes(connection))
-        stamp(coordinator, connection);
-    connection->transfer.kind = kind;
-    connection->transfer.begun = connection->transfer.ended = 0;
-    return &connection->transfer;
+/* ---- model state ---- */
+
+static rt_status coordinator_take_state(void *user, size_t tensor, size_t count, const float *floats,
+                                        struct rt_error *err) {
+    struct rt_coordinator *coordinator = user;
+    (void)tensor, (void)err;
+    memcpy(coordinator->into, floats, count * sizeof *floats);
+    coordinator->into += count;
+    return RT_OK;
 }
 
-void rt_coordinator_fetch_state(struct rt_coordinator *coordinator, uint16_t rank, size_t word, size_t first,
-                                size_t count, float *into) {
-    if (count == 0)
-        return;
-    struct rt_state_transfer *transfer = new_order(coordinator, rank, RT_TRANSFER_FETCH);
-    transfer->word = word;
-    transfer->first = first;
-    transfer->count = count;
-    transfer->into = into;
+static rt_status coordinator_give_state(void *user, size_t tensor, size_t count, float *floats,
+                                        struct rt_error *err) {
+    struct rt_coordinator *coordinator = user;
+    (void)tensor, (void)err;
+    memcpy(floats, coordinator->from, count * sizeof *floats);
+    coordinator->from += count;
+    return RT_OK;
 }
 
-void rt_coordinator_send_state(struct rt_coordinator *coordinator, uint16_t rank, size_t word, size_t first,
+/* It begins when the part has its turn. */
+static void coordinator_order(struct rt_coordinator *coordinator, struct rt_state_order order) {
+    struct rt_worker_connection *connection = &coordinator->connections[order.node];
+    coordinator_begin_debt(coordinator, connection);
+    order.in = order.out = connection->link;
+    order.user = coordinator;
+    rt_state_initiator_order(&coordinator->initiator, &order);
+}
+
+void rt_coordinator_fetch_state(struct rt_coordinator *coordinator, uint16_t rank, size_t tensor,
+                                size_t first, size_t count, float *into) {
+    coordinator->into = into;
+    coordinator_order(coordinator, (struct rt_state_order){.kind = RT_STATE_FETCH,
+                                                           .node = rank,
+                                                           .tensor = tensor,
+                                                           .first = first,
+                                                           .count = count,
+                                                           .take = coordinator_take_state});
+}
+
+void rt_coordinator_send_state(struct rt_coordinator *coordinator, uint16_t rank, size_t tensor, size_t first,
                                size_t count, const float *from) {
-    if (count == 0)
-        return;
-    struct rt_state_transfer *transfer = new_order(coordinator, rank, RT_TRANSFER_SEND);
-    transfer->word = word;
-    transfer->first = first;
-    transfer->count = count;
-    transfer->from = from;
-}
-
-bool rt_coordinator_idle(const struct rt_coordinator *coordinator, uint16_t rank) {
-    return coordinator->connections[rank].transfer.kind == RT_TRANSFER_NONE;
+    coordinator->from = from;
+    coordinator_order(coordinator, (struct rt_state_order){.kind = RT_STATE_STORE,
+                                                           .node = rank,
+                                                           .tensor = tensor,
+                                                           .first = first,
+                                                           .count = count,
+                                                           .give = coordinator_give_state});
 }
 
 void rt_coordinator_set_update(struct rt_coordinator *coordinator, uint16_t rank, uint64_t update) {
-    new_order(coordinator, rank, RT_TRANSFER_VERSION)->update = update;
+    coordinator_order(coordinator,
+                      (struct rt_state_order){.kind = RT_STATE_DECLARE, .node = rank, .update = update});
 }
+
+bool rt_coordinator_idle(const struct rt_coordinator *coordinator) {
+    return !coordinator->initiator.busy;
+}
+
+/* ---- the end ---- */
 
 void rt_coordinator_stop(struct rt_coordinator *coordinator) {
     for (uint16_t rank = 1; rank < coordinator->comm->count; rank++)

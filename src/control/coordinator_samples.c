@@ -1,6 +1,6 @@
 /*
  * Examples that go to nodes which have no data of their own, on the bulk channel, in pieces of at most
- * RT_TRANSFER_PIECE floats: EXAMPLES of batch `micro`, from float `update` on. They follow one another in the
+ * RT_STATE_PIECE floats: EXAMPLES of a batch, from a float of it on. They follow one another in the
  * order of the tickets; nothing is copied.
  */
 #include "control/coordinator_inside.h"
@@ -10,7 +10,7 @@ void rt_coordinator_send_samples(struct rt_coordinator *coordinator, uint16_t ra
     struct rt_sample_queue *samples = &coordinator->connections[rank].samples;
     if (count == 0)
         return;
-    const size_t place = samples->packed++ % RT_TICKETS_AHEAD;
+    const size_t place = samples->queued++ % RT_TICKETS_AHEAD;
     samples->batches[place].batch = batch;
     samples->batches[place].floats = floats;
     samples->batches[place].count = count;
@@ -19,14 +19,14 @@ void rt_coordinator_send_samples(struct rt_coordinator *coordinator, uint16_t ra
 static void send_piece(const struct rt_coordinator *coordinator, struct rt_worker_connection *connection,
                        size_t place) {
     struct rt_sample_queue *samples = &connection->samples;
-    const size_t batch = samples->shipped % RT_TICKETS_AHEAD, at = samples->at;
+    const size_t batch = samples->sent % RT_TICKETS_AHEAD, at = samples->at;
     const size_t left = samples->batches[batch].count - at;
-    const size_t count = left < RT_TRANSFER_PIECE ? left : RT_TRANSFER_PIECE;
+    const size_t count = left < RT_STATE_PIECE ? left : RT_STATE_PIECE;
     const struct rt_message message = {
         .type = RT_MESSAGE_EXAMPLES,
         .run = coordinator->comm->run,
-        .micro = samples->batches[batch].batch,
-        .update = at,
+        .batch = samples->batches[batch].batch,
+        .first = at,
         .tensors = 1,
         .tensor = {{.dtype = RT_DTYPE_F32, .rank = 1, .dims = {(uint32_t)count}}}};
     struct rt_send *send = &samples->send[place];
@@ -38,21 +38,21 @@ static void send_piece(const struct rt_coordinator *coordinator, struct rt_worke
     samples->sending[place] = true;
     rt_link_send(connection->link, send);
     samples->at = count == left ? 0 : at + count;
-    samples->shipped += count == left;
+    samples->sent += count == left;
 }
 
 void rt_sample_queue_go_on(const struct rt_coordinator *coordinator,
                            struct rt_worker_connection *connection) {
     struct rt_sample_queue *samples = &connection->samples;
-    for (size_t i = 0; i < RT_TRANSFER_WINDOW && !connection->talk->closed; i++)
-        if (!samples->sending[i] && samples->shipped < samples->packed)
+    for (size_t i = 0; i < RT_STATE_WINDOW && !connection->talk->closed; i++)
+        if (!samples->sending[i] && samples->sent < samples->queued)
             send_piece(coordinator, connection, i);
 }
 
 bool rt_sample_queue_event(const struct rt_coordinator *coordinator, struct rt_worker_connection *connection,
                            const struct rt_event *event) {
     struct rt_sample_queue *samples = &connection->samples;
-    for (size_t i = 0; event->kind == RT_EVENT_SENT && i < RT_TRANSFER_WINDOW; i++)
+    for (size_t i = 0; event->kind == RT_EVENT_SENT && i < RT_STATE_WINDOW; i++)
         if (event->send == &samples->send[i]) {
             samples->sending[i] = false;
             rt_sample_queue_go_on(coordinator, connection);

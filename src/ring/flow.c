@@ -66,8 +66,7 @@ rt_status rt_flow_init(struct rt_flow *flow, const struct rt_flow_settings *sett
         return status;
     }
     flow->next.talk.run = flow->previous.talk.run = settings->run;
-    RT_TRY(rt_alloc(settings->nodes, sizeof *flow->rows, "the metrics of the nodes", &flow->rows, err));
-    return rt_bulk_init(flow, err);
+    return rt_alloc(settings->nodes, sizeof *flow->rows, "the metrics of the nodes", &flow->rows, err);
 }
 
 void rt_flow_deinit(struct rt_flow *flow) {
@@ -81,8 +80,8 @@ void rt_flow_deinit(struct rt_flow *flow) {
         for (size_t k = 0; k < RT_FLOW_SEND_BUFFERS; k++)
             free(segment->buffers[k].floats);
     }
-    free(flow->bulk.memory);
     free(flow->rows);
+    rt_state_holder_deinit(&flow->holder);
     *flow = (struct rt_flow){0};
 }
 
@@ -218,8 +217,6 @@ static struct rt_segment *segment_of(struct rt_flow *flow, const struct rt_event
 }
 
 static rt_status received(struct rt_flow *flow, const struct rt_event *event, struct rt_error *err) {
-    if (event->receive->channel == RT_CHANNEL_BULK)
-        return rt_bulk_arrived(flow, event->receive->user, err);
     struct rt_segment *segment = segment_of(flow, event);
     if (!segment)
         return RT_OK;
@@ -250,20 +247,27 @@ static rt_status take_other(struct rt_flow *flow, const struct rt_event *event, 
     return RT_OK;
 }
 
+/* Whether the event is of a state transfer: a worker holds state, the master gives orders. */
+static bool take_transfer(struct rt_flow *flow, const struct rt_event *event, rt_status *status,
+                          struct rt_error *err) {
+    const struct rt_flow_ends *ends = &flow->settings.ends;
+    return flow->settings.index > 0 ? rt_state_holder_event(&flow->holder, event, status, err)
+                                    : ends->transfer(ends->self, event, status, err);
+}
+
 static rt_status take_event(struct rt_flow *flow, const struct rt_event *event, struct rt_error *err) {
     if (rt_talk_event(&flow->next.talk, event) || rt_talk_event(&flow->previous.talk, event))
         return RT_OK;
     if (!is_ours(flow, event))
         return take_other(flow, event, err);
     flow->progress = rt_flow_now(flow);
-    if (event->kind == RT_EVENT_SENT) {
-        bool *sending = event->send->user;
-        *sending = false;
-        return RT_OK;
+    rt_status status = RT_OK;
+    if (!take_transfer(flow, event, &status, err)) {
+        if (event->kind == RT_EVENT_SENT)
+            *(bool *)event->send->user = false;
+        else if (event->kind == RT_EVENT_RECEIVED)
+            status = received(flow, event, err);
     }
-    if (event->kind != RT_EVENT_RECEIVED)
-        return RT_OK;
-    rt_status status = received(flow, event, err);
     if (status == RT_OK)
         return RT_OK;
     char name[32];
@@ -415,8 +419,8 @@ static rt_status turn(struct rt_flow *flow, struct rt_error *err) {
         status = check_links(flow, err);
     if (status == RT_OK && flow->settings.inter_ring.self)
         status = rt_flow_inter_ring(flow, &worked, err);
-    if (status == RT_OK && flow->settings.next)
-        status = rt_bulk_work(flow, &worked, err);
+    if (status == RT_OK && flow->settings.index > 0)
+        status = rt_state_holder_go_on(&flow->holder, &worked, err);
     bool computed = false;
     if (status == RT_OK)
         status = rt_flow_work(flow, &computed, err);

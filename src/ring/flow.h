@@ -16,8 +16,8 @@
  * Who sends what. Clockwise, to `next`, all in one order on RT_CHANNEL_SECOND: FORWARD, EVALUATE, SNAPSHOT,
  * STOP, and where rings go at their own pace PULL, with RT_FLAG_REST: every node takes the newest parameters
  * from its server, and rests. Anticlockwise, to `previous`, on RT_CHANNEL_FIRST: BACKWARD. Clockwise on the
- * control channel: NORM, METRICS, ERROR (flow_control.c). Clockwise on RT_CHANNEL_BULK: PART, COLLECT, LOAD
- * (flow_bulk.c).
+ * control channel: NORM, METRICS, ERROR (flow_control.c). Clockwise on RT_CHANNEL_BULK: the model's state
+ * (control/state_transfer.h).
  *
  * What a clockwise message occupies on a node is an in-flight slot: a slot of the stage, room for the input
  * and, after the forward, for the gradient that will come back. Seats are used in turn, and a receive is
@@ -29,6 +29,7 @@
 
 #include "cluster/liveness.h"
 #include "cluster/talk.h"
+#include "control/state_transfer.h"
 #include "metrics/states.h"
 #include "ring/inter_ring.h"
 #include <stdatomic.h>
@@ -96,24 +97,6 @@ struct rt_segment {
     bool wanting;
 };
 
-/* Parameters on their way, see flow_bulk.c. */
-enum { RT_BULK_FLOATS = 1 << 16, RT_BULK_BUFFERS = 2 };
-struct rt_bulk_buffer {
-    float *floats;
-    bool sending;
-    struct rt_message message;
-    struct rt_receive receive;
-    struct rt_send send;
-};
-struct rt_bulk {
-    float *memory;
-    struct rt_bulk_buffer in[RT_BULK_BUFFERS], own[RT_BULK_BUFFERS];
-    uint64_t posted, arrived, taken; /* frames, ever rising; frame n is in[n % RT_BULK_BUFFERS] */
-    bool giving;                     /* our part of a word is being sent */
-    size_t word, at;                 /* which, and how many of its floats have been sent */
-    size_t loading, loaded;          /* the word that is being loaded, and how many of its floats are here */
-};
-
 struct rt_flow;
 
 /* What the master does where a worker has a neighbour. All are called by the engine's thread. */
@@ -129,9 +112,8 @@ struct rt_flow_ends {
                         struct rt_error *err);
     /* A SNAPSHOT, STOP or PULL has been all round. */
     void (*back)(void *self, const struct rt_message *message);
-    /* A PART, COLLECT or LOAD has. */
-    rt_status (*bulk)(void *self, const struct rt_message *message, const float *floats, size_t count,
-                      struct rt_error *err);
+    /* Whether the event is of a state transfer; if so it has been taken in. */
+    bool (*transfer)(void *self, const struct rt_event *event, rt_status *status, struct rt_error *err);
     /* METRICS have: a row for every node. */
     void (*metrics)(void *self, const struct rt_metrics_row *rows);
 };
@@ -159,8 +141,8 @@ struct rt_flow {
     struct rt_neighbour next, previous;
     struct rt_segment segments[2];
     size_t segment_count;
-    struct rt_bulk bulk;
-    struct rt_metrics_row *rows; /* of METRICS that pass, one for each node */
+    struct rt_state_holder holder; /* of a worker */
+    struct rt_metrics_row *rows;   /* of METRICS that pass, one for each node */
 
     struct {        /* clipping by the norm of all gradients, see flow_control.c */
         bool asked; /* our squares are in a sum that is on its way */
@@ -276,14 +258,10 @@ void rt_flow_tell(struct rt_flow *flow, rt_status status, const char *sentence);
 /* Gives up a neighbour, whose fault the end is; returns RT_FAILED. */
 rt_status rt_flow_lose(struct rt_flow *flow, const struct rt_neighbour *who);
 
-/* ---- flow_bulk.c ---- */
-rt_status rt_bulk_init(struct rt_flow *flow, struct rt_error *err);
-rt_status rt_bulk_arrived(struct rt_flow *flow, struct rt_bulk_buffer *buffer, struct rt_error *err);
-rt_status rt_bulk_work(struct rt_flow *flow, bool *worked, struct rt_error *err);
-bool rt_bulk_idle(const struct rt_flow *flow);
-/* A buffer of our own to be sent, or NULL; and sending it, with count floats or the head alone. */
-struct rt_bulk_buffer *rt_bulk_own(struct rt_flow *flow);
-void rt_bulk_send(struct rt_flow *flow, struct rt_bulk_buffer *buffer, uint16_t type, size_t word,
-                  uint64_t update, size_t count, bool last);
+/* ---- flow_state.c ---- */
+/* A worker, when it has its segment: its stage is to be read and written by state transfer. */
+rt_status rt_flow_hold_state(struct rt_flow *flow, struct rt_error *err);
+/* The parameters of the segment are those after so many updates. */
+void rt_segment_set_update(struct rt_segment *segment, uint64_t update);
 
 #endif

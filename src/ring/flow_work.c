@@ -258,7 +258,8 @@ static bool can_forward(struct rt_flow *flow, struct rt_segment *segment) {
     case RT_MESSAGE_PULL:
         return rests(flow, segment);
     case RT_MESSAGE_STOP: /* behind all work, of the bulk channel too */
-        return segment->oldest == segment->forward && !segment->complete && rt_bulk_idle(flow);
+        return segment->oldest == segment->forward && !segment->complete &&
+               rt_state_holder_is_idle(&flow->holder);
     default: /* of the parameters as they are now: nothing may be under way that changes them */
         return segment->weights == segment->forward && !segment->complete;
     }

@@ -91,7 +91,7 @@ static rt_status start(void *self, struct rt_inflight *inflight, bool *started, 
     struct rt_ring *ring = self;
     rt_status status = RT_OK;
     ring->flow.starving = false;
-    rt_ring_continue_collect(ring);
+    rt_ring_collect_go_on(ring);
     if (ring->marker) {
         inflight->message = (struct rt_message){.type = ring->marker,
                                                 .flags = ring->marker == RT_MESSAGE_PULL ? RT_FLAG_REST : 0,
@@ -156,7 +156,8 @@ static void turn_away(void *user, const struct rt_event *event) {
 
 /* ---- life ---------------------------------------------------------------------------------------------- */
 
-/* What the other nodes hold, described without taking memory for it. */
+/* What the other nodes hold, described without taking memory for it. out: the shape of the last one's output.
+ */
 static rt_status describe_others(struct rt_ring *ring, struct rt_shape *out, struct rt_error *err) {
     const struct rt_plan *plan = ring->settings.plan;
     const size_t first = plan->node[0].count;
@@ -164,15 +165,16 @@ static rt_status describe_others(struct rt_ring *ring, struct rt_shape *out, str
         return RT_OK;
     if (first + plan->tail >= plan->layers)
         return rt_fail(err, RT_BAD_INPUT, "the plan leaves no layers to the other nodes");
+    RT_TRY(rt_alloc(plan->nodes, sizeof *ring->held, "what the nodes hold", &ring->held, err));
     uint32_t index = 0;
     struct rt_model *model;
-    rt_status status =
-        rt_model_create(ring->job->layers, &ring->job->in, first, plan->layers - plan->tail - first, true,
-                        ring->settings.device->kernels, &index, &model, err);
-    if (status != RT_OK)
-        return status;
-    ring->other_params = model->param_count;
-    ring->other_floats = model->param_count + model->buffer_count;
+    RT_TRY(rt_model_create(ring->job->layers, &ring->job->in, first, plan->layers - plan->tail - first, true,
+                           ring->settings.device->kernels, &index, &model, err));
+    for (size_t node = 1, layer = 0; node < plan->nodes; node++)
+        for (size_t i = 0; i < plan->node[node].count && layer < model->count; i++, layer++) {
+            ring->held[node].params += model->layers[layer]->param_count;
+            ring->held[node].buffers += model->layers[layer]->buffer_count;
+        }
     *out = model->out;
     rt_model_destroy(model);
     return RT_OK;
@@ -186,7 +188,7 @@ static rt_status make_stages(struct rt_ring *ring, struct rt_error *err) {
         status = rt_stage_create(ring->job, ring->settings.device, plan->layers - plan->tail, plan->tail,
                                  slots, &ring->tail, err);
     if (status == RT_OK)
-        ring->words = rt_stage_state_count(ring->head);
+        ring->tensors = rt_stage_state_count(ring->head);
     return status;
 }
 
@@ -197,9 +199,11 @@ static rt_status take_memory(struct rt_ring *ring, struct rt_error *err) {
     if (status == RT_OK)
         status = rt_alloc(slots, sizeof(struct rt_inflight *), "the micro-batches", &ring->micros, err);
     if (status == RT_OK)
-        status = rt_floats_create(RT_BULK_FLOATS, "parameters on their way", &ring->scratch, err);
+        status = rt_floats_create(RT_STATE_PIECE, "state in transfer", &ring->scratch, err);
     if (status == RT_OK)
         status = rt_alloc(ring->settings.plan->nodes, sizeof *ring->rows, "the metrics", &ring->rows, err);
+    if (status == RT_OK && ring->settings.plan->nodes > 1)
+        status = rt_state_initiator_init(&ring->initiator, ring->settings.run, 0, true, err);
     return status;
 }
 
@@ -221,7 +225,7 @@ static rt_status make_flow(struct rt_ring *ring, const struct rt_shape *out, str
                  .loss = lose,
                  .output = rt_ring_take_output,
                  .back = take_back,
-                 .bulk = rt_ring_take_bulk,
+                 .transfer = rt_ring_transfer_event,
                  .metrics = rt_ring_take_metrics},
         .stray = settings->stray ? settings->stray : turn_away,
         .user = settings->user,
@@ -278,6 +282,8 @@ void rt_ring_destroy(struct rt_ring *ring) {
     free(ring->updates);
     free(ring->micros);
     free(ring->scratch);
+    free(ring->held);
+    rt_state_initiator_deinit(&ring->initiator);
     free(ring->rows);
     free(ring);
 }

@@ -9,9 +9,11 @@ struct rt_ring {
     struct rt_ring_settings settings;
     const struct rt_job *job;
     struct rt_flow flow;
-    struct rt_stage *head, *tail;      /* tail NULL: the master has only the first layers */
-    size_t other_params, other_floats; /* of the other nodes: parameters; parameters and buffers */
-    size_t words;                      /* that every stage has */
+    struct rt_stage *head, *tail; /* tail NULL: the master has only the first layers */
+    struct {
+        size_t params, buffers;
+    } * held;       /* [nodes] floats of the stages of the other nodes */
+    size_t tensors; /* state tensors that every stage has */
 
     /* Updates that have begun: update u is updates[u % room]. */
     struct rt_ring_update *updates;
@@ -34,10 +36,11 @@ struct rt_ring {
         struct rt_error error;
     } evaluation;
 
-    struct {                 /* words that are gathered */
-        bool active, unsent; /* unsent: the COLLECT for the word could not be sent yet */
-        size_t word, end;
-        size_t got; /* floats of this word that came from the others */
+    struct rt_state_initiator initiator;
+    struct { /* state tensors that are collected */
+        bool active;
+        size_t tensor, end;
+        size_t node; /* whose floats of the tensor are under way; 0: it begins */
         rt_state_write write;
         void *user;
         rt_status status;
@@ -48,8 +51,7 @@ struct rt_ring {
         void *user;
         double until;
     } wait;
-    uint64_t loads_back;
-    float *scratch; /* RT_BULK_FLOATS */
+    float *scratch; /* RT_STATE_PIECE */
 
     struct rt_metrics_row *rows;
     bool rows_here, rows_asked;
@@ -69,10 +71,10 @@ rt_status rt_ring_take_output(void *self, const struct rt_message *message, size
                               struct rt_error *err);
 void rt_ring_take_metrics(void *self, const struct rt_metrics_row *rows);
 
-/* ---- ring_words.c ---- */
-rt_status rt_ring_take_bulk(void *self, const struct rt_message *message, const float *floats, size_t count,
+/* ---- ring_state.c ---- */
+bool rt_ring_transfer_event(void *self, const struct rt_event *event, rt_status *status,
                             struct rt_error *err);
-/* Sends the COLLECT that could not be sent before. */
-void rt_ring_continue_collect(struct rt_ring *ring);
+/* Goes on collecting, if there is anything to collect. */
+void rt_ring_collect_go_on(struct rt_ring *ring);
 
 #endif

@@ -226,6 +226,8 @@ static rt_status run(struct rt_session *session, struct rt_error *err) {
     rt_status status = rt_flow_init(&flow, &settings, err);
     if (status == RT_OK)
         status = rt_flow_add(&flow, worker->stage, NULL, &flow.previous, &flow.next, err);
+    if (status == RT_OK)
+        status = rt_flow_hold_state(&flow, err);
     if (status == RT_OK && settings.inter_ring.self)
         status = settings.inter_ring.open(settings.inter_ring.self, &worker->stage, 1,
                                           rt_flow_emulated_clock(&flow), err);

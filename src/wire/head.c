@@ -10,14 +10,14 @@ enum { PROTOCOL_END = sizeof magic + 2 };
 
 /* What a type may carry, and which fields of the head mean something to it. */
 enum carries { HEAD_ONLY, FIELDS, TENSORS };
-enum { ROWS = 1, VALUE = 2 };
+enum { ROWS = 1, VALUE = 2, TARGET = 4 };
 
 struct type {
     uint16_t type;
     const char *name;
     enum carries carries;
     uint16_t flags; /* those it may have */
-    unsigned uses;  /* ROWS, VALUE */
+    unsigned uses;  /* ROWS, VALUE, TARGET */
 };
 
 static const struct type types[] = {
@@ -40,9 +40,9 @@ static const struct type types[] = {
     {RT_MESSAGE_BACKWARD, "backward", TENSORS, 0, 0},
     {RT_MESSAGE_NORM, "norm", HEAD_ONLY, RT_FLAG_LAST, VALUE},
     {RT_MESSAGE_METRICS, "metrics", FIELDS, 0, 0},
-    {RT_MESSAGE_PART, "part", TENSORS, RT_FLAG_LAST, 0},
-    {RT_MESSAGE_COLLECT, "collect", HEAD_ONLY, 0, 0},
-    {RT_MESSAGE_LOAD, "load", HEAD_ONLY, 0, 0},
+    {RT_MESSAGE_PART, "part", TENSORS, 0, TARGET},
+    {RT_MESSAGE_FETCH, "fetch", HEAD_ONLY, 0, TARGET},
+    {RT_MESSAGE_LOAD, "load", HEAD_ONLY, 0, TARGET},
     {RT_MESSAGE_TICKET, "ticket", HEAD_ONLY, 0, 0},
     {RT_MESSAGE_DONE, "done", HEAD_ONLY, 0, ROWS | VALUE},
     {RT_MESSAGE_EXAMPLES, "examples", TENSORS, 0, 0},
@@ -138,8 +138,8 @@ void rt_message_encode(const struct rt_message *message, uint8_t head[RT_MESSAGE
     rt_write_u32(&encoder, message->rows);
     rt_write_f64(&encoder, message->value);
     rt_write_u8(&encoder, (uint8_t)tensors);
-    for (size_t i = 0; i < 3; i++)
-        rt_write_u8(&encoder, 0);
+    rt_write_u8(&encoder, 0);
+    rt_write_u16(&encoder, message->target);
     for (size_t i = 0; i < RT_MESSAGE_TENSORS; i++)
         write_tensor(&encoder, &message->tensor[i], i < tensors);
 }
@@ -199,11 +199,12 @@ rt_status rt_message_decode(const uint8_t *head, size_t head_bytes, size_t body_
     made.rows = rt_read_u32(&decoder);
     made.value = rt_read_f64(&decoder);
     made.tensors = rt_read_u8(&decoder);
-    unsigned reserved = 0;
-    for (size_t i = 0; i < 3; i++)
-        reserved |= rt_read_u8(&decoder);
+    const unsigned reserved = rt_read_u8(&decoder);
+    made.target = rt_read_index(&decoder, "target", RT_MAX_NODES);
     if (made.flags & ~(unsigned)type->flags || reserved)
         rt_decoder_refuse(&decoder, "has flags that are not known");
+    if (!(type->uses & TARGET) && made.target != 0)
+        rt_decoder_refuse(&decoder, "is addressed to a node, which it cannot be");
     if (!(type->uses & ROWS) && made.rows != 0)
         rt_decoder_refuse(&decoder, "carries a number of examples, which it cannot");
     if (!(type->uses & VALUE) && made.value != 0) /* true of NaN too */

@@ -45,28 +45,30 @@ enum rt_message_type {
     /* clockwise, each beside the others */
     RT_MESSAGE_NORM = 64, /* value: the sum of squares so far, or the factor that follows from it */
     RT_MESSAGE_METRICS,   /* rt_metrics: every node adds its row */
-    RT_MESSAGE_PART,      /* floats of parameters, buffers or optimizer state, in layer order */
-    RT_MESSAGE_COLLECT,   /* head only: behind the parts of the nodes before; add yours */
-    RT_MESSAGE_LOAD,      /* head only: behind the last part that was sent out */
+
+    /* state transfer (control/state_transfer.h), to node `target`, directly or hop by hop round a ring */
+    RT_MESSAGE_PART = 66, /* floats of state tensor `tensor_index`, from float `first` on */
+    RT_MESSAGE_FETCH,     /* head only: send `floats` floats of state tensor `tensor_index` from `first` on */
+    RT_MESSAGE_LOAD,      /* head only, behind parts: they are the state after `update` updates; sent back */
 
     /* of an exchange, between the master and a worker */
-    RT_MESSAGE_TICKET = 80, /* head only: learn from batch `micro` */
-    RT_MESSAGE_DONE, /* head only: its loss is `value` over `rows` examples, of which `update` are right */
-    RT_MESSAGE_EXAMPLES, /* inputs and targets of a worker's part of batch `micro`, where data.send says so */
-    RT_MESSAGE_TALLY = 84, /* head only, ahead of the answer to METRICS: `update` is count number `micro` of
-                              the server there */
+    RT_MESSAGE_TICKET = 80, /* head only: learn from batch `batch` */
+    RT_MESSAGE_DONE,     /* head only: its loss is `loss`, summed over `rows` examples; `correct` are right */
+    RT_MESSAGE_EXAMPLES, /* inputs and targets of a worker's part of batch `batch`, from float `first` on */
+    RT_MESSAGE_TALLY = 84, /* head only, ahead of the answer to METRICS: counter `counter` of the server there
+                              stands at `count` */
 
     /* between any two who take part in a collective */
-    RT_MESSAGE_CHUNK = 96, /* floats of load `micro`, counted from the start of the run, from float `update`
-                              of its span on */
+    RT_MESSAGE_CHUNK = 96, /* floats of load `load`, counted from the start of the run, from float `first` of
+                              its span on */
 
     /* between a worker and a server */
-    RT_MESSAGE_PUSH = 112, /* a gradient: of span `epoch`, from batch `micro`, made of `rows` examples with
-                              the parameters of version `update` */
-    RT_MESSAGE_PULL,       /* head only: the worker of clock `update` asks for parameters, for batch `micro`
-                              or (0) whichever; one in place of each PUSH, so that what is received next is
-                              always known */
-    RT_MESSAGE_PARAM,      /* span `epoch` of the parameters of version `update` */
+    RT_MESSAGE_PUSH = 112, /* a gradient: of span `span`, from batch `batch`, made of `rows` examples with the
+                              parameters of version `version` */
+    RT_MESSAGE_PULL,       /* head only: the worker of clock `clock` asks for parameters, for batch `batch` or
+                              (0) whichever; one in place of each PUSH, so that what is received next is always
+                              known */
+    RT_MESSAGE_PARAM,      /* span `span` of the parameters of version `version` */
 };
 
 /* ---- the head ---- */
@@ -79,24 +81,46 @@ struct rt_message_tensor {
     uint32_t dims[RT_MESSAGE_RANK];
 };
 
-/* LAST: of NORM: value is the factor; of PART: the last of its kind from its node; of PUSH, PULL and PARAM:
- * the last of those that belong together. ASK, of the last PUSH: as if a PULL came behind it. REST, of PULL:
- * the worker has nothing to do; nobody need wait for it until it asks again. AGAIN, of ERROR in place of
- * WELCOME: the node is too busy with other callers; it may be called again. */
+/* LAST: of NORM: it carries the factor; of PUSH, PULL and PARAM: the last of those that belong together. ASK,
+ * of the last PUSH: as if a PULL came behind it. REST, of PULL: the worker has nothing to do; nobody need
+ * wait for it until it asks again. AGAIN, of ERROR in place of WELCOME: the node is too busy with other
+ * callers; it may be called again. */
 enum { RT_FLAG_LAST = 1, RT_FLAG_ASK = 2, RT_FLAG_REST = 4, RT_FLAG_AGAIN = 8 };
 
 struct rt_message {
     uint16_t type; /* enum rt_message_type */
     uint16_t flags;
     uint16_t source; /* index of the node that made it; 0: the master */
+    uint16_t target; /* of state transfer: the node it is for; otherwise 0 */
     uint32_t run;    /* which run it belongs to: random, chosen by the master */
-    /* What the next three mean in an exchange is said at each type. */
-    uint64_t micro; /* number of the micro-batch from the start of the run; PART, COLLECT, LOAD: which word */
-    uint64_t update; /* the version of the parameters it belongs to: updates applied */
-    uint32_t epoch;  /* of the examples, from 0 */
-    uint32_t
-        rows; /* FORWARD: examples of the update that the micro-batch is part of; DONE, PUSH; otherwise 0 */
-    double value; /* NORM, DONE: see there, any number; otherwise 0 */
+    /* Five slots, each under the name of what it carries in the message at hand. */
+    union {
+        uint64_t micro;        /* FORWARD, EVALUATE, BACKWARD: number of the micro-batch in the run */
+        uint64_t batch;        /* TICKET, DONE, EXAMPLES, PUSH, PULL: number of the batch in the run */
+        uint64_t tensor_index; /* PART, FETCH: 0 parameters and buffers, w the optimizer's tensor w */
+        uint64_t counter;      /* TALLY: which */
+        uint64_t load;         /* CHUNK: number of the span's exchange in the run */
+    };
+    union {
+        uint64_t update;  /* FORWARD, BACKWARD, SNAPSHOT, NORM, LOAD: updates applied to the parameters */
+        uint64_t version; /* PUSH, PARAM: of the server's parameters */
+        uint64_t first;   /* PART, FETCH, EXAMPLES, CHUNK: the first float */
+        uint64_t correct; /* DONE: examples that were predicted right */
+        uint64_t count;   /* TALLY: where the counter stands */
+        uint64_t clock;   /* PULL: of the worker */
+    };
+    union {
+        uint32_t epoch;  /* FORWARD: of the examples, from 0 */
+        uint32_t floats; /* FETCH: how many */
+        uint32_t span;   /* PUSH, PARAM: which */
+    };
+    uint32_t rows; /* FORWARD: examples of the update that the micro-batch is part of; DONE, PUSH: that it is
+                      made of; otherwise 0 */
+    union {
+        double value; /* any of the following; otherwise 0 */
+        double norm;  /* NORM: the sum of squares so far, or the factor that follows from it */
+        double loss;  /* DONE: summed over the rows in order */
+    };
     size_t tensors;
     struct rt_message_tensor tensor[RT_MESSAGE_TENSORS];
 };

@@ -44,10 +44,10 @@ run 0 train ring.yaml --quiet --strategy ring --out honest "${others[@]}"
 destroy "${node[@]}"
 
 # ---- numbers that are not finite, among those of the checkpoint at the end and those of the model ----
-meddled ring 3 c from 66 1 nan "it sent a number that is not finite in word 0 at update 12"
-meddled ring 3 c from 66 6 nan "it sent a number that is not finite in word 0 at update 12"
-meddled ring 2 c to 66 1 nan "it sent a number that is not finite in word 0 at update 12"
-meddled hybrid,rings=2 1 a from 66 1 nan "it sent a number that is not finite in word 0 at update 12"
+meddled ring 3 c from 66 1 nan "it sent a non-finite value in state tensor 0"
+meddled ring 3 c from 66 6 nan "it sent a non-finite value in state tensor 0"
+meddled ring 2 c to 66 1 nan "it sent a non-finite value in state tensor 0"
+meddled hybrid,rings=2 1 a from 66 1 nan "it sent a non-finite value in state tensor 0"
 
 # ---- what is no message, or not the one that is due ----
 meddled ring 3 c from 32 9 head "no message"

@@ -263,7 +263,7 @@ TEST(a_lost_node_is_named) {
 TEST(a_node_that_talks_nonsense_is_named) {
     fail_with(TALKS_NONSENSE, 1, "");
     fail_with(TALKS_NONSENSE, 3, "");
-    fail_with(TALKS_NONSENSE, 5, "node 5 (mem:5): what came is no message");
+    fail_with(TALKS_NONSENSE, 5, "node 5: what came is no message");
 }
 
 TEST(a_node_that_is_told_to_end_is_named) {

@@ -126,10 +126,7 @@ bool exrig_metrics(struct exrig *rig, struct rt_metrics_row rows[EXRIG_NODES]) {
 
 static bool all_idle(void *self) {
     const struct exrig *rig = self;
-    for (uint16_t rank = 1; rank < rig->settings.nodes; rank++)
-        if (!rt_coordinator_idle(rig->node[0].coordinator, rank))
-            return false;
-    return true;
+    return rt_coordinator_idle(rig->node[0].coordinator);
 }
 
 static bool wait_idle(struct exrig *rig) {

@@ -261,6 +261,16 @@ static rt_status settle(void *self, struct rt_error *err) {
     return node->exchange.settle(node->exchange.self, err);
 }
 
+static rt_status run_agent(struct exrig_node *node) {
+    const struct rt_agent_run run = {.worker = {.self = node,
+                                                .learn = node->exchange.self ? exrig_learn : NULL,
+                                                .settle = node->exchange.self ? settle : NULL},
+                                     .loaded = exrig_take_update,
+                                     .metrics = give_metrics,
+                                     .user = node};
+    return rt_agent_run(node->agent, &run, node->engine, &node->error);
+}
+
 static rt_status open_parts(struct exrig_node *node, struct rt_error *err) {
     struct exrig *rig = node->rig;
     rt_status status =
@@ -268,19 +278,16 @@ static rt_status open_parts(struct exrig_node *node, struct rt_error *err) {
     if (status != RT_OK)
         return status;
     const struct rt_agent_settings agent = {.comm = &node->comm,
-                                            .worker = {.self = node,
-                                                       .learn = node->exchange.self ? exrig_learn : NULL,
-                                                       .settle = node->exchange.self ? settle : NULL},
-                                            .word = exrig_word,
-                                            .words = 1 + rig->optim->type->state_words,
+                                            .learns = node->exchange.self != NULL,
+                                            .state = exrig_word,
+                                            .state_tensors = 1 + rig->optim->type->state_words,
                                             .param_count = rig->settings.params,
-                                            .loaded = exrig_take_update,
-                                            .metrics = give_metrics,
                                             .user = node,
                                             .examples =
                                                 rig->settings.send && node->works ? take_examples : NULL,
                                             .name = "toy"};
-    return node->rank == 0 ? rt_coordinator_create(&node->comm, &node->coordinator, err)
+    return node->rank == 0 ? rt_coordinator_create(&(struct rt_coordinator_settings){.comm = &node->comm},
+                                                   &node->coordinator, err)
                            : rt_agent_create(&agent, &node->agent, err);
 }
 
@@ -394,7 +401,7 @@ void exrig_be_node(void *user, size_t i, struct rt_endpoint *endpoint) {
         if (node->status == RT_OK && i == 0)
             be_master(rig, node);
         else if (node->status == RT_OK)
-            node->status = rt_agent_run(node->agent, node->engine, &node->error);
+            node->status = run_agent(node);
     }
     node->ended = rt_endpoint_now(endpoint);
     close_node(node);

@@ -10,20 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct order {
-    struct rt_coordinator *coordinator;
-    uint16_t rank;
-};
-
 static bool is_carried_out(void *self) {
-    const struct order *order = self;
-    return rt_coordinator_idle(order->coordinator, order->rank);
+    return rt_coordinator_idle(self);
 }
 
-static rt_status await_order(struct rt_exchange_learner *learner, uint16_t rank, struct rt_error *err) {
-    struct order order = {learner->coordinator, rank};
+static rt_status await_order(struct rt_exchange_learner *learner, struct rt_error *err) {
     return rt_engine_wait_as(learner->site->engine, rt_net_replica_states(learner->site->net),
-                             RT_STATE_WAIT_BARRIER, is_carried_out, &order, err);
+                             RT_STATE_WAIT_BARRIER, is_carried_out, learner->coordinator, err);
 }
 
 static rt_status ask(struct rt_exchange_learner *learner, uint16_t rank, size_t word, size_t first,
@@ -31,7 +24,7 @@ static rt_status ask(struct rt_exchange_learner *learner, uint16_t rank, size_t 
     rt_engine_enter(learner->site->engine);
     rt_coordinator_fetch_state(learner->coordinator, rank, word, first, count, into);
     rt_engine_leave(learner->site->engine);
-    return await_order(learner, rank, err);
+    return await_order(learner, err);
 }
 
 /* from: the word's first float. */
@@ -40,7 +33,7 @@ static rt_status tell(struct rt_exchange_learner *learner, uint16_t rank, size_t
     rt_engine_enter(learner->site->engine);
     rt_coordinator_send_state(learner->coordinator, rank, word, range.first, range.count, from + range.first);
     rt_engine_leave(learner->site->engine);
-    return await_order(learner, rank, err);
+    return await_order(learner, err);
 }
 
 /* What a rank's optimizer owns, of the whole block. */
@@ -151,7 +144,7 @@ static rt_status send_to(struct rt_exchange_learner *learner, uint16_t rank, siz
     rt_engine_enter(site->engine);
     rt_coordinator_set_update(learner->coordinator, rank, update);
     rt_engine_leave(site->engine);
-    return await_order(learner, rank, err);
+    return await_order(learner, err);
 }
 
 static rt_status send_out(struct rt_exchange_learner *learner, size_t words, uint64_t update,

@@ -201,8 +201,8 @@ static rt_status settle(void *self, struct rt_error *err) {
     return rt_exchanger_settle(self, err);
 }
 
-static float *word(void *user, size_t number) {
-    return rt_exchanger_state(((struct worker *)user)->site, number);
+static float *state_tensor(void *user, size_t tensor) {
+    return rt_exchanger_state(((struct worker *)user)->site, tensor);
 }
 
 static void loaded(void *user, uint64_t update) {
@@ -251,15 +251,10 @@ static rt_status make_site(struct rt_session *session, struct worker *worker, st
     const struct rt_agent_settings agent = {
         .comm = &site->settings.comm,
         .name = node ? node->name : NULL,
-        .worker = {.self = worker->site,
-                   .learn = site->exchange.self ? learn : NULL,
-                   .settle = site->exchange.self ? settle : NULL},
-        .word = word,
-        .words = 1 + worker->optim->type->state_words,
+        .learns = site->exchange.self != NULL,
+        .state = state_tensor,
+        .state_tensors = 1 + worker->optim->type->state_words,
         .param_count = site->replica->param_count,
-        .loaded = loaded,
-        .metrics = metrics,
-        .tally = site->server ? tally : NULL,
         .examples = worker->box ? take_examples : NULL,
         .user = worker,
     };
@@ -282,9 +277,17 @@ static rt_status work(struct rt_session *session, struct worker *worker, struct 
     const struct rt_exchanger_run run = {
         .parts = &part, .part_count = 1, .stray = stray, .user = session, .stop = session->stop};
     status = rt_exchanger_start(worker->site, &run, err);
-    if (status == RT_OK)
-        status = rt_agent_run(worker->agent, worker->site->engine, err);
-    return status;
+    if (status != RT_OK)
+        return status;
+    const struct rt_exchanger *site = worker->site;
+    const struct rt_agent_run work = {.worker = {.self = worker->site,
+                                                 .learn = site->exchange.self ? learn : NULL,
+                                                 .settle = site->exchange.self ? settle : NULL},
+                                      .loaded = loaded,
+                                      .metrics = metrics,
+                                      .tally = site->server ? tally : NULL,
+                                      .user = worker};
+    return rt_agent_run(worker->agent, &work, site->engine, err);
 }
 
 static rt_status run(struct rt_session *session, struct rt_error *err) {

@@ -228,7 +228,9 @@ rt_status rt_exchange_form(struct rt_exchange_learner *learner, struct rt_error 
     if (status == RT_OK)
         status = make_site(learner, &cost, err);
     if (status == RT_OK && learner->who.cluster)
-        status = rt_coordinator_create(&learner->site->settings.comm, &learner->coordinator, err);
+        status =
+            rt_coordinator_create(&(struct rt_coordinator_settings){.comm = &learner->site->settings.comm},
+                                  &learner->coordinator, err);
     if (status == RT_OK && learner->who.cluster && config->spec->data.send)
         status = make_sender(learner, err);
     return status;

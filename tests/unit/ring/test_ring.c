@@ -496,7 +496,7 @@ TEST(nonsense_is_refused) {
         [WRONG_UPDATE] = "update 1 where 0", [WRONG_SHAPE] = "wrong shape",
         [OTHER_RUN] = "another run",         [WRONG_TYPE] = "backward message came among the activations",
         [NO_MESSAGE] = "no message",         [WRONG_SIDE] = "wrong side",
-        [ODD_NORM] = "norm message",         [ODD_WORD] = "word 77",
+        [ODD_NORM] = "norm message",         [ODD_WORD] = "nothing came",
         [FEWER_ROWS] = "not asked for",      [AHEAD] = "not asked for",
     };
     for (mischief = SILENT; mischief < MISCHIEFS; mischief++) {

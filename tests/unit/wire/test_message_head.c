@@ -128,7 +128,7 @@ TEST(heads_are_refused_with_the_reason) {
     refused(&go, 0, AT_TYPE, "\x00", 1, "type 0");
     refused(&go, 0, AT_FLAGS, "\x01", 1, "the go has flags that are not known");
     refused(&norm, 0, AT_FLAGS, "\x03", 1, "the norm has flags that are not known");
-    refused(&go, 0, AT_RESERVED + 2, "\x80", 1, "flags that are not known");
+    refused(&go, 0, AT_RESERVED, "\x80", 1, "flags that are not known");
     refused(&go, 0, AT_SOURCE, "\x00\x04", 2, "speaks of node 1024");
     refused(&go, 0, AT_ROWS, "\x01", 1, "the go carries a number of examples, which it cannot");
     refused(&go, 0, AT_VALUE + 7, "\x40", 1, "the go carries a value, which it cannot");
@@ -198,7 +198,7 @@ TEST(tensors_too_large) {
 
 TEST(empty_tensors_and_scalars) {
     struct rt_error err;
-    struct rt_message message = {.type = RT_MESSAGE_PART, .flags = RT_FLAG_LAST, .tensors = 2}, back;
+    struct rt_message message = {.type = RT_MESSAGE_PART, .tensors = 2}, back;
     uint8_t head[RT_MESSAGE_HEAD];
     message.tensor[0] = (struct rt_message_tensor){RT_DTYPE_F32, 3, {0xffffffff, 0, 0xffffffff}};
     message.tensor[1] = (struct rt_message_tensor){RT_DTYPE_U32, 0, {0}};
@@ -252,7 +252,7 @@ static const struct kind {
     {34, RT_MESSAGE_SNAPSHOT, "snapshot", NOTHING}, {35, RT_MESSAGE_STOP, "stop", NOTHING},
     {48, RT_MESSAGE_BACKWARD, "backward", TENSORS}, {64, RT_MESSAGE_NORM, "norm", NOTHING},
     {65, RT_MESSAGE_METRICS, "metrics", FIELDS},    {66, RT_MESSAGE_PART, "part", TENSORS},
-    {67, RT_MESSAGE_COLLECT, "collect", NOTHING},   {68, RT_MESSAGE_LOAD, "load", NOTHING},
+    {67, RT_MESSAGE_FETCH, "fetch", NOTHING},       {68, RT_MESSAGE_LOAD, "load", NOTHING},
     {80, RT_MESSAGE_TICKET, "ticket", NOTHING},     {81, RT_MESSAGE_DONE, "done", NOTHING},
     {82, RT_MESSAGE_EXAMPLES, "examples", TENSORS}, {84, RT_MESSAGE_TALLY, "tally", NOTHING},
     {96, RT_MESSAGE_CHUNK, "chunk", TENSORS},       {112, RT_MESSAGE_PUSH, "push", TENSORS},

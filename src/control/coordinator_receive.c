@@ -1,0 +1,129 @@
+/* What the master's nodes say to it, checked before it is believed; see coordinator.h. */
+#include "control/coordinator_inside.h"
+
+#include <math.h>
+#include <string.h>
+
+static rt_status connection_take_done(struct rt_worker_connection *connection,
+                                      const struct rt_message *message, struct rt_error *err) {
+    if (connection->done == connection->sent ||
+        message->batch != connection->batch[connection->done % RT_TICKETS_AHEAD])
+        return rt_fail(err, RT_BAD_INPUT, "it is done with batch %llu, which it was not given",
+                       (unsigned long long)message->batch);
+    if (message->correct > message->rows)
+        return rt_fail(err, RT_BAD_INPUT, "it reported %llu correct predictions of %u examples",
+                       (unsigned long long)message->correct, message->rows);
+    if (!isfinite(message->loss))
+        return rt_fail(err, RT_BAD_INPUT, "it reported a non-finite loss for batch %llu",
+                       (unsigned long long)message->batch);
+    connection->results[connection->done++ % RT_TICKET_RESULTS] = (struct rt_done){
+        .batch = message->batch, .rows = message->rows, .correct = message->correct, .loss = message->loss};
+    return RT_OK;
+}
+
+/* A ticket may have been on its way when it was said. */
+static rt_status connection_take_rest(struct rt_worker_connection *connection,
+                                      const struct rt_message *message, struct rt_error *err) {
+    if (!(message->flags & RT_FLAG_REST))
+        return rt_fail(err, RT_BAD_INPUT, "unexpected %s message", rt_message_name(message->type));
+    const uint64_t last = connection->done ? connection->batch[(connection->done - 1) % RT_TICKETS_AHEAD] : 0;
+    connection->resting = connection->done == connection->given && message->batch == last;
+    return RT_OK;
+}
+
+static rt_status connection_take_metrics(const struct rt_coordinator *coordinator,
+                                         struct rt_worker_connection *connection, struct rt_error *err) {
+    const size_t count = coordinator->settings.rows;
+    struct rt_metrics metrics = {.room = count, .rows = coordinator->decoded};
+    if (!connection->asked)
+        return rt_fail(err, RT_BAD_INPUT, "unexpected metrics message");
+    RT_TRY(rt_metrics_decode(connection->talk->body, connection->talk->body_bytes, &metrics, err));
+    bool fits = metrics.count == count;
+    for (size_t i = 0; fits && i < count; i++)
+        fits = metrics.rows[i].node == connection->rank * count + i;
+    if (!fits)
+        return rt_fail(err, RT_BAD_INPUT, "a metrics message must have %zu row%s, of its sender", count,
+                       count == 1 ? "" : "s");
+    memcpy(connection->rows, metrics.rows, count * sizeof *connection->rows);
+    memcpy(connection->tally, connection->next_tally, sizeof connection->tally);
+    connection->asked = false;
+    connection->told = true;
+    return RT_OK;
+}
+
+static rt_status connection_take_tally(struct rt_worker_connection *connection,
+                                       const struct rt_message *message, struct rt_error *err) {
+    if (!connection->asked || message->counter >= RT_TALLIES)
+        return rt_fail(err, RT_BAD_INPUT, "unexpected tally of counter %llu",
+                       (unsigned long long)message->counter);
+    connection->next_tally[message->counter] = message->count;
+    return RT_OK;
+}
+
+/* The end of the run, in the node's own words. */
+static rt_status connection_take_error(struct rt_coordinator *coordinator,
+                                       const struct rt_worker_connection *connection, bool *over,
+                                       struct rt_error *err) {
+    const struct rt_communicator *comm = coordinator->comm;
+    struct rt_error_message error;
+    RT_TRY(rt_error_decode(connection->talk->body, connection->talk->body_bytes, &error, err));
+    *over = true;
+    coordinator->lost = UINT16_MAX;
+    if (error.status == RT_DIVERGED)
+        return rt_fail(err, RT_DIVERGED, "%s", error.text);
+    /* A node that ends is lost to the others as well, or it says who is: perhaps we ourselves. */
+    const bool other =
+        error.node < comm->count * coordinator->settings.rows && (error.node > 0 || error.status == RT_IO);
+    coordinator->lost = other ? error.node : rt_communicator_node(comm, connection->rank);
+    return rt_fail(err, RT_FAILED, "%s", error.text);
+}
+
+static rt_status connection_take_message(struct rt_coordinator *coordinator,
+                                         struct rt_worker_connection *connection, bool *over,
+                                         struct rt_error *err) {
+    const struct rt_message *message = &connection->talk->message;
+    if (message->type == RT_MESSAGE_ERROR) /* whose source is the node that it is about */
+        return connection_take_error(coordinator, connection, over, err);
+    if (message->source != rt_communicator_node(coordinator->comm, connection->rank))
+        return rt_fail(err, RT_BAD_INPUT, "it claims to be node %u", message->source);
+    switch (message->type) {
+    case RT_MESSAGE_DONE:
+        return connection_take_done(connection, message, err);
+    case RT_MESSAGE_PULL:
+        return connection_take_rest(connection, message, err);
+    case RT_MESSAGE_METRICS:
+        return connection_take_metrics(coordinator, connection, err);
+    case RT_MESSAGE_TALLY:
+        return connection_take_tally(connection, message, err);
+    case RT_MESSAGE_STOP:
+        if (connection->stopped && !connection->goodbye) {
+            connection->goodbye = true;
+            return RT_OK;
+        }
+        break;
+    }
+    return rt_fail(err, RT_BAD_INPUT, "unexpected %s message", rt_message_name(message->type));
+}
+
+rt_status rt_worker_connection_blame(struct rt_coordinator *coordinator,
+                                     const struct rt_worker_connection *connection, struct rt_error *err) {
+    coordinator->lost = rt_communicator_node(coordinator->comm, connection->rank);
+    return rt_fail_prefix(err, RT_FAILED, "node %u (%s)", coordinator->lost, connection->link->peer);
+}
+
+rt_status rt_worker_connection_receive(struct rt_coordinator *coordinator,
+                                       struct rt_worker_connection *connection, struct rt_error *err) {
+    struct rt_talk *talk = connection->talk;
+    while (talk->ready) {
+        bool over = false;
+        const rt_status status = connection_take_message(coordinator, connection, &over, err);
+        if (status != RT_OK)
+            return over ? status : rt_worker_connection_blame(coordinator, connection, err);
+        rt_worker_connection_stamp(coordinator, connection);
+        rt_talk_next(talk);
+    }
+    if (!talk->dead || talk->closed)
+        return RT_OK;
+    coordinator->lost = rt_communicator_node(coordinator->comm, connection->rank);
+    return rt_fail(err, RT_FAILED, "node %u: %s", coordinator->lost, talk->error.text);
+}

@@ -1,0 +1,187 @@
+/* The side of a state transfer that holds the state; see state_transfer.h. */
+#include "control/state_transfer.h"
+
+#include <stdlib.h>
+
+/* A frame that is passed on is received into again only when it has left. */
+static void state_holder_post(struct rt_state_holder *holder) {
+    for (; holder->posted < holder->taken + RT_STATE_WINDOW; holder->posted++) {
+        struct rt_state_frame *frame = &holder->in[holder->posted % RT_STATE_WINDOW];
+        if (frame->sending)
+            return;
+        rt_state_frame_post(frame, holder->settings.in);
+    }
+}
+
+rt_status rt_state_holder_init(struct rt_state_holder *holder,
+                               const struct rt_state_holder_settings *settings, struct rt_error *err) {
+    *holder = (struct rt_state_holder){.settings = *settings};
+    RT_TRY(rt_state_frames_init(holder->in, holder->out, &holder->memory, err));
+    state_holder_post(holder);
+    return RT_OK;
+}
+
+void rt_state_holder_deinit(struct rt_state_holder *holder) {
+    free(holder->memory);
+    *holder = (struct rt_state_holder){0};
+}
+
+/* ---- what comes in ---- */
+
+static bool state_holder_is_for_us(const struct rt_state_holder *holder, const struct rt_state_frame *frame) {
+    return frame->message.type == RT_MESSAGE_EXAMPLES || frame->message.target == holder->settings.rank;
+}
+
+/* Of a FETCH or PART: that the floats it speaks of are here. */
+static rt_status state_holder_check_range(const struct rt_state_holder *holder,
+                                          const struct rt_message *message, uint64_t count,
+                                          struct rt_error *err) {
+    const struct rt_state_store *store = &holder->settings.store;
+    const char *name = rt_message_name(message->type);
+    if (message->tensor_index >= store->tensors)
+        return rt_fail(err, RT_BAD_INPUT, "a %s message names state tensor %llu; there are %zu", name,
+                       (unsigned long long)message->tensor_index, store->tensors);
+    const size_t total = store->floats(store->self, (size_t)message->tensor_index);
+    if (count == 0 || message->first > total || count > total - message->first)
+        return rt_fail(err, RT_BAD_INPUT, "a %s message names %llu floats from %llu on; the node has %zu",
+                       name, (unsigned long long)count, (unsigned long long)message->first, total);
+    return RT_OK;
+}
+
+static rt_status state_holder_check(const struct rt_state_holder *holder, const struct rt_state_frame *frame,
+                                    struct rt_error *err) {
+    const struct rt_state_holder_settings *settings = &holder->settings;
+    const struct rt_message *message = &frame->message;
+    if (message->type == RT_MESSAGE_EXAMPLES && !settings->examples)
+        return rt_fail(err, RT_BAD_INPUT, "unexpected examples: this node has data of its own");
+    if (!state_holder_is_for_us(holder, frame))
+        return settings->in != settings->out
+                   ? RT_OK
+                   : rt_fail(err, RT_BAD_INPUT, "a %s message for node %u came to node %u",
+                             rt_message_name(message->type), message->target, settings->rank);
+    if (message->type == RT_MESSAGE_FETCH)
+        return state_holder_check_range(holder, message, message->floats, err);
+    if (message->type == RT_MESSAGE_PART)
+        return state_holder_check_range(holder, message, rt_state_frame_floats(frame), err);
+    return RT_OK;
+}
+
+bool rt_state_holder_event(struct rt_state_holder *holder, const struct rt_event *event, rt_status *status,
+                           struct rt_error *err) {
+    struct rt_state_frame *frame = rt_state_frame_of(holder->in, event);
+    if (!frame)
+        frame = rt_state_frame_of(holder->out, event);
+    if (!frame)
+        return false;
+    *status = RT_OK;
+    if (event->kind == RT_EVENT_SENT) {
+        frame->sending = false;
+        return true;
+    }
+    *status = rt_state_frame_decode(frame, holder->settings.run, holder->settings.finite, err);
+    if (*status == RT_OK)
+        *status = state_holder_check(holder, frame, err);
+    holder->arrived += *status == RT_OK;
+    return true;
+}
+
+/* ---- what is done with it ---- */
+
+/* The next piece of what was asked for; whether it was the last. */
+static bool state_holder_give(struct rt_state_holder *holder, const struct rt_message *asked,
+                              struct rt_state_frame *out) {
+    const struct rt_state_store *store = &holder->settings.store;
+    const size_t left = asked->floats - holder->given, count = left < RT_STATE_PIECE ? left : RT_STATE_PIECE;
+    const struct rt_message part = {
+        .type = RT_MESSAGE_PART,
+        .source = holder->settings.rank,
+        .target = asked->source,
+        .run = holder->settings.run,
+        .tensor_index = asked->tensor_index,
+        .first = asked->first + holder->given,
+        .tensors = 1,
+        .tensor = {{.dtype = RT_DTYPE_F32, .rank = 1, .dims = {(uint32_t)count}}}};
+    store->read(store->self, (size_t)asked->tensor_index, (size_t)part.first, count, out->floats);
+    rt_state_frame_send(out, holder->settings.out, &part, count);
+    holder->given = count < left ? holder->given + count : 0;
+    return count == left;
+}
+
+static bool state_holder_answer_load(struct rt_state_holder *holder, const struct rt_message *message,
+                                     struct rt_state_frame *out) {
+    const struct rt_state_store *store = &holder->settings.store;
+    if (!store->loaded(store->self, message->update))
+        return false;
+    const struct rt_message answer = {.type = RT_MESSAGE_LOAD,
+                                      .source = holder->settings.rank,
+                                      .target = message->source,
+                                      .run = holder->settings.run,
+                                      .update = message->update};
+    rt_state_frame_send(out, holder->settings.out, &answer, 0);
+    return true;
+}
+
+static bool state_holder_can_take(const struct rt_state_holder *holder, const struct rt_state_frame *frame) {
+    const struct rt_state_store *store = &holder->settings.store;
+    if (!state_holder_is_for_us(holder, frame) || frame->message.type == RT_MESSAGE_EXAMPLES)
+        return true;
+    return frame->message.type == RT_MESSAGE_FETCH ? store->can_read(store->self)
+                                                   : store->can_write(store->self);
+}
+
+bool rt_state_holder_is_waiting(const struct rt_state_holder *holder) {
+    return holder->taken < holder->arrived &&
+           !state_holder_can_take(holder, &holder->in[holder->taken % RT_STATE_WINDOW]);
+}
+
+bool rt_state_holder_is_idle(const struct rt_state_holder *holder) {
+    bool sending = false;
+    for (size_t i = 0; i < RT_STATE_WINDOW; i++)
+        sending |= holder->in[i].sending || holder->out[i].sending;
+    return !sending && holder->arrived == holder->taken;
+}
+
+/* Takes the oldest frame, or a part of it. *done: nothing is left of it. Whether anything was done. */
+static bool state_holder_take(struct rt_state_holder *holder, struct rt_state_frame *frame, bool *done,
+                              rt_status *status, struct rt_error *err) {
+    const struct rt_state_holder_settings *settings = &holder->settings;
+    const struct rt_state_store *store = &settings->store;
+    const struct rt_message *message = &frame->message;
+    struct rt_state_frame *out = rt_state_frame_free(holder->out);
+    *done = true;
+    if (!state_holder_can_take(holder, frame))
+        return false;
+    if (!state_holder_is_for_us(holder, frame)) {
+        rt_state_frame_send(frame, settings->out, message, rt_state_frame_floats(frame));
+        return true;
+    }
+    switch (message->type) {
+    case RT_MESSAGE_EXAMPLES:
+        *status = settings->examples(settings->user, message->batch, message->first, frame->floats,
+                                     rt_state_frame_floats(frame), err);
+        return true;
+    case RT_MESSAGE_PART:
+        store->write(store->self, (size_t)message->tensor_index, (size_t)message->first,
+                     rt_state_frame_floats(frame), frame->floats);
+        return true;
+    case RT_MESSAGE_FETCH:
+        *done = out && state_holder_give(holder, message, out);
+        return out;
+    default:
+        *done = out && state_holder_answer_load(holder, message, out);
+        return *done;
+    }
+}
+
+rt_status rt_state_holder_go_on(struct rt_state_holder *holder, bool *worked, struct rt_error *err) {
+    rt_status status = RT_OK;
+    bool did = true;
+    while (status == RT_OK && did && holder->taken < holder->arrived) {
+        bool done;
+        did = state_holder_take(holder, &holder->in[holder->taken % RT_STATE_WINDOW], &done, &status, err);
+        holder->taken += did && done;
+        *worked |= did;
+    }
+    state_holder_post(holder);
+    return status;
+}

@@ -1,0 +1,178 @@
+/*
+ * The model's state, as the master of a ring has it written to files and read from them: in layer order, its
+ * own first layers before those of the other nodes and its last layers behind them. What the others hold
+ * comes and goes by state transfer round the ring (control/state_transfer.h).
+ */
+#include "ring/ring_inside.h"
+
+/* Floats of a state tensor that a node holds. */
+static size_t ring_held(const struct rt_ring *ring, size_t tensor, size_t node) {
+    return ring->held[node].params + (tensor == 0 ? ring->held[node].buffers : 0);
+}
+
+static struct rt_state_order ring_order(struct rt_ring *ring, enum rt_state_order_kind kind, size_t tensor,
+                                        size_t node) {
+    return (struct rt_state_order){.kind = kind,
+                                   .node = (uint16_t)node,
+                                   .in = ring->flow.previous.talk.link,
+                                   .out = ring->flow.next.talk.link,
+                                   .tensor = tensor,
+                                   .count = ring_held(ring, tensor, node),
+                                   .user = ring};
+}
+
+bool rt_ring_transfer_event(void *self, const struct rt_event *event, rt_status *status,
+                            struct rt_error *err) {
+    struct rt_ring *ring = self;
+    if (!rt_state_initiator_event(&ring->initiator, event, status, err))
+        return false;
+    if (*status == RT_OK)
+        rt_ring_collect_go_on(ring);
+    return true;
+}
+
+/* ---- collecting ---------------------------------------------------------------------------------------- */
+
+/* A failure to write ends the collecting, not the ring: the rest is dropped as it comes. */
+static rt_status ring_collect_take(void *user, size_t tensor, size_t count, const float *floats,
+                                   struct rt_error *err) {
+    struct rt_ring *ring = user;
+    (void)err;
+    if (ring->collect.status == RT_OK && count)
+        ring->collect.status =
+            ring->collect.write(ring->collect.user, tensor, count, floats, &ring->collect.error);
+    return RT_OK;
+}
+
+static void ring_collect_own(struct rt_ring *ring, const struct rt_stage *stage) {
+    const size_t tensor = ring->collect.tensor, all = stage ? rt_stage_state_floats(stage, tensor) : 0;
+    struct rt_error ignored;
+    for (size_t at = 0, count; at < all; at += count) {
+        count = all - at < RT_STATE_PIECE ? all - at : RT_STATE_PIECE;
+        rt_stage_state_read(stage, tensor, at, count, ring->scratch);
+        ring_collect_take(ring, tensor, count, ring->scratch, &ignored);
+    }
+}
+
+/* The next node's floats are asked for when those of the one before are here. Not before the snapshot has
+ * been all round: until then a node may still have the image of an older one. */
+void rt_ring_collect_go_on(struct rt_ring *ring) {
+    const size_t nodes = ring->settings.plan->nodes;
+    while (ring->collect.active && !ring->initiator.busy && ring->snapshots_out == 0) {
+        if (ring->collect.node == 0)
+            ring_collect_own(ring, ring->head);
+        if (++ring->collect.node < nodes) {
+            struct rt_state_order order =
+                ring_order(ring, RT_STATE_FETCH, ring->collect.tensor, ring->collect.node);
+            order.take = ring_collect_take;
+            if (order.count > 0)
+                rt_state_initiator_begin(&ring->initiator, &order);
+            continue;
+        }
+        ring_collect_own(ring, ring->tail);
+        ring->collect.node = 0;
+        ring->collect.active = ++ring->collect.tensor < ring->collect.end;
+    }
+}
+
+rt_status rt_ring_collect_begin(struct rt_ring *ring, size_t first, size_t tensors, rt_state_write write,
+                                void *user, struct rt_error *err) {
+    if (ring->flow.status != RT_OK)
+        return rt_fail(err, ring->flow.status, "%s", ring->flow.error.text);
+    if (ring->collect.active)
+        return rt_fail(err, RT_BAD_INPUT, "a snapshot is being collected already");
+    if (!ring->head->image_taken)
+        return rt_fail(err, RT_BAD_INPUT, "there is no snapshot to collect");
+    if (first > ring->tensors || tensors > ring->tensors - first)
+        return rt_fail(err, RT_BAD_INPUT, "there are %zu state tensors, not %zu from %zu on", ring->tensors,
+                       tensors, first);
+    ring->collect.tensor = first;
+    ring->collect.end = first + tensors;
+    ring->collect.node = 0;
+    ring->collect.write = write;
+    ring->collect.user = user;
+    ring->collect.status = RT_OK;
+    ring->collect.active = tensors > 0;
+    rt_ring_collect_go_on(ring);
+    return RT_OK;
+}
+
+bool rt_ring_collect_done(const struct rt_ring *ring) {
+    return !ring->collect.active;
+}
+
+static bool ring_is_collected(void *self) {
+    struct rt_ring *ring = self;
+    rt_ring_collect_go_on(ring);
+    return !ring->collect.active;
+}
+
+rt_status rt_ring_collect_finish(struct rt_ring *ring, struct rt_error *err) {
+    RT_TRY(rt_ring_run(ring, ring_is_collected, err));
+    return ring->collect.status == RT_OK ? RT_OK
+                                         : rt_fail(err, ring->collect.status, "%s", ring->collect.error.text);
+}
+
+/* ---- loading ------------------------------------------------------------------------------------------- */
+
+static bool ring_is_transferred(void *self) {
+    const struct rt_ring *ring = self;
+    return !ring->initiator.busy;
+}
+
+static rt_status ring_carry_out(struct rt_ring *ring, const struct rt_state_order *order,
+                                struct rt_error *err) {
+    rt_state_initiator_begin(&ring->initiator, order);
+    RT_TRY(rt_ring_run(ring, ring_is_transferred, err));
+    return rt_state_initiator_result(&ring->initiator, err);
+}
+
+static rt_status ring_load_own(struct rt_ring *ring, struct rt_stage *stage, size_t tensor,
+                               rt_state_read read, void *user, struct rt_error *err) {
+    const size_t all = stage ? rt_stage_state_floats(stage, tensor) : 0;
+    for (size_t at = 0, count; at < all; at += count) {
+        count = all - at < RT_STATE_PIECE ? all - at : RT_STATE_PIECE;
+        RT_TRY(read(user, tensor, count, ring->scratch, err));
+        rt_stage_state_write(stage, tensor, at, count, ring->scratch);
+    }
+    return RT_OK;
+}
+
+static rt_status ring_load_tensor(struct rt_ring *ring, size_t tensor, rt_state_read read, void *user,
+                                  struct rt_error *err) {
+    RT_TRY(ring_load_own(ring, ring->head, tensor, read, user, err));
+    for (size_t node = 1; node < ring->settings.plan->nodes; node++) {
+        struct rt_state_order order = ring_order(ring, RT_STATE_STORE, tensor, node);
+        order.give = read;
+        order.user = user;
+        if (order.count > 0)
+            RT_TRY(ring_carry_out(ring, &order, err));
+    }
+    return ring_load_own(ring, ring->tail, tensor, read, user, err);
+}
+
+static bool ring_are_snapshots_back(void *self) {
+    return ((const struct rt_ring *)self)->snapshots_out == 0;
+}
+
+rt_status rt_ring_load(struct rt_ring *ring, size_t tensors, uint64_t update, rt_state_read read, void *user,
+                       struct rt_error *err) {
+    if (tensors == 0 || tensors > ring->tensors)
+        return rt_fail(err, RT_BAD_INPUT, "there are %zu state tensors, not %zu", ring->tensors, tensors);
+    /* When a snapshot has been all round, everybody has applied the last update, and nothing is on its way
+     * that is of the parameters before. */
+    if (ring->begun || ring->flow.segments[0].arrived)
+        RT_TRY(rt_ring_snapshot(ring, err));
+    RT_TRY(rt_ring_run(ring, ring_are_snapshots_back, err));
+    for (size_t tensor = 0; tensor < tensors; tensor++)
+        RT_TRY(ring_load_tensor(ring, tensor, read, user, err));
+    for (size_t node = 1; node < ring->settings.plan->nodes; node++) {
+        struct rt_state_order order = ring_order(ring, RT_STATE_DECLARE, 0, node);
+        order.update = update;
+        RT_TRY(ring_carry_out(ring, &order, err));
+    }
+    for (size_t i = 0; i < ring->flow.segment_count; i++)
+        rt_segment_set_update(&ring->flow.segments[i], update);
+    ring->begun = ring->returned = update;
+    return RT_OK;
+}
