@@ -3,10 +3,10 @@
 #include "cli/commands.h"
 #include "cli/confusion.h"
 #include "cli/text.h"
+#include "formats/yaml.h"
 #include "run/run.h"
 #include <math.h>
 #include <stddef.h>
-#include <string.h>
 
 struct settings {
     struct rt_cluster_args cluster;
@@ -29,7 +29,7 @@ static int run_eval(const struct rt_invocation *invocation) {
     if (rt_run_load_spread(file, run_file, words, all.count, rt_own_program(invocation->program, program),
                            &model, &err) != RT_OK) {
         rt_settings_deinit(&all);
-        if (strstr(err.text, "not a run file"))
+        if (rt_yaml_is_model(run_file))
             rt_fail_more(&err, err.status,
                          "; the model comes first: ringtmp eval MODEL.safetensors RUN.yaml");
         return rt_exit_error(&err);

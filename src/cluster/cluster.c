@@ -42,7 +42,7 @@ static void take(struct rt_cluster *cluster, const struct rt_event *event) {
             return;
     for (size_t i = 0; i < cluster->own_count && event->kind == RT_EVENT_CLOSED; i++)
         if (event->link == cluster->own[i])
-            cluster->lost = event->error;
+            rt_fail(&cluster->lost, RT_FAILED, "%s: %s", event->link->peer, event->error.text);
 }
 
 rt_status rt_cluster_pump(struct rt_cluster *cluster, double until, struct rt_error *err) {
@@ -91,10 +91,7 @@ static const char *call(const struct rt_member *member, char who[200]) {
 
 static rt_status fail_lost(const struct rt_member *member, struct rt_error *err) {
     char who[200];
-    if (!member->name[0])
-        return rt_fail(err, RT_FAILED, "%s", member->talk.error.text);
-    return rt_fail(err, RT_FAILED, "%s: %s", call(member, who),
-                   rt_link_reason(member->talk.link, &member->talk.error));
+    return rt_fail(err, RT_FAILED, "%s: %s", call(member, who), member->talk.error.text);
 }
 
 static rt_status request(struct rt_cluster *cluster, size_t member, uint16_t type, const uint8_t *body,

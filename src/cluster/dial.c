@@ -13,6 +13,13 @@ static void fail(struct rt_dial *dial, const struct rt_error *why) {
     dial->error = *why;
 }
 
+/* The conversation has ended: who, and why. */
+static void fail_talk(struct rt_dial *dial) {
+    struct rt_error err = dial->talk.error;
+    rt_fail_prefix(&err, err.status, "%s", dial->talk.link->peer);
+    fail(dial, &err);
+}
+
 static void say_join(struct rt_dial *dial, uint32_t probe_bytes) {
     uint8_t *body = rt_talk_body(&dial->talk);
     size_t bytes = 0;
@@ -191,7 +198,7 @@ bool rt_dial_event(struct rt_dial *dial, const struct rt_event *event) {
     if (!is_busy(dial)) {
         /* what comes of a link that is made, or has failed: */
         if (dial->talk.dead)
-            fail(dial, &dial->talk.error);
+            fail_talk(dial);
         return true;
     }
     if (dial->talk.ready && !came)
@@ -201,7 +208,7 @@ bool rt_dial_event(struct rt_dial *dial, const struct rt_event *event) {
     if (dial->stage == RT_DIAL_LAST && !dial->framing && rt_talk_idle(&dial->talk))
         dial->stage = RT_DIAL_DONE;
     if (dial->talk.dead && dial->stage != RT_DIAL_FAILED)
-        fail(dial, &dial->talk.error);
+        fail_talk(dial);
     return true;
 }
 
@@ -209,7 +216,7 @@ void rt_dial_check(struct rt_dial *dial) {
     struct rt_error err;
     if (!is_busy(dial) || rt_endpoint_now(dial->endpoint) < dial->until)
         return;
-    rt_fail(&err, RT_FAILED, "%s does not answer", dial->talk.link->peer);
+    rt_fail(&err, RT_FAILED, "%s: does not answer", dial->talk.link->peer);
     fail(dial, &err);
 }
 

@@ -177,6 +177,7 @@ static void settle(struct rt_guest *guest) {
 static void lose(struct rt_node *node, struct rt_guest *guest) {
     struct rt_error why = guest->talk.error;
     if (guest == node->master) {
+        rt_fail_prefix(&why, why.status, "the master");
         rt_session_end(node, &why);
     } else if (guest->state == RT_GUEST_LEAVING) {
         if (guest->talk.closed)
@@ -185,7 +186,7 @@ static void lose(struct rt_node *node, struct rt_guest *guest) {
         rt_guest_refuse(node, guest, why.status, "%s", why.text);
     } else {
         if (guest->state == RT_GUEST_JOINING)
-            node->lost = why;
+            rt_fail(&node->lost, why.status, "%s: %s", guest->talk.link->peer, why.text);
         rt_node_tell(node, RT_ABOUT_CALLERS, "%s left: %s", guest->talk.link->peer, why.text);
         rt_guest_drop(guest);
     }

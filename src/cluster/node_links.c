@@ -137,9 +137,9 @@ bool rt_links_event(struct rt_node *node, const struct rt_event *event) {
         struct rt_link **slot = slot_of(node, &node->place.link[i]);
         if (*slot != event->link)
             continue;
+        rt_fail(&node->lost, RT_FAILED, "%s: %s", event->link->peer, event->error.text);
         rt_link_close(*slot);
         *slot = NULL;
-        node->lost = event->error;
         return true;
     }
     return false;

@@ -65,7 +65,6 @@ static void take(struct rt_talk *talk) {
         status = rt_fail(&err, RT_BAD_INPUT, "it sent a message (%s) of another run",
                          rt_message_name(talk->message.type));
     if (status != RT_OK) {
-        rt_fail_prefix(&err, status, "%s", talk->link->peer);
         die(talk, &err);
         return;
     }
@@ -130,7 +129,7 @@ void rt_talk_send(struct rt_talk *talk, const struct rt_message *message, size_t
         return;
     if (i == RT_TALK_SENDS) {
         struct rt_error err;
-        rt_fail(&err, RT_FAILED, "%s does not take what it is sent", talk->link->peer);
+        rt_fail(&err, RT_FAILED, "does not take what it is sent");
         if (!talk->dead)
             die(talk, &err);
         return;

@@ -21,7 +21,7 @@ struct rt_talk {
     bool ready;            /* there is a message */
     bool dead;             /* nothing more will come: the link is gone, or said what makes no sense: */
     bool closed;           /* the former: nothing can be sent either */
-    struct rt_error error; /* why; names the peer */
+    struct rt_error error; /* why; does not name the peer */
 
     struct rt_receive receive;
     struct rt_send sends[RT_TALK_SENDS];

@@ -3,16 +3,17 @@
 
 #include <stdio.h>
 
-const char *rt_communicator_name(uint16_t rank, char text[32]) {
-    if (rank == 0)
-        snprintf(text, 32, "the master");
-    else
-        snprintf(text, 32, "node %u", rank);
-    return text;
+uint16_t rt_communicator_node(const struct rt_communicator *comm, uint16_t rank) {
+    return comm->stride ? (uint16_t)(comm->first + rank * comm->stride) : rank;
 }
 
-uint16_t rt_communicator_node(const struct rt_communicator *comm, uint16_t rank) {
-    return comm->stride ? (uint16_t)(rank * comm->stride + comm->place) : rank;
+const char *rt_communicator_name(const struct rt_communicator *comm, uint16_t rank, char text[32]) {
+    const uint16_t node = rt_communicator_node(comm, rank);
+    if (node == 0)
+        snprintf(text, 32, "the master");
+    else
+        snprintf(text, 32, "node %u", node);
+    return text;
 }
 
 double rt_communicator_timeout(const struct rt_communicator *comm) {

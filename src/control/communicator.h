@@ -12,8 +12,9 @@
 struct rt_communicator {
     struct rt_endpoint *endpoint; /* borrowed */
     uint32_t run;
-    uint16_t rank, count;       /* the master of the run is 0 */
-    uint16_t stride, place;     /* the node of rank r is number r * stride + place of the run; stride 0: r */
+    uint16_t rank, count; /* the master of the run is 0 */
+    /* Rank r is node first + r * stride of the run, the number its messages name it by; stride 0: node r. */
+    uint16_t first, stride;
     struct rt_link **links;     /* [count], by rank; NULL: none, as to oneself. Borrowed. link->user is the
                                    owner's: on the links to and from the master an rt_talk, which the owner has
                                    opened, with its run set, before there is a coordinator or a agent. */
@@ -23,10 +24,10 @@ struct rt_communicator {
     struct rt_states *clock;    /* of the thread that takes the events; NULL: nobody wants to know */
 };
 
-/* The number, among the nodes of the run, of the one that has a rank here. */
+/* The node of the run that has this rank here. */
 uint16_t rt_communicator_node(const struct rt_communicator *comm, uint16_t rank);
-/* "the master", "node 3": for messages. */
-const char *rt_communicator_name(uint16_t rank, char text[32]);
+/* That node: "the master", "node 3". For messages. */
+const char *rt_communicator_name(const struct rt_communicator *comm, uint16_t rank, char text[32]);
 double rt_communicator_timeout(const struct rt_communicator *comm);
 /* By who takes events: begins an operation, or, with what that returned, ends it. What comes of it is sent
  * afterwards: an emulated device takes its time before the end. */

@@ -13,8 +13,7 @@ static const double look_up = 0.5;
 void rt_engine_take_loss(struct rt_engine *engine, uint16_t rank, const struct rt_error *why) {
     struct rt_error err;
     char name[32];
-    rt_fail(&err, RT_FAILED, "%s: %s", rt_communicator_name(rank, name),
-            rt_link_reason(engine->settings.comm->links[rank], why));
+    rt_fail(&err, RT_FAILED, "%s: %s", rt_communicator_name(engine->settings.comm, rank, name), why->text);
     if (rank == 0 || engine->settings.comm->rank == 0) {
         rt_engine_fail(engine, RT_FAILED, &err, rank);
     } else if (!engine->gone.yes) {
@@ -41,7 +40,7 @@ static void forgive_pause(struct rt_engine *engine, double now) {
 static void blame(struct rt_engine *engine, uint16_t who, const struct rt_error *why) {
     struct rt_error err;
     char name[32];
-    rt_fail(&err, RT_FAILED, "%s: %s", rt_communicator_name(who, name), why->text);
+    rt_fail(&err, RT_FAILED, "%s: %s", rt_communicator_name(engine->settings.comm, who, name), why->text);
     rt_engine_fail(engine, RT_FAILED, &err, who);
 }
 

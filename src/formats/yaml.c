@@ -284,6 +284,15 @@ static bool is_model(const char *text, size_t bytes) {
     return bytes > 8 && memcmp(text + 4, "\0\0\0\0{", 5) == 0;
 }
 
+bool rt_yaml_is_model(const char *path) {
+    char start[9];
+    FILE *file = fopen(path, "re");
+    const size_t bytes = file ? fread(start, 1, sizeof start, file) : 0;
+    if (file)
+        fclose(file);
+    return is_model(start, bytes);
+}
+
 rt_status rt_yaml_load(const char *path, struct rt_tree **tree, struct rt_error *err) {
     char *text = NULL;
     size_t bytes = 0;

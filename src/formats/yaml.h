@@ -10,6 +10,8 @@ rt_status rt_yaml_parse(const char *text, size_t bytes, const char *name, struct
                         struct rt_error *err);
 rt_status rt_yaml_load(const char *path, struct rt_tree **tree,
                        struct rt_error *err); /* path outlives the tree */
+/* Whether the file begins as a model file (safetensors) does, which rt_yaml_load refuses. */
+bool rt_yaml_is_model(const char *path);
 
 /* One value, as after --set: blank text is an empty scalar, and there are no line numbers. */
 rt_status rt_yaml_value(const char *text, const char *name, struct rt_tree **tree, struct rt_error *err);

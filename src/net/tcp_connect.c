@@ -48,13 +48,12 @@ rt_status rt_tcp_connect(struct rt_endpoint *endpoint, const char *address, doub
 }
 
 static void say_unreachable(struct rt_tcp_link *link, int error) {
-    const char *peer = link->base.peer;
     if (error == ECONNREFUSED)
-        rt_fail(&link->last, RT_IO, "nothing listens at %s", peer);
+        rt_fail(&link->last, RT_IO, "connection refused: nothing is listening there");
     else if (error == ETIMEDOUT)
-        rt_fail(&link->last, RT_IO, "%s does not answer", peer);
+        rt_fail(&link->last, RT_IO, "does not answer");
     else
-        rt_fail(&link->last, RT_IO, "%s cannot be reached: %s", peer, strerror(error));
+        rt_fail(&link->last, RT_IO, "cannot be reached: %s", strerror(error));
 }
 
 /* link->last says why. */
@@ -85,7 +84,7 @@ static void begin_lane(struct rt_tcp_link *link, enum rt_lane lane, const uint8_
     }
     struct rt_error err;
     if (rt_connection_create(tcp, fd, true, lane, &connection, &err) != RT_OK) {
-        rt_tcp_link_blame(link, &err);
+        rt_tcp_link_fail(link, &err);
         return;
     }
     connection->link = link;
@@ -103,7 +102,7 @@ static void begin_attempt(struct rt_tcp_link *link) {
     if (getrandom(token, sizeof token, 0) != sizeof token) {
         struct rt_error err;
         rt_fail(&err, RT_IO, "no random numbers: %s", strerror(errno));
-        rt_tcp_link_blame(link, &err);
+        rt_tcp_link_fail(link, &err);
         return;
     }
     begin_lane(link, RT_LANE_CONTROL, token);
@@ -141,7 +140,7 @@ static void check_late(struct rt_tcp_link *link, double now) {
         } else {
             struct rt_error err;
             rt_fail(&err, RT_IO, "took the connection but said nothing for %.3g seconds", tcp->silence);
-            rt_tcp_link_blame(link, &err);
+            rt_tcp_link_fail(link, &err);
         }
         return;
     }
@@ -170,7 +169,7 @@ void rt_tcp_connect_serve(struct rt_connection *connection) {
     struct rt_error err;
     enum rt_connection_state before = connection->state;
     if (before == RT_CONNECTION_GREETED) { /* it can only have ended */
-        rt_fail(&link->last, RT_IO, "%s: closed the connection before the link was made", link->base.peer);
+        rt_fail(&link->last, RT_IO, "closed the connection before the link was made");
         try_again(link);
         return;
     }
@@ -178,12 +177,12 @@ void rt_tcp_connect_serve(struct rt_connection *connection) {
     if (before == RT_CONNECTION_CONNECTING && connection->state != before)
         connection->deadline = rt_clock_wall() + connection->tcp->silence;
     if (result == RT_STREAM_FAILED) {
-        rt_tcp_link_blame(link, &err);
+        rt_tcp_link_fail(link, &err);
     } else if (result == RT_STREAM_ENDED) {
         if (connection->state == RT_CONNECTION_CONNECTING)
             say_unreachable(link, connection->connect_error);
         else
-            rt_fail(&link->last, RT_IO, "%s: %s before the link was made", link->base.peer, err.text);
+            rt_fail(&link->last, RT_IO, "%s before the link was made", err.text);
         try_again(link);
     } else if (result == RT_STREAM_OK && connection->lane == RT_LANE_CONTROL) {
         begin_lane(link, RT_LANE_DATA, connection->token);

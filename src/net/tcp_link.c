@@ -234,7 +234,7 @@ static void end_lane(struct rt_tcp_link *link, enum rt_lane lane, const struct r
     begin_ending(link, reason);
     link->lanes[lane]->ended = true;
     if (link->lanes[RT_LANE_CONTROL]->ended && link->lanes[RT_LANE_DATA]->ended)
-        rt_tcp_link_blame(link, &link->last);
+        rt_tcp_link_fail(link, &link->last);
 }
 
 void rt_tcp_link_lose(struct rt_tcp_link *link, unsigned channel, const struct rt_error *reason) {
@@ -250,7 +250,7 @@ void rt_tcp_link_read(struct rt_tcp_link *link, enum rt_lane lane) {
     if (connection->stream.received != before)
         link->heard = rt_clock_wall();
     if (result == RT_STREAM_FAILED)
-        rt_tcp_link_blame(link, &err);
+        rt_tcp_link_fail(link, &err);
     else if (result == RT_STREAM_ENDED)
         end_lane(link, lane, &err);
     else if (rt_cma_has_frames(link, RT_LANE_CONTROL)) /* an owner who attends may be away for a while */
@@ -287,19 +287,13 @@ void rt_tcp_link_fail(struct rt_tcp_link *link, const struct rt_error *reason) {
     rt_tcp_tell_closed(link, &kept);
 }
 
-void rt_tcp_link_blame(struct rt_tcp_link *link, const struct rt_error *reason) {
-    struct rt_error full = *reason;
-    rt_fail_prefix(&full, reason->status, "%s", link->base.peer);
-    rt_tcp_link_fail(link, &full);
-}
-
 void rt_tcp_link_check(struct rt_tcp_link *link, double now) {
     struct rt_tcp *tcp = (struct rt_tcp *)link->base.endpoint;
     struct rt_error err;
     if (link->state == RT_LINK_ENDING && now >= link->ending_until) {
-        rt_tcp_link_blame(link, &link->last);
+        rt_tcp_link_fail(link, &link->last);
     } else if (link->state == RT_LINK_UP && now - link->heard > tcp->silence) {
         rt_fail(&err, RT_IO, "nothing was heard of it for %.3g seconds", tcp->silence);
-        rt_tcp_link_blame(link, &err);
+        rt_tcp_link_fail(link, &err);
     }
 }

@@ -335,9 +335,8 @@ rt_status rt_tcp_link_frame(struct rt_connection *connection, const struct rt_fr
                             struct rt_receive **receive, struct rt_error *err);
 /* A frame will not come: the peer has ended the link. What it had sent on other channels still arrives. */
 void rt_tcp_link_lose(struct rt_tcp_link *link, unsigned channel, const struct rt_error *reason);
-/* Ends it and tells the owner why; blame puts the peer's name before the reason; end tells nothing. */
+/* Ends it and tells the owner why, without naming the peer; end tells nothing. */
 void rt_tcp_link_fail(struct rt_tcp_link *link, const struct rt_error *reason);
-void rt_tcp_link_blame(struct rt_tcp_link *link, const struct rt_error *reason);
 void rt_tcp_link_end(struct rt_tcp_link *link);
 void rt_tcp_link_drop_lanes(struct rt_tcp_link *link);        /* ends its connections */
 void rt_tcp_link_check(struct rt_tcp_link *link, double now); /* silence, and the end of ending */

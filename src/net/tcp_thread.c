@@ -141,7 +141,7 @@ static double keep_time(struct rt_tcp *tcp, double now) {
         if (link->wrong && link->state != RT_LINK_DEAD) {
             struct rt_error err;
             rt_fail(&err, RT_FAILED, "%s", link->wrong);
-            rt_tcp_link_blame(link, &err);
+            rt_tcp_link_fail(link, &err);
         }
         if (link->state < RT_LINK_UP)
             next = fmin(next, rt_tcp_connect_step(link, now));

@@ -34,13 +34,6 @@ void rt_link_close(struct rt_link *link) {
         link->endpoint->transport->close(link);
 }
 
-const char *rt_link_reason(const struct rt_link *link, const struct rt_error *why) {
-    const size_t length = link ? strlen(link->peer) : 0;
-    const bool named = length > 0 && strncmp(why->text, link->peer, length) == 0 &&
-                       strncmp(why->text + length, ": ", 2) == 0;
-    return why->text + (named ? length + 2 : 0);
-}
-
 void rt_link_send(struct rt_link *link, struct rt_send *send) {
     link->endpoint->transport->send(link, send);
 }

@@ -99,8 +99,9 @@ enum rt_event_kind {
     RT_EVENT_CONNECTED, /* link: of rt_endpoint_connect, now usable */
     RT_EVENT_SENT,      /* send: may be used again */
     RT_EVENT_RECEIVED,  /* receive: holds a frame */
-    RT_EVENT_CLOSED,    /* link: is dead, for the reason in error; what was posted on it is the owner's again
-                           and brings no events. The owner still closes the link. */
+    RT_EVENT_CLOSED,    /* link: is dead, for the reason in error, which does not name the peer: the owner
+                           knows who it is. What was posted on it is the owner's again and brings no events.
+                           The owner still closes the link. */
     RT_EVENT_WOKEN,     /* somebody called rt_endpoint_wake */
     RT_EVENT_REFUSED, /* somebody connected to us and was turned away before there was a link, for the reason
                          in error: a line for the log; nothing to be done */
@@ -162,9 +163,6 @@ rt_status rt_endpoint_connect(struct rt_endpoint *endpoint, const char *address,
 /* Ends a link and frees it. What was posted is the owner's again; frames not yet sent may be lost. No event
  * of this link comes after it. */
 void rt_link_close(struct rt_link *link); /* NULL is fine */
-/* Why it closed, without the peer's address, for who has a better name for the peer: an address from which
- * somebody has connected says nothing. link may be NULL. */
-const char *rt_link_reason(const struct rt_link *link, const struct rt_error *why);
 
 /* *alive is one more from now on, until the link is dead or closed: then the network itself takes the one
  * off, whatever the owner's thread is doing, so that others can see it. NULL: no longer counted. link may be

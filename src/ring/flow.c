@@ -285,7 +285,7 @@ static rt_status check_links(struct rt_flow *flow, struct rt_error *err) {
         char who[32];
         if (talk->dead && !talk->ready && !flow->ending)
             return rt_fail(err, rt_flow_lose(flow, neighbours[i]), "%s: %s",
-                           rt_neighbour_name(neighbours[i], who), rt_link_reason(talk->link, &talk->error));
+                           rt_neighbour_name(neighbours[i], who), talk->error.text);
     }
     return RT_OK;
 }

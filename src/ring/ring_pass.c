@@ -131,8 +131,8 @@ rt_status rt_ring_stop(struct rt_ring *ring, struct rt_error *err) {
     ring->marker = RT_MESSAGE_STOP;
     status = rt_ring_run(ring, is_stopped, err);
     if (status == RT_OK && !ring->stopped)
-        status = rt_fail(err, RT_FAILED, "node %u: %s", flow->previous.number,
-                         rt_link_reason(flow->previous.talk.link, &flow->previous.talk.error));
+        status =
+            rt_fail(err, RT_FAILED, "node %u: %s", flow->previous.number, flow->previous.talk.error.text);
     /* What a node has sent to another ring must arrive. */
     const struct rt_inter_ring *inter_ring = &flow->settings.inter_ring;
     if (status == RT_OK && inter_ring->self)

@@ -125,8 +125,8 @@ void rt_mem_arrive(struct rt_mem_side *side, struct rt_mem_channel *channel) {
     struct rt_receive *receive = take_receive(&channel->coming);
     if (receive->body_bytes > receive->body_room) {
         rt_mem_tell(side, "closed the link: it had no room for a frame");
-        rt_mem_die(side, "%s sent a body of %zu bytes on channel %u, where the room is %zu", side->link.peer,
-                   receive->body_bytes, receive->channel, receive->body_room);
+        rt_mem_die(side, "sent a body of %zu bytes on channel %u, where the room is %zu", receive->body_bytes,
+                   receive->channel, receive->body_room);
         return;
     }
     if (channel->coming.first)

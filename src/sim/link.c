@@ -92,7 +92,7 @@ void rt_mem_tell(struct rt_mem_side *side, const char *what) {
     for (unsigned c = 0; c < RT_CHANNELS; c++)
         if (peer->channels[c].last > at)
             at = peer->channels[c].last;
-    snprintf(peer->why.text, sizeof peer->why.text, "%s %s", peer->link.peer, what);
+    snprintf(peer->why.text, sizeof peer->why.text, "%s", what);
     rt_mem_plan(peer, &peer->closing, at);
 }
 
@@ -121,8 +121,7 @@ void rt_memnet_cut(struct rt_memnet *net, size_t a, size_t b) {
             halt(side);
             if (side->state != RT_MEM_LIVE)
                 continue; /* gives up when its time is over */
-            snprintf(side->why.text, sizeof side->why.text, "%s has been silent for %g s", side->link.peer,
-                     silence);
+            snprintf(side->why.text, sizeof side->why.text, "has been silent for %g s", silence);
             rt_mem_plan(side, &side->closing, net->now + silence);
         }
 }
@@ -257,9 +256,9 @@ void rt_mem_happen(struct rt_mem_item *item) {
     }
     case RT_MEM_GIVE_UP:
         if (side->peer && side->peer->state == RT_MEM_CALLING)
-            rt_mem_die(side, "%s: nobody listens there", side->link.peer);
+            rt_mem_die(side, "nothing is listening there");
         else
-            rt_mem_die(side, "%s did not answer in time", side->link.peer);
+            rt_mem_die(side, "did not answer in time");
         rt_mem_tell(side, "gave up connecting");
         break;
     }

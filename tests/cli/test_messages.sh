@@ -112,9 +112,9 @@ grep -q "^ringtmp: note: $left\$" err || fail "train: who is left out: $(cat err
 for words in "train run.yaml --strategy ring --out never" "train run.yaml --strategy allreduce-rd --out never" "plan run.yaml"; do
     run 1 $words --node 127.0.0.1:1 --set cluster.patience=1.5
     [ "$(cat err)" = "ringtmp: note: waiting for 127.0.0.1:1
-ringtmp: nothing listens at 127.0.0.1:1" ] || fail "$words: a node that is not there: $(cat err)"
+ringtmp: 127.0.0.1:1: connection refused: nothing is listening there" ] || fail "$words: a node that is not there: $(cat err)"
 done
-refuses 1 "nothing listens at 127.0.0.1:1" train run.yaml --quiet --out never --node 127.0.0.1:1 --set cluster.patience=1.5
+refuses 1 "127.0.0.1:1: connection refused: nothing is listening there" train run.yaml --quiet --out never --node 127.0.0.1:1 --set cluster.patience=1.5
 
 # ---- a mapped file that is cut short under a run ----
 { printf '\0\0\10\2\0\0\0\100\0\0\0\100'; head -c 4096 /dev/zero; } >images

@@ -108,7 +108,7 @@ resumes first $((2 * $(last_checkpoint first) + 200)) --nodes 2
 
 # ---- who is not there ----
 destroy "${node[2]}"
-refuses 1 "nothing listens at ${at[2]}" train mlp.yaml --quiet --out nobody --node "${at[2]}" --set cluster.patience=2
+refuses 1 "${at[2]}: connection refused: nothing is listening there" train mlp.yaml --quiet --out nobody --node "${at[2]}" --set cluster.patience=2
 refuses 1 "nohost.invalid" train mlp.yaml --quiet --out nobody --node nohost.invalid:7117
 refuses 2 "${at[0]}" train mlp.yaml --quiet --out twice --node "${at[0]}" --node "${at[0]}"
 says err "named twice"

@@ -185,7 +185,8 @@ bool seat_take(struct inflight *inflight) {
         break;
     case RT_EVENT_CLOSED:
         inflight->closed++;
-        CHECK_MSG(strstr(event->error.text, event->link->peer), "\"%s\" does not name %s", event->error.text,
+        CHECK_MSG(event->error.text[0] && !strstr(event->error.text, event->link->peer),
+                  "\"%s\" names %s, which is for the owner of the link to do", event->error.text,
                   event->link->peer);
         break;
     case RT_EVENT_WOKEN:

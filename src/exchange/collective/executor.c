@@ -24,7 +24,7 @@ static rt_status check_move(const struct rt_executor *executor, const struct rt_
         return rt_fail(err, RT_FAILED, "a move needs a buffer that there is not");
     if (has_peer(op) && (op->peer >= executor->comm.count || !executor->comm.links[op->peer]))
         return rt_fail(err, RT_FAILED, "there is no link with %s, which the exchange needs",
-                       rt_communicator_name(op->peer, text));
+                       rt_communicator_name(&executor->comm, op->peer, text));
     return RT_OK;
 }
 

@@ -310,7 +310,8 @@ rt_status rt_executor_arrived(struct rt_executor *executor, struct rt_slot *slot
     rt_status status = check_frame(executor, slot, err);
     if (status != RT_OK) {
         char text[32];
-        return rt_fail_prefix(err, status, "%s", rt_communicator_name(slot->lane->peer, text));
+        return rt_fail_prefix(err, status, "%s",
+                              rt_communicator_name(&executor->comm, slot->lane->peer, text));
     }
     struct rt_load *load = &executor->loads[slot->load];
     const bool ahead = rt_op_is_ahead(&load->settings.collective.list[slot->op]);

@@ -51,7 +51,7 @@ static rt_status open_shop(struct rt_ps_client *client, uint16_t rank, struct rt
     connection->link = !here && rank < comm->count ? comm->links[rank] : NULL;
     if (here ? !settings->local : !connection->link)
         return rt_fail(err, RT_FAILED, "there is no link to the server on %s",
-                       rt_communicator_name(rank, name));
+                       rt_communicator_name(comm, rank, name));
     if (here) {
         const struct rt_server_local local = rt_server_connection_local(connection);
         rt_server_attach(settings->local, &local);

@@ -150,7 +150,7 @@ static rt_status take(struct rt_server_connection *connection, const struct rt_r
     const struct rt_portion *portion = &connection->portions[connection->came];
     struct rt_message message;
     char name[32];
-    rt_communicator_name(connection->rank, name);
+    rt_communicator_name(comm, connection->rank, name);
     rt_status status =
         rt_message_decode(receive->head, receive->head_bytes, receive->body_bytes, &message, err);
     if (status != RT_OK)

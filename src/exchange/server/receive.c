@@ -194,7 +194,7 @@ static rt_status take(struct rt_server *server, size_t worker, const struct rt_r
     struct rt_server_client *client = &server->clients[worker];
     struct rt_message message;
     char name[32];
-    rt_communicator_name(client->rank, name);
+    rt_communicator_name(server->settings.comm, client->rank, name);
     rt_status status =
         rt_message_decode(receive->head, receive->head_bytes, receive->body_bytes, &message, err);
     if (status != RT_OK)

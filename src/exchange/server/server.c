@@ -67,7 +67,7 @@ static rt_status meet_workers(struct rt_server *server, struct rt_error *err) {
         char name[32];
         if (!client->link)
             return rt_fail(err, RT_FAILED, "there is no link to the worker on %s",
-                           rt_communicator_name(client->rank, name));
+                           rt_communicator_name(settings->comm, client->rank, name));
     }
     return RT_OK;
 }

@@ -61,6 +61,8 @@ rt_status rt_group_create(const struct rt_group_settings *settings, struct rt_gr
                                           .run = settings->run,
                                           .rank = settings->ring,
                                           .count = settings->rings,
+                                          .first = settings->place,
+                                          .stride = settings->places,
                                           .links = settings->links,
                                           .timeout = settings->timeout};
     *group = made;
@@ -99,14 +101,6 @@ static rt_status blame(struct rt_group *group, uint16_t ring, const struct rt_li
     return rt_fail_prefix(err, RT_FAILED, "node %u (%s)", group->lost, link->peer);
 }
 
-/* Those who exchange call their peers by the numbers of their rings, which are nobody's names here. */
-static void forget_name(uint16_t ring, struct rt_error *err) {
-    char name[32];
-    const size_t length = strlen(rt_communicator_name(ring, name));
-    if (strncmp(err->text, name, length) == 0 && strncmp(err->text + length, ": ", 2) == 0)
-        memmove(err->text, err->text + length + 2, strlen(err->text + length + 2) + 1);
-}
-
 static bool take_event(void *self, const struct rt_event *event, rt_status *status, struct rt_error *err) {
     struct rt_group *group = self;
     const uint16_t ring = event->link ? rt_communicator_rank(&group->comm, event->link) : UINT16_MAX;
@@ -124,11 +118,15 @@ static bool take_event(void *self, const struct rt_event *event, rt_status *stat
         }
         return true;
     }
-    if (!rt_group_initial_event(group, event, status, err) &&
-        group->means->event(group, event, status, err) && *status != RT_OK)
-        forget_name(ring, err);
-    if (*status != RT_OK)
-        *status = blame(group, ring, event->link, err);
+    if (rt_group_initial_event(group, event, status, err)) {
+        if (*status != RT_OK)
+            *status = blame(group, ring, event->link, err);
+        return true;
+    }
+    if (group->means->event(group, event, status, err) && *status != RT_OK) { /* names the node itself */
+        group->lost = rt_group_number(group, ring);
+        *status = RT_FAILED;
+    }
     return true;
 }
 
@@ -164,8 +162,7 @@ static rt_status check(void *self, bool idle, struct rt_error *err) {
     const double now = rt_endpoint_now(group->comm.endpoint);
     if (group->gone != UINT16_MAX && now >= group->gone_at + grace) {
         group->lost = rt_group_number(group, group->gone);
-        return rt_fail(err, RT_FAILED, "node %u: %s", group->lost,
-                       rt_link_reason(group->comm.links[group->gone], &group->why));
+        return rt_fail(err, RT_FAILED, "node %u: %s", group->lost, group->why.text);
     }
     const uint16_t initial = rt_group_initial_wait_for(group);
     rt_status status = RT_OK;

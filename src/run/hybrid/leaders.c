@@ -235,8 +235,7 @@ static rt_status take_messages(const struct rt_leaders *leaders, struct connecti
     if (!talk->dead || connection->goodbye)
         return RT_OK;
     *lost = connection->number;
-    return rt_fail(err, RT_FAILED, "node %u: %s", connection->number,
-                   rt_link_reason(talk->link, &talk->error));
+    return rt_fail(err, RT_FAILED, "node %u: %s", connection->number, talk->error.text);
 }
 
 static bool take_event(void *self, const struct rt_event *event, uint16_t *lost, rt_status *status,

@@ -162,7 +162,7 @@ TEST(nobody_listens) {
     static struct cluster_world world;
     cluster_init(&world, 3, 0);
     world.place[2].program = do_nothing;
-    check_failure(&world, "mem:2: nobody listens there", 11);
+    check_failure(&world, "mem:2: nothing is listening there", 11);
 }
 
 static void listen_only(struct cluster_place *place, struct rt_endpoint *endpoint) {
@@ -290,7 +290,7 @@ static void lose_one_at_join(struct cluster_place *place, struct rt_endpoint *en
     struct rt_link *next, *previous;
     CHECK_OK(cluster_open(place->world, endpoint, 1, 3, &cluster, &err));
     CHECK(rt_cluster_ring(cluster, (size_t[]){0, 1, 2}, 3, 0, &next, &previous, edges, &err) == RT_FAILED);
-    CHECK_MSG(strstr(err.text, "mortal (mem:2): mem:2 is gone"), "%s", err.text);
+    CHECK_MSG(strstr(err.text, "mortal (mem:2): is gone"), "%s", err.text);
     /* the others go on without it */
     CHECK_OK(cluster_assign_one(cluster, 0, &err));
     CHECK_OK(cluster_assign_one(cluster, 2, &err));
@@ -319,13 +319,13 @@ static void cut_between_nodes(struct cluster_place *place, struct rt_endpoint *e
     CHECK_OK(cluster_open(place->world, endpoint, 1, 2, &cluster, &err));
     rt_memnet_cut(place->world->net, 1, 2);
     CHECK(rt_cluster_ring(cluster, (size_t[]){0, 1}, 2, 0, &next, &previous, edges, &err) == RT_FAILED);
-    CHECK_MSG(strstr(err.text, "pi1 (mem:1): cannot reach node 2: mem:2 did not answer in time"), "%s",
+    CHECK_MSG(strstr(err.text, "pi1 (mem:1): cannot reach node 2: mem:2: did not answer in time"), "%s",
               err.text);
     CHECK_OK(rt_cluster_ring(cluster, (size_t[]){1}, 1, 0, &next, &previous, edges, &err));
     /* a link of the ring is lost before the work begins */
     rt_memnet_kill(place->world->net, 2);
     CHECK(rt_cluster_go(cluster, &err) == RT_FAILED);
-    CHECK_MSG(strstr(err.text, "mem:2 is gone"), "%s", err.text);
+    CHECK_MSG(strstr(err.text, "mem:2: is gone"), "%s", err.text);
     rt_link_close(next);
     rt_link_close(previous);
     rt_cluster_close(cluster);
@@ -337,9 +337,10 @@ TEST(nodes_that_cannot_reach_one_another) {
     cluster_init(&world, 3, 0);
     world.place[0].program = cut_between_nodes;
     cluster_run(&world, 100);
-    CHECK_MSG(cluster_told(&world.place[1],
-                           "the run of mem:0 ended before this node had to work: mem:0 closed the link"),
-              "%s", world.place[1].log);
+    CHECK_MSG(
+        cluster_told(&world.place[1],
+                     "the run of mem:0 ended before this node had to work: the master: closed the link"),
+        "%s", world.place[1].log);
     cluster_deinit(&world);
 }
 
@@ -443,8 +444,8 @@ TEST(a_master_vanishes) {
     world.place[0].program = wait_for_the_node;
     world.place[2].program = open_and_vanish;
     cluster_run(&world, 200);
-    CHECK(
-        cluster_told(&world.place[1], "the run of mem:2 ended before this node had to work: mem:2 is gone"));
+    CHECK(cluster_told(&world.place[1],
+                       "the run of mem:2 ended before this node had to work: the master: is gone"));
     CHECK(world.place[1].ends == 2);
     cluster_deinit(&world);
 }
@@ -564,9 +565,8 @@ TEST(strangers) {
     cluster_run(&world, 100);
     const struct cluster_place *node = &world.place[1];
     CHECK(cluster_told(node, "mem:0 was dropped: it said nothing for 5 s"));
-    CHECK(cluster_told(
-        node,
-        "the run of mem:0 ended before this node had to work: mem:0: it sent a message (go) of another run"));
+    CHECK(cluster_told(node, "the run of mem:0 ended before this node had to work: the master: it sent a "
+                             "message (go) of another run"));
     CHECK(cluster_told(node, "the run of mem:0 ended before this node had to work: mem:0: it said 'stop' "
                              "where 'go' was expected"));
     cluster_deinit(&world);

@@ -96,7 +96,7 @@ static void join_again_and_again(struct cluster_place *place, struct rt_endpoint
     CHECK_MSG(strstr(err.text, "pi1 is still connecting"), "%s", err.text);
     rt_talk_next(&rt_cluster_member(cluster, 0)->talk);
     CHECK(rt_cluster_answer(cluster, 0, RT_MESSAGE_JOINED, &err) == RT_FAILED);
-    CHECK_MSG(strstr(err.text, "pi1 (mem:1): cannot reach node 2: mem:2 does not answer"), "%s", err.text);
+    CHECK_MSG(strstr(err.text, "pi1 (mem:1): cannot reach node 2: mem:2: does not answer"), "%s", err.text);
     CHECK_OK(ask_settle(cluster, 2, &err));
     rt_cluster_close(cluster);
 }

@@ -12,8 +12,16 @@
 
 TEST(names) {
     char text[32];
-    CHECK(strcmp(rt_communicator_name(0, text), "the master") == 0);
-    CHECK(strcmp(rt_communicator_name(12, text), "node 12") == 0);
+    const struct rt_communicator all = {.count = 13};
+    CHECK(strcmp(rt_communicator_name(&all, 0, text), "the master") == 0);
+    CHECK(strcmp(rt_communicator_name(&all, 12, text), "node 12") == 0);
+    /* The third places of rings of four. */
+    const struct rt_communicator group = {.count = 3, .first = 2, .stride = 4};
+    CHECK(rt_communicator_node(&group, 0) == 2 && rt_communicator_node(&group, 2) == 10);
+    CHECK(strcmp(rt_communicator_name(&group, 0, text), "node 2") == 0);
+    CHECK(strcmp(rt_communicator_name(&group, 2, text), "node 10") == 0);
+    const struct rt_communicator leaders = {.count = 3, .stride = 4};
+    CHECK(strcmp(rt_communicator_name(&leaders, 0, text), "the master") == 0);
 }
 
 TEST(spans_are_joined) {

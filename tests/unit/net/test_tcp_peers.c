@@ -62,7 +62,7 @@ static void check_breaks_link(bool on_control, const uint8_t *bytes, size_t coun
     REQUIRE(raw_await_credit(raw.control));
     raw_send(on_control ? raw.control : raw.data, bytes, count);
     REQUIRE(expect(endpoint, RT_EVENT_CLOSED));
-    CHECK(event.link == raw.link && says(sentence) && says(raw.link->peer));
+    CHECK(event.link == raw.link && says(sentence));
     rt_link_close(raw.link);
     check_still_serves(endpoint);
     CHECK(is_quiet(endpoint, 0)); /* the other link lives */
@@ -486,7 +486,7 @@ static void check_answer_refused(const void *bytes, size_t count, const char *se
     raw_send(fd, bytes, count);
     double before = rt_clock_wall();
     REQUIRE(expect(endpoint, RT_EVENT_CLOSED));
-    CHECK(event.link == link && says(address) && says(sentence) && rt_clock_wall() - before < 3);
+    CHECK(event.link == link && says(sentence) && rt_clock_wall() - before < 3);
     close(fd);
     close(listener);
     rt_endpoint_destroy(endpoint);
@@ -514,7 +514,7 @@ TEST(whoever_hangs_up_is_tried_again) {
         }
     }
     CHECK(event.kind == RT_EVENT_CLOSED && attempts > 1);
-    CHECK(says(address) && says("before the link was made"));
+    CHECK(says("before the link was made"));
     close(listener);
     rt_endpoint_destroy(endpoint);
 }

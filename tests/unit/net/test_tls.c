@@ -52,7 +52,7 @@ TEST(a_cluster_key_encrypts) {
     carry_frames(&pair);
     rt_link_close(pair.ab);
     REQUIRE(expect(pair.b, RT_EVENT_CLOSED));
-    CHECK(says("closed the connection") && says(pair.ba->peer));
+    CHECK(says("closed the connection"));
     destroy_pair(&pair);
 }
 
@@ -94,7 +94,7 @@ static void check_refused(struct rt_tcp_settings a_settings, struct rt_tcp_setti
     double before = rt_clock_wall();
     CHECK_OK(rt_endpoint_connect(a, b->address, before + PATIENCE, &link, &err));
     REQUIRE(expect(a, RT_EVENT_CLOSED));
-    CHECK(event.link == link && says(a_says) && says(b->address));
+    CHECK(event.link == link && says(a_says));
     REQUIRE(expect(b, RT_EVENT_REFUSED));
     CHECK(event.link == NULL && says(b_says) && says("127.0.0.1:"));
     CHECK(rt_clock_wall() - before < 5);

@@ -37,7 +37,7 @@ static void leaving_program(void *user, size_t i, struct rt_endpoint *endpoint) 
         rt_link_receive(link, &own); /* for frames of nobody */
         REQUIRE(memnet_expect(endpoint, RT_EVENT_SENT, &event));
         CHECK(rt_endpoint_now(endpoint) == 5);
-        REQUIRE(expect_closed(endpoint, link, 6, "mem:1 closed the link"));
+        REQUIRE(expect_closed(endpoint, link, 6, "closed the link"));
     } else {
         receives[0].channel = receives[1].channel = 1;
         rt_link_receive(link, &receives[0]);
@@ -69,9 +69,9 @@ static void cut_program(void *user, size_t i, struct rt_endpoint *endpoint) {
                 memnet_expect(endpoint, RT_EVENT_SENT, &event));
         rt_memnet_cut(net, 0, 1);
         CHECK_OK(rt_endpoint_connect(endpoint, "mem:1", 4, &again, &err));
-        REQUIRE(expect_closed(endpoint, again, 4, "mem:1 did not answer in time"));
+        REQUIRE(expect_closed(endpoint, again, 4, "did not answer in time"));
         rt_link_send(one, &sends[0]); /* goes nowhere */
-        REQUIRE(expect_closed(endpoint, one, 5, "mem:1 has been silent for 2 s"));
+        REQUIRE(expect_closed(endpoint, one, 5, "has been silent for 2 s"));
         rt_link_receive(two, &receive);
         rt_link_send(two, &sends[1]);
         REQUIRE(memnet_expect(endpoint, RT_EVENT_SENT, &event) &&
@@ -81,7 +81,7 @@ static void cut_program(void *user, size_t i, struct rt_endpoint *endpoint) {
         REQUIRE(link);
         rt_link_receive(link, &receive);
         if (i == 1) {
-            REQUIRE(expect_closed(endpoint, link, 5, "mem:0 has been silent"));
+            REQUIRE(expect_closed(endpoint, link, 5, "has been silent"));
             return;
         }
         for (int k = 0; k < 2; k++) {
@@ -140,9 +140,9 @@ static void kill_program(void *user, size_t i, struct rt_endpoint *endpoint) {
     }
     REQUIRE(memnet_expect(endpoint, RT_EVENT_RECEIVED, &event));
     CHECK(rt_endpoint_now(endpoint) == 3.25);
-    REQUIRE(expect_closed(endpoint, link, 3.5, "mem:1 is gone"));
+    REQUIRE(expect_closed(endpoint, link, 3.5, "is gone"));
     CHECK_OK(rt_endpoint_connect(endpoint, "mem:1", 9, &again, &err));
-    REQUIRE(expect_closed(endpoint, again, 9, "mem:1: nobody listens there"));
+    REQUIRE(expect_closed(endpoint, again, 9, "nothing is listening there"));
 }
 
 TEST(a_kill_ends_one_endpoint) {

@@ -363,7 +363,7 @@ static void late_program(void *user, size_t i, struct rt_endpoint *endpoint) {
         rt_link_send(links[2], &send);
         REQUIRE(memnet_expect(endpoint, RT_EVENT_CLOSED, &event));
         CHECK(event.link == links[1] && rt_endpoint_now(endpoint) == 6);
-        CHECK(strcmp(event.error.text, "mem:1: nobody listens there") == 0);
+        CHECK(strcmp(event.error.text, "nothing is listening there") == 0);
         rt_link_close(links[1]);
         REQUIRE(memnet_expect(endpoint, RT_EVENT_CONNECTED, &event));
         CHECK(event.link == links[0] && rt_endpoint_now(endpoint) == 8);
