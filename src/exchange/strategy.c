@@ -77,9 +77,9 @@ size_t rt_exchange_servers(const struct rt_exchange_strategy *strategy,
 void rt_exchange_fit(const struct rt_exchange_strategy *strategy, struct rt_exchange_options *options,
                      size_t nodes, size_t params) {
     const struct rt_exchange_strategy *inner = rt_exchange_inner(strategy, options);
-    const size_t parties = strategy->inner ? rt_exchange_rings(options, nodes) : nodes;
+    const size_t members = strategy->inner ? rt_exchange_rings(options, nodes) : nodes;
     if (inner->servers == RT_SERVERS_SOME && options->servers < 0 && params > 0 &&
-        rt_exchange_servers(inner, options, parties) > params)
+        rt_exchange_servers(inner, options, members) > params)
         options->servers = (int64_t)params;
 }
 
@@ -89,12 +89,12 @@ void rt_exchange_suit(const struct rt_exchange_strategy *strategy, struct rt_exc
         options->damp = rt_exchange_is_asynchronous(strategy, options) ? rt_optim_damp(optim) : 0;
 }
 
-/* Among so many parties, which are called that. */
-static rt_status check_among(const struct rt_exchange_strategy *strategy,
-                             const struct rt_exchange_options *options, size_t nodes, const char *comm,
-                             size_t params, struct rt_error *err) {
+/* Among so many nodes or rings; noun: what one of them is called. */
+static rt_status strategy_check_among(const struct rt_exchange_strategy *strategy,
+                                      const struct rt_exchange_options *options, size_t nodes,
+                                      const char *noun, size_t params, struct rt_error *err) {
     const size_t servers = rt_exchange_servers(strategy, options, nodes);
-    const char *some = RT_COUNTED(servers, "server"), *there = RT_COUNTED(nodes, comm);
+    const char *some = RT_COUNTED(servers, "server"), *there = RT_COUNTED(nodes, noun);
     if (nodes < 1 || nodes >= UINT16_MAX)
         return rt_fail(err, RT_BAD_INPUT, "nodes: there must be between 1 and %u, not %zu", UINT16_MAX - 1,
                        nodes);
@@ -116,10 +116,10 @@ static rt_status check_among(const struct rt_exchange_strategy *strategy,
 rt_status rt_exchange_check(const struct rt_exchange_strategy *strategy,
                             const struct rt_exchange_options *options, size_t nodes, size_t params,
                             struct rt_error *err) {
-    rt_status status = check_among(strategy, options, nodes, "node", params, err);
+    rt_status status = strategy_check_among(strategy, options, nodes, "node", params, err);
     if (status == RT_OK && strategy->inner)
-        status = check_among(strategy->inner(options), options, rt_exchange_rings(options, nodes), "ring",
-                             params, err);
+        status = strategy_check_among(strategy->inner(options), options, rt_exchange_rings(options, nodes),
+                                      "ring", params, err);
     return status;
 }
 
@@ -140,7 +140,7 @@ rt_status rt_exchange_roles(const struct rt_exchange_strategy *strategy,
 
 /* ---- who owns what ---- */
 
-static struct rt_span common(const struct rt_span *span, size_t first, size_t end) {
+static struct rt_span span_common(const struct rt_span *span, size_t first, size_t end) {
     const size_t span_end = span->first + span->count;
     first = first > span->first ? first : span->first;
     end = end < span_end ? end : span_end;
@@ -148,14 +148,15 @@ static struct rt_span common(const struct rt_span *span, size_t first, size_t en
 }
 
 /* Server j has part j of the floats; aligned, a span goes with its middle. */
-static struct rt_span servers_part(const struct rt_exchange_options *options, const struct rt_roles *roles,
-                                   uint16_t rank, const struct rt_span *span, size_t params) {
+static struct rt_span strategy_server_part(const struct rt_exchange_options *options,
+                                           const struct rt_roles *roles, uint16_t rank,
+                                           const struct rt_span *span, size_t params) {
     size_t first, end;
     if (rank >= roles->servers)
         return (struct rt_span){0};
     rt_collective_part(params, roles->servers, rank, &first, &end);
     if (options->align != RT_ALIGN_LAYER)
-        return common(span, first, end);
+        return span_common(span, first, end);
     const size_t middle = span->first + span->count / 2;
     return middle >= first && middle < end ? *span : (struct rt_span){0};
 }
@@ -174,9 +175,9 @@ struct rt_span rt_exchange_owned_part(const struct rt_exchange_strategy *strateg
         if (place >= roles->workers)
             break;
         rt_collective_part(span->count, roles->workers, place, &first, &end);
-        return common(span, span->first + first, span->first + end);
+        return span_common(span, span->first + first, span->first + end);
     case RT_SERVERS_SOME:
-        return servers_part(options, roles, rank, span, params);
+        return strategy_server_part(options, roles, rank, span, params);
     }
     return (struct rt_span){0};
 }
@@ -203,15 +204,15 @@ size_t rt_exchange_owned(const struct rt_exchange_strategy *strategy,
 
 /* ---- links ---- */
 
-static bool serves(const struct rt_roles *roles, uint16_t server, uint16_t worker) {
+static bool strategy_serves(const struct rt_roles *roles, uint16_t server, uint16_t worker) {
     return server < roles->servers && rt_roles_place(roles, worker) < roles->workers;
 }
 
-/* Whether a ever moves something to or from b: seen on a block that is large enough for every part of it to
- * have a float. */
-static bool moves_between(const struct rt_exchange_strategy *strategy,
-                          const struct rt_exchange_options *options, const struct rt_roles *roles, uint16_t a,
-                          uint16_t b) {
+/* Whether a ever sends something to b or receives from it: seen on a block that is large enough for every
+ * part of it to have a float. */
+static bool strategy_exchanges_between(const struct rt_exchange_strategy *strategy,
+                                       const struct rt_exchange_options *options,
+                                       const struct rt_roles *roles, uint16_t a, uint16_t b) {
     const struct rt_span span = {.count = 16 * roles->nodes};
     const struct rt_link_cost cost = {.bandwidth = 1};
     struct rt_collective collective = {0};
@@ -238,6 +239,6 @@ bool rt_exchange_links(const struct rt_exchange_strategy *strategy, const struct
         return rt_exchange_is_proxy_of(strategy, options, roles, a, b) ||
                rt_exchange_is_proxy_of(strategy, options, roles, b, a);
     if (strategy->servers == RT_SERVERS_SOME || rt_exchange_rules(strategy, options) || !strategy->collective)
-        return serves(roles, a, b) || serves(roles, b, a);
-    return moves_between(strategy, options, roles, a, b);
+        return strategy_serves(roles, a, b) || strategy_serves(roles, b, a);
+    return strategy_exchanges_between(strategy, options, roles, a, b);
 }

@@ -1,5 +1,5 @@
 /*
- * A way to exchange: what one strategy decides. There is one worker loop, one server loop and one set of
+ * A strategy of exchange: what it decides. There is one worker loop, one server loop and one set of
  * collectives for all of them; a strategy is a small file in exchange/strategies/ with the decisions, and a
  * line in the registry.
  */
@@ -91,9 +91,9 @@ struct rt_exchange_strategy {
     /* Which links are used is known only during the run: every worker has one with every other. */
     bool mesh;
 
-    /* Of a strategy that joins parties of several nodes by another strategy: that one, which the option
-     * `exchange` names. Its options are options here too, but for those in `without`; where both have a name,
-     * it means this one's. NULL: it goes by itself. */
+    /* Of a strategy that joins groups of several nodes (rings) by another strategy: that one, which the
+     * option `exchange` names. Its options are options here too, but for those in `without`; where both have
+     * a name, it means this one's. NULL: it goes by itself. */
     const struct rt_exchange_strategy *(*inner)(const struct rt_exchange_options *options);
     const struct rt_exchange_without *without; /* ends with a NULL */
 
@@ -101,7 +101,7 @@ struct rt_exchange_strategy {
      * above 1, ... What concerns servers and workers has been checked. May be NULL. */
     rt_status (*check)(const struct rt_exchange_options *options, size_t nodes, struct rt_error *err);
 
-    /* Of a strategy by collectives: the moves of one span for the communicator's `rank`. NULL: always by
+    /* Of a strategy by collectives: the operations of one span for the communicator's `rank`. NULL: always by
      * servers. */
     rt_status (*collective)(const struct rt_exchange_options *options, const struct rt_roles *roles,
                             uint16_t rank, const struct rt_span *span, size_t params,
@@ -118,12 +118,13 @@ struct rt_exchange_strategy {
 const struct rt_exchange_strategy *const *rt_exchange_strategies(void); /* NULL-terminated */
 const struct rt_exchange_strategy *rt_exchange_strategy_find(const char *name);
 
-/* The strategy by which gradients are exchanged: that between rings, else the way itself. Both have the same
- * options. */
+/* The strategy by which gradients are exchanged: that between rings, else the strategy itself. Both have the
+ * same options. */
 const struct rt_exchange_strategy *rt_exchange_inner(const struct rt_exchange_strategy *strategy,
                                                      const struct rt_exchange_options *options);
 
-/* All options of a strategy, with those of the one inside, which options->across names. Returns how many. */
+/* All options of a strategy, with those of the one inside, which options->inter_ring names. Returns how many.
+ */
 enum { RT_STRATEGY_MOST_OPTIONS = 32 };
 size_t rt_exchange_table(const struct rt_exchange_strategy *strategy,
                          const struct rt_exchange_options *options,

@@ -9,7 +9,7 @@ bool rt_exchange_is_nested(const struct rt_exchange_strategy *strategy,
     return strategy->group && rt_exchange_is_asynchronous(strategy, options);
 }
 
-static struct rt_team group_of(const struct rt_roles *roles, size_t size, size_t place) {
+static struct rt_team strategy_group_of(const struct rt_roles *roles, size_t size, size_t place) {
     const size_t first = place / size * size, left = roles->workers - first;
     return (struct rt_team){
         .ranks = roles->worker + first, .count = left < size ? left : size, .place = place - first};
@@ -23,9 +23,9 @@ struct rt_team rt_exchange_team(const struct rt_exchange_strategy *strategy,
         return (struct rt_team){.ranks = roles->worker, .count = roles->workers, .place = place};
     if (place == roles->workers)
         return (struct rt_team){.ranks = roles->worker, .count = 1, .place = 1};
-    return group_of(roles,
-                    rt_exchange_is_nested(strategy, options) ? strategy->group(options, roles->workers) : 1,
-                    place);
+    return strategy_group_of(
+        roles, rt_exchange_is_nested(strategy, options) ? strategy->group(options, roles->workers) : 1,
+        place);
 }
 
 struct rt_roles rt_exchange_clients(const struct rt_exchange_strategy *strategy,

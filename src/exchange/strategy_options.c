@@ -43,7 +43,7 @@ const struct rt_rules *rt_exchange_base_rules(const struct rt_exchange_options *
 
 /* ---- tables ---- */
 
-static bool offers(const struct rt_exchange_strategy *strategy, const char *option) {
+static bool strategy_offers(const struct rt_exchange_strategy *strategy, const char *option) {
     size_t i = 0;
     while (i < strategy->option_count && strcmp(strategy->options[i].name, option) != 0)
         i++;
@@ -51,7 +51,7 @@ static bool offers(const struct rt_exchange_strategy *strategy, const char *opti
 }
 
 /* Why the options of the strategy inside are without this one; NULL: they are not. */
-static const char *why_without(const struct rt_exchange_strategy *strategy, const char *option) {
+static const char *strategy_why_without(const struct rt_exchange_strategy *strategy, const char *option) {
     for (const struct rt_exchange_without *one = strategy->without; one && one->option; one++)
         if (strcmp(one->option, option) == 0)
             return one->why;
@@ -68,7 +68,7 @@ size_t rt_exchange_table(const struct rt_exchange_strategy *strategy,
     for (size_t i = 0; inner != strategy && i < inner->option_count && count < RT_STRATEGY_MOST_OPTIONS;
          i++) {
         const char *name = inner->options[i].name;
-        if (!offers(strategy, name) && !why_without(strategy, name))
+        if (!strategy_offers(strategy, name) && !strategy_why_without(strategy, name))
             table[count++] = inner->options[i];
     }
     return count;
@@ -76,9 +76,9 @@ size_t rt_exchange_table(const struct rt_exchange_strategy *strategy,
 
 /* ---- reading ---- */
 
-/* Those of the way itself, which say what others there are; those are left alone. */
-static rt_status read_own(const struct rt_exchange_strategy *strategy, const struct rt_tree *tree,
-                          struct rt_exchange_options *options, struct rt_error *err) {
+/* Those of the strategy itself, which say what others there are; those are left alone. */
+static rt_status strategy_read_own(const struct rt_exchange_strategy *strategy, const struct rt_tree *tree,
+                                   struct rt_exchange_options *options, struct rt_error *err) {
     struct rt_tree *kept[RT_STRATEGY_MOST_OPTIONS], own = {0};
     const bool map = tree && tree->kind == RT_TREE_MAP;
     if (map) {
@@ -86,7 +86,7 @@ static rt_status read_own(const struct rt_exchange_strategy *strategy, const str
         own.items = kept;
         own.count = 0;
         for (size_t i = 0; i < tree->count && own.count < RT_STRATEGY_MOST_OPTIONS; i++)
-            if (offers(strategy, tree->items[i]->key))
+            if (strategy_offers(strategy, tree->items[i]->key))
                 kept[own.count++] = tree->items[i];
     }
     return rt_options_read(strategy->options, strategy->option_count, NULL, map ? &own : tree, strategy->name,
@@ -94,32 +94,32 @@ static rt_status read_own(const struct rt_exchange_strategy *strategy, const str
 }
 
 /* An option that there is, but not here, is no slip of the pen. */
-static rt_status refuse_foreign(const struct rt_exchange_strategy *strategy,
-                                const struct rt_exchange_strategy *inner, const struct rt_tree *given,
-                                struct rt_error *err) {
-    const char *option = given->key, *why = why_without(strategy, option);
-    if (offers(strategy, option))
+static rt_status strategy_refuse_foreign(const struct rt_exchange_strategy *strategy,
+                                         const struct rt_exchange_strategy *inner,
+                                         const struct rt_tree *given, struct rt_error *err) {
+    const char *option = given->key, *why = strategy_why_without(strategy, option);
+    if (strategy_offers(strategy, option))
         return RT_OK;
     if (why)
         return rt_tree_fail(given, err, "%s: %s: %s", strategy->name, option, why);
-    if (offers(inner, option))
+    if (strategy_offers(inner, option))
         return RT_OK;
     for (const struct rt_exchange_strategy *const *other = rt_exchange_strategies(); *other; other++)
-        if (offers(*other, option))
+        if (strategy_offers(*other, option))
             return rt_tree_fail(given, err, "%s: %s: exchange=%s has no such option", strategy->name, option,
                                 inner->name);
     return RT_OK;
 }
 
 /* Of a strategy with another one inside: first which that is, then everything by the table of both. */
-static rt_status read_both(const struct rt_exchange_strategy *strategy, const struct rt_tree *tree,
-                           struct rt_exchange_options *options, struct rt_error *err) {
-    rt_status status = read_own(strategy, tree, options, err);
+static rt_status strategy_read_both(const struct rt_exchange_strategy *strategy, const struct rt_tree *tree,
+                                    struct rt_exchange_options *options, struct rt_error *err) {
+    rt_status status = strategy_read_own(strategy, tree, options, err);
     if (status != RT_OK)
         return status;
     const struct rt_exchange_strategy *inner = strategy->inner(options);
     for (size_t i = 0; tree && i < tree->count && status == RT_OK; i++)
-        status = refuse_foreign(strategy, inner, tree->items[i], err);
+        status = strategy_refuse_foreign(strategy, inner, tree->items[i], err);
     /* Those that cannot be given here have their defaults too. */
     if (status == RT_OK)
         status = rt_options_read(inner->options, inner->option_count, NULL, NULL, inner->name, options, err);
@@ -135,7 +135,7 @@ static rt_status read_both(const struct rt_exchange_strategy *strategy, const st
 rt_status rt_exchange_options_read(const struct rt_exchange_strategy *strategy, const struct rt_tree *tree,
                                    struct rt_exchange_options *options, struct rt_error *err) {
     *options = (struct rt_exchange_options){0};
-    rt_status status = strategy->inner ? read_both(strategy, tree, options, err)
+    rt_status status = strategy->inner ? strategy_read_both(strategy, tree, options, err)
                                        : rt_options_read(strategy->options, strategy->option_count, NULL,
                                                          tree, strategy->name, options, err);
     /* "inf" is a word of the table, which reads as -1. */

@@ -1,4 +1,4 @@
-/* What the files that make moves share; nobody else needs it. */
+/* What the files that make operations share; nobody else needs it. */
 #ifndef RT_EXCHANGE_COLLECTIVE_BUILD_H
 #define RT_EXCHANGE_COLLECTIVE_BUILD_H
 

@@ -8,12 +8,12 @@
 
 enum { BINARY = 2 };
 
-static size_t tree_degree(size_t degree) {
+static size_t choice_tree_degree(size_t degree) {
     return degree > 0 ? degree : BINARY;
 }
 
 /* Levels below the root of a tree of this degree. */
-static size_t tree_depth(size_t n, size_t degree) {
+static size_t choice_tree_depth(size_t n, size_t degree) {
     size_t depth = 0, last = n - 1;
     for (; last > 0; last = (last - 1) / degree)
         depth++;
@@ -21,7 +21,7 @@ static size_t tree_depth(size_t n, size_t degree) {
 }
 
 /* Where nothing was measured: a local network of 1 Gbit/s, and a small processor. */
-static struct rt_link_cost assume(const struct rt_link_cost *cost) {
+static struct rt_link_cost choice_assume(const struct rt_link_cost *cost) {
     struct rt_link_cost assumed = *cost;
     assumed.latency = cost->latency > 0 ? cost->latency : 1e-4;
     assumed.bandwidth = cost->bandwidth > 0 ? cost->bandwidth : 1.25e8;
@@ -33,7 +33,7 @@ double rt_reduction_seconds(enum rt_reduction how, size_t n, size_t count, size_
                             const struct rt_link_cost *cost) {
     if (n < 2)
         return 0;
-    const struct rt_link_cost assumed = assume(cost);
+    const struct rt_link_cost assumed = choice_assume(cost);
     const double T = (double)count * sizeof(float) / assumed.bandwidth;
     const double R = (double)count * assumed.adding, L = assumed.latency;
     const double others = (double)(n - 1);
@@ -42,7 +42,7 @@ double rt_reduction_seconds(enum rt_reduction how, size_t n, size_t count, size_
     /* Those beyond a power of two are taken in, and told the result. */
     const double around = core < n ? 2 * (L + T) + R : 0;
     const double halves = (double)(core - 1) / (double)core;
-    const size_t d = tree_degree(degree), depth = tree_depth(n, d);
+    const size_t d = choice_tree_degree(degree), depth = choice_tree_depth(n, d);
     const double children = (double)(d < n - 1 ? d : n - 1);
     switch (how) {
     case RT_REDUCE_RING:
@@ -80,7 +80,7 @@ rt_status rt_collective_reduce_all(enum rt_reduction how, const struct rt_team *
                                    size_t first, size_t count, const struct rt_link_cost *cost,
                                    struct rt_collective *collective, struct rt_error *err) {
     const struct rt_tree_form form = {
-        .shape = RT_SHAPE_ARY, .degree = tree_degree(degree), .root_contributes = true};
+        .shape = RT_SHAPE_ARY, .degree = choice_tree_degree(degree), .root_contributes = true};
     rt_status status;
     if (how == RT_REDUCE_AUTO)
         how = rt_reduction_choose(team->count, count, degree, cost);

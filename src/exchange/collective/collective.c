@@ -1,4 +1,4 @@
-/* The list of moves itself, how a range is cut into parts, and what the algorithms have in common. */
+/* The list of operations itself, how a range is cut into parts, and what the algorithms have in common. */
 #include "exchange/collective/build.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ rt_status rt_collective_add(struct rt_collective *collective, struct rt_collecti
         size_t room = collective->room ? 2 * collective->room : 16;
         struct rt_collective_op *list = realloc(collective->list, room * sizeof *list);
         if (!list)
-            return rt_fail(err, RT_NO_MEMORY, "not enough memory for a list of %zu moves", room);
+            return rt_fail(err, RT_NO_MEMORY, "not enough memory for a list of %zu operations", room);
         collective->list = list;
         collective->room = room;
     }
@@ -31,17 +31,18 @@ rt_status rt_collective_add(struct rt_collective *collective, struct rt_collecti
 
 /* floor(i * count / n) without the product, which may be too large: with count = q * n + r it is
  * i * q + i * r / n, and i and r are below n. */
-static size_t share(size_t count, size_t n, size_t i) {
+static size_t collective_share(size_t count, size_t n, size_t i) {
     return count / n * i + count % n * i / n;
 }
 
 void rt_collective_part(size_t count, size_t n, size_t i, size_t *first, size_t *end) {
-    *first = share(count, n, i);
-    *end = share(count, n, i + 1);
+    *first = collective_share(count, n, i);
+    *end = collective_share(count, n, i + 1);
 }
 
-static rt_status add_peer(struct rt_collective *collective, enum rt_op_kind kind, const struct rt_team *team,
-                          size_t place, unsigned buffer, size_t first, size_t count, struct rt_error *err) {
+static rt_status collective_add_peer(struct rt_collective *collective, enum rt_op_kind kind,
+                                     const struct rt_team *team, size_t place, unsigned buffer, size_t first,
+                                     size_t count, struct rt_error *err) {
     return rt_collective_add(collective,
                              (struct rt_collective_op){.kind = (uint8_t)kind,
                                                        .buffer = (uint8_t)buffer,
@@ -53,17 +54,17 @@ static rt_status add_peer(struct rt_collective *collective, enum rt_op_kind kind
 
 rt_status rt_collective_send(struct rt_collective *collective, const struct rt_team *team, size_t place,
                              unsigned buffer, size_t first, size_t count, struct rt_error *err) {
-    return add_peer(collective, RT_OP_SEND, team, place, buffer, first, count, err);
+    return collective_add_peer(collective, RT_OP_SEND, team, place, buffer, first, count, err);
 }
 
 rt_status rt_collective_take(struct rt_collective *collective, const struct rt_team *team, size_t place,
                              unsigned buffer, size_t first, size_t count, struct rt_error *err) {
-    return add_peer(collective, RT_OP_TAKE, team, place, buffer, first, count, err);
+    return collective_add_peer(collective, RT_OP_TAKE, team, place, buffer, first, count, err);
 }
 
 rt_status rt_collective_sum(struct rt_collective *collective, const struct rt_team *team, size_t place,
                             unsigned buffer, size_t first, size_t count, struct rt_error *err) {
-    return add_peer(collective, RT_OP_ADD, team, place, buffer, first, count, err);
+    return collective_add_peer(collective, RT_OP_ADD, team, place, buffer, first, count, err);
 }
 
 rt_status rt_collective_merge(struct rt_collective *collective, unsigned from, unsigned buffer, size_t first,

@@ -1,5 +1,5 @@
 /*
- * A collective operation as a list of moves: what one participant sends, receives, adds and applies, in which
+ * A collective as a list of operations: what one participant sends, receives, adds and applies, in which
  * order. Making the list is pure arithmetic, one algorithm, one file; carrying it out
  * (exchange/collective/executor.h) is the same for all of them. docs/collectives.md has the steps and bytes
  * of each.
@@ -9,8 +9,8 @@
  * the same two terms on both sides. Recursive doubling, halving-doubling and the star add in one binary tree
  * over the ranks, ((0+1)+(2+3))+..., which is the tree of train.shards: so they give one device's bits.
  *
- * What two participants say about their common link must agree: the moves of A that send to B, in A's order,
- * are the moves of B that receive from A, in B's order, with equal ranges.
+ * What two participants say about their common link must agree: the operations of A that send to B, in A's
+ * order, are the operations of B that receive from A, in B's order, with equal ranges.
  * tests/unit/exchange/test_collective.c holds every algorithm to it, for every number of participants.
  */
 #ifndef RT_EXCHANGE_COLLECTIVE_COLLECTIVE_H
@@ -50,7 +50,7 @@ rt_status rt_collective_add(struct rt_collective *collective, struct rt_collecti
                             struct rt_error *err);
 
 /* Who takes part in a collective: ranks of the communicator. Most of the functions below count places in this
- * list, and write ranks into the moves. */
+ * list, and write ranks into the operations. */
 struct rt_team {
     const uint16_t *ranks; /* [count] */
     size_t count;

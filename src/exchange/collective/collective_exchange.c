@@ -6,8 +6,8 @@
  * doubt. Two threads meet in it: what they share is guarded by the engine.
  *
  * Clipping needs the norm of the whole gradient before any of it is applied. Where every worker has the
- * optimizer, the first span that is needed waits for all. Where one place applies, the moves of every span
- * are cut in two: those that add up the gradient, for all spans, then those that make parameters of it.
+ * optimizer, the first span that is needed waits for all. Where one place applies, the operations of every
+ * span are cut in two: those that add up the gradient, for all spans, then those that make parameters of it.
  */
 #include "exchange/collective/collective_exchange.h"
 

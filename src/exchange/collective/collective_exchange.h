@@ -1,7 +1,7 @@
 /*
  * The exchange by collectives: everybody takes part in every update, span by span, in the same order. Where
- * an optimizer lives is in the moves (RT_OP_APPLY); where every worker has one, a span's update is made by
- * the thread that computes, when it next needs the span.
+ * an optimizer lives is in the operations (RT_OP_APPLY); where every worker has one, a span's update is made
+ * by the thread that computes, when it next needs the span.
  */
 #ifndef RT_EXCHANGE_COLLECTIVE_COLLECTIVE_EXCHANGE_H
 #define RT_EXCHANGE_COLLECTIVE_COLLECTIVE_EXCHANGE_H

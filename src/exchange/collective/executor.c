@@ -7,28 +7,29 @@
 
 /* ---- loads ---- */
 
-static bool has_peer(const struct rt_collective_op *op) {
+static bool executor_op_has_peer(const struct rt_collective_op *op) {
     return op->kind == RT_OP_SEND || op->kind == RT_OP_TAKE || op->kind == RT_OP_ADD;
 }
 
-static rt_status check_move(const struct rt_executor *executor, const struct rt_load *load,
-                            const struct rt_collective_op *op, struct rt_error *err) {
+static rt_status executor_check_op(const struct rt_executor *executor, const struct rt_load *load,
+                                   const struct rt_collective_op *op, struct rt_error *err) {
     char text[32];
     if (op->kind > RT_OP_APPLY || op->buffer >= RT_MAX_BUFFERS || op->from >= RT_MAX_BUFFERS ||
         op->count == 0 || op->first > load->settings.count || op->count > load->settings.count - op->first)
-        return rt_fail(err, RT_FAILED, "a move of %zu floats from %zu on does not fit a span of %zu",
+        return rt_fail(err, RT_FAILED, "an operation of %zu floats from %zu on does not fit a span of %zu",
                        op->count, op->first, load->settings.count);
     if (!load->buffers[op->kind == RT_OP_APPLY ? RT_BUFFER_GRADIENT : op->buffer] ||
         (op->kind == RT_OP_MERGE && !load->buffers[op->from]) ||
         (op->kind == RT_OP_APPLY && !executor->apply))
-        return rt_fail(err, RT_FAILED, "a move needs a buffer that there is not");
-    if (has_peer(op) && (op->peer >= executor->comm.count || !executor->comm.links[op->peer]))
+        return rt_fail(err, RT_FAILED, "an operation needs a buffer that is not there");
+    if (executor_op_has_peer(op) && (op->peer >= executor->comm.count || !executor->comm.links[op->peer]))
         return rt_fail(err, RT_FAILED, "there is no link with %s, which the exchange needs",
                        rt_communicator_name(&executor->comm, op->peer, text));
     return RT_OK;
 }
 
-static rt_status prepare_load(struct rt_executor *executor, struct rt_load *load, struct rt_error *err) {
+static rt_status executor_prepare_load(struct rt_executor *executor, struct rt_load *load,
+                                       struct rt_error *err) {
     const struct rt_load_settings *settings = &load->settings;
     const size_t spares = settings->collective.spares, row = rt_round_up(settings->count, RT_ALIGN_FLOATS);
     rt_status status = RT_OK;
@@ -43,7 +44,7 @@ static rt_status prepare_load(struct rt_executor *executor, struct rt_load *load
             load->buffers[RT_BUFFER_SPARE + i] = load->spare + i * row;
     }
     for (size_t i = 0; i < settings->collective.count && status == RT_OK; i++)
-        status = check_move(executor, load, &settings->collective.list[i], err);
+        status = executor_check_op(executor, load, &settings->collective.list[i], err);
     if (status == RT_OK)
         status =
             rt_alloc(settings->collective.count, sizeof *load->lane_of, "the exchange", &load->lane_of, err);
@@ -54,7 +55,7 @@ static rt_status prepare_load(struct rt_executor *executor, struct rt_load *load
     return status;
 }
 
-static void release_load(struct rt_load *load) {
+static void executor_release_load(struct rt_load *load) {
     rt_collective_deinit(&load->settings.collective);
     free(load->spare);
     free(load->cells);
@@ -65,19 +66,19 @@ static void release_load(struct rt_load *load) {
 
 /* ---- lanes ---- */
 
-static size_t lane_key(const struct rt_collective_op *op) {
+static size_t executor_lane_key(const struct rt_collective_op *op) {
     return op->peer * 4u + (op->buffer == RT_BUFFER_PARAMS ? 2u : 0u) + (op->kind == RT_OP_SEND ? 0u : 1u);
 }
 
 /* Numbers the lanes that there are, in number[key], and counts their stops; returns how many stops. */
-static size_t number_lanes(struct rt_executor *executor, uint32_t *number) {
+static size_t executor_number_lanes(struct rt_executor *executor, uint32_t *number) {
     size_t stops = 0;
     for (size_t l = 0; l < executor->load_count; l++)
         for (size_t i = 0; i < executor->loads[l].settings.collective.count; i++) {
             const struct rt_collective_op *op = &executor->loads[l].settings.collective.list[i];
-            if (!has_peer(op))
+            if (!executor_op_has_peer(op))
                 continue;
-            uint32_t *lane = &number[lane_key(op)];
+            uint32_t *lane = &number[executor_lane_key(op)];
             if (*lane == 0)
                 *lane = (uint32_t)++executor->lane_count;
             executor->loads[l].lane_of[i] = *lane - 1;
@@ -86,8 +87,8 @@ static size_t number_lanes(struct rt_executor *executor, uint32_t *number) {
     return stops;
 }
 
-/* Notes the move as a stop of its lane; before there is room for stops it is only counted. */
-static void add_stop(struct rt_executor *executor, size_t l, size_t i) {
+/* Notes the operation as a stop of its lane; before there is room for stops it is only counted. */
+static void executor_add_stop(struct rt_executor *executor, size_t l, size_t i) {
     const struct rt_load *load = &executor->loads[l];
     const struct rt_collective_op *op = &load->settings.collective.list[i];
     struct rt_lane *lane = &executor->lanes[load->lane_of[i]];
@@ -104,33 +105,33 @@ static void add_stop(struct rt_executor *executor, size_t l, size_t i) {
     lane->largest = largest > lane->largest ? largest : lane->largest;
 }
 
-static void add_stops(struct rt_executor *executor) {
+static void executor_add_stops(struct rt_executor *executor) {
     for (size_t l = 0; l < executor->load_count; l++)
         for (size_t i = 0; i < executor->loads[l].settings.collective.count; i++)
-            if (has_peer(&executor->loads[l].settings.collective.list[i]))
-                add_stop(executor, l, i);
+            if (executor_op_has_peer(&executor->loads[l].settings.collective.list[i]))
+                executor_add_stop(executor, l, i);
 }
 
-static rt_status make_lanes(struct rt_executor *executor, struct rt_error *err) {
+static rt_status executor_make_lanes(struct rt_executor *executor, struct rt_error *err) {
     uint32_t *number;
     rt_status status = rt_alloc(executor->comm.count * 4u, sizeof *number, "the exchange", &number, err);
     if (status != RT_OK)
         return status;
-    const size_t stops = number_lanes(executor, number);
+    const size_t stops = executor_number_lanes(executor, number);
     free(number);
     status = rt_alloc(executor->lane_count, sizeof *executor->lanes, "the exchange", &executor->lanes, err);
     if (status == RT_OK)
         status = rt_alloc(stops, sizeof *executor->stops, "the exchange", &executor->stops, err);
     if (status != RT_OK)
         return status;
-    add_stops(executor);
+    executor_add_stops(executor);
     struct rt_stop *next = executor->stops;
     for (size_t i = 0; i < executor->lane_count; i++) {
         executor->lanes[i].stops = next;
         next += executor->lanes[i].stop_count;
         executor->lanes[i].stop_count = 0;
     }
-    add_stops(executor);
+    executor_add_stops(executor);
     for (size_t i = 0; i < executor->lane_count; i++) {
         struct rt_lane *lane = &executor->lanes[i];
         const struct rt_stop *stop = &lane->stops[0];
@@ -141,7 +142,7 @@ static rt_status make_lanes(struct rt_executor *executor, struct rt_error *err) 
     return RT_OK;
 }
 
-static rt_status make_slots(struct rt_executor *executor, struct rt_error *err) {
+static rt_status executor_make_slots(struct rt_executor *executor, struct rt_error *err) {
     size_t floats = 0;
     for (size_t i = 0; i < executor->lane_count; i++)
         if (executor->lanes[i].ahead)
@@ -171,14 +172,14 @@ static rt_status make_slots(struct rt_executor *executor, struct rt_error *err) 
 
 /* ---- the whole ---- */
 
-static rt_status prepare(struct rt_executor *executor, struct rt_error *err) {
+static rt_status executor_prepare(struct rt_executor *executor, struct rt_error *err) {
     rt_status status = RT_OK;
     for (size_t i = 0; i < executor->load_count && status == RT_OK; i++)
-        status = prepare_load(executor, &executor->loads[i], err);
+        status = executor_prepare_load(executor, &executor->loads[i], err);
     if (status == RT_OK)
-        status = make_lanes(executor, err);
+        status = executor_make_lanes(executor, err);
     if (status == RT_OK)
-        status = make_slots(executor, err);
+        status = executor_make_slots(executor, err);
     return status;
 }
 
@@ -207,7 +208,7 @@ rt_status rt_executor_create(const struct rt_executor_settings *settings, struct
                                      .bytes = sizeof *executor + settings->load_count * sizeof *loads};
     for (size_t i = 0; i < settings->load_count; i++)
         loads[i].settings = settings->loads[i];
-    status = prepare(executor, err);
+    status = executor_prepare(executor, err);
     if (status != RT_OK) {
         rt_executor_destroy(executor);
         return status;
@@ -223,7 +224,7 @@ void rt_executor_destroy(struct rt_executor *executor) {
     if (!executor)
         return;
     for (size_t i = 0; i < executor->load_count; i++)
-        release_load(&executor->loads[i]);
+        executor_release_load(&executor->loads[i]);
     free(executor->loads);
     free(executor->lanes);
     free(executor->stops);
@@ -247,7 +248,7 @@ uint64_t rt_executor_started(const struct rt_executor *executor) {
 }
 
 /* A slot begins with what was posted of it. */
-static struct rt_slot *find_slot(const struct rt_executor *executor, const void *posted) {
+static struct rt_slot *executor_find_slot(const struct rt_executor *executor, const void *posted) {
     const uintptr_t at = (uintptr_t)posted, begin = (uintptr_t)executor->slots;
     if (at < begin || at - begin >= executor->slot_count * sizeof *executor->slots)
         return NULL;
@@ -259,7 +260,7 @@ bool rt_executor_event(struct rt_executor *executor, const struct rt_event *even
     const void *posted = event->kind == RT_EVENT_SENT       ? (const void *)event->send
                          : event->kind == RT_EVENT_RECEIVED ? (const void *)event->receive
                                                             : NULL;
-    struct rt_slot *slot = posted ? find_slot(executor, posted) : NULL;
+    struct rt_slot *slot = posted ? executor_find_slot(executor, posted) : NULL;
     if (!slot)
         return false;
     *status = RT_OK;

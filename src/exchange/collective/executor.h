@@ -1,15 +1,15 @@
 /*
- * Carries out lists of moves (exchange/collective/collective.h) over the links of a communicator.
+ * Carries out lists of operations (exchange/collective/collective.h) over the links of a communicator.
  *
- * A load is a span of parameters with its moves; it is carried once per update. Loads are given all at once,
- * before the first update, so that all memory is there; every participant has the same loads in the same
- * order. rt_executor_start says that a load's own gradient is there; loads are started in their order.
+ * A load is a span of parameters with its operations; it is carried once per update. Loads are given all at
+ * once, before the first update, so that all memory is there; every participant has the same loads in the
+ * same order. rt_executor_start says that a load's own gradient is there; loads are started in their order.
  *
  * A load is cut into segments so that a segment can be sent on while the next arrives. For each segment its
- * moves happen in the order of the list; different segments, and different loads, do not wait for one another
- * except on a link, where frames keep the order (load, move, segment): so both ends know, without a word,
- * which frame comes next and where it belongs, and what replaces parameters arrives in place. Parameters
- * travel on RT_CHANNEL_FIRST, gradients on RT_CHANNEL_SECOND.
+ * operations happen in the order of the list; different segments, and different loads, do not wait for one
+ * another except on a link, where frames keep the order (load, operation, segment): so both ends know,
+ * without a word, which frame comes next and where it belongs, and what replaces parameters arrives in place.
+ * Parameters travel on RT_CHANNEL_FIRST, gradients on RT_CHANNEL_SECOND.
  *
  * Nothing here waits or owns a thread: rt_executor_event takes in what happened and does what has become
  * possible. It belongs to whoever takes the endpoint's events.
@@ -22,7 +22,7 @@
 
 struct rt_load_settings {
     struct rt_collective collective; /* taken over */
-    float *gradient;                 /* the span's first float; NULL where no move names it */
+    float *gradient;                 /* the span's first float; NULL where no operation names it */
     float *params;
     size_t count;
     size_t offset; /* of the span, for apply */
@@ -34,14 +34,14 @@ struct rt_executor_settings {
     size_t load_count;
     size_t segment_floats; /* 0: a good size */
     /* RT_OP_APPLY: the gradient of `count` parameters from `offset` on is final. May be NULL where no list
-     * has that move. */
+     * has that operation. */
     void (*apply)(void *user, size_t offset, size_t count, const float *gradient);
     void *user;
 };
 
 struct rt_executor;
 
-/* The moves of the loads are taken over, also on failure. */
+/* The operations of the loads are taken over, also on failure. */
 rt_status rt_executor_create(const struct rt_executor_settings *settings, struct rt_executor **executor,
                              struct rt_error *err);
 /* Only when the links are closed: receives stay posted on them for what comes next. */
@@ -60,7 +60,7 @@ bool rt_executor_event(struct rt_executor *executor, const struct rt_event *even
                        struct rt_error *err);
 
 /* Whom we wait for: the rank that owes the frame which holds up the oldest load, of several the one whose
- * move comes first in the list; UINT16_MAX: nobody. */
+ * operation comes first in the list; UINT16_MAX: nobody. */
 uint16_t rt_executor_waits_for(const struct rt_executor *executor);
 
 size_t rt_executor_bytes(const struct rt_executor *executor); /* memory taken */

@@ -1,16 +1,16 @@
-/* Cutting a load into cells, and the list of moves that each goes through. */
+/* Cutting a load into cells, and the list of operations that each goes through. */
 #include "exchange/collective/executor_inside.h"
 
 #include "base/memory.h"
 #include <stdlib.h>
 
-static int compare(const void *a, const void *b) {
+static int cells_compare(const void *a, const void *b) {
     const size_t x = *(const size_t *)a, y = *(const size_t *)b;
     return (x > y) - (x < y);
 }
 
-/* The floats at which some move begins or ends, rising, each once; returns how many. */
-static size_t find_edges(const struct rt_load_settings *settings, size_t *edges) {
+/* The floats at which some operation begins or ends, rising, each once; returns how many. */
+static size_t cells_find_edges(const struct rt_load_settings *settings, size_t *edges) {
     size_t count = 0, kept = 0;
     edges[count++] = 0;
     edges[count++] = settings->count;
@@ -18,14 +18,14 @@ static size_t find_edges(const struct rt_load_settings *settings, size_t *edges)
         edges[count++] = settings->collective.list[i].first;
         edges[count++] = settings->collective.list[i].first + settings->collective.list[i].count;
     }
-    qsort(edges, count, sizeof *edges, compare);
+    qsort(edges, count, sizeof *edges, cells_compare);
     for (size_t i = 0; i < count; i++)
         if (i == 0 || edges[i] != edges[kept - 1])
             edges[kept++] = edges[i];
     return kept;
 }
 
-static size_t find_edge(const size_t *edges, size_t count, size_t value) {
+static size_t cells_find_edge(const size_t *edges, size_t count, size_t value) {
     size_t low = 0, high = count;
     while (low + 1 < high) {
         const size_t middle = (low + high) / 2;
@@ -37,9 +37,9 @@ static size_t find_edge(const size_t *edges, size_t count, size_t value) {
     return low;
 }
 
-/* The moves of each zone, in their order: counted first, then written one behind the other. */
-static rt_status list_moves(struct rt_load *load, const size_t *edges, size_t edge_count, size_t *bytes,
-                            struct rt_error *err) {
+/* The operations of each zone, in their order: counted first, then written one behind the other. */
+static rt_status cells_list_ops(struct rt_load *load, const size_t *edges, size_t edge_count, size_t *bytes,
+                                struct rt_error *err) {
     const struct rt_collective *collective = &load->settings.collective;
     size_t total = 0;
     rt_status status = rt_alloc(load->zone_count, sizeof *load->zones, "the exchange", &load->zones, err);
@@ -47,7 +47,8 @@ static rt_status list_moves(struct rt_load *load, const size_t *edges, size_t ed
         return status;
     for (size_t i = 0; i < collective->count; i++) {
         const size_t end = collective->list[i].first + collective->list[i].count;
-        for (size_t z = find_edge(edges, edge_count, collective->list[i].first); edges[z] < end; z++, total++)
+        for (size_t z = cells_find_edge(edges, edge_count, collective->list[i].first); edges[z] < end;
+             z++, total++)
             load->zones[z].count++;
     }
     status = rt_alloc(total, sizeof *load->zone_moves, "the exchange", &load->zone_moves, err);
@@ -61,7 +62,7 @@ static rt_status list_moves(struct rt_load *load, const size_t *edges, size_t ed
     }
     for (size_t i = 0; i < collective->count; i++) {
         const size_t end = collective->list[i].first + collective->list[i].count;
-        for (size_t z = find_edge(edges, edge_count, collective->list[i].first); edges[z] < end; z++) {
+        for (size_t z = cells_find_edge(edges, edge_count, collective->list[i].first); edges[z] < end; z++) {
             struct rt_zone *zone = &load->zones[z];
             load->zone_moves[(size_t)(zone->collective - load->zone_moves) + zone->count++] = (uint32_t)i;
         }
@@ -70,7 +71,7 @@ static rt_status list_moves(struct rt_load *load, const size_t *edges, size_t ed
     return RT_OK;
 }
 
-static rt_status make_cells(struct rt_load *load, const size_t *edges, size_t *bytes, struct rt_error *err) {
+static rt_status cells_make(struct rt_load *load, const size_t *edges, size_t *bytes, struct rt_error *err) {
     rt_status status = RT_OK;
     for (int pass = 0; pass < 2 && status == RT_OK; pass++) { /* the first one only counts */
         size_t count = 0;
@@ -105,7 +106,7 @@ uint32_t rt_load_find_cell(const struct rt_load *load, size_t first) {
 
 /* Equal segments: one that is hardly longer than `about` had better stay whole than have a tail of a few
  * floats, since a frame costs much the same whatever it carries. */
-static size_t choose_segment(size_t count, size_t about) {
+static size_t cells_choose_segment(size_t count, size_t about) {
     const size_t pieces = count / about + (count % about > about / 2 ? 1 : 0);
     return pieces > 1 ? count / pieces + (count % pieces ? 1 : 0) : count + (count == 0);
 }
@@ -116,12 +117,12 @@ rt_status rt_load_cut(struct rt_load *load, size_t about, size_t *bytes, struct 
         rt_alloc(2 * load->settings.collective.count + 2, sizeof *edges, "the exchange", &edges, err);
     if (status != RT_OK)
         return status;
-    const size_t edge_count = find_edges(&load->settings, edges);
-    load->segment = choose_segment(load->settings.count, about);
+    const size_t edge_count = cells_find_edges(&load->settings, edges);
+    load->segment = cells_choose_segment(load->settings.count, about);
     load->zone_count = edge_count - 1;
-    status = list_moves(load, edges, edge_count, bytes, err);
+    status = cells_list_ops(load, edges, edge_count, bytes, err);
     if (status == RT_OK)
-        status = make_cells(load, edges, bytes, err);
+        status = cells_make(load, edges, bytes, err);
     free(edges);
     return status;
 }

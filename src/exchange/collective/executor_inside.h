@@ -1,13 +1,13 @@
 /*
- * The parts of a executor, shared by its own files and nobody else's.
+ * The parts of an executor, shared by its own files and nobody else's.
  *
- * A load is cut into equal segments of about segment_floats, and both ends of a link cut a move into the same
- * frames: its range at multiples of the load's segment. A load is cut finer, into cells: also where any of
- * its own moves begins or ends. So every frame is a run of whole cells, and all floats of a cell go through
- * the same moves: a cell knows which of them is next.
+ * A load is cut into equal segments of about segment_floats, and both ends of a link cut an operation into
+ * the same frames: its range at multiples of the load's segment. A load is cut finer, into cells: also where
+ * any of its own operations begins or ends. So every frame is a run of whole cells, and all floats of a cell
+ * go through the same operations: a cell knows which of them is next.
  *
- * A lane is one direction of one channel of one link. Its stops are the moves that it serves, in the order
- * of loads and moves, for one update; it goes round them for ever, frame by frame.
+ * A lane is one direction of one channel of one link. Its stops are the operations that it serves, in the
+ * order of loads and operations, for one update; it goes round them for ever, frame by frame.
  */
 #ifndef RT_EXCHANGE_COLLECTIVE_EXECUTOR_INSIDE_H
 #define RT_EXCHANGE_COLLECTIVE_EXECUTOR_INSIDE_H
@@ -20,7 +20,7 @@ enum {
     RT_LANE_FRAMES = 4, /* posted at a time; of what is received ahead of its turn so much is kept */
 };
 
-/* Neighbouring cells with the same moves share the list of them. */
+/* Neighbouring cells with the same operations share the list of them. */
 struct rt_zone {
     const uint32_t *collective; /* indices into the load's list */
     uint32_t count;
@@ -30,7 +30,7 @@ struct rt_cell {
     size_t first;
     uint32_t count;
     uint32_t zone;
-    uint32_t next;    /* of the zone's moves */
+    uint32_t next;    /* of the zone's operations */
     uint32_t sending; /* frames with this cell that have been posted and are not sent */
 };
 
@@ -44,7 +44,7 @@ struct rt_load {
     struct rt_zone *zones;
     uint32_t *zone_moves;
     size_t zone_count;
-    uint32_t *lane_of; /* [moves]: the lane of each that has a peer */
+    uint32_t *lane_of; /* [operations]: the lane of each that has a peer */
     uint64_t number;   /* of the load since the start, while it is under way */
     bool active;
     size_t left; /* cells that are not done */
@@ -114,7 +114,7 @@ static inline bool rt_op_is_ahead(const struct rt_collective_op *op) {
 /* ---- carrier_cells.c: cutting a load ---- */
 rt_status rt_load_cut(struct rt_load *load, size_t about, size_t *bytes, struct rt_error *err);
 uint32_t rt_load_find_cell(const struct rt_load *load, size_t first);
-/* Where the frame that begins at float `at` of a move ends. */
+/* Where the frame that begins at float `at` of an operation ends. */
 static inline size_t rt_frame_end(const struct rt_collective_op *op, size_t at, size_t segment) {
     const size_t end = op->first + op->count, next = (at / segment + 1) * segment;
     return next < end ? next : end;

@@ -1,6 +1,6 @@
 /*
- * What a executor does when something happens. A cell goes on through its moves as far as it can: what needs
- * a peer stops it, and the lane concerned is put into a queue to be looked at. A lane posts its frames
+ * What an executor does when something happens. A cell goes on through its operations as far as it can: what
+ * needs a peer stops it, and the lane concerned is put into a queue to be looked at. A lane posts its frames
  * strictly in their order, each when all its cells have come to it.
  *
  * Why this never comes to a stand: order all frames of all nodes by load, then by their round in the
@@ -36,8 +36,8 @@ void rt_executor_queue(struct rt_executor *executor, struct rt_lane *lane) {
 
 /* ---- cells ---- */
 
-static const struct rt_collective_op *next_move(const struct rt_load *load, const struct rt_cell *cell,
-                                                uint32_t *index) {
+static const struct rt_collective_op *executor_next_op(const struct rt_load *load, const struct rt_cell *cell,
+                                                       uint32_t *index) {
     const struct rt_zone *zone = &load->zones[cell->zone];
     if (cell->next == zone->count)
         return NULL;
@@ -45,8 +45,8 @@ static const struct rt_collective_op *next_move(const struct rt_load *load, cons
     return &load->settings.collective.list[*index];
 }
 
-static struct rt_slot *find_arrived(const struct rt_executor *executor, const struct rt_load *load,
-                                    uint32_t op, const struct rt_cell *cell) {
+static struct rt_slot *executor_find_arrived(const struct rt_executor *executor, const struct rt_load *load,
+                                             uint32_t op, const struct rt_cell *cell) {
     struct rt_lane *lane = &executor->lanes[load->lane_of[op]];
     for (size_t i = 0; i < RT_LANE_FRAMES; i++) {
         struct rt_slot *slot = &lane->slots[i];
@@ -58,9 +58,9 @@ static struct rt_slot *find_arrived(const struct rt_executor *executor, const st
 }
 
 /* Adds, or puts into its place, what has come for the cell; false: it has not come. */
-static bool take_in(struct rt_executor *executor, struct rt_load *load, const struct rt_collective_op *op,
-                    uint32_t index, struct rt_cell *cell) {
-    struct rt_slot *slot = find_arrived(executor, load, index, cell);
+static bool executor_take_in(struct rt_executor *executor, struct rt_load *load,
+                             const struct rt_collective_op *op, uint32_t index, struct rt_cell *cell) {
+    struct rt_slot *slot = executor_find_arrived(executor, load, index, cell);
     if (!slot)
         return false;
     const enum rt_state before = rt_communicator_enter(&executor->comm, RT_STATE_REDUCE);
@@ -78,8 +78,8 @@ static bool take_in(struct rt_executor *executor, struct rt_load *load, const st
     return true;
 }
 
-static void work(struct rt_executor *executor, struct rt_load *load, const struct rt_collective_op *op,
-                 const struct rt_cell *cell) {
+static void executor_do_op(struct rt_executor *executor, struct rt_load *load,
+                           const struct rt_collective_op *op, const struct rt_cell *cell) {
     const bool merges = op->kind == RT_OP_MERGE;
     const enum rt_state before =
         rt_communicator_enter(&executor->comm, merges ? RT_STATE_REDUCE : RT_STATE_UPDATE);
@@ -92,21 +92,21 @@ static void work(struct rt_executor *executor, struct rt_load *load, const struc
 }
 
 /* Goes on with a cell as far as it can. */
-static void step(struct rt_executor *executor, struct rt_load *load, struct rt_cell *cell) {
+static void executor_step_cell(struct rt_executor *executor, struct rt_load *load, struct rt_cell *cell) {
     const struct rt_collective_op *op;
     uint32_t index;
-    for (; (op = next_move(load, cell, &index)); cell->next++) {
+    for (; (op = executor_next_op(load, cell, &index)); cell->next++) {
         /* What is being sent must not change. */
         if (cell->sending > 0 && (op->kind == RT_OP_ADD || op->kind == RT_OP_MERGE))
             return;
         if (rt_op_is_ahead(op)) {
-            if (!take_in(executor, load, op, index, cell))
+            if (!executor_take_in(executor, load, op, index, cell))
                 return;
         } else if (op->kind == RT_OP_SEND || op->kind == RT_OP_TAKE) {
             rt_executor_queue(executor, &executor->lanes[load->lane_of[index]]);
             return;
         } else {
-            work(executor, load, op, cell);
+            executor_do_op(executor, load, op, cell);
         }
     }
     if (cell->sending == 0)
@@ -115,35 +115,35 @@ static void step(struct rt_executor *executor, struct rt_load *load, struct rt_c
 
 /* ---- lanes ---- */
 
-/* Whether all cells of a frame have come to its move; counts them. */
-static bool is_turn(const struct rt_load *load, uint64_t number, uint32_t op, uint32_t first, size_t end,
-                    uint32_t *cells) {
+/* Whether all cells of a frame have come to its operation; counts them. */
+static bool executor_is_turn(const struct rt_load *load, uint64_t number, uint32_t op, uint32_t first,
+                             size_t end, uint32_t *cells) {
     if (!load->active || load->number != number)
         return false;
     uint32_t i = first, index;
     for (; i < load->cell_count && load->cells[i].first < end; i++)
-        if (!next_move(load, &load->cells[i], &index) || index != op)
+        if (!executor_next_op(load, &load->cells[i], &index) || index != op)
             return false;
     *cells = i - first;
     return true;
 }
 
-static uint32_t count_cells(const struct rt_load *load, uint32_t first, size_t end) {
+static uint32_t executor_count_cells(const struct rt_load *load, uint32_t first, size_t end) {
     uint32_t i = first;
     while (i < load->cell_count && load->cells[i].first < end)
         i++;
     return i - first;
 }
 
-static struct rt_slot *find_free(const struct rt_lane *lane) {
+static struct rt_slot *executor_find_free(const struct rt_lane *lane) {
     for (size_t i = 0; i < RT_LANE_FRAMES; i++)
         if (lane->slots[i].state == RT_SLOT_FREE)
             return &lane->slots[i];
     return NULL;
 }
 
-static void post_send(struct rt_executor *executor, struct rt_load *load, struct rt_slot *slot,
-                      const struct rt_collective_op *op) {
+static void executor_post_send(struct rt_executor *executor, struct rt_load *load, struct rt_slot *slot,
+                               const struct rt_collective_op *op) {
     struct rt_send *send = &slot->post.send;
     const struct rt_message message = {
         .type = RT_MESSAGE_CHUNK,
@@ -164,10 +164,11 @@ static void post_send(struct rt_executor *executor, struct rt_load *load, struct
     }
     rt_link_send(slot->lane->link, send);
     for (uint32_t i = 0; i < slot->cells; i++)
-        step(executor, load, &load->cells[slot->cell + i]);
+        executor_step_cell(executor, load, &load->cells[slot->cell + i]);
 }
 
-static void post_receive(struct rt_load *load, struct rt_slot *slot, const struct rt_collective_op *op) {
+static void executor_post_receive(struct rt_load *load, struct rt_slot *slot,
+                                  const struct rt_collective_op *op) {
     struct rt_receive *receive = &slot->post.receive;
     receive->channel = slot->lane->channel;
     receive->body = rt_op_is_ahead(op) ? slot->scratch : load->buffers[op->buffer] + slot->first;
@@ -175,7 +176,8 @@ static void post_receive(struct rt_load *load, struct rt_slot *slot, const struc
     rt_link_receive(slot->lane->link, receive);
 }
 
-static void go_on(struct rt_lane *lane, const struct rt_executor *executor, size_t end, uint32_t cells) {
+static void executor_go_on(struct rt_lane *lane, const struct rt_executor *executor, size_t end,
+                           uint32_t cells) {
     const struct rt_stop *stop = &lane->stops[lane->stop];
     const struct rt_collective_op *op = &executor->loads[stop->load].settings.collective.list[stop->op];
     lane->at = end;
@@ -193,19 +195,19 @@ static void go_on(struct rt_lane *lane, const struct rt_executor *executor, size
 }
 
 /* Posts the next frame of a lane, if its turn has come and there is a place for it. */
-static bool post_next(struct rt_executor *executor, struct rt_lane *lane) {
+static bool executor_post_next(struct rt_executor *executor, struct rt_lane *lane) {
     const struct rt_stop *stop = &lane->stops[lane->stop];
     struct rt_load *load = &executor->loads[stop->load];
     const struct rt_collective_op *op = &load->settings.collective.list[stop->op];
     const size_t end = rt_frame_end(op, lane->at, load->segment);
     const uint64_t number = lane->round * executor->load_count + stop->load;
-    struct rt_slot *slot = find_free(lane);
+    struct rt_slot *slot = executor_find_free(lane);
     uint32_t cells;
     if (!slot)
         return false;
     if (lane->incoming && rt_op_is_ahead(op))
-        cells = count_cells(load, lane->cell, end);
-    else if (!is_turn(load, number, stop->op, lane->cell, end, &cells))
+        cells = executor_count_cells(load, lane->cell, end);
+    else if (!executor_is_turn(load, number, stop->op, lane->cell, end, &cells))
         return false;
     slot->state = RT_SLOT_POSTED;
     slot->number = number;
@@ -215,11 +217,11 @@ static bool post_next(struct rt_executor *executor, struct rt_lane *lane) {
     slot->cells = slot->waiting = cells;
     slot->first = lane->at;
     slot->count = end - lane->at;
-    go_on(lane, executor, end, cells);
+    executor_go_on(lane, executor, end, cells);
     if (lane->incoming)
-        post_receive(load, slot, op);
+        executor_post_receive(load, slot, op);
     else
-        post_send(executor, load, slot, op);
+        executor_post_send(executor, load, slot, op);
     return true;
 }
 
@@ -235,12 +237,12 @@ void rt_executor_activate(struct rt_executor *executor) {
         for (size_t i = 0; i < load->cell_count; i++)
             load->cells[i].next = load->cells[i].sending = 0;
         for (size_t i = 0; i < load->cell_count; i++)
-            step(executor, load, &load->cells[i]);
+            executor_step_cell(executor, load, &load->cells[i]);
     }
 }
 
 /* Loads end in their order. */
-static bool finish_loads(struct rt_executor *executor) {
+static bool executor_finish_loads(struct rt_executor *executor) {
     const uint64_t before = executor->done;
     while (executor->done < executor->activated) {
         struct rt_load *load = &executor->loads[executor->done % executor->load_count];
@@ -258,11 +260,11 @@ void rt_executor_run(struct rt_executor *executor) {
         while ((lane = executor->first_queued)) {
             executor->first_queued = lane->next_queued;
             lane->queued = false;
-            while (post_next(executor, lane)) {
+            while (executor_post_next(executor, lane)) {
             }
         }
         rt_executor_activate(executor);
-    } while (finish_loads(executor) || executor->first_queued);
+    } while (executor_finish_loads(executor) || executor->first_queued);
 }
 
 /* ---- events ---- */
@@ -274,12 +276,12 @@ void rt_executor_sent(struct rt_executor *executor, struct rt_slot *slot) {
     for (uint32_t i = 0; i < slot->cells; i++) {
         struct rt_cell *cell = &load->cells[slot->cell + i];
         cell->sending--;
-        step(executor, load, cell);
+        executor_step_cell(executor, load, cell);
     }
 }
 
-static rt_status check_frame(const struct rt_executor *executor, const struct rt_slot *slot,
-                             struct rt_error *err) {
+static rt_status executor_check_frame(const struct rt_executor *executor, const struct rt_slot *slot,
+                                      struct rt_error *err) {
     const struct rt_receive *receive = &slot->post.receive;
     struct rt_message message;
     rt_status status =
@@ -307,7 +309,7 @@ static rt_status check_frame(const struct rt_executor *executor, const struct rt
 }
 
 rt_status rt_executor_arrived(struct rt_executor *executor, struct rt_slot *slot, struct rt_error *err) {
-    rt_status status = check_frame(executor, slot, err);
+    rt_status status = executor_check_frame(executor, slot, err);
     if (status != RT_OK) {
         char text[32];
         return rt_fail_prefix(err, status, "%s",
@@ -323,7 +325,7 @@ rt_status rt_executor_arrived(struct rt_executor *executor, struct rt_slot *slot
     for (uint32_t i = 0; i < cells && started; i++) {
         if (!ahead)
             load->cells[cell + i].next++;
-        step(executor, load, &load->cells[cell + i]);
+        executor_step_cell(executor, load, &load->cells[cell + i]);
     }
     return RT_OK;
 }

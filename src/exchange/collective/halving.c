@@ -12,27 +12,27 @@ struct range {
 };
 
 /* The half that an in-flight slot keeps at this distance: the lower one has the first. */
-static struct range half(struct range whole, bool upper) {
+static struct range halving_half(struct range whole, bool upper) {
     size_t from, end;
     rt_collective_part(whole.count, 2, upper, &from, &end);
     return (struct range){whole.first + from, end - from};
 }
 
 /* What an in-flight slot has after halving at all distances below this one. */
-static struct range range_at(struct range whole, size_t inflight, size_t distance) {
+static struct range halving_range_at(struct range whole, size_t inflight, size_t distance) {
     for (size_t d = 1; d < distance; d *= 2)
-        whole = half(whole, (inflight & d) != 0);
+        whole = halving_half(whole, (inflight & d) != 0);
     return whole;
 }
 
-static rt_status halve(const struct rt_core *core, const struct rt_team *team, struct range whole,
-                       struct rt_collective *collective, struct rt_error *err) {
+static rt_status halving_reduce(const struct rt_core *core, const struct rt_team *team, struct range whole,
+                                struct rt_collective *collective, struct rt_error *err) {
     rt_status status = RT_OK;
     for (size_t distance = 1; distance < core->size && status == RT_OK; distance *= 2) {
         const size_t other = rt_core_place(core, core->inflight ^ distance);
         const bool upper = (core->inflight & distance) != 0;
-        const struct range given = half(whole, !upper);
-        whole = half(whole, upper);
+        const struct range given = halving_half(whole, !upper);
+        whole = halving_half(whole, upper);
         status =
             rt_collective_send(collective, team, other, RT_BUFFER_GRADIENT, given.first, given.count, err);
         if (status == RT_OK)
@@ -42,14 +42,14 @@ static rt_status halve(const struct rt_core *core, const struct rt_team *team, s
     return status;
 }
 
-static rt_status collect(const struct rt_core *core, const struct rt_team *team, struct range whole,
-                         struct rt_collective *collective, struct rt_error *err) {
+static rt_status halving_collect(const struct rt_core *core, const struct rt_team *team, struct range whole,
+                                 struct rt_collective *collective, struct rt_error *err) {
     rt_status status = RT_OK;
     for (size_t distance = core->size / 2; distance > 0 && status == RT_OK; distance /= 2) {
         const size_t other = rt_core_place(core, core->inflight ^ distance);
         const bool upper = (core->inflight & distance) != 0;
-        const struct range both = range_at(whole, core->inflight, distance);
-        const struct range mine = half(both, upper), others = half(both, !upper);
+        const struct range both = halving_range_at(whole, core->inflight, distance);
+        const struct range mine = halving_half(both, upper), others = halving_half(both, !upper);
         status = rt_collective_send(collective, team, other, RT_BUFFER_GRADIENT, mine.first, mine.count, err);
         if (status == RT_OK)
             status = rt_collective_take(collective, team, other, RT_BUFFER_GRADIENT, others.first,
@@ -66,9 +66,9 @@ rt_status rt_collective_halving(const struct rt_team *team, size_t first, size_t
     const struct range whole = {first, count};
     rt_status status = rt_core_enter(&core, team, first, count, collective, err);
     if (status == RT_OK && core.inflight < core.size)
-        status = halve(&core, team, whole, collective, err);
+        status = halving_reduce(&core, team, whole, collective, err);
     if (status == RT_OK && core.inflight < core.size)
-        status = collect(&core, team, whole, collective, err);
+        status = halving_collect(&core, team, whole, collective, err);
     if (status == RT_OK)
         status = rt_core_leave(&core, team, first, count, collective, err);
     return status;

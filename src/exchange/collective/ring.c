@@ -6,8 +6,8 @@
 #include "exchange/collective/build.h"
 
 /* Part c of the range, c counted round the ring. */
-static void part_at(const struct rt_team *team, size_t first, size_t count, size_t c, size_t *from,
-                    size_t *floats) {
+static void ring_part_at(const struct rt_team *team, size_t first, size_t count, size_t c, size_t *from,
+                         size_t *floats) {
     size_t end;
     rt_collective_part(count, team->count, c % team->count, from, &end);
     *floats = end - *from;
@@ -22,9 +22,9 @@ rt_status rt_collective_reduce_scatter(const struct rt_team *team, size_t first,
     rt_status status = RT_OK;
     for (size_t step = 1; step < n && place < n && status == RT_OK; step++) {
         size_t from, floats;
-        part_at(team, first, count, place + n - step, &from, &floats);
+        ring_part_at(team, first, count, place + n - step, &from, &floats);
         status = rt_collective_send(collective, team, (place + 1) % n, buffer, from, floats, err);
-        part_at(team, first, count, place + n - step - 1, &from, &floats);
+        ring_part_at(team, first, count, place + n - step - 1, &from, &floats);
         if (status == RT_OK)
             status = rt_collective_sum(collective, team, (place + n - 1) % n, buffer, from, floats, err);
     }
@@ -37,9 +37,9 @@ rt_status rt_collective_all_gather(const struct rt_team *team, size_t first, siz
     rt_status status = RT_OK;
     for (size_t step = 1; step < n && place < n && status == RT_OK; step++) {
         size_t from, floats;
-        part_at(team, first, count, place + n - step + 1, &from, &floats);
+        ring_part_at(team, first, count, place + n - step + 1, &from, &floats);
         status = rt_collective_send(collective, team, (place + 1) % n, buffer, from, floats, err);
-        part_at(team, first, count, place + n - step, &from, &floats);
+        ring_part_at(team, first, count, place + n - step, &from, &floats);
         if (status == RT_OK)
             status = rt_collective_take(collective, team, (place + n - 1) % n, buffer, from, floats, err);
     }

@@ -10,7 +10,7 @@
 /* The image of the present version, made if there is none. There are as many as can be in use, and whoever
  * asks has given its own back: one is always free. The first free one is taken, so that memory which is not
  * needed is never touched. */
-static struct rt_server_image *take_image(struct rt_server *server) {
+static struct rt_server_image *server_take_image(struct rt_server *server) {
     struct rt_server_image *image = NULL;
     for (size_t i = 0; i < server->image_count; i++) {
         struct rt_server_image *other = &server->images[i];
@@ -30,7 +30,7 @@ static struct rt_server_image *take_image(struct rt_server *server) {
     return image;
 }
 
-static void send_params(struct rt_server *server, struct rt_server_client *client) {
+static void server_send_params(struct rt_server *server, struct rt_server_client *client) {
     for (size_t i = 0; i < server->portion_count; i++) {
         const struct rt_portion *portion = &server->portions[i];
         struct rt_send *send = &client->sends[i];
@@ -51,26 +51,26 @@ static void send_params(struct rt_server *server, struct rt_server_client *clien
     }
 }
 
-static void answer(struct rt_server *server, size_t worker) {
+static void server_answer(struct rt_server *server, size_t worker) {
     struct rt_server_client *client = &server->clients[worker];
     struct rt_worker_state *state = &server->states[worker];
     if (client->image)
         client->image->users--;
     client->image = NULL;
     if (client->link || server->rules->keeps_versions || server->shaped)
-        client->image = take_image(server);
+        client->image = server_take_image(server);
     state->version = server->view.version;
     state->reading = false;
     state->given = !state->resting;
     client->read_counted = false;
     if (client->link)
-        send_params(server, client);
+        server_send_params(server, client);
     else if (server->here.answer)
         server->here.answer(server->here.self, server->view.version, rt_server_params(server));
 }
 
 /* Who rests does not compute with what it reads: no bound concerns it. */
-static bool may_read(struct rt_server *server, size_t worker) {
+static bool server_may_read(struct rt_server *server, size_t worker) {
     return !server->rules->may_read || server->states[worker].resting ||
            server->rules->may_read(&server->view, worker);
 }
@@ -82,8 +82,8 @@ bool rt_server_answer_readers(struct rt_server *server) {
         struct rt_worker_state *state = &server->states[i];
         if (!state->reading || state->waiting || client->sending > 0)
             continue;
-        if (may_read(server, i)) {
-            answer(server, i);
+        if (server_may_read(server, i)) {
+            server_answer(server, i);
             answered = true;
         } else if (!client->read_counted && !state->gathered) { /* a round is no delay */
             client->read_counted = true;

@@ -35,13 +35,13 @@ const float *rt_server_shape(const struct rt_server *server, const struct rt_pus
     return out;
 }
 
-static double damping(const struct rt_server *server, uint64_t staleness) {
+static double server_damping(const struct rt_server *server, uint64_t staleness) {
     const double power = server->settings.options->damp;
     return power > 0 ? rt_power(1 + (double)staleness, (uint64_t)power) : 1;
 }
 
 /* The batches that a gradient was made of: more than one where workers add several up. */
-static uint64_t batches_of(const struct rt_server *server, const struct rt_push *push) {
+static uint64_t server_batches_of(const struct rt_server *server, const struct rt_push *push) {
     const int64_t most = server->settings.options->push_every;
     const uint64_t rows = server->settings.batch_rows;
     if (most <= 1 || rows == 0)
@@ -57,19 +57,19 @@ void rt_server_step(const struct rt_server *server, const struct rt_push *push, 
     const struct rt_learning *learning = &server->settings.learning;
     const uint64_t update = server->view.version + 1,
                    staleness = push ? server->view.version - push->base : 0;
-    const uint64_t batch = server->batches + (push ? batches_of(server, push) : 0);
+    const uint64_t batch = server->batches + (push ? server_batches_of(server, push) : 0);
     const double factor = rt_schedule_factor(learning->schedule, server->rules->asynchronous ? batch : update,
                                              learning->updates, learning->per_epoch);
     const bool clips = learning->clip_norm > 0 && learning->squares;
     const double squares = clips ? learning->squares(learning->user, gradient) : 0;
-    rt_optim_begin(learning->optim, update, factor / damping(server, staleness),
+    rt_optim_begin(learning->optim, update, factor / server_damping(server, staleness),
                    rt_optim_clip(clips ? learning->clip_norm : 0, squares, scale), step);
 }
 
 /* Adds the round's gradients in the binary tree over the workers' places: neighbours, then neighbouring
  * pairs, and so on; who is missing is passed over. Block by block, so that sums stay in the cache. Returns
  * where the sum is: in the memory of the first of them. */
-static const float *add_round(struct rt_server *server) {
+static const float *server_add_round(struct rt_server *server) {
     enum { BLOCK = 8192 };
     const size_t workers = server->view.workers, count = server->settings.count;
     float **sums = server->sums;
@@ -90,7 +90,7 @@ static const float *add_round(struct rt_server *server) {
 
 /* ---- updates ------------------------------------------------------------------------------------------- */
 
-static void note(struct rt_server *server, const struct rt_push *push) {
+static void server_note(struct rt_server *server, const struct rt_push *push) {
     struct rt_server_counts *counts = &server->counts;
     const uint64_t staleness = server->view.version - push->base;
     counts->staleness[staleness < RT_STALENESS_BINS ? staleness : RT_STALENESS_BINS - 1]++;
@@ -100,11 +100,11 @@ static void note(struct rt_server *server, const struct rt_push *push) {
 }
 
 /* The update is made of the first `pushes` of server->round. */
-static void finish_update(struct rt_server *server, size_t pushes, const struct rt_optim_step *step,
-                          const float *gradient, enum rt_state before) {
+static void server_finish_update(struct rt_server *server, size_t pushes, const struct rt_optim_step *step,
+                                 const float *gradient, enum rt_state before) {
     const struct rt_server_settings *settings = &server->settings;
     for (size_t i = 0; i < pushes; i++)
-        note(server, server->round[i]);
+        server_note(server, server->round[i]);
     rt_learning_apply(&settings->learning, step, settings->first, settings->count, settings->param_count,
                       settings->params, gradient);
     rt_communicator_enter(settings->comm, before);
@@ -114,7 +114,7 @@ static void finish_update(struct rt_server *server, size_t pushes, const struct 
         settings->updated(settings->user, server->view.version, pushes, server->round);
 }
 
-static enum rt_state begin_update(const struct rt_server *server) {
+static enum rt_state server_begin_update(const struct rt_server *server) {
     const struct rt_communicator *comm = server->settings.comm;
     if (server->settings.apply_seconds > 0 && comm->endpoint)
         rt_endpoint_sleep(comm->endpoint, rt_endpoint_now(comm->endpoint) + server->settings.apply_seconds);
@@ -123,18 +123,18 @@ static enum rt_state begin_update(const struct rt_server *server) {
     return rt_communicator_enter(comm, RT_STATE_UPDATE);
 }
 
-static void apply(struct rt_server *server, const struct rt_push *push) {
-    const enum rt_state before = begin_update(server);
+static void server_apply(struct rt_server *server, const struct rt_push *push) {
+    const enum rt_state before = server_begin_update(server);
     const float *gradient = rt_server_shape(server, push, server->shaped);
     struct rt_optim_step step;
     rt_server_step(server, push, gradient, 1, &step);
     server->round[0] = push;
-    finish_update(server, 1, &step, gradient, before);
+    server_finish_update(server, 1, &step, gradient, before);
 }
 
 /* What makes the sum of those who are there the mean over their examples: each gradient is divided by the
  * rows of the whole batch. */
-static double round_scale(const struct rt_server *server, size_t pushes) {
+static double server_round_scale(const struct rt_server *server, size_t pushes) {
     const struct rt_server_settings *settings = &server->settings;
     const uint64_t per_epoch = server->view.per_epoch, batch = server->round[0]->batch;
     uint64_t rows = 0;
@@ -149,8 +149,8 @@ static double round_scale(const struct rt_server *server, size_t pushes) {
     return (double)whole / (double)rows;
 }
 
-static void apply_round(struct rt_server *server) {
-    const enum rt_state before = begin_update(server);
+static void server_apply_round(struct rt_server *server) {
+    const enum rt_state before = server_begin_update(server);
     size_t pushes = 0;
     for (size_t i = 0; i < server->view.workers; i++) {
         const struct rt_push *push = &server->clients[i].push;
@@ -158,16 +158,16 @@ static void apply_round(struct rt_server *server) {
             continue;
         float *own = server->clients[i].gradient;
         rt_server_shape(server, push, own);
-        const double damp = damping(server, server->view.version - push->base);
+        const double damp = server_damping(server, server->view.version - push->base);
         if (damp != 1)
             scale_all(server->settings.count, (float)(1 / damp), own);
         server->round[pushes++] = push;
     }
-    const double scale = round_scale(server, pushes);
-    const float *sum = add_round(server);
+    const double scale = server_round_scale(server, pushes);
+    const float *sum = server_add_round(server);
     struct rt_optim_step step;
     rt_server_step(server, NULL, sum, scale, &step);
-    finish_update(server, pushes, &step, sum, before);
+    server_finish_update(server, pushes, &step, sum, before);
     server->view.gathered = 0;
     server->view.rows = 0;
     for (size_t i = 0; i < server->view.workers; i++)
@@ -180,7 +180,7 @@ static void apply_round(struct rt_server *server) {
 /* ---- decisions ----------------------------------------------------------------------------------------- */
 
 /* Of the gradients that wait and were not judged in this look the next. Older bases are staler. */
-static struct rt_server_client *next_waiting(const struct rt_server *server) {
+static struct rt_server_client *server_next_waiting(const struct rt_server *server) {
     const bool stalest = server->settings.options->prio == RT_PRIO_STALE;
     struct rt_server_client *next = NULL;
     for (size_t i = 0; i < server->view.workers; i++) {
@@ -196,12 +196,13 @@ static struct rt_server_client *next_waiting(const struct rt_server *server) {
     return next;
 }
 
-static void settle_push(struct rt_server *server, struct rt_server_client *client, enum rt_verdict verdict) {
+static void server_settle_push(struct rt_server *server, struct rt_server_client *client,
+                               enum rt_verdict verdict) {
     const struct rt_push *push = &client->push, judged = *push; /* its place may be taken by the next */
     const size_t worker = push->worker;
     struct rt_worker_state *state = &server->states[worker];
     if (verdict == RT_VERDICT_APPLY) {
-        apply(server, push);
+        server_apply(server, push);
     } else if (verdict == RT_VERDICT_DROP) {
         server->counts.dropped++;
     } else {
@@ -215,7 +216,7 @@ static void settle_push(struct rt_server *server, struct rt_server_client *clien
      * nothing is gathered a clock counts batches: so a ring's are the same at all places. */
     const bool gathers = !server->rules->asynchronous || server->settings.options->whole_clock;
     state->clock += verdict != RT_VERDICT_DROP || !gathers;
-    server->batches += batches_of(server, push);
+    server->batches += server_batches_of(server, push);
     if (verdict != RT_VERDICT_GATHER)
         rt_server_release(server, worker);
     if (server->settings.judged)
@@ -225,17 +226,17 @@ static void settle_push(struct rt_server *server, struct rt_server_client *clien
 bool rt_server_decide(struct rt_server *server) {
     struct rt_server_client *client;
     if (server->view.gathered > 0 && server->rules->complete && server->rules->complete(&server->view)) {
-        apply_round(server);
+        server_apply_round(server);
         return true;
     }
     server->looks++;
-    while ((client = next_waiting(server))) {
+    while ((client = server_next_waiting(server))) {
         client->looked = server->looks;
         server->view.forced = false;
         const enum rt_verdict verdict = server->rules->judge(&server->view, &client->push);
         if (verdict != RT_VERDICT_HOLD) {
             server->counts.forced += server->view.forced;
-            settle_push(server, client, verdict);
+            server_settle_push(server, client, verdict);
             return true;
         }
         if (!client->push_counted) {

@@ -14,7 +14,7 @@ void rt_server_connection_expect(struct rt_server_connection *connection) {
         connection->client->missing[connection->portions[i].span]++;
 }
 
-static void post_receives(struct rt_server_connection *connection) {
+static void connection_post_receives(struct rt_server_connection *connection) {
     for (size_t i = 0; i < connection->count; i++) {
         connection->receives[i] = (struct rt_receive){
             .channel = RT_CHANNEL_FIRST,
@@ -28,7 +28,7 @@ static void post_receives(struct rt_server_connection *connection) {
 /* ---- going --------------------------------------------------------------------------------------------- */
 
 /* The portion whose turn it is, counted from the last one down. */
-static bool may_go(const struct rt_server_connection *connection, size_t portion) {
+static bool connection_may_go(const struct rt_server_connection *connection, size_t portion) {
     const struct rt_ps_client *client = connection->client;
     if (connection->request != RT_REQUEST_PUSH)
         return true;
@@ -36,12 +36,12 @@ static bool may_go(const struct rt_server_connection *connection, size_t portion
 }
 
 /* The batch that parameters are asked for, where that is told. */
-static uint64_t reads_for(const struct rt_server_connection *connection) {
+static uint64_t connection_reads_for(const struct rt_server_connection *connection) {
     const struct rt_ps_client *client = connection->client;
     return client->settings.lazy && connection->request == RT_REQUEST_PULL ? client->ticket : 0;
 }
 
-static void send_message(struct rt_server_connection *connection, size_t portion) {
+static void connection_send_message(struct rt_server_connection *connection, size_t portion) {
     const struct rt_ps_client *client = connection->client;
     const bool push = connection->request == RT_REQUEST_PUSH, last = portion == 0;
     struct rt_send *send = &connection->sends[portion];
@@ -51,7 +51,7 @@ static void send_message(struct rt_server_connection *connection, size_t portion
                             (connection->request == RT_REQUEST_REST ? RT_FLAG_REST : 0)),
         .source = client->settings.comm->rank,
         .run = client->settings.comm->run,
-        .micro = push ? client->batch : reads_for(connection),
+        .micro = push ? client->batch : connection_reads_for(connection),
         .update = push ? connection->version : connection->pushes,
         .rows = push && last ? client->rows : 0,
     };
@@ -68,7 +68,7 @@ static void send_message(struct rt_server_connection *connection, size_t portion
 }
 
 /* The same without a link. */
-static void hand_over(struct rt_server_connection *connection, size_t portion) {
+static void connection_hand_over(struct rt_server_connection *connection, size_t portion) {
     const struct rt_ps_client *client = connection->client;
     struct rt_server *server = client->settings.local;
     const struct rt_portion *what = &connection->portions[portion];
@@ -83,10 +83,10 @@ static void hand_over(struct rt_server_connection *connection, size_t portion) {
     if (push)
         rt_server_push(server, client->batch, client->rows);
     if (!push || client->asks)
-        rt_server_pull(server, connection->request == RT_REQUEST_REST, reads_for(connection));
+        rt_server_pull(server, connection->request == RT_REQUEST_REST, connection_reads_for(connection));
 }
 
-static bool may_begin(const struct rt_server_connection *connection) {
+static bool connection_may_begin(const struct rt_server_connection *connection) {
     return connection->link ? connection->sending == 0
                             : rt_server_has_room(connection->client->settings.local);
 }
@@ -97,20 +97,20 @@ void rt_server_connection_go(struct rt_server_connection *connection) {
         return;
     }
     if (connection->request == RT_REQUEST_NONE && connection->next != RT_REQUEST_NONE &&
-        may_begin(connection)) {
+        connection_may_begin(connection)) {
         connection->request = connection->next;
         connection->next = RT_REQUEST_NONE;
         connection->left = connection->count;
     }
-    while (connection->request != RT_REQUEST_NONE && may_go(connection, connection->left - 1)) {
+    while (connection->request != RT_REQUEST_NONE && connection_may_go(connection, connection->left - 1)) {
         const size_t portion = --connection->left;
         const bool push = connection->request == RT_REQUEST_PUSH;
         if (portion == 0 && connection->link && (!push || connection->client->asks))
-            post_receives(connection);
+            connection_post_receives(connection);
         if (connection->link)
-            send_message(connection, portion);
+            connection_send_message(connection, portion);
         else
-            hand_over(connection, portion);
+            connection_hand_over(connection, portion);
         if (portion > 0)
             continue;
         connection->pushes += push;
@@ -120,7 +120,7 @@ void rt_server_connection_go(struct rt_server_connection *connection) {
 
 /* ---- coming -------------------------------------------------------------------------------------------- */
 
-static void note_spread(struct rt_ps_client *client) {
+static void connection_note_spread(struct rt_ps_client *client) {
     uint64_t least = UINT64_MAX, most = 0;
     for (size_t i = 0; i < client->connection_count; i++) {
         const struct rt_server_connection *connection = &client->connections[i];
@@ -135,17 +135,17 @@ static void note_spread(struct rt_ps_client *client) {
         client->spread = most - least;
 }
 
-static void take_portion(struct rt_server_connection *connection) {
+static void connection_take_portion(struct rt_server_connection *connection) {
     connection->client->missing[connection->portions[connection->came].span]--;
     if (++connection->came < connection->count)
         return;
     connection->asking = false;
     connection->version = connection->coming;
-    note_spread(connection->client);
+    connection_note_spread(connection->client);
 }
 
-static rt_status take(struct rt_server_connection *connection, const struct rt_receive *receive,
-                      struct rt_error *err) {
+static rt_status connection_take(struct rt_server_connection *connection, const struct rt_receive *receive,
+                                 struct rt_error *err) {
     const struct rt_communicator *comm = connection->client->settings.comm;
     const struct rt_portion *portion = &connection->portions[connection->came];
     struct rt_message message;
@@ -176,12 +176,13 @@ static rt_status take(struct rt_server_connection *connection, const struct rt_r
                        (unsigned long long)(connection->came > 0 ? connection->coming : connection->version),
                        connection->came > 0 ? "" : " or later");
     connection->coming = message.update;
-    take_portion(connection);
+    connection_take_portion(connection);
     return RT_OK;
 }
 
 /* Whether an operation is one of `count`, each of `bytes`, that begin at first; which. */
-static bool is_among(const void *operation, const void *first, size_t count, size_t bytes, size_t *which) {
+static bool connection_is_among(const void *operation, const void *first, size_t count, size_t bytes,
+                                size_t *which) {
     const uintptr_t at = (uintptr_t)operation, from = (uintptr_t)first;
     *which = (size_t)((at - from) / bytes);
     return at >= from && *which < count;
@@ -191,12 +192,13 @@ bool rt_server_connection_event(struct rt_server_connection *connection, const s
                                 rt_status *status, struct rt_error *err) {
     size_t which;
     if (event->kind == RT_EVENT_RECEIVED &&
-        is_among(event->receive, connection->receives, connection->count, sizeof *event->receive, &which)) {
-        *status = take(connection, event->receive, err);
+        connection_is_among(event->receive, connection->receives, connection->count, sizeof *event->receive,
+                            &which)) {
+        *status = connection_take(connection, event->receive, err);
         return true;
     }
     if (event->kind == RT_EVENT_SENT &&
-        is_among(event->send, connection->sends, connection->count, sizeof *event->send, &which)) {
+        connection_is_among(event->send, connection->sends, connection->count, sizeof *event->send, &which)) {
         if (event->send->user)
             connection->kept[which] = false;
         connection->sending--;
@@ -208,21 +210,21 @@ bool rt_server_connection_event(struct rt_server_connection *connection, const s
 
 /* ---- in the same process ------------------------------------------------------------------------------- */
 
-static void room(void *self) {
+static void connection_room(void *self) {
     rt_server_connection_go(self);
 }
 
-static void answer(void *self, uint64_t version, const float *params) {
+static void connection_answer(void *self, uint64_t version, const float *params) {
     struct rt_server_connection *connection = self;
     connection->coming = version;
     for (size_t i = 0; i < connection->count; i++) {
         const struct rt_portion *portion = &connection->portions[i];
         memcpy(connection->client->settings.replica->params + portion->first,
                params + (portion->first - connection->first), portion->count * sizeof(float));
-        take_portion(connection);
+        connection_take_portion(connection);
     }
 }
 
 struct rt_server_local rt_server_connection_local(struct rt_server_connection *connection) {
-    return (struct rt_server_local){.self = connection, .room = room, .answer = answer};
+    return (struct rt_server_local){.self = connection, .room = connection_room, .answer = connection_answer};
 }

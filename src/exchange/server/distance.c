@@ -18,14 +18,14 @@ struct trial {
     float state[WORDS][BLOCK];
 };
 
-static void begin(struct trial *trial, const struct rt_server *server, const struct rt_push *push) {
+static void trial_begin(struct trial *trial, const struct rt_server *server, const struct rt_push *push) {
     trial->server = server;
     trial->gradient = rt_server_shape(server, push, server->shaped);
     rt_server_step(server, push, trial->gradient, 1, &trial->step);
 }
 
 /* Makes the parameters from..from+n of the range as the update would. */
-static void try_block(struct trial *trial, size_t from, size_t n) {
+static void trial_try_block(struct trial *trial, size_t from, size_t n) {
     const struct rt_server_settings *settings = &trial->server->settings;
     const struct rt_optim *optim = settings->learning.optim;
     float *words[WORDS] = {NULL};
@@ -40,7 +40,7 @@ static void try_block(struct trial *trial, size_t from, size_t n) {
 
 /* The distance so far, with n more: the largest difference, or the sum of their squares. What is no number
  * is infinitely far. */
-static double go_on(int norm, double sum, size_t n, const float *a, const float *b) {
+static double trial_add(int norm, double sum, size_t n, const float *a, const float *b) {
     for (size_t i = 0; i < n; i++) {
         const float difference = rt_abs(a[i] - b[i]);
         if (norm == RT_NORM_TWO)
@@ -51,7 +51,7 @@ static double go_on(int norm, double sum, size_t n, const float *a, const float 
     return sum;
 }
 
-static double end(int norm, double sum) {
+static double trial_end(int norm, double sum) {
     return norm == RT_NORM_TWO ? sqrt(sum) : sum;
 }
 
@@ -68,20 +68,20 @@ double rt_server_distance(const struct rt_server *server, const struct rt_push *
         if (i != push->worker && image && !server->states[i].resting)
             server->marks[image - server->images] = true;
     }
-    begin(&trial, server, push);
+    trial_begin(&trial, server, push);
     for (size_t from = 0; from < count; from += BLOCK) {
         const size_t n = count - from < BLOCK ? count - from : BLOCK;
-        try_block(&trial, from, n);
+        trial_try_block(&trial, from, n);
         for (size_t i = 0; i < server->image_count; i++)
             if (server->marks[i])
                 server->distances[i] =
-                    go_on(norm, server->distances[i], n, trial.made, server->images[i].floats + from);
+                    trial_add(norm, server->distances[i], n, trial.made, server->images[i].floats + from);
     }
     double largest = 0;
     for (size_t i = 0; i < server->image_count; i++)
         if (!(server->distances[i] <= largest))
             largest = server->distances[i];
-    return end(norm, largest);
+    return trial_end(norm, largest);
 }
 
 double rt_server_stride(const struct rt_server *server, const struct rt_push *push) {
@@ -89,11 +89,11 @@ double rt_server_stride(const struct rt_server *server, const struct rt_push *pu
     const size_t count = server->settings.count;
     struct trial trial;
     double sum = 0;
-    begin(&trial, server, push);
+    trial_begin(&trial, server, push);
     for (size_t from = 0; from < count; from += BLOCK) {
         const size_t n = count - from < BLOCK ? count - from : BLOCK;
-        try_block(&trial, from, n);
-        sum = go_on(norm, sum, n, trial.made, rt_server_params(server) + from);
+        trial_try_block(&trial, from, n);
+        sum = trial_add(norm, sum, n, trial.made, rt_server_params(server) + from);
     }
-    return end(norm, sum);
+    return trial_end(norm, sum);
 }

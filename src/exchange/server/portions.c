@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include <stdlib.h>
 
-static bool meet(const struct rt_span *span, size_t first, size_t end, struct rt_portion *portion) {
+static bool portion_meets(const struct rt_span *span, size_t first, size_t end, struct rt_portion *portion) {
     const size_t span_end = span->first + span->count;
     const size_t from = span->first > first ? span->first : first, to = span_end < end ? span_end : end;
     if (from >= to)
@@ -23,7 +23,7 @@ rt_status rt_portions_create(const struct rt_span *spans, size_t span_count, siz
     size_t found = 0;
     for (size_t i = 0; i < span_count; i++) {
         struct rt_portion portion = {.span = i};
-        if (!meet(&spans[i], first, first + count, &portion))
+        if (!portion_meets(&spans[i], first, first + count, &portion))
             continue;
         if (portion.count > RT_MAX_TENSOR_BYTES / sizeof(float)) {
             free(made);

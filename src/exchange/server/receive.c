@@ -34,7 +34,7 @@ void rt_server_release(struct rt_server *server, size_t worker) {
 
 /* ---- what is complete ---------------------------------------------------------------------------------- */
 
-static void take_push(struct rt_server *server, size_t worker, uint64_t batch, uint32_t rows) {
+static void server_take_push(struct rt_server *server, size_t worker, uint64_t batch, uint32_t rows) {
     struct rt_server_client *client = &server->clients[worker];
     struct rt_worker_state *state = &server->states[worker];
     client->push = (struct rt_push){
@@ -57,7 +57,7 @@ static void take_push(struct rt_server *server, size_t worker, uint64_t batch, u
 
 /* Somebody comes back: it is not behind those who went on meanwhile, nor ahead of the round that is not
  * complete, which now waits for it as well. */
-static void return_to_work(struct rt_server *server, struct rt_worker_state *state) {
+static void server_return_to_work(struct rt_server *server, struct rt_worker_state *state) {
     uint64_t slowest = UINT64_MAX, fastest = 0;
     for (size_t i = 0; i < server->view.workers; i++) {
         const struct rt_worker_state *other = &server->states[i];
@@ -73,7 +73,7 @@ static void return_to_work(struct rt_server *server, struct rt_worker_state *sta
 }
 
 /* Who has not begun when the first rests had nothing to do at all. */
-static void rest(struct rt_server *server, struct rt_worker_state *state) {
+static void server_rest(struct rt_server *server, struct rt_worker_state *state) {
     state->resting = true;
     state->given = false;
     for (size_t i = 0; i < server->view.workers; i++)
@@ -81,13 +81,13 @@ static void rest(struct rt_server *server, struct rt_worker_state *state) {
             server->states[i].resting = true;
 }
 
-static void take_pull(struct rt_server *server, size_t worker, bool rests, uint64_t batch) {
+static void server_take_pull(struct rt_server *server, size_t worker, bool rests, uint64_t batch) {
     struct rt_worker_state *state = &server->states[worker];
     state->batch = batch;
     if (rests)
-        rest(server, state);
+        server_rest(server, state);
     else if (state->resting)
-        return_to_work(server, state);
+        server_return_to_work(server, state);
     state->begun = true;
     state->reading = true;
     server->changed = true;
@@ -96,7 +96,7 @@ static void take_pull(struct rt_server *server, size_t worker, bool rests, uint6
 /* ---- what comes over a link ---------------------------------------------------------------------------- */
 
 /* The most examples that a gradient can be made of. */
-static uint64_t most_rows(const struct rt_server *server) {
+static uint64_t server_most_rows(const struct rt_server *server) {
     const struct rt_server_settings *settings = &server->settings;
     const uint64_t workers = server->view.workers, several = (uint64_t)settings->options->push_every;
     uint64_t rows = settings->batch_rows > settings->last_rows ? settings->batch_rows : settings->last_rows;
@@ -110,7 +110,7 @@ static uint64_t most_rows(const struct rt_server *server) {
 }
 
 /* The last batch that there will be. */
-static uint64_t last_batch(const struct rt_server *server) {
+static uint64_t server_last_batch(const struct rt_server *server) {
     const struct rt_learning *learning = &server->settings.learning;
     if (learning->updates == 0 || learning->per_epoch == 0)
         return UINT64_MAX; /* not known */
@@ -119,8 +119,8 @@ static uint64_t last_batch(const struct rt_server *server) {
     return server->view.per_epoch > UINT64_MAX / epochs ? UINT64_MAX : epochs * server->view.per_epoch;
 }
 
-static rt_status check_push(const struct rt_server *server, size_t worker, const struct rt_message *message,
-                            const char *name, struct rt_error *err) {
+static rt_status server_check_push(const struct rt_server *server, size_t worker,
+                                   const struct rt_message *message, const char *name, struct rt_error *err) {
     const struct rt_server_client *client = &server->clients[worker];
     const struct rt_worker_state *state = &server->states[worker];
     const struct rt_portion *portion = &server->portions[server->portion_count - 1 - client->came];
@@ -137,26 +137,26 @@ static rt_status check_push(const struct rt_server *server, size_t worker, const
         return rt_fail(err, RT_BAD_INPUT,
                        "%s: its gradient is of version %llu of the parameters, and it was given version %llu",
                        name, (unsigned long long)message->update, (unsigned long long)state->version);
-    if (message->micro == 0 || message->micro > last_batch(server))
+    if (message->micro == 0 || message->micro > server_last_batch(server))
         return rt_fail(err, RT_BAD_INPUT, "%s: its gradient is of batch %llu, which there is not", name,
                        (unsigned long long)message->micro);
     if (message->micro < client->push.batch)
         return rt_fail(err, RT_BAD_INPUT, "%s: its gradient of batch %llu came behind that of batch %llu",
                        name, (unsigned long long)message->micro, (unsigned long long)client->push.batch);
-    if (message->rows > (message->flags & RT_FLAG_LAST ? most_rows(server) : 0))
+    if (message->rows > (message->flags & RT_FLAG_LAST ? server_most_rows(server) : 0))
         return rt_fail(err, RT_BAD_INPUT, "%s: its gradient is of %u examples, and can be of %llu", name,
                        message->rows,
-                       (unsigned long long)(message->flags & RT_FLAG_LAST ? most_rows(server) : 0));
+                       (unsigned long long)(message->flags & RT_FLAG_LAST ? server_most_rows(server) : 0));
     return RT_OK;
 }
 
-static rt_status check_pull(const struct rt_server *server, size_t worker, const struct rt_message *message,
-                            const char *name, struct rt_error *err) {
+static rt_status server_check_pull(const struct rt_server *server, size_t worker,
+                                   const struct rt_message *message, const char *name, struct rt_error *err) {
     const struct rt_server_client *client = &server->clients[worker];
     if (server->states[worker].reading)
         return rt_fail(err, RT_BAD_INPUT, "%s: it asks for parameters before it was given those it asked for",
                        name);
-    if (message->micro > last_batch(server))
+    if (message->micro > server_last_batch(server))
         return rt_fail(err, RT_BAD_INPUT, "%s: it asks for parameters for batch %llu, which there is not",
                        name, (unsigned long long)message->micro);
     if (message->update != client->pushes)
@@ -165,8 +165,8 @@ static rt_status check_pull(const struct rt_server *server, size_t worker, const
     return RT_OK;
 }
 
-static rt_status check(const struct rt_server *server, size_t worker, const struct rt_message *message,
-                       const char *name, struct rt_error *err) {
+static rt_status server_check(const struct rt_server *server, size_t worker, const struct rt_message *message,
+                              const char *name, struct rt_error *err) {
     const struct rt_server_client *client = &server->clients[worker];
     const bool last = client->came + 1 == server->portion_count;
     if (message->run != server->settings.comm->run || message->source != client->rank)
@@ -185,12 +185,12 @@ static rt_status check(const struct rt_server *server, size_t worker, const stru
                              (message->flags & RT_FLAG_REST) != (opened->flags & RT_FLAG_REST)))
         return rt_fail(err, RT_BAD_INPUT, "%s: the messages of one %s do not belong together", name,
                        rt_message_name(opened->type));
-    return message->type == RT_MESSAGE_PUSH ? check_push(server, worker, message, name, err)
-                                            : check_pull(server, worker, message, name, err);
+    return message->type == RT_MESSAGE_PUSH ? server_check_push(server, worker, message, name, err)
+                                            : server_check_pull(server, worker, message, name, err);
 }
 
-static rt_status take(struct rt_server *server, size_t worker, const struct rt_receive *receive,
-                      struct rt_error *err) {
+static rt_status server_take(struct rt_server *server, size_t worker, const struct rt_receive *receive,
+                             struct rt_error *err) {
     struct rt_server_client *client = &server->clients[worker];
     struct rt_message message;
     char name[32];
@@ -199,7 +199,7 @@ static rt_status take(struct rt_server *server, size_t worker, const struct rt_r
         rt_message_decode(receive->head, receive->head_bytes, receive->body_bytes, &message, err);
     if (status != RT_OK)
         return rt_fail_prefix(err, status, "%s", name);
-    status = check(server, worker, &message, name, err);
+    status = server_check(server, worker, &message, name, err);
     if (status != RT_OK)
         return status;
     if (client->came == 0)
@@ -208,13 +208,13 @@ static rt_status take(struct rt_server *server, size_t worker, const struct rt_r
         return RT_OK;
     client->came = 0;
     if (message.type == RT_MESSAGE_PULL) {
-        take_pull(server, worker, message.flags & RT_FLAG_REST, message.micro);
+        server_take_pull(server, worker, message.flags & RT_FLAG_REST, message.micro);
         rt_server_post(server, client);
         return RT_OK;
     }
-    take_push(server, worker, message.micro, message.rows);
+    server_take_push(server, worker, message.micro, message.rows);
     if (message.flags & RT_FLAG_ASK)
-        take_pull(server, worker, false, 0);
+        server_take_pull(server, worker, false, 0);
     return RT_OK;
 }
 
@@ -225,7 +225,7 @@ bool rt_server_receive(struct rt_server *server, const struct rt_event *event, r
     const size_t index = (size_t)((at - from) / sizeof *receive);
     if (at < from || index >= server->view.workers * server->portion_count)
         return false;
-    *status = take(server, index / server->portion_count, receive, err);
+    *status = server_take(server, index / server->portion_count, receive, err);
     return true;
 }
 
@@ -245,9 +245,9 @@ float *rt_server_room(struct rt_server *server) {
 }
 
 void rt_server_push(struct rt_server *server, uint64_t batch, uint32_t rows) {
-    take_push(server, server->local, batch, rows);
+    server_take_push(server, server->local, batch, rows);
 }
 
 void rt_server_pull(struct rt_server *server, bool rests, uint64_t batch) {
-    take_pull(server, server->local, rests, batch);
+    server_take_pull(server, server->local, rests, batch);
 }

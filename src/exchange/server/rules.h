@@ -1,6 +1,7 @@
 /*
  * The rules of the servers: what becomes of a gradient, and when a worker may read
- * (exchange/server/server.h). One file each; which one a strategy has is said in its way.
+ * (exchange/server/server.h). One file each; which one a strategy has is said in its file in
+ * exchange/strategies/.
  */
 #ifndef RT_EXCHANGE_SERVER_RULES_H
 #define RT_EXCHANGE_SERVER_RULES_H

@@ -21,22 +21,23 @@ size_t rt_rules_quorum(const struct rt_exchange_options *options, size_t workers
 
 /* Batch b makes update b: a worker that is behind may have fresh parameters for a batch that is over, and one
  * that has gone ahead older ones for a batch whose round has not begun. */
-static enum rt_verdict judge(struct rt_server_view *view, const struct rt_push *push) {
+static enum rt_verdict backup_judge(struct rt_server_view *view, const struct rt_push *push) {
     return push->base == view->version && push->batch == view->version + 1 ? RT_VERDICT_GATHER
                                                                            : RT_VERDICT_DROP;
 }
 
 /* Of a small batch some have no examples, and are done first: an update needs some. */
-static bool complete(struct rt_server_view *view) {
+static bool backup_complete(struct rt_server_view *view) {
     return view->gathered == view->workers ||
            (view->rows > 0 && view->gathered >= rt_rules_quorum(view->options, view->workers));
 }
 
 /* Between rings one may have a batch here whose round has begun elsewhere: it waits for the parameters that
  * the round is made with, or its gradient would be dropped here, and perhaps everybody's. */
-static bool may_read(struct rt_server_view *view, size_t worker) {
+static bool backup_may_read(struct rt_server_view *view, size_t worker) {
     const struct rt_worker_state *reader = &view->state[worker];
     return !reader->gathered && view->version + 1 >= reader->batch;
 }
 
-const struct rt_rules rt_rules_backup = {.judge = judge, .complete = complete, .may_read = may_read};
+const struct rt_rules rt_rules_backup = {
+    .judge = backup_judge, .complete = backup_complete, .may_read = backup_may_read};

@@ -20,15 +20,15 @@ uint64_t rt_rules_cut_after(const struct rt_exchange_options *options, uint64_t 
     return whole + ((double)whole < part);
 }
 
-static const struct rt_rules *base(const struct rt_server_view *view) {
+static const struct rt_rules *cut_base(const struct rt_server_view *view) {
     return view->options->base == RT_BASE_SSP ? &rt_rules_ssp : &rt_rules_async;
 }
 
-static enum rt_verdict judge(struct rt_server_view *view, const struct rt_push *push) {
+static enum rt_verdict cut_judge(struct rt_server_view *view, const struct rt_push *push) {
     struct memory *memory = view->memory;
     const uint64_t enough = rt_rules_cut_after(view->options, view->per_epoch);
     if (enough == view->per_epoch)
-        return base(view)->judge(view, push);
+        return cut_base(view)->judge(view, push);
     const uint64_t epoch = (push->batch - 1) / view->per_epoch;
     if (epoch > memory->epoch)
         *memory = (struct memory){.epoch = epoch,
@@ -36,31 +36,31 @@ static enum rt_verdict judge(struct rt_server_view *view, const struct rt_push *
     const bool before = epoch + 1 == memory->epoch && memory->missing > 0;
     if (!before && (epoch < memory->epoch || memory->taken >= enough))
         return RT_VERDICT_DROP;
-    const enum rt_verdict verdict = base(view)->judge(view, push);
+    const enum rt_verdict verdict = cut_base(view)->judge(view, push);
     const bool counts = verdict == RT_VERDICT_APPLY || verdict == RT_VERDICT_GATHER;
     memory->taken += counts && !before;
     memory->missing -= counts && before;
     return verdict;
 }
 
-static void loaded(struct rt_server_view *view, uint64_t gradients) {
+static void cut_loaded(struct rt_server_view *view, uint64_t gradients) {
     struct memory *memory = view->memory;
     const uint64_t enough = rt_rules_cut_after(view->options, view->per_epoch);
     if (enough > 0)
         *memory = (struct memory){.epoch = gradients / enough, .taken = gradients % enough};
 }
 
-static bool complete(struct rt_server_view *view) {
-    return base(view)->complete && base(view)->complete(view);
+static bool cut_complete(struct rt_server_view *view) {
+    return cut_base(view)->complete && cut_base(view)->complete(view);
 }
 
-static bool may_read(struct rt_server_view *view, size_t worker) {
-    return !base(view)->may_read || base(view)->may_read(view, worker);
+static bool cut_may_read(struct rt_server_view *view, size_t worker) {
+    return !cut_base(view)->may_read || cut_base(view)->may_read(view, worker);
 }
 
 const struct rt_rules rt_rules_cut = {.asynchronous = true,
                                       .memory_bytes = sizeof(struct memory),
-                                      .judge = judge,
-                                      .complete = complete,
-                                      .may_read = may_read,
-                                      .loaded = loaded};
+                                      .judge = cut_judge,
+                                      .complete = cut_complete,
+                                      .may_read = cut_may_read,
+                                      .loaded = cut_loaded};

@@ -9,7 +9,7 @@
  */
 #include "exchange/server/rules.h"
 
-static enum rt_verdict judge(struct rt_server_view *view, const struct rt_push *push) {
+static enum rt_verdict ssp_judge(struct rt_server_view *view, const struct rt_push *push) {
     if (view->options->bound < 0)
         return RT_VERDICT_APPLY;
     if (view->options->whole_clock)
@@ -23,14 +23,14 @@ static enum rt_verdict judge(struct rt_server_view *view, const struct rt_push *
     return RT_VERDICT_APPLY;
 }
 
-static bool complete(struct rt_server_view *view) {
+static bool ssp_complete(struct rt_server_view *view) {
     for (size_t i = 0; i < view->workers; i++)
         if (!view->state[i].resting && !view->state[i].gathered)
             return false;
     return view->gathered > 0;
 }
 
-static bool may_read(struct rt_server_view *view, size_t worker) {
+static bool ssp_may_read(struct rt_server_view *view, size_t worker) {
     const struct rt_worker_state *reader = &view->state[worker];
     const uint64_t bound = (uint64_t)view->options->bound;
     if (view->options->bound < 0 || reader->resting || reader->clock <= bound)
@@ -44,4 +44,4 @@ static bool may_read(struct rt_server_view *view, size_t worker) {
 }
 
 const struct rt_rules rt_rules_ssp = {
-    .asynchronous = true, .judge = judge, .complete = complete, .may_read = may_read};
+    .asynchronous = true, .judge = ssp_judge, .complete = ssp_complete, .may_read = ssp_may_read};

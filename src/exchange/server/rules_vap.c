@@ -16,7 +16,7 @@ struct memory {
     double stride;
 };
 
-static bool nobody_moves(const struct rt_server_view *view, size_t worker) {
+static bool vap_nobody_moves(const struct rt_server_view *view, size_t worker) {
     for (size_t i = 0; i < view->workers; i++) {
         const struct rt_worker_state *other = &view->state[i];
         if (i != worker && other->given && other->version != view->version)
@@ -25,7 +25,7 @@ static bool nobody_moves(const struct rt_server_view *view, size_t worker) {
     return true;
 }
 
-static enum rt_verdict judge(struct rt_server_view *view, const struct rt_push *push) {
+static enum rt_verdict vap_judge(struct rt_server_view *view, const struct rt_push *push) {
     struct memory *memory = view->memory;
     const bool adaptive = view->options->delta == 0;
     const double stride = adaptive ? rt_server_stride(view->server, push) : 0;
@@ -33,7 +33,7 @@ static enum rt_verdict judge(struct rt_server_view *view, const struct rt_push *
     const double bound = adaptive ? view->options->factor * usual : view->options->delta;
     /* Written so that a distance which is not a number is not within the bound. */
     if (!(bound > 1e300) && !(rt_server_distance(view->server, push) < bound)) {
-        if (!nobody_moves(view, push->worker))
+        if (!vap_nobody_moves(view, push->worker))
             return RT_VERDICT_HOLD;
         view->forced = true;
     }
@@ -43,4 +43,4 @@ static enum rt_verdict judge(struct rt_server_view *view, const struct rt_push *
 }
 
 const struct rt_rules rt_rules_vap = {
-    .asynchronous = true, .memory_bytes = sizeof(struct memory), .judge = judge, .keeps_versions = true};
+    .asynchronous = true, .memory_bytes = sizeof(struct memory), .judge = vap_judge, .keeps_versions = true};

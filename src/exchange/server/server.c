@@ -9,7 +9,7 @@
 /* Memory that it may come to use: for each worker the range twice, its gradient and the parameters on their
  * way to it. They are sent from an image, which workers of the same version share: so no worker ever sees
  * numbers of two versions, and an update never waits for a slow link. */
-static rt_status take_memory(struct rt_server *server, struct rt_error *err) {
+static rt_status server_take_memory(struct rt_server *server, struct rt_error *err) {
     const size_t workers = server->settings.roles->workers, count = server->settings.count;
     const size_t messages = workers * server->portion_count;
     const bool compensates = server->settings.options->compensate > 0;
@@ -47,7 +47,7 @@ static rt_status take_memory(struct rt_server *server, struct rt_error *err) {
     return status;
 }
 
-static rt_status meet_workers(struct rt_server *server, struct rt_error *err) {
+static rt_status server_meet_workers(struct rt_server *server, struct rt_error *err) {
     const struct rt_server_settings *settings = &server->settings;
     const struct rt_roles *roles = settings->roles;
     server->local = roles->workers;
@@ -94,9 +94,9 @@ rt_status rt_server_create(const struct rt_server_settings *settings, struct rt_
     status = rt_portions_create(settings->spans, settings->span_count, settings->first, settings->count,
                                 &made->portions, &made->portion_count, err);
     if (status == RT_OK)
-        status = take_memory(made, err);
+        status = server_take_memory(made, err);
     if (status == RT_OK)
-        status = meet_workers(made, err);
+        status = server_meet_workers(made, err);
     if (status != RT_OK) {
         rt_server_destroy(made);
         return status;
@@ -131,7 +131,8 @@ void rt_server_destroy(struct rt_server *server) {
 
 /* ---- its part in an engine ----------------------------------------------------------------------------- */
 
-static bool take_event(void *self, const struct rt_event *event, rt_status *status, struct rt_error *err) {
+static bool server_take_event(void *self, const struct rt_event *event, rt_status *status,
+                              struct rt_error *err) {
     struct rt_server *server = self;
     if (event->kind == RT_EVENT_RECEIVED)
         return rt_server_receive(server, event, status, err);
@@ -142,7 +143,7 @@ static bool take_event(void *self, const struct rt_event *event, rt_status *stat
 
 /* Readers come first: who has pushed gets the parameters that its own gradient led to, not those after the
  * next one's. */
-static bool work(void *self, rt_status *status, struct rt_error *err) {
+static bool server_work(void *self, rt_status *status, struct rt_error *err) {
     struct rt_server *server = self;
     (void)status, (void)err;
     if (!server->changed)
@@ -158,13 +159,13 @@ bool rt_server_has_work(const struct rt_server *server) {
     return server->changed;
 }
 
-static bool is_held(const struct rt_worker_state *state) {
+static bool server_is_held(const struct rt_worker_state *state) {
     return state->reading || state->waiting || state->gathered;
 }
 
 /* A worker that has begun to push owes the rest. Where somebody is not answered yet, because of a bound or a
  * round, it is for the sake of the one who is furthest behind of those who are not held up themselves. */
-static uint16_t waits_for(const void *self) {
+static uint16_t server_waits_for(const void *self) {
     const struct rt_server *server = self;
     bool held = false;
     size_t last = server->view.workers;
@@ -172,8 +173,8 @@ static uint16_t waits_for(const void *self) {
         const struct rt_worker_state *state = &server->states[i];
         if (server->clients[i].came > 0)
             return server->clients[i].rank;
-        held |= is_held(state);
-        if (state->begun && !state->resting && !is_held(state) &&
+        held |= server_is_held(state);
+        if (state->begun && !state->resting && !server_is_held(state) &&
             (last == server->view.workers || state->clock < server->states[last].clock))
             last = i;
     }
@@ -181,7 +182,8 @@ static uint16_t waits_for(const void *self) {
 }
 
 struct rt_engine_part rt_server_part(struct rt_server *server) {
-    return (struct rt_engine_part){.self = server, .event = take_event, .work = work, .waits_for = waits_for};
+    return (struct rt_engine_part){
+        .self = server, .event = server_take_event, .work = server_work, .waits_for = server_waits_for};
 }
 
 /* ---- what it tells ------------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /*
- * Inside a server. The parts: gradients and requests come in (server_receive.c); the rules judge, and updates
- * are made (server_apply.c); readers are answered (server_answer.c); how far an update would go
- * (server_distance.c); and what holds them together (server.c).
+ * Inside a server. The parts: gradients and requests come in (receive.c); the rules judge, and updates
+ * are made (apply.c); readers are answered (answer.c); how far an update would go
+ * (distance.c); and what holds them together (server.c).
  */
 #ifndef RT_EXCHANGE_SERVER_SERVER_INSIDE_H
 #define RT_EXCHANGE_SERVER_SERVER_INSIDE_H
@@ -66,14 +66,14 @@ static inline float *rt_server_params(const struct rt_server *server) {
     return server->settings.params + server->settings.first;
 }
 
-/* server_receive.c */
+/* receive.c */
 void rt_server_post(struct rt_server *server, struct rt_server_client *client);
 bool rt_server_receive(struct rt_server *server, const struct rt_event *event, rt_status *status,
                        struct rt_error *err);
 /* The worker's gradient has been dealt with: its memory is free for the next. */
 void rt_server_release(struct rt_server *server, size_t worker);
 
-/* server_apply.c: one decision; whether there was one to make. */
+/* apply.c: one decision; whether there was one to make. */
 bool rt_server_decide(struct rt_server *server);
 /* The gradient as it is applied, delay compensation included; out: where it is written if it differs. */
 const float *rt_server_shape(const struct rt_server *server, const struct rt_push *push, float *out);
@@ -82,7 +82,7 @@ const float *rt_server_shape(const struct rt_server *server, const struct rt_pus
 void rt_server_step(const struct rt_server *server, const struct rt_push *push, const float *gradient,
                     double scale, struct rt_optim_step *step);
 
-/* server_answer.c */
+/* answer.c */
 bool rt_server_answer_readers(struct rt_server *server);
 bool rt_server_sent(struct rt_server *server, const struct rt_event *event);
 

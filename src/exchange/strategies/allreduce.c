@@ -7,40 +7,49 @@
 /* Children of a node in a tree where nobody says how many. */
 enum { USUAL_DEGREE = 2 };
 
-static const struct rt_option options[] = {RT_STRATEGY_CARRIED};
+static const struct rt_option options[] = {RT_STRATEGY_COLLECTIVE_OPTIONS};
 static const struct rt_option tree_options[] = {
     {"degree", RT_OPTION_INT, RT_STRATEGY_AT(degree), "2", 1, RT_STRATEGY_COUNT_MAX,
      .help = "workers that send their sums to one above them"},
-    RT_STRATEGY_CARRIED,
+    RT_STRATEGY_COLLECTIVE_OPTIONS,
 };
 
-#define MOVES(function, how)                                                                                 \
+static rt_status allreduce(enum rt_reduction how, const struct rt_exchange_options *given,
+                           const struct rt_roles *roles, uint16_t rank, const struct rt_span *span,
+                           const struct rt_link_cost *cost, struct rt_collective *collective,
+                           struct rt_error *err) {
+    const struct rt_team workers = {
+        .ranks = roles->worker, .count = roles->workers, .place = rt_roles_place(roles, rank)};
+    const size_t degree = given->degree > 0 ? (size_t)given->degree : USUAL_DEGREE;
+    return rt_collective_reduce_all(how, &workers, degree, 0, span->count, cost, collective, err);
+}
+
+#define ALLREDUCE(function, how)                                                                             \
     static rt_status function(const struct rt_exchange_options *given, const struct rt_roles *roles,         \
                               uint16_t rank, const struct rt_span *span, size_t params,                      \
                               const struct rt_link_cost *cost, struct rt_collective *collective,             \
                               struct rt_error *err) {                                                        \
         (void)params;                                                                                        \
-        const size_t degree = given->degree > 0 ? (size_t)given->degree : USUAL_DEGREE;                      \
-        return rt_compose_reduce(how, degree, roles, rank, span, cost, collective, err);                     \
+        return allreduce(how, given, roles, rank, span, cost, collective, err);                              \
     }
 
-MOVES(moves_auto, RT_REDUCE_AUTO)
-MOVES(moves_ring, RT_REDUCE_RING)
-MOVES(moves_doubling, RT_REDUCE_DOUBLING)
-MOVES(moves_halving, RT_REDUCE_HALVING)
-MOVES(moves_tree, RT_REDUCE_TREE)
+ALLREDUCE(allreduce_auto, RT_REDUCE_AUTO)
+ALLREDUCE(allreduce_ring, RT_REDUCE_RING)
+ALLREDUCE(allreduce_doubling, RT_REDUCE_DOUBLING)
+ALLREDUCE(allreduce_halving, RT_REDUCE_HALVING)
+ALLREDUCE(allreduce_tree, RT_REDUCE_TREE)
 
 #define PLACE(how)                                                                                           \
     { "data", "replicated", "synchronous", how, "no server" }
 
 const struct rt_exchange_strategy rt_strategy_allreduce_auto = {
     .name = "allreduce-auto",
-    .help = "workers add their gradients in whichever of these ways is fastest, for each span",
+    .help = "workers add their gradients in whichever of these is fastest, for each span",
     .place = PLACE("all-reduce chosen by predicted time"),
     RT_STRATEGY_OPTIONS(options),
     .can_clip = true,
     .mesh = true,
-    .collective = moves_auto,
+    .collective = allreduce_auto,
 };
 
 const struct rt_exchange_strategy rt_strategy_allreduce_ring = {
@@ -49,7 +58,7 @@ const struct rt_exchange_strategy rt_strategy_allreduce_ring = {
     .place = PLACE("ring all-reduce"),
     RT_STRATEGY_OPTIONS(options),
     .can_clip = true,
-    .collective = moves_ring,
+    .collective = allreduce_ring,
 };
 
 const struct rt_exchange_strategy rt_strategy_allreduce_rd = {
@@ -58,7 +67,7 @@ const struct rt_exchange_strategy rt_strategy_allreduce_rd = {
     .place = PLACE("recursive doubling"),
     RT_STRATEGY_OPTIONS(options),
     .can_clip = true,
-    .collective = moves_doubling,
+    .collective = allreduce_doubling,
 };
 
 const struct rt_exchange_strategy rt_strategy_allreduce_hd = {
@@ -67,7 +76,7 @@ const struct rt_exchange_strategy rt_strategy_allreduce_hd = {
     .place = PLACE("halving and doubling"),
     RT_STRATEGY_OPTIONS(options),
     .can_clip = true,
-    .collective = moves_halving,
+    .collective = allreduce_halving,
 };
 
 const struct rt_exchange_strategy rt_strategy_allreduce_tree = {
@@ -76,5 +85,5 @@ const struct rt_exchange_strategy rt_strategy_allreduce_tree = {
     .place = PLACE("tree all-reduce"),
     RT_STRATEGY_OPTIONS(tree_options),
     .can_clip = true,
-    .collective = moves_tree,
+    .collective = allreduce_tree,
 };

@@ -21,7 +21,7 @@ static const struct rt_option options[] = {
     RT_STRATEGY_BUCKET,
 };
 
-static const struct rt_rules *rules_of(const struct rt_exchange_options *given) {
+static const struct rt_rules *downpour_rules(const struct rt_exchange_options *given) {
     (void)given;
     return &rt_rules_async;
 }
@@ -33,5 +33,5 @@ const struct rt_exchange_strategy rt_strategy_downpour = {
     RT_STRATEGY_OPTIONS(options),
     .optimizer = "{adagrad: {lr: 0.05, eps: 1e-8}}",
     .servers = RT_SERVERS_SOME,
-    .rules = rules_of,
+    .rules = downpour_rules,
 };

@@ -1,7 +1,7 @@
 /*
- * Rings side by side, model and data parallel at once: every ring holds the whole network, cut in the same
- * strategy, and learns from its part of a batch, or from batches of its own; devices at the same position of
- * their rings hold the same layers and exchange gradients by any other way.
+ * Rings side by side, model and data parallel at once: every ring holds the whole network, cut at the same
+ * layers, and learns from its part of a batch, or from batches of its own; devices at the same position of
+ * their rings hold the same layers and exchange gradients by any other strategy.
  */
 #include "exchange/strategies/strategies.h"
 
@@ -28,35 +28,35 @@ size_t rt_exchange_rings(const struct rt_exchange_options *options, size_t nodes
     return options->rings > 0 ? (size_t)options->rings : nodes % 2 ? 1 : 2;
 }
 
-static const struct rt_exchange_strategy *inner(const struct rt_exchange_options *given) {
+static const struct rt_exchange_strategy *hybrid_inner(const struct rt_exchange_options *given) {
     return rt_exchange_strategies()[given->inter_ring];
 }
 
-static rt_status check(const struct rt_exchange_options *given, size_t nodes, struct rt_error *err) {
+static rt_status hybrid_check(const struct rt_exchange_options *given, size_t nodes, struct rt_error *err) {
     const size_t rings = rt_exchange_rings(given, nodes);
     if (rings > nodes || nodes % rings != 0)
         return rt_fail(err, RT_BAD_INPUT, "rings: %s cannot be %s of equal length", RT_COUNTED(nodes, "node"),
                        RT_COUNTED(rings, "ring"));
-    if (rings == 1 && (rt_exchange_rules(inner(given), given) || (given->cut > 0 && given->cut < 1)))
+    if (rings == 1 && (rt_exchange_rules(hybrid_inner(given), given) || (given->cut > 0 && given->cut < 1)))
         return rt_fail(err, RT_BAD_INPUT, "exchange: %s is for several rings, and there is one of %s",
-                       inner(given)->name, RT_COUNTED(nodes, "node"));
+                       hybrid_inner(given)->name, RT_COUNTED(nodes, "node"));
     if (rings > 1 && given->cut > 0 && given->cut < 1 && given->base == RT_BASE_SSP && given->whole_clock)
         return rt_fail(
             err, RT_BAD_INPUT,
             "step: not clock between rings that cut epochs short: each place would drop others, and "
             "wait for them");
-    if (rings > 1 && given->servers > 1 && rt_exchange_rules(inner(given), given))
+    if (rings > 1 && given->servers > 1 && rt_exchange_rules(hybrid_inner(given), given))
         return rt_fail(
             err, RT_BAD_INPUT,
             "k: with exchange=%s every place of the rings has one server, so that each node of the "
             "first ring is one; more are not supported",
-            inner(given)->name);
-    if (rt_exchange_is_nested(inner(given), given))
+            hybrid_inner(given)->name);
+    if (rt_exchange_is_nested(hybrid_inner(given), given))
         return rt_fail(
             err, RT_BAD_INPUT,
             "base: with exchange=%s groups of rings have no pace of their own; for rings that have "
             "take exchange=ps-%s",
-            inner(given)->name, rt_exchange_bases[given->base]);
+            hybrid_inner(given)->name, rt_exchange_bases[given->base]);
     return RT_OK;
 }
 
@@ -67,7 +67,7 @@ const struct rt_exchange_strategy rt_strategy_hybrid = {
               "activations in a ring, gradients across rings", "rings side by side"},
     RT_STRATEGY_OPTIONS(table),
     .can_clip = true,
-    .inner = inner,
+    .inner = hybrid_inner,
     .without = without,
-    .check = check,
+    .check = hybrid_check,
 };

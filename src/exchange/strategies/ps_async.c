@@ -3,9 +3,9 @@
 #include "exchange/server/rules.h"
 #include "exchange/strategies/strategies.h"
 
-static const struct rt_option options[] = {RT_STRATEGY_SERVED};
+static const struct rt_option options[] = {RT_STRATEGY_SERVER_OPTIONS};
 
-static const struct rt_rules *rules_of(const struct rt_exchange_options *given) {
+static const struct rt_rules *ps_async_rules(const struct rt_exchange_options *given) {
     (void)given;
     return &rt_rules_async;
 }
@@ -17,5 +17,5 @@ const struct rt_exchange_strategy rt_strategy_ps_async = {
     RT_STRATEGY_OPTIONS(options),
     .servers = RT_SERVERS_ONE,
     .can_clip = true,
-    .rules = rules_of,
+    .rules = ps_async_rules,
 };

@@ -10,10 +10,11 @@ static const struct rt_option options[] = {
     {"quorum", RT_OPTION_REAL, RT_STRATEGY_AT(quorum), "1", 0, 1,
      .help = "instead: the part of the workers that suffices; 1: as backup says"},
     RT_STRATEGY_DEDICATED,
-    RT_STRATEGY_SYNCHRONOUS,
+    RT_STRATEGY_SYNCHRONOUS_OPTIONS,
 };
 
-static rt_status check(const struct rt_exchange_options *given, size_t nodes, struct rt_error *err) {
+static rt_status ps_backup_check(const struct rt_exchange_options *given, size_t nodes,
+                                 struct rt_error *err) {
     const size_t workers = nodes - (given->dedicated ? 1 : 0);
     if (!(given->quorum > 0))
         return rt_fail(err, RT_BAD_INPUT, "quorum: must be above 0 and at most 1, not %g", given->quorum);
@@ -25,7 +26,7 @@ static rt_status check(const struct rt_exchange_options *given, size_t nodes, st
     return RT_OK;
 }
 
-static const struct rt_rules *rules_of(const struct rt_exchange_options *given) {
+static const struct rt_rules *ps_backup_rules(const struct rt_exchange_options *given) {
     (void)given;
     return &rt_rules_backup;
 }
@@ -37,6 +38,6 @@ const struct rt_exchange_strategy rt_strategy_ps_backup = {
     RT_STRATEGY_OPTIONS(options),
     .servers = RT_SERVERS_ONE,
     .can_clip = true,
-    .check = check,
-    .rules = rules_of,
+    .check = ps_backup_check,
+    .rules = ps_backup_rules,
 };

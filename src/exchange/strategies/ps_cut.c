@@ -12,26 +12,26 @@ static const struct rt_option options[] = {
     RT_STRATEGY_STEP,
     RT_STRATEGY_ORDER,
     RT_STRATEGY_REDUCE,
-    RT_STRATEGY_SERVED,
+    RT_STRATEGY_SERVER_OPTIONS,
 };
 
-static rt_status check(const struct rt_exchange_options *given, size_t nodes, struct rt_error *err) {
+static rt_status ps_cut_check(const struct rt_exchange_options *given, size_t nodes, struct rt_error *err) {
     (void)nodes;
     if (!(given->cut > 0))
         return rt_fail(err, RT_BAD_INPUT, "cut: must be above 0 and at most 1, not %g", given->cut);
     return rt_exchange_check_base(given, err);
 }
 
-static rt_status moves_of(const struct rt_exchange_options *given, const struct rt_roles *roles,
-                          uint16_t rank, const struct rt_span *span, size_t params,
-                          const struct rt_link_cost *cost, struct rt_collective *collective,
-                          struct rt_error *err) {
+static rt_status ps_cut_collective(const struct rt_exchange_options *given, const struct rt_roles *roles,
+                                   uint16_t rank, const struct rt_span *span, size_t params,
+                                   const struct rt_link_cost *cost, struct rt_collective *collective,
+                                   struct rt_error *err) {
     (void)given, (void)params, (void)cost;
     const struct rt_tree_form form = {.shape = RT_SHAPE_STAR};
-    return rt_compose_server(form, roles, 0, rank, 0, span->count, collective, err);
+    return rt_synchronous_server(form, roles, 0, rank, 0, span->count, collective, err);
 }
 
-static const struct rt_rules *rules_of(const struct rt_exchange_options *given) {
+static const struct rt_rules *ps_cut_rules(const struct rt_exchange_options *given) {
     return given->base == RT_BASE_SYNC ? NULL : &rt_rules_cut;
 }
 
@@ -42,7 +42,7 @@ const struct rt_exchange_strategy rt_strategy_ps_cut = {
     RT_STRATEGY_OPTIONS(options),
     .servers = RT_SERVERS_ONE,
     .can_clip = true,
-    .check = check,
-    .collective = moves_of,
-    .rules = rules_of,
+    .check = ps_cut_check,
+    .collective = ps_cut_collective,
+    .rules = ps_cut_rules,
 };

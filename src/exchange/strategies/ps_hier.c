@@ -17,34 +17,35 @@ static const struct rt_option options[] = {
     RT_STRATEGY_STEP,
     RT_STRATEGY_ORDER,
     RT_STRATEGY_REDUCE,
-    RT_STRATEGY_SERVED,
+    RT_STRATEGY_SERVER_OPTIONS,
 };
 
-static bool suffices(size_t group, size_t depth, size_t workers) {
+static bool ps_hier_suffices(size_t group, size_t depth, size_t workers) {
     size_t reached = 1;
     for (size_t level = 0; level < depth && reached < workers; level++)
         reached *= group;
     return reached >= workers;
 }
 
-static size_t group_of(const struct rt_exchange_options *given, size_t workers) {
+static size_t ps_hier_group(const struct rt_exchange_options *given, size_t workers) {
     size_t group = given->group > 0 ? (size_t)given->group : 1;
-    while (given->group <= 0 && !suffices(group, (size_t)given->depth, workers))
+    while (given->group <= 0 && !ps_hier_suffices(group, (size_t)given->depth, workers))
         group++;
     return group;
 }
 
-static rt_status moves_of(const struct rt_exchange_options *given, const struct rt_roles *roles,
-                          uint16_t rank, const struct rt_span *span, size_t params,
-                          const struct rt_link_cost *cost, struct rt_collective *collective,
-                          struct rt_error *err) {
+static rt_status ps_hier_collective(const struct rt_exchange_options *given, const struct rt_roles *roles,
+                                    uint16_t rank, const struct rt_span *span, size_t params,
+                                    const struct rt_link_cost *cost, struct rt_collective *collective,
+                                    struct rt_error *err) {
     (void)params, (void)cost;
-    const struct rt_tree_form form = {
-        .shape = RT_SHAPE_GROUPS, .degree = group_of(given, roles->workers), .depth = (size_t)given->depth};
-    return rt_compose_server(form, roles, 0, rank, 0, span->count, collective, err);
+    const struct rt_tree_form form = {.shape = RT_SHAPE_GROUPS,
+                                      .degree = ps_hier_group(given, roles->workers),
+                                      .depth = (size_t)given->depth};
+    return rt_synchronous_server(form, roles, 0, rank, 0, span->count, collective, err);
 }
 
-static rt_status check(const struct rt_exchange_options *given, size_t nodes, struct rt_error *err) {
+static rt_status ps_hier_check(const struct rt_exchange_options *given, size_t nodes, struct rt_error *err) {
     (void)nodes;
     if (given->base != RT_BASE_SYNC && given->depth != 2)
         return rt_fail(err, RT_BAD_INPUT,
@@ -62,8 +63,8 @@ const struct rt_exchange_strategy rt_strategy_ps_hier = {
     RT_STRATEGY_OPTIONS(options),
     .servers = RT_SERVERS_ONE,
     .can_clip = true,
-    .check = check,
-    .collective = moves_of,
+    .check = ps_hier_check,
+    .collective = ps_hier_collective,
     .rules = rt_exchange_base_rules,
-    .group = group_of,
+    .group = ps_hier_group,
 };

@@ -2,14 +2,14 @@
  * the server gets the finished parts, and the new parameters return the same way. */
 #include "exchange/strategies/strategies.h"
 
-static const struct rt_option options[] = {RT_STRATEGY_DEDICATED, RT_STRATEGY_CARRIED};
+static const struct rt_option options[] = {RT_STRATEGY_DEDICATED, RT_STRATEGY_COLLECTIVE_OPTIONS};
 
-static rt_status moves_of(const struct rt_exchange_options *given, const struct rt_roles *roles,
-                          uint16_t rank, const struct rt_span *span, size_t params,
-                          const struct rt_link_cost *cost, struct rt_collective *collective,
-                          struct rt_error *err) {
+static rt_status ps_scatter_collective(const struct rt_exchange_options *given, const struct rt_roles *roles,
+                                       uint16_t rank, const struct rt_span *span, size_t params,
+                                       const struct rt_link_cost *cost, struct rt_collective *collective,
+                                       struct rt_error *err) {
     (void)given, (void)params, (void)cost;
-    return rt_compose_scatter(roles, 0, rank, span->count, collective, err);
+    return rt_synchronous_scatter(roles, 0, rank, span->count, collective, err);
 }
 
 const struct rt_exchange_strategy rt_strategy_ps_scatter = {
@@ -19,5 +19,5 @@ const struct rt_exchange_strategy rt_strategy_ps_scatter = {
     RT_STRATEGY_OPTIONS(options),
     .servers = RT_SERVERS_ONE,
     .can_clip = true,
-    .collective = moves_of,
+    .collective = ps_scatter_collective,
 };

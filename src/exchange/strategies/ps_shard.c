@@ -15,13 +15,13 @@ static const struct rt_option options[] = {
     RT_STRATEGY_STEP,
     RT_STRATEGY_ORDER,
     RT_STRATEGY_REDUCE,
-    RT_STRATEGY_SERVED,
+    RT_STRATEGY_SERVER_OPTIONS,
 };
 
-static rt_status moves_of(const struct rt_exchange_options *given, const struct rt_roles *roles,
-                          uint16_t rank, const struct rt_span *span, size_t params,
-                          const struct rt_link_cost *cost, struct rt_collective *collective,
-                          struct rt_error *err) {
+static rt_status ps_shard_collective(const struct rt_exchange_options *given, const struct rt_roles *roles,
+                                     uint16_t rank, const struct rt_span *span, size_t params,
+                                     const struct rt_link_cost *cost, struct rt_collective *collective,
+                                     struct rt_error *err) {
     (void)cost;
     const struct rt_tree_form form = {.shape = RT_SHAPE_STAR};
     rt_status status = RT_OK;
@@ -29,13 +29,13 @@ static rt_status moves_of(const struct rt_exchange_options *given, const struct 
         const struct rt_span part =
             rt_exchange_owned_part(&rt_strategy_ps_shard, given, roles, (uint16_t)server, span, params);
         if (part.count > 0)
-            status = rt_compose_server(form, roles, (uint16_t)server, rank, part.first - span->first,
-                                       part.count, collective, err);
+            status = rt_synchronous_server(form, roles, (uint16_t)server, rank, part.first - span->first,
+                                           part.count, collective, err);
     }
     return status;
 }
 
-static rt_status check(const struct rt_exchange_options *given, size_t nodes, struct rt_error *err) {
+static rt_status ps_shard_check(const struct rt_exchange_options *given, size_t nodes, struct rt_error *err) {
     (void)nodes;
     return rt_exchange_check_base(given, err);
 }
@@ -46,7 +46,7 @@ const struct rt_exchange_strategy rt_strategy_ps_shard = {
     .place = {"data", "central", "as its base", "each with every server", "k servers"},
     RT_STRATEGY_OPTIONS(options),
     .servers = RT_SERVERS_SOME,
-    .check = check,
-    .collective = moves_of,
+    .check = ps_shard_check,
+    .collective = ps_shard_collective,
     .rules = rt_exchange_base_rules,
 };

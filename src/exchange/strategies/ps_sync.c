@@ -10,19 +10,19 @@ static const struct rt_option options[] = {
     {"exchange", RT_OPTION_CHOICE, RT_STRATEGY_AT(exchange), "naive", .choices = exchanges,
      .help = "directly, as ps-tree, or as ps-scatter"},
     RT_STRATEGY_DEDICATED,
-    RT_STRATEGY_CARRIED,
+    RT_STRATEGY_COLLECTIVE_OPTIONS,
 };
 
-static rt_status moves_of(const struct rt_exchange_options *given, const struct rt_roles *roles,
-                          uint16_t rank, const struct rt_span *span, size_t params,
-                          const struct rt_link_cost *cost, struct rt_collective *collective,
-                          struct rt_error *err) {
+static rt_status ps_sync_collective(const struct rt_exchange_options *given, const struct rt_roles *roles,
+                                    uint16_t rank, const struct rt_span *span, size_t params,
+                                    const struct rt_link_cost *cost, struct rt_collective *collective,
+                                    struct rt_error *err) {
     (void)params, (void)cost;
     if (given->exchange == RT_EXCHANGE_SCATTER)
-        return rt_compose_scatter(roles, 0, rank, span->count, collective, err);
+        return rt_synchronous_scatter(roles, 0, rank, span->count, collective, err);
     const struct rt_tree_form form = {.shape = given->exchange == RT_EXCHANGE_BINOMIAL ? RT_SHAPE_BINOMIAL
                                                                                        : RT_SHAPE_STAR};
-    return rt_compose_server(form, roles, 0, rank, 0, span->count, collective, err);
+    return rt_synchronous_server(form, roles, 0, rank, 0, span->count, collective, err);
 }
 
 const struct rt_exchange_strategy rt_strategy_ps_sync = {
@@ -32,5 +32,5 @@ const struct rt_exchange_strategy rt_strategy_ps_sync = {
     RT_STRATEGY_OPTIONS(options),
     .servers = RT_SERVERS_ONE,
     .can_clip = true,
-    .collective = moves_of,
+    .collective = ps_sync_collective,
 };

@@ -1,15 +1,15 @@
 /* The synchronous parameter server at the root of a binomial tree: sums go up it, parameters come down. */
 #include "exchange/strategies/strategies.h"
 
-static const struct rt_option options[] = {RT_STRATEGY_DEDICATED, RT_STRATEGY_CARRIED};
+static const struct rt_option options[] = {RT_STRATEGY_DEDICATED, RT_STRATEGY_COLLECTIVE_OPTIONS};
 
-static rt_status moves_of(const struct rt_exchange_options *given, const struct rt_roles *roles,
-                          uint16_t rank, const struct rt_span *span, size_t params,
-                          const struct rt_link_cost *cost, struct rt_collective *collective,
-                          struct rt_error *err) {
+static rt_status ps_tree_collective(const struct rt_exchange_options *given, const struct rt_roles *roles,
+                                    uint16_t rank, const struct rt_span *span, size_t params,
+                                    const struct rt_link_cost *cost, struct rt_collective *collective,
+                                    struct rt_error *err) {
     (void)given, (void)params, (void)cost;
     const struct rt_tree_form form = {.shape = RT_SHAPE_BINOMIAL};
-    return rt_compose_server(form, roles, 0, rank, 0, span->count, collective, err);
+    return rt_synchronous_server(form, roles, 0, rank, 0, span->count, collective, err);
 }
 
 const struct rt_exchange_strategy rt_strategy_ps_tree = {
@@ -19,5 +19,5 @@ const struct rt_exchange_strategy rt_strategy_ps_tree = {
     RT_STRATEGY_OPTIONS(options),
     .servers = RT_SERVERS_ONE,
     .can_clip = true,
-    .collective = moves_of,
+    .collective = ps_tree_collective,
 };

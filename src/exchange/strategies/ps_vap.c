@@ -14,10 +14,10 @@ static const struct rt_option options[] = {
      .help = "the bound in usual steps, where delta is 0"},
     {"norm", RT_OPTION_CHOICE, RT_STRATEGY_AT(norm), "max", .choices = norms,
      .help = "the largest difference, or the root of the sum of squares"},
-    RT_STRATEGY_SERVED,
+    RT_STRATEGY_SERVER_OPTIONS,
 };
 
-static rt_status check(const struct rt_exchange_options *given, size_t nodes, struct rt_error *err) {
+static rt_status ps_vap_check(const struct rt_exchange_options *given, size_t nodes, struct rt_error *err) {
     (void)nodes;
     if (given->delta == 0 && !(given->factor > 0))
         return rt_fail(err, RT_BAD_INPUT, "factor: must be above 0 where delta is 0");
@@ -26,7 +26,7 @@ static rt_status check(const struct rt_exchange_options *given, size_t nodes, st
     return RT_OK;
 }
 
-static const struct rt_rules *rules_of(const struct rt_exchange_options *given) {
+static const struct rt_rules *ps_vap_rules(const struct rt_exchange_options *given) {
     (void)given;
     return &rt_rules_vap;
 }
@@ -38,6 +38,6 @@ const struct rt_exchange_strategy rt_strategy_ps_vap = {
     RT_STRATEGY_OPTIONS(options),
     .servers = RT_SERVERS_ONE,
     .can_clip = true,
-    .check = check,
-    .rules = rules_of,
+    .check = ps_vap_check,
+    .rules = ps_vap_rules,
 };

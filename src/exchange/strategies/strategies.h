@@ -1,10 +1,11 @@
 /*
- * What the strategies share: the list of them, the options that several offer, and the compositions of
- * collectives that several are made of.
+ * What the strategies share: the list of them, and the options that several offer. What the synchronous
+ * ones are made of is in exchange/server/synchronous.h.
  */
 #ifndef RT_EXCHANGE_STRATEGIES_STRATEGIES_H
 #define RT_EXCHANGE_STRATEGIES_STRATEGIES_H
 
+#include "exchange/server/synchronous.h"
 #include "exchange/strategy.h"
 #include <stddef.h>
 
@@ -106,9 +107,10 @@ enum { RT_STRATEGY_USUAL_BOUND = 3 };
 
 /* What every synchronous strategy offers, every strategy by collectives, and every strategy by servers that
  * judge one gradient at a time. */
-#define RT_STRATEGY_SYNCHRONOUS RT_STRATEGY_WFBP, RT_STRATEGY_BUCKET, RT_STRATEGY_REDUCE
-#define RT_STRATEGY_CARRIED     RT_STRATEGY_WFBP, RT_STRATEGY_ORDER, RT_STRATEGY_BUCKET, RT_STRATEGY_REDUCE
-#define RT_STRATEGY_SERVED                                                                                   \
+#define RT_STRATEGY_SYNCHRONOUS_OPTIONS RT_STRATEGY_WFBP, RT_STRATEGY_BUCKET, RT_STRATEGY_REDUCE
+#define RT_STRATEGY_COLLECTIVE_OPTIONS                                                                       \
+    RT_STRATEGY_WFBP, RT_STRATEGY_ORDER, RT_STRATEGY_BUCKET, RT_STRATEGY_REDUCE
+#define RT_STRATEGY_SERVER_OPTIONS                                                                           \
     RT_STRATEGY_DEDICATED, RT_STRATEGY_PRIO, RT_STRATEGY_DAMP, RT_STRATEGY_DC, RT_STRATEGY_WFBP,             \
         RT_STRATEGY_BUCKET
 
@@ -120,28 +122,11 @@ rt_status rt_exchange_check_base(const struct rt_exchange_options *given, struct
 /* The rules of such a base; NULL: it goes by collectives. */
 const struct rt_rules *rt_exchange_base_rules(const struct rt_exchange_options *given);
 
-/* ---- groups (way_groups.c) ---- */
+/* ---- groups (strategy_groups.c) ---- */
 
 /* Whether b is a member of the group whose proxy is a. */
 bool rt_exchange_is_proxy_of(const struct rt_exchange_strategy *strategy,
                              const struct rt_exchange_options *options, const struct rt_roles *roles,
                              uint16_t a, uint16_t b);
-
-/* ---- compositions ---- */
-
-/* Every worker has the sum, and applies it itself. */
-rt_status rt_compose_reduce(enum rt_reduction how, size_t degree, const struct rt_roles *roles, uint16_t rank,
-                            const struct rt_span *span, const struct rt_link_cost *cost,
-                            struct rt_collective *collective, struct rt_error *err);
-
-/* A server has the sum of a range of the span's floats, applies it, and gives the parameters to the workers,
- * along a tree; root_contributes is found by the roles. */
-rt_status rt_compose_server(struct rt_tree_form form, const struct rt_roles *roles, uint16_t server,
-                            uint16_t rank, size_t first, size_t count, struct rt_collective *collective,
-                            struct rt_error *err);
-
-/* The same with the work of adding and of copying spread over the workers: each sums a part. */
-rt_status rt_compose_scatter(const struct rt_roles *roles, uint16_t server, uint16_t rank, size_t count,
-                             struct rt_collective *collective, struct rt_error *err);
 
 #endif

@@ -1,21 +1,13 @@
-/* The collectives that strategies are made of, put together: who is in which team, and where the optimizer
- * comes in between. */
-#include "exchange/strategies/strategies.h"
+/* The operations of a synchronous parameter server, put together from collectives; see synchronous.h. */
+#include "exchange/server/synchronous.h"
 
 #include "base/memory.h"
 #include <stdlib.h>
 #include <string.h>
 
-static struct rt_team workers_of(const struct rt_roles *roles, uint16_t rank) {
+static struct rt_team synchronous_workers(const struct rt_roles *roles, uint16_t rank) {
     return (struct rt_team){
         .ranks = roles->worker, .count = roles->workers, .place = rt_roles_place(roles, rank)};
-}
-
-rt_status rt_compose_reduce(enum rt_reduction how, size_t degree, const struct rt_roles *roles, uint16_t rank,
-                            const struct rt_span *span, const struct rt_link_cost *cost,
-                            struct rt_collective *collective, struct rt_error *err) {
-    const struct rt_team team = workers_of(roles, rank);
-    return rt_collective_reduce_all(how, &team, degree, 0, span->count, cost, collective, err);
 }
 
 /*
@@ -23,8 +15,8 @@ rt_status rt_compose_reduce(enum rt_reduction how, size_t degree, const struct r
  * two, place i is the worker i ^ s: that exchanges the sides of additions, and nothing else, so a sum has the
  * same bits whoever the server is. *ranks is to be freed.
  */
-static rt_status team_of_server(const struct rt_roles *roles, uint16_t server, uint16_t rank,
-                                uint16_t **ranks, struct rt_team *team, bool *works, struct rt_error *err) {
+static rt_status synchronous_team(const struct rt_roles *roles, uint16_t server, uint16_t rank,
+                                  uint16_t **ranks, struct rt_team *team, bool *works, struct rt_error *err) {
     const size_t n = roles->workers, own = rt_roles_place(roles, server);
     *works = own < n;
     rt_status status = rt_alloc(n + 1, sizeof **ranks, "the members of an exchange", ranks, err);
@@ -42,22 +34,23 @@ static rt_status team_of_server(const struct rt_roles *roles, uint16_t server, u
     return RT_OK;
 }
 
-static rt_status apply(size_t first, size_t count, struct rt_collective *collective, struct rt_error *err) {
+static rt_status synchronous_apply(size_t first, size_t count, struct rt_collective *collective,
+                                   struct rt_error *err) {
     const struct rt_collective_op op = {
         .kind = RT_OP_APPLY, .buffer = RT_BUFFER_GRADIENT, .first = first, .count = count};
     return rt_collective_add(collective, op, err);
 }
 
-rt_status rt_compose_server(struct rt_tree_form form, const struct rt_roles *roles, uint16_t server,
-                            uint16_t rank, size_t first, size_t count, struct rt_collective *collective,
-                            struct rt_error *err) {
+rt_status rt_synchronous_server(struct rt_tree_form form, const struct rt_roles *roles, uint16_t server,
+                                uint16_t rank, size_t first, size_t count, struct rt_collective *collective,
+                                struct rt_error *err) {
     uint16_t *ranks = NULL;
     struct rt_team team;
-    rt_status status = team_of_server(roles, server, rank, &ranks, &team, &form.root_contributes, err);
+    rt_status status = synchronous_team(roles, server, rank, &ranks, &team, &form.root_contributes, err);
     if (status == RT_OK)
         status = rt_collective_reduce(&team, &form, first, count, collective, err);
     if (status == RT_OK && rank == server)
-        status = apply(first, count, collective, err);
+        status = synchronous_apply(first, count, collective, err);
     if (status == RT_OK)
         status = rt_collective_broadcast(&team, &form, first, count, RT_BUFFER_PARAMS, collective, err);
     free(ranks);
@@ -65,9 +58,9 @@ rt_status rt_compose_server(struct rt_tree_form form, const struct rt_roles *rol
 }
 
 /* Part i goes between worker i, who has it, and the server, who may be a worker. */
-static rt_status hand_parts(const struct rt_roles *roles, uint16_t server, uint16_t rank, size_t count,
-                            unsigned buffer, bool to_server, struct rt_collective *collective,
-                            struct rt_error *err) {
+static rt_status synchronous_move_parts(const struct rt_roles *roles, uint16_t server, uint16_t rank,
+                                        size_t count, unsigned buffer, bool to_server,
+                                        struct rt_collective *collective, struct rt_error *err) {
     rt_status status = RT_OK;
     for (size_t i = 0; i < roles->workers && status == RT_OK; i++) {
         const uint16_t worker = roles->worker[i];
@@ -86,17 +79,21 @@ static rt_status hand_parts(const struct rt_roles *roles, uint16_t server, uint1
     return status;
 }
 
-rt_status rt_compose_scatter(const struct rt_roles *roles, uint16_t server, uint16_t rank, size_t count,
-                             struct rt_collective *collective, struct rt_error *err) {
-    const struct rt_team team = workers_of(roles, rank);
-    rt_status status = rt_collective_reduce_scatter(&team, 0, count, RT_BUFFER_GRADIENT, collective, err);
-    if (status == RT_OK)
-        status = hand_parts(roles, server, rank, count, RT_BUFFER_GRADIENT, true, collective, err);
-    if (status == RT_OK && rank == server)
-        status = apply(0, count, collective, err);
-    if (status == RT_OK)
-        status = hand_parts(roles, server, rank, count, RT_BUFFER_PARAMS, false, collective, err);
-    if (status == RT_OK)
-        status = rt_collective_all_gather(&team, 0, count, RT_BUFFER_PARAMS, collective, err);
-    return status;
+rt_status rt_synchronous_scatter(const struct rt_roles *roles, uint16_t server, uint16_t rank, size_t count,
+                                 struct rt_collective *collective, struct rt_error *err) {
+    const struct rt_team team = synchronous_workers(roles, rank);
+    RT_TRY(rt_collective_reduce_scatter(&team, 0, count, RT_BUFFER_GRADIENT, collective, err));
+    RT_TRY(synchronous_move_parts(roles, server, rank, count, RT_BUFFER_GRADIENT, true, collective, err));
+    if (rank == server)
+        RT_TRY(synchronous_apply(0, count, collective, err));
+    RT_TRY(synchronous_move_parts(roles, server, rank, count, RT_BUFFER_PARAMS, false, collective, err));
+    return rt_collective_all_gather(&team, 0, count, RT_BUFFER_PARAMS, collective, err);
+}
+
+rt_status rt_synchronous_peers(const struct rt_roles *roles, uint16_t rank, size_t count, size_t own_first,
+                               size_t own_count, struct rt_collective *collective, struct rt_error *err) {
+    const struct rt_team team = synchronous_workers(roles, rank);
+    RT_TRY(rt_collective_reduce_scatter(&team, 0, count, RT_BUFFER_GRADIENT, collective, err));
+    RT_TRY(synchronous_apply(own_first, own_count, collective, err));
+    return rt_collective_all_gather(&team, 0, count, RT_BUFFER_PARAMS, collective, err);
 }
