@@ -17,7 +17,7 @@ static rt_status agent_init(struct rt_agent *agent, const struct rt_agent_settin
     agent->link = link;
     agent->talk = link->user;
     RT_TRY(rt_alloc(agent->settings.rows, sizeof *agent->rows, "the metrics", &agent->rows, err));
-    return rt_agent_hold_state(agent, err);
+    return settings->state || settings->examples ? rt_agent_hold_state(agent, err) : RT_OK;
 }
 
 rt_status rt_agent_create(const struct rt_agent_settings *settings, struct rt_agent **agent,
@@ -161,7 +161,8 @@ static void agent_send(struct rt_agent *agent) {
 
 static rt_status agent_transfer(struct rt_agent *agent, struct rt_error *err) {
     bool worked = false;
-    if (agent->talk->closed || rt_state_holder_go_on(&agent->holder, &worked, err) == RT_OK)
+    if (agent->talk->closed || !agent->holder.memory ||
+        rt_state_holder_go_on(&agent->holder, &worked, err) == RT_OK)
         return RT_OK;
     return agent_blame_master(agent, err);
 }

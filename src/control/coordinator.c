@@ -338,6 +338,10 @@ bool rt_coordinator_gone(const struct rt_coordinator *coordinator) {
     return true;
 }
 
+bool rt_coordinator_has_left(const struct rt_coordinator *coordinator, uint16_t rank) {
+    return coordinator->connections[rank].goodbye;
+}
+
 void rt_coordinator_fail(struct rt_coordinator *coordinator, rt_status status, const char *sentence) {
     coordinator->status = status;
     rt_copy_sentence(coordinator->sentence, sizeof coordinator->sentence, sentence);

@@ -95,6 +95,7 @@ uint16_t rt_coordinator_lost(const struct rt_coordinator *coordinator);
 void rt_coordinator_stop(struct rt_coordinator *coordinator);
 bool rt_coordinator_gone(
     const struct rt_coordinator *coordinator); /* all nodes have said goodbye, or hung up */
+bool rt_coordinator_has_left(const struct rt_coordinator *coordinator, uint16_t rank); /* said goodbye */
 /* The end of the run for a reason, told to all; they hang up. For rt_engine_linger. */
 void rt_coordinator_fail(struct rt_coordinator *coordinator, rt_status status, const char *sentence);
 

@@ -44,7 +44,7 @@ for way in allreduce-rd ps-sync; do
     rm -rf result
     run 0 train mlp.yaml --strategy $way --node "127.0.0.1:$port_a" --quiet --out result --set train.shards=2 --set data.send=true
     same "$way, examples that are sent" alone4 result
-    says result/journal.jsonl "data.send: examples and what they are compared with are sent to 1 worker, about 0.0125 MB in an epoch"
+    says result/journal.jsonl "data.send: examples and their targets are sent to 1 worker, about 0.0125 MB in an epoch"
 done
 rm -rf result
 run 0 train mlp.yaml --strategy ps-hier,group=2,base=async --node "127.0.0.1:$port_a" --quiet --out result --set train.shards=2 --set data.send=true

@@ -52,7 +52,7 @@ spread result mlp.yaml 4 hybrid,wfbp=off $adam
 same "layers exchanged all at once" alone-mlp result
 spread result mlp.yaml 4 hybrid $adam --set data.send=true
 same "examples that are sent" alone-mlp result
-says result/journal.jsonl "data.send: examples and what they are compared with are sent to the heads of 1 other ring, about"
+says result/journal.jsonl "data.send: examples and their targets are sent to the leaders of 1 other ring, about"
 
 # ---- another order of additions ----
 # The same again and again, wherever the rings are cut.

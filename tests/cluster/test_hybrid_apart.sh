@@ -27,7 +27,7 @@ spread result mlp.yaml 4 hybrid,$rounds,wfbp=off $adam --set train.micro_batch=1
 same "layers exchanged all at once" alone-mlp result
 spread result mlp.yaml 4 hybrid,$rounds $adam --set data.send=true
 same "examples that are sent" alone-mlp result
-says result/journal.jsonl "data.send: examples and what they are compared with are sent to the heads of 1 other ring, about"
+says result/journal.jsonl "data.send: examples and their targets are sent to the leaders of 1 other ring, about"
 # Whose gradients come late makes no difference.
 spread result mlp.yaml 4 hybrid,$rounds $adam --set 'cluster.slowdown=[1, 20, 1, 1]'
 same "a slow node" alone-mlp result

@@ -2,6 +2,7 @@
 #include "support/hybridrig.h"
 
 #include "run/hybrid/job.h"
+#include "run/ring/input_pipeline.h"
 #include "run/ring/job_tree.h"
 #include "run/roles.h"
 #include "run/strategy.h"

@@ -256,19 +256,30 @@ rt_status rt_sample_targets(const struct rt_sample_layout *parting, const float 
     return RT_OK;
 }
 
-rt_status rt_sample_receiver_rows(struct rt_sample_receiver *box, struct rt_engine *engine, uint64_t batch,
-                                  struct rt_received_rows *rows, struct rt_error *err) {
-    rt_status status = rt_engine_wait(engine, has_come, box, (double)INFINITY, err);
-    if (status != RT_OK)
-        return status;
-    rt_engine_enter(engine);
-    const size_t place = (size_t)(box->used++ % PLACES);
-    const uint64_t found = box->batch[place];
-    rt_engine_leave(engine);
-    if (found != batch)
-        return rt_fail(err, RT_FAILED, "the master sent examples of batch %llu for a ticket of batch %llu",
-                       (unsigned long long)found, (unsigned long long)batch);
+bool rt_sample_receiver_has(const struct rt_sample_receiver *box, uint64_t batch) {
+    size_t first;
+    return box->complete > box->used || rt_sample_layout_rows(&box->parting, batch, box->part, &first) == 0;
+}
+
+rt_status rt_sample_receiver_use(struct rt_sample_receiver *box, uint64_t batch,
+                                 struct rt_received_rows *rows, struct rt_error *err) {
+    *rows = (struct rt_received_rows){0};
     const size_t count = rt_sample_layout_rows(&box->parting, batch, box->part, &rows->first);
+    if (count == 0)
+        return RT_OK;
+    const size_t place = (size_t)(box->used++ % PLACES);
+    if (box->batch[place] != batch)
+        return rt_fail(err, RT_FAILED, "the master sent examples of batch %llu for a ticket for batch %llu",
+                       (unsigned long long)box->batch[place], (unsigned long long)batch);
     rows->x = box->memory + place * box->floats;
     return rt_sample_targets(&box->parting, rows->x, count, box->classes, &rows->targets, err);
+}
+
+rt_status rt_sample_receiver_rows(struct rt_sample_receiver *box, struct rt_engine *engine, uint64_t batch,
+                                  struct rt_received_rows *rows, struct rt_error *err) {
+    RT_TRY(rt_engine_wait(engine, has_come, box, (double)INFINITY, err));
+    rt_engine_enter(engine);
+    const rt_status status = rt_sample_receiver_use(box, batch, rows, err);
+    rt_engine_leave(engine);
+    return status;
 }

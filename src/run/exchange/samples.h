@@ -73,7 +73,12 @@ void rt_sample_receiver_destroy(struct rt_sample_receiver *box); /* NULL is fine
 /* Takes in what comes, in order; inside the engine. See control/agent.h. */
 rt_status rt_sample_receiver_take(struct rt_sample_receiver *box, uint64_t batch, uint64_t at,
                                   const float *floats, size_t count, struct rt_error *err);
-/* Waits until the rows of a ticket are all here; they are good until the next call. Fails with the engine. */
+/* Whether the rows of a batch are here: all of it, or it has none. Inside. */
+bool rt_sample_receiver_has(const struct rt_sample_receiver *box, uint64_t batch);
+/* Takes them; they are good until the next call. x NULL: the part has none. Inside. */
+rt_status rt_sample_receiver_use(struct rt_sample_receiver *box, uint64_t batch,
+                                 struct rt_received_rows *rows, struct rt_error *err);
+/* Waits until the rows of a ticket are all here, and takes them. Fails with the engine. */
 rt_status rt_sample_receiver_rows(struct rt_sample_receiver *box, struct rt_engine *engine, uint64_t batch,
                                   struct rt_received_rows *rows, struct rt_error *err);
 

@@ -182,7 +182,7 @@ static rt_status make_sender(struct rt_exchange_learner *learner, struct rt_erro
     const size_t others = roles->workers - (learner->site->works ? 1 : 0);
     char sentence[200];
     snprintf(sentence, sizeof sentence,
-             "data.send: examples and what they are compared with are sent to %s, about %.3g MB in "
+             "data.send: examples and their targets are sent to %s, about %.3g MB in "
              "an epoch",
              RT_COUNTED(others, "worker"),
              (double)config->set->count * (double)rt_sample_layout_row_floats(&settings.parting) *

@@ -60,7 +60,11 @@ struct rt_inter_ring rt_group_inter_ring(struct rt_group *group);
 /* The server here; NULL: there is none, or it has nothing to serve. */
 const struct rt_server *rt_group_server(const struct rt_group *group);
 
-/* The first nodes of rings talk with the master of the run over the same links (run/hybrid/talk.h). */
+/* Tickets that the leader of a ring holds at a time: the one it learns from, and the next. */
+enum { RT_LEADER_TICKETS_AHEAD = 2 };
+
+/* The leaders of rings talk with the master of the run over the same links: a coordinator there, an agent
+ * here. */
 struct rt_group_talk {
     void *self; /* NULL: nobody talks */
     /* Whether the event is of a talk; if so it has been taken in. After a failure *lost is the number of the
@@ -71,6 +75,9 @@ struct rt_group_talk {
     bool (*waits_for)(const void *self, uint16_t ring);
     /* The ring is at rest: says so; whether all are. */
     bool (*may_leave)(void *self);
+    /* Takes examples that the master sends (control/state_transfer.h); NULL: the ring has data of its own. */
+    rt_status (*examples)(void *self, uint64_t batch, uint64_t first, const float *floats, size_t count,
+                          struct rt_error *err);
 };
 void rt_group_set_talk(struct rt_group *group, struct rt_group_talk talk);
 

@@ -1,17 +1,18 @@
-/* What group.c, group_sums.c, group_served.c and numbers.c share. */
+/* What the files of a group share; see group.h. */
 #ifndef RT_RUN_HYBRID_GROUP_INSIDE_H
 #define RT_RUN_HYBRID_GROUP_INSIDE_H
 
 #include "cluster/liveness.h"
+#include "control/state_transfer.h"
 #include "run/hybrid/group.h"
 
 /* A node has one run of layers; the master of a ring may have the last layers as well. */
 enum { RT_GROUP_STAGES = 2 };
 
 enum rt_initial_phase {
-    RT_INITIAL_IDLE,    /* nobody has asked for them */
-    RT_INITIAL_WAITING, /* for those of ring 0 */
-    RT_INITIAL_HERE,    /* they have come */
+    RT_INITIAL_IDLE,    /* the ring has not asked for it */
+    RT_INITIAL_WAITING, /* for that of ring 0 */
+    RT_INITIAL_HERE,    /* it has come */
     RT_INITIAL_GIVING,  /* ring 0 */
     RT_INITIAL_SAME,    /* all have the same */
 };
@@ -71,14 +72,13 @@ struct rt_group {
         uint64_t ended;        /* updates that this node has given its gradient for */
     } with_servers;
 
-    struct { /* what all start from, see numbers.c */
-        enum rt_initial_phase state;
-        size_t stage, word, at; /* where it stands */
-        uint64_t update;        /* that they are of, once they are here */
-        float *floats;
-        struct rt_receive receive;
-        struct rt_send *sends; /* [rings] */
-        bool *sending;         /* [rings] which of them are under way */
+    struct { /* what all start from, see initial_state.c */
+        enum rt_initial_phase phase;
+        struct rt_state_holder holder;       /* of rings 1 and up */
+        struct rt_state_initiator initiator; /* of ring 0: */
+        uint16_t ring;                       /* whom it gives to */
+        size_t tensor, at;                   /* what is next: state tensor, and float of it */
+        uint64_t update;                     /* that it is of, once it is here */
     } initial;
 
     struct rt_group_talk talk;
@@ -101,14 +101,14 @@ bool rt_group_client_rest(struct rt_group *group, bool anew);
 bool rt_group_can_serve(const struct rt_group *group);
 bool rt_group_serve(struct rt_group *group);
 
-/* ---- numbers.c ---- */
+/* ---- initial_state.c ---- */
 rt_status rt_group_initial_init(struct rt_group *group, struct rt_error *err);
 void rt_group_initial_deinit(struct rt_group *group);
-/* Goes on giving, or begins to wait; whether all have the same numbers. */
+/* Goes on giving, or begins to wait; whether all have the same state. */
 bool rt_group_initial_go_on(struct rt_group *group);
 /* The ring that holds this up; UINT16_MAX: none does. */
 uint16_t rt_group_initial_wait_for(const struct rt_group *group);
-/* Whether the event is about them. */
+/* Whether the event is about it; examples come on the same channel. */
 bool rt_group_initial_event(struct rt_group *group, const struct rt_event *event, rt_status *status,
                             struct rt_error *err);
 

@@ -3,10 +3,10 @@
 #define RT_RUN_HYBRID_INSIDE_H
 
 #include "control/batch_scheduler.h"
+#include "run/exchange/samples.h"
+#include "run/hybrid/group.h"
 #include "run/hybrid/part_pipeline.h"
 #include "run/hybrid/rings.h"
-#include "run/hybrid/samples.h"
-#include "run/hybrid/talk.h"
 
 struct rt_rings {
     struct rt_training_config config;
@@ -20,8 +20,11 @@ struct rt_rings {
 
     struct rt_endpoint *endpoint;
     struct rt_link **links; /* [count]: of the master with the heads of the other rings */
-    struct rt_leaders *leaders;
-    struct rt_ring_sample_sender *sample_sender; /* data.send; NULL: the heads have their own data */
+    struct rt_talk *talks;  /* [count] with them */
+    struct rt_communicator comm;
+    struct rt_coordinator *coordinator;
+    struct rt_sample_sender *sender; /* data.send; NULL: the leaders have their own data */
+    uint64_t samples_sent;           /* rings that stay together: the last update whose examples were sent */
     struct rt_group *group;
     struct rt_part_pipeline part_pipeline;
     double asked; /* when heads were last asked for metrics */
@@ -41,6 +44,9 @@ struct rt_rings {
 /* Waits, while ring 0 goes on, for what the other heads owe; rest: also for their rest. */
 rt_status rt_rings_wait(struct rt_rings *rings, bool rest, bool (*test)(void *user), void *user,
                         struct rt_error *err);
+
+/* Has what was given or asked sent. */
+void rt_rings_flush(struct rt_rings *rings);
 
 /* ---- rings_apart.c: each ring at its own pace ---- */
 rt_status rt_rings_make_scheduler(struct rt_rings *rings, const struct rt_plan *plan, struct rt_error *err);

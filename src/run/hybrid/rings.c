@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Seconds that the other heads have to hear why the run ends, and between two questions for metrics that
+/* Seconds that the leaders have to hear why the run ends, and between two questions for metrics that
  * nobody waits for: to answer, a ring pauses. */
 static const double reason_seconds = 2, ask_seconds = 1;
 
@@ -42,19 +42,43 @@ rt_status rt_rings_create(const struct rt_training_config *config, struct rt_rin
     return status;
 }
 
+static bool rings_are_closed(const struct rt_rings *rings) {
+    for (uint16_t ring = 1; ring < rings->count; ring++)
+        if (!rings->talks[ring].closed)
+            return false;
+    return true;
+}
+
+/* Tells the leaders why the run ends, and gives them a moment to hear it. Takes all events of the endpoint.
+ */
+static void rings_tell_why(struct rt_rings *rings, rt_status status, const char *sentence) {
+    const struct rt_engine_part part = rt_coordinator_part(rings->coordinator);
+    const double until = rt_endpoint_now(rings->endpoint) + reason_seconds;
+    struct rt_event event;
+    struct rt_error ignored;
+    rt_status too_late;
+    rt_coordinator_fail(rings->coordinator, status, sentence);
+    rt_rings_flush(rings);
+    while (!rings_are_closed(rings) && rt_endpoint_wait(rings->endpoint, until, &event))
+        part.event(part.self, &event, &too_late, &ignored);
+}
+
 void rt_rings_hang_up(struct rt_rings *rings) {
     if (!rings)
         return;
     const bool failed = rings->failure.status != RT_OK;
-    if (rings->leaders && !rings->stopped)
-        rt_leaders_fail(rings->leaders, failed ? rings->failure.status : RT_INTERRUPTED,
-                        failed ? rings->failure.text : "the master has ended the run", reason_seconds);
-    rt_leaders_destroy(rings->leaders);
-    rings->leaders = NULL;
+    if (rings->coordinator && !rings->stopped)
+        rings_tell_why(rings, failed ? rings->failure.status : RT_INTERRUPTED,
+                       failed ? rings->failure.text : "the master has ended the run");
     for (size_t i = 0; rings->links && i < rings->count; i++) {
-        rt_link_close(rings->links[i]);
+        if (rings->talks && rings->talks[i].link)
+            rt_talk_close(&rings->talks[i]);
+        else
+            rt_link_close(rings->links[i]);
         rings->links[i] = NULL;
     }
+    rt_coordinator_destroy(rings->coordinator);
+    rings->coordinator = NULL;
 }
 
 void rt_rings_destroy(struct rt_rings *rings) {
@@ -62,9 +86,10 @@ void rt_rings_destroy(struct rt_rings *rings) {
         return;
     rt_rings_hang_up(rings);
     rt_group_destroy(rings->group);
-    rt_ring_sample_sender_destroy(rings->sample_sender);
+    rt_sample_sender_destroy(rings->sender);
     rt_scheduler_destroy(rings->scheduler);
     free(rings->worker);
+    free(rings->talks);
     free(rings->links);
     free(rings);
 }
@@ -74,39 +99,6 @@ size_t rt_rings_count(const struct rt_rings *rings) {
 }
 
 /* ---- opening ------------------------------------------------------------------------------------------- */
-
-/* Ring 0 begins: so may the others, where they stay together. */
-static bool may_begin(void *user, uint64_t update) {
-    struct rt_rings *rings = user;
-    if (rings->sample_sender && !rings->with_servers)
-        rt_ring_sample_sender_begin(rings->sample_sender, update);
-    for (uint16_t ring = 1; ring < rings->count && !rings->with_servers; ring++)
-        rt_leaders_give(rings->leaders, ring, update);
-    return true;
-}
-
-static bool take_event(void *self, const struct rt_event *event, uint16_t *lost, rt_status *status,
-                       struct rt_error *err) {
-    struct rt_rings *rings = self;
-    const struct rt_group_talk talk = rt_leaders_talk(rings->leaders);
-    if (rings->sample_sender && rt_ring_sample_sender_event(rings->sample_sender, event))
-        return true;
-    if (!talk.event(talk.self, event, lost, status, err))
-        return false;
-    if (rings->scheduler && *status == RT_OK)
-        rt_scheduler_dispense(rings->scheduler);
-    return true;
-}
-
-static bool waits_for(const void *self, uint16_t ring) {
-    const struct rt_group_talk talk = rt_leaders_talk(((const struct rt_rings *)self)->leaders);
-    return talk.waits_for(talk.self, ring);
-}
-
-static bool may_leave(void *self) {
-    const struct rt_group_talk talk = rt_leaders_talk(((struct rt_rings *)self)->leaders);
-    return talk.may_leave(talk.self);
-}
 
 /* Where the rings stay together the updates are theirs to number. */
 static struct rt_hybrid_numbering numbering_of(const struct rt_rings *rings) {
@@ -119,26 +111,101 @@ static struct rt_hybrid_numbering numbering_of(const struct rt_rings *rings) {
         .batches = rt_batches_count(config->set->count, batch, config->settings.drop_last)};
 }
 
+/* A failure of the coordinator stays, and is found with its next event. */
+void rt_rings_flush(struct rt_rings *rings) {
+    const struct rt_engine_part part = rt_coordinator_part(rings->coordinator);
+    struct rt_error ignored;
+    part.turn(part.self, &ignored);
+}
+
+/* Updates follow one another, so the examples of the next one go along. */
+static void rings_send_samples(struct rt_rings *rings, uint64_t update) {
+    const struct rt_hybrid_numbering numbering = numbering_of(rings);
+    const uint64_t last = update < rings->config.settings.updates ? update + 1 : update;
+    if (rings->samples_sent < update)
+        rings->samples_sent = update - 1;
+    while (rings->samples_sent < last) {
+        const uint64_t batch = rt_hybrid_batch(&numbering, ++rings->samples_sent);
+        for (uint16_t ring = 1; ring < rings->count; ring++)
+            rt_sample_sender_send(rings->sender, rings->coordinator, ring, batch, ring, rings->count);
+    }
+}
+
+/* Ring 0 begins: so may the others, where they stay together. */
+static bool rings_may_begin(void *user, uint64_t update) {
+    struct rt_rings *rings = user;
+    if (rings->with_servers)
+        return true;
+    for (uint16_t ring = 1; ring < rings->count; ring++)
+        rt_coordinator_give(rings->coordinator, ring, update);
+    if (rings->sender)
+        rings_send_samples(rings, update);
+    rt_rings_flush(rings);
+    return true;
+}
+
+static bool rings_take_event(void *self, const struct rt_event *event, uint16_t *lost, rt_status *status,
+                             struct rt_error *err) {
+    struct rt_rings *rings = self;
+    const struct rt_engine_part part = rt_coordinator_part(rings->coordinator);
+    const uint16_t ring = rt_communicator_rank(&rings->comm, event->link);
+    if (!part.event(part.self, event, status, err))
+        return false;
+    *lost =
+        rt_coordinator_lost(rings->coordinator) == UINT16_MAX ? 0 : rt_coordinator_lost(rings->coordinator);
+    if (*status == RT_OK && event->kind == RT_EVENT_CLOSED && ring != UINT16_MAX &&
+        !rt_coordinator_has_left(rings->coordinator, ring)) {
+        *lost = rt_communicator_node(&rings->comm, ring);
+        *status = rt_fail(err, RT_FAILED, "node %u: %s", *lost, event->error.text);
+    }
+    if (rings->scheduler && *status == RT_OK)
+        rt_scheduler_dispense(rings->scheduler);
+    if (*status == RT_OK)
+        rt_rings_flush(rings);
+    return true;
+}
+
+static bool rings_waits_for(const void *self, uint16_t ring) {
+    return rt_coordinator_is_owed(((const struct rt_rings *)self)->coordinator, ring);
+}
+
+static bool rings_may_leave(void *self) {
+    return rt_coordinator_gone(((struct rt_rings *)self)->coordinator);
+}
+
+static rt_status rings_make_coordinator(struct rt_rings *rings, uint32_t run, struct rt_error *err) {
+    rings->comm = (struct rt_communicator){.endpoint = rings->endpoint,
+                                           .run = run,
+                                           .count = rings->count,
+                                           .stride = rings->places,
+                                           .links = rings->links,
+                                           .timeout = rings->config.spec->cluster.timeout};
+    RT_TRY(rt_alloc(rings->count, sizeof *rings->talks, "the conversations with the leaders", &rings->talks,
+                    err));
+    for (uint16_t ring = 1; ring < rings->count; ring++) {
+        RT_TRY(rt_talk_open(rings->links[ring], &rings->talks[ring], err));
+        rings->talks[ring].run = run;
+    }
+    const struct rt_coordinator_settings settings = {
+        .comm = &rings->comm, .ahead = RT_LEADER_TICKETS_AHEAD, .rows = rings->places};
+    return rt_coordinator_create(&settings, &rings->coordinator, err);
+}
+
 /* data.send: says so, and how much it is. */
-static rt_status make_mailing(struct rt_rings *rings, uint32_t run, struct rt_error *err) {
+static rt_status rings_make_sender(struct rt_rings *rings, struct rt_error *err) {
     const struct rt_training_config *config = &rings->config;
-    const struct rt_ring_sample_sender_settings settings = {.config = config,
-                                                            .run = run,
-                                                            .rings = rings->count,
-                                                            .parts = rings->shares ? rings->count : 1,
-                                                            .links = rings->links,
-                                                            .with_servers = rings->with_servers,
-                                                            .numbering = numbering_of(rings)};
+    const size_t parts = rings->shares ? rings->count : 1;
+    const struct rt_sample_sender_settings settings = rt_sample_sender_of(config, parts, rings->count);
     char sentence[200];
-    rt_status status = rt_ring_sample_sender_create(&settings, &rings->sample_sender, err);
-    if (status != RT_OK || !config->notice)
-        return status;
+    RT_TRY(rt_sample_sender_create(&settings, &rings->sender, err));
+    if (!config->notice)
+        return RT_OK;
+    const double bytes = (double)settings.parting.examples * sizeof(float) *
+                         (double)rt_sample_layout_row_floats(&settings.parting) * (rings->count - 1) /
+                         rings->count;
     snprintf(sentence, sizeof sentence,
-             "data.send: examples and what they are compared with are sent to the heads of %s, "
-             "about %.3g MB in an epoch",
-             RT_COUNTED(rings->count - 1, "other ring"),
-             rt_ring_sample_sender_bytes(rings->sample_sender) * (rings->count - 1) /
-                 (rings->shares ? 1 : (double)rings->count) / 1e6);
+             "data.send: examples and their targets are sent to the leaders of %s, about %.3g MB per epoch",
+             RT_COUNTED(rings->count - 1, "other ring"), bytes / 1e6);
     config->notice(config->notice_user, sentence);
     return RT_OK;
 }
@@ -160,25 +227,24 @@ rt_status rt_rings_open(struct rt_rings *rings, const struct rt_ring_setup *setu
                                                .judged = rt_rings_judged,
                                                .user = rings};
     rings->endpoint = setup->who.endpoint;
-    rt_status status = rt_leaders_create(setup->who.endpoint, setup->who.run, rings->count, rings->places,
-                                         rings->links, &rings->leaders, err);
+    rt_status status = rings_make_coordinator(rings, setup->who.run, err);
     if (status == RT_OK)
         status = rt_group_create(&settings, &rings->group, err);
     if (status == RT_OK && rings->config.spec->data.send)
-        status = make_mailing(rings, setup->who.run, err);
+        status = rings_make_sender(rings, err);
     if (status == RT_OK && rings->with_servers)
         status = rt_rings_make_scheduler(rings, setup->plan, err);
     if (status != RT_OK)
         return status;
     rt_group_set_talk(rings->group, (struct rt_group_talk){.self = rings,
-                                                           .event = take_event,
-                                                           .waits_for = waits_for,
-                                                           .may_leave = may_leave});
+                                                           .event = rings_take_event,
+                                                           .waits_for = rings_waits_for,
+                                                           .may_leave = rings_may_leave});
     rings->part_pipeline = (struct rt_part_pipeline){.whole = *source,
                                                      .parts = rings->shares ? rings->count : 1,
                                                      .sum = rings->exchange_options.reduce == RT_SUM,
                                                      .numbering = numbering_of(rings),
-                                                     .may_begin = may_begin,
+                                                     .may_begin = rings_may_begin,
                                                      .user = rings};
     *source = rt_part_pipeline_source(&rings->part_pipeline);
     *inter_ring = rt_group_inter_ring(rings->group);
@@ -189,16 +255,16 @@ rt_status rt_rings_open(struct rt_rings *rings, const struct rt_ring_setup *setu
 
 rt_status rt_rings_wait(struct rt_rings *rings, bool rest, bool (*test)(void *user), void *user,
                         struct rt_error *err) {
-    rt_leaders_expect_rest(rings->leaders, rest);
+    rt_coordinator_expect_rest(rings->coordinator, rest);
     rt_status status = rt_ring_wait(rings->ring, test, user, (double)INFINITY, err);
-    rt_leaders_expect_rest(rings->leaders, false);
+    rt_coordinator_expect_rest(rings->coordinator, false);
     return status;
 }
 
 static bool are_done(void *user) {
     const struct rt_rings *rings = user;
     for (uint16_t ring = 1; ring < rings->count; ring++)
-        if (rt_leaders_held(rings->leaders, ring) > 0)
+        if (rt_coordinator_held(rings->coordinator, ring) > 0)
             return false;
     return true;
 }
@@ -212,7 +278,7 @@ static rt_status step_together(struct rt_rings *rings, struct rt_ring_update *up
     rings->stepped = true;
     status = rt_rings_wait(rings, false, are_done, rings, err);
     for (uint16_t ring = 1; ring < rings->count && status == RT_OK; ring++)
-        if (rt_leaders_take(rings->leaders, ring, &done)) {
+        if (rt_coordinator_take(rings->coordinator, ring, &done)) {
             update->loss += done.loss;
             update->correct += (size_t)done.correct;
         }
@@ -251,7 +317,7 @@ struct expected {
 
 static bool are_rows_here(void *user) {
     const struct expected *expected = user;
-    return rt_leaders_metrics(expected->rings->leaders, expected->rows);
+    return rt_coordinator_metrics(expected->rings->coordinator, expected->rows);
 }
 
 rt_status rt_rings_metrics(struct rt_rings *rings, struct rt_ring *ring, bool recent,
@@ -262,16 +328,19 @@ rt_status rt_rings_metrics(struct rt_rings *rings, struct rt_ring *ring, bool re
         *fresh = are_rows_here(&expected);
         if (now >= rings->asked + ask_seconds) {
             rings->asked = now;
-            rt_leaders_ask(rings->leaders);
+            rt_coordinator_ask_metrics(rings->coordinator);
+            rt_rings_flush(rings);
         }
         return RT_OK;
     }
     *fresh = true;
     rings->ring = ring;
     /* What was asked for before may be old by now. */
-    rt_leaders_ask(rings->leaders);
+    rt_coordinator_ask_metrics(rings->coordinator);
+    rt_rings_flush(rings);
     rt_status status = rt_rings_wait(rings, false, are_rows_here, &expected, err);
-    rt_leaders_ask(rings->leaders);
+    rt_coordinator_ask_metrics(rings->coordinator);
+    rt_rings_flush(rings);
     return status == RT_OK ? rt_rings_wait(rings, false, are_rows_here, &expected, err) : status;
 }
 
@@ -284,7 +353,8 @@ rt_status rt_rings_stop(struct rt_rings *rings, struct rt_ring *ring, struct rt_
     rt_status status = rt_rings_rest(rings, ring, err);
     if (status != RT_OK)
         return status;
-    rt_leaders_stop(rings->leaders);
+    rt_coordinator_stop(rings->coordinator);
+    rt_rings_flush(rings);
     status = rt_ring_stop(ring, err);
     rings->stopped = status == RT_OK;
     return status;

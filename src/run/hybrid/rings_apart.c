@@ -13,28 +13,28 @@
 
 static bool give(void *self, uint16_t ring, uint64_t batch) {
     struct rt_rings *rings = self;
-    if (!rt_leaders_give(rings->leaders, ring, batch))
+    if (!rt_coordinator_give(rings->coordinator, ring, batch))
         return false;
-    if (rings->sample_sender)
-        rt_ring_sample_sender_give(rings->sample_sender, ring, batch);
+    if (rings->sender)
+        rt_sample_sender_send(rings->sender, rings->coordinator, ring, batch, rings->shares ? ring : 0,
+                              rings->shares ? rings->count : 1);
     return true;
 }
 
 static size_t held(const void *self, uint16_t ring) {
-    return rt_leaders_held(((const struct rt_rings *)self)->leaders, ring);
+    return rt_coordinator_held(((const struct rt_rings *)self)->coordinator, ring);
 }
 
 static size_t waiting(const void *self, uint16_t ring) {
-    return rt_leaders_waiting(((const struct rt_rings *)self)->leaders, ring);
+    return rt_coordinator_waiting(((const struct rt_rings *)self)->coordinator, ring);
 }
 
 static bool take(void *self, uint16_t ring, struct rt_done *done) {
-    return rt_leaders_take(((struct rt_rings *)self)->leaders, ring, done);
+    return rt_coordinator_take(((struct rt_rings *)self)->coordinator, ring, done);
 }
 
-/* A talk sends what it is given at once. */
 static void flush(void *self) {
-    (void)self;
+    rt_rings_flush(self);
 }
 
 /* ---- ring 0 as the master's own worker ----------------------------------------------------------------- */
@@ -161,8 +161,10 @@ rt_status rt_rings_make_scheduler(struct rt_rings *rings, const struct rt_plan *
 rt_status rt_rings_step_apart(struct rt_rings *rings, struct rt_ring_update *update, struct rt_error *err) {
     struct rt_done sum;
     *update = (struct rt_ring_update){.start = rt_clock_wall()};
-    if (!rings->stepped)
-        rt_leaders_begin(rings->leaders);
+    if (!rings->stepped) {
+        rt_coordinator_begin(rings->coordinator);
+        rt_rings_flush(rings);
+    }
     rings->stepped = true;
     rt_status status = rt_scheduler_step(rings->scheduler, &sum, err);
     if (status != RT_OK)
@@ -179,7 +181,7 @@ rt_status rt_rings_step_apart(struct rt_rings *rings, struct rt_ring_update *upd
 }
 
 static bool do_others_rest(void *user) {
-    return rt_leaders_rest(((const struct rt_rings *)user)->leaders);
+    return rt_coordinator_all_rest(((const struct rt_rings *)user)->coordinator);
 }
 
 /* Ring 0 is the last, and has then what all gradients have led to. */
