@@ -1,11 +1,11 @@
 /*
- * How long an all-reduce within this machine takes: n processes, one load that is carried again and again.
+ * How long an all-reduce within this machine takes: n processes, one load that is executed again and again.
  *
- *     collectives NODES FLOATS ROUNDS ALGORITHM [SEGMENT [lend]]
+ *     collectives NODES FLOATS ROUNDS ALGORITHM [SEGMENT [cma]]
  *
  * ALGORITHM: ring, doubling, halving, tree or auto; SEGMENT: floats, 0: the usual. Every byte goes over TCP,
- * unless bodies are lent, as they are between nodes of one machine. Prints the seconds that one all-reduce
- * takes, as node 0 sees it: the median over the rounds, and the least.
+ * unless `cma` allows cross-memory attach, as nodes of one machine use it. Prints the seconds that one
+ * all-reduce takes, as node 0 sees it: the median over the rounds, and the least.
  */
 #include "base/clock.h"
 #include "exchange/collective/executor.h"
@@ -180,7 +180,7 @@ static bool work(const struct task *task, size_t rank) {
 
 static bool read_task(int count, char **words, struct task *task) {
     static const char *const names[] = {"auto", "ring", "doubling", "halving", "tree"};
-    if (count < 5 || count > 7 || (count > 6 && strcmp(words[6], "lend") != 0))
+    if (count < 5 || count > 7 || (count > 6 && strcmp(words[6], "cma") != 0))
         return false;
     task->nodes = strtoul(words[1], NULL, 10);
     task->floats = strtoul(words[2], NULL, 10);
@@ -198,7 +198,7 @@ static bool read_task(int count, char **words, struct task *task) {
 int main(int count, char **words) {
     struct task task = {0};
     if (!read_task(count, words, &task)) {
-        fprintf(stderr, "usage: %s NODES FLOATS ROUNDS ring|doubling|halving|tree|auto [SEGMENT [lend]]\n",
+        fprintf(stderr, "usage: %s NODES FLOATS ROUNDS ring|doubling|halving|tree|auto [SEGMENT [cma]]\n",
                 words[0]);
         return 2;
     }

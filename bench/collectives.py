@@ -2,7 +2,7 @@
 
 All nodes are processes of this machine, joined by TCP over the loopback. Against Open MPI, held to its TCP transport,
 and gloo, as PyTorch has it; the better of the two sets the bar. Ours sends every byte too in these rows; what nodes of
-one machine really do, reading large bodies where they lie, is reported beside it. A figure is the median over the
+one machine really do, reading large bodies from the sender's memory (cross-memory attach), is reported beside it. A figure is the median over the
 rounds of one start.
 """
 
@@ -55,15 +55,15 @@ class CollectivesBench:
         return float(lines[0].split()[0])
 
     def commands(self, nodes, floats, turns):
-        numbers = [str(floats), str(turns)]
-        ours = [os.path.join(self.build, "bench", "collectives"), str(nodes), *numbers, ALGORITHM]
+        size = [str(floats), str(turns)]
+        ours = [os.path.join(self.build, "bench", "collectives"), str(nodes), *size, ALGORITHM]
         theirs = {}
         if self.mpi:
             start = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", str(nodes)]
-            theirs["Open MPI, btl tcp"] = [*start, "--mca", "pml", "ob1", "--mca", "btl", "tcp,self", self.mpi, *numbers]
+            theirs["Open MPI, btl tcp"] = [*start, "--mca", "pml", "ob1", "--mca", "btl", "tcp,self", self.mpi, *size]
         for python in self.pythons:
             name = "gloo, Debian's PyTorch" if python == "/usr/bin/python3" else "gloo, newest PyTorch"
-            theirs[name] = [python, os.path.join(HERE, "peers", "gloo_allreduce.py"), str(nodes), *numbers]
+            theirs[name] = [python, os.path.join(HERE, "peers", "gloo_allreduce.py"), str(nodes), *size]
         return ours, theirs
 
     def compare(self, nodes, size):
@@ -84,15 +84,15 @@ class CollectivesBench:
             self.table.add(f"all-reduce {size}, {nodes} nodes, TCP loopback", [1e3 * time for time in mine], name,
                            [1e3 * time for time in times], "ms", 1.0 if name == best else None, True)
 
-    def lend(self, nodes, size):
+    def attach(self, nodes, size):
         floats, turns = SIZES[size]
         sends, _ = self.commands(nodes, floats, turns)
         mine, sent = [], []
         for _ in range(self.rounds):
-            mine.append(self.seconds([*sends, "0", "lend"]))
+            mine.append(self.seconds([*sends, "0", "cma"]))
             sent.append(self.seconds(sends))
         if None not in mine + sent:
-            self.table.add(f"all-reduce {size}, {nodes} nodes, bodies lent", [1e3 * time for time in mine],
+            self.table.add(f"all-reduce {size}, {nodes} nodes, cross-memory attach", [1e3 * time for time in mine],
                            "ours over TCP loopback", [1e3 * time for time in sent], "ms", None, True)
 
     def run(self, asked):
@@ -103,4 +103,4 @@ class CollectivesBench:
         for size in SIZES:
             for nodes in NODES:
                 self.compare(nodes, size)
-                self.lend(nodes, size)
+                self.attach(nodes, size)

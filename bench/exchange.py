@@ -115,15 +115,15 @@ class ExchangeBench:
             return
         width, layers, batch, slowdown, updates, link = 512, 8, 2048, 8, 8, "100mbit"
         file = self.rings.file(width, layers, batch, "auto")
-        ways = {"off": "wfbp=off", "down": "order=down", "up": "order=up"}  # the formula is for the way down
-        rates, rows = {way: [] for way in ways}, []
+        orders = {"off": "wfbp=off", "down": "order=down", "up": "order=up"}  # the formula is for order=down
+        rates, rows = {order: [] for order in orders}, []
         with NetLab(2, link) as lab:
             bandwidth = lab.iperf3()
             for _ in range(min(3, self.rounds)):
-                for way, option in ways.items():
+                for order, option in orders.items():
                     result = self.lab_pair(lab, file, updates, slowdown, f"{STRATEGY},{option},bucket=0")
-                    rates[way].append(result.rate)
-                    if way == "off":
+                    rates[order].append(result.rate)
+                    if order == "off":
                         rows.append(result.nodes[0]["states"])
         forward, backward = (statistics.median(row[name] for row in rows) / updates for name in ("forward", "backward"))
         floats = [width * width * 3 // 2 + width] + [width * width + width] * (layers - 1)
@@ -136,7 +136,7 @@ class ExchangeBench:
         self.table.add(case + ", order=up", rates["up"], "wfbp off", rates["off"], "samples/s", 1.0, note="faster")
         measured = [mine / theirs for mine, theirs in zip(rates["down"], rates["off"])]
         note = f"backward {backward:.2f} s, exchange {sum(exchange):.2f} s"
-        # Within 15 % means both ways round.
+        # Within 15 % holds in both directions.
         for smaller_is_better in (False, True):
             self.table.add(case + ": gain", measured, "e_l = max(e_(l+1), r_l) + c_l", [off / on], "x", 0.85,
                            smaller_is_better, note)

@@ -101,7 +101,7 @@ class FairnessBench:
         return self.rings.finish(run).cpu_seconds()
 
     def machine(self, size):
-        """What naps cost on this machine whoever makes them: a core that was idle is slower for a while."""
+        """What sleeping costs on this machine, emulated or not: a core that was idle is slower for a while."""
         for factor in FACTORS:
             ratios, before = [], self.stopped(size, 1)
             for _ in range(self.rounds):
@@ -132,8 +132,8 @@ class FairnessBench:
                            note=f"{middle:.3f} of its samples/s ({min(found):.3f}..{max(found):.3f})")
 
     def network(self):
-        """A server and one worker, which waits for the whole gradient to go there and all parameters to come back; or, where
-        they are few, for the way there and back."""
+        """A server and one worker, which waits until its gradient has reached the server and the parameters have returned;
+        where they are few, this is the round-trip time."""
         rate, delay = 100e6 / 8, 20e-3
         transfers, trips = [], []
         for _ in range(self.rounds):
@@ -144,7 +144,7 @@ class FairnessBench:
             run = self.once("small layers", "ps-sync,dedicated=true,wfbp=off", 2, 1, cluster__latency=f"{delay}s",
                             updates=50, train__validate_updates=0)
             trips.append(run["per_node"][1]["idle_s"] / run["updates"] / (2 * delay))
-        for name, found in ("bandwidth of 100M, a transfer", transfers), ("latency of 20 ms, there and back", trips):
+        for name, found in ("bandwidth of 100M, a transfer", transfers), ("latency of 20 ms, a round trip", trips):
             middle = statistics.median(found)
             self.table.add(f"emulated {name}", [nearness(middle)], "as set", [100.0], "%", 0.9,
                            note=f"{middle:.3f} of it ({min(found):.3f}..{max(found):.3f})")

@@ -8,12 +8,12 @@ import time
 TAG = "rtbench"
 
 
-def call(*words):
-    subprocess.run(words, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+def call(*command):
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 
-def in_space(space, *words):
-    return ["ip", "netns", "exec", space, *words]
+def in_space(space, *command):
+    return ["ip", "netns", "exec", space, *command]
 
 
 class NetLab:
@@ -73,7 +73,7 @@ class NetLab:
 
     @staticmethod
     def choose_congestion_control(space):
-        """bbr, which some machines use, probes the link in ways that short runs feel; cubic may be forbidden in
+        """bbr, which some machines use, probes the link, which disturbs short runs; cubic may be forbidden in
         namespaces, reno never is."""
         for name in ("cubic", "reno"):
             if subprocess.run(in_space(space, "sysctl", "-q", "-w", f"net.ipv4.tcp_congestion_control={name}"),

@@ -89,7 +89,7 @@ class Ours:
         return summary["samples"] / training_seconds(summary) if self.cpu_clock else summary["samples_per_s"]
 
     def tune(self, cores, seconds):
-        """Sets the number of updates so that a run takes about so many seconds; warms up on the way."""
+        """Sets the number of updates so that a run takes about so many seconds; warms up meanwhile."""
         self.updates = 4
         for _ in range(6):
             taken = training_seconds(self.run(cores))

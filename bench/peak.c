@@ -17,7 +17,7 @@ struct burst {
 };
 
 /* The chains are named one by one so that they surely stay in registers. The empty asm statements keep the
- * compiler from seeing that they all start alike and that nobody wants the results. */
+ * compiler from seeing that they all start alike and that the results are not used. */
 #define EACH(what)                                                                                           \
     what(r0) what(r1) what(r2) what(r3) what(r4) what(r5) what(r6) what(r7) what(r8) what(r9) what(r10)      \
         what(r11) what(r12) what(r13)

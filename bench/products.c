@@ -190,7 +190,7 @@ static void measure(const struct shape *s, const struct rt_device *device, const
     printf("  {\"network\": \"%s\", \"part\": \"%s\", \"m\": %zu, \"n\": %zu, \"k\": %zu, ", s->network,
            s->part, s->m, s->n, s->k);
     double worst = 0;
-    if (blas) { /* warms up, compares the results of every way, and picks the fastest */
+    if (blas) { /* warms up, compares the results of every variant, and picks the fastest */
         double best = 0;
         int fastest = 0;
         call_ours(&job);

@@ -33,7 +33,7 @@ class RingBench:
         """A row whose values must not be above a limit."""
         self.table.add(case, [max(value, 1e-3) for value in values], "limit", [limit], unit, 1.0, True, note)
 
-    # ---- nobody idle ----
+    # ---- idle time ----
 
     def idle(self):
         """Also shows the bytes and the memory of the same runs."""
@@ -71,8 +71,8 @@ class RingBench:
             for i in range(1, lab.count):
                 nodes.append(Node(self.rings, "--insecure", "--threads", "1", "--slowdown", str(slowdown),
                                   listen=lab.address(i) + ":7117", prefix=lab.inside(i)))
-            words = [word for node in nodes for word in ("--node", node.address)]
-            return self.rings.run(file, updates, "--strategy", strategy, *words, prefix=lab.inside(0),
+            options = [option for node in nodes for option in ("--node", node.address)]
+            return self.rings.run(file, updates, "--strategy", strategy, *options, prefix=lab.inside(0),
                                   cluster__slowdown=f"[{slowdown}]", cluster__keep_all="true", **settings)
         finally:
             for node in nodes:
@@ -165,7 +165,7 @@ class RingBench:
     # ---- unequal devices ----
 
     def unequal(self):
-        """21 layers: an even cut gives 7 to each, speeds of 10:10:1 want 10, 10 and 1."""
+        """21 layers: an even cut gives 7 to each, speeds of 10:10:1 need 10, 10 and 1."""
         file, speeds = self.rings.file(256, 21, 1024, 64), [2, 2, 20]
         planned, even = [], []
         for _ in range(min(3, self.rounds)):

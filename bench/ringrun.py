@@ -108,8 +108,8 @@ class Rings:
         shutil.rmtree(process.out)
         return result
 
-    def run(self, *words, **settings):
-        return self.finish(self.start(*words, **settings))
+    def run(self, *options, **settings):
+        return self.finish(self.start(*options, **settings))
 
     @calm
     def emulated(self, file, updates, slowdowns, strategy="ring", **settings):

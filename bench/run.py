@@ -99,7 +99,7 @@ class Table:
             if row["case"].startswith("product "):
                 continue
             figure = self.figures(row)
-            bar = "" if row["bar"] is None else f"{row['bar']:g}, {'reached' if row['passed'] else 'missed'}"
+            bar = "" if row["bar"] is None else f"{row['bar']:g}, {'passed' if row['passed'] else 'missed'}"
             peer = row["peer"] + (f": {row['note']}" if row["note"] else "")
             lines.append(f"| {row['case']} | {figure('ours')} | {figure('theirs')} | {row['unit']} "
                          f"| {row['ratio']:.2f} | {bar} | {row['clock']} | {peer} |")
@@ -230,7 +230,7 @@ class Bench:
 
     def run(self, only):
         def asked(name):
-            return not only or any(word in name for word in only)
+            return not only or any(part in name for part in only)
 
         model, flags = cpu()
         if self.isa and self.isa not in flags:
@@ -269,7 +269,7 @@ def main():
     parser.add_argument("--build", default="build", help="where ringtmp and bench/products are (default: build)")
     parser.add_argument("--peers", default="", help="jax,debian-torch,torch,torch-compiled,mkl: those present")
     parser.add_argument("--rounds", type=int, default=5, help="measurements of each (default: 5)")
-    parser.add_argument("--only", action="append", help="only cases whose name has this in it; may be repeated")
+    parser.add_argument("--only", action="append", help="only cases whose name contains this; may be repeated")
     parser.add_argument("--isa", choices=tuple(LIMITS),
                         help="ours and the peers with no more than this instruction set; the cases of one device")
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall",

@@ -4,11 +4,11 @@
 #
 #     bash bench/run.sh               against JAX (own virtual environment) and Debian's PyTorch
 #     bash bench/run.sh PEERS=all     and the newest PyTorch, eager and compiled, and MKL (5 GB from PyPI)
-#     bash bench/run.sh CASES=ring    only cases whose name has this in it; BENCH_ROUNDS=3: fewer of each
+#     bash bench/run.sh CASES=ring    only cases whose name contains this; BENCH_ROUNDS=3: fewer of each
 #     bash bench/run.sh ISA=avx2      ours and the peers limited to AVX2, each by its own switch: what a machine
 #                                     without AVX-512 will see (the cases of one device)
 #
-# Other words are passed on to run.py (see its --help). What cannot be set up is named and left out.
+# Other arguments are passed on to run.py (see its --help). What cannot be set up is named and left out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${BUILD:-build}

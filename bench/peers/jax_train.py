@@ -125,8 +125,8 @@ def variants(layers):
     made = {}
     if "pool" in layers:
         for order, channels_last in (("NHWC", True), ("NCHW", False)):
-            for way, by_reshape in (("reshape", True), ("reduce_window", False)):
-                made[f"{order}, pool by {way}"] = functools.partial(Trainer, 1, channels_last, by_reshape)
+            for form, by_reshape in (("reshape", True), ("reduce_window", False)):
+                made[f"{order}, pool by {form}"] = functools.partial(Trainer, 1, channels_last, by_reshape)
     else:
         for steps in (1, 16, 64):
             made[f"{steps} steps per call"] = functools.partial(Trainer, steps, False, False)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the documentation shows works: programs are compiled, and those of the README run; run files are trained with; sources are
+# What the documentation shows works: programs are compiled, and that of the quick start is run; run files are trained with; sources are
 # understood; every command has the options that it is shown with, and its settings are accepted.
 # labels: once
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -12,7 +12,7 @@ at_least() { # COUNT KIND: so many were found, so the pages were read as they ar
 
 # ---- programs ----
 at_least 1 "$(find programs -name '*.c' | wc -l)" programs
-cp "$(grep -l 'maxpool' blocks/README-*.yaml | head -1)" run.yaml
+cp "$(grep -l 'maxpool' blocks/quickstart-*.yaml | head -1)" run.yaml
 for program in programs/*.c; do
     # shellcheck disable=SC2046
     ${CC:-cc} -std=c11 -Wall -Wextra -Werror -I"$root/include" "$program" "${RT_BUILD:-$root/build}/libringtmp.a" \
@@ -21,7 +21,7 @@ for program in programs/*.c; do
         continue
     }
     ./program >out 2>err || fail "$program: $(cat err)"
-    case $program in *README*) says out "probability of class 0" ;; esac
+    case $program in *quickstart*) says out "probability of class 0" ;; esac
 done
 for script in scripts/*.py; do python3 -m py_compile "$script" || fail "$script is not Python"; done
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The examples, trained to the end: each must reach what README.md says of it. `make test-long` runs this.
+# The examples, trained to the end: each must reach what docs/quickstart.md says of it. `make test-long` runs this.
 set -u
 
 work=$(mktemp -d)
