@@ -282,7 +282,7 @@ def main():
     with open(os.path.join(options.build, "bench.md"), "w") as out:
         out.write(table.markdown())
     failed = [row["case"] for row in rows if row["passed"] is False]
-    print(f"{sum(row['passed'] is True for row in rows)} bars reached, {len(failed)} missed"
+    print(f"{sum(row['passed'] is True for row in rows)} bars passed, {len(failed)} missed"
           + (": " + "; ".join(failed) if failed else ""))
 
 

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# The walls between the parts of src/: which part may include which. A part may always include itself and the
-# public header. Three walls matter most: net never sees a message, exchange never sees a layer, nn never sees
-# a socket. Run as a test; `tools/check_includes.sh DIRECTORY` checks another tree.
+# Which part of src/ may include which. A part may always include itself and the public header. Three rules matter
+# most: net never sees a message, exchange never sees a layer, nn never sees a socket. Run as a test; `tools/check_includes.sh DIRECTORY` checks another tree.
 # labels: once
 set -u
 
@@ -68,7 +67,7 @@ check() { # DIRECTORY
             END { exit bad }'
 }
 
-# A check that cannot fail is worth nothing: it must object to these.
+# The check must be able to fail: it must report these.
 trial=$(mktemp -d)
 trap 'rm -rf "$trial"' EXIT
 mkdir -p "$trial/src/net" "$trial/src/nn" "$trial/src/elsewhere"

@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
-# What a reader may rely on in every file: laid out by clang-format, at most 600 lines, nothing left undone, no
-# path of somebody's machine. Run as a test; `tools/check_style.sh DIRECTORY` checks another tree.
+# Checks every file: formatted by clang-format, at most 600 lines, no unfinished work, no path of one machine. Run as a test; `tools/check_style.sh DIRECTORY` checks another tree.
 # labels: once
 set -u
 
-# The files of the project in the current directory, not what somebody keeps beside them: those that git tracks;
-# without git, those in the directories that the project has.
+# The files of the project in the current directory: those that git tracks; without git, those in the project's
+# directories.
 project() {
     if [ -e .git ] && git ls-files >/dev/null 2>&1; then
         git -c core.quotePath=off ls-files
@@ -46,7 +45,7 @@ format=$(cd "$(dirname "$0")/.." && pwd)/.clang-format
 formatter=no
 clang-format --version 2>/dev/null | grep -q 'version 14\.' && formatter=yes
 
-# A check that cannot fail is worth nothing: it must object to each of these alone.
+# The check must be able to fail: it must report each of these alone.
 trial=$(mktemp -d)
 mkdir "$trial/src"
 trap 'rm -rf "$trial"' EXIT

@@ -3,7 +3,7 @@
 
 One update of a convolution with a 1 x 1 kernel, zero at first, on pictures of random bytes that it should reproduce (mse), at a rate
 of 1: so the weight becomes 2 sum x^2 / n, and the bias 2 sum x / n, over all n pixels of the batch, and x = byte / 256 has no
-rounding. All terms are positive, which is the worst case for a sum. The same in whole numbers says what is right."""
+rounding. All terms are positive, which is the worst case for a sum. The same sum in integers is the reference."""
 import pathlib
 import random
 import struct

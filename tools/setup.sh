@@ -3,12 +3,11 @@
 #
 #   tools/setup.sh SET...     sets: build data examples tests cross fuzz bench style
 #
-# Looks for the thing itself (a command, a header, a file), not for a package name, so a machine that has it
-# from elsewhere is left alone, and nothing is called when nothing is missing. Says what it installs and why
-# before it does. Where it cannot install, prints one list of what is missing and ends with status 1.
+# Checks for the command, header or file itself, not for a package name, so a machine that has it from elsewhere is
+# left alone, and apt-get is not called when nothing is missing. Says what it installs and why before it does. Where it cannot install, prints one list of what is missing and ends with status 1.
 set -u
 
-# need CHECK PACKAGE WHY: the package is wanted when the check fails.
+# need CHECK PACKAGE WHY: the package is needed when the check fails.
 missing=() reasons=()
 need() {
     local check=$1 package=$2 why=$3
@@ -33,11 +32,11 @@ set_build() {
     need 'pkg-config --exists yaml-0.1' libyaml-dev 'reads run files'
     need 'pkg-config --exists jansson' libjansson-dev 'reads and writes model headers, journal and summary'
     need 'pkg-config --exists zlib' zlib1g-dev 'reads compressed data files'
-    need 'pkg-config --exists "openssl >= 3.0"' libssl-dev 'encrypts what travels between devices'
+    need 'pkg-config --exists "openssl >= 3.0"' libssl-dev 'encrypts the links between devices'
 }
 set_data() {
     need 'test -e /usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz' dataset-fashion-mnist \
-        'the pictures that the demonstration learns'
+        'the pictures for the demonstration'
 }
 set_examples() {
     set_data
@@ -49,7 +48,7 @@ set_tests() { # tests that lack these are skipped
     need 'test -e /usr/share/i18n/locales/de_DE' locales 'for a test with a decimal comma'
     need 'have script' bsdutils 'for the test of the display on a terminal'
     need 'have unshare' util-linux 'for the test of a full disk'
-    need 'have python3' python3 'for the tests of a cluster: writes their data and looks at their traffic'
+    need 'have python3' python3 'for the tests of a cluster: writes their data and inspects their traffic'
     need 'have ip' iproute2 'for the test of four nodes with a network of their own'
     need 'have openssl' openssl 'for the test of certificates'
 }
@@ -113,7 +112,7 @@ as_root=()
 if [ "$(id -u)" -ne 0 ]; then
     command -v sudo >/dev/null || give_up 'installing them needs root, and there is no sudo here'
     as_root=(sudo)
-    [ -t 0 ] || as_root=(sudo -n) # nobody is there to type a password
+    [ -t 0 ] || as_root=(sudo -n) # there is no terminal for a password
 fi
 log=$(mktemp)
 echo "Installing with ${as_root[*]:+${as_root[*]} }apt-get, which may take some minutes (its output goes to $log):"
