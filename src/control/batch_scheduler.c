@@ -83,23 +83,23 @@ uint64_t rt_scheduler_next_rest(const struct rt_scheduler *scheduler, uint64_t u
 
 /* ---- giving, inside ---- */
 
-static double now(const struct rt_scheduler *scheduler) {
+static double scheduler_now(const struct rt_scheduler *scheduler) {
     return scheduler->settings.own.now(scheduler->settings.own.self);
 }
 
-static size_t holds(const struct rt_scheduler *scheduler, uint16_t rank) {
+static size_t scheduler_holds(const struct rt_scheduler *scheduler, uint16_t rank) {
     return scheduler->settings.coordinator.held(scheduler->settings.coordinator.self, rank);
 }
 
 /* Whether a rank gets tickets: a server without a worker takes part in collectives all the same. */
-static bool takes_part(const struct rt_scheduler *scheduler, uint16_t rank) {
+static bool scheduler_takes_part(const struct rt_scheduler *scheduler, uint16_t rank) {
     const struct rt_roles *roles = scheduler->settings.roles;
     return !scheduler->settings.servers || rt_roles_place(roles, rank) < roles->workers;
 }
 
 /* false: the ticket is for another, or for later, when the master, busy with a batch of its own, has taken
  * what was done. */
-static bool give(struct rt_scheduler *scheduler, uint16_t rank, uint64_t batch) {
+static bool scheduler_give(struct rt_scheduler *scheduler, uint16_t rank, uint64_t batch) {
     const struct rt_scheduler_workers *coordinator = &scheduler->settings.coordinator;
     if (!coordinator->give(coordinator->self, rank, batch))
         return false;
@@ -107,22 +107,23 @@ static bool give(struct rt_scheduler *scheduler, uint16_t rank, uint64_t batch) 
     return true;
 }
 
-static void give_to_all(struct rt_scheduler *scheduler) {
+static void scheduler_give_to_all(struct rt_scheduler *scheduler) {
     for (uint64_t update = scheduler->given + 1; update <= scheduler->limit; update++)
         for (uint16_t rank = 1; rank < scheduler->count; rank++)
-            if (give(scheduler, rank, rt_scheduler_batch(scheduler, update)))
+            if (scheduler_give(scheduler, rank, rt_scheduler_batch(scheduler, update)))
                 scheduler->given = update;
 }
 
 /* The round that is under way, or where its gradient is in that one already the next. */
-static void give_rounds(struct rt_scheduler *scheduler) {
+static void scheduler_give_rounds(struct rt_scheduler *scheduler) {
     for (uint16_t rank = 1; rank < scheduler->count; rank++) {
         const struct rt_outcomes *outcomes = &scheduler->outcomes[rank];
-        if (!takes_part(scheduler, rank) || holds(scheduler, rank) > 0 ||
+        if (!scheduler_takes_part(scheduler, rank) || scheduler_holds(scheduler, rank) > 0 ||
             outcomes->judged < scheduler->tickets[rank])
             continue;
         const uint64_t update = scheduler->rounds + (outcomes->round > scheduler->rounds ? 2 : 1);
-        if (update <= scheduler->limit && give(scheduler, rank, rt_scheduler_batch(scheduler, update)) &&
+        if (update <= scheduler->limit &&
+            scheduler_give(scheduler, rank, rt_scheduler_batch(scheduler, update)) &&
             update > scheduler->given)
             scheduler->given = update;
     }
@@ -131,78 +132,81 @@ static void give_rounds(struct rt_scheduler *scheduler) {
 /* -- every batch is one worker's -- */
 
 /* Whether all that the epoch needs is under way, or done. */
-static bool has_enough(const struct rt_scheduler *scheduler) {
+static bool scheduler_has_enough(const struct rt_scheduler *scheduler) {
     return scheduler->given == (scheduler->epoch + 1) * scheduler->settings.per_epoch;
 }
 
 /* Whether nothing has come for as long as a batch takes. */
-static bool is_late(const struct rt_scheduler *scheduler) {
-    return scheduler->usual > 0 && now(scheduler) > scheduler->heard + scheduler->usual;
+static bool scheduler_is_late(const struct rt_scheduler *scheduler) {
+    return scheduler->usual > 0 && scheduler_now(scheduler) > scheduler->heard + scheduler->usual;
 }
 
 /* More than the epoch needs may be given only at its end: what is dropped is of an epoch that is over. */
-static bool may_begin_cut(const struct rt_scheduler *scheduler) {
+static bool scheduler_may_begin_cut(const struct rt_scheduler *scheduler) {
     if (scheduler->draining || scheduler->begun == scheduler->settings.batches ||
         scheduler->epoch * scheduler->settings.per_epoch >= scheduler->limit)
         return false;
-    return has_enough(scheduler) ? is_late(scheduler) : scheduler->given < scheduler->limit;
+    return scheduler_has_enough(scheduler) ? scheduler_is_late(scheduler)
+                                           : scheduler->given < scheduler->limit;
 }
 
 /* Whether a worker may have one: alone at first, where the strategy says so. */
-static bool may_begin(const struct rt_scheduler *scheduler, uint16_t rank) {
+static bool scheduler_may_begin(const struct rt_scheduler *scheduler, uint16_t rank) {
     if (rt_scheduler_cuts(scheduler))
-        return may_begin_cut(scheduler);
+        return scheduler_may_begin_cut(scheduler);
     if (scheduler->given >= scheduler->limit)
         return false;
     return scheduler->returned >= scheduler->warm ||
            (rank == scheduler->settings.roles->worker[0] && scheduler->given < scheduler->warm);
 }
 
-static uint64_t next_batch(const struct rt_scheduler *scheduler) {
+static uint64_t scheduler_next_batch(const struct rt_scheduler *scheduler) {
     return rt_scheduler_cuts(scheduler)
                ? scheduler->epoch * scheduler->settings.batches + scheduler->begun + 1
                : rt_scheduler_batch(scheduler, scheduler->given + 1);
 }
 
-static void note_begun(struct rt_scheduler *scheduler) {
+static void scheduler_note_begun(struct rt_scheduler *scheduler) {
     const bool cuts = rt_scheduler_cuts(scheduler);
     if (cuts && scheduler->begun++ == 0)
-        scheduler->since = scheduler->heard = now(scheduler);
-    if (!cuts || !has_enough(scheduler)) /* what is given beyond it makes no further update */
+        scheduler->since = scheduler->heard = scheduler_now(scheduler);
+    if (!cuts || !scheduler_has_enough(scheduler)) /* what is given beyond it makes no further update */
         scheduler->given++;
 }
 
 /* What is done only because somebody is late waits for nobody. */
-static bool is_extra(const struct rt_scheduler *scheduler) {
-    return rt_scheduler_cuts(scheduler) && has_enough(scheduler);
+static bool scheduler_is_extra(const struct rt_scheduler *scheduler) {
+    return rt_scheduler_cuts(scheduler) && scheduler_has_enough(scheduler);
 }
 
 /* One is computed while the next waits: more would only keep a slow worker behind. */
-static void give_in_turn(struct rt_scheduler *scheduler) {
+static void scheduler_give_in_turn(struct rt_scheduler *scheduler) {
     for (size_t held = 0; held < 2; held++)
         for (uint16_t rank = 1; rank < scheduler->count; rank++)
-            if (takes_part(scheduler, rank) && holds(scheduler, rank) == held && may_begin(scheduler, rank) &&
-                (held == 0 || !is_extra(scheduler)) && give(scheduler, rank, next_batch(scheduler)))
-                note_begun(scheduler);
+            if (scheduler_takes_part(scheduler, rank) && scheduler_holds(scheduler, rank) == held &&
+                scheduler_may_begin(scheduler, rank) && (held == 0 || !scheduler_is_extra(scheduler)) &&
+                scheduler_give(scheduler, rank, scheduler_next_batch(scheduler)))
+                scheduler_note_begun(scheduler);
 }
 
 uint64_t rt_scheduler_own_batch(struct rt_scheduler *scheduler) {
     const bool full = scheduler->made - scheduler->outcomes[0].taken == RT_TICKET_RESULTS;
     const bool late = scheduler->made > scheduler->outcomes[0].judged; /* it waits for its own gradient */
-    if (!scheduler->works || !may_begin(scheduler, 0) || full || (is_extra(scheduler) && late))
+    if (!scheduler->works || !scheduler_may_begin(scheduler, 0) || full ||
+        (scheduler_is_extra(scheduler) && late))
         return 0;
-    const uint64_t batch = next_batch(scheduler);
-    note_begun(scheduler);
+    const uint64_t batch = scheduler_next_batch(scheduler);
+    scheduler_note_begun(scheduler);
     return batch;
 }
 
 void rt_scheduler_dispense(struct rt_scheduler *scheduler) {
     if (!scheduler->settings.servers)
-        give_to_all(scheduler);
+        scheduler_give_to_all(scheduler);
     else if (scheduler->asynchronous)
-        give_in_turn(scheduler);
+        scheduler_give_in_turn(scheduler);
     else
-        give_rounds(scheduler);
+        scheduler_give_rounds(scheduler);
 }
 
 void rt_scheduler_open(struct rt_scheduler *scheduler, uint64_t ahead) {
@@ -241,7 +245,7 @@ void rt_scheduler_set(struct rt_scheduler *scheduler, uint64_t update) {
 /* ---- what the server on the master says, inside ---- */
 
 /* Tickets go out at once, not with the next event of the coordinator. */
-static void send_tickets(struct rt_scheduler *scheduler) {
+static void scheduler_send_tickets(struct rt_scheduler *scheduler) {
     if (!scheduler->settings.coordinator.self)
         return;
     rt_scheduler_dispense(scheduler);
@@ -268,13 +272,13 @@ void rt_scheduler_updated(void *user, uint64_t version, size_t pushes, const str
 }
 
 /* An epoch has enough, which the server knows: what it drops from now on is of that epoch. */
-static void judge_epoch(struct rt_scheduler *scheduler, const struct rt_push *push, bool dropped) {
+static void scheduler_judge_epoch(struct rt_scheduler *scheduler, const struct rt_push *push, bool dropped) {
     if ((push->batch - 1) / scheduler->settings.batches != scheduler->epoch)
         return;
     const uint64_t first = scheduler->epoch * scheduler->settings.per_epoch;
     if (!dropped) {
         scheduler->applied++;
-        scheduler->heard = now(scheduler);
+        scheduler->heard = scheduler_now(scheduler);
         if (scheduler->since > 0) /* of an epoch that was seen from its beginning */
             scheduler->usual = (scheduler->heard - scheduler->since) *
                                (double)scheduler->settings.roles->workers /
@@ -299,14 +303,14 @@ void rt_scheduler_judged(void *user, const struct rt_push *push, enum rt_verdict
     else if (!dropped)
         outcomes->round = push->batch;
     if (rt_scheduler_cuts(scheduler))
-        judge_epoch(scheduler, push, dropped);
+        scheduler_judge_epoch(scheduler, push, dropped);
     if (!scheduler->asynchronous || rt_scheduler_cuts(scheduler))
-        send_tickets(scheduler);
+        scheduler_send_tickets(scheduler);
 }
 
 /* ---- time passes ---- */
 
 void rt_scheduler_look_again(struct rt_scheduler *scheduler) {
-    if (has_enough(scheduler) && may_begin_cut(scheduler))
-        send_tickets(scheduler);
+    if (scheduler_has_enough(scheduler) && scheduler_may_begin_cut(scheduler))
+        scheduler_send_tickets(scheduler);
 }

@@ -5,43 +5,44 @@
  */
 #include "control/batch_scheduler_inside.h"
 
-static void enter(struct rt_scheduler *scheduler) {
+static void scheduler_enter(struct rt_scheduler *scheduler) {
     scheduler->settings.own.enter(scheduler->settings.own.self);
 }
 
-static void leave(struct rt_scheduler *scheduler) {
+static void scheduler_leave(struct rt_scheduler *scheduler) {
     scheduler->settings.own.leave(scheduler->settings.own.self);
 }
 
-static size_t waiting(const struct rt_scheduler *scheduler, uint16_t rank) {
+static size_t scheduler_waiting(const struct rt_scheduler *scheduler, uint16_t rank) {
     return scheduler->settings.coordinator.waiting(scheduler->settings.coordinator.self, rank);
 }
 
-static bool take(struct rt_scheduler *scheduler, uint16_t rank, struct rt_done *done) {
+static bool scheduler_take(struct rt_scheduler *scheduler, uint16_t rank, struct rt_done *done) {
     return scheduler->settings.coordinator.take(scheduler->settings.coordinator.self, rank, done);
 }
 
 /* The master's own worker learns from its part of a batch. */
-static rt_status learn(struct rt_scheduler *scheduler, uint64_t batch, struct rt_done *done,
-                       struct rt_error *err) {
+static rt_status scheduler_learn(struct rt_scheduler *scheduler, uint64_t batch, struct rt_done *done,
+                                 struct rt_error *err) {
     const struct rt_scheduler_own *own = &scheduler->settings.own;
     return own->worker.learn(own->worker.self, batch, done, err);
 }
 
-static void add(struct rt_done *sum, const struct rt_done *done) {
+static void scheduler_add(struct rt_done *sum, const struct rt_done *done) {
     sum->rows += done->rows;
     sum->correct += done->correct;
     sum->loss += done->loss;
 }
 
-static rt_status await(struct rt_scheduler *scheduler, bool (*test)(void *self), struct rt_error *err) {
+static rt_status scheduler_await(struct rt_scheduler *scheduler, bool (*test)(void *self),
+                                 struct rt_error *err) {
     const struct rt_scheduler_own *own = &scheduler->settings.own;
     return own->await(own->self, test, scheduler, err);
 }
 
 /* -- collectives -- */
 
-static bool all_done(void *self) {
+static bool scheduler_all_done(void *self) {
     const struct rt_scheduler *scheduler = self;
     const struct rt_scheduler_workers *coordinator = &scheduler->settings.coordinator;
     const uint64_t later =
@@ -52,58 +53,59 @@ static bool all_done(void *self) {
     return true;
 }
 
-static rt_status learn_next(struct rt_scheduler *scheduler, struct rt_error *err) {
+static rt_status scheduler_learn_next(struct rt_scheduler *scheduler, struct rt_error *err) {
     const uint64_t update = scheduler->computed + 1;
     rt_status status =
-        learn(scheduler, rt_scheduler_batch(scheduler, update), &scheduler->own[update % 2], err);
+        scheduler_learn(scheduler, rt_scheduler_batch(scheduler, update), &scheduler->own[update % 2], err);
     scheduler->computed += status == RT_OK;
     return status;
 }
 
 /* Takes the results of an update, in the order of the workers, so that the sum does not depend on who was
  * first; and gives the tickets that follow, unless the parameters may have to stand still now. */
-static void take_together(struct rt_scheduler *scheduler, struct rt_done *sum) {
+static void scheduler_take_together(struct rt_scheduler *scheduler, struct rt_done *sum) {
     struct rt_done done;
-    enter(scheduler);
+    scheduler_enter(scheduler);
     scheduler->returned++;
-    add(sum, &scheduler->own[scheduler->returned % 2]);
+    scheduler_add(sum, &scheduler->own[scheduler->returned % 2]);
     for (uint16_t rank = 1; rank < scheduler->count; rank++)
-        if (take(scheduler, rank, &done))
-            add(sum, &done);
+        if (scheduler_take(scheduler, rank, &done))
+            scheduler_add(sum, &done);
     scheduler->given = scheduler->given < scheduler->returned ? scheduler->returned : scheduler->given;
     if (rt_scheduler_next_rest(scheduler, scheduler->returned) > scheduler->returned)
         rt_scheduler_open(scheduler, scheduler->settings.coordinator.ahead);
-    leave(scheduler);
+    scheduler_leave(scheduler);
 }
 
-static rt_status step_together(struct rt_scheduler *scheduler, struct rt_done *sum, struct rt_error *err) {
+static rt_status scheduler_step_together(struct rt_scheduler *scheduler, struct rt_done *sum,
+                                         struct rt_error *err) {
     rt_status status = RT_OK;
     if (scheduler->settings.coordinator.self && scheduler->given == scheduler->returned) {
-        enter(scheduler);
+        scheduler_enter(scheduler);
         rt_scheduler_open(scheduler, scheduler->settings.coordinator.ahead);
-        leave(scheduler);
+        scheduler_leave(scheduler);
     }
     if (scheduler->computed == scheduler->returned)
-        status = learn_next(scheduler, err);
+        status = scheduler_learn_next(scheduler, err);
     /* The others, who have their tickets, are at the next update while the last results come in: so is the
      * master's own worker. */
     if (status == RT_OK && scheduler->computed == scheduler->returned + 1 &&
         scheduler->computed < scheduler->given)
-        status = learn_next(scheduler, err);
+        status = scheduler_learn_next(scheduler, err);
     if (status == RT_OK && scheduler->settings.coordinator.self)
-        status = await(scheduler, all_done, err);
+        status = scheduler_await(scheduler, scheduler_all_done, err);
     if (status == RT_OK)
-        take_together(scheduler, sum);
+        scheduler_take_together(scheduler, sum);
     return status;
 }
 
 /* -- results by what became of their gradients, inside -- */
 
 /* The next result of a rank whose gradient came to something; those of dropped ones are passed over. */
-static bool take_counted(struct rt_scheduler *scheduler, uint16_t rank, struct rt_done *done) {
+static bool scheduler_take_counted(struct rt_scheduler *scheduler, uint16_t rank, struct rt_done *done) {
     struct rt_outcomes *outcomes = &scheduler->outcomes[rank];
     while (outcomes->taken < outcomes->judged) {
-        const bool there = rank ? take(scheduler, rank, done) : outcomes->taken < scheduler->made;
+        const bool there = rank ? scheduler_take(scheduler, rank, done) : outcomes->taken < scheduler->made;
         if (!there)
             return false;
         if (rank == 0)
@@ -116,63 +118,64 @@ static bool take_counted(struct rt_scheduler *scheduler, uint16_t rank, struct r
 
 /* -- rounds -- */
 
-static struct rt_done *results_of(const struct rt_scheduler *scheduler, uint64_t update) {
+static struct rt_done *scheduler_results_of(const struct rt_scheduler *scheduler, uint64_t update) {
     return scheduler->results + update % RT_SCHEDULER_ROUNDS * scheduler->settings.roles->workers;
 }
 
-static void take_results(struct rt_scheduler *scheduler) {
+static void scheduler_take_results(struct rt_scheduler *scheduler) {
     const struct rt_roles *roles = scheduler->settings.roles;
     struct rt_done done;
     for (size_t place = 0; place < roles->workers; place++)
-        while (roles->worker[place] > 0 && take_counted(scheduler, roles->worker[place], &done))
-            results_of(scheduler, done.batch)[place] = done; /* batch b makes update b */
+        while (roles->worker[place] > 0 && scheduler_take_counted(scheduler, roles->worker[place], &done))
+            scheduler_results_of(scheduler, done.batch)[place] = done; /* batch b makes update b */
 }
 
-static bool round_is_over(void *self) {
+static bool scheduler_round_is_over(void *self) {
     struct rt_scheduler *scheduler = self;
     const uint64_t update = scheduler->returned + 1;
-    take_results(scheduler);
+    scheduler_take_results(scheduler);
     if (scheduler->rounds < update)
         return false;
     for (size_t place = 0; place < scheduler->settings.roles->workers; place++)
         if (rt_scheduler_round(scheduler, update)[place] &&
-            results_of(scheduler, update)[place].batch != update)
+            scheduler_results_of(scheduler, update)[place].batch != update)
             return false;
     return true;
 }
 
-static bool round_is_complete(struct rt_scheduler *scheduler) {
-    enter(scheduler);
+static bool scheduler_round_is_complete(struct rt_scheduler *scheduler) {
+    scheduler_enter(scheduler);
     const bool complete = scheduler->rounds > scheduler->returned;
-    leave(scheduler);
+    scheduler_leave(scheduler);
     return complete;
 }
 
 /* The others may be as many rounds ahead as results are kept for, so that a slow master does not hold them
  * back. */
-static rt_status step_round(struct rt_scheduler *scheduler, struct rt_done *sum, struct rt_error *err) {
+static rt_status scheduler_step_round(struct rt_scheduler *scheduler, struct rt_done *sum,
+                                      struct rt_error *err) {
     const uint64_t update = scheduler->returned + 1;
     struct rt_done done;
     rt_status status = RT_OK;
-    enter(scheduler);
+    scheduler_enter(scheduler);
     rt_scheduler_open(scheduler, RT_SCHEDULER_ROUNDS - 1);
-    leave(scheduler);
-    if (scheduler->works && !round_is_complete(scheduler)) {
-        status = learn(scheduler, update, &done, err);
+    scheduler_leave(scheduler);
+    if (scheduler->works && !scheduler_round_is_complete(scheduler)) {
+        status = scheduler_learn(scheduler, update, &done, err);
         if (status == RT_OK)
-            results_of(scheduler, update)[scheduler->place] = done;
+            scheduler_results_of(scheduler, update)[scheduler->place] = done;
     }
     if (status == RT_OK)
-        status = await(scheduler, round_is_over, err);
+        status = scheduler_await(scheduler, scheduler_round_is_over, err);
     if (status != RT_OK)
         return status;
-    enter(scheduler);
+    scheduler_enter(scheduler);
     for (size_t place = 0; place < scheduler->settings.roles->workers; place++)
         if (rt_scheduler_round(scheduler, update)[place])
-            add(sum, &results_of(scheduler, update)[place]);
+            scheduler_add(sum, &scheduler_results_of(scheduler, update)[place]);
     scheduler->returned = update;
     scheduler->given = scheduler->given < update ? update : scheduler->given;
-    leave(scheduler);
+    scheduler_leave(scheduler);
     return RT_OK;
 }
 
@@ -180,68 +183,70 @@ static rt_status step_round(struct rt_scheduler *scheduler, struct rt_done *sum,
 
 /* The result of the gradient that came to something next, in the order of the server; it may come after the
  * gradient. */
-static bool take_in_line(struct rt_scheduler *scheduler, struct rt_done *done) {
+static bool scheduler_take_in_line(struct rt_scheduler *scheduler, struct rt_done *done) {
     if (scheduler->client == scheduler->lined ||
-        !take_counted(scheduler, *rt_scheduler_in_line(scheduler, scheduler->client), done))
+        !scheduler_take_counted(scheduler, *rt_scheduler_in_line(scheduler, scheduler->client), done))
         return false;
     scheduler->client++;
     return true;
 }
 
 /* Where nobody knows the order: of those who are due. */
-static bool take_any(struct rt_scheduler *scheduler, struct rt_done *done) {
+static bool scheduler_take_any(struct rt_scheduler *scheduler, struct rt_done *done) {
     for (uint16_t i = 0; i + 1 < scheduler->count; i++) {
         scheduler->turn = (uint16_t)(scheduler->turn % (scheduler->count - 1) + 1);
-        if (take(scheduler, scheduler->turn, done))
+        if (scheduler_take(scheduler, scheduler->turn, done))
             return true;
     }
     return false;
 }
 
 /* A result that has come; else a batch for the master's own worker. */
-static bool take_result(struct rt_scheduler *scheduler, struct rt_done *done, uint64_t *own) {
-    enter(scheduler);
+static bool scheduler_take_result(struct rt_scheduler *scheduler, struct rt_done *done, uint64_t *own) {
+    scheduler_enter(scheduler);
     rt_scheduler_open(scheduler, UINT64_MAX);
-    const bool taken = scheduler->settings.tracks ? take_in_line(scheduler, done) : take_any(scheduler, done);
+    const bool taken = scheduler->settings.tracks ? scheduler_take_in_line(scheduler, done)
+                                                  : scheduler_take_any(scheduler, done);
     *own = taken ? 0 : rt_scheduler_own_batch(scheduler);
     scheduler->returned += taken;
-    leave(scheduler);
+    scheduler_leave(scheduler);
     return taken;
 }
 
-static bool has_result(void *self) {
+static bool scheduler_has_result(void *self) {
     const struct rt_scheduler *scheduler = self;
     if (scheduler->settings.tracks) {
         const uint16_t next = *rt_scheduler_in_line(scheduler, scheduler->client);
-        return scheduler->client < scheduler->lined && (next == 0 || waiting(scheduler, next) > 0);
+        return scheduler->client < scheduler->lined && (next == 0 || scheduler_waiting(scheduler, next) > 0);
     }
     for (uint16_t rank = 1; rank < scheduler->count; rank++)
-        if (waiting(scheduler, rank) > 0)
+        if (scheduler_waiting(scheduler, rank) > 0)
             return true;
     return false;
 }
 
 /* What the master's own worker has done counts when its gradient has come to something, or at once. */
-static void put_own(struct rt_scheduler *scheduler, const struct rt_done *done) {
-    enter(scheduler);
+static void scheduler_put_own(struct rt_scheduler *scheduler, const struct rt_done *done) {
+    scheduler_enter(scheduler);
     if (scheduler->settings.tracks)
         scheduler->waiting[scheduler->made++ % RT_TICKET_RESULTS] = *done;
     else
         scheduler->returned++;
-    leave(scheduler);
+    scheduler_leave(scheduler);
 }
 
-static rt_status step_alone(struct rt_scheduler *scheduler, struct rt_done *sum, struct rt_error *err) {
+static rt_status scheduler_step_alone(struct rt_scheduler *scheduler, struct rt_done *sum,
+                                      struct rt_error *err) {
     const struct rt_scheduler_own *worker = &scheduler->settings.own;
     rt_status status = RT_OK;
     uint64_t own;
     while (status == RT_OK) {
-        if (take_result(scheduler, sum, &own))
+        if (scheduler_take_result(scheduler, sum, &own))
             return RT_OK;
         if (own > 0) {
-            status = learn(scheduler, own, sum, err);
+            status = scheduler_learn(scheduler, own, sum, err);
             if (status == RT_OK)
-                put_own(scheduler, sum);
+                scheduler_put_own(scheduler, sum);
             if (status == RT_OK && !scheduler->settings.tracks)
                 return RT_OK;
             continue;
@@ -249,7 +254,7 @@ static rt_status step_alone(struct rt_scheduler *scheduler, struct rt_done *sum,
         /* The master's worker has nothing to do: nobody need wait for it. */
         status = scheduler->works ? worker->worker.settle(worker->worker.self, err) : RT_OK;
         if (status == RT_OK)
-            status = await(scheduler, has_result, err);
+            status = scheduler_await(scheduler, scheduler_has_result, err);
     }
     return status;
 }
@@ -257,8 +262,9 @@ static rt_status step_alone(struct rt_scheduler *scheduler, struct rt_done *sum,
 rt_status rt_scheduler_step(struct rt_scheduler *scheduler, struct rt_done *sum, struct rt_error *err) {
     *sum = (struct rt_done){0};
     if (!scheduler->settings.servers)
-        return step_together(scheduler, sum, err);
-    return scheduler->asynchronous ? step_alone(scheduler, sum, err) : step_round(scheduler, sum, err);
+        return scheduler_step_together(scheduler, sum, err);
+    return scheduler->asynchronous ? scheduler_step_alone(scheduler, sum, err)
+                                   : scheduler_step_round(scheduler, sum, err);
 }
 
 uint64_t rt_scheduler_returned(const struct rt_scheduler *scheduler) {

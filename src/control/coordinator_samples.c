@@ -16,8 +16,8 @@ void rt_coordinator_send_samples(struct rt_coordinator *coordinator, uint16_t ra
     samples->batches[place].count = count;
 }
 
-static void send_piece(const struct rt_coordinator *coordinator, struct rt_worker_connection *connection,
-                       size_t place) {
+static void samples_send_piece(const struct rt_coordinator *coordinator,
+                               struct rt_worker_connection *connection, size_t place) {
     struct rt_sample_queue *samples = &connection->samples;
     const size_t batch = samples->sent % RT_TICKETS_AHEAD, at = samples->at;
     const size_t left = samples->batches[batch].count - at;
@@ -46,7 +46,7 @@ void rt_sample_queue_go_on(const struct rt_coordinator *coordinator,
     struct rt_sample_queue *samples = &connection->samples;
     for (size_t i = 0; i < RT_STATE_WINDOW && !connection->talk->closed; i++)
         if (!samples->sending[i] && samples->sent < samples->queued)
-            send_piece(coordinator, connection, i);
+            samples_send_piece(coordinator, connection, i);
 }
 
 bool rt_sample_queue_event(const struct rt_coordinator *coordinator, struct rt_worker_connection *connection,

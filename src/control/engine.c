@@ -22,7 +22,7 @@ double rt_engine_now(const struct rt_engine *engine) {
     return engine->endpoint ? rt_endpoint_now(engine->endpoint) : rt_clock_wall();
 }
 
-static struct timespec timespec_of(double seconds) {
+static struct timespec engine_timespec_of(double seconds) {
     const double whole = floor(seconds);
     return (struct timespec){(time_t)whole, (long)((seconds - whole) * 1e9)};
 }
@@ -39,16 +39,16 @@ void rt_engine_fail(struct rt_engine *engine, rt_status status, const struct rt_
         pthread_cond_broadcast(&engine->changed);
 }
 
-static bool is_alive(const struct rt_engine *engine, const struct rt_engine_part *part) {
+static bool engine_is_alive(const struct rt_engine *engine, const struct rt_engine_part *part) {
     return engine->status == RT_OK || part->outlives;
 }
 
-static void take_turn(struct rt_engine *engine) {
+static void engine_take_turn(struct rt_engine *engine) {
     engine->due = false;
     for (size_t i = 0; i < engine->settings.part_count; i++) {
         const struct rt_engine_part *part = &engine->settings.parts[i];
         struct rt_error err = {0};
-        if (!part->turn || !is_alive(engine, part))
+        if (!part->turn || !engine_is_alive(engine, part))
             continue;
         const rt_status status = part->turn(part->self, &err);
         if (status != RT_OK)
@@ -57,13 +57,13 @@ static void take_turn(struct rt_engine *engine) {
 }
 
 /* Everything that has come is known: whether a part did some work with it. */
-static bool do_work(struct rt_engine *engine) {
+static bool engine_do_work(struct rt_engine *engine) {
     bool done = false;
     for (size_t i = 0; i < engine->settings.part_count; i++) {
         const struct rt_engine_part *part = &engine->settings.parts[i];
         struct rt_error err = {0};
         rt_status status = RT_OK;
-        if (!part->work || !is_alive(engine, part))
+        if (!part->work || !engine_is_alive(engine, part))
             continue;
         done |= part->work(part->self, &status, &err);
         if (status != RT_OK)
@@ -72,13 +72,13 @@ static bool do_work(struct rt_engine *engine) {
     return done;
 }
 
-static bool hand_out(struct rt_engine *engine, const struct rt_event *event, uint16_t rank) {
+static bool engine_hand_out(struct rt_engine *engine, const struct rt_event *event, uint16_t rank) {
     bool taken = false;
     for (size_t i = 0; i < engine->settings.part_count; i++) {
         const struct rt_engine_part *part = &engine->settings.parts[i];
         struct rt_error err = {0};
         rt_status status = RT_OK;
-        if (!is_alive(engine, part) || !part->event(part->self, event, &status, &err))
+        if (!engine_is_alive(engine, part) || !part->event(part->self, event, &status, &err))
             continue;
         taken = true;
         if (status != RT_OK)
@@ -89,14 +89,14 @@ static bool hand_out(struct rt_engine *engine, const struct rt_event *event, uin
     return taken;
 }
 
-static void take_event(struct rt_engine *engine, const struct rt_event *event) {
+static void engine_take_event(struct rt_engine *engine, const struct rt_event *event) {
     const struct rt_engine_settings *settings = &engine->settings;
     const uint16_t rank = rt_communicator_rank(settings->comm, event->link);
     if (event->kind == RT_EVENT_WOKEN)
         return;
     if (rank != UINT16_MAX)
         engine->peers[rank] = (struct rt_peer_record){rt_engine_now(engine), event->link->counts};
-    const bool taken = hand_out(engine, event, rank);
+    const bool taken = engine_hand_out(engine, event, rank);
     if (rank == UINT16_MAX && !taken && settings->stray)
         settings->stray(settings->user, event);
     if (rank != UINT16_MAX && event->kind == RT_EVENT_CLOSED && !atomic_load(&engine->letting_go))
@@ -106,19 +106,19 @@ static void take_event(struct rt_engine *engine, const struct rt_event *event) {
 /* ---- inline -------------------------------------------------------------------------------------------- */
 
 /* The next event; false when none comes until then. */
-static bool next_event(struct rt_engine *engine, double until, struct rt_event *event) {
+static bool engine_next_event(struct rt_engine *engine, double until, struct rt_event *event) {
     if (engine->endpoint)
         return rt_endpoint_wait(engine->endpoint, until, event);
     const double left = until - rt_clock_wall();
     if (left > 0 && !isinf(left)) {
-        const struct timespec rest = timespec_of(left);
+        const struct timespec rest = engine_timespec_of(left);
         nanosleep(&rest, NULL);
     }
     return false;
 }
 
 /* One round of a thread that waits for itself. false: it has waited for long enough. */
-static bool wait_inline(struct rt_engine *engine, double until) {
+static bool engine_wait_inline(struct rt_engine *engine, double until) {
     const double now = rt_engine_now(engine);
     rt_engine_check_stop(engine, now);
     const double limit = rt_engine_check_timeout(engine, now);
@@ -126,15 +126,15 @@ static bool wait_inline(struct rt_engine *engine, double until) {
     if (engine->settings.stop && now + look_up < wake)
         wake = now + look_up;
     struct rt_event event;
-    if (engine->works && !next_event(engine, 0, &event)) {
-        if (do_work(engine))
+    if (engine->works && !engine_next_event(engine, 0, &event)) {
+        if (engine_do_work(engine))
             return true;
     } else if (engine->works) {
-        take_event(engine, &event);
+        engine_take_event(engine, &event);
         return true;
     }
-    if (next_event(engine, wake, &event)) {
-        take_event(engine, &event);
+    if (engine_next_event(engine, wake, &event)) {
+        engine_take_event(engine, &event);
         return true;
     }
     if (isinf(wake)) {
@@ -146,16 +146,16 @@ static bool wait_inline(struct rt_engine *engine, double until) {
     return rt_engine_now(engine) < until;
 }
 
-static void watch_inline(struct rt_engine *engine, struct rt_watcher *watcher) {
+static void engine_watch_inline(struct rt_engine *engine, struct rt_watcher *watcher) {
     const double until = watcher->until;
     engine->watchers = watcher;
     for (bool more = true; more;) {
         if (engine->due)
-            take_turn(engine);
+            engine_take_turn(engine);
         if (engine->status != RT_OK && !watcher->lingers)
             break;
         watcher->met = watcher->test && watcher->test(watcher->self);
-        more = !watcher->met && wait_inline(engine, until);
+        more = !watcher->met && engine_wait_inline(engine, until);
     }
     engine->watchers = NULL;
 }
@@ -166,10 +166,10 @@ void rt_engine_poll(struct rt_engine *engine) {
         return;
     do {
         while (engine->endpoint && rt_endpoint_wait(engine->endpoint, 0, &event))
-            take_event(engine, &event);
+            engine_take_event(engine, &event);
         if (engine->due)
-            take_turn(engine);
-    } while (engine->works && do_work(engine));
+            engine_take_turn(engine);
+    } while (engine->works && engine_do_work(engine));
 }
 
 /* ---- an emulated device ---------------------------------------------------------------------------------
@@ -177,12 +177,12 @@ void rt_engine_poll(struct rt_engine *engine) {
  * The thread that takes events is as slow as the one that computes. It sleeps in the middle of its work, with
  * the engine held: nobody sees a sum before the device would have made it. */
 
-static double emulated_now(void *self) {
+static double engine_emulated_now(void *self) {
     return rt_engine_now(self);
 }
 
 /* Not for so long that others could take it for dead. Bytes move meanwhile. */
-static void emulated_sleep(void *self, double until) {
+static void engine_emulated_sleep(void *self, double until) {
     static const double glance = 0.05, worthwhile = 0.002;
     struct rt_engine *engine = self;
     const double start = rt_engine_now(engine), end = fmin(until, start + engine->timeout / 4);
@@ -200,7 +200,7 @@ static void emulated_sleep(void *self, double until) {
         rt_endpoint_attend(engine->endpoint, true);
 }
 
-static void start_clock(struct rt_engine *engine) {
+static void engine_start_clock(struct rt_engine *engine) {
     struct rt_states *clock = engine->settings.comm->clock;
     if (!clock)
         return;
@@ -208,15 +208,15 @@ static void start_clock(struct rt_engine *engine) {
     clock->coarse = true;
     rt_states_emulate(clock, &(struct rt_emulation){.pace = engine->settings.comm->pace,
                                                     .self = engine,
-                                                    .now = emulated_now,
-                                                    .sleep = emulated_sleep});
+                                                    .now = engine_emulated_now,
+                                                    .sleep = engine_emulated_sleep});
     rt_states_set_apart(clock, true, false);
     clock->until_work = true; /* what comes before is no training */
 }
 
 /* ---- threaded ------------------------------------------------------------------------------------------ */
 
-static void look_at_watchers(struct rt_engine *engine) {
+static void engine_look_at_watchers(struct rt_engine *engine) {
     bool met = false;
     for (struct rt_watcher *watcher = engine->watchers; watcher; watcher = watcher->next) {
         watcher->met = watcher->met || (watcher->test && watcher->test(watcher->self));
@@ -227,66 +227,66 @@ static void look_at_watchers(struct rt_engine *engine) {
 }
 
 /* When work begins for which somebody waits; 0: nobody does. */
-static double begin_help(const struct rt_engine *engine) {
+static double engine_begin_help(const struct rt_engine *engine) {
     const struct rt_watcher *watcher = engine->watchers;
     while (watcher && !watcher->test) /* who only lets time pass waits for nothing */
         watcher = watcher->next;
     return watcher ? rt_clock_wall() : 0;
 }
 
-static void end_help(struct rt_engine *engine, double began) {
+static void engine_end_help(struct rt_engine *engine, double began) {
     if (began > 0)
         engine->helped += rt_clock_wall() - began;
 }
 
-static void *run_thread(void *user) {
+static void *engine_run_thread(void *user) {
     struct rt_engine *engine = user;
     fenv_t theirs;
     rt_fp_enter(&theirs);
     rt_core_turns_short();                      /* what it does lets others go on */
     rt_endpoint_attend(engine->endpoint, true); /* this thread does little else */
     pthread_mutex_lock(&engine->mutex);
-    start_clock(engine);
+    engine_start_clock(engine);
     while (!atomic_load(&engine->ending)) {
         struct rt_event event;
-        double began = begin_help(engine);
+        double began = engine_begin_help(engine);
         if (engine->due)
-            take_turn(engine);
-        end_help(engine, began);
+            engine_take_turn(engine);
+        engine_end_help(engine, began);
         const double now = rt_engine_now(engine);
         rt_engine_check_stop(engine, now);
         if (now >= engine->check) {
             const double limit = rt_engine_check_timeout(engine, now);
             engine->check = limit < now + look_up ? limit : now + look_up;
         }
-        look_at_watchers(engine);
+        engine_look_at_watchers(engine);
         const double until = engine->check;
         pthread_mutex_unlock(&engine->mutex);
         bool came = engine->works && rt_endpoint_wait(engine->endpoint, 0, &event);
         if (!came && engine->works) {
             pthread_mutex_lock(&engine->mutex);
-            began = begin_help(engine);
-            const bool worked = do_work(engine);
-            end_help(engine, began);
+            began = engine_begin_help(engine);
+            const bool worked = engine_do_work(engine);
+            engine_end_help(engine, began);
             if (worked)
                 continue;
             pthread_mutex_unlock(&engine->mutex);
         }
         came = came || rt_endpoint_wait(engine->endpoint, until, &event);
         pthread_mutex_lock(&engine->mutex);
-        began = begin_help(engine);
+        began = engine_begin_help(engine);
         if (came)
-            take_event(engine, &event);
-        end_help(engine, began);
+            engine_take_event(engine, &event);
+        engine_end_help(engine, began);
     }
     pthread_mutex_unlock(&engine->mutex);
     rt_endpoint_attend(engine->endpoint, false);
     return NULL;
 }
 
-static void watch_threaded(struct rt_engine *engine, struct rt_watcher *watcher) {
+static void engine_watch_threaded(struct rt_engine *engine, struct rt_watcher *watcher) {
     const double until = watcher->until;
-    const struct timespec limit = isinf(until) ? (struct timespec){0, 0} : timespec_of(until);
+    const struct timespec limit = isinf(until) ? (struct timespec){0, 0} : engine_timespec_of(until);
     int late = 0;
     pthread_mutex_lock(&engine->mutex);
     watcher->met = watcher->test && watcher->test(watcher->self);
@@ -304,21 +304,21 @@ static void watch_threaded(struct rt_engine *engine, struct rt_watcher *watcher)
     pthread_mutex_unlock(&engine->mutex);
 }
 
-static rt_status start_thread(struct rt_engine *engine, struct rt_error *err) {
+static rt_status engine_start_thread(struct rt_engine *engine, struct rt_error *err) {
     pthread_condattr_t monotonic;
     pthread_mutex_init(&engine->mutex, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&engine->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    if (pthread_create(&engine->thread, NULL, run_thread, engine) == 0)
+    if (pthread_create(&engine->thread, NULL, engine_run_thread, engine) == 0)
         return RT_OK;
     pthread_cond_destroy(&engine->changed);
     pthread_mutex_destroy(&engine->mutex);
     return rt_fail(err, RT_FAILED, "no thread could be started for the exchange");
 }
 
-static void end_thread(struct rt_engine *engine) {
+static void engine_end_thread(struct rt_engine *engine) {
     atomic_store(&engine->ending, true);
     rt_endpoint_wake(engine->endpoint);
     pthread_join(engine->thread, NULL);
@@ -348,7 +348,7 @@ rt_status rt_engine_create(const struct rt_engine_settings *settings, struct rt_
         made->peers[i].heard = rt_engine_now(made);
     made->threaded = settings->threaded && made->endpoint;
     if (status == RT_OK && made->threaded)
-        status = start_thread(made, err);
+        status = engine_start_thread(made, err);
     if (status != RT_OK) {
         free(made->peers);
         free(made);
@@ -362,26 +362,26 @@ void rt_engine_destroy(struct rt_engine *engine) {
     if (!engine)
         return;
     if (engine->threaded)
-        end_thread(engine);
+        engine_end_thread(engine);
     free(engine->peers);
     free(engine);
 }
 
 /* The owner is at work, and touches the engine. */
-static void step(struct rt_engine *engine) {
+static void engine_step(struct rt_engine *engine) {
     if (engine->endpoint)
         rt_endpoint_step(engine->endpoint, 0);
 }
 
 void rt_engine_enter(struct rt_engine *engine) {
-    step(engine);
+    engine_step(engine);
     if (engine->threaded)
         pthread_mutex_lock(&engine->mutex);
 }
 
 void rt_engine_leave(struct rt_engine *engine) {
     if (!engine->threaded) {
-        take_turn(engine);
+        engine_take_turn(engine);
         return;
     }
     const bool wake = !engine->due;
@@ -395,14 +395,14 @@ rt_status rt_engine_wait(struct rt_engine *engine, bool (*test)(void *self), voi
                          struct rt_error *err) {
     struct rt_watcher watcher = {.test = test, .self = self, .until = until};
     if (engine->threaded)
-        watch_threaded(engine, &watcher);
+        engine_watch_threaded(engine, &watcher);
     else
-        watch_inline(engine, &watcher);
-    step(engine);
+        engine_watch_inline(engine, &watcher);
+    engine_step(engine);
     return rt_engine_status(engine, err);
 }
 
-static double helped(struct rt_engine *engine) {
+static double engine_helped(struct rt_engine *engine) {
     if (engine->threaded)
         pthread_mutex_lock(&engine->mutex);
     const double seconds = engine->helped;
@@ -416,12 +416,12 @@ rt_status rt_engine_wait_as(struct rt_engine *engine, struct rt_states *states, 
     if (!states)
         return rt_engine_wait(engine, test, self, INFINITY, err);
     const enum rt_state before = states->now;
-    const double begun = helped(engine);
+    const double begun = engine_helped(engine);
     rt_states_enter(states, state);
     const double waited = states->seconds[state];
     const rt_status status = rt_engine_wait(engine, test, self, INFINITY, err);
     rt_states_enter(states, before);
-    const double passed = states->seconds[state] - waited, help = helped(engine) - begun;
+    const double passed = states->seconds[state] - waited, help = engine_helped(engine) - begun;
     const double worked = help < passed ? help : passed; /* the two were not read at the same time */
     states->seconds[state] -= worked;
     states->seconds[RT_STATE_REDUCE] += worked;
@@ -431,9 +431,9 @@ rt_status rt_engine_wait_as(struct rt_engine *engine, struct rt_states *states, 
 void rt_engine_linger(struct rt_engine *engine, bool (*test)(void *self), void *self, double until) {
     struct rt_watcher watcher = {.test = test, .self = self, .until = until, .lingers = true};
     if (engine->threaded)
-        watch_threaded(engine, &watcher);
+        engine_watch_threaded(engine, &watcher);
     else
-        watch_inline(engine, &watcher);
+        engine_watch_inline(engine, &watcher);
 }
 
 rt_status rt_engine_status(struct rt_engine *engine, struct rt_error *err) {

@@ -27,7 +27,7 @@ void rt_engine_take_loss(struct rt_engine *engine, uint16_t rank, const struct r
 
 /* Where this thread did not run, perhaps nobody did: that time does not count. No more than that time is
  * forgiven, or a thread that is held up now and then would never lose timeout. */
-static void forgive_pause(struct rt_engine *engine, double now) {
+static void engine_forgive_pause(struct rt_engine *engine, double now) {
     if (!rt_clock_overslept(engine->check, now, engine->timeout))
         return;
     const double late = now - engine->check;
@@ -37,7 +37,7 @@ static void forgive_pause(struct rt_engine *engine, double now) {
     engine->check = now; /* forgiven once */
 }
 
-static void blame(struct rt_engine *engine, uint16_t who, const struct rt_error *why) {
+static void engine_blame(struct rt_engine *engine, uint16_t who, const struct rt_error *why) {
     struct rt_error err;
     char name[32];
     rt_fail(&err, RT_FAILED, "%s: %s", rt_communicator_name(engine->settings.comm, who, name), why->text);
@@ -56,7 +56,7 @@ enum rt_owner rt_engine_owner(const struct rt_engine *engine, double now) {
 
 /* Fails when one whom a part waits for is stuck (cluster/liveness.h). Returns what we say of our own waiting.
  */
-static uint16_t check_awaited(struct rt_engine *engine, bool idle, double now) {
+static uint16_t engine_check_awaited(struct rt_engine *engine, bool idle, double now) {
     const struct rt_communicator *comm = engine->settings.comm;
     const struct rt_liveness_terms terms = {
         .self = comm->rank, .nodes = comm->count, .timeout = engine->timeout};
@@ -74,7 +74,7 @@ static uint16_t check_awaited(struct rt_engine *engine, bool idle, double now) {
         rt_liveness_count(&terms, who, waited, &last, &note);
         const enum rt_liveness found = rt_liveness_judge(&terms, &engine->wait[i], waited, &last, &why);
         if (found == RT_LIVENESS_STUCK)
-            blame(engine, who, &why);
+            engine_blame(engine, who, &why);
         else if (found == RT_LIVENESS_DEADLOCK)
             rt_engine_fail(engine, RT_FAILED, &why, UINT16_MAX);
     }
@@ -84,9 +84,9 @@ static uint16_t check_awaited(struct rt_engine *engine, bool idle, double now) {
 double rt_engine_check_timeout(struct rt_engine *engine, double now) {
     if (engine->status != RT_OK)
         return INFINITY;
-    forgive_pause(engine, now);
+    engine_forgive_pause(engine, now);
     const enum rt_owner owner = rt_engine_owner(engine, now);
-    const uint16_t note = check_awaited(engine, owner == RT_OWNER_WAITS, now);
+    const uint16_t note = engine_check_awaited(engine, owner == RT_OWNER_WAITS, now);
     /* While the owner computes the steps are its own. */
     if (engine->endpoint && owner != RT_OWNER_WORKS)
         rt_endpoint_step(engine->endpoint, owner == RT_OWNER_WAITS ? note : 0);
@@ -99,7 +99,7 @@ double rt_engine_check_timeout(struct rt_engine *engine, double now) {
 }
 
 /* Whether one who finishes what has begun may go on waiting: also where nobody owes anything, this ends. */
-static bool may_finish(struct rt_engine *engine, double now) {
+static bool engine_may_finish(struct rt_engine *engine, double now) {
     const bool waits = !engine->threaded || engine->watchers;
     if (!engine->settings.finishes)
         return false;
@@ -113,9 +113,9 @@ static bool may_finish(struct rt_engine *engine, double now) {
 
 void rt_engine_check_stop(struct rt_engine *engine, double now) {
     struct rt_error err;
-    forgive_pause(engine, now);
+    engine_forgive_pause(engine, now);
     if (engine->status != RT_OK || !engine->settings.stop || !atomic_load(engine->settings.stop) ||
-        may_finish(engine, now))
+        engine_may_finish(engine, now))
         return;
     if (engine->settings.finishes)
         rt_fail(&err, RT_INTERRUPTED,

@@ -17,7 +17,8 @@ enum { PATH_ROOM = 4096, NAME_ROOM = 256 };
 static const char *const newest = "state.safetensors", *const previous = "previous.safetensors",
                          *const damaged = "damaged.safetensors";
 
-static rt_status join(const char *dir, const char *file, char path[PATH_ROOM], struct rt_error *err) {
+static rt_status checkpoint_join(const char *dir, const char *file, char path[PATH_ROOM],
+                                 struct rt_error *err) {
     if (snprintf(path, PATH_ROOM, "%s/%s", dir, file) >= PATH_ROOM)
         return rt_fail(err, RT_BAD_INPUT, "%s: the path is too long", dir);
     return RT_OK;
@@ -25,8 +26,8 @@ static rt_status join(const char *dir, const char *file, char path[PATH_ROOM], s
 
 bool rt_checkpoint_exists(const char *dir) {
     char path[PATH_ROOM];
-    return (join(dir, newest, path, NULL) == RT_OK && access(path, F_OK) == 0) ||
-           (join(dir, previous, path, NULL) == RT_OK && access(path, F_OK) == 0);
+    return (checkpoint_join(dir, newest, path, NULL) == RT_OK && access(path, F_OK) == 0) ||
+           (checkpoint_join(dir, previous, path, NULL) == RT_OK && access(path, F_OK) == 0);
 }
 
 /* ---- a walk over the names of everything that is saved ---- */
@@ -37,8 +38,8 @@ struct walk {
     void *user;
 };
 
-static rt_status visit_tensor(void *user, const char *name, const struct rt_shape *shape, size_t offset,
-                              bool is_buffer, struct rt_error *err) {
+static rt_status checkpoint_visit_tensor(void *user, const char *name, const struct rt_shape *shape,
+                                         size_t offset, bool is_buffer, struct rt_error *err) {
     (void)offset;
     const struct walk *walk = user;
     if (walk->word == 0)
@@ -51,14 +52,14 @@ static rt_status visit_tensor(void *user, const char *name, const struct rt_shap
     return walk->visit(walk->user, long_name, shape, err);
 }
 
-static rt_status walk_names(const struct rt_model_state *model_state,
-                            rt_status (*visit)(void *user, const char *name, const struct rt_shape *shape,
-                                               struct rt_error *err),
-                            void *user, struct rt_error *err) {
+static rt_status checkpoint_walk_names(const struct rt_model_state *model_state,
+                                       rt_status (*visit)(void *user, const char *name,
+                                                          const struct rt_shape *shape, struct rt_error *err),
+                                       void *user, struct rt_error *err) {
     struct walk walk = {.visit = visit, .user = user};
     rt_status status = RT_OK;
     for (; status == RT_OK && walk.word < model_state->words; walk.word++)
-        status = rt_model_visit(model_state->model, visit_tensor, &walk, err);
+        status = rt_model_visit(model_state->model, checkpoint_visit_tensor, &walk, err);
     return status;
 }
 
@@ -71,14 +72,15 @@ struct rt_checkpoint_out {
     char path[PATH_ROOM], old[PATH_ROOM];
 };
 
-static rt_status declare(void *user, const char *name, const struct rt_shape *shape, struct rt_error *err) {
+static rt_status checkpoint_declare(void *user, const char *name, const struct rt_shape *shape,
+                                    struct rt_error *err) {
     struct rt_checkpoint_out *out = user;
     rt_sha256_add(&out->hash, name, strlen(name) + 1);
     return rt_tensors_out_declare(out->out, name, shape, err);
 }
 
-static rt_status write_floats(void *user, size_t word, size_t count, const float *floats,
-                              struct rt_error *err) {
+static rt_status checkpoint_write_floats(void *user, size_t word, size_t count, const float *floats,
+                                         struct rt_error *err) {
     (void)word;
     struct rt_checkpoint_out *out = user;
     rt_hash_floats(&out->hash, count, floats);
@@ -99,10 +101,10 @@ static rt_status begin(struct rt_checkpoint_out *out, const struct rt_training_s
     if (status == RT_OK)
         status = rt_tensors_out_meta(out->out, "sha256", RT_HASH_TO_COME, err);
     if (status == RT_OK)
-        status = walk_names(&out->model_state, declare, out, err);
+        status = checkpoint_walk_names(&out->model_state, checkpoint_declare, out, err);
     if (status == RT_OK)
-        status =
-            out->model_state.begin(out->model_state.self, out->model_state.words, write_floats, out, err);
+        status = out->model_state.begin(out->model_state.self, out->model_state.words,
+                                        checkpoint_write_floats, out, err);
     free(state);
     return status;
 }
@@ -116,9 +118,9 @@ rt_status rt_checkpoint_begin(const char *dir, const struct rt_model_state *mode
     if (status != RT_OK)
         return status;
     made->model_state = *model_state;
-    status = join(dir, newest, made->path, err);
+    status = checkpoint_join(dir, newest, made->path, err);
     if (status == RT_OK)
-        status = join(dir, previous, made->old, err);
+        status = checkpoint_join(dir, previous, made->old, err);
     if (status == RT_OK)
         status = begin(made, training_state, fingerprint, err);
     if (status != RT_OK) {
@@ -185,8 +187,8 @@ struct reading {
     uint64_t done; /* floats read */
 };
 
-static rt_status check_tensor(void *user, const char *name, const struct rt_shape *shape,
-                              struct rt_error *err) {
+static rt_status checkpoint_check_tensor(void *user, const char *name, const struct rt_shape *shape,
+                                         struct rt_error *err) {
     struct reading *reading = user;
     const struct rt_tensors *tensors = reading->tensors;
     const struct rt_tensor_entry *entry =
@@ -201,7 +203,8 @@ static rt_status check_tensor(void *user, const char *name, const struct rt_shap
     return RT_OK;
 }
 
-static rt_status read_floats(void *user, size_t word, size_t count, float *out, struct rt_error *err) {
+static rt_status checkpoint_read_floats(void *user, size_t word, size_t count, float *out,
+                                        struct rt_error *err) {
     (void)word;
     struct reading *reading = user;
     const uint8_t *bytes = reading->tensors->data + reading->done * sizeof(float);
@@ -215,8 +218,8 @@ static rt_status read_floats(void *user, size_t word, size_t count, float *out, 
                : rt_fail(err, RT_BAD_INPUT, "%s: holds a number that is not finite", reading->tensors->name);
 }
 
-static rt_status check_hash(const char *path, const struct rt_tensors *tensors, const char *state,
-                            const char *said, struct rt_error *err) {
+static rt_status checkpoint_check_hash(const char *path, const struct rt_tensors *tensors, const char *state,
+                                       const char *said, struct rt_error *err) {
     struct rt_sha256 hash;
     rt_sha256_init(&hash);
     rt_sha256_add(&hash, state, strlen(state));
@@ -241,14 +244,15 @@ rt_status rt_checkpoint_verify(const char *path, const struct rt_tensors *tensor
     if (!state != !said)
         return rt_fail(err, RT_BAD_INPUT, "%s: has `%s` in its metadata without `%s`: it has been altered",
                        path, state ? "state" : "sha256", state ? "sha256" : "state");
-    return state ? check_hash(path, tensors, state, said, err) : RT_OK;
+    return state ? checkpoint_check_hash(path, tensors, state, said, err) : RT_OK;
 }
 
 /* A file is checked as a whole before anything of the run is touched. *usable: whether the file is what was
  * once written here; if so and the load still fails, an older one would not do better. */
-static rt_status load_file(const char *path, const struct rt_model_state *model_state,
-                           const struct rt_fingerprint *fingerprint, struct rt_training_state *training_state,
-                           const char **rescored, bool *usable, struct rt_error *err) {
+static rt_status checkpoint_load_file(const char *path, const struct rt_model_state *model_state,
+                                      const struct rt_fingerprint *fingerprint,
+                                      struct rt_training_state *training_state, const char **rescored,
+                                      bool *usable, struct rt_error *err) {
     struct rt_tensors tensors;
     *usable = false;
     rt_status status = rt_tensors_open(path, &tensors, err);
@@ -258,7 +262,7 @@ static rt_status load_file(const char *path, const struct rt_model_state *model_
     if (!state || !said)
         status = rt_fail(err, RT_BAD_INPUT, "%s: is not a checkpoint of ringtmp", path);
     else
-        status = check_hash(path, &tensors, state, said, err);
+        status = checkpoint_check_hash(path, &tensors, state, said, err);
     struct rt_training_state read;
     if (status == RT_OK) {
         *usable = true;
@@ -266,13 +270,13 @@ static rt_status load_file(const char *path, const struct rt_model_state *model_
     }
     struct reading reading = {.tensors = &tensors};
     if (status == RT_OK)
-        status = walk_names(model_state, check_tensor, &reading, err);
+        status = checkpoint_walk_names(model_state, checkpoint_check_tensor, &reading, err);
     if (status == RT_OK && reading.count != tensors.count)
         status = rt_fail(err, RT_BAD_INPUT, "%s: has %zu tensors, the run %zu", path, tensors.count,
                          reading.count);
     if (status == RT_OK)
-        status =
-            model_state->load(model_state->self, model_state->words, read.update, read_floats, &reading, err);
+        status = model_state->load(model_state->self, model_state->words, read.update, checkpoint_read_floats,
+                                   &reading, err);
     rt_tensors_close(&tensors);
     if (status == RT_OK)
         *training_state = read;
@@ -281,7 +285,7 @@ static rt_status load_file(const char *path, const struct rt_model_state *model_
 
 /* A file that the system refuses to open may be as good as any: only one that opens, or is not there, may be
  * passed over. */
-static rt_status check_access(const char *path, struct rt_error *err) {
+static rt_status checkpoint_check_access(const char *path, struct rt_error *err) {
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0 && errno != ENOENT)
         return rt_fail(err, errno == EACCES ? RT_BAD_INPUT : RT_IO, "%s: cannot be read: %s", path,
@@ -299,27 +303,29 @@ rt_status rt_checkpoint_load(const char *dir, const struct rt_model_state *model
     struct rt_error first = {.text = ""}, second = {.text = ""};
     bool usable;
     notice->text[0] = 0;
-    rt_status status = join(dir, newest, path, err);
+    rt_status status = checkpoint_join(dir, newest, path, err);
     if (status == RT_OK)
-        status = join(dir, previous, old, err);
+        status = checkpoint_join(dir, previous, old, err);
     if (status != RT_OK)
         return status;
     if (!rt_checkpoint_exists(dir))
         return rt_fail(err, RT_BAD_INPUT, "%s: there is no checkpoint to resume from", dir);
-    status = check_access(path, err);
+    status = checkpoint_check_access(path, err);
     if (status != RT_OK)
         return status;
-    status = load_file(path, model_state, fingerprint, training_state, rescored, &usable, &first);
+    status = checkpoint_load_file(path, model_state, fingerprint, training_state, rescored, &usable, &first);
     if (status == RT_OK)
         return RT_OK;
     /* Memory and disks fail without the file being to blame. */
     if (usable || status != RT_BAD_INPUT)
         return rt_fail(err, status, "%s", first.text);
-    rt_status again = load_file(old, model_state, fingerprint, training_state, rescored, &usable, &second);
+    rt_status again =
+        checkpoint_load_file(old, model_state, fingerprint, training_state, rescored, &usable, &second);
     if (again == RT_OK) {
         /* Out of the way, so that the next save does not put it in the place of the good one. */
         char aside[PATH_ROOM];
-        if (join(dir, damaged, aside, NULL) == RT_OK && rename(path, aside) != 0 && errno != ENOENT)
+        if (checkpoint_join(dir, damaged, aside, NULL) == RT_OK && rename(path, aside) != 0 &&
+            errno != ENOENT)
             return rt_fail(err, RT_IO, "%s: cannot be moved aside: %s", path, strerror(errno));
         rt_fail(notice, RT_OK, "the newest checkpoint cannot be used (%.500s); the one before it is",
                 first.text);

@@ -17,7 +17,7 @@ rt_status rt_description_seal(struct rt_tensors_out *out, struct rt_error *err) 
     return status == RT_OK ? rt_tensors_out_amend(out, RT_KEY_HASH, hex, err) : status;
 }
 
-static bool is_known(const char *key) {
+static bool description_is_known(const char *key) {
     static const char *const others[] = {RT_KEY_HASH, "state", "sha256",
                                          NULL}; /* the last two: checkpoints */
     for (const char *const *name = covered; *name; name++)
@@ -31,7 +31,7 @@ static bool is_known(const char *key) {
 
 /* Without a hash, a key that differs from one of ours by a letter or two is one that was altered: the hash's
  * own, or any in a file of the time before there was one. */
-static const char *altered_from(const char *key) {
+static const char *description_altered_from(const char *key) {
     static const char *const hash[] = {RT_KEY_HASH, NULL};
     const char *near = rt_nearest(key, hash);
     return near ? near : rt_nearest(key, covered);
@@ -43,7 +43,7 @@ rt_status rt_description_check(const struct rt_tensors *tensors, const char *pat
     const bool ours = rt_tensors_meta(tensors, RT_KEY_MODEL) || rt_tensors_meta(tensors, RT_KEY_LOSS);
     for (size_t i = 0; i < tensors->meta_count; i++) {
         const char *key = tensors->meta_keys[i];
-        const bool in_space = strncmp(key, space, strlen(space)) == 0, known = is_known(key);
+        const bool in_space = strncmp(key, space, strlen(space)) == 0, known = description_is_known(key);
         /* The hash is as old as the first of these keys. */
         if (known && in_space && !said)
             return rt_fail(err, RT_BAD_INPUT,
@@ -57,7 +57,7 @@ rt_status rt_description_check(const struct rt_tensors *tensors, const char *pat
                 "%s: its metadata has the key '%.60s', which this version does not know: the file was "
                 "altered, or written by a later version",
                 path, key);
-        const char *near = ours && !said ? altered_from(key) : NULL;
+        const char *near = ours && !said ? description_altered_from(key) : NULL;
         if (near)
             return rt_fail(err, RT_BAD_INPUT,
                            "%s: its metadata has the key '%.60s', which looks like '%s' altered", path, key,

@@ -23,14 +23,14 @@ static const struct rt_option change_options[] = {
 };
 #undef AT
 
-static rt_status read_factor(const struct rt_tree *item, double *factor, struct rt_error *err) {
+static rt_status emulate_read_factor(const struct rt_tree *item, double *factor, struct rt_error *err) {
     if (item->kind == RT_TREE_SCALAR && rt_parse_real(item->text, factor) && rt_pace_is_factor(*factor))
         return RT_OK;
     return rt_tree_fail(item, err, "cluster.slowdown: a factor is a number from 1 to 1000000");
 }
 
-static rt_status read_change(const struct rt_tree *item, struct rt_pace *paces, size_t nodes,
-                             struct rt_error *err) {
+static rt_status emulate_read_change(const struct rt_tree *item, struct rt_pace *paces, size_t nodes,
+                                     struct rt_error *err) {
     struct change change;
     struct rt_error own;
     rt_status status = rt_options_read(change_options, sizeof change_options / sizeof *change_options, NULL,
@@ -55,7 +55,7 @@ rt_status rt_emulate_paces(const struct rt_spec *spec, struct rt_pace *paces, st
         return RT_OK;
     rt_status status = RT_OK;
     if (tree->kind == RT_TREE_SCALAR)
-        status = read_factor(tree, &paces[0].first, err);
+        status = emulate_read_factor(tree, &paces[0].first, err);
     for (size_t i = 1; tree->kind == RT_TREE_SCALAR && i < nodes; i++)
         paces[i].first = paces[0].first;
     size_t factors = 0;
@@ -69,25 +69,26 @@ rt_status rt_emulate_paces(const struct rt_spec *spec, struct rt_pace *paces, st
                             RT_COUNTED(nodes, "factor"),
                             nodes == 1 ? "for the one process" : "one for each local process", nodes - 1);
     for (size_t i = 0; status == RT_OK && i < factors; i++)
-        status = read_factor(tree->items[i], &paces[i].first, err);
+        status = emulate_read_factor(tree->items[i], &paces[i].first, err);
     for (size_t i = factors; status == RT_OK && tree->kind == RT_TREE_LIST && i < tree->count; i++)
-        status = read_change(tree->items[i], paces, nodes, err);
+        status = emulate_read_change(tree->items[i], paces, nodes, err);
     return status;
 }
 
-static const struct rt_tree *of_process(const struct rt_tree *tree, size_t process) {
+static const struct rt_tree *emulate_of_process(const struct rt_tree *tree, size_t process) {
     return tree->kind == RT_TREE_LIST ? tree->items[process] : tree;
 }
 
 /* One value for all local processes, or a list with one for each. */
-static rt_status read_link_values(const struct rt_tree *tree, size_t nodes, const char *key, const char *form,
-                                  bool (*parse)(const char *text, double *value), struct rt_error *err) {
+static rt_status emulate_read_link_values(const struct rt_tree *tree, size_t nodes, const char *key,
+                                          const char *form, bool (*parse)(const char *text, double *value),
+                                          struct rt_error *err) {
     double value;
     if (tree->kind == RT_TREE_LIST && tree->count != nodes)
         return rt_tree_fail(
             tree, err, "cluster.%s is one value, or a list of %zu, one for each local process", key, nodes);
     for (size_t i = 0; i < nodes; i++) {
-        const struct rt_tree *item = of_process(tree, i);
+        const struct rt_tree *item = emulate_of_process(tree, i);
         if (item->kind != RT_TREE_SCALAR || !parse(item->text, &value))
             return rt_tree_fail(item, err, "cluster.%s must be %s%s%.100s%s", key, form,
                                 item->kind == RT_TREE_SCALAR ? "; not '" : "",
@@ -102,12 +103,14 @@ rt_status rt_emulate_links(const struct rt_spec *spec, struct rt_emulated_link *
     const size_t nodes = (size_t)spec->cluster.nodes;
     rt_status status = RT_OK;
     if (bandwidth)
-        status = read_link_values(bandwidth, nodes, "bandwidth", RT_BANDWIDTH_FORM, rt_bandwidth_parse, err);
+        status = emulate_read_link_values(bandwidth, nodes, "bandwidth", RT_BANDWIDTH_FORM,
+                                          rt_bandwidth_parse, err);
     if (status == RT_OK && latency)
-        status = read_link_values(latency, nodes, "latency", RT_LATENCY_FORM, rt_latency_parse, err);
+        status = emulate_read_link_values(latency, nodes, "latency", RT_LATENCY_FORM, rt_latency_parse, err);
     for (size_t i = 0; status == RT_OK && i < nodes; i++)
-        links[i] = (struct rt_emulated_link){.bandwidth = bandwidth ? of_process(bandwidth, i)->text : NULL,
-                                             .latency = latency ? of_process(latency, i)->text : NULL};
+        links[i] =
+            (struct rt_emulated_link){.bandwidth = bandwidth ? emulate_of_process(bandwidth, i)->text : NULL,
+                                      .latency = latency ? emulate_of_process(latency, i)->text : NULL};
     return status;
 }
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void hash_set(const struct rt_dataset *set, char hex[65]) {
+static void fingerprint_hash_set(const struct rt_dataset *set, char hex[65]) {
     uint8_t digest[32];
     if (set->count == 0) {
         snprintf(hex, 65, "none");
@@ -19,13 +19,13 @@ static void hash_set(const struct rt_dataset *set, char hex[65]) {
 
 /* ---- what was built, as text: however the run file spells it, and with every default ---- */
 
-static void put_real(FILE *out, double value) {
+static void fingerprint_put_real(FILE *out, double value) {
     char text[RT_REAL_ROOM];
     fputs(rt_real_text(value, text), out);
 }
 
 /* What -1 stands for by a word was written as a number in the first checkpoints, and so it is. */
-static void put_value(FILE *out, const struct rt_option *option, const void *settings) {
+static void fingerprint_put_value(FILE *out, const struct rt_option *option, const void *settings) {
     if (option->kind == RT_OPTION_TEXT) {
         const char *text;
         memcpy(&text, (const char *)settings + option->offset, sizeof text);
@@ -38,30 +38,31 @@ static void put_value(FILE *out, const struct rt_option *option, const void *set
     fputs(rt_option_text(&plain, settings, value), out);
 }
 
-static void put_options(FILE *out, const struct rt_option *options, size_t count, const void *settings) {
+static void fingerprint_put_options(FILE *out, const struct rt_option *options, size_t count,
+                                    const void *settings) {
     for (size_t i = 0; i < count; i++) {
         fprintf(out, "%s%s: ", i ? ", " : ": {", options[i].name);
-        put_value(out, &options[i], settings);
+        fingerprint_put_value(out, &options[i], settings);
     }
     fputs(count ? "}" : "", out);
 }
 
-static void put_layers(FILE *out, const struct rt_model *model) {
+static void fingerprint_put_layers(FILE *out, const struct rt_model *model) {
     for (size_t i = 0; i < model->count; i++) {
         const struct rt_layer *layer = model->layers[i];
         fprintf(out, "%s%s", i ? ", " : "[", layer->type->name);
         if (layer->body) {
             fputs(": ", out);
-            put_layers(out, layer->body);
+            fingerprint_put_layers(out, layer->body);
         } else {
-            put_options(out, layer->type->options, layer->type->option_count, layer->settings);
+            fingerprint_put_options(out, layer->type->options, layer->type->option_count, layer->settings);
         }
     }
     fputc(']', out);
 }
 
 /* Without the weight decay, which is a setting of its own, wherever it was said. */
-static void put_optimizer(FILE *out, const struct rt_optim *optim) {
+static void fingerprint_put_optimizer(FILE *out, const struct rt_optim *optim) {
     struct rt_option options[RT_OPTIM_OPTIONS], kept[RT_OPTIM_OPTIONS];
     const size_t count = rt_optim_options(optim->type, options);
     size_t keeps = 0;
@@ -69,36 +70,36 @@ static void put_optimizer(FILE *out, const struct rt_optim *optim) {
         if (strcmp(options[i].name, "weight_decay") != 0)
             kept[keeps++] = options[i];
     fputs(optim->type->name, out);
-    put_options(out, kept, keeps, optim);
+    fingerprint_put_options(out, kept, keeps, optim);
 }
 
-static void put_schedule(FILE *out, const struct rt_schedule *schedule) {
+static void fingerprint_put_schedule(FILE *out, const struct rt_schedule *schedule) {
     switch ((enum rt_schedule_kind)schedule->kind) {
     case RT_SCHEDULE_CONSTANT:
         fputs("constant: {", out);
         break;
     case RT_SCHEDULE_STEP:
         fputs("step: {every: ", out);
-        put_real(out, schedule->every);
+        fingerprint_put_real(out, schedule->every);
         fputs(", factor: ", out);
-        put_real(out, schedule->factor);
+        fingerprint_put_real(out, schedule->factor);
         fputs(", ", out);
         break;
     case RT_SCHEDULE_COSINE:
         fputs("cosine: {floor: ", out);
-        put_real(out, schedule->floor);
+        fingerprint_put_real(out, schedule->floor);
         fputs(", ", out);
         break;
     }
     fputs("warmup: ", out);
-    put_real(out, schedule->warmup);
+    fingerprint_put_real(out, schedule->warmup);
     fputc('}', out);
 }
 
 /* Any number of devices gives the same, up to the order of additions, except where updates overlap, are made
  * of other gradients, or are of other batches because epochs are cut short. What is compared says so, and
  * what is shown is the strategy by its own name. */
-static void put_strategy(FILE *out, const struct rt_training *training) {
+static void fingerprint_put_strategy(FILE *out, const struct rt_training *training) {
     const struct rt_strategy *strategy = training->choice.strategy;
     const struct rt_exchange_strategy *exchange = rt_strategy_exchange(&training->choice);
     const struct rt_exchange_options *options = exchange ? training->choice.settings : NULL;
@@ -123,7 +124,7 @@ static void put_strategy(FILE *out, const struct rt_training *training) {
 enum part { LAYERS, OPTIMIZER, SCHEDULE, CLIP_NORM, WEIGHT_DECAY, STRATEGY };
 
 /* To be freed; NULL: memory is short. */
-static char *text_of(const struct rt_training *training, enum part part) {
+static char *fingerprint_text_of(const struct rt_training *training, enum part part) {
     char *text = NULL;
     size_t bytes;
     FILE *out = open_memstream(&text, &bytes);
@@ -131,22 +132,22 @@ static char *text_of(const struct rt_training *training, enum part part) {
         return NULL;
     switch (part) {
     case LAYERS:
-        put_layers(out, training->run->trained.network.model);
+        fingerprint_put_layers(out, training->run->trained.network.model);
         break;
     case OPTIMIZER:
-        put_optimizer(out, training->optim);
+        fingerprint_put_optimizer(out, training->optim);
         break;
     case SCHEDULE:
-        put_schedule(out, &training->schedule);
+        fingerprint_put_schedule(out, &training->schedule);
         break;
     case CLIP_NORM:
-        put_real(out, training->spec->train.clip_norm);
+        fingerprint_put_real(out, training->spec->train.clip_norm);
         break;
     case WEIGHT_DECAY:
-        put_real(out, training->optim->weight_decay);
+        fingerprint_put_real(out, training->optim->weight_decay);
         break;
     case STRATEGY:
-        put_strategy(out, training);
+        fingerprint_put_strategy(out, training);
         break;
     }
     if (fclose(out) == 0)
@@ -164,26 +165,26 @@ rt_status rt_training_fingerprint(struct rt_training *training, struct rt_error 
         return RT_OK;
     char data[65], validation[65], input[96];
     rt_datasets_fingerprint(&training->datasets, &training->run->trained.scaling, data);
-    hash_set(&training->datasets.validation, validation);
+    fingerprint_hash_set(&training->datasets.validation, validation);
     const struct {
         const char *key;
         char *value;
     } settings[] = {
         {"model.input", rt_training_text("%s", rt_shape_text(&network->model->in, input))},
-        {"model.layers", text_of(training, LAYERS)},
+        {"model.layers", fingerprint_text_of(training, LAYERS)},
         {"model.loss", rt_training_text("%s", network->loss->name)},
         {"the number of training examples", rt_training_text("%zu", training->datasets.train.count)},
         {"the training data (with their scaling, by hash)", rt_training_text("%s", data)},
         {"data.shuffle", rt_training_text("%s", spec->data.shuffle ? "true" : "false")},
         {"train.batch", rt_training_text("%" PRIu64 "%s", training->batch,
                                          train->drop_last ? ", whole ones only (train.drop_last)" : "")},
-        {"train.optimizer", text_of(training, OPTIMIZER)},
-        {"train.schedule", text_of(training, SCHEDULE)},
-        {"train.weight_decay", text_of(training, WEIGHT_DECAY)},
-        {"train.clip_norm", text_of(training, CLIP_NORM)},
+        {"train.optimizer", fingerprint_text_of(training, OPTIMIZER)},
+        {"train.schedule", fingerprint_text_of(training, SCHEDULE)},
+        {"train.weight_decay", fingerprint_text_of(training, WEIGHT_DECAY)},
+        {"train.clip_norm", fingerprint_text_of(training, CLIP_NORM)},
         {"train.seed", rt_training_text("%" PRId64, train->seed)},
         {"train.shards", rt_training_text("%" PRId64, train->shards)},
-        {"cluster.strategy", text_of(training, STRATEGY)},
+        {"cluster.strategy", fingerprint_text_of(training, STRATEGY)},
         /* The size of a micro-batch changes a result only where a layer measures it. */
         {"train.micro_batch", rt_train_measures_batch(network->model)
                                   ? rt_training_text("%zu", training->learner.micro_batch)

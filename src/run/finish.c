@@ -7,14 +7,15 @@
 
 enum { PATH_ROOM = 4096 };
 
-static rt_status join(const char *dir, const char *file, char path[PATH_ROOM], struct rt_error *err) {
+static rt_status training_join(const char *dir, const char *file, char path[PATH_ROOM],
+                               struct rt_error *err) {
     if (snprintf(path, PATH_ROOM, "%s/%s", dir, file) >= PATH_ROOM)
         return rt_fail(err, RT_BAD_INPUT, "%s: the path is too long", dir);
     return RT_OK;
 }
 
 /* Puts the best parameters into the network, unless they are the last ones. */
-static rt_status take_best(struct rt_training *training, struct rt_error *err) {
+static rt_status training_take_best(struct rt_training *training, struct rt_error *err) {
     struct rt_trained *trained = &training->run->trained;
     const uint64_t best = training->state.best_update;
     trained->update = training->state.update;
@@ -47,7 +48,8 @@ static rt_status take_best(struct rt_training *training, struct rt_error *err) {
     return RT_OK;
 }
 
-static rt_status fill_result(struct rt_training *training, const char hash[65], struct rt_error *err) {
+static rt_status training_fill_result(struct rt_training *training, const char hash[65],
+                                      struct rt_error *err) {
     struct rt_run *run = training->run;
     const struct rt_training_state *state = &training->state;
     const struct rt_evaluation *test = rt_run_test(run);
@@ -72,7 +74,7 @@ static rt_status fill_result(struct rt_training *training, const char hash[65], 
 }
 
 /* Writes the model; without files it stays in memory, where it may have been all the time. */
-static rt_status keep_model(struct rt_training *training, char hash[65], struct rt_error *err) {
+static rt_status training_keep_model(struct rt_training *training, char hash[65], struct rt_error *err) {
     struct rt_trained *trained = &training->run->trained;
     const struct rt_model_state *model_state = &training->learner.model_state;
     char path[PATH_ROOM];
@@ -81,25 +83,25 @@ static rt_status keep_model(struct rt_training *training, char hash[65], struct 
         status = trained->network.blocks.params ? rt_model_state_hash(model_state, hash, err)
                                                 : rt_snapshot_take(&trained->kept, model_state, hash, err);
     } else {
-        status = join(training->run->out_dir, "model.safetensors", path, err);
+        status = training_join(training->run->out_dir, "model.safetensors", path, err);
         if (status == RT_OK)
             status = rt_modelfile_write(path, trained, model_state, hash, err);
     }
     return rt_training_advise(training, status, err);
 }
 
-static rt_status write_summary(const struct rt_training *training, struct rt_error *err) {
+static rt_status training_write_summary(const struct rt_training *training, struct rt_error *err) {
     char path[PATH_ROOM];
     if (training->out.none)
         return RT_OK;
-    rt_status status = join(training->run->out_dir, "summary.json", path, err);
+    rt_status status = training_join(training->run->out_dir, "summary.json", path, err);
     return status == RT_OK ? rt_summary_write(training, path, err) : status;
 }
 
 rt_status rt_training_finish(struct rt_training *training, struct rt_error *err) {
     struct rt_run *run = training->run;
     char hash[65];
-    rt_status status = take_best(training, err);
+    rt_status status = training_take_best(training, err);
     if (status == RT_OK && training->datasets.test.count && training->tested_update != run->trained.update) {
         status = rt_run_score(run, &training->learner.forward, &training->datasets.test,
                               training->datasets.target, &run->test, err);
@@ -112,9 +114,9 @@ rt_status rt_training_finish(struct rt_training *training, struct rt_error *err)
     if (status == RT_INTERRUPTED || (status == RT_OK && atomic_load(&run->stop)))
         return rt_training_stopped(training, err);
     if (status == RT_OK)
-        status = keep_model(training, hash, err);
+        status = training_keep_model(training, hash, err);
     if (status == RT_OK)
-        status = fill_result(training, hash, err);
+        status = training_fill_result(training, hash, err);
     if (status == RT_OK)
         status = rt_training_watch_end(training, err);
     if (status == RT_OK)
@@ -122,7 +124,7 @@ rt_status rt_training_finish(struct rt_training *training, struct rt_error *err)
     if (status == RT_OK && training->learner.exchange_counts)
         run->has_exchange = training->learner.exchange_counts(training->learner.self, &run->exchange);
     if (status == RT_OK)
-        status = write_summary(training, err);
+        status = training_write_summary(training, err);
     if (status != RT_OK)
         run->has_result = false;
     return status;

@@ -11,7 +11,7 @@
 #include "learn/evaluate.h"
 #include <math.h>
 
-static void count_step(struct rt_training *training, const struct rt_step *step) {
+static void training_count_step(struct rt_training *training, const struct rt_step *step) {
     struct rt_training_state *state = &training->state;
     /* Updates of ring-flow overlap: no second counts twice. */
     const double start = step->start > training->step_end ? step->start : training->step_end;
@@ -32,7 +32,7 @@ static void count_step(struct rt_training *training, const struct rt_step *step)
     training->recent.step_seconds += seconds;
 }
 
-static void journal_first_step(struct rt_training *training, const struct rt_step *step) {
+static void training_journal_first_step(struct rt_training *training, const struct rt_step *step) {
     training->first_step = step->end - training->run->process_start;
     const struct rt_field fields[] = {RT_REAL("since_process_start", training->first_step),
                                       RT_REAL("since_training_start", step->end - training->start)};
@@ -48,7 +48,7 @@ rt_status rt_training_check_loss(const struct rt_training *training, const char 
     return rt_training_advise(training, RT_DIVERGED, err);
 }
 
-static rt_status keep_best(struct rt_training *training, struct rt_error *err) {
+static rt_status training_keep_best(struct rt_training *training, struct rt_error *err) {
     const struct rt_model_state *model_state = &training->learner.model_state;
     return rt_training_advise(
         training,
@@ -59,7 +59,7 @@ static rt_status keep_best(struct rt_training *training, struct rt_error *err) {
 }
 
 /* Counts what there was of training until then; nothing between then and now was any. */
-static void count_until(struct rt_training *training, double end) {
+static void training_count_until(struct rt_training *training, double end) {
     if (training->training_since == 0)
         return;
     training->state.step_seconds += fmax(0, end - training->training_since);
@@ -67,10 +67,10 @@ static void count_until(struct rt_training *training, double end) {
 }
 
 void rt_training_count_training(struct rt_training *training) {
-    count_until(training, rt_clock_wall());
+    training_count_until(training, rt_clock_wall());
 }
 
-static rt_status begin_training(struct rt_training *training, struct rt_error *err) {
+static rt_status training_begin_training(struct rt_training *training, struct rt_error *err) {
     if (training->training_since > 0)
         return RT_OK;
     rt_status status = training->learner.set_apart(training->learner.self, false, err);
@@ -78,7 +78,7 @@ static rt_status begin_training(struct rt_training *training, struct rt_error *e
     return status;
 }
 
-static rt_status end_training(struct rt_training *training, struct rt_error *err) {
+static rt_status training_end_training(struct rt_training *training, struct rt_error *err) {
     if (training->training_since == 0)
         return RT_OK;
     rt_status status = training->learner.set_apart(training->learner.self, true, err);
@@ -89,7 +89,7 @@ static rt_status end_training(struct rt_training *training, struct rt_error *err
 
 /* Scores the network as it is on the validation data; where there are none, on the test data, for the report
  * only: choosing a model by its test score would make that score worthless. */
-static rt_status score_network(struct rt_training *training, bool last, struct rt_error *err) {
+static rt_status training_score_network(struct rt_training *training, bool last, struct rt_error *err) {
     const struct rt_datasets *datasets = &training->datasets;
     struct rt_run *run = training->run;
     struct rt_score score;
@@ -122,7 +122,7 @@ static rt_status score_network(struct rt_training *training, bool last, struct r
         /* The parameters of the last update are at hand and need no file. */
         if (better && training->spec->train.keep_best && !last) {
             run->trained.update = training->state.update;
-            status = keep_best(training, err);
+            status = training_keep_best(training, err);
         }
     }
     if (!last)
@@ -136,93 +136,94 @@ static rt_status score_network(struct rt_training *training, bool last, struct r
 }
 
 /* Nothing of it counts as training. */
-static rt_status validate(struct rt_training *training, bool last, struct rt_error *err) {
+static rt_status training_validate(struct rt_training *training, bool last, struct rt_error *err) {
     const bool trains = training->training_since > 0 && !last;
-    rt_status status = end_training(training, err);
+    rt_status status = training_end_training(training, err);
     const double start = rt_clock_wall();
     if (status == RT_OK)
-        status = score_network(training, last, err);
+        status = training_score_network(training, last, err);
     if (status == RT_OK && trains)
-        status = begin_training(training, err);
+        status = training_begin_training(training, err);
     training->state.validation_seconds += rt_clock_wall() - start;
     return status;
 }
 
-static bool is_stale(const struct rt_training *training) {
+static bool training_is_stale(const struct rt_training *training) {
     return training->spec->train.early_stop > 0 &&
            training->state.stale >= (uint64_t)training->spec->train.early_stop;
 }
 
 /* A stream that ends is a run that is done, but not where nothing was ever learnt: the sender has failed,
  * most likely, and its silence shall not become a model. */
-static rt_status end_of_stream(struct rt_training *training, struct rt_error *err) {
+static rt_status training_end_of_stream(struct rt_training *training, struct rt_error *err) {
     if (training->state.update == 0)
         return rt_fail(err, RT_FAILED, "%.300s ended before the first example",
                        rt_stream_name(training->learner.stream));
     training->updates = training->state.update;
-    count_until(training, training->step_end);
+    training_count_until(training, training->step_end);
     return RT_OK;
 }
 
 /* The validation that the update calls for, if it has not been made. */
-static rt_status validate_when_due(struct rt_training *training, struct rt_error *err) {
+static rt_status training_validate_when_due(struct rt_training *training, struct rt_error *err) {
     const uint64_t update = training->state.update;
     if (!rt_periods_hit(&training->validations, update) || training->state.validated == update)
         return RT_OK;
     if (!training->learner.at_rest(training->learner.self)) /* it has promised to be */
         return rt_fail(err, RT_FAILED, "update %llu is to be validated, but a later one is under way",
                        (unsigned long long)update);
-    return validate(training, false, err);
+    return training_validate(training, false, err);
 }
 
 /* One update, and its validation. */
-static rt_status step_once(struct rt_training *training, struct rt_step *step, struct rt_error *err) {
-    rt_status status = begin_training(training, err);
+static rt_status training_step_once(struct rt_training *training, struct rt_step *step,
+                                    struct rt_error *err) {
+    rt_status status = training_begin_training(training, err);
     if (status == RT_OK)
         status = rt_training_advise(training, training->learner.step(training->learner.self, step, err), err);
     if (status != RT_OK)
         return status;
     if (step->rows == 0)
-        return end_of_stream(training, err);
-    count_step(training, step);
+        return training_end_of_stream(training, err);
+    training_count_step(training, step);
     if (isnan(training->first_step))
-        journal_first_step(training, step);
-    return validate_when_due(training, err);
+        training_journal_first_step(training, step);
+    return training_validate_when_due(training, err);
 }
 
 /* Finishes the updates that have begun, so that the parameters stand still and are those of
  * standing.update. */
-static rt_status come_to_rest(struct rt_training *training, struct rt_error *err) {
+static rt_status training_come_to_rest(struct rt_training *training, struct rt_error *err) {
     struct rt_step step;
     rt_status status = RT_OK;
     while (status == RT_OK && !training->learner.at_rest(training->learner.self))
-        status = step_once(training, &step, err);
+        status = training_step_once(training, &step, err);
     return status;
 }
 
 /* A checkpoint, if it is time for one, and work on the one that is being written. */
-static rt_status tend_checkpoint(struct rt_training *training, double now, struct rt_error *err) {
+static rt_status training_tend_checkpoint(struct rt_training *training, double now, struct rt_error *err) {
     rt_status status = rt_training_save_tend(training, err);
     const double every = training->spec->train.checkpoint_seconds;
     if (status != RT_OK || training->saving || !training->checkpoint_dir || every <= 0 ||
         now - training->checkpoint_at < every)
         return status;
-    status = come_to_rest(training, err);
+    status = training_come_to_rest(training, err);
     if (status == RT_OK)
         status = rt_training_save_begin(training, err);
     return status == RT_OK ? rt_training_save_tend(training, err) : status;
 }
 
-static rt_status one_update(struct rt_training *training, struct rt_error *err) {
+static rt_status training_one_update(struct rt_training *training, struct rt_error *err) {
     struct rt_step step;
-    rt_status status = step_once(training, &step, err);
+    rt_status status = training_step_once(training, &step, err);
     if (status != RT_OK || step.rows == 0)
         return status;
     /* A validation has reported. */
     if (training->validation_update != step.update &&
         step.end - training->recent.start >= training->spec->train.report_seconds)
         rt_training_report(training, NULL);
-    return tend_checkpoint(training, step.end, err);
+    return training_tend_checkpoint(training, step.end, err);
 }
 
 rt_status rt_training_stopped(const struct rt_training *training, struct rt_error *err) {
@@ -237,15 +238,15 @@ rt_status rt_training_stopped(const struct rt_training *training, struct rt_erro
 }
 
 /* A validation that falls due now, or is under way, is left to the run that resumes this one. */
-static rt_status stop_here(struct rt_training *training, struct rt_error *err) {
-    rt_status status = come_to_rest(training, err);
+static rt_status training_stop_here(struct rt_training *training, struct rt_error *err) {
+    rt_status status = training_come_to_rest(training, err);
     if (status == RT_OK || (status == RT_INTERRUPTED && training->learner.at_rest(training->learner.self)))
         status = rt_training_save(training, err);
     return status == RT_OK ? rt_training_stopped(training, err) : status;
 }
 
 /* The examples of a stream that failed do not come again: what was learnt from them is kept. */
-static rt_status keep_learnt(struct rt_training *training, rt_status status, struct rt_error *err) {
+static rt_status training_keep_learnt(struct rt_training *training, rt_status status, struct rt_error *err) {
     const struct rt_error why = *err;
     struct rt_error ignored;
     if (training->out.none || !training->learner.stream ||
@@ -259,33 +260,33 @@ static rt_status keep_learnt(struct rt_training *training, rt_status status, str
 }
 
 /* The updates, and what happens between them. */
-static rt_status run_updates(struct rt_training *training, struct rt_error *err) {
+static rt_status training_run_updates(struct rt_training *training, struct rt_error *err) {
     /* Of a run that was stopped in the middle of a validation. */
-    rt_status status = validate_when_due(training, err);
-    while (status == RT_OK && training->state.update < training->updates && !is_stale(training)) {
+    rt_status status = training_validate_when_due(training, err);
+    while (status == RT_OK && training->state.update < training->updates && !training_is_stale(training)) {
         if (atomic_load_explicit(&training->run->stop, memory_order_relaxed))
-            return stop_here(training, err);
-        status = one_update(training, err);
+            return training_stop_here(training, err);
+        status = training_one_update(training, err);
         if (status == RT_OK)
             status = rt_journal_status(training->journal, err);
     }
     if (status == RT_INTERRUPTED)
-        return stop_here(training, err);
-    return status == RT_OK ? RT_OK : keep_learnt(training, status, err);
+        return training_stop_here(training, err);
+    return status == RT_OK ? RT_OK : training_keep_learnt(training, status, err);
 }
 
 rt_status rt_training_loop(struct rt_training *training, struct rt_error *err) {
     training->loop_start = training->checkpoint_at = rt_clock_wall();
     training->state.setup_seconds += training->loop_start - training->start;
     rt_training_report(training, NULL);
-    rt_status status = run_updates(training, err);
+    rt_status status = training_run_updates(training, err);
     /* Saved before the validation that only the end of the run calls for, so that a longer run that continues
      * from here does not know of it. */
     if (status == RT_OK)
-        status = come_to_rest(training, err);
+        status = training_come_to_rest(training, err);
     /* What the devices did with their time counts up to the last update, not while files are written. */
     if (status == RT_OK)
-        status = end_training(training, err);
+        status = training_end_training(training, err);
     if (status == RT_OK)
         status = rt_training_watch(training, true, err);
     if (status == RT_OK)
@@ -293,7 +294,7 @@ rt_status rt_training_loop(struct rt_training *training, struct rt_error *err) {
     if (status != RT_OK || training->validation_update == training->state.update)
         return status;
     if (training->datasets.validation.count || training->datasets.test.count) {
-        status = validate(training, true, err);
+        status = training_validate(training, true, err);
         return status == RT_INTERRUPTED ? rt_training_stopped(training, err) : status;
     }
     rt_training_report(training, NULL);

@@ -19,19 +19,20 @@ size_t rt_membership_threads(const struct rt_spec *spec) {
 }
 
 /* Says which key of the run file it is about. */
-static rt_status blame(const struct rt_spec *spec, const char *key, rt_status status, struct rt_error *err) {
+static rt_status membership_blame(const struct rt_spec *spec, const char *key, rt_status status,
+                                  struct rt_error *err) {
     const struct rt_error why = *err;
     rt_tree_fail(rt_tree_get(rt_tree_get(spec->tree, "cluster"), key), err, "cluster.%s: %s", key, why.text);
     return err->status = status;
 }
 
-static rt_status open_endpoint(const struct rt_spec *spec, const struct rt_emulated_link *link,
-                               struct rt_endpoint **endpoint, struct rt_error *err) {
+static rt_status membership_open_endpoint(const struct rt_spec *spec, const struct rt_emulated_link *link,
+                                          struct rt_endpoint **endpoint, struct rt_error *err) {
     const struct rt_spec_cluster *cluster = &spec->cluster;
     uint8_t key[RT_KEY_BYTES];
     rt_status status = cluster->key ? rt_key_read(cluster->key, key, err) : RT_OK;
     if (status != RT_OK)
-        return blame(spec, "key", status, err);
+        return membership_blame(spec, "key", status, err);
     struct rt_tcp_settings settings = {.key = cluster->key ? key : NULL,
                                        .certificate = cluster->certificate,
                                        .private_key = cluster->private_key,
@@ -43,15 +44,15 @@ static rt_status open_endpoint(const struct rt_spec *spec, const struct rt_emula
     status = rt_tcp_create(&settings, endpoint, err);
     explicit_bzero(key, sizeof key);
     if (status == RT_BAD_INPUT)
-        blame(spec,
-              cluster->certificate   ? "certificate"
-              : cluster->private_key ? "private_key"
-                                     : "authority",
-              status, err);
+        membership_blame(spec,
+                         cluster->certificate   ? "certificate"
+                         : cluster->private_key ? "private_key"
+                                                : "authority",
+                         status, err);
     return status;
 }
 
-static bool has_credentials(const struct rt_spec_cluster *cluster) {
+static bool membership_has_credentials(const struct rt_spec_cluster *cluster) {
     return cluster->key || cluster->certificate || cluster->private_key || cluster->authority;
 }
 
@@ -59,15 +60,16 @@ rt_status rt_membership_check(const struct rt_spec *spec, struct rt_error *err) 
     struct rt_pace master;
     struct rt_endpoint *endpoint;
     rt_status status = rt_emulate_master(spec, &master, err);
-    if (status != RT_OK || !has_credentials(&spec->cluster))
+    if (status != RT_OK || !membership_has_credentials(&spec->cluster))
         return status;
-    status = open_endpoint(spec, &(struct rt_emulated_link){0}, &endpoint, err);
+    status = membership_open_endpoint(spec, &(struct rt_emulated_link){0}, &endpoint, err);
     if (status == RT_OK)
         rt_endpoint_destroy(endpoint);
     return status;
 }
 
-static rt_status read_addresses(const struct rt_spec *spec, const char **addresses, struct rt_error *err) {
+static rt_status membership_read_addresses(const struct rt_spec *spec, const char **addresses,
+                                           struct rt_error *err) {
     const struct rt_tree *node = spec->cluster.node;
     const size_t count = rt_spec_devices(spec) - (size_t)spec->cluster.nodes;
     for (size_t i = 0; i < count; i++) {
@@ -79,8 +81,8 @@ static rt_status read_addresses(const struct rt_spec *spec, const char **address
     return RT_OK;
 }
 
-static rt_status open_cluster(const struct rt_membership_settings *settings, struct rt_membership *membership,
-                              struct rt_error *err) {
+static rt_status membership_open_cluster(const struct rt_membership_settings *settings,
+                                         struct rt_membership *membership, struct rt_error *err) {
     const struct rt_spec *spec = settings->spec;
     const size_t locals = (size_t)spec->cluster.nodes, count = rt_spec_devices(spec);
     struct rt_pace *paces = NULL;
@@ -96,12 +98,12 @@ static rt_status open_cluster(const struct rt_membership_settings *settings, str
     if (status == RT_OK)
         status = rt_emulate_links(spec, links, err);
     if (status == RT_OK)
-        status = read_addresses(spec, addresses, err);
+        status = membership_read_addresses(spec, addresses, err);
     if (status == RT_OK)
         membership->pace = paces[0];
     /* A stream wakes who waits for it through the endpoint, also on one device. */
     if (status == RT_OK && (count > 1 || rt_stream_named(spec->data.train)))
-        status = open_endpoint(spec, &links[0], &membership->endpoint, err);
+        status = membership_open_endpoint(spec, &links[0], &membership->endpoint, err);
     if (status == RT_OK && count > 1) {
         struct rt_cluster_settings wanted = {
             .addresses = addresses,
@@ -136,7 +138,8 @@ static rt_status open_cluster(const struct rt_membership_settings *settings, str
     return status;
 }
 
-static rt_status name_devices(struct rt_membership *membership, size_t count, struct rt_error *err) {
+static rt_status membership_name_devices(struct rt_membership *membership, size_t count,
+                                         struct rt_error *err) {
     rt_status status = rt_alloc(count, sizeof *membership->name, "the devices", &membership->name, err);
     if (status == RT_OK)
         status = rt_alloc(count, sizeof *membership->address, "the devices", &membership->address, err);
@@ -153,8 +156,9 @@ static rt_status name_devices(struct rt_membership *membership, size_t count, st
 rt_status rt_membership_form(const struct rt_membership_settings *settings, struct rt_membership *membership,
                              struct rt_error *err) {
     *membership = (struct rt_membership){0};
-    rt_status status = open_cluster(settings, membership, err);
-    return status == RT_OK ? name_devices(membership, rt_spec_devices(settings->spec), err) : status;
+    rt_status status = membership_open_cluster(settings, membership, err);
+    return status == RT_OK ? membership_name_devices(membership, rt_spec_devices(settings->spec), err)
+                           : status;
 }
 
 void rt_membership_deinit(struct rt_membership *membership) {

@@ -4,14 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool has_address(const struct rt_membership *membership, size_t device) {
+static bool membership_has_address(const struct rt_membership *membership, size_t device) {
     return membership->address[device][0] &&
            strcmp(membership->address[device], membership->name[device]) != 0;
 }
 
 const char *rt_membership_title(const struct rt_membership *membership, size_t device,
                                 char title[RT_TITLE_ROOM]) {
-    if (has_address(membership, device))
+    if (membership_has_address(membership, device))
         snprintf(title, RT_TITLE_ROOM, "%.80s (%.100s)", membership->name[device],
                  membership->address[device]);
     else
@@ -22,7 +22,7 @@ const char *rt_membership_title(const struct rt_membership *membership, size_t d
 void rt_membership_print_addresses(const struct rt_membership *membership, FILE *out) {
     const char *gap = "";
     for (size_t i = 0; i < membership->devices; i++)
-        if (has_address(membership, i)) {
+        if (membership_has_address(membership, i)) {
             fprintf(out, "%s%s is %s", gap, membership->name[i], membership->address[i]);
             gap = ", ";
         }
@@ -55,21 +55,21 @@ rt_status rt_membership_lost(const struct rt_membership *membership, size_t devi
 
 /* ---- names in place of numbers ---- */
 
-static bool is(const char *text, size_t length, const char *name) {
+static bool membership_is(const char *text, size_t length, const char *name) {
     return strlen(name) == length && memcmp(text, name, length) == 0;
 }
 
 /* The device whose name or address stands in a text; devices: none. */
-static size_t find(const struct rt_membership *membership, const char *text, size_t length) {
+static size_t membership_find(const struct rt_membership *membership, const char *text, size_t length) {
     size_t i = 1;
-    while (i < membership->devices && !is(text, length, membership->name[i]) &&
-           !is(text, length, membership->address[i]))
+    while (i < membership->devices && !membership_is(text, length, membership->name[i]) &&
+           !membership_is(text, length, membership->address[i]))
         i++;
     return i;
 }
 
 /* An address from which somebody has connected: it says nothing. */
-static bool is_address(const char *text, size_t length) {
+static bool membership_is_address(const char *text, size_t length) {
     size_t digits = 0;
     while (digits < length && text[length - 1 - digits] >= '0' && text[length - 1 - digits] <= '9')
         digits++;
@@ -91,10 +91,11 @@ void rt_membership_name_nodes(const struct rt_membership *membership, size_t nod
         size_t who = !named || number >= nodes ? membership->devices : device ? device(user, number) : number;
         const char *close = named && strncmp(end, " (", 2) == 0 ? strchr(end, ')') : NULL;
         if (close) {
-            const size_t length = (size_t)(close - end - 2), known = find(membership, end + 2, length);
+            const size_t length = (size_t)(close - end - 2),
+                         known = membership_find(membership, end + 2, length);
             if (known < membership->devices)
                 who = known;
-            if (known < membership->devices || is_address(end + 2, length))
+            if (known < membership->devices || membership_is_address(end + 2, length))
                 end += length + 3;
         }
         if (who >= membership->devices) {

@@ -22,22 +22,22 @@ struct writing {
     struct rt_params_hash hash;
 };
 
-static rt_status declare_tensor(void *user, const char *name, const struct rt_shape *shape, size_t offset,
-                                bool is_buffer, struct rt_error *err) {
+static rt_status modelfile_declare_tensor(void *user, const char *name, const struct rt_shape *shape,
+                                          size_t offset, bool is_buffer, struct rt_error *err) {
     (void)offset, (void)is_buffer;
     return rt_tensors_out_declare(user, name, shape, err);
 }
 
-static rt_status write_floats(void *user, size_t word, size_t count, const float *floats,
-                              struct rt_error *err) {
+static rt_status modelfile_write_floats(void *user, size_t word, size_t count, const float *floats,
+                                        struct rt_error *err) {
     (void)word;
     struct writing *writing = user;
     rt_params_hash_add(&writing->hash, count, floats);
     return rt_tensors_out_write(writing->out, floats, count, err);
 }
 
-static rt_status write_names(struct rt_tensors_out *out, const char *key, const struct rt_names *names,
-                             struct rt_error *err) {
+static rt_status modelfile_write_names(struct rt_tensors_out *out, const char *key,
+                                       const struct rt_names *names, struct rt_error *err) {
     if (names->count == 0)
         return RT_OK;
     char *text = rt_names_json(names);
@@ -49,8 +49,8 @@ static rt_status write_names(struct rt_tensors_out *out, const char *key, const 
     return status;
 }
 
-static rt_status write_meta(struct rt_tensors_out *out, const struct rt_trained *trained,
-                            struct rt_error *err) {
+static rt_status modelfile_write_meta(struct rt_tensors_out *out, const struct rt_trained *trained,
+                                      struct rt_error *err) {
     char update[24];
     char *scaling = NULL;
     snprintf(update, sizeof update, "%" PRIu64, trained->update);
@@ -71,13 +71,13 @@ static rt_status write_meta(struct rt_tensors_out *out, const struct rt_trained 
             status = rt_tensors_out_meta(out, meta[i].key, meta[i].value, err);
     free(scaling);
     if (status == RT_OK)
-        status = write_names(out, RT_KEY_CLASSES, &trained->names, err);
-    return status == RT_OK ? write_names(out, RT_KEY_COLUMNS, &trained->columns, err) : status;
+        status = modelfile_write_names(out, RT_KEY_CLASSES, &trained->names, err);
+    return status == RT_OK ? modelfile_write_names(out, RT_KEY_COLUMNS, &trained->columns, err) : status;
 }
 
 /* The hashes, once all numbers have passed by. */
-static rt_status write_hashes(struct writing *writing, const struct rt_model *model, char hex[65],
-                              struct rt_error *err) {
+static rt_status modelfile_write_hashes(struct writing *writing, const struct rt_model *model, char hex[65],
+                                        struct rt_error *err) {
     char buffers[65];
     rt_params_hash_finish(&writing->hash, hex, buffers);
     rt_status status = rt_tensors_out_amend(writing->out, RT_KEY_PARAMS_HASH, hex, err);
@@ -95,13 +95,13 @@ rt_status rt_modelfile_write(const char *path, const struct rt_trained *trained,
         return status;
     status = rt_params_hash_open(model_state->model, &writing.hash, err);
     if (status == RT_OK)
-        status = write_meta(writing.out, trained, err);
+        status = modelfile_write_meta(writing.out, trained, err);
     if (status == RT_OK)
-        status = rt_model_visit(model_state->model, declare_tensor, writing.out, err);
+        status = rt_model_visit(model_state->model, modelfile_declare_tensor, writing.out, err);
     if (status == RT_OK)
-        status = rt_model_state_write(model_state, 1, write_floats, &writing, err);
+        status = rt_model_state_write(model_state, 1, modelfile_write_floats, &writing, err);
     if (status == RT_OK)
-        status = write_hashes(&writing, model_state->model, own, err);
+        status = modelfile_write_hashes(&writing, model_state->model, own, err);
     rt_params_hash_close(&writing.hash);
     if (status != RT_OK) {
         rt_tensors_out_abandon(writing.out);
@@ -125,12 +125,12 @@ struct reading {
 };
 
 /* A checkpoint has the state of the optimizer beside the parameters, under names that no layer gives. */
-static bool is_parameter(const struct rt_tensor_entry *entry) {
+static bool modelfile_is_parameter(const struct rt_tensor_entry *entry) {
     return strncmp(entry->name, "optimizer.", strlen("optimizer.")) != 0;
 }
 
-static rt_status check_tensor(void *user, const char *name, const struct rt_shape *shape, size_t offset,
-                              bool is_buffer, struct rt_error *err) {
+static rt_status modelfile_check_tensor(void *user, const char *name, const struct rt_shape *shape,
+                                        size_t offset, bool is_buffer, struct rt_error *err) {
     (void)offset, (void)is_buffer;
     struct reading *reading = user;
     const struct rt_tensors *tensors = reading->tensors;
@@ -157,16 +157,16 @@ static rt_status check_tensor(void *user, const char *name, const struct rt_shap
 }
 
 /* Whether the file holds the tensors of the model, and no others. Takes no memory. */
-static rt_status check_tensors(const char *path, const struct rt_tensors *tensors,
-                               const struct rt_model *model, struct rt_error *err) {
+static rt_status modelfile_check_tensors(const char *path, const struct rt_tensors *tensors,
+                                         const struct rt_model *model, struct rt_error *err) {
     struct reading reading = {.tensors = tensors};
-    rt_status status = rt_model_visit(model, check_tensor, &reading, err);
+    rt_status status = rt_model_visit(model, modelfile_check_tensor, &reading, err);
     if (status != RT_OK)
         return rt_fail_prefix(err, status, "%s does not fit the model", path);
     size_t count = 0;
     uint64_t floats = 0;
     for (size_t i = 0; i < tensors->count; i++) {
-        if (is_parameter(&tensors->entries[i])) {
+        if (modelfile_is_parameter(&tensors->entries[i])) {
             count++;
             floats += tensors->entries[i].bytes / sizeof(float);
         }
@@ -180,7 +180,8 @@ static rt_status check_tensors(const char *path, const struct rt_tensors *tensor
     return RT_OK;
 }
 
-static rt_status read_floats(void *user, size_t word, size_t count, float *out, struct rt_error *err) {
+static rt_status modelfile_read_floats(void *user, size_t word, size_t count, float *out,
+                                       struct rt_error *err) {
     (void)word;
     struct reading *reading = user;
     while (count > 0) {
@@ -210,8 +211,8 @@ static rt_status read_floats(void *user, size_t word, size_t count, float *out, 
 }
 
 /* The hashes that a file carries, against the numbers that are in it. */
-static rt_status check_hash(const char *path, struct reading *reading, const struct rt_model *model,
-                            struct rt_error *err) {
+static rt_status modelfile_check_hash(const char *path, struct reading *reading, const struct rt_model *model,
+                                      struct rt_error *err) {
     const char *said = rt_tensors_meta(reading->tensors, RT_KEY_PARAMS_HASH),
                *said_buffers = rt_tensors_meta(reading->tensors, RT_KEY_BUFFERS_HASH);
     struct rt_params_hash hash;
@@ -223,7 +224,7 @@ static rt_status check_hash(const char *path, struct reading *reading, const str
     char hex[65], buffers[65];
     for (size_t left = model->param_count + model->buffer_count; status == RT_OK && left > 0;) {
         size_t part = left < 1024 ? left : 1024;
-        status = read_floats(reading, 0, part, floats, err);
+        status = modelfile_read_floats(reading, 0, part, floats, err);
         if (status == RT_OK)
             rt_params_hash_add(&hash, part, floats);
         left -= part;
@@ -239,23 +240,23 @@ static rt_status check_hash(const char *path, struct reading *reading, const str
 }
 
 /* After check_tensors. */
-static rt_status load_params(const char *path, const struct rt_tensors *tensors,
-                             const struct rt_model_state *model_state, uint64_t version,
-                             struct rt_error *err) {
+static rt_status modelfile_load_params(const char *path, const struct rt_tensors *tensors,
+                                       const struct rt_model_state *model_state, uint64_t version,
+                                       struct rt_error *err) {
     struct reading reading = {.tensors = tensors};
     rt_status status =
         rt_alloc(tensors->count, sizeof *reading.order, "the tensors of a file", &reading.order, err);
     if (status == RT_OK)
-        status = rt_model_visit(model_state->model, check_tensor, &reading, err);
+        status = rt_model_visit(model_state->model, modelfile_check_tensor, &reading, err);
     if (status == RT_OK)
-        status = check_hash(path, &reading, model_state->model, err);
+        status = modelfile_check_hash(path, &reading, model_state->model, err);
     if (status == RT_OK)
-        status = model_state->load(model_state->self, 1, version, read_floats, &reading, err);
+        status = model_state->load(model_state->self, 1, version, modelfile_read_floats, &reading, err);
     free(reading.order);
     return status;
 }
 
-static uint64_t read_update(const struct rt_tensors *tensors) {
+static uint64_t modelfile_read_update(const struct rt_tensors *tensors) {
     const char *text = rt_tensors_meta(tensors, RT_KEY_UPDATE);
     int64_t update;
     return text && rt_parse_int(text, &update) && update > 0 ? (uint64_t)update : 0;
@@ -270,24 +271,24 @@ rt_status rt_modelfile_load(const char *path, const struct rt_model_state *model
     bool sealed;
     status = rt_description_check(&tensors, path, &sealed, err);
     if (status == RT_OK)
-        status = check_tensors(path, &tensors, model_state->model, err);
+        status = modelfile_check_tensors(path, &tensors, model_state->model, err);
     if (status == RT_OK)
         status = rt_checkpoint_verify(path, &tensors, err);
     if (status == RT_OK)
-        status = load_params(path, &tensors, model_state, version, err);
+        status = modelfile_load_params(path, &tensors, model_state, version, err);
     if (status == RT_OK && update)
-        *update = read_update(&tensors);
+        *update = modelfile_read_update(&tensors);
     rt_tensors_close(&tensors);
     return status;
 }
 
 /* The name of the first dense layer's weight that is square; false: there is none. */
-static bool find_square(const struct rt_model *model, const char *before, char name[64]) {
+static bool modelfile_find_square(const struct rt_model *model, const char *before, char name[64]) {
     for (size_t i = 0; i < model->count; i++) {
         const struct rt_layer *layer = model->layers[i];
         char own[64];
         snprintf(own, sizeof own, "%.30s%zu.", before, i);
-        if (layer->body && find_square(layer->body, own, name))
+        if (layer->body && modelfile_find_square(layer->body, own, name))
             return true;
         if (layer->type == &rt_layer_dense && rt_shape_equal(&layer->in, &layer->out)) {
             snprintf(name, 64, "%.50sweight", own);
@@ -305,7 +306,7 @@ rt_status rt_modelfile_doubt(const char *path, const struct rt_model *model, cha
     if (status != RT_OK)
         return status;
     if (!rt_tensors_meta(&tensors, RT_KEY_PARAMS_HASH) && !rt_tensors_meta(&tensors, "state"))
-        find_square(model, "", name);
+        modelfile_find_square(model, "", name);
     rt_tensors_close(&tensors);
     return RT_OK;
 }
@@ -317,16 +318,16 @@ rt_status rt_modelfile_params(const char *path, struct rt_network *network, uint
     return rt_modelfile_load(path, &model_state, 0, update, err);
 }
 
-static rt_status read_names(const char *path, const struct rt_tensors *tensors, const char *key,
-                            struct rt_names *names, struct rt_error *err) {
+static rt_status modelfile_read_names(const char *path, const struct rt_tensors *tensors, const char *key,
+                                      struct rt_names *names, struct rt_error *err) {
     const char *text = rt_tensors_meta(tensors, key);
     return text ? rt_names_parse(text, path, key, names, err) : RT_OK;
 }
 
 /* The network, from the description in the metadata; its trees are needed only while it is built. */
-static rt_status read_network(const char *path, const struct rt_tensors *tensors,
-                              const struct rt_computing *computing, struct rt_trained *trained,
-                              struct rt_error *err) {
+static rt_status modelfile_read_network(const char *path, const struct rt_tensors *tensors,
+                                        const struct rt_computing *computing, struct rt_trained *trained,
+                                        struct rt_error *err) {
     const char *description = rt_tensors_meta(tensors, RT_KEY_MODEL),
                *loss = rt_tensors_meta(tensors, RT_KEY_LOSS);
     if (!description || !loss)
@@ -349,11 +350,11 @@ static rt_status read_network(const char *path, const struct rt_tensors *tensors
     return status;
 }
 
-static rt_status read_here(const char *path, const struct rt_tensors *tensors, struct rt_network *network,
-                           struct rt_error *err) {
+static rt_status modelfile_read_here(const char *path, const struct rt_tensors *tensors,
+                                     struct rt_network *network, struct rt_error *err) {
     struct rt_local_state local = {.network = network};
     const struct rt_model_state model_state = rt_model_state_local(&local);
-    return load_params(path, tensors, &model_state, 0, err);
+    return modelfile_load_params(path, tensors, &model_state, 0, err);
 }
 
 /* All but the numbers. */
@@ -363,14 +364,14 @@ static rt_status describe(const struct rt_tensors *tensors, const char *path,
     bool sealed;
     rt_status status = rt_description_check(tensors, path, &sealed, err);
     if (status == RT_OK)
-        status = read_network(path, tensors, computing, trained, err);
+        status = modelfile_read_network(path, tensors, computing, trained, err);
     const struct rt_network *network = &trained->network;
     if (status == RT_OK)
-        status = check_tensors(path, tensors, network->model, err);
+        status = modelfile_check_tensors(path, tensors, network->model, err);
     if (status == RT_OK)
-        status = read_names(path, tensors, RT_KEY_CLASSES, &trained->names, err);
+        status = modelfile_read_names(path, tensors, RT_KEY_CLASSES, &trained->names, err);
     if (status == RT_OK)
-        status = read_names(path, tensors, RT_KEY_COLUMNS, &trained->columns, err);
+        status = modelfile_read_names(path, tensors, RT_KEY_COLUMNS, &trained->columns, err);
     const char *scaling = rt_tensors_meta(tensors, RT_KEY_SCALING);
     if (status == RT_OK && scaling)
         status = rt_scaling_read(scaling, path, network->inputs, &trained->scaling, err);
@@ -380,7 +381,7 @@ static rt_status describe(const struct rt_tensors *tensors, const char *path,
     if (status == RT_OK && trained->columns.count && trained->columns.count != network->inputs)
         status = rt_fail(err, RT_BAD_INPUT, "%s: has names for %s, but the model has %s", path,
                          RT_COUNTED(trained->columns.count, "column"), RT_COUNTED(network->inputs, "input"));
-    trained->update = read_update(tensors);
+    trained->update = modelfile_read_update(tensors);
     trained->unsealed = status == RT_OK && !sealed;
     return status;
 }
@@ -393,7 +394,7 @@ rt_status rt_modelfile_build(const struct rt_tensors *tensors, const char *path,
     if (status == RT_OK)
         status = rt_network_allocate(&made.network, err);
     if (status == RT_OK)
-        status = read_here(path, tensors, &made.network, err);
+        status = modelfile_read_here(path, tensors, &made.network, err);
     if (status != RT_OK) {
         rt_trained_deinit(&made);
         return status;

@@ -8,18 +8,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-static double idle_of(const double seconds[RT_METRIC_STATES]) {
+static double nodes_idle_of(const double seconds[RT_METRIC_STATES]) {
     struct rt_states states = {0};
     memcpy(states.seconds, seconds, sizeof states.seconds);
     return rt_states_idle(&states);
 }
 
-static uint64_t bytes_of(const struct rt_metrics_row *row) {
+static uint64_t nodes_bytes_of(const struct rt_metrics_row *row) {
     return rt_traffic_sum(row->sent) + rt_traffic_sum(row->received);
 }
 
 /* Rates from one report to a later one. */
-static struct rt_node_view view_of(const struct rt_node_report *report, const struct rt_metrics_row *before) {
+static struct rt_node_view nodes_view_of(const struct rt_node_report *report,
+                                         const struct rt_metrics_row *before) {
     const struct rt_metrics_row *row = &report->row;
     const double seconds = row->seconds - before->seconds;
     const bool some = seconds > 0;
@@ -29,8 +30,9 @@ static struct rt_node_view view_of(const struct rt_node_report *report, const st
         .count = report->count,
         .tail = report->tail,
         .samples_per_s = some ? (double)(row->samples - before->samples) / seconds : (double)NAN,
-        .idle_fraction = some ? (idle_of(row->state) - idle_of(before->state)) / seconds : (double)NAN,
-        .bytes_per_s = some ? (double)(bytes_of(row) - bytes_of(before)) / seconds : (double)NAN,
+        .idle_fraction =
+            some ? (nodes_idle_of(row->state) - nodes_idle_of(before->state)) / seconds : (double)NAN,
+        .bytes_per_s = some ? (double)(nodes_bytes_of(row) - nodes_bytes_of(before)) / seconds : (double)NAN,
         .queue = row->queue,
         .peak_memory = row->peak_memory,
         .predicted_idle = report->predicted_idle,
@@ -39,7 +41,7 @@ static struct rt_node_view view_of(const struct rt_node_report *report, const st
     return view;
 }
 
-static void journal_node(struct rt_training *training, size_t node, const struct rt_node_view *view) {
+static void nodes_journal_node(struct rt_training *training, size_t node, const struct rt_node_view *view) {
     const struct rt_field fields[] = {
         RT_INT("node", node),
         RT_TEXT("name", view->name),
@@ -52,7 +54,7 @@ static void journal_node(struct rt_training *training, size_t node, const struct
     rt_journal_write(training->journal, "node", fields, sizeof fields / sizeof *fields);
 }
 
-static rt_status take_memory(struct rt_training *training, struct rt_error *err) {
+static rt_status nodes_take_memory(struct rt_training *training, struct rt_error *err) {
     const size_t nodes = training->learner.nodes;
     rt_status status = rt_alloc(nodes, sizeof *training->reports, "the reports", &training->reports, err);
     if (status == RT_OK)
@@ -63,7 +65,7 @@ static rt_status take_memory(struct rt_training *training, struct rt_error *err)
 }
 
 /* A node that had no part in a validation waited for its end, and cannot know it. */
-static void set_validation_apart(const struct rt_training *training, struct rt_metrics_row *row) {
+static void nodes_set_validation_apart(const struct rt_training *training, struct rt_metrics_row *row) {
     const double apart = rt_states_take_waiting(row->state, training->state.validation_seconds -
                                                                 training->validated_before - row->validation);
     row->seconds -= apart;
@@ -77,21 +79,22 @@ rt_status rt_training_watch(struct rt_training *training, bool last, struct rt_e
     const bool over = training->reports && !training->before;
     if (over || (!several && !last))
         return RT_OK;
-    rt_status status = training->reports ? RT_OK : take_memory(training, err);
+    rt_status status = training->reports ? RT_OK : nodes_take_memory(training, err);
     if (status == RT_OK)
         status = training->learner.report(training->learner.self, !last, training->reports, &fresh, err);
     for (size_t i = 0; status == RT_OK && fresh && i < training->learner.nodes; i++)
-        set_validation_apart(training, &training->reports[i].row);
+        nodes_set_validation_apart(training, &training->reports[i].row);
     if (status != RT_OK || !fresh || !several)
         return status;
     for (size_t i = 0; i < training->learner.nodes; i++) {
         static const struct rt_metrics_row nothing;
-        struct rt_node_view view = view_of(&training->reports[i], last ? &nothing : &training->before[i]);
+        struct rt_node_view view =
+            nodes_view_of(&training->reports[i], last ? &nothing : &training->before[i]);
         if (!isfinite(view.idle_fraction))
             continue;
         training->run->views[i] = view;
         training->before[i] = training->reports[i].row;
-        journal_node(training, i, &view);
+        nodes_journal_node(training, i, &view);
         training->run->view_count = training->learner.nodes;
     }
     if (last) {

@@ -17,7 +17,7 @@ enum { PATH_ROOM = 4096 };
 
 static const char journal[] = "journal.jsonl";
 
-static rt_status join(const char *dir, const char *file, char path[PATH_ROOM], struct rt_error *err) {
+static rt_status outdir_join(const char *dir, const char *file, char path[PATH_ROOM], struct rt_error *err) {
     if (snprintf(path, PATH_ROOM, "%s/%s", dir, file) >= PATH_ROOM)
         return rt_fail(err, RT_BAD_INPUT, "%s: the path is too long", dir);
     return RT_OK;
@@ -26,7 +26,7 @@ static rt_status join(const char *dir, const char *file, char path[PATH_ROOM], s
 /* ---- what is there ---- */
 
 /* entries: NULL when there is no such directory. */
-static rt_status list(const char *dir, DIR **entries, struct rt_error *err) {
+static rt_status outdir_list(const char *dir, DIR **entries, struct rt_error *err) {
     *entries = opendir(dir);
     if (*entries || errno == ENOENT)
         return RT_OK;
@@ -38,7 +38,7 @@ static rt_status list(const char *dir, DIR **entries, struct rt_error *err) {
 }
 
 /* An empty journal is what a claim makes; one that was killed may have left it. */
-static bool counts(DIR *entries, const char *name) {
+static bool outdir_counts(DIR *entries, const char *name) {
     struct stat info;
     if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
         return false;
@@ -46,32 +46,33 @@ static bool counts(DIR *entries, const char *name) {
            !S_ISREG(info.st_mode) || info.st_size > 0;
 }
 
-static bool exists(const char *dir, const char *file) {
+static bool outdir_exists(const char *dir, const char *file) {
     char path[PATH_ROOM];
     struct stat info;
-    return join(dir, file, path, NULL) == RT_OK && lstat(path, &info) == 0 && S_ISREG(info.st_mode);
+    return outdir_join(dir, file, path, NULL) == RT_OK && lstat(path, &info) == 0 && S_ISREG(info.st_mode);
 }
 
 enum rt_out_state rt_out_look(const char *dir) {
     char checkpoint[PATH_ROOM];
-    if (join(dir, "checkpoint", checkpoint, NULL) == RT_OK && rt_checkpoint_exists(checkpoint))
+    if (outdir_join(dir, "checkpoint", checkpoint, NULL) == RT_OK && rt_checkpoint_exists(checkpoint))
         return RT_OUT_SAVED;
     /* A run that was finished is not begun again over its result. */
-    return exists(dir, journal) && !exists(dir, "model.safetensors") && !exists(dir, "summary.json")
+    return outdir_exists(dir, journal) && !outdir_exists(dir, "model.safetensors") &&
+                   !outdir_exists(dir, "summary.json")
                ? RT_OUT_BEGUN
                : RT_OUT_NOTHING;
 }
 
-static rt_status check_empty(const struct rt_run *run, struct rt_error *err) {
+static rt_status outdir_check_empty(const struct rt_run *run, struct rt_error *err) {
     const char *dir = run->out_dir;
     DIR *entries;
-    rt_status status = list(dir, &entries, err);
+    rt_status status = outdir_list(dir, &entries, err);
     if (status != RT_OK || !entries)
         return status;
     bool empty = true;
     const struct dirent *entry;
     while (empty && (entry = readdir(entries)))
-        empty = !counts(entries, entry->d_name);
+        empty = !outdir_counts(entries, entry->d_name);
     closedir(entries);
     if (empty)
         return RT_OK;
@@ -86,9 +87,9 @@ static rt_status check_empty(const struct rt_run *run, struct rt_error *err) {
 
 /* On the journal, which every run has. A lock goes with its process, however that ends. A file system that
  * has no locks is used without. */
-static rt_status lock(const char *dir, struct rt_out *out, struct rt_error *err) {
+static rt_status outdir_lock(const char *dir, struct rt_out *out, struct rt_error *err) {
     char path[PATH_ROOM];
-    rt_status status = join(dir, journal, path, err);
+    rt_status status = outdir_join(dir, journal, path, err);
     if (status != RT_OK)
         return status;
     for (;;) {
@@ -113,7 +114,7 @@ static rt_status lock(const char *dir, struct rt_out *out, struct rt_error *err)
 /* ---- claiming ---- */
 
 /* A directory that cannot be made is told like any other bad option: nothing was started. */
-static rt_status make(const char *dir, bool *made, struct rt_error *err) {
+static rt_status outdir_make(const char *dir, bool *made, struct rt_error *err) {
     struct rt_error own;
     rt_status status = rt_claim_directory(dir, made, &own);
     if (status == RT_OK || status == RT_NO_MEMORY)
@@ -122,7 +123,7 @@ static rt_status make(const char *dir, bool *made, struct rt_error *err) {
 }
 
 /* runs/<name>-<time>, with a number when others started in the same second. */
-static rt_status claim_name(const char *name, char **dir, struct rt_error *err) {
+static rt_status outdir_claim_name(const char *name, char **dir, struct rt_error *err) {
     char stamp[32];
     time_t now = time(NULL);
     struct tm parts;
@@ -134,10 +135,10 @@ static rt_status claim_name(const char *name, char **dir, struct rt_error *err) 
         return rt_fail(err, RT_NO_MEMORY, "not enough memory for the output directory's name");
     snprintf(path, room, "runs/%s-%s", name, stamp);
     bool made = false;
-    rt_status status = make(path, &made, err);
+    rt_status status = outdir_make(path, &made, err);
     for (int i = 2; status == RT_OK && !made; i++) {
         snprintf(path, room, "runs/%s-%s-%d", name, stamp, i);
-        status = make(path, &made, err);
+        status = outdir_make(path, &made, err);
     }
     if (status != RT_OK)
         free(path);
@@ -147,46 +148,46 @@ static rt_status claim_name(const char *name, char **dir, struct rt_error *err) 
 }
 
 /* The directory that was asked for, by rt_run_set_out or else in the run file; NULL: none was. */
-static const char *asked(const struct rt_run *run) {
+static const char *outdir_asked(const struct rt_run *run) {
     return run->out_given ? run->out_dir : run->spec->out;
 }
 
 /* Takes dir over. */
-static void name_it(struct rt_run *run, char *dir, struct rt_out *out) {
+static void outdir_name_it(struct rt_run *run, char *dir, struct rt_out *out) {
     out->before = run->out_dir;
     out->named = true;
     run->out_dir = dir;
 }
 
-static rt_status claim_new(struct rt_run *run, struct rt_out *out, struct rt_error *err) {
+static rt_status outdir_claim_new(struct rt_run *run, struct rt_out *out, struct rt_error *err) {
     rt_status status;
-    if (asked(run)) {
-        status = check_empty(run, err);
+    if (outdir_asked(run)) {
+        status = outdir_check_empty(run, err);
         if (status == RT_OK)
-            status = make(run->out_dir, &out->made, err);
+            status = outdir_make(run->out_dir, &out->made, err);
     } else {
         char *dir = NULL;
-        status = claim_name(run->spec->name, &dir, err);
+        status = outdir_claim_name(run->spec->name, &dir, err);
         if (status == RT_OK) {
-            name_it(run, dir, out);
+            outdir_name_it(run, dir, out);
             out->made = true;
         }
     }
     if (status == RT_OK)
-        status = lock(run->out_dir, out, err);
+        status = outdir_lock(run->out_dir, out, err);
     /* Another run may have come and gone since. */
     if (status == RT_OK)
-        status = check_empty(run, err);
+        status = outdir_check_empty(run, err);
     out->fresh = status == RT_OK;
     return status;
 }
 
-static rt_status claim_old(const struct rt_run *run, struct rt_out *out, struct rt_error *err) {
+static rt_status outdir_claim_old(const struct rt_run *run, struct rt_out *out, struct rt_error *err) {
     static const char *const written[] = {"model.safetensors", "summary.json", "checkpoint/state.safetensors",
                                           "checkpoint/best.safetensors"};
     char path[PATH_ROOM];
     DIR *entries;
-    rt_status status = list(run->out_dir, &entries, err);
+    rt_status status = outdir_list(run->out_dir, &entries, err);
     if (status == RT_OK && entries)
         closedir(entries);
     if (status == RT_OK && rt_out_look(run->out_dir) == RT_OUT_NOTHING)
@@ -195,11 +196,11 @@ static rt_status claim_old(const struct rt_run *run, struct rt_out *out, struct 
                          "run starts anew",
                          run->out_dir, run->terms.resume);
     if (status == RT_OK)
-        status = lock(run->out_dir, out, err);
+        status = outdir_lock(run->out_dir, out, err);
     /* Another run may have come to its end since. */
     out->begins = status == RT_OK && rt_out_look(run->out_dir) == RT_OUT_BEGUN;
     for (size_t i = 0; status == RT_OK && i < sizeof written / sizeof *written; i++) {
-        status = join(run->out_dir, written[i], path, err);
+        status = outdir_join(run->out_dir, written[i], path, err);
         if (status == RT_OK)
             rt_remove_temporaries(path);
     }
@@ -207,7 +208,7 @@ static rt_status claim_old(const struct rt_run *run, struct rt_out *out, struct 
 }
 
 rt_status rt_out_claim(struct rt_run *run, struct rt_out *out, struct rt_error *err) {
-    const char *dir = asked(run);
+    const char *dir = outdir_asked(run);
     *out = (struct rt_out){.lock = -1, .none = dir && strcmp(dir, "none") == 0};
     run->without_files = out->none;
     if (out->none && run->resume)
@@ -219,23 +220,23 @@ rt_status rt_out_claim(struct rt_run *run, struct rt_out *out, struct rt_error *
         char *copy = strdup(dir);
         if (!copy)
             return rt_fail(err, RT_NO_MEMORY, "not enough memory for the output directory's name");
-        name_it(run, copy, out);
+        outdir_name_it(run, copy, out);
     }
     if (!run->resume)
-        return claim_new(run, out, err);
+        return outdir_claim_new(run, out, err);
     if (!run->out_dir)
         return rt_fail(err, RT_BAD_INPUT,
                        "to resume, say with %s which output directory holds the checkpoint", run->terms.out);
-    return claim_old(run, out, err);
+    return outdir_claim_old(run, out, err);
 }
 
 void rt_out_release(struct rt_run *run, bool used, struct rt_out *out) {
     char path[PATH_ROOM];
     /* Under the lock, so that nobody else's file goes. */
     if (!used && out->fresh) {
-        if (join(run->out_dir, journal, path, NULL) == RT_OK)
+        if (outdir_join(run->out_dir, journal, path, NULL) == RT_OK)
             unlink(path);
-        if (join(run->out_dir, "checkpoint", path, NULL) == RT_OK)
+        if (outdir_join(run->out_dir, "checkpoint", path, NULL) == RT_OK)
             rmdir(path);
         if (out->made)
             rmdir(run->out_dir);

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 
 /* rings: of a strategy that has several; else it stays NULL. */
-static rt_status form(const struct rt_run *run, const struct rt_strategy_choice *choice,
-                      struct rt_network *network, struct rt_rings **rings, struct rt_ring_setup *setup,
-                      struct rt_error *err) {
+static rt_status planning_form(const struct rt_run *run, const struct rt_strategy_choice *choice,
+                               struct rt_network *network, struct rt_rings **rings,
+                               struct rt_ring_setup *setup, struct rt_error *err) {
     static const struct rt_ring_options any = {.slots = -1};
     const struct rt_spec_train *train = &run->spec->train;
     const bool alone = choice->strategy->alone;
@@ -51,7 +51,7 @@ static rt_status form(const struct rt_run *run, const struct rt_strategy_choice 
     return status == RT_OK && *rings ? rt_rings_planned(*rings, setup, err) : status;
 }
 
-static rt_status make_plan(struct rt_run *run, char **plan, struct rt_error *err) {
+static rt_status planning_make_plan(struct rt_run *run, char **plan, struct rt_error *err) {
     const struct rt_spec *spec = run->spec;
     const struct rt_computing computing = {.math = (enum rt_math)spec->train.math,
                                            .kernels = spec->train.kernels,
@@ -76,7 +76,7 @@ static rt_status make_plan(struct rt_run *run, char **plan, struct rt_error *err
         run->notice(run->notice_user, taken);
     free(taken);
     if (status == RT_OK)
-        status = form(run, &choice, &network, &rings, &setup, err);
+        status = planning_form(run, &choice, &network, &rings, &setup, err);
     if (status == RT_OK) {
         text = rings ? rt_rings_print(rings, &setup) : rt_ring_setup_print(&setup);
         if (!text)
@@ -98,7 +98,7 @@ rt_status rt_run_make_plan(struct rt_run *run, char **plan, struct rt_error *err
     rt_fp_enter(&theirs);
     rt_status status = rt_run_settle(run, err);
     if (status == RT_OK)
-        status = make_plan(run, plan, err);
+        status = planning_make_plan(run, plan, err);
     rt_fp_leave(&theirs);
     atomic_store(&run->stop, 0);
     return status;

@@ -8,7 +8,7 @@
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
-static void tell(struct rt_training *training, const char *sentence, bool warns) {
+static void report_tell(struct rt_training *training, const char *sentence, bool warns) {
     const struct rt_run *run = training->run;
     const struct rt_field fields[] = {RT_TEXT("text", sentence)};
     rt_journal_write(training->journal, "notice", fields, COUNT(fields));
@@ -18,9 +18,9 @@ static void tell(struct rt_training *training, const char *sentence, bool warns)
         run->notice(run->notice_user, sentence);
 }
 
-static void tell_in_time(struct rt_training *training, const struct rt_error *notice, bool warns) {
+static void report_tell_in_time(struct rt_training *training, const struct rt_error *notice, bool warns) {
     if (training->started) {
-        tell(training, notice->text, warns);
+        report_tell(training, notice->text, warns);
     } else if (training->notice_count < COUNT(training->notices)) {
         training->warns[training->notice_count] = warns;
         training->notices[training->notice_count++] = *notice;
@@ -33,13 +33,13 @@ void rt_training_notice(struct rt_training *training, const char *format, ...) {
     va_start(args, format);
     rt_vfail(&notice, RT_OK, format, args);
     va_end(args);
-    tell_in_time(training, &notice, false);
+    report_tell_in_time(training, &notice, false);
 }
 
 void rt_training_warn(struct rt_training *training, const char *sentence) {
     struct rt_error notice;
     rt_fail(&notice, RT_OK, "%s", sentence);
-    tell_in_time(training, &notice, true);
+    report_tell_in_time(training, &notice, true);
 }
 
 void rt_training_journal_start(struct rt_training *training) {
@@ -68,15 +68,15 @@ void rt_training_journal_start(struct rt_training *training) {
     free(settings);
     free(options);
     for (size_t i = 0; i < training->notice_count; i++)
-        tell(training, training->notices[i].text, training->warns[i]);
+        report_tell(training, training->notices[i].text, training->warns[i]);
 }
 
-static uint64_t epoch_of(const struct rt_training *training) {
+static uint64_t report_epoch_of(const struct rt_training *training) {
     uint64_t update = training->state.update;
     return update ? (update - 1) / training->per_epoch + 1 : 1;
 }
 
-static double seconds_left(const struct rt_training *training, double now) {
+static double report_seconds_left(const struct rt_training *training, double now) {
     const uint64_t done = training->state.update - training->first_update;
     if (training->state.update >= training->updates)
         return 0;
@@ -85,7 +85,7 @@ static double seconds_left(const struct rt_training *training, double now) {
     return (now - training->loop_start) / (double)done * (double)(training->updates - training->state.update);
 }
 
-static void journal_report(struct rt_training *training, const struct rt_progress *progress) {
+static void report_journal_report(struct rt_training *training, const struct rt_progress *progress) {
     const struct rt_field step[] = {
         RT_INT("update", progress->update),      RT_INT("epoch", progress->epoch),
         RT_INT("samples", progress->samples),    RT_REAL("loss", progress->loss),
@@ -113,7 +113,7 @@ void rt_training_report(struct rt_training *training, const struct rt_score *val
     const struct rt_progress progress = {
         .update = training->state.update,
         .updates = training->updates >= RT_ENDLESS ? 0 : training->updates,
-        .epoch = epoch_of(training),
+        .epoch = report_epoch_of(training),
         .epochs = training->epochs,
         .samples = training->state.samples,
         .loss = samples > 0 ? training->recent.loss / samples : (double)NAN,
@@ -121,12 +121,12 @@ void rt_training_report(struct rt_training *training, const struct rt_score *val
         .samples_per_s =
             training->recent.step_seconds > 0 ? samples / training->recent.step_seconds : (double)NAN,
         .seconds = training->seconds_before + now - training->start,
-        .seconds_left = seconds_left(training, now),
+        .seconds_left = report_seconds_left(training, now),
         .validated = validation != NULL,
         .validation_loss = validation ? validation->loss : (double)NAN,
         .validation_accuracy = validation ? validation->accuracy : (double)NAN,
     };
-    journal_report(training, &progress);
+    report_journal_report(training, &progress);
     rt_training_watch(training, false, NULL);
     if (training->progress)
         training->progress(training->user, &progress);

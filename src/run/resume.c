@@ -8,7 +8,7 @@
 
 /* What may help a training whose numbers grow without bound. Where gradients are stale, that is the likeliest
  * cause; and a strategy that cannot clip is not told to. */
-static void advise(const struct rt_training *training, char *text, size_t room) {
+static void resume_advise(const struct rt_training *training, char *text, size_t room) {
     const struct rt_strategy *strategy = training->choice.strategy;
     const bool clips = rt_strategy_clips(&training->choice, training->spec);
     const char *clip = clips ? " or train.clip_norm" : "";
@@ -29,7 +29,7 @@ rt_status rt_training_advise(const struct rt_training *training, rt_status statu
         return status;
     const struct rt_error why = *err;
     char advice[200];
-    advise(training, advice, sizeof advice);
+    resume_advise(training, advice, sizeof advice);
     if (!training->checkpoint_dir || !rt_checkpoint_exists(training->checkpoint_dir))
         return rt_fail(err, status, "%s; %s", why.text, advice);
     /* A resumed run would do the same again. */
@@ -52,7 +52,7 @@ rt_status rt_training_save_begin(struct rt_training *training, struct rt_error *
     return rt_training_advise(training, status, err);
 }
 
-static rt_status save_finish(struct rt_training *training, struct rt_error *err) {
+static rt_status resume_save_finish(struct rt_training *training, struct rt_error *err) {
     struct rt_checkpoint_out *saving = training->saving;
     training->saving = NULL;
     rt_status status = rt_training_advise(training, rt_checkpoint_finish(saving, err), err);
@@ -64,7 +64,7 @@ static rt_status save_finish(struct rt_training *training, struct rt_error *err)
     return RT_OK;
 }
 
-static void enter_state(struct rt_training *training, enum rt_state state) {
+static void resume_enter_state(struct rt_training *training, enum rt_state state) {
     if (training->learner.clock)
         rt_states_enter(training->learner.clock, state);
 }
@@ -72,28 +72,28 @@ static void enter_state(struct rt_training *training, enum rt_state state) {
 rt_status rt_training_save_tend(struct rt_training *training, struct rt_error *err) {
     if (!training->saving || !rt_checkpoint_done(training->saving))
         return RT_OK;
-    enter_state(training, RT_STATE_ENCODE);
-    rt_status status = save_finish(training, err);
-    enter_state(training, RT_STATE_BACKWARD);
+    resume_enter_state(training, RT_STATE_ENCODE);
+    rt_status status = resume_save_finish(training, err);
+    resume_enter_state(training, RT_STATE_BACKWARD);
     return status;
 }
 
 rt_status rt_training_save(struct rt_training *training, struct rt_error *err) {
     if (!training->checkpoint_dir)
         return RT_OK;
-    enter_state(training, RT_STATE_ENCODE);
-    rt_status status = training->saving ? save_finish(training, err) : RT_OK;
+    resume_enter_state(training, RT_STATE_ENCODE);
+    rt_status status = training->saving ? resume_save_finish(training, err) : RT_OK;
     if (status == RT_OK)
         status = rt_training_save_begin(training, err);
     if (status == RT_OK)
-        status = save_finish(training, err);
+        status = resume_save_finish(training, err);
     training->checkpoint_at = rt_clock_wall();
-    enter_state(training, RT_STATE_BACKWARD);
+    resume_enter_state(training, RT_STATE_BACKWARD);
     return status;
 }
 
-static rt_status load(struct rt_training *training, struct rt_training_state *state, const char **rescored,
-                      struct rt_error *err) {
+static rt_status resume_load(struct rt_training *training, struct rt_training_state *state,
+                             const char **rescored, struct rt_error *err) {
     struct rt_error notice;
     rt_status status = rt_checkpoint_load(training->checkpoint_dir, &training->learner.model_state,
                                           &training->fingerprint, state, rescored, &notice, err);
@@ -105,7 +105,7 @@ static rt_status load(struct rt_training *training, struct rt_training_state *st
 rt_status rt_training_restore(struct rt_training *training, struct rt_training_state *state,
                               struct rt_error *err) {
     const char *rescored;
-    return load(training, state, &rescored, err);
+    return resume_load(training, state, &rescored, err);
 }
 
 rt_status rt_training_resume(struct rt_training *training, struct rt_error *err) {
@@ -113,7 +113,7 @@ rt_status rt_training_resume(struct rt_training *training, struct rt_error *err)
     const char *rescored = NULL;
     rt_status status = rt_training_fingerprint(training, err);
     if (status == RT_OK)
-        status = load(training, state, &rescored, err);
+        status = resume_load(training, state, &rescored, err);
     if (status != RT_OK)
         return status;
     training->seconds_before = state->seconds;

@@ -16,8 +16,8 @@
 enum { NUMBERED_CLASSES = 65536 };
 
 /* Reading numbers rounds too. */
-static rt_status draft(struct rt_run *run, char **settings, size_t count, struct rt_spec **spec,
-                       struct rt_error *err) {
+static rt_status run_draft(struct rt_run *run, char **settings, size_t count, struct rt_spec **spec,
+                           struct rt_error *err) {
     fenv_t theirs;
     rt_fp_enter(&theirs);
     rt_status status = rt_spec_draft(run->tree, run->path, (const char *const *)settings, count, spec, err);
@@ -29,7 +29,7 @@ rt_status rt_run_need(const char *function, const char *argument, const void *va
     return value ? RT_OK : rt_fail(err, RT_BAD_INPUT, "%s: %s must not be NULL", function, argument);
 }
 
-static rt_status create(struct rt_run **run, struct rt_error *err) {
+static rt_status run_create(struct rt_run **run, struct rt_error *err) {
     rt_status status = rt_alloc(1, sizeof **run, "the run", run, err);
     if (status == RT_OK) {
         atomic_init(&(*run)->stop, 0);
@@ -45,7 +45,7 @@ rt_status rt_run_open(const char *path, struct rt_run **run, struct rt_error *er
     if (status == RT_OK)
         status = rt_run_need(__func__, "run", run, err);
     if (status == RT_OK)
-        status = create(&made, err);
+        status = run_create(&made, err);
     if (status != RT_OK)
         return status;
     made->path = strdup(path);
@@ -54,7 +54,7 @@ rt_status rt_run_open(const char *path, struct rt_run **run, struct rt_error *er
     else
         status = rt_yaml_load(made->path, &made->tree, err);
     if (status == RT_OK)
-        status = draft(made, NULL, 0, &made->spec, err);
+        status = run_draft(made, NULL, 0, &made->spec, err);
     if (status != RT_OK) {
         rt_run_close(made);
         return status;
@@ -70,7 +70,7 @@ rt_status rt_run_load(const char *model_path, struct rt_run **run, struct rt_err
     if (status == RT_OK)
         status = rt_run_need(__func__, "run", run, err);
     if (status == RT_OK)
-        status = create(&made, err);
+        status = run_create(&made, err);
     if (status != RT_OK)
         return status;
     fenv_t theirs;
@@ -88,8 +88,8 @@ rt_status rt_run_load(const char *model_path, struct rt_run **run, struct rt_err
 }
 
 /* The cluster section of a run file, or of settings alone. */
-static rt_status read_cluster(const char *run_path, const char *const *settings, size_t setting_count,
-                              struct rt_spec **spec, struct rt_error *err) {
+static rt_status run_read_cluster(const char *run_path, const char *const *settings, size_t setting_count,
+                                  struct rt_spec **spec, struct rt_error *err) {
     if (run_path)
         return rt_spec_load(run_path, settings, setting_count, spec, err);
     return rt_spec_parse("{}", 2, "the settings", settings, setting_count, spec, err);
@@ -112,7 +112,7 @@ rt_status rt_run_load_spread(const char *model_path, const char *run_path, const
                              struct rt_error *err) {
     struct rt_spec *spec;
     struct rt_run *made;
-    rt_status status = read_cluster(run_path, settings, setting_count, &spec, err);
+    rt_status status = run_read_cluster(run_path, settings, setting_count, &spec, err);
     if (status != RT_OK)
         return status;
     if (rt_spec_devices(spec) == 1) {
@@ -120,7 +120,7 @@ rt_status rt_run_load_spread(const char *model_path, const char *run_path, const
         rt_spec_destroy(spec);
         return status == RT_OK ? rt_run_load(model_path, run, err) : status;
     }
-    status = create(&made, err);
+    status = run_create(&made, err);
     if (status == RT_OK) {
         fenv_t theirs;
         rt_fp_enter(&theirs);
@@ -191,7 +191,7 @@ rt_status rt_run_set_as(struct rt_run *run, const char *setting, struct rt_error
     }
     settings[run->setting_count] = copy;
     struct rt_spec *spec;
-    rt_status status = draft(run, settings, run->setting_count + 1, &spec, err);
+    rt_status status = run_draft(run, settings, run->setting_count + 1, &spec, err);
     if (status != RT_OK) {
         free(copy);
         return status;
@@ -204,8 +204,8 @@ rt_status rt_run_set_as(struct rt_run *run, const char *setting, struct rt_error
 }
 
 /* A word must be one of a list; the sentence has its place and the word that was probably meant. */
-static rt_status check_word(const struct rt_spec *spec, const char *section, const char *key,
-                            const char *word, const char *const *words, struct rt_error *err) {
+static rt_status run_check_word(const struct rt_spec *spec, const char *section, const char *key,
+                                const char *word, const char *const *words, struct rt_error *err) {
     for (size_t i = 0; words[i]; i++)
         if (strcmp(words[i], word) == 0)
             return RT_OK;
@@ -225,9 +225,9 @@ rt_status rt_run_settle(const struct rt_run *run, struct rt_error *err) {
     const struct rt_spec *spec = run->spec;
     rt_status status = rt_spec_check(spec, err);
     if (status == RT_OK)
-        status = check_word(spec, "model", "loss", spec->model.loss, losses, err);
+        status = run_check_word(spec, "model", "loss", spec->model.loss, losses, err);
     if (status == RT_OK)
-        status = check_word(spec, "train", "kernels", spec->train.kernels, kernels, err);
+        status = run_check_word(spec, "train", "kernels", spec->train.kernels, kernels, err);
     struct rt_strategy_choice choice = {0};
     if (status == RT_OK)
         status = rt_strategy_read(spec, &choice, err);

@@ -31,7 +31,7 @@ char *rt_training_text(const char *format, ...) {
 }
 
 /* What the strategy makes of the run file. */
-static rt_status check_strategy(struct rt_training *training, struct rt_error *err) {
+static rt_status training_check_strategy(struct rt_training *training, struct rt_error *err) {
     const struct rt_strategy *strategy = training->choice.strategy;
     const struct rt_spec_train *train = &training->spec->train;
     char *taken = rt_strategy_explain(&training->choice);
@@ -63,7 +63,7 @@ static rt_status check_strategy(struct rt_training *training, struct rt_error *e
 /* ---- network and data ---- */
 
 /* What can be computed, but not learnt. A model file may hold such a network all the same. */
-static rt_status check_model(struct rt_training *training, struct rt_error *err) {
+static rt_status training_check_model(struct rt_training *training, struct rt_error *err) {
     const struct rt_network *network = &training->run->trained.network;
     if (network->model->param_count == 0)
         return rt_fail(
@@ -80,7 +80,7 @@ static rt_status check_model(struct rt_training *training, struct rt_error *err)
     return RT_OK;
 }
 
-static rt_status open_network(struct rt_training *training, struct rt_error *err) {
+static rt_status training_open_network(struct rt_training *training, struct rt_error *err) {
     const struct rt_spec *spec = training->spec;
     struct rt_trained *trained = &training->run->trained;
     const struct rt_computing computing = {.math = (enum rt_math)spec->train.math,
@@ -89,13 +89,13 @@ static rt_status open_network(struct rt_training *training, struct rt_error *err
     rt_status status = rt_network_describe(spec->model.input, spec->model.layers, spec->model.loss,
                                            &computing, &trained->network, err);
     if (status == RT_OK)
-        status = check_model(training, err);
+        status = training_check_model(training, err);
     if (status == RT_OK)
         status = rt_tree_json(rt_tree_get(spec->tree, "model"), &trained->description, err);
     return status;
 }
 
-static rt_status open_data(struct rt_training *training, struct rt_error *err) {
+static rt_status training_open_data(struct rt_training *training, struct rt_error *err) {
     struct rt_trained *trained = &training->run->trained;
     rt_status status = rt_datasets_open(training->spec, &trained->network, &training->run->stop,
                                         &training->datasets, &trained->scaling, err);
@@ -119,7 +119,7 @@ static rt_status open_data(struct rt_training *training, struct rt_error *err) {
 
 /* ---- learner ---- */
 
-static void tell(void *user, const char *sentence) {
+static void training_tell(void *user, const char *sentence) {
     rt_training_notice(user, "%s", sentence);
 }
 
@@ -127,7 +127,7 @@ static void warn(void *user, const char *sentence) {
     rt_training_warn(user, sentence);
 }
 
-static struct rt_periods validations_of(const struct rt_training *training) {
+static struct rt_periods training_validations_of(const struct rt_training *training) {
     const struct rt_spec_train *train = &training->spec->train;
     const uint64_t epochs = (uint64_t)train->validate_epochs;
     if (training->datasets.validation.count == 0 && training->datasets.test.count == 0)
@@ -138,7 +138,7 @@ static struct rt_periods validations_of(const struct rt_training *training) {
 }
 
 /* A layer that measures the micro-batch has nothing to measure in a single example. */
-static rt_status check_rows_per_pass(const struct rt_training *training, struct rt_error *err) {
+static rt_status training_check_rows_per_pass(const struct rt_training *training, struct rt_error *err) {
     const struct rt_spec_train *train = &training->spec->train;
     const struct rt_strategy *strategy = training->choice.strategy;
     const uint64_t examples = training->datasets.train.count, batch = training->batch;
@@ -164,7 +164,7 @@ static rt_status check_rows_per_pass(const struct rt_training *training, struct 
     return RT_OK;
 }
 
-static rt_status open_learner(struct rt_training *training, struct rt_error *err) {
+static rt_status training_open_learner(struct rt_training *training, struct rt_error *err) {
     const struct rt_spec_train *train = &training->spec->train;
     struct rt_trained *trained = &training->run->trained;
     const struct rt_exchange_strategy *exchange = rt_strategy_exchange(&training->choice);
@@ -172,7 +172,7 @@ static rt_status open_learner(struct rt_training *training, struct rt_error *err
         rt_strategy_fits(&training->choice, training->spec, trained->network.model->param_count,
                          trained->network.model->buffer_count, err);
     if (status == RT_OK)
-        status = check_rows_per_pass(training, err);
+        status = training_check_rows_per_pass(training, err);
     if (status == RT_OK)
         status = rt_train_optimizer(train, exchange, &training->optim, err);
     if (status == RT_OK)
@@ -196,7 +196,7 @@ static rt_status open_learner(struct rt_training *training, struct rt_error *err
         training->updates = (uint64_t)train->updates;
         training->epochs = (training->updates + training->per_epoch - 1) / training->per_epoch;
     }
-    training->validations = validations_of(training);
+    training->validations = training_validations_of(training);
     const struct rt_training_config config = {
         .spec = training->spec,
         .network = &trained->network,
@@ -209,7 +209,7 @@ static rt_status open_learner(struct rt_training *training, struct rt_error *err
         .rests = training->validations,
         .stop = &training->run->stop,
         .lost = &training->run->lost,
-        .notice = tell,
+        .notice = training_tell,
         .warn = warn,
         .notice_user = training,
         .waits = training->run->notice,
@@ -232,7 +232,8 @@ static rt_status open_learner(struct rt_training *training, struct rt_error *err
 /* ---- where it starts from ---- */
 
 /* A file that another program made may have a matrix the other way round. */
-static rt_status load_init_from(struct rt_training *training, const char *path, struct rt_error *err) {
+static rt_status training_load_init_from(struct rt_training *training, const char *path,
+                                         struct rt_error *err) {
     char name[64];
     rt_status status = rt_modelfile_load(path, &training->learner.model_state, 0, NULL, err);
     if (status == RT_OK)
@@ -247,19 +248,19 @@ static rt_status load_init_from(struct rt_training *training, const char *path, 
 }
 
 /* model.init: as given, else relative to the run file, as data files are. */
-static rt_status load_init(struct rt_training *training, struct rt_error *err) {
+static rt_status training_load_init(struct rt_training *training, struct rt_error *err) {
     const char *init = training->spec->model.init;
     if (init[0] == '/' || access(init, F_OK) == 0)
-        return load_init_from(training, init, err);
+        return training_load_init_from(training, init, err);
     char *path = rt_training_text("%s/%s", training->spec->base_dir, init);
     if (!path)
         return rt_fail(err, RT_NO_MEMORY, "%s: not enough memory to read it", init);
-    rt_status status = load_init_from(training, path, err);
+    rt_status status = training_load_init_from(training, path, err);
     free(path);
     return status;
 }
 
-static rt_status open_out(struct rt_training *training, struct rt_error *err) {
+static rt_status training_open_out(struct rt_training *training, struct rt_error *err) {
     if (training->out.none)
         return RT_OK;
     char *path = rt_training_text("%s/journal.jsonl", training->run->out_dir);
@@ -271,7 +272,7 @@ static rt_status open_out(struct rt_training *training, struct rt_error *err) {
     return status;
 }
 
-static void note_facts(struct rt_training *training) {
+static void training_note_facts(struct rt_training *training) {
     const struct rt_network *network = &training->run->trained.network;
     training->run->facts =
         (struct rt_run_facts){.name = training->spec->name,
@@ -318,7 +319,7 @@ rt_status rt_training_open(struct rt_run *run, struct rt_training *training, str
     run->lost = 0;
     rt_status status = rt_strategy_read(run->spec, &training->choice, err);
     if (status == RT_OK)
-        status = check_strategy(training, err);
+        status = training_check_strategy(training, err);
     if (status == RT_OK)
         status = rt_out_claim(run, &training->out, err);
     if (status == RT_OK && !training->out.none) {
@@ -328,24 +329,24 @@ rt_status rt_training_open(struct rt_run *run, struct rt_training *training, str
             status = rt_fail(err, RT_NO_MEMORY, "not enough memory to start the run");
     }
     if (status == RT_OK)
-        status = open_network(training, err);
+        status = training_open_network(training, err);
     if (status == RT_OK)
-        status = open_data(training, err);
+        status = training_open_data(training, err);
     if (status == RT_OK)
-        status = open_learner(training, err);
+        status = training_open_learner(training, err);
     if (status == RT_OK && training->out.begins)
         rt_training_notice(training, "%s holds no checkpoint yet: the run starts from the beginning",
                            run->out_dir);
     if (status == RT_OK && run->resume && !training->out.begins)
         status = rt_training_resume(training, err);
     else if (status == RT_OK && run->spec->model.init)
-        status = load_init(training, err);
+        status = training_load_init(training, err);
     if (status == RT_OK)
-        status = open_out(training, err);
+        status = training_open_out(training, err);
     if (status != RT_OK)
         return status;
     training->started = true;
-    note_facts(training);
+    training_note_facts(training);
     rt_training_journal_start(training);
     return RT_OK;
 }

@@ -14,16 +14,17 @@ enum { AS_LENGTH = sizeof as_prefix - 1, MOST_NAMES = 127 };
 
 /* ---- names ---- */
 
-static void list_strategies(const char *names[MOST_NAMES + 1]) {
+static void strategy_list_strategies(const char *names[MOST_NAMES + 1]) {
     size_t count = 0;
     for (; rt_strategies()[count] && count < MOST_NAMES; count++)
         names[count] = rt_strategies()[count]->name;
     names[count] = NULL;
 }
 
-static rt_status unknown_strategy(const struct rt_tree *place, const char *name, struct rt_error *err) {
+static rt_status strategy_unknown_strategy(const struct rt_tree *place, const char *name,
+                                           struct rt_error *err) {
     const char *names[MOST_NAMES + 1];
-    list_strategies(names);
+    strategy_list_strategies(names);
     const struct rt_system *system = rt_system_find(name);
     if (system)
         return rt_tree_fail(
@@ -45,13 +46,14 @@ static rt_status unknown_strategy(const struct rt_tree *place, const char *name,
                         RT_LISTED(names));
 }
 
-static rt_status unknown_system(const struct rt_tree *place, const char *name, struct rt_error *err) {
+static rt_status strategy_unknown_system(const struct rt_tree *place, const char *name,
+                                         struct rt_error *err) {
     const char *names[MOST_NAMES + 1] = {NULL}, *strategies[MOST_NAMES + 1];
     size_t count;
     const struct rt_system *systems = rt_systems(&count);
     for (size_t i = 0; i < count && i < MOST_NAMES; i++)
         names[i] = systems[i].name;
-    list_strategies(strategies);
+    strategy_list_strategies(strategies);
     const char *near = rt_nearest(name, names), *strategy = rt_nearest(name, strategies);
     if (near)
         return rt_tree_fail(place, err, "cluster.strategy: there is no system '%.60s'; did you mean '%s%s'?",
@@ -71,19 +73,19 @@ static rt_status find(const struct rt_tree *place, const char *name, const struc
     if (strncmp(name, as_prefix, AS_LENGTH) == 0) {
         *system = rt_system_find(name + AS_LENGTH);
         if (!*system)
-            return unknown_system(place, name + AS_LENGTH, err);
+            return strategy_unknown_system(place, name + AS_LENGTH, err);
         name = (*system)->strategy;
     }
     *strategy = rt_strategy_find(name);
-    return *strategy ? RT_OK : unknown_strategy(place, name, err);
+    return *strategy ? RT_OK : strategy_unknown_strategy(place, name, err);
 }
 
 /* ---- words ---- */
 
 /* Adds "option=value,..." to a map of options; one that is there already stays where `yields`. text is
  * changed. */
-static rt_status add_words(const struct rt_tree *place, char *text, bool yields, struct rt_tree *options,
-                           struct rt_error *err) {
+static rt_status strategy_add_words(const struct rt_tree *place, char *text, bool yields,
+                                    struct rt_tree *options, struct rt_error *err) {
     rt_status status = RT_OK;
     for (char *word = text, *next; status == RT_OK && word; word = next) {
         next = strchr(word, ',');
@@ -106,27 +108,27 @@ static rt_status add_words(const struct rt_tree *place, char *text, bool yields,
     return status;
 }
 
-static rt_status no_memory(struct rt_error *err) {
+static rt_status strategy_no_memory(struct rt_error *err) {
     return rt_fail(err, RT_NO_MEMORY, "not enough memory to read cluster.strategy");
 }
 
 /* The options of "name,option=value,...": choice->words. text: a copy, cut after the name. */
-static rt_status read_text(const struct rt_tree *tree, char *text, struct rt_strategy_choice *choice,
-                           struct rt_error *err) {
+static rt_status strategy_read_text(const struct rt_tree *tree, char *text, struct rt_strategy_choice *choice,
+                                    struct rt_error *err) {
     char *comma = strchr(text, ',');
     if (comma)
         *comma = 0;
     rt_status status = rt_tree_create(RT_TREE_MAP, NULL, tree->file, tree->line, &choice->words, err);
     if (status == RT_OK && comma)
-        status = add_words(tree, comma + 1, false, choice->words, err);
+        status = strategy_add_words(tree, comma + 1, false, choice->words, err);
     if (status == RT_OK)
         status = find(tree, text, &choice->strategy, &choice->system, err);
     return status;
 }
 
 /* The options of {name: {option: value}}: a copy, to which those of a system can be added. */
-static rt_status read_map(const struct rt_tree *tree, struct rt_strategy_choice *choice,
-                          struct rt_error *err) {
+static rt_status strategy_read_map(const struct rt_tree *tree, struct rt_strategy_choice *choice,
+                                   struct rt_error *err) {
     const struct rt_tree *given = tree->items[0];
     rt_status status = find(given, given->key, &choice->strategy, &choice->system, err);
     if (status != RT_OK)
@@ -136,21 +138,21 @@ static rt_status read_map(const struct rt_tree *tree, struct rt_strategy_choice 
     return rt_tree_copy(given, &choice->words, err);
 }
 
-static rt_status read_words(const struct rt_tree *tree, struct rt_strategy_choice *choice,
-                            struct rt_error *err) {
+static rt_status strategy_read_words(const struct rt_tree *tree, struct rt_strategy_choice *choice,
+                                     struct rt_error *err) {
     rt_status status;
     if (tree->kind == RT_TREE_SCALAR) {
         char *text = strdup(tree->text);
-        status = text ? read_text(tree, text, choice, err) : no_memory(err);
+        status = text ? strategy_read_text(tree, text, choice, err) : strategy_no_memory(err);
         free(text);
     } else if (tree->kind == RT_TREE_MAP && tree->count == 1) {
-        status = read_map(tree, choice, err);
+        status = strategy_read_map(tree, choice, err);
     } else {
         status = rt_tree_fail(tree, err, "cluster.strategy is a name, or {NAME: {option: value}}");
     }
     if (status == RT_OK && choice->system && *choice->system->options && choice->words->kind == RT_TREE_MAP) {
         char *text = strdup(choice->system->options);
-        status = text ? add_words(tree, text, true, choice->words, err) : no_memory(err);
+        status = text ? strategy_add_words(tree, text, true, choice->words, err) : strategy_no_memory(err);
         free(text);
     }
     return status;
@@ -159,30 +161,31 @@ static rt_status read_words(const struct rt_tree *tree, struct rt_strategy_choic
 /* ---- what cannot be ---- */
 
 /* The place of the strategy for a message; without one the whole file. */
-static const struct rt_tree *place_of(const struct rt_spec *spec) {
+static const struct rt_tree *strategy_place_of(const struct rt_spec *spec) {
     return spec->cluster.strategy ? spec->cluster.strategy : spec->tree;
 }
 
-static rt_status check_way(const struct rt_strategy *strategy, const struct rt_exchange_options *options,
-                           const struct rt_spec *spec, size_t params, struct rt_error *err) {
+static rt_status strategy_check_way(const struct rt_strategy *strategy,
+                                    const struct rt_exchange_options *options, const struct rt_spec *spec,
+                                    size_t params, struct rt_error *err) {
     struct rt_error reason = {0};
     const size_t nodes = rt_spec_devices(spec);
     if (rt_exchange_check(strategy->exchange, options, nodes, params, &reason) == RT_OK)
         return RT_OK;
-    return rt_tree_fail(place_of(spec), err, "%s: %s", strategy->name, reason.text);
+    return rt_tree_fail(strategy_place_of(spec), err, "%s: %s", strategy->name, reason.text);
 }
 
-static size_t worker_count(const struct rt_strategy *strategy, const struct rt_exchange_options *options,
-                           size_t nodes) {
+static size_t strategy_worker_count(const struct rt_strategy *strategy,
+                                    const struct rt_exchange_options *options, size_t nodes) {
     return nodes - (options->dedicated ? rt_exchange_servers(strategy->exchange, options, nodes) : 0);
 }
 
 /* The most workers or rings that share a batch. */
-static size_t sharer_count(const struct rt_strategy *strategy, const struct rt_exchange_options *options,
-                           size_t nodes) {
+static size_t strategy_sharer_count(const struct rt_strategy *strategy,
+                                    const struct rt_exchange_options *options, size_t nodes) {
     const struct rt_exchange_strategy *exchange = strategy->exchange;
     const size_t workers =
-        strategy->rings ? rt_exchange_rings(options, nodes) : worker_count(strategy, options, nodes);
+        strategy->rings ? rt_exchange_rings(options, nodes) : strategy_worker_count(strategy, options, nodes);
     if (!rt_exchange_is_asynchronous(exchange, options))
         return workers;
     const size_t group = rt_exchange_is_nested(exchange, options) ? exchange->group(options, workers) : 1;
@@ -190,24 +193,25 @@ static size_t sharer_count(const struct rt_strategy *strategy, const struct rt_e
 }
 
 /* Whether rings exchange by servers with rules: then every place of the rings has servers of its own. */
-static bool has_served_places(const struct rt_strategy *strategy, const struct rt_exchange_options *options,
-                              const struct rt_spec *spec) {
+static bool strategy_has_served_places(const struct rt_strategy *strategy,
+                                       const struct rt_exchange_options *options,
+                                       const struct rt_spec *spec) {
     return strategy->rings && rt_exchange_rings(options, rt_spec_devices(spec)) > 1 &&
            rt_exchange_rules(strategy->exchange, options);
 }
 
 /* Keys that such servers cannot honour. */
-static rt_status check_served_places(const struct rt_strategy *strategy,
-                                     const struct rt_exchange_options *options, const struct rt_spec *spec,
-                                     struct rt_error *err) {
+static rt_status strategy_check_served_places(const struct rt_strategy *strategy,
+                                              const struct rt_exchange_options *options,
+                                              const struct rt_spec *spec, struct rt_error *err) {
     const char *between = rt_exchange_inner(strategy->exchange, options)->name;
     if (spec->train.clip_norm > 0)
-        return rt_tree_fail(place_of(spec), err,
+        return rt_tree_fail(strategy_place_of(spec), err,
                             "%s: train.clip_norm: not with exchange=%s between rings: every place has a "
                             "server of its own, and none knows the norm of the whole gradient",
                             strategy->name, between);
     if (spec->cluster.master_tail > 0)
-        return rt_tree_fail(place_of(spec), err,
+        return rt_tree_fail(strategy_place_of(spec), err,
                             "%s: cluster.master_tail: not with exchange=%s between rings: the first layers "
                             "of a ring's head and its last would need a server each",
                             strategy->name, between);
@@ -215,11 +219,12 @@ static rt_status check_served_places(const struct rt_strategy *strategy,
 }
 
 /* Keys of the run file that a strategy of exchange cannot honour. */
-static rt_status check_keys(const struct rt_strategy *strategy, const struct rt_exchange_options *options,
-                            const struct rt_spec *spec, struct rt_error *err) {
-    const struct rt_tree *place = place_of(spec);
-    if (has_served_places(strategy, options, spec)) {
-        rt_status status = check_served_places(strategy, options, spec, err);
+static rt_status strategy_check_keys(const struct rt_strategy *strategy,
+                                     const struct rt_exchange_options *options, const struct rt_spec *spec,
+                                     struct rt_error *err) {
+    const struct rt_tree *place = strategy_place_of(spec);
+    if (strategy_has_served_places(strategy, options, spec)) {
+        rt_status status = strategy_check_served_places(strategy, options, spec, err);
         if (status != RT_OK)
             return status;
     }
@@ -235,7 +240,7 @@ static rt_status check_keys(const struct rt_strategy *strategy, const struct rt_
                             "%s cannot clip: the norm of the whole gradient is nowhere to be had; take "
                             "train.clip_norm: 0",
                             strategy->name);
-    const size_t sharers = sharer_count(strategy, options, rt_spec_devices(spec));
+    const size_t sharers = strategy_sharer_count(strategy, options, rt_spec_devices(spec));
     if ((uint64_t)spec->train.batch < sharers)
         return rt_tree_fail(
             place, err, "%s: a batch of %lld cannot be shared by %zu %s; take a larger train.batch",
@@ -243,21 +248,21 @@ static rt_status check_keys(const struct rt_strategy *strategy, const struct rt_
     return RT_OK;
 }
 
-static rt_status check(const struct rt_strategy *strategy, const void *settings, const struct rt_spec *spec,
-                       struct rt_error *err) {
+static rt_status strategy_check(const struct rt_strategy *strategy, const void *settings,
+                                const struct rt_spec *spec, struct rt_error *err) {
     const size_t nodes = rt_spec_devices(spec);
     if (strategy->alone && nodes > 1)
-        return rt_tree_fail(place_of(spec), err, "cluster.strategy: %s trains on 1 node, not on %zu",
+        return rt_tree_fail(strategy_place_of(spec), err, "cluster.strategy: %s trains on 1 node, not on %zu",
                             strategy->name, nodes);
     if (spec->data.send && !strategy->exchange)
-        return rt_tree_fail(place_of(spec), err,
+        return rt_tree_fail(strategy_place_of(spec), err,
                             "data.send is for strategies whose workers compute from examples of their own, "
                             "which %s is not",
                             strategy->name);
     if (!strategy->exchange)
         return RT_OK;
-    rt_status status = check_way(strategy, settings, spec, 0, err);
-    return status == RT_OK ? check_keys(strategy, settings, spec, err) : status;
+    rt_status status = strategy_check_way(strategy, settings, spec, 0, err);
+    return status == RT_OK ? strategy_check_keys(strategy, settings, spec, err) : status;
 }
 
 rt_status rt_strategy_fits(const struct rt_strategy_choice *choice, const struct rt_spec *spec, size_t params,
@@ -268,16 +273,16 @@ rt_status rt_strategy_fits(const struct rt_strategy_choice *choice, const struct
     struct rt_exchange_options *options = choice->settings;
     rt_exchange_fit(strategy->exchange, options, rt_spec_devices(spec), params);
     if (buffers > 0 && options->dedicated)
-        return rt_tree_fail(place_of(spec), err,
+        return rt_tree_fail(strategy_place_of(spec), err,
                             "%s: dedicated: the statistics of batchnorm that are saved are those of the "
                             "master's worker, and then it has none",
                             strategy->name);
-    return check_way(strategy, choice->settings, spec, params, err);
+    return strategy_check_way(strategy, choice->settings, spec, params, err);
 }
 
 size_t rt_strategy_sharers(const struct rt_strategy_choice *choice, const struct rt_spec *spec) {
     const struct rt_strategy *strategy = choice->strategy;
-    return strategy->exchange ? sharer_count(strategy, choice->settings, rt_spec_devices(spec)) : 1;
+    return strategy->exchange ? strategy_sharer_count(strategy, choice->settings, rt_spec_devices(spec)) : 1;
 }
 
 const struct rt_exchange_strategy *rt_strategy_exchange(const struct rt_strategy_choice *choice) {
@@ -288,7 +293,7 @@ const struct rt_exchange_strategy *rt_strategy_exchange(const struct rt_strategy
 bool rt_strategy_clips(const struct rt_strategy_choice *choice, const struct rt_spec *spec) {
     const struct rt_strategy *strategy = choice->strategy;
     return strategy->exchange
-               ? strategy->exchange->can_clip && !has_served_places(strategy, choice->settings, spec)
+               ? strategy->exchange->can_clip && !strategy_has_served_places(strategy, choice->settings, spec)
                : !strategy->flows;
 }
 
@@ -302,7 +307,7 @@ bool rt_strategy_is_stale(const struct rt_strategy_choice *choice, int *damp) {
 
 /* ---- the choice ---- */
 
-static rt_status read_settings(struct rt_strategy_choice *choice, struct rt_error *err) {
+static rt_status strategy_read_settings(struct rt_strategy_choice *choice, struct rt_error *err) {
     const struct rt_strategy *strategy = choice->strategy;
     rt_status status =
         rt_alloc(1, strategy->settings_bytes + 1, "the options of the strategy", &choice->settings, err);
@@ -315,8 +320,8 @@ static rt_status read_settings(struct rt_strategy_choice *choice, struct rt_erro
 }
 
 /* What `auto` stands for, as far as the optimizer decides it. */
-static rt_status suit_optimizer(const struct rt_strategy_choice *choice, const struct rt_spec *spec,
-                                struct rt_error *err) {
+static rt_status strategy_suit_optimizer(const struct rt_strategy_choice *choice, const struct rt_spec *spec,
+                                         struct rt_error *err) {
     const struct rt_strategy *strategy = choice->strategy;
     struct rt_ring_options *flow = choice->settings;
     struct rt_optim *optim;
@@ -338,17 +343,17 @@ rt_status rt_strategy_read(const struct rt_spec *spec, struct rt_strategy_choice
     struct rt_strategy_choice made = {0};
     rt_status status = RT_OK;
     if (spec->cluster.strategy)
-        status = read_words(spec->cluster.strategy, &made, err);
+        status = strategy_read_words(spec->cluster.strategy, &made, err);
     else
         made.strategy = rt_strategy_find(rt_stream_named(spec->data.train) ? "ring-stream"
                                          : rt_spec_devices(spec) > 1       ? "ring"
                                                                            : "sgd");
     if (status == RT_OK)
-        status = read_settings(&made, err);
+        status = strategy_read_settings(&made, err);
     if (status == RT_OK)
-        status = check(made.strategy, made.settings, spec, err);
+        status = strategy_check(made.strategy, made.settings, spec, err);
     if (status == RT_OK)
-        status = suit_optimizer(&made, spec, err);
+        status = strategy_suit_optimizer(&made, spec, err);
     if (status != RT_OK)
         rt_strategy_choice_deinit(&made);
     else

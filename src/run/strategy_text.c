@@ -4,7 +4,8 @@
 #include <stdlib.h>
 
 /* Numbers that `auto` stands for as soon as the devices are counted. */
-static void settle(const struct rt_strategy *strategy, struct rt_exchange_options *options, size_t nodes) {
+static void strategy_settle(const struct rt_strategy *strategy, struct rt_exchange_options *options,
+                            size_t nodes) {
     const struct rt_exchange_strategy *inner = rt_exchange_inner(strategy->exchange, options);
     const size_t parties = strategy->rings ? rt_exchange_rings(options, nodes) : nodes;
     if (strategy->rings)
@@ -22,7 +23,7 @@ char *rt_strategy_text(const struct rt_strategy_choice *choice, size_t nodes) {
     size_t count = strategy->option_count, bytes;
     if (strategy->exchange) {
         settled = *(const struct rt_exchange_options *)choice->settings;
-        settle(strategy, &settled, nodes);
+        strategy_settle(strategy, &settled, nodes);
         count = rt_exchange_table(strategy->exchange, &settled, table);
         options = table;
         settings = &settled;

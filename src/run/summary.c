@@ -9,22 +9,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-static json_t *real(double value) {
+static json_t *summary_real(double value) {
     return isfinite(value) ? json_real(value) : json_null();
 }
 
-static json_t *integer(uint64_t value) {
+static json_t *summary_integer(uint64_t value) {
     return json_integer((json_int_t)value);
 }
 
 /* Sets a key; a value or a map that could not be made shows at the end, when the text is missing a key. */
-static void put(json_t *map, const char *key, json_t *value, bool *ok) {
+static void summary_put(json_t *map, const char *key, json_t *value, bool *ok) {
     *ok = json_object_set_new(map, key, value) == 0 && *ok;
 }
 
 /* Bytes by link and by what they were. */
-static json_t *traffic_of(uint64_t counts[RT_METRIC_LINKS][RT_METRIC_KINDS],
-                          const struct rt_strategy_choice *choice, bool *ok) {
+static json_t *summary_traffic_of(uint64_t counts[RT_METRIC_LINKS][RT_METRIC_KINDS],
+                                  const struct rt_strategy_choice *choice, bool *ok) {
     const struct rt_strategy *strategy = choice->strategy;
     const bool served = strategy->rings && rt_exchange_rules(strategy->exchange, choice->settings);
     static const struct link_names {
@@ -41,30 +41,30 @@ static json_t *traffic_of(uint64_t counts[RT_METRIC_LINKS][RT_METRIC_KINDS],
         const struct link_names *names = &links[i == 2 && served ? 3 : i];
         json_t *link = json_object();
         for (int k = 0; k < RT_METRIC_KINDS; k++)
-            put(link, names->kinds[k], integer(counts[i][k]), ok);
-        put(map, names->name, link, ok);
+            summary_put(link, names->kinds[k], summary_integer(counts[i][k]), ok);
+        summary_put(map, names->name, link, ok);
     }
     return map;
 }
 
 /* What the servers made of the gradients: how old they were, by count. */
-static void put_exchange(json_t *map, const struct rt_training *training, bool *ok) {
+static void summary_put_exchange(json_t *map, const struct rt_training *training, bool *ok) {
     const struct rt_exchange_counts *counts = rt_run_exchange(training->run);
     if (!counts)
         return;
     json_t *bins = json_array();
     for (size_t i = 0; i < counts->bins; i++)
-        *ok = json_array_append_new(bins, integer(counts->staleness[i])) == 0 && *ok;
-    put(map, "staleness", bins, ok);
-    put(map, "staleness_mean", real(counts->mean), ok);
-    put(map, "staleness_max", integer(counts->most), ok);
-    put(map, "version_spread_max", integer(counts->spread), ok);
-    put(map, "gradients_dropped", integer(counts->dropped), ok);
-    put(map, "gradients_forced", integer(counts->forced), ok);
-    put(map, "gradients_held", integer(counts->held), ok);
+        *ok = json_array_append_new(bins, summary_integer(counts->staleness[i])) == 0 && *ok;
+    summary_put(map, "staleness", bins, ok);
+    summary_put(map, "staleness_mean", summary_real(counts->mean), ok);
+    summary_put(map, "staleness_max", summary_integer(counts->most), ok);
+    summary_put(map, "version_spread_max", summary_integer(counts->spread), ok);
+    summary_put(map, "gradients_dropped", summary_integer(counts->dropped), ok);
+    summary_put(map, "gradients_forced", summary_integer(counts->forced), ok);
+    summary_put(map, "gradients_held", summary_integer(counts->held), ok);
 }
 
-static json_t *node_of(const struct rt_training *training, size_t index, bool *ok) {
+static json_t *summary_node_of(const struct rt_training *training, size_t index, bool *ok) {
     struct rt_node_report report = training->reports[index];
     struct rt_metrics_row *row = &report.row;
     struct rt_states states = {0};
@@ -74,50 +74,52 @@ static json_t *node_of(const struct rt_training *training, size_t index, bool *o
     const double busy = rt_states_busy(&states), idle = rt_states_idle(&states);
     json_t *node = json_object(), *seconds = json_object();
     for (int i = 0; i < RT_STATES; i++)
-        put(seconds, rt_state_name((enum rt_state)i), real(states.seconds[i]), ok);
-    put(node, "node", integer(index), ok);
-    put(node, "role", json_string(report.role), ok);
-    put(node, "name", json_string(report.name), ok);
-    put(node, "address", report.address && *report.address ? json_string(report.address) : json_null(), ok);
-    put(node, "layers",
-        report.count
-            ? json_pack("[I, I]", (json_int_t)report.first, (json_int_t)(report.first + report.count) - 1)
-            : json_array(),
-        ok);
+        summary_put(seconds, rt_state_name((enum rt_state)i), summary_real(states.seconds[i]), ok);
+    summary_put(node, "node", summary_integer(index), ok);
+    summary_put(node, "role", json_string(report.role), ok);
+    summary_put(node, "name", json_string(report.name), ok);
+    summary_put(node, "address",
+                report.address && *report.address ? json_string(report.address) : json_null(), ok);
+    summary_put(node, "layers",
+                report.count ? json_pack("[I, I]", (json_int_t)report.first,
+                                         (json_int_t)(report.first + report.count) - 1)
+                             : json_array(),
+                ok);
     if (report.tail)
-        put(node, "tail_layers", integer(report.tail), ok);
-    put(node, "seconds", real(total), ok);
-    put(node, "validation_s", real(row->validation), ok);
-    put(node, "busy_s", real(busy), ok);
-    put(node, "idle_s", real(idle), ok);
-    put(node, "idle_fraction", total > 0 ? real(idle / total) : json_null(), ok);
-    put(node, "predicted_idle_fraction", real(report.predicted_idle), ok);
-    put(node, "states", seconds, ok);
-    put(node, "bytes_sent", integer(rt_traffic_sum(row->sent)), ok);
-    put(node, "bytes_received", integer(rt_traffic_sum(row->received)), ok);
+        summary_put(node, "tail_layers", summary_integer(report.tail), ok);
+    summary_put(node, "seconds", summary_real(total), ok);
+    summary_put(node, "validation_s", summary_real(row->validation), ok);
+    summary_put(node, "busy_s", summary_real(busy), ok);
+    summary_put(node, "idle_s", summary_real(idle), ok);
+    summary_put(node, "idle_fraction", total > 0 ? summary_real(idle / total) : json_null(), ok);
+    summary_put(node, "predicted_idle_fraction", summary_real(report.predicted_idle), ok);
+    summary_put(node, "states", seconds, ok);
+    summary_put(node, "bytes_sent", summary_integer(rt_traffic_sum(row->sent)), ok);
+    summary_put(node, "bytes_received", summary_integer(rt_traffic_sum(row->received)), ok);
     if (training->learner.nodes > 1) {
-        put(node, "sent", traffic_of(row->sent, &training->choice, ok), ok);
-        put(node, "received", traffic_of(row->received, &training->choice, ok), ok);
+        summary_put(node, "sent", summary_traffic_of(row->sent, &training->choice, ok), ok);
+        summary_put(node, "received", summary_traffic_of(row->received, &training->choice, ok), ok);
     }
     if (training->learner.nodes > 1 && !training->choice.strategy->exchange) {
-        put(node, "staleness_mean",
-            row->samples ? real(row->staleness_sum / (double)(row->updates - training->first_update))
-                         : json_null(),
-            ok);
-        put(node, "staleness_max", integer(row->staleness_max), ok);
+        summary_put(node, "staleness_mean",
+                    row->samples
+                        ? summary_real(row->staleness_sum / (double)(row->updates - training->first_update))
+                        : json_null(),
+                    ok);
+        summary_put(node, "staleness_max", summary_integer(row->staleness_max), ok);
     }
-    put(node, "cpu_s", real(row->cpu_seconds), ok);
-    put(node, "peak_rss_bytes", integer(row->peak_memory), ok);
-    put(node, "predicted_bytes", report.predicted_memory ? integer(report.predicted_memory) : json_null(),
-        ok);
-    put(node, "energy_j", json_null(), ok);
-    put(node, "energy_source", json_string("none"), ok);
-    put(node, "energy_note", json_string("not measured"), ok);
+    summary_put(node, "cpu_s", summary_real(row->cpu_seconds), ok);
+    summary_put(node, "peak_rss_bytes", summary_integer(row->peak_memory), ok);
+    summary_put(node, "predicted_bytes",
+                report.predicted_memory ? summary_integer(report.predicted_memory) : json_null(), ok);
+    summary_put(node, "energy_j", json_null(), ok);
+    summary_put(node, "energy_source", json_string("none"), ok);
+    summary_put(node, "energy_note", json_string("not measured"), ok);
     return node;
 }
 
 /* The validation of the model that was kept, not of the last one; no numbers where it was never validated. */
-static void model_validation(const struct rt_training *training, double *loss, double *accuracy) {
+static void summary_model_validation(const struct rt_training *training, double *loss, double *accuracy) {
     const uint64_t update = training->run->trained.update;
     *loss = *accuracy = (double)NAN;
     if (training->datasets.validation.count == 0)
@@ -138,60 +140,62 @@ static json_t *summary_of(const struct rt_training *training, bool *ok) {
     const struct rt_run_facts *facts = &training->run->facts;
     json_t *map = json_object(), *nodes = json_array();
     double validation_loss, validation_accuracy;
-    model_validation(training, &validation_loss, &validation_accuracy);
-    put(map, "name", json_string(facts->name), ok);
-    put(map, "strategy", json_string(training->choice.strategy->name), ok);
+    summary_model_validation(training, &validation_loss, &validation_accuracy);
+    summary_put(map, "name", json_string(facts->name), ok);
+    summary_put(map, "strategy", json_string(training->choice.strategy->name), ok);
     char *options = rt_strategy_text(&training->choice, rt_spec_devices(spec));
-    put(map, "strategy_options", json_string(options), ok);
+    summary_put(map, "strategy_options", json_string(options), ok);
     free(options);
     const struct rt_system *system = training->choice.system;
     if (system) {
-        put(map, "system", json_string(system->name), ok);
-        put(map, "system_without", system->without ? json_string(system->without) : json_null(), ok);
+        summary_put(map, "system", json_string(system->name), ok);
+        summary_put(map, "system_without", system->without ? json_string(system->without) : json_null(), ok);
     }
-    put(map, "nodes", integer(training->learner.nodes), ok);
-    put(map, "nodes_offered", integer(facts->nodes_offered), ok);
-    put(map, "seed", json_integer(spec->train.seed), ok);
-    put(map, "math", json_string(math[spec->train.math]), ok);
-    put(map, "kernels", json_string(facts->kernels), ok);
-    put(map, "threads", integer(facts->threads), ok);
-    put(map, "batch", integer(facts->batch), ok);
-    put(map, "micro_batch", integer(facts->micro_batch), ok);
-    put(map, "updates", integer(result->updates), ok);
-    put(map, "samples", integer(result->samples), ok);
-    put(map, "seconds", real(result->seconds), ok);
-    put(map, "setup_seconds", real(training->state.setup_seconds), ok);
-    put(map, "validation_seconds", real(training->state.validation_seconds), ok);
-    put(map, "wall_seconds", real(training->state.seconds), ok);
-    put(map, "samples_per_s", real(result->samples_per_s), ok);
-    put(map, "predicted_samples_per_s", real(training->learner.predicted_samples_per_s), ok);
+    summary_put(map, "nodes", summary_integer(training->learner.nodes), ok);
+    summary_put(map, "nodes_offered", summary_integer(facts->nodes_offered), ok);
+    summary_put(map, "seed", json_integer(spec->train.seed), ok);
+    summary_put(map, "math", json_string(math[spec->train.math]), ok);
+    summary_put(map, "kernels", json_string(facts->kernels), ok);
+    summary_put(map, "threads", summary_integer(facts->threads), ok);
+    summary_put(map, "batch", summary_integer(facts->batch), ok);
+    summary_put(map, "micro_batch", summary_integer(facts->micro_batch), ok);
+    summary_put(map, "updates", summary_integer(result->updates), ok);
+    summary_put(map, "samples", summary_integer(result->samples), ok);
+    summary_put(map, "seconds", summary_real(result->seconds), ok);
+    summary_put(map, "setup_seconds", summary_real(training->state.setup_seconds), ok);
+    summary_put(map, "validation_seconds", summary_real(training->state.validation_seconds), ok);
+    summary_put(map, "wall_seconds", summary_real(training->state.seconds), ok);
+    summary_put(map, "samples_per_s", summary_real(result->samples_per_s), ok);
+    summary_put(map, "predicted_samples_per_s", summary_real(training->learner.predicted_samples_per_s), ok);
     if (training->learner.progressive) {
         const struct rt_progressive *progressive = training->learner.progressive;
         const struct rt_stream_counters counters = rt_stream_counters(training->learner.stream);
-        put(map, "progressive_loss", real(progressive->sum / (double)progressive->examples), ok);
-        put(map, "progressive_loss_faded", real(progressive->faded / progressive->weight), ok);
-        put(map, "stream_read", integer(counters.read), ok);
-        put(map, "stream_dropped", integer(counters.dropped), ok);
+        summary_put(map, "progressive_loss", summary_real(progressive->sum / (double)progressive->examples),
+                    ok);
+        summary_put(map, "progressive_loss_faded", summary_real(progressive->faded / progressive->weight),
+                    ok);
+        summary_put(map, "stream_read", summary_integer(counters.read), ok);
+        summary_put(map, "stream_dropped", summary_integer(counters.dropped), ok);
     }
-    put_exchange(map, training, ok);
-    put(map, "first_step_s", real(training->first_step), ok);
-    put(map, "train_loss", real(result->train_loss), ok);
-    put(map, "validation_loss", real(validation_loss), ok);
-    put(map, "validation_accuracy", real(validation_accuracy), ok);
-    put(map, "test_loss", real(result->test_loss), ok);
-    put(map, "test_accuracy", real(result->test_accuracy), ok);
-    put(map, "model_update", integer(training->run->trained.update), ok);
-    put(map, "params", integer(result->params), ok);
-    put(map, "params_sha256", json_string(result->params_sha256), ok);
+    summary_put_exchange(map, training, ok);
+    summary_put(map, "first_step_s", summary_real(training->first_step), ok);
+    summary_put(map, "train_loss", summary_real(result->train_loss), ok);
+    summary_put(map, "validation_loss", summary_real(validation_loss), ok);
+    summary_put(map, "validation_accuracy", summary_real(validation_accuracy), ok);
+    summary_put(map, "test_loss", summary_real(result->test_loss), ok);
+    summary_put(map, "test_accuracy", summary_real(result->test_accuracy), ok);
+    summary_put(map, "model_update", summary_integer(training->run->trained.update), ok);
+    summary_put(map, "params", summary_integer(result->params), ok);
+    summary_put(map, "params_sha256", json_string(result->params_sha256), ok);
     uint64_t bytes = 0;
     for (size_t i = 0; i < training->learner.nodes; i++)
         bytes += rt_traffic_sum(training->reports[i].row.sent);
-    put(map, "bytes_sent", integer(bytes), ok);
-    put(map, "recoveries", json_integer(0), ok);
-    put(map, "version", json_string(RT_VERSION), ok);
+    summary_put(map, "bytes_sent", summary_integer(bytes), ok);
+    summary_put(map, "recoveries", json_integer(0), ok);
+    summary_put(map, "version", json_string(RT_VERSION), ok);
     for (size_t i = 0; i < training->learner.nodes; i++)
-        *ok = json_array_append_new(nodes, node_of(training, i, ok)) == 0 && *ok;
-    put(map, "per_node", nodes, ok);
+        *ok = json_array_append_new(nodes, summary_node_of(training, i, ok)) == 0 && *ok;
+    summary_put(map, "per_node", nodes, ok);
     return map;
 }
 

@@ -44,14 +44,14 @@ const struct rt_system *rt_systems(size_t *count) {
     return systems;
 }
 
-static char folded(char c) {
+static char systems_folded(char c) {
     return c == '_' || c == ' ' ? '-' : c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
 const struct rt_system *rt_system_find(const char *name) {
     for (size_t i = 0; i < sizeof systems / sizeof *systems; i++) {
         const char *a = systems[i].name, *b = name;
-        while (*a && *a == folded(*b))
+        while (*a && *a == systems_folded(*b))
             a++, b++;
         if (!*a && !*b)
             return &systems[i];

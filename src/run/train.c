@@ -15,7 +15,7 @@ struct outcome {
     bool has_result;
 };
 
-static struct outcome take_outcome(struct rt_run *run) {
+static struct outcome train_take_outcome(struct rt_run *run) {
     const struct outcome outcome = {run->trained, run->labels,     run->test,
                                     run->result,  run->result_dir, run->has_result};
     run->trained = (struct rt_trained){0};
@@ -26,7 +26,7 @@ static struct outcome take_outcome(struct rt_run *run) {
     return outcome;
 }
 
-static void put_back(struct rt_run *run, const struct outcome *outcome) {
+static void train_put_back(struct rt_run *run, const struct outcome *outcome) {
     run->trained = outcome->trained;
     run->labels = outcome->labels;
     run->test = outcome->test;
@@ -35,14 +35,14 @@ static void put_back(struct rt_run *run, const struct outcome *outcome) {
     run->has_result = outcome->has_result;
 }
 
-static void drop(struct outcome *outcome) {
+static void train_drop(struct outcome *outcome) {
     rt_trained_deinit(&outcome->trained);
     rt_names_deinit(&outcome->labels);
     rt_owned_evaluation_deinit(&outcome->test);
     free(outcome->result_dir);
 }
 
-static rt_status train(struct rt_training *training, struct rt_error *err) {
+static rt_status train_train(struct rt_training *training, struct rt_error *err) {
     rt_status status = rt_training_loop(training, err);
     if (status == RT_OK)
         status = rt_training_finish(training, err);
@@ -65,22 +65,22 @@ static rt_status train_run(struct rt_run *run, rt_progress_fn progress, void *us
     }
     struct rt_error own = {.text = ""};
     struct rt_training training;
-    struct outcome before = take_outcome(run);
+    struct outcome before = train_take_outcome(run);
     status = rt_training_open(run, &training, &own);
     training.progress = progress;
     training.user = user;
     if (status == RT_OK)
-        status = train(&training, &own);
+        status = train_train(&training, &own);
     rt_training_close(&training);
     if (status == RT_OK) {
-        drop(&before);
+        train_drop(&before);
         /* It was about the old model, and points at its names. */
         rt_owned_evaluation_deinit(&run->evaluation);
     } else {
         /* What a run that did not finish has in memory is no trained model. */
-        struct outcome unfinished = take_outcome(run);
-        drop(&unfinished);
-        put_back(run, &before);
+        struct outcome unfinished = train_take_outcome(run);
+        train_drop(&unfinished);
+        train_put_back(run, &before);
         rt_fail(err, status, "%s", own.text);
     }
     atomic_store(&run->stop, 0);

@@ -50,7 +50,7 @@ static const struct {
     {"validated", offsetof(struct rt_training_state, validated), WHOLE},
 };
 
-static json_t *number_out(const struct rt_training_state *training_state, size_t i) {
+static json_t *training_state_number_out(const struct rt_training_state *training_state, size_t i) {
     const char *at = (const char *)training_state + model_state[i].offset;
     if (model_state[i].kind != WHOLE) {
         double value;
@@ -62,7 +62,7 @@ static json_t *number_out(const struct rt_training_state *training_state, size_t
     return json_integer((json_int_t)value);
 }
 
-static bool number_in(const json_t *map, size_t i, struct rt_training_state *training_state) {
+static bool training_state_number_in(const json_t *map, size_t i, struct rt_training_state *training_state) {
     const json_t *item = json_object_get(map, model_state[i].key);
     char *at = (char *)training_state + model_state[i].offset;
     if (!item && model_state[i].kind == LATER)
@@ -83,7 +83,7 @@ rt_status rt_training_state_json(const struct rt_training_state *training_state,
     json_t *map = json_object(), *settings = json_object();
     bool ok = map && settings && json_object_set_new(map, "version", json_string(RT_VERSION)) == 0;
     for (size_t i = 0; ok && i < sizeof model_state / sizeof *model_state; i++)
-        ok = json_object_set_new(map, model_state[i].key, number_out(training_state, i)) == 0;
+        ok = json_object_set_new(map, model_state[i].key, training_state_number_out(training_state, i)) == 0;
     for (size_t i = 0; ok && i < fingerprint->count; i++)
         ok = json_object_set_new(settings, fingerprint->settings[i].key,
                                  json_string(fingerprint->settings[i].value)) == 0;
@@ -98,7 +98,7 @@ rt_status rt_training_state_json(const struct rt_training_state *training_state,
 }
 
 /* What is compared of a value: see standing.h. */
-static const char *compared(const char *value) {
+static const char *training_state_compared(const char *value) {
     const char *bar = strchr(value, '|');
     return bar ? bar + 1 : value;
 }
@@ -107,7 +107,7 @@ enum { SHOWN = 128, BEFORE = 40 };
 
 /* What people are shown of a value. Of a long one that begins as the other does: the part around the place
  * where they differ. */
-static const char *shown(const char *value, const char *other, char text[SHOWN]) {
+static const char *training_state_shown(const char *value, const char *other, char text[SHOWN]) {
     const size_t length = strcspn(value, "|"), most = SHOWN - 8;
     size_t same = 0, from = 0;
     while (same < length && value[same] == other[same])
@@ -120,35 +120,37 @@ static const char *shown(const char *value, const char *other, char text[SHOWN])
     return text;
 }
 
-static bool is_asynchronous(const char *value) {
-    return strncmp(compared(value), "asynchronous", strlen("asynchronous")) == 0;
+static bool training_state_is_asynchronous(const char *value) {
+    return strncmp(training_state_compared(value), "asynchronous", strlen("asynchronous")) == 0;
 }
 
 /* Why a strategy does not do instead of another; other settings need no reason. */
-static const char *reason_of(const char *key, const char *then, const char *now) {
+static const char *training_state_reason_of(const char *key, const char *then, const char *now) {
     if (strcmp(key, "cluster.strategy") != 0)
         return "";
-    if (is_asynchronous(then) != is_asynchronous(now))
+    if (training_state_is_asynchronous(then) != training_state_is_asynchronous(now))
         return "; synchronous strategies may be exchanged for one another, but an asynchronous run cannot go "
                "on "
                "as a synchronous one, nor the other way round";
     return "; only strategies that make the same updates may be exchanged for one another";
 }
 
-static rt_status compare(const json_t *settings, const char *path, const struct rt_fingerprint *fingerprint,
-                         const char **rescored, struct rt_error *err) {
+static rt_status training_state_compare(const json_t *settings, const char *path,
+                                        const struct rt_fingerprint *fingerprint, const char **rescored,
+                                        struct rt_error *err) {
     char before[SHOWN], after[SHOWN];
     *rescored = NULL;
     for (size_t i = 0; i < fingerprint->count; i++) {
         const char *key = fingerprint->settings[i].key, *now = fingerprint->settings[i].value;
         const char *then = json_string_value(json_object_get(settings, key));
-        if (then && strcmp(compared(then), compared(now)) == 0)
+        if (then && strcmp(training_state_compared(then), training_state_compared(now)) == 0)
             continue;
         if (!fingerprint->settings[i].scoring)
             return rt_fail(err, RT_BAD_INPUT,
                            "%s: cannot be resumed, because %s has changed: it was %s and is now %s%s", path,
-                           key, then ? shown(then, now, before) : "unknown",
-                           shown(now, then ? then : "", after), then ? reason_of(key, then, now) : "");
+                           key, then ? training_state_shown(then, now, before) : "unknown",
+                           training_state_shown(now, then ? then : "", after),
+                           then ? training_state_reason_of(key, then, now) : "");
         *rescored = *rescored ? *rescored : key;
     }
     return RT_OK;
@@ -161,9 +163,10 @@ rt_status rt_training_state_read(const char *json, const char *path, const struc
     struct rt_training_state made = {0};
     bool good = json_is_object(map) && json_is_object(json_object_get(map, "settings"));
     for (size_t i = 0; good && i < sizeof model_state / sizeof *model_state; i++)
-        good = number_in(map, i, &made);
-    rt_status status = good ? compare(json_object_get(map, "settings"), path, fingerprint, rescored, err)
-                            : rt_fail(err, RT_BAD_INPUT, "%s: does not say where the run stands", path);
+        good = training_state_number_in(map, i, &made);
+    rt_status status =
+        good ? training_state_compare(json_object_get(map, "settings"), path, fingerprint, rescored, err)
+             : rt_fail(err, RT_BAD_INPUT, "%s: does not say where the run stands", path);
     json_decref(map);
     if (status == RT_OK)
         *training_state = made;

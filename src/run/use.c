@@ -9,7 +9,8 @@
 #include <string.h>
 
 /* Reads what the last training wrote. Somebody may have put another model there since. */
-static rt_status read_written(const struct rt_run *run, struct rt_network *network, struct rt_error *err) {
+static rt_status use_read_written(const struct rt_run *run, struct rt_network *network,
+                                  struct rt_error *err) {
     char path[4096], hash[65];
     if (snprintf(path, sizeof path, "%s/model.safetensors", run->result_dir) >= (int)sizeof path)
         return rt_fail(err, RT_BAD_INPUT, "%s: the path is too long", run->result_dir);
@@ -21,7 +22,7 @@ static rt_status read_written(const struct rt_run *run, struct rt_network *netwo
     return status;
 }
 
-static rt_status take_kept(struct rt_snapshot *kept, struct rt_network *network, struct rt_error *err) {
+static rt_status use_take_kept(struct rt_snapshot *kept, struct rt_network *network, struct rt_error *err) {
     struct rt_local_state local = {.network = network};
     const struct rt_model_state model_state = rt_model_state_local(&local);
     rt_status status = rt_snapshot_give(kept, &model_state, 0, err);
@@ -30,12 +31,12 @@ static rt_status take_kept(struct rt_snapshot *kept, struct rt_network *network,
     return status;
 }
 
-static rt_status load_trained(struct rt_run *run, struct rt_error *err) {
+static rt_status use_load_trained(struct rt_run *run, struct rt_error *err) {
     struct rt_network *network = &run->trained.network;
     struct rt_snapshot *kept = &run->trained.kept;
     rt_status status = rt_network_allocate(network, err);
     if (status == RT_OK)
-        status = kept->floats ? take_kept(kept, network, err) : read_written(run, network, err);
+        status = kept->floats ? use_take_kept(kept, network, err) : use_read_written(run, network, err);
     if (status != RT_OK) {
         free(network->blocks.params);
         free(network->blocks.buffers);
@@ -45,29 +46,30 @@ static rt_status load_trained(struct rt_run *run, struct rt_error *err) {
 }
 
 /* A model that a ring has trained is in its file only, or in memory as it came, until it is used here. */
-static rt_status need_model(struct rt_run *run, struct rt_error *err) {
+static rt_status use_need_model(struct rt_run *run, struct rt_error *err) {
     const struct rt_network *network = &run->trained.network;
     if (!network->model)
         return rt_fail(err, RT_BAD_INPUT, "there is no model yet: train the run, or load a model");
     if (network->blocks.params || run->spread)
         return RT_OK;
-    return load_trained(run, err);
+    return use_load_trained(run, err);
 }
 
-static void tell(const struct rt_run *run, const char *sentence) {
+static void use_tell(const struct rt_run *run, const char *sentence) {
     if (run->notice)
         run->notice(run->notice_user, sentence);
 }
 
 /* What a person should know before trusting the answers of a file. */
-static void tell_unsealed(const struct rt_run *run) {
+static void use_tell_unsealed(const struct rt_run *run) {
     if (run->trained.unsealed)
-        tell(run,
-             "the model file has no hash over its description, since an earlier version wrote it: whether "
-             "its layers, scaling or names were altered cannot be checked");
+        use_tell(
+            run,
+            "the model file has no hash over its description, since an earlier version wrote it: whether "
+            "its layers, scaling or names were altered cannot be checked");
 }
 
-static struct rt_forward forward_of(struct rt_run *run) {
+static struct rt_forward use_forward_of(struct rt_run *run) {
     return run->spread ? rt_spread_forward(run->spread) : rt_forward_local(&run->trained.network);
 }
 
@@ -112,10 +114,10 @@ rt_status rt_run_evaluate(struct rt_run *model, const char *run_path, const char
                           size_t setting_count, const struct rt_evaluation **evaluation,
                           struct rt_error *err) {
     struct rt_spec *spec;
-    rt_status status = need_model(model, err);
+    rt_status status = use_need_model(model, err);
     if (status != RT_OK)
         return status;
-    tell_unsealed(model);
+    use_tell_unsealed(model);
     fenv_t theirs;
     rt_fp_enter(&theirs);
     status = rt_spec_load(run_path, settings, setting_count, &spec, err);
@@ -127,8 +129,8 @@ rt_status rt_run_evaluate(struct rt_run *model, const char *run_path, const char
     status = rt_datasets_open_test(spec, &model->trained, &model->stop, &datasets, err);
     if (status == RT_OK) {
         if (datasets.files[0].remark)
-            tell(model, datasets.files[0].remark);
-        const struct rt_forward forward = forward_of(model);
+            use_tell(model, datasets.files[0].remark);
+        const struct rt_forward forward = use_forward_of(model);
         status = rt_run_score(model, &forward, &datasets.test, datasets.target, &model->evaluation, err);
         rt_datasets_close(&datasets);
     }
@@ -142,8 +144,8 @@ rt_status rt_run_evaluate(struct rt_run *model, const char *run_path, const char
 
 /* ---- prediction ---- */
 
-static rt_status keep_output(void *user, size_t example, const float *outputs, size_t width,
-                             struct rt_error *err) {
+static rt_status use_keep_output(void *user, size_t example, const float *outputs, size_t width,
+                                 struct rt_error *err) {
     (void)err;
     float *all = user;
     memcpy(all + example * width, outputs, width * sizeof *outputs);
@@ -158,23 +160,23 @@ rt_status rt_run_predict(struct rt_run *run, const float *inputs, size_t rows, f
     if (status == RT_OK && rows > 0)
         status = rt_run_need(__func__, "outputs", outputs, err);
     if (status == RT_OK)
-        status = need_model(run, err);
+        status = use_need_model(run, err);
     if (status != RT_OK)
         return status;
     const struct rt_dataset set = {
         .count = rows, .shape = run->trained.network.model->in, .type = RT_DATA_F32, .inputs = inputs};
-    const struct rt_forward forward = forward_of(run);
+    const struct rt_forward forward = use_forward_of(run);
     fenv_t theirs;
     rt_fp_enter(&theirs);
-    status =
-        rt_predict(&run->trained.network, &forward, &set, &run->trained.scaling, keep_output, outputs, err);
+    status = rt_predict(&run->trained.network, &forward, &set, &run->trained.scaling, use_keep_output,
+                        outputs, err);
     rt_fp_leave(&theirs);
     return status;
 }
 
 /* A source is written as a map; everything else is the name of a file. */
-static rt_status open_source(const char *source, const struct rt_data_wish *wish, struct rt_dataset *set,
-                             struct rt_error *err) {
+static rt_status use_open_source(const char *source, const struct rt_data_wish *wish, struct rt_dataset *set,
+                                 struct rt_error *err) {
     if (source[0] != '{')
         return rt_dataset_open_file(source, wish, set, err);
     struct rt_tree *tree;
@@ -186,8 +188,8 @@ static rt_status open_source(const char *source, const struct rt_data_wish *wish
     return status;
 }
 
-static rt_status predict_source(struct rt_run *run, const char *source, rt_prediction_fn take, void *user,
-                                struct rt_error *err) {
+static rt_status use_predict_source(struct rt_run *run, const char *source, rt_prediction_fn take, void *user,
+                                    struct rt_error *err) {
     struct rt_data_wish wish;
     struct rt_dataset set;
     rt_status status = rt_datasets_wish(NULL, &run->trained.network, &wish, err);
@@ -196,13 +198,13 @@ static rt_status predict_source(struct rt_run *run, const char *source, rt_predi
     wish.target = RT_TARGET_INPUT; /* no targets are read */
     wish.labels_optional = true;
     rt_datasets_wish_columns(&run->trained, &wish);
-    status = open_source(source, &wish, &set, err);
+    status = use_open_source(source, &wish, &set, err);
     if (status != RT_OK)
         return status;
     if (set.remark)
-        tell(run, set.remark);
+        use_tell(run, set.remark);
     status = rt_dataset_check(&set, err);
-    const struct rt_forward forward = forward_of(run);
+    const struct rt_forward forward = use_forward_of(run);
     if (status == RT_OK)
         status = rt_predict(&run->trained.network, &forward, &set, &run->trained.scaling, take, user, err);
     rt_dataset_close(&set);
@@ -211,13 +213,13 @@ static rt_status predict_source(struct rt_run *run, const char *source, rt_predi
 
 rt_status rt_run_predict_source(struct rt_run *run, const char *source, rt_prediction_fn take, void *user,
                                 struct rt_error *err) {
-    rt_status status = need_model(run, err);
+    rt_status status = use_need_model(run, err);
     if (status != RT_OK)
         return status;
-    tell_unsealed(run);
+    use_tell_unsealed(run);
     fenv_t theirs;
     rt_fp_enter(&theirs);
-    status = predict_source(run, source, take, user, err);
+    status = use_predict_source(run, source, take, user, err);
     rt_fp_leave(&theirs);
     return status;
 }

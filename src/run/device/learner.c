@@ -23,7 +23,7 @@ struct local {
 };
 
 /* An emulated device that is to stop does not finish its operation. */
-static void emulated_sleep(void *self, double until) {
+static void device_emulated_sleep(void *self, double until) {
     static const double glance = 0.1;
     const struct local *local = self;
     for (double now; (now = rt_clock_wall()) < until && !(local->stop && atomic_load(local->stop));) {
@@ -33,14 +33,15 @@ static void emulated_sleep(void *self, double until) {
     }
 }
 
-static void start_clock(struct local *local) {
+static void device_start_clock(struct local *local) {
     rt_states_start(&local->states, RT_STATE_BACKWARD);
-    rt_states_emulate(&local->states,
-                      &(struct rt_emulation){.pace = &local->pace, .self = local, .sleep = emulated_sleep});
+    rt_states_emulate(
+        &local->states,
+        &(struct rt_emulation){.pace = &local->pace, .self = local, .sleep = device_emulated_sleep});
     rt_states_set_apart(&local->states, true, false);
 }
 
-static rt_status set_apart(void *self, bool is_apart, struct rt_error *err) {
+static rt_status device_set_apart(void *self, bool is_apart, struct rt_error *err) {
     struct local *local = self;
     (void)err;
     rt_states_set_apart(&local->states, is_apart, true);
@@ -51,23 +52,24 @@ static rt_status set_apart(void *self, bool is_apart, struct rt_error *err) {
     return RT_OK;
 }
 
-static rt_status step(void *self, struct rt_step *result, struct rt_error *err) {
+static rt_status device_step(void *self, struct rt_step *result, struct rt_error *err) {
     return rt_trainer_step(((struct local *)self)->trainer, result, err);
 }
 
-static bool at_rest(void *self) {
+static bool device_at_rest(void *self) {
     (void)self;
     return true;
 }
 
-static rt_status begin(void *self, size_t words, rt_state_write write, void *user, struct rt_error *err) {
+static rt_status device_begin(void *self, size_t words, rt_state_write write, void *user,
+                              struct rt_error *err) {
     struct local *local = self;
     rt_status status = rt_trainer_check(local->trainer, err);
     return status == RT_OK ? local->blocks.begin(&local->model_state, words, write, user, err) : status;
 }
 
-static rt_status load(void *self, size_t words, uint64_t update, rt_state_read read, void *user,
-                      struct rt_error *err) {
+static rt_status device_load(void *self, size_t words, uint64_t update, rt_state_read read, void *user,
+                             struct rt_error *err) {
     struct local *local = self;
     rt_status status = local->blocks.load(&local->model_state, words, update, read, user, err);
     if (status == RT_OK)
@@ -78,7 +80,7 @@ static rt_status load(void *self, size_t words, uint64_t update, rt_state_read r
 /* Where the device is not emulated the updates were clocked as one state, because a thread's CPU clock is too
  * dear to read several times per update; here their time is shared out as the trainer's own wall clock saw
  * it. */
-static void share_out(const double *parts, double *seconds) {
+static void device_share_out(const double *parts, double *seconds) {
     const double all = seconds[RT_STATE_BACKWARD];
     double sum = 0;
     for (int i = 0; i < RT_STATES; i++)
@@ -89,8 +91,8 @@ static void share_out(const double *parts, double *seconds) {
     }
 }
 
-static rt_status report(void *self, bool recent, struct rt_node_report *reports, bool *fresh,
-                        struct rt_error *err) {
+static rt_status device_report(void *self, bool recent, struct rt_node_report *reports, bool *fresh,
+                               struct rt_error *err) {
     (void)recent, (void)err;
     struct local *local = self;
     reports[0] = (struct rt_node_report){.role = "single",
@@ -99,7 +101,7 @@ static rt_status report(void *self, bool recent, struct rt_node_report *reports,
                                          .predicted_idle = (double)NAN};
     struct rt_metrics_row *row = &reports[0].row;
     rt_states_read(&local->states, row->state);
-    share_out(rt_trainer_seconds(local->trainer), row->state);
+    device_share_out(rt_trainer_seconds(local->trainer), row->state);
     row->seconds = rt_states_elapsed(&local->states);
     row->validation = local->states.apart - local->apart_before;
     row->updates = rt_trainer_update(local->trainer);
@@ -109,12 +111,12 @@ static rt_status report(void *self, bool recent, struct rt_node_report *reports,
     return RT_OK;
 }
 
-static rt_status stop(void *self, struct rt_error *err) {
+static rt_status device_stop(void *self, struct rt_error *err) {
     (void)self, (void)err;
     return RT_OK;
 }
 
-static void destroy(void *self) {
+static void device_destroy(void *self) {
     struct local *local = self;
     local->network->clock = NULL;
     rt_trainer_destroy(local->trainer);
@@ -135,14 +137,14 @@ rt_status rt_learner_local(const struct rt_training_config *config, struct rt_le
     status = rt_emulate_master(config->spec, &local->pace, err);
     if (status == RT_OK)
         status = rt_network_allocate(network, err);
-    start_clock(local);
+    device_start_clock(local);
     struct rt_trainer_settings settings = config->settings;
     settings.clock = local->states.emulated ? &local->states : NULL;
     if (status == RT_OK)
         status = rt_trainer_create(network, config->set, config->scaling, config->target, config->optim,
                                    config->schedule, &settings, &local->trainer, err);
     if (status != RT_OK) {
-        destroy(local);
+        device_destroy(local);
         return status;
     }
     rt_model_init(network->model, config->settings.seed, network->blocks.params, network->blocks.buffers);
@@ -155,21 +157,21 @@ rt_status rt_learner_local(const struct rt_training_config *config, struct rt_le
         .model_state = {.model = network->model,
                         .words = local->blocks.words,
                         .self = local,
-                        .begin = begin,
+                        .begin = device_begin,
                         .done = local->blocks.done,
                         .finish = local->blocks.finish,
-                        .load = load},
+                        .load = device_load},
         .forward = rt_forward_local(network),
         .micro_batch = rt_trainer_micro_batch(local->trainer),
         .nodes = 1,
         .predicted_samples_per_s = (double)NAN,
-        .step = step,
+        .step = device_step,
         .clock = &local->states,
-        .at_rest = at_rest,
-        .set_apart = set_apart,
-        .report = report,
-        .stop = stop,
-        .destroy = destroy,
+        .at_rest = device_at_rest,
+        .set_apart = device_set_apart,
+        .report = device_report,
+        .stop = device_stop,
+        .destroy = device_destroy,
     };
     return RT_OK;
 }
