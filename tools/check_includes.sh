@@ -21,7 +21,7 @@ cluster:   wire net metrics base
 control:   cluster job optim wire net metrics base
 learn:     job formats nn data optim tensor metrics base
 plan:      job learn nn tensor wire base
-ring:      plan control cluster learn job nn optim data tensor wire net metrics base
+ring:      exchange plan control cluster learn job nn optim data tensor wire net metrics base
 exchange:  control cluster job optim wire net metrics base
 run:       ring exchange plan learn control cluster job formats nn data optim tensor wire net metrics base
 lab:       run ring exchange plan learn control cluster job formats nn data optim tensor wire net metrics base

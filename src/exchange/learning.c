@@ -1,5 +1,5 @@
-/* The optimizer's step of an update, for all who apply one; see collective_exchange.h. */
-#include "exchange/collective/collective_exchange.h"
+/* The optimizer's step of an update, for all who apply one; see learning.h. */
+#include "exchange/learning.h"
 
 void rt_learning_begin(const struct rt_learning *learning, uint64_t update, const float *gradient,
                        struct rt_optim_step *step) {
@@ -17,4 +17,13 @@ void rt_learning_apply(const struct rt_learning *learning, const struct rt_optim
         learning->apply(learning->user, step, first, count, gradient);
     else
         rt_optim_apply(learning->optim, step, first, count, total, params, gradient, learning->state);
+}
+
+enum rt_state rt_learning_enter(const struct rt_learning *learning, enum rt_state state) {
+    struct rt_states *states = learning->states;
+    if (!states)
+        return state;
+    const enum rt_state before = states->now;
+    rt_states_enter(states, state);
+    return before;
 }

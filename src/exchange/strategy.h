@@ -68,6 +68,14 @@ enum rt_servers {
     RT_SERVERS_EVERY, /* every node a part */
 };
 
+/* How a run with the default options compares with one device that learns from the same batches. The tests
+ * over all strategies go by it. */
+enum rt_exactness {
+    RT_EXACT_ROUNDED, /* the same sums, added in another order: the same result but for rounding */
+    RT_EXACT_BITS,    /* the same bits, where train.shards is the number of workers, a power of two */
+    RT_EXACT_NOT,     /* another result: gradients are stale, dropped, or not all of them are exchanged */
+};
+
 struct rt_rules; /* exchange/server/server.h */
 
 /* An option that makes no sense in some place, and why: the end of a sentence. */
@@ -82,6 +90,11 @@ struct rt_exchange_strategy {
     const struct rt_option *options; /* into struct rt_exchange_options */
     size_t option_count;
     const char *optimizer; /* as in a run file, taken where that names none; NULL: as on one device */
+
+    enum rt_exactness exact;
+    /* Why rings cannot exchange by it (hybrid), the end of a sentence that begins with its name; NULL: they
+     * can. */
+    const char *no_rings;
 
     enum rt_servers servers;
     /* Whoever applies a gradient has all of it, so its norm can be had before a parameter changes: one
@@ -142,6 +155,9 @@ rt_status rt_exchange_options_write(const struct rt_exchange_strategy *strategy,
 rt_status rt_exchange_check(const struct rt_exchange_strategy *strategy,
                             const struct rt_exchange_options *options, size_t nodes, size_t params,
                             struct rt_error *err);
+
+/* Whether rings can exchange by the strategy: refuses one that has no_rings. */
+rt_status rt_exchange_check_rings(const struct rt_exchange_strategy *strategy, struct rt_error *err);
 
 /* The rules of a strategy with its options, or of the one inside; NULL: it goes by collectives. */
 const struct rt_rules *rt_exchange_rules(const struct rt_exchange_strategy *strategy,

@@ -418,7 +418,7 @@ static rt_status turn(struct rt_flow *flow, struct rt_error *err) {
     if (status == RT_OK)
         status = check_links(flow, err);
     if (status == RT_OK && flow->settings.inter_ring.self)
-        status = rt_flow_inter_ring(flow, &worked, err);
+        status = rt_flow_exchange(flow, &worked, err);
     if (status == RT_OK && flow->settings.index > 0)
         status = rt_state_holder_go_on(&flow->holder, &worked, err);
     bool computed = false;
@@ -432,7 +432,7 @@ static rt_status turn(struct rt_flow *flow, struct rt_error *err) {
         return status;
     }
     /* Looking for work may have asked the server of this place for something. */
-    if (flow->job->with_servers && flow->settings.inter_ring.can_serve(flow->settings.inter_ring.self))
+    if (flow->settings.inter_ring.self && flow->settings.inter_ring.can_serve(flow->settings.inter_ring.self))
         return RT_OK;
     if (flow->settings.stop && atomic_load(flow->settings.stop))
         return rt_fail(err, RT_INTERRUPTED, "the node is stopped");

@@ -92,9 +92,14 @@ struct rt_segment {
     size_t buffer_count;
     bool complete;   /* all weight gradients of an update are in, and it is not yet applied */
     bool exchanging; /* complete, but not yet added to those of the other rings */
-    /* Where parameters come from servers: the update that was begun with, and whether they are waited for. */
+    /* In an exchange with other rings: its spans, and how many of this update were not given yet. */
+    size_t first_span, span_count, unready;
+    /* Where parameters come from servers: the update that was begun with, the rows of its batch, and whether
+     * they are waited for; the in-flight slot, counted from 1, for which the node is to rest. */
     uint64_t begun;
+    size_t batch_rows;
     bool wanting;
+    uint64_t rest_asked;
 };
 
 struct rt_flow;
@@ -158,16 +163,18 @@ struct rt_flow {
     double cpu_start;    /* then */
     double apart_before; /* what had been counted apart by then */
     uint64_t samples;
-    double progress;        /* when a neighbour or we ourselves last got something done */
-    struct rt_wait waiting; /* for a neighbour (cluster/liveness.h) */
-    uint16_t note;          /* what we say of it */
-    bool idle;              /* there was nothing to do in the last turn */
-    double wake;            /* when somebody wants us to at the latest; 0: nobody does */
-    bool starving;          /* the master: the data have nothing yet */
-    bool more;              /* the master: there is more to start than in-flight slots */
-    bool ending;            /* STOP has been sent: links may close */
-    bool told;              /* another node said why the run ends, and it was passed on */
-    bool joined;            /* rings side by side: the numbers are those that all start from */
+    double progress;             /* when a neighbour or we ourselves last got something done */
+    struct rt_wait waiting;      /* for a neighbour (cluster/liveness.h) */
+    uint16_t note;               /* what we say of it */
+    bool idle;                   /* there was nothing to do in the last turn */
+    double wake;                 /* when somebody wants us to at the latest; 0: nobody does */
+    bool starving;               /* the master: the data have nothing yet */
+    bool more;                   /* the master: there is more to start than in-flight slots */
+    bool ending;                 /* STOP has been sent: links may close */
+    bool told;                   /* another node said why the run ends, and it was passed on */
+    struct rt_exchange exchange; /* rings side by side: of its stages; self NULL: they have no parameters */
+    uint64_t given;              /* updates that its gradient was given for */
+    bool joined;                 /* the state is the one that all rings start from */
     uint16_t lost; /* the number of the node whose fault the end is: gone, silent, or it makes no sense; 0:
                       the master, or none known */
     bool gave_up;  /* it was a neighbour, so 0 is the master */
@@ -243,10 +250,22 @@ struct rt_send_buffer *rt_segment_send_buffer(struct rt_segment *segment); /* a 
 /* The version of the parameters moves on. */
 void rt_segment_apply(struct rt_flow *flow, struct rt_segment *segment, float factor);
 
+/* ---- flow_exchange.c: where there are other rings ---- */
+
+/* When all segments have been added: opens the exchange of their stages, if there are other rings. */
+rt_status rt_flow_open_exchange(struct rt_flow *flow, struct rt_error *err);
+/* The gradient of the layers from this one on is complete, and is exchanged. 0: of all of them, once for
+ * every update, and last. */
+void rt_segment_give(struct rt_flow *flow, struct rt_segment *segment, size_t layer);
+/* Asks for what the next message in turn needs of the exchange; and whether it has that. */
+void rt_segment_prepare_forward(struct rt_flow *flow, struct rt_segment *segment);
+bool rt_segment_has_parameters(const struct rt_flow *flow, const struct rt_segment *segment,
+                               const struct rt_message *message);
+bool rt_segment_rests(const struct rt_segment *segment);
 /* The update is complete, here and in the other rings. */
 bool rt_segment_is_ready(const struct rt_segment *segment);
 /* Goes on with updates whose gradients have been added to those of the other rings. */
-rt_status rt_flow_inter_ring(struct rt_flow *flow, bool *worked, struct rt_error *err);
+rt_status rt_flow_exchange(struct rt_flow *flow, bool *worked, struct rt_error *err);
 
 /* ---- flow_control.c ---- */
 rt_status rt_flow_control(struct rt_flow *flow, bool *worked, struct rt_error *err);

@@ -9,7 +9,7 @@
  * An update is applied as soon as its last weight gradient is in, or, with clipping, when the factor is here.
  * A forward of update t+1 waits for update t of its own node and for nothing else: the order of the messages
  * is all the synchronisation there is. In ring-flow it does not even wait for that. Where there are other
- * rings, an update waits until its gradient has been added to theirs (ring/inter_ring.h).
+ * rings, an update waits until its gradient has been added to theirs (ring/flow_exchange.c).
  */
 #include "ring/flow.h"
 
@@ -31,57 +31,17 @@ void rt_segment_apply(struct rt_flow *flow, struct rt_segment *segment, float fa
     segment->complete = false;
 }
 
-/* ---- other rings --------------------------------------------------------------------------------------- */
-
-bool rt_segment_is_ready(const struct rt_segment *segment) {
-    return segment->complete && !segment->exchanging;
-}
-
-rt_status rt_flow_inter_ring(struct rt_flow *flow, bool *worked, struct rt_error *err) {
-    const struct rt_inter_ring *inter_ring = &flow->settings.inter_ring;
-    if (!flow->ending) {
-        rt_status status = inter_ring->check(inter_ring->self, flow->idle, err);
-        if (status != RT_OK) {
-            flow->lost = inter_ring->lost(inter_ring->self);
-            return status;
-        }
-    }
-    if (flow->job->with_servers && inter_ring->can_serve(inter_ring->self)) {
-        rt_flow_enter(flow, RT_STATE_UPDATE);
-        *worked |= inter_ring->serve(inter_ring->self);
-        rt_flow_leave(flow);
-    }
-    for (size_t i = 0; i < flow->segment_count; i++) {
-        struct rt_segment *segment = &flow->segments[i];
-        if (!segment->exchanging || !inter_ring->is_done(inter_ring->self, i))
-            continue;
-        segment->exchanging = false;
-        *worked = true;
-        if (flow->job->clip_norm == 0)
-            rt_segment_apply(flow, segment, 1);
-    }
-    return RT_OK;
-}
-
-/* The gradient of the layers from this one on goes to the other rings, when the device has come so far. */
-static void show(struct rt_flow *flow, size_t stage, size_t layer) {
-    const struct rt_inter_ring *inter_ring = &flow->settings.inter_ring;
-    rt_states_catch_up(&flow->states);
-    inter_ring->ready(inter_ring->self, stage, layer);
-}
-
 /* All weight gradients of an update are in. */
 static void complete(struct rt_flow *flow, struct rt_segment *segment) {
-    const struct rt_inter_ring *inter_ring = &flow->settings.inter_ring;
     if (flow->job->with_servers) { /* the next forward waits for the parameters that this leads to */
-        show(flow, 0, 0);
+        rt_segment_give(flow, segment, 0);
         rt_stage_leave_to_server(segment->stage);
         return;
     }
     segment->complete = true;
-    if (inter_ring->self) {
+    if (flow->settings.inter_ring.self) {
         segment->exchanging = true;
-        show(flow, (size_t)(segment - flow->segments), 0);
+        rt_segment_give(flow, segment, 0);
     } else if (flow->job->clip_norm == 0) {
         rt_segment_apply(flow, segment, 1);
     }
@@ -90,56 +50,16 @@ static void complete(struct rt_flow *flow, struct rt_segment *segment) {
 /* A layer's gradient is complete while those before it are still computed. */
 struct early {
     struct rt_flow *flow;
-    size_t stage;
+    struct rt_segment *segment;
 };
 
-static void tell_early(void *self, size_t layer) {
+static void give_early(void *self, size_t layer) {
     const struct early *early = self;
     if (layer == 0) /* with the first one all are */
         return;
     rt_flow_leave(early->flow);
-    show(early->flow, early->stage, layer);
+    rt_segment_give(early->flow, early->segment, layer);
     rt_flow_enter(early->flow, RT_STATE_WEIGHT);
-}
-
-/* Whether a forward need not wait for numbers from another ring. */
-static bool has_joined(struct rt_flow *flow) {
-    const struct rt_inter_ring *inter_ring = &flow->settings.inter_ring;
-    flow->joined = flow->joined || !inter_ring->self || inter_ring->can_start(inter_ring->self);
-    return flow->joined;
-}
-
-/* Where parameters come from servers: whether those of the update are here. They are asked for when nothing
- * of the update before is left. */
-static bool has_parameters(struct rt_flow *flow, struct rt_segment *segment,
-                           const struct rt_inflight *inflight) {
-    const struct rt_inter_ring *inter_ring = &flow->settings.inter_ring;
-    const uint64_t update = inflight->message.update + 1;
-    if (segment->begun != update) {
-        if (segment->weights != segment->forward)
-            return false;
-        inter_ring->begin(inter_ring->self, update, inflight->message.rows);
-        segment->begun = update;
-        segment->wanting = true;
-    }
-    if (segment->wanting && inter_ring->has(inter_ring->self)) {
-        segment->wanting = false;
-        rt_stage_renewed(segment->stage, inflight->message.update);
-    }
-    return !segment->wanting;
-}
-
-/* A ring without a batch: whether this node rests. */
-static bool rests(struct rt_flow *flow, struct rt_segment *segment) {
-    const struct rt_inter_ring *inter_ring = &flow->settings.inter_ring;
-    if (!segment->stage) /* the end of a ring: its first segment does */
-        return true;
-    if (segment->weights != segment->forward || !has_joined(flow))
-        return false;
-    segment->wanting = !inter_ring->rest(inter_ring->self, !segment->wanting);
-    if (!segment->wanting)
-        rt_stage_renewed(segment->stage, segment->stage->update);
-    return !segment->wanting;
 }
 
 /* Lets go of in-flight slots that are done, and passes over those that have no backward. */
@@ -241,7 +161,7 @@ static rt_status pass_on(struct rt_flow *flow, struct rt_segment *segment, struc
     return RT_OK;
 }
 
-static bool can_forward(struct rt_flow *flow, struct rt_segment *segment) {
+static bool can_forward(const struct rt_flow *flow, struct rt_segment *segment) {
     if (segment->forward == segment->arrived)
         return false;
     const struct rt_inflight *inflight = rt_segment_inflight(segment, segment->forward);
@@ -249,14 +169,13 @@ static bool can_forward(struct rt_flow *flow, struct rt_segment *segment) {
     case RT_MESSAGE_FORWARD:
         if (!segment->stage)
             return rt_segment_send_buffer(segment);
-        if (segment->complete || !has_joined(flow))
+        if (segment->complete || !rt_segment_has_parameters(flow, segment, &inflight->message))
             return false; /* an update that waits for the norm: in ring-flow, with one slot nothing is stale
                            */
-        if (flow->job->with_servers)
-            return has_parameters(flow, segment, inflight);
-        return (flow->job->mode == RT_RING_FLOW || segment->stage->update == inflight->message.update);
+        return flow->job->with_servers || flow->job->mode == RT_RING_FLOW ||
+               segment->stage->update == inflight->message.update;
     case RT_MESSAGE_PULL:
-        return rests(flow, segment);
+        return rt_segment_rests(segment);
     case RT_MESSAGE_STOP: /* behind all work, of the bulk channel too */
         return segment->oldest == segment->forward && !segment->complete &&
                rt_state_holder_is_idle(&flow->holder);
@@ -277,6 +196,7 @@ static rt_status try_forward(struct rt_flow *flow, struct rt_segment *segment, b
         segment->arrived += started ? 1 : 0;
         segment->posted = segment->arrived;
     }
+    rt_segment_prepare_forward(flow, segment);
     if (!can_forward(flow, segment))
         return RT_OK;
     *worked = true;
@@ -318,8 +238,8 @@ static bool try_weights(struct rt_flow *flow, struct rt_segment *segment) {
     for (size_t i = 0; i < count; i++)
         slots[i] = rt_segment_inflight(segment, segment->weights + i)->slot;
     const bool last = rt_segment_inflight(segment, segment->weights + count - 1)->last;
-    struct early early = {flow, (size_t)(segment - flow->segments)};
-    const struct rt_layer_watch watch = {.self = &early, .after = tell_early};
+    struct early early = {flow, segment};
+    const struct rt_layer_watch watch = {.self = &early, .after = give_early};
     rt_flow_enter(flow, RT_STATE_WEIGHT);
     rt_stage_backward_weights(segment->stage, slots, count, last,
                               flow->settings.inter_ring.early ? &watch : NULL);

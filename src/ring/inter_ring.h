@@ -1,18 +1,19 @@
 /*
  * Rings side by side. Every ring holds the whole network, cut in the same way, and learns from its part of
- * each batch; nodes at the same place of their rings hold the same layers. What such nodes do together is
- * behind this: before an update their gradients are added up, and before the first one all start from the
- * same numbers. The engine (ring/flow.h) calls it, and hands it the events of its links; it never waits.
+ * each batch; nodes at the same place of their rings hold the same layers. What such nodes do together is an
+ * exchange (exchange/exchange.h), whose worker is the engine of a ring's node (ring/flow_exchange.c): before
+ * an update their gradients are added up. Or the rings do not stay together (rt_job's `with_servers`): each
+ * has batches of its own, and every place has a server, to which gradients are pushed and from which
+ * parameters come. Then a node has one stage.
  *
- * Or the rings do not stay together (rt_job's `served`): each has batches of its own, and every place has a
- * server, to which gradients are pushed and from which parameters come. Then a node has one stage.
+ * Besides the exchange the engine needs what is here: that all start from the same state, the events of the
+ * links to other rings, and whether somebody there is stuck. None of it waits.
  */
 #ifndef RT_RING_INTER_RING_H
 #define RT_RING_INTER_RING_H
 
+#include "exchange/exchange.h"
 #include "learn/stage.h"
-#include "metrics/states.h"
-#include "net/transport.h"
 
 struct rt_inter_ring {
     void *self;     /* NULL: there is one ring, and nothing else here counts */
@@ -20,28 +21,18 @@ struct rt_inter_ring {
     uint16_t nodes; /* of all rings */
     bool early;     /* hear of layers as soon as their gradient is complete, not only of whole stages */
     /* Once, before anything else: the stages that this node has, the one nearest to the data first. clock:
-     * of a device that is emulated, which takes its time for sums before they are sent; else NULL. */
+     * of a device that is emulated, which takes its time for sums before they are sent; else NULL. Gives the
+     * exchange of these stages, borrowed: a span for each layer with parameters, from the data to the loss;
+     * self NULL: no layer has any. Its events go through event() below. */
     rt_status (*open)(void *self, struct rt_stage *const *stages, size_t count, struct rt_states *clock,
-                      struct rt_error *err);
+                      struct rt_exchange *exchange, struct rt_error *err);
     /* Whether the event is of its links; if so it has been taken in. */
     bool (*event)(void *self, const struct rt_event *event, rt_status *status, struct rt_error *err);
-    /* Before the first forward in training: whether the stages have the numbers that all start from. Asked
-     * again after every event. */
-    bool (*can_start)(void *self);
-    /* The gradient of the stage's layers from `layer` on is complete, and their exchange begins. 0: of all of
-     * them; said once for every update, and last. */
-    void (*ready)(void *self, size_t stage, size_t layer);
-    /* Whether the exchange of a whole stage is over, so that it has the sum. Not where there are servers. */
-    bool (*is_done)(const void *self, size_t stage);
-    /* Where there are servers:
-     * the stage begins with update number `update`, of a batch of so many rows;
-     * whether it has the parameters for it;
-     * it has no batch at present: whether it rests, and has the newest parameters (asked until it does, anew
-     * at first); whether there may be something to do for other rings; does it, whether there was anything.
-     */
-    void (*begin)(void *self, uint64_t update, size_t rows);
-    bool (*has)(void *self);
-    bool (*rest)(void *self, bool anew);
+    /* Before the first forward in training: takes a step towards the state that all start from; whether the
+     * stages have it. Asked again after every event. */
+    bool (*start)(void *self);
+    /* Whether the server of this place, if it has one, may have something to do; does it, whether there was
+     * anything. */
     bool (*can_serve)(const void *self);
     bool (*serve)(void *self);
     /* Of a ring's master, whose ring has come to rest at its end: whether all rings have, so that links may

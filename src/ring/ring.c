@@ -238,11 +238,7 @@ static rt_status make_flow(struct rt_ring *ring, const struct rt_shape *out, str
         status = rt_flow_add(flow, ring->head, NULL, NULL, alone ? NULL : &flow->next, err);
     if (status == RT_OK && !alone)
         status = rt_flow_add(flow, ring->tail, out, &flow->previous, NULL, err);
-    struct rt_stage *const stages[] = {ring->head, ring->tail};
-    if (status == RT_OK && settings->inter_ring.self)
-        status = settings->inter_ring.open(settings->inter_ring.self, stages, ring->tail ? 2 : 1,
-                                           rt_flow_emulated_clock(flow), err);
-    return status;
+    return status == RT_OK ? rt_flow_open_exchange(flow, err) : status;
 }
 
 rt_status rt_ring_create(const struct rt_ring_settings *settings, struct rt_ring **ring,

@@ -228,9 +228,8 @@ static rt_status run(struct rt_session *session, struct rt_error *err) {
         status = rt_flow_add(&flow, worker->stage, NULL, &flow.previous, &flow.next, err);
     if (status == RT_OK)
         status = rt_flow_hold_state(&flow, err);
-    if (status == RT_OK && settings.inter_ring.self)
-        status = settings.inter_ring.open(settings.inter_ring.self, &worker->stage, 1,
-                                          rt_flow_emulated_clock(&flow), err);
+    if (status == RT_OK)
+        status = rt_flow_open_exchange(&flow, err);
     if (status == RT_OK)
         status = rt_flow_run(&flow, is_stopped, &flow, err);
     if (flow.next.talk.link)

@@ -1,30 +1,16 @@
-/* The exchange by collectives: whatever the way, the delays and the cut of the spans, what comes out is what
- * one device would have made of the same batches. */
+/* The exchange by collectives: whatever the strategy, the delays and the cut of the spans, what comes out is
+ * what one device would have made of the same batches. */
 /* labels: threads */
 #include "support/exrig.h"
 #include "support/test.h"
 #include <math.h>
 
-/* The next way that goes by collectives with its defaults; NULL: no more. */
-static const struct rt_exchange_strategy *next_way(size_t *i) {
+/* The next strategy that makes the updates of one device; NULL: no more. */
+static const struct rt_exchange_strategy *next_strategy(size_t *i) {
     const struct rt_exchange_strategy *const *strategies = rt_exchange_strategies();
-    for (; strategies[*i]; (*i)++) {
-        struct rt_exchange_options options;
-        struct rt_error err;
-        if (!strategies[*i]->collective ||
-            rt_exchange_options_read(strategies[*i], NULL, &options, &err) != RT_OK ||
-            rt_exchange_rules(strategies[*i], &options))
-            continue;
-        return strategies[(*i)++];
-    }
-    return NULL;
-}
-
-/* Those that add in the binary tree over the workers. */
-static bool adds_in_tree(const char *strategy) {
-    return strcmp(strategy, "allreduce-rd") == 0 || strcmp(strategy, "allreduce-hd") == 0 ||
-           strcmp(strategy, "ps-sync") == 0 || strcmp(strategy, "ps-tree") == 0 ||
-           strcmp(strategy, "ps-shard") == 0;
+    while (strategies[*i] && strategies[*i]->exact == RT_EXACT_NOT)
+        ++*i;
+    return strategies[*i] ? strategies[(*i)++] : NULL;
 }
 
 /* Everybody has the same parameters, and they are those of one device: to the bit, or nearly. */
@@ -73,13 +59,13 @@ static bool is_power(size_t n) {
 
 TEST(every_way_is_one_device) {
     const struct rt_exchange_strategy *strategy;
-    for (size_t w = 0; (strategy = next_way(&w));)
+    for (size_t w = 0; (strategy = next_strategy(&w));)
         for (size_t n = 1; n <= 5; n++)
             check_run(&(struct exrig_settings){.strategy = strategy->name,
                                                .nodes = n,
                                                .updates = 10,
                                                .optimizer = "{momentum: {lr: 0.1}}"},
-                      0, is_power(n) && adds_in_tree(strategy->name));
+                      0, is_power(n) && strategy->exact == RT_EXACT_BITS);
 }
 
 TEST(shards_have_one_result) {
@@ -99,7 +85,7 @@ TEST(shards_have_one_result) {
 
 TEST(uneven_batches_and_parts_without_rows) {
     const struct rt_exchange_strategy *strategy;
-    for (size_t w = 0; (strategy = next_way(&w));)
+    for (size_t w = 0; (strategy = next_strategy(&w));)
         check_run(
             &(struct exrig_settings){
                 .strategy = strategy->name, .nodes = 5, .updates = 20, .uneven = true, .batch = 7},
@@ -144,7 +130,7 @@ TEST(examples_that_are_sent) {
 TEST(clipping) {
     const struct rt_exchange_strategy *strategy;
     size_t clipping = 0;
-    for (size_t w = 0; (strategy = next_way(&w));)
+    for (size_t w = 0; (strategy = next_strategy(&w));)
         for (size_t n = 1; n <= 4 && strategy->can_clip; n++, clipping++)
             check_run(&(struct exrig_settings){.strategy = strategy->name,
                                                .nodes = n,
@@ -152,7 +138,7 @@ TEST(clipping) {
                                                .clip_norm = 0.3,
                                                .random_delay = 0.01,
                                                .optimizer = "{momentum: {lr: 0.1}}"},
-                      0, is_power(n) && adds_in_tree(strategy->name));
+                      0, is_power(n) && strategy->exact == RT_EXACT_BITS);
     CHECK(clipping >= 16);
     check_run(&(struct exrig_settings){.strategy = "ps-sync",
                                        .options = "{dedicated: true}",
@@ -177,7 +163,7 @@ TEST(what_cannot_be_clipped_is_refused) {
 
 TEST(neither_delays_nor_segments_nor_order_change_a_bit) {
     const struct rt_exchange_strategy *strategy;
-    for (size_t w = 0; (strategy = next_way(&w));) {
+    for (size_t w = 0; (strategy = next_strategy(&w));) {
         struct exrig first, rig;
         struct exrig_settings settings = {
             .strategy = strategy->name, .nodes = 4, .updates = 8, .params = 500, .spans = 5};
@@ -312,7 +298,7 @@ TEST(a_slow_worker_is_waited_for) {
 
 TEST(over_tcp) {
     const struct rt_exchange_strategy *strategy;
-    for (size_t w = 0; (strategy = next_way(&w));)
+    for (size_t w = 0; (strategy = next_strategy(&w));)
         for (size_t n = 3; n <= 4; n++)
             check_run(&(struct exrig_settings){.strategy = strategy->name,
                                                .nodes = n,
@@ -322,7 +308,7 @@ TEST(over_tcp) {
                                                .clip_norm = strategy->can_clip && n == 3 ? 0.5 : 0,
                                                .seconds = {0, 0.001},
                                                .tcp = true},
-                      0, is_power(n) && adds_in_tree(strategy->name));
+                      0, is_power(n) && strategy->exact == RT_EXACT_BITS);
 }
 
 TEST_MAIN()

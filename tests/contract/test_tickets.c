@@ -72,7 +72,7 @@ static void begin_site(struct course *c, struct exrig *r) {
     c->site.engine = master->engine;
     c->site.exchange = master->exchange;
     c->site.replica = &master->replica;
-    c->site.server = master->server;
+    c->site.member.server = master->server;
     rt_scheduler_set(c->learner.scheduler, c->first);
     rt_engine_enter(master->engine);
     rt_server_set_version(master->server, c->first);

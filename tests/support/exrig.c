@@ -77,7 +77,7 @@ bool exrig_train(struct exrig *rig, uint64_t batches) {
         rt_engine_leave(master->engine);
         if (ours)
             more = exrig_give_beside(rig, own + 1) && learn(rig, own + 1);
-        else if (rig->out && master->served && !settled)
+        else if (rig->out && master->client && !settled)
             more = settled = exrig_settle(rig); /* nobody is to wait for its worker */
         else if (rig->out)
             more = exrig_fail(rig, rt_engine_wait(master->engine, may_go_on, rig, INFINITY, &err), &err);
@@ -91,11 +91,11 @@ bool exrig_train(struct exrig *rig, uint64_t batches) {
 }
 
 bool exrig_settle(struct exrig *rig) {
-    const struct rt_exchange *exchange = &rig->node[0].exchange;
+    struct rt_blocking_exchange *exchange = &rig->node[0].exchange;
     struct rt_error err;
-    if (rig->node[0].status != RT_OK || !exchange->settle) /* a server without a worker has none */
+    if (rig->node[0].status != RT_OK || !exchange->exchange.self) /* a server without a worker has none */
         return rig->node[0].status == RT_OK;
-    return exrig_fail(rig, exchange->settle(exchange->self, &err), &err);
+    return exrig_fail(rig, rt_blocking_settle(exchange, &err), &err);
 }
 
 static void train_and_settle(void *user, struct exrig *rig) {

@@ -14,6 +14,7 @@
 
 #include "control/agent.h"
 #include "control/coordinator.h"
+#include "exchange/blocking.h"
 #include "exchange/collective/collective_exchange.h"
 #include "exchange/nested.h"
 #include "exchange/server/client.h"
@@ -29,7 +30,7 @@ struct exrig;
 struct exrig_settings {
     const char *strategy;                   /* by name */
     const char *options;                    /* "{wfbp: off}"; NULL: the defaults */
-    const struct rt_exchange_strategy *own; /* instead of `way`: one of the test's */
+    const struct rt_exchange_strategy *own; /* instead of `strategy`: one of the test's */
     const char *optimizer;                  /* "{momentum: {lr: 0.1}}" */
     size_t nodes;
     size_t params, spans; /* the spans get longer: parts of 1 + 2 + 3 + ... */
@@ -85,9 +86,10 @@ struct exrig_node {
     uint64_t batch;                       /* that is computed */
     struct rt_collective_exchange *collective;
     struct rt_server *server;    /* with a way by servers, */
-    struct rt_ps_client *served; /* and their worker, */
+    struct rt_ps_client *client; /* and their worker, */
     struct rt_nested *nested;    /* perhaps in a group */
-    struct rt_exchange exchange;
+    struct rt_exchange inner;    /* of a proxy, with the servers */
+    struct rt_blocking_exchange exchange;
     struct rt_engine *engine;
     struct rt_agent *agent;
     struct rt_coordinator *coordinator; /* of the master */

@@ -45,7 +45,7 @@ static bool has_examples(void *self) {
            (node->got_batch[place] == node->batch && node->got[place] == rows * node->rig->settings.params);
 }
 
-static rt_status compute(void *self, const struct rt_ticket *ticket, const struct rt_exchange *exchange,
+static rt_status compute(void *self, const struct rt_ticket *ticket, struct rt_blocking_exchange *exchange,
                          struct rt_done *done, struct rt_error *err) {
     struct exrig_node *node = self;
     struct exrig *rig = node->rig;
@@ -58,7 +58,7 @@ static rt_status compute(void *self, const struct rt_ticket *ticket, const struc
     if (status == RT_OK && rig->settings.send && node->rank)
         status = rt_engine_wait(node->engine, has_examples, node, INFINITY, err);
     for (size_t i = 0; i < spans && status == RT_OK; i++) {
-        exchange->need(exchange->self, i);
+        rt_blocking_need(exchange, i);
         status = spend(node, share, err);
     }
     if (status == RT_OK && rig->settings.reads)
@@ -72,7 +72,7 @@ static rt_status compute(void *self, const struct rt_ticket *ticket, const struc
         const struct rt_span *span = &rig->span[i];
         status = spend(node, share, err);
         memcpy(node->gradient + span->first, node->slices + span->first, span->count * sizeof(float));
-        exchange->ready(exchange->self, i);
+        rt_blocking_ready(exchange, i);
     }
     node->batches++;
     return status;
@@ -87,13 +87,12 @@ float *exrig_word(void *user, size_t word) {
 void exrig_take_update(void *user, uint64_t update) {
     struct exrig_node *node = user;
     node->loaded = update;
+    rt_engine_enter(node->engine);
     if (node->collective)
         rt_collective_exchange_set_update(node->collective, update);
-    if (node->server) {
-        rt_engine_enter(node->engine);
+    if (node->server)
         rt_server_set_version(node->server, update);
-        rt_engine_leave(node->engine);
-    }
+    rt_engine_leave(node->engine);
 }
 
 static void give_metrics(void *user, struct rt_metrics_row *row) {
@@ -189,7 +188,7 @@ static rt_status open_server(struct exrig_node *node, struct rt_error *err) {
     return rt_server_create(&settings, &node->server, err);
 }
 
-static rt_status open_customer(struct exrig_node *node, struct rt_error *err) {
+static rt_status open_client(struct exrig_node *node, struct rt_error *err) {
     struct exrig *rig = node->rig;
     const struct rt_ps_client_settings settings = {.strategy = rig->strategy,
                                                    .options = &rig->options,
@@ -198,9 +197,9 @@ static rt_status open_customer(struct exrig_node *node, struct rt_error *err) {
                                                    .replica = &node->replica,
                                                    .local = node->server,
                                                    .learning = learning_of(node)};
-    rt_status status = rt_ps_client_create(&settings, &node->served, err);
+    rt_status status = rt_ps_client_create(&settings, &node->client, err);
     if (status == RT_OK)
-        node->exchange = rt_ps_client_face(node->served);
+        node->exchange.exchange = rt_ps_client_exchange(node->client);
     return status;
 }
 
@@ -210,31 +209,32 @@ static size_t rows_of(void *user, uint64_t batch) {
 
 static rt_status open_nested(struct exrig_node *node, struct rt_error *err) {
     struct exrig *rig = node->rig;
-    rt_status status = node->team.place == 0 ? open_customer(node, err) : RT_OK;
+    rt_status status = node->team.place == 0 ? open_client(node, err) : RT_OK;
+    node->inner = node->exchange.exchange;
     const struct rt_nested_settings settings = {.options = &rig->options,
                                                 .team = &node->team,
                                                 .comm = &node->comm,
                                                 .replica = &node->replica,
-                                                .client = node->served,
+                                                .client = node->client ? &node->inner : NULL,
                                                 .rows = rows_of,
                                                 .user = rig,
                                                 .segment_floats = rig->settings.segment_floats};
     if (status == RT_OK)
         status = rt_nested_create(&settings, &node->nested, err);
     if (status == RT_OK)
-        node->exchange = rt_nested_face(node->nested);
+        node->exchange.exchange = rt_nested_exchange(node->nested);
     return status;
 }
 
-static rt_status open_served(struct exrig_node *node, struct rt_error *err) {
+static rt_status open_by_servers(struct exrig_node *node, struct rt_error *err) {
     rt_status status = open_server(node, err);
     if (status != RT_OK || !node->works)
         return status;
     return rt_exchange_is_nested(node->rig->strategy, &node->rig->options) ? open_nested(node, err)
-                                                                           : open_customer(node, err);
+                                                                           : open_client(node, err);
 }
 
-static rt_status open_carried(struct exrig_node *node, struct rt_error *err) {
+static rt_status open_collective(struct exrig_node *node, struct rt_error *err) {
     struct exrig *rig = node->rig;
     const struct rt_collective_exchange_settings settings = {.strategy = rig->strategy,
                                                              .options = &rig->options,
@@ -246,25 +246,25 @@ static rt_status open_carried(struct exrig_node *node, struct rt_error *err) {
                                                              .segment_floats = rig->settings.segment_floats};
     rt_status status = rt_collective_exchange_create(&settings, &node->collective, err);
     if (status == RT_OK)
-        node->exchange = rt_collective_exchange_face(node->collective);
+        node->exchange.exchange = rt_collective_exchange(node->collective);
     return status;
 }
 
 rt_status exrig_learn(void *self, uint64_t batch, struct rt_done *done, struct rt_error *err) {
     struct exrig_node *node = self;
     const struct rt_ticket ticket = {.batch = batch, .part = node->part, .parts = node->parts};
-    return rt_exchange_learn(&node->exchange, &node->replica, &ticket, done, err);
+    return rt_blocking_learn(&node->exchange, &node->replica, &ticket, done, err);
 }
 
 static rt_status settle(void *self, struct rt_error *err) {
     struct exrig_node *node = self;
-    return node->exchange.settle(node->exchange.self, err);
+    return rt_blocking_settle(&node->exchange, err);
 }
 
 static rt_status run_agent(struct exrig_node *node) {
     const struct rt_agent_run run = {.worker = {.self = node,
-                                                .learn = node->exchange.self ? exrig_learn : NULL,
-                                                .settle = node->exchange.self ? settle : NULL},
+                                                .learn = node->exchange.exchange.self ? exrig_learn : NULL,
+                                                .settle = node->exchange.exchange.self ? settle : NULL},
                                      .loaded = exrig_take_update,
                                      .metrics = give_metrics,
                                      .user = node};
@@ -273,12 +273,12 @@ static rt_status run_agent(struct exrig_node *node) {
 
 static rt_status open_parts(struct exrig_node *node, struct rt_error *err) {
     struct exrig *rig = node->rig;
-    rt_status status =
-        rt_exchange_rules(rig->strategy, &rig->options) ? open_served(node, err) : open_carried(node, err);
+    rt_status status = rt_exchange_rules(rig->strategy, &rig->options) ? open_by_servers(node, err)
+                                                                       : open_collective(node, err);
     if (status != RT_OK)
         return status;
     const struct rt_agent_settings agent = {.comm = &node->comm,
-                                            .learns = node->exchange.self != NULL,
+                                            .learns = node->exchange.exchange.self != NULL,
                                             .state = exrig_word,
                                             .state_tensors = 1 + rig->optim->type->state_words,
                                             .param_count = rig->settings.params,
@@ -300,21 +300,13 @@ static rt_status open_engine(struct exrig_node *node, struct rt_error *err) {
             rig->settings.part ? rig->settings.part(rig->user, rig) : rt_coordinator_part(node->coordinator);
     else
         settings.parts[settings.part_count++] = rt_agent_part(node->agent);
-    if (node->collective)
-        settings.parts[settings.part_count++] = rt_collective_exchange_part(node->collective);
     if (node->server)
         settings.parts[settings.part_count++] = rt_server_part(node->server);
-    if (node->nested)
-        settings.parts[settings.part_count++] = rt_nested_part(node->nested);
-    else if (node->served)
-        settings.parts[settings.part_count++] = rt_ps_client_part(node->served);
+    if (node->exchange.exchange.self)
+        settings.parts[settings.part_count++] = node->exchange.exchange.part;
     rt_status status = rt_engine_create(&settings, &node->engine, err);
-    if (status == RT_OK && node->collective)
-        rt_collective_exchange_attach(node->collective, node->engine);
-    if (status == RT_OK && node->nested)
-        rt_nested_attach(node->nested, node->engine);
-    else if (status == RT_OK && node->served)
-        rt_ps_client_attach(node->served, node->engine);
+    node->exchange.engine = node->engine;
+    node->exchange.span_count = rig->settings.spans;
     return status;
 }
 
@@ -344,7 +336,7 @@ static void close_node(struct exrig_node *node) {
     rt_agent_destroy(node->agent);
     rt_collective_exchange_destroy(node->collective);
     rt_nested_destroy(node->nested);
-    rt_ps_client_destroy(node->served);
+    rt_ps_client_destroy(node->client);
     if (node->server)
         node->counts = *rt_server_counts(node->server);
     rt_server_destroy(node->server);
@@ -353,7 +345,7 @@ static void close_node(struct exrig_node *node) {
     node->agent = NULL;
     node->collective = NULL;
     node->nested = NULL;
-    node->served = NULL;
+    node->client = NULL;
     node->server = NULL;
 }
 

@@ -1,9 +1,9 @@
 /*
  * The exchange by collectives; see collective_exchange.h.
  *
- * A load of the executor is a span; loads have the order in which the replica makes the gradients of spans.
- * An update's loads begin when those of the update before have ended here, so a step's number is never in
- * doubt. Two threads meet in it: what they share is guarded by the engine.
+ * A load of the executor is a span; loads have the order in which the replica makes the gradients of spans,
+ * and begin in that order, each when its gradient is there. An update's loads begin when those of the update
+ * before have ended here, so a step's number is never in doubt.
  *
  * Clipping needs the norm of the whole gradient before any of it is applied. Where every worker has the
  * optimizer, the first span that is needed waits for all. Where one place applies, the operations of every
@@ -11,7 +11,6 @@
  */
 #include "exchange/collective/collective_exchange.h"
 
-#include "base/cores.h"
 #include "base/memory.h"
 #include <math.h>
 #include <stdlib.h>
@@ -20,87 +19,122 @@ struct rt_collective_exchange {
     struct rt_collective_exchange_settings settings;
     struct rt_replica replica;
     struct rt_executor *executor;
-    struct rt_engine *engine;
     size_t spans, loads; /* loads of an update: as many, or twice as many when they are cut in two */
     bool applies;        /* parameters are made here, inside the executor */
 
-    /* Guarded by the engine. */
-    uint64_t wanted; /* loads that may begin, ever rising */
+    /* Inside the engine. */
+    uint64_t *ready; /* [spans] updates that the span's gradient is there for */
+    uint64_t ended;  /* updates whose gradient is complete */
     uint64_t before; /* updates before the first load */
     struct rt_optim_step step;
 
     /* Of the thread that computes. */
-    uint64_t ended;              /* updates whose gradient is complete */
-    uint64_t *applied;           /* [spans] those that the span is known to have */
+    uint64_t *applied;           /* [spans] updates that the span is known to have */
     uint64_t stepped;            /* the update that this is the step of: */
     struct rt_optim_step repeat; /* the same for every span */
-    uint64_t awaited;            /* loads, in a wait */
-    bool failed;
 };
+
+/* Whether every worker has the optimizer, and steps by itself. */
+static bool collective_is_replicated(const struct rt_collective_exchange *collective) {
+    return rt_exchange_is_replicated(collective->settings.strategy);
+}
+
+static bool collective_clips(const struct rt_collective_exchange *collective) {
+    return !collective->settings.sums && collective->settings.learning.clip_norm > 0;
+}
 
 /* ---- life ---------------------------------------------------------------------------------------------- */
 
 /* The load of a span; and the span of a load. */
-static size_t turn_of(const struct rt_collective_exchange *collective, size_t span) {
+static size_t collective_turn_of(const struct rt_collective_exchange *collective, size_t span) {
     return collective->replica.rising ? span : collective->spans - 1 - span;
 }
 
-static bool is_second(const struct rt_collective_op *op) {
+static bool collective_op_is_second(const struct rt_collective_op *op) {
     return op->kind == RT_OP_APPLY || op->buffer == RT_BUFFER_PARAMS;
 }
 
 /* What adds up the gradient stays; the rest goes into another list. */
-static rt_status cut_in_two(struct rt_collective *collective, struct rt_collective *second,
-                            struct rt_error *err) {
+static rt_status collective_cut_in_two(struct rt_collective *collective, struct rt_collective *second,
+                                       struct rt_error *err) {
     size_t kept = 0;
-    rt_status status = RT_OK;
     second->spares = collective->spares;
-    for (size_t i = 0; i < collective->count && status == RT_OK; i++)
-        if (is_second(&collective->list[i]))
-            status = rt_collective_add(second, collective->list[i], err);
+    for (size_t i = 0; i < collective->count; i++)
+        if (collective_op_is_second(&collective->list[i]))
+            RT_TRY(rt_collective_add(second, collective->list[i], err));
         else
             collective->list[kept++] = collective->list[i];
-    if (status == RT_OK)
-        collective->count = kept;
-    return status;
+    collective->count = kept;
+    return RT_OK;
 }
 
-static rt_status make_load(struct rt_collective_exchange *collective, size_t span,
-                           struct rt_load_settings *loads, struct rt_error *err) {
+/* The sum goes back where parameters would, and is not applied. */
+static void collective_return_sums(struct rt_collective *collective) {
+    size_t kept = 0;
+    for (size_t i = 0; i < collective->count; i++) {
+        struct rt_collective_op op = collective->list[i];
+        if (op.kind == RT_OP_APPLY)
+            continue;
+        if (op.buffer == RT_BUFFER_PARAMS)
+            op.buffer = RT_BUFFER_GRADIENT;
+        collective->list[kept++] = op;
+    }
+    collective->count = kept;
+}
+
+static rt_status collective_make_sum_load(const struct rt_collective_exchange *collective, size_t span,
+                                          struct rt_load_settings *load, struct rt_error *err) {
+    const struct rt_collective_exchange_settings *settings = &collective->settings;
+    const struct rt_replica *replica = &collective->replica;
+    const struct rt_span alone = {.count = replica->spans[span].count};
+    *load = (struct rt_load_settings){.gradient = replica->gradients
+                                                      ? replica->gradients[span]
+                                                      : replica->gradient + replica->spans[span].first,
+                                      .count = alone.count};
+    RT_TRY(settings->strategy->collective(settings->options, settings->roles, settings->comm->rank, &alone,
+                                          alone.count, &settings->cost, &load->collective, err));
+    collective_return_sums(&load->collective);
+    return RT_OK;
+}
+
+static rt_status collective_make_load(struct rt_collective_exchange *collective, size_t span,
+                                      struct rt_load_settings *loads, struct rt_error *err) {
     const struct rt_collective_exchange_settings *settings = &collective->settings;
     const struct rt_span *range = &collective->replica.spans[span];
-    const size_t k = turn_of(collective, span);
+    const size_t k = collective_turn_of(collective, span);
     struct rt_load_settings *load = &loads[k];
+    if (settings->sums)
+        return collective_make_sum_load(collective, span, load, err);
     *load = (struct rt_load_settings){.gradient = collective->replica.gradient + range->first,
                                       .params = collective->replica.params + range->first,
                                       .count = range->count,
                                       .offset = range->first};
-    rt_status status = settings->strategy->collective(
-        settings->options, settings->roles, settings->comm->rank, range, collective->replica.param_count,
-        &settings->cost, &load->collective, err);
-    for (size_t i = 0; status == RT_OK && i < load->collective.count; i++)
+    RT_TRY(settings->strategy->collective(settings->options, settings->roles, settings->comm->rank, range,
+                                          collective->replica.param_count, &settings->cost, &load->collective,
+                                          err));
+    for (size_t i = 0; i < load->collective.count; i++)
         collective->applies |= load->collective.list[i].kind == RT_OP_APPLY;
-    if (status != RT_OK || collective->loads == collective->spans)
-        return status;
+    if (collective->loads == collective->spans)
+        return RT_OK;
     struct rt_load_settings *second = &loads[collective->spans + k];
     *second = *load;
     second->collective = (struct rt_collective){0};
-    return cut_in_two(&load->collective, &second->collective, err);
+    return collective_cut_in_two(&load->collective, &second->collective, err);
 }
 
-static void apply_inside(void *user, size_t offset, size_t count, const float *gradient) {
+/* RT_OP_APPLY: here a synchronous server steps. */
+static void collective_apply_op(void *user, size_t offset, size_t count, const float *gradient) {
     struct rt_collective_exchange *collective = user;
     rt_learning_apply(&collective->settings.learning, &collective->step, offset, count,
                       collective->replica.param_count, collective->replica.params, gradient);
 }
 
-static rt_status make_carrier(struct rt_collective_exchange *collective, struct rt_error *err) {
+static rt_status collective_make_executor(struct rt_collective_exchange *collective, struct rt_error *err) {
     struct rt_load_settings *loads;
-    rt_status status = rt_alloc(collective->loads, sizeof *loads, "the loads of an exchange", &loads, err);
-    if (status != RT_OK)
-        return status;
+    RT_TRY(rt_alloc(collective->loads, sizeof *loads, "the loads of an exchange", &loads, err));
+    rt_status status = RT_OK;
     for (size_t i = 0; i < collective->spans && status == RT_OK; i++)
-        status = make_load(collective, i, loads, err);
+        status = collective_make_load(collective, i, loads, err);
     if (status != RT_OK) {
         for (size_t i = 0; i < collective->loads; i++)
             rt_collective_deinit(&loads[i].collective);
@@ -109,7 +143,7 @@ static rt_status make_carrier(struct rt_collective_exchange *collective, struct 
                                                       .loads = loads,
                                                       .load_count = collective->loads,
                                                       .segment_floats = collective->settings.segment_floats,
-                                                      .apply = apply_inside,
+                                                      .apply = collective_apply_op,
                                                       .user = collective};
         status = rt_executor_create(&settings, &collective->executor, err);
     }
@@ -117,218 +151,197 @@ static rt_status make_carrier(struct rt_collective_exchange *collective, struct 
     return status;
 }
 
+static rt_status collective_init(struct rt_collective_exchange *collective,
+                                 const struct rt_collective_exchange_settings *settings,
+                                 struct rt_error *err) {
+    collective->settings = *settings;
+    collective->replica = *settings->replica;
+    collective->spans = settings->replica->span_count;
+    collective->loads =
+        collective->spans * (collective_clips(collective) && !collective_is_replicated(collective) ? 2 : 1);
+    RT_TRY(rt_alloc(collective->spans, sizeof *collective->ready, "the spans of an exchange",
+                    &collective->ready, err));
+    RT_TRY(rt_alloc(collective->spans, sizeof *collective->applied, "the spans of an exchange",
+                    &collective->applied, err));
+    return collective_make_executor(collective, err);
+}
+
 rt_status rt_collective_exchange_create(const struct rt_collective_exchange_settings *settings,
                                         struct rt_collective_exchange **collective, struct rt_error *err) {
-    const struct rt_learning *learning = &settings->learning;
-    const bool clips = learning->clip_norm > 0;
     struct rt_collective_exchange *made;
     if (settings->replica->span_count == 0)
         return rt_fail(err, RT_BAD_INPUT, "there are no parameters to exchange");
-    if (clips && !settings->strategy->can_clip)
+    if (!settings->sums && settings->learning.clip_norm > 0 && !settings->strategy->can_clip)
         return rt_fail(err, RT_BAD_INPUT,
                        "train.clip_norm: with %s the whole gradient is nowhere together, so its norm cannot "
                        "be had",
                        settings->strategy->name);
-    rt_status status = rt_alloc(1, sizeof *made, "an exchange", &made, err);
-    if (status != RT_OK)
-        return status;
-    made->settings = *settings;
-    made->replica = *settings->replica;
-    made->spans = settings->replica->span_count;
-    made->loads = made->spans * (clips && !rt_exchange_is_replicated(settings->strategy) ? 2 : 1);
-    status = rt_alloc(made->spans, sizeof *made->applied, "the spans of an exchange", &made->applied, err);
-    if (status == RT_OK)
-        status = make_carrier(made, err);
-    if (status != RT_OK) {
-        rt_collective_exchange_destroy(made);
-        return status;
-    }
-    *collective = made;
-    return RT_OK;
+    RT_TRY(rt_alloc(1, sizeof *made, "an exchange", &made, err));
+    RT_FINISH_CREATE(collective_init(made, settings, err), made, rt_collective_exchange_destroy, collective);
 }
 
 void rt_collective_exchange_destroy(struct rt_collective_exchange *collective) {
     if (!collective)
         return;
     rt_executor_destroy(collective->executor);
+    free(collective->ready);
     free(collective->applied);
     free(collective);
 }
 
-/* ---- the side of the events ---------------------------------------------------------------------------- */
+/* ---- events -------------------------------------------------------------------------------------------- */
 
-/* Whether the next load may begin as far as the order of updates, and of the two halves of one, goes. */
-static bool may_begin(const struct rt_collective_exchange *collective, uint64_t next) {
-    const bool half = collective->applies && collective->loads != collective->spans &&
-                      next % collective->loads == collective->spans;
-    return (next % collective->loads != 0 && !half) || rt_executor_done(collective->executor) >= next;
+/* Whether the load's gradient is there. */
+static bool collective_is_ready(const struct rt_collective_exchange *collective, uint64_t next) {
+    const uint64_t update = next / collective->loads;
+    const size_t load = (size_t)(next % collective->loads);
+    return (load < collective->spans ? collective->ready[collective_turn_of(collective, load)]
+                                     : collective->ended) > update;
 }
 
-static void begin_loads(struct rt_collective_exchange *collective) {
+/* Whether it may begin as far as the order of updates, and of the two halves of one, goes. */
+static bool collective_may_begin(const struct rt_collective_exchange *collective, uint64_t next) {
+    const bool half = collective->applies && collective->loads != collective->spans &&
+                      next % collective->loads == collective->spans;
+    return collective->settings.sums || (next % collective->loads != 0 && !half) ||
+           rt_executor_done(collective->executor) >= next;
+}
+
+/* A new update, or the half of it that makes parameters. */
+static void collective_begin_update(struct rt_collective_exchange *collective, uint64_t next) {
     const bool halves = collective->loads != collective->spans;
+    const uint64_t update = collective->before + next / collective->loads + 1;
+    if (next % collective->loads == 0 && collective->settings.comm->clock)
+        rt_states_at_update(collective->settings.comm->clock, update);
+    if (collective->applies && next % collective->loads == (halves ? collective->spans : 0))
+        rt_learning_begin(&collective->settings.learning, update,
+                          halves ? collective->replica.gradient : NULL, &collective->step);
+}
+
+static void collective_go_on(struct rt_collective_exchange *collective) {
     uint64_t next = rt_executor_started(collective->executor);
-    for (; next < collective->wanted && may_begin(collective, next); next++) {
-        if (next % collective->loads == 0 && collective->settings.comm->clock)
-            rt_states_at_update(collective->settings.comm->clock,
-                                collective->before + next / collective->loads + 1);
-        if (collective->applies && next % collective->loads == (halves ? collective->spans : 0))
-            rt_learning_begin(&collective->settings.learning,
-                              collective->before + next / collective->loads + 1,
-                              halves ? collective->replica.gradient : NULL, &collective->step);
+    for (; collective_is_ready(collective, next) && collective_may_begin(collective, next); next++) {
+        if (!collective->settings.sums)
+            collective_begin_update(collective, next);
         rt_executor_start(collective->executor);
     }
 }
 
-static bool take_event(void *self, const struct rt_event *event, rt_status *status, struct rt_error *err) {
+static bool collective_event(void *self, const struct rt_event *event, rt_status *status,
+                             struct rt_error *err) {
     struct rt_collective_exchange *collective = self;
     if (event->kind == RT_EVENT_CLOSED || !rt_executor_event(collective->executor, event, status, err))
         return false;
     if (*status == RT_OK)
-        begin_loads(collective);
+        collective_go_on(collective);
     return true;
 }
 
-static rt_status take_turn(void *self, struct rt_error *err) {
+static rt_status collective_turn(void *self, struct rt_error *err) {
     (void)err;
-    begin_loads(self);
+    collective_go_on(self);
     return RT_OK;
 }
 
-static uint16_t waits_for(const void *self) {
+static uint16_t collective_waits_for(const void *self) {
     const struct rt_collective_exchange *collective = self;
     return rt_executor_waits_for(collective->executor);
 }
 
-struct rt_engine_part rt_collective_exchange_part(struct rt_collective_exchange *collective) {
-    return (struct rt_engine_part){
-        .self = collective, .event = take_event, .turn = take_turn, .waits_for = waits_for};
-}
+/* ---- a worker's steps, inside the engine --------------------------------------------------------------- */
 
-void rt_collective_exchange_attach(struct rt_collective_exchange *collective, struct rt_engine *engine) {
-    collective->engine = engine;
-}
-
-/* ---- the side that computes ---------------------------------------------------------------------------- */
-
-static enum rt_state enter_state(const struct rt_collective_exchange *collective, enum rt_state state) {
-    struct rt_states *states = collective->settings.learning.states;
-    if (!states)
-        return state;
-    const enum rt_state before = states->now;
-    rt_states_enter(states, state);
-    return before;
-}
-
-static bool has_come(void *self) {
+/* Parameters, or where every worker applies itself the sum: with clipping only when all of it is there. */
+static bool collective_has(const void *self, size_t span) {
     const struct rt_collective_exchange *collective = self;
-    return rt_executor_done(collective->executor) >= collective->awaited;
+    const uint64_t ready = collective->ready[span];
+    const bool all = collective_clips(collective) && collective_is_replicated(collective);
+    const size_t loads =
+        all ? collective->loads
+            : collective->loads - collective->spans + collective_turn_of(collective, span) + 1;
+    return ready == 0 || rt_executor_done(collective->executor) >= (ready - 1) * collective->loads + loads;
 }
 
-/* Waits until so many loads of the last update have been carried. */
-static bool await(struct rt_collective_exchange *collective, size_t count, struct rt_error *err) {
-    if (collective->failed)
-        return false;
-    collective->awaited = (collective->ended - 1) * collective->loads + count;
-    collective->failed = rt_engine_wait_as(collective->engine, collective->settings.learning.states,
-                                           RT_STATE_WAIT_BARRIER, has_come, collective, err) != RT_OK;
-    return !collective->failed;
+static void collective_ready(void *self, size_t span) {
+    struct rt_collective_exchange *collective = self;
+    collective->ready[span]++;
 }
 
-/* The update of a span, where every worker has the optimizer. */
-static void apply_span(struct rt_collective_exchange *collective, size_t span) {
+static void collective_end(void *self, const struct rt_done *done) {
+    struct rt_collective_exchange *collective = self;
+    (void)done;
+    collective->ended++;
+    for (size_t i = 0; i < collective->spans; i++)
+        if (collective->ready[i] < collective->ended)
+            collective->ready[i] = collective->ended;
+}
+
+static bool collective_rests(const void *self) {
+    const struct rt_collective_exchange *collective = self;
+    return rt_executor_done(collective->executor) >= collective->ended * collective->loads;
+}
+
+/* ---- by the thread that computes ----------------------------------------------------------------------- */
+
+/* Where every worker has the optimizer, spans get their update as they come, while others are under way. */
+static ptrdiff_t collective_due(const void *self, size_t span) {
+    const struct rt_collective_exchange *collective = self;
+    if (collective->applied[span] == collective->ended)
+        return RT_NO_SPAN;
+    if (!collective_is_replicated(collective) || collective_clips(collective))
+        return (ptrdiff_t)span;
+    size_t k = 0;
+    while (collective->applied[collective_turn_of(collective, k)] == collective->ended)
+        k++;
+    return (ptrdiff_t)collective_turn_of(collective, k);
+}
+
+static void collective_take(void *self, size_t span) {
+    struct rt_collective_exchange *collective = self;
+    const struct rt_learning *learning = &collective->settings.learning;
     const struct rt_span *range = &collective->replica.spans[span];
-    const bool clips = collective->settings.learning.clip_norm > 0;
-    const enum rt_state before = enter_state(collective, RT_STATE_UPDATE);
+    collective->applied[span] = collective->ended;
+    if (!collective_is_replicated(collective))
+        return;
+    const enum rt_state before = rt_learning_enter(learning, RT_STATE_UPDATE);
     if (collective->stepped != collective->ended)
-        rt_learning_begin(&collective->settings.learning, collective->before + collective->ended,
-                          clips ? collective->replica.gradient : NULL, &collective->repeat);
+        rt_learning_begin(learning, collective->before + collective->ended,
+                          collective_clips(collective) ? collective->replica.gradient : NULL,
+                          &collective->repeat);
     collective->stepped = collective->ended;
-    rt_learning_apply(&collective->settings.learning, &collective->repeat, range->first, range->count,
+    rt_learning_apply(learning, &collective->repeat, range->first, range->count,
                       collective->replica.param_count, collective->replica.params,
                       collective->replica.gradient + range->first);
-    collective->applied[span] = collective->ended;
-    enter_state(collective, before);
+    rt_learning_enter(learning, before);
 }
 
-/* Where every worker has the optimizer: spans get their update as they come, while others are under way. */
-static bool have_in_order(struct rt_collective_exchange *collective, size_t span, struct rt_error *err) {
-    const bool clips = collective->settings.learning.clip_norm > 0;
-    for (size_t k = clips ? turn_of(collective, span) : 0; k <= turn_of(collective, span); k++) {
-        const size_t next = turn_of(collective, k);
-        if (collective->applied[next] == collective->ended)
-            continue;
-        if (!await(collective, clips ? collective->loads : k + 1, err))
-            return false;
-        apply_span(collective, next);
-    }
-    return true;
-}
-
-static bool have_span(struct rt_collective_exchange *collective, size_t span, struct rt_error *err) {
-    if (collective->applied[span] == collective->ended)
-        return true;
-    if (rt_exchange_is_replicated(collective->settings.strategy))
-        return have_in_order(collective, span, err);
-    if (!await(collective, collective->loads - collective->spans + turn_of(collective, span) + 1, err))
-        return false;
-    collective->applied[span] = collective->ended;
-    return true;
-}
-
-static rt_status begin(void *self, const struct rt_ticket *ticket, struct rt_error *err) {
-    (void)ticket;
+static bool collective_give(void *self, size_t span) {
     const struct rt_collective_exchange *collective = self;
-    return rt_engine_status(collective->engine, err);
+    (void)span;
+    return collective->settings.options->wfbp;
 }
 
-static void need(void *self, size_t span) {
-    struct rt_error err;
-    have_span(self, span, &err);
-}
+/* ---- what its owner sees ------------------------------------------------------------------------------- */
 
-static void want(struct rt_collective_exchange *collective, uint64_t loads) {
-    rt_engine_enter(collective->engine);
-    collective->wanted = loads > collective->wanted ? loads : collective->wanted;
-    rt_engine_leave(collective->engine);
-    rt_core_give_way(); /* the exchange may have no other core, and all wait for what it does now */
-}
-
-static void ready(void *self, size_t span) {
-    struct rt_collective_exchange *collective = self;
-    if (collective->settings.options->wfbp && !collective->failed)
-        want(collective, collective->ended * collective->loads + turn_of(collective, span) + 1);
-}
-
-static rt_status end(void *self, const struct rt_done *done, struct rt_error *err) {
-    (void)done;
-    struct rt_collective_exchange *collective = self;
-    rt_status status = rt_engine_status(collective->engine, err);
-    if (status != RT_OK)
-        return status;
-    collective->ended++;
-    want(collective, collective->ended * collective->loads);
-    return RT_OK;
-}
-
-static rt_status settle(void *self, struct rt_error *err) {
-    struct rt_collective_exchange *collective = self;
-    for (size_t i = 0; i < collective->spans && have_span(collective, i, err); i++)
-        ;
-    return rt_engine_status(collective->engine, err);
-}
-
-static void destroy(void *self) {
+static void collective_destroy(void *self) {
     rt_collective_exchange_destroy(self);
 }
 
-struct rt_exchange rt_collective_exchange_face(struct rt_collective_exchange *collective) {
+struct rt_exchange rt_collective_exchange(struct rt_collective_exchange *collective) {
+    const bool sums = collective->settings.sums;
     return (struct rt_exchange){.self = collective,
-                                .begin = begin,
-                                .need = need,
-                                .ready = ready,
-                                .end = end,
-                                .settle = settle,
-                                .destroy = destroy};
+                                .part = {.self = collective,
+                                         .event = collective_event,
+                                         .turn = collective_turn,
+                                         .waits_for = collective_waits_for},
+                                .has = collective_has,
+                                .ready = collective_ready,
+                                .end = collective_end,
+                                .rests = collective_rests,
+                                .due = sums ? NULL : collective_due,
+                                .take = sums ? NULL : collective_take,
+                                .give = sums ? NULL : collective_give,
+                                .urgent = true,
+                                .destroy = collective_destroy};
 }
 
 uint64_t rt_collective_exchange_update(const struct rt_collective_exchange *collective) {
@@ -336,9 +349,5 @@ uint64_t rt_collective_exchange_update(const struct rt_collective_exchange *coll
 }
 
 void rt_collective_exchange_set_update(struct rt_collective_exchange *collective, uint64_t update) {
-    if (collective->engine)
-        rt_engine_enter(collective->engine);
     collective->before = update - collective->ended; /* their sum is what counts */
-    if (collective->engine)
-        rt_engine_leave(collective->engine);
 }

@@ -1,4 +1,4 @@
-/* A worker's steps in an exchange by servers; see served.h. */
+/* A worker's steps in an exchange by servers; see client.h. */
 #include "exchange/server/client_inside.h"
 
 #include "base/clones.h"
@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- making it ----------------------------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------------------------------------- */
 
-static rt_status find_range(const struct rt_ps_client_settings *settings, uint16_t server,
-                            struct rt_span *range, struct rt_error *err) {
+static rt_status ps_client_find_range(const struct rt_ps_client_settings *settings, uint16_t server,
+                                      struct rt_span *range, struct rt_error *err) {
     const struct rt_replica *replica = settings->replica;
     struct rt_span *owned;
     rt_status status = rt_alloc(RT_MAX_OWNED, sizeof *owned, "the servers' ranges", &owned, err);
@@ -23,31 +23,27 @@ static rt_status find_range(const struct rt_ps_client_settings *settings, uint16
     return count > 1 ? rt_fail(err, RT_FAILED, "server %u has more than one range", server) : RT_OK;
 }
 
-static rt_status open_shop(struct rt_ps_client *client, uint16_t rank, struct rt_error *err) {
+static rt_status ps_client_take_memory(struct rt_server_connection *connection, struct rt_span range,
+                                       const struct rt_replica *replica, struct rt_error *err) {
+    connection->first = range.first;
+    RT_TRY(rt_portions_create(replica->spans, replica->span_count, range.first, range.count,
+                              &connection->portions, &connection->count, err));
+    const size_t count = connection->count;
+    RT_TRY(rt_alloc(count, sizeof *connection->sends, "what is pushed", &connection->sends, err));
+    RT_TRY(rt_alloc(count, sizeof *connection->receives, "what is fetched", &connection->receives, err));
+    return rt_alloc(count, sizeof *connection->kept, "what is pushed", &connection->kept, err);
+}
+
+static rt_status ps_client_connect(struct rt_ps_client *client, uint16_t rank, struct rt_error *err) {
     const struct rt_ps_client_settings *settings = &client->settings;
-    const struct rt_replica *replica = settings->replica;
+    const struct rt_communicator *comm = settings->comm;
     struct rt_server_connection *connection = &client->connections[rank];
+    const bool here = rank == comm->rank;
     struct rt_span range;
     char name[32];
     *connection = (struct rt_server_connection){.client = client, .rank = rank};
-    rt_status status = find_range(settings, rank, &range, err);
-    if (status == RT_OK)
-        status = rt_portions_create(replica->spans, replica->span_count, range.first, range.count,
-                                    &connection->portions, &connection->count, err);
-    if (status == RT_OK)
-        status =
-            rt_alloc(connection->count, sizeof *connection->sends, "what is pushed", &connection->sends, err);
-    if (status == RT_OK)
-        status = rt_alloc(connection->count, sizeof *connection->receives, "what is fetched",
-                          &connection->receives, err);
-    if (status == RT_OK)
-        status =
-            rt_alloc(connection->count, sizeof *connection->kept, "what is pushed", &connection->kept, err);
-    if (status != RT_OK)
-        return status;
-    connection->first = range.first;
-    const struct rt_communicator *comm = settings->comm;
-    const bool here = rank == comm->rank;
+    RT_TRY(ps_client_find_range(settings, rank, &range, err));
+    RT_TRY(ps_client_take_memory(connection, range, settings->replica, err));
     connection->link = !here && rank < comm->count ? comm->links[rank] : NULL;
     if (here ? !settings->local : !connection->link)
         return rt_fail(err, RT_FAILED, "there is no link to the server on %s",
@@ -59,30 +55,27 @@ static rt_status open_shop(struct rt_ps_client *client, uint16_t rank, struct rt
     return RT_OK;
 }
 
+static rt_status ps_client_init(struct rt_ps_client *client, const struct rt_ps_client_settings *settings,
+                                struct rt_error *err) {
+    const struct rt_replica *replica = settings->replica;
+    client->settings = *settings;
+    RT_TRY(rt_alloc(settings->roles->servers, sizeof *client->connections, "the servers",
+                    &client->connections, err));
+    RT_TRY(rt_alloc(replica->span_count, sizeof *client->missing, "the spans", &client->missing, err));
+    if (settings->options->push_every > 1)
+        RT_TRY(rt_floats_create(replica->param_count, "the sum of gradients", &client->sum, err));
+    for (uint16_t rank = 0; rank < settings->roles->servers; rank++) {
+        client->connection_count++;
+        RT_TRY(ps_client_connect(client, rank, err));
+    }
+    return RT_OK;
+}
+
 rt_status rt_ps_client_create(const struct rt_ps_client_settings *settings, struct rt_ps_client **client,
                               struct rt_error *err) {
     struct rt_ps_client *made;
-    rt_status status = rt_alloc(1, sizeof *made, "the exchange", &made, err);
-    if (status != RT_OK)
-        return status;
-    made->settings = *settings;
-    status =
-        rt_alloc(settings->roles->servers, sizeof *made->connections, "the servers", &made->connections, err);
-    if (status == RT_OK)
-        status =
-            rt_alloc(settings->replica->span_count, sizeof *made->missing, "the spans", &made->missing, err);
-    if (status == RT_OK && settings->options->push_every > 1)
-        status = rt_floats_create(settings->replica->param_count, "the sum of gradients", &made->sum, err);
-    for (uint16_t rank = 0; status == RT_OK && rank < settings->roles->servers; rank++) {
-        made->connection_count++;
-        status = open_shop(made, rank, err);
-    }
-    if (status != RT_OK) {
-        rt_ps_client_destroy(made);
-        return status;
-    }
-    *client = made;
-    return RT_OK;
+    RT_TRY(rt_alloc(1, sizeof *made, "the exchange", &made, err));
+    RT_FINISH_CREATE(ps_client_init(made, settings, err), made, rt_ps_client_destroy, client);
 }
 
 void rt_ps_client_destroy(struct rt_ps_client *client) {
@@ -100,26 +93,107 @@ void rt_ps_client_destroy(struct rt_ps_client *client) {
     free(client);
 }
 
-/* ---- its part in an engine ----------------------------------------------------------------------------- */
+/* ---- requests ------------------------------------------------------------------------------------------ */
 
-static bool take_event(void *self, const struct rt_event *event, rt_status *status, struct rt_error *err) {
+static bool ps_client_is_quiet(const struct rt_ps_client *client) {
+    for (size_t i = 0; i < client->connection_count; i++) {
+        const struct rt_server_connection *connection = &client->connections[i];
+        if (connection->request != RT_REQUEST_NONE || connection->next != RT_REQUEST_NONE ||
+            connection->sending > 0 || connection->asking)
+            return false;
+    }
+    return true;
+}
+
+/* What is to be said to all servers next. */
+static void ps_client_request(struct rt_ps_client *client, enum rt_server_request request) {
+    for (size_t i = 0; i < client->connection_count; i++)
+        client->connections[i].next = request;
+}
+
+static void ps_client_expect_params(struct rt_ps_client *client) {
+    for (size_t i = 0; i < client->connection_count; i++)
+        rt_server_connection_expect(&client->connections[i]);
+}
+
+/* The span's gradient may go. SIZE_MAX: all of them. */
+static void ps_client_keep(struct rt_ps_client *client, size_t span) {
+    for (size_t i = 0; i < client->connection_count; i++) {
+        struct rt_server_connection *connection = &client->connections[i];
+        for (size_t p = 0; p < connection->count; p++)
+            if (span == SIZE_MAX || connection->portions[p].span == span)
+                connection->kept[p] = true;
+    }
+}
+
+/* Everything that was pushed before has left, or has() would be false: a new gradient begins. */
+static void ps_client_open_push(struct rt_ps_client *client) {
+    client->batch = client->ticket;
+    client->complete = false;
+    ps_client_request(client, RT_REQUEST_PUSH);
+}
+
+/* All of the gradient is there: that of `due` rows. */
+static void ps_client_complete_push(struct rt_ps_client *client, bool asks) {
+    client->complete = true;
+    client->asks = asks;
+    client->rows = client->due;
+    client->due = 0;
+}
+
+/* ---- events -------------------------------------------------------------------------------------------- */
+
+/* What waits for quiet: asking for parameters, and on the way to rest pushing what has been added up and not
+ * been pushed, then saying that the worker rests, and taking the newest parameters. */
+static void ps_client_go_on(struct rt_ps_client *client) {
+    const bool quiet = ps_client_is_quiet(client);
+    if (quiet && client->wants) {
+        client->wants = false;
+        ps_client_request(client, RT_REQUEST_PULL);
+        ps_client_expect_params(client);
+    } else if (quiet && client->settles && client->summed > 0) {
+        ps_client_open_push(client);
+        ps_client_keep(client, SIZE_MAX);
+        ps_client_complete_push(client, false);
+        client->summed = 0;
+    } else if (quiet && client->settles && !client->resting) {
+        ps_client_request(client, RT_REQUEST_REST);
+        ps_client_expect_params(client);
+        client->begun = false;
+        client->resting = true;
+    }
+    for (size_t i = 0; i < client->connection_count; i++)
+        rt_server_connection_go(&client->connections[i]);
+}
+
+static bool ps_client_event(void *self, const struct rt_event *event, rt_status *status,
+                            struct rt_error *err) {
     struct rt_ps_client *client = self;
     for (size_t i = 0; i < client->connection_count; i++)
         if (client->connections[i].link == event->link && event->link &&
-            rt_server_connection_event(&client->connections[i], event, status, err))
+            rt_server_connection_event(&client->connections[i], event, status, err)) {
+            if (*status == RT_OK)
+                ps_client_go_on(client);
             return true;
+        }
     return false;
 }
 
-static rt_status take_turn(void *self, struct rt_error *err) {
-    struct rt_ps_client *client = self;
+static rt_status ps_client_turn(void *self, struct rt_error *err) {
     (void)err;
-    for (size_t i = 0; i < client->connection_count; i++)
-        rt_server_connection_go(&client->connections[i]);
+    ps_client_go_on(self);
     return RT_OK;
 }
 
-static uint16_t waits_for(const void *self) {
+/* The server in this process may just have answered. Then it did some work, and will look again itself at
+ * what is done here. */
+static bool ps_client_look_again(void *self, rt_status *status, struct rt_error *err) {
+    (void)status, (void)err;
+    ps_client_go_on(self);
+    return false;
+}
+
+static uint16_t ps_client_waits_for(const void *self) {
     const struct rt_ps_client *client = self;
     for (size_t i = 0; i < client->connection_count; i++) {
         const struct rt_server_connection *connection = &client->connections[i];
@@ -129,33 +203,35 @@ static uint16_t waits_for(const void *self) {
     return UINT16_MAX;
 }
 
-struct rt_engine_part rt_ps_client_part(struct rt_ps_client *client) {
-    return (struct rt_engine_part){
-        .self = client, .event = take_event, .turn = take_turn, .waits_for = waits_for};
+/* ---- a worker's steps, inside the engine --------------------------------------------------------------- */
+
+static size_t ps_client_every(int64_t option) {
+    return option > 1 ? (size_t)option : 1;
 }
 
-void rt_ps_client_attach(struct rt_ps_client *client, struct rt_engine *engine) {
-    client->engine = engine;
+static bool ps_client_pushes(const struct rt_ps_client *client) {
+    return (client->step + 1) % ps_client_every(client->settings.options->push_every) == 0;
 }
 
-static void enter(const struct rt_ps_client *client) {
-    if (client->engine)
-        rt_engine_enter(client->engine);
+static bool ps_client_fetches(const struct rt_ps_client *client) {
+    return (client->step + 1) % ps_client_every(client->settings.options->fetch_every) == 0;
 }
 
-/* Without an engine there is nobody else to send what can be sent now. */
-static void leave(struct rt_ps_client *client) {
-    struct rt_error none;
-    if (client->engine)
-        rt_engine_leave(client->engine);
-    else
-        take_turn(client, &none);
+static void ps_client_begin(void *self, const struct rt_ticket *ticket) {
+    struct rt_ps_client *client = self;
+    client->ticket = ticket->batch;
+    client->wants = !client->begun || client->settings.lazy;
+    client->settles = false;
+    if (client->begun)
+        return;
+    client->begun = true;
+    client->resting = false;
+    client->step = 0;
 }
 
-/* ---- waiting ------------------------------------------------------------------------------------------- */
-
-bool rt_ps_client_has(const struct rt_ps_client *client, size_t span) {
-    if (client->missing[span] > 0)
+static bool ps_client_has(const void *self, size_t span) {
+    const struct rt_ps_client *client = self;
+    if (client->wants || client->missing[span] > 0)
         return false;
     for (size_t i = 0; i < client->connection_count; i++) {
         const struct rt_server_connection *connection = &client->connections[i];
@@ -166,94 +242,62 @@ bool rt_ps_client_has(const struct rt_ps_client *client, size_t span) {
     return true;
 }
 
-static bool has_span(void *self) {
-    const struct rt_ps_client *client = self;
-    return rt_ps_client_has(client, client->span);
+/* Spans become ready from the last down. */
+static void ps_client_ready(void *self, size_t span) {
+    struct rt_ps_client *client = self;
+    if (span + 1 == client->settings.replica->span_count)
+        ps_client_open_push(client);
+    ps_client_keep(client, span);
 }
 
-static bool is_quiet(void *self) {
-    const struct rt_ps_client *client = self;
-    for (size_t i = 0; i < client->connection_count; i++) {
-        const struct rt_server_connection *connection = &client->connections[i];
-        if (connection->request != RT_REQUEST_NONE || connection->next != RT_REQUEST_NONE ||
-            connection->sending > 0 || connection->asking)
-            return false;
+static void ps_client_end(void *self, const struct rt_done *done) {
+    struct rt_ps_client *client = self;
+    const bool pushes = ps_client_pushes(client), asks = ps_client_fetches(client) && !client->settings.lazy;
+    client->due += (uint32_t)done->rows;
+    if (pushes && !client->settings.options->wfbp) {
+        ps_client_open_push(client);
+        ps_client_keep(client, SIZE_MAX);
     }
-    return true;
+    if (pushes)
+        ps_client_complete_push(client, asks);
+    else if (asks)
+        ps_client_request(client, RT_REQUEST_PULL);
+    if (asks)
+        ps_client_expect_params(client);
+    client->summed = pushes ? 0 : client->summed + 1;
+    client->step++;
 }
 
-static enum rt_state enter_state(const struct rt_ps_client *client, enum rt_state state) {
-    struct rt_states *states = client->settings.learning.states;
-    if (!states)
-        return state;
-    const enum rt_state before = states->now;
-    rt_states_enter(states, state);
-    return before;
+static void ps_client_rest(void *self, bool anew) {
+    struct rt_ps_client *client = self;
+    client->settles = true;
+    client->resting = client->resting && !anew;
 }
 
-/* Before a gradient goes: an emulated device has made the sum by then. */
-static void catch_up(const struct rt_ps_client *client) {
-    if (client->settings.learning.states)
-        rt_states_catch_up(client->settings.learning.states);
+static bool ps_client_rests(const void *self) {
+    const struct rt_ps_client *client = self;
+    return client->settles && client->resting && ps_client_is_quiet(client);
 }
 
-static rt_status wait_until(struct rt_ps_client *client, bool (*test)(void *self), struct rt_error *err) {
-    return rt_engine_wait_as(client->engine, client->settings.learning.states, RT_STATE_WAIT_BARRIER, test,
-                             client, err);
-}
+/* ---- by the thread that computes ----------------------------------------------------------------------- */
 
-/* ---- steps --------------------------------------------------------------------------------------------- */
-
-static size_t every(int64_t option) {
-    return option > 1 ? (size_t)option : 1;
-}
-
-static bool is_pushed(const struct rt_ps_client *client) {
-    return (client->step + 1) % every(client->settings.options->push_every) == 0;
-}
-
-static bool is_fetched_after(const struct rt_ps_client *client) {
-    return (client->step + 1) % every(client->settings.options->fetch_every) == 0;
-}
-
-/* Inside the engine: what is to be said to all servers next. */
-static void send_errand(struct rt_ps_client *client, enum rt_server_request request) {
-    for (size_t i = 0; i < client->connection_count; i++)
-        client->connections[i].next = request;
-}
-
-static void expect_params(struct rt_ps_client *client) {
-    for (size_t i = 0; i < client->connection_count; i++)
-        rt_server_connection_expect(&client->connections[i]);
-}
-
-/* Inside the engine: the span's gradient may go. SIZE_MAX: all of them. */
-static void keep(struct rt_ps_client *client, size_t span) {
-    for (size_t i = 0; i < client->connection_count; i++) {
-        struct rt_server_connection *connection = &client->connections[i];
-        for (size_t p = 0; p < connection->count; p++)
-            if (span == SIZE_MAX || connection->portions[p].span == span)
-                connection->kept[p] = true;
-    }
-}
-
-RT_CLONES static void add(size_t n, float *restrict sum, const float *restrict term) {
+RT_CLONES static void ps_client_add(size_t n, float *restrict sum, const float *restrict term) {
     for (size_t i = 0; i < n; i++)
         sum[i] += term[i];
 }
 
-static void add_span(struct rt_ps_client *client, const struct rt_span *span) {
+static void ps_client_add_span(struct rt_ps_client *client, const struct rt_span *span) {
     const float *gradient = client->settings.replica->gradient + span->first;
-    const enum rt_state before = enter_state(client, RT_STATE_REDUCE);
+    const enum rt_state before = rt_learning_enter(&client->settings.learning, RT_STATE_REDUCE);
     if (client->summed == 0)
         memcpy(client->sum + span->first, gradient, span->count * sizeof(float));
     else
-        add(span->count, client->sum + span->first, gradient);
-    enter_state(client, before);
+        ps_client_add(span->count, client->sum + span->first, gradient);
+    rt_learning_enter(&client->settings.learning, before);
 }
 
 /* A plain step of the worker's own, until it next has the servers' parameters: w -= rate * gradient. */
-static void step_span(struct rt_ps_client *client, const struct rt_span *span) {
+static void ps_client_step_span(struct rt_ps_client *client, const struct rt_span *span) {
     const struct rt_learning *learning = &client->settings.learning;
     const struct rt_replica *replica = client->settings.replica;
     const double factor =
@@ -264,146 +308,47 @@ static void step_span(struct rt_ps_client *client, const struct rt_span *span) {
         .grad_scale = 1,
         .update = client->ticket,
     };
-    const enum rt_state before = enter_state(client, RT_STATE_UPDATE);
+    const enum rt_state before = rt_learning_enter(learning, RT_STATE_UPDATE);
     rt_optim_type_find("sgd")->apply(learning->optim, &step, span->count, replica->params + span->first,
                                      replica->gradient + span->first, NULL);
-    enter_state(client, before);
+    rt_learning_enter(learning, before);
 }
 
-void rt_ps_client_begin(struct rt_ps_client *client, uint64_t batch) {
-    client->ticket = batch;
-    client->wants = !client->begun || client->settings.lazy;
-    if (!client->begun) {
-        client->begun = true;
-        client->resting = false;
-        client->step = 0;
-    }
-    rt_ps_client_asks(client);
-}
-
-bool rt_ps_client_asks(struct rt_ps_client *client) {
-    enter(client);
-    if (client->wants && is_quiet(client)) {
-        client->wants = false;
-        send_errand(client, RT_REQUEST_PULL);
-        expect_params(client);
-    }
-    leave(client);
-    return !client->wants;
-}
-
-static rt_status begin(void *self, const struct rt_ticket *ticket, struct rt_error *err) {
+/* Before a gradient goes, an emulated device has made the sum; the first span is the last to become ready. */
+static bool ps_client_give(void *self, size_t span) {
     struct rt_ps_client *client = self;
-    rt_ps_client_begin(client, ticket->batch);
-    return rt_engine_status(client->engine, err);
-}
-
-static void need(void *self, size_t span) {
-    struct rt_ps_client *client = self;
-    struct rt_error err;
-    client->span = span;
-    wait_until(client, has_span, &err);
-}
-
-/* Everything that was pushed before has left, or need would not have returned: a new gradient begins. */
-static void open_push(struct rt_ps_client *client) {
-    client->batch = client->ticket;
-    client->complete = false;
-    send_errand(client, RT_REQUEST_PUSH);
-}
-
-void rt_ps_client_ready(struct rt_ps_client *client, size_t span) {
     const struct rt_replica *replica = client->settings.replica;
+    const bool goes = ps_client_pushes(client) && client->settings.options->wfbp;
     if (client->sum)
-        add_span(client, &replica->spans[span]);
-    if (!is_fetched_after(client))
-        step_span(client, &replica->spans[span]);
-    if (!is_pushed(client) || !client->settings.options->wfbp)
-        return;
-    catch_up(client);
-    enter(client);
-    if (span + 1 == replica->span_count)
-        open_push(client);
-    keep(client, span);
-    leave(client);
+        ps_client_add_span(client, &replica->spans[span]);
+    if (!ps_client_fetches(client))
+        ps_client_step_span(client, &replica->spans[span]);
+    if ((goes || span == 0) && client->settings.learning.states)
+        rt_states_catch_up(client->settings.learning.states);
+    return goes;
 }
 
-static void ready(void *self, size_t span) {
-    rt_ps_client_ready(self, span);
-}
+/* ---- what its owner sees ------------------------------------------------------------------------------- */
 
-void rt_ps_client_end(struct rt_ps_client *client, size_t rows) {
-    const bool pushed = is_pushed(client), asks = is_fetched_after(client) && !client->settings.lazy;
-    client->due += (uint32_t)rows;
-    catch_up(client);
-    enter(client);
-    if (pushed && !client->settings.options->wfbp) {
-        open_push(client);
-        keep(client, SIZE_MAX);
-    }
-    if (pushed) {
-        client->complete = true;
-        client->rows = client->due;
-        client->asks = asks;
-    } else if (asks) {
-        send_errand(client, RT_REQUEST_PULL);
-    }
-    if (asks)
-        expect_params(client);
-    leave(client);
-    client->summed = pushed ? 0 : client->summed + 1;
-    client->due = pushed ? 0 : client->due;
-    client->step++;
-}
-
-static rt_status end(void *self, const struct rt_done *done, struct rt_error *err) {
-    struct rt_ps_client *client = self;
-    rt_ps_client_end(client, (size_t)done->rows);
-    return rt_engine_status(client->engine, err);
-}
-
-/* What has been added up and not pushed goes too; then the worker rests, and has the newest parameters. */
-bool rt_ps_client_rest(struct rt_ps_client *client, bool anew) {
-    enter(client);
-    client->resting = client->resting && !anew;
-    const bool quiet = is_quiet(client), rests = quiet && client->resting;
-    if (quiet && client->summed > 0) {
-        open_push(client);
-        keep(client, SIZE_MAX);
-        client->complete = true;
-        client->asks = false;
-        client->rows = client->due;
-        client->summed = client->due = 0;
-    } else if (quiet && !rests) {
-        send_errand(client, RT_REQUEST_REST);
-        expect_params(client);
-        client->begun = false;
-        client->resting = true;
-    }
-    leave(client);
-    return rests;
-}
-
-static rt_status settle(void *self, struct rt_error *err) {
-    struct rt_ps_client *client = self;
-    rt_status status = rt_engine_status(client->engine, err);
-    while (status == RT_OK && !rt_ps_client_rest(client, false))
-        status = wait_until(client, is_quiet, err);
-    return status;
-}
-
-static void destroy(void *self) {
+static void ps_client_destroy(void *self) {
     rt_ps_client_destroy(self);
 }
 
-struct rt_exchange rt_ps_client_face(struct rt_ps_client *client) {
+struct rt_exchange rt_ps_client_exchange(struct rt_ps_client *client) {
     return (struct rt_exchange){.self = client,
-                                .begin = begin,
-                                .need = need,
-                                .ready = ready,
-                                .end = end,
-                                .settle = settle,
-                                .destroy = destroy};
+                                .part = {.self = client,
+                                         .event = ps_client_event,
+                                         .turn = ps_client_turn,
+                                         .work = client->settings.local ? ps_client_look_again : NULL,
+                                         .waits_for = ps_client_waits_for},
+                                .begin = ps_client_begin,
+                                .has = ps_client_has,
+                                .ready = ps_client_ready,
+                                .end = ps_client_end,
+                                .rest = ps_client_rest,
+                                .rests = ps_client_rests,
+                                .give = ps_client_give,
+                                .destroy = ps_client_destroy};
 }
 
 uint64_t rt_ps_client_spread(const struct rt_ps_client *client) {

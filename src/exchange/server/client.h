@@ -7,8 +7,8 @@
  * place, the first layers first. push_every and fetch_every: gradients are added up and pushed every so many
  * steps; between two fetches the worker takes plain steps of its own.
  *
- * A worker without a ticket must settle, also one that never had any: it then rests, and no server waits for
- * it (exchange/server/server.h).
+ * A worker without a ticket must come to rest, also one that never had any: it then says so, and no server
+ * waits for it (exchange/server/server.h).
  */
 #ifndef RT_EXCHANGE_SERVER_CLIENT_H
 #define RT_EXCHANGE_SERVER_CLIENT_H
@@ -23,8 +23,8 @@ struct rt_ps_client_settings {
     const struct rt_replica *replica;
     struct rt_server *local;     /* the server in this process; NULL: none */
     struct rt_learning learning; /* for steps between two fetches: the rate, weight decay and schedule */
-    /* Parameters are asked for when a batch begins, and not with the gradient before: for workers who never
-     * wait (below), and whom a server must not count on for a batch that they cannot begin yet. */
+    /* Parameters are asked for when a batch begins, and not with the gradient before: for workers that never
+     * wait, and on which a server must not count for a batch that they cannot begin yet. */
     bool lazy;
 };
 
@@ -34,24 +34,8 @@ struct rt_ps_client;
 rt_status rt_ps_client_create(const struct rt_ps_client_settings *settings, struct rt_ps_client **client,
                               struct rt_error *err);
 void rt_ps_client_destroy(struct rt_ps_client *client);
-struct rt_engine_part rt_ps_client_part(struct rt_ps_client *client);
-void rt_ps_client_attach(struct rt_ps_client *client, struct rt_engine *engine);
-struct rt_exchange rt_ps_client_face(struct rt_ps_client *client);
-
-/* The steps that the exchange is made of, for a worker who never waits: it has no engine, hands the part's
- * events on itself, and asks whether it can go on. The spans of a batch become ready between begin and end.
- */
-void rt_ps_client_begin(struct rt_ps_client *client, uint64_t batch);
-/* Whether the batch's parameters have been asked for: where that is done lazily, when nothing of the batch
- * before is under way. */
-bool rt_ps_client_asks(struct rt_ps_client *client);
-/* Whether the span's parameters may be used, and its gradient be written. */
-bool rt_ps_client_has(const struct rt_ps_client *client, size_t span);
-void rt_ps_client_ready(struct rt_ps_client *client, size_t span);
-void rt_ps_client_end(struct rt_ps_client *client, size_t rows);
-/* There is no ticket: a step towards rest, to be asked for until it says that the worker rests. anew: also if
- * it rests already, so that its parameters are the newest. */
-bool rt_ps_client_rest(struct rt_ps_client *client, bool anew);
+/* With a server in the same process its part comes behind the server's: it goes on with the answers. */
+struct rt_exchange rt_ps_client_exchange(struct rt_ps_client *client);
 
 /* Largest difference of version between the servers in one read. */
 uint64_t rt_ps_client_spread(const struct rt_ps_client *client);

@@ -1,7 +1,7 @@
 /*
- * Inside a worker's exchange with servers: its talk with each of them (served_shop.c), and its steps
- * (served.c). The state of the server connections is touched inside the engine only; what a gradient is made
- * of between need and ready belongs to the thread that computes.
+ * Inside a worker's exchange with servers: its talk with each of them (client_connection.c), and its steps
+ * (client.c). All of it is touched inside the engine, but for the sum of gradients, which the thread that
+ * computes makes when the exchange has no more use for it.
  */
 #ifndef RT_EXCHANGE_SERVER_CLIENT_INSIDE_H
 #define RT_EXCHANGE_SERVER_CLIENT_INSIDE_H
@@ -34,8 +34,7 @@ struct rt_server_connection {
 
 struct rt_ps_client {
     struct rt_ps_client_settings settings;
-    struct rt_engine *engine;
-    struct rt_server_connection *connections; /* [shop_count] */
+    struct rt_server_connection *connections; /* [connection_count] */
     size_t connection_count;
     size_t *missing; /* [span_count] portions that were asked for and have not come */
     float *sum;      /* of the gradients of several steps; NULL: push_every is 1 */
@@ -43,12 +42,11 @@ struct rt_ps_client {
     uint32_t rows;   /* it is made of */
     bool complete;   /* its step has ended: the last portion may go */
     bool asks;       /* with it parameters are asked for */
-    size_t span;     /* that is waited for */
 
-    /* Of whoever takes the steps: one thread. */
     uint64_t ticket;
     bool begun;    /* has asked for parameters since it last rested */
     bool wants;    /* is to ask for them as soon as it can */
+    bool settles;  /* is to come to rest */
     bool resting;  /* has said that it rests */
     size_t step;   /* since then */
     size_t summed; /* steps in sum */

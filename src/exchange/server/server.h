@@ -15,7 +15,9 @@
 #ifndef RT_EXCHANGE_SERVER_SERVER_H
 #define RT_EXCHANGE_SERVER_SERVER_H
 
-#include "exchange/collective/collective_exchange.h"
+#include "control/engine.h"
+#include "exchange/learning.h"
+#include "exchange/strategy.h"
 
 struct rt_server;
 

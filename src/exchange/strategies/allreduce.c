@@ -66,6 +66,7 @@ const struct rt_exchange_strategy rt_strategy_allreduce_rd = {
     .help = "workers add whole gradients in pairs, by recursive doubling; for small models",
     .place = PLACE("recursive doubling"),
     RT_STRATEGY_OPTIONS(options),
+    .exact = RT_EXACT_BITS,
     .can_clip = true,
     .collective = allreduce_doubling,
 };
@@ -75,6 +76,7 @@ const struct rt_exchange_strategy rt_strategy_allreduce_hd = {
     .help = "workers add gradients in pairs, half of what is left each time; few messages and bytes",
     .place = PLACE("halving and doubling"),
     RT_STRATEGY_OPTIONS(options),
+    .exact = RT_EXACT_BITS,
     .can_clip = true,
     .collective = allreduce_halving,
 };

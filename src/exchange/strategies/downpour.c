@@ -31,6 +31,7 @@ const struct rt_exchange_strategy rt_strategy_downpour = {
     .help = "workers step by themselves, push sums of gradients and fetch parameters now and then",
     .place = {"data", "central", "asynchronous", "each with the server", "one server or k"},
     RT_STRATEGY_OPTIONS(options),
+    .exact = RT_EXACT_NOT,
     .optimizer = "{adagrad: {lr: 0.05, eps: 1e-8}}",
     .servers = RT_SERVERS_SOME,
     .rules = downpour_rules,

@@ -32,8 +32,15 @@ static const struct rt_exchange_strategy *hybrid_inner(const struct rt_exchange_
     return rt_exchange_strategies()[given->inter_ring];
 }
 
+rt_status rt_exchange_check_rings(const struct rt_exchange_strategy *strategy, struct rt_error *err) {
+    if (!strategy->no_rings)
+        return RT_OK;
+    return rt_fail(err, RT_BAD_INPUT, "exchange: %s %s", strategy->name, strategy->no_rings);
+}
+
 static rt_status hybrid_check(const struct rt_exchange_options *given, size_t nodes, struct rt_error *err) {
     const size_t rings = rt_exchange_rings(given, nodes);
+    RT_TRY(rt_exchange_check_rings(hybrid_inner(given), err));
     if (rings > nodes || nodes % rings != 0)
         return rt_fail(err, RT_BAD_INPUT, "rings: %s cannot be %s of equal length", RT_COUNTED(nodes, "node"),
                        RT_COUNTED(rings, "ring"));

@@ -15,6 +15,7 @@ const struct rt_exchange_strategy rt_strategy_ps_async = {
     .help = "a server steps with every gradient as it comes; no worker waits for another",
     .place = {"data", "central", "asynchronous", "each with the server", "one server"},
     RT_STRATEGY_OPTIONS(options),
+    .exact = RT_EXACT_NOT,
     .servers = RT_SERVERS_ONE,
     .can_clip = true,
     .rules = ps_async_rules,

@@ -36,6 +36,7 @@ const struct rt_exchange_strategy rt_strategy_ps_backup = {
     .help = "ps-sync that does not wait for the slowest workers: their gradients are dropped",
     .place = {"data", "central", "synchronous but for backup workers", "each with the server", "one server"},
     RT_STRATEGY_OPTIONS(options),
+    .exact = RT_EXACT_NOT,
     .servers = RT_SERVERS_ONE,
     .can_clip = true,
     .check = ps_backup_check,

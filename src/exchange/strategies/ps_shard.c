@@ -45,6 +45,7 @@ const struct rt_exchange_strategy rt_strategy_ps_shard = {
     .help = "k servers, each with a range of the parameters; workers talk with all of them at once",
     .place = {"data", "central", "as its base", "each with every server", "k servers"},
     RT_STRATEGY_OPTIONS(options),
+    .exact = RT_EXACT_BITS,
     .servers = RT_SERVERS_SOME,
     .check = ps_shard_check,
     .collective = ps_shard_collective,

@@ -15,6 +15,7 @@ const struct rt_exchange_strategy rt_strategy_ps_ssp = {
     .help = "ps-async in which nobody may be more than s gradients ahead of the slowest worker",
     .place = {"data", "central", "bounded by delay", "each with the server", "one server"},
     RT_STRATEGY_OPTIONS(options),
+    .exact = RT_EXACT_NOT,
     .servers = RT_SERVERS_ONE,
     .can_clip = true,
     .rules = ps_ssp_rules,

@@ -30,6 +30,7 @@ const struct rt_exchange_strategy rt_strategy_ps_sync = {
     .help = "a server steps with the mean of all workers' gradients; everybody waits for everybody",
     .place = {"data", "central", "synchronous", "each with the server", "one server"},
     RT_STRATEGY_OPTIONS(options),
+    .exact = RT_EXACT_BITS,
     .servers = RT_SERVERS_ONE,
     .can_clip = true,
     .collective = ps_sync_collective,

@@ -17,6 +17,7 @@ const struct rt_exchange_strategy rt_strategy_ps_tree = {
     .help = "ps-sync along a binomial tree: the server talks to few, whatever the number of workers",
     .place = {"data", "central", "synchronous", "binomial tree", "one server"},
     RT_STRATEGY_OPTIONS(options),
+    .exact = RT_EXACT_BITS,
     .servers = RT_SERVERS_ONE,
     .can_clip = true,
     .collective = ps_tree_collective,

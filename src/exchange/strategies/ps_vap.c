@@ -36,6 +36,7 @@ const struct rt_exchange_strategy rt_strategy_ps_vap = {
     .help = "ps-async that holds a gradient back while it would move parameters too far from others'",
     .place = {"data", "central", "bounded by value", "each with the server", "one server"},
     RT_STRATEGY_OPTIONS(options),
+    .exact = RT_EXACT_NOT,
     .servers = RT_SERVERS_ONE,
     .can_clip = true,
     .check = ps_vap_check,

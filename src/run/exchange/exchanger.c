@@ -1,4 +1,4 @@
-/* A device in an exchange: its parts are made as its way and its rank say, and joined to one engine. */
+/* A device in an exchange: its parts are made as its strategy and its rank say, and joined to one engine. */
 #include "run/exchange/exchanger.h"
 
 #include "base/clock.h"
@@ -12,22 +12,22 @@ enum { BUCKET_FLOATS = 1 << 14 };
 /* ---- what the exchange asks of the training ---- */
 
 /* By the thread that computes, where every worker has the optimizer: with all threads of the device. */
-static void apply(void *user, const struct rt_optim_step *step, size_t first, size_t count,
-                  const float *gradient) {
+static void exchanger_apply(void *user, const struct rt_optim_step *step, size_t first, size_t count,
+                            const float *gradient) {
     const struct rt_exchanger *exchanger = user;
     const struct rt_network *network = exchanger->settings.replica.network;
     rt_gradient_apply_span(&network->device, exchanger->settings.optim, step, first, count,
                            network->model->param_count, gradient, network->blocks.params, exchanger->state);
 }
 
-static double squares(void *user, const float *gradient) {
+static double exchanger_squares(void *user, const float *gradient) {
     struct rt_exchanger *exchanger = user;
     const struct rt_device *device =
         exchanger->single_open ? &exchanger->single : &exchanger->settings.replica.network->device;
     return rt_norm_squares(&exchanger->norm, device, gradient, 0);
 }
 
-static struct rt_learning learning_of(struct rt_exchanger *exchanger) {
+static struct rt_learning exchanger_learning_of(struct rt_exchanger *exchanger) {
     const struct rt_exchanger_settings *settings = &exchanger->settings;
     return (struct rt_learning){.optim = settings->optim,
                                 .schedule = settings->schedule,
@@ -35,15 +35,16 @@ static struct rt_learning learning_of(struct rt_exchanger *exchanger) {
                                 .per_epoch = settings->per_epoch,
                                 .clip_norm = settings->clip_norm,
                                 .state = exchanger->state,
-                                .squares = settings->clip_norm > 0 ? squares : NULL,
-                                .apply = rt_exchange_is_replicated(settings->strategy) ? apply : NULL,
+                                .squares = settings->clip_norm > 0 ? exchanger_squares : NULL,
+                                .apply =
+                                    rt_exchange_is_replicated(settings->strategy) ? exchanger_apply : NULL,
                                 .user = exchanger,
                                 .states = rt_net_replica_states(exchanger->net)};
 }
 
 /* ---- life ---- */
 
-static rt_status take_roles(struct rt_exchanger *exchanger, struct rt_error *err) {
+static rt_status exchanger_take_roles(struct rt_exchanger *exchanger, struct rt_error *err) {
     const struct rt_exchanger_settings *settings = &exchanger->settings;
     const size_t nodes = settings->comm.count;
     rt_status status =
@@ -68,7 +69,7 @@ static rt_status take_roles(struct rt_exchanger *exchanger, struct rt_error *err
     return RT_OK;
 }
 
-static rt_status make_replica(struct rt_exchanger *exchanger, struct rt_error *err) {
+static rt_status exchanger_make_replica(struct rt_exchanger *exchanger, struct rt_error *err) {
     struct rt_net_replica_settings *settings = &exchanger->settings.replica;
     const struct rt_exchange_options *options = exchanger->settings.options;
     settings->parts = exchanger->team.count;
@@ -80,14 +81,14 @@ static rt_status make_replica(struct rt_exchanger *exchanger, struct rt_error *e
     if (status != RT_OK)
         return status;
     struct rt_communicator *comm = &exchanger->settings.comm;
-    exchanger->replica = rt_net_replica_face(exchanger->net);
+    exchanger->replica = rt_net_replica_base(exchanger->net);
     comm->pace = settings->pace;
     comm->clock = comm->endpoint ? &exchanger->events : rt_net_replica_states(exchanger->net);
     return RT_OK;
 }
 
 /* What the optimizer's state is at first, where this rank owns it. */
-static void start_state(struct rt_exchanger *exchanger) {
+static void exchanger_start_state(struct rt_exchanger *exchanger) {
     const struct rt_exchanger_settings *settings = &exchanger->settings;
     const struct rt_replica *replica = exchanger->replica;
     const struct rt_optim_type *type = settings->optim->type;
@@ -103,7 +104,7 @@ static void start_state(struct rt_exchanger *exchanger) {
 
 /* The optimizer's state, and what the norm needs. What is not owned here is never touched, except on the
  * master, where the numbers of all come together to be saved. */
-static rt_status make_state(struct rt_exchanger *exchanger, struct rt_error *err) {
+static rt_status exchanger_make_state(struct rt_exchanger *exchanger, struct rt_error *err) {
     const struct rt_exchanger_settings *settings = &exchanger->settings;
     const struct rt_network *network = settings->replica.network;
     const struct rt_optim_type *type = settings->optim->type;
@@ -118,7 +119,7 @@ static rt_status make_state(struct rt_exchanger *exchanger, struct rt_error *err
     else if (words) /* zeros that take memory only where they are used */
         status = rt_alloc(params * words, sizeof(float), "the optimizer's state", &exchanger->state, err);
     if (status == RT_OK)
-        start_state(exchanger);
+        exchanger_start_state(exchanger);
     if (status == RT_OK && settings->clip_norm > 0) {
         status = rt_norm_create(network->model, &exchanger->norm, err);
         if (status == RT_OK && !rt_exchange_is_replicated(settings->strategy)) {
@@ -131,150 +132,70 @@ static rt_status make_state(struct rt_exchanger *exchanger, struct rt_error *err
     return status;
 }
 
-static rt_status make_server(struct rt_exchanger *exchanger, struct rt_error *err) {
-    const struct rt_exchanger_settings *settings = &exchanger->settings;
+/* A worker uses its parameters while the server changes its own. */
+static rt_status exchanger_make_server_params(struct rt_exchanger *exchanger, struct rt_error *err) {
     const struct rt_replica *replica = exchanger->replica;
-    const size_t params = replica->param_count, batch = settings->replica.batch,
-                 count = settings->replica.count;
-    struct rt_span *owned;
-    rt_status status = rt_alloc(RT_MAX_OWNED, sizeof *owned, "the server", &owned, err);
-    if (status != RT_OK)
-        return status;
-    const size_t ranges =
-        rt_exchange_owned(settings->strategy, settings->options, &exchanger->roles, settings->comm.rank,
-                          replica->spans, replica->span_count, params, owned);
-    const struct rt_span range = ranges ? owned[0] : (struct rt_span){0};
-    free(owned);
-    if (ranges > 1)
-        return rt_fail(err, RT_FAILED, "a server has %zu ranges of the parameters, and can have one", ranges);
-    /* A worker uses its parameters while the server changes its own. */
-    if (exchanger->works)
-        status = rt_floats_create(params, "the server's parameters", &exchanger->server_params, err);
-    if (status != RT_OK)
-        return status;
-    if (exchanger->server_params)
-        memcpy(exchanger->server_params, replica->params, params * sizeof(float));
-    const struct rt_server_settings server = {
-        .strategy = settings->strategy,
-        .rules = exchanger->rules,
-        .options = settings->options,
-        .roles = &exchanger->clients,
-        .comm = &settings->comm,
-        .spans = replica->spans,
-        .span_count = replica->span_count,
-        .first = range.first,
-        .count = range.count,
-        .param_count = params,
-        .params = exchanger->server_params ? exchanger->server_params : replica->params,
-        .learning = learning_of(exchanger),
-        .batch_rows = batch < count ? batch : count,
-        .last_rows = batch < count && count % batch ? count % batch
-                     : batch < count                ? batch
-                                                    : count,
-        .numbered = (count + batch - 1) / batch,
-        .updated = settings->updated,
-        .judged = settings->judged,
-        .user = settings->user,
-    };
-    return rt_server_create(&server, &exchanger->server, err);
+    if (!exchanger->rules || !exchanger->serves || !exchanger->works)
+        return RT_OK;
+    RT_TRY(rt_floats_create(replica->param_count, "the server's parameters", &exchanger->server_params, err));
+    memcpy(exchanger->server_params, replica->params, replica->param_count * sizeof(float));
+    return RT_OK;
 }
 
-static rt_status make_collective(struct rt_exchanger *exchanger, struct rt_error *err) {
+static rt_status exchanger_make_member(struct rt_exchanger *exchanger, struct rt_error *err) {
     const struct rt_exchanger_settings *settings = &exchanger->settings;
-    const struct rt_collective_exchange_settings collective = {.strategy = settings->strategy,
-                                                               .options = settings->options,
-                                                               .roles = &exchanger->roles,
-                                                               .comm = &settings->comm,
-                                                               .replica = exchanger->replica,
-                                                               .learning = learning_of(exchanger),
-                                                               .cost = settings->cost};
-    rt_status status = rt_collective_exchange_create(&collective, &exchanger->collective, err);
-    if (status == RT_OK)
-        exchanger->exchange = rt_collective_exchange_face(exchanger->collective);
-    return status;
+    RT_TRY(exchanger_make_server_params(exchanger, err));
+    const struct rt_exchange_member_settings member = {.strategy = settings->strategy,
+                                                       .options = settings->options,
+                                                       .roles = &exchanger->roles,
+                                                       .clients = &exchanger->clients,
+                                                       .team = &exchanger->team,
+                                                       .comm = &settings->comm,
+                                                       .cost = settings->cost,
+                                                       .replica = exchanger->replica,
+                                                       .learning = exchanger_learning_of(exchanger),
+                                                       .server_params = exchanger->server_params,
+                                                       .examples = settings->replica.count,
+                                                       .batch = settings->replica.batch,
+                                                       .updated = settings->updated,
+                                                       .judged = settings->judged,
+                                                       .user = settings->user};
+    RT_TRY(rt_exchange_member_init(&exchanger->member, &member, err));
+    exchanger->exchange = (struct rt_blocking_exchange){.exchange = exchanger->member.exchange,
+                                                        .span_count = exchanger->replica->span_count,
+                                                        .states = rt_net_replica_states(exchanger->net)};
+    return RT_OK;
 }
 
-static rt_status make_client(struct rt_exchanger *exchanger, struct rt_error *err) {
-    const struct rt_exchanger_settings *settings = &exchanger->settings;
-    struct rt_ps_client_settings client = {.strategy = settings->strategy,
-                                           .options = settings->options,
-                                           .roles = &exchanger->clients,
-                                           .comm = &settings->comm,
-                                           .replica = exchanger->replica,
-                                           .local = exchanger->server,
-                                           .learning = learning_of(exchanger)};
-    if (rt_exchange_is_nested(settings->strategy, settings->options))
-        client.learning.states = NULL; /* its steps are taken by the thread that takes the events */
-    rt_status status = rt_ps_client_create(&client, &exchanger->client, err);
-    if (status == RT_OK)
-        exchanger->exchange = rt_ps_client_face(exchanger->client);
-    return status;
-}
-
-static size_t rows_of(void *user, uint64_t number) {
-    const struct rt_exchanger *exchanger = user;
-    const size_t count = exchanger->settings.replica.count, batch = exchanger->settings.replica.batch;
-    const uint64_t left = count - (number - 1) % ((count + batch - 1) / batch) * batch;
-    return left < batch ? (size_t)left : batch;
-}
-
-static rt_status make_nested(struct rt_exchanger *exchanger, struct rt_error *err) {
-    rt_status status = exchanger->team.place == 0 ? make_client(exchanger, err) : RT_OK;
-    const struct rt_nested_settings nested = {.options = exchanger->settings.options,
-                                              .team = &exchanger->team,
-                                              .comm = &exchanger->settings.comm,
-                                              .replica = exchanger->replica,
-                                              .client = exchanger->client,
-                                              .rows = rows_of,
-                                              .user = exchanger,
-                                              .states = rt_net_replica_states(exchanger->net)};
-    if (status == RT_OK)
-        status = rt_nested_create(&nested, &exchanger->nested, err);
-    if (status == RT_OK)
-        exchanger->exchange = rt_nested_face(exchanger->nested);
-    return status;
-}
-
-static rt_status make_exchange(struct rt_exchanger *exchanger, struct rt_error *err) {
-    if (!exchanger->rules)
-        return make_collective(exchanger, err);
-    rt_status status = exchanger->serves ? make_server(exchanger, err) : RT_OK;
-    if (status != RT_OK || !exchanger->works)
-        return status;
-    return exchanger->grouped ? make_nested(exchanger, err) : make_client(exchanger, err);
+static rt_status exchanger_init(struct rt_exchanger *exchanger, const struct rt_exchanger_settings *settings,
+                                struct rt_error *err) {
+    exchanger->settings = *settings;
+    RT_TRY(exchanger_take_roles(exchanger, err));
+    RT_TRY(exchanger_make_replica(exchanger, err));
+    RT_TRY(exchanger_make_state(exchanger, err));
+    return exchanger_make_member(exchanger, err);
 }
 
 rt_status rt_exchanger_create(const struct rt_exchanger_settings *settings, struct rt_exchanger **exchanger,
                               struct rt_error *err) {
     struct rt_exchanger *made;
-    rt_status status = rt_alloc(1, sizeof *made, "the exchange", &made, err);
-    if (status != RT_OK)
-        return status;
-    made->settings = *settings;
-    status = take_roles(made, err);
-    if (status == RT_OK)
-        status = make_replica(made, err);
-    if (status == RT_OK)
-        status = make_state(made, err);
-    if (status == RT_OK)
-        status = make_exchange(made, err);
-    if (status != RT_OK) {
-        rt_exchanger_destroy(made);
-        return status;
-    }
-    *exchanger = made;
-    return RT_OK;
+    RT_TRY(rt_alloc(1, sizeof *made, "the exchange", &made, err));
+    RT_FINISH_CREATE(exchanger_init(made, settings, err), made, rt_exchanger_destroy, exchanger);
+}
+
+bool rt_exchanger_takes_tickets(const struct rt_exchanger *exchanger) {
+    return exchanger->exchange.exchange.self != NULL;
 }
 
 rt_status rt_exchanger_learn(struct rt_exchanger *exchanger, uint64_t batch, struct rt_done *done,
                              struct rt_error *err) {
     const struct rt_ticket ticket = {
         .batch = batch, .part = exchanger->works ? exchanger->team.place : 0, .parts = exchanger->team.count};
-    return rt_exchange_learn(&exchanger->exchange, exchanger->replica, &ticket, done, err);
+    return rt_blocking_learn(&exchanger->exchange, exchanger->replica, &ticket, done, err);
 }
 
 rt_status rt_exchanger_settle(struct rt_exchanger *exchanger, struct rt_error *err) {
-    return exchanger->exchange.settle(exchanger->exchange.self, err);
+    return rt_exchanger_takes_tickets(exchanger) ? rt_blocking_settle(&exchanger->exchange, err) : RT_OK;
 }
 
 rt_status rt_exchanger_start(struct rt_exchanger *exchanger, const struct rt_exchanger_run *run,
@@ -287,24 +208,10 @@ rt_status rt_exchanger_start(struct rt_exchanger *exchanger, const struct rt_exc
                                           .finishes = run->finishes};
     for (size_t i = 0; i < run->part_count; i++)
         settings.parts[settings.part_count++] = run->parts[i];
-    if (exchanger->collective)
-        settings.parts[settings.part_count++] = rt_collective_exchange_part(exchanger->collective);
-    if (exchanger->server)
-        settings.parts[settings.part_count++] = rt_server_part(exchanger->server);
-    if (exchanger->nested) /* which hands its client's events on */
-        settings.parts[settings.part_count++] = rt_nested_part(exchanger->nested);
-    else if (exchanger->client)
-        settings.parts[settings.part_count++] = rt_ps_client_part(exchanger->client);
+    settings.part_count += rt_exchange_member_parts(&exchanger->member, settings.parts + settings.part_count);
     exchanger->cpu_start = rt_clock_process();
-    rt_status status = rt_engine_create(&settings, &exchanger->engine, err);
-    if (status != RT_OK)
-        return status;
-    if (exchanger->collective)
-        rt_collective_exchange_attach(exchanger->collective, exchanger->engine);
-    if (exchanger->nested)
-        rt_nested_attach(exchanger->nested, exchanger->engine);
-    else if (exchanger->client)
-        rt_ps_client_attach(exchanger->client, exchanger->engine);
+    RT_TRY(rt_engine_create(&settings, &exchanger->engine, err));
+    exchanger->exchange.engine = exchanger->engine;
     rt_net_replica_attach(exchanger->net, exchanger->engine);
     return RT_OK;
 }
@@ -320,12 +227,7 @@ void rt_exchanger_destroy(struct rt_exchanger *exchanger) {
     if (!exchanger)
         return;
     rt_exchanger_halt(exchanger);
-    rt_collective_exchange_destroy(exchanger->collective);
-    rt_nested_destroy(exchanger->nested);
-    if (exchanger->client)
-        rt_ps_client_destroy(exchanger->client);
-    if (exchanger->server)
-        rt_server_destroy(exchanger->server);
+    rt_exchange_member_deinit(&exchanger->member);
     rt_net_replica_destroy(exchanger->net);
     rt_norm_destroy(&exchanger->norm);
     if (exchanger->single_open)
@@ -337,7 +239,7 @@ void rt_exchanger_destroy(struct rt_exchanger *exchanger) {
     free(exchanger);
 }
 
-/* ---- numbers ---- */
+/* ---- model state ---- */
 
 float *rt_exchanger_state(struct rt_exchanger *exchanger, size_t word) {
     const size_t params = exchanger->replica->param_count;
@@ -353,13 +255,11 @@ void rt_exchanger_loaded(struct rt_exchanger *exchanger, uint64_t update) {
     if (exchanger->server_params)
         memcpy(replica->params, exchanger->server_params, replica->param_count * sizeof(float));
     exchanger->settings.replica.network->blocks.prepared_valid = false;
-    if (exchanger->collective)
-        rt_collective_exchange_set_update(exchanger->collective, update);
-    if (exchanger->server) {
+    if (exchanger->engine)
         rt_engine_enter(exchanger->engine);
-        rt_server_set_version(exchanger->server, update);
+    rt_exchange_member_loaded(&exchanger->member, update);
+    if (exchanger->engine)
         rt_engine_leave(exchanger->engine);
-    }
 }
 
 void rt_exchanger_publish(struct rt_exchanger *exchanger) {

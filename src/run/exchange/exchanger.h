@@ -7,9 +7,8 @@
 #define RT_RUN_EXCHANGE_EXCHANGER_H
 
 #include "control/engine.h"
-#include "exchange/collective/collective_exchange.h"
-#include "exchange/nested.h"
-#include "exchange/server/client.h"
+#include "exchange/blocking.h"
+#include "exchange/member.h"
 #include "run/exchange/replica.h"
 
 struct rt_exchanger_settings {
@@ -48,13 +47,10 @@ struct rt_exchanger {
     struct rt_device single; /* one thread: for the one that takes the events */
     bool single_open;
 
-    struct rt_collective_exchange *collective;
-    struct rt_ps_client *client; /* of a worker with whom servers talk */
-    struct rt_nested *nested;    /* of a member of a group */
-    struct rt_server *server;
-    struct rt_exchange exchange; /* self NULL: a server without a worker, where servers are asked */
-    struct rt_engine *engine;    /* NULL: not started */
-    struct rt_states events;     /* the clock of the thread that takes the events, where there is one */
+    struct rt_exchange_member member;
+    struct rt_blocking_exchange exchange; /* of the worker */
+    struct rt_engine *engine;             /* NULL: not started */
+    struct rt_states events; /* the clock of the thread that takes the events, where there is one */
     double cpu_start;
 };
 
@@ -76,14 +72,17 @@ rt_status rt_exchanger_start(struct rt_exchanger *exchanger, const struct rt_exc
 void rt_exchanger_halt(struct rt_exchanger *exchanger); /* takes no more events; NULL is fine */
 void rt_exchanger_destroy(struct rt_exchanger *exchanger);
 
+/* Whether it takes part in batches: not a server without a worker, to which gradients are pushed. */
+bool rt_exchanger_takes_tickets(const struct rt_exchanger *exchanger);
 /* As the worker of this device, or as a server without one that takes part in collectives: learns from its
- * part of a batch; waits until nothing is under way. By the thread that computes. */
+ * part of a batch; waits until nothing is under way (at once where it takes no tickets). By the thread that
+ * computes. */
 rt_status rt_exchanger_learn(struct rt_exchanger *exchanger, uint64_t batch, struct rt_done *done,
                              struct rt_error *err);
 rt_status rt_exchanger_settle(struct rt_exchanger *exchanger, struct rt_error *err);
 
 /* The parameters (word 0) or a word of the optimizer's state, as this device has them: a server's own. NULL:
- * there is no such word. Those of a worker are settled only after exchange.settle. */
+ * there is no such word. Those of a worker are settled only after rt_exchanger_settle. */
 float *rt_exchanger_state(struct rt_exchanger *exchanger, size_t word);
 /* Words were changed, all parameters among them: they are those after so many updates. */
 void rt_exchanger_loaded(struct rt_exchanger *exchanger, uint64_t update);

@@ -33,11 +33,12 @@ void rt_exchanger_metrics(struct rt_exchanger *exchanger, struct rt_metrics_row 
         row->seconds = rt_states_look(&exchanger->events, row->state);
         rt_engine_leave(exchanger->engine);
     }
-    row->updates = exchanger->collective ? rt_collective_exchange_update(exchanger->collective) : 0;
-    if (exchanger->server) {
+    row->updates =
+        exchanger->member.collective ? rt_collective_exchange_update(exchanger->member.collective) : 0;
+    if (exchanger->member.server) {
         rt_engine_enter(exchanger->engine);
-        const struct rt_server_counts *counts = rt_server_counts(exchanger->server);
-        row->updates = rt_server_version(exchanger->server);
+        const struct rt_server_counts *counts = rt_server_counts(exchanger->member.server);
+        row->updates = rt_server_version(exchanger->member.server);
         row->staleness_sum = counts->staleness_sum;
         row->staleness_max = counts->staleness_max;
         rt_engine_leave(exchanger->engine);
@@ -48,13 +49,13 @@ void rt_exchanger_metrics(struct rt_exchanger *exchanger, struct rt_metrics_row 
 void rt_exchanger_tally(struct rt_exchanger *exchanger, uint64_t *tally) {
     memset(tally, 0, RT_TALLIES * sizeof *tally);
     rt_engine_enter(exchanger->engine);
-    if (exchanger->client)
-        tally[RT_TALLY_SPREAD] = rt_ps_client_spread(exchanger->client);
-    if (!exchanger->server) {
+    if (exchanger->member.client)
+        tally[RT_TALLY_SPREAD] = rt_ps_client_spread(exchanger->member.client);
+    if (!exchanger->member.server) {
         rt_engine_leave(exchanger->engine);
         return;
     }
-    const struct rt_server_counts *counts = rt_server_counts(exchanger->server);
+    const struct rt_server_counts *counts = rt_server_counts(exchanger->member.server);
     memcpy(tally, counts->staleness, sizeof counts->staleness);
     tally[RT_TALLY_APPLIED] = counts->applied;
     tally[RT_TALLY_DROPPED] = counts->dropped;

@@ -1,5 +1,5 @@
-/* What the files of the exchange's learner share: learner.c, form.c, crew_ends.c, crew_groups.c,
- * numbers.c. */
+/* What the files of the exchange's learner share: learner.c, setup.c, scheduling.c, groups.c,
+ * model_state.c. */
 #ifndef RT_RUN_EXCHANGE_INSIDE_H
 #define RT_RUN_EXCHANGE_INSIDE_H
 
@@ -32,11 +32,11 @@ struct rt_exchange_learner {
     bool asked; /* for rows */
 };
 
-/* ---- form.c ---- */
+/* ---- setup.c ---- */
 /* Gathers and joins the nodes, tells them their part, and makes the master's own. */
 rt_status rt_exchange_form(struct rt_exchange_learner *learner, struct rt_error *err);
 
-/* ---- crew_groups.c ---- */
+/* ---- groups.c ---- */
 /* The coordinator as the batch scheduler sees it. */
 struct rt_scheduler_workers rt_exchange_workers(struct rt_exchange_learner *learner);
 /* Where the master's own worker is the proxy of a group: the others there get the batch that it begins with;
@@ -45,7 +45,7 @@ void rt_exchange_give_beside(struct rt_exchange_learner *learner, uint64_t batch
 rt_status rt_exchange_take_beside(struct rt_exchange_learner *learner, struct rt_done *done,
                                   struct rt_error *err);
 
-/* ---- crew_ends.c ---- */
+/* ---- scheduling.c ---- */
 /* Makes the batch scheduler of the run. tracks: the server here sees every gradient, one for each batch. */
 rt_status rt_exchange_make_scheduler(struct rt_exchange_learner *learner, bool tracks, struct rt_error *err);
 /* The coordinator as a part of the engine: after each of its events the batch scheduler gives batches. */
@@ -54,7 +54,7 @@ struct rt_engine_part rt_exchange_coordinator_part(struct rt_exchange_learner *l
 void rt_exchange_updated(void *user, uint64_t version, size_t pushes, const struct rt_push *const *push);
 void rt_exchange_judged(void *user, const struct rt_push *push, enum rt_verdict verdict);
 
-/* ---- numbers.c ---- */
+/* ---- model_state.c ---- */
 struct rt_model_state rt_exchange_model_state(struct rt_exchange_learner *learner);
 /* Brings words 0..words-1 to the master, as they are at rest. */
 rt_status rt_exchange_fetch(struct rt_exchange_learner *learner, size_t words, struct rt_error *err);

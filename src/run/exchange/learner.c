@@ -54,8 +54,7 @@ static bool at_rest(void *self) {
 /* Updates that were left for when somebody needs them belong to the training. */
 static rt_status set_apart(void *self, bool is_apart, struct rt_error *err) {
     struct rt_exchange_learner *learner = self;
-    const struct rt_exchange *exchange = &learner->site->exchange;
-    rt_status status = is_apart && exchange->self ? exchange->settle(exchange->self, err) : RT_OK;
+    rt_status status = is_apart ? rt_exchanger_settle(learner->site, err) : RT_OK;
     rt_net_replica_set_apart(learner->site->net, is_apart);
     return rt_exchange_explain(learner, status, err);
 }
@@ -145,7 +144,7 @@ static bool exchange_counts(void *self, struct rt_exchange_counts *counts) {
     struct rt_exchanger *site = learner->site;
     uint64_t own[RT_TALLIES], all = 0;
     struct rt_metrics_row row;
-    if (!site->server)
+    if (!site->member.server)
         return false;
     *counts = (struct rt_exchange_counts){.bins = RT_EXCHANGE_BINS};
     rt_exchanger_tally(site, own);
@@ -245,7 +244,7 @@ static bool sees_all(const struct rt_exchange_learner *learner) {
         owns |= rt_exchange_owned_part(learner->config.exchange, learner->options, &site->roles, 0,
                                        &replica->spans[i], replica->param_count)
                     .count > 0;
-    return site->server && owns && learner->options->push_every <= 1;
+    return site->member.server && owns && learner->options->push_every <= 1;
 }
 
 static rt_status start(struct rt_exchange_learner *learner, struct rt_error *err) {

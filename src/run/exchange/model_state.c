@@ -54,8 +54,8 @@ static rt_status find_owned(const struct rt_exchange_learner *learner, uint16_t 
 /* Nothing is under way any more. A worker's last gradient may still be on its way to a server when the master
  * has its result: a node answers a question about numbers only when it is at rest itself. */
 static rt_status come_to_rest(struct rt_exchange_learner *learner, struct rt_error *err) {
-    const struct rt_exchanger *site = learner->site;
-    rt_status status = site->exchange.self ? site->exchange.settle(site->exchange.self, err) : RT_OK;
+    struct rt_exchanger *site = learner->site;
+    rt_status status = rt_exchanger_settle(site, err);
     for (uint16_t rank = 1; site->rules && status == RT_OK && rank < learner->count; rank++) {
         float ignored;
         status = ask(learner, rank, 0, 0, 1, &ignored, err);

@@ -10,7 +10,7 @@
 
 struct rt_net_replica {
     struct rt_net_replica_settings settings;
-    struct rt_replica face;
+    struct rt_replica base;
     struct rt_batches batches;
     struct rt_gradient_work work;
     struct rt_slices slices;
@@ -20,7 +20,7 @@ struct rt_net_replica {
     struct rt_engine *engine;
 
     /* Of the ticket under way. */
-    const struct rt_exchange *exchange;
+    struct rt_blocking_exchange *exchange;
     size_t needed, ready; /* spans that have been needed, from the first; spans that are ready */
 
     struct rt_states states;
@@ -92,7 +92,7 @@ static void need_spans(struct rt_net_replica *replica, size_t end) {
         return;
     show(replica);
     while (replica->needed < end)
-        replica->exchange->need(replica->exchange->self, replica->needed++);
+        rt_blocking_need(replica->exchange, replica->needed++);
 }
 
 static void before_layer(void *self, size_t layer) {
@@ -105,8 +105,7 @@ static void before_layer(void *self, size_t layer) {
 
 static void end_span(struct rt_net_replica *replica) {
     const size_t k = replica->ready++;
-    replica->exchange->ready(replica->exchange->self,
-                             replica->face.rising ? k : replica->face.span_count - 1 - k);
+    rt_blocking_ready(replica->exchange, replica->base.rising ? k : replica->base.span_count - 1 - k);
 }
 
 static void after_layer(void *self, size_t layer) {
@@ -115,7 +114,7 @@ static void after_layer(void *self, size_t layer) {
     const struct rt_span *span = &replica->spans[replica->span_of[layer]];
     const size_t first = model->param_at[layer], count = model->layers[layer]->param_count;
     rt_slices_end_span(&replica->slices, first, count);
-    if (replica->face.rising ? first + count != span->first + span->count : first != span->first)
+    if (replica->base.rising ? first + count != span->first + span->count : first != span->first)
         return;
     show(replica);
     end_span(replica);
@@ -127,7 +126,7 @@ static rt_status compute_slices(struct rt_net_replica *replica, const struct rt_
                                 const struct rt_batch *batch, struct rt_gradient_order *order,
                                 struct rt_gradient_sums *sums, struct rt_error *err) {
     const uint64_t slices = replica->slice_count, all = slices * ticket->parts;
-    struct rt_layer_watch watch = {.self = replica, .before = before_layer, .rising = replica->face.rising};
+    struct rt_layer_watch watch = {.self = replica, .before = before_layer, .rising = replica->base.rising};
     order->watch = &watch;
     rt_slices_reset(&replica->slices);
     for (uint64_t k = 0; k < slices; k++) {
@@ -139,7 +138,7 @@ static rt_status compute_slices(struct rt_net_replica *replica, const struct rt_
         const bool last = k + 1 == slices;
         watch.after = last ? after_layer : NULL;
         if (replica->slices.done < k) /* zeros for slices without rows: nobody may use the gradient before */
-            need_spans(replica, replica->face.span_count);
+            need_spans(replica, replica->base.span_count);
         order->gradient = rt_slices_block(&replica->slices, k);
         rt_status status = rt_gradient_work_run(&replica->work, order, sums, err);
         if (status != RT_OK)
@@ -181,7 +180,7 @@ static rt_status compute_rows(struct rt_net_replica *replica, const struct rt_ti
     return status;
 }
 
-static rt_status compute(void *self, const struct rt_ticket *ticket, const struct rt_exchange *exchange,
+static rt_status compute(void *self, const struct rt_ticket *ticket, struct rt_blocking_exchange *exchange,
                          struct rt_done *done, struct rt_error *err) {
     struct rt_net_replica *replica = self;
     struct rt_batch batch;
@@ -202,14 +201,14 @@ static rt_status compute(void *self, const struct rt_ticket *ticket, const struc
     rt_status status = RT_OK;
     if (first < end)
         status = compute_rows(replica, ticket, &batch, first, end, done, err);
-    if (status == RT_OK && replica->ready < replica->face.span_count) {
+    if (status == RT_OK && replica->ready < replica->base.span_count) {
         /* The last slice has no rows, or none has any: zeros are added as for any other slice, once nobody
          * uses the gradient of the ticket before. */
-        need_spans(replica, replica->face.span_count);
+        need_spans(replica, replica->base.span_count);
         if (first == end)
             rt_slices_reset(&replica->slices);
         (void)rt_slices_block(&replica->slices, replica->slice_count);
-        while (replica->ready < replica->face.span_count)
+        while (replica->ready < replica->base.span_count)
             end_span(replica);
     }
     replica->samples += done->rows;
@@ -243,8 +242,8 @@ static rt_status make_spans(struct rt_net_replica *replica, struct rt_error *err
             span++;
         replica->span_of[i] = span;
     }
-    replica->face.spans = replica->spans;
-    replica->face.span_count = count;
+    replica->base.spans = replica->spans;
+    replica->base.span_count = count;
     return RT_OK;
 }
 
@@ -306,12 +305,12 @@ rt_status rt_net_replica_create(const struct rt_net_replica_settings *settings,
     }
     start_clock(made);
     settings->network->clock = &made->states;
-    made->face.self = made;
-    made->face.params = settings->network->blocks.params;
-    made->face.gradient = made->slices.blocks[0];
-    made->face.param_count = settings->network->model->param_count;
-    made->face.rising = settings->rising;
-    made->face.compute = settings->computes ? compute : NULL;
+    made->base.self = made;
+    made->base.params = settings->network->blocks.params;
+    made->base.gradient = made->slices.blocks[0];
+    made->base.param_count = settings->network->model->param_count;
+    made->base.rising = settings->rising;
+    made->base.compute = settings->computes ? compute : NULL;
     *replica = made;
     return RT_OK;
 }
@@ -328,8 +327,8 @@ void rt_net_replica_destroy(struct rt_net_replica *replica) {
     free(replica);
 }
 
-struct rt_replica *rt_net_replica_face(struct rt_net_replica *replica) {
-    return &replica->face;
+struct rt_replica *rt_net_replica_base(struct rt_net_replica *replica) {
+    return &replica->base;
 }
 
 void rt_net_replica_attach(struct rt_net_replica *replica, struct rt_engine *engine) {

@@ -11,7 +11,7 @@
 #define RT_RUN_EXCHANGE_REPLICA_H
 
 #include "control/engine.h"
-#include "exchange/exchange.h"
+#include "exchange/blocking.h"
 #include "learn/gradient.h"
 #include "learn/gradient_work.h"
 
@@ -48,7 +48,7 @@ rt_status rt_net_replica_create(const struct rt_net_replica_settings *settings,
                                 struct rt_net_replica **replica, struct rt_error *err);
 void rt_net_replica_destroy(struct rt_net_replica *replica); /* NULL is fine */
 
-struct rt_replica *rt_net_replica_face(struct rt_net_replica *replica);
+struct rt_replica *rt_net_replica_base(struct rt_net_replica *replica);
 /* An emulated device waits by the engine, so that the exchange goes on meanwhile. */
 void rt_net_replica_attach(struct rt_net_replica *replica, struct rt_engine *engine);
 

@@ -251,7 +251,7 @@ static rt_status make_site(struct rt_session *session, struct worker *worker, st
     const struct rt_agent_settings agent = {
         .comm = &site->settings.comm,
         .name = node ? node->name : NULL,
-        .learns = site->exchange.self != NULL,
+        .learns = rt_exchanger_takes_tickets(site),
         .state = state_tensor,
         .state_tensors = 1 + worker->optim->type->state_words,
         .param_count = site->replica->param_count,
@@ -281,11 +281,11 @@ static rt_status work(struct rt_session *session, struct worker *worker, struct 
         return status;
     const struct rt_exchanger *site = worker->site;
     const struct rt_agent_run work = {.worker = {.self = worker->site,
-                                                 .learn = site->exchange.self ? learn : NULL,
-                                                 .settle = site->exchange.self ? settle : NULL},
+                                                 .learn = rt_exchanger_takes_tickets(site) ? learn : NULL,
+                                                 .settle = rt_exchanger_takes_tickets(site) ? settle : NULL},
                                       .loaded = loaded,
                                       .metrics = metrics,
-                                      .tally = site->server ? tally : NULL,
+                                      .tally = site->member.server ? tally : NULL,
                                       .user = worker};
     return rt_agent_run(worker->agent, &work, site->engine, err);
 }

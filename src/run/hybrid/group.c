@@ -1,11 +1,10 @@
-/* Equal places of several rings: their links, and the timeout with one another. What they exchange is in
- * group_sums.c and group_served.c, what they start from in numbers.c. */
+/* Equal places of several rings: their links, and the timeout with one another. Their exchange is made in
+ * group_exchange.c; what they start from is in initial_state.c. */
 #include "run/hybrid/group_inside.h"
 
 #include "base/memory.h"
 #include "cluster/traffic.h"
 #include <stdlib.h>
-#include <string.h>
 
 /* Seconds that somebody who lost a node of another ring waits for his own ring to end: the lost one's
  * neighbours know better what happened, and the master will have heard of it from them. */
@@ -18,7 +17,7 @@ bool rt_group_needs(const struct rt_exchange_strategy *strategy, const struct rt
     return a == 0 || b == 0 || rt_exchange_links(strategy, options, roles, a, b);
 }
 
-static rt_status check_links(const struct rt_group *group, struct rt_error *err) {
+static rt_status group_check_links(const struct rt_group *group, struct rt_error *err) {
     const struct rt_group_settings *settings = &group->settings;
     for (uint16_t ring = 0; ring < settings->rings; ring++)
         if (ring != settings->ring && !settings->links[ring] &&
@@ -28,45 +27,37 @@ static rt_status check_links(const struct rt_group *group, struct rt_error *err)
     return RT_OK;
 }
 
+static rt_status group_init(struct rt_group *group, const struct rt_group_settings *settings,
+                            struct rt_error *err) {
+    const uint16_t rings = settings->rings;
+    group->settings = *settings;
+    group->settings.timeout = settings->timeout > 0 ? settings->timeout : 60;
+    group->rules = rt_exchange_rules(settings->strategy, settings->options);
+    group->gone = UINT16_MAX;
+    RT_TRY(rt_alloc(rings, sizeof *group->heard, "the exchange between rings", &group->heard, err));
+    RT_TRY(rt_alloc(rings, sizeof *group->waits, "the exchange between rings", &group->waits, err));
+    RT_TRY(rt_alloc(rings, sizeof *group->worker, "the roles of the rings", &group->worker, err));
+    RT_TRY(
+        rt_exchange_roles(settings->strategy, settings->options, rings, group->worker, &group->roles, err));
+    RT_TRY(group_check_links(group, err));
+    for (uint16_t ring = 0; ring < rings; ring++)
+        group->waits[ring].node = UINT16_MAX;
+    group->comm = (struct rt_communicator){.endpoint = settings->endpoint,
+                                           .run = settings->run,
+                                           .rank = settings->ring,
+                                           .count = rings,
+                                           .first = settings->place,
+                                           .stride = settings->places,
+                                           .links = settings->links,
+                                           .timeout = settings->timeout};
+    return RT_OK;
+}
+
 rt_status rt_group_create(const struct rt_group_settings *settings, struct rt_group **group,
                           struct rt_error *err) {
     struct rt_group *made;
-    rt_status status = rt_alloc(1, sizeof *made, "the exchange between rings", &made, err);
-    if (status != RT_OK)
-        return status;
-    made->settings = *settings;
-    made->settings.timeout = settings->timeout > 0 ? settings->timeout : 60;
-    made->means =
-        rt_exchange_rules(settings->strategy, settings->options) ? &rt_group_servers : &rt_group_sums;
-    made->gone = UINT16_MAX;
-    status = rt_alloc(settings->rings, sizeof *made->heard, "the exchange between rings", &made->heard, err);
-    if (status == RT_OK)
-        status =
-            rt_alloc(settings->rings, sizeof *made->waits, "the exchange between rings", &made->waits, err);
-    if (status == RT_OK)
-        status =
-            rt_alloc(settings->rings, sizeof *made->worker, "the roles of the rings", &made->worker, err);
-    if (status == RT_OK)
-        status = rt_exchange_roles(settings->strategy, settings->options, settings->rings, made->worker,
-                                   &made->roles, err);
-    if (status == RT_OK)
-        status = check_links(made, err);
-    if (status != RT_OK) {
-        rt_group_destroy(made);
-        return status;
-    }
-    for (uint16_t ring = 0; ring < settings->rings; ring++)
-        made->waits[ring].node = UINT16_MAX;
-    made->comm = (struct rt_communicator){.endpoint = settings->endpoint,
-                                          .run = settings->run,
-                                          .rank = settings->ring,
-                                          .count = settings->rings,
-                                          .first = settings->place,
-                                          .stride = settings->places,
-                                          .links = settings->links,
-                                          .timeout = settings->timeout};
-    *group = made;
-    return RT_OK;
+    RT_TRY(rt_alloc(1, sizeof *made, "the exchange between rings", &made, err));
+    RT_FINISH_CREATE(group_init(made, settings, err), made, rt_group_destroy, group);
 }
 
 void rt_group_hang_up(struct rt_group *group) {
@@ -80,8 +71,7 @@ void rt_group_destroy(struct rt_group *group) {
     if (!group)
         return;
     rt_group_hang_up(group);
-    if (group->means)
-        group->means->close(group);
+    rt_group_exchange_deinit(group);
     rt_group_initial_deinit(group);
     free(group->worker);
     free(group->heard);
@@ -95,13 +85,24 @@ uint16_t rt_group_number(const struct rt_group *group, uint16_t ring) {
 
 /* ---- events -------------------------------------------------------------------------------------------- */
 
-static rt_status blame(struct rt_group *group, uint16_t ring, const struct rt_link *link,
-                       struct rt_error *err) {
+static rt_status group_blame(struct rt_group *group, uint16_t ring, const struct rt_link *link,
+                             struct rt_error *err) {
     group->lost = rt_group_number(group, ring);
     return rt_fail_prefix(err, RT_FAILED, "node %u (%s)", group->lost, link->peer);
 }
 
-static bool take_event(void *self, const struct rt_event *event, rt_status *status, struct rt_error *err) {
+/* The server's, or the worker's. */
+static bool group_hand_out(struct rt_group *group, const struct rt_event *event, rt_status *status,
+                           struct rt_error *err) {
+    struct rt_engine_part parts[2];
+    const size_t count = rt_exchange_member_parts(&group->member, parts);
+    for (size_t i = 0; i < count; i++)
+        if (parts[i].event(parts[i].self, event, status, err))
+            return true;
+    return false;
+}
+
+static bool group_event(void *self, const struct rt_event *event, rt_status *status, struct rt_error *err) {
     struct rt_group *group = self;
     const uint16_t ring = event->link ? rt_communicator_rank(&group->comm, event->link) : UINT16_MAX;
     if (ring == UINT16_MAX)
@@ -120,19 +121,30 @@ static bool take_event(void *self, const struct rt_event *event, rt_status *stat
     }
     if (rt_group_initial_event(group, event, status, err)) {
         if (*status != RT_OK)
-            *status = blame(group, ring, event->link, err);
+            *status = group_blame(group, ring, event->link, err);
         return true;
     }
-    if (group->means->event(group, event, status, err) && *status != RT_OK) { /* names the node itself */
+    if (group_hand_out(group, event, status, err) && *status != RT_OK) { /* names the node itself */
         group->lost = rt_group_number(group, ring);
         *status = RT_FAILED;
     }
     return true;
 }
 
+/* Whether the node of that ring owes something: a sum, a server gradients, a worker an answer. */
+static bool group_waits_for(const struct rt_group *group, uint16_t ring) {
+    struct rt_engine_part parts[2];
+    const size_t count = rt_exchange_member_parts(&group->member, parts);
+    for (size_t i = 0; i < count; i++)
+        if (parts[i].waits_for(parts[i].self) == ring)
+            return true;
+    return ring == rt_group_initial_wait_for(group) ||
+           (group->talk.waits_for && group->talk.waits_for(group->talk.self, ring));
+}
+
 /* Fails when the node of another ring, if we wait for it, is stuck (cluster/liveness.h). */
-static rt_status check_awaited(struct rt_group *group, uint16_t ring, bool waits, bool idle, double now,
-                               struct rt_error *err) {
+static rt_status group_check_awaited(struct rt_group *group, uint16_t ring, bool waits, bool idle, double now,
+                                     struct rt_error *err) {
     const struct rt_group_settings *settings = &group->settings;
     const struct rt_liveness_terms terms = {.self = rt_group_number(group, settings->ring),
                                             .nodes = (uint16_t)(settings->places * settings->rings),
@@ -157,29 +169,27 @@ static rt_status check_awaited(struct rt_group *group, uint16_t ring, bool waits
     return rt_fail(err, RT_FAILED, "node %u: %s, and it is waited for", number, why.text);
 }
 
-static rt_status check(void *self, bool idle, struct rt_error *err) {
+static rt_status group_check(void *self, bool idle, struct rt_error *err) {
     struct rt_group *group = self;
     const double now = rt_endpoint_now(group->comm.endpoint);
     if (group->gone != UINT16_MAX && now >= group->gone_at + grace) {
         group->lost = rt_group_number(group, group->gone);
         return rt_fail(err, RT_FAILED, "node %u: %s", group->lost, group->why.text);
     }
-    const uint16_t initial = rt_group_initial_wait_for(group);
     rt_status status = RT_OK;
     group->note = RT_NOTE_NONE;
     for (uint16_t ring = 0; ring < group->comm.count && status == RT_OK; ring++) {
-        const bool waits = ring == initial || group->means->waits_for(group, ring) ||
-                           (group->talk.waits_for && group->talk.waits_for(group->talk.self, ring));
-        status = check_awaited(group, ring, waits && group->comm.links[ring], idle, now, err);
+        const bool waits = group->comm.links[ring] && group_waits_for(group, ring);
+        status = group_check_awaited(group, ring, waits, idle, now, err);
     }
     return status;
 }
 
-static uint16_t note(const void *self) {
+static uint16_t group_note(const void *self) {
     return ((const struct rt_group *)self)->note;
 }
 
-static uint16_t lost(const void *self) {
+static uint16_t group_lost(const void *self) {
     return ((const struct rt_group *)self)->lost;
 }
 
@@ -189,8 +199,8 @@ void rt_group_set_talk(struct rt_group *group, struct rt_group_talk talk) {
 
 /* ---- as the ring sees it ------------------------------------------------------------------------------- */
 
-static rt_status open_group(void *self, struct rt_stage *const *stages, size_t count, struct rt_states *clock,
-                            struct rt_error *err) {
+static rt_status group_open(void *self, struct rt_stage *const *stages, size_t count, struct rt_states *clock,
+                            struct rt_exchange *exchange, struct rt_error *err) {
     struct rt_group *group = self;
     group->comm.clock = clock;
     for (size_t i = 0; i < count; i++) {
@@ -199,63 +209,60 @@ static rt_status open_group(void *self, struct rt_stage *const *stages, size_t c
         group->stages[i].stage = stages[i];
     }
     group->stage_count = count;
-    rt_status status = group->means->open(group, err);
-    return status == RT_OK ? rt_group_initial_init(group, err) : status;
+    RT_TRY(rt_group_exchange_init(group, err));
+    RT_TRY(rt_group_initial_init(group, err));
+    *exchange = group->member.exchange;
+    return RT_OK;
 }
 
-static void take_ready(void *self, size_t stage, size_t layer) {
-    struct rt_group *group = self;
-    group->means->ready(group, stage, layer);
-}
-
-static bool is_done(const void *self, size_t stage) {
-    const struct rt_group *group = self;
-    return group->means->is_done(group, stage);
-}
-
-static void begin(void *self, uint64_t update, size_t rows) {
-    rt_group_client_begin(self, update, rows);
-}
-
-static bool has(void *self) {
-    return rt_group_client_has(self);
-}
-
-static bool rest(void *self, bool anew) {
-    return rt_group_client_rest(self, anew);
-}
-
-static bool can_serve(const void *self) {
-    return rt_group_can_serve(self);
-}
-
-static bool serve(void *self) {
-    return rt_group_serve(self);
-}
-
-static bool can_start(void *self) {
+static bool group_start(void *self) {
     struct rt_group *group = self;
     if (!rt_group_initial_go_on(group))
         return false;
-    if (group->means->start)
-        group->means->start(group);
+    rt_group_exchange_start(group);
     return true;
 }
 
-static bool may_leave(void *self) {
+const struct rt_server *rt_group_server(const struct rt_group *group) {
+    return group->member.server;
+}
+
+static bool group_can_serve(const void *self) {
+    const struct rt_group *group = self;
+    return group->member.server && group->started && rt_server_has_work(group->member.server);
+}
+
+/* The worker here may have been answered: it goes on. */
+static bool group_serve(void *self) {
+    struct rt_group *group = self;
+    const struct rt_engine_part server = rt_server_part(group->member.server),
+                                worker = group->member.exchange.part;
+    struct rt_error none;
+    rt_status status = RT_OK;
+    const bool served = server.work(server.self, &status, &none);
+    (void)worker.turn(worker.self, &none);
+    return served;
+}
+
+static bool group_may_leave(void *self) {
     const struct rt_group *group = self;
     return !group->talk.self || group->talk.may_leave(group->talk.self);
 }
 
-static void tell(const void *self, struct rt_metrics_row *row) {
+/* The updates that were made here, and how stale they were. */
+static void group_tell(const void *self, struct rt_metrics_row *row) {
     const struct rt_group *group = self;
     for (uint16_t ring = 0; ring < group->comm.count; ring++) {
         const struct rt_link *link = group->comm.links[ring];
         if (link)
             rt_traffic_add(link, &link->counts, 2, row);
     }
-    if (group->means->tell)
-        group->means->tell(group, row);
+    if (!group->member.server)
+        return;
+    const struct rt_server_counts *counts = rt_server_counts(group->member.server);
+    row->updates = rt_server_version(group->member.server);
+    row->staleness_sum = counts->staleness_sum;
+    row->staleness_max = counts->staleness_max;
 }
 
 struct rt_inter_ring rt_group_inter_ring(struct rt_group *group) {
@@ -263,19 +270,14 @@ struct rt_inter_ring rt_group_inter_ring(struct rt_group *group) {
                                   .first = (uint16_t)(group->settings.ring * group->settings.places),
                                   .nodes = (uint16_t)(group->settings.rings * group->settings.places),
                                   .early = group->settings.options->wfbp,
-                                  .open = open_group,
-                                  .event = take_event,
-                                  .can_start = can_start,
-                                  .ready = take_ready,
-                                  .is_done = is_done,
-                                  .begin = begin,
-                                  .has = has,
-                                  .rest = rest,
-                                  .can_serve = can_serve,
-                                  .serve = serve,
-                                  .may_leave = may_leave,
-                                  .check = check,
-                                  .note = note,
-                                  .lost = lost,
-                                  .tell = tell};
+                                  .open = group_open,
+                                  .event = group_event,
+                                  .start = group_start,
+                                  .can_serve = group_can_serve,
+                                  .serve = group_serve,
+                                  .may_leave = group_may_leave,
+                                  .check = group_check,
+                                  .note = group_note,
+                                  .lost = group_lost,
+                                  .tell = group_tell};
 }

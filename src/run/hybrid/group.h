@@ -1,24 +1,16 @@
 /*
  * The nodes at the same place of rings that stand side by side: they hold the same layers, and exchange
- * gradients before every update. Behind struct rt_inter_ring, for the engine of a ring's node (ring/flow.h).
+ * gradients before every update, by any strategy (exchange/member.h). Behind struct rt_inter_ring, for the
+ * engine of a ring's node (ring/flow_exchange.c), which is the worker of that exchange. What is left to the
+ * group are the links between equal places, the timeout with one another, and the common start.
  *
- * Rings that stay together add them up. Each layer is exchanged by itself, as soon as its gradient is
- * complete; so the order of the additions does not depend on where the rings are cut. The moves are those of
- * any strategy by collectives. Where such a strategy has servers that apply the sum and give parameters back,
- * here the sum itself is given back: every node applies it to its own parameters, so that all rings have all
- * numbers, and the norm of the whole gradient can still be taken round the ring.
- *
- * Rings that do not stay together have a server at every place, on the node of ring 0: gradients are pushed
- * to it, and parameters come back, as a worker's do in an exchange by servers (exchange/server/client.h).
- *
- * Before the first update the node in ring 0 gives its numbers (parameters, buffers, optimizer state and the
+ * Before the first update the node in ring 0 gives its state (parameters, buffers, optimizer state and the
  * version that they are) to the others: whatever they were loaded from, all start from the same.
  */
 #ifndef RT_RUN_HYBRID_GROUP_H
 #define RT_RUN_HYBRID_GROUP_H
 
-#include "exchange/collective/executor.h"
-#include "exchange/server/client.h"
+#include "exchange/member.h"
 #include "ring/inter_ring.h"
 
 struct rt_group_settings {

@@ -1,5 +1,5 @@
-/* A way with another one inside, which is hybrid: whose options it reads, what follows from the way inside,
- * and what is refused between rings. */
+/* A strategy with another one inside, which is hybrid: whose options it reads, what follows from the one
+ * inside, and what is refused between rings. */
 #include "exchange/strategies/strategies.h"
 #include "formats/yaml.h"
 #include "support/test.h"
@@ -44,7 +44,8 @@ TEST(options_of_the_exchange_stand_beside_its_own) {
     CHECK(options.degree == 5);
 }
 
-/* A name that both have is hybrid's; options that cannot be given have the defaults of the way inside. */
+/* A name that both have is hybrid's; options that cannot be given have the defaults of the strategy inside.
+ */
 TEST(what_cannot_be_given_has_its_default) {
     struct rt_exchange_options options;
     struct rt_error err = {0};
@@ -57,6 +58,8 @@ TEST(what_cannot_be_given_has_its_default) {
 TEST(options_survive_being_written) {
     for (const struct rt_exchange_strategy *const *strategy = rt_exchange_strategies(); *strategy;
          strategy++) {
+        if ((*strategy)->no_rings)
+            continue;
         struct rt_exchange_options options, again;
         struct rt_option table[RT_STRATEGY_MOST_OPTIONS];
         struct rt_tree *tree = NULL, *twice = NULL;
@@ -84,7 +87,7 @@ TEST(options_survive_being_written) {
 
 /* ---- what follows ---- */
 
-TEST(rings_go_by_the_rules_of_the_way_inside) {
+TEST(rings_go_by_the_rules_of_the_strategy_inside) {
     static const struct {
         const char *name, *more;
         bool asynchronous;
@@ -194,6 +197,17 @@ TEST(what_cannot_be_is_refused) {
     CHECK(rt_exchange_options_read(hybrid, list, &options, &err) != RT_OK);
     CHECK_MSG(strstr(err.text, "hybrid takes its options as a map, like {rings: ...}"), "%s", err.text);
     rt_tree_destroy(list);
+}
+
+/* A strategy says itself that rings cannot exchange by it. */
+TEST(a_strategy_can_refuse_rings) {
+    struct rt_exchange_strategy strategy = *rt_exchange_strategy_find("ps-sync");
+    struct rt_error err = {0};
+    CHECK_OK(rt_exchange_check_rings(&strategy, &err));
+    strategy.no_rings = "averages parameters, and rings exchange gradients";
+    CHECK(rt_exchange_check_rings(&strategy, &err) == RT_BAD_INPUT);
+    CHECK_MSG(strcmp(err.text, "exchange: ps-sync averages parameters, and rings exchange gradients") == 0,
+              "%s", err.text);
 }
 
 TEST_MAIN()

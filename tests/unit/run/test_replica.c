@@ -22,19 +22,21 @@ struct watcher {
     bool wrong;
 };
 
-static void need(void *self, size_t span) {
-    struct watcher *watcher = self;
+static ptrdiff_t watcher_due(const void *self, size_t span) {
+    struct watcher *watcher = *(struct watcher *const *)self;
     watcher->needed[span]++;
     watcher->wrong |= watcher->ready[span] > 0;
+    return RT_NO_SPAN; /* there is nothing to wait for */
 }
 
-static void ready(void *self, size_t span) {
-    struct watcher *watcher = self;
+static bool watcher_give(void *self, size_t span) {
+    struct watcher *watcher = *(struct watcher **)self;
     const struct rt_span *at = &watcher->replica->spans[span];
     const size_t turn = watcher->ready_count++;
     watcher->wrong |= span != (watcher->replica->rising ? turn : watcher->replica->span_count - 1 - turn);
     watcher->ready[span]++;
     memcpy(watcher->seen + at->first, watcher->replica->gradient + at->first, at->count * sizeof(float));
+    return false;
 }
 
 static struct rt_net_replica_settings settings_of(struct tiny *tiny, size_t parts, size_t shards,
@@ -58,19 +60,21 @@ static struct rt_net_replica_settings settings_of(struct tiny *tiny, size_t part
 static void compute_part(struct rt_net_replica *replica, uint64_t batch, size_t part, size_t parts,
                          float *gradient, struct rt_done *done) {
     struct rt_error err;
-    struct rt_replica *face = rt_net_replica_face(replica);
+    struct rt_replica *base = rt_net_replica_base(replica);
     static struct watcher watcher;
-    watcher = (struct watcher){.replica = face};
-    const struct rt_exchange exchange = {.self = &watcher, .need = need, .ready = ready};
+    struct watcher *self = &watcher;
+    watcher = (struct watcher){.replica = base};
+    struct rt_blocking_exchange exchange = {
+        .exchange = {.self = &self, .due = watcher_due, .give = watcher_give}};
     const struct rt_ticket ticket = {.batch = batch, .part = part, .parts = parts};
-    REQUIRE(face->param_count <= ROOM && face->span_count <= SPANS);
-    CHECK_OK(face->compute(face->self, &ticket, &exchange, done, &err));
-    CHECK(!watcher.wrong && watcher.ready_count == face->span_count);
-    for (size_t i = 0; i < face->span_count; i++)
+    REQUIRE(base->param_count <= ROOM && base->span_count <= SPANS);
+    CHECK_OK(base->compute(base->self, &ticket, &exchange, done, &err));
+    CHECK(!watcher.wrong && watcher.ready_count == base->span_count);
+    for (size_t i = 0; i < base->span_count; i++)
         CHECK(watcher.needed[i] == 1 && watcher.ready[i] == 1);
-    CHECK_MSG(memcmp(watcher.seen, face->gradient, face->param_count * sizeof(float)) == 0,
+    CHECK_MSG(memcmp(watcher.seen, base->gradient, base->param_count * sizeof(float)) == 0,
               "a gradient changed after it was ready (part %zu of %zu)", part, parts);
-    memcpy(gradient, face->gradient, face->param_count * sizeof(float));
+    memcpy(gradient, base->gradient, base->param_count * sizeof(float));
 }
 
 /* ((0+1)+(2+3))+... over a power of two of blocks. */
@@ -240,12 +244,13 @@ TEST(loss_that_is_not_finite_names_the_update) {
     CHECK_OK(rt_net_replica_create(&settings, &replica, &err));
     for (size_t i = 0; i < tiny.network.model->param_count; i++)
         tiny.network.blocks.params[i] = 1e38f;
-    struct rt_replica *face = rt_net_replica_face(replica);
-    struct watcher watcher = {.replica = face};
-    const struct rt_exchange exchange = {.self = &watcher, .need = need, .ready = ready};
+    struct rt_replica *base = rt_net_replica_base(replica);
+    struct watcher watcher = {.replica = base}, *self = &watcher;
+    struct rt_blocking_exchange exchange = {
+        .exchange = {.self = &self, .due = watcher_due, .give = watcher_give}};
     const struct rt_ticket ticket = {.batch = 7, .parts = 1};
     struct rt_done done;
-    CHECK(face->compute(face->self, &ticket, &exchange, &done, &err) == RT_DIVERGED);
+    CHECK(base->compute(base->self, &ticket, &exchange, &done, &err) == RT_DIVERGED);
     CHECK_MSG(strstr(err.text, "at update 7 "), "%s", err.text);
     CHECK(watcher.ready[0] == 0);
     rt_net_replica_destroy(replica);

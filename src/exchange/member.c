@@ -1,0 +1,147 @@
+/* A rank's part in an exchange: the strategy says what it is made of. See member.h. */
+#include "exchange/member.h"
+
+#include "base/memory.h"
+#include <stdlib.h>
+
+static rt_status member_find_range(const struct rt_exchange_member_settings *settings, struct rt_span *range,
+                                   struct rt_error *err) {
+    const struct rt_replica *replica = settings->replica;
+    struct rt_span *owned;
+    RT_TRY(rt_alloc(RT_MAX_OWNED, sizeof *owned, "the server", &owned, err));
+    const size_t ranges =
+        rt_exchange_owned(settings->strategy, settings->options, settings->roles, settings->comm->rank,
+                          replica->spans, replica->span_count, replica->param_count, owned);
+    *range = ranges ? owned[0] : (struct rt_span){0};
+    free(owned);
+    if (ranges > 1)
+        return rt_fail(err, RT_FAILED, "a server has %zu ranges of the parameters, and can have one", ranges);
+    return RT_OK;
+}
+
+static rt_status member_make_server(struct rt_exchange_member *member, struct rt_error *err) {
+    const struct rt_exchange_member_settings *settings = &member->settings;
+    const struct rt_replica *replica = settings->replica;
+    const size_t batch = settings->batch, count = settings->examples;
+    struct rt_span range;
+    RT_TRY(member_find_range(settings, &range, err));
+    const struct rt_server_settings server = {
+        .strategy = settings->strategy,
+        .rules = rt_exchange_rules(settings->strategy, settings->options),
+        .options = settings->options,
+        .roles = settings->clients,
+        .comm = settings->comm,
+        .spans = replica->spans,
+        .span_count = replica->span_count,
+        .first = range.first,
+        .count = range.count,
+        .param_count = replica->param_count,
+        .params = settings->server_params ? settings->server_params : replica->params,
+        .learning = settings->learning,
+        .batch_rows = batch < count ? batch : count,
+        .last_rows = batch < count && count % batch ? count % batch
+                     : batch < count                ? batch
+                                                    : count,
+        .numbered = (count + batch - 1) / batch,
+        .updated = settings->updated,
+        .judged = settings->judged,
+        .user = settings->user,
+    };
+    return rt_server_create(&server, &member->server, err);
+}
+
+static rt_status member_make_collective(struct rt_exchange_member *member, struct rt_error *err) {
+    const struct rt_exchange_member_settings *settings = &member->settings;
+    const struct rt_collective_exchange_settings collective = {.strategy = settings->strategy,
+                                                               .options = settings->options,
+                                                               .roles = settings->roles,
+                                                               .comm = settings->comm,
+                                                               .replica = settings->replica,
+                                                               .learning = settings->learning,
+                                                               .cost = settings->cost,
+                                                               .sums = settings->sums};
+    RT_TRY(rt_collective_exchange_create(&collective, &member->collective, err));
+    member->exchange = rt_collective_exchange(member->collective);
+    return RT_OK;
+}
+
+static rt_status member_make_client(struct rt_exchange_member *member, bool nested, struct rt_error *err) {
+    const struct rt_exchange_member_settings *settings = &member->settings;
+    struct rt_ps_client_settings client = {.strategy = settings->strategy,
+                                           .options = settings->options,
+                                           .roles = settings->clients,
+                                           .comm = settings->comm,
+                                           .replica = settings->replica,
+                                           .local = member->server,
+                                           .learning = settings->learning,
+                                           .lazy = settings->lazy};
+    if (nested)
+        client.learning.states = NULL; /* its steps are taken by the thread that takes the events */
+    RT_TRY(rt_ps_client_create(&client, &member->client, err));
+    member->exchange = rt_ps_client_exchange(member->client);
+    return RT_OK;
+}
+
+static size_t member_batch_rows(void *user, uint64_t number) {
+    const struct rt_exchange_member_settings *settings = user;
+    const size_t count = settings->examples, batch = settings->batch;
+    const uint64_t left = count - (number - 1) % ((count + batch - 1) / batch) * batch;
+    return left < batch ? (size_t)left : batch;
+}
+
+static rt_status member_make_nested(struct rt_exchange_member *member, struct rt_error *err) {
+    struct rt_exchange_member_settings *settings = &member->settings;
+    const bool proxy = settings->team->place == 0;
+    if (proxy)
+        RT_TRY(member_make_client(member, true, err));
+    const struct rt_exchange client = member->exchange;
+    const struct rt_nested_settings nested = {.options = settings->options,
+                                              .team = settings->team,
+                                              .comm = settings->comm,
+                                              .replica = settings->replica,
+                                              .client = proxy ? &client : NULL,
+                                              .rows = member_batch_rows,
+                                              .user = settings};
+    RT_TRY(rt_nested_create(&nested, &member->nested, err));
+    member->exchange = rt_nested_exchange(member->nested);
+    return RT_OK;
+}
+
+rt_status rt_exchange_member_init(struct rt_exchange_member *member,
+                                  const struct rt_exchange_member_settings *settings, struct rt_error *err) {
+    const uint16_t rank = settings->comm->rank;
+    *member = (struct rt_exchange_member){.settings = *settings};
+    if (!rt_exchange_rules(settings->strategy, settings->options))
+        return member_make_collective(member, err);
+    if (rank < settings->roles->servers)
+        RT_TRY(member_make_server(member, err));
+    if (rt_roles_place(settings->roles, rank) == settings->roles->workers)
+        return RT_OK;
+    return rt_exchange_is_nested(settings->strategy, settings->options)
+               ? member_make_nested(member, err)
+               : member_make_client(member, false, err);
+}
+
+void rt_exchange_member_deinit(struct rt_exchange_member *member) {
+    rt_collective_exchange_destroy(member->collective);
+    rt_nested_destroy(member->nested);
+    rt_ps_client_destroy(member->client);
+    rt_server_destroy(member->server);
+    *member = (struct rt_exchange_member){0};
+}
+
+size_t rt_exchange_member_parts(const struct rt_exchange_member *member, struct rt_engine_part parts[2]) {
+    size_t count = 0;
+    if (member->server)
+        parts[count++] = rt_server_part(member->server);
+    if (member->exchange.self)
+        parts[count++] = member->exchange.part;
+    return count;
+}
+
+void rt_exchange_member_loaded(struct rt_exchange_member *member, uint64_t update) {
+    if (member->collective)
+        rt_collective_exchange_set_update(member->collective, update);
+    if (member->server)
+        rt_server_set_version(member->server, update);
+}
