@@ -73,8 +73,8 @@ static void apply(void *user, size_t offset, size_t count, const float *gradient
         node->whole[offset + i] = -2 * gradient[i];
 }
 
-static rt_status make_carrier(struct run *run, const struct rt_communicator *comm, struct node *node,
-                              struct rt_error *err) {
+static rt_status make_executor(struct run *run, const struct rt_communicator *comm, struct node *node,
+                               struct rt_error *err) {
     uint16_t ranks[MESH_MOST];
     struct rt_load_settings loads[LOADS] = {{.count = 0}};
     rt_status status = RT_OK;
@@ -176,7 +176,7 @@ static void program(void *user, struct rt_communicator *comm) {
     struct rt_error err;
     const uint64_t total = run->updates * run->loads;
     uint64_t seen = 0;
-    CHECK_OK(make_carrier(run, comm, node, &err));
+    CHECK_OK(make_executor(run, comm, node, &err));
     CHECK(rt_executor_bytes(node->executor) > 0 && rt_executor_waits_for(node->executor) == UINT16_MAX);
     while (seen < total) {
         const uint64_t next = rt_executor_started(node->executor);
@@ -415,7 +415,7 @@ static void late_program(void *user, struct rt_communicator *comm) {
     struct run *run = user;
     struct node *node = &run->nodes[comm->rank];
     struct rt_error err;
-    CHECK_OK(make_carrier(run, comm, node, &err));
+    CHECK_OK(make_executor(run, comm, node, &err));
     if (comm->rank == 2)
         rt_endpoint_sleep(comm->endpoint, 50);
     rt_executor_start(node->executor);
@@ -485,7 +485,7 @@ static const struct lie {
     {"no message", lie_nothing, 5, 40},
     {"another run", lie_run, RT_MESSAGE_HEAD, 40},
     {"push", lie_type, RT_MESSAGE_HEAD, 40},
-    {"node 0", lie_source, RT_MESSAGE_HEAD, 40},
+    {"from rank 0", lie_source, RT_MESSAGE_HEAD, 40},
     {"load 1", lie_load, RT_MESSAGE_HEAD, 40},
     {"from 5 on", lie_place, RT_MESSAGE_HEAD, 40},
     {"bytes", lie_nothing, RT_MESSAGE_HEAD, 36},
@@ -524,13 +524,13 @@ static void deceived_program(void *user, struct rt_communicator *comm) {
         return;
     }
     rt_status status = RT_OK;
-    CHECK_OK(make_carrier(run, comm, node, &err));
+    CHECK_OK(make_executor(run, comm, node, &err));
     rt_executor_start(node->executor);
     while (status == RT_OK) {
         REQUIRE(mesh_take(comm, &event));
         REQUIRE(rt_executor_event(node->executor, &event, &status, &err));
     }
-    CHECK_MSG(strstr(err.text, "node 1") && strstr(err.text, lie->said), "'%s' says nothing of '%s'",
+    CHECK_MSG(strstr(err.text, "node 1: ") && strstr(err.text, lie->said), "'%s' says nothing of '%s'",
               err.text, lie->said);
 }
 

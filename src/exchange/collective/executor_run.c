@@ -291,20 +291,21 @@ static rt_status executor_check_frame(const struct rt_executor *executor, const 
     const char *name = rt_message_name(message.type);
     const struct rt_message_tensor *tensor = &message.tensor[0];
     if (message.run != executor->comm.run)
-        return rt_fail(err, RT_BAD_INPUT, "it sent a message (%s) of another run", name);
+        return rt_fail(err, RT_BAD_INPUT, "sent a %s message of another run", name);
     if (message.type != RT_MESSAGE_CHUNK)
-        return rt_fail(err, RT_BAD_INPUT, "a %s message came among the chunks", name);
+        return rt_fail(err, RT_BAD_INPUT, "sent a %s message among the chunks", name);
     if (message.source != slot->lane->peer)
-        return rt_fail(err, RT_BAD_INPUT, "a %s message says that it is from node %u", name, message.source);
+        return rt_fail(err, RT_BAD_INPUT, "sent a %s message that claims to be from rank %u", name,
+                       message.source);
     if (message.micro != slot->number || message.update != slot->first)
         return rt_fail(err, RT_BAD_INPUT,
-                       "a %s message is of load %llu from %llu on where %llu from %zu on was expected", name,
-                       (unsigned long long)message.micro, (unsigned long long)message.update,
+                       "sent a %s message of load %llu from %llu on where load %llu from %zu on was expected",
+                       name, (unsigned long long)message.micro, (unsigned long long)message.update,
                        (unsigned long long)slot->number, slot->first);
     if (message.tensors != 1 || tensor->dtype != RT_DTYPE_F32 || tensor->rank != 1 ||
         tensor->dims[0] != slot->count)
-        return rt_fail(err, RT_BAD_INPUT, "a %s message has the wrong shape (%zu floats were expected)", name,
-                       slot->count);
+        return rt_fail(err, RT_BAD_INPUT, "sent a %s message of the wrong shape (%zu floats were expected)",
+                       name, slot->count);
     return RT_OK;
 }
 

@@ -144,40 +144,44 @@ static void connection_take_portion(struct rt_server_connection *connection) {
     connection_note_spread(connection->client);
 }
 
-static rt_status connection_take(struct rt_server_connection *connection, const struct rt_receive *receive,
-                                 struct rt_error *err) {
+static rt_status connection_take_params(struct rt_server_connection *connection,
+                                        const struct rt_receive *receive, struct rt_error *err) {
     const struct rt_communicator *comm = connection->client->settings.comm;
     const struct rt_portion *portion = &connection->portions[connection->came];
     struct rt_message message;
-    char name[32];
-    rt_communicator_name(comm, connection->rank, name);
-    rt_status status =
-        rt_message_decode(receive->head, receive->head_bytes, receive->body_bytes, &message, err);
-    if (status != RT_OK)
-        return rt_fail_prefix(err, status, "%s", name);
+    RT_TRY(rt_message_decode(receive->head, receive->head_bytes, receive->body_bytes, &message, err));
     if (message.run != comm->run || message.source != connection->rank)
-        return rt_fail(err, RT_BAD_INPUT, "%s: a %s message of another run or node came from it", name,
+        return rt_fail(err, RT_BAD_INPUT, "sent a %s message of another run or node",
                        rt_message_name(message.type));
     if (message.type != RT_MESSAGE_PARAM)
-        return rt_fail(err, RT_BAD_INPUT, "%s: a %s message came where parameters were expected", name,
+        return rt_fail(err, RT_BAD_INPUT, "sent a %s message where parameters were expected",
                        rt_message_name(message.type));
     if (!rt_portion_fits(portion, &message))
         return rt_fail(err, RT_BAD_INPUT,
-                       "%s: parameters of span %u came where %zu parameters of span %zu were expected", name,
+                       "sent parameters of span %u where %zu parameters of span %zu were expected",
                        message.epoch, portion->count, portion->span);
     const bool last = connection->came + 1 == connection->count;
     if (((message.flags & RT_FLAG_LAST) != 0) != last)
-        return rt_fail(err, RT_BAD_INPUT, "%s: the parameters of span %zu are %smarked as the last", name,
-                       portion->span, last ? "not " : "");
+        return rt_fail(err, RT_BAD_INPUT, "sent parameters of span %zu, %smarked as the last", portion->span,
+                       last ? "not " : "");
     if (connection->came > 0 ? message.update != connection->coming : message.update < connection->version)
-        return rt_fail(err, RT_BAD_INPUT,
-                       "%s: parameters of version %llu came where those of version %llu%s were expected",
-                       name, (unsigned long long)message.update,
+        return rt_fail(err, RT_BAD_INPUT, "sent parameters of version %llu where version %llu%s was expected",
+                       (unsigned long long)message.update,
                        (unsigned long long)(connection->came > 0 ? connection->coming : connection->version),
                        connection->came > 0 ? "" : " or later");
     connection->coming = message.update;
     connection_take_portion(connection);
     return RT_OK;
+}
+
+static rt_status connection_take(struct rt_server_connection *connection, const struct rt_receive *receive,
+                                 struct rt_error *err) {
+    const rt_status status = connection_take_params(connection, receive, err);
+    char name[32];
+    return status == RT_OK ? RT_OK
+                           : rt_fail_prefix(err, status, "%s",
+                                            rt_communicator_name(connection->client->settings.comm,
+                                                                 connection->rank, name));
 }
 
 /* Whether an operation is one of `count`, each of `bytes`, that begin at first; which. */

@@ -120,88 +120,86 @@ static uint64_t server_last_batch(const struct rt_server *server) {
 }
 
 static rt_status server_check_push(const struct rt_server *server, size_t worker,
-                                   const struct rt_message *message, const char *name, struct rt_error *err) {
+                                   const struct rt_message *message, struct rt_error *err) {
     const struct rt_server_client *client = &server->clients[worker];
     const struct rt_worker_state *state = &server->states[worker];
     const struct rt_portion *portion = &server->portions[server->portion_count - 1 - client->came];
     if (!state->begun || state->reading || state->resting)
-        return rt_fail(err, RT_BAD_INPUT, "%s: it pushes a gradient without having been given parameters",
-                       name);
+        return rt_fail(err, RT_BAD_INPUT, "pushed a gradient before it was given parameters");
     if (message->epoch != portion->span)
-        return rt_fail(err, RT_BAD_INPUT, "%s: its gradient of span %u came in place of that of span %zu",
-                       name, message->epoch, portion->span);
+        return rt_fail(err, RT_BAD_INPUT, "sent the gradient of span %u instead of span %zu", message->epoch,
+                       portion->span);
     if (!rt_portion_fits(portion, message))
-        return rt_fail(err, RT_BAD_INPUT, "%s: its gradient of span %zu is not of %zu floats", name,
+        return rt_fail(err, RT_BAD_INPUT, "sent a gradient of span %zu that does not have %zu floats",
                        portion->span, portion->count);
     if (message->update != state->version)
-        return rt_fail(err, RT_BAD_INPUT,
-                       "%s: its gradient is of version %llu of the parameters, and it was given version %llu",
-                       name, (unsigned long long)message->update, (unsigned long long)state->version);
+        return rt_fail(
+            err, RT_BAD_INPUT,
+            "pushed a gradient made with version %llu of the parameters; it was given version %llu",
+            (unsigned long long)message->update, (unsigned long long)state->version);
     if (message->micro == 0 || message->micro > server_last_batch(server))
-        return rt_fail(err, RT_BAD_INPUT, "%s: its gradient is of batch %llu, which there is not", name,
+        return rt_fail(err, RT_BAD_INPUT, "pushed a gradient for unknown batch %llu",
                        (unsigned long long)message->micro);
     if (message->micro < client->push.batch)
-        return rt_fail(err, RT_BAD_INPUT, "%s: its gradient of batch %llu came behind that of batch %llu",
-                       name, (unsigned long long)message->micro, (unsigned long long)client->push.batch);
+        return rt_fail(err, RT_BAD_INPUT, "pushed the gradient of batch %llu after that of batch %llu",
+                       (unsigned long long)message->micro, (unsigned long long)client->push.batch);
     if (message->rows > (message->flags & RT_FLAG_LAST ? server_most_rows(server) : 0))
-        return rt_fail(err, RT_BAD_INPUT, "%s: its gradient is of %u examples, and can be of %llu", name,
-                       message->rows,
+        return rt_fail(err, RT_BAD_INPUT, "claims %u examples; the maximum is %llu", message->rows,
                        (unsigned long long)(message->flags & RT_FLAG_LAST ? server_most_rows(server) : 0));
     return RT_OK;
 }
 
 static rt_status server_check_pull(const struct rt_server *server, size_t worker,
-                                   const struct rt_message *message, const char *name, struct rt_error *err) {
+                                   const struct rt_message *message, struct rt_error *err) {
     const struct rt_server_client *client = &server->clients[worker];
     if (server->states[worker].reading)
-        return rt_fail(err, RT_BAD_INPUT, "%s: it asks for parameters before it was given those it asked for",
-                       name);
+        return rt_fail(err, RT_BAD_INPUT, "asked for parameters again before it got the last ones");
     if (message->micro > server_last_batch(server))
-        return rt_fail(err, RT_BAD_INPUT, "%s: it asks for parameters for batch %llu, which there is not",
-                       name, (unsigned long long)message->micro);
+        return rt_fail(err, RT_BAD_INPUT, "asked for parameters for unknown batch %llu",
+                       (unsigned long long)message->micro);
     if (message->update != client->pushes)
-        return rt_fail(err, RT_BAD_INPUT, "%s: it counts %llu gradients, and %llu have come", name,
+        return rt_fail(err, RT_BAD_INPUT, "claims to have pushed %llu gradients; %llu have come",
                        (unsigned long long)message->update, (unsigned long long)client->pushes);
     return RT_OK;
 }
 
 static rt_status server_check(const struct rt_server *server, size_t worker, const struct rt_message *message,
-                              const char *name, struct rt_error *err) {
+                              struct rt_error *err) {
     const struct rt_server_client *client = &server->clients[worker];
     const bool last = client->came + 1 == server->portion_count;
     if (message->run != server->settings.comm->run || message->source != client->rank)
-        return rt_fail(err, RT_BAD_INPUT, "%s: a %s message of another run or node came from it", name,
+        return rt_fail(err, RT_BAD_INPUT, "sent a %s message of another run or node",
                        rt_message_name(message->type));
     if (message->type != RT_MESSAGE_PUSH && message->type != RT_MESSAGE_PULL)
-        return rt_fail(err, RT_BAD_INPUT, "%s: a %s message came where a gradient was expected", name,
+        return rt_fail(err, RT_BAD_INPUT, "sent a %s message where a gradient was expected",
                        rt_message_name(message->type));
     if (((message->flags & RT_FLAG_LAST) != 0) != last || (!last && message->flags & RT_FLAG_ASK))
-        return rt_fail(err, RT_BAD_INPUT, "%s: message %zu of the %zu of its %s is %smarked as the last",
-                       name, client->came + 1, server->portion_count, rt_message_name(message->type),
+        return rt_fail(err, RT_BAD_INPUT, "sent message %zu of the %zu of a %s, %smarked as the last",
+                       client->came + 1, server->portion_count, rt_message_name(message->type),
                        last ? "not " : "");
     const struct rt_message *opened = &client->opened;
     if (client->came > 0 && (message->type != opened->type || message->micro != opened->micro ||
                              message->update != opened->update ||
                              (message->flags & RT_FLAG_REST) != (opened->flags & RT_FLAG_REST)))
-        return rt_fail(err, RT_BAD_INPUT, "%s: the messages of one %s do not belong together", name,
+        return rt_fail(err, RT_BAD_INPUT, "sent messages of one %s that do not belong together",
                        rt_message_name(opened->type));
-    return message->type == RT_MESSAGE_PUSH ? server_check_push(server, worker, message, name, err)
-                                            : server_check_pull(server, worker, message, name, err);
+    return message->type == RT_MESSAGE_PUSH ? server_check_push(server, worker, message, err)
+                                            : server_check_pull(server, worker, message, err);
 }
 
 static rt_status server_take(struct rt_server *server, size_t worker, const struct rt_receive *receive,
                              struct rt_error *err) {
     struct rt_server_client *client = &server->clients[worker];
     struct rt_message message;
-    char name[32];
-    rt_communicator_name(server->settings.comm, client->rank, name);
     rt_status status =
         rt_message_decode(receive->head, receive->head_bytes, receive->body_bytes, &message, err);
-    if (status != RT_OK)
-        return rt_fail_prefix(err, status, "%s", name);
-    status = server_check(server, worker, &message, name, err);
-    if (status != RT_OK)
-        return status;
+    if (status == RT_OK)
+        status = server_check(server, worker, &message, err);
+    if (status != RT_OK) {
+        char name[32];
+        return rt_fail_prefix(err, status, "%s",
+                              rt_communicator_name(server->settings.comm, client->rank, name));
+    }
     if (client->came == 0)
         client->opened = message;
     if (++client->came < server->portion_count)
