@@ -1,18 +1,24 @@
-/* Any text as the job of a ring. What is accepted must be usable: its batches are cut completely, and where
- * the stage is small enough to be made it computes an update. */
+/* Any text as a job. What is accepted must be usable, and can be written and read again. Of a ring: its
+ * batches are cut completely, and where the stage is small enough to be made it computes an update. Of an
+ * exchange: every rank knows its part, and schedules are made or refused. Of several rings: every node has a
+ * place, and the job of its ring is of its own part. */
+#include "exchange/server/server.h"
 #include "formats/yaml.h"
 #include "learn/stage.h"
+#include "run/hybrid/position.h"
 #include <stdlib.h>
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
-enum { MOST_BYTES = 32 << 20, MOST_ROWS = 64 };
+enum { MOST_BYTES = 32 << 20, MOST_ROWS = 64, MOST_RANKS = 6, MOST_NODES = 12, PARAMS = 500 };
+
+/* ---- a ring ---- */
 
 /* The parts of a batch follow one another from its first row to its last; where rings share it, from the
  * first of the ring's own rows to the last of those. */
 static void check_parts(const struct rt_job *job, size_t rows) {
-    const size_t rings = (size_t)job->parts, ring = (size_t)job->part;
+    const size_t rings = (size_t)job->ring.parts, ring = (size_t)job->ring.part;
     const size_t begin = ring * rows / rings, end = (ring + 1) * rows / rings;
     const size_t count = rt_job_micros(job, rows);
     size_t next = begin;
@@ -64,14 +70,9 @@ static void use(const struct rt_job *job, struct rt_device *device) {
     rt_stage_destroy(stage);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+static void check_ring(const struct rt_job *job) {
     struct rt_error err;
-    struct rt_tree *tree;
-    struct rt_job *job;
     struct rt_device device;
-    if (rt_yaml_parse((const char *)data, bytes, "fuzz", &tree, &err) != RT_OK ||
-        rt_job_create(tree, &job, &err) != RT_OK)
-        return 0;
     if (job->batch <= MOST_ROWS)
         for (size_t rows = 1; rows <= (size_t)job->batch; rows++)
             check_parts(job, rows);
@@ -79,6 +80,91 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
         use(job, &device);
         rt_device_close(&device);
     }
+}
+
+/* ---- an exchange ---- */
+
+static void check_rank(const struct rt_exchange_section *section, const struct rt_roles *roles,
+                       uint16_t rank) {
+    static struct rt_span owned[RT_MAX_OWNED];
+    const struct rt_span spans[] = {{0, 300}, {300, 7}, {307, PARAMS - 307}};
+    const struct rt_exchange_strategy *strategy = section->strategy;
+    const size_t ranges =
+        rt_exchange_owned(strategy, &section->options, roles, rank, spans, 3, PARAMS, owned);
+    for (size_t i = 0; i < ranges; i++)
+        if (owned[i].count == 0 || owned[i].first + owned[i].count > PARAMS)
+            abort();
+    if (rt_exchange_rules(strategy, &section->options))
+        return;
+    for (size_t i = 0; i < 3; i++) {
+        struct rt_error err;
+        struct rt_collective collective = {0};
+        if (strategy->collective(&section->options, roles, rank, &spans[i], PARAMS, &section->cost,
+                                 &collective, &err) == RT_OK)
+            for (size_t k = 0; k < collective.count; k++)
+                if (collective.list[k].count == 0 ||
+                    collective.list[k].first + collective.list[k].count > spans[i].count)
+                    abort();
+        rt_collective_deinit(&collective);
+    }
+}
+
+static void check_exchange(const struct rt_job *job) {
+    struct rt_error err;
+    struct rt_exchange_section section;
+    uint16_t worker[MOST_RANKS];
+    struct rt_roles roles;
+    if (rt_exchange_section_read(job, &section, &err) != RT_OK)
+        return;
+    for (uint16_t nodes = 1; nodes <= MOST_RANKS; nodes++)
+        if (rt_exchange_roles(section.strategy, &section.options, nodes, worker, &roles, &err) == RT_OK)
+            for (uint16_t rank = 0; rank < nodes; rank++)
+                check_rank(&section, &roles, rank);
+}
+
+/* ---- several rings ---- */
+
+static void check_position(const struct rt_position *position, size_t nodes) {
+    const struct rt_job_ring *ring = &position->ring_job->ring;
+    const bool shares = rt_hybrid_shares(position->inter_ring.strategy, &position->inter_ring.options);
+    if (position->rings < 2 || (size_t)position->rings * position->places != nodes ||
+        position->ring >= position->rings || position->place >= position->places ||
+        position->ring * position->places + position->place != position->index)
+        abort();
+    if (position->ring_job->learner != RT_JOB_RING || ring->part != (shares ? position->ring : 0) ||
+        ring->parts != (shares ? position->rings : 1) || ring->with_servers != position->with_servers)
+        abort();
+}
+
+static void check_hybrid(const struct rt_job *job) {
+    for (size_t nodes = 1; nodes <= MOST_NODES; nodes++) {
+        struct rt_error err;
+        struct rt_position *position;
+        if (rt_position_create(job->tree, (uint16_t)(nodes - 1), nodes, &position, &err) != RT_OK)
+            continue;
+        check_position(position, nodes);
+        rt_position_destroy(position);
+    }
+}
+
+/* ---- any ---- */
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+    struct rt_error err;
+    struct rt_tree *tree;
+    struct rt_job *job, *again;
+    if (rt_yaml_parse((const char *)data, bytes, "fuzz", &tree, &err) != RT_OK ||
+        rt_job_create(tree, &job, &err) != RT_OK)
+        return 0;
+    if (rt_job_write(job, &again, &err) != RT_OK)
+        abort();
+    rt_job_destroy(again);
+    if (job->learner == RT_JOB_RING)
+        check_ring(job);
+    else
+        check_exchange(job);
+    if (job->learner == RT_JOB_HYBRID)
+        check_hybrid(job);
     rt_job_destroy(job);
     return 0;
 }

@@ -16,7 +16,7 @@ wire:      base
 net:       base
 sim:       net base
 metrics:   base
-job:       nn optim tensor base
+job:       formats nn data optim tensor base
 cluster:   wire net metrics base
 control:   cluster job optim wire net metrics base
 learn:     job formats nn data optim tensor metrics base

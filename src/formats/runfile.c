@@ -165,15 +165,22 @@ static const struct rt_tree *place_of(const struct rt_tree *root, const char *se
     return value ? value : map ? map : root;
 }
 
+/* section: the map that the data were read from. */
+static rt_status check_data(const struct rt_tree *section, const struct rt_spec_data *data,
+                            struct rt_error *err) {
+    if (data->scale == 0)
+        return rt_tree_fail(rt_tree_get(section, "scale"), err, "data: scale must not be 0");
+    if (data->split >= 1)
+        return rt_tree_fail(rt_tree_get(section, "split"), err, "data: split must be below 1");
+    if (data->hold_out >= 1)
+        return rt_tree_fail(rt_tree_get(section, "hold_out"), err, "data: hold_out must be below 1");
+    return RT_OK;
+}
+
 static rt_status check_values(const struct rt_spec *spec, struct rt_error *err) {
     const struct rt_tree *root = spec->tree;
     const struct rt_spec_train *train = &spec->train;
-    if (spec->data.scale == 0)
-        return rt_tree_fail(place_of(root, "data", "scale"), err, "data: scale must not be 0");
-    if (spec->data.split >= 1)
-        return rt_tree_fail(place_of(root, "data", "split"), err, "data: split must be below 1");
-    if (spec->data.hold_out >= 1)
-        return rt_tree_fail(place_of(root, "data", "hold_out"), err, "data: hold_out must be below 1");
+    RT_TRY(check_data(rt_tree_get(root, "data"), &spec->data, err));
     if (train->shards & (train->shards - 1))
         return rt_tree_fail(place_of(root, "train", "shards"), err,
                             "train: shards must be a power of two, not %lld", (long long)train->shards);
@@ -202,6 +209,13 @@ static rt_status check_required(const struct rt_spec *spec, struct rt_error *err
 }
 
 /* ---- reading ------------------------------------------------------------------------------------------- */
+
+rt_status rt_spec_data_read(const struct rt_tree *tree, struct rt_spec_data *data, struct rt_error *err) {
+    RT_TRY(rt_options_read(data_options, COUNT(data_options), NULL, tree, "data", data, err));
+    RT_TRY(check_data(tree, data, err));
+    return is_absent(data->train) ? rt_tree_fail(tree, err, "data.train is missing and must be given")
+                                  : RT_OK;
+}
 
 /* Where it was set, for messages; *setting moves on to the key. */
 static const char *typed_as(const char **setting) {

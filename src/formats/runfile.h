@@ -98,6 +98,9 @@ rt_status rt_spec_draft(const struct rt_tree *tree, const char *name, const char
 rt_status rt_spec_check(const struct rt_spec *spec, struct rt_error *err);
 void rt_spec_destroy(struct rt_spec *spec);
 
+/* The data section alone, which borrows from tree: as strict as the whole. */
+rt_status rt_spec_data_read(const struct rt_tree *tree, struct rt_spec_data *data, struct rt_error *err);
+
 /* How many devices there are: local processes and nodes that are running. */
 size_t rt_spec_devices(const struct rt_spec *spec);
 

@@ -1,57 +1,120 @@
 /*
- * The job of a ring: the model and how it is trained, as far as it concerns those who compute. The master
- * makes it from the run file; it travels as a tree and is read through an option table, so that a node
- * checks it as strictly as a person's file is checked.
+ * The job: what a node is told about its part of a run. There is one description for every learner, with
+ * sections for those that a learner has: how a ring works, how gradients are exchanged, which data a node
+ * opens itself. The master makes it from the run file (run/job_write.h); it travels as a tree, and one option
+ * table names its keys, checks them and writes them, so that a node checks a job as strictly as a person's
+ * file is checked. Of the exchange only the names are known here: exchange/section.h reads that section.
  */
 #ifndef RT_JOB_JOB_H
 #define RT_JOB_JOB_H
 
 #include "base/option.h"
+#include "formats/runfile.h"
 #include "nn/loss.h"
 #include "optim/optim.h"
 #include "optim/schedule.h"
 #include "tensor/device.h"
+
+/* Which learner the job is for: the role that a node takes. */
+enum rt_job_learner {
+    RT_JOB_RING,     /* the node is a stage of one ring */
+    RT_JOB_EXCHANGE, /* it has the whole model, as a worker, or a part of it, as a server */
+    RT_JOB_HYBRID,   /* it is a stage of one of several rings, with an exchange between equal places */
+};
 
 enum rt_ring_mode {
     RT_RING_EXACT, /* `ring`: the parameters of an update never change under it */
     RT_RING_FLOW,  /* `ring-flow`: an update per micro-batch, never drained; versions are stashed */
 };
 
-/* The keys of the tree: input, layers, loss, mode (ring|ring-flow), order (split|1f1b), seed, batch,
- * micro_batch (auto: the planner's choice, the whole batch until it is made), shards, updates, per_epoch,
- * clip_norm, weight_decay (what the optimizer says itself wins), optimizer, lr_schedule, math,
- * evaluate_only, timeout, part and parts (of each batch: where rings share it), served. input, layers, loss
- * and batch must be given. */
-struct rt_job {
-    struct rt_tree *tree; /* owned: what travels; the rest borrows from it or is made from it */
-    const struct rt_tree *input, *layers; /* of the model */
-    struct rt_shape in;                   /* of the model: input, read */
-    const char *loss;
-    int mode;   /* enum rt_ring_mode */
-    bool split; /* backward in two parts; false: 1f1b */
-    int64_t seed, batch;
-    int64_t micro_batch; /* at most batch; -1: not chosen yet; ring-flow: batch */
-    int64_t shards;      /* of the whole batch; as many as parts where those do not divide them */
-    int64_t part, parts; /* which part of the shards is this ring's, of how many */
-    /* Rings side by side, each at its own pace: parameters come from servers (ring/inter_ring.h), who apply
+enum rt_ring_order {
+    RT_RING_SPLIT, /* backward in two parts: weight gradients fill the time that would be waited */
+    RT_RING_1F1B,  /* backward in one piece */
+};
+
+/* How a ring works: of the learners ring and hybrid. */
+struct rt_job_ring {
+    int mode;            /* enum rt_ring_mode */
+    int order;           /* enum rt_ring_order */
+    int64_t damp;        /* ring-flow: the rate of a stale gradient is divided by (1 + staleness) ^ damp */
+    int64_t part, parts; /* which part of each batch is this ring's, of how many; of a hybrid every node
+                            derives its own (run/hybrid/position.h) */
+    /* Rings side by side, each at its own pace: parameters come from servers (ring/inter_ring.h), which apply
      * the updates, and of the numbers of updates this ring has some. */
     bool with_servers;
+};
+
+/* How gradients are exchanged, between workers or between rings: of the learners exchange and hybrid. */
+struct rt_job_exchange {
+    const char *strategy;
+    const struct rt_tree *options;     /* of the strategy; NULL: the defaults */
+    double latency, bandwidth, adding; /* of the slowest link: see struct rt_link_cost */
+};
+
+/* What a node that opens its own training data needs: of the learners exchange and hybrid. */
+struct rt_job_data {
+    const char *directory;         /* of the run file: where a node on the master's machine looks */
+    const char *fingerprint;       /* of the master's training data: see rt_datasets_fingerprint */
+    int64_t examples;              /* in them */
+    bool drop_last;                /* see struct rt_spec_train */
+    const struct rt_tree *options; /* the run file's data section, without what a node decides itself */
+    struct rt_spec_data set;       /* that, read; of a job that is being written it is not used */
+};
+
+/* input, layers, loss, batch and learner must be given; of an exchange and a hybrid also updates, per_epoch,
+ * and the sections exchange and data. */
+struct rt_job {
+    struct rt_tree *tree; /* owned: what travels; the rest borrows from it or is made from it */
+    int learner;          /* enum rt_job_learner */
+
+    /* The model and how it is trained. */
+    const struct rt_tree *input, *layers;
+    struct rt_shape in; /* input, read */
+    const char *loss;
+    int64_t seed, batch;
+    int64_t micro_batch; /* at most batch; -1: not chosen yet; ring-flow: batch */
+    int64_t shards;      /* of the whole batch: a power of two */
+    int64_t all_slices;  /* made from shards: as many as parts where those do not divide them */
     int64_t updates, per_epoch;
     double clip_norm;
-    int64_t damp; /* ring-flow: the rate of a stale gradient is divided by (1 + staleness) ^ damp */
-    double weight_decay;
+    double weight_decay; /* -1: the rule's; what the optimizer says itself wins */
     const struct rt_tree *optimizer, *schedule;
     int math;           /* enum rt_math */
     bool evaluate_only; /* no backward will be asked for */
-    double timeout;     /* seconds in which a neighbour must make progress when it owes something */
+    double timeout;     /* seconds in which a peer must make progress when it owes something */
+
+    int64_t rings; /* side by side, of a hybrid; else 1 */
+    struct rt_job_ring ring;
+    struct rt_job_exchange exchange;
+    struct rt_job_data data;
 
     struct rt_optim *optim; /* made from the above */
     struct rt_schedule lr_schedule;
 };
 
-/* tree is taken over, also on failure. Everything is checked but the layers, which rt_model_create reads. */
+/* Decodes: tree is taken over, also on failure. Everything is checked but the layers, which rt_model_create
+ * reads, and the options of the exchange, which rt_exchange_section_read does. */
 rt_status rt_job_create(struct rt_tree *tree, struct rt_job **job, struct rt_error *err);
 void rt_job_destroy(struct rt_job *job); /* NULL is fine */
+
+/* The default of every key that has one; the rest is zero. For a job that is being written. */
+void rt_job_defaults(struct rt_job *values);
+/* Encodes values, and reads them back as a node will: *job borrows nothing. What is made from others (tree,
+ * in, all_slices, optim, ...) need not be set. Only the sections of values->learner are written. */
+rt_status rt_job_write(const struct rt_job *values, struct rt_job **job, struct rt_error *err);
+
+/* Which learner a tree is for, without reading the rest of it. */
+rt_status rt_job_learner_of(const struct rt_tree *tree, enum rt_job_learner *learner, struct rt_error *err);
+
+/* ---- data.c: what travels of the run file's data section ---- */
+
+/* What a node is told; *options is to be destroyed, and borrows nothing but the names of files. */
+rt_status rt_job_data_options(const struct rt_spec *spec, struct rt_tree **options, struct rt_error *err);
+/* Reads that. Which files besides the training data a node reads, and which ones it writes, are not for a
+ * master to say: refused. So is a stream. */
+rt_status rt_job_data_read(const struct rt_tree *options, struct rt_spec_data *set, struct rt_error *err);
+
+/* ---- micro_batches.c: how a batch is cut ---- */
 
 /* Rows that a micro-batch has at most. */
 size_t rt_job_micro_rows(const struct rt_job *job);

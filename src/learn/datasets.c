@@ -12,17 +12,17 @@
 /* data.target by its place among the choices of the run file */
 enum { CHOICE_LABEL, CHOICE_INPUT };
 
-rt_status rt_datasets_wish(const struct rt_spec *spec, const struct rt_network *network,
+rt_status rt_datasets_wish(const struct rt_spec_data *data, const struct rt_network *network,
                            struct rt_data_wish *wish, struct rt_error *err) {
     *wish = (struct rt_data_wish){.input = network->model->in,
                                   .target = network->loss->classes ? RT_TARGET_CLASSES : RT_TARGET_VALUES,
                                   .outputs = network->outputs,
                                   .cache_above = (uint64_t)RT_CACHE_ABOVE_MIB << 20};
-    if (spec) {
-        if (spec->data.target == CHOICE_INPUT)
+    if (data) {
+        if (data->target == CHOICE_INPUT)
             wish->target = RT_TARGET_INPUT;
-        wish->cache_dir = spec->data.cache_dir;
-        wish->cache_above = (uint64_t)spec->data.cache_above << 20;
+        wish->cache_dir = data->cache_dir;
+        wish->cache_above = (uint64_t)data->cache_above << 20;
     }
     return rt_fit_check(network, wish->target, err);
 }
@@ -36,7 +36,8 @@ void rt_datasets_wish_columns(const struct rt_trained *trained, struct rt_data_w
 
 /* What an opening works with. */
 struct opening {
-    const struct rt_spec *spec;
+    const struct rt_spec_data *data;
+    const char *directory; /* where relative names count from */
     const struct rt_network *network;
     const atomic_int *stop;
     const char *within; /* NULL: files may be anywhere */
@@ -48,7 +49,7 @@ static rt_status open_file(const struct opening *opening, const struct rt_tree *
     if (opening->stop && atomic_load_explicit(opening->stop, memory_order_relaxed))
         return rt_fail(err, RT_INTERRUPTED, "stopped while the data were being opened");
     struct rt_dataset *file = &datasets->files[datasets->file_count];
-    rt_status status = rt_dataset_open(source, opening->spec->base_dir, wish, file, err);
+    rt_status status = rt_dataset_open(source, opening->directory, wish, file, err);
     if (status != RT_OK)
         return status;
     datasets->file_count++;
@@ -71,27 +72,27 @@ static rt_status take_part(struct rt_datasets *datasets, double part, uint64_t s
 }
 
 /* What is learnt from once cannot be looked at before, nor again. */
-static rt_status check_stream(const struct rt_spec *spec, struct rt_error *err) {
+static rt_status check_stream(const struct rt_spec_data *data, struct rt_error *err) {
     static const char sentence[] = "data.%s is not possible with a stream, whose examples are seen once";
-    if (spec->data.standardize)
-        return rt_tree_fail(spec->data.train, err, sentence, "standardize");
-    if (spec->data.split > 0)
-        return rt_tree_fail(spec->data.train, err, sentence, "split");
-    if (spec->data.hold_out > 0)
-        return rt_tree_fail(spec->data.train, err, sentence, "hold_out");
-    if (spec->data.limit > 0)
-        return rt_tree_fail(spec->data.train, err, sentence, "limit");
+    if (data->standardize)
+        return rt_tree_fail(data->train, err, sentence, "standardize");
+    if (data->split > 0)
+        return rt_tree_fail(data->train, err, sentence, "split");
+    if (data->hold_out > 0)
+        return rt_tree_fail(data->train, err, sentence, "hold_out");
+    if (data->limit > 0)
+        return rt_tree_fail(data->train, err, sentence, "limit");
     return RT_OK;
 }
 
 /* Of a stream nothing is known before the run but the names of its classes: the test data are read with
  * them, and the model keeps them. */
-static rt_status open_stream(const struct rt_spec *spec, const struct rt_data_wish *wish,
+static rt_status open_stream(const struct rt_spec_data *data, const struct rt_data_wish *wish,
                              struct rt_datasets *datasets, struct rt_error *err) {
     struct rt_dataset *file = &datasets->files[datasets->file_count];
-    rt_status status = check_stream(spec, err);
+    rt_status status = check_stream(data, err);
     if (status == RT_OK)
-        status = rt_stream_describe(spec->data.train, wish, file, err);
+        status = rt_stream_describe(data->train, wish, file, err);
     if (status != RT_OK)
         return status;
     datasets->file_count++;
@@ -101,28 +102,28 @@ static rt_status open_stream(const struct rt_spec *spec, const struct rt_data_wi
 
 static rt_status open_train(const struct opening *opening, const struct rt_data_wish *wish,
                             struct rt_datasets *datasets, struct rt_error *err) {
-    const struct rt_spec *spec = opening->spec;
-    if (!spec->data.train)
+    const struct rt_spec_data *data = opening->data;
+    if (!data->train)
         return rt_fail(err, RT_BAD_INPUT, "data.train is missing: it says where the training examples are");
-    if (rt_stream_named(spec->data.train))
-        return open_stream(spec, wish, datasets, err);
-    rt_status status = open_file(opening, spec->data.train, wish, datasets, &datasets->train, err);
+    if (rt_stream_named(data->train))
+        return open_stream(data, wish, datasets, err);
+    rt_status status = open_file(opening, data->train, wish, datasets, &datasets->train, err);
     if (status != RT_OK)
         return status;
-    const uint64_t limit = (uint64_t)spec->data.limit;
+    const uint64_t limit = (uint64_t)data->limit;
     if (limit > 0 && limit < datasets->train.count)
         datasets->train.count = (size_t)limit;
-    if (!spec->data.test && spec->data.split > 0)
-        status = take_part(datasets, spec->data.split, 0, &datasets->test, err);
+    if (!data->test && data->split > 0)
+        status = take_part(datasets, data->split, 0, &datasets->test, err);
     return status;
 }
 
 static rt_status open_all(const struct opening *opening, struct rt_datasets *datasets,
                           struct rt_scaling *scaling, struct rt_error *err) {
-    const struct rt_spec *spec = opening->spec;
+    const struct rt_spec_data *data = opening->data;
     const struct rt_network *network = opening->network;
     struct rt_data_wish wish;
-    rt_status status = rt_datasets_wish(spec, network, &wish, err);
+    rt_status status = rt_datasets_wish(data, network, &wish, err);
     if (status != RT_OK)
         return status;
     wish.within = opening->within;
@@ -137,18 +138,18 @@ static rt_status open_all(const struct opening *opening, struct rt_datasets *dat
     }
     wish.columns = datasets->train.columns;
     wish.column_count = wish.columns ? rt_shape_size(&datasets->train.shape) : 0;
-    if (spec->data.test)
-        status = open_file(opening, spec->data.test, &wish, datasets, &datasets->test, err);
-    if (status == RT_OK && spec->data.validation)
-        status = open_file(opening, spec->data.validation, &wish, datasets, &datasets->validation, err);
-    else if (status == RT_OK && spec->data.hold_out > 0)
-        status = take_part(datasets, spec->data.hold_out, 1, &datasets->validation, err);
-    if (status == RT_OK && datasets->train.count == 0 && !rt_stream_named(spec->data.train))
+    if (data->test)
+        status = open_file(opening, data->test, &wish, datasets, &datasets->test, err);
+    if (status == RT_OK && data->validation)
+        status = open_file(opening, data->validation, &wish, datasets, &datasets->validation, err);
+    else if (status == RT_OK && data->hold_out > 0)
+        status = take_part(datasets, data->hold_out, 1, &datasets->validation, err);
+    if (status == RT_OK && datasets->train.count == 0 && !rt_stream_named(data->train))
         status = rt_fail(err, RT_BAD_INPUT, "%s: has no examples", datasets->train.name);
     if (status != RT_OK)
         return status;
-    struct rt_scaling made = {.scale = spec->data.scale, .offset = spec->data.offset};
-    if (spec->data.standardize)
+    struct rt_scaling made = {.scale = data->scale, .offset = data->offset};
+    if (data->standardize)
         status = rt_scaling_measure(&datasets->train, &made, err);
     const struct rt_dataset *const sets[] = {&datasets->train, &datasets->validation, &datasets->test};
     for (size_t i = 0; i < sizeof sets / sizeof *sets && status == RT_OK; i++)
@@ -163,13 +164,14 @@ static rt_status open_all(const struct opening *opening, struct rt_datasets *dat
 rt_status rt_datasets_open(const struct rt_spec *spec, const struct rt_network *network,
                            const atomic_int *stop, struct rt_datasets *datasets, struct rt_scaling *scaling,
                            struct rt_error *err) {
-    return rt_datasets_open_within(spec, network, NULL, stop, datasets, scaling, err);
+    return rt_datasets_open_within(&spec->data, spec->base_dir, network, NULL, stop, datasets, scaling, err);
 }
 
-rt_status rt_datasets_open_within(const struct rt_spec *spec, const struct rt_network *network,
-                                  const char *within, const atomic_int *stop, struct rt_datasets *datasets,
+rt_status rt_datasets_open_within(const struct rt_spec_data *data, const char *directory,
+                                  const struct rt_network *network, const char *within,
+                                  const atomic_int *stop, struct rt_datasets *datasets,
                                   struct rt_scaling *scaling, struct rt_error *err) {
-    const struct opening opening = {spec, network, stop, within};
+    const struct opening opening = {data, directory, network, stop, within};
     struct rt_datasets made = {0};
     rt_status status = open_all(&opening, &made, scaling, err);
     if (status != RT_OK) {
@@ -182,10 +184,10 @@ rt_status rt_datasets_open_within(const struct rt_spec *spec, const struct rt_ne
 
 rt_status rt_datasets_open_test(const struct rt_spec *spec, const struct rt_trained *trained,
                                 const atomic_int *stop, struct rt_datasets *datasets, struct rt_error *err) {
-    const struct opening opening = {spec, &trained->network, stop, NULL};
+    const struct opening opening = {&spec->data, spec->base_dir, &trained->network, stop, NULL};
     struct rt_datasets made = {0};
     struct rt_data_wish wish;
-    rt_status status = rt_datasets_wish(spec, &trained->network, &wish, err);
+    rt_status status = rt_datasets_wish(&spec->data, &trained->network, &wish, err);
     if (status != RT_OK)
         return status;
     made.target = wish.target;

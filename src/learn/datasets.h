@@ -26,9 +26,11 @@ rt_status rt_datasets_open(const struct rt_spec *spec, const struct rt_network *
                            const atomic_int *stop, struct rt_datasets *datasets, struct rt_scaling *scaling,
                            struct rt_error *err);
 
-/* The same for a node, which opens only what lies within a directory of its own; NULL: any file. */
-rt_status rt_datasets_open_within(const struct rt_spec *spec, const struct rt_network *network,
-                                  const char *within, const atomic_int *stop, struct rt_datasets *datasets,
+/* The same for a node, by the run file's data section. directory: where relative names count from; within:
+ * nothing else is opened than what lies in this directory; NULL: any file. */
+rt_status rt_datasets_open_within(const struct rt_spec_data *data, const char *directory,
+                                  const struct rt_network *network, const char *within,
+                                  const atomic_int *stop, struct rt_datasets *datasets,
                                   struct rt_scaling *scaling, struct rt_error *err);
 
 /* Opens what a trained model is tested on: the same test set, without the training set where it has its own
@@ -38,9 +40,9 @@ rt_status rt_datasets_open_test(const struct rt_spec *spec, const struct rt_trai
 
 void rt_datasets_close(struct rt_datasets *datasets); /* a zeroed one is fine */
 
-/* What a network asks of its data; fails where its loss cannot take what the spec (may be NULL) wants the
- * outputs to be compared with. */
-rt_status rt_datasets_wish(const struct rt_spec *spec, const struct rt_network *network,
+/* What a network asks of its data; fails where its loss cannot take what the run file's data section (may be
+ * NULL) wants the outputs to be compared with. */
+rt_status rt_datasets_wish(const struct rt_spec_data *data, const struct rt_network *network,
                            struct rt_data_wish *wish, struct rt_error *err);
 /* And the columns that a trained model wants, where it knows their names. */
 void rt_datasets_wish_columns(const struct rt_trained *trained, struct rt_data_wish *wish);

@@ -40,7 +40,8 @@ static bool prepares(const struct rt_job *job) {
 
 /* The optimizer can work inside the last weight gradient when that makes the whole gradient final. */
 static bool is_fused(const struct rt_job *job) {
-    return job->shards == 1 && job->clip_norm == 0 && !job->with_servers; /* nor do rings share a batch */
+    return job->all_slices == 1 && job->clip_norm == 0 &&
+           !job->ring.with_servers; /* nor do rings share a batch */
 }
 
 static struct sizes sizes_of(const struct rt_job *job, const struct rt_model *model, size_t slots) {
@@ -61,7 +62,7 @@ static struct sizes sizes_of(const struct rt_job *job, const struct rt_model *mo
         sizes.state = words * sizes.params;
         sizes.image = sizes.params + sizes.buffers + sizes.state;
         sizes.gradient_blocks = rt_slices_blocks(rt_job_slices(job));
-        sizes.versions = job->mode == RT_RING_FLOW ? rt_versions_needed(slots) : 0;
+        sizes.versions = job->ring.mode == RT_RING_FLOW ? rt_versions_needed(slots) : 0;
         sizes.rarely_touched = is_fused(job) && !sizes.prepares;
         const double gradient =
             sizes.rarely_touched ? (double)sizes.params * sizeof(float) : bytes_of(sizes.params);

@@ -19,7 +19,7 @@ static struct rt_pass pass_of(const struct rt_stage *stage, const struct rt_slot
 /* The blocks that the slot's forward used. */
 static struct rt_blocks blocks_of(const struct rt_stage *stage, const struct rt_slot *slot) {
     struct rt_blocks blocks = stage->blocks;
-    if (stage->job->mode == RT_RING_FLOW)
+    if (stage->job->ring.mode == RT_RING_FLOW)
         blocks.params = rt_versions_params(stage, slot->update);
     return blocks;
 }
@@ -56,7 +56,7 @@ void rt_stage_backward_input(struct rt_stage *stage, struct rt_slot *slot, float
  * 1 / (1 + stale) ^ damp. */
 static double damping(const struct rt_job *job, uint64_t stale) {
     double factor = 1;
-    for (int64_t i = 0; job->mode == RT_RING_FLOW && i < job->damp; i++)
+    for (int64_t i = 0; job->ring.mode == RT_RING_FLOW && i < job->ring.damp; i++)
         factor /= 1 + (double)stale;
     return factor;
 }
@@ -64,7 +64,7 @@ static double damping(const struct rt_job *job, uint64_t stale) {
 static void begin_update(struct rt_stage *stage, const struct rt_slot *done, float clip) {
     const struct rt_job *job = stage->job;
     const uint64_t update = stage->update + 1;
-    if (job->mode == RT_RING_FLOW)
+    if (job->ring.mode == RT_RING_FLOW)
         rt_versions_keep(stage, done);
     rt_optim_begin(
         job->optim, update,

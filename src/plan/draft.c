@@ -101,7 +101,7 @@ static rt_status simulate(const struct rt_planner *planner, struct rt_draft *dra
                                             .micros = planner->micros,
                                             .updates = planner->flow ? 16 * nodes + 32 : SIMULATED,
                                             .loss = planner->loss,
-                                            .split = planner->job.split,
+                                            .split = planner->job.ring.order == RT_RING_SPLIT,
                                             .clip = planner->job.clip_norm > 0,
                                             .flow = planner->flow};
     /* An update of very many micro-batches is like one of many: it is simulated in part. */

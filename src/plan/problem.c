@@ -193,7 +193,7 @@ rt_status rt_planner_init(const struct rt_plan_question *question, size_t micro_
         .chain = question->model->count - question->master_tail,
         .least = rt_plan_least(question->model),
         .devices = question->count,
-        .flow = question->job->mode == RT_RING_FLOW,
+        .flow = question->job->ring.mode == RT_RING_FLOW,
         .least_slots = 1,
         .margin = 1,
     };

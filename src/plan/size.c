@@ -61,7 +61,7 @@ static rt_status measure(const struct rt_planner *planner, size_t first, size_t 
                          struct rt_run_bytes *bytes, struct rt_error *err) {
     struct rt_model *model;
     struct rt_job still = planner->job; /* no versions */
-    still.mode = RT_RING_EXACT;
+    still.ring.mode = RT_RING_EXACT;
     rt_status status = describe(planner, first, end, &model, err);
     if (status != RT_OK)
         return status;

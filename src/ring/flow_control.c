@@ -126,7 +126,7 @@ void rt_flow_row(struct rt_flow *flow, struct rt_metrics_row *row) {
         row->cpu_seconds = rt_clock_process() - flow->cpu_start;
         row->validation = flow->states.apart - flow->apart_before;
     }
-    row->updates = flow->job->with_servers ? flow->given : first->stage->update;
+    row->updates = flow->job->ring.with_servers ? flow->given : first->stage->update;
     row->queue = (uint32_t)(first->arrived - first->forward + first->gradient - first->back);
     row->staleness_sum = (double)first->stage->staleness_sum;
     row->staleness_max = first->stage->staleness_max;

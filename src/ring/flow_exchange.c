@@ -61,7 +61,8 @@ void rt_segment_give(struct rt_flow *flow, struct rt_segment *segment, size_t la
     if (layer == 0)
         segment->unready = segment->span_count;
     if (layer == 0 && segment == &flow->segments[0]) { /* whose gradient is the last to be complete */
-        const int64_t rows = (int64_t)segment->batch_rows, part = flow->job->part, parts = flow->job->parts;
+        const int64_t rows = (int64_t)segment->batch_rows, part = flow->job->ring.part,
+                      parts = flow->job->ring.parts;
         const struct rt_done done = {.batch = segment->begun,
                                      .rows = (uint64_t)((part + 1) * rows / parts - part * rows / parts)};
         flow->given++;
@@ -124,7 +125,7 @@ void rt_segment_prepare_forward(struct rt_flow *flow, struct rt_segment *segment
         return;
     const struct rt_message *message = &rt_segment_inflight(segment, segment->forward)->message;
     if (message->type == RT_MESSAGE_FORWARD && !segment->complete && flow_join(flow) &&
-        flow->job->with_servers)
+        flow->job->ring.with_servers)
         segment_ask(flow, segment, message);
     if (message->type == RT_MESSAGE_PULL && segment->weights == segment->forward && flow_join(flow))
         segment_rest(flow, segment);
@@ -134,7 +135,7 @@ bool rt_segment_has_parameters(const struct rt_flow *flow, const struct rt_segme
                                const struct rt_message *message) {
     if (flow->settings.inter_ring.self && !flow->joined)
         return false;
-    return !flow->job->with_servers || (segment->begun == message->update + 1 && !segment->wanting);
+    return !flow->job->ring.with_servers || (segment->begun == message->update + 1 && !segment->wanting);
 }
 
 bool rt_segment_rests(const struct rt_segment *segment) {

@@ -33,7 +33,7 @@ void rt_segment_apply(struct rt_flow *flow, struct rt_segment *segment, float fa
 
 /* All weight gradients of an update are in. */
 static void complete(struct rt_flow *flow, struct rt_segment *segment) {
-    if (flow->job->with_servers) { /* the next forward waits for the parameters that this leads to */
+    if (flow->job->ring.with_servers) { /* the next forward waits for the parameters that this leads to */
         rt_segment_give(flow, segment, 0);
         rt_stage_leave_to_server(segment->stage);
         return;
@@ -172,7 +172,7 @@ static bool can_forward(const struct rt_flow *flow, struct rt_segment *segment) 
         if (segment->complete || !rt_segment_has_parameters(flow, segment, &inflight->message))
             return false; /* an update that waits for the norm: in ring-flow, with one slot nothing is stale
                            */
-        return flow->job->with_servers || flow->job->mode == RT_RING_FLOW ||
+        return flow->job->ring.with_servers || flow->job->ring.mode == RT_RING_FLOW ||
                segment->stage->update == inflight->message.update;
     case RT_MESSAGE_PULL:
         return rt_segment_rests(segment);
@@ -267,7 +267,7 @@ static bool try_back(struct rt_flow *flow, struct rt_segment *segment) {
         rt_segment_send_back(flow, segment, inflight, buffer);
     inflight->state = RT_INFLIGHT_RETURNED;
     segment->back++;
-    if (!flow->job->split)
+    if (flow->job->ring.order == RT_RING_1F1B)
         try_weights(flow, segment);
     return true;
 }

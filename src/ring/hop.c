@@ -132,10 +132,11 @@ static rt_status take_forward(struct rt_segment *segment, const struct rt_job *j
     if (job->evaluate_only)
         return rt_fail(err, RT_BAD_INPUT, "a forward message came in a run that only evaluates");
     /* Where rings share the batches, it is the first of them that loads numbers; the others follow. */
-    if (job->part > 0 && next->micro == 0)
+    if (job->ring.part > 0 && next->micro == 0)
         next->update = message->update;
     /* Where each ring has its own batches, some of the numbers are another's. */
-    if (job->with_servers && next->part == 0 && message->update > next->update && message->update < INT64_MAX)
+    if (job->ring.with_servers && next->part == 0 && message->update > next->update &&
+        message->update < INT64_MAX)
         next->update = message->update;
     rt_status status = check_number(message, "micro-batch", message->micro, next->micro, err);
     if (status == RT_OK)
@@ -202,7 +203,7 @@ rt_status rt_segment_arrived(struct rt_flow *flow, struct rt_segment *segment, s
             status = take_evaluation(segment, flow->job, &message, inflight, err);
         break;
     case RT_MESSAGE_PULL:
-        if (!flow->job->with_servers || !(message.flags & RT_FLAG_REST))
+        if (!flow->job->ring.with_servers || !(message.flags & RT_FLAG_REST))
             return rt_fail(err, RT_BAD_INPUT, "a pull message came where there are no servers");
         /* fall through */
     case RT_MESSAGE_SNAPSHOT:

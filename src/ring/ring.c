@@ -22,10 +22,10 @@ static uint64_t applied(const struct rt_ring *ring) {
 
 /* Whether an update may begin now. */
 static bool may_begin(const struct rt_ring *ring) {
-    if (ring->job->mode == RT_RING_FLOW)
+    if (ring->job->ring.mode == RT_RING_FLOW)
         return !ring->draining && ring->begun < rt_periods_next(&ring->settings.rests, ring->returned + 1,
                                                                 (uint64_t)ring->job->updates);
-    return ring->begun == ring->returned && (ring->job->with_servers || applied(ring) == ring->begun);
+    return ring->begun == ring->returned && (ring->job->ring.with_servers || applied(ring) == ring->begun);
 }
 
 /* Whether nothing is under way, nothing more is there, and nothing more shall be. */
@@ -328,7 +328,7 @@ rt_status rt_ring_wait(struct rt_ring *ring, bool (*test)(void *user), void *use
 static bool is_step_done(void *self) {
     struct rt_ring *ring = self;
     const struct rt_segment *first = &ring->flow.segments[0];
-    ring->flow.more = first->next.part != 0 || ring->job->mode == RT_RING_FLOW;
+    ring->flow.more = first->next.part != 0 || ring->job->ring.mode == RT_RING_FLOW;
     return is_dry(ring) || applied(ring) > ring->returned;
 }
 
@@ -338,7 +338,7 @@ rt_status rt_ring_step(struct rt_ring *ring, struct rt_ring_update *update, stru
     if (ring->draining && ring->begun == ring->returned)
         ring->draining = false;
     /* Where each ring has its own batches, who gives them decides when there are no more. */
-    if (!ring->draining && !ring->job->with_servers && rt_ring_stop_asked(ring))
+    if (!ring->draining && !ring->job->ring.with_servers && rt_ring_stop_asked(ring))
         return rt_fail(err, RT_INTERRUPTED, "stopped after update %llu", (unsigned long long)ring->returned);
     ring->stepping = true;
     ring->flow.starving = false;
@@ -358,7 +358,7 @@ rt_status rt_ring_step(struct rt_ring *ring, struct rt_ring_update *update, stru
 }
 
 bool rt_ring_drain(struct rt_ring *ring) {
-    ring->draining = ring->job->mode == RT_RING_FLOW;
+    ring->draining = ring->job->ring.mode == RT_RING_FLOW;
     return ring->begun == ring->returned;
 }
 
@@ -366,7 +366,7 @@ void rt_ring_follow(struct rt_ring *ring, uint64_t update) {
     ring->begun = ring->returned = update;
     for (size_t i = 0; i < ring->flow.segment_count; i++) {
         ring->flow.segments[i].next.update = update;
-        if (ring->flow.segments[i].stage && !ring->job->with_servers) /* else with the parameters */
+        if (ring->flow.segments[i].stage && !ring->job->ring.with_servers) /* else with the parameters */
             ring->flow.segments[i].stage->update = update;
     }
 }

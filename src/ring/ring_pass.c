@@ -84,7 +84,7 @@ static bool is_marker_sent(void *self) {
 /* Where other rings go on, a server may change what is not kept yet. */
 static bool is_snapshot_taken(void *self) {
     const struct rt_ring *ring = self;
-    return is_marker_sent(self) && (!ring->job->with_servers || ring->snapshots_out == 0);
+    return is_marker_sent(self) && (!ring->job->ring.with_servers || ring->snapshots_out == 0);
 }
 
 rt_status rt_ring_snapshot(struct rt_ring *ring, struct rt_error *err) {

@@ -1,4 +1,4 @@
-/* Run file and strategy to optimizer; the same for the master and every node. */
+/* Run file and strategy to optimizer, on the master; a node makes its own from the job. */
 #include "run/optimizer.h"
 
 #include "exchange/strategy.h"

@@ -7,7 +7,8 @@
 
 struct rt_exchange_strategy;
 
-/* way: of an exchange, which may have an optimizer of its own where the run file names none; NULL: none. */
+/* exchange: the strategy, which may have an optimizer of its own where the run file names none; NULL: there
+ * is no exchange. */
 rt_status rt_train_optimizer(const struct rt_spec_train *train, const struct rt_exchange_strategy *exchange,
                              struct rt_optim **optim, struct rt_error *err);
 

@@ -1,7 +1,7 @@
 /* rt_run_make_plan: as far as a training goes before its first update, without data. */
 #include "base/fpenv.h"
 #include "run/hybrid/rings.h"
-#include "run/ring/job_tree.h"
+#include "run/job_write.h"
 #include "run/run_inside.h"
 #include "run/strategy.h"
 #include <stdlib.h>
@@ -43,11 +43,13 @@ static rt_status planning_form(const struct rt_run *run, const struct rt_strateg
     if (status != RT_OK)
         return status;
     config.options = options;
-    status = rt_job_tree(&config, &wanted.job, err);
-    if (status == RT_OK && *rings)
-        status = rt_rings_want(*rings, &wanted, err);
-    if (status == RT_OK)
-        status = rt_ring_setup_plan(&wanted, setup, err);
+    struct rt_job *job;
+    RT_TRY(rt_job_write_training(&config, NULL, NULL, &job, err));
+    wanted.job = job;
+    if (*rings)
+        rt_rings_want(*rings, &wanted);
+    status = rt_ring_setup_plan(&wanted, setup, err);
+    rt_job_destroy(job);
     return status == RT_OK && *rings ? rt_rings_planned(*rings, setup, err) : status;
 }
 

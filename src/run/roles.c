@@ -2,22 +2,29 @@
 #include "run/roles.h"
 
 #include "base/memory.h"
-#include "run/hybrid/job.h"
+#include "job/job.h"
 #include "run/role_part.h"
 #include <stdlib.h>
 
-static struct rt_role role_of(const struct rt_session *session, const struct rt_tree *job) {
+/* The job says which learner it is for. */
+static rt_status choose_role(const struct rt_session *session, const struct rt_tree *job,
+                             struct rt_role *role, struct rt_error *err) {
     const struct rt_node_device *device = session->user;
-    struct rt_role role = rt_hybrid_job_is(job) ? rt_hybrid_node_role : rt_exchange_node_role;
-    if (!rt_hybrid_job_is(job) && !rt_exchange_job_is(job))
-        return rt_ring_role(&device->ring);
-    role.user = session->user;
-    return role;
+    enum rt_job_learner learner;
+    RT_TRY(rt_job_learner_of(job, &learner, err));
+    if (learner == RT_JOB_RING) {
+        *role = rt_ring_role(&device->ring);
+    } else {
+        *role = learner == RT_JOB_HYBRID ? rt_hybrid_node_role : rt_exchange_node_role;
+        role->user = session->user;
+    }
+    return RT_OK;
 }
 
 static rt_status profile(struct rt_session *session, const struct rt_profile *asked,
                          struct rt_profiled *profiled, struct rt_error *err) {
-    struct rt_role_part part = {.role = role_of(session, asked->job)};
+    struct rt_role_part part = {.own = NULL};
+    RT_TRY(choose_role(session, asked->job, &part.role, err));
     if (!part.role.profile)
         return rt_fail(err, RT_BAD_INPUT, "the layers of an exchange are not measured");
     return rt_role_part_profile(&part, session, asked, profiled, err);
@@ -35,11 +42,11 @@ static void end(struct rt_session *session) {
 static rt_status assign(struct rt_session *session, const struct rt_assign *asked, uint64_t *memory,
                         struct rt_error *err) {
     struct rt_role_part *part;
+    struct rt_role role;
     end(session); /* a second assignment takes the place of the first */
-    rt_status status = rt_alloc(1, sizeof *part, "a node's part", &part, err);
-    if (status != RT_OK)
-        return status;
-    part->role = role_of(session, asked->job);
+    RT_TRY(choose_role(session, asked->job, &role, err));
+    RT_TRY(rt_alloc(1, sizeof *part, "a node's part", &part, err));
+    part->role = role;
     session->role = part;
     return rt_role_part_assign(part, session, asked, memory, err);
 }

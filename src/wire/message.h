@@ -228,8 +228,7 @@ struct rt_assign {
     uint16_t index; /* of the node that this goes to */
     size_t nodes;
     struct rt_assigned_node *node; /* [nodes]; owned */
-    struct rt_tree *job;           /* owned: the model and how it is trained; its keys say whether in a ring
-                                      (job/job.h) or by an exchange */
+    struct rt_tree *job;           /* owned: the model and how it is trained, see job/job.h */
 };
 
 struct rt_ready {

@@ -78,12 +78,12 @@ static bool is_right(size_t loss, size_t target, int width, const struct kind *k
     return kind->numbers && kind->columns == width && (loss == 1 || kind->shares);
 }
 
-static void describe(size_t loss, size_t target, int width, const struct kind *kind, bool sent, char *text,
+static void describe(size_t loss, size_t target, int width, const struct kind *kind, char *text,
                      size_t room) {
     snprintf(text, room,
-             "{model: {input: %d, layers: [{dense: %d}], loss: %s}, data: {train: %s, target: %s, send: %s}, "
+             "{model: {input: %d, layers: [{dense: %d}], loss: %s}, data: {train: %s, target: %s}, "
              "train: {batch: 4, epochs: 1, optimizer: {sgd: {lr: 0.001}}}}",
-             INPUTS, width, losses[loss], kind->source, targets[target], sent ? "true" : "false");
+             INPUTS, width, losses[loss], kind->source, targets[target]);
 }
 
 /* On one device. */
@@ -122,20 +122,20 @@ static void check_node(bool fits, const char *job, bool sent) {
 }
 
 static void check_jobs(size_t loss, size_t target, int width, const struct kind *kind, bool sent) {
-    char run[600], exchange[900], job[1600];
+    char common[900], job[1600];
     /* Where examples are sent, only what can be known without them is known. */
     bool fits = is_right(loss, target, width, kind);
     if (sent)
         fits = (loss != 0 || width > 1) && (target == 0 || (loss != 0 && width == INPUTS));
-    describe(loss, target, width, kind, sent, run, sizeof run);
-    snprintf(exchange, sizeof exchange,
-             "{exchange: allreduce-rd, examples: %d, updates: 3, per_epoch: 3, fingerprint: x, directory: "
-             "%s, run: %s}",
-             EXAMPLES, site_path("."), run);
-    check_node(fits, exchange, sent);
-    snprintf(job, sizeof job,
-             "{rings: 2, ring: {input: %d, layers: [{dense: %d}], loss: %s, batch: 4}, across: %s}", INPUTS,
-             width, losses[loss], exchange);
+    snprintf(common, sizeof common,
+             "input: %d, layers: [{dense: %d}], loss: %s, batch: 4, updates: 3, per_epoch: 3, exchange: "
+             "{strategy: allreduce-rd}, data: {examples: %d, fingerprint: x, directory: %s, options: "
+             "{train: %s, target: %s, send: %s}}",
+             INPUTS, width, losses[loss], EXAMPLES, site_path("."), kind->source, targets[target],
+             sent ? "true" : "false");
+    snprintf(job, sizeof job, "{learner: exchange, %s}", common);
+    check_node(fits, job, sent);
+    snprintf(job, sizeof job, "{learner: hybrid, rings: 2, %s}", common);
     check_node(fits, job, sent);
 }
 
@@ -147,7 +147,7 @@ TEST(every_combination_trains_or_is_refused) {
         for (size_t target = 0; target < 2; target++)
             for (size_t w = 0; w < sizeof outputs / sizeof *outputs; w++)
                 for (size_t k = 0; k < KINDS; k++) {
-                    describe(loss, target, outputs[w], &kinds[k], false, text, sizeof text);
+                    describe(loss, target, outputs[w], &kinds[k], text, sizeof text);
                     check_device(loss, target, outputs[w], &kinds[k], text);
                 }
     site_remove();

@@ -24,7 +24,7 @@ static void check_bytes(const char *keys, size_t first, size_t slots) {
     CHECK_MSG(said > 0.99 * taken && said < 1.01 * taken,
               "%s, layers from %zu, %zu slots: %.0f bytes predicted, %.0f taken", keys, first, slots, said,
               taken);
-    CHECK(stage->version_count == (job->mode == RT_RING_FLOW && slots > 1 ? slots : 0));
+    CHECK(stage->version_count == (job->ring.mode == RT_RING_FLOW && slots > 1 ? slots : 0));
     if (job->evaluate_only)
         CHECK(!stage->state && !stage->image && !stage->slices.blocks[0]);
     rt_stage_destroy(stage);
@@ -37,7 +37,7 @@ TEST(the_prediction_is_what_is_taken) {
     static const char *const keys[] = {"batch: 64, micro_batch: 8, optimizer: adam",
                                        "batch: 64, micro_batch: 8, optimizer: momentum, shards: 8",
                                        "batch: 64, micro_batch: 8, clip_norm: 1",
-                                       "batch: 8, mode: ring-flow",
+                                       "batch: 8, ring: {mode: ring-flow}",
                                        "batch: 8",
                                        "batch: 64, micro_batch: 8, evaluate_only: true"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
@@ -70,7 +70,7 @@ TEST(updates_take_no_memory) {
     need_counting();
     check_updates("batch: 8, micro_batch: 2, optimizer: adam", 3);
     check_updates("batch: 8, micro_batch: 2, optimizer: momentum, shards: 4, clip_norm: 0.1", 2);
-    check_updates("batch: 8, mode: ring-flow", 2);
+    check_updates("batch: 8, ring: {mode: ring-flow}", 2);
 }
 
 TEST_MAIN()

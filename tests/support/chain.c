@@ -8,7 +8,7 @@
 rt_status chain_job(const char *model, const char *keys, struct rt_job **job, struct rt_error *err) {
     char text[4000];
     const size_t length = strlen(model);
-    snprintf(text, sizeof text, "%.*s, %s}", (int)length - 1, model, keys);
+    snprintf(text, sizeof text, "%.*s, learner: ring, %s}", (int)length - 1, model, keys);
     struct rt_tree *tree;
     rt_status status = rt_yaml_parse(text, strlen(text), "job", &tree, err);
     return status == RT_OK ? rt_job_create(tree, job, err) : status;

@@ -1,9 +1,9 @@
 /* Rings side by side over the network in memory; see hybridrig.h. */
 #include "support/hybridrig.h"
 
-#include "run/hybrid/job.h"
+#include "run/hybrid/position.h"
+#include "run/job_write.h"
 #include "run/ring/input_pipeline.h"
-#include "run/ring/job_tree.h"
 #include "run/roles.h"
 #include "run/strategy.h"
 #include "support/test.h"
@@ -26,27 +26,25 @@ static rt_status parse_spec(struct hybrid_run *run, struct rt_error *err) {
     return rt_spec_parse(text, strlen(text), "run.yaml", NULL, 0, &run->spec, err);
 }
 
-/* As rt_ring_setup_plan leaves it. */
-static rt_status make_job(struct hybrid_run *run, struct rt_error *err) {
+/* That of ring 0 as rt_ring_setup_plan leaves it, and that of all rings. */
+static rt_status make_jobs(struct hybrid_run *run, struct rt_error *err) {
     static const struct rt_ring_options options = {.slots = -1};
     struct rt_training_config ring = run->config;
-    const struct rt_exchange_strategy *strategy;
     struct rt_exchange_options its;
-    struct rt_tree *tree;
+    struct rt_job_facts facts = {.fingerprint = "",
+                                 .cost = {.latency = 1e-4, .bandwidth = 1e9, .adding = 5e-10},
+                                 .options = &its,
+                                 .rings = (uint16_t)run->shape.rings};
+    struct rt_job *job;
     ring.options = &options;
-    rt_status status = rt_hybrid_strategy(&run->options, &strategy, &its, err);
-    if (status == RT_OK)
-        status = rt_job_tree(&ring, &tree, err);
-    if (status != RT_OK)
-        return status;
-    const bool shares = rt_hybrid_shares(strategy, &its), served = rt_hybrid_has_servers(strategy, &its);
-    status = rt_job_put(tree, "parts", err, "%zu", shares ? run->shape.rings : 1);
-    if (status == RT_OK && served)
-        status = rt_job_put(tree, "served", err, "true");
-    if (status == RT_OK)
-        return rt_job_create(tree, &run->job, err);
-    rt_tree_destroy(tree);
-    return status;
+    RT_TRY(rt_hybrid_strategy(&run->options, &facts.strategy, &its, err));
+    RT_TRY(rt_job_write_training(&ring, NULL, NULL, &job, err));
+    struct rt_job values = *job;
+    values.ring.parts = rt_hybrid_shares(facts.strategy, &its) ? (int64_t)run->shape.rings : 1;
+    values.ring.with_servers = rt_hybrid_has_servers(facts.strategy, &its);
+    const rt_status status = rt_job_write(&values, &run->job, err);
+    rt_job_destroy(job);
+    return status == RT_OK ? rt_job_write_training(&ring, run->job, &facts, &run->all, err) : status;
 }
 
 rt_status hybrid_open(const struct hybrid_shape *given, struct hybrid_run *run, struct rt_error *err) {
@@ -96,17 +94,14 @@ rt_status hybrid_open(const struct hybrid_shape *given, struct hybrid_run *run, 
         .per_epoch = rt_exchange_per_epoch(&run->options, run->rig.batches.per_epoch),
         .strategy = "hybrid",
         .options = &run->options};
-    const struct rt_link_cost cost = {.latency = 1e-4, .bandwidth = 1e9, .adding = 5e-10};
-    status = make_job(run, err);
-    if (status == RT_OK)
-        status = rt_hybrid_job_tree(&run->config, "", &cost, run->job->tree, &run->tree, err);
+    status = make_jobs(run, err);
     run->floats = calloc(rig_floats(&run->rig), sizeof(float));
     return status;
 }
 
 void hybrid_close(struct hybrid_run *run) {
     free(run->floats);
-    rt_tree_destroy(run->tree);
+    rt_job_destroy(run->all);
     rt_job_destroy(run->job);
     rt_spec_destroy(run->spec);
     rig_close(&run->rig);
@@ -220,7 +215,7 @@ static void be_node(struct hybrid_run *run, struct rt_communicator *comm) {
         links[i] = i % places == rank % places ? comm->links[i] : NULL;
     }
     const struct rt_assign asked = {
-        .index = (uint16_t)rank, .nodes = run->nodes, .node = nodes, .job = run->tree};
+        .index = (uint16_t)rank, .nodes = run->nodes, .node = nodes, .job = run->all->tree};
     const bool stops = run->shape.fault == IS_STOPPED && rank == run->shape.who;
     struct rt_session session = {.endpoint = comm->endpoint,
                                  .run = MESH_RUN,

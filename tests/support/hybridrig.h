@@ -38,9 +38,9 @@ struct hybrid_run {
     struct rt_spec *spec;
     struct rt_exchange_options options;
     struct rt_training_config config;
-    struct rt_job *job;   /* of ring 0 */
-    struct rt_tree *tree; /* what every node gets */
-    float *floats;        /* as gathered from ring 0 */
+    struct rt_job *job; /* of ring 0 */
+    struct rt_job *all; /* what every node gets */
+    float *floats;      /* as gathered from ring 0 */
     double loss;
     size_t correct, nodes;
     struct rt_metrics_row rows[MESH_MOST];

@@ -60,8 +60,9 @@ static rt_status make_job(struct rig *rig, struct rt_error *err) {
     char text[4000];
     const int length = (int)strlen(s->model) - 1; /* the closing brace goes behind the rest */
     snprintf(text, sizeof text,
-             "%.*s, batch: %zu, micro_batch: %zu, shards: %zu, updates: %llu, per_epoch: %llu, seed: 5, "
-             "clip_norm: %g, optimizer: %s, mode: %s, order: %s, patience: %g}",
+             "%.*s, learner: ring, batch: %zu, micro_batch: %zu, shards: %zu, updates: %llu, per_epoch: "
+             "%llu, seed: 5, "
+             "clip_norm: %g, optimizer: %s, ring: {mode: %s, order: %s}, timeout: %g}",
              length, s->model, s->batch, s->flow ? s->batch : s->micro_batch, s->shards,
              (unsigned long long)s->updates, (unsigned long long)rig->batches.per_epoch, s->clip_norm,
              s->optimizer, s->flow ? "ring-flow" : "ring", s->together ? "1f1b" : "split",

@@ -7,21 +7,20 @@
 #include "base/fpenv.h"
 #include "base/memory.h"
 #include "control/agent.h"
+#include "exchange/section.h"
 #include "learn/datasets.h"
 #include "run/exchange/exchanger.h"
-#include "run/exchange/job.h"
 #include "run/exchange/samples.h"
-#include "run/optimizer.h"
+#include "run/job_data.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct worker {
-    struct rt_exchange_job *job;
+    struct rt_job *job;
+    struct rt_exchange_section section; /* of it */
     uint16_t rank, count;
     struct rt_network network;
-    struct rt_optim *optim;
-    struct rt_schedule schedule;
     struct rt_datasets datasets;
     struct rt_scaling scaling;
     enum rt_target target;
@@ -43,55 +42,57 @@ static rt_status wait_rows(void *user, uint64_t batch, size_t first, size_t rows
 
 static struct rt_exchanger_settings settings_of(const struct rt_session *session, struct worker *worker) {
     const struct rt_node_device *device = session->user;
-    const struct rt_exchange_job *job = worker->job;
-    const struct rt_spec_train *train = &job->spec->train;
+    const struct rt_job *job = worker->job;
     return (struct rt_exchanger_settings){
-        .strategy = job->strategy,
-        .options = &job->options,
-        .cost = job->cost,
+        .strategy = worker->section.strategy,
+        .options = &worker->section.options,
+        .cost = worker->section.cost,
         .comm = {.endpoint = session->endpoint,
                  .run = session->run,
                  .rank = worker->rank,
                  .count = worker->count,
                  .links = session->links,
                  .timeout = job->timeout},
-        .optim = worker->optim,
-        .schedule = &worker->schedule,
-        .updates = job->updates,
-        .per_epoch = job->per_epoch,
-        .clip_norm = train->clip_norm,
+        .optim = job->optim,
+        .schedule = &job->lr_schedule,
+        .updates = (uint64_t)job->updates,
+        .per_epoch = (uint64_t)job->per_epoch,
+        .clip_norm = job->clip_norm,
         .replica = {.network = &worker->network,
-                    .set = job->spec->data.send ? NULL : &worker->datasets.train,
+                    .set = job->data.set.send ? NULL : &worker->datasets.train,
                     .rows = wait_rows,
                     .user = worker,
                     .scaling = &worker->scaling,
                     .target = worker->target,
-                    .count = (size_t)job->examples,
-                    .seed = (uint64_t)train->seed,
-                    .batch = (size_t)train->batch,
-                    .shards = (size_t)train->shards,
-                    .micro_batch = train->micro_batch < 0 ? 0 : (size_t)train->micro_batch,
-                    .shuffle = job->spec->data.shuffle,
-                    .drop_last = train->drop_last,
+                    .count = (size_t)job->data.examples,
+                    .seed = (uint64_t)job->seed,
+                    .batch = (size_t)job->batch,
+                    .shards = (size_t)job->shards,
+                    .micro_batch = job->micro_batch < 0 ? 0 : (size_t)job->micro_batch,
+                    .shuffle = job->data.set.shuffle,
+                    .drop_last = job->data.drop_last,
                     .pace = &device->ring.pace,
                     .endpoint = session->endpoint,
                     .between = RT_STATE_WAIT_INPUT},
     };
 }
 
+static rt_status read_job(struct worker *worker, const struct rt_tree *tree, struct rt_error *err) {
+    struct rt_tree *copy;
+    RT_TRY(rt_tree_copy(tree, &copy, err));
+    RT_TRY(rt_job_create(copy, &worker->job, err));
+    if (worker->job->learner != RT_JOB_EXCHANGE)
+        return rt_fail(err, RT_BAD_INPUT, "the job is not for an exchange");
+    return rt_exchange_section_read(worker->job, &worker->section, err);
+}
+
 static rt_status make_network(const struct rt_session *session, struct worker *worker, struct rt_error *err) {
     const struct rt_node_device *device = session->user;
-    const struct rt_spec *spec = worker->job->spec;
-    const struct rt_computing computing = {.math = (enum rt_math)spec->train.math,
+    const struct rt_job *job = worker->job;
+    const struct rt_computing computing = {.math = (enum rt_math)job->math,
                                            .kernels = device->ring.kernels ? device->ring.kernels : "auto",
                                            .threads = device->ring.threads};
-    rt_status status = rt_network_describe(spec->model.input, spec->model.layers, spec->model.loss,
-                                           &computing, &worker->network, err);
-    if (status == RT_OK)
-        status = rt_train_optimizer(&spec->train, worker->job->strategy, &worker->optim, err);
-    if (status == RT_OK)
-        status = rt_schedule_read(spec->train.schedule, &worker->schedule, err);
-    return status;
+    return rt_network_describe(job->input, job->layers, job->loss, &computing, &worker->network, err);
 }
 
 /* Refuses more than the node offers, before any of it is taken. */
@@ -111,35 +112,34 @@ static rt_status take_part(const struct rt_session *session, struct worker *work
     worker->count = (uint16_t)asked->nodes;
     struct rt_roles roles;
     uint16_t *ranks;
-    rt_status status = rt_exchange_job_create(asked->job, &worker->job, err);
+    rt_status status = read_job(worker, asked->job, err);
     if (status == RT_OK)
         status = make_network(session, worker, err);
     if (status != RT_OK)
         return status;
     struct rt_data_wish wish;
-    status = rt_datasets_wish(worker->job->spec, &worker->network, &wish, err);
+    status = rt_datasets_wish(&worker->job->data.set, &worker->network, &wish, err);
     if (status != RT_OK)
         return status;
     worker->target = wish.target;
     status = rt_alloc(asked->nodes, sizeof *ranks, "the roles of the nodes", &ranks, err);
     if (status != RT_OK)
         return status;
-    status =
-        rt_exchange_roles(worker->job->strategy, &worker->job->options, asked->nodes, ranks, &roles, err);
+    status = rt_exchange_roles(worker->section.strategy, &worker->section.options, asked->nodes, ranks,
+                               &roles, err);
     if (status == RT_OK)
         status = check_memory(session, worker, &roles, memory, err);
     if (status == RT_OK)
         status = rt_network_allocate(&worker->network, err);
     if (status == RT_OK) {
         const struct rt_blocks *blocks = &worker->network.blocks;
-        rt_model_init(worker->network.model, (uint64_t)worker->job->spec->train.seed, blocks->params,
-                      blocks->buffers);
+        rt_model_init(worker->network.model, (uint64_t)worker->job->seed, blocks->params, blocks->buffers);
     }
     const struct rt_node_device *device = session->user;
     if (status == RT_OK && rt_roles_place(&roles, worker->rank) < roles.workers &&
-        !worker->job->spec->data.send)
-        status = rt_exchange_job_open_data(worker->job, &worker->network, device->data, device->cache,
-                                           session->stop, &worker->datasets, &worker->scaling, err);
+        !worker->job->data.set.send)
+        status = rt_job_data_open(worker->job, &worker->network, device->data, device->cache, session->stop,
+                                  &worker->datasets, &worker->scaling, err);
     free(ranks);
     return status;
 }
@@ -161,9 +161,8 @@ static void end(struct rt_session *session) {
         return;
     rt_datasets_close(&worker->datasets);
     rt_scaling_deinit(&worker->scaling);
-    rt_optim_destroy(worker->optim);
     rt_network_destroy(&worker->network);
-    rt_exchange_job_destroy(worker->job);
+    rt_job_destroy(worker->job);
     free(worker);
     session->role = NULL;
 }
@@ -244,7 +243,7 @@ static rt_status make_site(struct rt_session *session, struct worker *worker, st
     if (status != RT_OK)
         return status;
     const struct rt_exchanger *site = worker->site;
-    if (site->works && worker->job->spec->data.send)
+    if (site->works && worker->job->data.set.send)
         status = make_box(worker, err);
     if (status != RT_OK)
         return status;
@@ -253,7 +252,7 @@ static rt_status make_site(struct rt_session *session, struct worker *worker, st
         .name = node ? node->name : NULL,
         .learns = rt_exchanger_takes_tickets(site),
         .state = state_tensor,
-        .state_tensors = 1 + worker->optim->type->state_words,
+        .state_tensors = 1 + worker->job->optim->type->state_words,
         .param_count = site->replica->param_count,
         .examples = worker->box ? take_examples : NULL,
         .user = worker,

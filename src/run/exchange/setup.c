@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include "base/sentence.h"
 #include "learn/datasets.h"
-#include "run/exchange/job.h"
+#include "run/job_write.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -75,19 +75,19 @@ static rt_status assign(struct rt_exchange_learner *learner, const struct rt_lin
     const struct rt_training_config *config = &learner->config;
     const struct rt_datasets datasets = {.train = *config->set, .target = config->target};
     char fingerprint[65];
-    struct rt_tree *job;
+    struct rt_job *job;
     rt_datasets_fingerprint(&datasets, config->scaling, fingerprint);
-    rt_status status = rt_exchange_job_tree(config, fingerprint, cost, &job, err);
-    if (status != RT_OK)
-        return status;
-    struct rt_assign part = {.nodes = learner->count, .job = job};
-    status = rt_alloc(part.nodes, sizeof *part.node, "the nodes", &part.node, err);
+    const struct rt_job_facts facts = {
+        .fingerprint = fingerprint, .cost = *cost, .strategy = config->exchange, .options = config->options};
+    RT_TRY(rt_job_write_training(config, NULL, &facts, &job, err));
+    struct rt_assign part = {.nodes = learner->count, .job = job->tree};
+    rt_status status = rt_alloc(part.nodes, sizeof *part.node, "the nodes", &part.node, err);
     for (size_t i = 0; status == RT_OK && i < part.nodes; i++)
         part.node[i] = (struct rt_assigned_node){.count = (uint32_t)config->network->model->count};
     if (status == RT_OK)
         status = rt_membership_assign_all(&learner->who, &part, err);
     free(part.node);
-    rt_tree_destroy(job);
+    rt_job_destroy(job);
     return status;
 }
 

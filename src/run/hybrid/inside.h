@@ -14,7 +14,7 @@ struct rt_rings {
     const struct rt_exchange_strategy *strategy; /* between the rings */
     struct rt_exchange_options exchange_options;
     struct rt_link_cost cost;  /* of the links between them */
-    bool with_servers, shares; /* see run/hybrid/job.h */
+    bool with_servers, shares; /* see run/hybrid/position.h */
     uint16_t count, places;
     double exchange_seconds; /* predicted, of an update; nothing else goes on meanwhile */
 

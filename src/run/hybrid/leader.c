@@ -2,6 +2,7 @@
 #include "run/hybrid/leader_inside.h"
 
 #include "base/memory.h"
+#include "run/job_data.h"
 #include <stdlib.h>
 
 /* ---- before the run ------------------------------------------------------------------------------------ */
@@ -9,20 +10,11 @@
 static rt_status leader_make_network(const struct rt_leader_place *place, struct leader *leader,
                                      struct rt_error *err) {
     const struct rt_ring_device *device = &place->device->ring;
-    const struct rt_spec *spec = leader->job->inter_ring->spec;
-    const struct rt_computing computing = {.math = (enum rt_math)spec->train.math,
+    const struct rt_job *job = leader->ring_job;
+    const struct rt_computing computing = {.math = (enum rt_math)job->math,
                                            .kernels = device->kernels ? device->kernels : "auto",
                                            .threads = device->threads};
-    struct rt_tree *copy;
-    rt_status status = rt_tree_copy(leader->job->ring, &copy, err);
-    if (status == RT_OK)
-        status = rt_job_create(copy, &leader->ring_job, err);
-    if (status == RT_OK)
-        status = rt_network_describe(spec->model.input, spec->model.layers, spec->model.loss, &computing,
-                                     &leader->network, err);
-    if (status == RT_OK && leader->ring_job->layers->count != leader->network.model->count)
-        status = rt_fail(err, RT_BAD_INPUT, "the model of the ring is not that of the run");
-    return status;
+    return rt_network_describe(job->input, job->layers, job->loss, &computing, &leader->network, err);
 }
 
 static rt_status leader_make_plan(struct leader *leader, const struct rt_assign *asked,
@@ -75,43 +67,41 @@ static rt_status leader_check_memory(const struct rt_session *session, const str
 }
 
 static rt_status leader_make_receiver(struct leader *leader, struct rt_error *err) {
-    const struct rt_hybrid_job *job = leader->job;
-    const size_t examples = (size_t)job->inter_ring->examples, batch = leader->config.settings.batch;
+    const size_t examples = (size_t)leader->position->job->data.examples,
+                 batch = leader->config.settings.batch;
     const struct rt_sample_layout layout = {.examples = examples,
                                             .batch = batch < examples ? batch : examples,
-                                            .parts = (size_t)leader->ring_job->parts,
+                                            .parts = (size_t)leader->ring_job->ring.parts,
                                             .drop_last = leader->config.settings.drop_last,
                                             .inputs = leader->network.inputs,
                                             .outputs = leader->network.outputs,
                                             .target = leader->config.target,
                                             .loss = leader->network.loss};
-    return rt_sample_receiver_create(&layout, (size_t)leader->ring_job->part, &leader->samples, err);
+    return rt_sample_receiver_create(&layout, (size_t)leader->ring_job->ring.part, &leader->samples, err);
 }
 
 static rt_status leader_open_data(const struct rt_session *session, struct leader *leader,
                                   struct rt_error *err) {
     const struct rt_leader_place *place = session->user;
-    const struct rt_spec *spec = leader->job->inter_ring->spec;
+    const struct rt_job *job = leader->position->job;
     struct rt_data_wish wish;
-    rt_status status = rt_datasets_wish(spec, &leader->network, &wish, err);
+    rt_status status = rt_datasets_wish(&job->data.set, &leader->network, &wish, err);
     if (status != RT_OK)
         return status;
     leader->config = (struct rt_training_config){
-        .spec = spec,
         .network = &leader->network,
         .set = &leader->datasets.train,
         .scaling = &leader->scaling,
         .target = wish.target,
-        .settings = {.seed = (uint64_t)spec->train.seed,
-                     .batch = (size_t)spec->train.batch,
-                     .shuffle = spec->data.shuffle,
-                     .drop_last = spec->train.drop_last},
+        .settings = {.seed = (uint64_t)job->seed,
+                     .batch = (size_t)job->batch,
+                     .shuffle = job->data.set.shuffle,
+                     .drop_last = job->data.drop_last},
     };
-    if (spec->data.send)
+    if (job->data.set.send)
         return leader_make_receiver(leader, err);
-    return rt_exchange_job_open_data(leader->job->inter_ring, &leader->network, place->device->data,
-                                     place->device->cache, session->stop, &leader->datasets, &leader->scaling,
-                                     err);
+    return rt_job_data_open(job, &leader->network, place->device->data, place->device->cache, session->stop,
+                            &leader->datasets, &leader->scaling, err);
 }
 
 static void leader_end(struct rt_session *session) {
@@ -122,7 +112,6 @@ static void leader_end(struct rt_session *session) {
     rt_datasets_close(&leader->datasets);
     rt_scaling_deinit(&leader->scaling);
     rt_network_destroy(&leader->network);
-    rt_job_destroy(leader->ring_job);
     free(leader->plan.node);
     free(leader->rows);
     free(leader);
@@ -137,7 +126,8 @@ static rt_status leader_assign(struct rt_session *session, const struct rt_assig
     if (status != RT_OK)
         return status;
     session->role = leader;
-    leader->job = place->job;
+    leader->position = place->position;
+    leader->ring_job = place->position->ring_job;
     atomic_init(&leader->halt, 0);
     status = leader_make_network(place, leader, err);
     if (status == RT_OK)

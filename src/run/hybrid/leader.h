@@ -6,13 +6,13 @@
 #define RT_RUN_HYBRID_LEADER_H
 
 #include "run/hybrid/group.h"
-#include "run/hybrid/job.h"
+#include "run/hybrid/position.h"
 #include "run/roles.h"
 
 /* What a head is given; the role's user pointer. */
 struct rt_leader_place {
     const struct rt_node_device *device;
-    const struct rt_hybrid_job *job;
+    const struct rt_position *position;
     /* From the start of the run: what it does together with the heads of other rings, and the links with
      * them, [rings], which it closes. */
     struct rt_group *group;

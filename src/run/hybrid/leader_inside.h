@@ -9,8 +9,8 @@
 #include "run/ring/input_pipeline.h"
 
 struct leader {
-    const struct rt_hybrid_job *job; /* borrowed */
-    struct rt_job *ring_job;
+    const struct rt_position *position; /* borrowed */
+    const struct rt_job *ring_job;      /* of it */
     struct rt_plan plan;
     struct rt_network network;
     struct rt_datasets datasets;

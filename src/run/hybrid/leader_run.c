@@ -80,13 +80,13 @@ static bool leader_may_leave(void *self) {
 /* ---- the run ------------------------------------------------------------------------------------------- */
 
 static rt_status leader_open_ring(struct leader *leader, struct rt_session *session, struct rt_error *err) {
-    const struct rt_hybrid_job *job = leader->job;
+    const struct rt_position *position = leader->position;
     const struct rt_leader_place *place = session->user;
     const size_t micro = leader->plan.micro_batch;
     rt_status status;
     if (leader->samples) {
         const struct rt_pipeline_rows rows = {.self = leader->samples,
-                                              .examples = (size_t)job->inter_ring->examples,
+                                              .examples = (size_t)position->job->data.examples,
                                               .take = leader_use_examples};
         status = rt_input_pipeline_open_rows(&leader->config, micro, &rows, &leader->pipeline, err);
     } else {
@@ -95,10 +95,10 @@ static rt_status leader_open_ring(struct leader *leader, struct rt_session *sess
     if (status != RT_OK)
         return status;
     leader->part_pipeline = (struct rt_part_pipeline){.whole = rt_input_pipeline_source(&leader->pipeline),
-                                                      .part = (size_t)leader->ring_job->part,
-                                                      .parts = (size_t)leader->ring_job->parts,
-                                                      .sum = job->inter_ring->options.reduce == RT_SUM,
-                                                      .numbering = rt_hybrid_numbering(job),
+                                                      .part = (size_t)leader->ring_job->ring.part,
+                                                      .parts = (size_t)leader->ring_job->ring.parts,
+                                                      .sum = position->inter_ring.options.reduce == RT_SUM,
+                                                      .numbering = rt_hybrid_numbering(position),
                                                       .may_begin = leader_may_begin,
                                                       .user = leader};
     rt_group_set_talk(place->group,
@@ -116,7 +116,7 @@ static rt_status leader_open_ring(struct leader *leader, struct rt_session *sess
                                               .run = session->run,
                                               .source = rt_part_pipeline_source(&leader->part_pipeline),
                                               .pace = &place->device->ring.pace,
-                                              .timeout = job->inter_ring->timeout,
+                                              .timeout = position->job->timeout,
                                               .stop = &leader->halt,
                                               .abandon = session->stop,
                                               .stray = leader_stray,
@@ -128,8 +128,8 @@ static rt_status leader_open_ring(struct leader *leader, struct rt_session *sess
 
 static rt_status leader_answer_metrics(struct leader *leader, struct rt_error *err) {
     RT_TRY(rt_ring_metrics(leader->ring, leader->rows, err));
-    for (uint16_t i = 0; i < leader->job->places; i++)
-        leader->rows[i].node = (uint16_t)(leader->job->index + i);
+    for (uint16_t i = 0; i < leader->position->places; i++)
+        leader->rows[i].node = (uint16_t)(leader->position->index + i);
     rt_agent_answer(leader->agent, leader->rows, NULL);
     leader_flush(leader);
     return RT_OK;
@@ -154,7 +154,7 @@ static rt_status leader_step(struct leader *leader, struct rt_error *err) {
                                  .loss = update.loss};
     rt_agent_take(leader->agent);
     rt_agent_done(leader->agent, &done);
-    leader->expected = leader->job->with_servers ? 0 : update.update + 1;
+    leader->expected = leader->position->with_servers ? 0 : update.update + 1;
     leader_flush(leader);
     if (leader_needs_attention(leader))
         atomic_store(&leader->halt, 1);
@@ -243,11 +243,12 @@ static void leader_tell_why(struct leader *leader, struct rt_session *session, r
     struct rt_error told = *err;
     /* Whose fault it is, if it is not the training's nor another's. */
     if (lost == 0 && status != RT_FAILED && status != RT_DIVERGED)
-        rt_fail_prefix(&told, status, "node %u%s%s%s", leader->job->index, node && node->name ? " (" : "",
-                       node && node->name ? node->name : "", node && node->name ? ")" : "");
+        rt_fail_prefix(&told, status, "node %u%s%s%s", leader->position->index,
+                       node && node->name ? " (" : "", node && node->name ? node->name : "",
+                       node && node->name ? ")" : "");
     if (rt_agent_is_over(leader->agent))
         return;
-    rt_agent_fail(leader->agent, lost ? RT_IO : status, lost ? lost : leader->job->index, told.text);
+    rt_agent_fail(leader->agent, lost ? RT_IO : status, lost ? lost : leader->position->index, told.text);
     leader_flush(leader);
     const struct rt_engine_part part = rt_agent_part(leader->agent);
     const double until = rt_endpoint_now(leader->comm.endpoint) + reason_seconds;
@@ -262,8 +263,8 @@ static void leader_tell_why(struct leader *leader, struct rt_session *session, r
 static rt_status leader_work(struct leader *leader, struct rt_session *session, struct rt_error *err) {
     rt_status status = leader_open_ring(leader, session, err);
     if (status == RT_OK)
-        status =
-            leader->job->with_servers ? leader_learn_alone(leader, err) : leader_learn_together(leader, err);
+        status = leader->position->with_servers ? leader_learn_alone(leader, err)
+                                                : leader_learn_together(leader, err);
     if (status == RT_OK)
         status = rt_ring_stop(leader->ring, err);
     if (status != RT_OK)
@@ -273,17 +274,17 @@ static rt_status leader_work(struct leader *leader, struct rt_session *session, 
 
 static rt_status leader_open_agent(struct leader *leader, struct rt_session *session, struct rt_error *err) {
     const struct rt_leader_place *place = session->user;
-    const struct rt_hybrid_job *job = leader->job;
+    const struct rt_position *position = leader->position;
     leader->comm = (struct rt_communicator){.endpoint = session->endpoint,
                                             .run = session->run,
-                                            .rank = job->ours,
-                                            .count = job->rings,
-                                            .stride = job->places,
+                                            .rank = position->ring,
+                                            .count = position->rings,
+                                            .stride = position->places,
                                             .links = place->links};
     RT_TRY(rt_talk_open(place->links[0], &leader->talk, err));
     leader->talk.run = session->run;
     const struct rt_agent_settings settings = {
-        .comm = &leader->comm, .learns = true, .ahead = RT_LEADER_TICKETS_AHEAD, .rows = job->places};
+        .comm = &leader->comm, .learns = true, .ahead = RT_LEADER_TICKETS_AHEAD, .rows = position->places};
     return rt_agent_create(&settings, &leader->agent, err);
 }
 

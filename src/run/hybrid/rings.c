@@ -3,7 +3,7 @@
 
 #include "base/memory.h"
 #include "base/sentence.h"
-#include "run/hybrid/job.h"
+#include "run/hybrid/position.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -24,8 +24,8 @@ size_t rt_rings_count(const struct rt_rings *rings); /* NULL: 1 */
 
 /* ---- forming ---- */
 
-/* Has the set-up plan for all of them, and join them. wanted->job is there; it is destroyed on failure. */
-rt_status rt_rings_want(struct rt_rings *rings, struct rt_ring_setup_settings *wanted, struct rt_error *err);
+/* Has the set-up plan for all of them, and join them. */
+void rt_rings_want(struct rt_rings *rings, struct rt_ring_setup_settings *wanted);
 /* When there is a plan: adds what the exchange takes to the memory and the time that are predicted. */
 rt_status rt_rings_planned(struct rt_rings *rings, struct rt_ring_setup *setup, struct rt_error *err);
 /* The plan as people read it, to be freed; NULL when memory is short. */

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 struct node {
-    struct rt_hybrid_job *job;
+    struct rt_position *position;
     struct rt_role_part part; /* in its ring */
     struct rt_leader_place leader;
     struct rt_ring_device worker;
@@ -27,7 +27,7 @@ static void end(struct rt_session *session) {
     if (!node)
         return;
     rt_role_part_end(&node->part, session);
-    rt_hybrid_job_destroy(node->job);
+    rt_position_destroy(node->position);
     free(node->links);
     free(node);
     session->role = NULL;
@@ -38,19 +38,19 @@ static rt_status take_part(struct rt_session *session, struct node *node, const 
     const struct rt_node_device *device = session->user;
     if (asked->index == 0)
         return rt_fail(err, RT_BAD_INPUT, "the assignment is the master's");
-    rt_status status = rt_hybrid_job_create(asked->job, asked->index, asked->nodes, &node->job, err);
+    rt_status status = rt_position_create(asked->job, asked->index, asked->nodes, &node->position, err);
     if (status == RT_OK)
-        status = rt_alloc(node->job->rings, sizeof *node->links, "the links", &node->links, err);
+        status = rt_alloc(node->position->rings, sizeof *node->links, "the links", &node->links, err);
     if (status != RT_OK)
         return status;
-    const struct rt_hybrid_job *job = node->job;
-    const struct rt_assign part = {.index = job->place,
-                                   .nodes = job->places,
-                                   .node = asked->node + (size_t)job->ours * job->places,
-                                   .job = job->ring};
-    node->leader = (struct rt_leader_place){.device = device, .job = job, .links = node->links};
+    const struct rt_position *position = node->position;
+    const struct rt_assign part = {.index = position->place,
+                                   .nodes = position->places,
+                                   .node = asked->node + (size_t)position->ring * position->places,
+                                   .job = position->ring_job->tree};
+    node->leader = (struct rt_leader_place){.device = device, .position = position, .links = node->links};
     node->worker = device->ring;
-    node->part.role = job->place ? rt_ring_role(&node->worker) : rt_leader_role(&node->leader);
+    node->part.role = position->place ? rt_ring_role(&node->worker) : rt_leader_role(&node->leader);
     return rt_role_part_assign(&node->part, session, &part, memory, err);
 }
 
@@ -75,12 +75,12 @@ static rt_status assign(struct rt_session *session, const struct rt_assign *aske
 
 /* Takes over the links with those at our place; there should be no others. */
 static rt_status take_links(struct rt_session *session, struct node *node, struct rt_error *err) {
-    const struct rt_hybrid_job *job = node->job;
-    if (!session->links || session->count != job->rings * job->places)
+    const struct rt_position *position = node->position;
+    if (!session->links || session->count != position->rings * position->places)
         return rt_fail(err, RT_FAILED, "the links of the run are not those of its assignment");
     for (uint16_t i = 0; i < session->count; i++) {
-        if (i % job->places == job->place)
-            node->links[i / job->places] = session->links[i];
+        if (i % position->places == position->place)
+            node->links[i / position->places] = session->links[i];
         else
             rt_link_close(session->links[i]);
         session->links[i] = NULL;
@@ -89,19 +89,19 @@ static rt_status take_links(struct rt_session *session, struct node *node, struc
 }
 
 static rt_status work(struct rt_session *session, struct node *node, struct rt_error *err) {
-    const struct rt_hybrid_job *job = node->job;
-    const struct rt_group_settings settings = {.strategy = job->inter_ring->strategy,
-                                               .options = &job->inter_ring->options,
-                                               .cost = job->inter_ring->cost,
+    const struct rt_position *position = node->position;
+    const struct rt_group_settings settings = {.strategy = position->inter_ring.strategy,
+                                               .options = &position->inter_ring.options,
+                                               .cost = position->inter_ring.cost,
                                                .endpoint = session->endpoint,
                                                .run = session->run,
-                                               .ring = job->ours,
-                                               .rings = job->rings,
-                                               .place = job->place,
-                                               .places = job->places,
+                                               .ring = position->ring,
+                                               .rings = position->rings,
+                                               .place = position->place,
+                                               .places = position->places,
                                                .links = node->links,
-                                               .timeout = job->inter_ring->timeout,
-                                               .examples = job->inter_ring->examples};
+                                               .timeout = position->job->timeout,
+                                               .examples = (uint64_t)position->job->data.examples};
     struct rt_group *group;
     rt_status status = take_links(session, node, err);
     if (status == RT_OK)
@@ -121,7 +121,7 @@ static rt_status run(struct rt_session *session, struct rt_error *err) {
     fenv_t theirs;
     rt_fp_enter(&theirs);
     rt_status status = work(session, node, err);
-    for (uint16_t i = 0; i < node->job->rings; i++)
+    for (uint16_t i = 0; i < node->position->rings; i++)
         rt_link_close(node->links[i]);
     rt_link_close(session->next);
     rt_link_close(session->previous);

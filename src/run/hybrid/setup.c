@@ -2,8 +2,7 @@
 #include "run/hybrid/inside.h"
 
 #include "base/memory.h"
-#include "run/hybrid/job.h"
-#include "run/ring/job_tree.h"
+#include "run/job_write.h"
 #include <stdlib.h>
 
 /* Bytes that a link is measured with. */
@@ -124,15 +123,19 @@ rt_status rt_rings_assign(struct rt_rings *rings, struct rt_ring_setup *setup, s
     const struct rt_plan *plan = setup->plan;
     const struct rt_datasets datasets = {.train = *config->set, .target = config->target};
     struct rt_assign part = {.nodes = setup->who.devices};
+    struct rt_job *job;
     char fingerprint[65];
     if (plan->nodes != rings->places)
         return rt_fail(err, RT_FAILED, "the plan is not for rings of %u nodes", rings->places);
     rt_datasets_fingerprint(&datasets, config->scaling, fingerprint);
-    rt_status status =
-        rt_hybrid_job_tree(config, fingerprint, &rings->cost, setup->job->tree, &part.job, err);
-    if (status != RT_OK)
-        return status;
-    status = rt_alloc(part.nodes, sizeof *part.node, "the plan", &part.node, err);
+    const struct rt_job_facts facts = {.fingerprint = fingerprint,
+                                       .cost = rings->cost,
+                                       .strategy = rings->strategy,
+                                       .options = &rings->exchange_options,
+                                       .rings = rings->count};
+    RT_TRY(rt_job_write_training(config, setup->job, &facts, &job, err));
+    part.job = job->tree;
+    rt_status status = rt_alloc(part.nodes, sizeof *part.node, "the plan", &part.node, err);
     for (size_t i = 0; status == RT_OK && i < part.nodes; i++) {
         const struct rt_plan_node *node = &plan->node[i % plan->nodes];
         part.node[i] = (struct rt_assigned_node){
@@ -141,18 +144,15 @@ rt_status rt_rings_assign(struct rt_rings *rings, struct rt_ring_setup *setup, s
     if (status == RT_OK)
         status = rt_membership_assign_all(&setup->who, &part, err);
     free(part.node);
-    rt_tree_destroy(part.job);
+    rt_job_destroy(job);
     return status == RT_OK ? rt_cluster_go(setup->who.cluster, err) : status;
 }
 
-rt_status rt_rings_want(struct rt_rings *rings, struct rt_ring_setup_settings *wanted, struct rt_error *err) {
+void rt_rings_want(struct rt_rings *rings, struct rt_ring_setup_settings *wanted) {
     rings->cost = (struct rt_link_cost){.adding = adding};
     wanted->rings = rings->count;
     wanted->parts = rings->shares ? rings->count : 1;
+    wanted->with_servers = rings->with_servers;
     wanted->join = join;
     wanted->user = rings;
-    rt_status status = rings->with_servers ? rt_job_put(wanted->job, "served", err, "true") : RT_OK;
-    if (status != RT_OK)
-        rt_tree_destroy(wanted->job);
-    return status;
 }

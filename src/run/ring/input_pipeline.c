@@ -198,7 +198,7 @@ static rt_status open_stream(struct rt_input_pipeline *pipeline, struct rt_endpo
     const size_t widest = network->inputs > network->outputs ? network->inputs : network->outputs;
     if (widest > SIZE_MAX / batch)
         return rt_fail(err, RT_NO_MEMORY, "not enough memory for a batch of %zu examples", batch);
-    rt_status status = rt_datasets_wish(config->spec, network, &wish, err);
+    rt_status status = rt_datasets_wish(&config->spec->data, network, &wish, err);
     if (status == RT_OK)
         status = rt_floats_create(batch * network->inputs, "the inputs of a batch", &pipeline->x, err);
     if (status == RT_OK && config->target == RT_TARGET_CLASSES)
@@ -245,8 +245,9 @@ rt_status rt_input_pipeline_open(const struct rt_training_config *config, size_t
     rt_status status = rt_floats_create(rows, "the losses", &pipeline->losses, err);
     if (status != RT_OK)
         return status;
-    return rt_stream_named(config->spec->data.train) ? open_stream(pipeline, endpoint, err)
-                                                     : open_set(pipeline, rows, err);
+    /* The leader of a ring has a job and no run file; its data are no stream. */
+    return config->spec && rt_stream_named(config->spec->data.train) ? open_stream(pipeline, endpoint, err)
+                                                                     : open_set(pipeline, rows, err);
 }
 
 void rt_input_pipeline_close(struct rt_input_pipeline *pipeline) {

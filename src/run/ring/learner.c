@@ -6,8 +6,8 @@
 #include "run/ring/learner.h"
 
 #include "base/memory.h"
+#include "run/job_write.h"
 #include "run/ring/input_pipeline.h"
-#include "run/ring/job_tree.h"
 #include "run/strategy.h"
 #include <stdlib.h>
 
@@ -239,11 +239,13 @@ static rt_status form(struct ring_learner *learner, struct rt_error *err) {
                                             .waits_user = config->waits_user,
                                             .set = config->set,
                                             .scaling = config->scaling};
-    rt_status status = rt_job_tree(config, &wanted.job, err);
-    if (status == RT_OK && learner->rings)
-        status = rt_rings_want(learner->rings, &wanted, err);
-    if (status == RT_OK)
-        status = rt_ring_setup_plan(&wanted, &learner->setup, err);
+    struct rt_job *job;
+    RT_TRY(rt_job_write_training(config, NULL, NULL, &job, err));
+    wanted.job = job;
+    if (learner->rings)
+        rt_rings_want(learner->rings, &wanted);
+    rt_status status = rt_ring_setup_plan(&wanted, &learner->setup, err);
+    rt_job_destroy(job);
     if (status == RT_OK && learner->rings)
         status = rt_rings_planned(learner->rings, &learner->setup, err);
     if (status != RT_OK)

@@ -75,7 +75,7 @@ static rt_status measure_master(const struct rt_ring_setup_settings *settings, s
     struct rt_plan_question *question = &setup->question;
     struct rt_data_wish wish;
     struct rt_master_work work;
-    rt_status status = rt_datasets_wish(settings->spec, settings->network, &wish, err);
+    rt_status status = rt_datasets_wish(&settings->spec->data, settings->network, &wish, err);
     if (status == RT_OK)
         status = rt_master_work_measure(settings->network, settings->set, settings->scaling, wish.target,
                                         question->rows, &work, err);
@@ -133,72 +133,25 @@ static rt_status probe_links(const struct rt_ring_setup_settings *settings, stru
     return status;
 }
 
-/* Several rings share a batch and its shards: the plan is for the part of one of them. */
-struct whole {
-    int64_t batch, shards;
-};
-
-static rt_status set_number(struct rt_tree *tree, const char *key, int64_t number, struct rt_error *err) {
-    char text[24];
-    struct rt_tree *value;
-    snprintf(text, sizeof text, "%lld", (long long)number);
-    rt_status status = rt_tree_create(RT_TREE_SCALAR, text, "the plan", 0, &value, err);
-    if (status != RT_OK)
-        return status;
-    status = rt_tree_set(tree, key, value, err);
-    if (status != RT_OK)
-        rt_tree_destroy(value);
-    return status;
-}
-
-/* The job that is planned. */
+/* The job that is planned: where several rings share a batch and its shards, the part of one of them. */
 static rt_status open_job(const struct rt_ring_setup_settings *settings, struct rt_ring_setup *setup,
-                          struct whole *whole, struct rt_error *err) {
-    const int64_t parts = (int64_t)settings->parts;
-    rt_status status = rt_job_create(settings->job, &setup->job, err);
-    if (status != RT_OK)
-        return status;
-    *whole = (struct whole){.batch = setup->job->batch, .shards = setup->job->shards};
-    struct rt_tree *tree;
-    if (parts < 2)
-        return RT_OK;
-    status = rt_tree_copy(setup->job->tree, &tree, err);
-    if (status != RT_OK)
-        return status;
-    status = set_number(tree, "batch", (whole->batch + parts - 1) / parts, err);
-    if (status == RT_OK)
-        status = set_number(tree, "shards", whole->shards % parts ? 1 : whole->shards / parts, err);
-    rt_job_destroy(setup->job);
-    setup->job = NULL;
-    if (status == RT_OK)
-        return rt_job_create(tree, &setup->job, err);
-    rt_tree_destroy(tree);
-    return status;
+                          struct rt_error *err) {
+    const int64_t parts = settings->parts > 1 ? (int64_t)settings->parts : 1;
+    struct rt_job values = *settings->job;
+    values.batch = (values.batch + parts - 1) / parts;
+    values.shards = values.shards % parts ? 1 : values.shards / parts;
+    values.ring.with_servers = settings->with_servers;
+    return rt_job_write(&values, &setup->job, err);
 }
 
-/* The job again, now that the size of a micro-batch is known. */
+/* The job again, of the whole batch, now that the size of a micro-batch is known. */
 static rt_status settle_job(const struct rt_ring_setup_settings *settings, struct rt_ring_setup *setup,
-                            const struct whole *whole, struct rt_error *err) {
-    struct rt_tree *tree;
-    rt_status status = rt_tree_copy(setup->job->tree, &tree, err);
-    if (status != RT_OK)
-        return status;
-    status = set_number(tree, "micro_batch", (int64_t)setup->plan->micro_batch, err);
-    if (status == RT_OK && settings->parts > 1) {
-        status = set_number(tree, "parts", (int64_t)settings->parts, err);
-        if (status == RT_OK)
-            status = set_number(tree, "batch", whole->batch, err);
-        if (status == RT_OK)
-            status = set_number(tree, "shards", whole->shards, err);
-    }
-    if (status != RT_OK) {
-        rt_tree_destroy(tree);
-        return status;
-    }
-    struct rt_job *job;
-    status = rt_job_create(tree, &job, err);
-    if (status != RT_OK)
-        return status;
+                            struct rt_error *err) {
+    struct rt_job values = *settings->job, *job;
+    values.micro_batch = (int64_t)setup->plan->micro_batch;
+    values.ring.parts = settings->parts > 1 ? (int64_t)settings->parts : 1;
+    values.ring.with_servers = settings->with_servers;
+    RT_TRY(rt_job_write(&values, &job, err));
     rt_job_destroy(setup->job);
     setup->job = job;
     setup->question.job = job;
@@ -306,8 +259,7 @@ rt_status rt_ring_setup_plan(const struct rt_ring_setup_settings *settings, stru
                              struct rt_error *err) {
     const struct rt_spec_cluster *cluster = &settings->spec->cluster;
     *setup = (struct rt_ring_setup){0};
-    struct whole whole = {0};
-    rt_status status = open_job(settings, setup, &whole, err);
+    rt_status status = open_job(settings, setup, err);
     /* The planner would say so as well, but only after every node has been started. */
     const size_t rings = settings->rings > 1 ? settings->rings : 1, layers = settings->network->model->count;
     const size_t devices = rt_spec_devices(settings->spec) / rings;
@@ -371,7 +323,7 @@ rt_status rt_ring_setup_plan(const struct rt_ring_setup_settings *settings, stru
     }
     if (status == RT_OK)
         status = count_memory(settings, setup, err);
-    return status == RT_OK ? settle_job(settings, setup, &whole, err) : status;
+    return status == RT_OK ? settle_job(settings, setup, err) : status;
 }
 
 char *rt_ring_setup_print(const struct rt_ring_setup *setup) {

@@ -24,7 +24,7 @@ struct rt_ring_setup {
 struct rt_ring_setup_settings {
     const struct rt_spec *spec;
     struct rt_network *network; /* described: the whole model, and the master's device */
-    struct rt_tree *job;        /* taken over, also on failure; see job/job.h */
+    const struct rt_job *job;   /* of the whole batch, as the run file has it; needed until there is a plan */
     const char *program;        /* the ringtmp command, for local nodes; NULL: on the PATH */
     int64_t slots;              /* of every node; -1: the planner chooses */
     const atomic_int *stop;     /* may be NULL */
@@ -39,7 +39,8 @@ struct rt_ring_setup_settings {
      * in place of a ring of all: next, previous, and edges, [devices], each the one to the next in its ring.
      */
     size_t rings;
-    size_t parts; /* of each batch: as many as rings, or 1: each has its own */
+    size_t parts;      /* of each batch: as many as rings, or 1: each has its own */
+    bool with_servers; /* see struct rt_job_ring */
     rt_status (*join)(void *user, struct rt_ring_setup *setup, struct rt_edge *edges, struct rt_error *err);
     void *user;
 };

@@ -4,7 +4,7 @@
 
 #include "base/memory.h"
 #include "formats/yaml.h"
-#include "run/ring/job_tree.h"
+#include "run/job_write.h"
 #include "run/ring/setup.h"
 #include <stdlib.h>
 #include <string.h>
@@ -26,17 +26,21 @@ static rt_status load(void *self, size_t words, uint64_t update, rt_state_read r
 static rt_status form(struct rt_spread *spread, struct rt_trained *trained, const struct rt_spec *spec,
                       const char *program, const atomic_int *stop, struct rt_error *err) {
     struct rt_tree *model;
+    struct rt_job *job;
     struct rt_ring_setup_settings wanted = {
         .spec = spec, .network = &trained->network, .program = program, .slots = -1, .stop = stop};
     rt_status status =
         rt_yaml_parse(trained->description, strlen(trained->description), "the model", &model, err);
     if (status != RT_OK)
         return status;
-    status = rt_job_tree_evaluating(rt_tree_get(model, "input"), rt_tree_get(model, "layers"),
-                                    trained->network.loss->name, MOST_ROWS, &wanted.job, err);
+    status = rt_job_write_evaluating(rt_tree_get(model, "input"), rt_tree_get(model, "layers"),
+                                     trained->network.loss->name, MOST_ROWS, &job, err);
     rt_tree_destroy(model);
-    if (status == RT_OK)
-        status = rt_ring_setup_plan(&wanted, &spread->setup, err);
+    if (status != RT_OK)
+        return status;
+    wanted.job = job;
+    status = rt_ring_setup_plan(&wanted, &spread->setup, err);
+    rt_job_destroy(job);
     return status == RT_OK ? rt_ring_setup_assign(&wanted, &spread->setup, err) : status;
 }
 

@@ -282,8 +282,9 @@ TEST(flow_with_one_slot_is_exact) {
         char keys[200];
         struct rt_trainer_settings own = settings;
         own.clip_norm = i < 3 ? 0 : 0.1;
-        snprintf(keys, sizeof keys, "batch: 8, seed: 5, mode: ring-flow, optimizer: %s, clip_norm: %g",
-                 rules[i % 3], own.clip_norm);
+        snprintf(keys, sizeof keys,
+                 "batch: 8, seed: 5, ring: {mode: ring-flow}, optimizer: %s, clip_norm: %g", rules[i % 3],
+                 own.clip_norm);
         CHECK_OK(tiny_open(model, rules[i % 3], EXAMPLES, &(struct tiny_way){0}, &own, &tiny, &err));
         CHECK_OK(open_chain(&tiny, keys, two_cuts, 1, &chain, &err));
         for (size_t u = 0; u < 5; u++) {
@@ -317,7 +318,7 @@ static void fill_gradient(struct rt_slot *slot, uint64_t m) {
 
 /* Three micro-batches in flight, in an order that changes: each gradient is of the version that its forward
  * saw, and is applied to the newest. The reference keeps every version and computes each gradient anew. */
-static void check_flow(const char *keys, uint32_t random) {
+static void check_flow(const char *keys, int damp, uint32_t random) {
     struct rt_error err;
     struct rt_device device;
     struct rt_job *job, *plain;
@@ -326,7 +327,7 @@ static void check_flow(const char *keys, uint32_t random) {
     char all[200];
     memset(state, 0, sizeof state);
     CHECK_OK(rt_device_open(RT_MATH_EXACT, "auto", 1, &device, &err));
-    snprintf(all, sizeof all, "batch: 4, mode: ring-flow, %s", keys);
+    snprintf(all, sizeof all, "batch: 4, ring: {mode: ring-flow, damp: %d}, %s", damp, keys);
     CHECK_OK(chain_job(flat, all, &job, &err));
     snprintf(all, sizeof all, "batch: 4, clip_norm: 1000, %s", keys);
     CHECK_OK(chain_job(flat, all, &plain, &err));
@@ -365,7 +366,7 @@ static void check_flow(const char *keys, uint32_t random) {
             memcpy(versions[weights + 1], versions[weights], whole * sizeof(float));
             struct rt_optim_step step;
             const double stale = (double)(weights - seen[weights]);
-            const double damped = job->damp == 2 ? 1 / (1 + stale) / (1 + stale) : 1;
+            const double damped = job->ring.damp == 2 ? 1 / (1 + stale) / (1 + stale) : 1;
             rt_optim_begin(plain->optim, weights + 1, damped, 1, &step);
             rt_optim_apply(plain->optim, &step, 0, whole, whole, versions[weights + 1],
                            single->slices.blocks[0], state);
@@ -388,13 +389,13 @@ static void check_flow(const char *keys, uint32_t random) {
 
 TEST(flow_uses_the_version_of_the_forward) {
     for (uint32_t random = 1; random < 20; random++)
-        check_flow("optimizer: momentum", random);
-    check_flow("optimizer: adam", 7);
+        check_flow("optimizer: momentum", 0, random);
+    check_flow("optimizer: adam", 0, 7);
 }
 
 TEST(flow_damps_stale_gradients) {
     for (uint32_t random = 1; random < 5; random++)
-        check_flow("optimizer: momentum, damp: 2", random);
+        check_flow("optimizer: momentum", 2, random);
 }
 
 TEST_MAIN()

@@ -26,7 +26,7 @@ static void open_world(struct world *world, const char *model, const char *keys,
     struct rt_error err;
     struct rt_tree *tree;
     *world = (struct world){0};
-    snprintf(world->yaml, sizeof world->yaml, "{%s, loss: mse, %s}", model, keys);
+    snprintf(world->yaml, sizeof world->yaml, "{learner: ring, %s, loss: mse, %s}", model, keys);
     CHECK_OK(rt_yaml_parse(world->yaml, strlen(world->yaml), "run.yaml", &tree, &err));
     CHECK_OK(rt_job_create(tree, &world->job, &err));
     CHECK_OK(rt_device_open(RT_MATH_REFERENCE, "auto", 1, &world->device, &err));
@@ -433,10 +433,10 @@ TEST(sizes_to_measure) {
 /* ---- other modes ---- */
 
 TEST(flow_and_evaluation_have_plans) {
-    static const char *const keys[] = {"batch: 4, mode: ring-flow",
+    static const char *const keys[] = {"batch: 4, ring: {mode: ring-flow}",
                                        "batch: 64, evaluate_only: true",
                                        "batch: 1",
-                                       "batch: 64, micro_batch: 4, order: 1f1b",
+                                       "batch: 64, micro_batch: 4, ring: {order: 1f1b}",
                                        "batch: 64, micro_batch: 4, clip_norm: 1",
                                        "batch: 2048, micro_batch: 1"};
     struct rt_error err;

@@ -22,7 +22,7 @@ static void open_world(const char *keys) {
     struct rt_error err;
     struct rt_tree *tree;
     static char yaml[1000];
-    int at = snprintf(yaml, sizeof yaml, "{loss: mse, %s, input: [4], layers: [", keys);
+    int at = snprintf(yaml, sizeof yaml, "{learner: ring, loss: mse, %s, input: [4], layers: [", keys);
     for (size_t i = 0; i < LAYERS; i++)
         at += snprintf(yaml + at, sizeof yaml - (size_t)at, "dense: 4%s", i + 1 < LAYERS ? ", " : "]}");
     world = (struct world){0};

@@ -22,7 +22,8 @@ static void open_world(struct world *world, const char *layers, const char *keys
     struct rt_tree *tree;
     char text[400];
     uint32_t index = 0;
-    snprintf(text, sizeof text, "{input: [4], layers: [%s], loss: mse, batch: 1024, %s}", layers, keys);
+    snprintf(text, sizeof text, "{learner: ring, input: [4], layers: [%s], loss: mse, batch: 1024, %s}",
+             layers, keys);
     CHECK_OK(rt_yaml_parse(text, strlen(text), "run.yaml", &tree, &err));
     CHECK_OK(rt_job_create(tree, &world->job, &err));
     CHECK_OK(rt_device_open(RT_MATH_REFERENCE, "auto", 1, &world->device, &err));

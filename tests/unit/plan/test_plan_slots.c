@@ -22,7 +22,7 @@ static void open_world(struct world *world, const char *model, const char *keys,
     struct rt_error err;
     struct rt_tree *tree;
     *world = (struct world){0};
-    snprintf(world->yaml, sizeof world->yaml, "{%s, loss: mse, %s}", model, keys);
+    snprintf(world->yaml, sizeof world->yaml, "{learner: ring, %s, loss: mse, %s}", model, keys);
     CHECK_OK(rt_yaml_parse(world->yaml, strlen(world->yaml), "run.yaml", &tree, &err));
     CHECK_OK(rt_job_create(tree, &world->job, &err));
     CHECK_OK(rt_device_open(RT_MATH_REFERENCE, "auto", 1, &world->device, &err));
@@ -83,7 +83,7 @@ static const char deep[] =
 /* Slots lie in one block in whole pages: one slot more costs nothing or 2 MiB. The prediction is exact all
  * the same, also where a run begins with an activation that the layer before would have applied. */
 TEST(memory_of_any_number_of_slots_is_exact) {
-    static const char *const modes[] = {"mode: ring", "mode: ring-flow"};
+    static const char *const modes[] = {"ring: {mode: ring}", "ring: {mode: ring-flow}"};
     for (size_t mode = 0; mode < 2; mode++)
         for (size_t slots = 1; slots <= 40; slots += 3) {
             char keys[100];
@@ -121,7 +121,7 @@ TEST(cheap_slots_are_taken) {
     rt_plan_destroy(plan);
     close_world(&world);
     /* in ring-flow each one makes gradients staler: never more than take twice the way round */
-    open_world(&world, deep, "batch: 64, micro_batch: 4, mode: ring-flow", 4);
+    open_world(&world, deep, "batch: 64, micro_batch: 4, ring: {mode: ring-flow}", 4);
     plan = make_plan();
     REQUIRE(plan);
     for (size_t k = 0; k < plan->nodes; k++)

@@ -16,10 +16,11 @@ TEST(layers_cost_what_they_should) {
     struct rt_job *job;
     struct rt_device device;
     struct rt_layer_times times[7], slow[7];
-    CHECK_OK(make_job("{input: [1, 4, 4], layers: [flatten, dense: 8, relu, dropout: 0.5, dense: 1024, "
-                      "residual: [dense: 1024, batchnorm, tanh], dense: 2], loss: mse, batch: 64, "
-                      "optimizer: adam}",
-                      &job, &err));
+    CHECK_OK(make_job(
+        "{learner: ring, input: [1, 4, 4], layers: [flatten, dense: 8, relu, dropout: 0.5, dense: 1024, "
+        "residual: [dense: 1024, batchnorm, tanh], dense: 2], loss: mse, batch: 64, "
+        "optimizer: adam}",
+        &job, &err));
     CHECK_OK(rt_device_open(RT_MATH_EXACT, "auto", 1, &device, &err));
     const double start = rt_clock_wall();
     CHECK_OK(rt_profile_measure(job, &device, 16, 1, 0, times, 7, &err));
@@ -50,9 +51,10 @@ TEST(evaluation_costs_no_backward) {
     struct rt_job *job;
     struct rt_device device;
     struct rt_layer_times times[3];
-    CHECK_OK(make_job("{input: [1, 6, 6], layers: [conv2d: {filters: 2, kernel: 3}, flatten, dense: 8], "
-                      "loss: mse, batch: 8, evaluate_only: true}",
-                      &job, &err));
+    CHECK_OK(make_job(
+        "{learner: ring, input: [1, 6, 6], layers: [conv2d: {filters: 2, kernel: 3}, flatten, dense: 8], "
+        "loss: mse, batch: 8, evaluate_only: true}",
+        &job, &err));
     CHECK_OK(rt_device_open(RT_MATH_EXACT, "auto", 2, &device, &err));
     CHECK_OK(rt_profile_measure(job, &device, 8, 1, 0, times, 3, &err));
     for (size_t i = 0; i < 3; i++)
@@ -68,7 +70,7 @@ TEST(a_layer_without_room_is_estimated) {
     struct rt_job *job;
     struct rt_device device;
     struct rt_layer_times times[3];
-    char text[1000] = "{input: [4], layers: [dense: 30000, residual: [";
+    char text[1000] = "{learner: ring, input: [4], layers: [dense: 30000, residual: [";
     for (size_t i = 0; i < 40; i++) /* 36e9 parameters */
         strcat(text, i ? ", dense: 30000" : "dense: 30000");
     strcat(text, "], dense: 4], loss: mse, batch: 1, optimizer: adam}");
@@ -87,9 +89,9 @@ TEST(the_offer_of_a_device_is_kept) {
     struct rt_job *job;
     struct rt_device device;
     struct rt_layer_times times[2];
-    CHECK_OK(
-        make_job("{input: [8], layers: [dense: 5000, dense: 5000], loss: mse, batch: 1, optimizer: adam}",
-                 &job, &err));
+    CHECK_OK(make_job("{learner: ring, input: [8], layers: [dense: 5000, dense: 5000], loss: mse, batch: 1, "
+                      "optimizer: adam}",
+                      &job, &err));
     CHECK_OK(rt_device_open(RT_MATH_EXACT, "auto", 1, &device, &err));
     const uint64_t before = rt_memory_peak();
     CHECK_OK(rt_profile_measure(job, &device, 1, 1, 16 << 20, times, 2, &err));
@@ -105,7 +107,7 @@ TEST(bad_requests_are_refused) {
     struct rt_job *job;
     struct rt_device device;
     struct rt_layer_times times[3];
-    CHECK_OK(make_job("{input: [4], layers: [dense: 4], loss: mse, batch: 8}", &job, &err));
+    CHECK_OK(make_job("{learner: ring, input: [4], layers: [dense: 4], loss: mse, batch: 8}", &job, &err));
     CHECK_OK(rt_device_open(RT_MATH_EXACT, "auto", 1, &device, &err));
     CHECK(rt_profile_measure(job, &device, 8, 1, 0, times, 3, &err) == RT_BAD_INPUT);
     CHECK(rt_profile_measure(job, &device, 0, 1, 0, times, 1, &err) == RT_BAD_INPUT);
@@ -123,9 +125,10 @@ TEST(measuring_takes_the_memory_of_one_layer) {
     struct rt_model *model;
     double few, many;
     uint32_t index = 0;
-    CHECK_OK(make_job("{input: [100], layers: [dense: 1000, relu, dense: 500, dense: 2], loss: mse, "
-                      "batch: 64, optimizer: adam}",
-                      &job, &err));
+    CHECK_OK(make_job(
+        "{learner: ring, input: [100], layers: [dense: 1000, relu, dense: 500, dense: 2], loss: mse, "
+        "batch: 64, optimizer: adam}",
+        &job, &err));
     CHECK_OK(rt_device_open(RT_MATH_EXACT, "auto", 1, &device, &err));
     CHECK_OK(
         rt_model_create(job->layers, &job->in, 0, SIZE_MAX, false, device.kernels, &index, &model, &err));

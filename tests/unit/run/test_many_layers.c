@@ -50,6 +50,7 @@ static struct rt_tree *chain(size_t count) {
 
 static struct rt_tree *job_of(struct rt_tree *layers) {
     struct rt_tree *job = make(RT_TREE_MAP, NULL);
+    add(job, "learner", make(RT_TREE_SCALAR, "ring"));
     add(job, "input", make(RT_TREE_SCALAR, "4"));
     add(job, "layers", layers);
     add(job, "loss", make(RT_TREE_SCALAR, "mse"));
