@@ -2,7 +2,7 @@
  * The master's side of a cluster: who takes part, and the links between them.
  *
  * Life: open (start local nodes or connect to running ones, exchange greetings), ask (any request that has
- * one answer: profile, assign), ring or mesh (the nodes connect to one another), go (the direct links to the
+ * one answer: profile, assign), join (the nodes connect to one another), go (the direct links to the
  * nodes are closed: from then on everybody talks to neighbours only), close.
  */
 #ifndef RT_CLUSTER_CLUSTER_H
@@ -73,30 +73,13 @@ rt_status rt_cluster_request(struct rt_cluster *cluster, size_t member, uint16_t
                              size_t body_bytes, struct rt_error *err);
 rt_status rt_cluster_answer(struct rt_cluster *cluster, size_t member, uint16_t answer, struct rt_error *err);
 
-/* Joins master, members[order[0]], members[order[1]], ... in a ring. next and previous: the master's links,
- * on which the neighbour has been greeted; they are the caller's. With one member both lead to it. edges:
- * [count + 1], edge i leads from node i to the next; probed when probe_bytes is not 0. Nothing may be posted
- * on the links before rt_cluster_go. May be called again, with another order; the nodes then drop their old
- * links, and the caller closes his. */
-rt_status rt_cluster_ring(struct rt_cluster *cluster, const size_t *order, size_t count, uint32_t probe_bytes,
-                          struct rt_link **next, struct rt_link **previous, struct rt_edge *edges,
-                          struct rt_error *err);
-
-/* Joins master and members as an exchange needs it: node 0 is the master, node i is members[order[i - 1]].
- * Everybody has a link with the master; besides, two nodes a < b have one when needs(user, a, b) says so.
- * needs may be NULL: nobody else. links: [count + 1], the master's own by node, links[0] is NULL; they are
- * the caller's, and carry the talk with the nodes after rt_cluster_go. edges: [(count + 1) * (count + 1)],
- * the link between a and b is edges[a * (count + 1) + b], and the same the other way round; probed, one at a
- * time, when probe_bytes is not 0. May be NULL. The rest as for a ring. */
-rt_status rt_cluster_mesh(struct rt_cluster *cluster, const size_t *order, size_t count,
-                          bool (*needs)(const void *user, uint16_t a, uint16_t b), const void *user,
-                          uint32_t probe_bytes, struct rt_link **links, struct rt_edge *edges,
-                          struct rt_error *err);
-
-/* What both are made of, for those who need rings and a mesh at the same time: the links as listed. Node
- * `from` connects to node `to`, never to 0; label: enum rt_label. A node has at most one link of
- * each label with another, and one next and one previous node. links: [wanted_count], those of node 0, the
- * others NULL; edges: likewise, of all. */
+/* Joins master and members: node 0 is the master, node i is members[order[i - 1]]. The links are those
+ * listed: node `from` connects to node `to`, never to 0; label: enum rt_label. A node has at most one link of
+ * each label with another, and one next and one previous node. links: [wanted_count], those of node 0, on
+ * which the neighbour has been greeted; they are the caller's, the others are NULL. edges: likewise, of all;
+ * measured when probe_bytes is not 0. Nothing may be posted on the links before rt_cluster_go. May be called
+ * again; the nodes then drop their old links, and the caller closes his. cluster/view.h has the lists of
+ * rings and meshes. */
 struct rt_wanted_link {
     uint16_t from, to, label;
 };

@@ -1,4 +1,4 @@
-/* Inside the master's side of a cluster: cluster.c has its life, form.c makes the links, shapes.c says which
+/* Inside the master's side of a cluster: cluster.c has its life, form.c makes the links, view.c says which
  * a ring or a mesh has, local.c has the nodes on this machine. */
 #ifndef RT_CLUSTER_CLUSTER_INSIDE_H
 #define RT_CLUSTER_CLUSTER_INSIDE_H

@@ -162,6 +162,7 @@ rt_status rt_membership_form(const struct rt_membership_settings *settings, stru
 }
 
 void rt_membership_deinit(struct rt_membership *membership) {
+    rt_view_destroy(membership->view);
     rt_cluster_close(membership->cluster);
     rt_endpoint_destroy(membership->endpoint);
     free(membership->name);
@@ -169,39 +170,27 @@ void rt_membership_deinit(struct rt_membership *membership) {
     *membership = (struct rt_membership){0};
 }
 
-rt_status rt_membership_assign(struct rt_membership *membership, const struct rt_assign *part, size_t member,
-                               struct rt_error *err) {
-    uint8_t *bytes;
-    rt_status status = rt_alloc(RT_MAX_CONTROL, 1, "a message", &bytes, err);
-    if (status != RT_OK)
-        return status;
-    const size_t used = rt_assign_encode(part, bytes, RT_MAX_CONTROL);
-    status = used ? rt_cluster_ask(membership->cluster, member, RT_MESSAGE_ASSIGN, bytes, used,
-                                   RT_MESSAGE_READY, err)
-                  : rt_fail(err, RT_BAD_INPUT, "the description of the model is too long to be sent");
-    free(bytes);
-    if (status == RT_OK)
-        rt_talk_next(&rt_cluster_member(membership->cluster, member)->talk);
-    return status;
+static size_t device_of_node(const void *view, size_t node) {
+    return node ? ((const struct rt_view *)view)->member[node - 1] + 1 : 0;
 }
 
-rt_status rt_membership_assign_all(struct rt_membership *membership, const struct rt_assign *part,
-                                   struct rt_error *err) {
-    const size_t members = rt_cluster_count(membership->cluster);
-    struct rt_assign own = *part;
-    uint8_t *bytes;
-    rt_status status = rt_alloc(RT_MAX_CONTROL, 1, "a message", &bytes, err);
-    for (size_t i = 0; status == RT_OK && i < members; i++) {
-        own.index = (uint16_t)(i + 1);
-        const size_t used = rt_assign_encode(&own, bytes, RT_MAX_CONTROL);
-        status = used ? rt_cluster_request(membership->cluster, i, RT_MESSAGE_ASSIGN, bytes, used, err)
-                      : rt_fail(err, RT_BAD_INPUT, "the description of the run is too long to be sent");
-    }
-    for (size_t i = 0; status == RT_OK && i < members; i++) {
-        status = rt_cluster_answer(membership->cluster, i, RT_MESSAGE_READY, err);
-        if (status == RT_OK)
-            rt_talk_next(&rt_cluster_member(membership->cluster, i)->talk);
-    }
-    free(bytes);
+static rt_status join_view(const struct rt_view_settings *settings, struct rt_cluster *cluster,
+                           struct rt_view *view, struct rt_error *err) {
+    for (size_t i = 1; settings->devices && i < settings->nodes; i++)
+        view->member[i - 1] = settings->devices[i] - 1;
+    RT_TRY(settings->shape(settings->user, view, err));
+    return rt_view_join(view, cluster, settings->probe_bytes, err);
+}
+
+rt_status rt_membership_form_view(struct rt_membership *membership, const struct rt_view_settings *settings,
+                                  struct rt_error *err) {
+    const uint32_t number = membership->view ? membership->view->number + 1 : 1;
+    struct rt_view *view;
+    RT_TRY(rt_view_create(number, NULL, settings->nodes, &view, err));
+    rt_view_destroy(membership->view);
+    membership->view = view;
+    const rt_status status = join_view(settings, membership->cluster, view, err);
+    if (status != RT_OK)
+        rt_membership_name_nodes(membership, view->nodes, device_of_node, view, err);
     return status;
 }

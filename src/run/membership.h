@@ -5,13 +5,14 @@
 #ifndef RT_RUN_MEMBERSHIP_H
 #define RT_RUN_MEMBERSHIP_H
 
-#include "cluster/cluster.h"
+#include "cluster/view.h"
 #include "formats/runfile.h"
 #include "learn/network.h"
 
 struct rt_membership {
     struct rt_endpoint *endpoint; /* NULL: one device alone, without a stream */
     struct rt_cluster *cluster;   /* NULL: one device alone */
+    struct rt_view *view;         /* that the run is in; NULL: none has been formed */
     uint32_t run;
     struct rt_pace pace;              /* of the master */
     size_t devices;                   /* the master first; device i > 0 is member i - 1 of the cluster: those
@@ -59,12 +60,20 @@ void rt_membership_name_nodes(const struct rt_membership *membership, size_t nod
 rt_status rt_membership_lost(const struct rt_membership *membership, size_t device, size_t *lost,
                              struct rt_error *err);
 
-/* Tells a member its part of the work, and waits until it has taken the memory for it. */
-rt_status rt_membership_assign(struct rt_membership *membership, const struct rt_assign *part, size_t member,
-                               struct rt_error *err);
-/* The same for all members at a time: member i gets index i + 1. */
-rt_status rt_membership_assign_all(struct rt_membership *membership, const struct rt_assign *part,
-                                   struct rt_error *err);
+/* Who takes part in a view, and how they are joined. */
+struct rt_view_settings {
+    const size_t *devices; /* [nodes] the master first; NULL: all, in their order */
+    size_t nodes;
+    /* Adds the links. */
+    rt_status (*shape)(void *user, struct rt_view *view, struct rt_error *err);
+    void *user;
+    uint32_t probe_bytes; /* that links are measured with; 0: they are not */
+};
+
+/* Forms a view, and takes it for that of the run; the one before is given up, with the links that nobody has
+ * taken. A failure names devices. */
+rt_status rt_membership_form_view(struct rt_membership *membership, const struct rt_view_settings *settings,
+                                  struct rt_error *err);
 
 /* The threads of each of the run's local processes: what train.threads says, else their share of the cores.
  */

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "cluster/cluster_inside.h"
 #include "net/tcp.h"
+#include "support/joins.h"
 #include "support/test.h"
 #include "tensor/answer.h"
 
@@ -88,13 +89,13 @@ TEST(local_nodes_join_in_a_ring) {
         CHECK(works_here(pids[i]));
         CHECK(kill(pids[i], SIGINT) == 0 && kill(pids[i], SIGTERM) == 0); /* these are for the master */
     }
-    CHECK_OK(rt_cluster_ring(cluster, (size_t[]){0, 1, 2}, 3, 65536, &next, &previous, edges, &err));
+    CHECK_OK(join_ring(cluster, (size_t[]){0, 1, 2}, 3, 65536, &next, &previous, edges, &err));
     for (size_t i = 0; i <= NODES; i++)
         CHECK_MSG(edges[i].latency > 0 && edges[i].latency < 0.1 && edges[i].bandwidth > 1e6, "%g s, %g B/s",
                   edges[i].latency, edges[i].bandwidth);
     rt_link_close(next);
     rt_link_close(previous);
-    CHECK_OK(rt_cluster_ring(cluster, (size_t[]){2, 0}, 2, 0, &next, &previous, edges, &err));
+    CHECK_OK(join_ring(cluster, (size_t[]){2, 0}, 2, 0, &next, &previous, edges, &err));
     /* the ring's role has been given no layers */
     CHECK(rt_cluster_go(cluster, &err) == RT_BAD_INPUT);
     CHECK_MSG(strstr(err.text, "has no work"), "%s", err.text);
@@ -122,8 +123,8 @@ TEST(local_nodes_join_in_a_mesh) {
     struct rt_edge edges[(NODES + 1) * (NODES + 1)];
     CHECK_OK(rt_cluster_open(&settings, endpoint, NULL, &cluster, &err));
     for (int again = 0; again < 2; again++) {
-        CHECK_OK(rt_cluster_mesh(cluster, (size_t[]){1, 0, 2}, NODES, not_with_the_last, NULL,
-                                 again ? 0 : 65536, links, edges, &err));
+        CHECK_OK(join_mesh(cluster, (size_t[]){1, 0, 2}, NODES, not_with_the_last, NULL, again ? 0 : 65536,
+                           links, edges, &err));
         for (size_t a = 0; a <= NODES; a++)
             for (size_t b = 0; b <= NODES; b++) {
                 const struct rt_edge *edge = &edges[a * (NODES + 1) + b];
@@ -185,7 +186,7 @@ TEST(a_local_node_is_killed) {
     CHECK_OK(rt_cluster_open(&settings, endpoint, NULL, &cluster, &err));
     kill(cluster->locals[1].pid, SIGKILL);
     double start = rt_clock_wall();
-    CHECK(rt_cluster_ring(cluster, (size_t[]){0, 1, 2}, 3, 0, &next, &previous, edges, &err) == RT_FAILED);
+    CHECK(join_ring(cluster, (size_t[]){0, 1, 2}, 3, 0, &next, &previous, edges, &err) == RT_FAILED);
     CHECK_MSG(strstr(err.text, "the local node local 2 was ended by signal 9 (Killed)"), "%s", err.text);
     CHECK_MSG(rt_clock_wall() - start < 4, "%g s", rt_clock_wall() - start);
     rt_cluster_close(cluster);
@@ -270,7 +271,7 @@ TEST(keys) {
     struct rt_link *next, *previous;
     struct rt_edge edges[3];
     CHECK_OK(rt_cluster_open(&settings, endpoint, NULL, &cluster, &err));
-    CHECK_OK(rt_cluster_ring(cluster, (size_t[]){0, 1}, 2, 65536, &next, &previous, edges, &err));
+    CHECK_OK(join_ring(cluster, (size_t[]){0, 1}, 2, 65536, &next, &previous, edges, &err));
     CHECK(edges[1].bandwidth > 1e6);
     rt_link_close(next);
     rt_link_close(previous);

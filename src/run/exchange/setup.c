@@ -25,17 +25,22 @@ static bool needs_link(const void *user, uint16_t a, uint16_t b) {
     return rt_exchange_links(needs->strategy, needs->options, &needs->roles, a, b);
 }
 
+static rt_status add_mesh(void *user, struct rt_view *view, struct rt_error *err) {
+    return rt_view_add_mesh(view, needs_link, user, err);
+}
+
 /* The slowest link decides, and all nodes must be told the same. */
-static struct rt_link_cost cost_of(const struct rt_edge *edges, size_t nodes) {
+static struct rt_link_cost cost_of(const struct rt_view *view) {
     struct rt_link_cost cost = {.latency = 1e-4, .bandwidth = 1e9, .adding = adding};
     bool measured = false;
-    for (size_t i = 0; i < nodes * nodes; i++) {
-        if (!(edges[i].bandwidth > 0))
+    for (size_t k = 0; k < view->link_count; k++) {
+        const struct rt_edge *edge = &view->edges[k];
+        if (!(edge->bandwidth > 0))
             continue;
-        if (!measured || edges[i].latency > cost.latency)
-            cost.latency = edges[i].latency;
-        if (!measured || edges[i].bandwidth < cost.bandwidth)
-            cost.bandwidth = edges[i].bandwidth;
+        if (!measured || edge->latency > cost.latency)
+            cost.latency = edge->latency;
+        if (!measured || edge->bandwidth < cost.bandwidth)
+            cost.bandwidth = edge->bandwidth;
         measured = true;
     }
     return cost;
@@ -45,29 +50,22 @@ static struct rt_link_cost cost_of(const struct rt_edge *edges, size_t nodes) {
 static rt_status join(struct rt_exchange_learner *learner, struct rt_link_cost *cost, struct rt_error *err) {
     const size_t nodes = learner->count;
     struct needs needs = {.strategy = learner->config.exchange, .options = learner->options};
-    uint16_t *worker = NULL;
-    size_t *order = NULL;
-    struct rt_edge *edges = NULL;
-    rt_status status = rt_alloc(nodes, sizeof *worker, "the roles of the nodes", &worker, err);
+    uint16_t *worker;
+    RT_TRY(rt_alloc(nodes, sizeof *worker, "the roles of the nodes", &worker, err));
+    const struct rt_view_settings wanted = {.nodes = nodes,
+                                            .shape = add_mesh,
+                                            .user = &needs,
+                                            .probe_bytes = needs.strategy->mesh ? PROBE_BYTES : 0};
+    rt_status status = rt_exchange_roles(needs.strategy, needs.options, nodes, worker, &needs.roles, err);
     if (status == RT_OK)
-        status = rt_alloc(nodes, sizeof *order, "the nodes", &order, err);
-    if (status == RT_OK)
-        status = rt_alloc(nodes * nodes, sizeof *edges, "the links", &edges, err);
-    if (status == RT_OK)
-        status = rt_exchange_roles(needs.strategy, needs.options, nodes, worker, &needs.roles, err);
-    for (size_t i = 0; status == RT_OK && i + 1 < nodes; i++)
-        order[i] = i;
-    if (status == RT_OK)
-        status = rt_cluster_mesh(learner->who.cluster, order, nodes - 1, needs_link, &needs,
-                                 needs.strategy->mesh ? PROBE_BYTES : 0, learner->links, edges, err);
-    if (status == RT_OK)
-        *cost = cost_of(edges, nodes);
-    else
-        rt_membership_name_nodes(&learner->who, nodes, NULL, NULL, err);
+        status = rt_membership_form_view(&learner->who, &wanted, err);
     free(worker);
-    free(order);
-    free(edges);
-    return status;
+    if (status != RT_OK)
+        return status;
+    *cost = cost_of(learner->who.view);
+    for (size_t i = 1; i < nodes; i++)
+        learner->links[i] = rt_view_take_link(learner->who.view, i, RT_LABEL_MESH);
+    return RT_OK;
 }
 
 static rt_status assign(struct rt_exchange_learner *learner, const struct rt_link_cost *cost,
@@ -85,7 +83,7 @@ static rt_status assign(struct rt_exchange_learner *learner, const struct rt_lin
     for (size_t i = 0; status == RT_OK && i < part.nodes; i++)
         part.node[i] = (struct rt_assigned_node){.count = (uint32_t)config->network->model->count};
     if (status == RT_OK)
-        status = rt_membership_assign_all(&learner->who, &part, err);
+        status = rt_view_assign(learner->who.view, learner->who.cluster, &part, err);
     free(part.node);
     rt_job_destroy(job);
     return status;

@@ -107,30 +107,44 @@ static rt_status take_devices(const struct rt_ring_setup_settings *settings, str
     return status;
 }
 
-static rt_status probe_links(const struct rt_ring_setup_settings *settings, struct rt_ring_setup *setup,
-                             struct rt_error *err) {
-    const size_t count = setup->who.devices - 1;
-    struct rt_edge *edges = NULL;
-    size_t *order = NULL;
-    rt_status status = rt_alloc(count + 1, sizeof *edges, "the links", &edges, err);
-    if (status == RT_OK)
-        status = rt_alloc(count, sizeof *order, "the links", &order, err);
-    for (size_t i = 0; status == RT_OK && i < count; i++)
-        order[i] = i;
-    if (status == RT_OK && settings->join)
-        status = settings->join(settings->user, setup, edges, err);
-    else if (status == RT_OK)
-        status = rt_cluster_ring(setup->who.cluster, order, count, PROBE_BYTES, &setup->next,
-                                 &setup->previous, edges, err);
-    for (size_t i = 0; status == RT_OK && i <= count; i++) {
-        setup->device[i].latency = edges[i].latency;
-        setup->device[i].bandwidth = edges[i].bandwidth;
+static rt_status add_ring(void *user, struct rt_view *view, struct rt_error *err) {
+    (void)user;
+    return rt_view_add_ring(view, 0, view->nodes, err);
+}
+
+/* places: the length of the master's ring. */
+static void take_links(struct rt_ring_setup *setup, size_t places) {
+    setup->next = rt_view_take_link(setup->who.view, 1, RT_LABEL_NEXT);
+    setup->previous = rt_view_take_link(setup->who.view, places - 1, RT_LABEL_PREVIOUS);
+}
+
+/* Every device has the link that leads on from it in its ring; the last link of a ring is made by its first
+ * node, and leads on from the last. */
+static void take_edges(struct rt_ring_setup *setup) {
+    const struct rt_view *view = setup->who.view;
+    for (size_t k = 0; k < view->link_count; k++) {
+        const struct rt_wanted_link *wanted = &view->wanted[k];
+        if (wanted->label == RT_LABEL_MESH)
+            continue;
+        struct rt_plan_device *device =
+            &setup->device[wanted->label == RT_LABEL_NEXT ? wanted->from : wanted->to];
+        device->latency = view->edges[k].latency;
+        device->bandwidth = view->edges[k].bandwidth;
     }
-    if (status != RT_OK)
-        rt_membership_name_nodes(&setup->who, setup->who.devices, NULL, NULL, err);
-    free(edges);
-    free(order);
-    return status;
+}
+
+static rt_status probe_links(const struct rt_ring_setup_settings *settings, struct rt_ring_setup *setup,
+                             size_t places, struct rt_error *err) {
+    const struct rt_view_settings all = {.nodes = setup->who.devices,
+                                         .shape = settings->shape ? settings->shape : add_ring,
+                                         .user = settings->user,
+                                         .probe_bytes = PROBE_BYTES};
+    RT_TRY(rt_membership_form_view(&setup->who, &all, err));
+    take_links(setup, places);
+    take_edges(setup);
+    if (settings->joined)
+        settings->joined(settings->user, setup->who.view);
+    return RT_OK;
 }
 
 /* The job that is planned: where several rings share a batch and its shards, the part of one of them. */
@@ -288,7 +302,7 @@ rt_status rt_ring_setup_plan(const struct rt_ring_setup_settings *settings, stru
     if (status == RT_OK)
         status = take_devices(settings, setup, err);
     if (status == RT_OK && setup->who.cluster)
-        status = probe_links(settings, setup, err);
+        status = probe_links(settings, setup, devices, err);
     struct rt_plan_question *question = &setup->question;
     *question = (struct rt_plan_question){.job = setup->job,
                                           .model = settings->network->model,
@@ -343,49 +357,39 @@ char *rt_ring_setup_print(const struct rt_ring_setup *setup) {
 
 /* ---- everybody's part ---- */
 
-static rt_status assign_all(struct rt_ring_setup *setup, struct rt_error *err) {
+/* Where some were left out, there is another view without them. */
+static rt_status leave_out(struct rt_ring_setup *setup, struct rt_error *err) {
     const struct rt_plan *plan = setup->plan;
-    struct rt_assign part = {.nodes = plan->nodes, .job = setup->job->tree};
-    rt_status status = rt_alloc(plan->nodes, sizeof *part.node, "the plan", &part.node, err);
-    for (size_t i = 0; status == RT_OK && i < plan->nodes; i++)
-        part.node[i] = (struct rt_assigned_node){.first = (uint32_t)plan->node[i].first,
-                                                 .count = (uint32_t)plan->node[i].count,
-                                                 .slots = (uint32_t)plan->node[i].slots};
-    for (size_t i = 1; status == RT_OK && i < plan->nodes; i++) {
-        part.index = (uint16_t)i;
-        status = rt_membership_assign(&setup->who, &part, plan->node[i].device - 1, err);
-    }
-    free(part.node);
-    return status;
-}
-
-static size_t device_of_node(const void *plan, size_t node) {
-    return ((const struct rt_plan *)plan)->node[node].device;
-}
-
-/* Where some were left out, the ring is made anew without them. */
-static rt_status join_again(struct rt_ring_setup *setup, struct rt_error *err) {
-    const struct rt_plan *plan = setup->plan;
+    size_t *devices;
     if (plan->nodes == setup->who.devices)
         return RT_OK;
     rt_link_close(setup->next);
     rt_link_close(setup->previous);
     setup->next = setup->previous = NULL;
-    struct rt_edge *edges = NULL;
-    size_t *order = NULL;
-    rt_status status = rt_alloc(plan->nodes, sizeof *edges, "the links", &edges, err);
+    RT_TRY(rt_alloc(plan->nodes, sizeof *devices, "the nodes", &devices, err));
+    for (size_t i = 0; i < plan->nodes; i++)
+        devices[i] = plan->node[i].device;
+    const struct rt_view_settings fewer = {.devices = devices, .nodes = plan->nodes, .shape = add_ring};
+    const rt_status status = rt_membership_form_view(&setup->who, &fewer, err);
+    free(devices);
     if (status == RT_OK)
-        status = rt_alloc(plan->nodes, sizeof *order, "the links", &order, err);
-    for (size_t i = 1; status == RT_OK && i < plan->nodes; i++)
-        order[i - 1] = plan->node[i].device - 1;
-    if (status == RT_OK)
-        status = rt_cluster_ring(setup->who.cluster, order, plan->nodes - 1, 0, &setup->next,
-                                 &setup->previous, edges, err);
-    if (status != RT_OK)
-        rt_membership_name_nodes(&setup->who, plan->nodes, device_of_node, plan, err);
-    free(edges);
-    free(order);
+        take_links(setup, plan->nodes);
     return status;
+}
+
+rt_status rt_ring_setup_tell(struct rt_ring_setup *setup, const struct rt_job *job, struct rt_error *err) {
+    const struct rt_plan *plan = setup->plan;
+    const struct rt_view *view = setup->who.view;
+    struct rt_assign all = {.nodes = view->nodes, .job = job->tree};
+    RT_TRY(rt_alloc(view->nodes, sizeof *all.node, "the plan", &all.node, err));
+    for (size_t i = 0; i < view->nodes; i++) {
+        const struct rt_plan_node *node = &plan->node[i % plan->nodes];
+        all.node[i] = (struct rt_assigned_node){
+            .first = (uint32_t)node->first, .count = (uint32_t)node->count, .slots = (uint32_t)node->slots};
+    }
+    const rt_status status = rt_view_assign(view, setup->who.cluster, &all, err);
+    free(all.node);
+    return status == RT_OK ? rt_cluster_go(setup->who.cluster, err) : status;
 }
 
 rt_status rt_ring_setup_assign(const struct rt_ring_setup_settings *settings, struct rt_ring_setup *setup,
@@ -402,10 +406,8 @@ rt_status rt_ring_setup_assign(const struct rt_ring_setup_settings *settings, st
         setup->who.cluster = NULL;
         return RT_OK;
     }
-    rt_status status = join_again(setup, err);
-    if (status == RT_OK)
-        status = assign_all(setup, err);
-    return status == RT_OK ? rt_cluster_go(setup->who.cluster, err) : status;
+    RT_TRY(leave_out(setup, err));
+    return rt_ring_setup_tell(setup, setup->job, err);
 }
 
 void rt_ring_setup_deinit(struct rt_ring_setup *setup) {

@@ -35,13 +35,13 @@ struct rt_ring_setup_settings {
     const struct rt_dataset *set;
     const struct rt_scaling *scaling;
     /* Rings side by side: how many, 0 or 1: one. Device r * N / rings + p is at place p of ring r, and the
-     * plan is for one ring whose devices are each as slow as the slowest at its place. join makes the links
-     * in place of a ring of all: next, previous, and edges, [devices], each the one to the next in its ring.
-     */
+     * plan is for one ring whose devices are each as slow as the slowest at its place. shape adds the links
+     * in place of a ring of all, and joined is told of the view that has them; NULL: nobody is. */
     size_t rings;
     size_t parts;      /* of each batch: as many as rings, or 1: each has its own */
     bool with_servers; /* see struct rt_job_ring */
-    rt_status (*join)(void *user, struct rt_ring_setup *setup, struct rt_edge *edges, struct rt_error *err);
+    rt_status (*shape)(void *user, struct rt_view *view, struct rt_error *err);
+    void (*joined)(void *user, struct rt_view *view);
     void *user;
 };
 
@@ -53,6 +53,9 @@ char *rt_ring_setup_print(const struct rt_ring_setup *setup);
 /* Tells every node its part and sets the ring up; afterwards the master talks to its neighbours only. */
 rt_status rt_ring_setup_assign(const struct rt_ring_setup_settings *settings, struct rt_ring_setup *setup,
                                struct rt_error *err);
+/* What the end of that is, also for several rings: tells every node of the view its part in this job, and has
+ * all begin. A ring's parts are those of the plan. */
+rt_status rt_ring_setup_tell(struct rt_ring_setup *setup, const struct rt_job *job, struct rt_error *err);
 void rt_ring_setup_deinit(struct rt_ring_setup *setup); /* a zeroed one is fine */
 
 #endif

@@ -1,5 +1,6 @@
 /* Forming a cluster, over the network in memory: with everybody well, and with all that can go wrong. */
 #include "support/clusters.h"
+#include "support/joins.h"
 
 #include <math.h>
 
@@ -43,7 +44,7 @@ static void whole_run(struct cluster_place *place, struct rt_endpoint *endpoint)
         }
         ask_all(cluster);
         CHECK_OK(cluster_assign(cluster, &err));
-        CHECK_OK(rt_cluster_ring(cluster, order, nodes, 100000, &next, &previous, edges, &err));
+        CHECK_OK(join_ring(cluster, order, nodes, 100000, &next, &previous, edges, &err));
         CHECK_OK(rt_cluster_go(cluster, &err));
         CHECK(rt_cluster_ask(cluster, 0, RT_MESSAGE_GO, NULL, 0, RT_MESSAGE_GO, &err) == RT_FAILED);
         int number = cluster_round(next, previous);
@@ -91,12 +92,12 @@ static void form_again(struct cluster_place *place, struct rt_endpoint *endpoint
     struct rt_cluster *cluster;
     struct rt_link *next, *previous;
     CHECK_OK(cluster_open(place->world, endpoint, 1, 4, &cluster, &err));
-    CHECK_OK(rt_cluster_ring(cluster, (size_t[]){0, 1, 2, 3}, 4, 0, &next, &previous, edges, &err));
+    CHECK_OK(join_ring(cluster, (size_t[]){0, 1, 2, 3}, 4, 0, &next, &previous, edges, &err));
     CHECK(edges[0].latency == 0 && edges[4].bandwidth == 0);
     rt_link_close(next);
     rt_link_close(previous);
     CHECK_OK(cluster_assign(cluster, &err));
-    CHECK_OK(rt_cluster_ring(cluster, (size_t[]){3, 0, 2}, 3, 0, &next, &previous, edges, &err));
+    CHECK_OK(join_ring(cluster, (size_t[]){3, 0, 2}, 3, 0, &next, &previous, edges, &err));
     CHECK_OK(rt_cluster_go(cluster, &err));
     CHECK(cluster_round(next, previous) == 3);
     rt_link_close(next);
@@ -107,7 +108,7 @@ static void form_again(struct cluster_place *place, struct rt_endpoint *endpoint
     CHECK(node[4].seen_index == 1 && node[1].seen_index == 2 && node[3].seen_index == 3);
     CHECK(node[2].runs == 0 && node[2].ends == 1 && node[1].runs == 1 && node[1].seen_count == 4);
     CHECK(rt_cluster_open(&(struct rt_cluster_settings){0}, endpoint, NULL, &cluster, &err) == RT_OK);
-    CHECK(rt_cluster_ring(cluster, NULL, 0, 0, &next, &previous, edges, &err) == RT_BAD_INPUT);
+    CHECK(join_ring(cluster, NULL, 0, 0, &next, &previous, edges, &err) == RT_BAD_INPUT);
     rt_cluster_close(cluster);
 }
 
@@ -205,7 +206,7 @@ static void order_with_loopback(struct cluster_place *place, struct rt_endpoint 
     struct rt_link *next, *previous;
     CHECK_OK(cluster_open(place->world, endpoint, 1, 2, &cluster, &err));
     snprintf(rt_cluster_member(cluster, 1)->address, 100, "127.0.0.1:7117");
-    CHECK(rt_cluster_ring(cluster, (size_t[]){0, 1}, 2, 0, &next, &previous, edges, &err) == RT_BAD_INPUT);
+    CHECK(join_ring(cluster, (size_t[]){0, 1}, 2, 0, &next, &previous, edges, &err) == RT_BAD_INPUT);
     CHECK_MSG(strstr(err.text, "pi1 (mem:1) cannot reach pi2, which is 127.0.0.1:7117 on this machine only"),
               "%s", err.text);
     rt_cluster_close(cluster);
@@ -289,12 +290,12 @@ static void lose_one_at_join(struct cluster_place *place, struct rt_endpoint *en
     struct rt_cluster *cluster;
     struct rt_link *next, *previous;
     CHECK_OK(cluster_open(place->world, endpoint, 1, 3, &cluster, &err));
-    CHECK(rt_cluster_ring(cluster, (size_t[]){0, 1, 2}, 3, 0, &next, &previous, edges, &err) == RT_FAILED);
+    CHECK(join_ring(cluster, (size_t[]){0, 1, 2}, 3, 0, &next, &previous, edges, &err) == RT_FAILED);
     CHECK_MSG(strstr(err.text, "mortal (mem:2): is gone"), "%s", err.text);
     /* the others go on without it */
     CHECK_OK(cluster_assign_one(cluster, 0, &err));
     CHECK_OK(cluster_assign_one(cluster, 2, &err));
-    CHECK_OK(rt_cluster_ring(cluster, (size_t[]){0, 2}, 2, 0, &next, &previous, edges, &err));
+    CHECK_OK(join_ring(cluster, (size_t[]){0, 2}, 2, 0, &next, &previous, edges, &err));
     CHECK_OK(rt_cluster_go(cluster, &err));
     CHECK(cluster_round(next, previous) == 2);
     rt_link_close(next);
@@ -318,10 +319,10 @@ static void cut_between_nodes(struct cluster_place *place, struct rt_endpoint *e
     struct rt_link *next, *previous;
     CHECK_OK(cluster_open(place->world, endpoint, 1, 2, &cluster, &err));
     rt_memnet_cut(place->world->net, 1, 2);
-    CHECK(rt_cluster_ring(cluster, (size_t[]){0, 1}, 2, 0, &next, &previous, edges, &err) == RT_FAILED);
+    CHECK(join_ring(cluster, (size_t[]){0, 1}, 2, 0, &next, &previous, edges, &err) == RT_FAILED);
     CHECK_MSG(strstr(err.text, "pi1 (mem:1): cannot reach node 2: mem:2: did not answer in time"), "%s",
               err.text);
-    CHECK_OK(rt_cluster_ring(cluster, (size_t[]){1}, 1, 0, &next, &previous, edges, &err));
+    CHECK_OK(join_ring(cluster, (size_t[]){1}, 1, 0, &next, &previous, edges, &err));
     /* a link of the ring is lost before the work begins */
     rt_memnet_kill(place->world->net, 2);
     CHECK(rt_cluster_go(cluster, &err) == RT_FAILED);
@@ -398,7 +399,7 @@ static void first_master(struct cluster_place *place, struct rt_endpoint *endpoi
     CHECK_OK(cluster_open(place->world, endpoint, 1, 1, &cluster, &err));
     CHECK_OK(cluster_assign(cluster, &err));
     rt_endpoint_sleep(endpoint, 1);
-    CHECK_OK(rt_cluster_ring(cluster, (size_t[]){0}, 1, 0, &next, &previous, edges, &err));
+    CHECK_OK(join_ring(cluster, (size_t[]){0}, 1, 0, &next, &previous, edges, &err));
     CHECK_OK(rt_cluster_go(cluster, &err));
     rt_endpoint_sleep(endpoint, 2);
     CHECK(cluster_round(next, previous) == 1);
@@ -523,7 +524,7 @@ static void be_strange(struct cluster_place *place, struct rt_endpoint *endpoint
     CHECK_OK(cluster_open(place->world, endpoint, 1, 1, &cluster, &err));
     struct rt_link *next, *previous;
     uint32_t run = rt_cluster_run(cluster);
-    CHECK_OK(rt_cluster_ring(cluster, (size_t[]){0}, 1, 0, &next, &previous, edges, &err));
+    CHECK_OK(join_ring(cluster, (size_t[]){0}, 1, 0, &next, &previous, edges, &err));
     hello = (struct rt_hello){.role = RT_ROLE_NODE, .from = 5, .label = RT_LABEL_NEXT, .version = "1"};
     say(endpoint, &(struct rt_message){.type = RT_MESSAGE_HELLO, .run = run}, &hello, text);
     CHECK_MSG(strcmp(text, "pi1, node 1 of 2, has no place for a link of node 5") == 0, "%s", text);

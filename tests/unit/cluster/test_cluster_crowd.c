@@ -3,6 +3,7 @@
  * the node in place 1, the crowd comes from place 2.
  */
 #include "support/clusters.h"
+#include "support/joins.h"
 #include <string.h>
 
 enum { CROWD = 200 };
@@ -69,7 +70,7 @@ static void join_in_a_crowd(struct cluster_place *place, struct rt_endpoint *end
     struct rt_cluster *cluster;
     CHECK_OK(cluster_open(place->world, endpoint, 1, 1, &cluster, &err));
     call(&crowd, endpoint, 100, 1);
-    CHECK_OK(rt_cluster_ring(cluster, (size_t[]){0}, 1, 0, &next, &previous, edges, &err));
+    CHECK_OK(join_ring(cluster, (size_t[]){0}, 1, 0, &next, &previous, edges, &err));
     CHECK_OK(cluster_assign(cluster, &err));
     CHECK_OK(rt_cluster_go(cluster, &err));
     CHECK(cluster_round(next, previous) == 1);

@@ -2,6 +2,7 @@
  * nor hang, and serve the next master as if nothing had been. Deterministic: by seeds, over the network in
  * memory. */
 #include "support/clusters.h"
+#include "support/joins.h"
 
 enum { LINKS = 4, WORDS = 120, ROOM = 600 };
 
@@ -194,7 +195,7 @@ static void say_anything_and_work(struct cluster_place *place, struct rt_endpoin
     rt_endpoint_sleep(endpoint, rt_endpoint_now(endpoint) + 100);
     CHECK_OK(cluster_open(place->world, endpoint, 1, 2, &cluster, &err));
     CHECK_OK(cluster_assign(cluster, &err));
-    CHECK_OK(rt_cluster_mesh(cluster, (size_t[]){0, 1}, 2, everybody, NULL, 0, links, NULL, &err));
+    CHECK_OK(join_mesh(cluster, (size_t[]){0, 1}, 2, everybody, NULL, 0, links, NULL, &err));
     CHECK_OK(rt_cluster_go(cluster, &err));
     cluster_sums(links, 3, sums);
     CHECK(sums[1] == 2 && sums[2] == 1);

@@ -1,6 +1,7 @@
 /* Masters that break the rules, and nodes that end, while a cluster is formed: over the network in memory. */
 #include "cluster/cluster_inside.h"
 #include "support/clusters.h"
+#include "support/joins.h"
 
 static struct rt_edge edges[CLUSTER_PLACES];
 
@@ -41,7 +42,7 @@ static void change_after_go(struct cluster_place *place, struct rt_endpoint *end
     place->world->place[1].refuses_assign = "it is too much";
     CHECK(cluster_assign(cluster, &err) != RT_OK);
     CHECK_MSG(strstr(err.text, "it said 'assign' after 'go'"), "%s", err.text);
-    CHECK(rt_cluster_ring(cluster, (size_t[]){0}, 1, 0, &next, &previous, edges, &err) != RT_OK);
+    CHECK(join_ring(cluster, (size_t[]){0}, 1, 0, &next, &previous, edges, &err) != RT_OK);
     rt_cluster_close(cluster);
 }
 
@@ -176,7 +177,7 @@ static void leave_at_work(struct cluster_place *place, struct rt_endpoint *endpo
     struct rt_error err;
     struct rt_cluster *cluster;
     CHECK_OK(cluster_open(place->world, endpoint, 1, 1, &cluster, &err));
-    CHECK_OK(rt_cluster_ring(cluster, (size_t[]){0}, 1, 0, &next, &previous, edges, &err));
+    CHECK_OK(join_ring(cluster, (size_t[]){0}, 1, 0, &next, &previous, edges, &err));
     CHECK_OK(cluster_assign(cluster, &err));
     CHECK_OK(rt_cluster_go(cluster, &err));
     rt_endpoint_sleep(endpoint, rt_endpoint_now(endpoint) + 1);

@@ -2,6 +2,7 @@
  * can go wrong while they are formed. */
 #include "cluster/cluster_inside.h"
 #include "support/clusters.h"
+#include "support/joins.h"
 
 #include <math.h>
 
@@ -74,8 +75,8 @@ static void whole_run(struct cluster_place *place, struct rt_endpoint *endpoint)
         memset(edges, 0xff, sizeof edges);
         CHECK_OK(cluster_open(place->world, endpoint, 1, count - 1, &cluster, &err));
         CHECK_OK(cluster_assign(cluster, &err));
-        CHECK_OK(rt_cluster_mesh(cluster, in_order, count - 1, wish.needs, &wish.seed, wish.probe_bytes,
-                                 links, edges, &err));
+        CHECK_OK(join_mesh(cluster, in_order, count - 1, wish.needs, &wish.seed, wish.probe_bytes, links,
+                           edges, &err));
         CHECK(!links[0]);
         check_edges(count);
         CHECK_OK(rt_cluster_go(cluster, &err));
@@ -128,18 +129,16 @@ static void form_again(struct cluster_place *place, struct rt_endpoint *endpoint
     struct rt_link *links[P], *next, *previous;
     const size_t order[3] = {3, 0, 2};
     CHECK_OK(cluster_open(place->world, endpoint, 1, 4, &cluster, &err));
-    CHECK_OK(rt_cluster_ring(cluster, in_order, 4, 0, &next, &previous, edges, &err));
+    CHECK_OK(join_ring(cluster, in_order, 4, 0, &next, &previous, edges, &err));
     rt_link_close(next);
     rt_link_close(previous);
-    CHECK_OK(rt_cluster_mesh(cluster, in_order, 4, everybody, NULL, 0, links, NULL, &err));
+    CHECK_OK(join_mesh(cluster, in_order, 4, everybody, NULL, 0, links, NULL, &err));
     cluster_close_links(links, 5);
-    CHECK(rt_cluster_mesh(cluster, in_order, 0, everybody, NULL, 0, links, NULL, &err) == RT_BAD_INPUT);
-    CHECK(rt_cluster_mesh(cluster, (size_t[]){1, 1}, 2, everybody, NULL, 0, links, NULL, &err) ==
-          RT_BAD_INPUT);
-    CHECK(rt_cluster_mesh(cluster, (size_t[]){1, 4}, 2, everybody, NULL, 0, links, NULL, &err) ==
-          RT_BAD_INPUT);
+    CHECK(join_mesh(cluster, in_order, 0, everybody, NULL, 0, links, NULL, &err) == RT_BAD_INPUT);
+    CHECK(join_mesh(cluster, (size_t[]){1, 1}, 2, everybody, NULL, 0, links, NULL, &err) == RT_BAD_INPUT);
+    CHECK(join_mesh(cluster, (size_t[]){1, 4}, 2, everybody, NULL, 0, links, NULL, &err) == RT_BAD_INPUT);
     CHECK_OK(cluster_assign(cluster, &err));
-    CHECK_OK(rt_cluster_mesh(cluster, order, 3, everybody, NULL, 0, links, NULL, &err));
+    CHECK_OK(join_mesh(cluster, order, 3, everybody, NULL, 0, links, NULL, &err));
     CHECK_OK(rt_cluster_go(cluster, &err));
     wish.needs = everybody;
     check_sums(links, 4);
@@ -209,13 +208,13 @@ static void cut_between_nodes(struct cluster_place *place, struct rt_endpoint *e
     CHECK_OK(cluster_assign(cluster, &err));
     rt_memnet_cut(place->world->net, 2, 4);
     const double start = rt_endpoint_now(endpoint);
-    CHECK(rt_cluster_mesh(cluster, in_order, 4, everybody, NULL, 0, links, NULL, &err) == RT_FAILED);
+    CHECK(join_mesh(cluster, in_order, 4, everybody, NULL, 0, links, NULL, &err) == RT_FAILED);
     CHECK_MSG(strcmp(err.text, "pi2 (mem:2): cannot reach node 4: mem:4: did not answer in time") == 0, "%s",
               err.text);
     CHECK(rt_endpoint_now(endpoint) - start < 6);
     wish.needs = some;
     wish.seed = 0;
-    CHECK_OK(rt_cluster_mesh(cluster, in_order, 4, some, &wish.seed, 0, links, NULL, &err));
+    CHECK_OK(join_mesh(cluster, in_order, 4, some, &wish.seed, 0, links, NULL, &err));
     CHECK_OK(rt_cluster_go(cluster, &err));
     check_sums(links, 5);
     cluster_close_links(links, 5);
@@ -238,7 +237,7 @@ static void be_impatient(struct cluster_place *place, struct rt_endpoint *endpoi
     CHECK_OK(rt_cluster_open(&settings, endpoint, NULL, &cluster, &err));
     rt_memnet_cut(place->world->net, 1, 2);
     const double start = rt_endpoint_now(endpoint);
-    CHECK(rt_cluster_mesh(cluster, in_order, 2, everybody, NULL, 0, links, NULL, &err) == RT_FAILED);
+    CHECK(join_mesh(cluster, in_order, 2, everybody, NULL, 0, links, NULL, &err) == RT_FAILED);
     CHECK_MSG(strstr(err.text, "pi1 (mem:1): cannot reach node 2: mem:2: did not answer in time"), "%s",
               err.text);
     CHECK(rt_endpoint_now(endpoint) - start < 1.5);
@@ -269,7 +268,7 @@ static void lose_one(struct cluster_place *place, struct rt_endpoint *endpoint) 
     if (status == RT_OK)
         status = cluster_assign(cluster, &err);
     if (status == RT_OK)
-        status = rt_cluster_mesh(cluster, in_order, 4, everybody, NULL, 5000, links, NULL, &err);
+        status = join_mesh(cluster, in_order, 4, everybody, NULL, 5000, links, NULL, &err);
     if (status == RT_OK)
         status = rt_cluster_go(cluster, &err);
     CHECK_MSG(status == RT_OK || strstr(err.text, "mem:2") || strstr(err.text, "pi2"), "after %g s: %s",
@@ -304,7 +303,7 @@ static void lose_a_link(struct cluster_place *place, struct rt_endpoint *endpoin
     struct rt_link *links[P];
     CHECK_OK(cluster_open(place->world, endpoint, 1, 3, &cluster, &err));
     CHECK_OK(cluster_assign(cluster, &err));
-    CHECK_OK(rt_cluster_mesh(cluster, in_order, 3, everybody, NULL, 0, links, NULL, &err));
+    CHECK_OK(join_mesh(cluster, in_order, 3, everybody, NULL, 0, links, NULL, &err));
     rt_memnet_cut(place->world->net, 1, 3);
     rt_endpoint_sleep(endpoint, rt_endpoint_now(endpoint) + 6);
     CHECK(rt_cluster_go(cluster, &err) == RT_FAILED);
@@ -372,7 +371,7 @@ static void order_nonsense(struct cluster_place *place, struct rt_endpoint *endp
     refused(ask_join(cluster, 2, RT_LABEL_MESH, "mem:2", &err), &err, "pi2 waits for no link of that run");
     refused(ask_join(cluster, 2, RT_LABEL_MESH, "mem:1", &err), &err,
             "pi1, node 1 of 3, has no place for a link of node 1");
-    CHECK_OK(rt_cluster_mesh(cluster, in_order, 2, everybody, NULL, 0, links, NULL, &err));
+    CHECK_OK(join_mesh(cluster, in_order, 2, everybody, NULL, 0, links, NULL, &err));
     refused(ask_join(cluster, 2, RT_LABEL_MESH, "mem:2", &err), &err, "that has no place"); /* it is there */
     CHECK_OK(rt_cluster_go(cluster, &err));
     wish.needs = everybody;
@@ -446,7 +445,7 @@ static void be_intruded(struct cluster_place *place, struct rt_endpoint *endpoin
     CHECK_OK(cluster_open(place->world, endpoint, 1, 2, &cluster, &err));
     CHECK_OK(cluster_assign(cluster, &err));
     run_of_master = rt_cluster_run(cluster);
-    CHECK_OK(rt_cluster_mesh(cluster, in_order, 2, everybody, NULL, 0, links, NULL, &err));
+    CHECK_OK(join_mesh(cluster, in_order, 2, everybody, NULL, 0, links, NULL, &err));
     rt_endpoint_sleep(endpoint, 5);
     CHECK_OK(rt_cluster_go(cluster, &err));
     wish.needs = everybody;
@@ -487,7 +486,7 @@ static void lose_a_place_for_a_while(struct cluster_place *place, struct rt_endp
     const size_t bytes = rt_settle_encode(&(struct rt_settle){1, 2, 1, &want}, body, sizeof body);
     CHECK_OK(ask(cluster, RT_MESSAGE_SETTLE, body, bytes, RT_MESSAGE_SETTLED, &err));
     rt_endpoint_sleep(endpoint, 5);
-    CHECK_OK(rt_cluster_mesh(cluster, in_order, 1, NULL, NULL, 0, links, NULL, &err));
+    CHECK_OK(join_mesh(cluster, in_order, 1, NULL, NULL, 0, links, NULL, &err));
     CHECK_OK(rt_cluster_go(cluster, &err));
     wish.needs = NULL;
     check_sums(links, 2);
@@ -511,7 +510,7 @@ static void order_with_loopback(struct cluster_place *place, struct rt_endpoint 
     struct rt_link *links[P];
     CHECK_OK(cluster_open(place->world, endpoint, 1, 3, &cluster, &err));
     snprintf(rt_cluster_member(cluster, 2)->address, 100, "127.0.0.1:7117");
-    refused(rt_cluster_mesh(cluster, in_order, 3, everybody, NULL, 0, links, NULL, &err), &err,
+    refused(join_mesh(cluster, in_order, 3, everybody, NULL, 0, links, NULL, &err), &err,
             "cannot reach pi3, which is 127.0.0.1:7117 on this machine only");
     rt_cluster_close(cluster);
 }
@@ -531,7 +530,7 @@ static void form_slowly(struct cluster_place *place, struct rt_endpoint *endpoin
     struct rt_cluster *cluster;
     struct rt_link *next, *previous;
     CHECK_OK(cluster_open(place->world, endpoint, 1, 2, &cluster, &err));
-    CHECK_OK(rt_cluster_ring(cluster, (size_t[]){0, 1}, 2, 256 << 10, &next, &previous, slow_edges, &err));
+    CHECK_OK(join_ring(cluster, (size_t[]){0, 1}, 2, 256 << 10, &next, &previous, slow_edges, &err));
     rt_link_close(next);
     rt_link_close(previous);
     rt_cluster_close(cluster);

@@ -1,6 +1,7 @@
 /* A cluster over TCP whose nodes are threads of this program: they join in a mesh and work in it. */
 #include "net/tcp.h"
 #include "support/clusters.h"
+#include "support/joins.h"
 
 #include <pthread.h>
 
@@ -71,8 +72,7 @@ TEST(nodes_work_in_a_mesh) {
         }
         CHECK_OK(status);
         CHECK_OK(cluster_assign(cluster, &err));
-        CHECK_OK(
-            rt_cluster_mesh(cluster, order, NODES, neighbours, NULL, run == 1 ? 4096 : 0, links, NULL, &err));
+        CHECK_OK(join_mesh(cluster, order, NODES, neighbours, NULL, run == 1 ? 4096 : 0, links, NULL, &err));
         CHECK_OK(rt_cluster_go(cluster, &err));
         cluster_sums(links, NODES + 1, sums);
         for (int i = 1; i <= NODES; i++)
