@@ -210,6 +210,39 @@ rt_status rt_options_read(const struct rt_option *options, size_t count, const c
     return status;
 }
 
+static size_t index_of_key(const struct rt_tree *map, const char *key) {
+    size_t i = 0;
+    while (i < map->count && strcmp(map->items[i]->key, key) != 0)
+        i++;
+    return i;
+}
+
+rt_status rt_options_rename(const struct rt_option *options, size_t count, struct rt_tree *map, bool replace,
+                            const struct rt_option **renamed, struct rt_error *err) {
+    for (size_t i = 0; map && map->kind == RT_TREE_MAP && i < count; i++) {
+        struct rt_tree *old = options[i].alias ? rt_tree_get(map, options[i].alias) : NULL;
+        if (!old)
+            continue;
+        const size_t present = index_of_key(map, options[i].name);
+        if (present < map->count && !replace)
+            return rt_tree_fail(old, err, "%s is the old name of %s: give one of them, not both",
+                                options[i].alias, options[i].name);
+        char *key = strdup(options[i].name);
+        if (!key)
+            return rt_fail(err, RT_NO_MEMORY, "not enough memory for the configuration");
+        if (present < map->count) {
+            rt_tree_destroy(map->items[present]);
+            map->count--;
+            memmove(map->items + present, map->items + present + 1,
+                    (map->count - present) * sizeof(struct rt_tree *));
+        }
+        free(old->key);
+        old->key = key;
+        *renamed = &options[i];
+    }
+    return RT_OK;
+}
+
 /* The words that may be chosen, in lines of at most so many columns. column: where the line is; tail: length
  * of what follows the last one. */
 static void put_choices(FILE *out, const char *const *choices, size_t column, size_t margin, size_t tail) {

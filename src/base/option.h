@@ -29,7 +29,14 @@ struct rt_option {
     const char *help;           /* one line, without the default: that is added */
     const char
         *auto_word; /* a word that may stand instead of a number ("auto", "all") and reads as -1; or NULL */
+    const char *alias; /* an old name that rt_options_rename still accepts; or NULL */
 };
+
+/* Gives the keys of a map that are aliases the names that options have now. Both in one map: an error, or,
+ * with replace, the one under the alias counts. *renamed: an option of which that was done; else left alone.
+ * map may be NULL, and is left alone when it is no map. */
+rt_status rt_options_rename(const struct rt_option *options, size_t count, struct rt_tree *map, bool replace,
+                            const struct rt_option **renamed, struct rt_error *err);
 
 /* Reads a map into settings (of the struct the offsets refer to). Unknown keys, wrong kinds and values out
  * of range are errors that name file, line and the nearest valid key. what names the owner in messages

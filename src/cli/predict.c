@@ -233,7 +233,7 @@ static rt_status check_keys(const struct rt_words *set, struct rt_error *err) {
         if (strncmp(set->items[i], "cluster.", 8) != 0 && strncmp(set->items[i], "train.", 6) != 0)
             return rt_fail(err, RT_BAD_INPUT,
                            "--set %.100s: predict sets keys of cluster and train only, as in "
-                           "--set cluster.patience=5; the rest is in the model",
+                           "--set cluster.timeout=5; the rest is in the model",
                            set->items[i]);
     return RT_OK;
 }

@@ -12,12 +12,11 @@ struct array_settings {
 };
 
 static const struct rt_option array_options[] = {
-    {"inputs", RT_OPTION_TEXT, offsetof(struct array_settings, inputs), NULL, 0, 0, NULL,
-     "the file with the examples", NULL},
-    {"labels", RT_OPTION_TEXT, offsetof(struct array_settings, labels), NULL, 0, 0, NULL,
-     "the file with their labels or target values", NULL},
-    {"names", RT_OPTION_TREE, offsetof(struct array_settings, names), NULL, 0, 0, NULL,
-     "the names of the classes, in their order", NULL},
+    {"inputs", RT_OPTION_TEXT, offsetof(struct array_settings, inputs), .help = "the file with the examples"},
+    {"labels", RT_OPTION_TEXT, offsetof(struct array_settings, labels),
+     .help = "the file with their labels or target values"},
+    {"names", RT_OPTION_TREE, offsetof(struct array_settings, names),
+     .help = "the names of the classes, in their order"},
 };
 
 /* The options as a map, or short as a list: [inputs] or [inputs, labels]. */

@@ -21,21 +21,20 @@ static const char *const header_choices[] = {"auto", "yes", "no", "true", "false
 
 #define AT(field) offsetof(struct rt_csv_settings, field)
 static const struct rt_option options[] = {
-    {"file", RT_OPTION_TEXT, AT(file), NULL, 0, 0, NULL, "the table, .csv or .csv.gz", NULL},
-    {"label", RT_OPTION_TREE, AT(label), NULL, 0, 0, NULL,
-     "the column with the label, by name or number (from 0; -1 is the last, the default)", NULL},
-    {"targets", RT_OPTION_TREE, AT(targets), NULL, 0, 0, NULL,
-     "the columns with target values, for regression", NULL},
-    {"targets_file", RT_OPTION_TEXT, AT(targets_file), NULL, 0, 0, NULL,
-     "another table, with the labels or target values line by line", NULL},
-    {"columns", RT_OPTION_TREE, AT(columns), NULL, 0, 0, NULL,
-     "the columns that are inputs; without it all that are not targets", NULL},
-    {"names", RT_OPTION_TREE, AT(names), NULL, 0, 0, NULL, "the names of the classes, in their order", NULL},
-    {"header", RT_OPTION_CHOICE, AT(header), "auto", 0, 0, header_choices,
-     "whether the first line names the columns", NULL},
-    {"separator", RT_OPTION_TEXT, AT(separator), "auto", 0, 0, NULL,
-     "the character between fields, tab, space (any blanks), or auto", NULL},
-    {"skip", RT_OPTION_INT, AT(skip), "0", 0, 1e9, NULL, "lines to leave out before the table begins", NULL},
+    {"file", RT_OPTION_TEXT, AT(file), .help = "the table, .csv or .csv.gz"},
+    {"label", RT_OPTION_TREE, AT(label),
+     .help = "the column with the label, by name or number (from 0; -1 is the last, the default)"},
+    {"targets", RT_OPTION_TREE, AT(targets), .help = "the columns with target values, for regression"},
+    {"targets_file", RT_OPTION_TEXT, AT(targets_file),
+     .help = "another table, with the labels or target values line by line"},
+    {"columns", RT_OPTION_TREE, AT(columns),
+     .help = "the columns that are inputs; without it all that are not targets"},
+    {"names", RT_OPTION_TREE, AT(names), .help = "the names of the classes, in their order"},
+    {"header", RT_OPTION_CHOICE, AT(header), "auto", .choices = header_choices,
+     .help = "whether the first line names the columns"},
+    {"separator", RT_OPTION_TEXT, AT(separator), "auto",
+     .help = "the character between fields, tab, space (any blanks), or auto"},
+    {"skip", RT_OPTION_INT, AT(skip), "0", 0, 1e9, .help = "lines to leave out before the table begins"},
 };
 #undef AT
 

@@ -131,7 +131,7 @@ static const struct rt_option cluster_options[] = {
      .help = "emulate a slower network between local processes: bits per second of each, as 100M"},
     {"latency", RT_OPTION_TREE, AT(latency),
      .help = "emulate a slower network: the time that a message takes one way, as 1ms"},
-    {"patience", RT_OPTION_REAL, AT(timeout), "60", 0.1, 86400,
+    {"timeout", RT_OPTION_REAL, AT(timeout), "60", 0.1, 86400, .alias = "patience",
      .help =
          "seconds without a sign of progress after which a node counts as lost; ten times that if it runs"},
 };
@@ -155,6 +155,16 @@ static const struct rt_option top_options[] = {
     {"cluster", RT_OPTION_TREE, AT(cluster), .help = "where it is trained"},
 };
 #undef AT
+
+/* The sections: the last of the top options. */
+static const struct {
+    const struct rt_option *options;
+    size_t count;
+} tables[] = {{model_options, COUNT(model_options)},
+              {data_options, COUNT(data_options)},
+              {train_options, COUNT(train_options)},
+              {cluster_options, COUNT(cluster_options)}};
+enum { FIRST_SECTION = COUNT(top_options) - COUNT(tables) };
 
 /* ---- checks beyond one key ----------------------------------------------------------------------------- */
 
@@ -375,14 +385,34 @@ static struct rt_spec *begin(const char *file, struct rt_error *err) {
     return spec;
 }
 
+/* Keys under old names get their present ones. */
+static rt_status rename_keys(struct rt_spec *spec, bool replace, struct rt_error *err) {
+    for (size_t i = 0; i < COUNT(tables); i++) {
+        const char *section = top_options[FIRST_SECTION + i].name;
+        const struct rt_option *renamed = NULL;
+        RT_TRY(rt_options_rename(tables[i].options, tables[i].count, rt_tree_get(spec->tree, section),
+                                 replace, &renamed, err));
+        if (renamed)
+            snprintf(spec->notice, sizeof spec->notice,
+                     "%s.%s is now called %s.%s; the old name will be removed in the next version", section,
+                     renamed->alias, section, renamed->name);
+    }
+    return RT_OK;
+}
+
 /* From a tree that has been read to a spec; what concerns one key alone is checked. */
 static rt_status complete(struct rt_spec *spec, const char *const *settings, size_t setting_count,
                           struct rt_error *err) {
     rt_status status = RT_OK;
     if (spec->tree->kind != RT_TREE_MAP)
         status = rt_tree_fail(spec->tree, err, "a run file is a map with the keys model, data and train");
-    for (size_t i = 0; i < setting_count && status == RT_OK; i++)
+    if (status == RT_OK)
+        status = rename_keys(spec, false, err);
+    for (size_t i = 0; i < setting_count && status == RT_OK; i++) {
         status = apply_setting(spec->tree, settings[i], err);
+        if (status == RT_OK)
+            status = rename_keys(spec, true, err);
+    }
     if (status == RT_OK)
         status = settle_devices(spec->tree, settings, setting_count, err);
     const char *name = NULL;
@@ -462,16 +492,6 @@ size_t rt_spec_devices(const struct rt_spec *spec) {
     const size_t running = !node ? 0 : node->kind == RT_TREE_LIST ? node->count : 1;
     return (size_t)spec->cluster.nodes + running;
 }
-
-/* The sections: the last of the top options. */
-static const struct {
-    const struct rt_option *options;
-    size_t count;
-} tables[] = {{model_options, COUNT(model_options)},
-              {data_options, COUNT(data_options)},
-              {train_options, COUNT(train_options)},
-              {cluster_options, COUNT(cluster_options)}};
-enum { FIRST_SECTION = COUNT(top_options) - COUNT(tables) };
 
 bool rt_spec_find_key(const char *name, char path[64]) {
     for (size_t i = 0; i < COUNT(tables); i++)

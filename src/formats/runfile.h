@@ -75,6 +75,7 @@ struct rt_spec {
     char *name;           /* the key name, or the file's base name without extension; owned */
     char *base_dir;       /* the file's directory; owned */
     const char *out;      /* the output directory; "none": no files; NULL: not said */
+    char notice[160];     /* a key under an old name was given: a sentence for the user; "": none */
     struct rt_spec_model model;
     struct rt_spec_data data;
     struct rt_spec_train train;

@@ -74,6 +74,8 @@ static rt_status planning_make_plan(struct rt_run *run, char **plan, struct rt_e
         status = rt_network_describe(spec->model.input, spec->model.layers, spec->model.loss, &computing,
                                      &network, err);
     char *taken = status == RT_OK ? rt_strategy_explain(&choice) : NULL;
+    if (status == RT_OK && spec->notice[0] && run->notice)
+        run->notice(run->notice_user, spec->notice);
     if (taken && run->notice)
         run->notice(run->notice_user, taken);
     free(taken);

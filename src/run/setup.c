@@ -35,6 +35,8 @@ static rt_status training_check_strategy(struct rt_training *training, struct rt
     const struct rt_strategy *strategy = training->choice.strategy;
     const struct rt_spec_train *train = &training->spec->train;
     char *taken = rt_strategy_explain(&training->choice);
+    if (training->spec->notice[0])
+        rt_training_notice(training, "%s", training->spec->notice);
     if (taken)
         rt_training_notice(training, "%s", taken);
     free(taken);

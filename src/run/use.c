@@ -125,6 +125,8 @@ rt_status rt_run_evaluate(struct rt_run *model, const char *run_path, const char
         rt_fp_leave(&theirs);
         return status;
     }
+    if (spec->notice[0])
+        use_tell(model, spec->notice);
     struct rt_datasets datasets;
     status = rt_datasets_open_test(spec, &model->trained, &model->stop, &datasets, err);
     if (status == RT_OK) {

@@ -42,7 +42,7 @@ comma() { # NAME STRATEGY NODES KEY VALUE ...
 comma ring ring 2 train.clip_norm 0.5 cluster.slowdown '[1, 1.5]' train.report_seconds 0.001
 tail -1 out | grep -q "$(field params_sha256 alone/summary.json)" || fail "a ring under another locale: $(cat out)"
 grep -q '"samples_per_s": [0-9]*\.[0-9]' ring/journal.jsonl || fail "journal: $(grep samples_per_s ring/journal.jsonl | head -1)"
-comma server ps-async,dc=0.04 2 cluster.patience 7.5 train.weight_decay 0.001
+comma server ps-async,dc=0.04 2 cluster.timeout 7.5 train.weight_decay 0.001
 grep -q 'dc=0.04' server/summary.json || fail "summary: $(grep strategy_options server/summary.json)"
-comma rings hybrid 4 cluster.patience 7.5
+comma rings hybrid 4 cluster.timeout 7.5
 finish

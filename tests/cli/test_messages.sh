@@ -108,13 +108,20 @@ grep -q "^$left\.\$" out || fail "plan: who is left out: $(cat out)"
 run 0 train run.yaml "${slow[@]}" --out left
 grep -q "^ringtmp: note: $left\$" err || fail "train: who is left out: $(cat err)"
 
-# ---- a node that is not there is told of at once, not when patience has ended ----
+# ---- a node that is not there is told of at once, not at the timeout ----
 for words in "train run.yaml --strategy ring --out never" "train run.yaml --strategy allreduce-rd --out never" "plan run.yaml"; do
-    run 1 $words --node 127.0.0.1:1 --set cluster.patience=1.5
+    run 1 $words --node 127.0.0.1:1 --set cluster.timeout=1.5
     [ "$(cat err)" = "ringtmp: note: waiting for 127.0.0.1:1
 ringtmp: 127.0.0.1:1: connection refused: nothing is listening there" ] || fail "$words: a node that is not there: $(cat err)"
 done
-refuses 1 "127.0.0.1:1: connection refused: nothing is listening there" train run.yaml --quiet --out never --node 127.0.0.1:1 --set cluster.patience=1.5
+refuses 1 "127.0.0.1:1: connection refused: nothing is listening there" train run.yaml --quiet --out never --node 127.0.0.1:1 --set cluster.timeout=1.5
+
+# ---- a key under its old name works, with a note that tells the new one ----
+run 0 train run.yaml --strategy ring --nodes 2 --out renamed --set cluster.patience=30
+grep -qx 'ringtmp: note: cluster.patience is now called cluster.timeout; the old name will be removed in the next version' err ||
+    fail "cluster.patience: $(cat err)"
+run 0 train run.yaml --strategy ring --nodes 2 --out current --set cluster.timeout=30
+! grep -q 'is now called' err || fail "cluster.timeout: $(cat err)"
 
 # ---- a mapped file that is cut short under a run ----
 { printf '\0\0\10\2\0\0\0\100\0\0\0\100'; head -c 4096 /dev/zero; } >images

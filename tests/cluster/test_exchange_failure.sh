@@ -89,15 +89,15 @@ ends "$master" 1 10
 lost "local 2" "; it was ended by signal 9 (Killed)" local
 until_true 10 not_alive "${locals[0]}" || fail "the other local node is still there"
 
-# ---- a node is stopped: it is named, not who waits for it; also by a patience that is shorter than a link's silence ----
-for patience in 2 60; do
+# ---- a node is stopped: it is named, not who waits for it; also with a timeout that is shorter than a link's silence ----
+for timeout in 2 60; do
     for way in allreduce-ring allreduce-hd; do
-        begin silent-$way-$patience --strategy $way --nodes 5 --set cluster.patience=$patience
+        begin silent-$way-$timeout --strategy $way --nodes 5 --set cluster.timeout=$timeout
         locals=($(children_of "$master"))
         children+=("${locals[@]}")
         kill -STOP "${locals[2]}"
         ends "$master" 1 20
-        lost "local 3" "is lost: " silent-$way-$patience
+        lost "local 3" "is lost: " silent-$way-$timeout
         until_true 10 not_alive "${locals[2]}" || fail "the node that was stopped is still there"
     done
 done
@@ -105,7 +105,7 @@ done
 # ---- one runs but gets nothing done: so do all others, but it is the one ----
 rm -rf slow
 sed 's/checkpoint_seconds: 0.02/updates: 3/' dropout.yaml >slow.yaml
-run 1 train slow.yaml --out slow --quiet --nodes 5 --strategy allreduce-ring --set cluster.patience=1 \
+run 1 train slow.yaml --out slow --quiet --nodes 5 --strategy allreduce-ring --set cluster.timeout=1 \
     --set 'cluster.slowdown=[1, 1, 1e6, 1, 1]'
 says err "local 2 is lost: "
 says err "nothing came from it for 10 seconds, although it runs"

@@ -113,7 +113,7 @@ spread result plain.yaml 4 ps-hier,group=2,base=async --set train.updates=100 --
 # Nor is a master given up by the members of its group, whose gradients it has no room for until it has its own.
 write_model wide '[flatten, dense: 1024, relu, dense: 1024, relu, dense: 4]'
 sed -i '/^cluster:/d' wide.yaml
-spread result wide.yaml 2 ps-hier,group=2,base=async --set train.updates=6 --set cluster.patience=0.3 --set 'cluster.slowdown=[100, 1]'
+spread result wide.yaml 2 ps-hier,group=2,base=async --set train.updates=6 --set cluster.timeout=0.3 --set 'cluster.slowdown=[100, 1]'
 [ "$(field updates result/summary.json)" = 6 ] || fail "a slow proxy: $(field updates result/summary.json) updates"
 
 # ---- a last batch of fewer rows than workers: a round of those who have none is no update, and no end ----

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A cluster that is stopped as a whole, by Ctrl-Z or with the machine it runs on, for longer than anybody's patience and
+# A cluster that is stopped as a whole, by Ctrl-Z or with the machine it runs on, for longer than any timeout and
 # than the silence after which a link is given up, goes on where it was, to the same parameters.
 # labels: once
 . "$(dirname "$0")/lib.sh"
@@ -14,7 +14,7 @@ is_training() { grep -q '"event": "first_step"' "$1/journal.jsonl" 2>/dev/null; 
 pauses() {
     local name=$1 strategy=$2 seconds=$3 all
     shift 3
-    start_master "$name" wide.yaml --out "$name" --strategy "$strategy" --set cluster.patience=4 \
+    start_master "$name" wide.yaml --out "$name" --strategy "$strategy" --set cluster.timeout=4 \
         --set train.report_seconds=0 --quiet "$@"
     until_true 20 is_training "$name" || {
         fail "$name: does not begin: $(cat "$name.err")"

@@ -88,13 +88,13 @@ run 0 train mlp.yaml --quiet --out awake "${others[@]}"
 # ---- a node runs but gets nothing done ----
 start_node slow --name node-slow --slowdown 1000000
 sed 's/checkpoint_seconds: 0.02/updates: 3/' dropout.yaml >slow.yaml
-start_master run slow.yaml --out slow --quiet --node "127.0.0.1:$port" --set cluster.patience=1
+start_master run slow.yaml --out slow --quiet --node "127.0.0.1:$port" --set cluster.timeout=1
 ends "$pid" 1 30
 says run.err "127.0.0.1:$port"
 says run.err "nothing came from it for 10 seconds, although it runs"
 # The master may take as long as it likes: its node waits.
 start_node quick --name node-quick
-run 0 train slow.yaml --out slow-master --quiet --node "127.0.0.1:$port" --set cluster.patience=0.1 \
+run 0 train slow.yaml --out slow-master --quiet --node "127.0.0.1:$port" --set cluster.timeout=0.1 \
     --set cluster.slowdown=[1000]
 
 # ---- two masters for one node: the second is told with whom it is busy, the first goes on ----
@@ -108,7 +108,7 @@ resumes first $((2 * $(last_checkpoint first) + 200)) --nodes 2
 
 # ---- who is not there ----
 destroy "${node[2]}"
-refuses 1 "${at[2]}: connection refused: nothing is listening there" train mlp.yaml --quiet --out nobody --node "${at[2]}" --set cluster.patience=2
+refuses 1 "${at[2]}: connection refused: nothing is listening there" train mlp.yaml --quiet --out nobody --node "${at[2]}" --set cluster.timeout=2
 refuses 1 "nohost.invalid" train mlp.yaml --quiet --out nobody --node nohost.invalid:7117
 refuses 2 "${at[0]}" train mlp.yaml --quiet --out twice --node "${at[0]}" --node "${at[0]}"
 says err "named twice"

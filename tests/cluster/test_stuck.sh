@@ -11,7 +11,7 @@ sed 's/, shards: 4//' dropout.yaml >flow.yaml
 # file_of STRATEGY: the run file; only rings are planned, and not all have shards
 file_of() { case $1 in ring-flow) echo flow.yaml ;; ring | hybrid*) echo dropout.yaml ;; *) echo exchange.yaml ;; esac; }
 "$CC" -Wall -Wextra -Werror -o freeze "$tests/freeze.c" || fail "freeze.c does not compile"
-patience=2
+timeout=2
 
 # hang NAME NODE STRATEGY: a run on four nodes, of which one (0: the master) hangs once there is a checkpoint. The helper's
 # id is $pid, the run's own $master, the thread's $thread.
@@ -19,7 +19,7 @@ hang() {
     local name=$1 node=$2 strategy=$3 all
     mkfifo "$name.orders"
     ./freeze "$name.orders" "$RINGTMP" train "$(file_of "$strategy")" --out "$name" --quiet --nodes 4 \
-        --strategy "$strategy" --set cluster.patience=$patience >"$name.out" 2>"$name.err" &
+        --strategy "$strategy" --set cluster.timeout=$timeout >"$name.out" 2>"$name.err" &
     pid=$!
     children+=("$pid")
     until_true 60 has_checkpoint "$name" || { fail "$name: no checkpoint: $(cat "$name.err")"; return; }
@@ -45,19 +45,19 @@ for i in "${!cases[@]}"; do
     name=${cases[i]}
     ends "${processes[i]}" 1 30
     says "$name.err" "ringtmp: local ${guilty[i]} is lost: "
-    says "$name.err" "nothing came from it for $patience seconds"
+    says "$name.err" "nothing came from it for $timeout seconds"
     took=$(($(stat -c %Y "$name.err") - since[i]))
-    [ "$took" -le $((patience + 10)) ] || fail "$name: named after $took s"
+    [ "$took" -le $((timeout + 10)) ] || fail "$name: named after $took s"
 done
 
-# ---- the master hangs, for much longer than the patience: nobody is lost, and the result is the same ----
+# ---- the master hangs, for much longer than the timeout: nobody is lost, and the result is the same ----
 masters=()
 for strategy in ring allreduce-rd hybrid,rings=2; do
     name=master-$strategy
     hang "$name" 0 "$strategy"
     masters+=("$name $pid $thread $master")
 done
-sleep $((4 * patience))
+sleep $((4 * timeout))
 for line in "${masters[@]}"; do
     read -r name pid thread master <<<"$line"
     [ ! -s "$name.err" ] || fail "$name: $(cat "$name.err")"

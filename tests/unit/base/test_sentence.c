@@ -152,7 +152,7 @@ TEST(the_lists_of_every_table_are_whole) {
 
 TEST(the_keys_of_a_section_are_all_told) {
     static const char *const last[][2] = {
-        {"model", "init"}, {"data", "cache_dir"}, {"train", "report_seconds"}, {"cluster", "patience"}};
+        {"model", "init"}, {"data", "cache_dir"}, {"train", "report_seconds"}, {"cluster", "timeout"}};
     for (size_t i = 0; i < sizeof last / sizeof *last; i++) {
         char text[64];
         struct rt_error err;

@@ -80,6 +80,40 @@ TEST(settings) {
     rt_spec_destroy(spec);
 }
 
+/* cluster.patience is the old name of cluster.timeout: it works, with a notice, from the file and from --set.
+ */
+TEST(an_old_name_of_a_key) {
+    static const char with_old[] = "{cluster: {patience: 7, nodes: 2}}";
+    static const char with_both[] = "{cluster: {patience: 7, timeout: 8}}";
+    static const char *const old_one[] = {"cluster.patience=9"}, *const new_one[] = {"cluster.timeout=9"};
+    static const char notice[] =
+        "cluster.patience is now called cluster.timeout; the old name will be removed in the next version";
+    struct rt_error err;
+    struct rt_spec *spec;
+    CHECK_OK(rt_spec_parse(with_old, sizeof with_old - 1, "run.yaml", NULL, 0, &spec, &err));
+    CHECK(spec->cluster.timeout == 7 && spec->cluster.nodes == 2);
+    CHECK_MSG(strcmp(spec->notice, notice) == 0, "%s", spec->notice);
+    CHECK(rt_tree_get(rt_tree_get(spec->tree, "cluster"), "timeout") &&
+          !rt_tree_get(rt_tree_get(spec->tree, "cluster"), "patience"));
+    rt_spec_destroy(spec);
+    /* --set replaces what the file says, whichever name either uses */
+    CHECK_OK(rt_spec_parse(with_old, sizeof with_old - 1, "run.yaml", new_one, 1, &spec, &err));
+    CHECK(spec->cluster.timeout == 9 && spec->cluster.nodes == 2);
+    rt_spec_destroy(spec);
+    CHECK_OK(rt_spec_parse(run, sizeof run - 1, "run.yaml", old_one, 1, &spec, &err));
+    CHECK(spec->cluster.timeout == 9 && strcmp(spec->notice, notice) == 0);
+    rt_spec_destroy(spec);
+    CHECK_OK(rt_spec_parse(run, sizeof run - 1, "run.yaml", new_one, 1, &spec, &err));
+    CHECK(spec->cluster.timeout == 9 && !spec->notice[0]);
+    rt_spec_destroy(spec);
+    CHECK(rt_spec_parse(with_both, sizeof with_both - 1, "run.yaml", NULL, 0, &spec, &err) == RT_BAD_INPUT);
+    CHECK_MSG(
+        strcmp(err.text, "run.yaml:1: patience is the old name of timeout: give one of them, not both") == 0,
+        "%s", err.text);
+    CHECK(strcmp(with("cluster.patience=0", NULL),
+                 "the settings: cluster: timeout must be between 0.1 and 86400, not '0'") == 0);
+}
+
 /* Devices named by settings are meant, not those that the file adds to them. */
 TEST(devices_of_settings_replace_those_of_the_file) {
     static const char both[] = "model: {input: [4], layers: [dense: 2], loss: cross_entropy}\n"
