@@ -100,7 +100,7 @@ static rt_status request(struct rt_cluster *cluster, size_t member, uint16_t typ
     char who[200];
     call(&cluster->members[member], who);
     if (!talk->link)
-        return rt_fail(err, RT_FAILED, "%s: there is no link to it any more", who);
+        return rt_fail(err, RT_FAILED, "%s: its link is closed", who);
     /* What it said without being asked: why it leaves us. */
     if (talk->ready && talk->message.type == RT_MESSAGE_ERROR)
         return rt_talk_expect(talk, type, who, err);
@@ -108,10 +108,10 @@ static rt_status request(struct rt_cluster *cluster, size_t member, uint16_t typ
         return fail_lost(&cluster->members[member], err);
     uint8_t *room = rt_talk_body(talk);
     if (body_bytes > RT_MAX_CONTROL)
-        return rt_fail(err, RT_BAD_INPUT, "a message (%s) of %zu bytes is too large: at most %d can be",
+        return rt_fail(err, RT_BAD_INPUT, "a message (%s) of %zu bytes is too large: the maximum is %d",
                        rt_message_name(type), body_bytes, RT_MAX_CONTROL);
     if (!room)
-        return rt_fail(err, RT_FAILED, "%s does not take what it is sent", who);
+        return rt_fail(err, RT_FAILED, "%s does not read what is sent to it", who);
     rt_talk_next(talk);
     if (body_bytes)
         memcpy(room, body, body_bytes);
@@ -411,7 +411,7 @@ rt_status rt_cluster_go(struct rt_cluster *cluster, struct rt_error *err) {
         struct rt_member *member = &cluster->members[i];
         while (status == RT_OK && cluster->joined[i] && !member->talk.dead && !member->talk.ready)
             if (rt_endpoint_now(cluster->endpoint) >= until)
-                status = rt_fail(err, RT_FAILED, "%s has not begun to work for %g s", call(member, who),
+                status = rt_fail(err, RT_FAILED, "%s has not started to work within %g s", call(member, who),
                                  cluster->timeout);
             else
                 status = rt_cluster_pump(cluster, until, err);

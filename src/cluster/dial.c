@@ -247,7 +247,7 @@ rt_status rt_echo_message(struct rt_echo *echo, struct rt_talk *talk, uint16_t o
     struct rt_join join;
     if (talk->message.type == RT_MESSAGE_JOINED) {
         if (echo->left)
-            return rt_fail(err, RT_BAD_INPUT, "%s ended the measurement of a link in its middle", who);
+            return rt_fail(err, RT_BAD_INPUT, "%s ended the measurement of a link too early", who);
         echo->done = true;
         return RT_OK;
     }
@@ -259,7 +259,7 @@ rt_status rt_echo_message(struct rt_echo *echo, struct rt_talk *talk, uint16_t o
     }
     if (status == RT_OK && join.probe_bytes && (echo->memory || join.probe_bytes > RT_DIAL_MAX_PROBE))
         status = rt_fail(err, RT_BAD_INPUT,
-                         "%s asks for one measurement of a link too many, or too large a one", who);
+                         "%s asked for too many measurements of a link, or for too large a one", who);
     if (status == RT_OK && join.probe_bytes)
         status = rt_alloc(join.probe_bytes, 1, "the measurement of a link", &echo->memory, err);
     if (status != RT_OK)

@@ -26,7 +26,7 @@ rt_status rt_cluster_address(const char *given, char address[RT_MAX_TEXT + 1], s
     else
         length = snprintf(address, RT_MAX_TEXT + 1, colon ? "%s" : "%s:%d", given, RT_NODE_PORT);
     if (given[strspn(given, "0123456789")] == 0 || length < 0 || length > RT_MAX_TEXT)
-        return rt_fail(err, RT_BAD_INPUT, "'%.60s' is no address of a node: HOST or HOST:PORT", given);
+        return rt_fail(err, RT_BAD_INPUT, "'%.60s' is not a node address; write HOST or HOST:PORT", given);
     return RT_OK;
 }
 
@@ -61,7 +61,8 @@ static rt_status check_order(const struct form *form, struct rt_error *err) {
     for (size_t i = 0; i < form->count; i++) {
         const size_t member = form->order[i];
         if (member >= cluster->count || cluster->joined[member])
-            return rt_fail(err, RT_BAD_INPUT, "the order of the nodes names one that is not there, or twice");
+            return rt_fail(err, RT_BAD_INPUT,
+                           "the order of the nodes names an unknown node, or one node twice");
         cluster->joined[member] = true;
     }
     return RT_OK;
@@ -172,7 +173,7 @@ static rt_status hear_link(const struct form *form, size_t k, double until, stru
     status = rt_joined_decode(member->talk.body, member->talk.body_bytes, &joined, err);
     rt_talk_next(&member->talk);
     if (status == RT_OK && (joined.peer != link->to || joined.label != link->label))
-        status = rt_fail(err, RT_BAD_INPUT, "it speaks of another link than it was asked for");
+        status = rt_fail(err, RT_BAD_INPUT, "it answered for another link than the one requested");
     if (status != RT_OK)
         return rt_fail_prefix(err, status, "%.80s", member->name);
     form->edges[k] = (struct rt_edge){joined.latency, joined.bandwidth};

@@ -41,17 +41,17 @@ enum rt_liveness rt_liveness_judge(const struct rt_liveness_terms *terms, struct
     if (wait->node == 0 || waited < timeout || !last->known || last->ago >= waited)
         return RT_LIVENESS_GOOD;
     if (last->age >= timeout) {
-        rt_fail(err, RT_FAILED, "nothing came from it for %g seconds", timeout);
+        rt_fail(err, RT_FAILED, "sent nothing for %g seconds", timeout);
         return RT_LIVENESS_STUCK;
     }
     if (fruitless(wait, last->note) >= (most_timeouts + last->note) * timeout) {
-        rt_fail(err, RT_FAILED, "nothing came from it for %.0f seconds, although it runs", wait->idle);
+        rt_fail(err, RT_FAILED, "sent nothing for %.0f seconds, although it is running", wait->idle);
         return RT_LIVENESS_STUCK;
     }
     if (terms->self == 0 && wait->idle >= (most_timeouts + per_node * terms->nodes) * timeout) {
         rt_fail(err, RT_FAILED,
-                "all nodes have waited for one another for %.0f seconds: an error in RingTMP, or in a node "
-                "that does not tell the truth about itself",
+                "all nodes have waited for one another for %.0f seconds: an error in RingTMP, or a node that "
+                "reports a wrong state",
                 wait->idle);
         return RT_LIVENESS_DEADLOCK;
     }

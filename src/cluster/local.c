@@ -99,7 +99,7 @@ rt_status rt_local_start(const struct rt_local_settings *settings, struct rt_loc
     snprintf(local->name, sizeof local->name, "%s", settings->name ? settings->name : "without a name");
     int ends[2], code = make_lifeline(ends);
     if (code)
-        return rt_fail(err, RT_IO, "no lifeline for a local node: %s", strerror(code));
+        return rt_fail(err, RT_IO, "cannot create the pipe to a local node: %s", strerror(code));
     code = start_process(program, (char **)argv, ends[1], &local->pid);
     close(ends[1]);
     if (code) {
@@ -148,7 +148,7 @@ static rt_status take_report(struct rt_local *local, const char *line, struct rt
         return rt_fail(err, RT_FAILED, "the local node %s cannot start: %s", local->name, line + 1);
     size_t bytes = strlen(line);
     if (line[0] != '=' || bytes > sizeof local->address)
-        return rt_fail(err, RT_FAILED, "the local node %s did not say where it listens: '%.60s'", local->name,
+        return rt_fail(err, RT_FAILED, "the local node %s did not report its address: '%.60s'", local->name,
                        line);
     memcpy(local->address, line + 1, bytes);
     return RT_OK;
@@ -171,7 +171,7 @@ rt_status rt_local_wait(struct rt_local *local, double until, const atomic_int *
             continue;
         if (got <= 0) {
             describe_end(local, how);
-            return fail_ended(local, how, "before it said where it listens", stop, err);
+            return fail_ended(local, how, "before it reported its address", stop, err);
         }
         used += (size_t)got;
         line[used] = 0;
@@ -202,7 +202,8 @@ rt_status rt_local_check(struct rt_local *locals, size_t count, const atomic_int
     return RT_OK;
 }
 
-static bool has_ended(struct rt_local *local) {
+/* Collects the process if it has ended; whether it has. */
+static bool local_reap(struct rt_local *local) {
     if (local->pid > 0) {
         pid_t got = waitpid(local->pid, NULL, WNOHANG);
         if (got == local->pid || (got < 0 && errno != EINTR))
@@ -212,11 +213,11 @@ static bool has_ended(struct rt_local *local) {
 }
 
 /* Whether all have ended by the given time. */
-static bool wait_ended(struct rt_local *locals, size_t count, double until) {
+static bool local_wait_ended(struct rt_local *locals, size_t count, double until) {
     for (;;) {
         size_t ended = 0;
         for (size_t i = 0; i < count; i++)
-            ended += has_ended(&locals[i]);
+            ended += local_reap(&locals[i]);
         if (ended == count)
             return true;
         if (rt_clock_wall() >= until)
@@ -231,12 +232,12 @@ void rt_local_end(struct rt_local *locals, size_t count) {
             close(locals[i].lifeline);
         locals[i].lifeline = -1;
     }
-    if (wait_ended(locals, count, rt_clock_wall() + 2))
+    if (local_wait_ended(locals, count, rt_clock_wall() + 2))
         return;
     for (size_t i = 0; i < count; i++)
         if (locals[i].pid > 0)
             kill(locals[i].pid, SIGKILL);
-    wait_ended(locals, count, rt_clock_wall() + 2);
+    local_wait_ended(locals, count, rt_clock_wall() + 2);
 }
 
 rt_status rt_lifeline_report(int lifeline, const char *address, const char *sentence, struct rt_error *err) {

@@ -9,7 +9,7 @@
 /* Seconds for a guest to say who he is, to measure a link, and to read why he was refused. */
 static const double hello_seconds = 5, making_seconds = 10, leaving_seconds = 2;
 
-static double patience_of(const struct rt_node *node) {
+static double master_timeout(const struct rt_node *node) {
     return node->settings->timeout > 0 ? node->settings->timeout : 60;
 }
 
@@ -52,10 +52,10 @@ static void make_way(struct rt_node *node) {
     if (heard <= RT_NODE_LINKS)
         return;
     struct rt_guest *silent = find_longest(node, RT_GUEST_NEW);
-    snprintf(sentence, sizeof sentence,
-             "%s is busy: %d others are connected to it, and it does not listen to more at a time",
-             node->name, RT_NODE_LINKS);
-    rt_node_tell(node, RT_ABOUT_CALLERS, "%s was turned away: it has said nothing, and %d others wait",
+    snprintf(sentence, sizeof sentence, "%s is busy: %d others are connected, the maximum", node->name,
+             RT_NODE_LINKS);
+    rt_node_tell(node, RT_ABOUT_CALLERS,
+                 "%s was turned away: it has not identified itself, and %d others wait",
                  silent->talk.link->peer, RT_NODE_LINKS);
     rt_talk_put_off(&silent->talk, node->session.index, sentence);
     let_go(node, silent);
@@ -107,7 +107,7 @@ void rt_guest_welcome(struct rt_node *node, struct rt_guest *guest) {
 static void greet_master(struct rt_node *node, struct rt_guest *guest) {
     uint32_t run = guest->talk.message.run;
     if (node->serving && node->session.run == run) {
-        rt_guest_refuse(node, guest, RT_BAD_INPUT, "%s takes part in this run already: it was named twice",
+        rt_guest_refuse(node, guest, RT_BAD_INPUT, "%s already takes part in this run: it was named twice",
                         node->name);
         return;
     }
@@ -121,7 +121,7 @@ static void greet_master(struct rt_node *node, struct rt_guest *guest) {
     }
     guest->state = RT_GUEST_MASTER;
     guest->talk.run = run;
-    guest->until = rt_endpoint_now(node->endpoint) + patience_of(node);
+    guest->until = rt_endpoint_now(node->endpoint) + master_timeout(node);
     rt_session_begin(node, guest, run);
     rt_guest_welcome(node, guest);
     rt_talk_next(&guest->talk);
@@ -130,14 +130,14 @@ static void greet_master(struct rt_node *node, struct rt_guest *guest) {
 static void greet_other(struct rt_node *node, struct rt_guest *guest, const struct rt_hello *hello) {
     const struct rt_session *session = &node->session;
     if (!node->serving || !node->master || !node->place.links || session->run != guest->talk.message.run) {
-        rt_guest_refuse(node, guest, RT_FAILED, "%s waits for no link of that run", node->name);
+        rt_guest_refuse(node, guest, RT_FAILED, "%s does not expect a link of that run", node->name);
         return;
     }
     const bool is_itself = (hello->role == RT_ROLE_MASTER) == (hello->from == 0);
     struct rt_link **slot =
         is_itself ? rt_links_slot(node, hello->from, rt_label_mirror(hello->label)) : NULL;
     if (!slot) {
-        rt_guest_refuse(node, guest, RT_FAILED, "%s, node %u of %u, has no place for a link of node %u",
+        rt_guest_refuse(node, guest, RT_FAILED, "%s, node %u of %u, does not expect a link from node %u",
                         node->name, session->index, session->count, hello->from);
         return;
     }
@@ -154,7 +154,7 @@ static void take_hello(struct rt_node *node, struct rt_guest *guest) {
     struct rt_error err;
     rt_status status = RT_OK;
     if (guest->talk.message.type != RT_MESSAGE_HELLO)
-        status = rt_fail(&err, RT_BAD_INPUT, "its first message was '%s' and not 'hello'",
+        status = rt_fail(&err, RT_BAD_INPUT, "its first message was '%s' instead of 'hello'",
                          rt_message_name(guest->talk.message.type));
     if (status == RT_OK)
         status = rt_hello_decode(guest->talk.body, guest->talk.body_bytes, &hello, &err);
@@ -199,10 +199,10 @@ static void take_message(struct rt_node *node, struct rt_guest *guest) {
         take_hello(node, guest);
         break;
     case RT_GUEST_MASTER:
-        guest->until = rt_endpoint_now(node->endpoint) + patience_of(node);
+        guest->until = rt_endpoint_now(node->endpoint) + master_timeout(node);
         rt_session_message(node);
         if (node->master == guest) /* work takes time of which the master is not guilty */
-            guest->until = rt_endpoint_now(node->endpoint) + patience_of(node);
+            guest->until = rt_endpoint_now(node->endpoint) + master_timeout(node);
         break;
     case RT_GUEST_JOINING:
         if (rt_echo_message(&guest->echo, &guest->talk, node->session.index, &err) != RT_OK)
@@ -244,12 +244,12 @@ void rt_guest_expire(struct rt_node *node, double now) {
             continue;
         const char *peer = guest->talk.link->peer;
         if (guest->state == RT_GUEST_MASTER) {
-            rt_fail(&why, RT_FAILED, "%s has said nothing for %g s", peer, patience_of(node));
+            rt_fail(&why, RT_FAILED, "%s has been silent for %g s", peer, master_timeout(node));
             rt_session_end(node, &why);
             continue;
         }
         if (guest->state == RT_GUEST_NEW)
-            rt_node_tell(node, RT_ABOUT_CALLERS, "%s was dropped: it said nothing for %g s", peer,
+            rt_node_tell(node, RT_ABOUT_CALLERS, "%s was dropped: it was silent for %g s", peer,
                          hello_seconds);
         else if (guest->state == RT_GUEST_JOINING)
             rt_fail(&node->lost, RT_FAILED, "%s did not complete its link", peer);

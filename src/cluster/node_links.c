@@ -113,8 +113,8 @@ rt_status rt_links_join(struct rt_node *node, const struct rt_join *join, struct
         return status;
     struct rt_link **slot = rt_links_slot(node, join->peer, join->label);
     if (!slot || join->peer == 0)
-        return rt_fail(err, RT_BAD_INPUT, "%s was asked for a link with node %u that has no place",
-                       node->name, join->peer);
+        return rt_fail(err, RT_BAD_INPUT, "%s was asked for an unknown link with node %u", node->name,
+                       join->peer);
     struct rt_dial_settings settings = {
         .address = join->address,
         .hello = {.role = RT_ROLE_NODE, .from = node->session.index, .label = join->label},

@@ -118,7 +118,7 @@ void rt_session_message(struct rt_node *node) {
     rt_status status = RT_OK;
     /* The work may begin at any moment: nothing about it may change. */
     if (node->go) {
-        rt_fail(&err, RT_BAD_INPUT, "%s: it said '%s' after 'go'", talk->link->peer,
+        rt_fail(&err, RT_BAD_INPUT, "%s: sent '%s' after 'go'", talk->link->peer,
                 rt_message_name(talk->message.type));
         rt_session_end(node, &err);
         return;
@@ -139,7 +139,7 @@ void rt_session_message(struct rt_node *node) {
     case RT_MESSAGE_GO:
         node->go = node->assigned && node->place.links;
         if (!node->go)
-            status = rt_fail(&err, RT_BAD_INPUT, "%s has no work, or no place among the nodes, to begin with",
+            status = rt_fail(&err, RT_BAD_INPUT, "%s was told to start without a job or without links",
                              node->name);
         break;
     default:

@@ -62,7 +62,7 @@ static void take(struct rt_talk *talk) {
     /* Who refuses a link may not know the run. */
     bool any_run = !talk->run || (talk->message.type == RT_MESSAGE_ERROR && talk->message.run == 0);
     if (status == RT_OK && !any_run && talk->message.run != talk->run)
-        status = rt_fail(&err, RT_BAD_INPUT, "it sent a message (%s) of another run",
+        status = rt_fail(&err, RT_BAD_INPUT, "sent a message (%s) of another run",
                          rt_message_name(talk->message.type));
     if (status != RT_OK) {
         die(talk, &err);
@@ -129,7 +129,7 @@ void rt_talk_send(struct rt_talk *talk, const struct rt_message *message, size_t
         return;
     if (i == RT_TALK_SENDS) {
         struct rt_error err;
-        rt_fail(&err, RT_FAILED, "does not take what it is sent");
+        rt_fail(&err, RT_FAILED, "does not read what is sent to it");
         if (!talk->dead)
             die(talk, &err);
         return;
@@ -172,7 +172,7 @@ rt_status rt_talk_expect(const struct rt_talk *talk, uint16_t type, const char *
     struct rt_error_message error;
     struct rt_error detail;
     if (talk->message.type != RT_MESSAGE_ERROR)
-        return rt_fail(err, RT_FAILED, "%s: it said '%s' where '%s' was expected", who,
+        return rt_fail(err, RT_FAILED, "%s: sent '%s' where '%s' was expected", who,
                        rt_message_name(talk->message.type), rt_message_name(type));
     rt_status status = rt_error_decode(talk->body, talk->body_bytes, &error, &detail);
     if (status != RT_OK)

@@ -72,7 +72,7 @@ rt_status rt_frame_decode(const uint8_t bytes[RT_FRAME_BYTES], struct rt_frame *
     const unsigned number = bytes[0], channel = bytes[1], head = rt_get_le16(bytes + 2);
     const uint32_t value = rt_get_le32(bytes + 4);
     if (rt_get_le32(bytes + 8) != rt_crc32c(0, bytes, 8))
-        return rt_fail(err, RT_BAD_INPUT, "sent bytes that are no frame");
+        return rt_fail(err, RT_BAD_INPUT, "sent bytes that are not a frame");
     if (number == 0 || number >= KINDS)
         return rt_fail(err, RT_BAD_INPUT, "sent a frame of unknown kind %u", number);
     if (channel >= RT_CHANNELS)
@@ -119,8 +119,8 @@ rt_status rt_cma_offer_decode(const uint8_t bytes[RT_CMA_OFFER_BYTES], uint32_t 
         total += offer->pieces[i].bytes;
     }
     if (total != body_bytes)
-        return rt_fail(err, RT_BAD_INPUT, "lent %llu bytes as a body of %lu", (unsigned long long)total,
-                       (unsigned long)body_bytes);
+        return rt_fail(err, RT_BAD_INPUT, "offered %llu bytes of memory as a body of %lu",
+                       (unsigned long long)total, (unsigned long)body_bytes);
     return RT_OK;
 }
 
@@ -148,7 +148,7 @@ void rt_preamble_encode(const struct rt_preamble *preamble, uint8_t bytes[RT_PRE
 rt_status rt_preamble_decode(const uint8_t bytes[RT_PREAMBLE_BYTES], struct rt_preamble *preamble,
                              struct rt_error *err) {
     if (memcmp(bytes, magic, sizeof magic) != 0)
-        return rt_fail(err, RT_BAD_INPUT, "is not RingTMP: it sent something else");
+        return rt_fail(err, RT_BAD_INPUT, "is not RingTMP: its first bytes are not the greeting");
     struct rt_preamble read = {.version = rt_get_le16(bytes + 4)};
     if (read.version == RT_LINK_VERSION) {
         unsigned kind = bytes[6], refusal = bytes[7];

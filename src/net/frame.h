@@ -100,7 +100,7 @@ enum rt_refusal {
     RT_REFUSED_NOTHING,
     RT_REFUSED_ENCRYPTION, /* one side has a cluster key and the other none */
     RT_REFUSED_VERSION,
-    RT_REFUSED_BUSY, /* has as many links as it takes */
+    RT_REFUSED_BUSY, /* has reached its maximum number of links */
     RT_REFUSALS
 };
 

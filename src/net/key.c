@@ -27,7 +27,7 @@ rt_status rt_key_write(const char *path, struct rt_error *err) {
     uint8_t key[RT_KEY_BYTES];
     char text[DIGITS + 1];
     if (getrandom(key, sizeof key, 0) != sizeof key)
-        return rt_fail(err, RT_IO, "no random numbers: %s", strerror(errno));
+        return rt_fail(err, RT_IO, "cannot get random numbers: %s", strerror(errno));
     for (size_t i = 0; i < RT_KEY_BYTES; i++) {
         text[2 * i] = "0123456789abcdef"[key[i] >> 4];
         text[2 * i + 1] = "0123456789abcdef"[key[i] & 15];
@@ -74,7 +74,7 @@ static rt_status parse(const char *path, const char *text, size_t bytes, uint8_t
     if (!right)
         return rt_fail(
             err, RT_BAD_INPUT,
-            "%s: is no cluster key: it must hold %d hexadecimal digits (make one with 'ringtmp keygen "
+            "%s: is not a cluster key: it must hold %d hexadecimal digits (make one with 'ringtmp keygen "
             "FILE')",
             path, DIGITS);
     for (size_t i = 0; i < RT_KEY_BYTES; i++)

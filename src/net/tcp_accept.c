@@ -21,21 +21,20 @@
 
 static rt_status fail_listen(const char *address, int error, struct rt_error *err) {
     if (error == EADDRINUSE)
-        return rt_fail(err, RT_BAD_INPUT, "%s: is in use by another program", address);
+        return rt_fail(err, RT_BAD_INPUT, "cannot listen on %s: address already in use", address);
     if (error == EADDRNOTAVAIL)
-        return rt_fail(err, RT_BAD_INPUT, "%s: is no address of this machine", address);
-    return rt_fail(err, RT_BAD_INPUT, "%s: cannot be listened at: %s", address, strerror(error));
+        return rt_fail(err, RT_BAD_INPUT, "%s: is not an address of this machine", address);
+    return rt_fail(err, RT_BAD_INPUT, "cannot listen on %s: %s", address, strerror(error));
 }
 
 static rt_status open_listener(struct rt_tcp *tcp, const char *address, const struct addrinfo *where,
                                int *listener, struct rt_error *err) {
     if (!tcp->tls && !tcp->insecure && !rt_address_is_loopback(where->ai_addr))
-        return rt_fail(
-            err, RT_BAD_INPUT,
-            "%s: others could connect to this address, and there is no key: make one with "
-            "'ringtmp keygen FILE' and give it to every device with --key FILE, or allow anybody to "
-            "connect with --insecure",
-            address);
+        return rt_fail(err, RT_BAD_INPUT,
+                       "%s: others could connect to this address, and there is no key: make one with "
+                       "'ringtmp keygen FILE' and give it to every device with --key FILE, or allow anyone "
+                       "to connect with --insecure",
+                       address);
     struct sockaddr_storage bound;
     socklen_t bytes = sizeof bound;
     int fd = socket(where->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, where->ai_protocol), on = 1;
@@ -161,15 +160,16 @@ void rt_tcp_accept(struct rt_tcp *tcp, double now) {
         *end = connection;
         connection->next = NULL;
         if (++tcp->half_open_count > RT_HALF_OPEN) {
-            rt_fail(&err, RT_FAILED, "had not said who it is when too many others connected");
+            rt_fail(&err, RT_FAILED, "had not identified itself when too many others connected");
             turn_away_silent(find_oldest(tcp), &tcp->pushed_out, now, &err);
         }
     }
 }
 
-/* An owner who is busy for long takes no links meanwhile, and whoever connects and says nothing could use
- * them all up. */
-bool rt_tcp_accept_room(struct rt_tcp *tcp) {
+/* An owner that is busy takes no links meanwhile, and peers that connect and stay silent could use them all
+ * up.
+ */
+bool rt_tcp_make_room(struct rt_tcp *tcp) {
     struct rt_tcp_link *oldest = NULL;
     if (tcp->link_count < tcp->max_links)
         return true;
@@ -202,7 +202,7 @@ static rt_status check_user(const struct rt_connection *connection, struct rt_er
     if (!tcp->own_user || tcp->tls || !rt_owner_find(connection->stream.fd, &owner) ||
         owner.user == geteuid())
         return RT_OK;
-    return rt_fail(err, RT_BAD_INPUT, "is of another user of this machine");
+    return rt_fail(err, RT_BAD_INPUT, "belongs to another user of this machine");
 }
 
 static void join(struct rt_connection *a, struct rt_connection *b) {
@@ -262,7 +262,8 @@ double rt_tcp_accept_check(struct rt_tcp *tcp, double now) {
             rt_fail(&err, RT_BAD_INPUT, "made only one of the two connections of a link");
             turn_away(connection, &err);
         } else {
-            rt_fail(&err, RT_BAD_INPUT, "connected but did not say who it is for %.3g seconds", tcp->silence);
+            rt_fail(&err, RT_BAD_INPUT, "connected but did not identify itself for %.3g seconds",
+                    tcp->silence);
             turn_away_silent(connection, &tcp->late, now, &err);
         }
     }

@@ -113,20 +113,20 @@ rt_status rt_cma_fetch(struct rt_tcp_link *link, const uint8_t loan_bytes[RT_CMA
     atomic_thread_fence(memory_order_seq_cst); /* the answer is looked for after the body was read */
     const enum sight sight = look_for_answer(cma);
     if (sight == NO_SIGHT)
-        return rt_fail(err, RT_BAD_INPUT, "lent memory that can no longer be read: %s", strerror(errno));
+        return rt_fail(err, RT_BAD_INPUT, "its memory can no longer be read: %s", strerror(errno));
     if (sight == NOT_ANSWERED)
         return rt_fail(err, RT_IO, "closed the connection");
     if (!whole)
-        return rt_fail(err, RT_BAD_INPUT, "lent memory that cannot be read: %s", strerror(error));
+        return rt_fail(err, RT_BAD_INPUT, "its memory cannot be read: %s", strerror(error));
     cma->taken[receive->channel]++;
     return RT_OK;
 }
 
 /* ---- coming to an agreement ---- */
 
-/* Whether the other end is a process of our own user: the system is asked only for peers whom we have called,
- * or who offer something. */
-static bool is_our_user(struct rt_tcp_link *link) {
+/* Finds out which process is at the other end, and whether it is of our own user. The system is asked only
+ * about peers that we have called, or that offer something. */
+static bool cma_identify_peer(struct rt_tcp_link *link) {
     return rt_owner_find(link->lanes[RT_LANE_CONTROL]->stream.fd, &link->cma.owner) &&
            link->cma.owner.user == geteuid();
 }
@@ -138,7 +138,7 @@ void rt_cma_begin(struct rt_tcp_link *link, bool initiator) {
     cma->ours.process = (uint32_t)getpid();
     cma->ours.answer_at = (uintptr_t)cma->answer;
     cma->willing = tcp->cma != RT_LENDS_NOTHING && link->lanes[RT_LANE_CONTROL]->stream.local &&
-                   (!initiator || is_our_user(link)) &&
+                   (!initiator || cma_identify_peer(link)) &&
                    getrandom(cma->ours.challenge, RT_CHALLENGE_BYTES, GRND_NONBLOCK) == RT_CHALLENGE_BYTES;
     cma->offer_due = cma->willing && initiator;
 }
@@ -158,10 +158,10 @@ rt_status rt_cma_offered(struct rt_tcp_link *link, struct rt_error *err) {
     const struct rt_tcp *tcp = (const struct rt_tcp *)link->base.endpoint;
     struct rt_cma_state *cma = &link->cma;
     if (cma->answered || (cma->begins && !cma->offered))
-        return rt_fail(err, RT_BAD_INPUT, "offered to lend when it was not its turn");
+        return rt_fail(err, RT_BAD_INPUT, "offered cross-memory attach when it was not its turn");
     rt_offer_decode(cma->room.head, &cma->peer);
     cma->answered = true;
-    if (!cma->willing || (!cma->begins && !is_our_user(link)) ||
+    if (!cma->willing || (!cma->begins && !cma_identify_peer(link)) ||
         (cma->peer.process == cma->ours.process && tcp->cma != RT_LENDS_TO_ITSELF) ||
         !rt_owner_is(&cma->owner, cma->peer.process))
         return RT_OK; /* it waits in vain, and sends its bodies meanwhile */
@@ -177,7 +177,7 @@ rt_status rt_cma_offered(struct rt_tcp_link *link, struct rt_error *err) {
 static rt_status agreed(struct rt_tcp_link *link, struct rt_error *err) {
     struct rt_cma_state *cma = &link->cma;
     if (!cma->offered || !cma->answered || cma->lends)
-        return rt_fail(err, RT_BAD_INPUT, "agreed to what was not offered");
+        return rt_fail(err, RT_BAD_INPUT, "accepted an offer that was not made");
     cma->lends = true;
     if (!cma->begins)
         look(link);
@@ -232,7 +232,8 @@ static rt_status returned(struct rt_tcp_link *link, unsigned channel, uint32_t c
     if (more > UINT32_MAX / 2)
         return RT_OK;
     if (more > cma->lent_count[channel] - cma->given_back[channel])
-        return rt_fail(err, RT_BAD_INPUT, "gave back on channel %u what was not lent", channel);
+        return rt_fail(err, RT_BAD_INPUT, "returned a buffer on channel %u that it had not been given",
+                       channel);
     while (cma->given_back[channel] != count)
         take_back(link, channel);
     return RT_OK;

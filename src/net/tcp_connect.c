@@ -26,7 +26,9 @@ rt_status rt_tcp_connect(struct rt_endpoint *endpoint, const char *address, doub
     unsigned port;
     rt_status status = rt_address_parse(address, host, &port, err);
     if (status == RT_OK && port == 0)
-        status = rt_fail(err, RT_BAD_INPUT, "%s: nobody can listen at port 0", address);
+        status =
+            rt_fail(err, RT_BAD_INPUT,
+                    "%s: port 0 cannot be connected to; give the port that the node listens on", address);
     if (status == RT_OK)
         status = rt_tcp_link_create(tcp, address, &link, err);
     if (status != RT_OK)
@@ -101,7 +103,7 @@ static void begin_attempt(struct rt_tcp_link *link) {
     uint8_t token[RT_TOKEN_BYTES];
     if (getrandom(token, sizeof token, 0) != sizeof token) {
         struct rt_error err;
-        rt_fail(&err, RT_IO, "no random numbers: %s", strerror(errno));
+        rt_fail(&err, RT_IO, "cannot get random numbers: %s", strerror(errno));
         rt_tcp_link_fail(link, &err);
         return;
     }

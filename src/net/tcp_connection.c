@@ -116,8 +116,8 @@ static enum rt_preamble_kind kind_of(enum rt_lane lane) {
 
 static enum rt_stream_result other_version(unsigned version, struct rt_error *err) {
     rt_fail(err, RT_BAD_INPUT,
-            "speaks version %u of the link protocol and we speak %d: run the same RingTMP on both", version,
-            RT_LINK_VERSION);
+            "uses version %u of the link protocol, this program version %d: run the same RingTMP on both",
+            version, RT_LINK_VERSION);
     return RT_STREAM_FAILED;
 }
 
@@ -130,16 +130,15 @@ static enum rt_stream_result check_answer(struct rt_connection *connection,
         static const char *const reasons[RT_REFUSALS] = {
             [RT_REFUSED_NOTHING] = "refused the link",
             [RT_REFUSED_ENCRYPTION] = RT_ONE_SIDE_HAS_A_KEY,
-            [RT_REFUSED_VERSION] =
-                "speaks another version of the link protocol: run the same RingTMP on both",
-            [RT_REFUSED_BUSY] = "has as many links as it takes",
+            [RT_REFUSED_VERSION] = "uses another version of the link protocol: run the same RingTMP on both",
+            [RT_REFUSED_BUSY] = "has reached its maximum number of links",
         };
         rt_fail(err, RT_BAD_INPUT, "%s", reasons[preamble->refusal]);
         return RT_STREAM_FAILED;
     }
     if (preamble->kind != kind_of(connection->lane) ||
         memcmp(preamble->token, connection->token, RT_TOKEN_BYTES) != 0) {
-        rt_fail(err, RT_BAD_INPUT, "answered with somebody else's greeting");
+        rt_fail(err, RT_BAD_INPUT, "answered with the greeting of another connection");
         return RT_STREAM_FAILED;
     }
     return RT_STREAM_OK;
@@ -159,9 +158,9 @@ static enum rt_stream_result check_request(struct rt_connection *connection,
         rt_fail(err, RT_BAD_INPUT, "sent a damaged greeting");
         return RT_STREAM_FAILED;
     }
-    if (lane == RT_LANE_CONTROL && !rt_tcp_accept_room(tcp)) {
+    if (lane == RT_LANE_CONTROL && !rt_tcp_make_room(tcp)) {
         rt_connection_refuse(connection, RT_REFUSED_BUSY);
-        rt_fail(err, RT_FAILED, "is one too many: there are %zu links already", tcp->link_count);
+        rt_fail(err, RT_FAILED, "was refused: there are %zu links already, the maximum", tcp->link_count);
         return RT_STREAM_FAILED;
     }
     connection->lane = lane;

@@ -171,9 +171,9 @@ static rt_status take_data_frame(struct rt_connection *connection, const struct 
     if ((channel == RT_CHANNEL_CONTROL) != (connection->lane == RT_LANE_CONTROL))
         return rt_fail(err, RT_BAD_INPUT, "sent a frame of channel %u on the wrong connection", channel);
     if (link->granted[channel] == 0)
-        return rt_fail(err, RT_BAD_INPUT, "sent a frame on channel %u that was not asked for", channel);
+        return rt_fail(err, RT_BAD_INPUT, "sent a frame on channel %u that was not requested", channel);
     if (frame->body == RT_BODY_LENT && !link->cma.borrows)
-        return rt_fail(err, RT_BAD_INPUT, "lent what we had not agreed to borrow");
+        return rt_fail(err, RT_BAD_INPUT, "offered memory without an agreement on cross-memory attach");
     struct rt_receive *first = link->receives[channel].first;
     if (frame->body_bytes > first->body_room)
         return rt_fail(err, RT_BAD_INPUT, "sent %lu bytes on channel %u, where there is room for %zu",
@@ -293,7 +293,7 @@ void rt_tcp_link_check(struct rt_tcp_link *link, double now) {
     if (link->state == RT_LINK_ENDING && now >= link->ending_until) {
         rt_tcp_link_fail(link, &link->last);
     } else if (link->state == RT_LINK_UP && now - link->heard > tcp->silence) {
-        rt_fail(&err, RT_IO, "nothing was heard of it for %.3g seconds", tcp->silence);
+        rt_fail(&err, RT_IO, "has been silent for %.3g seconds", tcp->silence);
         rt_tcp_link_fail(link, &err);
     }
 }

@@ -385,9 +385,9 @@ rt_status rt_tcp_listen(struct rt_endpoint *endpoint, const char *address, struc
 void rt_tcp_accept(struct rt_tcp *tcp, double now);
 void rt_tcp_accept_serve(struct rt_connection *connection);
 double rt_tcp_accept_check(struct rt_tcp *tcp, double now); /* drops those that are late; the next look */
-/* Makes room for one more link where there are max_links: of those of whom the owner has not heard yet the
- * oldest goes. false: he knows them all. */
-bool rt_tcp_accept_room(struct rt_tcp *tcp);
+/* Makes room for one more link where there are max_links: the oldest of those that the owner has not been
+ * told of yet goes. false: the owner knows them all. */
+bool rt_tcp_make_room(struct rt_tcp *tcp);
 
 /* ---- tcp_thread.c ---- */
 void *rt_tcp_thread(void *tcp);

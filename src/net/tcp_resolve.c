@@ -27,7 +27,7 @@ rt_status rt_address_parse(const char *address, char host[RT_HOST_ROOM], unsigne
         end = colon;
     }
     if (!colon || end == start || (*address != '[' && memchr(start, ':', (size_t)(end - start))))
-        return rt_fail(err, RT_BAD_INPUT, "%.200s: is no address; write HOST:PORT", address);
+        return rt_fail(err, RT_BAD_INPUT, "%.200s: is not an address; write HOST:PORT", address);
     size_t length = (size_t)(end - start);
     if (length >= RT_HOST_ROOM)
         return rt_fail(err, RT_BAD_INPUT, "%.60s...: the host name is too long", address);

@@ -124,13 +124,14 @@ static rt_status load_certificates(SSL_CTX *context, const struct rt_tcp_setting
     ERR_clear_error();
     SSL_CTX_set_default_passwd_cb(context, no_password);
     if (SSL_CTX_use_certificate_chain_file(context, settings->certificate) != 1)
-        return rt_fail(err, RT_BAD_INPUT, "%s: is no certificate: %s", settings->certificate,
+        return rt_fail(err, RT_BAD_INPUT, "%s: is not a certificate: %s", settings->certificate,
                        rt_tls_reason());
     if (SSL_CTX_use_PrivateKey_file(context, settings->private_key, SSL_FILETYPE_PEM) != 1)
-        return rt_fail(err, RT_BAD_INPUT, "%s: is no private key of %s without a password: %s",
+        return rt_fail(err, RT_BAD_INPUT, "%s: is not an unencrypted private key for %s: %s",
                        settings->private_key, settings->certificate, rt_tls_reason());
     if (SSL_CTX_load_verify_file(context, settings->authority) != 1)
-        return rt_fail(err, RT_BAD_INPUT, "%s: is no certificate: %s", settings->authority, rt_tls_reason());
+        return rt_fail(err, RT_BAD_INPUT, "%s: is not a certificate: %s", settings->authority,
+                       rt_tls_reason());
     return RT_OK;
 }
 
@@ -171,7 +172,7 @@ rt_status rt_tls_create(const struct rt_tcp_settings *settings, struct rt_tls **
         return rt_fail(err, RT_BAD_INPUT, "give a cluster key or certificates, not both");
     if (files && files < 3)
         return rt_fail(err, RT_BAD_INPUT,
-                       "certificate, private key and the authority's certificate belong together");
+                       "certificates need all three: certificate, private_key and authority");
     if (!files && !settings->key) {
         *out = NULL;
         return RT_OK;

@@ -11,8 +11,8 @@
 #include <stdio.h>
 
 static void rouse(struct rt_mem_place *place) {
-    if (place->standing == RT_MEM_WAITING || place->standing == RT_MEM_SLEEPING)
-        place->standing = RT_MEM_READY;
+    if (place->state == RT_MEM_WAITING || place->state == RT_MEM_SLEEPING)
+        place->state = RT_MEM_READY;
 }
 
 /* ---- failure ---- */
@@ -45,11 +45,11 @@ static void describe(const struct rt_memnet *net, char *text, size_t room) {
     text[0] = 0;
     for (size_t i = 0; i < net->count && used < room; i++) {
         const struct rt_mem_place *place = &net->places[i];
-        const char *state = place->standing == RT_MEM_WAITING    ? "waits"
-                            : place->standing == RT_MEM_SLEEPING ? "sleeps"
-                                                                 : "has ended";
+        const char *state = place->state == RT_MEM_WAITING    ? "waits"
+                            : place->state == RT_MEM_SLEEPING ? "sleeps"
+                                                              : "has ended";
         used += (size_t)snprintf(text + used, room - used, "%s mem:%zu %s", i ? ";" : "", i, state);
-        if (place->standing != RT_MEM_WAITING)
+        if (place->state != RT_MEM_WAITING)
             continue;
         for (const struct rt_mem_side *side = place->sides; side && used < room; side = side->after) {
             size_t sends = side->leaving ? 1 : 0, receives = 0;
@@ -102,14 +102,14 @@ static struct rt_mem_place *choose(struct rt_memnet *net, const struct rt_mem_pl
     for (;;) {
         if (atomic_load_explicit(&net->wakes, memory_order_relaxed) && atomic_exchange(&net->wakes, false))
             for (size_t i = 0; i < net->count; i++)
-                if (net->places[i].standing == RT_MEM_WAITING && atomic_load(&net->places[i].woken))
+                if (net->places[i].state == RT_MEM_WAITING && atomic_load(&net->places[i].woken))
                     rouse(&net->places[i]);
         size_t ended = 0;
         for (size_t k = 1, i = after->index; k <= net->count; k++) {
             i = i + 1 < net->count ? i + 1 : 0;
-            if (net->places[i].standing == RT_MEM_READY)
+            if (net->places[i].state == RT_MEM_READY)
                 return &net->places[i];
-            ended += net->places[i].standing == RT_MEM_ENDED;
+            ended += net->places[i].state == RT_MEM_ENDED;
         }
         if (ended == net->count)
             return NULL;
@@ -120,11 +120,11 @@ static struct rt_mem_place *choose(struct rt_memnet *net, const struct rt_mem_pl
 /* Hands the baton on, and unless the program has ended comes back with it. */
 static void pass(struct rt_mem_place *place) {
     struct rt_memnet *net = place->net;
-    bool ended = place->standing == RT_MEM_ENDED;
+    bool ended = place->state == RT_MEM_ENDED;
     struct rt_mem_place *next = choose(net, place);
     net->running = next;
     if (next)
-        next->standing = RT_MEM_RUNNING;
+        next->state = RT_MEM_RUNNING;
     if (next == place)
         return;
     sem_post(next ? &next->turn : &net->done);
@@ -135,16 +135,16 @@ static void pass(struct rt_mem_place *place) {
 
 /* Lets the others run until this place is ready again, at the given time or, if it stands for that, at an
  * event. */
-static void rest(struct rt_mem_place *place, double until, enum rt_mem_standing standing) {
+static void rest(struct rt_mem_place *place, double until, enum rt_mem_place_state state) {
     struct rt_memnet *net = place->net;
     if (net->running != place)
         return; /* outside a run there is nobody to wait for */
     if (until > net->now) {
-        place->standing = standing;
+        place->state = state;
         if (until < INFINITY)
             rt_mem_agenda_add(&net->agenda, &place->timer, until);
     } else {
-        place->standing = RT_MEM_READY;
+        place->state = RT_MEM_READY;
     }
     pass(place);
     rt_mem_agenda_remove(&net->agenda, &place->timer);
@@ -213,7 +213,7 @@ static void *run_program(void *argument) {
     }
     if (net->program)
         net->program(net->user, place->index, &place->endpoint);
-    place->standing = RT_MEM_ENDED;
+    place->state = RT_MEM_ENDED;
     pass(place);
     return NULL;
 }
@@ -235,10 +235,10 @@ rt_status rt_memnet_run(struct rt_memnet *net, rt_memnet_program program, void *
         status = rt_fail(err, RT_NO_MEMORY, "no thread for endpoint mem:%zu", started);
     }
     for (size_t i = 0; i < net->count; i++)
-        net->places[i].standing = i < started ? RT_MEM_READY : RT_MEM_ENDED;
+        net->places[i].state = i < started ? RT_MEM_READY : RT_MEM_ENDED;
     if (started) {
         net->running = &net->places[0];
-        net->running->standing = RT_MEM_RUNNING;
+        net->running->state = RT_MEM_RUNNING;
         sem_post(&net->running->turn);
         while (sem_wait(&net->done) != 0) {
             /* a signal came: go on waiting */
@@ -247,7 +247,7 @@ rt_status rt_memnet_run(struct rt_memnet *net, rt_memnet_program program, void *
     for (size_t i = 0; i < started; i++)
         pthread_join(net->places[i].thread, NULL);
     for (size_t i = 0; i < net->count; i++)
-        net->places[i].standing = RT_MEM_IDLE;
+        net->places[i].state = RT_MEM_IDLE;
     if (status == RT_OK && net->failed)
         status = rt_fail(err, net->error.status, "%s", net->error.text);
     return status;

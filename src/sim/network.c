@@ -30,8 +30,8 @@ void rt_mem_push(struct rt_mem_place *place, enum rt_event_kind kind, struct rt_
     }
     place->queue[(place->first + place->count++) & (place->room - 1)] =
         (struct rt_mem_event){kind, side, operation};
-    if (place->standing == RT_MEM_WAITING)
-        place->standing = RT_MEM_READY;
+    if (place->state == RT_MEM_WAITING)
+        place->state = RT_MEM_READY;
 }
 
 void rt_mem_forget(struct rt_mem_place *place, const struct rt_mem_side *side) {

@@ -102,7 +102,7 @@ struct rt_mem_event {
     void *operation; /* the send or receive */
 };
 
-enum rt_mem_standing {
+enum rt_mem_place_state {
     RT_MEM_IDLE, /* outside a run */
     RT_MEM_READY,
     RT_MEM_RUNNING,
@@ -115,7 +115,7 @@ struct rt_mem_place {
     struct rt_endpoint endpoint; /* first: an endpoint is its place */
     struct rt_memnet *net;
     size_t index;
-    enum rt_mem_standing standing;
+    enum rt_mem_place_state state;
     bool listening, over;       /* over: killed, or the run has failed */
     double ahead;               /* its own time, once it is over */
     double freezes, thaws;      /* when its program hangs; 0: it does not */

@@ -145,7 +145,7 @@ double rt_read_amount(struct rt_decoder *decoder, const char *what) {
 size_t rt_read_count(struct rt_decoder *decoder, const char *what, size_t limit, size_t each_bytes) {
     uint32_t count = rt_read_u32(decoder);
     if (count > limit)
-        rt_decoder_refuse(decoder, "speaks of %lu %s; at most %zu can be", (unsigned long)count, what, limit);
+        rt_decoder_refuse(decoder, "has %lu %s; the maximum is %zu", (unsigned long)count, what, limit);
     else if (count > (decoder->count - decoder->used) / each_bytes)
         rt_decoder_refuse(decoder, "is shorter than its fields: %zu bytes cannot hold %lu %s", decoder->count,
                           (unsigned long)count, what);
@@ -156,7 +156,7 @@ uint16_t rt_read_index(struct rt_decoder *decoder, const char *what, size_t limi
     uint16_t index = rt_read_u16(decoder);
     if (index < limit)
         return index;
-    rt_decoder_refuse(decoder, "speaks of %s %u, counted from 0; at most %zu can be", what, index, limit);
+    rt_decoder_refuse(decoder, "names %s %u, counted from 0; there can be at most %zu", what, index, limit);
     return 0;
 }
 
@@ -164,14 +164,14 @@ void rt_read_text(struct rt_decoder *decoder, const char *what, char *text) {
     text[0] = 0;
     size_t count = rt_read_u16(decoder);
     if (count > RT_MAX_TEXT)
-        rt_decoder_refuse(decoder, "has a %s of %zu bytes; at most %d can be", what, count, RT_MAX_TEXT);
+        rt_decoder_refuse(decoder, "has a %s of %zu bytes; the maximum is %d", what, count, RT_MAX_TEXT);
     const uint8_t *at = rt_read_raw(decoder, count);
     if (!at)
         return;
     memcpy(text, at, count);
     text[count] = 0;
     if (memchr(text, 0, count) || !rt_utf8_plain(text)) {
-        rt_decoder_refuse(decoder, "has a %s that is no plain text", what);
+        rt_decoder_refuse(decoder, "has a %s that is not plain text", what);
         text[0] = 0;
     }
 }

@@ -18,7 +18,7 @@ rt_status rt_error_decode(const uint8_t *bytes, size_t count, struct rt_error_me
     made.node = rt_read_index(&decoder, "node", RT_MAX_NODES);
     rt_read_text(&decoder, "sentence", made.text);
     if (made.status == RT_OK || made.status > RT_DIVERGED)
-        rt_decoder_refuse(&decoder, "has status %u, which is no failure", made.status);
+        rt_decoder_refuse(&decoder, "has status %u, which is not a failure", made.status);
     rt_status status = rt_decoder_end(&decoder);
     if (status == RT_OK)
         *error = made;

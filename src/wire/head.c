@@ -114,7 +114,7 @@ static void read_tensor(struct rt_decoder *decoder, bool used, struct rt_message
     if (!used && tensor->dtype != 0)
         rt_decoder_refuse(decoder, "describes a tensor that it does not count");
     if (tensor->rank > (used ? RT_MESSAGE_RANK : 0))
-        rt_decoder_refuse(decoder, "has a tensor of rank %u; at most %d can be", tensor->rank,
+        rt_decoder_refuse(decoder, "has a tensor of rank %u; the maximum is %d", tensor->rank,
                           RT_MESSAGE_RANK);
     for (size_t i = tensor->rank; i < RT_MESSAGE_RANK; i++)
         if (tensor->dims[i] != 0)
@@ -147,15 +147,15 @@ void rt_message_encode(const struct rt_message *message, uint8_t head[RT_MESSAGE
 /* Whose bytes these are: looked at before the length, which another version may have changed. */
 static rt_status check_protocol(const uint8_t *head, size_t head_bytes, struct rt_error *err) {
     if (head_bytes < PROTOCOL_END || memcmp(head, magic, sizeof magic) != 0)
-        return rt_fail(err, RT_BAD_INPUT, "what came is no message of RingTMP");
+        return rt_fail(err, RT_BAD_INPUT, "not a RingTMP message (bad magic number)");
     unsigned protocol = rt_get_le16(head + sizeof magic);
     if (protocol != RT_PROTOCOL)
-        return rt_fail(err, RT_BAD_INPUT,
-                       "it speaks version %u of the protocol, and this program version %d: install the same "
-                       "ringtmp on all nodes",
-                       protocol, RT_PROTOCOL);
+        return rt_fail(
+            err, RT_BAD_INPUT,
+            "uses protocol version %u; this program uses version %d: install the same ringtmp on all nodes",
+            protocol, RT_PROTOCOL);
     if (head_bytes != RT_MESSAGE_HEAD)
-        return rt_fail(err, RT_BAD_INPUT, "the head of a message has %zu bytes instead of %d", head_bytes,
+        return rt_fail(err, RT_BAD_INPUT, "a message head has %zu bytes instead of %d", head_bytes,
                        RT_MESSAGE_HEAD);
     return RT_OK;
 }
@@ -163,11 +163,11 @@ static rt_status check_protocol(const uint8_t *head, size_t head_bytes, struct r
 static void check_body(struct rt_decoder *decoder, const struct rt_message *message, const struct type *type,
                        size_t body_bytes) {
     if (message->tensors && type->carries != TENSORS)
-        rt_decoder_refuse(decoder, "carries tensors, which it cannot");
+        rt_decoder_refuse(decoder, "must not carry tensors");
     if (type->carries == HEAD_ONLY && body_bytes)
-        rt_decoder_refuse(decoder, "has a body of %zu bytes, which it cannot have", body_bytes);
+        rt_decoder_refuse(decoder, "has a body of %zu bytes, but must have none", body_bytes);
     if (type->carries == FIELDS && body_bytes > RT_MAX_CONTROL)
-        rt_decoder_refuse(decoder, "has a body of %zu bytes; at most %d can be", body_bytes, RT_MAX_CONTROL);
+        rt_decoder_refuse(decoder, "has a body of %zu bytes; the maximum is %d", body_bytes, RT_MAX_CONTROL);
     if (type->carries != TENSORS)
         return;
     size_t bytes = rt_message_tensor_bytes(message);
@@ -188,7 +188,7 @@ rt_status rt_message_decode(const uint8_t *head, size_t head_bytes, size_t body_
     made.type = rt_read_u16(&decoder);
     const struct type *type = find_type(made.type);
     if (!type)
-        return rt_fail(err, RT_BAD_INPUT, "a message is of type %u, which is unknown", made.type);
+        return rt_fail(err, RT_BAD_INPUT, "unknown message type %u", made.type);
     decoder.name = type->name;
     made.flags = rt_read_u16(&decoder);
     made.source = rt_read_index(&decoder, "node", RT_MAX_NODES);
@@ -202,16 +202,15 @@ rt_status rt_message_decode(const uint8_t *head, size_t head_bytes, size_t body_
     const unsigned reserved = rt_read_u8(&decoder);
     made.target = rt_read_index(&decoder, "target", RT_MAX_NODES);
     if (made.flags & ~(unsigned)type->flags || reserved)
-        rt_decoder_refuse(&decoder, "has flags that are not known");
+        rt_decoder_refuse(&decoder, "has unknown flags");
     if (!(type->uses & TARGET) && made.target != 0)
-        rt_decoder_refuse(&decoder, "is addressed to a node, which it cannot be");
+        rt_decoder_refuse(&decoder, "must not name a target");
     if (!(type->uses & ROWS) && made.rows != 0)
-        rt_decoder_refuse(&decoder, "carries a number of examples, which it cannot");
+        rt_decoder_refuse(&decoder, "must not carry a number of examples");
     if (!(type->uses & VALUE) && made.value != 0) /* true of NaN too */
-        rt_decoder_refuse(&decoder, "carries a value, which it cannot");
+        rt_decoder_refuse(&decoder, "must not carry a value");
     if (made.tensors > RT_MESSAGE_TENSORS)
-        rt_decoder_refuse(&decoder, "counts %zu tensors; at most %d can be", made.tensors,
-                          RT_MESSAGE_TENSORS);
+        rt_decoder_refuse(&decoder, "has %zu tensors; the maximum is %d", made.tensors, RT_MESSAGE_TENSORS);
     for (size_t i = 0; i < RT_MESSAGE_TENSORS; i++)
         read_tensor(&decoder, i < made.tensors, &made.tensor[i]);
     if (decoder.status == RT_OK)

@@ -28,7 +28,7 @@ rt_status rt_hello_decode(const uint8_t *bytes, size_t count, struct rt_hello *h
     read_answer(&decoder, made.answer);
     rt_read_text(&decoder, "version", made.version);
     if (made.role != RT_ROLE_MASTER && made.role != RT_ROLE_NODE)
-        rt_decoder_refuse(&decoder, "names role %u, which is unknown", made.role);
+        rt_decoder_refuse(&decoder, "has unknown role %u", made.role);
     if (made.role == RT_ROLE_MASTER && made.from != 0)
         rt_decoder_refuse(&decoder, "is from a master that calls itself node %u", made.from);
     rt_status status = rt_decoder_end(&decoder);
@@ -52,8 +52,7 @@ size_t rt_welcome_encode(const struct rt_welcome *welcome, uint8_t *bytes, size_
 static uint32_t read_cores(struct rt_decoder *decoder, const char *what) {
     uint32_t count = rt_read_u32(decoder);
     if (count > RT_MAX_CORES)
-        rt_decoder_refuse(decoder, "speaks of %lu %s; at most %d can be", (unsigned long)count, what,
-                          RT_MAX_CORES);
+        rt_decoder_refuse(decoder, "has %lu %s; the maximum is %d", (unsigned long)count, what, RT_MAX_CORES);
     return count;
 }
 

@@ -25,7 +25,7 @@ rt_status rt_join_decode(const uint8_t *bytes, size_t count, struct rt_join *joi
     made.milliseconds = rt_read_u32(&decoder);
     rt_read_text(&decoder, "peer's address", made.address);
     if (made.probe_bytes > RT_MAX_TENSOR_BYTES)
-        rt_decoder_refuse(&decoder, "asks for a probe of %lu bytes; at most %d can be",
+        rt_decoder_refuse(&decoder, "asks for a probe of %lu bytes; the maximum is %d",
                           (unsigned long)made.probe_bytes, RT_MAX_TENSOR_BYTES);
     rt_status status = rt_decoder_end(&decoder);
     if (status == RT_OK)

@@ -40,7 +40,7 @@ static void check_links(struct rt_decoder *decoder, const struct rt_settle *sett
             seen = &with[link->peer];
             break;
         default:
-            rt_decoder_refuse(decoder, "speaks of a link with label %u, which is unknown", link->label);
+            rt_decoder_refuse(decoder, "has a link with unknown label %u", link->label);
             return;
         }
         if (*seen)
@@ -56,9 +56,9 @@ rt_status rt_settle_decode(const uint8_t *bytes, size_t count, struct rt_settle 
     made.index = rt_read_u16(&decoder);
     made.count = rt_read_u16(&decoder);
     if (made.count > RT_MAX_NODES)
-        rt_decoder_refuse(&decoder, "speaks of %u nodes; at most %d can be", made.count, RT_MAX_NODES);
+        rt_decoder_refuse(&decoder, "has %u nodes; the maximum is %d", made.count, RT_MAX_NODES);
     if (made.index == 0 || made.index >= made.count)
-        rt_decoder_refuse(&decoder, "is for node %u, counted from 0, of %u: it is none for a node",
+        rt_decoder_refuse(&decoder, "is for node %u, counted from 0, of %u: only the other nodes get one",
                           made.index, made.count);
     made.links = rt_read_count(&decoder, "links", RT_MAX_LINKS, LINK_BYTES);
     if (made.links == 0)

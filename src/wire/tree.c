@@ -73,7 +73,7 @@ static char *read_tree_text(struct rt_decoder *decoder) {
     memcpy(text, at, count);
     if (strlen(text) == count && rt_utf8_valid(text))
         return text;
-    rt_decoder_refuse(decoder, "has a text in its configuration that is no UTF-8");
+    rt_decoder_refuse(decoder, "has a text in its configuration that is not valid UTF-8");
     free(text);
     return NULL;
 }
@@ -109,7 +109,7 @@ static struct rt_tree *read_value(struct rt_decoder *decoder, const char *file, 
     if (kind < KIND_SCALAR || kind > KIND_MAP)
         rt_decoder_refuse(decoder, "has a value of unknown kind %u in its configuration", kind);
     if (line > INT_MAX)
-        rt_decoder_refuse(decoder, "has a configuration with a line number that cannot be");
+        rt_decoder_refuse(decoder, "has a configuration with an invalid line number");
     if (depth == RT_TREE_MAX_DEPTH)
         rt_decoder_refuse(decoder, "has a configuration nested more than %d deep", RT_TREE_MAX_DEPTH);
     if (++*values > RT_TREE_MAX_VALUES)

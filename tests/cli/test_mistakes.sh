@@ -85,9 +85,9 @@ done
 refuses 2 "cluster.key: nothere.key: cannot be read" predict a/model.safetensors table.csv --set cluster.key=nothere.key
 echo "no key" >no.key
 refuses 2 "cluster.key: no.key" train run.yaml --set cluster.key=no.key --out never
-refuses 2 "cluster.certificate: certificate, private key and the authority's certificate belong together" \
+refuses 2 "cluster.certificate: certificates need all three: certificate, private_key and authority" \
     train run.yaml --set cluster.certificate=run.yaml --out never
-refuses 2 "cluster.certificate: run.yaml: is no certificate" train run.yaml --out never \
+refuses 2 "cluster.certificate: run.yaml: is not a certificate" train run.yaml --out never \
     --set cluster.certificate=run.yaml --set cluster.private_key=run.yaml --set cluster.authority=run.yaml
 refuses 2 "cluster.slowdown" train run.yaml --set cluster.slowdown=[1,2,3] --out never
 refuses 2 "cluster.slowdown: a factor is a number" plan run.yaml --set cluster.slowdown=fast

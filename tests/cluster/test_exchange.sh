@@ -18,19 +18,19 @@ for model in mlp cnn dropout; do
     run 0 train $model.yaml --nodes 2 --strategy ring --set cluster.keep_all=true --quiet --out ring-$model $settings
     same "$model, the ring" alone-$model ring-$model
     for nodes in 1 2 4 8; do
-        for way in allreduce-rd allreduce-hd ps-sync; do
-            [ $nodes -lt 8 ] || [ $model = dropout ] || [ $way = allreduce-hd ] || continue # the rest of time
-            spread result $model.yaml $nodes $way $settings
-            same "$model, $way, $nodes nodes" alone-$model result
+        for strategy in allreduce-rd allreduce-hd ps-sync; do
+            [ $nodes -lt 8 ] || [ $model = dropout ] || [ $strategy = allreduce-hd ] || continue # the rest of time
+            spread result $model.yaml $nodes $strategy $settings
+            same "$model, $strategy, $nodes nodes" alone-$model result
         done
     done
 done
 spread result mlp.yaml 4 ps-sync $eight --set train.optimizer=adam --set train.micro_batch=1
 same "micro-batches of one" alone-mlp result
 run 0 train mlp.yaml --strategy sgd --quiet --out alone-clip $eight --set train.clip_norm=0.3
-for way in allreduce-rd ps-sync ps-sync,exchange=binom; do
-    spread result mlp.yaml 4 $way $eight --set train.clip_norm=0.3
-    same "clipping, $way" alone-clip result
+for strategy in allreduce-rd ps-sync ps-sync,exchange=binom; do
+    spread result mlp.yaml 4 $strategy $eight --set train.clip_norm=0.3
+    same "clipping, $strategy" alone-clip result
 done
 # Some workers have no rows at all: the last batch has 4.
 sed 's/batch: 20/batch: 23/' mlp.yaml >odd.yaml
@@ -38,10 +38,10 @@ run 0 train odd.yaml --strategy sgd --quiet --out alone-odd --set train.shards=8
 spread result odd.yaml 8 allreduce-rd --set train.shards=8
 same "workers without rows" alone-odd result
 # Servers without a worker, and servers that share the parameters.
-for way in ps-sync,dedicated=true ps-shard,k=2,dedicated=true ps-shard,k=3; do
-    case $way in *k=2,ded*) nodes=4 ;; *k=3) nodes=4 ;; *) nodes=3 ;; esac
-    spread result mlp.yaml $nodes $way $eight --set train.optimizer=adam
-    same "$way" alone-mlp result
+for strategy in ps-sync,dedicated=true ps-shard,k=2,dedicated=true ps-shard,k=3; do
+    case $strategy in *k=2,ded*) nodes=4 ;; *k=3) nodes=4 ;; *) nodes=3 ;; esac
+    spread result mlp.yaml $nodes $strategy $eight --set train.optimizer=adam
+    same "$strategy" alone-mlp result
 done
 echo "one result after $((SECONDS - started)) s"
 

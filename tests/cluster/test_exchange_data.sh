@@ -40,10 +40,10 @@ sed "s,\[images\, labels\],[$PWD/images\, labels]," mlp.yaml >absolute.yaml
 refuses 2 "(127.0.0.1:$port_b): " train absolute.yaml --strategy ps-sync --node "127.0.0.1:$port_b" --quiet --out refused
 says err "is not in other/place, the directory for data"
 # Where the run file says so they are sent, and it is told; the result is the same. An auto-encoder and values too.
-for way in allreduce-rd ps-sync; do
+for strategy in allreduce-rd ps-sync; do
     rm -rf result
-    run 0 train mlp.yaml --strategy $way --node "127.0.0.1:$port_a" --quiet --out result --set train.shards=2 --set data.send=true
-    same "$way, examples that are sent" alone4 result
+    run 0 train mlp.yaml --strategy $strategy --node "127.0.0.1:$port_a" --quiet --out result --set train.shards=2 --set data.send=true
+    same "$strategy, examples that are sent" alone4 result
     says result/journal.jsonl "data.send: examples and their targets are sent to 1 worker, about 0.0125 MB in an epoch"
 done
 rm -rf result

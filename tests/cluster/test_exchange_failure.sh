@@ -9,13 +9,13 @@ sed -i 's/updates: 12/epochs: 1000000000, shards: 4, optimizer: adam, checkpoint
 
 # ---- a node dies: a worker, a server, one that others talk to directly ----
 place=0
-for way in allreduce-rd ps-sync allreduce-hd; do
+for strategy in allreduce-rd ps-sync allreduce-hd; do
     nodes a b c
-    begin killed-$place --strategy $way "${others[@]}"
+    begin killed-$place --strategy $strategy "${others[@]}"
     destroy "${node[place]}"
     ends "$master" 1 10
     lost "${at[place]}" "is lost: " killed-$place
-    resumes killed-$place $(($(last_checkpoint killed-$place) + 60)) --strategy $way --nodes 2
+    resumes killed-$place $(($(last_checkpoint killed-$place) + 60)) --strategy $strategy --nodes 2
     # the others are told, and are there for the next
     survivors=()
     for i in 0 1 2; do [ $i -eq $place ] || survivors+=(--node "${at[i]}"); done
@@ -64,9 +64,9 @@ refuses 2 "it was ps-shard (asynchronous) and is now ps-async (asynchronous); on
 # Epochs that were cut short have left batches out: nobody goes on as if they had not.
 rm -rf cut
 run 0 train mlp.yaml --out cut --quiet --nodes 2 --strategy ps-cut,cut=0.5
-for way in sgd ps-sync ps-cut,cut=0.25; do
-    refuses 2 "cluster.strategy has changed: it was ps-cut (synchronous, epochs of 3 updates) and is now ${way%%,*}" \
-        train mlp.yaml --out cut --resume --quiet --strategy $way --set train.updates=20
+for strategy in sgd ps-sync ps-cut,cut=0.25; do
+    refuses 2 "cluster.strategy has changed: it was ps-cut (synchronous, epochs of 3 updates) and is now ${strategy%%,*}" \
+        train mlp.yaml --out cut --resume --quiet --strategy $strategy --set train.updates=20
 done
 run 0 train mlp.yaml --out cut --resume --quiet --nodes 3 --strategy ps-cut,cut=0.5 --set train.updates=20
 
@@ -91,13 +91,13 @@ until_true 10 not_alive "${locals[0]}" || fail "the other local node is still th
 
 # ---- a node is stopped: it is named, not who waits for it; also with a timeout that is shorter than a link's silence ----
 for timeout in 2 60; do
-    for way in allreduce-ring allreduce-hd; do
-        begin silent-$way-$timeout --strategy $way --nodes 5 --set cluster.timeout=$timeout
+    for strategy in allreduce-ring allreduce-hd; do
+        begin silent-$strategy-$timeout --strategy $strategy --nodes 5 --set cluster.timeout=$timeout
         locals=($(children_of "$master"))
         children+=("${locals[@]}")
         kill -STOP "${locals[2]}"
         ends "$master" 1 20
-        lost "local 3" "is lost: " silent-$way-$timeout
+        lost "local 3" "is lost: " silent-$strategy-$timeout
         until_true 10 not_alive "${locals[2]}" || fail "the node that was stopped is still there"
     done
 done
@@ -108,12 +108,12 @@ sed 's/checkpoint_seconds: 0.02/updates: 3/' dropout.yaml >slow.yaml
 run 1 train slow.yaml --out slow --quiet --nodes 5 --strategy allreduce-ring --set cluster.timeout=1 \
     --set 'cluster.slowdown=[1, 1, 1e6, 1, 1]'
 says err "local 2 is lost: "
-says err "nothing came from it for 10 seconds, although it runs"
+says err "sent nothing for 10 seconds, although it is running"
 
 # ---- signals that ask: the run stops with a checkpoint, and goes on with other nodes ----
 for signal in INT TERM; do
-    case $signal in INT) way=allreduce-hd then=ps-sync ;; *) way=ps-sync then=allreduce-rd ;; esac
-    begin stopped-$signal --strategy $way --nodes 4
+    case $signal in INT) strategy=allreduce-hd then=ps-sync ;; *) strategy=ps-sync then=allreduce-rd ;; esac
+    begin stopped-$signal --strategy $strategy --nodes 4
     kill "-$signal" "$master" || fail "SIG$signal: the run was over before"
     ends "$master" 1 60
     says run.err "stopped-$signal/checkpoint"
@@ -127,16 +127,16 @@ run 0 train dropout.yaml --out stopped-async --resume --quiet --strategy ps-asyn
 
 # ---- what goes out to the nodes of a run that is resumed: all parameters, and of the optimizer's state what is theirs ----
 sed 's/checkpoint_seconds: 0.02/updates: 12/' dropout.yaml >short.yaml
-for way in ps-peer ps-shard,k=4 allreduce-rd; do
+for strategy in ps-peer ps-shard,k=4 allreduce-rd; do
     rm -rf parts
-    run 0 train short.yaml --out parts --quiet --strategy $way --nodes 4 --set train.updates=20
-    run 0 train short.yaml --out parts --resume --quiet --strategy $way --nodes 4 --set train.updates=21
-    python3 - parts/summary.json $way <<'END' || fail "$way: what is sent when a run is resumed"
+    run 0 train short.yaml --out parts --quiet --strategy $strategy --nodes 4 --set train.updates=20
+    run 0 train short.yaml --out parts --resume --quiet --strategy $strategy --nodes 4 --set train.updates=21
+    python3 - parts/summary.json $strategy <<'END' || fail "$strategy: what is sent when a run is resumed"
 import json, sys
-summary, way = json.load(open(sys.argv[1])), sys.argv[2]
+summary, strategy = json.load(open(sys.argv[1])), sys.argv[2]
 params = summary["params"]
 sent = summary["per_node"][0]["sent"]["others"]["bulk"] / 4 / params
-state = 2 * (3 if "allreduce" in way else 0.75)  # Adam has two numbers for each parameter
+state = 2 * (3 if "allreduce" in strategy else 0.75)  # Adam has two numbers for each parameter
 assert 3 + state - 0.1 < sent < 3 + state + 0.6, "%g times the model" % sent
 END
 done
@@ -153,12 +153,12 @@ run 0 train mlp.yaml --quiet --strategy ps-sync --out after-orphans "${others[@]
 destroy "${node[0]}"
 
 # ---- numbers that are not finite: the update is named, and nobody is lost ----
-for way in allreduce-ring ps-sync ps-async; do
+for strategy in allreduce-ring ps-sync ps-async; do
     rm -rf burst
-    run 1 train mlp.yaml --nodes 3 --strategy $way --quiet --out burst --set train.optimizer.sgd.lr=1e30
+    run 1 train mlp.yaml --nodes 3 --strategy $strategy --quiet --out burst --set train.optimizer.sgd.lr=1e30
     says err "not finite"
     says err "update"
-    ! grep -q "is lost" err || fail "$way: somebody is lost: $(cat err)"
+    ! grep -q "is lost" err || fail "$strategy: somebody is lost: $(cat err)"
 done
 
 # ---- memory: a node refuses more than it offers ----

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every way of exchange, by real processes over TCP. The synchronous ones have nearly the parameters of the single device,
+# Every strategy of exchange, by real processes over TCP. The synchronous ones have nearly the parameters of the single device,
 # and the same ones in every run; alone every one is the single device; the asynchronous ones learn.
 . "$(dirname "$0")/lib.sh"
 write_models
@@ -8,11 +8,11 @@ started=$SECONDS
 
 # ---- near, and the same in every run ----
 run 0 train mlp.yaml --strategy sgd --quiet --out near --set train.updates=10
-for way in allreduce-ring allreduce-tree allreduce-rd allreduce-hd ps-sync ps-tree ps-scatter ps-hier ps-peer ps-shard,k=2; do
-    spread one mlp.yaml 3 $way --set train.updates=10
-    spread two mlp.yaml 3 $way,wfbp=off --set train.updates=10
-    same "$way, twice" one two
-    python3 "$tests/compare.py" near/model.safetensors one/model.safetensors 1e-5 2>why || fail "$way: $(cat why)"
+for strategy in allreduce-ring allreduce-tree allreduce-rd allreduce-hd ps-sync ps-tree ps-scatter ps-hier ps-peer ps-shard,k=2; do
+    spread one mlp.yaml 3 $strategy --set train.updates=10
+    spread two mlp.yaml 3 $strategy,wfbp=off --set train.updates=10
+    same "$strategy, twice" one two
+    python3 "$tests/compare.py" near/model.safetensors one/model.safetensors 1e-5 2>why || fail "$strategy: $(cat why)"
 done
 spread result mlp.yaml 3 allreduce-auto --set train.updates=10
 python3 "$tests/compare.py" near/model.safetensors result/model.safetensors 1e-5 2>why || fail "auto: $(cat why)"
@@ -24,23 +24,23 @@ spread result mlp.yaml 3 ps-sync,reduce=sum --set train.updates=10
 ! python3 "$tests/compare.py" near/model.safetensors result/model.safetensors 1e-5 2>why || fail "reduce=sum changes nothing"
 
 # The sum of n workers' means at an n-th of the rate is their mean, to the bit where n is a power of two.
-for way in ps-sync allreduce-hd ps-peer; do
-    spread one mlp.yaml 4 $way --set train.updates=10 --set train.optimizer.sgd.lr=0.0625
-    spread two mlp.yaml 4 $way,reduce=sum --set train.updates=10 --set train.optimizer.sgd.lr=0.015625
-    same "$way, sums" one two
+for strategy in ps-sync allreduce-hd ps-peer; do
+    spread one mlp.yaml 4 $strategy --set train.updates=10 --set train.optimizer.sgd.lr=0.0625
+    spread two mlp.yaml 4 $strategy,reduce=sum --set train.updates=10 --set train.optimizer.sgd.lr=0.015625
+    same "$strategy, sums" one two
 done
 # One group of all, and epochs that are not cut, are ps-sync.
 spread one mlp.yaml 4 ps-sync --set train.updates=10
-for way in ps-hier,group=4 ps-cut,cut=1 ps-backup,backup=0; do
-    spread two mlp.yaml 4 $way --set train.updates=10
-    same "$way" one two
+for strategy in ps-hier,group=4 ps-cut,cut=1 ps-backup,backup=0; do
+    spread two mlp.yaml 4 $strategy --set train.updates=10
+    same "$strategy" one two
 done
 
 # So is one group of all at its own pace, to which nothing is ever stale, where it shares the batch as train.shards does.
 run 0 train mlp.yaml --strategy sgd --quiet --out shards --set train.updates=10 --set train.shards=4
-for way in base=async base=async,wfbp=off base=ssp,s=0,step=clock; do
-    spread two mlp.yaml 4 ps-hier,group=4,$way --set train.updates=10 --set train.shards=4
-    same "ps-hier,group=4,$way" shards two
+for strategy in base=async base=async,wfbp=off base=ssp,s=0,step=clock; do
+    spread two mlp.yaml 4 ps-hier,group=4,$strategy --set train.updates=10 --set train.shards=4
+    same "ps-hier,group=4,$strategy" shards two
 done
 
 # ---- batch normalisation: every worker measures its own rows; the statistics of the master's are kept ----
@@ -52,37 +52,37 @@ cmp -s one/model.safetensors two/model.safetensors || fail "batchnorm: the model
 refuses 2 "batchnorm" train norm.yaml --nodes 3 --strategy ps-sync,dedicated=true --quiet --out refused
 
 # ---- alone, every strategy is one device ----
-for way in allreduce-auto ps-async ps-ssp ps-vap ps-backup,backup=0 downpour,warm_start=0 ps-peer ps-hier,base=async; do
-    spread result mlp.yaml 1 $way --set train.optimizer=sgd --set train.updates=10
-    same "$way alone" near result
+for strategy in allreduce-auto ps-async ps-ssp ps-vap ps-backup,backup=0 downpour,warm_start=0 ps-peer ps-hier,base=async; do
+    spread result mlp.yaml 1 $strategy --set train.optimizer=sgd --set train.updates=10
+    same "$strategy alone" near result
 done
 
 # ---- asynchronous ones learn, and say how old gradients were ----
 write_model plain '[flatten, dense: 16, relu, dense: 4]'
 sed -i '/^cluster:/d' plain.yaml
-for way in ps-async ps-async,dedicated=true ps-ssp,s=1 ps-vap ps-backup downpour,n_push=2,n_fetch=2 ps-cut,base=async ps-shard,k=2,base=async \
+for strategy in ps-async ps-async,dedicated=true ps-ssp,s=1 ps-vap ps-backup downpour,n_push=2,n_fetch=2 ps-cut,base=async ps-shard,k=2,base=async \
     ps-hier,group=2,base=async ps-hier,group=2,base=ssp,s=1 ps-hier,group=1,base=async,dedicated=true; do
-    spread result plain.yaml 3 $way --set train.updates=0 --set train.epochs=20 --set train.optimizer.sgd.lr=0.1
-    python3 - result/summary.json "$way" <<'END' || fail "$way: what the summary says"
+    spread result plain.yaml 3 $strategy --set train.updates=0 --set train.epochs=20 --set train.optimizer.sgd.lr=0.1
+    python3 - result/summary.json "$strategy" <<'END' || fail "$strategy: what the summary says"
 import json, sys
-summary, way = json.load(open(sys.argv[1])), sys.argv[2]
+summary, strategy = json.load(open(sys.argv[1])), sys.argv[2]
 # One that knows nothing has a loss of 1.39. A worker of downpour that gets little time pushes what it collected on
 # parameters of long ago: most runs end below 0.1, and on a busy machine one in some hundred near 0.6.
-assert summary["train_loss"] < (1 if "downpour" in way else 0.3), "the loss is %g" % summary["train_loss"]
-servers = 2 if "k=2" in way else 1
+assert summary["train_loss"] < (1 if "downpour" in strategy else 0.3), "the loss is %g" % summary["train_loss"]
+servers = 2 if "k=2" in strategy else 1
 assert sum(summary["staleness"]) > 0
 # One server has one version.
 assert summary["version_spread_max"] == 0 or servers > 1, summary["version_spread_max"]
-epochs = 20 * (4 if "ps-cut" in way else 5)
+epochs = 20 * (4 if "ps-cut" in strategy else 5)
 assert summary["updates"] == epochs, summary["updates"]
 # Every gradient that came to something is one of the histogram, at each server; what was dropped is not counted.
-if way in ("ps-async", "ps-ssp,s=1") or "ps-shard" in way or "ps-cut" in way or "ps-hier" in way:
+if strategy in ("ps-async", "ps-ssp,s=1") or "ps-shard" in strategy or "ps-cut" in strategy or "ps-hier" in strategy:
     assert sum(summary["staleness"]) == servers * epochs, (summary["staleness"], epochs)
-if "ps-cut" in way:
+if "ps-cut" in strategy:
     assert 20 * (4 * 16) <= summary["samples"] <= 20 * (4 * 20), summary["samples"]
-if "s=1" in way: # two groups, or three workers
-    assert summary["staleness_max"] <= 3 * (1 if "ps-hier" in way else 2), summary["staleness_max"]
-if way == "ps-async" or "ps-hier" in way:
+if "s=1" in strategy: # two groups, or three workers
+    assert summary["staleness_max"] <= 3 * (1 if "ps-hier" in strategy else 2), summary["staleness_max"]
+if strategy == "ps-async" or "ps-hier" in strategy:
     assert summary["samples"] == 20 * 96, summary["samples"]
 roles = [node["role"] for node in summary["per_node"]]
 assert roles[0] == "master" and "worker" in roles[1], roles
@@ -91,16 +91,16 @@ for node in summary["per_node"]:
     assert abs(states - node["seconds"]) < 1e-6 + 1e-2 * states
 # A server works; the time in which a worker beside it waits for that is its reduce.
 states = summary["per_node"][0]["states"]
-assert states["update" if "dedicated" in way else "reduce"] > 0, states
+assert states["update" if "dedicated" in strategy else "reduce"] > 0, states
 assert all(node["bytes_sent"] > 0 and node["bytes_received"] > 0 for node in summary["per_node"])
 END
 done
 
 # Groups of which the last has fewer members, with and without a worker beside the server, and examples that are sent.
-for way in ps-hier,group=2,base=async ps-hier,group=3,base=ssp,dedicated=true; do
-    spread result plain.yaml 5 $way --set train.updates=0 --set train.epochs=20 --set train.optimizer.sgd.lr=0.1 --set data.send=true
-    [ "$(field samples result/summary.json)" = 1920 ] || fail "$way: $(field samples result/summary.json) samples"
-    awk -v loss="$(field train_loss result/summary.json)" 'BEGIN { exit !(loss < 0.3) }' || fail "$way: does not learn"
+for strategy in ps-hier,group=2,base=async ps-hier,group=3,base=ssp,dedicated=true; do
+    spread result plain.yaml 5 $strategy --set train.updates=0 --set train.epochs=20 --set train.optimizer.sgd.lr=0.1 --set data.send=true
+    [ "$(field samples result/summary.json)" = 1920 ] || fail "$strategy: $(field samples result/summary.json) samples"
+    awk -v loss="$(field train_loss result/summary.json)" 'BEGIN { exit !(loss < 0.3) }' || fail "$strategy: does not learn"
 done
 
 # ---- a node that does many batches while the master does one: none is lost ----
@@ -118,15 +118,15 @@ spread result wide.yaml 2 ps-hier,group=2,base=async --set train.updates=6 --set
 
 # ---- a last batch of fewer rows than workers: a round of those who have none is no update, and no end ----
 write_pictures 97
-for way in ps-backup ps-backup,quorum=0.25; do
-    spread result plain.yaml 4 $way --set train.batch=24 --set train.updates=0 --set train.epochs=12
-    [ "$(field updates result/summary.json)" = 60 ] || fail "$way: $(field updates result/summary.json) updates of 60"
+for strategy in ps-backup ps-backup,quorum=0.25; do
+    spread result plain.yaml 4 $strategy --set train.batch=24 --set train.updates=0 --set train.epochs=12
+    [ "$(field updates result/summary.json)" = 60 ] || fail "$strategy: $(field updates result/summary.json) updates of 60"
 done
 
 # ---- the table at the end and the last lines about nodes are of the whole run, the master's too ----
-for way in ps-sync ps-async allreduce-ring; do
-    run 0 train mlp.yaml --nodes 3 --strategy $way --out table-$way --set train.updates=300
-    python3 - out table-$way <<'END' || fail "$way: the figures of the nodes at the end"
+for strategy in ps-sync ps-async allreduce-ring; do
+    run 0 train mlp.yaml --nodes 3 --strategy $strategy --out table-$strategy --set train.updates=300
+    python3 - out table-$strategy <<'END' || fail "$strategy: the figures of the nodes at the end"
 import json, sys
 lines, directory = open(sys.argv[1]).read().splitlines(), sys.argv[2]
 head = max(i for i, line in enumerate(lines) if line.split()[:2] == ["node", "layers"])

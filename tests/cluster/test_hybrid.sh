@@ -19,9 +19,9 @@ for model in mlp cnn dropout; do
     done
 done
 adam="$eight --set train.optimizer=adam"
-for way in allreduce-hd ps-sync ps-tree; do
-    spread result mlp.yaml 8 hybrid,rings=4,exchange=$way $adam
-    same "$way between rings" alone-mlp result
+for strategy in allreduce-hd ps-sync ps-tree; do
+    spread result mlp.yaml 8 hybrid,rings=4,exchange=$strategy $adam
+    same "$strategy between rings" alone-mlp result
 done
 spread result mlp.yaml 6 hybrid,rings=2 $adam --set train.micro_batch=1 --set cluster.master_tail=2
 same "micro-batches of one, and a tail" alone-mlp result
@@ -56,10 +56,10 @@ says result/journal.jsonl "data.send: examples and their targets are sent to the
 
 # ---- another order of additions ----
 # The same again and again, wherever the rings are cut.
-for way in allreduce-rd ps-hier allreduce-ring ps-peer ps-scatter; do
-    spread result mlp.yaml 6 hybrid,rings=3,exchange=$way --set train.optimizer=adam
-    spread again mlp.yaml 3 hybrid,rings=3,exchange=$way --set train.optimizer=adam --set train.micro_batch=2
-    same "three rings by $way, twice" result again
+for strategy in allreduce-rd ps-hier allreduce-ring ps-peer ps-scatter; do
+    spread result mlp.yaml 6 hybrid,rings=3,exchange=$strategy --set train.optimizer=adam
+    spread again mlp.yaml 3 hybrid,rings=3,exchange=$strategy --set train.optimizer=adam --set train.micro_batch=2
+    same "three rings by $strategy, twice" result again
 done
 echo "one result after $((SECONDS - started)) s"
 
@@ -129,7 +129,7 @@ for place in 2 3; do
     begin silent-$place
     kill -STOP "${node[place - 1]}"
     ends "$master" 1 15
-    lost $place "nothing was heard of it for 5 seconds"
+    lost $place "has been silent for 5 seconds"
     kill -CONT "${node[place - 1]}"
     until_true 10 holds "n$place.err" " ended" || fail "node $place, awake, does not end its run: $(cat n$place.err)"
     serve 1 2 3

@@ -61,19 +61,19 @@ echo "one result after $((SECONDS - started)) s"
 # ---- where there is: every example counts once ----
 # learns MODEL NODES RINGS EXCHANGE WORD...: eight epochs; the summary is looked at
 learns() {
-    local model=$1 nodes=$2 rings=$3 way=$4
+    local model=$1 nodes=$2 rings=$3 strategy=$4
     shift 4
-    spread result "$model.yaml" "$nodes" "hybrid,rings=$rings,exchange=$way" --set train.updates=0 --set train.epochs=8 \
+    spread result "$model.yaml" "$nodes" "hybrid,rings=$rings,exchange=$strategy" --set train.updates=0 --set train.epochs=8 \
         --set train.optimizer='{sgd: {lr: 0.02}}' "$@"
-    python3 - result/summary.json "$way" "$rings" "$@" <<'END' || fail "$way, $rings rings of $((nodes / rings)): the summary"
+    python3 - result/summary.json "$strategy" "$rings" "$@" <<'END' || fail "$strategy, $rings rings of $((nodes / rings)): the summary"
 import json, math, sys
-summary, way, rings, sent = json.load(open(sys.argv[1])), sys.argv[2], int(sys.argv[3]), "data.send=true" in sys.argv
+summary, strategy, rings, sent = json.load(open(sys.argv[1])), sys.argv[2], int(sys.argv[3]), "data.send=true" in sys.argv
 # Of the 5 batches of an epoch one has 16 examples instead of 20.
-per_epoch, samples = (4, None) if "ps-cut" in way else (5, 8 * 96)
+per_epoch, samples = (4, None) if "ps-cut" in strategy else (5, 8 * 96)
 assert summary["updates"] == 8 * per_epoch, summary["updates"]
-if "ps-cut" in way:
+if "ps-cut" in strategy:
     assert 8 * (3 * 20 + 16) <= summary["samples"] <= 8 * 4 * 20, summary["samples"]
-elif "ps-backup" in way:
+elif "ps-backup" in strategy:
     # A round goes on without the part of one ring; parts differ by one example.
     assert 0 < summary["samples"] <= samples * (rings - 1) / rings + 8 * 5, summary["samples"]
 else:
@@ -81,15 +81,15 @@ else:
 assert math.isfinite(summary["train_loss"]), summary["train_loss"]
 assert summary["version_spread_max"] == 0, summary["version_spread_max"]
 gradients = sum(summary["staleness"])
-if "downpour" in way:
+if "downpour" in strategy:
     assert 0 < gradients < 8 * per_epoch, gradients
-elif "ps-backup" in way:
+elif "ps-backup" in strategy:
     assert gradients == 8 * per_epoch * (rings - 1), gradients
 else:
     assert gradients == 8 * per_epoch, gradients
 bins = [age for age, count in enumerate(summary["staleness"]) if count]
 assert summary["staleness_max"] >= bins[-1], (summary["staleness"], summary["staleness_max"])
-if "ps-ssp" in way:
+if "ps-ssp" in strategy:
     assert summary["staleness_max"] <= (2 * 1 + 1) * (rings - 1), summary["staleness_max"]
 nodes = summary["per_node"]
 places = len(nodes) // rings
@@ -104,9 +104,9 @@ for i, node in enumerate(nodes):
     assert node[back]["across"]["gradients"] == 0 or i % places == 0 and sent, (i, node)
 END
 }
-for way in ps-async ps-ssp,s=1 ps-vap ps-shard,base=async downpour,n_push=3,n_fetch=2 ps-cut,base=async ps-backup; do
-    learns mlp 4 2 $way
-    learns dropout 3 3 $way
+for strategy in ps-async ps-ssp,s=1 ps-vap ps-shard,base=async downpour,n_push=3,n_fetch=2 ps-cut,base=async ps-backup; do
+    learns mlp 4 2 $strategy
+    learns dropout 3 3 $strategy
 done
 learns mlp 6 3 ps-async --set data.send=true
 learns cnn 4 2 ps-cut,base=async --set data.send=true
@@ -202,7 +202,7 @@ for place in 1 2 3; do
     begin silent-$place ${ways[place]}
     kill -STOP "${node[place - 1]}"
     ends "$master" 1 15
-    lost $place "nothing was heard of it for 5 seconds"
+    lost $place "has been silent for 5 seconds"
     kill -CONT "${node[place - 1]}"
     until_true 10 holds "n$place.err" " ended" || fail "node $place, awake, does not end its run: $(cat n$place.err)"
     serve 1 2 3

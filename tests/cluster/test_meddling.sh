@@ -49,14 +49,14 @@ meddled ring 3 c from 66 6 nan "it sent a non-finite value in state tensor 0"
 meddled ring 2 c to 66 1 nan "it sent a non-finite value in state tensor 0"
 meddled hybrid,rings=2 1 a from 66 1 nan "it sent a non-finite value in state tensor 0"
 
-# ---- what is no message, or not the one that is due ----
-meddled ring 3 c from 32 9 head "no message"
-meddled ring 2 b from 48 9 type "the go carries tensors"
+# ---- what is not a message, or not the expected one ----
+meddled ring 3 c from 32 9 head "not a RingTMP message"
+meddled ring 2 b from 48 9 type "the go must not carry tensors"
 meddled ring 3 c from 65 1 body "metrics"
-meddled allreduce-rd 3 c from 96 9 head "no message"
-meddled ps-sync 2 b from 96 9 type "the go carries tensors"
-meddled ps-async 3 c from 112 2 type "the go has flags"
+meddled allreduce-rd 3 c from 96 9 head "not a RingTMP message"
+meddled ps-sync 2 b from 96 9 type "the go must not carry tensors"
+meddled ps-async 3 c from 112 2 type "the go has unknown flags"
 meddled ps-async 3 c from 81 2 type "go"
-meddled ps-shard,k=2,base=async 1 a from 114 2 head "no message"
-meddled hybrid,rings=2 2 b from 96 9 type "the go carries tensors"
+meddled ps-shard,k=2,base=async 1 a from 114 2 head "not a RingTMP message"
+meddled hybrid,rings=2 2 b from 96 9 type "the go must not carry tensors"
 finish

@@ -38,10 +38,10 @@ stop_node() {
 # ---- what cannot start ----
 refuses 2 "there is no key" node --listen 0.0.0.0:0
 refuses 2 "nohost.invalid" node --listen nohost.invalid:7117
-refuses 2 "--listen: '7117' is no address of a node: HOST or HOST:PORT" node --listen 7117
-refuses 2 "--listen: '' is no address of a node" node --listen ''
+refuses 2 "--listen: '7117' is not a node address; write HOST or HOST:PORT" node --listen 7117
+refuses 2 "--listen: '' is not a node address" node --listen ''
 # a host alone means the port that masters try: this one is none of ours, or is taken
-refuses 2 "192.0.2.1:7117: is no address of this machine" node --listen 192.0.2.1 --insecure
+refuses 2 "192.0.2.1:7117: is not an address of this machine" node --listen 192.0.2.1 --insecure
 refuses 2 "192.0.2.1:7117: others could connect to this address, and there is no key" node --listen 192.0.2.1
 # A node that was started by a master who is gone before it listens has nothing to say, and ends.
 {
@@ -64,7 +64,7 @@ done
 refuses 2 "--lifeline must be a descriptor that is open" node --lifeline 999
 refuses 2 "did you mean '--listen'?" node --lisen 127.0.0.1:0
 refuses 2 "nothere.key" node --listen 127.0.0.1:0 --key nothere.key
-refuses 2 "one word too many" node 127.0.0.1:0
+refuses 2 "is an unexpected argument" node 127.0.0.1:0
 for command in node keygen; do
     run 0 "$command" --help
     says out "usage: "
@@ -94,7 +94,7 @@ says err "127.0.0.1:$port"
 
 # garbage of several kinds: it is logged, and the node goes on
 printf 'GET / HTTP/1.1\r\nHost: ringtmp.example\r\n\r\n' >"/dev/tcp/127.0.0.1/$port"
-wait_for node.err "is not RingTMP: it sent something else"
+wait_for node.err "is not RingTMP: its first bytes are not the greeting"
 # also when it is shorter than a greeting would be, and whoever sent it waits for an answer
 exec 5<>"/dev/tcp/127.0.0.1/$port"
 printf 'GET / HTTP/1.1\r\n\r\n' >&5
@@ -116,7 +116,7 @@ for _ in $(seq 500); do
 done
 [ "$(wc -l <node.err)" -ge $((before + 3)) ] || fail "garbage was not told of: $(cat node.err)"
 kill -0 "$node" || fail "garbage ended the node"
-wait_for node.err "did not say who it is" 12
+wait_for node.err "did not identify itself" 12
 exec 5>&- 5<&-
 grep -v '^ringtmp: ' node.err && fail "a line of the log does not begin with 'ringtmp: '"
 grep -qP '[^\x20-\x7e\n]' node.err && fail "the log holds bytes that a terminal obeys"

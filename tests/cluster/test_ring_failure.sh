@@ -79,7 +79,7 @@ nodes a b c
 begin silent "${others[@]}"
 kill -STOP "${node[1]}"
 ends "$master" 1 15
-lost "${at[1]}" "nothing was heard of it for 5 seconds" silent
+lost "${at[1]}" "has been silent for 5 seconds" silent
 kill -CONT "${node[1]}"
 until_true 10 holds b.err " ended" || fail "the node that woke up does not end its run: $(cat b.err)"
 run 0 train mlp.yaml --quiet --out awake "${others[@]}"
@@ -91,7 +91,7 @@ sed 's/checkpoint_seconds: 0.02/updates: 3/' dropout.yaml >slow.yaml
 start_master run slow.yaml --out slow --quiet --node "127.0.0.1:$port" --set cluster.timeout=1
 ends "$pid" 1 30
 says run.err "127.0.0.1:$port"
-says run.err "nothing came from it for 10 seconds, although it runs"
+says run.err "sent nothing for 10 seconds, although it is running"
 # The master may take as long as it likes: its node waits.
 start_node quick --name node-quick
 run 0 train slow.yaml --out slow-master --quiet --node "127.0.0.1:$port" --set cluster.timeout=0.1 \

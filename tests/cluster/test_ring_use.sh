@@ -134,8 +134,8 @@ if command -v openssl >/dev/null; then
         [ "$status" -eq 2 ] || fail "node $*: exit status $status, not 2: $(cat out err)"
         says err "$text"
     }
-    no_node "master.key: is no private key of device.pem" --cert device.pem --cert-key master.key --ca ours.pem
-    no_node "the authority's certificate belong together" --cert device.pem --cert-key device.key
+    no_node "master.key: is not an unencrypted private key for device.pem" --cert device.pem --cert-key master.key --ca ours.pem
+    no_node "certificates need all three" --cert device.pem --cert-key device.key
     run 0 keygen cluster.key
     no_node "give a cluster key or certificates, not both" --cert device.pem --cert-key device.key --ca ours.pem --key cluster.key
     # whom it has refused does not keep it from those who belong

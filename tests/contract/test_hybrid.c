@@ -250,11 +250,11 @@ static void fail_with(enum hybrid_fault fault, uint16_t who, const char *said) {
 
 /* In ring 0; the head of ring 1; another node of it. As far as the network can tell they answer. */
 TEST(a_silent_node_is_named) {
-    fail_with(SLEEPS, 1, "nothing came from it");
-    fail_with(SLEEPS, 2, "nothing came from it");
-    fail_with(SLEEPS, 3, "nothing came from it");
-    fail_with(SLEEPS, 4, "nothing came from it");
-    fail_with(SLEEPS, 5, "nothing came from it");
+    fail_with(SLEEPS, 1, "sent nothing for");
+    fail_with(SLEEPS, 2, "sent nothing for");
+    fail_with(SLEEPS, 3, "sent nothing for");
+    fail_with(SLEEPS, 4, "sent nothing for");
+    fail_with(SLEEPS, 5, "sent nothing for");
 }
 
 TEST(a_lost_node_is_named) {
@@ -266,7 +266,7 @@ TEST(a_lost_node_is_named) {
 TEST(a_node_that_talks_nonsense_is_named) {
     fail_with(TALKS_NONSENSE, 1, "");
     fail_with(TALKS_NONSENSE, 3, "");
-    fail_with(TALKS_NONSENSE, 5, "node 5: what came is no message");
+    fail_with(TALKS_NONSENSE, 5, "node 5: not a RingTMP message");
 }
 
 TEST(a_node_that_is_told_to_end_is_named) {

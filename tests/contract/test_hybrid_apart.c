@@ -334,7 +334,7 @@ static void fail_with(const char *strategy, enum hybrid_fault fault, uint16_t wh
 /* In ring 0; the head of ring 1; another node of it. As far as the network can tell they answer. */
 TEST(a_silent_node_is_named) {
     for (uint16_t who = 1; who <= 5; who++)
-        fail_with(who % 2 ? "ps-async" : "ps-backup", SLEEPS, who, "nothing came from it");
+        fail_with(who % 2 ? "ps-async" : "ps-backup", SLEEPS, who, "sent nothing for");
 }
 
 TEST(a_lost_node_is_named) {
@@ -346,7 +346,7 @@ TEST(a_lost_node_is_named) {
 TEST(a_node_that_talks_nonsense_is_named) {
     fail_with("ps-async", TALKS_NONSENSE, 1, "");
     fail_with("ps-ssp", TALKS_NONSENSE, 3, "");
-    fail_with("ps-backup", TALKS_NONSENSE, 5, "what came is no message");
+    fail_with("ps-backup", TALKS_NONSENSE, 5, "not a RingTMP message");
 }
 
 TEST(a_node_that_is_told_to_end_is_named) {

@@ -276,7 +276,7 @@ static struct wrong wrongs[] = {
      {{.type = RT_MESSAGE_PARAM, .epoch = 2, TENSOR(12)}},
      {12},
      true},
-    {"noise", "what came is no message", {{.type = 0}}, {0}, true},
+    {"noise", "not a RingTMP message", {{.type = 0}}, {0}, true},
 };
 
 static void send_and_wait(struct rt_endpoint *endpoint, struct rt_link *link, struct rt_message *message,
@@ -406,8 +406,12 @@ static struct wrong wrong_params[] = {
      {{.type = RT_MESSAGE_PARAM, .flags = RT_FLAG_LAST, .run = 1, .epoch = 2, TENSOR(12)}},
      {12},
      true},
-    {"no end", "not marked as the last", {{.type = RT_MESSAGE_PARAM, .epoch = 2, TENSOR(12)}}, {12}, true},
-    {"noise", "what came is no message", {{.type = 0}}, {0}, true},
+    {"no end",
+     "not marked as the last",
+     {{.type = RT_MESSAGE_PARAM, .epoch = 2, TENSOR(12)}},
+     {12},
+     true},
+    {"noise", "not a RingTMP message", {{.type = 0}}, {0}, true},
 };
 
 static void misserve(void *user, struct exrig *r, struct rt_endpoint *endpoint, struct rt_link **links) {

@@ -189,7 +189,7 @@ static void open_twice_named(struct cluster_place *place, struct rt_endpoint *en
     struct rt_cluster_settings settings = {.addresses = addresses, .address_count = 2};
     (void)place;
     CHECK(rt_cluster_open(&settings, endpoint, NULL, &cluster, &err) == RT_BAD_INPUT);
-    CHECK_MSG(strstr(err.text, "pi1 takes part in this run already: it was named twice"), "%s", err.text);
+    CHECK_MSG(strstr(err.text, "pi1 already takes part in this run: it was named twice"), "%s", err.text);
     addresses[1] = "";
     CHECK(rt_cluster_open(&settings, endpoint, NULL, &cluster, &err) == RT_BAD_INPUT);
     addresses[1] = "mem:99";
@@ -468,7 +468,7 @@ TEST(a_master_falls_quiet) {
     cluster_run(&world, 200);
     CHECK(
         cluster_told(&world.place[1],
-                     "the run of mem:2 ended before this node had to work: mem:2 has said nothing for 60 s"));
+                     "the run of mem:2 ended before this node had to work: mem:2 has been silent for 60 s"));
     CHECK(world.place[1].ends == 2);
     cluster_deinit(&world);
 }
@@ -509,9 +509,9 @@ static void be_strange(struct cluster_place *place, struct rt_endpoint *endpoint
     say(endpoint, &(struct rt_message){0}, NULL, text);
     CHECK(!text[0] && rt_endpoint_now(endpoint) - start < 6);
     say(endpoint, &(struct rt_message){.type = RT_MESSAGE_HELLO, .run = 77}, &hello, text);
-    CHECK_MSG(strcmp(text, "pi1 waits for no link of that run") == 0, "%s", text);
+    CHECK_MSG(strcmp(text, "pi1 does not expect a link of that run") == 0, "%s", text);
     say(endpoint, &(struct rt_message){.type = RT_MESSAGE_GO, .run = 77}, NULL, text);
-    CHECK_MSG(strcmp(text, "its first message was 'go' and not 'hello'") == 0, "%s", text);
+    CHECK_MSG(strcmp(text, "its first message was 'go' instead of 'hello'") == 0, "%s", text);
     say(endpoint, &(struct rt_message){.type = RT_MESSAGE_HELLO, .run = 77}, NULL, text);
     CHECK_MSG(strstr(text, "hello"), "%s", text);
     say(endpoint, &(struct rt_message){.type = 9999}, NULL, text);
@@ -527,15 +527,14 @@ static void be_strange(struct cluster_place *place, struct rt_endpoint *endpoint
     CHECK_OK(join_ring(cluster, (size_t[]){0}, 1, 0, &next, &previous, edges, &err));
     hello = (struct rt_hello){.role = RT_ROLE_NODE, .from = 5, .label = RT_LABEL_NEXT, .version = "1"};
     say(endpoint, &(struct rt_message){.type = RT_MESSAGE_HELLO, .run = run}, &hello, text);
-    CHECK_MSG(strcmp(text, "pi1, node 1 of 2, has no place for a link of node 5") == 0, "%s", text);
+    CHECK_MSG(strcmp(text, "pi1, node 1 of 2, does not expect a link from node 5") == 0, "%s", text);
     hello = (struct rt_hello){.role = RT_ROLE_MASTER, .label = RT_LABEL_NEXT, .version = "1"};
     say(endpoint, &(struct rt_message){.type = RT_MESSAGE_HELLO, .run = run}, &hello, text);
-    CHECK_MSG(strstr(text, "has no place for a link of node 0"), "%s", text);
+    CHECK_MSG(strstr(text, "does not expect a link from node 0"), "%s", text);
     say(endpoint, &(struct rt_message){.type = RT_MESSAGE_HELLO, .run = run + 1}, &hello, text);
-    CHECK_MSG(strcmp(text, "pi1 waits for no link of that run") == 0, "%s", text);
+    CHECK_MSG(strcmp(text, "pi1 does not expect a link of that run") == 0, "%s", text);
     CHECK(rt_cluster_go(cluster, &err) == RT_BAD_INPUT);
-    CHECK_MSG(strcmp(err.text, "pi1 (mem:1): pi1 has no work, or no place among the nodes, to begin with") ==
-                  0,
+    CHECK_MSG(strcmp(err.text, "pi1 (mem:1): pi1 was told to start without a job or without links") == 0,
               "%s", err.text);
     CHECK_OK(cluster_assign(cluster, &err));
     CHECK_OK(rt_cluster_go(cluster, &err));
@@ -565,10 +564,10 @@ TEST(strangers) {
     world.place[0].program = be_strange;
     cluster_run(&world, 100);
     const struct cluster_place *node = &world.place[1];
-    CHECK(cluster_told(node, "mem:0 was dropped: it said nothing for 5 s"));
-    CHECK(cluster_told(node, "the run of mem:0 ended before this node had to work: the master: it sent a "
+    CHECK(cluster_told(node, "mem:0 was dropped: it was silent for 5 s"));
+    CHECK(cluster_told(node, "the run of mem:0 ended before this node had to work: the master: sent a "
                              "message (go) of another run"));
-    CHECK(cluster_told(node, "the run of mem:0 ended before this node had to work: mem:0: it said 'stop' "
+    CHECK(cluster_told(node, "the run of mem:0 ended before this node had to work: mem:0: sent 'stop' "
                              "where 'go' was expected"));
     cluster_deinit(&world);
 }

@@ -56,7 +56,7 @@ TEST(a_crowd_keeps_no_master_out) {
     world.place[0].program = train_in_a_crowd;
     world.place[2].program = be_a_crowd;
     cluster_run(&world, 100);
-    CHECK(cluster_told(&world.place[1], "was turned away: it has said nothing, and 32 others wait"));
+    CHECK(cluster_told(&world.place[1], "was turned away: it has not identified itself, and 32 others wait"));
     cluster_deinit(&world);
 }
 

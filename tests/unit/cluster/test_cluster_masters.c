@@ -41,7 +41,7 @@ static void change_after_go(struct cluster_place *place, struct rt_endpoint *end
     CHECK_OK(rt_cluster_request(cluster, 0, RT_MESSAGE_GO, NULL, 0, &err));
     place->world->place[1].refuses_assign = "it is too much";
     CHECK(cluster_assign(cluster, &err) != RT_OK);
-    CHECK_MSG(strstr(err.text, "it said 'assign' after 'go'"), "%s", err.text);
+    CHECK_MSG(strstr(err.text, "sent 'assign' after 'go'"), "%s", err.text);
     CHECK(join_ring(cluster, (size_t[]){0}, 1, 0, &next, &previous, edges, &err) != RT_OK);
     rt_cluster_close(cluster);
 }
@@ -121,7 +121,7 @@ static void come_back_late(struct cluster_place *place, struct rt_endpoint *endp
         while (rt_endpoint_now(endpoint) < until) /* it does other things, but hears what comes */
             CHECK_OK(rt_cluster_pump(cluster, until, &err));
         CHECK(ask_settle(cluster, 2, &err) == RT_FAILED);
-        CHECK_MSG(strcmp(err.text, "pi1 (mem:1): mem:0 has said nothing for 60 s") == 0, "%s", err.text);
+        CHECK_MSG(strcmp(err.text, "pi1 (mem:1): mem:0 has been silent for 60 s") == 0, "%s", err.text);
         rt_cluster_close(cluster);
     }
 }

@@ -353,26 +353,29 @@ static void order_nonsense(struct cluster_place *place, struct rt_endpoint *endp
     uint8_t body[200];
     CHECK_OK(cluster_open(place->world, endpoint, 1, 2, &cluster, &err));
     CHECK_OK(cluster_assign(cluster, &err));
-    refused(ask_join(cluster, 2, RT_LABEL_MESH, "mem:2", &err), &err, "that has no place");
+    refused(ask_join(cluster, 2, RT_LABEL_MESH, "mem:2", &err), &err, "asked for an unknown link");
     const uint8_t garbage[6] = {1, 0, 4, 0, 255, 255};
     refused(ask(cluster, RT_MESSAGE_SETTLE, garbage, 6, RT_MESSAGE_SETTLED, &err), &err, "the settle");
-    refused(ask(cluster, RT_MESSAGE_GO, NULL, 0, RT_MESSAGE_READY, &err), &err, "no place among the nodes");
+    refused(ask(cluster, RT_MESSAGE_GO, NULL, 0, RT_MESSAGE_READY, &err), &err,
+            "told to start without a job");
     struct rt_settle_link want[] = {{0, RT_LABEL_MESH}, {2, RT_LABEL_MESH}};
     const size_t bytes = rt_settle_encode(&(struct rt_settle){1, 3, 2, want}, body, sizeof body);
     CHECK_OK(ask(cluster, RT_MESSAGE_SETTLE, body, bytes, RT_MESSAGE_SETTLED, &err));
-    refused(ask_join(cluster, 2, RT_LABEL_NEXT, "mem:2", &err), &err, "that has no place");
-    refused(ask_join(cluster, 0, RT_LABEL_MESH, "mem:2", &err), &err, "that has no place");
-    refused(ask_join(cluster, 1, RT_LABEL_MESH, "mem:1", &err), &err, "that has no place");
-    refused(ask_join(cluster, 900, RT_LABEL_MESH, "mem:2", &err), &err, "that has no place");
-    refused(ask_join(cluster, 2, 7, "mem:2", &err), &err, "that has no place");
+    refused(ask_join(cluster, 2, RT_LABEL_NEXT, "mem:2", &err), &err, "asked for an unknown link");
+    refused(ask_join(cluster, 0, RT_LABEL_MESH, "mem:2", &err), &err, "asked for an unknown link");
+    refused(ask_join(cluster, 1, RT_LABEL_MESH, "mem:1", &err), &err, "asked for an unknown link");
+    refused(ask_join(cluster, 900, RT_LABEL_MESH, "mem:2", &err), &err, "asked for an unknown link");
+    refused(ask_join(cluster, 2, 7, "mem:2", &err), &err, "asked for an unknown link");
     refused(ask_join(cluster, 2, RT_LABEL_MESH, "", &err), &err, "");
     refused(ask_join(cluster, 2, RT_LABEL_MESH, "nowhere", &err), &err, "nowhere");
     /* the other has no place yet: it refuses the link; a node that is asked for itself does too */
-    refused(ask_join(cluster, 2, RT_LABEL_MESH, "mem:2", &err), &err, "pi2 waits for no link of that run");
+    refused(ask_join(cluster, 2, RT_LABEL_MESH, "mem:2", &err), &err,
+            "pi2 does not expect a link of that run");
     refused(ask_join(cluster, 2, RT_LABEL_MESH, "mem:1", &err), &err,
-            "pi1, node 1 of 3, has no place for a link of node 1");
+            "pi1, node 1 of 3, does not expect a link from node 1");
     CHECK_OK(join_mesh(cluster, in_order, 2, everybody, NULL, 0, links, NULL, &err));
-    refused(ask_join(cluster, 2, RT_LABEL_MESH, "mem:2", &err), &err, "that has no place"); /* it is there */
+    refused(ask_join(cluster, 2, RT_LABEL_MESH, "mem:2", &err), &err,
+            "asked for an unknown link"); /* it is there */
     CHECK_OK(rt_cluster_go(cluster, &err));
     wish.needs = everybody;
     check_sums(links, 3);
@@ -420,21 +423,22 @@ static void intrude(struct cluster_place *place, struct rt_endpoint *endpoint) {
     rt_endpoint_sleep(endpoint, 1);
     const uint32_t run = run_of_master;
     struct rt_hello hello = {.role = RT_ROLE_NODE, .from = 2, .label = RT_LABEL_MESH, .version = "1"};
-    say_hello(endpoint, &hello, run + 1, "pi1 waits for no link of that run");
-    say_hello(endpoint, &hello, run, "pi1, node 1 of 3, has no place for a link of node 2"); /* it is there */
+    say_hello(endpoint, &hello, run + 1, "pi1 does not expect a link of that run");
+    say_hello(endpoint, &hello, run,
+              "pi1, node 1 of 3, does not expect a link from node 2"); /* it is there */
     hello.from = 900;
-    say_hello(endpoint, &hello, run, "has no place for a link of node 900");
+    say_hello(endpoint, &hello, run, "does not expect a link from node 900");
     hello.from = 1;
-    say_hello(endpoint, &hello, run, "has no place for a link of node 1");
+    say_hello(endpoint, &hello, run, "does not expect a link from node 1");
     hello.from = 0; /* a node that calls itself the master */
-    say_hello(endpoint, &hello, run, "has no place for a link of node 0");
+    say_hello(endpoint, &hello, run, "does not expect a link from node 0");
     for (hello.from = 0; hello.from < 4; hello.from++)
         for (hello.label = 1; hello.label < 9; hello.label++)
-            say_hello(endpoint, &hello, run, "has no place for a link of node");
+            say_hello(endpoint, &hello, run, "does not expect a link from node");
     hello = (struct rt_hello){.role = RT_ROLE_MASTER, .label = RT_LABEL_MESH, .version = "1"};
-    say_hello(endpoint, &hello, run, "has no place for a link of node 0");
+    say_hello(endpoint, &hello, run, "does not expect a link from node 0");
     hello.label = 0;
-    say_hello(endpoint, &hello, run, "pi1 takes part in this run already");
+    say_hello(endpoint, &hello, run, "pi1 already takes part in this run");
     say_hello(endpoint, &hello, run + 1, "pi1 is busy with a run of mem:0");
 }
 
@@ -469,7 +473,7 @@ static void take_a_free_place(struct cluster_place *place, struct rt_endpoint *e
     (void)place;
     rt_endpoint_sleep(endpoint, 1);
     struct rt_hello hello = {.role = RT_ROLE_NODE, .label = RT_LABEL_MESH, .version = "1"};
-    say_hello(endpoint, &hello, run_of_master, "has no place for a link of node 0"); /* it is no master */
+    say_hello(endpoint, &hello, run_of_master, "does not expect a link from node 0"); /* it is no master */
     hello.role = RT_ROLE_MASTER;
     say_hello(endpoint, &hello, run_of_master, NULL);
 }

@@ -150,7 +150,7 @@ static void hear_another_run(struct rt_endpoint *endpoint, struct rt_talk *talk)
     talk->run = 6;
     take_one(endpoint, talk);
     CHECK(talk->dead && !talk->ready && !talk->closed);
-    CHECK_MSG(strcmp(talk->error.text, "it sent a message (go) of another run") == 0, "%s", talk->error.text);
+    CHECK_MSG(strcmp(talk->error.text, "sent a message (go) of another run") == 0, "%s", talk->error.text);
     talk->run = 0; /* an error needs none */
     rt_talk_refuse(talk, RT_NO_MEMORY, 0, "that is another run");
     drain(endpoint, talk);
@@ -175,7 +175,8 @@ static void say_garbage(struct rt_endpoint *endpoint, struct rt_talk *talk) {
 static void hear_garbage(struct rt_endpoint *endpoint, struct rt_talk *talk) {
     take_one(endpoint, talk);
     CHECK(talk->dead && !talk->ready);
-    CHECK_MSG(strcmp(talk->error.text, "what came is no message of RingTMP") == 0, "%s", talk->error.text);
+    CHECK_MSG(strcmp(talk->error.text, "not a RingTMP message (bad magic number)") == 0, "%s",
+              talk->error.text);
     rt_talk_next(talk); /* posts nothing: there is no next */
 }
 
@@ -194,7 +195,7 @@ static void say_too_much(struct rt_endpoint *endpoint, struct rt_talk *talk) {
     CHECK(!talk->dead);
     rt_talk_send(talk, &(struct rt_message){.type = RT_MESSAGE_GO}, 0);
     CHECK(talk->dead && !talk->closed);
-    CHECK_MSG(strcmp(talk->error.text, "does not take what it is sent") == 0, "%s", talk->error.text);
+    CHECK_MSG(strcmp(talk->error.text, "does not read what is sent to it") == 0, "%s", talk->error.text);
     rt_endpoint_sleep(endpoint, 2);
 }
 
@@ -204,7 +205,7 @@ static void hear_one(struct rt_endpoint *endpoint, struct rt_talk *talk) {
     CHECK(talk->ready);
     CHECK(rt_talk_expect(talk, RT_MESSAGE_GO, "it", &err) == RT_OK);
     CHECK(rt_talk_expect(talk, RT_MESSAGE_READY, "it", &err) == RT_FAILED);
-    CHECK_MSG(strcmp(err.text, "it: it said 'go' where 'ready' was expected") == 0, "%s", err.text);
+    CHECK_MSG(strcmp(err.text, "it: sent 'go' where 'ready' was expected") == 0, "%s", err.text);
     /* the link goes while a message waits to be read: both are true */
     drain(endpoint, talk);
     CHECK(talk->ready && talk->dead && talk->closed);

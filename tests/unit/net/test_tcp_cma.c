@@ -292,7 +292,7 @@ TEST(without_the_right_answer_nothing_is_borrowed) {
     borrower->answer[7] ^= 1;
     say(borrower, (struct rt_frame){.kind = RT_FRAME_AGREE});
     lend(borrower, borrower->lent, LARGE, LARGE);
-    check_closed(borrower, "lent what we had not agreed to borrow");
+    check_closed(borrower, "offered memory without an agreement on cross-memory attach");
     destroy_borrower(borrower);
 }
 
@@ -300,7 +300,7 @@ TEST(our_own_process_is_not_offered_to_us) {
     struct borrower *borrower = make_borrower((struct rt_tcp_settings){0});
     say_offer(borrower, borrower->answer);
     lend(borrower, borrower->lent, LARGE, LARGE);
-    check_closed(borrower, "lent what we had not agreed to borrow");
+    check_closed(borrower, "offered memory without an agreement on cross-memory attach");
     destroy_borrower(borrower);
 }
 
@@ -324,7 +324,7 @@ TEST(a_third_process_is_not_read_on_a_peers_word) {
         CHECK(!hear(borrower, RT_FRAME_AGREE, NULL));
     }
     lend(borrower, borrower->lent, LARGE, LARGE);
-    check_closed(borrower, "lent what we had not agreed to borrow");
+    check_closed(borrower, "offered memory without an agreement on cross-memory attach");
     destroy_borrower(borrower);
     kill(third, SIGKILL);
     waitpid(third, NULL, 0);
@@ -379,13 +379,13 @@ TEST(loans_that_cannot_be_are_refused) {
     struct borrower *borrower = make_borrower(cma);
     REQUIRE(agree(borrower));
     lend(borrower, hidden, LARGE, LARGE);
-    check_closed(borrower, "lent memory that cannot be read: Bad address");
+    check_closed(borrower, "its memory cannot be read: Bad address");
     destroy_borrower(borrower);
 
     borrower = make_borrower(cma);
     REQUIRE(agree(borrower));
     lend(borrower, borrower->lent, LARGE, LARGE - 1);
-    check_closed(borrower, "lent 1048576 bytes as a body of 1048575");
+    check_closed(borrower, "offered 1048576 bytes of memory as a body of 1048575");
     destroy_borrower(borrower);
 
     borrower = make_borrower(cma);
@@ -399,25 +399,25 @@ TEST(loans_that_cannot_be_are_refused) {
 TEST(words_out_of_turn_close_the_link) {
     struct borrower *borrower = make_borrower(cma);
     say(borrower, (struct rt_frame){.kind = RT_FRAME_AGREE});
-    check_closed(borrower, "agreed to what was not offered");
+    check_closed(borrower, "accepted an offer that was not made");
     destroy_borrower(borrower);
 
     borrower = make_borrower(cma);
     REQUIRE(agree(borrower));
     say(borrower, (struct rt_frame){.kind = RT_FRAME_AGREE});
-    check_closed(borrower, "agreed to what was not offered");
+    check_closed(borrower, "accepted an offer that was not made");
     destroy_borrower(borrower);
 
     borrower = make_borrower(cma);
     REQUIRE(agree(borrower));
     say_offer(borrower, borrower->answer);
-    check_closed(borrower, "offered to lend when it was not its turn");
+    check_closed(borrower, "offered cross-memory attach when it was not its turn");
     destroy_borrower(borrower);
 
     borrower = make_borrower(cma);
     REQUIRE(agree(borrower));
     say(borrower, (struct rt_frame){.kind = RT_FRAME_RETURN, .channel = RT_CHANNEL_FIRST, .count = 1});
-    check_closed(borrower, "gave back on channel 1 what was not lent");
+    check_closed(borrower, "returned a buffer on channel 1 that it had not been given");
     destroy_borrower(borrower);
 }
 
@@ -469,7 +469,7 @@ TEST(who_ends_a_link_wipes_the_answer) {
     CHECK(process_vm_readv(getpid(), &here, 1, &there, 1, 0) == sizeof answer);
     CHECK(memcmp(answer, right, sizeof right) == 0);
     say(borrower, (struct rt_frame){.kind = RT_FRAME_AGREE}); /* against the rules */
-    check_closed(borrower, "agreed to what was not offered");
+    check_closed(borrower, "accepted an offer that was not made");
     CHECK(process_vm_readv(getpid(), &here, 1, &there, 1, 0) == sizeof answer);
     CHECK(memcmp(answer, right, sizeof right) != 0);
     destroy_borrower(borrower);

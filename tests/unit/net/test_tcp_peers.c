@@ -122,7 +122,7 @@ TEST(frames_against_the_rules_close_the_link) {
     count = make_frame(bytes, RT_CHANNEL_FIRST, "head", "123456789");
     check_breaks_link(false, bytes, count, "sent 9 bytes on channel 1, where there is room for 8");
     count = make_frame(bytes, RT_CHANNEL_SECOND, "head", "1");
-    check_breaks_link(false, bytes, count, "sent a frame on channel 2 that was not asked for");
+    check_breaks_link(false, bytes, count, "sent a frame on channel 2 that was not requested");
     count = make_frame(bytes, RT_CHANNEL_FIRST, "", "1");
     check_breaks_link(true, bytes, count, "wrong connection");
 
@@ -140,10 +140,10 @@ TEST(bytes_that_are_no_frames_close_the_link) {
     bytes[0] = 9;
     rt_put_le32(bytes + 8, rt_crc32c(0, bytes, 8));
     check_breaks_link(true, bytes, sizeof bytes, "unknown kind 9");
-    check_breaks_link(true, (const uint8_t *)"GET / HTTP/1.1\r\n\r\n", 18, "sent bytes that are no frame");
+    check_breaks_link(true, (const uint8_t *)"GET / HTTP/1.1\r\n\r\n", 18, "sent bytes that are not a frame");
     uint8_t noise[300];
     fill_bytes(noise, sizeof noise, 5);
-    check_breaks_link(false, noise, sizeof noise, "sent bytes that are no frame");
+    check_breaks_link(false, noise, sizeof noise, "sent bytes that are not a frame");
 }
 
 TEST(more_frames_than_were_asked_for_close_the_link) {
@@ -158,7 +158,7 @@ TEST(more_frames_than_were_asked_for_close_the_link) {
     memcpy(bytes + count, bytes, count);
     raw_send(raw.data, bytes, 2 * count);
     REQUIRE(expect(endpoint, RT_EVENT_RECEIVED) && expect(endpoint, RT_EVENT_CLOSED));
-    CHECK(says("sent a frame on channel 3 that was not asked for"));
+    CHECK(says("sent a frame on channel 3 that was not requested"));
     raw_leave(&raw);
     rt_endpoint_destroy(endpoint);
 }
@@ -169,7 +169,7 @@ TEST(a_link_that_falls_silent_is_closed) {
     REQUIRE(raw_join(endpoint, &raw));
     double before = rt_clock_wall();
     REQUIRE(expect(endpoint, RT_EVENT_CLOSED));
-    CHECK(says("nothing was heard of it for 0.4 seconds") && rt_clock_wall() - before < 3);
+    CHECK(says("has been silent for 0.4 seconds") && rt_clock_wall() - before < 3);
     raw_leave(&raw);
     rt_endpoint_destroy(endpoint);
 }
@@ -255,9 +255,9 @@ TEST(who_does_not_greet_properly_is_turned_away) {
     check_turned_away(patient, "GET / HTTP/1.1\r\n\r\n", 18, "is not RingTMP");
     check_turned_away(patient, "RTL?", 4, "is not RingTMP");
     check_turned_away(patient, "?", 1, "is not RingTMP");
-    check_turned_away(hasty, "RTLK", 4, "connected but did not say who it is for 0.4 seconds");
-    check_turned_away(hasty, "", 0, "connected but did not say who it is for 0.4 seconds");
-    check_turned_away(hasty, "RT", 2, "connected but did not say who it is for 0.4 seconds");
+    check_turned_away(hasty, "RTLK", 4, "connected but did not identify itself for 0.4 seconds");
+    check_turned_away(hasty, "", 0, "connected but did not identify itself for 0.4 seconds");
+    check_turned_away(hasty, "RT", 2, "connected but did not identify itself for 0.4 seconds");
     check_turned_away(patient, "\x16\x03\x01", 3,
                       "one side uses encryption (a cluster key or certificates) and the other does not");
     rt_preamble_encode(&preamble, bytes);
@@ -270,7 +270,8 @@ TEST(who_does_not_greet_properly_is_turned_away) {
     check_turned_away(patient, bytes, sizeof bytes, "sent a damaged greeting");
     preamble.version = 77;
     rt_preamble_encode(&preamble, bytes);
-    check_turned_away(patient, bytes, sizeof bytes, "speaks version 77 of the link protocol and we speak 4");
+    check_turned_away(patient, bytes, sizeof bytes,
+                      "uses version 77 of the link protocol, this program version 4");
 }
 
 TEST(who_is_not_in_the_cluster_is_turned_away) {
@@ -294,7 +295,7 @@ TEST(who_is_not_in_the_cluster_is_turned_away) {
     raw_send(slow, "\x16\x03\x01\x02\x00\x01", 6); /* the start of a greeting that never ends */
     for (int i = 0; i < 2; i++) {
         REQUIRE(expect(endpoint, RT_EVENT_REFUSED));
-        CHECK(says("connected but did not say who it is for 0.4 seconds"));
+        CHECK(says("connected but did not identify itself for 0.4 seconds"));
     }
     close(silent);
     close(slow);
@@ -379,7 +380,7 @@ static void call_as_another_user(struct rt_endpoint *endpoint) {
         _exit(0);
     }
     REQUIRE(child > 0 && expect(endpoint, RT_EVENT_REFUSED));
-    CHECK(says("is of another user of this machine"));
+    CHECK(says("belongs to another user of this machine"));
     rt_endpoint_destroy(endpoint);
     waitpid(child, NULL, 0);
 }
@@ -459,8 +460,9 @@ TEST(a_crowd_is_told_of_in_few_sentences) {
     int crowd[CROWD];
     for (int i = 0; i < CROWD; i++)
         crowd[i] = raw_connect(endpoint);
-    check_crowd(endpoint, "had not said who it is when too many others connected", CROWD - HALF_OPEN, since);
-    check_crowd(endpoint, "did not say who it is for 3 seconds", HALF_OPEN, since);
+    check_crowd(endpoint, "had not identified itself when too many others connected", CROWD - HALF_OPEN,
+                since);
+    check_crowd(endpoint, "did not identify itself for 3 seconds", HALF_OPEN, since);
     for (int i = 0; i < CROWD; i++)
         close(crowd[i]);
     rt_endpoint_destroy(endpoint);
@@ -526,10 +528,10 @@ TEST(whoever_answers_something_else_is_refused) {
     check_answer_refused("220 ready\r\n", 11, "is not RingTMP");
     check_answer_refused("", 0, "took the connection but said nothing for 0.4 seconds");
     rt_preamble_encode(&preamble, bytes);
-    check_answer_refused(bytes, sizeof bytes, "answered with somebody else's greeting");
+    check_answer_refused(bytes, sizeof bytes, "answered with the greeting of another connection");
     preamble.version = 1;
     rt_preamble_encode(&preamble, bytes);
-    check_answer_refused(bytes, sizeof bytes, "speaks version 1 of the link protocol and we speak 4");
+    check_answer_refused(bytes, sizeof bytes, "uses version 1 of the link protocol, this program version 4");
 }
 
 TEST_MAIN()

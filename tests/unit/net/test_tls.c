@@ -242,7 +242,7 @@ TEST(settings_that_make_no_sense_are_refused) {
     CHECK(rt_tcp_create(&settings, &endpoint, &err) == RT_BAD_INPUT && strstr(err.text, "not both"));
     settings.key = NULL;
     settings.private_key = NULL;
-    CHECK(rt_tcp_create(&settings, &endpoint, &err) == RT_BAD_INPUT && strstr(err.text, "belong together"));
+    CHECK(rt_tcp_create(&settings, &endpoint, &err) == RT_BAD_INPUT && strstr(err.text, "need all three"));
     settings.private_key = path_of("stranger", "key");
     CHECK(rt_tcp_create(&settings, &endpoint, &err) == RT_BAD_INPUT && strstr(err.text, "stranger.key"));
     settings = certified("nobody", "ours");

@@ -121,48 +121,47 @@ static void refused(const struct rt_message *message, size_t bytes, size_t at, c
 }
 
 TEST(heads_are_refused_with_the_reason) {
-    refused(&go, 0, 0, "HTTP", 4, "what came is no message of RingTMP");
-    refused(&go, 0, AT_PROTOCOL, "\x04", 1,
-            "it speaks version 4 of the protocol, and this program version 3");
-    refused(&go, 0, AT_TYPE, "\xe7\x03", 2, "a message is of type 999, which is unknown");
+    refused(&go, 0, 0, "HTTP", 4, "not a RingTMP message (bad magic number)");
+    refused(&go, 0, AT_PROTOCOL, "\x04", 1, "uses protocol version 4; this program uses version 3");
+    refused(&go, 0, AT_TYPE, "\xe7\x03", 2, "unknown message type 999");
     refused(&go, 0, AT_TYPE, "\x00", 1, "type 0");
-    refused(&go, 0, AT_FLAGS, "\x01", 1, "the go has flags that are not known");
-    refused(&norm, 0, AT_FLAGS, "\x03", 1, "the norm has flags that are not known");
-    refused(&go, 0, AT_RESERVED, "\x80", 1, "flags that are not known");
-    refused(&go, 0, AT_SOURCE, "\x00\x04", 2, "speaks of node 1024");
-    refused(&go, 0, AT_ROWS, "\x01", 1, "the go carries a number of examples, which it cannot");
-    refused(&go, 0, AT_VALUE + 7, "\x40", 1, "the go carries a value, which it cannot");
-    refused(&go, 0, AT_TENSORS, "\x03", 1, "counts 3 tensors; at most 2 can be");
+    refused(&go, 0, AT_FLAGS, "\x01", 1, "the go has unknown flags");
+    refused(&norm, 0, AT_FLAGS, "\x03", 1, "the norm has unknown flags");
+    refused(&go, 0, AT_RESERVED, "\x80", 1, "has unknown flags");
+    refused(&go, 0, AT_SOURCE, "\x00\x04", 2, "names node 1024");
+    refused(&go, 0, AT_ROWS, "\x01", 1, "the go must not carry a number of examples");
+    refused(&go, 0, AT_VALUE + 7, "\x40", 1, "the go must not carry a value");
+    refused(&go, 0, AT_TENSORS, "\x03", 1, "has 3 tensors; the maximum is 2");
     refused(&go, 0, AT_FIRST, "\x01", 1, "describes a tensor that it does not count");
     refused(&go, 0, AT_SECOND + 2, "\x01", 1, "more dimensions than its rank");
-    refused(&go, 1, 0, "", 0, "the go has a body of 1 bytes, which it cannot have");
+    refused(&go, 1, 0, "", 0, "the go has a body of 1 bytes, but must have none");
     refused(&forward, FORWARD_BYTES, AT_FIRST, "\x03", 1, "unknown element type 3");
     refused(&forward, FORWARD_BYTES, AT_FIRST, "\x00", 1, "unknown element type 0");
-    refused(&forward, FORWARD_BYTES, AT_FIRST + 1, "\x05", 1, "a tensor of rank 5; at most 4 can be");
+    refused(&forward, FORWARD_BYTES, AT_FIRST + 1, "\x05", 1, "a tensor of rank 5; the maximum is 4");
     refused(&forward, FORWARD_BYTES, AT_FIRST + 1, "\x03", 1, "more dimensions than its rank");
     refused(&forward, FORWARD_BYTES - 1, 0, "", 0, "has a body of 71743 bytes for tensors of 71744");
     refused(&forward, FORWARD_BYTES + 1, 0, "", 0, "has a body of 71745 bytes for tensors of 71744");
     refused(&forward, 0, AT_TENSORS, "\x00", 1, "describes a tensor that it does not count");
     struct rt_message bare = forward;
     bare.rows = 0;
-    refused(&bare, FORWARD_BYTES, AT_TYPE, "\x0a", 1, "the go carries tensors, which it cannot");
+    refused(&bare, FORWARD_BYTES, AT_TYPE, "\x0a", 1, "the go must not carry tensors");
 }
 
 TEST(heads_of_an_exchange_carry_what_they_mean_only) {
-    refused(&ticket, 0, AT_ROWS, "\x01", 1, "the ticket carries a number of examples, which it cannot");
-    refused(&ticket, 0, AT_VALUE + 7, "\x40", 1, "the ticket carries a value, which it cannot");
-    refused(&ticket, 4, 0, "", 0, "the ticket has a body of 4 bytes, which it cannot have");
-    refused(&ticket, 0, AT_FLAGS, "\x01", 1, "the ticket has flags that are not known");
-    refused(&done, 0, AT_FLAGS, "\x01", 1, "the done has flags that are not known");
+    refused(&ticket, 0, AT_ROWS, "\x01", 1, "the ticket must not carry a number of examples");
+    refused(&ticket, 0, AT_VALUE + 7, "\x40", 1, "the ticket must not carry a value");
+    refused(&ticket, 4, 0, "", 0, "the ticket has a body of 4 bytes, but must have none");
+    refused(&ticket, 0, AT_FLAGS, "\x01", 1, "the ticket has unknown flags");
+    refused(&done, 0, AT_FLAGS, "\x01", 1, "the done has unknown flags");
     refused(&examples, 4 * 8 * 15, 0, "", 0, "the examples has a body of 480 bytes for tensors of 512");
-    refused(&chunk, 4096, AT_FLAGS, "\x01", 1, "the chunk has flags that are not known");
-    refused(&chunk, 4096, AT_ROWS, "\x01", 1, "the chunk carries a number of examples");
+    refused(&chunk, 4096, AT_FLAGS, "\x01", 1, "the chunk has unknown flags");
+    refused(&chunk, 4096, AT_ROWS, "\x01", 1, "the chunk must not carry a number of examples");
     refused(&chunk, 4092, 0, "", 0, "the chunk has a body of 4092 bytes for tensors of 4096");
-    refused(&push, 132, AT_VALUE + 7, "\x40", 1, "the push carries a value, which it cannot");
-    refused(&push, 132, AT_FLAGS, "\x04", 1, "the push has flags that are not known");
-    refused(&pull, 0, AT_FLAGS, "\x02", 1, "the pull has flags that are not known");
-    refused(&pull, 0, AT_ROWS, "\x01", 1, "the pull carries a number of examples");
-    refused(&param, 132, AT_ROWS, "\x01", 1, "the param carries a number of examples");
+    refused(&push, 132, AT_VALUE + 7, "\x40", 1, "the push must not carry a value");
+    refused(&push, 132, AT_FLAGS, "\x04", 1, "the push has unknown flags");
+    refused(&pull, 0, AT_FLAGS, "\x02", 1, "the pull has unknown flags");
+    refused(&pull, 0, AT_ROWS, "\x01", 1, "the pull must not carry a number of examples");
+    refused(&param, 132, AT_ROWS, "\x01", 1, "the param must not carry a number of examples");
     refused(&param, 136, 0, "", 0, "the param has a body of 136 bytes for tensors of 132");
 }
 
@@ -172,10 +171,10 @@ TEST(a_head_of_another_length) {
     body_bytes = 0;
     rt_check_refused("long", head, RT_MESSAGE_HEAD + 1, recode, "has 89 bytes instead of 88");
     rt_check_refused("short", head, 6, recode, "has 6 bytes instead of 88");
-    rt_check_refused("shorter", head, 5, recode, "no message of RingTMP");
+    rt_check_refused("shorter", head, 5, recode, "not a RingTMP message");
     /* Another version may have a head of another length: the version is what matters then. */
     rt_put_le16(head + AT_PROTOCOL, 7);
-    rt_check_refused("version", head, RT_MESSAGE_HEAD + 1, recode, "it speaks version 7");
+    rt_check_refused("version", head, RT_MESSAGE_HEAD + 1, recode, "uses protocol version 7");
 }
 
 /* The product of the dimensions must neither wrap round nor go beyond the limit. */
@@ -214,7 +213,7 @@ TEST(fields_have_a_longest_body) {
     rt_message_encode(&message, head);
     CHECK_OK(rt_message_decode(head, sizeof head, RT_MAX_CONTROL, &message, &err));
     refused(&message, RT_MAX_CONTROL + 1, 0, "", 0,
-            "the assign has a body of 1048577 bytes; at most 1048576 can be");
+            "the assign has a body of 1048577 bytes; the maximum is 1048576");
 }
 
 /* A run that diverges says so itself: the message must get through for that. */

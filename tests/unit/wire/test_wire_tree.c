@@ -138,14 +138,14 @@ TEST(refused_with_the_reason) {
     REFUSED("", "the message is shorter than its fields: it ends after 0 bytes");
     REFUSED("\4\1\0\0\0\0\0", "has a value of unknown kind 4 in its configuration");
     REFUSED("\0\1\0\0\0\0\0", "has a value of unknown kind 0");
-    REFUSED("\1\0\0\0\x80\0\0", "a line number that cannot be");
-    REFUSED("\1\1\0\0\0\1\0\xff", "has a text in its configuration that is no UTF-8");
-    REFUSED("\1\1\0\0\0\3\0a\0b", "no UTF-8");
+    REFUSED("\1\0\0\0\x80\0\0", "an invalid line number");
+    REFUSED("\1\1\0\0\0\1\0\xff", "has a text in its configuration that is not valid UTF-8");
+    REFUSED("\1\1\0\0\0\3\0a\0b", "not valid UTF-8");
     REFUSED("\1\1\0\0\0\2\0a", "is shorter than its fields");
     REFUSED("\1\1\0\0\0\0\0.", "has 1 bytes left over");
-    REFUSED("\2\1\0\0\0\xff\xff\xff\xff", "speaks of 4294967295 items in a list; at most 262144 can be");
+    REFUSED("\2\1\0\0\0\xff\xff\xff\xff", "has 4294967295 items in a list; the maximum is 262144");
     REFUSED("\2\1\0\0\0\0\0\4\0", "9 bytes cannot hold 262144 items in a list");
-    REFUSED("\3\1\0\0\0\xe9\3\0\0", "speaks of 1001 keys in a map; at most 1000 can be");
+    REFUSED("\3\1\0\0\0\xe9\3\0\0", "has 1001 keys in a map; the maximum is 1000");
     REFUSED("\3\1\0\0\0\xe8\3\0\0", "9 bytes cannot hold 1000 keys in a map");
     REFUSED("\3\1\0\0\0\2\0\0\0"
             "\1\0k\1\2\0\0\0\0\0"
