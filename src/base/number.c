@@ -147,7 +147,7 @@ const char *rt_number_hint(const char *text) {
         return "; a fraction is written out, as 0.5 for 1/2";
     const size_t length = strlen(text);
     if (length > 1 && text[length - 1] == '%' && is_digit(text[0]))
-        return "; a part of a hundred is written out, as 0.2 for 20%";
+        return "; a percentage is written out, as 0.2 for 20%";
     return "";
 }
 

@@ -142,8 +142,8 @@ rt_status rt_args_parse(const struct rt_command *command, int argc, char **argv,
         else if (!only_operands && argv[i][0] == '-' && argv[i][1])
             status = read_option(command, argc, argv, &i, settings, &alone, err);
         else if (operands->count == operand_count(command))
-            status = rt_fail(err, RT_BAD_INPUT, "'%s' is one word too many; see `ringtmp %s --help`", argv[i],
-                             command->name);
+            status = rt_fail(err, RT_BAD_INPUT, "'%s' is an unexpected argument; see `ringtmp %s --help`",
+                             argv[i], command->name);
         else
             status = add_word(operands, argc, argv[i], err);
     }

@@ -59,7 +59,7 @@ const struct rt_command rt_command_eval = {
         "Runs a saved model over the test data of RUN.yaml (data.test, or what data.split sets aside) and\n"
         "prints its accuracy, its loss and what it takes for what. The model file says itself how its\n"
         "layers and the scaling of its inputs are; of the run file the data and the cluster are used. On\n"
-        "several devices nobody needs room for the whole model.\n",
+        "several devices none of them needs room for the whole model.\n",
     .examples = "  ringtmp eval runs/try/model.safetensors run.yaml\n"
                 "  ringtmp eval model.safetensors run.yaml --set data.test='{csv: new.csv}'\n",
     .operands = {"MODEL.safetensors", "RUN.yaml"},

@@ -14,13 +14,13 @@ static int run_keygen(const struct rt_invocation *invocation) {
         return rt_exit_error(&err);
     fputs("a new cluster key is in ", stdout);
     rt_text_print(stdout, path);
-    fputs("; copy it to every device, and to nobody else\n", stdout);
+    fputs("; copy it to every device of the cluster and keep it secret\n", stdout);
     return RT_EXIT_DONE;
 }
 
 const struct rt_command rt_command_keygen = {
     .name = "keygen",
-    .summary = "make a cluster key, which lets nodes find each other and nobody else listen",
+    .summary = "make a cluster key: only nodes that have it can connect, and their traffic is encrypted",
     .details =
         "Writes random bytes into FILE, which only you can read, and which must not exist yet. All nodes of\n"
         "a cluster and its master are started with the same file: then they speak with one another only,\n"

@@ -66,9 +66,9 @@ static void put_systems(FILE *out, const char *strategy) {
 }
 
 /* Of a strategy that exchanges by another one: which of its options can be given too. */
-static void put_inner(FILE *out, const struct rt_exchange_strategy *way) {
+static void put_inner(FILE *out, const struct rt_exchange_strategy *strategy) {
     char left_out[80] = "";
-    for (const struct rt_exchange_without *one = way->without; one && one->option; one++) {
+    for (const struct rt_exchange_without *one = strategy->without; one && one->option; one++) {
         const size_t used = strlen(left_out);
         snprintf(left_out + used, sizeof left_out - used, "%s%s",
                  !used           ? ""
@@ -134,10 +134,10 @@ static int run_list(const struct rt_invocation *invocation) {
     struct rt_error err;
     const char *near = rt_nearest(what, names);
     if (near)
-        rt_fail(&err, RT_BAD_INPUT, "there is no list of '%s'; did you mean '%s'?", what, near);
+        rt_fail(&err, RT_BAD_INPUT, "unknown list '%s'; did you mean '%s'?", what, near);
     else
         rt_fail(&err, RT_BAD_INPUT,
-                "there is no list of '%s', but of strategies, layers, optimizers, losses, schedules and keys",
+                "unknown list '%s'; there are strategies, layers, optimizers, losses, schedules and keys",
                 what);
     return rt_exit_error(&err);
 }

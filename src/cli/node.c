@@ -37,7 +37,7 @@ static const struct rt_arg args[] = {
     {"--ca", "FILE", RT_ARG_TEXT, .offset = AT(authority), .default_help = "none",
      .help = "and the authority that signed all certificates"},
     {"--insecure", NULL, RT_ARG_SWITCH, .offset = AT(insecure), .default_help = "no",
-     .help = "let anybody on the network connect, unencrypted"},
+     .help = "let anyone on the network connect, unencrypted"},
     {"--threads", "N", RT_ARG_COUNT, .offset = AT(threads), .default_help = "all cores, within a CPU quota",
      .help = "threads to compute with"},
     {"--memory", "SIZE", RT_ARG_TEXT, .offset = AT(memory), .default_help = "three quarters of what there is",
@@ -150,7 +150,7 @@ static rt_status announce(const struct settings *settings, const struct rt_endpo
     if (settings->lifeline >= 0)
         return rt_lifeline_report((int)settings->lifeline, endpoint->address, NULL, err);
     if (settings->insecure && !settings->key && !settings->certificate)
-        tell(NULL, "WARNING: --insecure: whoever reaches this node can use it, and read what it is sent");
+        tell(NULL, "WARNING: --insecure: anyone who can reach this node can use it and read its traffic");
     printf("listening at %s\n", endpoint->address);
     fflush(stdout);
     return RT_OK;

@@ -271,14 +271,14 @@ static int run_predict(const struct rt_invocation *invocation) {
 
 const struct rt_command rt_command_predict = {
     .name = "predict",
-    .summary = "what a saved model says of new examples",
+    .summary = "predictions of a saved model for new examples",
     .details =
         "Prints one line for each example of FILE, in order: for a classifier the class and its\n"
         "probability, for other models the output values, with a tab between columns. FILE is an IDX\n"
         "(plain or .gz), NPY or CSV file with raw values, as in training: the model knows how to scale\n"
         "them. Columns of a table with a header are found by the names they had in training. Instead of a\n"
         "file's name it may be a source as in a run file, to give options with it. On several devices\n"
-        "nobody needs room for the whole model.\n",
+        "no device needs room for the whole model.\n",
     .examples = "  ringtmp predict model.safetensors t10k-images-idx3-ubyte.gz | head\n"
                 "  ringtmp predict model.safetensors new.csv --top 3 --format json\n"
                 "  ringtmp predict model.safetensors '{csv: {file: new.txt, header: false}}'\n",

@@ -128,7 +128,7 @@ static void *watch_main(void *argument) {
 
 rt_status rt_watch_start(struct rt_watch *watch, struct rt_error *err) {
     if (pipe(signal_pipe) != 0)
-        return rt_fail(err, RT_FAILED, "no pipe to watch for signals: %s", strerror(errno));
+        return rt_fail(err, RT_FAILED, "cannot create a pipe to watch for signals: %s", strerror(errno));
     for (int i = 0; i < 2; i++)
         fcntl(signal_pipe[i], F_SETFD, FD_CLOEXEC);
     catch_signals(watch->lifeline >= 0);
@@ -137,7 +137,8 @@ rt_status rt_watch_start(struct rt_watch *watch, struct rt_error *err) {
     pthread_sigmask(SIG_BLOCK, &all, &before);
     int code = pthread_create(&thread, NULL, watch_main, watch);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return code ? rt_fail(err, RT_FAILED, "no thread to watch for signals: %s", strerror(code)) : RT_OK;
+    return code ? rt_fail(err, RT_FAILED, "cannot start a thread to watch for signals: %s", strerror(code))
+                : RT_OK;
 }
 
 const atomic_int *rt_watch_stop_flag(void) {

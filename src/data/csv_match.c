@@ -93,7 +93,7 @@ static void explain(const struct rt_table *table, const size_t *found, size_t co
     char left[80] = "";
     if (others)
         snprintf(left, sizeof left, "%s%zu %s of the model %s left out", ordered ? "" : "; ", others,
-                 others == 1 ? "column that is no input" : "columns that are no inputs",
+                 others == 1 ? "column that is not an input" : "columns that are not inputs",
                  others == 1 ? "is" : "are");
     snprintf(remark, room, "%.200s: %s%s", table->input->name,
              ordered ? "" : "its columns are in another order than in training and are taken by name", left);

@@ -51,7 +51,7 @@ rt_status rt_idx_head(struct rt_input *input, struct rt_array_head *head, struct
     while (type < sizeof types / sizeof *types && types[type].code != bytes[2])
         type++;
     if (type == sizeof types / sizeof *types)
-        return rt_fail(err, RT_BAD_INPUT, "%s: is not an IDX file: there is no type 0x%02x (offset 2)",
+        return rt_fail(err, RT_BAD_INPUT, "%s: is not an IDX file: unknown type 0x%02x (offset 2)",
                        input->name, bytes[2]);
     if (bytes[3] == 0 || bytes[3] > RT_MAX_RANK + 1)
         return rt_fail(err, RT_BAD_INPUT, "%s: has %d dimensions (offset 3); 1 to %d can be read",

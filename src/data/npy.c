@@ -94,8 +94,7 @@ static bool scan_shape(struct scan *scan, size_t *dim, size_t *rank) {
 }
 
 static rt_status fail_at(const struct rt_input *input, size_t offset, struct rt_error *err) {
-    return rt_fail(err, RT_BAD_INPUT, "%s: the NPY header is not understood at offset %zu", input->name,
-                   offset);
+    return rt_fail(err, RT_BAD_INPUT, "%s: cannot parse the NPY header at offset %zu", input->name, offset);
 }
 
 static rt_status set_type(const struct rt_input *input, const char *descr, struct rt_array_head *head,
@@ -180,8 +179,8 @@ rt_status rt_npy_head(struct rt_input *input, struct rt_array_head *head, struct
     if (status != RT_OK)
         return status;
     if (got < 10 || memcmp(front, "\x93NUMPY", 6) != 0)
-        return rt_fail(err, RT_BAD_INPUT, "%s: is not an NPY file: it does not begin with the mark of one",
-                       input->name);
+        return rt_fail(err, RT_BAD_INPUT,
+                       "%s: is not an NPY file: it does not begin with the NPY magic string", input->name);
     if (front[6] < 1 || front[6] > 3)
         return rt_fail(err, RT_BAD_INPUT, "%s: is an NPY file of version %d.%d; 1 to 3 can be read",
                        input->name, front[6], front[7]);
@@ -194,8 +193,8 @@ rt_status rt_npy_head(struct rt_input *input, struct rt_array_head *head, struct
     }
     size_t base = (size_t)input->given;
     if (length == 0 || length > MAX_HEADER)
-        return rt_fail(err, RT_BAD_INPUT, "%s: an NPY header of %s (offset 8) is not one", input->name,
-                       RT_COUNTED(length, "byte"));
+        return rt_fail(err, RT_BAD_INPUT, "%s: the NPY header has %s (offset 8), which is not valid",
+                       input->name, RT_COUNTED(length, "byte"));
     char *text = malloc(length);
     if (!text)
         return rt_fail(err, RT_NO_MEMORY, "not enough memory for the header of %s", input->name);

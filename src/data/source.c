@@ -124,10 +124,8 @@ rt_status rt_dataset_open(const struct rt_tree *source, const char *base_dir, co
             return open_format(
                 formats[i], &(struct rt_source){.tree = value, .base_dir = base_dir, .wish = wish}, set, err);
     const char *near = rt_nearest(value->key, names);
-    return near ? rt_tree_fail(value, err, "there is no data format '%s'; did you mean '%s'?", value->key,
-                               near)
-                : rt_tree_fail(value, err, "there is no data format '%s'; there are idx, npy, csv",
-                               value->key);
+    return near ? rt_tree_fail(value, err, "unknown data format '%s'; did you mean '%s'?", value->key, near)
+                : rt_tree_fail(value, err, "unknown data format '%s'; there are idx, npy, csv", value->key);
 }
 
 rt_status rt_dataset_open_file(const char *path, const struct rt_data_wish *wish, struct rt_dataset *set,

@@ -79,7 +79,7 @@ static const struct rt_option options[] = {
     {"buffer", RT_OPTION_INT, AT(buffer), "1024", 1, MOST_EXAMPLES,
      .help = "examples that may wait; at least a batch"},
     {"insecure", RT_OPTION_BOOL, AT(insecure), "false",
-     .help = "listen beyond this machine: anybody may send"},
+     .help = "listen beyond this machine: anyone may send"},
 };
 #undef AT
 

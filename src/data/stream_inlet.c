@@ -88,7 +88,7 @@ static rt_status await(const struct rt_inlet *inlet, int fd, bool *stopped, stru
     struct pollfd both[2] = {{.fd = fd, .events = POLLIN}, {.fd = inlet->stop[0], .events = POLLIN}};
     while (poll(both, 2, -1) < 0)
         if (errno != EINTR)
-            return rt_fail(err, RT_IO, "%s: cannot be waited for: %s", inlet->name, strerror(errno));
+            return rt_fail(err, RT_IO, "%s: cannot wait for data: %s", inlet->name, strerror(errno));
     *stopped = both[1].revents != 0;
     return RT_OK;
 }

@@ -41,8 +41,8 @@ static rt_status look_up(const struct rt_tree *where, const char *address, bool 
                          struct addrinfo **found, struct rt_error *err) {
     char host[HOST_ROOM], port[8];
     if (!cut_address(address, host, port))
-        return rt_tree_fail(where, err, "'%.200s' is no address; write HOST:PORT, with a port up to 65535",
-                            address);
+        return rt_tree_fail(where, err,
+                            "'%.200s' is not an address; write HOST:PORT, with a port up to 65535", address);
     struct addrinfo hints = {.ai_family = AF_UNSPEC,
                              .ai_socktype = SOCK_STREAM,
                              .ai_flags = AI_NUMERICSERV | (to_listen ? AI_PASSIVE : 0)};
@@ -97,7 +97,7 @@ rt_status rt_inlet_connect(struct rt_inlet *inlet, const struct rt_tree *where, 
     }
     freeaddrinfo(found);
     if (inlet->fd < 0)
-        return rt_tree_fail(where, err, "%s: cannot be connected to: %s", address, strerror(error));
+        return rt_tree_fail(where, err, "%s: cannot connect: %s", address, strerror(error));
     keep_alive(inlet->fd);
     return RT_OK;
 }
@@ -120,7 +120,7 @@ static rt_status listen_at(struct rt_inlet *inlet, const struct rt_tree *where, 
     char host[INET6_ADDRSTRLEN + 20], port[8];
     int fd = open_socket(at), on = 1;
     if (fd < 0)
-        return rt_tree_fail(where, err, "%s: cannot be listened at: %s", address, strerror(errno));
+        return rt_tree_fail(where, err, "cannot listen on %s: %s", address, strerror(errno));
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on); /* a restart need not wait */
     if (bind(fd, at->ai_addr, at->ai_addrlen) != 0 || listen(fd, 1) != 0 ||
         getsockname(fd, (struct sockaddr *)&bound, &bytes) != 0 ||
@@ -129,8 +129,8 @@ static rt_status listen_at(struct rt_inlet *inlet, const struct rt_tree *where, 
         int error = errno;
         close(fd);
         return error == EADDRINUSE
-                   ? rt_tree_fail(where, err, "%s: is in use by another program", address)
-                   : rt_tree_fail(where, err, "%s: cannot be listened at: %s", address, strerror(error));
+                   ? rt_tree_fail(where, err, "cannot listen on %s: address already in use", address)
+                   : rt_tree_fail(where, err, "cannot listen on %s: %s", address, strerror(error));
     }
     snprintf(inlet->address, sizeof inlet->address, at->ai_family == AF_INET6 ? "[%.50s]:%s" : "%.50s:%s",
              host, port);
@@ -146,8 +146,8 @@ rt_status rt_inlet_listen(struct rt_inlet *inlet, const struct rt_tree *where, c
         return status;
     if (!insecure && !is_loopback(found->ai_addr))
         status = rt_tree_fail(where, err,
-                              "%s: anybody who can reach this address could send examples; "
-                              "`insecure: true` in the stream allows that",
+                              "%s: anyone who can reach this address could send examples; set `insecure: "
+                              "true` in the stream to allow that",
                               address);
     else
         status = listen_at(inlet, where, address, found, err);
@@ -160,7 +160,7 @@ rt_status rt_inlet_accept(struct rt_inlet *inlet, struct rt_error *err) {
     if (fd < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED))
         return RT_OK; /* it has gone away again: the next may come */
     if (fd < 0)
-        return rt_fail(err, RT_IO, "%s: no sender can be accepted: %s", inlet->name, strerror(errno));
+        return rt_fail(err, RT_IO, "%s: cannot accept a sender: %s", inlet->name, strerror(errno));
     keep_alive(fd);
     inlet->fd = fd;
     close(inlet->listener);

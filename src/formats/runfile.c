@@ -115,7 +115,7 @@ static const struct rt_option cluster_options[] = {
     {"certificate", RT_OPTION_TEXT, AT(certificate),
      .help = "instead of a key: this device's certificate (PEM), with private_key and authority"},
     {"private_key", RT_OPTION_TEXT, AT(private_key), .help = "the private key of the certificate"},
-    {"authority", RT_OPTION_TEXT, AT(authority), .help = "the certificate that signed everybody's"},
+    {"authority", RT_OPTION_TEXT, AT(authority), .help = "the certificate that signed those of all devices"},
     {"master_tail", RT_OPTION_INT, AT(master_tail), "0", 0, 65536,
      .help = "layers at the end that stay on the master: then no worker sees the gradient at the output"},
     {"plan", RT_OPTION_CHOICE, AT(plan), "auto", .choices = plan_choices,

@@ -166,7 +166,7 @@ static rt_status check_layout(const struct rt_tensors *tensors, uint64_t data_by
         at += entry->bytes;
     }
     if (at != data_bytes)
-        return rt_fail(err, RT_BAD_INPUT, "%s: %llu bytes after the last tensor belong to nothing",
+        return rt_fail(err, RT_BAD_INPUT, "%s: %llu bytes after the last tensor belong to no tensor",
                        tensors->name, (unsigned long long)(data_bytes - at));
     return RT_OK;
 }
@@ -200,12 +200,12 @@ static rt_status read_header(json_t *root, uint64_t data_bytes, struct rt_tensor
 static rt_status parse_header(const char *text, size_t bytes, uint64_t data_bytes, struct rt_tensors *tensors,
                               struct rt_error *err) {
     if (bytes == 0 || text[0] != '{')
-        return rt_fail(err, RT_BAD_INPUT, "%s: is no safetensors file: its header does not begin with '{'",
+        return rt_fail(err, RT_BAD_INPUT, "%s: is not a safetensors file: its header does not begin with '{'",
                        tensors->name);
     if (!rt_tensors_header_fits(text, bytes))
         return rt_fail(
             err, RT_BAD_INPUT,
-            "%s: its header is not one of tensors: more than %d values, or nested more than %d deep",
+            "%s: its header does not describe tensors: more than %d values, or nested more than %d deep",
             tensors->name, RT_MAX_HEADER_VALUES, MAX_DEPTH);
     json_error_t problem;
     json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &problem);
@@ -229,8 +229,8 @@ static bool begins_as_text(const uint8_t *bytes) {
 
 static rt_status parse(const uint8_t *bytes, size_t count, struct rt_tensors *tensors, struct rt_error *err) {
     if (count < LENGTH_BYTES)
-        return rt_fail(err, RT_BAD_INPUT, "%s: is no safetensors file: it has only %zu bytes", tensors->name,
-                       count);
+        return rt_fail(err, RT_BAD_INPUT, "%s: is not a safetensors file: it has only %zu bytes",
+                       tensors->name, count);
     uint64_t header = rt_get_le64(bytes);
     if (begins_as_text(bytes))
         return rt_fail(err, RT_BAD_INPUT, "%s: is text, not a model or checkpoint (safetensors)",
@@ -238,7 +238,7 @@ static rt_status parse(const uint8_t *bytes, size_t count, struct rt_tensors *te
     if (header > RT_MAX_HEADER)
         return rt_fail(
             err, RT_BAD_INPUT,
-            "%s: is no safetensors file, or damaged: its header would have %llu bytes, more than %d",
+            "%s: is not a safetensors file, or damaged: its header would have %llu bytes, more than %d",
             tensors->name, (unsigned long long)header, RT_MAX_HEADER);
     if (header > count - LENGTH_BYTES)
         return rt_fail(err, RT_BAD_INPUT,

@@ -194,7 +194,7 @@ static rt_status read_document(struct reader *reader, struct rt_tree **tree, str
     yaml_event_t event;
     rt_status status = expect(reader, YAML_STREAM_START_EVENT, "is not valid YAML", err);
     if (status == RT_OK)
-        status = expect(reader, YAML_DOCUMENT_START_EVENT, "there is nothing in the file", err);
+        status = expect(reader, YAML_DOCUMENT_START_EVENT, "the file is empty", err);
     if (status == RT_OK)
         status = next_event(reader, &event, err);
     if (status != RT_OK)

@@ -201,8 +201,7 @@ rt_status rt_datasets_open_test(const struct rt_spec *spec, const struct rt_trai
     else if (spec->data.split > 0)
         status = open_train(&opening, &wish, &made, err);
     else
-        status = rt_fail(err, RT_BAD_INPUT, "%s: has no test data: neither data.test nor data.split is there",
-                         spec->file);
+        status = rt_fail(err, RT_BAD_INPUT, "%s: has no test data: set data.test or data.split", spec->file);
     if (status == RT_OK)
         status = rt_fit_check_set(&trained->network, made.target, &made.test, &trained->scaling, err);
     if (status != RT_OK) {

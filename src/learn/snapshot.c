@@ -13,7 +13,7 @@ struct pass {
 };
 
 static rt_status fail_count(struct rt_error *err) {
-    return rt_fail(err, RT_FAILED, "the model has another number of parameters than before");
+    return rt_fail(err, RT_FAILED, "the number of parameters of the model has changed");
 }
 
 static rt_status write_floats(void *user, size_t word, size_t count, const float *floats,

@@ -50,7 +50,7 @@ rt_status rt_layer_check_size(const struct rt_layer *layer, const struct rt_tree
     char text[96];
     if (checked_size(shape) <= TENSOR_LIMIT)
         return RT_OK;
-    return rt_tree_fail(spec, err, "%s: its %s would have the shape %s, which is more than 2^31 numbers",
+    return rt_tree_fail(spec, err, "%s: its %s would have the shape %s, which is more than 2^31 values",
                         layer->type->name, what, rt_shape_text(shape, text));
 }
 

@@ -284,12 +284,11 @@ static rt_status explain_message(const struct rt_planner *planner, struct rt_err
     if (smallest <= RT_MAX_TENSOR_BYTES)
         smallest = rt_planner_message(planner, planner->chain), cut = planner->chain;
     char bytes[32], limit[32];
-    return rt_fail(
-        err, RT_BAD_INPUT,
-        "there is no place to cut this model: what would pass from one node to the next%s is %s in "
-        "micro-batches of %zu, and a message holds %s; take a smaller train.micro_batch",
-        cut == planner->chain ? ", its output," : "", rt_plan_bytes_text(smallest, bytes),
-        rt_job_micro_rows(&planner->job), rt_plan_bytes_text(RT_MAX_TENSOR_BYTES, limit));
+    return rt_fail(err, RT_BAD_INPUT,
+                   "this model cannot be cut: what would pass from one node to the next%s is %s in "
+                   "micro-batches of %zu, and a message holds %s; take a smaller train.micro_batch",
+                   cut == planner->chain ? ", its output," : "", rt_plan_bytes_text(smallest, bytes),
+                   rt_job_micro_rows(&planner->job), rt_plan_bytes_text(RT_MAX_TENSOR_BYTES, limit));
 }
 
 rt_status rt_planner_explain(struct rt_planner *planner, struct rt_error *err) {

@@ -42,7 +42,7 @@ static rt_status read_dimension(const struct rt_tree *tree, size_t *dim, struct 
                             tree->kind == RT_TREE_SCALAR ? tree->text : "a list or a map");
     if ((uint64_t)value > size_limit)
         return rt_tree_fail(
-            tree, err, "a dimension of %" PRId64 " is too large: one example may have 2^31 numbers", value);
+            tree, err, "a dimension of %" PRId64 " is too large: one example may have 2^31 values", value);
     *dim = (size_t)value;
     return RT_OK;
 }
@@ -63,7 +63,7 @@ rt_status rt_shape_read(const struct rt_tree *tree, struct rt_shape *shape, stru
             return status;
         size *= read.dim[i]; /* both at most 2^31, so this cannot overflow */
         if (size > size_limit)
-            return rt_tree_fail(tree, err, "this shape is too large: one example may have 2^31 numbers");
+            return rt_tree_fail(tree, err, "this shape is too large: one example may have 2^31 values");
     }
     read.rank = count;
     *shape = read;

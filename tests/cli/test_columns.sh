@@ -20,9 +20,9 @@ same() { # WHY NOTE WORD...: predict gives the right answers and this note; "": 
 }
 awk -F, '{ print $6 "," $5 "," $4 "," $3 "," $2 "," $1 }' inputs.csv >reversed.csv
 same "reversed columns" "reversed.csv: its columns are in another order than in training and are taken by name" reversed.csv
-same "with its label" "1 column that is no input of the model is left out" table.csv
+same "with its label" "1 column that is not an input of the model is left out" table.csv
 awk -F, '{ print $7 ",\"a, b\"," $6 "," $5 "," $4 "," $3 "," $2 "," $1 }' table.csv >more.csv
-same "reversed, with more" "taken by name; 2 columns that are no inputs of the model are left out" more.csv
+same "reversed, with more" "taken by name; 2 columns that are not inputs of the model are left out" more.csv
 tail -n +2 inputs.csv >bare.csv
 same "no header" "" bare.csv
 same "no header, as said" "" '{csv: {file: reversed.csv, columns: [5, 4, 3, 2, 1, 0], header: no, skip: 1}}'

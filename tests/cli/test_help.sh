@@ -61,7 +61,7 @@ refuses 2 "strategies, layers" list fruit
 refuses 2 "WHAT is missing" list
 refuses 2 "RUN.yaml is missing" train
 refuses 2 "RUN.yaml is missing" eval model.safetensors
-refuses 2 "one word too many" train a.yaml b.yaml
+refuses 2 "is an unexpected argument" train a.yaml b.yaml
 refuses 2 "did you mean '--out'?" train a.yaml --ot runs
 refuses 2 "--set train.epochs=VALUE" train a.yaml --epochs 3
 refuses 2 "--nodes needs a value" train a.yaml --nodes

@@ -200,7 +200,7 @@ TEST(headers_that_mislead) {
         {"{" TENSOR("a", "F32", "[2]", "[0,8]") "}", 7, "ends at byte 8 of the data, but there are only 7"},
         {"{" TENSOR("a", "F32", "[3]", "[0,8]") "}", 8, "tensor 'a' has 8 bytes, but its shape needs 12"},
         {"{" TENSOR("a", "F32", "[0]", "[0,8]") "}", 8, "tensor 'a' has 8 bytes, but its shape needs 0"},
-        {"{" TENSOR("a", "F32", "[2]", "[0,8]") "}", 9, "1 bytes after the last tensor belong to nothing"},
+        {"{" TENSOR("a", "F32", "[2]", "[0,8]") "}", 9, "1 bytes after the last tensor belong to no tensor"},
         {"{" TENSOR("a", "F32", "[2]", "[4,12]") "}", 12, "tensor 'a' leaves a hole before it at byte 4"},
         {"{" TENSOR("a", "F32", "[2]", "[0,8]") "," TENSOR("b", "F32", "[2]", "[4,12]") "}", 12,
          "tensor 'b' overlaps another one at byte 4"},

@@ -44,8 +44,8 @@ TEST(what_is_refused) {
     static const struct {
         const char *text, *sentence;
     } cases[] = {
-        {"", "run.yaml:1: there is nothing in the file"},
-        {"# only a comment\n", "run.yaml:2: there is nothing in the file"},
+        {"", "run.yaml:1: the file is empty"},
+        {"# only a comment\n", "run.yaml:2: the file is empty"},
         {"a:\n\t- b\n", "run.yaml:2: a tab may not be used for indentation"},
         {"a: 1\nb: 2\na: 3\n", "run.yaml:3: key 'a' was already given on line 1"},
         {"a: {b: 1, b: 2}\n", "run.yaml:1: key 'b' was already given on line 1"},
@@ -106,7 +106,7 @@ TEST(the_mark_of_utf8_is_skipped) {
     CHECK(tree->count == 1 && strcmp(tree->items[0]->key, "train") == 0 && tree->items[0]->line == 1);
     rt_tree_destroy(tree);
     CHECK(parse("\xef\xbb\xbf", &tree, &err) == RT_BAD_INPUT);
-    CHECK_MSG(strstr(err.text, "there is nothing in the file"), "%s", err.text);
+    CHECK_MSG(strstr(err.text, "the file is empty"), "%s", err.text);
 }
 
 TEST(limits) {
@@ -118,7 +118,7 @@ TEST(limits) {
     check_limit(repeat("[", "1,", 100000, "]"), "has more than 100000 values");
     check_limit(repeat("", "k", 200, ": 1"), NULL);
     check_limit(repeat("", "k", 201, ": 1"), "a key is longer than 200 bytes");
-    check_limit(repeat("# ", "x", (16 << 20) - 2, ""), "there is nothing in the file");
+    check_limit(repeat("# ", "x", (16 << 20) - 2, ""), "the file is empty");
     check_limit(repeat("# ", "x", (16 << 20) - 1, ""), "is larger than 16 MiB");
     char *keys = malloc(20000), *p = keys;
     REQUIRE(keys);

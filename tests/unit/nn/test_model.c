@@ -46,12 +46,12 @@ TEST(what_is_refused) {
     check_refused("[5]", "[residual: []]", "residual needs a list of layers");
     check_refused("[5]", "[residual: {layer: [relu]}]", "did you mean 'layers'?");
     check_refused("[5]", "[residual: [nonsense]]", "unknown layer 'nonsense'");
-    check_refused("[2000000]", "[dense: 1000000000]", "more than 2^31 numbers");
-    check_refused("[1, 40000, 40000]", "[conv2d: {filters: 1000000, kernel: 1}]", "more than 2^31 numbers");
+    check_refused("[2000000]", "[dense: 1000000000]", "more than 2^31 values");
+    check_refused("[1, 40000, 40000]", "[conv2d: {filters: 1000000, kernel: 1}]", "more than 2^31 values");
     check_refused("[1048576, 1, 1]", "[conv2d: {filters: 1, kernel: 2, stride: 1048575, pad: 1048576}]",
                   "padded input would have the shape [1048576, 2097153, 2097153], which is more than 2^31");
     check_refused("[1, 1, 1]", "[conv2d: {filters: 1048576, kernel: 1048576, stride: 1048576, pad: 524288}]",
-                  "more than 2^31 numbers");
+                  "more than 2^31 values");
     check_refused("[1, 1, 1048576]", "[conv2d: {filters: 2048, kernel_h: 1, kernel_w: 1048576}]",
                   "padded gradient would have the shape [2048, 1, 2097151]");
     check_refused("[1, 1, 1048576]", "[conv2d: {filters: 1, kernel_h: 1, kernel_w: 524288}]",
