@@ -406,11 +406,7 @@ static struct wrong wrong_params[] = {
      {{.type = RT_MESSAGE_PARAM, .flags = RT_FLAG_LAST, .run = 1, .epoch = 2, TENSOR(12)}},
      {12},
      true},
-    {"no end",
-     "not marked as the last",
-     {{.type = RT_MESSAGE_PARAM, .epoch = 2, TENSOR(12)}},
-     {12},
-     true},
+    {"no end", "not marked as the last", {{.type = RT_MESSAGE_PARAM, .epoch = 2, TENSOR(12)}}, {12}, true},
     {"noise", "not a RingTMP message", {{.type = 0}}, {0}, true},
 };
 
