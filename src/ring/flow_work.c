@@ -32,7 +32,7 @@ void rt_segment_apply(struct rt_flow *flow, struct rt_segment *segment, float fa
 }
 
 /* All weight gradients of an update are in. */
-static void complete(struct rt_flow *flow, struct rt_segment *segment) {
+static void segment_complete(struct rt_flow *flow, struct rt_segment *segment) {
     if (flow->job->ring.with_servers) { /* the next forward waits for the parameters that this leads to */
         rt_segment_give(flow, segment, 0);
         rt_stage_leave_to_server(segment->stage);
@@ -53,7 +53,7 @@ struct early {
     struct rt_segment *segment;
 };
 
-static void give_early(void *self, size_t layer) {
+static void segment_give_early(void *self, size_t layer) {
     const struct early *early = self;
     if (layer == 0) /* with the first one all are */
         return;
@@ -63,7 +63,7 @@ static void give_early(void *self, size_t layer) {
 }
 
 /* Lets go of in-flight slots that are done, and passes over those that have no backward. */
-static void settle(struct rt_segment *segment, const struct rt_job *job) {
+static void segment_settle(struct rt_segment *segment, const struct rt_job *job) {
     uint64_t *const counts[] = {&segment->gradient, &segment->back, &segment->weights};
     const uint64_t *const ahead[] = {&segment->forward, &segment->gradient, &segment->back};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
@@ -83,13 +83,13 @@ static void settle(struct rt_segment *segment, const struct rt_job *job) {
 /* ---- F ------------------------------------------------------------------------------------------------- */
 
 /* Nothing goes back where there are no layers: the loss's own gradient leaves at once. */
-static void pass_over(struct rt_segment *segment, struct rt_inflight *inflight) {
+static void segment_pass_over(struct rt_segment *segment, struct rt_inflight *inflight) {
     inflight->state = RT_INFLIGHT_DONE;
     segment->gradient = segment->back = segment->weights = segment->forward;
 }
 
-static rt_status lose(struct rt_flow *flow, struct rt_segment *segment, struct rt_inflight *inflight,
-                      const float *y, struct rt_error *err) {
+static rt_status segment_compute_loss(struct rt_flow *flow, struct rt_segment *segment,
+                                      struct rt_inflight *inflight, const float *y, struct rt_error *err) {
     struct rt_send_buffer *buffer = segment->stage ? NULL : rt_segment_send_buffer(segment);
     const struct rt_flow_ends *ends = &flow->settings.ends;
     rt_flow_enter(flow, RT_STATE_FORWARD);
@@ -100,7 +100,7 @@ static rt_status lose(struct rt_flow *flow, struct rt_segment *segment, struct r
         return status;
     if (buffer) {
         rt_segment_send_back(flow, segment, inflight, buffer);
-        pass_over(segment, inflight);
+        segment_pass_over(segment, inflight);
     } else {
         inflight->state = RT_INFLIGHT_GRADIENT;
         segment->gradient++;
@@ -108,8 +108,8 @@ static rt_status lose(struct rt_flow *flow, struct rt_segment *segment, struct r
     return RT_OK;
 }
 
-static rt_status forward(struct rt_flow *flow, struct rt_segment *segment, struct rt_inflight *inflight,
-                         struct rt_error *err) {
+static rt_status segment_forward(struct rt_flow *flow, struct rt_segment *segment,
+                                 struct rt_inflight *inflight, struct rt_error *err) {
     const bool training = inflight->message.type == RT_MESSAGE_FORWARD;
     const struct rt_flow_ends *ends = &flow->settings.ends;
     const float *y = inflight->x;
@@ -126,7 +126,7 @@ static rt_status forward(struct rt_flow *flow, struct rt_segment *segment, struc
     }
     segment->forward++;
     if (training && !segment->out)
-        return lose(flow, segment, inflight, y, err);
+        return segment_compute_loss(flow, segment, inflight, y, err);
     if (training) {
         inflight->state = RT_INFLIGHT_FORWARDED;
         rt_segment_post_gradient(segment, inflight);
@@ -140,8 +140,8 @@ static rt_status forward(struct rt_flow *flow, struct rt_segment *segment, struc
 }
 
 /* SNAPSHOT, STOP or PULL. The master has kept its own images when it sent the SNAPSHOT. */
-static rt_status pass_on(struct rt_flow *flow, struct rt_segment *segment, struct rt_inflight *inflight,
-                         struct rt_error *err) {
+static rt_status segment_pass_on(struct rt_flow *flow, struct rt_segment *segment,
+                                 struct rt_inflight *inflight, struct rt_error *err) {
     const bool snapshot = inflight->message.type == RT_MESSAGE_SNAPSHOT;
     if (flow->settings.index > 0 && snapshot) {
         rt_flow_enter(flow, RT_STATE_ENCODE);
@@ -161,7 +161,7 @@ static rt_status pass_on(struct rt_flow *flow, struct rt_segment *segment, struc
     return RT_OK;
 }
 
-static bool can_forward(const struct rt_flow *flow, struct rt_segment *segment) {
+static bool segment_can_forward(const struct rt_flow *flow, struct rt_segment *segment) {
     if (segment->forward == segment->arrived)
         return false;
     const struct rt_inflight *inflight = rt_segment_inflight(segment, segment->forward);
@@ -184,8 +184,8 @@ static bool can_forward(const struct rt_flow *flow, struct rt_segment *segment) 
     }
 }
 
-static rt_status try_forward(struct rt_flow *flow, struct rt_segment *segment, bool *worked,
-                             struct rt_error *err) {
+static rt_status segment_try_forward(struct rt_flow *flow, struct rt_segment *segment, bool *worked,
+                                     struct rt_error *err) {
     if (!segment->in && segment->arrived < segment->oldest + segment->count &&
         segment->forward == segment->arrived) {
         bool started = false;
@@ -197,13 +197,13 @@ static rt_status try_forward(struct rt_flow *flow, struct rt_segment *segment, b
         segment->posted = segment->arrived;
     }
     rt_segment_prepare_forward(flow, segment);
-    if (!can_forward(flow, segment))
+    if (!segment_can_forward(flow, segment))
         return RT_OK;
     *worked = true;
     struct rt_inflight *inflight = rt_segment_inflight(segment, segment->forward);
     if (inflight->message.type == RT_MESSAGE_FORWARD || inflight->message.type == RT_MESSAGE_EVALUATE)
-        return forward(flow, segment, inflight, err);
-    return pass_on(flow, segment, inflight, err);
+        return segment_forward(flow, segment, inflight, err);
+    return segment_pass_on(flow, segment, inflight, err);
 }
 
 /* ---- B and W ------------------------------------------------------------------------------------------- */
@@ -212,7 +212,7 @@ static rt_status try_forward(struct rt_flow *flow, struct rt_segment *segment, b
  * gradient through memory, so a few with together FEW_ROWS rows cost little more than one; any more would
  * make a gradient that comes meanwhile wait. When no more can come for this slice there is nothing to wait
  * for, but with more than MANY_ROWS rows the activations themselves pass through memory again and again. */
-static size_t weights_at_once(const struct rt_segment *segment) {
+static size_t segment_weights_at_once(const struct rt_segment *segment) {
     enum { FEW_ROWS = 32, MANY_ROWS = 512 };
     const bool all_here = rt_segment_inflight(segment, segment->back - 1)->slot->part.last_of_slice;
     const size_t most = all_here ? MANY_ROWS : FEW_ROWS;
@@ -229,17 +229,17 @@ static size_t weights_at_once(const struct rt_segment *segment) {
     return count;
 }
 
-static bool try_weights(struct rt_flow *flow, struct rt_segment *segment) {
+static bool segment_try_weights(struct rt_flow *flow, struct rt_segment *segment) {
     struct rt_inflight *inflight = rt_segment_inflight(segment, segment->weights);
     if (segment->weights == segment->back || segment->complete || inflight->state != RT_INFLIGHT_RETURNED)
         return false;
     struct rt_slot *slots[RT_MAX_WAITING];
-    const size_t count = weights_at_once(segment);
+    const size_t count = segment_weights_at_once(segment);
     for (size_t i = 0; i < count; i++)
         slots[i] = rt_segment_inflight(segment, segment->weights + i)->slot;
     const bool last = rt_segment_inflight(segment, segment->weights + count - 1)->last;
     struct early early = {flow, segment};
-    const struct rt_layer_watch watch = {.self = &early, .after = give_early};
+    const struct rt_layer_watch watch = {.self = &early, .after = segment_give_early};
     rt_flow_enter(flow, RT_STATE_WEIGHT);
     rt_stage_backward_weights(segment->stage, slots, count, last,
                               flow->settings.inter_ring.early ? &watch : NULL);
@@ -250,11 +250,11 @@ static bool try_weights(struct rt_flow *flow, struct rt_segment *segment) {
         flow->samples += segment == &flow->segments[0] ? inflight->rows : 0;
     }
     if (last)
-        complete(flow, segment);
+        segment_complete(flow, segment);
     return true;
 }
 
-static bool try_back(struct rt_flow *flow, struct rt_segment *segment) {
+static bool segment_try_back(struct rt_flow *flow, struct rt_segment *segment) {
     struct rt_send_buffer *buffer = segment->in ? rt_segment_send_buffer(segment) : NULL;
     struct rt_inflight *inflight = rt_segment_inflight(segment, segment->back);
     if (segment->back == segment->gradient || inflight->state != RT_INFLIGHT_GRADIENT ||
@@ -268,24 +268,24 @@ static bool try_back(struct rt_flow *flow, struct rt_segment *segment) {
     inflight->state = RT_INFLIGHT_RETURNED;
     segment->back++;
     if (flow->job->ring.order == RT_RING_1F1B)
-        try_weights(flow, segment);
+        segment_try_weights(flow, segment);
     return true;
 }
 
 rt_status rt_flow_work(struct rt_flow *flow, bool *worked, struct rt_error *err) {
     rt_status status = RT_OK;
     for (size_t i = 0; i < flow->segment_count; i++)
-        settle(&flow->segments[i], flow->job);
+        segment_settle(&flow->segments[i], flow->job);
     /* The last segment is the one nearer to the loss. */
     for (size_t i = flow->segment_count; status == RT_OK && !*worked && i-- > 1;)
-        status = try_forward(flow, &flow->segments[i], worked, err);
+        status = segment_try_forward(flow, &flow->segments[i], worked, err);
     for (size_t i = flow->segment_count; status == RT_OK && !*worked && i-- > 0;)
-        *worked = try_back(flow, &flow->segments[i]);
+        *worked = segment_try_back(flow, &flow->segments[i]);
     if (status == RT_OK && !*worked)
-        status = try_forward(flow, &flow->segments[0], worked, err);
+        status = segment_try_forward(flow, &flow->segments[0], worked, err);
     for (size_t i = flow->segment_count; status == RT_OK && !*worked && i-- > 0;)
-        *worked = try_weights(flow, &flow->segments[i]);
+        *worked = segment_try_weights(flow, &flow->segments[i]);
     for (size_t i = 0; *worked && i < flow->segment_count; i++)
-        settle(&flow->segments[i], flow->job);
+        segment_settle(&flow->segments[i], flow->job);
     return status;
 }

@@ -1,4 +1,4 @@
-/* A executor's memory, which is all taken before the first load, and its calls. */
+/* Making an executor: its memory is all taken before the first load. */
 #include "exchange/collective/executor_inside.h"
 
 #include "base/memory.h"
@@ -231,64 +231,6 @@ void rt_executor_destroy(struct rt_executor *executor) {
     free(executor->slots);
     free(executor->scratch);
     free(executor);
-}
-
-void rt_executor_start(struct rt_executor *executor) {
-    executor->started++;
-    rt_executor_activate(executor);
-    rt_executor_run(executor);
-}
-
-uint64_t rt_executor_done(const struct rt_executor *executor) {
-    return executor->done;
-}
-
-uint64_t rt_executor_started(const struct rt_executor *executor) {
-    return executor->started;
-}
-
-/* A slot begins with what was posted of it. */
-static struct rt_slot *executor_find_slot(const struct rt_executor *executor, const void *posted) {
-    const uintptr_t at = (uintptr_t)posted, begin = (uintptr_t)executor->slots;
-    if (at < begin || at - begin >= executor->slot_count * sizeof *executor->slots)
-        return NULL;
-    return &executor->slots[(at - begin) / sizeof *executor->slots];
-}
-
-bool rt_executor_event(struct rt_executor *executor, const struct rt_event *event, rt_status *status,
-                       struct rt_error *err) {
-    const void *posted = event->kind == RT_EVENT_SENT       ? (const void *)event->send
-                         : event->kind == RT_EVENT_RECEIVED ? (const void *)event->receive
-                                                            : NULL;
-    struct rt_slot *slot = posted ? executor_find_slot(executor, posted) : NULL;
-    if (!slot)
-        return false;
-    *status = RT_OK;
-    if (event->kind == RT_EVENT_SENT)
-        rt_executor_sent(executor, slot);
-    else
-        *status = rt_executor_arrived(executor, slot, err);
-    if (*status == RT_OK)
-        rt_executor_run(executor);
-    return true;
-}
-
-uint16_t rt_executor_waits_for(const struct rt_executor *executor) {
-    if (executor->done == executor->started)
-        return UINT16_MAX;
-    const struct rt_slot *sending = NULL, *coming = NULL;
-    for (size_t i = 0; i < executor->slot_count; i++) {
-        const struct rt_slot *slot = &executor->slots[i];
-        if (slot->state != RT_SLOT_POSTED || slot->number != executor->done)
-            continue;
-        if (!slot->lane->incoming)
-            sending = slot;
-        else if (!coming || slot->op < coming->op)
-            coming = slot;
-    }
-    if (coming) /* the first of the list: what comes later may be made of it */
-        return coming->lane->peer;
-    return sending ? sending->lane->peer : UINT16_MAX; /* who has no room for it yet */
 }
 
 size_t rt_executor_bytes(const struct rt_executor *executor) {

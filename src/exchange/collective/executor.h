@@ -8,7 +8,7 @@
  * A load is cut into segments so that a segment can be sent on while the next arrives. For each segment its
  * operations happen in the order of the list; different segments, and different loads, do not wait for one
  * another except on a link, where frames keep the order (load, operation, segment): so both ends know,
- * without a word, which frame comes next and where it belongs, and what replaces parameters arrives in place.
+ * without asking, which frame comes next and where it belongs, and what replaces parameters arrives in place.
  * Parameters travel on RT_CHANNEL_FIRST, gradients on RT_CHANNEL_SECOND.
  *
  * Nothing here waits or owns a thread: rt_executor_event takes in what happened and does what has become

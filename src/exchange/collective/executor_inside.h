@@ -111,7 +111,7 @@ static inline bool rt_op_is_ahead(const struct rt_collective_op *op) {
     return op->kind == RT_OP_ADD || (op->kind == RT_OP_TAKE && op->buffer >= RT_BUFFER_SPARE);
 }
 
-/* ---- carrier_cells.c: cutting a load ---- */
+/* ---- executor_cells.c: cutting a load ---- */
 rt_status rt_load_cut(struct rt_load *load, size_t about, size_t *bytes, struct rt_error *err);
 uint32_t rt_load_find_cell(const struct rt_load *load, size_t first);
 /* Where the frame that begins at float `at` of an operation ends. */
@@ -120,12 +120,9 @@ static inline size_t rt_frame_end(const struct rt_collective_op *op, size_t at, 
     return next < end ? next : end;
 }
 
-/* ---- carrier_run.c: what happens ---- */
+/* ---- executor_run.c: what happens ---- */
 /* Posts what can be posted, and goes on with whatever that makes possible. */
 void rt_executor_run(struct rt_executor *executor);
 void rt_executor_queue(struct rt_executor *executor, struct rt_lane *lane);
-void rt_executor_activate(struct rt_executor *executor);
-void rt_executor_sent(struct rt_executor *executor, struct rt_slot *slot);
-rt_status rt_executor_arrived(struct rt_executor *executor, struct rt_slot *slot, struct rt_error *err);
 
 #endif

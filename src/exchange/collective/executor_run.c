@@ -227,7 +227,7 @@ static bool executor_post_next(struct rt_executor *executor, struct rt_lane *lan
 
 /* ---- loads ---- */
 
-void rt_executor_activate(struct rt_executor *executor) {
+static void executor_activate(struct rt_executor *executor) {
     const uint64_t count = executor->load_count;
     while (executor->activated < executor->started && executor->activated < executor->done + count) {
         struct rt_load *load = &executor->loads[executor->activated % count];
@@ -263,13 +263,13 @@ void rt_executor_run(struct rt_executor *executor) {
             while (executor_post_next(executor, lane)) {
             }
         }
-        rt_executor_activate(executor);
+        executor_activate(executor);
     } while (executor_finish_loads(executor) || executor->first_queued);
 }
 
 /* ---- events ---- */
 
-void rt_executor_sent(struct rt_executor *executor, struct rt_slot *slot) {
+static void executor_take_sent(struct rt_executor *executor, struct rt_slot *slot) {
     struct rt_load *load = &executor->loads[slot->load];
     slot->state = RT_SLOT_FREE;
     rt_executor_queue(executor, slot->lane);
@@ -309,7 +309,8 @@ static rt_status executor_check_frame(const struct rt_executor *executor, const 
     return RT_OK;
 }
 
-rt_status rt_executor_arrived(struct rt_executor *executor, struct rt_slot *slot, struct rt_error *err) {
+static rt_status executor_take_arrived(struct rt_executor *executor, struct rt_slot *slot,
+                                       struct rt_error *err) {
     rt_status status = executor_check_frame(executor, slot, err);
     if (status != RT_OK) {
         char text[32];
@@ -329,4 +330,64 @@ rt_status rt_executor_arrived(struct rt_executor *executor, struct rt_slot *slot
         executor_step_cell(executor, load, &load->cells[cell + i]);
     }
     return RT_OK;
+}
+
+/* A slot begins with what was posted of it. */
+static struct rt_slot *executor_find_slot(const struct rt_executor *executor, const void *posted) {
+    const uintptr_t at = (uintptr_t)posted, begin = (uintptr_t)executor->slots;
+    if (at < begin || at - begin >= executor->slot_count * sizeof *executor->slots)
+        return NULL;
+    return &executor->slots[(at - begin) / sizeof *executor->slots];
+}
+
+bool rt_executor_event(struct rt_executor *executor, const struct rt_event *event, rt_status *status,
+                       struct rt_error *err) {
+    const void *posted = event->kind == RT_EVENT_SENT       ? (const void *)event->send
+                         : event->kind == RT_EVENT_RECEIVED ? (const void *)event->receive
+                                                            : NULL;
+    struct rt_slot *slot = posted ? executor_find_slot(executor, posted) : NULL;
+    if (!slot)
+        return false;
+    *status = RT_OK;
+    if (event->kind == RT_EVENT_SENT)
+        executor_take_sent(executor, slot);
+    else
+        *status = executor_take_arrived(executor, slot, err);
+    if (*status == RT_OK)
+        rt_executor_run(executor);
+    return true;
+}
+
+uint16_t rt_executor_waits_for(const struct rt_executor *executor) {
+    if (executor->done == executor->started)
+        return UINT16_MAX;
+    const struct rt_slot *sending = NULL, *coming = NULL;
+    for (size_t i = 0; i < executor->slot_count; i++) {
+        const struct rt_slot *slot = &executor->slots[i];
+        if (slot->state != RT_SLOT_POSTED || slot->number != executor->done)
+            continue;
+        if (!slot->lane->incoming)
+            sending = slot;
+        else if (!coming || slot->op < coming->op)
+            coming = slot;
+    }
+    if (coming) /* the first of the list: what comes later may be made of it */
+        return coming->lane->peer;
+    return sending ? sending->lane->peer : UINT16_MAX; /* who has no room for it yet */
+}
+
+/* ---- what its owner calls ---- */
+
+void rt_executor_start(struct rt_executor *executor) {
+    executor->started++;
+    executor_activate(executor);
+    rt_executor_run(executor);
+}
+
+uint64_t rt_executor_done(const struct rt_executor *executor) {
+    return executor->done;
+}
+
+uint64_t rt_executor_started(const struct rt_executor *executor) {
+    return executor->started;
 }

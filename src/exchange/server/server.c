@@ -8,7 +8,7 @@
 
 /* Memory that it may come to use: for each worker the range twice, its gradient and the parameters on their
  * way to it. They are sent from an image, which workers of the same version share: so no worker ever sees
- * numbers of two versions, and an update never waits for a slow link. */
+ * parameters of two versions, and an update never waits for a slow link. */
 static rt_status server_take_memory(struct rt_server *server, struct rt_error *err) {
     const size_t workers = server->settings.roles->workers, count = server->settings.count;
     const size_t messages = workers * server->portion_count;

@@ -96,28 +96,28 @@ static void exchanger_start_state(struct rt_exchanger *exchanger) {
         const struct rt_span part =
             rt_exchange_owned_part(settings->strategy, settings->options, &exchanger->roles,
                                    settings->comm.rank, &replica->spans[i], replica->param_count);
-        for (size_t word = 0; word < type->state_words; word++)
+        for (size_t k = 0; k < type->state_words; k++)
             for (size_t at = part.first; at < part.first + part.count; at++)
-                exchanger->state[word * replica->param_count + at] = type->state_start;
+                exchanger->state[k * replica->param_count + at] = type->state_start;
     }
 }
 
 /* The optimizer's state, and what the norm needs. What is not owned here is never touched, except on the
- * master, where the numbers of all come together to be saved. */
+ * master, where the state of all comes together to be saved. */
 static rt_status exchanger_make_state(struct rt_exchanger *exchanger, struct rt_error *err) {
     const struct rt_exchanger_settings *settings = &exchanger->settings;
     const struct rt_network *network = settings->replica.network;
     const struct rt_optim_type *type = settings->optim->type;
-    const size_t params = network->model->param_count, words = type->state_words;
+    const size_t params = network->model->param_count, tensors = type->state_words;
     rt_status status = RT_OK;
-    if (words && params > SIZE_MAX / sizeof(float) / words)
+    if (tensors && params > SIZE_MAX / sizeof(float) / tensors)
         return rt_fail(err, RT_NO_MEMORY, "the optimizer's state is too large for this machine");
     const bool all = rt_exchange_is_replicated(settings->strategy) ||
                      (settings->comm.rank == 0 && exchanger->roles.servers == 1);
-    if (words && all)
-        status = rt_floats_create(params * words, "the optimizer's state", &exchanger->state, err);
-    else if (words) /* zeros that take memory only where they are used */
-        status = rt_alloc(params * words, sizeof(float), "the optimizer's state", &exchanger->state, err);
+    if (tensors && all)
+        status = rt_floats_create(params * tensors, "the optimizer's state", &exchanger->state, err);
+    else if (tensors) /* zeros that take memory only where they are used */
+        status = rt_alloc(params * tensors, sizeof(float), "the optimizer's state", &exchanger->state, err);
     if (status == RT_OK)
         exchanger_start_state(exchanger);
     if (status == RT_OK && settings->clip_norm > 0) {
@@ -241,12 +241,12 @@ void rt_exchanger_destroy(struct rt_exchanger *exchanger) {
 
 /* ---- model state ---- */
 
-float *rt_exchanger_state(struct rt_exchanger *exchanger, size_t word) {
+float *rt_exchanger_state(struct rt_exchanger *exchanger, size_t tensor) {
     const size_t params = exchanger->replica->param_count;
-    if (word > exchanger->settings.optim->type->state_words)
+    if (tensor > exchanger->settings.optim->type->state_words)
         return NULL;
-    if (word > 0)
-        return exchanger->state + (word - 1) * params;
+    if (tensor > 0)
+        return exchanger->state + (tensor - 1) * params;
     return exchanger->server_params ? exchanger->server_params : exchanger->replica->params;
 }
 

@@ -20,7 +20,7 @@ struct rt_exchanger_settings {
     const struct rt_schedule *schedule;
     uint64_t updates, per_epoch; /* planned */
     double clip_norm;
-    /* network (allocated), data and numbers; parts, sum, bucket and computes are filled in. */
+    /* network (allocated) and data; parts, sum, bucket and computes are filled in. */
     struct rt_net_replica_settings replica;
     /* Of the server here, if there is one: see exchange/server/server.h. May be NULL. */
     void (*updated)(void *user, uint64_t version, size_t pushes, const struct rt_push *const *push);
@@ -41,7 +41,7 @@ struct rt_exchanger {
 
     struct rt_net_replica *net;
     const struct rt_replica *replica;
-    float *state;         /* the optimizer's: words blocks of all parameters; only what is owned is used */
+    float *state;         /* the optimizer's tensors, each of all parameters; only what is owned is used */
     float *server_params; /* of a server; NULL: none, or those of the network */
     struct rt_norm norm;
     struct rt_device single; /* one thread: for the one that takes the events */
@@ -81,10 +81,10 @@ rt_status rt_exchanger_learn(struct rt_exchanger *exchanger, uint64_t batch, str
                              struct rt_error *err);
 rt_status rt_exchanger_settle(struct rt_exchanger *exchanger, struct rt_error *err);
 
-/* The parameters (word 0) or a word of the optimizer's state, as this device has them: a server's own. NULL:
- * there is no such word. Those of a worker are settled only after rt_exchanger_settle. */
-float *rt_exchanger_state(struct rt_exchanger *exchanger, size_t word);
-/* Words were changed, all parameters among them: they are those after so many updates. */
+/* State tensor 0, the parameters, or one of the optimizer's, as this device has it: a server's own. NULL:
+ * there is no such tensor. Those of a worker are settled only after rt_exchanger_settle. */
+float *rt_exchanger_state(struct rt_exchanger *exchanger, size_t tensor);
+/* State tensors were changed, all parameters among them: they are those after so many updates. */
 void rt_exchanger_loaded(struct rt_exchanger *exchanger, uint64_t update);
 /* Brings the part of the parameters that a server here owns to where the network has them. At rest. */
 void rt_exchanger_publish(struct rt_exchanger *exchanger);

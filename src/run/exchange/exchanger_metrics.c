@@ -7,7 +7,7 @@
 #include "control/coordinator.h"
 #include <string.h>
 
-static void add_links(const struct rt_exchanger *exchanger, struct rt_metrics_row *row) {
+static void exchanger_add_links(const struct rt_exchanger *exchanger, struct rt_metrics_row *row) {
     const struct rt_communicator *comm = &exchanger->settings.comm;
     for (uint16_t rank = 0; rank < comm->count; rank++) {
         struct rt_link_counts counts;
@@ -43,7 +43,7 @@ void rt_exchanger_metrics(struct rt_exchanger *exchanger, struct rt_metrics_row 
         row->staleness_max = counts->staleness_max;
         rt_engine_leave(exchanger->engine);
     }
-    add_links(exchanger, row);
+    exchanger_add_links(exchanger, row);
 }
 
 void rt_exchanger_tally(struct rt_exchanger *exchanger, uint64_t *tally) {

@@ -239,9 +239,9 @@ static bool group_serve(void *self) {
                                 worker = group->member.exchange.part;
     struct rt_error none;
     rt_status status = RT_OK;
-    const bool served = server.work(server.self, &status, &none);
+    const bool worked = server.work(server.self, &status, &none);
     (void)worker.turn(worker.self, &none);
-    return served;
+    return worked;
 }
 
 static bool group_may_leave(void *self) {
