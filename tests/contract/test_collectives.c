@@ -481,18 +481,12 @@ static const struct lie {
     void (*lie)(struct rt_message *message);
     size_t head_bytes, body_bytes;
 } lies[] = {
-    {"no message", lie_nothing, 0, 40},
-    {"no message", lie_nothing, 5, 40},
-    {"another run", lie_run, RT_MESSAGE_HEAD, 40},
-    {"push", lie_type, RT_MESSAGE_HEAD, 40},
-    {"from rank 0", lie_source, RT_MESSAGE_HEAD, 40},
-    {"load 1", lie_load, RT_MESSAGE_HEAD, 40},
-    {"from 5 on", lie_place, RT_MESSAGE_HEAD, 40},
-    {"bytes", lie_nothing, RT_MESSAGE_HEAD, 36},
-    {"bytes", lie_nothing, RT_MESSAGE_HEAD, 0},
-    {"shape", lie_count, RT_MESSAGE_HEAD, 36},
-    {"shape", lie_element, RT_MESSAGE_HEAD, 40},
-    {"shape", lie_rank, RT_MESSAGE_HEAD, 40},
+    {"not a RingTMP message", lie_nothing, 0, 40},    {"not a RingTMP message", lie_nothing, 5, 40},
+    {"another run", lie_run, RT_MESSAGE_HEAD, 40},    {"push", lie_type, RT_MESSAGE_HEAD, 40},
+    {"from rank 0", lie_source, RT_MESSAGE_HEAD, 40}, {"load 1", lie_load, RT_MESSAGE_HEAD, 40},
+    {"from 5 on", lie_place, RT_MESSAGE_HEAD, 40},    {"bytes", lie_nothing, RT_MESSAGE_HEAD, 36},
+    {"bytes", lie_nothing, RT_MESSAGE_HEAD, 0},       {"shape", lie_count, RT_MESSAGE_HEAD, 36},
+    {"shape", lie_element, RT_MESSAGE_HEAD, 40},      {"shape", lie_rank, RT_MESSAGE_HEAD, 40},
     {"shape", lie_none, RT_MESSAGE_HEAD, 0},
 };
 
