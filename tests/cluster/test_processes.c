@@ -98,7 +98,7 @@ TEST(local_nodes_join_in_a_ring) {
     CHECK_OK(join_ring(cluster, (size_t[]){2, 0}, 2, 0, &next, &previous, edges, &err));
     /* the ring's role has been given no layers */
     CHECK(rt_cluster_go(cluster, &err) == RT_BAD_INPUT);
-    CHECK_MSG(strstr(err.text, "has no work"), "%s", err.text);
+    CHECK_MSG(strstr(err.text, "without a job or without links"), "%s", err.text);
     rt_link_close(next);
     rt_link_close(previous);
     rt_cluster_close(cluster);
@@ -138,7 +138,7 @@ TEST(local_nodes_join_in_a_mesh) {
     }
     /* nobody has been given work */
     CHECK(rt_cluster_go(cluster, &err) == RT_BAD_INPUT);
-    CHECK_MSG(strstr(err.text, "has no work"), "%s", err.text);
+    CHECK_MSG(strstr(err.text, "without a job or without links"), "%s", err.text);
     for (size_t i = 1; i <= NODES; i++)
         rt_link_close(links[i]);
     rt_cluster_close(cluster);
@@ -219,7 +219,7 @@ TEST(programs_that_are_no_nodes) {
     settings.program = "/nowhere/ringtmp";
     expect_no_cluster(&settings, NULL, "cannot start a local node with '/nowhere/ringtmp': No such file", 5);
     settings.program = "true";
-    expect_no_cluster(&settings, NULL, "the local node local 1 ended with status 0 before it said", 5);
+    expect_no_cluster(&settings, NULL, "the local node local 1 ended with status 0 before it reported", 5);
     /* one that never says where it listens, nor ends by itself */
     settings.local_nodes = 1;
     settings.timeout = 0.3;

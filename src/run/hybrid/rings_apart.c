@@ -18,6 +18,7 @@ static bool give(void *self, uint16_t ring, uint64_t batch) {
     if (rings->sender)
         rt_sample_sender_send(rings->sender, rings->coordinator, ring, batch, rings->shares ? ring : 0,
                               rings->shares ? rings->count : 1);
+    rt_rings_flush(rings); /* also where a server's judgement led to it, after which nobody has a turn */
     return true;
 }
 
