@@ -11,7 +11,7 @@ struct rt_learning {
     const struct rt_schedule *schedule;
     uint64_t updates, per_epoch; /* planned */
     double clip_norm;            /* 0: off */
-    float *state;                /* the optimizer's, state_words blocks of param_count; NULL: has none */
+    float *state;                /* the optimizer's, state_tensors blocks of param_count; NULL: has none */
     /* The norm's squares of a gradient, tensor by tensor in order; NULL unless clipping. */
     double (*squares)(void *user, const float *gradient);
     /* Applies a step to parameters first..first+count from their gradient; NULL: rt_optim_apply, on one

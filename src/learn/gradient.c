@@ -63,7 +63,7 @@ bool rt_gradient_descent(const struct rt_optim *optim, const struct rt_optim_ste
                                    .scale = step->grad_scale,
                                    .decay = step->weight_decay,
                                    .w = params,
-                                   .v = optim->type->state_words ? state : NULL};
+                                   .v = optim->type->state_tensors ? state : NULL};
     return true;
 }
 

@@ -1,4 +1,4 @@
-/* The numbers of a model on this device, given and taken word by word; and their hash as they pass by. */
+/* The state of a model on this device, given and taken tensor by tensor; and its hash as it passes by. */
 #include "learn/model_state.h"
 
 #include "base/bytes.h"
@@ -10,7 +10,7 @@
 
 struct walk {
     struct rt_local_state *local;
-    size_t word;
+    size_t tensor;
     rt_state_write write;
     rt_state_read read;
     void *user;
@@ -21,26 +21,26 @@ static rt_status visit_tensor(void *user, const char *name, const struct rt_shap
     (void)name;
     const struct walk *walk = user;
     struct rt_blocks *blocks = &walk->local->network->blocks;
-    if (walk->word && is_buffer)
+    if (walk->tensor && is_buffer)
         return RT_OK;
-    float *block = walk->word
-                       ? walk->local->state + (walk->word - 1) * walk->local->network->model->param_count
+    float *block = walk->tensor
+                       ? walk->local->state + (walk->tensor - 1) * walk->local->network->model->param_count
                    : is_buffer ? blocks->buffers
                                : blocks->params;
-    return walk->read ? walk->read(walk->user, walk->word, rt_shape_size(shape), block + offset, err)
-                      : walk->write(walk->user, walk->word, rt_shape_size(shape), block + offset, err);
+    return walk->read ? walk->read(walk->user, walk->tensor, rt_shape_size(shape), block + offset, err)
+                      : walk->write(walk->user, walk->tensor, rt_shape_size(shape), block + offset, err);
 }
 
-static rt_status walk_words(struct walk *walk, size_t words, struct rt_error *err) {
+static rt_status walk_words(struct walk *walk, size_t tensors, struct rt_error *err) {
     rt_status status = RT_OK;
-    for (walk->word = 0; status == RT_OK && walk->word < words; walk->word++)
+    for (walk->tensor = 0; status == RT_OK && walk->tensor < tensors; walk->tensor++)
         status = rt_model_visit(walk->local->network->model, visit_tensor, walk, err);
     return status;
 }
 
-static rt_status begin(void *self, size_t words, rt_state_write write, void *user, struct rt_error *err) {
+static rt_status begin(void *self, size_t tensors, rt_state_write write, void *user, struct rt_error *err) {
     struct walk walk = {.local = self, .write = write, .user = user};
-    return walk_words(&walk, words, err);
+    return walk_words(&walk, tensors, err);
 }
 
 static bool done(void *self) {
@@ -53,17 +53,17 @@ static rt_status finish(void *self, struct rt_error *err) {
     return RT_OK;
 }
 
-static rt_status load(void *self, size_t words, uint64_t update, rt_state_read read, void *user,
+static rt_status load(void *self, size_t tensors, uint64_t update, rt_state_read read, void *user,
                       struct rt_error *err) {
     (void)update;
     struct walk walk = {.local = self, .read = read, .user = user};
     walk.local->network->blocks.prepared_valid = false;
-    return walk_words(&walk, words, err);
+    return walk_words(&walk, tensors, err);
 }
 
 struct rt_model_state rt_model_state_local(struct rt_local_state *local) {
     return (struct rt_model_state){.model = local->network->model,
-                                   .words = 1 + local->optim_words,
+                                   .tensors = 1 + local->optim_tensors,
                                    .self = local,
                                    .begin = begin,
                                    .done = done,
@@ -71,9 +71,9 @@ struct rt_model_state rt_model_state_local(struct rt_local_state *local) {
                                    .load = load};
 }
 
-rt_status rt_model_state_write(const struct rt_model_state *model_state, size_t words, rt_state_write write,
+rt_status rt_model_state_write(const struct rt_model_state *model_state, size_t tensors, rt_state_write write,
                                void *user, struct rt_error *err) {
-    rt_status status = model_state->begin(model_state->self, words, write, user, err);
+    rt_status status = model_state->begin(model_state->self, tensors, write, user, err);
     return status == RT_OK ? model_state->finish(model_state->self, err) : status;
 }
 
@@ -84,9 +84,9 @@ void rt_hash_floats(struct rt_sha256 *hash, size_t count, const float *floats) {
     while (count > 0) {
         size_t part = count < sizeof bytes / 4 ? count : sizeof bytes / 4;
         for (size_t i = 0; i < part; i++) {
-            uint32_t word;
-            memcpy(&word, floats + i, 4);
-            rt_put_le32(bytes + 4 * i, word);
+            uint32_t tensor;
+            memcpy(&tensor, floats + i, 4);
+            rt_put_le32(bytes + 4 * i, tensor);
         }
         rt_sha256_add(hash, bytes, 4 * part);
         floats += part;

@@ -1,9 +1,9 @@
 /*
- * The numbers of a whole model, wherever they lie: in the blocks of this device, or spread over a ring. Files
- * are written and read through this, a stretch at a time, so nobody ever needs room for all of them.
+ * The state of a whole model, wherever it lies: in the blocks of this device, or spread over a ring. Files
+ * are written and read through this, a piece at a time, so no device needs room for all of it.
  *
- * They come in words: word 0 is parameters and buffers, tensor after tensor in the order of rt_model_visit;
- * word w > 0 is word w-1 of the optimizer's state, for the parameters in the same order.
+ * State tensor 0 is the parameters and buffers, layer by layer in the order of rt_model_visit; state tensor
+ * w > 0 is the optimizer's w-th value of every parameter, in the same order.
  */
 #ifndef RT_LEARN_MODEL_STATE_H
 #define RT_LEARN_MODEL_STATE_H
@@ -11,39 +11,39 @@
 #include "base/sha256.h"
 #include "learn/network.h"
 
-/* Consecutive floats of a word, read or written in order. */
-typedef rt_status (*rt_state_read)(void *user, size_t word, size_t count, float *out, struct rt_error *err);
-typedef rt_status (*rt_state_write)(void *user, size_t word, size_t count, const float *floats,
+/* Consecutive floats of a state tensor, read or written in order. */
+typedef rt_status (*rt_state_read)(void *user, size_t tensor, size_t count, float *out, struct rt_error *err);
+typedef rt_status (*rt_state_write)(void *user, size_t tensor, size_t count, const float *floats,
                                     struct rt_error *err);
 
 struct rt_model_state {
     const struct rt_model *model; /* the whole one; perhaps only described */
-    size_t words;                 /* 1 + those of the optimizer; 1: there is none */
+    size_t tensors;               /* 1 + those of the optimizer; 1: there is none */
     void *self;
-    /* Gives words 0..words-1 to write, in order: begin starts, and from then on the numbers that are written
-     * are those of that moment, even if training goes on; finish returns when all have been given. done: a
-     * finish would not have to wait. RT_DIVERGED by begin or finish when a number is not finite. */
-    rt_status (*begin)(void *self, size_t words, rt_state_write write, void *user, struct rt_error *err);
+    /* Gives tensors 0..tensors-1 to write, in order: begin starts, and what is written is the
+     * state of that moment, even if training goes on; finish returns when all have been given.
+     * done: a finish would not have to wait. RT_DIVERGED by begin or finish when a value is not finite. */
+    rt_status (*begin)(void *self, size_t tensors, rt_state_write write, void *user, struct rt_error *err);
     bool (*done)(void *self);
     rt_status (*finish)(void *self, struct rt_error *err);
-    /* Takes words 0..words-1 from read, in order; they are those after `update` updates. */
-    rt_status (*load)(void *self, size_t words, uint64_t update, rt_state_read read, void *user,
+    /* Takes tensors 0..tensors-1 from read, in order; they are those after `update` updates. */
+    rt_status (*load)(void *self, size_t tensors, uint64_t update, rt_state_read read, void *user,
                       struct rt_error *err);
 };
 
-/* Those of a network on this device. state: the optimizer's, words blocks of param_count; may be NULL. */
+/* Those of a network on this device. state: the optimizer's, tensors blocks of param_count; may be NULL. */
 struct rt_local_state {
     struct rt_network *network;
     float *state;
-    size_t optim_words;
+    size_t optim_tensors;
 };
 struct rt_model_state rt_model_state_local(struct rt_local_state *local);
 
 /* begin and finish in one. */
-rt_status rt_model_state_write(const struct rt_model_state *model_state, size_t words, rt_state_write write,
+rt_status rt_model_state_write(const struct rt_model_state *model_state, size_t tensors, rt_state_write write,
                                void *user, struct rt_error *err);
 
-/* SHA-256 over the parameters of a word 0 that passes by in stretches, and another over its buffers. */
+/* SHA-256 over the parameters of a state tensor 0 that passes by in pieces, and another over its buffers. */
 struct rt_params_hash {
     size_t *floats; /* of each tensor; owned */
     bool *buffer;

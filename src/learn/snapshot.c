@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A pass over word 0. */
+/* A pass over tensor 0. */
 struct pass {
     float *to; /* NULL: they are only hashed */
     const float *from;
@@ -16,9 +16,9 @@ static rt_status fail_count(struct rt_error *err) {
     return rt_fail(err, RT_FAILED, "the number of parameters of the model has changed");
 }
 
-static rt_status write_floats(void *user, size_t word, size_t count, const float *floats,
+static rt_status write_floats(void *user, size_t tensor, size_t count, const float *floats,
                               struct rt_error *err) {
-    (void)word;
+    (void)tensor;
     struct pass *pass = user;
     if (count > pass->left)
         return fail_count(err);
@@ -31,8 +31,8 @@ static rt_status write_floats(void *user, size_t word, size_t count, const float
     return RT_OK;
 }
 
-static rt_status read_floats(void *user, size_t word, size_t count, float *out, struct rt_error *err) {
-    (void)word;
+static rt_status read_floats(void *user, size_t tensor, size_t count, float *out, struct rt_error *err) {
+    (void)tensor;
     struct pass *pass = user;
     if (count > pass->left)
         return fail_count(err);

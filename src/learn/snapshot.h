@@ -8,11 +8,11 @@
 #include "learn/model_state.h"
 
 struct rt_snapshot {
-    float *floats; /* word 0 of the numbers; NULL: nothing was taken yet */
+    float *floats; /* state tensor 0; NULL: nothing was taken yet */
     size_t count;
 };
 
-/* Takes the numbers as they are; the memory of an earlier take is used again. hex: the hash of the
+/* Takes the state as it is; the memory of an earlier take is used again. hex: the hash of the
  * parameters; may be NULL. */
 rt_status rt_snapshot_take(struct rt_snapshot *snapshot, const struct rt_model_state *model_state,
                            char hex[65], struct rt_error *err);
@@ -21,7 +21,7 @@ rt_status rt_snapshot_give(const struct rt_snapshot *snapshot, const struct rt_m
                            uint64_t update, struct rt_error *err);
 void rt_snapshot_deinit(struct rt_snapshot *snapshot); /* a zeroed one is fine */
 
-/* The hash alone, of numbers that are kept where they are. */
+/* The hash alone, of a state that stays where it is. */
 rt_status rt_model_state_hash(const struct rt_model_state *model_state, char hex[65], struct rt_error *err);
 
 #endif

@@ -55,11 +55,11 @@ static struct sizes sizes_of(const struct rt_job *job, const struct rt_model *mo
     sizes.bytes = bytes_of(sizes.params) + bytes_of(sizes.buffers) + bytes_of(sizes.prepared) +
                   bytes_of(model->scratch_bytes / sizeof(float));
     if (!job->evaluate_only) {
-        const size_t words = job->optim->type->state_words;
+        const size_t tensors = job->optim->type->state_tensors;
         const size_t training = rt_model_slot_floats(model, rows, true);
         sizes.slot_numbers = training > sizes.slot_numbers ? training : sizes.slot_numbers;
-        /* A model's counts are below SIZE_MAX / 64, and no rule has so many words. */
-        sizes.state = words * sizes.params;
+        /* A model's counts are below SIZE_MAX / 64, and no rule has so many tensors. */
+        sizes.state = tensors * sizes.params;
         sizes.image = sizes.params + sizes.buffers + sizes.state;
         sizes.gradient_blocks = rt_slices_blocks(rt_job_slices(job));
         sizes.versions = job->ring.mode == RT_RING_FLOW ? rt_versions_needed(slots) : 0;

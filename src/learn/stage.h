@@ -32,14 +32,14 @@ struct rt_slot {
  * that return to the master. The planner counts them. */
 enum { RT_FLOW_SEND_BUFFERS = 3, RT_FLOW_RETURNS = 8 };
 
-struct rt_state_span; /* where a tensor of word 0 lies: learn/stage_state.c */
+struct rt_state_span; /* where a layer's tensor lies in state tensor 0: learn/stage_state.c */
 
 struct rt_stage {
     const struct rt_job *job;
     struct rt_device *device; /* borrowed */
     struct rt_model *model;
     struct rt_blocks blocks;
-    float *state;            /* the optimizer's: [word][parameter] */
+    float *state;            /* the optimizer's: [tensor][parameter] */
     struct rt_slices slices; /* the gradients; none in a job that only evaluates */
     struct rt_norm norm;     /* for clipping */
     struct rt_slot *slots;
@@ -109,13 +109,13 @@ void rt_stage_renewed(struct rt_stage *stage, uint64_t update);
  * is what it was before. Not in a job that only evaluates: RT_FAILED. */
 rt_status rt_stage_snapshot(struct rt_stage *stage, struct rt_error *err);
 
-/* Words: 0 is parameters and buffers as they lie in files (each tensor of each layer in the order of
- * rt_model_visit), w > 0 word w-1 of the optimizer's state. Number of floats of a word, and its floats
- * first..first+count: read copies them out of the image, or before the first snapshot out of the stage as it
- * is; write copies them into the stage. */
-size_t rt_stage_state_count(const struct rt_stage *stage); /* 1 + the optimizer's words; evaluate_only: 1 */
-size_t rt_stage_state_floats(const struct rt_stage *stage, size_t word);
-void rt_stage_state_read(const struct rt_stage *stage, size_t word, size_t first, size_t count, float *out);
-void rt_stage_state_write(struct rt_stage *stage, size_t word, size_t first, size_t count, const float *in);
+/* State tensors: 0 is parameters and buffers as they lie in files (each tensor of each layer in the order of
+ * rt_model_visit), w > 0 the optimizer's w-th value of every parameter. Floats of a state tensor, and its
+ * floats first..first+count: read copies them out of the image, or before the first snapshot out of the stage
+ * as it is; write copies them into the stage. */
+size_t rt_stage_state_count(const struct rt_stage *stage); /* 1 + the optimizer's tensors; evaluate_only: 1 */
+size_t rt_stage_state_floats(const struct rt_stage *stage, size_t tensor);
+void rt_stage_state_read(const struct rt_stage *stage, size_t tensor, size_t first, size_t count, float *out);
+void rt_stage_state_write(struct rt_stage *stage, size_t tensor, size_t first, size_t count, const float *in);
 
 #endif

@@ -1,4 +1,4 @@
-/* Images and words. The image is [parameters][buffers][state], block by block as they lie in the stage. */
+/* Images and tensors. The image is [parameters][buffers][state], block by block as they lie in the stage. */
 #include "learn/stage_state.h"
 
 #include "base/memory.h"
@@ -39,7 +39,7 @@ rt_status rt_state_spans_create(struct rt_stage *stage, struct rt_error *err) {
 /* ---- the image ---- */
 
 static size_t state_floats(const struct rt_stage *stage) {
-    return stage->state ? stage->model->param_count * stage->job->optim->type->state_words : 0;
+    return stage->state ? stage->model->param_count * stage->job->optim->type->state_tensors : 0;
 }
 
 rt_status rt_stage_snapshot(struct rt_stage *stage, struct rt_error *err) {
@@ -65,17 +65,17 @@ rt_status rt_stage_snapshot(struct rt_stage *stage, struct rt_error *err) {
     return RT_OK;
 }
 
-/* ---- words ---- */
+/* ---- tensors ---- */
 
 size_t rt_stage_state_count(const struct rt_stage *stage) {
-    return 1 + (stage->state ? stage->job->optim->type->state_words : 0);
+    return 1 + (stage->state ? stage->job->optim->type->state_tensors : 0);
 }
 
-size_t rt_stage_state_floats(const struct rt_stage *stage, size_t word) {
-    return stage->model->param_count + (word == 0 ? stage->model->buffer_count : 0);
+size_t rt_stage_state_floats(const struct rt_stage *stage, size_t tensor) {
+    return stage->model->param_count + (tensor == 0 ? stage->model->buffer_count : 0);
 }
 
-/* The span that holds float number `at` of word 0. */
+/* The span that holds float number `at` of tensor 0. */
 static size_t find_span(const struct rt_stage *stage, size_t at) {
     size_t low = 0, high = stage->span_count;
     while (high - low > 1) {
@@ -88,7 +88,7 @@ static size_t find_span(const struct rt_stage *stage, size_t at) {
     return low;
 }
 
-/* Copies floats first..first+count of word 0 between the blocks and flat memory. */
+/* Copies floats first..first+count of tensor 0 between the blocks and flat memory. */
 static void copy_spans(const struct rt_stage *stage, size_t first, size_t count, float *params,
                        float *buffers, float *out, const float *in) {
     for (size_t i = count ? find_span(stage, first) : 0; count > 0; i++) {
@@ -109,7 +109,8 @@ static void copy_spans(const struct rt_stage *stage, size_t first, size_t count,
     }
 }
 
-void rt_stage_state_read(const struct rt_stage *stage, size_t word, size_t first, size_t count, float *out) {
+void rt_stage_state_read(const struct rt_stage *stage, size_t tensor, size_t first, size_t count,
+                         float *out) {
     const struct rt_model *model = stage->model;
     float *params = stage->blocks.params, *buffers = stage->blocks.buffers, *state = stage->state;
     if (stage->image_taken) {
@@ -117,16 +118,17 @@ void rt_stage_state_read(const struct rt_stage *stage, size_t word, size_t first
         buffers = params + model->param_count;
         state = buffers + model->buffer_count;
     }
-    if (word == 0)
+    if (tensor == 0)
         copy_spans(stage, first, count, params, buffers, out, NULL);
     else
-        memcpy(out, state + (word - 1) * model->param_count + first, count * sizeof *out);
+        memcpy(out, state + (tensor - 1) * model->param_count + first, count * sizeof *out);
 }
 
-void rt_stage_state_write(struct rt_stage *stage, size_t word, size_t first, size_t count, const float *in) {
+void rt_stage_state_write(struct rt_stage *stage, size_t tensor, size_t first, size_t count,
+                          const float *in) {
     stage->blocks.prepared_valid = false;
-    if (word == 0)
+    if (tensor == 0)
         copy_spans(stage, first, count, stage->blocks.params, stage->blocks.buffers, NULL, in);
     else
-        memcpy(stage->state + (word - 1) * stage->model->param_count + first, in, count * sizeof *in);
+        memcpy(stage->state + (tensor - 1) * stage->model->param_count + first, in, count * sizeof *in);
 }

@@ -1,12 +1,12 @@
-/* A stage's numbers as they lie in files: the table that says where each tensor is. */
+/* The state of a stage as it lies in files: the table that says where each of the layers' tensors is. */
 #ifndef RT_LEARN_STAGE_STATE_H
 #define RT_LEARN_STAGE_STATE_H
 
 #include "learn/stage.h"
 
-/* A tensor of word 0. */
+/* A tensor of a layer, in state tensor 0. */
 struct rt_state_span {
-    size_t at, count; /* its place in the word */
+    size_t at, count; /* its place in the state tensor */
     size_t offset;    /* its place in its block */
     bool is_buffer;   /* which block */
 };

@@ -72,14 +72,14 @@ static rt_status take_memory(struct rt_trainer *trainer, struct rt_error *err) {
         status = take_gradients(trainer, err);
     if (status != RT_OK)
         return status;
-    const size_t words = trainer->optim->type->state_words;
-    if (words && params > (SIZE_MAX / sizeof(float) - STATE_SHIFT) / words)
+    const size_t tensors = trainer->optim->type->state_tensors;
+    if (tensors && params > (SIZE_MAX / sizeof(float) - STATE_SHIFT) / tensors)
         return rt_fail(err, RT_NO_MEMORY, "the optimizer's state is too large for this machine");
     status =
-        rt_floats_create(params * words + STATE_SHIFT, "the optimizer's state", &trainer->state_room, err);
+        rt_floats_create(params * tensors + STATE_SHIFT, "the optimizer's state", &trainer->state_room, err);
     if (status == RT_OK)
         trainer->state = trainer->state_room + STATE_SHIFT;
-    for (size_t i = 0; status == RT_OK && i < params * words; i++)
+    for (size_t i = 0; status == RT_OK && i < params * tensors; i++)
         trainer->state[i] = trainer->optim->type->state_start;
     if (status == RT_OK && trainer->settings.clip_norm > 0)
         status = rt_norm_create(model, &trainer->norm, err);
@@ -230,7 +230,7 @@ rt_status rt_trainer_check(const struct rt_trainer *trainer, struct rt_error *er
         what = "a parameter";
     else if (!rt_block_is_finite(blocks->buffers, model->buffer_count))
         what = "a buffer of the model";
-    else if (!rt_block_is_finite(trainer->state, model->param_count * trainer->optim->type->state_words))
+    else if (!rt_block_is_finite(trainer->state, model->param_count * trainer->optim->type->state_tensors))
         what = "the optimizer's state";
     if (!what)
         return RT_OK;

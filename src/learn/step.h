@@ -60,7 +60,7 @@ void rt_trainer_set_update(struct rt_trainer *trainer, uint64_t update);
 uint64_t rt_trainer_per_epoch(const struct rt_trainer *trainer);
 size_t rt_trainer_micro_batch(const struct rt_trainer *trainer);
 
-/* The optimizer's state: optim->type->state_words blocks of param_count floats, one after another. */
+/* The optimizer's state: optim->type->state_tensors blocks of param_count floats, one after another. */
 float *rt_trainer_state(struct rt_trainer *trainer);
 
 /* Wall seconds that the steps so far spent in each state, where there is no clock. */

@@ -13,9 +13,8 @@ struct rt_trained {
     struct rt_names columns; /* of the inputs, in the table that it was trained on; count 0: not known */
     char *description;       /* the model section as JSON; owned */
     uint64_t update;         /* the one that gave these parameters */
-    struct rt_snapshot
-        kept;      /* its numbers, where they are neither in the network nor in a file; else empty */
-    bool unsealed; /* read from a file that has no hash over its description */
+    struct rt_snapshot kept; /* its state, where it is neither in the network nor in a file; else empty */
+    bool unsealed;           /* read from a file that has no hash over its description */
 };
 
 void rt_trained_deinit(struct rt_trained *trained); /* a zeroed one is fine */

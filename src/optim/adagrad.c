@@ -43,6 +43,6 @@ const struct rt_optim_type rt_optim_adagrad = {
     .option_count = sizeof options / sizeof *options,
     .settings_bytes = sizeof(struct settings),
     .default_lr = "0.01",
-    .state_words = 1,
+    .state_tensors = 1,
     .apply = apply,
 };

@@ -33,7 +33,7 @@ const struct rt_optim_type rt_optim_nesterov = {
     .option_count = RT_VELOCITY_OPTIONS,
     .settings_bytes = sizeof(struct rt_velocity),
     .default_lr = "0.05",
-    .state_words = 1,
+    .state_tensors = 1,
     .apply = apply,
     .damp = 2,
 };

@@ -174,16 +174,16 @@ void rt_optim_begin(const struct rt_optim *optim, uint64_t update, double lr_fac
         optim->type->begin(optim, step);
 }
 
-/* Where each word of the state of a span lies. */
+/* Where each tensor of the state of a span lies. */
 static void place_state(const struct rt_optim *optim, size_t offset, size_t total, float *state,
-                        float **words) {
-    for (size_t word = 0; word < optim->type->state_words; word++)
-        words[word] = state + word * total + offset;
+                        float **tensors) {
+    for (size_t tensor = 0; tensor < optim->type->state_tensors; tensor++)
+        tensors[tensor] = state + tensor * total + offset;
 }
 
 void rt_optim_apply(const struct rt_optim *optim, const struct rt_optim_step *step, size_t offset, size_t n,
                     size_t total, float *w, const float *g, float *state) {
-    float *words[MAX_STATE] = {NULL};
-    place_state(optim, offset, total, state, words);
-    optim->type->apply(optim, step, n, w + offset, g, words);
+    float *tensors[MAX_STATE] = {NULL};
+    place_state(optim, offset, total, state, tensors);
+    optim->type->apply(optim, step, n, w + offset, g, tensors);
 }

@@ -1,7 +1,7 @@
 /*
  * Update rules on flat spans: one rule, one file. A rule never sees layers; its state is one block of
- * state_words floats per parameter, laid out [word][parameter], so a span of parameters has a span of each.
- * Only +, -, *, / and sqrt touch the numbers, so every machine gets the same bits.
+ * state_tensors floats per parameter, laid out [tensor][parameter], so a span of parameters has a span of
+ * each. Only +, -, *, / and sqrt touch the numbers, so every machine gets the same bits.
  */
 #ifndef RT_OPTIM_OPTIM_H
 #define RT_OPTIM_OPTIM_H
@@ -33,15 +33,15 @@ struct rt_optim_type {
     size_t settings_bytes;
     const char *default_lr;           /* as text, as every option has it: no locale can spoil it */
     const char *default_weight_decay; /* NULL: 0 */
-    size_t state_words;
+    size_t state_tensors;
     float state_start; /* initial value of the state */
     void (*begin)(const struct rt_optim *optim,
                   struct rt_optim_step *step); /* fills correction; may be NULL */
     void (*apply)(const struct rt_optim *optim, const struct rt_optim_step *step, size_t n, float *w,
                   const float *g, float *const *state);
-    /* For a rule of plain descent, w -= lr * v: with a word of state v = momentum * v + gradient, without one
-     * v is the gradient and this is 0. Whoever has a gradient in another form than as numbers in a row can
-     * then apply it himself. NULL: another rule. */
+    /* For a rule of plain descent, w -= lr * v: with a tensor of state v = momentum * v + gradient, without
+     * one v is the gradient and this is 0. A caller that has a gradient in
+     * another form than floats in a row can then apply it itself. NULL: another rule. */
     float (*momentum)(const struct rt_optim *optim);
     /* The power of 1 + staleness by which the rate of a stale gradient is best divided, see rt_optim_damp. */
     unsigned damp;

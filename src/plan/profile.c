@@ -61,7 +61,7 @@ static void drop_layer(struct bench *bench) {
 /* Numbers of the optimizer are wanted for the layer itself only, not where it takes over an activation. */
 static double layer_bytes(const struct rt_job *job, const struct rt_model *model, size_t rows,
                           bool backward) {
-    const double words = backward ? 2 + (double)job->optim->type->state_words : 1;
+    const double words = backward ? 2 + (double)job->optim->type->state_tensors : 1;
     const double floats = (double)model->param_count * words +
                           (double)rt_model_slot_floats(model, rows, true) + (double)model->prepared_floats +
                           2 * (double)rows * (double)rt_shape_size(&model->in);
@@ -70,7 +70,7 @@ static double layer_bytes(const struct rt_job *job, const struct rt_model *model
 
 static rt_status take_memory(struct bench *bench, bool backward, struct rt_error *err) {
     const struct rt_model *model = bench->model;
-    const size_t params = model->param_count, words = bench->job->optim->type->state_words;
+    const size_t params = model->param_count, words = bench->job->optim->type->state_tensors;
     const size_t x = bench->rows * rt_shape_size(&model->in);
     const size_t slot = rt_model_slot_floats(model, bench->rows, true);
     const double bytes = layer_bytes(bench->job, model, bench->rows, backward);

@@ -57,10 +57,10 @@ rt_status rt_ring_create(const struct rt_ring_settings *settings, struct rt_ring
                          struct rt_error *err);
 void rt_ring_destroy(struct rt_ring *ring); /* without a stop before, the others see their links close */
 
-/* Initial or saved numbers for every stage, word by word (see learn/stage.h) in layer order: read is asked
- * for consecutive floats of the whole model's word. update: the version that they are. Before the first
- * update, or between updates that have all been returned; without it everybody starts from the seed. */
-rt_status rt_ring_load(struct rt_ring *ring, size_t words, uint64_t update, rt_state_read read, void *user,
+/* Initial or saved numbers for every stage, tensor by tensor (see learn/stage.h) in layer order: read is
+ * asked for consecutive floats of the whole model's tensor. update: the version that they are. Before the
+ * first update, or between updates that have all been returned; without it everybody starts from the seed. */
+rt_status rt_ring_load(struct rt_ring *ring, size_t tensors, uint64_t update, rt_state_read read, void *user,
                        struct rt_error *err);
 
 struct rt_ring_update {
@@ -101,10 +101,10 @@ rt_status rt_ring_evaluate(struct rt_ring *ring, size_t examples, const struct r
 /* All stages keep an image of the parameters as they are after the last step; the ring goes on. RT_DIVERGED
  * when a number is not finite. */
 rt_status rt_ring_snapshot(struct rt_ring *ring, struct rt_error *err);
-/* The image, word by word in layer order: write is given consecutive floats. begin asks for the words from
- * `first` to `first + words`; pieces arrive during later calls of any kind; finish waits for what is
+/* The image, tensor by tensor in layer order: write is given consecutive floats. begin asks for the tensors
+ * from `first` to `first + tensors`; pieces arrive during later calls of any kind; finish waits for what is
  * missing. */
-rt_status rt_ring_collect_begin(struct rt_ring *ring, size_t first, size_t words, rt_state_write write,
+rt_status rt_ring_collect_begin(struct rt_ring *ring, size_t first, size_t tensors, rt_state_write write,
                                 void *user, struct rt_error *err);
 bool rt_ring_collect_done(const struct rt_ring *ring);
 rt_status rt_ring_collect_finish(struct rt_ring *ring, struct rt_error *err);

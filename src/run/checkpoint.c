@@ -33,7 +33,7 @@ bool rt_checkpoint_exists(const char *dir) {
 /* ---- a walk over the names of everything that is saved ---- */
 
 struct walk {
-    size_t word; /* 0: parameters and buffers; w: word w-1 of the optimizer's state */
+    size_t tensor; /* 0: parameters and buffers; w: tensor w-1 of the optimizer's state */
     rt_status (*visit)(void *user, const char *name, const struct rt_shape *shape, struct rt_error *err);
     void *user;
 };
@@ -42,12 +42,12 @@ static rt_status checkpoint_visit_tensor(void *user, const char *name, const str
                                          size_t offset, bool is_buffer, struct rt_error *err) {
     (void)offset;
     const struct walk *walk = user;
-    if (walk->word == 0)
+    if (walk->tensor == 0)
         return walk->visit(walk->user, name, shape, err);
     if (is_buffer)
         return RT_OK;
     char long_name[NAME_ROOM];
-    if (snprintf(long_name, sizeof long_name, "optimizer.%zu.%s", walk->word - 1, name) >= NAME_ROOM)
+    if (snprintf(long_name, sizeof long_name, "optimizer.%zu.%s", walk->tensor - 1, name) >= NAME_ROOM)
         return rt_fail(err, RT_FAILED, "the name %s is too long for a checkpoint", name);
     return walk->visit(walk->user, long_name, shape, err);
 }
@@ -58,7 +58,7 @@ static rt_status checkpoint_walk_names(const struct rt_model_state *model_state,
                                        void *user, struct rt_error *err) {
     struct walk walk = {.visit = visit, .user = user};
     rt_status status = RT_OK;
-    for (; status == RT_OK && walk.word < model_state->words; walk.word++)
+    for (; status == RT_OK && walk.tensor < model_state->tensors; walk.tensor++)
         status = rt_model_visit(model_state->model, checkpoint_visit_tensor, &walk, err);
     return status;
 }
@@ -79,9 +79,9 @@ static rt_status checkpoint_declare(void *user, const char *name, const struct r
     return rt_tensors_out_declare(out->out, name, shape, err);
 }
 
-static rt_status checkpoint_write_floats(void *user, size_t word, size_t count, const float *floats,
+static rt_status checkpoint_write_floats(void *user, size_t tensor, size_t count, const float *floats,
                                          struct rt_error *err) {
-    (void)word;
+    (void)tensor;
     struct rt_checkpoint_out *out = user;
     rt_hash_floats(&out->hash, count, floats);
     return rt_tensors_out_write(out->out, floats, count, err);
@@ -103,7 +103,7 @@ static rt_status begin(struct rt_checkpoint_out *out, const struct rt_training_s
     if (status == RT_OK)
         status = checkpoint_walk_names(&out->model_state, checkpoint_declare, out, err);
     if (status == RT_OK)
-        status = out->model_state.begin(out->model_state.self, out->model_state.words,
+        status = out->model_state.begin(out->model_state.self, out->model_state.tensors,
                                         checkpoint_write_floats, out, err);
     free(state);
     return status;
@@ -203,9 +203,9 @@ static rt_status checkpoint_check_tensor(void *user, const char *name, const str
     return RT_OK;
 }
 
-static rt_status checkpoint_read_floats(void *user, size_t word, size_t count, float *out,
+static rt_status checkpoint_read_floats(void *user, size_t tensor, size_t count, float *out,
                                         struct rt_error *err) {
-    (void)word;
+    (void)tensor;
     struct reading *reading = user;
     const uint8_t *bytes = reading->tensors->data + reading->done * sizeof(float);
     for (size_t i = 0; i < count; i++) {
@@ -275,8 +275,8 @@ static rt_status checkpoint_load_file(const char *path, const struct rt_model_st
         status = rt_fail(err, RT_BAD_INPUT, "%s: has %zu tensors, the run %zu", path, tensors.count,
                          reading.count);
     if (status == RT_OK)
-        status = model_state->load(model_state->self, model_state->words, read.update, checkpoint_read_floats,
-                                   &reading, err);
+        status = model_state->load(model_state->self, model_state->tensors, read.update,
+                                   checkpoint_read_floats, &reading, err);
     rt_tensors_close(&tensors);
     if (status == RT_OK)
         *training_state = read;

@@ -1,7 +1,7 @@
 /*
  * Checkpoints: what a run needs to go on as if it had never stopped. A checkpoint is one safetensors file in
  * the run's checkpoint directory: parameters and buffers under their names, the optimizer's state under
- * "optimizer.<word>.<name>", and in the metadata `state` (JSON: where the run stands, and the settings that
+ * "optimizer.<tensor>.<name>", and in the metadata `state` (JSON: where the run stands, and the settings that
  * determine its result) and `sha256` (over state, names and data). Nothing in it depends on threads,
  * micro-batches or the machine. Random numbers need no state: they are functions of the seed and of where
  * they are used.
@@ -47,7 +47,7 @@ rt_status rt_fingerprint_add(struct rt_fingerprint *fingerprint, const char *key
                              struct rt_error *err);
 void rt_fingerprint_deinit(struct rt_fingerprint *fingerprint);
 
-/* A checkpoint that is being written: the numbers may come in while training goes on. */
+/* A checkpoint that is being written: the state may come in while training goes on. */
 struct rt_checkpoint_out;
 rt_status rt_checkpoint_begin(const char *dir, const struct rt_model_state *model_state,
                               const struct rt_training_state *training_state,

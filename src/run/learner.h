@@ -49,8 +49,8 @@ struct rt_learner {
     /* One update; see rt_trainer_step. rows 0: the stream has ended, and nothing was done. */
     rt_status (*step)(void *self, struct rt_step *step, struct rt_error *err);
     /* Whether every update that has begun has been returned by a step. If not, steps finish them, and begin
-     * no others until it has been true. Only then may numbers and forward be used. It is always true after an
-     * update that the training configuration's rests name: none after it begins before. */
+     * no others until it has been true. Only then may model_state and forward be used. It is always true
+     * after an update that the training configuration's rests name: none after it begins before. */
     bool (*at_rest)(void *self);
     /* What comes now is no training but a validation, or is training again. The last update is complete here
      * when it returns. At rest. */

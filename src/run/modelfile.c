@@ -28,9 +28,9 @@ static rt_status modelfile_declare_tensor(void *user, const char *name, const st
     return rt_tensors_out_declare(user, name, shape, err);
 }
 
-static rt_status modelfile_write_floats(void *user, size_t word, size_t count, const float *floats,
+static rt_status modelfile_write_floats(void *user, size_t tensor, size_t count, const float *floats,
                                         struct rt_error *err) {
-    (void)word;
+    (void)tensor;
     struct writing *writing = user;
     rt_params_hash_add(&writing->hash, count, floats);
     return rt_tensors_out_write(writing->out, floats, count, err);
@@ -75,7 +75,7 @@ static rt_status modelfile_write_meta(struct rt_tensors_out *out, const struct r
     return status == RT_OK ? modelfile_write_names(out, RT_KEY_COLUMNS, &trained->columns, err) : status;
 }
 
-/* The hashes, once all numbers have passed by. */
+/* The hashes, once all of the state has passed by. */
 static rt_status modelfile_write_hashes(struct writing *writing, const struct rt_model *model, char hex[65],
                                         struct rt_error *err) {
     char buffers[65];
@@ -180,14 +180,13 @@ static rt_status modelfile_check_tensors(const char *path, const struct rt_tenso
     return RT_OK;
 }
 
-static rt_status modelfile_read_floats(void *user, size_t word, size_t count, float *out,
+static rt_status modelfile_read_floats(void *user, size_t tensor, size_t count, float *out,
                                        struct rt_error *err) {
-    (void)word;
+    (void)tensor;
     struct reading *reading = user;
     while (count > 0) {
         if (reading->at == reading->count)
-            return rt_fail(err, RT_FAILED, "%s: more numbers were asked for than it has",
-                           reading->tensors->name);
+            return rt_fail(err, RT_FAILED, "%s: it has fewer values than the model", reading->tensors->name);
         const struct rt_tensor_entry *entry = &reading->tensors->entries[reading->order[reading->at]];
         const size_t left = (size_t)(entry->bytes / sizeof(float)) - reading->done,
                      part = count < left ? count : left;
@@ -210,7 +209,7 @@ static rt_status modelfile_read_floats(void *user, size_t word, size_t count, fl
     return RT_OK;
 }
 
-/* The hashes that a file carries, against the numbers that are in it. */
+/* The hashes that a file carries, against the values that are in it. */
 static rt_status modelfile_check_hash(const char *path, struct reading *reading, const struct rt_model *model,
                                       struct rt_error *err) {
     const char *said = rt_tensors_meta(reading->tensors, RT_KEY_PARAMS_HASH),
@@ -357,7 +356,7 @@ static rt_status modelfile_read_here(const char *path, const struct rt_tensors *
     return modelfile_load_params(path, tensors, &model_state, 0, err);
 }
 
-/* All but the numbers. */
+/* All but the state. */
 static rt_status describe(const struct rt_tensors *tensors, const char *path,
                           const struct rt_computing *computing, struct rt_trained *trained,
                           struct rt_error *err) {

@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* What may help a training whose numbers grow without bound. Where gradients are stale, that is the likeliest
+/* What may help a training whose values grow without bound. Where gradients are stale, that is the likeliest
  * cause; and a strategy that cannot clip is not told to. */
 static void resume_advise(const struct rt_training *training, char *text, size_t room) {
     const struct rt_strategy *strategy = training->choice.strategy;

@@ -35,7 +35,7 @@ struct rt_run {
     rt_notice_fn warning;
     void *warning_user;
 
-    struct rt_spread *spread;  /* where the trained model's numbers are, if not here; NULL */
+    struct rt_spread *spread;  /* where the trained model's state is, if not here; NULL */
     struct rt_trained trained; /* network.model NULL: there is no model yet */
     struct rt_names labels;    /* a name for every class: the data's, else its number */
     struct rt_run_facts facts;

@@ -41,7 +41,7 @@ TEST(metrics) {
 }
 
 struct saved {
-    float *floats; /* [1 + state_words][params] */
+    float *floats; /* [1 + state_tensors][params] */
     uint64_t more; /* batches afterwards */
     bool good;
 };
@@ -51,7 +51,7 @@ static void save(void *user, struct exrig *rig) {
     saved->good = exrig_train(rig, rig->settings.updates);
     /* The master of a replicated way has them all, but so has every other. */
     const uint16_t rank = (uint16_t)(rt_exchange_is_replicated(rig->strategy) ? rig->settings.nodes - 1 : 0);
-    for (size_t word = 0; saved->good && word <= rig->optim->type->state_words; word++)
+    for (size_t word = 0; saved->good && word <= rig->optim->type->state_tensors; word++)
         saved->good = exrig_gather(rig, rank, word, saved->floats + word * rig->settings.params);
     if (saved->good)
         exrig_train(rig, saved->more);

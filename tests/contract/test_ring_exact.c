@@ -363,7 +363,7 @@ TEST(evaluation_equals_one_device) {
 
 /* A snapshot after update 3 is gathered while updates 4 to 8 happen, one after 8 during 9 and 10. */
 struct snapshots {
-    struct rig_words words[2];
+    struct rig_words tensors[2];
 };
 
 static void train_and_gather(void *user, struct rig *rig, struct rt_ring *ring) {
@@ -374,7 +374,7 @@ static void train_and_gather(void *user, struct rig *rig, struct rt_ring *ring) 
             return;
         rig->status[0] = rt_ring_snapshot(ring, err);
         if (rig->status[0] == RT_OK)
-            rig->status[0] = rt_ring_collect_begin(ring, 0, 3, rig_write, &snapshots->words[i], err);
+            rig->status[0] = rt_ring_collect_begin(ring, 0, 3, rig_write, &snapshots->tensors[i], err);
         CHECK(!rt_ring_collect_done(ring) || rig->settings.nodes == 1);
     }
     if (!rig_steps(rig, ring, 2))
@@ -403,15 +403,15 @@ TEST(a_snapshot_is_gathered_while_training_goes_on) {
         for (size_t k = 0; k < nodes; k++)
             CHECK_MSG(rig.status[k] == RT_OK, "node %zu: %s", k, rig.errors[k].text);
         for (size_t at = 0; at < 2; at++) {
-            const struct rig_words *words = &snapshots.words[at];
+            const struct rig_words *tensors = &snapshots.tensors[at];
             for (size_t k = 0; k < (at ? 5 : 3); k++) {
                 struct rt_step step;
                 CHECK_OK(rt_trainer_step(rig.tiny.trainer, &step, &err));
             }
             rig_single(&rig, single);
-            CHECK_MSG(words->count == count && memcmp(single, words->floats, count * sizeof(float)) == 0,
+            CHECK_MSG(tensors->count == count && memcmp(single, tensors->floats, count * sizeof(float)) == 0,
                       "%zu nodes: other parameters than after update %d", nodes, at ? 8 : 3);
-            free(words->floats);
+            free(tensors->floats);
         }
         free(single);
         rig_close(&rig);
@@ -420,20 +420,20 @@ TEST(a_snapshot_is_gathered_while_training_goes_on) {
 
 /* What was gathered after update 3 is loaded into a ring of another size, which goes on to update 6. */
 struct halves {
-    struct rig_words words;
+    struct rig_words tensors;
     float *end;
 };
 
 static void first_half(void *user, struct rig *rig, struct rt_ring *ring) {
     struct halves *halves = user;
     if (rig_steps(rig, ring, 3))
-        rig->status[0] = rig_gather(rig, ring, halves->words.floats, &rig->errors[0]);
+        rig->status[0] = rig_gather(rig, ring, halves->tensors.floats, &rig->errors[0]);
 }
 
 static void second_half(void *user, struct rig *rig, struct rt_ring *ring) {
     struct halves *halves = user;
-    const size_t words = 1 + rig->tiny.optim->type->state_words;
-    rig->status[0] = rt_ring_load(ring, words, 3, rig_read, &halves->words, &rig->errors[0]);
+    const size_t tensors = 1 + rig->tiny.optim->type->state_tensors;
+    rig->status[0] = rt_ring_load(ring, tensors, 3, rig_read, &halves->tensors, &rig->errors[0]);
     CHECK(rt_ring_version(ring) == 3);
     if (rig_steps(rig, ring, 3))
         rig->status[0] = rig_gather(rig, ring, halves->end, &rig->errors[0]);
@@ -459,10 +459,10 @@ static void compare_halves(const struct rig_settings *before, const struct rig_s
         struct rt_step step;
         CHECK_OK(rt_trainer_step(rig.tiny.trainer, &step, &err));
     }
-    rig_single(&rig, halves.words.floats);
-    CHECK_MSG(memcmp(halves.words.floats, halves.end, bytes) == 0, "%s: %zu nodes, then %zu: other bits",
+    rig_single(&rig, halves.tensors.floats);
+    CHECK_MSG(memcmp(halves.tensors.floats, halves.end, bytes) == 0, "%s: %zu nodes, then %zu: other bits",
               what, before->nodes, after->nodes);
-    free(halves.words.floats);
+    free(halves.tensors.floats);
     free(halves.end);
     rig_close(&rig);
 }
@@ -502,10 +502,10 @@ static void go_back(void *user, struct rig *rig, struct rt_ring *ring) {
     struct halves *halves = user;
     if (!rig_steps(rig, ring, 3))
         return;
-    rig->status[0] = rig_gather(rig, ring, halves->words.floats, &rig->errors[0]);
+    rig->status[0] = rig_gather(rig, ring, halves->tensors.floats, &rig->errors[0]);
     if (!rig_steps(rig, ring, 2))
         return;
-    rig->status[0] = rt_ring_load(ring, 3, 3, rig_read, &halves->words, &rig->errors[0]);
+    rig->status[0] = rt_ring_load(ring, 3, 3, rig_read, &halves->tensors, &rig->errors[0]);
     if (rig_steps(rig, ring, 3))
         rig->status[0] = rig_gather(rig, ring, halves->end, &rig->errors[0]);
 }
@@ -532,10 +532,10 @@ TEST(a_run_can_go_back) {
             struct rt_step step;
             CHECK_OK(rt_trainer_step(rig.tiny.trainer, &step, &err));
         }
-        rig_single(&rig, halves.words.floats);
-        CHECK_MSG(memcmp(halves.words.floats, halves.end, bytes) == 0, "%zu nodes: other bits",
+        rig_single(&rig, halves.tensors.floats);
+        CHECK_MSG(memcmp(halves.tensors.floats, halves.end, bytes) == 0, "%zu nodes: other bits",
                   settings.nodes);
-        free(halves.words.floats);
+        free(halves.tensors.floats);
         free(halves.end);
         rig_close(&rig);
     }

@@ -187,7 +187,7 @@ size_t chain_differs(const struct chain *chain, const struct tiny *tiny) {
         wrong += count_differences(stage->blocks.params, blocks->params + params, own);
         wrong +=
             count_differences(stage->blocks.buffers, blocks->buffers + buffers, stage->model->buffer_count);
-        for (size_t word = 0; word < tiny->optim->type->state_words; word++)
+        for (size_t word = 0; word < tiny->optim->type->state_tensors; word++)
             wrong += count_differences(stage->state + word * own,
                                        state + word * tiny->network.model->param_count + params, own);
         params += own;

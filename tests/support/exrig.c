@@ -134,16 +134,16 @@ static bool wait_idle(struct exrig *rig) {
     return exrig_fail(rig, rt_engine_wait(rig->node[0].engine, all_idle, rig, INFINITY, &err), &err);
 }
 
-bool exrig_gather(struct exrig *rig, uint16_t rank, size_t word, float *floats) {
+bool exrig_gather(struct exrig *rig, uint16_t rank, size_t tensor, float *floats) {
     struct exrig_node *master = &rig->node[0];
     if (!exrig_settle(rig))
         return false;
     if (rank == 0) {
-        memcpy(floats, exrig_word(master, word), rig->settings.params * sizeof *floats);
+        memcpy(floats, exrig_word(master, tensor), rig->settings.params * sizeof *floats);
         return true;
     }
     rt_engine_enter(master->engine);
-    rt_coordinator_fetch_state(master->coordinator, rank, word, 0, rig->settings.params, floats);
+    rt_coordinator_fetch_state(master->coordinator, rank, tensor, 0, rig->settings.params, floats);
     rt_engine_leave(master->engine);
     return wait_idle(rig);
 }
@@ -153,13 +153,13 @@ bool exrig_load(struct exrig *rig, uint16_t rank, const float *floats, uint64_t 
     const size_t n = rig->settings.params;
     if (!exrig_settle(rig))
         return false;
-    for (size_t word = 0; word <= rig->optim->type->state_words; word++) {
+    for (size_t tensor = 0; tensor <= rig->optim->type->state_tensors; tensor++) {
         if (rank == 0) {
-            memcpy(exrig_word(master, word), floats + word * n, n * sizeof *floats);
+            memcpy(exrig_word(master, tensor), floats + tensor * n, n * sizeof *floats);
             continue;
         }
         rt_engine_enter(master->engine);
-        rt_coordinator_send_state(master->coordinator, rank, word, 0, n, floats + word * n);
+        rt_coordinator_send_state(master->coordinator, rank, tensor, 0, n, floats + tensor * n);
         rt_engine_leave(master->engine);
         if (!wait_idle(rig))
             return false;
@@ -209,9 +209,9 @@ static rt_status make_points(struct exrig *rig, struct rt_error *err) {
     const size_t n = rig->settings.params;
     rt_status status = rt_floats_create(rig->settings.examples * n, "points", &rig->points, err);
     for (size_t i = 0; status == RT_OK && i < rig->settings.examples * n; i++) {
-        uint32_t words[4];
-        rt_rng_block(11, RT_PURPOSE_INIT, 0, i, 0, words);
-        rig->points[i] = 2 * rt_rng_unit(words[0]) - 1;
+        uint32_t tensors[4];
+        rt_rng_block(11, RT_PURPOSE_INIT, 0, i, 0, tensors);
+        rig->points[i] = 2 * rt_rng_unit(tensors[0]) - 1;
     }
     return status;
 }

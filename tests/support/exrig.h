@@ -156,9 +156,9 @@ bool exrig_train(struct exrig *rig, uint64_t batches);
 /* Nothing is under way any more. */
 bool exrig_settle(struct exrig *rig);
 bool exrig_metrics(struct exrig *rig, struct rt_metrics_row rows[EXRIG_NODES]);
-/* A word of a node's numbers, the master's own too; and setting all of a node's from those of another rig or
- * another time: [1 + state_words][params] floats. */
-bool exrig_gather(struct exrig *rig, uint16_t rank, size_t word, float *floats);
+/* A tensor of a node's numbers, the master's own too; and setting all of a node's from those of another rig
+ * or another time: [1 + state_tensors][params] floats. */
+bool exrig_gather(struct exrig *rig, uint16_t rank, size_t tensor, float *floats);
 bool exrig_load(struct exrig *rig, uint16_t rank, const float *floats, uint64_t update);
 
 /* ---- the toy ---- */
@@ -171,7 +171,7 @@ double exrig_gradient(const struct exrig *rig, uint64_t batch, size_t first, siz
  * there are workers) added in a binary tree. */
 void exrig_serial(const struct exrig *rig, uint64_t first, uint64_t last, size_t slices, float *params,
                   float *state);
-size_t exrig_floats(const struct exrig *rig); /* (1 + state_words) * params */
+size_t exrig_floats(const struct exrig *rig); /* (1 + state_tensors) * params */
 /* The largest difference between two blocks of parameters. */
 double exrig_distance(const struct exrig *rig, const float *a, const float *b);
 /* How far parameters are from the best: the mean over all examples of the loss, less that of the best. */

@@ -105,7 +105,7 @@ static void give_metrics(void *user, struct rt_metrics_row *row) {
 
 rt_status exrig_take_memory(struct exrig_node *node, struct rt_error *err) {
     const struct exrig *rig = node->rig;
-    const size_t n = rig->settings.params, words = rig->optim->type->state_words;
+    const size_t n = rig->settings.params, words = rig->optim->type->state_tensors;
     const size_t slices = rig->settings.shards > 1 ? rig->settings.shards : 1;
     rt_status status = rt_floats_create(n, "params", &node->params, err);
     if (status == RT_OK)
@@ -280,7 +280,7 @@ static rt_status open_parts(struct exrig_node *node, struct rt_error *err) {
     const struct rt_agent_settings agent = {.comm = &node->comm,
                                             .learns = node->exchange.exchange.self != NULL,
                                             .state = exrig_word,
-                                            .state_tensors = 1 + rig->optim->type->state_words,
+                                            .state_tensors = 1 + rig->optim->type->state_tensors,
                                             .param_count = rig->settings.params,
                                             .user = node,
                                             .examples =

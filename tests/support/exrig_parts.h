@@ -12,7 +12,7 @@ double exrig_squares(void *user, const float *gradient);
 /* exrig_node.c: what a node has, what it does on the network, and two answers to its master. */
 rt_status exrig_take_memory(struct exrig_node *node, struct rt_error *err);
 void exrig_be_node(void *user, size_t i, struct rt_endpoint *endpoint);
-float *exrig_word(void *user, size_t word);
+float *exrig_word(void *user, size_t tensor);
 /* The node as a worker; see struct rt_batch_worker. */
 rt_status exrig_learn(void *self, uint64_t batch, struct rt_done *done, struct rt_error *err);
 void exrig_take_update(void *user, uint64_t update);

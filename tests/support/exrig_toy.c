@@ -6,7 +6,7 @@
 #include <string.h>
 
 size_t exrig_floats(const struct exrig *rig) {
-    return (1 + rig->optim->type->state_words) * rig->settings.params;
+    return (1 + rig->optim->type->state_tensors) * rig->settings.params;
 }
 
 size_t exrig_rows(const struct exrig *rig, uint64_t batch) {

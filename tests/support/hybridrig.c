@@ -130,8 +130,8 @@ static rt_status load(struct hybrid_run *run, struct rt_rings *rings, struct rt_
     rig_single(&run->rig, run->floats);
     rt_rings_loaded(rings, run->shape.begin);
     struct rig_words words = {run->floats, 0};
-    return rt_ring_load(ring, 1 + run->rig.tiny.optim->type->state_words, run->shape.begin, rig_read, &words,
-                        err);
+    return rt_ring_load(ring, 1 + run->rig.tiny.optim->type->state_tensors, run->shape.begin, rig_read,
+                        &words, err);
 }
 
 static rt_status learn(struct hybrid_run *run, struct rt_endpoint *endpoint, struct rt_rings *rings,

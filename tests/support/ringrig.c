@@ -246,7 +246,7 @@ bool rig_steps(struct rig *rig, struct rt_ring *ring, size_t updates) {
 
 size_t rig_floats(const struct rig *rig) {
     const struct rt_model *model = rig->tiny.network.model;
-    return model->buffer_count + model->param_count * (1 + rig->tiny.optim->type->state_words);
+    return model->buffer_count + model->param_count * (1 + rig->tiny.optim->type->state_tensors);
 }
 
 rt_status rig_write(void *words, size_t word, size_t count, const float *floats, struct rt_error *err) {
@@ -287,7 +287,7 @@ void rig_single(const struct rig *rig, float *floats) {
     struct rt_error err;
     rt_model_visit(network->model, copy_tensor, &visit, &err);
     memcpy(visit.to, rt_trainer_state(rig->tiny.trainer),
-           network->model->param_count * rig->tiny.optim->type->state_words * sizeof(float));
+           network->model->param_count * rig->tiny.optim->type->state_tensors * sizeof(float));
 }
 
 rt_status rig_gather(struct rig *rig, struct rt_ring *ring, float *floats, struct rt_error *err) {
@@ -295,7 +295,7 @@ rt_status rig_gather(struct rig *rig, struct rt_ring *ring, float *floats, struc
     rt_status status = rt_ring_snapshot(ring, err);
     if (status == RT_OK)
         status =
-            rt_ring_collect_begin(ring, 0, 1 + rig->tiny.optim->type->state_words, rig_write, &words, err);
+            rt_ring_collect_begin(ring, 0, 1 + rig->tiny.optim->type->state_tensors, rig_write, &words, err);
     if (status == RT_OK)
         status = rt_ring_collect_finish(ring, err);
     if (status == RT_OK && words.count != rig_floats(rig))

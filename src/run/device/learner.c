@@ -61,17 +61,17 @@ static bool device_at_rest(void *self) {
     return true;
 }
 
-static rt_status device_begin(void *self, size_t words, rt_state_write write, void *user,
+static rt_status device_begin(void *self, size_t tensors, rt_state_write write, void *user,
                               struct rt_error *err) {
     struct local *local = self;
     rt_status status = rt_trainer_check(local->trainer, err);
-    return status == RT_OK ? local->blocks.begin(&local->model_state, words, write, user, err) : status;
+    return status == RT_OK ? local->blocks.begin(&local->model_state, tensors, write, user, err) : status;
 }
 
-static rt_status device_load(void *self, size_t words, uint64_t update, rt_state_read read, void *user,
+static rt_status device_load(void *self, size_t tensors, uint64_t update, rt_state_read read, void *user,
                              struct rt_error *err) {
     struct local *local = self;
-    rt_status status = local->blocks.load(&local->model_state, words, update, read, user, err);
+    rt_status status = local->blocks.load(&local->model_state, tensors, update, read, user, err);
     if (status == RT_OK)
         rt_trainer_set_update(local->trainer, update);
     return status;
@@ -150,12 +150,12 @@ rt_status rt_learner_local(const struct rt_training_config *config, struct rt_le
     rt_model_init(network->model, config->settings.seed, network->blocks.params, network->blocks.buffers);
     local->model_state = (struct rt_local_state){.network = network,
                                                  .state = rt_trainer_state(local->trainer),
-                                                 .optim_words = config->optim->type->state_words};
+                                                 .optim_tensors = config->optim->type->state_tensors};
     local->blocks = rt_model_state_local(&local->model_state);
     *learner = (struct rt_learner){
         .self = local,
         .model_state = {.model = network->model,
-                        .words = local->blocks.words,
+                        .tensors = local->blocks.tensors,
                         .self = local,
                         .begin = device_begin,
                         .done = local->blocks.done,

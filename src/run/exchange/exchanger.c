@@ -96,7 +96,7 @@ static void exchanger_start_state(struct rt_exchanger *exchanger) {
         const struct rt_span part =
             rt_exchange_owned_part(settings->strategy, settings->options, &exchanger->roles,
                                    settings->comm.rank, &replica->spans[i], replica->param_count);
-        for (size_t k = 0; k < type->state_words; k++)
+        for (size_t k = 0; k < type->state_tensors; k++)
             for (size_t at = part.first; at < part.first + part.count; at++)
                 exchanger->state[k * replica->param_count + at] = type->state_start;
     }
@@ -108,7 +108,7 @@ static rt_status exchanger_make_state(struct rt_exchanger *exchanger, struct rt_
     const struct rt_exchanger_settings *settings = &exchanger->settings;
     const struct rt_network *network = settings->replica.network;
     const struct rt_optim_type *type = settings->optim->type;
-    const size_t params = network->model->param_count, tensors = type->state_words;
+    const size_t params = network->model->param_count, tensors = type->state_tensors;
     rt_status status = RT_OK;
     if (tensors && params > SIZE_MAX / sizeof(float) / tensors)
         return rt_fail(err, RT_NO_MEMORY, "the optimizer's state is too large for this machine");
@@ -243,7 +243,7 @@ void rt_exchanger_destroy(struct rt_exchanger *exchanger) {
 
 float *rt_exchanger_state(struct rt_exchanger *exchanger, size_t tensor) {
     const size_t params = exchanger->replica->param_count;
-    if (tensor > exchanger->settings.optim->type->state_words)
+    if (tensor > exchanger->settings.optim->type->state_tensors)
         return NULL;
     if (tensor > 0)
         return exchanger->state + (tensor - 1) * params;

@@ -41,7 +41,7 @@ size_t rt_exchanger_bytes(const struct rt_exchanger_settings *settings, const st
     double bytes =
         (double)rt_net_replica_bytes(model, replica->batch, replica->micro_batch, replica->shards, parts,
                                      works) +
-        sizeof(float) * owned_params(settings, roles, model) * (double)settings->optim->type->state_words;
+        sizeof(float) * owned_params(settings, roles, model) * (double)settings->optim->type->state_tensors;
     /* The order of the examples; and where they are sent, those of the tickets that are held. */
     if (works)
         bytes += sizeof(uint32_t) * (double)replica->count;

@@ -27,7 +27,7 @@ struct rt_exchange_learner {
 
     struct rt_local_state local;
     struct rt_model_state blocks;
-    size_t fetched; /* words that are here as they are at rest; 0: none */
+    size_t fetched; /* tensors that are here as they are at rest; 0: none */
     struct rt_metrics_row *rows;
     bool asked; /* for rows */
 };
@@ -56,11 +56,11 @@ void rt_exchange_judged(void *user, const struct rt_push *push, enum rt_verdict 
 
 /* ---- model_state.c ---- */
 struct rt_model_state rt_exchange_model_state(struct rt_exchange_learner *learner);
-/* Brings words 0..words-1 to the master, as they are at rest. */
-rt_status rt_exchange_fetch(struct rt_exchange_learner *learner, size_t words, struct rt_error *err);
+/* Brings tensors 0..tensors-1 to the master, as they are at rest. */
+rt_status rt_exchange_fetch(struct rt_exchange_learner *learner, size_t tensors, struct rt_error *err);
 
 /* ---- learner.c ---- */
-/* Where a node was lost, says which in the user's words; keeps the reason for the others. */
+/* Where a node was lost, says which in the user's tensors; keeps the reason for the others. */
 rt_status rt_exchange_explain(struct rt_exchange_learner *learner, rt_status status, struct rt_error *err);
 
 #endif

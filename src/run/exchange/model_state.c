@@ -19,19 +19,20 @@ static rt_status await_order(struct rt_exchange_learner *learner, struct rt_erro
                              RT_STATE_WAIT_BARRIER, is_carried_out, learner->coordinator, err);
 }
 
-static rt_status ask(struct rt_exchange_learner *learner, uint16_t rank, size_t word, size_t first,
+static rt_status ask(struct rt_exchange_learner *learner, uint16_t rank, size_t tensor, size_t first,
                      size_t count, float *into, struct rt_error *err) {
     rt_engine_enter(learner->site->engine);
-    rt_coordinator_fetch_state(learner->coordinator, rank, word, first, count, into);
+    rt_coordinator_fetch_state(learner->coordinator, rank, tensor, first, count, into);
     rt_engine_leave(learner->site->engine);
     return await_order(learner, err);
 }
 
-/* from: the word's first float. */
-static rt_status tell(struct rt_exchange_learner *learner, uint16_t rank, size_t word, struct rt_span range,
+/* from: the tensor's first float. */
+static rt_status tell(struct rt_exchange_learner *learner, uint16_t rank, size_t tensor, struct rt_span range,
                       const float *from, struct rt_error *err) {
     rt_engine_enter(learner->site->engine);
-    rt_coordinator_send_state(learner->coordinator, rank, word, range.first, range.count, from + range.first);
+    rt_coordinator_send_state(learner->coordinator, rank, tensor, range.first, range.count,
+                              from + range.first);
     rt_engine_leave(learner->site->engine);
     return await_order(learner, err);
 }
@@ -63,45 +64,45 @@ static rt_status come_to_rest(struct rt_exchange_learner *learner, struct rt_err
     return status;
 }
 
-/* What the other owners have of a word. */
-static rt_status fetch_word(struct rt_exchange_learner *learner, size_t word, float *into,
+/* What the other owners have of a tensor. */
+static rt_status fetch_word(struct rt_exchange_learner *learner, size_t tensor, float *into,
                             struct rt_span *owned, struct rt_error *err) {
     rt_status status = RT_OK;
     for (uint16_t rank = 1; status == RT_OK && rank < learner->count; rank++) {
         size_t ranges = 0;
         status = find_owned(learner, rank, owned, &ranges, err);
         for (size_t i = 0; status == RT_OK && i < ranges; i++)
-            status = ask(learner, rank, word, owned[i].first, owned[i].count, into + owned[i].first, err);
+            status = ask(learner, rank, tensor, owned[i].first, owned[i].count, into + owned[i].first, err);
     }
     return status;
 }
 
-rt_status rt_exchange_fetch(struct rt_exchange_learner *learner, size_t words, struct rt_error *err) {
+rt_status rt_exchange_fetch(struct rt_exchange_learner *learner, size_t tensors, struct rt_error *err) {
     struct rt_exchanger *site = learner->site;
     const bool replicated = rt_exchange_is_replicated(learner->config.exchange);
     const size_t params = site->replica->param_count;
-    if (learner->fetched >= words)
+    if (learner->fetched >= tensors)
         return RT_OK;
     struct rt_span *owned;
     rt_status status = rt_alloc(RT_MAX_OWNED, sizeof *owned, "the numbers", &owned, err);
     if (status == RT_OK && learner->fetched == 0)
         status = come_to_rest(learner, err);
-    for (size_t word = learner->fetched; status == RT_OK && word < words; word++) {
+    for (size_t tensor = learner->fetched; status == RT_OK && tensor < tensors; tensor++) {
         /* After collectives the master's worker has all parameters. */
-        const bool here = replicated || (word == 0 && !site->rules && site->works);
-        float *into = word ? site->state + (word - 1) * params : site->replica->params;
+        const bool here = replicated || (tensor == 0 && !site->rules && site->works);
+        float *into = tensor ? site->state + (tensor - 1) * params : site->replica->params;
         if (!here)
-            status = fetch_word(learner, word, into, owned, err);
-        if (word == 0)
+            status = fetch_word(learner, tensor, into, owned, err);
+        if (tensor == 0)
             rt_exchanger_publish(site);
     }
     free(owned);
     if (status == RT_OK)
-        learner->fetched = words;
+        learner->fetched = tensors;
     return rt_exchange_explain(learner, status, err);
 }
 
-static rt_status check(const struct rt_exchange_learner *learner, size_t words, struct rt_error *err) {
+static rt_status check(const struct rt_exchange_learner *learner, size_t tensors, struct rt_error *err) {
     const struct rt_network *network = learner->config.network;
     const struct rt_model *model = network->model;
     const char *what = NULL;
@@ -109,7 +110,7 @@ static rt_status check(const struct rt_exchange_learner *learner, size_t words, 
         what = "a parameter";
     else if (!rt_block_is_finite(network->blocks.buffers, model->buffer_count))
         what = "a buffer of the model";
-    else if (words > 1 && !rt_block_is_finite(learner->site->state, model->param_count * (words - 1)))
+    else if (tensors > 1 && !rt_block_is_finite(learner->site->state, model->param_count * (tensors - 1)))
         what = "the optimizer's state";
     if (!what)
         return RT_OK;
@@ -117,18 +118,18 @@ static rt_status check(const struct rt_exchange_learner *learner, size_t words, 
                    (unsigned long long)rt_scheduler_returned(learner->scheduler));
 }
 
-static rt_status begin(void *self, size_t words, rt_state_write write, void *user, struct rt_error *err) {
+static rt_status begin(void *self, size_t tensors, rt_state_write write, void *user, struct rt_error *err) {
     struct rt_exchange_learner *learner = self;
-    rt_status status = rt_exchange_fetch(learner, words, err);
+    rt_status status = rt_exchange_fetch(learner, tensors, err);
     if (status == RT_OK)
-        status = check(learner, words, err);
-    return status == RT_OK ? learner->blocks.begin(&learner->local, words, write, user, err) : status;
+        status = check(learner, tensors, err);
+    return status == RT_OK ? learner->blocks.begin(&learner->local, tensors, write, user, err) : status;
 }
 
 /* ---- to everybody ---- */
 
 /* All parameters, and of the optimizer's state what the node owns. owned: room for the ranges. */
-static rt_status send_to(struct rt_exchange_learner *learner, uint16_t rank, size_t words, uint64_t update,
+static rt_status send_to(struct rt_exchange_learner *learner, uint16_t rank, size_t tensors, uint64_t update,
                          struct rt_span *owned, struct rt_error *err) {
     const struct rt_exchanger *site = learner->site;
     const size_t params = site->replica->param_count;
@@ -136,9 +137,9 @@ static rt_status send_to(struct rt_exchange_learner *learner, uint16_t rank, siz
     rt_status status = find_owned(learner, rank, owned, &ranges, err);
     if (status == RT_OK)
         status = tell(learner, rank, 0, (struct rt_span){0, params}, site->replica->params, err);
-    for (size_t word = 1; status == RT_OK && word < words; word++)
+    for (size_t tensor = 1; status == RT_OK && tensor < tensors; tensor++)
         for (size_t i = 0; status == RT_OK && i < ranges; i++)
-            status = tell(learner, rank, word, owned[i], site->state + (word - 1) * params, err);
+            status = tell(learner, rank, tensor, owned[i], site->state + (tensor - 1) * params, err);
     if (status != RT_OK)
         return status;
     rt_engine_enter(site->engine);
@@ -147,17 +148,17 @@ static rt_status send_to(struct rt_exchange_learner *learner, uint16_t rank, siz
     return await_order(learner, err);
 }
 
-static rt_status send_out(struct rt_exchange_learner *learner, size_t words, uint64_t update,
+static rt_status send_out(struct rt_exchange_learner *learner, size_t tensors, uint64_t update,
                           struct rt_error *err) {
     struct rt_span *owned;
     rt_status status = rt_alloc(RT_MAX_OWNED, sizeof *owned, "the numbers", &owned, err);
     for (uint16_t rank = 1; status == RT_OK && rank < learner->count; rank++)
-        status = send_to(learner, rank, words, update, owned, err);
+        status = send_to(learner, rank, tensors, update, owned, err);
     free(owned);
     return status;
 }
 
-static rt_status load(void *self, size_t words, uint64_t update, rt_state_read read, void *user,
+static rt_status load(void *self, size_t tensors, uint64_t update, rt_state_read read, void *user,
                       struct rt_error *err) {
     struct rt_exchange_learner *learner = self;
     struct rt_exchanger *site = learner->site;
@@ -165,10 +166,10 @@ static rt_status load(void *self, size_t words, uint64_t update, rt_state_read r
     if (status != RT_OK)
         return rt_exchange_explain(learner, status, err);
     learner->fetched = 0;
-    status = learner->blocks.load(&learner->local, words, update, read, user, err);
+    status = learner->blocks.load(&learner->local, tensors, update, read, user, err);
     if (status != RT_OK)
         return status;
-    status = send_out(learner, words, update, err);
+    status = send_out(learner, tensors, update, err);
     if (status != RT_OK)
         return rt_exchange_explain(learner, status, err);
     if (site->server_params)
@@ -182,10 +183,10 @@ struct rt_model_state rt_exchange_model_state(struct rt_exchange_learner *learne
     const struct rt_training_config *config = &learner->config;
     learner->local = (struct rt_local_state){.network = config->network,
                                              .state = learner->site->state,
-                                             .optim_words = config->optim->type->state_words};
+                                             .optim_tensors = config->optim->type->state_tensors};
     learner->blocks = rt_model_state_local(&learner->local);
     return (struct rt_model_state){.model = config->network->model,
-                                   .words = learner->blocks.words,
+                                   .tensors = learner->blocks.tensors,
                                    .self = learner,
                                    .begin = begin,
                                    .done = learner->blocks.done,

@@ -252,7 +252,7 @@ static rt_status make_site(struct rt_session *session, struct worker *worker, st
         .name = node ? node->name : NULL,
         .learns = rt_exchanger_takes_tickets(site),
         .state = state_tensor,
-        .state_tensors = 1 + worker->job->optim->type->state_words,
+        .state_tensors = 1 + worker->job->optim->type->state_tensors,
         .param_count = site->replica->param_count,
         .examples = worker->box ? take_examples : NULL,
         .user = worker,

@@ -29,7 +29,7 @@ struct rt_rings {
     struct rt_part_pipeline part_pipeline;
     double asked; /* when heads were last asked for metrics */
     bool stepped,
-        reloaded; /* reloaded: ring 0 was loaded after an update, and has other numbers than the rest */
+        reloaded; /* reloaded: ring 0 was loaded after an update, and has another state than the rest */
     bool stopped; /* in good order */
     struct rt_error failure; /* why it ends, for the others; status RT_OK: it does not */
 

@@ -288,7 +288,7 @@ static rt_status step_together(struct rt_rings *rings, struct rt_ring_update *up
 rt_status rt_rings_step(struct rt_rings *rings, struct rt_ring *ring, struct rt_ring_update *update,
                         struct rt_error *err) {
     if (rings->reloaded)
-        return rt_fail(err, RT_FAILED, "only the first ring has the numbers that were loaded");
+        return rt_fail(err, RT_FAILED, "only the first ring has the state that was loaded");
     rings->ring = ring;
     return rings->with_servers ? rt_rings_step_apart(rings, update, err) : step_together(rings, update, err);
 }
@@ -299,13 +299,13 @@ bool rt_rings_drain(struct rt_rings *rings) {
 
 rt_status rt_rings_rest(struct rt_rings *rings, struct rt_ring *ring, struct rt_error *err) {
     rings->ring = ring;
-    /* Once ring 0 has numbers of its own, those of the servers must not come over them. */
+    /* Once ring 0 has a state of its own, that of the servers must not overwrite it. */
     return rings->with_servers && rings->stepped && !rings->reloaded ? rt_rings_rest_apart(rings, err)
                                                                      : RT_OK;
 }
 
 void rt_rings_loaded(struct rt_rings *rings, uint64_t update) {
-    rings->reloaded = rings->stepped; /* before the first update the others get ring 0's numbers anyway */
+    rings->reloaded = rings->stepped; /* before the first update the others get ring 0's state anyway */
     if (rings->scheduler)
         rt_scheduler_set(rings->scheduler, update);
 }

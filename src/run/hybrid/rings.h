@@ -47,7 +47,7 @@ rt_status rt_rings_step(struct rt_rings *rings, struct rt_ring *ring, struct rt_
 bool rt_rings_drain(struct rt_rings *rings);
 /* Then, before ring 0 is asked for anything else: it has what all updates have led to. */
 rt_status rt_rings_rest(struct rt_rings *rings, struct rt_ring *ring, struct rt_error *err);
-/* Ring 0 has been given the numbers after so many updates. */
+/* Ring 0 has been given the state after so many updates. */
 void rt_rings_loaded(struct rt_rings *rings, uint64_t update);
 /* What the server on the master has counted; false: it has none. */
 bool rt_rings_counts(const struct rt_rings *rings, struct rt_exchange_counts *counts);

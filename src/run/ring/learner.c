@@ -46,7 +46,7 @@ static const char *role_of(const struct ring_learner *learner, size_t node) {
     return node == 0 ? "master" : node % learner->setup.plan->nodes == 0 ? "head" : "worker";
 }
 
-/* Where a node was lost, says which in the user's words; keeps the reason for other rings. */
+/* Where a node was lost, says which in the user's tensors; keeps the reason for other rings. */
 static rt_status explain(const struct ring_learner *learner, rt_status status, struct rt_error *err) {
     if (status == RT_OK)
         return status;
@@ -116,7 +116,7 @@ static rt_status forward(void *self, size_t examples, const struct rt_forward_pa
 
 /* ---- numbers ------------------------------------------------------------------------------------------- */
 
-static rt_status begin(void *self, size_t words, rt_state_write write, void *user, struct rt_error *err) {
+static rt_status begin(void *self, size_t tensors, rt_state_write write, void *user, struct rt_error *err) {
     struct ring_learner *learner = self;
     /* One image at a time: whoever began before us gets the rest of his first. */
     rt_status status = rt_ring_collect_finish(learner->ring, err);
@@ -125,7 +125,7 @@ static rt_status begin(void *self, size_t words, rt_state_write write, void *use
     if (status == RT_OK)
         status = rt_ring_snapshot(learner->ring, err);
     if (status == RT_OK)
-        status = rt_ring_collect_begin(learner->ring, 0, words, write, user, err);
+        status = rt_ring_collect_begin(learner->ring, 0, tensors, write, user, err);
     return explain(learner, status, err);
 }
 
@@ -138,7 +138,7 @@ static rt_status finish(void *self, struct rt_error *err) {
     return explain(learner, rt_ring_collect_finish(learner->ring, err), err);
 }
 
-static rt_status load(void *self, size_t words, uint64_t update, rt_state_read read, void *user,
+static rt_status load(void *self, size_t tensors, uint64_t update, rt_state_read read, void *user,
                       struct rt_error *err) {
     struct ring_learner *learner = self;
     rt_status status = rest(learner, err); /* nothing comes any more that was asked for before */
@@ -146,7 +146,7 @@ static rt_status load(void *self, size_t words, uint64_t update, rt_state_read r
         return explain(learner, status, err);
     if (learner->rings)
         rt_rings_loaded(learner->rings, update);
-    return explain(learner, rt_ring_load(learner->ring, words, update, read, user, err), err);
+    return explain(learner, rt_ring_load(learner->ring, tensors, update, read, user, err), err);
 }
 
 /* ---- reports ------------------------------------------------------------------------------------------- */
@@ -309,7 +309,7 @@ rt_status rt_ring_learner_open(const struct rt_training_config *config, struct r
     *learner = (struct rt_learner){
         .self = made,
         .model_state = {.model = config->network->model,
-                        .words = 1 + config->optim->type->state_words,
+                        .tensors = 1 + config->optim->type->state_tensors,
                         .self = made,
                         .begin = begin,
                         .done = done,

@@ -18,9 +18,9 @@ struct rt_spread {
     const struct rt_model *model;
 };
 
-static rt_status load(void *self, size_t words, uint64_t update, rt_state_read read, void *user,
+static rt_status load(void *self, size_t tensors, uint64_t update, rt_state_read read, void *user,
                       struct rt_error *err) {
-    return rt_ring_load(((struct rt_spread *)self)->ring, words, update, read, user, err);
+    return rt_ring_load(((struct rt_spread *)self)->ring, tensors, update, read, user, err);
 }
 
 static rt_status form(struct rt_spread *spread, struct rt_trained *trained, const struct rt_spec *spec,
@@ -69,7 +69,8 @@ rt_status rt_spread_open(const char *model_path, struct rt_trained *trained, con
     if (status != RT_OK)
         return status;
     made->model = trained->network.model;
-    const struct rt_model_state model_state = {.model = made->model, .words = 1, .self = made, .load = load};
+    const struct rt_model_state model_state = {
+        .model = made->model, .tensors = 1, .self = made, .load = load};
     status = form(made, trained, spec, program, stop, err);
     if (status == RT_OK)
         status = open_ring(made, trained, spec, stop, err);

@@ -1,5 +1,5 @@
-/* A stage by itself: memory, words and images, evaluation, and the versions of ring-flow. That chained stages
- * give what one device gives is in contract/test_stages.c. */
+/* A stage by itself: memory, tensors and images, evaluation, and the versions of ring-flow. That chained
+ * stages give what one device gives is in contract/test_stages.c. */
 #include "support/chain.h"
 #include "support/test.h"
 #include <math.h>
@@ -69,30 +69,30 @@ TEST(what_cannot_be_is_refused) {
     rt_device_close(&device);
 }
 
-/* ---- words and images ---- */
+/* ---- tensors and images ---- */
 
-/* All floats of a word of a chain, stage after stage, asked for in odd pieces. */
-static size_t read_word(const struct chain *chain, size_t word, float *out) {
+/* All floats of a tensor of a chain, stage after stage, asked for in odd pieces. */
+static size_t read_word(const struct chain *chain, size_t tensor, float *out) {
     size_t total = 0;
     for (size_t k = 0; k < chain->count; k++) {
         const struct rt_stage *stage = chain->stages[k];
-        const size_t count = rt_stage_state_floats(stage, word);
+        const size_t count = rt_stage_state_floats(stage, tensor);
         for (size_t at = 0, piece = 1; at < count; at += piece, piece = piece * 3 % 101) {
             piece = count - at < piece ? count - at : piece;
-            rt_stage_state_read(stage, word, at, piece, out + total + at);
+            rt_stage_state_read(stage, tensor, at, piece, out + total + at);
         }
         total += count;
     }
     return total;
 }
 
-static void write_word(const struct chain *chain, size_t word, const float *in) {
+static void write_word(const struct chain *chain, size_t tensor, const float *in) {
     for (size_t k = 0; k < chain->count; k++) {
         struct rt_stage *stage = chain->stages[k];
-        const size_t count = rt_stage_state_floats(stage, word);
+        const size_t count = rt_stage_state_floats(stage, tensor);
         for (size_t at = 0, piece = 7; at < count; at += piece, piece = piece * 5 % 97) {
             piece = count - at < piece ? count - at : piece;
-            rt_stage_state_write(stage, word, at, piece, in + at);
+            rt_stage_state_write(stage, tensor, at, piece, in + at);
         }
         in += count;
     }
@@ -118,7 +118,7 @@ TEST(words_are_the_order_of_files) {
     struct tiny tiny;
     struct chain chain;
     struct rt_step step;
-    static float word[MOST], file[MOST];
+    static float tensor[MOST], file[MOST];
     CHECK_OK(open_tiny("adam", &tiny, &err));
     CHECK_OK(open_chain(&tiny, "batch: 8, seed: 5, optimizer: adam", two_cuts, 2, &chain, &err));
     CHECK_OK(rt_trainer_step(tiny.trainer, &step, &err));
@@ -128,10 +128,11 @@ TEST(words_are_the_order_of_files) {
     CHECK_OK(rt_model_visit(tiny.network.model, file_tensor, &walk, &err));
     const size_t params = tiny.network.model->param_count, all = params + tiny.network.model->buffer_count;
     REQUIRE(all <= MOST);
-    CHECK(read_word(&chain, 0, word) == all && memcmp(word, file, all * sizeof *word) == 0);
+    CHECK(read_word(&chain, 0, tensor) == all && memcmp(tensor, file, all * sizeof *tensor) == 0);
     for (size_t w = 1; w <= 2; w++) {
-        CHECK(read_word(&chain, w, word) == params);
-        CHECK(memcmp(word, rt_trainer_state(tiny.trainer) + (w - 1) * params, params * sizeof *word) == 0);
+        CHECK(read_word(&chain, w, tensor) == params);
+        CHECK(memcmp(tensor, rt_trainer_state(tiny.trainer) + (w - 1) * params, params * sizeof *tensor) ==
+              0);
     }
     chain_close(&chain);
     tiny_close(&tiny);
@@ -142,7 +143,7 @@ TEST(words_carry_a_training_to_another_cut) {
     struct rt_error err;
     struct tiny tiny;
     struct chain a, b;
-    static float word[MOST];
+    static float tensor[MOST];
     CHECK_OK(open_tiny("adam", &tiny, &err));
     CHECK_OK(open_chain(&tiny, "batch: 8, seed: 5, optimizer: adam", two_cuts, 1, &a, &err));
     CHECK_OK(open_chain(&tiny, "batch: 8, seed: 5, optimizer: adam", one_cut, 1, &b, &err));
@@ -150,8 +151,8 @@ TEST(words_carry_a_training_to_another_cut) {
         chain_update(&a);
     chain_update(&b); /* other numbers, and weights prepared from them */
     for (size_t w = 0; w < 3; w++) {
-        read_word(&a, w, word);
-        write_word(&b, w, word);
+        read_word(&a, w, tensor);
+        write_word(&b, w, tensor);
     }
     for (size_t k = 0; k < b.count; k++)
         b.stages[k]->update = 3;
@@ -247,7 +248,7 @@ TEST(evaluation_is_that_of_one_device_and_leaves_no_trace) {
     struct tiny tiny;
     struct chain chain, eyes;
     struct rt_step step;
-    static float word[MOST], slot[20000];
+    static float tensor[MOST], slot[20000];
     CHECK_OK(open_tiny("momentum", &tiny, &err));
     CHECK_OK(open_chain(&tiny, "batch: 8, seed: 5, optimizer: momentum", two_cuts, 2, &chain, &err));
     CHECK_OK(open_chain(&tiny, "batch: 8, evaluate_only: true", one_cut, 2, &eyes, &err));
@@ -259,8 +260,8 @@ TEST(evaluation_is_that_of_one_device_and_leaves_no_trace) {
         const struct rt_pass pass = {.device = &tiny.network.device, .rows = 8};
         const float *y = rt_model_forward(tiny.network.model, &pass, &tiny.network.blocks, slot, tiny.inputs);
         CHECK(memcmp(evaluate(&chain, 8), y, 8 * 4 * sizeof *y) == 0);
-        read_word(&chain, 0, word);
-        write_word(&eyes, 0, word);
+        read_word(&chain, 0, tensor);
+        write_word(&eyes, 0, tensor);
         CHECK(memcmp(evaluate(&eyes, 8), y, 8 * 4 * sizeof *y) == 0);
     }
     CHECK(chain_differs(&chain, &tiny) == 0);

@@ -139,7 +139,7 @@ TEST(bits_are_those_of_a_plain_loop_whatever_the_length_and_the_cut) {
         const char *const keys[] = {"lr", "0.02", "weight_decay", decays[round % 2], NULL};
         struct rt_optim *optim = make((*type)->name, keys);
         REQUIRE(optim);
-        REQUIRE((*type)->state_words <= WORDS);
+        REQUIRE((*type)->state_tensors <= WORDS);
         for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
             size_t n = lengths[l], cut = n / 3;
             static float w[MAX_N], w2[MAX_N], w3[MAX_N], g[MAX_N], state[WORDS * MAX_N],
@@ -161,7 +161,7 @@ TEST(bits_are_those_of_a_plain_loop_whatever_the_length_and_the_cut) {
                 rt_optim_apply(optim, &step, cut, n - cut, n, w3, g + cut, state3);
                 rt_optim_apply(optim, &step, 0, cut, n, w3, g, state3);
             }
-            size_t words = (*type)->state_words * n;
+            size_t words = (*type)->state_tensors * n;
             CHECK_MSG(memcmp(w, w2, n * sizeof *w) == 0, "%s: %zu parameters differ", (*type)->name, n);
             CHECK_MSG(memcmp(state, state2, words * sizeof *w) == 0, "%s: state of %zu", (*type)->name, n);
             CHECK_MSG(memcmp(w, w3, n * sizeof *w) == 0, "%s: %zu parameters in two spans", (*type)->name, n);
@@ -201,7 +201,7 @@ TEST(factors_give_the_bits_of_their_product) {
                 CHECK(rt_gradient_descent(optim, &step, w2, state2, &descent));
                 kernels->descend(&descent, SIDE, SIDE, factors, factors, NULL, NULL);
                 CHECK_MSG(memcmp(w, w2, sizeof w) == 0, "%s, from %g", (*type)->name, (double)starts[start]);
-                CHECK_MSG(memcmp(state, state2, (*type)->state_words * N * sizeof *state) == 0, "%s: state",
+                CHECK_MSG(memcmp(state, state2, (*type)->state_tensors * N * sizeof *state) == 0, "%s: state",
                           (*type)->name);
                 rt_optim_destroy(optim);
             }
@@ -222,7 +222,7 @@ TEST(a_span_leaves_its_neighbours_alone) {
         for (size_t i = 0; i < N; i++) {
             bool inside = i >= 17 && i < 37;
             CHECK_MSG((w[i] != 1.0f) == inside, "%s: parameter %zu", (*type)->name, i);
-            for (size_t word = 0; word < (*type)->state_words; word++)
+            for (size_t word = 0; word < (*type)->state_tensors; word++)
                 CHECK_MSG((state[word * N + i] != 0.0f) == inside, "%s: state of %zu", (*type)->name, i);
         }
         rt_optim_destroy(optim);

@@ -63,7 +63,7 @@ static const struct rt_training_state some = {.update = 7,
 static rt_status save(struct tiny *tiny, const struct rt_training_state *state, const char *seed,
                       struct rt_error *err) {
     struct rt_local_state local = {&tiny->network, rt_trainer_state(tiny->trainer),
-                                   tiny->optim->type->state_words};
+                                   tiny->optim->type->state_tensors};
     const struct rt_model_state numbers = rt_model_state_local(&local);
     struct rt_fingerprint print = print_of(seed);
     rt_status status = rt_checkpoint_save(dir, &numbers, state, &print, err);
@@ -74,7 +74,7 @@ static rt_status save(struct tiny *tiny, const struct rt_training_state *state, 
 static rt_status load(struct tiny *tiny, const char *seed, struct rt_training_state *state,
                       struct rt_error *notice, struct rt_error *err) {
     struct rt_local_state local = {&tiny->network, rt_trainer_state(tiny->trainer),
-                                   tiny->optim->type->state_words};
+                                   tiny->optim->type->state_tensors};
     const struct rt_model_state numbers = rt_model_state_local(&local);
     struct rt_fingerprint print = print_of(seed);
     rt_status status = rt_checkpoint_load(dir, &numbers, &print, state, &rescored, notice, err);
