@@ -49,6 +49,9 @@ class Screen:
 child, terminal = pty.fork()
 if child == 0:
     fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    settings = termios.tcgetattr(0)
+    settings[3] |= termios.NOFLSH  # Ctrl-C would discard what this reader has not read yet; a person's terminal has read it
+    termios.tcsetattr(0, termios.TCSANOW, settings)
     os.environ["TERM"] = "xterm"
     os.execvp(sys.argv[4], sys.argv[4:])
 start, said, pressed = time.time(), b"", False
