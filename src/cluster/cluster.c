@@ -30,7 +30,7 @@ uint32_t rt_cluster_run(const struct rt_cluster *cluster) {
 
 /* ---- waiting ---- */
 
-static void take(struct rt_cluster *cluster, const struct rt_event *event) {
+static void cluster_take(struct rt_cluster *cluster, const struct rt_event *event) {
     if (event->kind == RT_EVENT_ACCEPTED) {
         rt_link_close(event->link); /* the master waits for nobody */
         return;
@@ -52,7 +52,7 @@ rt_status rt_cluster_pump(struct rt_cluster *cluster, double until, struct rt_er
     const bool looks = cluster->stop || cluster->local_count;
     const double soon = rt_endpoint_now(cluster->endpoint) + slice;
     if (rt_endpoint_wait(cluster->endpoint, looks && soon < until ? soon : until, &event))
-        take(cluster, &event);
+        cluster_take(cluster, &event);
     /* Not after each of many events: there may be a thousand of them. */
     const double now = rt_endpoint_now(cluster->endpoint);
     if (now < cluster->looked + slice)
@@ -79,7 +79,7 @@ bool rt_cluster_ended(struct rt_cluster *cluster, size_t member, char how[RT_HOW
 /* ---- asking ---- */
 
 /* A member as people know it: its name, once it has said it, and its address. */
-static const char *call(const struct rt_member *member, char who[200]) {
+static const char *cluster_call(const struct rt_member *member, char who[200]) {
     if (member->local || strcmp(member->name, member->address) == 0)
         snprintf(who, 200, "%.80s", member->name);
     else if (member->name[0])
@@ -89,23 +89,23 @@ static const char *call(const struct rt_member *member, char who[200]) {
     return who;
 }
 
-static rt_status fail_lost(const struct rt_member *member, struct rt_error *err) {
+static rt_status cluster_fail_lost(const struct rt_member *member, struct rt_error *err) {
     char who[200];
-    return rt_fail(err, RT_FAILED, "%s: %s", call(member, who), member->talk.error.text);
+    return rt_fail(err, RT_FAILED, "%s: %s", cluster_call(member, who), member->talk.error.text);
 }
 
 static rt_status request(struct rt_cluster *cluster, size_t member, uint16_t type, const uint8_t *body,
                          size_t body_bytes, struct rt_error *err) {
     struct rt_talk *talk = &cluster->members[member].talk;
     char who[200];
-    call(&cluster->members[member], who);
+    cluster_call(&cluster->members[member], who);
     if (!talk->link)
         return rt_fail(err, RT_FAILED, "%s: its link is closed", who);
     /* What it said without being asked: why it leaves us. */
     if (talk->ready && talk->message.type == RT_MESSAGE_ERROR)
         return rt_talk_expect(talk, type, who, err);
     if (talk->dead)
-        return fail_lost(&cluster->members[member], err);
+        return cluster_fail_lost(&cluster->members[member], err);
     uint8_t *room = rt_talk_body(talk);
     if (body_bytes > RT_MAX_CONTROL)
         return rt_fail(err, RT_BAD_INPUT, "a message (%s) of %zu bytes is too large: the maximum is %d",
@@ -125,9 +125,9 @@ rt_status rt_cluster_request(struct rt_cluster *cluster, size_t member, uint16_t
 }
 
 /* A refusal is heard once, and in err then. */
-static rt_status hear(struct rt_member *member, uint16_t answer, struct rt_error *err) {
+static rt_status cluster_hear(struct rt_member *member, uint16_t answer, struct rt_error *err) {
     char who[200];
-    rt_status status = rt_talk_expect(&member->talk, answer, call(member, who), err);
+    rt_status status = rt_talk_expect(&member->talk, answer, cluster_call(member, who), err);
     if (status != RT_OK)
         rt_talk_next(&member->talk);
     return status;
@@ -139,14 +139,14 @@ rt_status rt_cluster_await(struct rt_cluster *cluster, size_t member, uint16_t a
     char who[200];
     while (!asked->talk.ready && !asked->talk.dead) {
         if (rt_endpoint_now(cluster->endpoint) >= until)
-            return rt_fail(err, RT_FAILED, "%s has not answered for %g s", call(asked, who), timeout);
+            return rt_fail(err, RT_FAILED, "%s has not answered for %g s", cluster_call(asked, who), timeout);
         rt_status status = rt_cluster_pump(cluster, until, err);
         if (status != RT_OK)
             return status;
     }
     if (!asked->talk.ready)
-        return fail_lost(asked, err);
-    return hear(asked, answer, err);
+        return cluster_fail_lost(asked, err);
+    return cluster_hear(asked, answer, err);
 }
 
 rt_status rt_cluster_answer(struct rt_cluster *cluster, size_t member, uint16_t answer,
@@ -169,7 +169,7 @@ rt_status rt_cluster_ask(struct rt_cluster *cluster, size_t member, uint16_t typ
 /* ---- opening ---- */
 
 /* Random, so that what a former run left on the network is known for what it is. */
-static uint32_t draw_run(void) {
+static uint32_t cluster_draw_run(void) {
     uint8_t random[16] = {0}, digest[32];
     double clock[2] = {rt_clock_wall(), rt_clock_process()};
     pid_t pid = getpid();
@@ -196,8 +196,8 @@ struct rt_hello rt_cluster_hello(const struct rt_cluster *cluster, uint16_t labe
     return hello;
 }
 
-static rt_status start_locals(struct rt_cluster *cluster, const struct rt_cluster_settings *settings,
-                              struct rt_error *err) {
+static rt_status cluster_start_locals(struct rt_cluster *cluster, const struct rt_cluster_settings *settings,
+                                      struct rt_error *err) {
     const size_t share = rt_cores_usable() / (settings->local_nodes + 1);
     rt_status status = RT_OK;
     for (size_t i = 0; i < settings->local_nodes && status == RT_OK; i++) {
@@ -232,8 +232,8 @@ static rt_status start_locals(struct rt_cluster *cluster, const struct rt_cluste
     return status;
 }
 
-static rt_status greet(struct rt_cluster *cluster, struct rt_member *member, double until,
-                       struct rt_error *err) {
+static rt_status cluster_greet(struct rt_cluster *cluster, struct rt_member *member, double until,
+                               struct rt_error *err) {
     struct rt_link *link;
     rt_status status = rt_endpoint_connect(cluster->endpoint, member->address, until, &link, err);
     if (status != RT_OK)
@@ -250,11 +250,11 @@ static rt_status greet(struct rt_cluster *cluster, struct rt_member *member, dou
     return RT_OK;
 }
 
-static rt_status check_welcome(struct rt_cluster *cluster, struct rt_member *member, bool exact,
-                               struct rt_error *err) {
+static rt_status cluster_check_welcome(struct rt_cluster *cluster, struct rt_member *member, bool exact,
+                                       struct rt_error *err) {
     char who[200];
     struct rt_welcome welcome;
-    rt_status status = rt_talk_expect(&member->talk, RT_MESSAGE_WELCOME, call(member, who), err);
+    rt_status status = rt_talk_expect(&member->talk, RT_MESSAGE_WELCOME, cluster_call(member, who), err);
     if (status == RT_OK) {
         status = rt_welcome_decode(member->talk.body, member->talk.body_bytes, &welcome, err);
         if (status != RT_OK)
@@ -271,7 +271,7 @@ static rt_status check_welcome(struct rt_cluster *cluster, struct rt_member *mem
             err, RT_FAILED,
             "%s (ringtmp %.20s, kernels %.40s) computes other bits than this machine (ringtmp %s): "
             "it cannot take part in an exact run",
-            call(member, who), welcome.version, welcome.kernels, RT_VERSION);
+            cluster_call(member, who), welcome.version, welcome.kernels, RT_VERSION);
     return RT_OK;
 }
 
@@ -279,22 +279,24 @@ static rt_status check_welcome(struct rt_cluster *cluster, struct rt_member *mem
 static const double call_pause = 0.2, call_seconds = 0.5;
 
 /* Whether the node was too busy to hear us, and there is time to call it once more. */
-static bool is_put_off(const struct rt_cluster *cluster, const struct rt_member *member, double until) {
+static bool cluster_is_put_off(const struct rt_cluster *cluster, const struct rt_member *member,
+                               double until) {
     return member->talk.message.type == RT_MESSAGE_ERROR && (member->talk.message.flags & RT_FLAG_AGAIN) &&
            rt_endpoint_now(cluster->endpoint) + call_pause + call_seconds < until;
 }
 
-static rt_status greet_again(struct rt_cluster *cluster, struct rt_member *member, double until,
-                             struct rt_error *err) {
+static rt_status cluster_greet_again(struct rt_cluster *cluster, struct rt_member *member, double until,
+                                     struct rt_error *err) {
     const double then = rt_endpoint_now(cluster->endpoint) + call_pause;
     rt_status status = RT_OK;
     rt_talk_close(&member->talk);
     while (status == RT_OK && rt_endpoint_now(cluster->endpoint) < then)
         status = rt_cluster_pump(cluster, then, err);
-    return status == RT_OK ? greet(cluster, member, until, err) : status;
+    return status == RT_OK ? cluster_greet(cluster, member, until, err) : status;
 }
 
-static void tell_waiting(const struct rt_cluster *cluster, const struct rt_cluster_settings *settings) {
+static void cluster_tell_waiting(const struct rt_cluster *cluster,
+                                 const struct rt_cluster_settings *settings) {
     for (size_t i = 0; i < cluster->count && settings->waits; i++) {
         const struct rt_member *member = &cluster->members[i];
         char sentence[RT_MAX_TEXT + 20];
@@ -306,7 +308,7 @@ static void tell_waiting(const struct rt_cluster *cluster, const struct rt_clust
 }
 
 /* A name that several have, or that the master is called by, names nobody: then it is the address. */
-static void tell_apart(struct rt_cluster *cluster) {
+static void cluster_tell_apart(struct rt_cluster *cluster) {
     for (size_t i = 0; i < cluster->count; i++) {
         bool shared = strcmp(cluster->members[i].welcome.name, "master") == 0;
         for (size_t j = 0; j < cluster->count; j++)
@@ -320,8 +322,8 @@ static void tell_apart(struct rt_cluster *cluster) {
 
 /* All at a time; whoever is lost first fails it. A link that cannot be made is given up a moment before the
  * wait for its answer, so that the reason is known. */
-static rt_status greet_all(struct rt_cluster *cluster, const struct rt_cluster_settings *settings,
-                           struct rt_error *err) {
+static rt_status cluster_greet_all(struct rt_cluster *cluster, const struct rt_cluster_settings *settings,
+                                   struct rt_error *err) {
     const double moment = 0.5, silence = 1;
     const double start = rt_endpoint_now(cluster->endpoint);
     const double last = start + cluster->timeout, until = last + moment;
@@ -329,20 +331,20 @@ static rt_status greet_all(struct rt_cluster *cluster, const struct rt_cluster_s
     rt_status status = RT_OK;
     char who[200];
     for (size_t i = 0; i < cluster->count && status == RT_OK; i++)
-        status = greet(cluster, &cluster->members[i], last, err);
+        status = cluster_greet(cluster, &cluster->members[i], last, err);
     for (size_t i = 0; i < cluster->count && status == RT_OK; i++) {
         struct rt_member *member = &cluster->members[i];
-        while (status == RT_OK && (!member->talk.ready || is_put_off(cluster, member, last))) {
+        while (status == RT_OK && (!member->talk.ready || cluster_is_put_off(cluster, member, last))) {
             if (member->talk.ready)
-                status = greet_again(cluster, member, last, err);
+                status = cluster_greet_again(cluster, member, last, err);
             for (size_t j = i; j < cluster->count && status == RT_OK; j++)
                 if (cluster->members[j].talk.dead && !cluster->members[j].talk.ready)
-                    status = fail_lost(&cluster->members[j], err);
+                    status = cluster_fail_lost(&cluster->members[j], err);
             if (status == RT_OK && rt_endpoint_now(cluster->endpoint) >= until)
-                status = rt_fail(err, RT_FAILED, "%s has not answered for %g s", call(member, who),
+                status = rt_fail(err, RT_FAILED, "%s has not answered for %g s", cluster_call(member, who),
                                  cluster->timeout);
             if (status == RT_OK && !told && rt_endpoint_now(cluster->endpoint) >= start + silence) {
-                tell_waiting(cluster, settings);
+                cluster_tell_waiting(cluster, settings);
                 told = true;
             }
             const double look = told || until < start + silence ? until : start + silence;
@@ -350,10 +352,10 @@ static rt_status greet_all(struct rt_cluster *cluster, const struct rt_cluster_s
                 status = rt_cluster_pump(cluster, look, err);
         }
         if (status == RT_OK)
-            status = check_welcome(cluster, member, settings->exact, err);
+            status = cluster_check_welcome(cluster, member, settings->exact, err);
     }
     if (status == RT_OK)
-        tell_apart(cluster);
+        cluster_tell_apart(cluster);
     return status;
 }
 
@@ -372,7 +374,7 @@ rt_status rt_cluster_open(const struct rt_cluster_settings *settings, struct rt_
     cluster->timeout = settings->timeout > 0 ? settings->timeout : 10;
     cluster->work_timeout =
         settings->work_timeout > cluster->timeout ? settings->work_timeout : cluster->timeout;
-    cluster->run = draw_run();
+    cluster->run = cluster_draw_run();
     memcpy(cluster->answer, settings->answer, sizeof cluster->answer);
     status = rt_alloc(count, sizeof *cluster->members, "the nodes of a cluster", &cluster->members, err);
     if (status == RT_OK)
@@ -383,10 +385,10 @@ rt_status rt_cluster_open(const struct rt_cluster_settings *settings, struct rt_
     for (size_t i = 0; i < settings->address_count && status == RT_OK; i++)
         status = rt_cluster_address(settings->addresses[i], cluster->members[i].address, err);
     if (status == RT_OK && settings->local_nodes)
-        status = start_locals(cluster, settings, err);
+        status = cluster_start_locals(cluster, settings, err);
     if (status == RT_OK) {
         cluster->count = count;
-        status = rt_cluster_explain(cluster, greet_all(cluster, settings, err), err);
+        status = rt_cluster_explain(cluster, cluster_greet_all(cluster, settings, err), err);
     }
     if (status == RT_OK)
         *made = cluster;
@@ -411,12 +413,12 @@ rt_status rt_cluster_go(struct rt_cluster *cluster, struct rt_error *err) {
         struct rt_member *member = &cluster->members[i];
         while (status == RT_OK && cluster->joined[i] && !member->talk.dead && !member->talk.ready)
             if (rt_endpoint_now(cluster->endpoint) >= until)
-                status = rt_fail(err, RT_FAILED, "%s has not started to work within %g s", call(member, who),
-                                 cluster->timeout);
+                status = rt_fail(err, RT_FAILED, "%s has not started to work within %g s",
+                                 cluster_call(member, who), cluster->timeout);
             else
                 status = rt_cluster_pump(cluster, until, err);
         if (status == RT_OK && member->talk.ready)
-            status = hear(member, RT_MESSAGE_GO, err);
+            status = cluster_hear(member, RT_MESSAGE_GO, err);
     }
     if (status == RT_OK && cluster->lost.text[0])
         status = rt_fail(err, RT_FAILED, "a link with a node was lost: %s", cluster->lost.text);

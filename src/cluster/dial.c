@@ -8,19 +8,19 @@
 
 /* ---- the end that dials ---- */
 
-static void fail(struct rt_dial *dial, const struct rt_error *why) {
+static void dial_fail(struct rt_dial *dial, const struct rt_error *why) {
     dial->stage = RT_DIAL_FAILED;
     dial->error = *why;
 }
 
 /* The conversation has ended: who, and why. */
-static void fail_talk(struct rt_dial *dial) {
+static void dial_fail_talk(struct rt_dial *dial) {
     struct rt_error err = dial->talk.error;
     rt_fail_prefix(&err, err.status, "%s", dial->talk.link->peer);
-    fail(dial, &err);
+    dial_fail(dial, &err);
 }
 
-static void say_join(struct rt_dial *dial, uint32_t probe_bytes) {
+static void dial_say_join(struct rt_dial *dial, uint32_t probe_bytes) {
     uint8_t *body = rt_talk_body(&dial->talk);
     size_t bytes = 0;
     struct rt_join join = {
@@ -33,23 +33,23 @@ static void say_join(struct rt_dial *dial, uint32_t probe_bytes) {
     rt_talk_send(&dial->talk, &message, bytes);
 }
 
-static void say_joined(struct rt_talk *talk, uint16_t own, const struct rt_joined *joined) {
+static void dial_say_joined(struct rt_talk *talk, uint16_t own, const struct rt_joined *joined) {
     uint8_t *body = rt_talk_body(talk);
     size_t bytes = body ? rt_joined_encode(joined, body, RT_MAX_CONTROL) : 0;
     rt_talk_send(talk, &(struct rt_message){.type = RT_MESSAGE_JOINED, .source = own}, bytes);
 }
 
 /* The message that came last is not left: so nothing is posted when this one has gone. */
-static void say_last(struct rt_dial *dial) {
+static void dial_say_last(struct rt_dial *dial) {
     struct rt_joined joined = {.peer = dial->settings.to,
                                .label = dial->settings.hello.label,
                                .latency = dial->latency,
                                .bandwidth = dial->bandwidth};
-    say_joined(&dial->talk, dial->settings.hello.from, &joined);
+    dial_say_joined(&dial->talk, dial->settings.hello.from, &joined);
     dial->stage = RT_DIAL_LAST;
 }
 
-static void send_frame(struct rt_dial *dial) {
+static void dial_send_frame(struct rt_dial *dial) {
     rt_talk_next(&dial->talk);
     dial->frame = (struct rt_send){.channel = RT_CHANNEL_BULK,
                                    .head_bytes = RT_MESSAGE_HEAD,
@@ -67,14 +67,14 @@ static const double ping_seconds = 0.4, probe_seconds = 0.25;
 
 /* The shortest time counts: what else happened on the machines only adds to it. A frame costs a round trip
  * and its bytes; where a noisy measurement leaves nothing for the bytes, a quarter of the time is theirs. */
-static void measure(struct rt_dial *dial) {
+static void dial_measure(struct rt_dial *dial) {
     const double bytes_take = fmax(dial->best - dial->round_trip, dial->best / 4);
     dial->latency = dial->round_trip / 2;
     dial->bandwidth = bytes_take > 0 ? dial->frame_bytes / bytes_take : 0;
 }
 
 /* Larger frames tell more. */
-static void enlarge(struct rt_dial *dial) {
+static void dial_enlarge(struct rt_dial *dial) {
     const double most = dial->settings.probe_bytes;
     const double suits = dial->bandwidth > 0 ? fmin(most, dial->bandwidth * probe_seconds) : most;
     if (suits < dial->frame_bytes + 1.0)
@@ -83,14 +83,14 @@ static void enlarge(struct rt_dial *dial) {
     dial->best = INFINITY;
 }
 
-static void begin_stage(struct rt_dial *dial, enum rt_dial_stage stage, unsigned count) {
+static void dial_begin_stage(struct rt_dial *dial, enum rt_dial_stage stage, unsigned count) {
     dial->stage = stage;
     dial->left = count;
     dial->best = INFINITY;
 }
 
 /* An answer came: the next step. */
-static void move_on(struct rt_dial *dial) {
+static void dial_move_on(struct rt_dial *dial) {
     const double now = rt_endpoint_now(dial->endpoint);
     if (dial->stage == RT_DIAL_PING || dial->stage == RT_DIAL_PROBE) {
         dial->best = fmin(dial->best, now - dial->sent);
@@ -99,44 +99,44 @@ static void move_on(struct rt_dial *dial) {
     switch (dial->stage) {
     case RT_DIAL_HELLO:
         if (!dial->settings.probe_bytes) {
-            say_last(dial);
+            dial_say_last(dial);
             break;
         }
-        begin_stage(dial, RT_DIAL_PING, RT_DIAL_PINGS);
+        dial_begin_stage(dial, RT_DIAL_PING, RT_DIAL_PINGS);
         dial->began = now;
-        say_join(dial, 0);
+        dial_say_join(dial, 0);
         break;
     case RT_DIAL_PING:
         if (dial->left && now < dial->began + ping_seconds) {
-            say_join(dial, 0);
+            dial_say_join(dial, 0);
             break;
         }
         dial->round_trip = dial->best;
         dial->stage = RT_DIAL_ANNOUNCE;
-        say_join(dial, dial->settings.probe_bytes);
+        dial_say_join(dial, dial->settings.probe_bytes);
         break;
     case RT_DIAL_ANNOUNCE:
-        begin_stage(dial, RT_DIAL_PROBE, RT_DIAL_PROBES);
+        dial_begin_stage(dial, RT_DIAL_PROBE, RT_DIAL_PROBES);
         dial->frame_bytes = dial->settings.probe_bytes < RT_DIAL_FIRST_PROBE ? dial->settings.probe_bytes
                                                                              : RT_DIAL_FIRST_PROBE;
-        send_frame(dial);
+        dial_send_frame(dial);
         break;
     case RT_DIAL_PROBE:
-        measure(dial);
+        dial_measure(dial);
         if (!dial->left) {
-            say_last(dial);
+            dial_say_last(dial);
             break;
         }
-        enlarge(dial);
+        dial_enlarge(dial);
         if (!dial->framing) /* The answer to a frame can be here before its own SENT. */
-            send_frame(dial);
+            dial_send_frame(dial);
         break;
     default:
         break;
     }
 }
 
-static void take_message(struct rt_dial *dial) {
+static void dial_take_message(struct rt_dial *dial) {
     struct rt_error err;
     uint16_t type = dial->stage == RT_DIAL_HELLO ? RT_MESSAGE_WELCOME : RT_MESSAGE_JOINED;
     rt_status status = rt_talk_expect(&dial->talk, type, dial->talk.link->peer, &err);
@@ -146,9 +146,9 @@ static void take_message(struct rt_dial *dial) {
             rt_fail_prefix(&err, status, "%s", dial->talk.link->peer);
     }
     if (status == RT_OK)
-        move_on(dial);
+        dial_move_on(dial);
     else
-        fail(dial, &err);
+        dial_fail(dial, &err);
 }
 
 /* A link that cannot be made is given up by the network a moment before we do, so that the reason is known.
@@ -182,7 +182,7 @@ rt_status rt_dial_start(struct rt_endpoint *endpoint, const struct rt_dial_setti
     return RT_OK;
 }
 
-static bool is_busy(const struct rt_dial *dial) {
+static bool dial_is_busy(const struct rt_dial *dial) {
     return dial->stage >= RT_DIAL_HELLO && dial->stage <= RT_DIAL_LAST;
 }
 
@@ -195,29 +195,29 @@ bool rt_dial_event(struct rt_dial *dial, const struct rt_event *event) {
         dial->framing = false;
     else if (!rt_talk_event(&dial->talk, event))
         return false;
-    if (!is_busy(dial)) {
+    if (!dial_is_busy(dial)) {
         /* what comes of a link that is made, or has failed: */
         if (dial->talk.dead)
-            fail_talk(dial);
+            dial_fail_talk(dial);
         return true;
     }
     if (dial->talk.ready && !came)
-        take_message(dial);
+        dial_take_message(dial);
     else if (waits && !dial->framing)
-        send_frame(dial);
+        dial_send_frame(dial);
     if (dial->stage == RT_DIAL_LAST && !dial->framing && rt_talk_idle(&dial->talk))
         dial->stage = RT_DIAL_DONE;
     if (dial->talk.dead && dial->stage != RT_DIAL_FAILED)
-        fail_talk(dial);
+        dial_fail_talk(dial);
     return true;
 }
 
 void rt_dial_check(struct rt_dial *dial) {
     struct rt_error err;
-    if (!is_busy(dial) || rt_endpoint_now(dial->endpoint) < dial->until)
+    if (!dial_is_busy(dial) || rt_endpoint_now(dial->endpoint) < dial->until)
         return;
     rt_fail(&err, RT_FAILED, "%s: does not answer", dial->talk.link->peer);
-    fail(dial, &err);
+    dial_fail(dial, &err);
 }
 
 struct rt_link *rt_dial_take(struct rt_dial *dial) {
@@ -235,7 +235,7 @@ void rt_dial_cancel(struct rt_dial *dial) {
 
 /* ---- the end that accepted ---- */
 
-static void post(struct rt_echo *echo, struct rt_talk *talk) {
+static void dial_post(struct rt_echo *echo, struct rt_talk *talk) {
     echo->receive = (struct rt_receive){
         .channel = RT_CHANNEL_BULK, .body = echo->memory, .body_room = echo->bytes, .user = talk};
     rt_link_receive(talk->link, &echo->receive);
@@ -268,9 +268,9 @@ rt_status rt_echo_message(struct rt_echo *echo, struct rt_talk *talk, uint16_t o
     if (join.probe_bytes) {
         echo->bytes = join.probe_bytes;
         echo->left = RT_DIAL_PROBES;
-        post(echo, talk);
+        dial_post(echo, talk);
     }
-    say_joined(talk, own, &(struct rt_joined){.peer = peer, .label = join.label});
+    dial_say_joined(talk, own, &(struct rt_joined){.peer = peer, .label = join.label});
     return RT_OK;
 }
 
@@ -278,8 +278,8 @@ bool rt_echo_event(struct rt_echo *echo, struct rt_talk *talk, uint16_t own, con
     if (event->kind != RT_EVENT_RECEIVED || event->receive != &echo->receive)
         return false;
     if (--echo->left)
-        post(echo, talk);
-    say_joined(talk, own, &(struct rt_joined){.peer = 0});
+        dial_post(echo, talk);
+    dial_say_joined(talk, own, &(struct rt_joined){.peer = 0});
     return true;
 }
 

@@ -47,13 +47,13 @@ struct form {
     struct rt_edge *edges;
 };
 
-static struct rt_member *node(const struct form *form, size_t i) {
+static struct rt_member *cluster_node(const struct form *form, size_t i) {
     return &form->cluster->members[form->order[i - 1]];
 }
 
 /* ---- what is asked for ---- */
 
-static rt_status check_order(const struct form *form, struct rt_error *err) {
+static rt_status cluster_check_order(const struct form *form, struct rt_error *err) {
     struct rt_cluster *cluster = form->cluster;
     memset(cluster->joined, 0, cluster->count * sizeof *cluster->joined);
     if (form->count == 0)
@@ -69,14 +69,14 @@ static rt_status check_order(const struct form *form, struct rt_error *err) {
 }
 
 /* A loopback address means another machine to everybody who is on another machine. */
-static rt_status check_links(const struct form *form, struct rt_error *err) {
+static rt_status cluster_check_links(const struct form *form, struct rt_error *err) {
     for (size_t i = 0; i < form->wanted_count; i++) {
         const struct rt_wanted_link *link = &form->wanted[i];
         if (link->to == 0 || link->to > form->count || link->from > form->count || link->from == link->to)
             return rt_fail(err, RT_BAD_INPUT, "node %u cannot connect to node %u", link->from, link->to);
         if (link->from == 0)
             continue;
-        const struct rt_member *from = node(form, link->from), *to = node(form, link->to);
+        const struct rt_member *from = cluster_node(form, link->from), *to = cluster_node(form, link->to);
         if (rt_cluster_is_loopback(to->address) && !rt_cluster_is_loopback(from->address))
             return rt_fail(err, RT_BAD_INPUT,
                            "%.80s (%.80s) cannot reach %.80s, which is %.80s on this machine only: give that "
@@ -88,8 +88,8 @@ static rt_status check_links(const struct form *form, struct rt_error *err) {
 
 /* ---- places ---- */
 
-static rt_status tell_place(const struct form *form, size_t i, struct rt_settle_link *room,
-                            struct rt_error *err) {
+static rt_status cluster_tell_place(const struct form *form, size_t i, struct rt_settle_link *room,
+                                    struct rt_error *err) {
     struct rt_settle place = {.index = (uint16_t)i, .count = (uint16_t)(form->count + 1), .link = room};
     uint8_t body[8 + 4 * RT_MAX_LINKS];
     for (size_t k = 0; k < form->wanted_count; k++) {
@@ -113,8 +113,8 @@ struct failure {
     bool gone;
 };
 
-static void keep(struct failure *failure, const struct rt_member *member, rt_status status,
-                 const struct rt_error *why, struct rt_error *err) {
+static void cluster_keep(struct failure *failure, const struct rt_member *member, rt_status status,
+                         const struct rt_error *why, struct rt_error *err) {
     const bool gone = member->talk.dead;
     if (status == RT_OK || (failure->status != RT_OK && (failure->gone || !gone)))
         return;
@@ -123,23 +123,23 @@ static void keep(struct failure *failure, const struct rt_member *member, rt_sta
         *err = *why;
 }
 
-static rt_status tell_places(const struct form *form, struct rt_error *err) {
+static rt_status cluster_tell_places(const struct form *form, struct rt_error *err) {
     struct rt_cluster *cluster = form->cluster;
     struct rt_settle_link *room;
     struct rt_error why;
     size_t asked = 0;
     rt_status status = rt_alloc(RT_MAX_LINKS, sizeof *room, "the links of a node", &room, err);
     while (status == RT_OK && asked < form->count) {
-        status = tell_place(form, asked + 1, room, err);
+        status = cluster_tell_place(form, asked + 1, room, err);
         asked += status == RT_OK;
     }
     free(room);
     const double until = rt_endpoint_now(cluster->endpoint) + cluster->timeout;
     struct failure failure = {.status = status};
     for (size_t i = 0; i < asked && failure.status != RT_INTERRUPTED; i++) {
-        struct rt_member *member = node(form, i + 1);
+        struct rt_member *member = cluster_node(form, i + 1);
         status = rt_cluster_await(cluster, form->order[i], RT_MESSAGE_SETTLED, until, cluster->timeout, &why);
-        keep(&failure, member, status, &why, err);
+        cluster_keep(&failure, member, status, &why, err);
         if (status == RT_OK)
             rt_talk_next(&member->talk);
     }
@@ -149,7 +149,7 @@ static rt_status tell_places(const struct form *form, struct rt_error *err) {
 /* ---- links ---- */
 
 /* Half of our timeout is for the node to find that it cannot reach the other: so we are told the reason. */
-static rt_status request_link(const struct form *form, size_t k, struct rt_error *err) {
+static rt_status cluster_request_link(const struct form *form, size_t k, struct rt_error *err) {
     const struct rt_wanted_link *link = &form->wanted[k];
     uint8_t body[RT_MAX_TEXT + 64];
     const double half = form->cluster->timeout / 2;
@@ -157,14 +157,14 @@ static rt_status request_link(const struct form *form, size_t k, struct rt_error
                           .label = link->label,
                           .probe_bytes = form->probe_bytes,
                           .milliseconds = half < 1e6 ? (uint32_t)(half * 1000) : UINT32_MAX};
-    memcpy(ask.address, node(form, link->to)->address, sizeof ask.address);
+    memcpy(ask.address, cluster_node(form, link->to)->address, sizeof ask.address);
     const size_t bytes = rt_join_encode(&ask, body, sizeof body);
     return rt_cluster_request(form->cluster, form->order[link->from - 1], RT_MESSAGE_JOIN, body, bytes, err);
 }
 
-static rt_status hear_link(const struct form *form, size_t k, double until, struct rt_error *err) {
+static rt_status cluster_hear_link(const struct form *form, size_t k, double until, struct rt_error *err) {
     const struct rt_wanted_link *link = &form->wanted[k];
-    struct rt_member *member = node(form, link->from);
+    struct rt_member *member = cluster_node(form, link->from);
     struct rt_joined joined;
     rt_status status = rt_cluster_await(form->cluster, form->order[link->from - 1], RT_MESSAGE_JOINED, until,
                                         form->cluster->timeout, err);
@@ -181,28 +181,29 @@ static rt_status hear_link(const struct form *form, size_t k, double until, stru
 }
 
 /* The nodes of these links connect at the same time, each of them to one other. */
-static rt_status make_links(const struct form *form, size_t first, size_t count, struct rt_error *err) {
+static rt_status cluster_make_links(const struct form *form, size_t first, size_t count,
+                                    struct rt_error *err) {
     rt_status status = RT_OK;
     struct rt_error why;
     size_t asked = 0;
     while (status == RT_OK && asked < count) {
-        status = request_link(form, first + asked, err);
+        status = cluster_request_link(form, first + asked, err);
         asked += status == RT_OK;
     }
     const double until = rt_endpoint_now(form->cluster->endpoint) + form->cluster->timeout;
     struct failure failure = {.status = status};
     for (size_t k = first; k < first + asked && failure.status != RT_INTERRUPTED; k++) {
-        status = hear_link(form, k, until, &why);
-        keep(&failure, node(form, form->wanted[k].from), status, &why, err);
+        status = cluster_hear_link(form, k, until, &why);
+        cluster_keep(&failure, cluster_node(form, form->wanted[k].from), status, &why, err);
     }
     return failure.status;
 }
 
 /* One of the master's own. */
-static rt_status dial(const struct form *form, size_t k, struct rt_error *err) {
+static rt_status cluster_dial(const struct form *form, size_t k, struct rt_error *err) {
     struct rt_cluster *cluster = form->cluster;
     const struct rt_wanted_link *link = &form->wanted[k];
-    struct rt_dial_settings settings = {.address = node(form, link->to)->address,
+    struct rt_dial_settings settings = {.address = cluster_node(form, link->to)->address,
                                         .hello = rt_cluster_hello(cluster, link->label),
                                         .run = cluster->run,
                                         .to = link->to,
@@ -228,7 +229,7 @@ static rt_status dial(const struct form *form, size_t k, struct rt_error *err) {
 }
 
 /* How many of the links from k on can be made at a time: no node makes two of them. */
-static size_t group(const struct form *form, size_t k) {
+static size_t cluster_group(const struct form *form, size_t k) {
     size_t count = 1;
     while (!form->probe_bytes && count < AT_ONCE && k + count < form->wanted_count &&
            form->wanted[k + count].from > form->wanted[k + count - 1].from)
@@ -246,16 +247,16 @@ rt_status rt_cluster_join(struct rt_cluster *cluster, const size_t *order, size_
     cluster->lost.text[0] = 0;
     for (size_t k = 0; k < wanted_count; k++)
         links[k] = NULL;
-    rt_status status = check_order(&form, err);
+    rt_status status = cluster_check_order(&form, err);
     if (status == RT_OK)
-        status = check_links(&form, err);
+        status = cluster_check_links(&form, err);
     if (status == RT_OK)
         status = rt_alloc(wanted_count, sizeof *cluster->own, "the links of the master", &cluster->own, err);
     if (status == RT_OK)
-        status = tell_places(&form, err);
+        status = cluster_tell_places(&form, err);
     for (size_t k = 0; k < wanted_count && status == RT_OK;) {
-        const size_t at_once = wanted[k].from ? group(&form, k) : 1;
-        status = wanted[k].from ? make_links(&form, k, at_once, err) : dial(&form, k, err);
+        const size_t at_once = wanted[k].from ? cluster_group(&form, k) : 1;
+        status = wanted[k].from ? cluster_make_links(&form, k, at_once, err) : cluster_dial(&form, k, err);
         k += at_once;
     }
     if (status == RT_OK)

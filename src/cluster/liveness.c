@@ -27,7 +27,7 @@ double rt_wait_look(struct rt_wait *wait, uint16_t node, double heard, bool idle
 /* Idle seconds in which the node had no good reason to deliver nothing. It has one while the master holds it
  * up. When somebody at the end of its chain stops working and waits, that one's neighbour begins to count
  * then, and so must we; when somebody has delivered, the others need time to go on. */
-static double fruitless(struct rt_wait *wait, uint16_t note) {
+static double liveness_fruitless(struct rt_wait *wait, uint16_t note) {
     if (note >= RT_NOTE_MASTER || (wait->note != RT_NOTE_NONE && note != wait->note))
         wait->excused = wait->idle;
     wait->note = note;
@@ -41,11 +41,11 @@ enum rt_liveness rt_liveness_judge(const struct rt_liveness_terms *terms, struct
     if (wait->node == 0 || waited < timeout || !last->known || last->ago >= waited)
         return RT_LIVENESS_GOOD;
     if (last->age >= timeout) {
-        rt_fail(err, RT_FAILED, "sent nothing for %g seconds", timeout);
+        rt_fail(err, RT_FAILED, "made no progress for %g seconds (its program hangs)", timeout);
         return RT_LIVENESS_STUCK;
     }
-    if (fruitless(wait, last->note) >= (most_timeouts + last->note) * timeout) {
-        rt_fail(err, RT_FAILED, "sent nothing for %.0f seconds, although it is running", wait->idle);
+    if (liveness_fruitless(wait, last->note) >= (most_timeouts + last->note) * timeout) {
+        rt_fail(err, RT_FAILED, "runs, but has delivered nothing for %.0f seconds", wait->idle);
         return RT_LIVENESS_STUCK;
     }
     if (terms->self == 0 && wait->idle >= (most_timeouts + per_node * terms->nodes) * timeout) {
@@ -59,14 +59,14 @@ enum rt_liveness rt_liveness_judge(const struct rt_liveness_terms *terms, struct
 }
 
 /* What a node says that waits for this one. */
-static uint16_t note_for(const struct rt_liveness_terms *terms, uint16_t node, uint16_t note) {
+static uint16_t liveness_note_for(const struct rt_liveness_terms *terms, uint16_t node, uint16_t note) {
     if (node == 0 || (note >= RT_NOTE_MASTER && terms->self != 0))
         return RT_NOTE_MASTER;
     return note < RT_NOTE_MASTER - 1 ? (uint16_t)(note + 1) : RT_NOTE_MASTER - 1;
 }
 
 /* The best reason to deliver nothing: it works; it waits for the master; the chain is the shorter one. */
-static bool is_better(uint16_t a, uint16_t b) {
+static bool liveness_is_better(uint16_t a, uint16_t b) {
     if (a == 0 || b == 0)
         return b != 0;
     return b == RT_NOTE_NONE || (b != RT_NOTE_MASTER && (a == RT_NOTE_MASTER || a < b));
@@ -75,7 +75,7 @@ static bool is_better(uint16_t a, uint16_t b) {
 void rt_liveness_count(const struct rt_liveness_terms *terms, uint16_t node, double waited,
                        const struct rt_heartbeat *last, uint16_t *note) {
     const bool long_ago = waited >= terms->timeout / 2 && last->known;
-    const uint16_t here = long_ago ? note_for(terms, node, last->note) : 0;
-    if (is_better(here, *note))
+    const uint16_t here = long_ago ? liveness_note_for(terms, node, last->note) : 0;
+    if (liveness_is_better(here, *note))
         *note = here;
 }

@@ -23,9 +23,9 @@
  * reason the master is never named.
  *
  * (3) Its note has been k for 10 + k times the timeout: whatever it says of itself, nothing comes from it,
- * and it is named. The node nearest to the end of a chain is the first to lose timeout, by a whole timeout,
- * so an honest node is not named for one that does not tell the truth. A note that changes means that
- * somebody further on has delivered, or has only now begun to wait: the count begins anew.
+ * and it is named. The node next to the faulty one gives up first, a whole timeout before the others, so a
+ * node that lies cannot have an honest node blamed for it. A note that changes means that a node further on
+ * has delivered, or has only now begun to wait: the count begins anew.
  *
  * So a node that hangs is named within the timeout, of the first who waits for it, and a second at most; one
  * that runs and delivers nothing after 10 times the timeout.

@@ -22,7 +22,7 @@ enum { LIFELINE = 3, SAFE = 10 };
 
 enum { ARGUMENTS = 32, TEXT = 48 };
 
-static int start_process(const char *program, char **argv, int lifeline, pid_t *pid) {
+static int local_start_process(const char *program, char **argv, int lifeline, pid_t *pid) {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none, defaults;
@@ -54,7 +54,7 @@ static int start_process(const char *program, char **argv, int lifeline, pid_t *
 }
 
 /* Both ends close on exec; the child's lies where no dup2 overwrites it. */
-static int make_lifeline(int ends[2]) {
+static int local_make_lifeline(int ends[2]) {
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         return errno;
     int moved = fcntl(ends[1], F_DUPFD_CLOEXEC, SAFE), code = moved < 0 ? errno : 0;
@@ -97,10 +97,10 @@ rt_status rt_local_start(const struct rt_local_settings *settings, struct rt_loc
         }
     *local = (struct rt_local){.lifeline = -1};
     snprintf(local->name, sizeof local->name, "%s", settings->name ? settings->name : "without a name");
-    int ends[2], code = make_lifeline(ends);
+    int ends[2], code = local_make_lifeline(ends);
     if (code)
         return rt_fail(err, RT_IO, "cannot create the pipe to a local node: %s", strerror(code));
-    code = start_process(program, (char **)argv, ends[1], &local->pid);
+    code = local_start_process(program, (char **)argv, ends[1], &local->pid);
     close(ends[1]);
     if (code) {
         close(ends[0]);
@@ -112,12 +112,12 @@ rt_status rt_local_start(const struct rt_local_settings *settings, struct rt_loc
     return RT_OK;
 }
 
-static rt_status fail_stopped(struct rt_error *err) {
+static rt_status local_fail_stopped(struct rt_error *err) {
     return rt_fail(err, RT_INTERRUPTED, "interrupted while local nodes were started");
 }
 
 /* What became of a process that has let go of its lifeline: it is about to end, or has. */
-static void describe_end(struct rt_local *local, char how[RT_HOW_ROOM]) {
+static void local_describe_end(struct rt_local *local, char how[RT_HOW_ROOM]) {
     for (double until = rt_clock_wall() + 1; local->pid > 0 && rt_clock_wall() < until;) {
         if (waitpid(local->pid, &local->status, WNOHANG) == local->pid) {
             local->pid = 0;
@@ -135,15 +135,15 @@ static void describe_end(struct rt_local *local, char how[RT_HOW_ROOM]) {
 }
 
 /* A signal that ended it may have been meant for all of us. */
-static rt_status fail_ended(const struct rt_local *local, const char *how, const char *when,
-                            const atomic_int *stop, struct rt_error *err) {
+static rt_status local_fail_ended(const struct rt_local *local, const char *how, const char *when,
+                                  const atomic_int *stop, struct rt_error *err) {
     if (stop && atomic_load(stop))
-        return fail_stopped(err);
+        return local_fail_stopped(err);
     return rt_fail(err, RT_FAILED, "the local node %s %s %s", local->name, how, when);
 }
 
 /* "=ADDRESS" or "!SENTENCE", without the end of the line */
-static rt_status take_report(struct rt_local *local, const char *line, struct rt_error *err) {
+static rt_status local_take_report(struct rt_local *local, const char *line, struct rt_error *err) {
     if (line[0] == '!')
         return rt_fail(err, RT_FAILED, "the local node %s cannot start: %s", local->name, line + 1);
     size_t bytes = strlen(line);
@@ -160,7 +160,7 @@ rt_status rt_local_wait(struct rt_local *local, double until, const atomic_int *
     for (;;) {
         double left = until - rt_clock_wall();
         if (stop && atomic_load(stop))
-            return fail_stopped(err);
+            return local_fail_stopped(err);
         if (left <= 0)
             return rt_fail(err, RT_FAILED, "the local node %s has not started in time", local->name);
         struct pollfd wait = {.fd = local->lifeline, .events = POLLIN};
@@ -170,8 +170,8 @@ rt_status rt_local_wait(struct rt_local *local, double until, const atomic_int *
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0) {
-            describe_end(local, how);
-            return fail_ended(local, how, "before it reported its address", stop, err);
+            local_describe_end(local, how);
+            return local_fail_ended(local, how, "before it reported its address", stop, err);
         }
         used += (size_t)got;
         line[used] = 0;
@@ -179,7 +179,7 @@ rt_status rt_local_wait(struct rt_local *local, double until, const atomic_int *
         if (end || used == sizeof line - 1) {
             if (end)
                 *end = 0;
-            return take_report(local, line, err);
+            return local_take_report(local, line, err);
         }
     }
 }
@@ -189,7 +189,7 @@ bool rt_local_ended(struct rt_local *local, double seconds, char how[RT_HOW_ROOM
     char ignored[16];
     if (poll(&look, 1, (int)(seconds * 1000)) <= 0 || read(look.fd, ignored, sizeof ignored) != 0)
         return false;
-    describe_end(local, how);
+    local_describe_end(local, how);
     return true;
 }
 
@@ -198,7 +198,7 @@ rt_status rt_local_check(struct rt_local *locals, size_t count, const atomic_int
     char how[RT_HOW_ROOM];
     for (size_t i = 0; i < count; i++)
         if (rt_local_ended(&locals[i], 0, how))
-            return fail_ended(&locals[i], how, "while the cluster was formed", stop, err);
+            return local_fail_ended(&locals[i], how, "while the cluster was formed", stop, err);
     return RT_OK;
 }
 

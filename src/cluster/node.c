@@ -13,7 +13,7 @@
  * can reach a node must not be able to fill its disk. */
 static const double most_lines = 100, line_seconds = 10;
 
-static void tell_untold(struct rt_node *node, struct rt_telling *telling) {
+static void node_tell_untold(struct rt_node *node, struct rt_telling *telling) {
     char sentence[120];
     if (telling->untold == 0)
         return;
@@ -38,14 +38,14 @@ void rt_node_tell(struct rt_node *node, enum rt_about about, const char *format,
         return;
     }
     telling->lines -= 1;
-    tell_untold(node, telling);
+    node_tell_untold(node, telling);
     va_start(args, format);
     rt_vsentence(sentence, sizeof sentence, format, args);
     va_end(args);
     node->settings->tell(node->settings->user, sentence);
 }
 
-static void handle(struct rt_node *node, const struct rt_event *event) {
+static void node_handle(struct rt_node *node, const struct rt_event *event) {
     if (event->kind == RT_EVENT_ACCEPTED)
         rt_guest_accept(node, event->link);
     else if (event->kind == RT_EVENT_REFUSED)
@@ -56,7 +56,7 @@ static void handle(struct rt_node *node, const struct rt_event *event) {
 
 void rt_node_stray(struct rt_session *session, const struct rt_event *event) {
     struct rt_node *node = session->node;
-    handle(node, event);
+    node_handle(node, event);
     rt_guest_expire(node, rt_endpoint_now(node->endpoint));
 }
 
@@ -64,7 +64,7 @@ const struct rt_node_settings *rt_node_settings(const struct rt_node *node) {
     return node->settings;
 }
 
-static void set_name(struct rt_node *node) {
+static void node_set_name(struct rt_node *node) {
     if (node->settings->name && node->settings->name[0])
         snprintf(node->name, sizeof node->name, "%s", node->settings->name);
     else if (gethostname(node->name, sizeof node->name - 1) != 0 || !node->name[0])
@@ -79,7 +79,7 @@ static rt_status serve(struct rt_node *node, struct rt_error *err) {
         if (node->dial.stage != RT_DIAL_IDLE && node->dial.until < until)
             until = node->dial.until;
         if (rt_endpoint_wait(node->endpoint, until, &event))
-            handle(node, &event);
+            node_handle(node, &event);
         else if (until == INFINITY)
             return rt_fail(err, RT_FAILED, "the network of this node has ended");
         rt_guest_expire(node, rt_endpoint_now(node->endpoint));
@@ -89,7 +89,7 @@ static rt_status serve(struct rt_node *node, struct rt_error *err) {
 }
 
 /* The end: those who were told why they must go get a moment to hear it; nobody else is heard. */
-static void see_off(struct rt_node *node) {
+static void node_see_off(struct rt_node *node) {
     const double until = rt_endpoint_now(node->endpoint) + 0.5;
     struct rt_event event;
     bool waits = true;
@@ -120,19 +120,19 @@ rt_status rt_node_serve(const struct rt_node_settings *settings, struct rt_endpo
     node->work = settings->work ? settings->work : &node->own_work;
     for (size_t i = 0; i < RT_TELLINGS; i++)
         node->telling[i].lines = most_lines;
-    set_name(node);
+    node_set_name(node);
     status = serve(node, err);
     if (node->serving) {
         struct rt_error why;
         rt_fail(&why, RT_INTERRUPTED, "%s was told to end", node->name);
         rt_session_end(node, &why);
-        see_off(node);
+        node_see_off(node);
     }
     for (size_t i = 0; i < RT_NODE_GUESTS; i++)
         if (node->guests[i].state != RT_GUEST_NONE)
             rt_guest_drop(&node->guests[i]);
     for (size_t i = 0; i < RT_TELLINGS && settings->tell; i++)
-        tell_untold(node, &node->telling[i]);
+        node_tell_untold(node, &node->telling[i]);
     free(node);
     return status;
 }

@@ -9,7 +9,7 @@
 /* Seconds for a guest to say who he is, to measure a link, and to read why he was refused. */
 static const double hello_seconds = 5, making_seconds = 10, leaving_seconds = 2;
 
-static double master_timeout(const struct rt_node *node) {
+static double guest_master_timeout(const struct rt_node *node) {
     return node->settings->timeout > 0 ? node->settings->timeout : 60;
 }
 
@@ -21,7 +21,7 @@ void rt_guest_drop(struct rt_guest *guest) {
 
 /* The one of a state who has been in it for the longest; NULL: none is. All of a state are given the same
  * time. */
-static struct rt_guest *find_longest(struct rt_node *node, enum rt_guest_state state) {
+static struct rt_guest *guest_find_longest(struct rt_node *node, enum rt_guest_state state) {
     struct rt_guest *found = NULL;
     for (size_t i = 0; i < RT_NODE_GUESTS; i++) {
         struct rt_guest *guest = &node->guests[i];
@@ -32,40 +32,40 @@ static struct rt_guest *find_longest(struct rt_node *node, enum rt_guest_state s
 }
 
 /* It has been told why. */
-static void let_go(struct rt_node *node, struct rt_guest *guest) {
+static void guest_let_go(struct rt_node *node, struct rt_guest *guest) {
     guest->state = RT_GUEST_LEAVING;
     guest->until = rt_endpoint_now(node->endpoint) + leaving_seconds;
 }
 
 void rt_guest_dismiss(struct rt_node *node, struct rt_guest *guest, const struct rt_error *why) {
     rt_talk_refuse(&guest->talk, why->status, node->session.index, why->text);
-    let_go(node, guest);
+    guest_let_go(node, guest);
 }
 
 /* Whoever connects and says nothing keeps nobody out: of too many the one that has been silent for the
  * longest goes, who may be an honest one on a slow way: it is told to try again. */
-static void make_way(struct rt_node *node) {
+static void guest_make_way(struct rt_node *node) {
     char sentence[RT_MAX_TEXT];
     size_t heard = 0;
     for (size_t i = 0; i < RT_NODE_GUESTS; i++)
         heard += node->guests[i].state != RT_GUEST_NONE && node->guests[i].state != RT_GUEST_LEAVING;
     if (heard <= RT_NODE_LINKS)
         return;
-    struct rt_guest *silent = find_longest(node, RT_GUEST_NEW);
+    struct rt_guest *silent = guest_find_longest(node, RT_GUEST_NEW);
     snprintf(sentence, sizeof sentence, "%s is busy: %d others are connected, the maximum", node->name,
              RT_NODE_LINKS);
     rt_node_tell(node, RT_ABOUT_CALLERS,
                  "%s was turned away: it has not identified itself, and %d others wait",
                  silent->talk.link->peer, RT_NODE_LINKS);
     rt_talk_put_off(&silent->talk, node->session.index, sentence);
-    let_go(node, silent);
+    guest_let_go(node, silent);
 }
 
 void rt_guest_accept(struct rt_node *node, struct rt_link *link) {
     struct rt_error err;
-    struct rt_guest *guest = find_longest(node, RT_GUEST_NONE);
+    struct rt_guest *guest = guest_find_longest(node, RT_GUEST_NONE);
     if (!guest) { /* there are more places than guests who are heard: somebody is leaving */
-        guest = find_longest(node, RT_GUEST_LEAVING);
+        guest = guest_find_longest(node, RT_GUEST_LEAVING);
         rt_guest_drop(guest);
     }
     if (rt_talk_open(link, &guest->talk, &err) != RT_OK) {
@@ -75,7 +75,7 @@ void rt_guest_accept(struct rt_node *node, struct rt_link *link) {
     }
     guest->state = RT_GUEST_NEW;
     guest->until = rt_endpoint_now(node->endpoint) + hello_seconds;
-    make_way(node);
+    guest_make_way(node);
 }
 
 void rt_guest_refuse(struct rt_node *node, struct rt_guest *guest, rt_status status, const char *format,
@@ -104,7 +104,7 @@ void rt_guest_welcome(struct rt_node *node, struct rt_guest *guest) {
 
 /* ---- hello ---- */
 
-static void greet_master(struct rt_node *node, struct rt_guest *guest) {
+static void guest_greet_master(struct rt_node *node, struct rt_guest *guest) {
     uint32_t run = guest->talk.message.run;
     if (node->serving && node->session.run == run) {
         rt_guest_refuse(node, guest, RT_BAD_INPUT, "%s already takes part in this run: it was named twice",
@@ -121,13 +121,13 @@ static void greet_master(struct rt_node *node, struct rt_guest *guest) {
     }
     guest->state = RT_GUEST_MASTER;
     guest->talk.run = run;
-    guest->until = rt_endpoint_now(node->endpoint) + master_timeout(node);
+    guest->until = rt_endpoint_now(node->endpoint) + guest_master_timeout(node);
     rt_session_begin(node, guest, run);
     rt_guest_welcome(node, guest);
     rt_talk_next(&guest->talk);
 }
 
-static void greet_other(struct rt_node *node, struct rt_guest *guest, const struct rt_hello *hello) {
+static void guest_greet_other(struct rt_node *node, struct rt_guest *guest, const struct rt_hello *hello) {
     const struct rt_session *session = &node->session;
     if (!node->serving || !node->master || !node->place.links || session->run != guest->talk.message.run) {
         rt_guest_refuse(node, guest, RT_FAILED, "%s does not expect a link of that run", node->name);
@@ -149,7 +149,7 @@ static void greet_other(struct rt_node *node, struct rt_guest *guest, const stru
     rt_talk_next(&guest->talk);
 }
 
-static void take_hello(struct rt_node *node, struct rt_guest *guest) {
+static void guest_take_hello(struct rt_node *node, struct rt_guest *guest) {
     struct rt_hello hello;
     struct rt_error err;
     rt_status status = RT_OK;
@@ -161,20 +161,20 @@ static void take_hello(struct rt_node *node, struct rt_guest *guest) {
     if (status != RT_OK)
         rt_guest_refuse(node, guest, status, "%s", err.text);
     else if (hello.role == RT_ROLE_MASTER && hello.label == 0)
-        greet_master(node, guest);
+        guest_greet_master(node, guest);
     else
-        greet_other(node, guest, &hello);
+        guest_greet_other(node, guest, &hello);
 }
 
 /* ---- events ---- */
 
-static void settle(struct rt_guest *guest) {
+static void guest_settle(struct rt_guest *guest) {
     *guest->slot = rt_talk_release(&guest->talk);
     rt_guest_drop(guest);
 }
 
 /* The link is gone, or said something that makes no sense: then it is told so. */
-static void lose(struct rt_node *node, struct rt_guest *guest) {
+static void guest_lose(struct rt_node *node, struct rt_guest *guest) {
     struct rt_error why = guest->talk.error;
     if (guest == node->master) {
         rt_fail_prefix(&why, why.status, "the master");
@@ -192,17 +192,17 @@ static void lose(struct rt_node *node, struct rt_guest *guest) {
     }
 }
 
-static void take_message(struct rt_node *node, struct rt_guest *guest) {
+static void guest_take_message(struct rt_node *node, struct rt_guest *guest) {
     struct rt_error err;
     switch (guest->state) {
     case RT_GUEST_NEW:
-        take_hello(node, guest);
+        guest_take_hello(node, guest);
         break;
     case RT_GUEST_MASTER:
-        guest->until = rt_endpoint_now(node->endpoint) + master_timeout(node);
+        guest->until = rt_endpoint_now(node->endpoint) + guest_master_timeout(node);
         rt_session_message(node);
         if (node->master == guest) /* work takes time of which the master is not guilty */
-            guest->until = rt_endpoint_now(node->endpoint) + master_timeout(node);
+            guest->until = rt_endpoint_now(node->endpoint) + guest_master_timeout(node);
         break;
     case RT_GUEST_JOINING:
         if (rt_echo_message(&guest->echo, &guest->talk, node->session.index, &err) != RT_OK)
@@ -226,11 +226,11 @@ bool rt_guest_event(struct rt_node *node, const struct rt_event *event) {
     if (!rt_echo_event(&guest->echo, &guest->talk, node->session.index, event))
         rt_talk_event(&guest->talk, event);
     if (guest->talk.ready && !had)
-        take_message(node, guest);
+        guest_take_message(node, guest);
     if (guest->talk.link && guest->talk.dead)
-        lose(node, guest);
+        guest_lose(node, guest);
     else if (guest->state == RT_GUEST_JOINING && guest->echo.done && rt_talk_idle(&guest->talk))
-        settle(guest);
+        guest_settle(guest);
     return true;
 }
 
@@ -244,7 +244,7 @@ void rt_guest_expire(struct rt_node *node, double now) {
             continue;
         const char *peer = guest->talk.link->peer;
         if (guest->state == RT_GUEST_MASTER) {
-            rt_fail(&why, RT_FAILED, "%s has been silent for %g s", peer, master_timeout(node));
+            rt_fail(&why, RT_FAILED, "%s has been silent for %g s", peer, guest_master_timeout(node));
             rt_session_end(node, &why);
             continue;
         }

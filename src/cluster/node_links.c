@@ -10,7 +10,7 @@
 /* Seconds to reach another node, whatever the master says: a name that is looked up may outlive its link. */
 static const double longest_dial = 60;
 
-static struct rt_link **slot_of(struct rt_node *node, const struct rt_settle_link *link) {
+static struct rt_link **node_links_slot_of(struct rt_node *node, const struct rt_settle_link *link) {
     switch (link->label) {
     case RT_LABEL_NEXT:
         return &node->session.next;
@@ -22,7 +22,7 @@ static struct rt_link **slot_of(struct rt_node *node, const struct rt_settle_lin
 }
 
 /* Whether a link for it is there already, or being made. */
-static bool is_taken(const struct rt_node *node, struct rt_link **slot) {
+static bool node_links_is_taken(const struct rt_node *node, struct rt_link **slot) {
     if (*slot || (node->dial.stage != RT_DIAL_IDLE && node->slot == slot))
         return true;
     for (size_t i = 0; i < RT_NODE_GUESTS; i++)
@@ -35,14 +35,15 @@ struct rt_link **rt_links_slot(struct rt_node *node, uint16_t peer, uint16_t lab
     for (size_t i = 0; i < node->place.links; i++) {
         const struct rt_settle_link *link = &node->place.link[i];
         if (link->peer == peer && link->label == label)
-            return is_taken(node, slot_of(node, link)) ? NULL : slot_of(node, link);
+            return node_links_is_taken(node, node_links_slot_of(node, link)) ? NULL
+                                                                             : node_links_slot_of(node, link);
     }
     return NULL;
 }
 
 bool rt_links_complete(struct rt_node *node) {
     for (size_t i = 0; i < node->place.links; i++)
-        if (!*slot_of(node, &node->place.link[i]))
+        if (!*node_links_slot_of(node, &node->place.link[i]))
             return false;
     return node->place.links > 0;
 }
@@ -52,7 +53,7 @@ void rt_links_count(struct rt_node *node) {
     struct rt_session *session = &node->session;
     const bool direct = session->links && session->links[0];
     for (size_t i = 0; i < node->place.links; i++) {
-        struct rt_link *link = *slot_of(node, &node->place.link[i]);
+        struct rt_link *link = *node_links_slot_of(node, &node->place.link[i]);
         if (link && (!direct || link == session->links[0]))
             rt_link_count(link, &node->work->links);
     }
@@ -60,7 +61,7 @@ void rt_links_count(struct rt_node *node) {
 
 void rt_links_forget(struct rt_node *node) {
     for (size_t i = 0; i < node->place.links; i++)
-        *slot_of(node, &node->place.link[i]) = NULL;
+        *node_links_slot_of(node, &node->place.link[i]) = NULL;
 }
 
 void rt_links_drop(struct rt_node *node) {
@@ -69,7 +70,7 @@ void rt_links_drop(struct rt_node *node) {
         if (node->guests[i].state == RT_GUEST_JOINING)
             rt_guest_drop(&node->guests[i]);
     for (size_t i = 0; i < node->place.links; i++) {
-        struct rt_link **slot = slot_of(node, &node->place.link[i]);
+        struct rt_link **slot = node_links_slot_of(node, &node->place.link[i]);
         rt_link_close(*slot);
         *slot = NULL;
     }
@@ -80,7 +81,7 @@ void rt_links_drop(struct rt_node *node) {
 }
 
 /* Each look-up of a name may outlive its link: they must not pile up. */
-static rt_status check_idle(const struct rt_node *node, struct rt_error *err) {
+static rt_status node_links_check_idle(const struct rt_node *node, struct rt_error *err) {
     if (node->dial.stage == RT_DIAL_IDLE)
         return RT_OK;
     return rt_fail(err, RT_FAILED, "%s is still connecting to the node it was asked for before", node->name);
@@ -91,7 +92,7 @@ rt_status rt_links_settle(struct rt_node *node, struct rt_settle *place, struct 
     bool mesh = false;
     for (size_t i = 0; i < place->links; i++)
         mesh |= place->link[i].label == RT_LABEL_MESH;
-    rt_status status = check_idle(node, err);
+    rt_status status = node_links_check_idle(node, err);
     if (status == RT_OK && mesh)
         status = rt_alloc(place->count, sizeof *links, "the links of a node", &links, err);
     if (status != RT_OK) {
@@ -108,7 +109,7 @@ rt_status rt_links_settle(struct rt_node *node, struct rt_settle *place, struct 
 
 rt_status rt_links_join(struct rt_node *node, const struct rt_join *join, struct rt_error *err) {
     const double wish = join->milliseconds / 1000.0;
-    rt_status status = check_idle(node, err);
+    rt_status status = node_links_check_idle(node, err);
     if (status != RT_OK)
         return status;
     struct rt_link **slot = rt_links_slot(node, join->peer, join->label);
@@ -134,7 +135,7 @@ bool rt_links_event(struct rt_node *node, const struct rt_event *event) {
     if (rt_dial_event(&node->dial, event))
         return true;
     for (size_t i = 0; i < node->place.links && event->kind == RT_EVENT_CLOSED; i++) {
-        struct rt_link **slot = slot_of(node, &node->place.link[i]);
+        struct rt_link **slot = node_links_slot_of(node, &node->place.link[i]);
         if (*slot != event->link)
             continue;
         rt_fail(&node->lost, RT_FAILED, "%s: %s", event->link->peer, event->error.text);

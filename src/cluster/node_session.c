@@ -44,16 +44,16 @@ void rt_session_end(struct rt_node *node, const struct rt_error *why) {
 
 /* ---- what the master asks for ---- */
 
-static void answer(struct rt_node *node, uint16_t type, size_t body_bytes) {
+static void session_answer(struct rt_node *node, uint16_t type, size_t body_bytes) {
     rt_talk_send(&node->master->talk, &(struct rt_message){.type = type, .source = node->session.index},
                  body_bytes);
 }
 
-static rt_status fail_answer(const struct rt_node *node, struct rt_error *err) {
+static rt_status session_fail_answer(const struct rt_node *node, struct rt_error *err) {
     return rt_fail(err, RT_FAILED, "the answer of %s does not fit into a message", node->name);
 }
 
-static rt_status profile(struct rt_node *node, struct rt_error *err) {
+static rt_status session_profile(struct rt_node *node, struct rt_error *err) {
     struct rt_talk *talk = &node->master->talk;
     struct rt_profile asked;
     struct rt_profiled found = {0};
@@ -68,12 +68,12 @@ static rt_status profile(struct rt_node *node, struct rt_error *err) {
     size_t bytes = body ? rt_profiled_encode(&found, body, RT_MAX_CONTROL) : 0;
     rt_profiled_deinit(&found);
     if (!bytes)
-        return fail_answer(node, err);
-    answer(node, RT_MESSAGE_PROFILED, bytes);
+        return session_fail_answer(node, err);
+    session_answer(node, RT_MESSAGE_PROFILED, bytes);
     return RT_OK;
 }
 
-static rt_status assign(struct rt_node *node, struct rt_error *err) {
+static rt_status session_assign(struct rt_node *node, struct rt_error *err) {
     struct rt_talk *talk = &node->master->talk;
     struct rt_assign asked;
     struct rt_ready ready = {0};
@@ -88,24 +88,24 @@ static rt_status assign(struct rt_node *node, struct rt_error *err) {
     uint8_t *body = rt_talk_body(talk);
     size_t bytes = body ? rt_ready_encode(&ready, body, RT_MAX_CONTROL) : 0;
     if (!bytes)
-        return fail_answer(node, err);
-    answer(node, RT_MESSAGE_READY, bytes);
+        return session_fail_answer(node, err);
+    session_answer(node, RT_MESSAGE_READY, bytes);
     return RT_OK;
 }
 
-static rt_status take_place(struct rt_node *node, struct rt_error *err) {
+static rt_status session_take_place(struct rt_node *node, struct rt_error *err) {
     const struct rt_talk *talk = &node->master->talk;
     struct rt_settle asked;
     rt_status status = rt_settle_decode(talk->body, talk->body_bytes, &asked, err);
     if (status == RT_OK)
         status = rt_links_settle(node, &asked, err);
     if (status == RT_OK)
-        answer(node, RT_MESSAGE_SETTLED, 0);
+        session_answer(node, RT_MESSAGE_SETTLED, 0);
     return status;
 }
 
 /* Answered when the link is made. */
-static rt_status join(struct rt_node *node, struct rt_error *err) {
+static rt_status session_join(struct rt_node *node, struct rt_error *err) {
     const struct rt_talk *talk = &node->master->talk;
     struct rt_join asked;
     rt_status status = rt_join_decode(talk->body, talk->body_bytes, &asked, err);
@@ -125,16 +125,16 @@ void rt_session_message(struct rt_node *node) {
     }
     switch (talk->message.type) {
     case RT_MESSAGE_PROFILE:
-        status = profile(node, &err);
+        status = session_profile(node, &err);
         break;
     case RT_MESSAGE_ASSIGN:
-        status = assign(node, &err);
+        status = session_assign(node, &err);
         break;
     case RT_MESSAGE_SETTLE:
-        status = take_place(node, &err);
+        status = session_take_place(node, &err);
         break;
     case RT_MESSAGE_JOIN:
-        status = join(node, &err);
+        status = session_join(node, &err);
         break;
     case RT_MESSAGE_GO:
         node->go = node->assigned && node->place.links;
@@ -157,16 +157,17 @@ void rt_session_message(struct rt_node *node) {
 
 /* ---- what becomes of it ---- */
 
-static rt_status answer_joined(struct rt_node *node, const struct rt_joined *joined, struct rt_error *err) {
+static rt_status session_answer_joined(struct rt_node *node, const struct rt_joined *joined,
+                                       struct rt_error *err) {
     uint8_t *body = rt_talk_body(&node->master->talk);
     size_t bytes = body ? rt_joined_encode(joined, body, RT_MAX_CONTROL) : 0;
     if (!bytes)
-        return fail_answer(node, err);
-    answer(node, RT_MESSAGE_JOINED, bytes);
+        return session_fail_answer(node, err);
+    session_answer(node, RT_MESSAGE_JOINED, bytes);
     return RT_OK;
 }
 
-static void check_dial(struct rt_node *node) {
+static void session_check_dial(struct rt_node *node) {
     struct rt_dial *dial = &node->dial;
     struct rt_error err;
     rt_dial_check(dial);
@@ -176,7 +177,7 @@ static void check_dial(struct rt_node *node) {
                                          .latency = dial->latency,
                                          .bandwidth = dial->bandwidth};
         *node->slot = rt_dial_take(dial);
-        if (answer_joined(node, &joined, &err) != RT_OK)
+        if (session_answer_joined(node, &joined, &err) != RT_OK)
             rt_session_end(node, &err);
     } else if (dial->stage == RT_DIAL_FAILED) {
         const uint16_t peer = dial->settings.to;
@@ -189,7 +190,7 @@ static void check_dial(struct rt_node *node) {
     }
 }
 
-static void work(struct rt_node *node) {
+static void session_work(struct rt_node *node) {
     struct rt_session *session = &node->session;
     struct rt_error err;
     struct rt_guest *master = node->master;
@@ -203,11 +204,11 @@ static void work(struct rt_node *node) {
 void rt_session_check(struct rt_node *node) {
     if (!node->serving || !node->master)
         return;
-    check_dial(node);
+    session_check_dial(node);
     if (!node->serving || !node->go)
         return;
     if (rt_links_complete(node)) {
-        work(node);
+        session_work(node);
     } else if (node->lost.text[0]) {
         struct rt_error why = node->lost;
         rt_session_end(node, &why);

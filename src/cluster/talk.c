@@ -8,7 +8,7 @@
 
 enum { MEMORY = (1 + RT_TALK_SENDS) * RT_MAX_CONTROL };
 
-static void post(struct rt_talk *talk) {
+static void talk_post(struct rt_talk *talk) {
     talk->receive = (struct rt_receive){
         .channel = RT_CHANNEL_CONTROL, .body = talk->memory, .body_room = RT_MAX_CONTROL, .user = talk};
     rt_link_receive(talk->link, &talk->receive);
@@ -21,7 +21,7 @@ rt_status rt_talk_open(struct rt_link *link, struct rt_talk *talk, struct rt_err
         return rt_fail(err, RT_NO_MEMORY, "not enough memory for a conversation with %s", link->peer);
     *talk = (struct rt_talk){.link = link, .memory = memory};
     link->user = talk;
-    post(talk);
+    talk_post(talk);
     return RT_OK;
 }
 
@@ -49,12 +49,12 @@ struct rt_link *rt_talk_release(struct rt_talk *talk) {
 }
 
 /* Nothing that was said after this counts. */
-static void die(struct rt_talk *talk, const struct rt_error *why) {
+static void talk_die(struct rt_talk *talk, const struct rt_error *why) {
     talk->dead = true;
     talk->error = *why;
 }
 
-static void take(struct rt_talk *talk) {
+static void talk_take(struct rt_talk *talk) {
     const struct rt_receive *receive = &talk->receive;
     struct rt_error err;
     rt_status status =
@@ -65,7 +65,7 @@ static void take(struct rt_talk *talk) {
         status = rt_fail(&err, RT_BAD_INPUT, "sent a message (%s) of another run",
                          rt_message_name(talk->message.type));
     if (status != RT_OK) {
-        die(talk, &err);
+        talk_die(talk, &err);
         return;
     }
     talk->body = talk->memory;
@@ -80,7 +80,7 @@ bool rt_talk_event(struct rt_talk *talk, const struct rt_event *event) {
     case RT_EVENT_RECEIVED:
         if (event->receive != &talk->receive)
             return false;
-        take(talk);
+        talk_take(talk);
         return true;
     case RT_EVENT_SENT:
         for (size_t i = 0; i < RT_TALK_SENDS; i++)
@@ -93,7 +93,7 @@ bool rt_talk_event(struct rt_talk *talk, const struct rt_event *event) {
         talk->closed = true;
         memset(talk->sending, 0, sizeof talk->sending);
         if (!talk->dead)
-            die(talk, &event->error);
+            talk_die(talk, &event->error);
         return true;
     case RT_EVENT_CONNECTED:
         return true;
@@ -108,10 +108,10 @@ void rt_talk_next(struct rt_talk *talk) {
         return;
     talk->ready = false;
     if (!talk->dead)
-        post(talk);
+        talk_post(talk);
 }
 
-static size_t free_send(const struct rt_talk *talk) {
+static size_t talk_free_send(const struct rt_talk *talk) {
     size_t i = 0;
     while (i < RT_TALK_SENDS && talk->sending[i])
         i++;
@@ -119,19 +119,19 @@ static size_t free_send(const struct rt_talk *talk) {
 }
 
 uint8_t *rt_talk_body(struct rt_talk *talk) {
-    size_t i = free_send(talk);
+    size_t i = talk_free_send(talk);
     return i < RT_TALK_SENDS ? talk->memory + (1 + i) * RT_MAX_CONTROL : NULL;
 }
 
 void rt_talk_send(struct rt_talk *talk, const struct rt_message *message, size_t body_bytes) {
-    size_t i = free_send(talk);
+    size_t i = talk_free_send(talk);
     if (talk->closed)
         return;
     if (i == RT_TALK_SENDS) {
         struct rt_error err;
         rt_fail(&err, RT_FAILED, "does not read what is sent to it");
         if (!talk->dead)
-            die(talk, &err);
+            talk_die(talk, &err);
         return;
     }
     struct rt_message whole = *message;
@@ -147,8 +147,8 @@ void rt_talk_send(struct rt_talk *talk, const struct rt_message *message, size_t
     rt_link_send(talk->link, send);
 }
 
-static void say_error(struct rt_talk *talk, uint16_t flags, rt_status status, uint16_t node,
-                      const char *sentence) {
+static void talk_say_error(struct rt_talk *talk, uint16_t flags, rt_status status, uint16_t node,
+                           const char *sentence) {
     uint8_t *body = rt_talk_body(talk);
     if (!body)
         return;
@@ -159,11 +159,11 @@ static void say_error(struct rt_talk *talk, uint16_t flags, rt_status status, ui
 }
 
 void rt_talk_refuse(struct rt_talk *talk, rt_status status, uint16_t node, const char *sentence) {
-    say_error(talk, 0, status, node, sentence);
+    talk_say_error(talk, 0, status, node, sentence);
 }
 
 void rt_talk_put_off(struct rt_talk *talk, uint16_t node, const char *sentence) {
-    say_error(talk, RT_FLAG_AGAIN, RT_FAILED, node, sentence);
+    talk_say_error(talk, RT_FLAG_AGAIN, RT_FAILED, node, sentence);
 }
 
 rt_status rt_talk_expect(const struct rt_talk *talk, uint16_t type, const char *who, struct rt_error *err) {

@@ -91,8 +91,8 @@ struct rt_link *rt_view_take_link(struct rt_view *view, size_t node, uint16_t la
 
 /* ---- parts ---- */
 
-static rt_status request_parts(const struct rt_view *view, struct rt_cluster *cluster,
-                               const struct rt_assign *plan, uint8_t *bytes, struct rt_error *err) {
+static rt_status view_request_parts(const struct rt_view *view, struct rt_cluster *cluster,
+                                    const struct rt_assign *plan, uint8_t *bytes, struct rt_error *err) {
     struct rt_assign part = *plan;
     for (size_t i = 1; i < view->nodes; i++) {
         part.index = (uint16_t)i;
@@ -108,7 +108,7 @@ rt_status rt_view_assign(const struct rt_view *view, struct rt_cluster *cluster,
                          struct rt_error *err) {
     uint8_t *bytes;
     RT_TRY(rt_alloc(RT_MAX_CONTROL, 1, "a message", &bytes, err));
-    const rt_status status = request_parts(view, cluster, plan, bytes, err);
+    const rt_status status = view_request_parts(view, cluster, plan, bytes, err);
     free(bytes);
     if (status != RT_OK)
         return status;

@@ -1,6 +1,5 @@
 /*
- * Who takes part in an exchange: a place in a group, and a link to everybody one talks to. Everything in this
- * directory sees flat spans of floats, never a layer.
+ * A group of nodes of a run, as one of them sees it: its own rank, and a link to each node that it talks to.
  */
 #ifndef RT_CONTROL_COMMUNICATOR_H
 #define RT_CONTROL_COMMUNICATOR_H
@@ -17,7 +16,7 @@ struct rt_communicator {
     uint16_t first, stride;
     struct rt_link **links;     /* [count], by rank; NULL: none, as to oneself. Borrowed. link->user is the
                                    owner's: on the links to and from the master an rt_talk, which the owner has
-                                   opened, with its run set, before there is a coordinator or a agent. */
+                                   opened, with its run set, before there is a coordinator or an agent. */
     double timeout;             /* seconds without a step after which one who owes something is stuck
                                     (cluster/liveness.h); 0: 60 */
     const struct rt_pace *pace; /* of this device; NULL: it is not emulated */

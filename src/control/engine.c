@@ -1,5 +1,5 @@
 /*
- * The engine: events to parts, the first failure, and the two strategies of waiting; see engine.h.
+ * The engine: events to parts, the first failure, and the two ways of waiting; see engine.h.
  *
  * Threaded: the engine's thread holds the mutex whenever it runs a part, and lets it go while it sleeps in
  * the endpoint. Who waits leaves his test with the engine, which tries it after every event: so the waiting

@@ -1,9 +1,9 @@
 /*
  * Who takes the events of an endpoint during an exchange, and how the thread that computes waits for them.
  *
- * The parts of an exchange (a executor, a server, the client of servers, the talks with the master) are
- * passive: they are handed events and say what has become of them. The engine takes the events and hands them
- * to its parts. It has two strategies of doing so, with the same results:
+ * The parts of an exchange (an executor, a server, the client of servers, the conversations with the master)
+ * are passive: they are handed events and say what has become of them. The engine takes the events and hands
+ * them to its parts. It has two ways of doing so, with the same results:
  *
  *   inline    on the thread that computes, whenever it waits or looks (rt_engine_poll). In memory under
  *             virtual time this is the only way.

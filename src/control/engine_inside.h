@@ -55,7 +55,7 @@ struct rt_engine {
 /* The first failure; the later ones are forgotten. lost: whose fault it is. */
 void rt_engine_fail(struct rt_engine *engine, rt_status status, const struct rt_error *err, uint16_t lost);
 
-/* ---- engine_patience.c: reasons not to wait any longer ---- */
+/* ---- engine_timeout.c: reasons not to wait any longer ---- */
 
 enum rt_owner {
     RT_OWNER_WORKS,

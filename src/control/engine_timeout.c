@@ -5,7 +5,8 @@
 #include "base/clock.h"
 #include <math.h>
 
-/* Seconds that a node which lost another gives the master to say why: it knows first, and of all. */
+/* When a node loses a peer other than the master, it waits so many seconds before it reports that: the master
+ * usually knows the cause, and its message is better. */
 static const double grace = 1;
 /* Seconds between two looks at those who are waited for, at most. */
 static const double look_up = 0.5;
@@ -25,8 +26,8 @@ void rt_engine_take_loss(struct rt_engine *engine, uint16_t rank, const struct r
     }
 }
 
-/* Where this thread did not run, perhaps nobody did: that time does not count. No more than that time is
- * forgiven, or a thread that is held up now and then would never lose timeout. */
+/* If this thread did not run, perhaps the whole machine did not, so that time is not counted. Only that time
+ * is excused; otherwise a thread that is often delayed would never give up. */
 static void engine_forgive_pause(struct rt_engine *engine, double now) {
     if (!rt_clock_overslept(engine->check, now, engine->timeout))
         return;

@@ -13,10 +13,11 @@
  *     slow holds up nothing but itself, and memory is bounded by what is posted;
  *   - of the frames that could travel, those of the lowest channel go first;
  *   - a peer that dies, falls silent or breaks the rules closes the link, within a bounded time, with a
- *     sentence that names it; the endpoint and its other links go on;
+ *     sentence that says why; the endpoint and its other links go on;
  *   - waiting sleeps; nothing spins.
  *
- * An endpoint and its links belong to one thread. Only rt_endpoint_wake may be called by others.
+ * An endpoint and its links belong to one thread. Only rt_endpoint_wake and rt_endpoint_step may be
+ * called by others.
  */
 #ifndef RT_NET_TRANSPORT_H
 #define RT_NET_TRANSPORT_H

@@ -23,7 +23,7 @@ double rt_flow_now(const struct rt_flow *flow) {
     return flow->settings.endpoint ? rt_endpoint_now(flow->settings.endpoint) : rt_clock_wall();
 }
 
-static void sleep_until(const struct rt_flow *flow, double until) {
+static void flow_sleep_until(const struct rt_flow *flow, double until) {
     if (flow->settings.endpoint) {
         rt_endpoint_sleep(flow->settings.endpoint, until);
         return;
@@ -34,10 +34,10 @@ static void sleep_until(const struct rt_flow *flow, double until) {
 }
 
 /* The next event; false when none comes until then. */
-static bool next_event(const struct rt_flow *flow, double until, struct rt_event *event) {
+static bool flow_next_event(const struct rt_flow *flow, double until, struct rt_event *event) {
     if (flow->settings.endpoint)
         return rt_endpoint_wait(flow->settings.endpoint, until, event);
-    sleep_until(flow, until);
+    flow_sleep_until(flow, until);
     return false;
 }
 
@@ -85,7 +85,8 @@ void rt_flow_deinit(struct rt_flow *flow) {
     *flow = (struct rt_flow){0};
 }
 
-static rt_status take_memory(struct rt_segment *segment, const struct rt_job *job, struct rt_error *err) {
+static rt_status flow_take_memory(struct rt_segment *segment, const struct rt_job *job,
+                                  struct rt_error *err) {
     const size_t rows = rt_job_micro_rows(job), width = rt_shape_size(&segment->in_shape);
     const size_t floats = rows * width;
     if (width > SIZE_MAX / sizeof(float) / RT_FLOW_RETURNS / rows)
@@ -106,8 +107,8 @@ static rt_status take_memory(struct rt_segment *segment, const struct rt_job *jo
 }
 
 /* The planner makes no cut where this fails; a job that was sent may. */
-static rt_status check_message(const struct rt_flow *flow, const struct rt_shape *shape,
-                               struct rt_error *err) {
+static rt_status flow_check_message(const struct rt_flow *flow, const struct rt_shape *shape,
+                                    struct rt_error *err) {
     const size_t rows = rt_job_micro_rows(flow->job), width = rt_shape_size(shape);
     if (width < RT_MAX_TENSOR_BYTES / sizeof(float) / rows)
         return RT_OK;
@@ -134,11 +135,11 @@ rt_status rt_flow_add(struct rt_flow *flow, struct rt_stage *stage, const struct
         segment->count = flow->segments[0].count;
     if (in && !flow->job->evaluate_only)
         segment->buffer_count = segment->count < RT_FLOW_SEND_BUFFERS ? segment->count : RT_FLOW_SEND_BUFFERS;
-    rt_status status = in ? check_message(flow, &segment->in_shape, err) : RT_OK;
+    rt_status status = in ? flow_check_message(flow, &segment->in_shape, err) : RT_OK;
     if (status == RT_OK && out)
-        status = check_message(flow, &segment->out_shape, err);
+        status = flow_check_message(flow, &segment->out_shape, err);
     if (status == RT_OK)
-        status = take_memory(segment, flow->job, err);
+        status = flow_take_memory(segment, flow->job, err);
     if (status == RT_OK)
         rt_segment_post(segment, flow->job);
     return status;
@@ -146,41 +147,41 @@ rt_status rt_flow_add(struct rt_flow *flow, struct rt_stage *stage, const struct
 
 /* ---- clocks -------------------------------------------------------------------------------------------- */
 
-static double emulated_now(void *self) {
+static double flow_emulated_now(void *self) {
     return rt_flow_now(self);
 }
 
 /* For the heartbeats: this thread is alive. */
-static void take_step(const struct rt_flow *flow) {
+static void flow_take_step(const struct rt_flow *flow) {
     if (flow->settings.endpoint)
         rt_endpoint_step(flow->settings.endpoint, flow->note);
 }
 
 /* An emulated device that is to stop does not finish its operation. */
-static void emulated_sleep(void *self, double until) {
+static void flow_emulated_sleep(void *self, double until) {
     const struct rt_flow *flow = self;
     double now;
     while ((now = rt_flow_now(flow)) < until && !(flow->settings.stop && atomic_load(flow->settings.stop))) {
-        take_step(flow); /* also where one operation takes longer than anybody's timeout */
-        sleep_until(flow, fmin(until, now + most_sleep));
+        flow_take_step(flow); /* also where one operation takes longer than anybody's timeout */
+        flow_sleep_until(flow, fmin(until, now + most_sleep));
     }
 }
 
 /* On the thread that runs the engine. */
-static void start_clock(struct rt_flow *flow) {
+static void flow_start_clock(struct rt_flow *flow) {
     flow->clocked = true;
     rt_states_start(&flow->states, RT_STATE_ENCODE);
     rt_states_emulate(&flow->states, &(struct rt_emulation){.pace = flow->settings.pace,
                                                             .self = flow,
-                                                            .now = emulated_now,
-                                                            .sleep = emulated_sleep});
+                                                            .now = flow_emulated_now,
+                                                            .sleep = flow_emulated_sleep});
     rt_states_set_apart(&flow->states, true, false);
 }
 
 void rt_flow_enter(struct rt_flow *flow, enum rt_state state) {
     if (flow->note != 0) { /* no longer true, however long the operation takes */
         flow->note = 0;
-        take_step(flow);
+        flow_take_step(flow);
     }
     rt_states_enter(&flow->states, state);
 }
@@ -205,7 +206,7 @@ void rt_flow_train(struct rt_flow *flow, uint64_t update) {
 
 /* ---- events -------------------------------------------------------------------------------------------- */
 
-static struct rt_segment *segment_of(struct rt_flow *flow, const struct rt_event *event) {
+static struct rt_segment *flow_segment_of(struct rt_flow *flow, const struct rt_event *event) {
     for (size_t i = 0; i < flow->segment_count; i++) {
         struct rt_segment *segment = &flow->segments[i];
         const struct rt_neighbour *from =
@@ -216,8 +217,8 @@ static struct rt_segment *segment_of(struct rt_flow *flow, const struct rt_event
     return NULL;
 }
 
-static rt_status received(struct rt_flow *flow, const struct rt_event *event, struct rt_error *err) {
-    struct rt_segment *segment = segment_of(flow, event);
+static rt_status flow_received(struct rt_flow *flow, const struct rt_event *event, struct rt_error *err) {
+    struct rt_segment *segment = flow_segment_of(flow, event);
     if (!segment)
         return RT_OK;
     if (event->receive->channel == RT_CHANNEL_FIRST)
@@ -225,12 +226,12 @@ static rt_status received(struct rt_flow *flow, const struct rt_event *event, st
     return rt_segment_arrived(flow, segment, event->receive->user, err);
 }
 
-static bool is_ours(const struct rt_flow *flow, const struct rt_event *event) {
+static bool flow_is_ours(const struct rt_flow *flow, const struct rt_event *event) {
     return event->link && (event->link == flow->next.talk.link || event->link == flow->previous.talk.link);
 }
 
 /* An event that is not of our links. */
-static rt_status take_other(struct rt_flow *flow, const struct rt_event *event, struct rt_error *err) {
+static rt_status flow_take_other(struct rt_flow *flow, const struct rt_event *event, struct rt_error *err) {
     const struct rt_inter_ring *inter_ring = &flow->settings.inter_ring;
     rt_status status = RT_OK;
     if (inter_ring->self) {
@@ -248,25 +249,25 @@ static rt_status take_other(struct rt_flow *flow, const struct rt_event *event, 
 }
 
 /* Whether the event is of a state transfer: a worker holds state, the master gives orders. */
-static bool take_transfer(struct rt_flow *flow, const struct rt_event *event, rt_status *status,
-                          struct rt_error *err) {
+static bool flow_take_transfer(struct rt_flow *flow, const struct rt_event *event, rt_status *status,
+                               struct rt_error *err) {
     const struct rt_flow_ends *ends = &flow->settings.ends;
     return flow->settings.index > 0 ? rt_state_holder_event(&flow->holder, event, status, err)
                                     : ends->transfer(ends->self, event, status, err);
 }
 
-static rt_status take_event(struct rt_flow *flow, const struct rt_event *event, struct rt_error *err) {
+static rt_status flow_take_event(struct rt_flow *flow, const struct rt_event *event, struct rt_error *err) {
     if (rt_talk_event(&flow->next.talk, event) || rt_talk_event(&flow->previous.talk, event))
         return RT_OK;
-    if (!is_ours(flow, event))
-        return take_other(flow, event, err);
+    if (!flow_is_ours(flow, event))
+        return flow_take_other(flow, event, err);
     flow->progress = rt_flow_now(flow);
     rt_status status = RT_OK;
-    if (!take_transfer(flow, event, &status, err)) {
+    if (!flow_take_transfer(flow, event, &status, err)) {
         if (event->kind == RT_EVENT_SENT)
             *(bool *)event->send->user = false;
         else if (event->kind == RT_EVENT_RECEIVED)
-            status = received(flow, event, err);
+            status = flow_received(flow, event, err);
     }
     if (status == RT_OK)
         return RT_OK;
@@ -278,7 +279,7 @@ static rt_status take_event(struct rt_flow *flow, const struct rt_event *event, 
 
 /* A link that is gone ends the run, unless the run is at its end anyway. A message that came before counts
  * first: it may say why. */
-static rt_status check_links(struct rt_flow *flow, struct rt_error *err) {
+static rt_status flow_check_links(struct rt_flow *flow, struct rt_error *err) {
     struct rt_neighbour *const neighbours[] = {&flow->previous, &flow->next};
     for (size_t i = 0; i < 2; i++) {
         const struct rt_talk *talk = &neighbours[i]->talk;
@@ -290,10 +291,10 @@ static rt_status check_links(struct rt_flow *flow, struct rt_error *err) {
     return RT_OK;
 }
 
-static rt_status take_events(struct rt_flow *flow, struct rt_error *err) {
+static rt_status flow_take_events(struct rt_flow *flow, struct rt_error *err) {
     struct rt_event event;
-    while (next_event(flow, 0, &event)) {
-        rt_status status = take_event(flow, &event, err);
+    while (flow_next_event(flow, 0, &event)) {
+        rt_status status = flow_take_event(flow, &event, err);
         if (status != RT_OK)
             return status;
     }
@@ -304,7 +305,7 @@ static rt_status take_events(struct rt_flow *flow, struct rt_error *err) {
 
 /* Why there is nothing to do, and whom we wait for. A node that has nothing waits for the one before it, also
  * between updates, when a master may take its time. */
-static enum rt_state reason(struct rt_flow *flow, const struct rt_neighbour **who) {
+static enum rt_state flow_reason(struct rt_flow *flow, const struct rt_neighbour **who) {
     struct rt_segment *first = &flow->segments[0], *end = &flow->segments[flow->segment_count - 1];
     *who = first->in ? first->in : end->in;
     if (flow->starving && first->oldest == first->arrived) {
@@ -347,7 +348,7 @@ static enum rt_state reason(struct rt_flow *flow, const struct rt_neighbour **wh
     return RT_STATE_WAIT_INPUT;
 }
 
-static struct rt_liveness_terms terms_of(const struct rt_flow *flow) {
+static struct rt_liveness_terms flow_terms_of(const struct rt_flow *flow) {
     const struct rt_inter_ring *inter_ring = &flow->settings.inter_ring;
     return (struct rt_liveness_terms){.self = (uint16_t)(inter_ring->first + flow->settings.index),
                                       .nodes = inter_ring->self ? inter_ring->nodes : flow->settings.nodes,
@@ -356,9 +357,9 @@ static struct rt_liveness_terms terms_of(const struct rt_flow *flow) {
 
 /* What we say of our waiting (cluster/liveness.h). Whichever neighbour we wait for, something from the other
  * would do as well. */
-static uint16_t count_waits(const struct rt_flow *flow, const struct rt_neighbour *who, double waited) {
+static uint16_t flow_count_waits(const struct rt_flow *flow, const struct rt_neighbour *who, double waited) {
     const struct rt_inter_ring *inter_ring = &flow->settings.inter_ring;
-    const struct rt_liveness_terms terms = terms_of(flow);
+    const struct rt_liveness_terms terms = flow_terms_of(flow);
     const struct rt_neighbour *const neighbours[] = {&flow->next, &flow->previous};
     uint16_t note = inter_ring->self ? inter_ring->note(inter_ring->self) : RT_NOTE_NONE;
     for (size_t i = 0; i < 2 && who; i++) {
@@ -369,9 +370,9 @@ static uint16_t count_waits(const struct rt_flow *flow, const struct rt_neighbou
 }
 
 /* Fails when the neighbour that we wait for is stuck. */
-static rt_status check_neighbour(struct rt_flow *flow, const struct rt_neighbour *who, enum rt_state state,
-                                 double waited, struct rt_error *err) {
-    const struct rt_liveness_terms terms = terms_of(flow);
+static rt_status flow_check_neighbour(struct rt_flow *flow, const struct rt_neighbour *who,
+                                      enum rt_state state, double waited, struct rt_error *err) {
+    const struct rt_liveness_terms terms = flow_terms_of(flow);
     const struct rt_heartbeat last = rt_link_heartbeat(who->talk.link);
     struct rt_error why;
     char name[32];
@@ -387,36 +388,36 @@ static rt_status check_neighbour(struct rt_flow *flow, const struct rt_neighbour
                    rt_state_name(state));
 }
 
-static rt_status wait(struct rt_flow *flow, struct rt_error *err) {
+static rt_status flow_wait(struct rt_flow *flow, struct rt_error *err) {
     const struct rt_neighbour *who;
-    const enum rt_state state = reason(flow, &who);
+    const enum rt_state state = flow_reason(flow, &who);
     const double now = rt_flow_now(flow), look_up = fmin(most_sleep, flow->settings.timeout / 4);
     const double until = flow->wake > 0 ? fmin(now + look_up, flow->wake) : now + look_up;
     if (!who)
         flow->progress = now;
     const double waited =
         rt_wait_look(&flow->waiting, who ? who->number : UINT16_MAX, flow->progress, true, now);
-    rt_status status = who ? check_neighbour(flow, who, state, waited, err) : RT_OK;
+    rt_status status = who ? flow_check_neighbour(flow, who, state, waited, err) : RT_OK;
     if (status != RT_OK)
         return status;
     flow->idle = true;
-    flow->note = count_waits(flow, who, waited);
-    take_step(flow);
+    flow->note = flow_count_waits(flow, who, waited);
+    flow_take_step(flow);
     rt_states_enter(&flow->states, state);
     struct rt_event event;
-    if (next_event(flow, until, &event))
-        return take_event(flow, &event, err);
+    if (flow_next_event(flow, until, &event))
+        return flow_take_event(flow, &event, err);
     return RT_OK;
 }
 
 /* ---- the loop ------------------------------------------------------------------------------------------ */
 
-static rt_status turn(struct rt_flow *flow, struct rt_error *err) {
+static rt_status flow_turn(struct rt_flow *flow, struct rt_error *err) {
     bool worked = false;
-    take_step(flow);
+    flow_take_step(flow);
     rt_status status = rt_flow_control(flow, &worked, err);
     if (status == RT_OK)
-        status = check_links(flow, err);
+        status = flow_check_links(flow, err);
     if (status == RT_OK && flow->settings.inter_ring.self)
         status = rt_flow_exchange(flow, &worked, err);
     if (status == RT_OK && flow->settings.index > 0)
@@ -436,20 +437,20 @@ static rt_status turn(struct rt_flow *flow, struct rt_error *err) {
         return RT_OK;
     if (flow->settings.stop && atomic_load(flow->settings.stop))
         return rt_fail(err, RT_INTERRUPTED, "the node is stopped");
-    return wait(flow, err);
+    return flow_wait(flow, err);
 }
 
 rt_status rt_flow_run(struct rt_flow *flow, bool (*done)(void *self), void *self, struct rt_error *err) {
     if (!flow->clocked)
-        start_clock(flow);
+        flow_start_clock(flow);
     while (flow->status == RT_OK) {
-        flow->status = take_events(flow, &flow->error);
+        flow->status = flow_take_events(flow, &flow->error);
         if (flow->status == RT_OK && done(self)) {
             rt_flow_leave(flow);
             return RT_OK;
         }
         if (flow->status == RT_OK)
-            flow->status = turn(flow, &flow->error);
+            flow->status = flow_turn(flow, &flow->error);
     }
     return rt_fail(err, flow->status, "%s", flow->error.text);
 }
@@ -459,8 +460,8 @@ void rt_flow_let_pass(struct rt_flow *flow, const struct rt_event *event) {
     struct rt_error ignored;
     if (rt_talk_event(&flow->next.talk, event) || rt_talk_event(&flow->previous.talk, event))
         return;
-    if (!is_ours(flow, event))
-        take_other(flow, event, &ignored);
+    if (!flow_is_ours(flow, event))
+        flow_take_other(flow, event, &ignored);
     flow->lost = lost;
 }
 
@@ -471,7 +472,7 @@ void rt_flow_linger(struct rt_flow *flow, struct rt_neighbour *neighbour, double
         const double now = rt_flow_now(flow);
         if (talk->ready)
             rt_talk_next(talk);
-        else if (next_event(flow, fmin(until, now + most_sleep), &event))
+        else if (flow_next_event(flow, fmin(until, now + most_sleep), &event))
             rt_flow_let_pass(flow, &event);
         else if (now >= until || (flow->settings.stop && atomic_load(flow->settings.stop)))
             return;

@@ -20,9 +20,9 @@
  * (control/state_transfer.h).
  *
  * What a clockwise message occupies on a node is an in-flight slot: a slot of the stage, room for the input
- * and, after the forward, for the gradient that will come back. Seats are used in turn, and a receive is
- * posted for a in-flight slot when it is free, so the in-flight slots are the credits: a neighbour can send
- * no more than there is room for.
+ * and, after the forward, for the gradient that will come back. Slots are used in turn, and a receive is
+ * posted for one when it is free, so the slots are the credits: a neighbour can send no more than there is
+ * room for.
  */
 #ifndef RT_RING_FLOW_H
 #define RT_RING_FLOW_H
@@ -83,8 +83,8 @@ struct rt_segment {
     struct rt_inflight *window;
     size_t count;
     float *memory; /* of x where there are no slots */
-    /* Numbers of in-flight slots, ever rising; in-flight slot n is in-flight slots[n % count]. Each counts
-     * what has been done: oldest <= weights <= back <= gradient <= forward <= arrived <= posted <= oldest +
+    /* In-flight slot number n is window[n % count]. Each counter, ever rising, says how many slots have
+     * passed that point: oldest <= weights <= back <= gradient <= forward <= arrived <= posted <= oldest +
      * count. */
     uint64_t oldest, weights, back, gradient, forward, arrived, posted;
     struct rt_sequence next;
@@ -230,7 +230,7 @@ rt_status rt_segment_returned(struct rt_flow *flow, struct rt_segment *segment, 
 /* The message of the next micro-batch, and its place in its update; moves the sequence on. */
 void rt_sequence_take(struct rt_sequence *next, const struct rt_job *job, const struct rt_message *message,
                       struct rt_inflight *inflight);
-/* Sends in-flight slot->message with y (and indices) to the next node. y NULL: the head alone. */
+/* Sends inflight->message with y (and indices) to the next node. y NULL: the head alone. */
 void rt_segment_send(struct rt_flow *flow, struct rt_segment *segment, struct rt_inflight *inflight,
                      const float *y);
 void rt_segment_post_gradient(struct rt_segment *segment, struct rt_inflight *inflight);

@@ -24,7 +24,7 @@
 
 /* ---- the norm ------------------------------------------------------------------------------------------ */
 
-static bool send_norm(struct rt_flow *flow, double value, bool factor) {
+static bool flow_send_norm(struct rt_flow *flow, double value, bool factor) {
     if (!rt_talk_body(&flow->next.talk))
         return false;
     rt_states_catch_up(&flow->states);
@@ -38,14 +38,14 @@ static bool send_norm(struct rt_flow *flow, double value, bool factor) {
     return true;
 }
 
-static double squares(struct rt_flow *flow, struct rt_segment *segment, double sum) {
+static double flow_squares(struct rt_flow *flow, struct rt_segment *segment, double sum) {
     rt_flow_enter(flow, RT_STATE_REDUCE);
     sum = rt_stage_squares(segment->stage, sum);
     rt_flow_leave(flow);
     return sum;
 }
 
-static void apply_all(struct rt_flow *flow, double sum) {
+static void flow_apply_all(struct rt_flow *flow, double sum) {
     const float factor = rt_norm_clip(flow->job->clip_norm, sum);
     for (size_t i = 0; i < flow->segment_count; i++)
         if (flow->segments[i].stage)
@@ -53,39 +53,40 @@ static void apply_all(struct rt_flow *flow, double sum) {
 }
 
 /* The master: begins, and ends. */
-static void lead_norm(struct rt_flow *flow, bool *worked) {
+static void flow_lead_norm(struct rt_flow *flow, bool *worked) {
     struct rt_segment *first = &flow->segments[0], *end = &flow->segments[flow->segment_count - 1];
     if (rt_segment_is_ready(first) && !flow->settings.next) {
-        apply_all(flow, squares(flow, first, 0));
+        flow_apply_all(flow, flow_squares(flow, first, 0));
         *worked = true;
         return;
     }
     if (rt_segment_is_ready(first) && !flow->norm.asked && rt_talk_body(&flow->next.talk)) {
         flow->norm.update = first->stage->update;
-        send_norm(flow, squares(flow, first, 0), false);
+        flow_send_norm(flow, flow_squares(flow, first, 0), false);
         *worked = flow->norm.asked = true;
     }
     if (flow->norm.here && (!end->stage || rt_segment_is_ready(end)) && rt_talk_body(&flow->next.talk)) {
-        const double sum = end->stage ? squares(flow, end, flow->norm.sum) : flow->norm.sum;
-        send_norm(flow, (double)rt_norm_clip(flow->job->clip_norm, sum), true);
+        const double sum = end->stage ? flow_squares(flow, end, flow->norm.sum) : flow->norm.sum;
+        flow_send_norm(flow, (double)rt_norm_clip(flow->job->clip_norm, sum), true);
         flow->norm.factors_out++;
         flow->norm.here = flow->norm.asked = false;
-        apply_all(flow, sum);
+        flow_apply_all(flow, sum);
         *worked = true;
     }
 }
 
-static void add_to_norm(struct rt_flow *flow, bool *worked) {
+static void flow_add_to_norm(struct rt_flow *flow, bool *worked) {
     struct rt_segment *segment = &flow->segments[0];
     if (!flow->norm.here || !rt_segment_is_ready(segment) || !rt_talk_body(&flow->next.talk))
         return;
-    send_norm(flow, squares(flow, segment, flow->norm.sum), false);
+    flow_send_norm(flow, flow_squares(flow, segment, flow->norm.sum), false);
     flow->norm.here = false;
     flow->norm.asked = true;
     *worked = true;
 }
 
-static rt_status take_norm(struct rt_flow *flow, const struct rt_message *message, struct rt_error *err) {
+static rt_status flow_take_norm(struct rt_flow *flow, const struct rt_message *message,
+                                struct rt_error *err) {
     const bool master = flow->settings.index == 0, factor = message->flags & RT_FLAG_LAST;
     const uint64_t update = flow->segments[0].stage->update;
     bool expected = flow->job->clip_norm > 0;
@@ -105,7 +106,7 @@ static rt_status take_norm(struct rt_flow *flow, const struct rt_message *messag
         flow->norm.factors_out--;
         flow->norm.update = update;
     } else if (factor) {
-        send_norm(flow, message->value, true);
+        flow_send_norm(flow, message->value, true);
         flow->norm.asked = false;
         rt_segment_apply(flow, &flow->segments[0], (float)message->value);
     } else {
@@ -139,7 +140,7 @@ void rt_flow_row(struct rt_flow *flow, struct rt_metrics_row *row) {
         flow->settings.inter_ring.tell(flow->settings.inter_ring.self, row);
 }
 
-static void send_rows(struct rt_flow *flow, struct rt_metrics_row *rows, size_t count) {
+static void flow_send_rows(struct rt_flow *flow, struct rt_metrics_row *rows, size_t count) {
     uint8_t *body = rt_talk_body(&flow->next.talk);
     const size_t bytes =
         rt_metrics_encode(&(struct rt_metrics){.count = count, .rows = rows}, body, RT_MAX_CONTROL);
@@ -152,11 +153,11 @@ bool rt_flow_ask_metrics(struct rt_flow *flow) {
     if (!rt_talk_body(&flow->next.talk))
         return false;
     rt_flow_row(flow, &row);
-    send_rows(flow, &row, 1);
+    flow_send_rows(flow, &row, 1);
     return true;
 }
 
-static rt_status take_metrics(struct rt_flow *flow, const struct rt_talk *talk, struct rt_error *err) {
+static rt_status flow_take_metrics(struct rt_flow *flow, const struct rt_talk *talk, struct rt_error *err) {
     struct rt_metrics metrics = {.room = flow->settings.nodes, .rows = flow->rows};
     RT_TRY(rt_metrics_decode(talk->body, talk->body_bytes, &metrics, err));
     const size_t expected = flow->settings.index ? flow->settings.index : flow->settings.nodes;
@@ -171,7 +172,7 @@ static rt_status take_metrics(struct rt_flow *flow, const struct rt_talk *talk, 
         return RT_OK;
     }
     rt_flow_row(flow, &flow->rows[expected]);
-    send_rows(flow, flow->rows, expected + 1);
+    flow_send_rows(flow, flow->rows, expected + 1);
     return RT_OK;
 }
 
@@ -185,7 +186,7 @@ rt_status rt_flow_lose(struct rt_flow *flow, const struct rt_neighbour *who) {
 
 void rt_flow_tell(struct rt_flow *flow, rt_status status, const char *sentence) {
     struct rt_neighbour *const neighbours[] = {&flow->next, &flow->previous};
-    /* Nobody can tell the master that he is lost: who gives him up is lost to him. */
+    /* A node that gave up the master cannot report the master as lost. It reports itself instead. */
     const uint16_t self = (uint16_t)(flow->settings.inter_ring.first + flow->settings.index);
     for (size_t i = 0; i < 2; i++)
         if (neighbours[i]->talk.link && !neighbours[i]->talk.closed)
@@ -194,8 +195,8 @@ void rt_flow_tell(struct rt_flow *flow, rt_status status, const char *sentence) 
 }
 
 /* Passed on as it is, the way it went. Always fails: this run is over. */
-static rt_status take_error(struct rt_flow *flow, const struct rt_neighbour *from, struct rt_neighbour *to,
-                            struct rt_error *err) {
+static rt_status flow_take_error(struct rt_flow *flow, const struct rt_neighbour *from,
+                                 struct rt_neighbour *to, struct rt_error *err) {
     struct rt_error_message error;
     char who[32];
     if (rt_error_decode(from->talk.body, from->talk.body_bytes, &error, err) != RT_OK)
@@ -210,12 +211,12 @@ static rt_status take_error(struct rt_flow *flow, const struct rt_neighbour *fro
     return rt_fail(err, error.status == RT_DIVERGED ? RT_DIVERGED : RT_FAILED, "%s", error.text);
 }
 
-static rt_status take_message(struct rt_flow *flow, struct rt_talk *talk, struct rt_error *err) {
+static rt_status flow_take_message(struct rt_flow *flow, struct rt_talk *talk, struct rt_error *err) {
     switch (talk->message.type) {
     case RT_MESSAGE_NORM:
-        return take_norm(flow, &talk->message, err);
+        return flow_take_norm(flow, &talk->message, err);
     case RT_MESSAGE_METRICS:
-        return take_metrics(flow, talk, err);
+        return flow_take_metrics(flow, talk, err);
     default:
         return rt_fail(err, RT_BAD_INPUT, "a %s message was not expected",
                        rt_message_name(talk->message.type));
@@ -226,16 +227,16 @@ rt_status rt_flow_control(struct rt_flow *flow, bool *worked, struct rt_error *e
     struct rt_talk *talk = &flow->previous.talk;
     char who[32];
     if (talk->ready && talk->message.type == RT_MESSAGE_ERROR)
-        return take_error(flow, &flow->previous, &flow->next, err);
+        return flow_take_error(flow, &flow->previous, &flow->next, err);
     if (flow->next.talk.ready && flow->next.talk.message.type == RT_MESSAGE_ERROR)
-        return take_error(flow, &flow->next, &flow->previous, err);
+        return flow_take_error(flow, &flow->next, &flow->previous, err);
     if (flow->next.talk.ready)
         return rt_fail(err, rt_flow_lose(flow, &flow->next), "%s (%s): a %s message came from the wrong side",
                        rt_neighbour_name(&flow->next, who), flow->next.talk.link->peer,
                        rt_message_name(flow->next.talk.message.type));
     /* What comes next may have to be passed on, so it waits until that can be done. */
     if (talk->ready && rt_talk_body(&flow->next.talk)) {
-        rt_status status = take_message(flow, talk, err);
+        rt_status status = flow_take_message(flow, talk, err);
         if (status != RT_OK)
             return rt_fail_prefix(err, rt_flow_lose(flow, &flow->previous), "%s (%s)",
                                   rt_neighbour_name(&flow->previous, who), talk->link->peer);
@@ -245,8 +246,8 @@ rt_status rt_flow_control(struct rt_flow *flow, bool *worked, struct rt_error *e
         *worked = true;
     }
     if (flow->job->clip_norm > 0 && flow->settings.index == 0)
-        lead_norm(flow, worked);
+        flow_lead_norm(flow, worked);
     else if (flow->job->clip_norm > 0)
-        add_to_norm(flow, worked);
+        flow_add_to_norm(flow, worked);
     return RT_OK;
 }

@@ -37,7 +37,7 @@ static void flow_turn_exchange(struct rt_flow *flow) {
 }
 
 /* Whether the exchange is done with all spans of the segment. */
-static bool segment_has_spans(const struct rt_flow *flow, const struct rt_segment *segment) {
+static bool flow_segment_has_spans(const struct rt_flow *flow, const struct rt_segment *segment) {
     const struct rt_exchange *exchange = &flow->exchange;
     for (size_t i = 0; i < segment->span_count; i++)
         if (!exchange->has(exchange->self, segment->first_span + i))
@@ -83,7 +83,8 @@ static bool flow_join(struct rt_flow *flow) {
 }
 
 /* Parameters for the update of this forward. */
-static void segment_ask(struct rt_flow *flow, struct rt_segment *segment, const struct rt_message *message) {
+static void flow_segment_ask(struct rt_flow *flow, struct rt_segment *segment,
+                             const struct rt_message *message) {
     const struct rt_exchange *exchange = &flow->exchange;
     const uint64_t update = message->update + 1;
     if (segment->begun != update) {
@@ -97,14 +98,14 @@ static void segment_ask(struct rt_flow *flow, struct rt_segment *segment, const 
             flow_turn_exchange(flow);
         }
     }
-    if (segment->wanting && segment_has_spans(flow, segment)) {
+    if (segment->wanting && flow_segment_has_spans(flow, segment)) {
         segment->wanting = false;
         rt_stage_renewed(segment->stage, message->update);
     }
 }
 
 /* A ring without a batch: this node comes to rest, and takes the newest parameters. */
-static void segment_rest(struct rt_flow *flow, struct rt_segment *segment) {
+static void flow_segment_rest(struct rt_flow *flow, struct rt_segment *segment) {
     const struct rt_exchange *exchange = &flow->exchange;
     if (segment->rest_asked != segment->forward + 1) {
         segment->rest_asked = segment->forward + 1;
@@ -126,9 +127,9 @@ void rt_segment_prepare_forward(struct rt_flow *flow, struct rt_segment *segment
     const struct rt_message *message = &rt_segment_inflight(segment, segment->forward)->message;
     if (message->type == RT_MESSAGE_FORWARD && !segment->complete && flow_join(flow) &&
         flow->job->ring.with_servers)
-        segment_ask(flow, segment, message);
+        flow_segment_ask(flow, segment, message);
     if (message->type == RT_MESSAGE_PULL && segment->weights == segment->forward && flow_join(flow))
-        segment_rest(flow, segment);
+        flow_segment_rest(flow, segment);
 }
 
 bool rt_segment_has_parameters(const struct rt_flow *flow, const struct rt_segment *segment,
@@ -165,7 +166,7 @@ rt_status rt_flow_exchange(struct rt_flow *flow, bool *worked, struct rt_error *
     }
     for (size_t i = 0; i < flow->segment_count; i++) {
         struct rt_segment *segment = &flow->segments[i];
-        if (!segment->exchanging || !segment_has_spans(flow, segment))
+        if (!segment->exchanging || !flow_segment_has_spans(flow, segment))
             continue;
         segment->exchanging = false;
         *worked = true;

@@ -32,7 +32,7 @@ void rt_segment_apply(struct rt_flow *flow, struct rt_segment *segment, float fa
 }
 
 /* All weight gradients of an update are in. */
-static void segment_complete(struct rt_flow *flow, struct rt_segment *segment) {
+static void flow_segment_complete(struct rt_flow *flow, struct rt_segment *segment) {
     if (flow->job->ring.with_servers) { /* the next forward waits for the parameters that this leads to */
         rt_segment_give(flow, segment, 0);
         rt_stage_leave_to_server(segment->stage);
@@ -53,7 +53,7 @@ struct early {
     struct rt_segment *segment;
 };
 
-static void segment_give_early(void *self, size_t layer) {
+static void flow_segment_give_early(void *self, size_t layer) {
     const struct early *early = self;
     if (layer == 0) /* with the first one all are */
         return;
@@ -63,7 +63,7 @@ static void segment_give_early(void *self, size_t layer) {
 }
 
 /* Lets go of in-flight slots that are done, and passes over those that have no backward. */
-static void segment_settle(struct rt_segment *segment, const struct rt_job *job) {
+static void flow_segment_settle(struct rt_segment *segment, const struct rt_job *job) {
     uint64_t *const counts[] = {&segment->gradient, &segment->back, &segment->weights};
     const uint64_t *const ahead[] = {&segment->forward, &segment->gradient, &segment->back};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
@@ -83,13 +83,14 @@ static void segment_settle(struct rt_segment *segment, const struct rt_job *job)
 /* ---- F ------------------------------------------------------------------------------------------------- */
 
 /* Nothing goes back where there are no layers: the loss's own gradient leaves at once. */
-static void segment_pass_over(struct rt_segment *segment, struct rt_inflight *inflight) {
+static void flow_segment_pass_over(struct rt_segment *segment, struct rt_inflight *inflight) {
     inflight->state = RT_INFLIGHT_DONE;
     segment->gradient = segment->back = segment->weights = segment->forward;
 }
 
-static rt_status segment_compute_loss(struct rt_flow *flow, struct rt_segment *segment,
-                                      struct rt_inflight *inflight, const float *y, struct rt_error *err) {
+static rt_status flow_segment_compute_loss(struct rt_flow *flow, struct rt_segment *segment,
+                                           struct rt_inflight *inflight, const float *y,
+                                           struct rt_error *err) {
     struct rt_send_buffer *buffer = segment->stage ? NULL : rt_segment_send_buffer(segment);
     const struct rt_flow_ends *ends = &flow->settings.ends;
     rt_flow_enter(flow, RT_STATE_FORWARD);
@@ -100,7 +101,7 @@ static rt_status segment_compute_loss(struct rt_flow *flow, struct rt_segment *s
         return status;
     if (buffer) {
         rt_segment_send_back(flow, segment, inflight, buffer);
-        segment_pass_over(segment, inflight);
+        flow_segment_pass_over(segment, inflight);
     } else {
         inflight->state = RT_INFLIGHT_GRADIENT;
         segment->gradient++;
@@ -108,8 +109,8 @@ static rt_status segment_compute_loss(struct rt_flow *flow, struct rt_segment *s
     return RT_OK;
 }
 
-static rt_status segment_forward(struct rt_flow *flow, struct rt_segment *segment,
-                                 struct rt_inflight *inflight, struct rt_error *err) {
+static rt_status flow_segment_forward(struct rt_flow *flow, struct rt_segment *segment,
+                                      struct rt_inflight *inflight, struct rt_error *err) {
     const bool training = inflight->message.type == RT_MESSAGE_FORWARD;
     const struct rt_flow_ends *ends = &flow->settings.ends;
     const float *y = inflight->x;
@@ -126,7 +127,7 @@ static rt_status segment_forward(struct rt_flow *flow, struct rt_segment *segmen
     }
     segment->forward++;
     if (training && !segment->out)
-        return segment_compute_loss(flow, segment, inflight, y, err);
+        return flow_segment_compute_loss(flow, segment, inflight, y, err);
     if (training) {
         inflight->state = RT_INFLIGHT_FORWARDED;
         rt_segment_post_gradient(segment, inflight);
@@ -140,8 +141,8 @@ static rt_status segment_forward(struct rt_flow *flow, struct rt_segment *segmen
 }
 
 /* SNAPSHOT, STOP or PULL. The master has kept its own images when it sent the SNAPSHOT. */
-static rt_status segment_pass_on(struct rt_flow *flow, struct rt_segment *segment,
-                                 struct rt_inflight *inflight, struct rt_error *err) {
+static rt_status flow_segment_pass_on(struct rt_flow *flow, struct rt_segment *segment,
+                                      struct rt_inflight *inflight, struct rt_error *err) {
     const bool snapshot = inflight->message.type == RT_MESSAGE_SNAPSHOT;
     if (flow->settings.index > 0 && snapshot) {
         rt_flow_enter(flow, RT_STATE_ENCODE);
@@ -161,7 +162,7 @@ static rt_status segment_pass_on(struct rt_flow *flow, struct rt_segment *segmen
     return RT_OK;
 }
 
-static bool segment_can_forward(const struct rt_flow *flow, struct rt_segment *segment) {
+static bool flow_segment_can_forward(const struct rt_flow *flow, struct rt_segment *segment) {
     if (segment->forward == segment->arrived)
         return false;
     const struct rt_inflight *inflight = rt_segment_inflight(segment, segment->forward);
@@ -184,8 +185,8 @@ static bool segment_can_forward(const struct rt_flow *flow, struct rt_segment *s
     }
 }
 
-static rt_status segment_try_forward(struct rt_flow *flow, struct rt_segment *segment, bool *worked,
-                                     struct rt_error *err) {
+static rt_status flow_segment_try_forward(struct rt_flow *flow, struct rt_segment *segment, bool *worked,
+                                          struct rt_error *err) {
     if (!segment->in && segment->arrived < segment->oldest + segment->count &&
         segment->forward == segment->arrived) {
         bool started = false;
@@ -197,13 +198,13 @@ static rt_status segment_try_forward(struct rt_flow *flow, struct rt_segment *se
         segment->posted = segment->arrived;
     }
     rt_segment_prepare_forward(flow, segment);
-    if (!segment_can_forward(flow, segment))
+    if (!flow_segment_can_forward(flow, segment))
         return RT_OK;
     *worked = true;
     struct rt_inflight *inflight = rt_segment_inflight(segment, segment->forward);
     if (inflight->message.type == RT_MESSAGE_FORWARD || inflight->message.type == RT_MESSAGE_EVALUATE)
-        return segment_forward(flow, segment, inflight, err);
-    return segment_pass_on(flow, segment, inflight, err);
+        return flow_segment_forward(flow, segment, inflight, err);
+    return flow_segment_pass_on(flow, segment, inflight, err);
 }
 
 /* ---- B and W ------------------------------------------------------------------------------------------- */
@@ -212,7 +213,7 @@ static rt_status segment_try_forward(struct rt_flow *flow, struct rt_segment *se
  * gradient through memory, so a few with together FEW_ROWS rows cost little more than one; any more would
  * make a gradient that comes meanwhile wait. When no more can come for this slice there is nothing to wait
  * for, but with more than MANY_ROWS rows the activations themselves pass through memory again and again. */
-static size_t segment_weights_at_once(const struct rt_segment *segment) {
+static size_t flow_segment_weights_at_once(const struct rt_segment *segment) {
     enum { FEW_ROWS = 32, MANY_ROWS = 512 };
     const bool all_here = rt_segment_inflight(segment, segment->back - 1)->slot->part.last_of_slice;
     const size_t most = all_here ? MANY_ROWS : FEW_ROWS;
@@ -229,17 +230,17 @@ static size_t segment_weights_at_once(const struct rt_segment *segment) {
     return count;
 }
 
-static bool segment_try_weights(struct rt_flow *flow, struct rt_segment *segment) {
+static bool flow_segment_try_weights(struct rt_flow *flow, struct rt_segment *segment) {
     struct rt_inflight *inflight = rt_segment_inflight(segment, segment->weights);
     if (segment->weights == segment->back || segment->complete || inflight->state != RT_INFLIGHT_RETURNED)
         return false;
     struct rt_slot *slots[RT_MAX_WAITING];
-    const size_t count = segment_weights_at_once(segment);
+    const size_t count = flow_segment_weights_at_once(segment);
     for (size_t i = 0; i < count; i++)
         slots[i] = rt_segment_inflight(segment, segment->weights + i)->slot;
     const bool last = rt_segment_inflight(segment, segment->weights + count - 1)->last;
     struct early early = {flow, segment};
-    const struct rt_layer_watch watch = {.self = &early, .after = segment_give_early};
+    const struct rt_layer_watch watch = {.self = &early, .after = flow_segment_give_early};
     rt_flow_enter(flow, RT_STATE_WEIGHT);
     rt_stage_backward_weights(segment->stage, slots, count, last,
                               flow->settings.inter_ring.early ? &watch : NULL);
@@ -250,11 +251,11 @@ static bool segment_try_weights(struct rt_flow *flow, struct rt_segment *segment
         flow->samples += segment == &flow->segments[0] ? inflight->rows : 0;
     }
     if (last)
-        segment_complete(flow, segment);
+        flow_segment_complete(flow, segment);
     return true;
 }
 
-static bool segment_try_back(struct rt_flow *flow, struct rt_segment *segment) {
+static bool flow_segment_try_back(struct rt_flow *flow, struct rt_segment *segment) {
     struct rt_send_buffer *buffer = segment->in ? rt_segment_send_buffer(segment) : NULL;
     struct rt_inflight *inflight = rt_segment_inflight(segment, segment->back);
     if (segment->back == segment->gradient || inflight->state != RT_INFLIGHT_GRADIENT ||
@@ -268,24 +269,24 @@ static bool segment_try_back(struct rt_flow *flow, struct rt_segment *segment) {
     inflight->state = RT_INFLIGHT_RETURNED;
     segment->back++;
     if (flow->job->ring.order == RT_RING_1F1B)
-        segment_try_weights(flow, segment);
+        flow_segment_try_weights(flow, segment);
     return true;
 }
 
 rt_status rt_flow_work(struct rt_flow *flow, bool *worked, struct rt_error *err) {
     rt_status status = RT_OK;
     for (size_t i = 0; i < flow->segment_count; i++)
-        segment_settle(&flow->segments[i], flow->job);
+        flow_segment_settle(&flow->segments[i], flow->job);
     /* The last segment is the one nearer to the loss. */
     for (size_t i = flow->segment_count; status == RT_OK && !*worked && i-- > 1;)
-        status = segment_try_forward(flow, &flow->segments[i], worked, err);
+        status = flow_segment_try_forward(flow, &flow->segments[i], worked, err);
     for (size_t i = flow->segment_count; status == RT_OK && !*worked && i-- > 0;)
-        *worked = segment_try_back(flow, &flow->segments[i]);
+        *worked = flow_segment_try_back(flow, &flow->segments[i]);
     if (status == RT_OK && !*worked)
-        status = segment_try_forward(flow, &flow->segments[0], worked, err);
+        status = flow_segment_try_forward(flow, &flow->segments[0], worked, err);
     for (size_t i = flow->segment_count; status == RT_OK && !*worked && i-- > 0;)
-        *worked = segment_try_weights(flow, &flow->segments[i]);
+        *worked = flow_segment_try_weights(flow, &flow->segments[i]);
     for (size_t i = 0; *worked && i < flow->segment_count; i++)
-        segment_settle(&flow->segments[i], flow->job);
+        flow_segment_settle(&flow->segments[i], flow->job);
     return status;
 }

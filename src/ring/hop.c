@@ -21,7 +21,7 @@ void rt_hop_send(struct rt_flow *flow, struct rt_neighbour *to, unsigned channel
 /* ---- shapes -------------------------------------------------------------------------------------------- */
 
 /* [rows] + shape; examples of more dimensions than a message has travel flat. */
-static void describe(const struct rt_shape *shape, size_t rows, struct rt_message_tensor *tensor) {
+static void hop_describe(const struct rt_shape *shape, size_t rows, struct rt_message_tensor *tensor) {
     *tensor = (struct rt_message_tensor){.dtype = RT_DTYPE_F32, .rank = 2};
     tensor->dims[0] = (uint32_t)rows;
     tensor->dims[1] = (uint32_t)rt_shape_size(shape);
@@ -32,32 +32,32 @@ static void describe(const struct rt_shape *shape, size_t rows, struct rt_messag
         tensor->dims[1 + i] = (uint32_t)shape->dim[i];
 }
 
-static bool is_same(const struct rt_message_tensor *a, const struct rt_message_tensor *b) {
+static bool hop_is_same(const struct rt_message_tensor *a, const struct rt_message_tensor *b) {
     bool same = a->dtype == b->dtype && a->rank == b->rank;
     for (size_t i = 0; same && i < a->rank; i++)
         same = a->dims[i] == b->dims[i];
     return same;
 }
 
-static void describe_all(const struct rt_shape *shape, size_t rows, bool indices,
-                         struct rt_message *message) {
+static void hop_describe_all(const struct rt_shape *shape, size_t rows, bool indices,
+                             struct rt_message *message) {
     message->tensors = indices ? 2 : 1;
-    describe(shape, rows, &message->tensor[0]);
+    hop_describe(shape, rows, &message->tensor[0]);
     message->tensor[1] = (struct rt_message_tensor){0};
     if (indices)
         message->tensor[1] =
             (struct rt_message_tensor){.dtype = RT_DTYPE_U32, .rank = 1, .dims = {(uint32_t)rows}};
 }
 
-static rt_status check_shapes(const struct rt_message *message, const struct rt_shape *shape, size_t rows,
-                              bool indices, struct rt_error *err) {
+static rt_status hop_check_shapes(const struct rt_message *message, const struct rt_shape *shape, size_t rows,
+                                  bool indices, struct rt_error *err) {
     struct rt_message expected;
-    describe_all(shape, rows, indices, &expected);
+    hop_describe_all(shape, rows, indices, &expected);
     if (message->tensors != expected.tensors)
         return rt_fail(err, RT_BAD_INPUT, "a %s message has %zu tensors instead of %zu",
                        rt_message_name(message->type), message->tensors, expected.tensors);
     for (size_t i = 0; i < expected.tensors; i++)
-        if (!is_same(&message->tensor[i], &expected.tensor[i]))
+        if (!hop_is_same(&message->tensor[i], &expected.tensor[i]))
             return rt_fail(err, RT_BAD_INPUT,
                            "a %s message of micro-batch %llu has the wrong shape (%zu rows of %zu were "
                            "expected)",
@@ -66,8 +66,8 @@ static rt_status check_shapes(const struct rt_message *message, const struct rt_
     return RT_OK;
 }
 
-static rt_status check_source(const struct rt_flow *flow, const struct rt_message *message,
-                              const struct rt_neighbour *from, struct rt_error *err) {
+static rt_status hop_check_source(const struct rt_flow *flow, const struct rt_message *message,
+                                  const struct rt_neighbour *from, struct rt_error *err) {
     if (message->run != flow->settings.run)
         return rt_fail(err, RT_BAD_INPUT, "it sent a message (%s) of another run",
                        rt_message_name(message->type));
@@ -77,8 +77,8 @@ static rt_status check_source(const struct rt_flow *flow, const struct rt_messag
     return RT_OK;
 }
 
-static rt_status check_number(const struct rt_message *message, const char *what, uint64_t is,
-                              uint64_t expected, struct rt_error *err) {
+static rt_status hop_check_number(const struct rt_message *message, const char *what, uint64_t is,
+                                  uint64_t expected, struct rt_error *err) {
     if (is == expected)
         return RT_OK;
     return rt_fail(err, RT_BAD_INPUT, "a %s message is of %s %llu where %llu was expected",
@@ -125,9 +125,9 @@ void rt_sequence_take(struct rt_sequence *next, const struct rt_job *job, const 
     next->update += inflight->last ? 1 : 0;
 }
 
-static rt_status take_forward(struct rt_segment *segment, const struct rt_job *job,
-                              const struct rt_message *message, struct rt_inflight *inflight,
-                              struct rt_error *err) {
+static rt_status hop_take_forward(struct rt_segment *segment, const struct rt_job *job,
+                                  const struct rt_message *message, struct rt_inflight *inflight,
+                                  struct rt_error *err) {
     struct rt_sequence *next = &segment->next;
     if (job->evaluate_only)
         return rt_fail(err, RT_BAD_INPUT, "a forward message came in a run that only evaluates");
@@ -138,9 +138,9 @@ static rt_status take_forward(struct rt_segment *segment, const struct rt_job *j
     if (job->ring.with_servers && next->part == 0 && message->update > next->update &&
         message->update < INT64_MAX)
         next->update = message->update;
-    rt_status status = check_number(message, "micro-batch", message->micro, next->micro, err);
+    rt_status status = hop_check_number(message, "micro-batch", message->micro, next->micro, err);
     if (status == RT_OK)
-        status = check_number(message, "update", message->update, next->update, err);
+        status = hop_check_number(message, "update", message->update, next->update, err);
     if (status != RT_OK)
         return status;
     if (message->rows == 0 || message->rows > (uint64_t)job->batch)
@@ -151,23 +151,23 @@ static rt_status take_forward(struct rt_segment *segment, const struct rt_job *j
                        "micro-batch %llu is of %u examples in epoch %u, but its update of %u in epoch %u",
                        (unsigned long long)message->micro, message->rows, message->epoch, next->rows,
                        next->epoch);
-    status = check_shapes(message, &segment->in_shape, rt_job_micro(job, message->rows, next->part).rows,
-                          segment->indices_in, err);
+    status = hop_check_shapes(message, &segment->in_shape, rt_job_micro(job, message->rows, next->part).rows,
+                              segment->indices_in, err);
     if (status == RT_OK)
         rt_sequence_take(next, job, message, inflight);
     return status;
 }
 
-static rt_status take_evaluation(struct rt_segment *segment, const struct rt_job *job,
-                                 const struct rt_message *message, struct rt_inflight *inflight,
-                                 struct rt_error *err) {
+static rt_status hop_take_evaluation(struct rt_segment *segment, const struct rt_job *job,
+                                     const struct rt_message *message, struct rt_inflight *inflight,
+                                     struct rt_error *err) {
     const size_t rows = message->tensor[0].dims[0];
-    rt_status status = check_number(message, "part", message->micro, segment->next.evaluation, err);
+    rt_status status = hop_check_number(message, "part", message->micro, segment->next.evaluation, err);
     if (status == RT_OK && (rows == 0 || rows > rt_job_micro_rows(job)))
         status = rt_fail(err, RT_BAD_INPUT, "%zu examples to be evaluated at a time, where %zu can be", rows,
                          rt_job_micro_rows(job));
     if (status == RT_OK)
-        status = check_shapes(message, &segment->in_shape, rows, false, err);
+        status = hop_check_shapes(message, &segment->in_shape, rows, false, err);
     if (status != RT_OK)
         return status;
     segment->next.evaluation++;
@@ -186,7 +186,7 @@ rt_status rt_segment_arrived(struct rt_flow *flow, struct rt_segment *segment, s
     rt_status status = rt_message_decode(inflight->input.head, inflight->input.head_bytes,
                                          inflight->input.body_bytes, &message, err);
     if (status == RT_OK)
-        status = check_source(flow, &message, segment->in, err);
+        status = hop_check_source(flow, &message, segment->in, err);
     if (status != RT_OK)
         return status;
     /* All but FORWARD are of the parameters that the updates so far will lead to. */
@@ -195,12 +195,12 @@ rt_status rt_segment_arrived(struct rt_flow *flow, struct rt_segment *segment, s
                        rt_message_name(message.type));
     switch (message.type) {
     case RT_MESSAGE_FORWARD:
-        status = take_forward(segment, flow->job, &message, inflight, err);
+        status = hop_take_forward(segment, flow->job, &message, inflight, err);
         break;
     case RT_MESSAGE_EVALUATE:
-        status = check_number(&message, "update", message.update, segment->next.update, err);
+        status = hop_check_number(&message, "update", message.update, segment->next.update, err);
         if (status == RT_OK)
-            status = take_evaluation(segment, flow->job, &message, inflight, err);
+            status = hop_take_evaluation(segment, flow->job, &message, inflight, err);
         break;
     case RT_MESSAGE_PULL:
         if (!flow->job->ring.with_servers || !(message.flags & RT_FLAG_REST))
@@ -208,7 +208,7 @@ rt_status rt_segment_arrived(struct rt_flow *flow, struct rt_segment *segment, s
         /* fall through */
     case RT_MESSAGE_SNAPSHOT:
     case RT_MESSAGE_STOP:
-        status = check_number(&message, "update", message.update, segment->next.update, err);
+        status = hop_check_number(&message, "update", message.update, segment->next.update, err);
         inflight->message = message;
         break;
     default:
@@ -231,7 +231,7 @@ void rt_segment_send(struct rt_flow *flow, struct rt_segment *segment, struct rt
     const size_t in = rt_shape_size(&segment->in_shape);
     if (y) {
         const bool indices = segment->indices_out && message.type == RT_MESSAGE_FORWARD;
-        describe_all(&segment->out_shape, inflight->rows, indices, &message);
+        hop_describe_all(&segment->out_shape, inflight->rows, indices, &message);
         bytes = inflight->rows * rt_shape_size(&segment->out_shape) * sizeof(float);
         index_bytes = indices ? inflight->rows * sizeof(uint32_t) : 0;
     }
@@ -257,16 +257,16 @@ rt_status rt_segment_returned(struct rt_flow *flow, struct rt_segment *segment, 
     rt_status status = rt_message_decode(inflight->gradient.head, inflight->gradient.head_bytes,
                                          inflight->gradient.body_bytes, &message, err);
     if (status == RT_OK)
-        status = check_source(flow, &message, segment->out, err);
+        status = hop_check_source(flow, &message, segment->out, err);
     if (status == RT_OK && message.type != RT_MESSAGE_BACKWARD)
         status = rt_fail(err, RT_BAD_INPUT, "a %s message came among the gradients",
                          rt_message_name(message.type));
     if (status == RT_OK)
-        status = check_number(&message, "micro-batch", message.micro, inflight->message.micro, err);
+        status = hop_check_number(&message, "micro-batch", message.micro, inflight->message.micro, err);
     if (status == RT_OK)
-        status = check_number(&message, "update", message.update, inflight->message.update, err);
+        status = hop_check_number(&message, "update", message.update, inflight->message.update, err);
     if (status == RT_OK)
-        status = check_shapes(&message, &segment->out_shape, inflight->rows, false, err);
+        status = hop_check_shapes(&message, &segment->out_shape, inflight->rows, false, err);
     if (status != RT_OK)
         return status;
     inflight->state = RT_INFLIGHT_GRADIENT;
@@ -281,7 +281,7 @@ void rt_segment_send_back(struct rt_flow *flow, struct rt_segment *segment,
                                  .micro = inflight->message.micro,
                                  .update = inflight->message.update,
                                  .epoch = inflight->message.epoch};
-    describe_all(&segment->in_shape, inflight->rows, false, &message);
+    hop_describe_all(&segment->in_shape, inflight->rows, false, &message);
     rt_hop_send(flow, segment->in, RT_CHANNEL_FIRST, &message, buffer->floats,
                 inflight->rows * rt_shape_size(&segment->in_shape) * sizeof(float), NULL, 0, &buffer->send,
                 &buffer->sending);

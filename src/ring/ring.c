@@ -15,26 +15,27 @@ bool rt_ring_stop_asked(const struct rt_ring *ring) {
 /* ---- what the engine asks for -------------------------------------------------------------------------- */
 
 /* Updates applied by all layers of the master. */
-static uint64_t applied(const struct rt_ring *ring) {
+static uint64_t ring_applied(const struct rt_ring *ring) {
     const uint64_t head = ring->head->update;
     return ring->tail && ring->tail->update < head ? ring->tail->update : head;
 }
 
 /* Whether an update may begin now. */
-static bool may_begin(const struct rt_ring *ring) {
+static bool ring_may_begin(const struct rt_ring *ring) {
     if (ring->job->ring.mode == RT_RING_FLOW)
         return !ring->draining && ring->begun < rt_periods_next(&ring->settings.rests, ring->returned + 1,
                                                                 (uint64_t)ring->job->updates);
-    return ring->begun == ring->returned && (ring->job->ring.with_servers || applied(ring) == ring->begun);
+    return ring->begun == ring->returned &&
+           (ring->job->ring.with_servers || ring_applied(ring) == ring->begun);
 }
 
 /* Whether nothing is under way, nothing more is there, and nothing more shall be. */
-static bool is_dry(const struct rt_ring *ring) {
+static bool ring_is_dry(const struct rt_ring *ring) {
     const struct rt_segment *first = &ring->flow.segments[0];
     return ring->flow.starving && rt_ring_stop_asked(ring) && first->oldest == first->arrived;
 }
 
-static rt_status begin(struct rt_ring *ring, bool *begun, struct rt_error *err) {
+static rt_status ring_begin(struct rt_ring *ring, bool *begun, struct rt_error *err) {
     const struct rt_ring_source *source = &ring->settings.source;
     const uint64_t number = ring->begun + 1;
     size_t rows = 0;
@@ -48,7 +49,7 @@ static rt_status begin(struct rt_ring *ring, bool *begun, struct rt_error *err) 
     *begun = rows > 0;
     if (rows == 0) {
         /* A source that has come to its end has just asked us to stop: nobody sleeps before that is seen. */
-        if (is_dry(ring) && ring->settings.endpoint)
+        if (ring_is_dry(ring) && ring->settings.endpoint)
             rt_endpoint_wake(ring->settings.endpoint);
         return RT_OK;
     }
@@ -58,12 +59,12 @@ static rt_status begin(struct rt_ring *ring, bool *begun, struct rt_error *err) 
     return RT_OK;
 }
 
-static rt_status start_micro(struct rt_ring *ring, struct rt_inflight *inflight, bool *started,
-                             struct rt_error *err) {
+static rt_status ring_start_micro(struct rt_ring *ring, struct rt_inflight *inflight, bool *started,
+                                  struct rt_error *err) {
     struct rt_segment *first = &ring->flow.segments[0];
     const struct rt_ring_source *source = &ring->settings.source;
     if (first->next.part == 0) {
-        rt_status status = may_begin(ring) ? begin(ring, started, err) : RT_OK;
+        rt_status status = ring_may_begin(ring) ? ring_begin(ring, started, err) : RT_OK;
         if (status != RT_OK || !*started)
             return status;
     }
@@ -101,7 +102,7 @@ static rt_status start(void *self, struct rt_inflight *inflight, bool *started, 
     } else if (ring->evaluation.pass) {
         status = rt_ring_start_evaluation(ring, inflight, started);
     } else if (ring->stepping) {
-        status = start_micro(ring, inflight, started, err);
+        status = ring_start_micro(ring, inflight, started, err);
     } else {
         ring->flow.starving = ring->wait.test;
     }
@@ -110,8 +111,8 @@ static rt_status start(void *self, struct rt_inflight *inflight, bool *started, 
     return status;
 }
 
-static rt_status lose(void *self, const struct rt_message *message, size_t rows, const float *y, float *dy,
-                      struct rt_error *err) {
+static rt_status ring_compute_loss(void *self, const struct rt_message *message, size_t rows, const float *y,
+                                   float *dy, struct rt_error *err) {
     struct rt_ring *ring = self;
     const struct rt_ring_source *source = &ring->settings.source;
     const struct rt_segment *first = &ring->flow.segments[0];
@@ -137,7 +138,7 @@ static rt_status lose(void *self, const struct rt_message *message, size_t rows,
     return RT_OK;
 }
 
-static void take_back(void *self, const struct rt_message *message) {
+static void ring_take_back(void *self, const struct rt_message *message) {
     struct rt_ring *ring = self;
     if (message->type == RT_MESSAGE_STOP)
         ring->stopped = true;
@@ -148,7 +149,7 @@ static void take_back(void *self, const struct rt_message *message) {
 }
 
 /* A connection that nobody asked for. */
-static void turn_away(void *user, const struct rt_event *event) {
+static void ring_turn_away(void *user, const struct rt_event *event) {
     (void)user;
     if (event->kind == RT_EVENT_ACCEPTED)
         rt_link_close(event->link);
@@ -158,7 +159,7 @@ static void turn_away(void *user, const struct rt_event *event) {
 
 /* What the other nodes hold, described without taking memory for it. out: the shape of the last one's output.
  */
-static rt_status describe_others(struct rt_ring *ring, struct rt_shape *out, struct rt_error *err) {
+static rt_status ring_describe_others(struct rt_ring *ring, struct rt_shape *out, struct rt_error *err) {
     const struct rt_plan *plan = ring->settings.plan;
     const size_t first = plan->node[0].count;
     if (plan->nodes == 1)
@@ -180,7 +181,7 @@ static rt_status describe_others(struct rt_ring *ring, struct rt_shape *out, str
     return RT_OK;
 }
 
-static rt_status make_stages(struct rt_ring *ring, struct rt_error *err) {
+static rt_status ring_make_stages(struct rt_ring *ring, struct rt_error *err) {
     const struct rt_plan *plan = ring->settings.plan;
     const size_t slots = plan->node[0].slots, layers = plan->nodes == 1 ? plan->layers : plan->node[0].count;
     rt_status status = rt_stage_create(ring->job, ring->settings.device, 0, layers, slots, &ring->head, err);
@@ -192,7 +193,7 @@ static rt_status make_stages(struct rt_ring *ring, struct rt_error *err) {
     return status;
 }
 
-static rt_status take_memory(struct rt_ring *ring, struct rt_error *err) {
+static rt_status ring_take_memory(struct rt_ring *ring, struct rt_error *err) {
     const size_t slots = ring->head->slot_count;
     ring->room = slots + 2;
     rt_status status = rt_alloc(ring->room, sizeof *ring->updates, "the updates", &ring->updates, err);
@@ -207,7 +208,7 @@ static rt_status take_memory(struct rt_ring *ring, struct rt_error *err) {
     return status;
 }
 
-static rt_status make_flow(struct rt_ring *ring, const struct rt_shape *out, struct rt_error *err) {
+static rt_status ring_make_flow(struct rt_ring *ring, const struct rt_shape *out, struct rt_error *err) {
     const struct rt_ring_settings *settings = &ring->settings;
     struct rt_flow *flow = &ring->flow;
     const bool alone = settings->plan->nodes == 1;
@@ -222,12 +223,12 @@ static rt_status make_flow(struct rt_ring *ring, const struct rt_shape *out, str
         .timeout = settings->timeout,
         .ends = {.self = ring,
                  .start = start,
-                 .loss = lose,
+                 .loss = ring_compute_loss,
                  .output = rt_ring_take_output,
-                 .back = take_back,
+                 .back = ring_take_back,
                  .transfer = rt_ring_transfer_event,
                  .metrics = rt_ring_take_metrics},
-        .stray = settings->stray ? settings->stray : turn_away,
+        .stray = settings->stray ? settings->stray : ring_turn_away,
         .user = settings->user,
         .stop = settings->abandon,
         .inter_ring = settings->inter_ring,
@@ -249,14 +250,14 @@ rt_status rt_ring_create(const struct rt_ring_settings *settings, struct rt_ring
     if (status == RT_OK) {
         made->settings = *settings;
         made->job = settings->job;
-        status = make_stages(made, err);
+        status = ring_make_stages(made, err);
     }
     if (status == RT_OK)
-        status = describe_others(made, &out, err);
+        status = ring_describe_others(made, &out, err);
     if (status == RT_OK)
-        status = take_memory(made, err);
+        status = ring_take_memory(made, err);
     if (status == RT_OK) {
-        status = make_flow(made, &out, err);
+        status = ring_make_flow(made, &out, err);
     } else {
         rt_link_close(settings->next);
         rt_link_close(settings->previous);
@@ -290,7 +291,7 @@ void rt_ring_set_apart(struct rt_ring *ring, bool is_apart) {
 }
 
 uint64_t rt_ring_version(const struct rt_ring *ring) {
-    return applied(ring);
+    return ring_applied(ring);
 }
 
 /* ---- running ------------------------------------------------------------------------------------------- */
@@ -305,7 +306,7 @@ rt_status rt_ring_run(struct rt_ring *ring, bool (*done)(void *ring), struct rt_
     return rt_flow_run(flow, done, ring, err);
 }
 
-static bool has_come(void *self) {
+static bool ring_has_come(void *self) {
     struct rt_ring *ring = self;
     return ring->wait.test(ring->wait.user) || rt_flow_now(&ring->flow) >= ring->wait.until;
 }
@@ -316,7 +317,7 @@ rt_status rt_ring_wait(struct rt_ring *ring, bool (*test)(void *user), void *use
     ring->wait.user = user;
     ring->wait.until = until;
     ring->flow.wake = until;
-    rt_status status = rt_ring_run(ring, has_come, err);
+    rt_status status = rt_ring_run(ring, ring_has_come, err);
     ring->flow.wake = 0;
     ring->wait.test = NULL;
     ring->flow.starving = false;
@@ -325,11 +326,11 @@ rt_status rt_ring_wait(struct rt_ring *ring, bool (*test)(void *user), void *use
 
 /* ---- updates ------------------------------------------------------------------------------------------- */
 
-static bool is_step_done(void *self) {
+static bool ring_is_step_done(void *self) {
     struct rt_ring *ring = self;
     const struct rt_segment *first = &ring->flow.segments[0];
     ring->flow.more = first->next.part != 0 || ring->job->ring.mode == RT_RING_FLOW;
-    return is_dry(ring) || applied(ring) > ring->returned;
+    return ring_is_dry(ring) || ring_applied(ring) > ring->returned;
 }
 
 rt_status rt_ring_step(struct rt_ring *ring, struct rt_ring_update *update, struct rt_error *err) {
@@ -342,11 +343,11 @@ rt_status rt_ring_step(struct rt_ring *ring, struct rt_ring_update *update, stru
         return rt_fail(err, RT_INTERRUPTED, "stopped after update %llu", (unsigned long long)ring->returned);
     ring->stepping = true;
     ring->flow.starving = false;
-    rt_status status = rt_ring_run(ring, is_step_done, err);
+    rt_status status = rt_ring_run(ring, ring_is_step_done, err);
     ring->stepping = ring->flow.more = false;
     if (status != RT_OK)
         return status;
-    if (applied(ring) == ring->returned)
+    if (ring_applied(ring) == ring->returned)
         return rt_fail(err, RT_INTERRUPTED, "stopped after update %llu", (unsigned long long)ring->returned);
     ring->returned++;
     struct rt_ring_update *record = &ring->updates[ring->returned % ring->room];

@@ -76,7 +76,7 @@ struct rt_ring_update {
 rt_status rt_ring_step(struct rt_ring *ring, struct rt_ring_update *update, struct rt_error *err);
 
 /* Of rings side by side: a ring that follows the first of them begins behind so many updates. Before its
- * first step; the numbers come from the first. Where each has its own batches: before every step. */
+ * first step; the state comes from the first. Where each has its own batches: before every step. */
 void rt_ring_follow(struct rt_ring *ring, uint64_t update);
 /* Where each has its own batches, and this ring has none at present: returns when all of it rests (see
  * ring/inter_ring.h). A ring that rests already does so again: its parameters are then the newest. */

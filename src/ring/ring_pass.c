@@ -44,7 +44,7 @@ rt_status rt_ring_take_output(void *self, const struct rt_message *message, size
     return RT_OK;
 }
 
-static bool is_evaluation_done(void *self) {
+static bool ring_is_evaluation_done(void *self) {
     struct rt_ring *ring = self;
     const bool all = ring->evaluation.started == ring->evaluation.examples ||
                      ring->evaluation.status != RT_OK || rt_ring_stop_asked(ring);
@@ -61,7 +61,7 @@ rt_status rt_ring_evaluate(struct rt_ring *ring, size_t examples, const struct r
     ring->evaluation.pass = pass;
     ring->evaluation.examples = examples;
     ring->flow.starving = false;
-    status = rt_ring_run(ring, is_evaluation_done, err);
+    status = rt_ring_run(ring, ring_is_evaluation_done, err);
     ring->evaluation.pass = NULL;
     ring->flow.more = false;
     if (status != RT_OK)
@@ -75,16 +75,16 @@ rt_status rt_ring_evaluate(struct rt_ring *ring, size_t examples, const struct r
 
 /* ---- messages in order with the micro-batches ---------------------------------------------------------- */
 
-static bool is_marker_sent(void *self) {
+static bool ring_is_marker_sent(void *self) {
     const struct rt_ring *ring = self;
     const struct rt_segment *first = &ring->flow.segments[0];
     return !ring->marker && first->forward == first->arrived;
 }
 
 /* Where other rings go on, a server may change what is not kept yet. */
-static bool is_snapshot_taken(void *self) {
+static bool ring_is_snapshot_taken(void *self) {
     const struct rt_ring *ring = self;
-    return is_marker_sent(self) && (!ring->job->ring.with_servers || ring->snapshots_out == 0);
+    return ring_is_marker_sent(self) && (!ring->job->ring.with_servers || ring->snapshots_out == 0);
 }
 
 rt_status rt_ring_snapshot(struct rt_ring *ring, struct rt_error *err) {
@@ -100,10 +100,10 @@ rt_status rt_ring_snapshot(struct rt_ring *ring, struct rt_error *err) {
         return status;
     ring->marker = RT_MESSAGE_SNAPSHOT;
     ring->snapshots_out++;
-    return rt_ring_run(ring, is_snapshot_taken, err);
+    return rt_ring_run(ring, ring_is_snapshot_taken, err);
 }
 
-static bool is_resting(void *self) {
+static bool ring_is_resting(void *self) {
     return ((struct rt_ring *)self)->rests;
 }
 
@@ -113,10 +113,10 @@ rt_status rt_ring_rest(struct rt_ring *ring, struct rt_error *err) {
         return status;
     ring->rests = false;
     ring->marker = RT_MESSAGE_PULL;
-    return rt_ring_run(ring, is_resting, err);
+    return rt_ring_run(ring, ring_is_resting, err);
 }
 
-static bool is_stopped(void *self) {
+static bool ring_is_stopped(void *self) {
     const struct rt_ring *ring = self;
     return ring->stopped || (ring->flow.ending && ring->flow.previous.talk.dead);
 }
@@ -129,7 +129,7 @@ rt_status rt_ring_stop(struct rt_ring *ring, struct rt_error *err) {
         return status;
     struct rt_flow *flow = &ring->flow;
     ring->marker = RT_MESSAGE_STOP;
-    status = rt_ring_run(ring, is_stopped, err);
+    status = rt_ring_run(ring, ring_is_stopped, err);
     if (status == RT_OK && !ring->stopped)
         status =
             rt_fail(err, RT_FAILED, "node %u: %s", flow->previous.number, flow->previous.talk.error.text);
@@ -155,7 +155,7 @@ void rt_ring_take_metrics(void *self, const struct rt_metrics_row *rows) {
     ring->rows_asked = false;
 }
 
-static void ask(struct rt_ring *ring) {
+static void ring_ask(struct rt_ring *ring) {
     ring->rows_when = rt_flow_now(&ring->flow);
     if (ring->settings.plan->nodes == 1) {
         rt_flow_row(&ring->flow, &ring->rows[0]);
@@ -165,23 +165,23 @@ static void ask(struct rt_ring *ring) {
     }
 }
 
-static bool are_metrics_here(void *self) {
+static bool ring_are_metrics_here(void *self) {
     struct rt_ring *ring = self;
     if (!ring->rows_asked && !ring->rows_here)
-        ask(ring);
+        ring_ask(ring);
     return ring->rows_here;
 }
 
-static bool is_nothing_asked(void *self) {
+static bool ring_is_nothing_asked(void *self) {
     return !((struct rt_ring *)self)->rows_asked;
 }
 
 rt_status rt_ring_metrics(struct rt_ring *ring, struct rt_metrics_row *rows, struct rt_error *err) {
     /* What was asked for before may be old by now. */
-    rt_status status = rt_ring_run(ring, is_nothing_asked, err);
+    rt_status status = rt_ring_run(ring, ring_is_nothing_asked, err);
     ring->rows_here = false;
     if (status == RT_OK)
-        status = rt_ring_run(ring, are_metrics_here, err);
+        status = rt_ring_run(ring, ring_are_metrics_here, err);
     if (status == RT_OK)
         memcpy(rows, ring->rows, ring->settings.plan->nodes * sizeof *rows);
     return status;
@@ -190,7 +190,7 @@ rt_status rt_ring_metrics(struct rt_ring *ring, struct rt_metrics_row *rows, str
 bool rt_ring_metrics_recent(struct rt_ring *ring, struct rt_metrics_row *rows) {
     const double now = rt_flow_now(&ring->flow);
     if (!ring->rows_asked && ring->flow.status == RT_OK && (!ring->rows_here || now >= ring->rows_when + 1))
-        ask(ring);
+        ring_ask(ring);
     if (ring->rows_here)
         memcpy(rows, ring->rows, ring->settings.plan->nodes * sizeof *rows);
     return ring->rows_here;

@@ -27,14 +27,14 @@ struct worker {
     uint16_t index, nodes;
 };
 
-static rt_status open_device(const struct rt_session *session, const struct rt_job *job,
-                             struct rt_device *device, struct rt_error *err) {
+static rt_status worker_open_device(const struct rt_session *session, const struct rt_job *job,
+                                    struct rt_device *device, struct rt_error *err) {
     const struct rt_ring_device *ours = session->user;
     return rt_device_open((enum rt_math)job->math, ours->kernels ? ours->kernels : "auto", ours->threads,
                           device, err);
 }
 
-static rt_status read_job(const struct rt_tree *tree, struct rt_job **job, struct rt_error *err) {
+static rt_status worker_read_job(const struct rt_tree *tree, struct rt_job **job, struct rt_error *err) {
     struct rt_tree *copy;
     rt_status status = rt_tree_copy(tree, &copy, err);
     return status == RT_OK ? rt_job_create(copy, job, err) : status;
@@ -42,16 +42,16 @@ static rt_status read_job(const struct rt_tree *tree, struct rt_job **job, struc
 
 /* ---- before the run ------------------------------------------------------------------------------------ */
 
-static rt_status profile(struct rt_session *session, const struct rt_profile *asked,
-                         struct rt_profiled *profiled, struct rt_error *err) {
+static rt_status worker_profile(struct rt_session *session, const struct rt_profile *asked,
+                                struct rt_profiled *profiled, struct rt_error *err) {
     const struct rt_ring_device *ours = session->user;
     struct rt_device device;
     struct rt_job *job;
     struct rt_layer_times *layers = NULL;
-    rt_status status = read_job(asked->job, &job, err);
+    rt_status status = worker_read_job(asked->job, &job, err);
     if (status != RT_OK)
         return status;
-    status = open_device(session, job, &device, err);
+    status = worker_open_device(session, job, &device, err);
     if (status != RT_OK) {
         rt_job_destroy(job);
         return status;
@@ -74,7 +74,7 @@ static rt_status profile(struct rt_session *session, const struct rt_profile *as
     return RT_OK;
 }
 
-static void end(struct rt_session *session) {
+static void worker_end(struct rt_session *session) {
     struct worker *worker = session->role;
     if (!worker)
         return;
@@ -100,8 +100,8 @@ rt_status rt_worker_add_bytes(const struct rt_job *job, const struct rt_kernels 
 }
 
 /* Refuses more than the node offers, before any of it is taken. */
-static rt_status check_memory(const struct rt_session *session, const struct worker *worker,
-                              const struct rt_assigned_node *part, struct rt_error *err) {
+static rt_status worker_check_memory(const struct rt_session *session, const struct worker *worker,
+                                     const struct rt_assigned_node *part, struct rt_error *err) {
     const struct rt_node_settings *node = session->node ? rt_node_settings(session->node) : NULL;
     double bytes = 0;
     if (!node || node->memory == 0)
@@ -115,14 +115,14 @@ static rt_status check_memory(const struct rt_session *session, const struct wor
                    bytes / 0x1p20, (double)node->memory / 0x1p20);
 }
 
-static rt_status take_part(struct rt_session *session, struct worker *worker, const struct rt_assign *asked,
-                           struct rt_error *err) {
+static rt_status worker_take_part(struct rt_session *session, struct worker *worker,
+                                  const struct rt_assign *asked, struct rt_error *err) {
     if (asked->nodes < 2 || asked->index == 0 || asked->index >= asked->nodes)
         return rt_fail(err, RT_BAD_INPUT, "the assignment is for node %u of %zu", asked->index, asked->nodes);
     const struct rt_assigned_node *part = &asked->node[asked->index];
     worker->index = asked->index;
     worker->nodes = (uint16_t)asked->nodes;
-    rt_status status = read_job(asked->job, &worker->job, err);
+    rt_status status = worker_read_job(asked->job, &worker->job, err);
     if (status != RT_OK)
         return status;
     const size_t layers = worker->job->layers->count;
@@ -133,30 +133,30 @@ static rt_status take_part(struct rt_session *session, struct worker *worker, co
                        "model has %s",
                        RT_COUNTED(part->count, "layer"), part->first, RT_COUNTED(part->slots, "slot"),
                        RT_COUNTED(layers, "layer"));
-    status = open_device(session, worker->job, &worker->device, err);
+    status = worker_open_device(session, worker->job, &worker->device, err);
     worker->device_open = status == RT_OK;
     if (status == RT_OK)
-        status = check_memory(session, worker, part, err);
+        status = worker_check_memory(session, worker, part, err);
     if (status == RT_OK)
         status = rt_stage_create(worker->job, &worker->device, part->first, part->count, part->slots,
                                  &worker->stage, err);
     return status;
 }
 
-static rt_status assign(struct rt_session *session, const struct rt_assign *asked, uint64_t *memory,
-                        struct rt_error *err) {
+static rt_status worker_assign(struct rt_session *session, const struct rt_assign *asked, uint64_t *memory,
+                               struct rt_error *err) {
     struct worker *worker;
-    end(session); /* a second assignment takes the place of the first */
+    worker_end(session); /* a second assignment takes the place of the first */
     rt_status status = rt_alloc(1, sizeof *worker, "a node of a ring", &worker, err);
     if (status != RT_OK)
         return status;
     session->role = worker;
     fenv_t theirs;
     rt_fp_enter(&theirs);
-    status = take_part(session, worker, asked, err);
+    status = worker_take_part(session, worker, asked, err);
     rt_fp_leave(&theirs);
     if (status != RT_OK) {
-        end(session);
+        worker_end(session);
         return status;
     }
     *memory = rt_stage_bytes(worker->job, worker->stage->model, worker->stage->slot_count);
@@ -165,21 +165,21 @@ static rt_status assign(struct rt_session *session, const struct rt_assign *aske
 
 /* ---- the run ------------------------------------------------------------------------------------------- */
 
-static void stray(void *user, const struct rt_event *event) {
+static void worker_stray(void *user, const struct rt_event *event) {
     struct rt_session *session = user;
     if (session->node)
         rt_node_stray(session, event);
 }
 
-static bool is_stopped(void *self) {
+static bool worker_is_stopped(void *self) {
     const struct rt_flow *flow = self;
     const struct rt_segment *segment = &flow->segments[0];
     return flow->ending && (segment->oldest == segment->forward || flow->next.talk.dead);
 }
 
 /* Tells the others, and stays until they have heard it. */
-static void part_ways(struct rt_session *session, struct rt_flow *flow, rt_status status,
-                      const struct rt_error *err) {
+static void worker_part_ways(struct rt_session *session, struct rt_flow *flow, rt_status status,
+                             const struct rt_error *err) {
     if (status != RT_OK && !flow->told) {
         const struct rt_node_settings *node = session->node ? rt_node_settings(session->node) : NULL;
         struct rt_error told = *err;
@@ -196,7 +196,7 @@ static void part_ways(struct rt_session *session, struct rt_flow *flow, rt_statu
         rt_flow_linger(flow, &flow->previous, until);
 }
 
-static rt_status run(struct rt_session *session, struct rt_error *err) {
+static rt_status worker_run(struct rt_session *session, struct rt_error *err) {
     struct worker *worker = session->role;
     const struct rt_ring_device *ours = session->user;
     const struct rt_flow_settings settings = {
@@ -209,7 +209,7 @@ static rt_status run(struct rt_session *session, struct rt_error *err) {
         .nodes = worker->nodes,
         .pace = &ours->pace,
         .timeout = worker->job->timeout,
-        .stray = stray,
+        .stray = worker_stray,
         .user = session,
         .stop = session->stop,
         .inter_ring = ours->inter_ring ? *ours->inter_ring : (struct rt_inter_ring){0},
@@ -231,15 +231,18 @@ static rt_status run(struct rt_session *session, struct rt_error *err) {
     if (status == RT_OK)
         status = rt_flow_open_exchange(&flow, err);
     if (status == RT_OK)
-        status = rt_flow_run(&flow, is_stopped, &flow, err);
+        status = rt_flow_run(&flow, worker_is_stopped, &flow, err);
     if (flow.next.talk.link)
-        part_ways(session, &flow, status, err);
+        worker_part_ways(session, &flow, status, err);
     rt_flow_deinit(&flow);
     rt_fp_leave(&theirs);
     return status;
 }
 
 struct rt_role rt_ring_role(const struct rt_ring_device *device) {
-    return (struct rt_role){
-        .profile = profile, .assign = assign, .run = run, .end = end, .user = (void *)(uintptr_t)device};
+    return (struct rt_role){.profile = worker_profile,
+                            .assign = worker_assign,
+                            .run = worker_run,
+                            .end = worker_end,
+                            .user = (void *)(uintptr_t)device};
 }

@@ -10,14 +10,14 @@ struct made {
     struct rt_tree *optimizer, *exchange, *data;
 };
 
-static void made_deinit(struct made *made) {
+static void job_write_made_deinit(struct made *made) {
     rt_tree_destroy(made->optimizer);
     rt_tree_destroy(made->exchange);
     rt_tree_destroy(made->data);
 }
 
-static rt_status job_set_training(const struct rt_training_config *config, struct made *made,
-                                  struct rt_job *job, struct rt_error *err) {
+static rt_status job_write_job_set_training(const struct rt_training_config *config, struct made *made,
+                                            struct rt_job *job, struct rt_error *err) {
     const struct rt_spec *spec = config->spec;
     const struct rt_trainer_settings *settings = &config->settings;
     job->input = spec->model.input;
@@ -42,15 +42,15 @@ static rt_status job_set_training(const struct rt_training_config *config, struc
     return RT_OK;
 }
 
-static void job_set_ring(const struct rt_training_config *config, struct rt_job *job) {
+static void job_write_job_set_ring(const struct rt_training_config *config, struct rt_job *job) {
     const struct rt_ring_options *options = config->options;
     job->ring.mode = strcmp(config->strategy, "ring-flow") == 0 ? RT_RING_FLOW : RT_RING_EXACT;
     job->ring.order = options->schedule ? RT_RING_1F1B : RT_RING_SPLIT;
     job->ring.damp = options->damp;
 }
 
-static rt_status job_set_exchange(const struct rt_job_facts *facts, struct made *made, struct rt_job *job,
-                                  struct rt_error *err) {
+static rt_status job_write_job_set_exchange(const struct rt_job_facts *facts, struct made *made,
+                                            struct rt_job *job, struct rt_error *err) {
     RT_TRY(rt_exchange_options_write(facts->strategy, facts->options, &made->exchange, err));
     job->exchange = (struct rt_job_exchange){.strategy = facts->strategy->name,
                                              .options = made->exchange,
@@ -60,8 +60,9 @@ static rt_status job_set_exchange(const struct rt_job_facts *facts, struct made 
     return RT_OK;
 }
 
-static rt_status job_set_data(const struct rt_training_config *config, const struct rt_job_facts *facts,
-                              struct made *made, struct rt_job *job, struct rt_error *err) {
+static rt_status job_write_job_set_data(const struct rt_training_config *config,
+                                        const struct rt_job_facts *facts, struct made *made,
+                                        struct rt_job *job, struct rt_error *err) {
     RT_TRY(rt_job_data_options(config->spec, &made->data, err));
     job->data = (struct rt_job_data){.directory = config->spec->base_dir,
                                      .fingerprint = facts->fingerprint,
@@ -71,33 +72,33 @@ static rt_status job_set_data(const struct rt_training_config *config, const str
     return RT_OK;
 }
 
-static rt_status job_set_all(const struct rt_training_config *config, const struct rt_job *planned,
-                             const struct rt_job_facts *facts, struct made *made, struct rt_job *job,
-                             struct rt_error *err) {
+static rt_status job_write_job_set_all(const struct rt_training_config *config, const struct rt_job *planned,
+                                       const struct rt_job_facts *facts, struct made *made,
+                                       struct rt_job *job, struct rt_error *err) {
     rt_job_defaults(job);
     if (planned)
         *job = *planned;
     else
-        RT_TRY(job_set_training(config, made, job, err));
+        RT_TRY(job_write_job_set_training(config, made, job, err));
     job->learner = !facts ? RT_JOB_RING : facts->rings ? RT_JOB_HYBRID : RT_JOB_EXCHANGE;
     if (!facts) {
-        job_set_ring(config, job);
+        job_write_job_set_ring(config, job);
         return RT_OK;
     }
     if (facts->rings)
         job->rings = facts->rings;
-    RT_TRY(job_set_exchange(facts, made, job, err));
-    return job_set_data(config, facts, made, job, err);
+    RT_TRY(job_write_job_set_exchange(facts, made, job, err));
+    return job_write_job_set_data(config, facts, made, job, err);
 }
 
 rt_status rt_job_write_training(const struct rt_training_config *config, const struct rt_job *planned,
                                 const struct rt_job_facts *facts, struct rt_job **job, struct rt_error *err) {
     struct made made = {0};
     struct rt_job values;
-    rt_status status = job_set_all(config, planned, facts, &made, &values, err);
+    rt_status status = job_write_job_set_all(config, planned, facts, &made, &values, err);
     if (status == RT_OK)
         status = rt_job_write(&values, job, err);
-    made_deinit(&made);
+    job_write_made_deinit(&made);
     return status;
 }
 

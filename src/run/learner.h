@@ -1,6 +1,7 @@
 /*
- * Whoever trains: one device, or a ring of them. The loop over updates, reports, validations, checkpoints and
- * the end of a run are the same for all; what differs is behind this.
+ * A learner trains the model: on one device, a ring, an exchange, or rings joined by an exchange. The loop
+ * over updates, reports, validations, checkpoints and the end of a run are the same for all; what differs is
+ * behind this.
  */
 #ifndef RT_RUN_LEARNER_H
 #define RT_RUN_LEARNER_H

@@ -1,4 +1,4 @@
-/* What devices are called: see gather.h. */
+/* What devices are called: see membership.h. */
 #include "run/membership.h"
 
 #include <stdlib.h>

@@ -5,14 +5,14 @@ struct outer {
     void *user, *role;
 };
 
-static struct outer enter(struct rt_role_part *part, struct rt_session *session) {
+static struct outer role_part_enter(struct rt_role_part *part, struct rt_session *session) {
     const struct outer outer = {session->user, session->role};
     session->user = part->role.user;
     session->role = part->own;
     return outer;
 }
 
-static void leave(struct rt_role_part *part, struct rt_session *session, struct outer outer) {
+static void role_part_leave(struct rt_role_part *part, struct rt_session *session, struct outer outer) {
     part->own = session->role;
     session->role = outer.role;
     session->user = outer.user;
@@ -21,31 +21,31 @@ static void leave(struct rt_role_part *part, struct rt_session *session, struct 
 rt_status rt_role_part_profile(struct rt_role_part *part, struct rt_session *session,
                                const struct rt_profile *asked, struct rt_profiled *profiled,
                                struct rt_error *err) {
-    const struct outer outer = enter(part, session);
+    const struct outer outer = role_part_enter(part, session);
     rt_status status = part->role.profile(session, asked, profiled, err);
-    leave(part, session, outer);
+    role_part_leave(part, session, outer);
     return status;
 }
 
 rt_status rt_role_part_assign(struct rt_role_part *part, struct rt_session *session,
                               const struct rt_assign *asked, uint64_t *memory, struct rt_error *err) {
-    const struct outer outer = enter(part, session);
+    const struct outer outer = role_part_enter(part, session);
     rt_status status = part->role.assign(session, asked, memory, err);
-    leave(part, session, outer);
+    role_part_leave(part, session, outer);
     return status;
 }
 
 rt_status rt_role_part_run(struct rt_role_part *part, struct rt_session *session, struct rt_error *err) {
-    const struct outer outer = enter(part, session);
+    const struct outer outer = role_part_enter(part, session);
     rt_status status = part->role.run(session, err);
-    leave(part, session, outer);
+    role_part_leave(part, session, outer);
     return status;
 }
 
 void rt_role_part_end(struct rt_role_part *part, struct rt_session *session) {
     if (!part->role.end)
         return;
-    const struct outer outer = enter(part, session);
+    const struct outer outer = role_part_enter(part, session);
     part->role.end(session);
-    leave(part, session, outer);
+    role_part_leave(part, session, outer);
 }

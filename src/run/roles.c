@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 /* The job says which learner it is for. */
-static rt_status choose_role(const struct rt_session *session, const struct rt_tree *job,
-                             struct rt_role *role, struct rt_error *err) {
+static rt_status roles_choose_role(const struct rt_session *session, const struct rt_tree *job,
+                                   struct rt_role *role, struct rt_error *err) {
     const struct rt_node_device *device = session->user;
     enum rt_job_learner learner;
     RT_TRY(rt_job_learner_of(job, &learner, err));
@@ -21,16 +21,16 @@ static rt_status choose_role(const struct rt_session *session, const struct rt_t
     return RT_OK;
 }
 
-static rt_status profile(struct rt_session *session, const struct rt_profile *asked,
-                         struct rt_profiled *profiled, struct rt_error *err) {
+static rt_status roles_profile(struct rt_session *session, const struct rt_profile *asked,
+                               struct rt_profiled *profiled, struct rt_error *err) {
     struct rt_role_part part = {.own = NULL};
-    RT_TRY(choose_role(session, asked->job, &part.role, err));
+    RT_TRY(roles_choose_role(session, asked->job, &part.role, err));
     if (!part.role.profile)
         return rt_fail(err, RT_BAD_INPUT, "the layers of an exchange are not measured");
     return rt_role_part_profile(&part, session, asked, profiled, err);
 }
 
-static void end(struct rt_session *session) {
+static void roles_end(struct rt_session *session) {
     struct rt_role_part *part = session->role;
     if (!part)
         return;
@@ -39,23 +39,26 @@ static void end(struct rt_session *session) {
     free(part);
 }
 
-static rt_status assign(struct rt_session *session, const struct rt_assign *asked, uint64_t *memory,
-                        struct rt_error *err) {
+static rt_status roles_assign(struct rt_session *session, const struct rt_assign *asked, uint64_t *memory,
+                              struct rt_error *err) {
     struct rt_role_part *part;
     struct rt_role role;
-    end(session); /* a second assignment takes the place of the first */
-    RT_TRY(choose_role(session, asked->job, &role, err));
+    roles_end(session); /* a second assignment takes the place of the first */
+    RT_TRY(roles_choose_role(session, asked->job, &role, err));
     RT_TRY(rt_alloc(1, sizeof *part, "a node's part", &part, err));
     part->role = role;
     session->role = part;
     return rt_role_part_assign(part, session, asked, memory, err);
 }
 
-static rt_status run(struct rt_session *session, struct rt_error *err) {
+static rt_status roles_run(struct rt_session *session, struct rt_error *err) {
     return rt_role_part_run(session->role, session, err);
 }
 
 struct rt_role rt_node_roles(const struct rt_node_device *device) {
-    return (struct rt_role){
-        .profile = profile, .assign = assign, .run = run, .end = end, .user = (void *)(uintptr_t)device};
+    return (struct rt_role){.profile = roles_profile,
+                            .assign = roles_assign,
+                            .run = roles_run,
+                            .end = roles_end,
+                            .user = (void *)(uintptr_t)device};
 }

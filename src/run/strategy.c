@@ -82,13 +82,13 @@ static const struct rt_strategy ring_stream = {
     .open = rt_learner_ring,
 };
 
-#define WAY(symbol, text)                                                                                    \
+#define EXCHANGE_STRATEGY(symbol, text)                                                                      \
     static const struct rt_strategy symbol = {.name = text,                                                  \
                                               .exchange = &rt_strategy_##symbol,                             \
                                               .settings_bytes = sizeof(struct rt_exchange_options),          \
                                               .open = rt_learner_exchange};
-RT_STRATEGY_LIST(WAY)
-#undef WAY
+RT_STRATEGY_LIST(EXCHANGE_STRATEGY)
+#undef EXCHANGE_STRATEGY
 
 static const struct rt_strategy hybrid = {
     .name = "hybrid",

@@ -11,7 +11,7 @@
 
 struct rt_strategy {
     const char *name;
-    const char *help; /* one line; NULL, as are place and options: those of the strategy */
+    const char *help; /* one line; NULL, as are place and options: those of the exchange strategy */
     struct rt_taxonomy place;
     const struct rt_option *options;
     size_t option_count;
@@ -43,11 +43,12 @@ const struct rt_system *rt_systems(size_t *count);
 /* By its name, whatever the capitals, with '-', '_' or a blank between words; NULL: not there. */
 const struct rt_system *rt_system_find(const char *name);
 
-/* What a run file asks for. Of a strategy, settings are those of the strategy between rings as well. */
+/* The strategy that a run file asks for. With `hybrid`, settings also hold the options of the exchange
+ * between the rings. */
 struct rt_strategy_choice {
     const struct rt_strategy *strategy;
-    void *settings;                 /* as its options say (a strategy's: struct rt_exchange_options); owned */
-    struct rt_tree *words;          /* the tree that settings may borrow from; owned */
+    void *settings;        /* as its options say (an exchange's: struct rt_exchange_options); owned */
+    struct rt_tree *words; /* the tree that settings may borrow from; owned */
     const struct rt_system *system; /* that it was asked for by; NULL: by its own name */
 };
 

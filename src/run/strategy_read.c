@@ -165,9 +165,9 @@ static const struct rt_tree *strategy_place_of(const struct rt_spec *spec) {
     return spec->cluster.strategy ? spec->cluster.strategy : spec->tree;
 }
 
-static rt_status strategy_check_way(const struct rt_strategy *strategy,
-                                    const struct rt_exchange_options *options, const struct rt_spec *spec,
-                                    size_t params, struct rt_error *err) {
+static rt_status strategy_check_exchange(const struct rt_strategy *strategy,
+                                         const struct rt_exchange_options *options,
+                                         const struct rt_spec *spec, size_t params, struct rt_error *err) {
     struct rt_error reason = {0};
     const size_t nodes = rt_spec_devices(spec);
     if (rt_exchange_check(strategy->exchange, options, nodes, params, &reason) == RT_OK)
@@ -261,7 +261,7 @@ static rt_status strategy_check(const struct rt_strategy *strategy, const void *
                             strategy->name);
     if (!strategy->exchange)
         return RT_OK;
-    rt_status status = strategy_check_way(strategy, settings, spec, 0, err);
+    rt_status status = strategy_check_exchange(strategy, settings, spec, 0, err);
     return status == RT_OK ? strategy_check_keys(strategy, settings, spec, err) : status;
 }
 
@@ -277,7 +277,7 @@ rt_status rt_strategy_fits(const struct rt_strategy_choice *choice, const struct
                             "%s: dedicated: the statistics of batchnorm that are saved are those of the "
                             "master's worker, and then it has none",
                             strategy->name);
-    return strategy_check_way(strategy, choice->settings, spec, params, err);
+    return strategy_check_exchange(strategy, choice->settings, spec, params, err);
 }
 
 size_t rt_strategy_sharers(const struct rt_strategy_choice *choice, const struct rt_spec *spec) {

@@ -1,7 +1,7 @@
 /*
- * Writing and reading the fields of a message, one after the other. Failure is sticky: a encoder that ran out
- * of room and a decoder that met something wrong do nothing more, so that a codec lists its fields and looks
- * at the outcome once, at the end. A decoder keeps the first sentence; numbers read after it are 0.
+ * Writing and reading the fields of a message, one after the other. Failure is sticky: an encoder that ran
+ * out of room and a decoder that met something wrong do nothing more, so that a codec lists its fields and
+ * looks at the outcome once, at the end. A decoder keeps the first sentence; numbers read after it are 0.
  */
 #ifndef RT_WIRE_BYTES_H
 #define RT_WIRE_BYTES_H

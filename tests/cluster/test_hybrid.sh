@@ -37,7 +37,7 @@ python3 - result/summary.json <<'END' || fail "the rows of the summary: $(cat re
 import json, sys
 summary = json.load(open(sys.argv[1]))
 nodes = summary["per_node"]
-assert [node["role"] for node in nodes] == ["master", "worker", "worker", "head", "worker", "worker"]
+assert [node["role"] for node in nodes] == ["master", "worker", "worker", "leader", "worker", "worker"]
 assert all(node["sent"]["across"]["gradients"] > 0 and node["received"]["across"]["gradients"] > 0 for node in nodes)
 assert all(sum(n for link in node["sent"].values() for kind, n in link.items() if kind != "probe") == node["bytes_sent"] for node in nodes)
 assert summary["bytes_sent"] == sum(node["bytes_sent"] for node in nodes)

@@ -94,7 +94,7 @@ if "ps-ssp" in strategy:
 nodes = summary["per_node"]
 places = len(nodes) // rings
 for i, node in enumerate(nodes):
-    assert node["role"] == ("master" if i == 0 else "head" if i % places == 0 else "worker"), (i, node["role"])
+    assert node["role"] == ("master" if i == 0 else "leader" if i % places == 0 else "worker"), (i, node["role"])
     states = sum(node["states"].values())
     assert abs(states - node["seconds"]) < 1e-6 + 1e-2 * states, (states, node["seconds"])
     # Gradients go to ring 0 and parameters come from it. Examples go the other way on the channel of gradients.

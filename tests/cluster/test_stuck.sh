@@ -45,7 +45,7 @@ for i in "${!cases[@]}"; do
     name=${cases[i]}
     ends "${processes[i]}" 1 30
     says "$name.err" "ringtmp: local ${guilty[i]} is lost: "
-    says "$name.err" "sent nothing for $timeout seconds"
+    says "$name.err" "made no progress for $timeout seconds"
     took=$(($(stat -c %Y "$name.err") - since[i]))
     [ "$took" -le $((timeout + 10)) ] || fail "$name: named after $took s"
 done

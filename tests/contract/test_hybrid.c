@@ -250,11 +250,11 @@ static void fail_with(enum hybrid_fault fault, uint16_t who, const char *said) {
 
 /* In ring 0; the head of ring 1; another node of it. As far as the network can tell they answer. */
 TEST(a_silent_node_is_named) {
-    fail_with(SLEEPS, 1, "sent nothing for");
-    fail_with(SLEEPS, 2, "sent nothing for");
-    fail_with(SLEEPS, 3, "sent nothing for");
-    fail_with(SLEEPS, 4, "sent nothing for");
-    fail_with(SLEEPS, 5, "sent nothing for");
+    fail_with(SLEEPS, 1, "made no progress for");
+    fail_with(SLEEPS, 2, "made no progress for");
+    fail_with(SLEEPS, 3, "made no progress for");
+    fail_with(SLEEPS, 4, "made no progress for");
+    fail_with(SLEEPS, 5, "made no progress for");
 }
 
 TEST(a_lost_node_is_named) {

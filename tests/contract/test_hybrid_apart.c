@@ -334,7 +334,7 @@ static void fail_with(const char *strategy, enum hybrid_fault fault, uint16_t wh
 /* In ring 0; the head of ring 1; another node of it. As far as the network can tell they answer. */
 TEST(a_silent_node_is_named) {
     for (uint16_t who = 1; who <= 5; who++)
-        fail_with(who % 2 ? "ps-async" : "ps-backup", SLEEPS, who, "sent nothing for");
+        fail_with(who % 2 ? "ps-async" : "ps-backup", SLEEPS, who, "made no progress for");
 }
 
 TEST(a_lost_node_is_named) {

@@ -43,7 +43,7 @@ static void freeze_in_ring(const struct rig_settings *settings, const char *what
     CHECK_OK(rig_open(settings, &rig, &err));
     CHECK_OK(rig_run(&rig, train_on, NULL, &err));
     CHECK_MSG(rig.status[0] == RT_FAILED && strstr(rig.errors[0].text, name) &&
-                  strstr(rig.errors[0].text, "sent nothing for 10 seconds"),
+                  strstr(rig.errors[0].text, "made no progress for 10 seconds"),
               "%s, node %zu at %g: the master says: %s", what, who, settings->freezes, rig.errors[0].text);
     CHECK_MSG(rig.lost == who, "%s, node %zu at %g: node %zu is blamed: %s", what, who, settings->freezes,
               rig.lost, rig.errors[0].text);

@@ -1,8 +1,8 @@
 /*
- * A bound on delay: a worker that has pushed t gradients may read when everybody has pushed t - s, so nobody
- * is more than s ahead of the slowest. What it reads then has all updates of the clocks up to t - s - 1, and
- * none of the clocks from t + s on: the latter is why a gradient waits for whoever has yet to read at an
- * earlier clock, as at the start of a run.
+ * A bound on delay: a worker that has pushed t gradients may read when all workers have pushed t - s, so none
+ * is more than s ahead of the slowest. A worker at clock t then sees every update of clocks up to t - s - 1
+ * and none of clock t + s or later. To keep the second promise, a gradient is held while another worker still
+ * has to read at an earlier clock. This happens, for example, at the start of a run.
  *
  * whole_clock: a clock's gradients are gathered and make one update, for optimizers that have a state. A
  * gradient in the round is not applied yet: its worker counts as one behind.

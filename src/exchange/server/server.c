@@ -163,8 +163,8 @@ static bool server_is_held(const struct rt_worker_state *state) {
     return state->reading || state->waiting || state->gathered;
 }
 
-/* A worker that has begun to push owes the rest. Where somebody is not answered yet, because of a bound or a
- * round, it is for the sake of the one who is furthest behind of those who are not held up themselves. */
+/* A worker that has begun to push owes the rest. If a worker waits because of a bound or a round, the server
+ * is waiting for the slowest worker that is not itself waiting. */
 static uint16_t server_waits_for(const void *self) {
     const struct rt_server *server = self;
     bool held = false;

@@ -5,8 +5,8 @@
 
 /* Parameters whose optimizer a rank has. Where they are cut at layers it may be a few more or less: small
  * layers go together. */
-static double owned_params(const struct rt_exchanger_settings *settings, const struct rt_roles *roles,
-                           const struct rt_model *model) {
+static double exchanger_owned_params(const struct rt_exchanger_settings *settings,
+                                     const struct rt_roles *roles, const struct rt_model *model) {
     double owned = 0;
     for (size_t i = 0; i < model->count; i++) {
         const struct rt_span layer = {model->param_at[i], model->layers[i]->param_count};
@@ -19,7 +19,7 @@ static double owned_params(const struct rt_exchanger_settings *settings, const s
 
 /* What a proxy adds its members' gradients with: of n of them sums that wait for their like, as a binary
  * counter has digits, and frames that have come. */
-static double proxy_bytes(size_t members, double params) {
+static double exchanger_proxy_bytes(size_t members, double params) {
     enum { FRAME_FLOATS = 128 << 10, FRAMES = 4 };
     const double frame = params < FRAME_FLOATS ? params : FRAME_FLOATS;
     double sums = 0;
@@ -38,10 +38,10 @@ size_t rt_exchanger_bytes(const struct rt_exchanger_settings *settings, const st
     const size_t parts = team.count,
                  clients = rt_exchange_clients(settings->strategy, settings->options, roles, NULL).workers;
     const double block = sizeof(float) * (double)model->param_count;
-    double bytes =
-        (double)rt_net_replica_bytes(model, replica->batch, replica->micro_batch, replica->shards, parts,
-                                     works) +
-        sizeof(float) * owned_params(settings, roles, model) * (double)settings->optim->type->state_tensors;
+    double bytes = (double)rt_net_replica_bytes(model, replica->batch, replica->micro_batch, replica->shards,
+                                                parts, works) +
+                   sizeof(float) * exchanger_owned_params(settings, roles, model) *
+                       (double)settings->optim->type->state_tensors;
     /* The order of the examples; and where they are sent, those of the tickets that are held. */
     if (works)
         bytes += sizeof(uint32_t) * (double)replica->count;
@@ -54,7 +54,7 @@ size_t rt_exchanger_bytes(const struct rt_exchanger_settings *settings, const st
     if (!client)
         bytes += block;
     if (rt_exchange_is_nested(settings->strategy, settings->options) && team.place == 0 && team.count > 1)
-        bytes += proxy_bytes(team.count, (double)model->param_count);
+        bytes += exchanger_proxy_bytes(team.count, (double)model->param_count);
     return bytes < 0x1p62 ? (size_t)bytes : SIZE_MAX;
 }
 

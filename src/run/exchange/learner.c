@@ -25,10 +25,10 @@ rt_status rt_exchange_explain(struct rt_exchange_learner *learner, rt_status sta
     return rt_membership_lost(&learner->who, lost, learner->config.lost, err);
 }
 
-static rt_status step(void *self, struct rt_step *result, struct rt_error *err) {
+static rt_status exchange_step(void *self, struct rt_step *result, struct rt_error *err) {
     struct rt_exchange_learner *learner = self;
     struct rt_done sum;
-    const double start = rt_clock_wall();
+    const double exchange_start = rt_clock_wall();
     learner->fetched = 0;
     rt_status status = rt_scheduler_step(learner->scheduler, &sum, err);
     const uint64_t update = rt_scheduler_returned(learner->scheduler);
@@ -41,26 +41,26 @@ static rt_status step(void *self, struct rt_step *result, struct rt_error *err) 
                                    .rows = sum.rows,
                                    .loss = sum.loss,
                                    .correct = sum.correct,
-                                   .start = start,
+                                   .start = exchange_start,
                                    .end = rt_clock_wall()};
     return status;
 }
 
-static bool at_rest(void *self) {
+static bool exchange_at_rest(void *self) {
     struct rt_exchange_learner *learner = self;
     return rt_scheduler_drain(learner->scheduler);
 }
 
 /* Updates that were left for when somebody needs them belong to the training. */
-static rt_status set_apart(void *self, bool is_apart, struct rt_error *err) {
+static rt_status exchange_set_apart(void *self, bool is_apart, struct rt_error *err) {
     struct rt_exchange_learner *learner = self;
     rt_status status = is_apart ? rt_exchanger_settle(learner->site, err) : RT_OK;
     rt_net_replica_set_apart(learner->site->net, is_apart);
     return rt_exchange_explain(learner, status, err);
 }
 
-static rt_status forward(void *self, size_t examples, const struct rt_forward_pass *pass,
-                         struct rt_error *err) {
+static rt_status exchange_forward(void *self, size_t examples, const struct rt_forward_pass *pass,
+                                  struct rt_error *err) {
     struct rt_exchange_learner *learner = self;
     rt_status status = rt_exchange_fetch(learner, 1, err);
     const struct rt_forward local = rt_forward_local(learner->config.network);
@@ -69,12 +69,12 @@ static rt_status forward(void *self, size_t examples, const struct rt_forward_pa
 
 /* ---- reports ---- */
 
-static bool rows_are_here(void *self) {
+static bool exchange_rows_are_here(void *self) {
     struct rt_exchange_learner *learner = self;
     return rt_coordinator_metrics(learner->coordinator, learner->rows);
 }
 
-static void ask_rows(struct rt_exchange_learner *learner) {
+static void exchange_ask_rows(struct rt_exchange_learner *learner) {
     rt_engine_enter(learner->site->engine);
     rt_coordinator_ask_metrics(learner->coordinator);
     rt_engine_leave(learner->site->engine);
@@ -82,32 +82,32 @@ static void ask_rows(struct rt_exchange_learner *learner) {
 }
 
 /* The rows of the nodes; of a recent report those that came since the last one. */
-static rt_status collect_rows(struct rt_exchange_learner *learner, bool recent, bool *fresh,
-                              struct rt_error *err) {
+static rt_status exchange_collect_rows(struct rt_exchange_learner *learner, bool recent, bool *fresh,
+                                       struct rt_error *err) {
     *fresh = true;
     if (!learner->coordinator)
         return RT_OK;
     if (!recent) {
-        ask_rows(learner);
+        exchange_ask_rows(learner);
         return rt_engine_wait_as(learner->site->engine, rt_net_replica_states(learner->site->net),
-                                 RT_STATE_WAIT_BARRIER, rows_are_here, learner, err);
+                                 RT_STATE_WAIT_BARRIER, exchange_rows_are_here, learner, err);
     }
     *fresh = false;
     if (learner->asked) {
         rt_engine_enter(learner->site->engine);
-        *fresh = rows_are_here(learner);
+        *fresh = exchange_rows_are_here(learner);
         rt_engine_leave(learner->site->engine);
     }
     if (!learner->asked || *fresh)
-        ask_rows(learner);
+        exchange_ask_rows(learner);
     return RT_OK;
 }
 
-static rt_status report(void *self, bool recent, struct rt_node_report *reports, bool *fresh,
-                        struct rt_error *err) {
+static rt_status exchange_report(void *self, bool recent, struct rt_node_report *reports, bool *fresh,
+                                 struct rt_error *err) {
     struct rt_exchange_learner *learner = self;
     const struct rt_roles *roles = &learner->site->roles;
-    rt_status status = collect_rows(learner, recent, fresh, err);
+    rt_status status = exchange_collect_rows(learner, recent, fresh, err);
     if (status != RT_OK)
         return rt_exchange_explain(learner, status, err);
     if (!*fresh)
@@ -126,8 +126,8 @@ static rt_status report(void *self, bool recent, struct rt_node_report *reports,
 }
 
 /* Adds what one server counted; mean: the sum, so far. */
-static void add_tally(const uint64_t *tally, const struct rt_metrics_row *row,
-                      struct rt_exchange_counts *counts) {
+static void exchange_add_tally(const uint64_t *tally, const struct rt_metrics_row *row,
+                               struct rt_exchange_counts *counts) {
     for (size_t i = 0; i < RT_STALENESS_BINS && i < RT_EXCHANGE_BINS; i++)
         counts->staleness[i] += tally[i];
     counts->applied += tally[RT_TALLY_APPLIED];
@@ -149,9 +149,9 @@ static bool exchange_counts(void *self, struct rt_exchange_counts *counts) {
     *counts = (struct rt_exchange_counts){.bins = RT_EXCHANGE_BINS};
     rt_exchanger_tally(site, own);
     rt_exchanger_metrics(site, &row);
-    add_tally(own, &row, counts);
+    exchange_add_tally(own, &row, counts);
     for (uint16_t rank = 1; learner->coordinator && rank < site->roles.servers; rank++)
-        add_tally(rt_coordinator_tally(learner->coordinator, rank), &learner->rows[rank], counts);
+        exchange_add_tally(rt_coordinator_tally(learner->coordinator, rank), &learner->rows[rank], counts);
     counts->spread = own[RT_TALLY_SPREAD];
     for (uint16_t rank = 1; learner->coordinator && rank < learner->count; rank++) {
         const uint64_t spread = rt_coordinator_tally(learner->coordinator, rank)[RT_TALLY_SPREAD];
@@ -167,17 +167,17 @@ static bool exchange_counts(void *self, struct rt_exchange_counts *counts) {
 
 /* ---- the end ---- */
 
-static bool are_gone(void *self) {
+static bool exchange_are_gone(void *self) {
     const struct rt_exchange_learner *learner = self;
     return rt_coordinator_gone(learner->coordinator);
 }
 
-static void linger(struct rt_exchange_learner *learner) {
+static void exchange_linger(struct rt_exchange_learner *learner) {
     struct rt_engine *engine = learner->site->engine;
-    rt_engine_linger(engine, are_gone, learner, rt_engine_now(engine) + goodbye_seconds);
+    rt_engine_linger(engine, exchange_are_gone, learner, rt_engine_now(engine) + goodbye_seconds);
 }
 
-static rt_status stop(void *self, struct rt_error *err) {
+static rt_status exchange_stop(void *self, struct rt_error *err) {
     struct rt_exchange_learner *learner = self;
     (void)err;
     if (!learner->coordinator)
@@ -186,13 +186,13 @@ static rt_status stop(void *self, struct rt_error *err) {
     rt_engine_enter(learner->site->engine);
     rt_coordinator_stop(learner->coordinator);
     rt_engine_leave(learner->site->engine);
-    linger(learner);
+    exchange_linger(learner);
     learner->stopped = true;
     return RT_OK;
 }
 
 /* The nodes are told why. */
-static void abandon(struct rt_exchange_learner *learner) {
+static void exchange_abandon(struct rt_exchange_learner *learner) {
     struct rt_engine *engine = learner->site ? learner->site->engine : NULL;
     if (!engine || !learner->coordinator || learner->stopped)
         return;
@@ -202,12 +202,12 @@ static void abandon(struct rt_exchange_learner *learner) {
     rt_coordinator_fail(learner->coordinator, failed ? learner->failure.status : RT_INTERRUPTED,
                         failed ? learner->failure.text : "the master has ended the run");
     rt_engine_leave(engine);
-    linger(learner);
+    exchange_linger(learner);
 }
 
-static void destroy(void *self) {
+static void exchange_destroy(void *self) {
     struct rt_exchange_learner *learner = self;
-    abandon(learner);
+    exchange_abandon(learner);
     rt_exchanger_halt(learner->site);
     for (size_t i = 1; learner->links && i < learner->count; i++)
         if (learner->talks && learner->talks[i].link)
@@ -236,7 +236,7 @@ uint64_t rt_exchange_per_epoch(const void *options, uint64_t batches) {
 }
 
 /* Whether the server here sees every gradient, one for each batch. */
-static bool sees_all(const struct rt_exchange_learner *learner) {
+static bool exchange_sees_all(const struct rt_exchange_learner *learner) {
     const struct rt_exchanger *site = learner->site;
     const struct rt_replica *replica = site->replica;
     bool owns = false;
@@ -247,7 +247,7 @@ static bool sees_all(const struct rt_exchange_learner *learner) {
     return site->member.server && owns && learner->options->push_every <= 1;
 }
 
-static rt_status start(struct rt_exchange_learner *learner, struct rt_error *err) {
+static rt_status exchange_start(struct rt_exchange_learner *learner, struct rt_error *err) {
     struct rt_engine_part part;
     struct rt_exchanger_run run = {.parts = &part,
                                    .part_count = learner->coordinator ? 1 : 0,
@@ -255,7 +255,7 @@ static rt_status start(struct rt_exchange_learner *learner, struct rt_error *err
                                    .finishes = true};
     rt_status status = rt_alloc(learner->count, sizeof *learner->rows, "the metrics", &learner->rows, err);
     if (status == RT_OK)
-        status = rt_exchange_make_scheduler(learner, sees_all(learner), err);
+        status = rt_exchange_make_scheduler(learner, exchange_sees_all(learner), err);
     if (status != RT_OK)
         return status;
     if (learner->coordinator)
@@ -264,7 +264,7 @@ static rt_status start(struct rt_exchange_learner *learner, struct rt_error *err
 }
 
 /* Who does what, as lines to print. NULL: memory is short. */
-static char *describe(const struct rt_exchange_learner *learner) {
+static char *exchange_describe(const struct rt_exchange_learner *learner) {
     const struct rt_exchanger *site = learner->site;
     const struct rt_roles *roles = &site->roles;
     char *text = NULL;
@@ -301,27 +301,27 @@ rt_status rt_learner_exchange(const struct rt_training_config *config, struct rt
     made->options = config->options;
     status = rt_exchange_form(made, err);
     if (status == RT_OK)
-        status = start(made, err);
+        status = exchange_start(made, err);
     if (status != RT_OK) {
-        destroy(made);
+        exchange_destroy(made);
         return status;
     }
     const size_t micro = rt_net_replica_micro_batch(made->site->net);
     *learner = (struct rt_learner){
         .self = made,
         .model_state = rt_exchange_model_state(made),
-        .forward = {.self = made, .rows = rt_forward_local(config->network).rows, .run = forward},
+        .forward = {.self = made, .rows = rt_forward_local(config->network).rows, .run = exchange_forward},
         .micro_batch = micro ? micro : config->settings.batch,
         .nodes = made->count,
         .predicted_samples_per_s = (double)NAN,
-        .plan = describe(made),
-        .step = step,
-        .at_rest = at_rest,
-        .set_apart = set_apart,
-        .report = report,
+        .plan = exchange_describe(made),
+        .step = exchange_step,
+        .at_rest = exchange_at_rest,
+        .set_apart = exchange_set_apart,
+        .report = exchange_report,
         .exchange_counts = exchange_counts,
-        .stop = stop,
-        .destroy = destroy,
+        .stop = exchange_stop,
+        .destroy = exchange_destroy,
     };
     return RT_OK;
 }

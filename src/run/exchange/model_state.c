@@ -10,36 +10,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_carried_out(void *self) {
+static bool exchange_is_carried_out(void *self) {
     return rt_coordinator_idle(self);
 }
 
-static rt_status await_order(struct rt_exchange_learner *learner, struct rt_error *err) {
+static rt_status exchange_await_order(struct rt_exchange_learner *learner, struct rt_error *err) {
     return rt_engine_wait_as(learner->site->engine, rt_net_replica_states(learner->site->net),
-                             RT_STATE_WAIT_BARRIER, is_carried_out, learner->coordinator, err);
+                             RT_STATE_WAIT_BARRIER, exchange_is_carried_out, learner->coordinator, err);
 }
 
-static rt_status ask(struct rt_exchange_learner *learner, uint16_t rank, size_t tensor, size_t first,
-                     size_t count, float *into, struct rt_error *err) {
+static rt_status exchange_ask(struct rt_exchange_learner *learner, uint16_t rank, size_t tensor, size_t first,
+                              size_t count, float *into, struct rt_error *err) {
     rt_engine_enter(learner->site->engine);
     rt_coordinator_fetch_state(learner->coordinator, rank, tensor, first, count, into);
     rt_engine_leave(learner->site->engine);
-    return await_order(learner, err);
+    return exchange_await_order(learner, err);
 }
 
 /* from: the tensor's first float. */
-static rt_status tell(struct rt_exchange_learner *learner, uint16_t rank, size_t tensor, struct rt_span range,
-                      const float *from, struct rt_error *err) {
+static rt_status exchange_tell(struct rt_exchange_learner *learner, uint16_t rank, size_t tensor,
+                               struct rt_span range, const float *from, struct rt_error *err) {
     rt_engine_enter(learner->site->engine);
     rt_coordinator_send_state(learner->coordinator, rank, tensor, range.first, range.count,
                               from + range.first);
     rt_engine_leave(learner->site->engine);
-    return await_order(learner, err);
+    return exchange_await_order(learner, err);
 }
 
 /* What a rank's optimizer owns, of the whole block. */
-static rt_status find_owned(const struct rt_exchange_learner *learner, uint16_t rank, struct rt_span *owned,
-                            size_t *ranges, struct rt_error *err) {
+static rt_status exchange_find_owned(const struct rt_exchange_learner *learner, uint16_t rank,
+                                     struct rt_span *owned, size_t *ranges, struct rt_error *err) {
     const struct rt_exchanger *site = learner->site;
     const struct rt_replica *replica = site->replica;
     *ranges = rt_exchange_owned(learner->config.exchange, learner->options, &site->roles, rank,
@@ -54,25 +54,26 @@ static rt_status find_owned(const struct rt_exchange_learner *learner, uint16_t 
 
 /* Nothing is under way any more. A worker's last gradient may still be on its way to a server when the master
  * has its result: a node answers a question about numbers only when it is at rest itself. */
-static rt_status come_to_rest(struct rt_exchange_learner *learner, struct rt_error *err) {
+static rt_status exchange_come_to_rest(struct rt_exchange_learner *learner, struct rt_error *err) {
     struct rt_exchanger *site = learner->site;
     rt_status status = rt_exchanger_settle(site, err);
     for (uint16_t rank = 1; site->rules && status == RT_OK && rank < learner->count; rank++) {
         float ignored;
-        status = ask(learner, rank, 0, 0, 1, &ignored, err);
+        status = exchange_ask(learner, rank, 0, 0, 1, &ignored, err);
     }
     return status;
 }
 
 /* What the other owners have of a tensor. */
-static rt_status fetch_word(struct rt_exchange_learner *learner, size_t tensor, float *into,
-                            struct rt_span *owned, struct rt_error *err) {
+static rt_status exchange_fetch_tensor(struct rt_exchange_learner *learner, size_t tensor, float *into,
+                                       struct rt_span *owned, struct rt_error *err) {
     rt_status status = RT_OK;
     for (uint16_t rank = 1; status == RT_OK && rank < learner->count; rank++) {
         size_t ranges = 0;
-        status = find_owned(learner, rank, owned, &ranges, err);
+        status = exchange_find_owned(learner, rank, owned, &ranges, err);
         for (size_t i = 0; status == RT_OK && i < ranges; i++)
-            status = ask(learner, rank, tensor, owned[i].first, owned[i].count, into + owned[i].first, err);
+            status = exchange_ask(learner, rank, tensor, owned[i].first, owned[i].count,
+                                  into + owned[i].first, err);
     }
     return status;
 }
@@ -86,13 +87,13 @@ rt_status rt_exchange_fetch(struct rt_exchange_learner *learner, size_t tensors,
     struct rt_span *owned;
     rt_status status = rt_alloc(RT_MAX_OWNED, sizeof *owned, "the numbers", &owned, err);
     if (status == RT_OK && learner->fetched == 0)
-        status = come_to_rest(learner, err);
+        status = exchange_come_to_rest(learner, err);
     for (size_t tensor = learner->fetched; status == RT_OK && tensor < tensors; tensor++) {
         /* After collectives the master's worker has all parameters. */
         const bool here = replicated || (tensor == 0 && !site->rules && site->works);
         float *into = tensor ? site->state + (tensor - 1) * params : site->replica->params;
         if (!here)
-            status = fetch_word(learner, tensor, into, owned, err);
+            status = exchange_fetch_tensor(learner, tensor, into, owned, err);
         if (tensor == 0)
             rt_exchanger_publish(site);
     }
@@ -102,7 +103,8 @@ rt_status rt_exchange_fetch(struct rt_exchange_learner *learner, size_t tensors,
     return rt_exchange_explain(learner, status, err);
 }
 
-static rt_status check(const struct rt_exchange_learner *learner, size_t tensors, struct rt_error *err) {
+static rt_status exchange_check(const struct rt_exchange_learner *learner, size_t tensors,
+                                struct rt_error *err) {
     const struct rt_network *network = learner->config.network;
     const struct rt_model *model = network->model;
     const char *what = NULL;
@@ -118,58 +120,59 @@ static rt_status check(const struct rt_exchange_learner *learner, size_t tensors
                    (unsigned long long)rt_scheduler_returned(learner->scheduler));
 }
 
-static rt_status begin(void *self, size_t tensors, rt_state_write write, void *user, struct rt_error *err) {
+static rt_status exchange_begin(void *self, size_t tensors, rt_state_write write, void *user,
+                                struct rt_error *err) {
     struct rt_exchange_learner *learner = self;
     rt_status status = rt_exchange_fetch(learner, tensors, err);
     if (status == RT_OK)
-        status = check(learner, tensors, err);
+        status = exchange_check(learner, tensors, err);
     return status == RT_OK ? learner->blocks.begin(&learner->local, tensors, write, user, err) : status;
 }
 
 /* ---- to everybody ---- */
 
 /* All parameters, and of the optimizer's state what the node owns. owned: room for the ranges. */
-static rt_status send_to(struct rt_exchange_learner *learner, uint16_t rank, size_t tensors, uint64_t update,
-                         struct rt_span *owned, struct rt_error *err) {
+static rt_status exchange_send_to(struct rt_exchange_learner *learner, uint16_t rank, size_t tensors,
+                                  uint64_t update, struct rt_span *owned, struct rt_error *err) {
     const struct rt_exchanger *site = learner->site;
     const size_t params = site->replica->param_count;
     size_t ranges = 0;
-    rt_status status = find_owned(learner, rank, owned, &ranges, err);
+    rt_status status = exchange_find_owned(learner, rank, owned, &ranges, err);
     if (status == RT_OK)
-        status = tell(learner, rank, 0, (struct rt_span){0, params}, site->replica->params, err);
+        status = exchange_tell(learner, rank, 0, (struct rt_span){0, params}, site->replica->params, err);
     for (size_t tensor = 1; status == RT_OK && tensor < tensors; tensor++)
         for (size_t i = 0; status == RT_OK && i < ranges; i++)
-            status = tell(learner, rank, tensor, owned[i], site->state + (tensor - 1) * params, err);
+            status = exchange_tell(learner, rank, tensor, owned[i], site->state + (tensor - 1) * params, err);
     if (status != RT_OK)
         return status;
     rt_engine_enter(site->engine);
     rt_coordinator_set_update(learner->coordinator, rank, update);
     rt_engine_leave(site->engine);
-    return await_order(learner, err);
+    return exchange_await_order(learner, err);
 }
 
-static rt_status send_out(struct rt_exchange_learner *learner, size_t tensors, uint64_t update,
-                          struct rt_error *err) {
+static rt_status exchange_send_out(struct rt_exchange_learner *learner, size_t tensors, uint64_t update,
+                                   struct rt_error *err) {
     struct rt_span *owned;
     rt_status status = rt_alloc(RT_MAX_OWNED, sizeof *owned, "the numbers", &owned, err);
     for (uint16_t rank = 1; status == RT_OK && rank < learner->count; rank++)
-        status = send_to(learner, rank, tensors, update, owned, err);
+        status = exchange_send_to(learner, rank, tensors, update, owned, err);
     free(owned);
     return status;
 }
 
-static rt_status load(void *self, size_t tensors, uint64_t update, rt_state_read read, void *user,
-                      struct rt_error *err) {
+static rt_status exchange_load(void *self, size_t tensors, uint64_t update, rt_state_read read, void *user,
+                               struct rt_error *err) {
     struct rt_exchange_learner *learner = self;
     struct rt_exchanger *site = learner->site;
-    rt_status status = come_to_rest(learner, err);
+    rt_status status = exchange_come_to_rest(learner, err);
     if (status != RT_OK)
         return rt_exchange_explain(learner, status, err);
     learner->fetched = 0;
     status = learner->blocks.load(&learner->local, tensors, update, read, user, err);
     if (status != RT_OK)
         return status;
-    status = send_out(learner, tensors, update, err);
+    status = exchange_send_out(learner, tensors, update, err);
     if (status != RT_OK)
         return rt_exchange_explain(learner, status, err);
     if (site->server_params)
@@ -188,8 +191,8 @@ struct rt_model_state rt_exchange_model_state(struct rt_exchange_learner *learne
     return (struct rt_model_state){.model = config->network->model,
                                    .tensors = learner->blocks.tensors,
                                    .self = learner,
-                                   .begin = begin,
+                                   .begin = exchange_begin,
                                    .done = learner->blocks.done,
                                    .finish = learner->blocks.finish,
-                                   .load = load};
+                                   .load = exchange_load};
 }

@@ -55,10 +55,10 @@ void rt_net_replica_attach(struct rt_net_replica *replica, struct rt_engine *eng
 size_t rt_net_replica_micro_batch(const struct rt_net_replica *replica);
 /* The clocks of the thread that computes; its first ticket sets them to zero. */
 struct rt_states *rt_net_replica_states(struct rt_net_replica *replica);
-/* Enters a state; returns the one before. */
 /* Seconds of no training: between the first ticket and now. */
 double rt_net_replica_apart(const struct rt_net_replica *replica);
 void rt_net_replica_set_apart(struct rt_net_replica *replica, bool is_apart);
+/* Enters a state; returns the one before. */
 enum rt_state rt_net_replica_enter(struct rt_net_replica *replica, enum rt_state state);
 uint64_t rt_net_replica_samples(const struct rt_net_replica *replica); /* learnt from */
 

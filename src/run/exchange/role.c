@@ -33,14 +33,15 @@ struct worker {
 
 /* ---- before the run ------------------------------------------------------------------------------------ */
 
-static rt_status wait_rows(void *user, uint64_t batch, size_t first, size_t rows,
-                           struct rt_received_rows *sent, struct rt_error *err) {
+static rt_status worker_wait_rows(void *user, uint64_t batch, size_t first, size_t rows,
+                                  struct rt_received_rows *sent, struct rt_error *err) {
     (void)first, (void)rows;
     const struct worker *worker = user;
     return rt_sample_receiver_rows(worker->box, worker->site->engine, batch, sent, err);
 }
 
-static struct rt_exchanger_settings settings_of(const struct rt_session *session, struct worker *worker) {
+static struct rt_exchanger_settings worker_settings_of(const struct rt_session *session,
+                                                       struct worker *worker) {
     const struct rt_node_device *device = session->user;
     const struct rt_job *job = worker->job;
     return (struct rt_exchanger_settings){
@@ -60,7 +61,7 @@ static struct rt_exchanger_settings settings_of(const struct rt_session *session
         .clip_norm = job->clip_norm,
         .replica = {.network = &worker->network,
                     .set = job->data.set.send ? NULL : &worker->datasets.train,
-                    .rows = wait_rows,
+                    .rows = worker_wait_rows,
                     .user = worker,
                     .scaling = &worker->scaling,
                     .target = worker->target,
@@ -77,7 +78,7 @@ static struct rt_exchanger_settings settings_of(const struct rt_session *session
     };
 }
 
-static rt_status read_job(struct worker *worker, const struct rt_tree *tree, struct rt_error *err) {
+static rt_status worker_read_job(struct worker *worker, const struct rt_tree *tree, struct rt_error *err) {
     struct rt_tree *copy;
     RT_TRY(rt_tree_copy(tree, &copy, err));
     RT_TRY(rt_job_create(copy, &worker->job, err));
@@ -86,7 +87,8 @@ static rt_status read_job(struct worker *worker, const struct rt_tree *tree, str
     return rt_exchange_section_read(worker->job, &worker->section, err);
 }
 
-static rt_status make_network(const struct rt_session *session, struct worker *worker, struct rt_error *err) {
+static rt_status worker_make_network(const struct rt_session *session, struct worker *worker,
+                                     struct rt_error *err) {
     const struct rt_node_device *device = session->user;
     const struct rt_job *job = worker->job;
     const struct rt_computing computing = {.math = (enum rt_math)job->math,
@@ -96,25 +98,25 @@ static rt_status make_network(const struct rt_session *session, struct worker *w
 }
 
 /* Refuses more than the node offers, before any of it is taken. */
-static rt_status check_memory(const struct rt_session *session, struct worker *worker,
-                              const struct rt_roles *roles, uint64_t *memory, struct rt_error *err) {
+static rt_status worker_check_memory(const struct rt_session *session, struct worker *worker,
+                                     const struct rt_roles *roles, uint64_t *memory, struct rt_error *err) {
     const struct rt_node_settings *node = session->node ? rt_node_settings(session->node) : NULL;
-    const struct rt_exchanger_settings settings = settings_of(session, worker);
+    const struct rt_exchanger_settings settings = worker_settings_of(session, worker);
     return rt_exchanger_check_memory(&settings, roles, worker->network.model, node ? node->memory : 0, memory,
                                      err);
 }
 
-static rt_status take_part(const struct rt_session *session, struct worker *worker,
-                           const struct rt_assign *asked, uint64_t *memory, struct rt_error *err) {
+static rt_status worker_take_part(const struct rt_session *session, struct worker *worker,
+                                  const struct rt_assign *asked, uint64_t *memory, struct rt_error *err) {
     if (asked->nodes < 2 || asked->index == 0 || asked->index >= asked->nodes)
         return rt_fail(err, RT_BAD_INPUT, "the assignment is for node %u of %zu", asked->index, asked->nodes);
     worker->rank = asked->index;
     worker->count = (uint16_t)asked->nodes;
     struct rt_roles roles;
     uint16_t *ranks;
-    rt_status status = read_job(worker, asked->job, err);
+    rt_status status = worker_read_job(worker, asked->job, err);
     if (status == RT_OK)
-        status = make_network(session, worker, err);
+        status = worker_make_network(session, worker, err);
     if (status != RT_OK)
         return status;
     struct rt_data_wish wish;
@@ -128,7 +130,7 @@ static rt_status take_part(const struct rt_session *session, struct worker *work
     status = rt_exchange_roles(worker->section.strategy, &worker->section.options, asked->nodes, ranks,
                                &roles, err);
     if (status == RT_OK)
-        status = check_memory(session, worker, &roles, memory, err);
+        status = worker_check_memory(session, worker, &roles, memory, err);
     if (status == RT_OK)
         status = rt_network_allocate(&worker->network, err);
     if (status == RT_OK) {
@@ -144,7 +146,7 @@ static rt_status take_part(const struct rt_session *session, struct worker *work
     return status;
 }
 
-static void close_links(struct rt_session *session, struct worker *worker) {
+static void worker_close_links(struct rt_session *session, struct worker *worker) {
     if (worker->talk.link) {
         rt_talk_close(&worker->talk);
         session->links[0] = NULL;
@@ -155,7 +157,7 @@ static void close_links(struct rt_session *session, struct worker *worker) {
     }
 }
 
-static void end(struct rt_session *session) {
+static void worker_end(struct rt_session *session) {
     struct worker *worker = session->role;
     if (!worker)
         return;
@@ -167,61 +169,61 @@ static void end(struct rt_session *session) {
     session->role = NULL;
 }
 
-static rt_status assign(struct rt_session *session, const struct rt_assign *asked, uint64_t *memory,
-                        struct rt_error *err) {
+static rt_status worker_assign(struct rt_session *session, const struct rt_assign *asked, uint64_t *memory,
+                               struct rt_error *err) {
     struct worker *worker;
-    end(session); /* a second assignment takes the place of the first */
+    worker_end(session); /* a second assignment takes the place of the first */
     rt_status status = rt_alloc(1, sizeof *worker, "a node of an exchange", &worker, err);
     if (status != RT_OK)
         return status;
     session->role = worker;
     fenv_t theirs;
     rt_fp_enter(&theirs);
-    status = take_part(session, worker, asked, memory, err);
+    status = worker_take_part(session, worker, asked, memory, err);
     rt_fp_leave(&theirs);
     if (status != RT_OK)
-        end(session);
+        worker_end(session);
     return status;
 }
 
 /* ---- the run ------------------------------------------------------------------------------------------- */
 
-static void stray(void *user, const struct rt_event *event) {
+static void worker_stray(void *user, const struct rt_event *event) {
     struct rt_session *session = user;
     if (session->node)
         rt_node_stray(session, event);
 }
 
-static rt_status learn(void *self, uint64_t batch, struct rt_done *done, struct rt_error *err) {
+static rt_status worker_learn(void *self, uint64_t batch, struct rt_done *done, struct rt_error *err) {
     return rt_exchanger_learn(self, batch, done, err);
 }
 
-static rt_status settle(void *self, struct rt_error *err) {
+static rt_status worker_settle(void *self, struct rt_error *err) {
     return rt_exchanger_settle(self, err);
 }
 
-static float *state_tensor(void *user, size_t tensor) {
+static float *worker_state_tensor(void *user, size_t tensor) {
     return rt_exchanger_state(((struct worker *)user)->site, tensor);
 }
 
-static void loaded(void *user, uint64_t update) {
+static void worker_loaded(void *user, uint64_t update) {
     rt_exchanger_loaded(((struct worker *)user)->site, update);
 }
 
-static void metrics(void *user, struct rt_metrics_row *row) {
+static void worker_metrics(void *user, struct rt_metrics_row *row) {
     rt_exchanger_metrics(((struct worker *)user)->site, row);
 }
 
-static void tally(void *user, uint64_t *counts) {
+static void worker_tally(void *user, uint64_t *counts) {
     rt_exchanger_tally(((struct worker *)user)->site, counts);
 }
 
-static rt_status take_examples(void *user, uint64_t batch, uint64_t at, const float *floats, size_t count,
-                               struct rt_error *err) {
+static rt_status worker_take_examples(void *user, uint64_t batch, uint64_t at, const float *floats,
+                                      size_t count, struct rt_error *err) {
     return rt_sample_receiver_take(((struct worker *)user)->box, batch, at, floats, count, err);
 }
 
-static rt_status make_box(struct worker *worker, struct rt_error *err) {
+static rt_status worker_make_box(struct worker *worker, struct rt_error *err) {
     const struct rt_exchanger *site = worker->site;
     const struct rt_net_replica_settings *settings = &site->settings.replica;
     const struct rt_sample_layout parting = {.examples = settings->count,
@@ -236,66 +238,67 @@ static rt_status make_box(struct worker *worker, struct rt_error *err) {
     return rt_sample_receiver_create(&parting, site->team.place, &worker->box, err);
 }
 
-static rt_status make_site(struct rt_session *session, struct worker *worker, struct rt_error *err) {
-    const struct rt_exchanger_settings settings = settings_of(session, worker);
+static rt_status worker_make_site(struct rt_session *session, struct worker *worker, struct rt_error *err) {
+    const struct rt_exchanger_settings settings = worker_settings_of(session, worker);
     const struct rt_node_settings *node = session->node ? rt_node_settings(session->node) : NULL;
     rt_status status = rt_exchanger_create(&settings, &worker->site, err);
     if (status != RT_OK)
         return status;
     const struct rt_exchanger *site = worker->site;
     if (site->works && worker->job->data.set.send)
-        status = make_box(worker, err);
+        status = worker_make_box(worker, err);
     if (status != RT_OK)
         return status;
     const struct rt_agent_settings agent = {
         .comm = &site->settings.comm,
         .name = node ? node->name : NULL,
         .learns = rt_exchanger_takes_tickets(site),
-        .state = state_tensor,
+        .state = worker_state_tensor,
         .state_tensors = 1 + worker->job->optim->type->state_tensors,
         .param_count = site->replica->param_count,
-        .examples = worker->box ? take_examples : NULL,
+        .examples = worker->box ? worker_take_examples : NULL,
         .user = worker,
     };
     return rt_agent_create(&agent, &worker->agent, err);
 }
 
-static rt_status work(struct rt_session *session, struct worker *worker, struct rt_error *err) {
+static rt_status worker_work(struct rt_session *session, struct worker *worker, struct rt_error *err) {
     if (!session->links || session->count != worker->count || !session->links[0])
         return rt_fail(err, RT_FAILED, "the links of the run are not those of its assignment");
     rt_status status = rt_talk_open(session->links[0], &worker->talk, err);
     if (status != RT_OK)
         return status;
     worker->talk.run = session->run;
-    status = make_site(session, worker, err);
+    status = worker_make_site(session, worker, err);
     if (status != RT_OK) {
         rt_talk_refuse(&worker->talk, status, worker->rank, err->text);
         return status;
     }
     const struct rt_engine_part part = rt_agent_part(worker->agent);
-    const struct rt_exchanger_run run = {
-        .parts = &part, .part_count = 1, .stray = stray, .user = session, .stop = session->stop};
-    status = rt_exchanger_start(worker->site, &run, err);
+    const struct rt_exchanger_run worker_run = {
+        .parts = &part, .part_count = 1, .stray = worker_stray, .user = session, .stop = session->stop};
+    status = rt_exchanger_start(worker->site, &worker_run, err);
     if (status != RT_OK)
         return status;
     const struct rt_exchanger *site = worker->site;
-    const struct rt_agent_run work = {.worker = {.self = worker->site,
-                                                 .learn = rt_exchanger_takes_tickets(site) ? learn : NULL,
-                                                 .settle = rt_exchanger_takes_tickets(site) ? settle : NULL},
-                                      .loaded = loaded,
-                                      .metrics = metrics,
-                                      .tally = site->member.server ? tally : NULL,
-                                      .user = worker};
-    return rt_agent_run(worker->agent, &work, site->engine, err);
+    const struct rt_agent_run worker_work = {
+        .worker = {.self = worker->site,
+                   .learn = rt_exchanger_takes_tickets(site) ? worker_learn : NULL,
+                   .settle = rt_exchanger_takes_tickets(site) ? worker_settle : NULL},
+        .loaded = worker_loaded,
+        .metrics = worker_metrics,
+        .tally = site->member.server ? worker_tally : NULL,
+        .user = worker};
+    return rt_agent_run(worker->agent, &worker_work, site->engine, err);
 }
 
-static rt_status run(struct rt_session *session, struct rt_error *err) {
+static rt_status worker_run(struct rt_session *session, struct rt_error *err) {
     struct worker *worker = session->role;
     fenv_t theirs;
     rt_fp_enter(&theirs);
-    rt_status status = work(session, worker, err);
+    rt_status status = worker_work(session, worker, err);
     rt_exchanger_halt(worker->site);
-    close_links(session, worker);
+    worker_close_links(session, worker);
     rt_agent_destroy(worker->agent);
     rt_exchanger_destroy(worker->site);
     rt_sample_receiver_destroy(worker->box);
@@ -306,4 +309,4 @@ static rt_status run(struct rt_session *session, struct rt_error *err) {
     return status;
 }
 
-const struct rt_role rt_exchange_node_role = {.assign = assign, .run = run, .end = end};
+const struct rt_role rt_exchange_node_role = {.assign = worker_assign, .run = worker_run, .end = worker_end};

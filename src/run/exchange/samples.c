@@ -17,7 +17,7 @@ size_t rt_sample_layout_rows(const struct rt_sample_layout *parting, uint64_t nu
     return (size_t)((part + 1) * rows / parting->parts) - *first;
 }
 
-static size_t target_floats(const struct rt_sample_layout *parting) {
+static size_t samples_target_floats(const struct rt_sample_layout *parting) {
     switch (parting->target) {
     case RT_TARGET_CLASSES:
         return 1;
@@ -30,7 +30,7 @@ static size_t target_floats(const struct rt_sample_layout *parting) {
 }
 
 size_t rt_sample_layout_row_floats(const struct rt_sample_layout *parting) {
-    return parting->inputs + target_floats(parting);
+    return parting->inputs + samples_target_floats(parting);
 }
 
 size_t rt_sample_layout_floats(const struct rt_sample_layout *parting) {
@@ -221,13 +221,13 @@ rt_status rt_sample_receiver_take(struct rt_sample_receiver *box, uint64_t batch
     return RT_OK;
 }
 
-static bool has_come(void *self) {
+static bool samples_has_come(void *self) {
     const struct rt_sample_receiver *box = self;
     return box->complete > box->used;
 }
 
-static rt_status take_classes(const struct rt_sample_layout *parting, const float *targets, size_t rows,
-                              int32_t *classes, struct rt_error *err) {
+static rt_status samples_take_classes(const struct rt_sample_layout *parting, const float *targets,
+                                      size_t rows, int32_t *classes, struct rt_error *err) {
     for (size_t i = 0; i < rows; i++) {
         const float value = targets[i];
         if (!(value >= 0 && value < (float)parting->outputs && value < (float)RT_SAMPLE_CLASSES) ||
@@ -245,7 +245,7 @@ rt_status rt_sample_targets(const struct rt_sample_layout *parting, const float 
     *targets = (struct rt_targets){0};
     if (parting->target == RT_TARGET_CLASSES) {
         targets->classes = classes;
-        return take_classes(parting, sent, rows, classes, err);
+        return samples_take_classes(parting, sent, rows, classes, err);
     }
     targets->values = sent;
     for (size_t i = 0; i < rows * parting->outputs; i++)
@@ -277,7 +277,7 @@ rt_status rt_sample_receiver_use(struct rt_sample_receiver *box, uint64_t batch,
 
 rt_status rt_sample_receiver_rows(struct rt_sample_receiver *box, struct rt_engine *engine, uint64_t batch,
                                   struct rt_received_rows *rows, struct rt_error *err) {
-    RT_TRY(rt_engine_wait(engine, has_come, box, (double)INFINITY, err));
+    RT_TRY(rt_engine_wait(engine, samples_has_come, box, (double)INFINITY, err));
     rt_engine_enter(engine);
     const rt_status status = rt_sample_receiver_use(box, batch, rows, err);
     rt_engine_leave(engine);

@@ -1,5 +1,5 @@
 /*
- * Where the batch scheduler of an exchange meets its workers: the coordinator (crew_groups.c), who are given
+ * Where the batch scheduler of an exchange meets its workers: the coordinator (groups.c), who are given
  * batches over links, and the master's own worker, who learns on the thread that computes. The engine takes
  * the coordinator's events, and after each of them batches are given.
  */
@@ -14,28 +14,28 @@ static rt_status learn(void *self, uint64_t batch, struct rt_done *done, struct 
     return status == RT_OK ? rt_exchange_take_beside(learner, done, err) : status;
 }
 
-static rt_status settle(void *self, struct rt_error *err) {
+static rt_status exchange_settle(void *self, struct rt_error *err) {
     struct rt_exchange_learner *learner = self;
     return rt_exchanger_settle(learner->site, err);
 }
 
-static rt_status await(void *self, bool (*test)(void *user), void *user, struct rt_error *err) {
+static rt_status exchange_await(void *self, bool (*test)(void *user), void *user, struct rt_error *err) {
     struct rt_exchange_learner *learner = self;
     return rt_engine_wait_as(learner->site->engine, rt_net_replica_states(learner->site->net),
                              RT_STATE_WAIT_BARRIER, test, user, err);
 }
 
-static void enter(void *self) {
+static void exchange_enter(void *self) {
     struct rt_exchange_learner *learner = self;
     rt_engine_enter(learner->site->engine);
 }
 
-static void leave(void *self) {
+static void exchange_leave(void *self) {
     struct rt_exchange_learner *learner = self;
     rt_engine_leave(learner->site->engine);
 }
 
-static double now(const void *self) {
+static double exchange_now(const void *self) {
     const struct rt_exchange_learner *learner = self;
     return rt_engine_now(learner->site->engine);
 }
@@ -58,11 +58,11 @@ rt_status rt_exchange_make_scheduler(struct rt_exchange_learner *learner, bool t
     const struct rt_scheduler_settings settings = {
         .coordinator = rt_exchange_workers(learner),
         .own = {.self = learner,
-                .worker = {.self = learner, .learn = learn, .settle = settle},
-                .await = await,
-                .enter = enter,
-                .leave = leave,
-                .now = now},
+                .worker = {.self = learner, .learn = learn, .settle = exchange_settle},
+                .await = exchange_await,
+                .enter = exchange_enter,
+                .leave = exchange_leave,
+                .now = exchange_now},
         .roles = &learner->site->clients,
         .servers = learner->site->rules != NULL,
         .asynchronous = learner->site->asynchronous,
@@ -78,7 +78,8 @@ rt_status rt_exchange_make_scheduler(struct rt_exchange_learner *learner, bool t
 
 /* ---- as a part of the engine: the coordinator, with tickets ---- */
 
-static bool take_event(void *self, const struct rt_event *event, rt_status *status, struct rt_error *err) {
+static bool exchange_take_event(void *self, const struct rt_event *event, rt_status *status,
+                                struct rt_error *err) {
     struct rt_exchange_learner *learner = self;
     const struct rt_engine_part *coordinator = &learner->coordinator_part;
     if (!coordinator->event(coordinator->self, event, status, err))
@@ -90,25 +91,25 @@ static bool take_event(void *self, const struct rt_event *event, rt_status *stat
     return true;
 }
 
-static rt_status take_turn(void *self, struct rt_error *err) {
+static rt_status exchange_take_turn(void *self, struct rt_error *err) {
     struct rt_exchange_learner *learner = self;
     const struct rt_engine_part *coordinator = &learner->coordinator_part;
     rt_scheduler_dispense(learner->scheduler);
     return coordinator->turn(coordinator->self, err);
 }
 
-static uint16_t waits_for(const void *self) {
+static uint16_t exchange_waits_for(const void *self) {
     const struct rt_exchange_learner *learner = self;
     return learner->coordinator_part.waits_for(learner->coordinator_part.self);
 }
 
-static uint16_t lost(const void *self) {
+static uint16_t exchange_lost(const void *self) {
     const struct rt_exchange_learner *learner = self;
     return learner->coordinator_part.lost(learner->coordinator_part.self);
 }
 
 /* Time passes: somebody may be late by now. */
-static bool look_again(void *self, rt_status *status, struct rt_error *err) {
+static bool exchange_look_again(void *self, rt_status *status, struct rt_error *err) {
     struct rt_exchange_learner *learner = self;
     (void)status, (void)err;
     rt_scheduler_look_again(learner->scheduler);
@@ -118,10 +119,10 @@ static bool look_again(void *self, rt_status *status, struct rt_error *err) {
 struct rt_engine_part rt_exchange_coordinator_part(struct rt_exchange_learner *learner) {
     learner->coordinator_part = rt_coordinator_part(learner->coordinator);
     return (struct rt_engine_part){.self = learner,
-                                   .event = take_event,
-                                   .turn = take_turn,
-                                   .work = rt_scheduler_cuts(learner->scheduler) ? look_again : NULL,
-                                   .waits_for = waits_for,
-                                   .lost = lost,
+                                   .event = exchange_take_event,
+                                   .turn = exchange_take_turn,
+                                   .work = rt_scheduler_cuts(learner->scheduler) ? exchange_look_again : NULL,
+                                   .waits_for = exchange_waits_for,
+                                   .lost = exchange_lost,
                                    .outlives = learner->coordinator_part.outlives};
 }

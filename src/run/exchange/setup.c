@@ -20,17 +20,17 @@ struct needs {
     struct rt_roles roles;
 };
 
-static bool needs_link(const void *user, uint16_t a, uint16_t b) {
+static bool exchange_needs_link(const void *user, uint16_t a, uint16_t b) {
     const struct needs *needs = user;
     return rt_exchange_links(needs->strategy, needs->options, &needs->roles, a, b);
 }
 
-static rt_status add_mesh(void *user, struct rt_view *view, struct rt_error *err) {
-    return rt_view_add_mesh(view, needs_link, user, err);
+static rt_status exchange_add_mesh(void *user, struct rt_view *view, struct rt_error *err) {
+    return rt_view_add_mesh(view, exchange_needs_link, user, err);
 }
 
 /* The slowest link decides, and all nodes must be told the same. */
-static struct rt_link_cost cost_of(const struct rt_view *view) {
+static struct rt_link_cost exchange_cost_of(const struct rt_view *view) {
     struct rt_link_cost cost = {.latency = 1e-4, .bandwidth = 1e9, .adding = adding};
     bool measured = false;
     for (size_t k = 0; k < view->link_count; k++) {
@@ -47,13 +47,14 @@ static struct rt_link_cost cost_of(const struct rt_view *view) {
 }
 
 /* The links, measured where the strategy chooses by what they cost. */
-static rt_status join(struct rt_exchange_learner *learner, struct rt_link_cost *cost, struct rt_error *err) {
+static rt_status exchange_join(struct rt_exchange_learner *learner, struct rt_link_cost *cost,
+                               struct rt_error *err) {
     const size_t nodes = learner->count;
     struct needs needs = {.strategy = learner->config.exchange, .options = learner->options};
     uint16_t *worker;
     RT_TRY(rt_alloc(nodes, sizeof *worker, "the roles of the nodes", &worker, err));
     const struct rt_view_settings wanted = {.nodes = nodes,
-                                            .shape = add_mesh,
+                                            .shape = exchange_add_mesh,
                                             .user = &needs,
                                             .probe_bytes = needs.strategy->mesh ? PROBE_BYTES : 0};
     rt_status status = rt_exchange_roles(needs.strategy, needs.options, nodes, worker, &needs.roles, err);
@@ -62,14 +63,14 @@ static rt_status join(struct rt_exchange_learner *learner, struct rt_link_cost *
     free(worker);
     if (status != RT_OK)
         return status;
-    *cost = cost_of(learner->who.view);
+    *cost = exchange_cost_of(learner->who.view);
     for (size_t i = 1; i < nodes; i++)
         learner->links[i] = rt_view_take_link(learner->who.view, i, RT_LABEL_MESH);
     return RT_OK;
 }
 
-static rt_status assign(struct rt_exchange_learner *learner, const struct rt_link_cost *cost,
-                        struct rt_error *err) {
+static rt_status exchange_assign(struct rt_exchange_learner *learner, const struct rt_link_cost *cost,
+                                 struct rt_error *err) {
     const struct rt_training_config *config = &learner->config;
     const struct rt_datasets datasets = {.train = *config->set, .target = config->target};
     char fingerprint[65];
@@ -89,7 +90,7 @@ static rt_status assign(struct rt_exchange_learner *learner, const struct rt_lin
     return status;
 }
 
-static rt_status open_talks(struct rt_exchange_learner *learner, struct rt_error *err) {
+static rt_status exchange_open_talks(struct rt_exchange_learner *learner, struct rt_error *err) {
     rt_status status =
         rt_alloc(learner->count, sizeof *learner->talks, "the master's talks", &learner->talks, err);
     for (size_t i = 1; status == RT_OK && i < learner->count; i++) {
@@ -99,8 +100,8 @@ static rt_status open_talks(struct rt_exchange_learner *learner, struct rt_error
     return status;
 }
 
-static struct rt_exchanger_settings site_settings(struct rt_exchange_learner *learner,
-                                                  const struct rt_link_cost *cost) {
+static struct rt_exchanger_settings exchange_site_settings(struct rt_exchange_learner *learner,
+                                                           const struct rt_link_cost *cost) {
     const struct rt_training_config *config = &learner->config;
     const struct rt_trainer_settings *settings = &config->settings;
     return (struct rt_exchanger_settings){
@@ -138,16 +139,16 @@ static struct rt_exchanger_settings site_settings(struct rt_exchange_learner *le
     };
 }
 
-static rt_status make_site(struct rt_exchange_learner *learner, const struct rt_link_cost *cost,
-                           struct rt_error *err) {
-    const struct rt_exchanger_settings wanted = site_settings(learner, cost);
+static rt_status exchange_make_site(struct rt_exchange_learner *learner, const struct rt_link_cost *cost,
+                                    struct rt_error *err) {
+    const struct rt_exchanger_settings wanted = exchange_site_settings(learner, cost);
     return rt_exchanger_create(&wanted, &learner->site, err);
 }
 
 /* cluster.memory holds for the master too. */
-static rt_status check_memory(struct rt_exchange_learner *learner, const struct rt_link_cost *cost,
-                              struct rt_error *err) {
-    const struct rt_exchanger_settings wanted = site_settings(learner, cost);
+static rt_status exchange_check_memory(struct rt_exchange_learner *learner, const struct rt_link_cost *cost,
+                                       struct rt_error *err) {
+    const struct rt_exchanger_settings wanted = exchange_site_settings(learner, cost);
     const uint64_t limit = (uint64_t)learner->config.spec->cluster.memory << 20;
     uint64_t memory;
     struct rt_roles roles;
@@ -167,7 +168,7 @@ static rt_status check_memory(struct rt_exchange_learner *learner, const struct 
 }
 
 /* data.send: says so, and how much it is. */
-static rt_status make_sender(struct rt_exchange_learner *learner, struct rt_error *err) {
+static rt_status exchange_make_sender(struct rt_exchange_learner *learner, struct rt_error *err) {
     const struct rt_training_config *config = &learner->config;
     const struct rt_roles *roles = &learner->site->roles;
     /* Of groups the last one has the fewest members. */
@@ -209,11 +210,11 @@ rt_status rt_exchange_form(struct rt_exchange_learner *learner, struct rt_error 
     learner->count = (uint16_t)learner->who.devices;
     status = rt_alloc(learner->count, sizeof *learner->links, "the links", &learner->links, err);
     if (status == RT_OK)
-        status = check_memory(learner, &cost, err);
+        status = exchange_check_memory(learner, &cost, err);
     if (status == RT_OK && learner->who.cluster)
-        status = join(learner, &cost, err);
+        status = exchange_join(learner, &cost, err);
     if (status == RT_OK && learner->who.cluster)
-        status = assign(learner, &cost, err);
+        status = exchange_assign(learner, &cost, err);
     if (status == RT_OK)
         status = rt_network_allocate(network, err);
     if (status != RT_OK)
@@ -222,14 +223,14 @@ rt_status rt_exchange_form(struct rt_exchange_learner *learner, struct rt_error 
     if (learner->who.cluster)
         status = rt_cluster_go(learner->who.cluster, err);
     if (status == RT_OK && learner->who.cluster)
-        status = open_talks(learner, err);
+        status = exchange_open_talks(learner, err);
     if (status == RT_OK)
-        status = make_site(learner, &cost, err);
+        status = exchange_make_site(learner, &cost, err);
     if (status == RT_OK && learner->who.cluster)
         status =
             rt_coordinator_create(&(struct rt_coordinator_settings){.comm = &learner->site->settings.comm},
                                   &learner->coordinator, err);
     if (status == RT_OK && learner->who.cluster && config->spec->data.send)
-        status = make_sender(learner, err);
+        status = exchange_make_sender(learner, err);
     return status;
 }

@@ -1,13 +1,13 @@
-/* Equal places of several rings: their links, and the timeout with one another. Their exchange is made in
- * group_exchange.c; what they start from is in initial_state.c. */
+/* Equal places of several rings: their links, and when a node of another ring is stuck. Their exchange is
+ * made in group_exchange.c; what they start from is in initial_state.c. */
 #include "run/hybrid/group_inside.h"
 
 #include "base/memory.h"
 #include "cluster/traffic.h"
 #include <stdlib.h>
 
-/* Seconds that somebody who lost a node of another ring waits for his own ring to end: the lost one's
- * neighbours know better what happened, and the master will have heard of it from them. */
+/* When a node loses one of another ring, it waits so many seconds for its own ring to end: the neighbours of
+ * the lost node know better what happened, and tell the master. */
 static const double grace = 3;
 
 /* ---- life ---------------------------------------------------------------------------------------------- */

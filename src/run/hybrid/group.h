@@ -2,7 +2,8 @@
  * The nodes at the same place of rings that stand side by side: they hold the same layers, and exchange
  * gradients before every update, by any strategy (exchange/member.h). Behind struct rt_inter_ring, for the
  * engine of a ring's node (ring/flow_exchange.c), which is the worker of that exchange. What is left to the
- * group are the links between equal places, the timeout with one another, and the common start.
+ * group are the links between equal places, deciding when a node of another ring is stuck, and the common
+ * start.
  *
  * Before the first update the node in ring 0 gives its state (parameters, buffers, optimizer state and the
  * version that they are) to the others: whatever they were loaded from, all start from the same.

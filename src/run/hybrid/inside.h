@@ -1,4 +1,4 @@
-/* What rings.c, rings_apart.c, form.c and plan.c share. */
+/* What rings.c, rings_apart.c, setup.c and plan.c share. */
 #ifndef RT_RUN_HYBRID_INSIDE_H
 #define RT_RUN_HYBRID_INSIDE_H
 

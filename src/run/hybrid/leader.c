@@ -62,7 +62,7 @@ static rt_status leader_check_memory(const struct rt_session *session, const str
     if (!node || node->memory == 0 || bytes <= (double)node->memory)
         return RT_OK;
     return rt_fail(err, RT_NO_MEMORY,
-                   "to be the head of a ring needs %.1f MiB besides the data, and it offers %.1f MiB",
+                   "the leader of a ring needs %.1f MiB besides the data, and it offers %.1f MiB",
                    bytes / 0x1p20, (double)node->memory / 0x1p20);
 }
 
@@ -122,7 +122,7 @@ static rt_status leader_assign(struct rt_session *session, const struct rt_assig
                                struct rt_error *err) {
     const struct rt_leader_place *place = session->user;
     struct leader *leader;
-    rt_status status = rt_alloc(1, sizeof *leader, "the head of a ring", &leader, err);
+    rt_status status = rt_alloc(1, sizeof *leader, "the leader of a ring", &leader, err);
     if (status != RT_OK)
         return status;
     session->role = leader;

@@ -1,4 +1,4 @@
-/* What the head of a ring feeds it: its part of every batch, where several rings share each. */
+/* What the leader of a ring feeds it: its part of every batch, where several rings share each. */
 #ifndef RT_RUN_HYBRID_PART_PIPELINE_H
 #define RT_RUN_HYBRID_PART_PIPELINE_H
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Floats of a frame and frames of a lane that a executor keeps, about. */
+/* Floats of a frame and frames of a lane that an executor keeps, about. */
 enum { FRAME_FLOATS = 128 << 10, FRAMES = 4 };
 
 /* What one node needs for one exchange of its layers, in floats: kept beside them, sent, received, added. */
@@ -15,7 +15,7 @@ struct needs {
     size_t *frame; /* [rings]: the largest frame that comes from there and waits for its turn */
 };
 
-static void add_move(const struct rt_collective_op *op, struct needs *needs) {
+static void rings_add_move(const struct rt_collective_op *op, struct needs *needs) {
     const bool waits = op->kind == RT_OP_ADD || (op->kind == RT_OP_TAKE && op->buffer >= RT_BUFFER_SPARE);
     const size_t frame = op->count < FRAME_FLOATS ? op->count : FRAME_FLOATS;
     const double count = (double)op->count;
@@ -26,22 +26,23 @@ static void add_move(const struct rt_collective_op *op, struct needs *needs) {
         needs->frame[op->peer] = frame;
 }
 
-static rt_status add_layer(const struct rt_rings *rings, const struct rt_roles *roles, uint16_t ring,
-                           size_t params, struct needs *needs, struct rt_error *err) {
+static rt_status rings_add_layer(const struct rt_rings *rings, const struct rt_roles *roles, uint16_t ring,
+                                 size_t params, struct needs *needs, struct rt_error *err) {
     const struct rt_span span = {.count = params};
     struct rt_collective collective = {0};
     rt_status status = rings->strategy->collective(&rings->exchange_options, roles, ring, &span, params,
                                                    &rings->cost, &collective, err);
     needs->kept += (double)collective.spares * (double)params;
     for (size_t i = 0; status == RT_OK && i < collective.count; i++)
-        add_move(&collective.list[i], needs);
+        rings_add_move(&collective.list[i], needs);
     rt_collective_deinit(&collective);
     return status;
 }
 
 /* A server, on the node of ring 0, has its own parameters, and for each ring a gradient and parameters on
  * their way; while one ring makes an update, those of all of them pass. */
-static void add_served(const struct rt_rings *rings, uint16_t ring, size_t params, struct needs *needs) {
+static void rings_add_served(const struct rt_rings *rings, uint16_t ring, size_t params,
+                             struct needs *needs) {
     const double block = (double)params, others = (double)(rings->count - 1);
     const bool compensates = rings->exchange_options.compensate > 0;
     needs->kept += ring == 0 ? block + 2 * block * (double)rings->count : 0;
@@ -53,18 +54,18 @@ static void add_served(const struct rt_rings *rings, uint16_t ring, size_t param
 }
 
 /* Of a place of a ring: its run of layers, and those of the tail. */
-static rt_status count_needs(const struct rt_rings *rings, const struct rt_roles *roles, uint16_t ring,
-                             const struct rt_plan_node *node, size_t tail, struct needs *needs,
-                             struct rt_error *err) {
+static rt_status rings_count_needs(const struct rt_rings *rings, const struct rt_roles *roles, uint16_t ring,
+                                   const struct rt_plan_node *node, size_t tail, struct needs *needs,
+                                   struct rt_error *err) {
     const struct rt_model *model = rings->config.network->model;
     *needs = (struct needs){0};
     rt_status status = rt_alloc(rings->count, sizeof *needs->frame, "the plan", &needs->frame, err);
     for (size_t i = 0; status == RT_OK && i < model->count; i++) {
         const bool ours = (i >= node->first && i < node->first + node->count) || i + tail >= model->count;
         if (ours && rings->with_servers)
-            add_served(rings, ring, model->layers[i]->param_count, needs);
+            rings_add_served(rings, ring, model->layers[i]->param_count, needs);
         else if (ours && model->layers[i]->param_count > 0)
-            status = add_layer(rings, roles, ring, model->layers[i]->param_count, needs, err);
+            status = rings_add_layer(rings, roles, ring, model->layers[i]->param_count, needs, err);
     }
     for (uint16_t i = 0; status == RT_OK && i < rings->count; i++)
         needs->kept += (double)FRAMES * (double)needs->frame[i];
@@ -72,22 +73,22 @@ static rt_status count_needs(const struct rt_rings *rings, const struct rt_roles
     return status;
 }
 
-static double seconds_of(const struct rt_link_cost *cost, const struct needs *needs) {
+static double rings_seconds_of(const struct rt_link_cost *cost, const struct needs *needs) {
     const double busier = needs->sent > needs->received ? needs->sent : needs->received;
     return busier * sizeof(float) / cost->bandwidth + needs->added * cost->adding;
 }
 
 /* The one that needs most decides. */
-static rt_status plan_place(const struct rt_rings *rings, const struct rt_roles *roles, size_t place,
-                            struct rt_plan *plan, double *seconds, struct rt_error *err) {
+static rt_status rings_plan_place(const struct rt_rings *rings, const struct rt_roles *roles, size_t place,
+                                  struct rt_plan *plan, double *seconds, struct rt_error *err) {
     double kept = 0;
     for (uint16_t ring = 0; ring < rings->count; ring++) {
         struct needs needs;
         rt_status status =
-            count_needs(rings, roles, ring, &plan->node[place], place ? 0 : plan->tail, &needs, err);
+            rings_count_needs(rings, roles, ring, &plan->node[place], place ? 0 : plan->tail, &needs, err);
         if (status != RT_OK)
             return status;
-        const double own = seconds_of(&rings->cost, &needs);
+        const double own = rings_seconds_of(&rings->cost, &needs);
         kept = needs.kept > kept ? needs.kept : kept;
         *seconds = own > *seconds ? own : *seconds;
     }
@@ -108,7 +109,7 @@ rt_status rt_rings_planned(struct rt_rings *rings, struct rt_ring_setup *setup, 
             rt_exchange_roles(rings->strategy, &rings->exchange_options, rings->count, worker, &roles, err);
     rings->exchange_seconds = 0;
     for (size_t i = 0; status == RT_OK && i < plan->nodes; i++)
-        status = plan_place(rings, &roles, i, plan, &rings->exchange_seconds, err);
+        status = rings_plan_place(rings, &roles, i, plan, &rings->exchange_seconds, err);
     if (status == RT_OK && plan->samples_per_s > 0)
         plan->samples_per_s = batch / (batch / plan->samples_per_s + rings->exchange_seconds);
     free(worker);

@@ -40,8 +40,8 @@ struct rt_hybrid_numbering rt_hybrid_numbering(const struct rt_position *positio
 
 /* ---- a position ---- */
 
-static rt_status check_inter_ring(const struct rt_exchange_section *inter_ring, uint16_t rings,
-                                  struct rt_error *err) {
+static rt_status position_check_inter_ring(const struct rt_exchange_section *inter_ring, uint16_t rings,
+                                           struct rt_error *err) {
     const struct rt_exchange_strategy *strategy = inter_ring->strategy;
     const struct rt_exchange_options *options = &inter_ring->options;
     if (strategy->inner || options->dedicated)
@@ -71,7 +71,7 @@ static rt_status position_read(struct rt_position *position, const struct rt_tre
     position->place = (uint16_t)(position->index % position->places);
     struct rt_exchange_section *inter_ring = &position->inter_ring;
     RT_TRY(rt_exchange_section_read(job, inter_ring, err));
-    RT_TRY(check_inter_ring(inter_ring, position->rings, err));
+    RT_TRY(position_check_inter_ring(inter_ring, position->rings, err));
     position->with_servers = rt_hybrid_has_servers(inter_ring->strategy, &inter_ring->options);
     const bool shares = rt_hybrid_shares(inter_ring->strategy, &inter_ring->options);
     /* What the master says of parts and servers is not believed: it follows from the strategy. */

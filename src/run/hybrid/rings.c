@@ -1,4 +1,5 @@
-/* The rings beside the first, in a run; form.c has how they come about, rings_apart.c what they do apart. */
+/* The rings beside the first, in a run; setup.c has how they come about, rings_apart.c what they do at their
+ * own pace. */
 #include "run/hybrid/inside.h"
 
 #include "base/memory.h"
@@ -101,7 +102,7 @@ size_t rt_rings_count(const struct rt_rings *rings) {
 /* ---- opening ------------------------------------------------------------------------------------------- */
 
 /* Where the rings stay together the updates are theirs to number. */
-static struct rt_hybrid_numbering numbering_of(const struct rt_rings *rings) {
+static struct rt_hybrid_numbering rings_numbering_of(const struct rt_rings *rings) {
     const struct rt_training_config *config = &rings->config;
     const size_t batch = config->settings.batch;
     if (rings->with_servers)
@@ -120,7 +121,7 @@ void rt_rings_flush(struct rt_rings *rings) {
 
 /* Updates follow one another, so the examples of the next one go along. */
 static void rings_send_samples(struct rt_rings *rings, uint64_t update) {
-    const struct rt_hybrid_numbering numbering = numbering_of(rings);
+    const struct rt_hybrid_numbering numbering = rings_numbering_of(rings);
     const uint64_t last = update < rings->config.settings.updates ? update + 1 : update;
     if (rings->samples_sent < update)
         rings->samples_sent = update - 1;
@@ -243,7 +244,7 @@ rt_status rt_rings_open(struct rt_rings *rings, const struct rt_ring_setup *setu
     rings->part_pipeline = (struct rt_part_pipeline){.whole = *source,
                                                      .parts = rings->shares ? rings->count : 1,
                                                      .sum = rings->exchange_options.reduce == RT_SUM,
-                                                     .numbering = numbering_of(rings),
+                                                     .numbering = rings_numbering_of(rings),
                                                      .may_begin = rings_may_begin,
                                                      .user = rings};
     *source = rt_part_pipeline_source(&rings->part_pipeline);
@@ -261,7 +262,7 @@ rt_status rt_rings_wait(struct rt_rings *rings, bool rest, bool (*test)(void *us
     return status;
 }
 
-static bool are_done(void *user) {
+static bool rings_are_done(void *user) {
     const struct rt_rings *rings = user;
     for (uint16_t ring = 1; ring < rings->count; ring++)
         if (rt_coordinator_held(rings->coordinator, ring) > 0)
@@ -270,13 +271,14 @@ static bool are_done(void *user) {
 }
 
 /* All rings make the update together. The results are added in the order of the rings. */
-static rt_status step_together(struct rt_rings *rings, struct rt_ring_update *update, struct rt_error *err) {
+static rt_status rings_step_together(struct rt_rings *rings, struct rt_ring_update *update,
+                                     struct rt_error *err) {
     struct rt_done done;
     rt_status status = rt_ring_step(rings->ring, update, err);
     if (status != RT_OK)
         return status;
     rings->stepped = true;
-    status = rt_rings_wait(rings, false, are_done, rings, err);
+    status = rt_rings_wait(rings, false, rings_are_done, rings, err);
     for (uint16_t ring = 1; ring < rings->count && status == RT_OK; ring++)
         if (rt_coordinator_take(rings->coordinator, ring, &done)) {
             update->loss += done.loss;
@@ -290,7 +292,8 @@ rt_status rt_rings_step(struct rt_rings *rings, struct rt_ring *ring, struct rt_
     if (rings->reloaded)
         return rt_fail(err, RT_FAILED, "only the first ring has the state that was loaded");
     rings->ring = ring;
-    return rings->with_servers ? rt_rings_step_apart(rings, update, err) : step_together(rings, update, err);
+    return rings->with_servers ? rt_rings_step_apart(rings, update, err)
+                               : rings_step_together(rings, update, err);
 }
 
 bool rt_rings_drain(struct rt_rings *rings) {
@@ -315,7 +318,7 @@ struct expected {
     struct rt_metrics_row *rows;
 };
 
-static bool are_rows_here(void *user) {
+static bool rings_are_rows_here(void *user) {
     const struct expected *expected = user;
     return rt_coordinator_metrics(expected->rings->coordinator, expected->rows);
 }
@@ -325,7 +328,7 @@ rt_status rt_rings_metrics(struct rt_rings *rings, struct rt_ring *ring, bool re
     struct expected expected = {rings, rows};
     const double now = rt_endpoint_now(rings->endpoint);
     if (recent) {
-        *fresh = are_rows_here(&expected);
+        *fresh = rings_are_rows_here(&expected);
         if (now >= rings->asked + ask_seconds) {
             rings->asked = now;
             rt_coordinator_ask_metrics(rings->coordinator);
@@ -338,10 +341,10 @@ rt_status rt_rings_metrics(struct rt_rings *rings, struct rt_ring *ring, bool re
     /* What was asked for before may be old by now. */
     rt_coordinator_ask_metrics(rings->coordinator);
     rt_rings_flush(rings);
-    rt_status status = rt_rings_wait(rings, false, are_rows_here, &expected, err);
+    rt_status status = rt_rings_wait(rings, false, rings_are_rows_here, &expected, err);
     rt_coordinator_ask_metrics(rings->coordinator);
     rt_rings_flush(rings);
-    return status == RT_OK ? rt_rings_wait(rings, false, are_rows_here, &expected, err) : status;
+    return status == RT_OK ? rt_rings_wait(rings, false, rings_are_rows_here, &expected, err) : status;
 }
 
 void rt_rings_fail(struct rt_rings *rings, rt_status status, const char *sentence) {

@@ -11,7 +11,7 @@
 /* ---- the heads as the batch scheduler's coordinator
  * ------------------------------------------------------------------- */
 
-static bool give(void *self, uint16_t ring, uint64_t batch) {
+static bool rings_give(void *self, uint16_t ring, uint64_t batch) {
     struct rt_rings *rings = self;
     if (!rt_coordinator_give(rings->coordinator, ring, batch))
         return false;
@@ -22,15 +22,15 @@ static bool give(void *self, uint16_t ring, uint64_t batch) {
     return true;
 }
 
-static size_t held(const void *self, uint16_t ring) {
+static size_t rings_held(const void *self, uint16_t ring) {
     return rt_coordinator_held(((const struct rt_rings *)self)->coordinator, ring);
 }
 
-static size_t waiting(const void *self, uint16_t ring) {
+static size_t rings_waiting(const void *self, uint16_t ring) {
     return rt_coordinator_waiting(((const struct rt_rings *)self)->coordinator, ring);
 }
 
-static bool take(void *self, uint16_t ring, struct rt_done *done) {
+static bool rings_take(void *self, uint16_t ring, struct rt_done *done) {
     return rt_coordinator_take(((struct rt_rings *)self)->coordinator, ring, done);
 }
 
@@ -40,7 +40,7 @@ static void flush(void *self) {
 
 /* ---- ring 0 as the master's own worker ----------------------------------------------------------------- */
 
-static rt_status learn(void *self, uint64_t batch, struct rt_done *done, struct rt_error *err) {
+static rt_status rings_learn(void *self, uint64_t batch, struct rt_done *done, struct rt_error *err) {
     struct rt_rings *rings = self;
     struct rt_ring_update update;
     rings->resting = false;
@@ -54,7 +54,7 @@ static rt_status learn(void *self, uint64_t batch, struct rt_done *done, struct 
     return status;
 }
 
-static rt_status settle(void *self, struct rt_error *err) {
+static rt_status rings_settle(void *self, struct rt_error *err) {
     struct rt_rings *rings = self;
     if (rings->resting)
         return RT_OK;
@@ -63,30 +63,30 @@ static rt_status settle(void *self, struct rt_error *err) {
 }
 
 /* While time passes somebody may be late with a batch of an epoch that is cut short. */
-struct waiting {
+struct rings_waiting {
     struct rt_rings *rings;
     bool (*test)(void *user);
     void *user;
 };
 
-static bool look(void *self) {
-    const struct waiting *waits = self;
+static bool rings_look(void *self) {
+    const struct rings_waiting *waits = self;
     if (rt_scheduler_cuts(waits->rings->scheduler))
         rt_scheduler_look_again(waits->rings->scheduler);
     return waits->test(waits->user);
 }
 
-static rt_status await(void *self, bool (*test)(void *user), void *user, struct rt_error *err) {
-    struct waiting waits = {self, test, user};
-    return rt_rings_wait(self, false, look, &waits, err);
+static rt_status rings_await(void *self, bool (*test)(void *user), void *user, struct rt_error *err) {
+    struct rings_waiting waits = {self, test, user};
+    return rt_rings_wait(self, false, rings_look, &waits, err);
 }
 
 /* There is one thread: nobody else touches what the batch scheduler has. */
-static void pass(void *self) {
+static void rings_pass(void *self) {
     (void)self;
 }
 
-static double now(const void *self) {
+static double rings_now(const void *self) {
     return rt_endpoint_now(((const struct rt_rings *)self)->endpoint);
 }
 
@@ -106,7 +106,7 @@ void rt_rings_judged(void *user, const struct rt_push *push, enum rt_verdict ver
 }
 
 /* Whether the server on the master will see every gradient: its layers have parameters. */
-static bool sees_all(const struct rt_rings *rings, const struct rt_plan *plan) {
+static bool rings_sees_all(const struct rt_rings *rings, const struct rt_plan *plan) {
     const struct rt_model *model = rings->config.network->model;
     const size_t layers = plan->nodes == 1 ? plan->layers : plan->node[0].count;
     bool has = false;
@@ -119,7 +119,7 @@ rt_status rt_rings_make_scheduler(struct rt_rings *rings, const struct rt_plan *
     const struct rt_training_config *config = &rings->config;
     const size_t batch = config->settings.batch;
     const struct rt_rules *rules = rt_exchange_rules(rings->strategy, &rings->exchange_options);
-    const bool tracks = sees_all(rings, plan);
+    const bool tracks = rings_sees_all(rings, plan);
     if (!tracks && rings->shares)
         return rt_fail(
             err, RT_BAD_INPUT,
@@ -135,17 +135,17 @@ rt_status rt_rings_make_scheduler(struct rt_rings *rings, const struct rt_plan *
     const struct rt_scheduler_settings settings = {
         .coordinator = {.self = rings,
                         .ahead = RT_LEADER_TICKETS_AHEAD,
-                        .give = give,
-                        .held = held,
-                        .waiting = waiting,
-                        .take = take,
+                        .give = rings_give,
+                        .held = rings_held,
+                        .waiting = rings_waiting,
+                        .take = rings_take,
                         .flush = flush},
         .own = {.self = rings,
-                .worker = {.self = rings, .learn = learn, .settle = settle},
-                .await = await,
-                .enter = pass,
-                .leave = pass,
-                .now = now},
+                .worker = {.self = rings, .learn = rings_learn, .settle = rings_settle},
+                .await = rings_await,
+                .enter = rings_pass,
+                .leave = rings_pass,
+                .now = rings_now},
         .roles = &rings->roles,
         .servers = rules != NULL,
         .asynchronous = rt_exchange_is_asynchronous(rings->strategy, &rings->exchange_options),
@@ -181,13 +181,13 @@ rt_status rt_rings_step_apart(struct rt_rings *rings, struct rt_ring_update *upd
                                   (unsigned long long)update->update);
 }
 
-static bool do_others_rest(void *user) {
+static bool rings_do_others_rest(void *user) {
     return rt_coordinator_all_rest(((const struct rt_rings *)user)->coordinator);
 }
 
 /* Ring 0 is the last, and has then what all gradients have led to. */
 rt_status rt_rings_rest_apart(struct rt_rings *rings, struct rt_error *err) {
-    rt_status status = rt_rings_wait(rings, true, do_others_rest, rings, err);
+    rt_status status = rt_rings_wait(rings, true, rings_do_others_rest, rings, err);
     if (status != RT_OK)
         return status;
     rings->resting = true;

@@ -22,7 +22,7 @@ struct node {
 
 /* ---- before the run ------------------------------------------------------------------------------------ */
 
-static void end(struct rt_session *session) {
+static void node_end(struct rt_session *session) {
     struct node *node = session->role;
     if (!node)
         return;
@@ -33,8 +33,8 @@ static void end(struct rt_session *session) {
     session->role = NULL;
 }
 
-static rt_status take_part(struct rt_session *session, struct node *node, const struct rt_assign *asked,
-                           uint64_t *memory, struct rt_error *err) {
+static rt_status node_take_part(struct rt_session *session, struct node *node, const struct rt_assign *asked,
+                                uint64_t *memory, struct rt_error *err) {
     const struct rt_node_device *device = session->user;
     if (asked->index == 0)
         return rt_fail(err, RT_BAD_INPUT, "the assignment is the master's");
@@ -54,27 +54,27 @@ static rt_status take_part(struct rt_session *session, struct node *node, const 
     return rt_role_part_assign(&node->part, session, &part, memory, err);
 }
 
-static rt_status assign(struct rt_session *session, const struct rt_assign *asked, uint64_t *memory,
-                        struct rt_error *err) {
+static rt_status node_assign(struct rt_session *session, const struct rt_assign *asked, uint64_t *memory,
+                             struct rt_error *err) {
     struct node *node;
-    end(session); /* a second assignment takes the place of the first */
+    node_end(session); /* a second assignment takes the place of the first */
     rt_status status = rt_alloc(1, sizeof *node, "a node of several rings", &node, err);
     if (status != RT_OK)
         return status;
     session->role = node;
     fenv_t theirs;
     rt_fp_enter(&theirs);
-    status = take_part(session, node, asked, memory, err);
+    status = node_take_part(session, node, asked, memory, err);
     rt_fp_leave(&theirs);
     if (status != RT_OK)
-        end(session);
+        node_end(session);
     return status;
 }
 
 /* ---- the run ------------------------------------------------------------------------------------------- */
 
 /* Takes over the links with those at our place; there should be no others. */
-static rt_status take_links(struct rt_session *session, struct node *node, struct rt_error *err) {
+static rt_status node_take_links(struct rt_session *session, struct node *node, struct rt_error *err) {
     const struct rt_position *position = node->position;
     if (!session->links || session->count != position->rings * position->places)
         return rt_fail(err, RT_FAILED, "the links of the run are not those of its assignment");
@@ -88,7 +88,7 @@ static rt_status take_links(struct rt_session *session, struct node *node, struc
     return RT_OK;
 }
 
-static rt_status work(struct rt_session *session, struct node *node, struct rt_error *err) {
+static rt_status node_work(struct rt_session *session, struct node *node, struct rt_error *err) {
     const struct rt_position *position = node->position;
     const struct rt_group_settings settings = {.strategy = position->inter_ring.strategy,
                                                .options = &position->inter_ring.options,
@@ -103,7 +103,7 @@ static rt_status work(struct rt_session *session, struct node *node, struct rt_e
                                                .timeout = position->job->timeout,
                                                .examples = (uint64_t)position->job->data.examples};
     struct rt_group *group;
-    rt_status status = take_links(session, node, err);
+    rt_status status = node_take_links(session, node, err);
     if (status == RT_OK)
         status = rt_group_create(&settings, &group, err);
     if (status != RT_OK)
@@ -116,11 +116,11 @@ static rt_status work(struct rt_session *session, struct node *node, struct rt_e
     return status;
 }
 
-static rt_status run(struct rt_session *session, struct rt_error *err) {
+static rt_status node_run(struct rt_session *session, struct rt_error *err) {
     struct node *node = session->role;
     fenv_t theirs;
     rt_fp_enter(&theirs);
-    rt_status status = work(session, node, err);
+    rt_status status = node_work(session, node, err);
     for (uint16_t i = 0; i < node->position->rings; i++)
         rt_link_close(node->links[i]);
     rt_link_close(session->next);
@@ -131,4 +131,4 @@ static rt_status run(struct rt_session *session, struct rt_error *err) {
 }
 
 /* Before the plan is made, nodes measure layers as for one ring. */
-const struct rt_role rt_hybrid_node_role = {.assign = assign, .run = run, .end = end};
+const struct rt_role rt_hybrid_node_role = {.assign = node_assign, .run = node_run, .end = node_end};

@@ -10,8 +10,8 @@ static const double adding = 5e-10;
 
 /* ---- links ---- */
 
-static rt_status add_inter_ring(const struct rt_rings *rings, const struct rt_roles *roles,
-                                struct rt_view *view, struct rt_error *err) {
+static rt_status rings_add_inter_ring(const struct rt_rings *rings, const struct rt_roles *roles,
+                                      struct rt_view *view, struct rt_error *err) {
     const size_t places = rings->places;
     for (uint16_t a = 0; a < rings->count; a++)
         for (uint16_t b = (uint16_t)(a + 1); b < rings->count; b++)
@@ -32,13 +32,13 @@ static rt_status rings_shape(void *user, struct rt_view *view, struct rt_error *
     rt_status status =
         rt_exchange_roles(rings->strategy, &rings->exchange_options, rings->count, worker, &roles, err);
     if (status == RT_OK)
-        status = add_inter_ring(rings, &roles, view, err);
+        status = rings_add_inter_ring(rings, &roles, view, err);
     free(worker);
     return status;
 }
 
 /* The slowest link between rings decides, and all nodes must be told the same. */
-static void count_cost(struct rt_link_cost *cost, const struct rt_edge *edge) {
+static void rings_count_cost(struct rt_link_cost *cost, const struct rt_edge *edge) {
     if (!(edge->bandwidth > 0))
         return;
     if (edge->latency > cost->latency)
@@ -51,7 +51,7 @@ static void rings_joined(void *user, struct rt_view *view) {
     struct rt_rings *rings = user;
     for (size_t k = 0; k < view->link_count; k++)
         if (view->wanted[k].label == RT_LABEL_MESH)
-            count_cost(&rings->cost, &view->edges[k]);
+            rings_count_cost(&rings->cost, &view->edges[k]);
     if (!(rings->cost.bandwidth > 0))
         rings->cost.bandwidth = 1e9;
     for (size_t r = 1; r < rings->count; r++)

@@ -9,8 +9,9 @@
 
 /* ---- the loss, of either kind ---- */
 
-static void evaluate(struct rt_input_pipeline *pipeline, const struct rt_targets *targets, size_t rows,
-                     size_t batch_rows, const float *y, float *dy, double *sum, size_t *correct) {
+static void pipeline_evaluate(struct rt_input_pipeline *pipeline, const struct rt_targets *targets,
+                              size_t rows, size_t batch_rows, const float *y, float *dy, double *sum,
+                              size_t *correct) {
     const struct rt_network *network = pipeline->config->network;
     struct rt_progressive *progressive = &pipeline->progressive;
     if (rt_network_has_accuracy(network, pipeline->config->target == RT_TARGET_VALUES))
@@ -29,8 +30,8 @@ static void evaluate(struct rt_input_pipeline *pipeline, const struct rt_targets
 
 /* ---- a data set ---- */
 
-static rt_status batch_of_set(void *self, uint64_t update, size_t *rows, uint32_t *epoch,
-                              const uint32_t **examples, struct rt_error *err) {
+static rt_status pipeline_batch_of_set(void *self, uint64_t update, size_t *rows, uint32_t *epoch,
+                                       const uint32_t **examples, struct rt_error *err) {
     (void)err;
     struct rt_input_pipeline *pipeline = self;
     struct rt_batch found;
@@ -41,19 +42,19 @@ static rt_status batch_of_set(void *self, uint64_t update, size_t *rows, uint32_
     return RT_OK;
 }
 
-static void inputs_of_set(void *self, const uint32_t *examples, size_t rows, float *x) {
+static void pipeline_inputs_of_set(void *self, const uint32_t *examples, size_t rows, float *x) {
     const struct rt_training_config *config = ((struct rt_input_pipeline *)self)->config;
     rt_dataset_inputs(config->set, config->scaling, &config->network->device, examples, rows, x);
 }
 
-static void loss_of_set(void *self, const uint32_t *examples, size_t rows, size_t batch_rows, const float *y,
-                        float *dy, double *sum, size_t *correct) {
+static void pipeline_loss_of_set(void *self, const uint32_t *examples, size_t rows, size_t batch_rows,
+                                 const float *y, float *dy, double *sum, size_t *correct) {
     struct rt_input_pipeline *pipeline = self;
     rt_row_reader_targets(&pipeline->reader, &pipeline->config->network->device, examples, rows);
-    evaluate(pipeline, &pipeline->reader.targets, rows, batch_rows, y, dy, sum, correct);
+    pipeline_evaluate(pipeline, &pipeline->reader.targets, rows, batch_rows, y, dy, sum, correct);
 }
 
-static rt_status open_set(struct rt_input_pipeline *pipeline, size_t rows, struct rt_error *err) {
+static rt_status pipeline_open_set(struct rt_input_pipeline *pipeline, size_t rows, struct rt_error *err) {
     const struct rt_training_config *config = pipeline->config;
     rt_status status =
         rt_batches_create(config->settings.seed, config->set->count, config->settings.batch,
@@ -66,8 +67,8 @@ static rt_status open_set(struct rt_input_pipeline *pipeline, size_t rows, struc
 
 /* ---- rows that are sent ---- */
 
-static rt_status batch_of_rows(void *self, uint64_t update, size_t *rows, uint32_t *epoch,
-                               const uint32_t **examples, struct rt_error *err) {
+static rt_status pipeline_batch_of_rows(void *self, uint64_t update, size_t *rows, uint32_t *epoch,
+                                        const uint32_t **examples, struct rt_error *err) {
     struct rt_input_pipeline *pipeline = self;
     struct rt_batch found;
     rt_batches_at(&pipeline->batches, update, &found);
@@ -82,15 +83,15 @@ static rt_status batch_of_rows(void *self, uint64_t update, size_t *rows, uint32
     return RT_OK;
 }
 
-static void inputs_of_rows(void *self, const uint32_t *examples, size_t rows, float *x) {
+static void pipeline_inputs_of_rows(void *self, const uint32_t *examples, size_t rows, float *x) {
     const struct rt_input_pipeline *pipeline = self;
     const size_t width = pipeline->config->network->inputs;
     memcpy(x, pipeline->sent.x + (size_t)(examples - pipeline->sent_examples) * width,
            rows * width * sizeof *x);
 }
 
-static void loss_of_rows(void *self, const uint32_t *examples, size_t rows, size_t batch_rows, const float *y,
-                         float *dy, double *sum, size_t *correct) {
+static void pipeline_loss_of_rows(void *self, const uint32_t *examples, size_t rows, size_t batch_rows,
+                                  const float *y, float *dy, double *sum, size_t *correct) {
     struct rt_input_pipeline *pipeline = self;
     const struct rt_targets *all = &pipeline->sent.targets;
     const struct rt_targets targets = {
@@ -98,13 +99,14 @@ static void loss_of_rows(void *self, const uint32_t *examples, size_t rows, size
         .values = all->values ? all->values + pipeline->lost * pipeline->config->network->outputs : NULL};
     (void)examples;
     pipeline->lost += rows;
-    evaluate(pipeline, &targets, rows, batch_rows, y, dy, sum, correct);
+    pipeline_evaluate(pipeline, &targets, rows, batch_rows, y, dy, sum, correct);
 }
 
 /* ---- a stream ---- */
 
 /* Records were checked when they came, but only the loss knows which values it can take. */
-static rt_status check_values(const struct rt_input_pipeline *pipeline, size_t rows, struct rt_error *err) {
+static rt_status pipeline_check_values(const struct rt_input_pipeline *pipeline, size_t rows,
+                                       struct rt_error *err) {
     const struct rt_network *network = pipeline->config->network;
     for (size_t i = 0; pipeline->values && i < rows * network->outputs; i++)
         if (!rt_fit_value(network->loss, pipeline->values[i]))
@@ -119,7 +121,7 @@ static rt_status check_values(const struct rt_input_pipeline *pipeline, size_t r
 }
 
 /* The next batch, once it is there as a whole, or what is left at the end. */
-static void take_batch(struct rt_input_pipeline *pipeline) {
+static void pipeline_take_batch(struct rt_input_pipeline *pipeline) {
     const struct rt_training_config *config = pipeline->config;
     size_t taken = 0;
     struct rt_error failure;
@@ -130,7 +132,7 @@ static void take_batch(struct rt_input_pipeline *pipeline) {
     if (status == RT_OK && config->settings.drop_last && taken < config->settings.batch)
         taken = 0;
     if (status == RT_OK)
-        status = check_values(pipeline, taken, &failure);
+        status = pipeline_check_values(pipeline, taken, &failure);
     if (status != RT_OK) {
         pipeline->failure = failure;
         atomic_store(&pipeline->halt, 1);
@@ -148,15 +150,15 @@ static void take_batch(struct rt_input_pipeline *pipeline) {
         pipeline->stream_examples[i] = (uint32_t)(pipeline->before + i);
 }
 
-static rt_status batch_of_stream(void *self, uint64_t update, size_t *rows, uint32_t *epoch,
-                                 const uint32_t **examples, struct rt_error *err) {
+static rt_status pipeline_batch_of_stream(void *self, uint64_t update, size_t *rows, uint32_t *epoch,
+                                          const uint32_t **examples, struct rt_error *err) {
     (void)err;
     struct rt_input_pipeline *pipeline = self;
     *epoch = 0;
     *examples = pipeline->stream_examples;
     *rows = 0;
     const uint64_t before = pipeline->before + pipeline->rows;
-    take_batch(pipeline);
+    pipeline_take_batch(pipeline);
     if (pipeline->before + pipeline->rows > before) {
         pipeline->batch = update;
         *rows = pipeline->rows;
@@ -165,32 +167,32 @@ static rt_status batch_of_stream(void *self, uint64_t update, size_t *rows, uint
 }
 
 /* Where an example lies in the batch. */
-static size_t place(const struct rt_input_pipeline *pipeline, const uint32_t *examples) {
+static size_t pipeline_place(const struct rt_input_pipeline *pipeline, const uint32_t *examples) {
     return (size_t)(examples[0] - pipeline->stream_examples[0]);
 }
 
-static void inputs_of_stream(void *self, const uint32_t *examples, size_t rows, float *x) {
+static void pipeline_inputs_of_stream(void *self, const uint32_t *examples, size_t rows, float *x) {
     const struct rt_input_pipeline *pipeline = self;
     const size_t width = pipeline->config->network->inputs;
-    memcpy(x, pipeline->x + place(pipeline, examples) * width, rows * width * sizeof *x);
+    memcpy(x, pipeline->x + pipeline_place(pipeline, examples) * width, rows * width * sizeof *x);
 }
 
-static void loss_of_stream(void *self, const uint32_t *examples, size_t rows, size_t batch_rows,
-                           const float *y, float *dy, double *sum, size_t *correct) {
+static void pipeline_loss_of_stream(void *self, const uint32_t *examples, size_t rows, size_t batch_rows,
+                                    const float *y, float *dy, double *sum, size_t *correct) {
     struct rt_input_pipeline *pipeline = self;
-    const size_t first = place(pipeline, examples);
+    const size_t first = pipeline_place(pipeline, examples);
     const struct rt_targets targets = {
         .classes = pipeline->classes ? pipeline->classes + first : NULL,
         .values = pipeline->values ? pipeline->values + first * pipeline->config->network->outputs : NULL};
-    evaluate(pipeline, &targets, rows, batch_rows, y, dy, sum, correct);
+    pipeline_evaluate(pipeline, &targets, rows, batch_rows, y, dy, sum, correct);
 }
 
-static void wake(void *context) {
+static void pipeline_wake(void *context) {
     rt_endpoint_wake(context);
 }
 
-static rt_status open_stream(struct rt_input_pipeline *pipeline, struct rt_endpoint *endpoint,
-                             struct rt_error *err) {
+static rt_status pipeline_open_stream(struct rt_input_pipeline *pipeline, struct rt_endpoint *endpoint,
+                                      struct rt_error *err) {
     const struct rt_training_config *config = pipeline->config;
     const struct rt_network *network = config->network;
     const size_t batch = config->settings.batch;
@@ -209,7 +211,7 @@ static rt_status open_stream(struct rt_input_pipeline *pipeline, struct rt_endpo
         status = rt_alloc(batch, sizeof *pipeline->stream_examples, "the numbers of a batch",
                           &pipeline->stream_examples, err);
     if (status == RT_OK)
-        status = rt_stream_open(config->spec->data.train, config->spec->base_dir, &wish, batch, wake,
+        status = rt_stream_open(config->spec->data.train, config->spec->base_dir, &wish, batch, pipeline_wake,
                                 endpoint, &pipeline->stream, err);
     if (status == RT_OK && rt_stream_address(pipeline->stream)[0]) {
         char sentence[200];
@@ -246,8 +248,9 @@ rt_status rt_input_pipeline_open(const struct rt_training_config *config, size_t
     if (status != RT_OK)
         return status;
     /* The leader of a ring has a job and no run file; its data are no stream. */
-    return config->spec && rt_stream_named(config->spec->data.train) ? open_stream(pipeline, endpoint, err)
-                                                                     : open_set(pipeline, rows, err);
+    return config->spec && rt_stream_named(config->spec->data.train)
+               ? pipeline_open_stream(pipeline, endpoint, err)
+               : pipeline_open_set(pipeline, rows, err);
 }
 
 void rt_input_pipeline_close(struct rt_input_pipeline *pipeline) {
@@ -263,11 +266,17 @@ void rt_input_pipeline_close(struct rt_input_pipeline *pipeline) {
 
 struct rt_ring_source rt_input_pipeline_source(struct rt_input_pipeline *pipeline) {
     if (pipeline->stream)
-        return (struct rt_ring_source){
-            .self = pipeline, .batch = batch_of_stream, .inputs = inputs_of_stream, .loss = loss_of_stream};
+        return (struct rt_ring_source){.self = pipeline,
+                                       .batch = pipeline_batch_of_stream,
+                                       .inputs = pipeline_inputs_of_stream,
+                                       .loss = pipeline_loss_of_stream};
     if (pipeline->rows_from.self)
-        return (struct rt_ring_source){
-            .self = pipeline, .batch = batch_of_rows, .inputs = inputs_of_rows, .loss = loss_of_rows};
-    return (struct rt_ring_source){
-        .self = pipeline, .batch = batch_of_set, .inputs = inputs_of_set, .loss = loss_of_set};
+        return (struct rt_ring_source){.self = pipeline,
+                                       .batch = pipeline_batch_of_rows,
+                                       .inputs = pipeline_inputs_of_rows,
+                                       .loss = pipeline_loss_of_rows};
+    return (struct rt_ring_source){.self = pipeline,
+                                   .batch = pipeline_batch_of_set,
+                                   .inputs = pipeline_inputs_of_set,
+                                   .loss = pipeline_loss_of_set};
 }

@@ -24,44 +24,48 @@ struct ring_learner {
 /* ---- nodes --------------------------------------------------------------------------------------------- */
 
 /* All rings are cut as the first one is. */
-static const struct rt_plan_node *plan_of(const struct ring_learner *learner, size_t node) {
+static const struct rt_plan_node *ring_learner_plan_of(const struct ring_learner *learner, size_t node) {
     const struct rt_plan *plan = learner->setup.plan;
     return &plan->node[node % plan->nodes];
 }
 
-static size_t device_of(const struct ring_learner *learner, size_t node) {
+static size_t ring_learner_device_of(const struct ring_learner *learner, size_t node) {
     const size_t places = learner->setup.plan->nodes;
-    return plan_of(learner, node)->device + node / places * places;
+    return ring_learner_plan_of(learner, node)->device + node / places * places;
 }
 
-static size_t device_of_number(const void *self, size_t node) {
-    return device_of(self, node);
+static size_t ring_learner_device_of_number(const void *self, size_t node) {
+    return ring_learner_device_of(self, node);
 }
 
-static const char *name_of(const struct ring_learner *learner, size_t node) {
-    return learner->setup.who.name[device_of(learner, node)];
+static const char *ring_learner_name_of(const struct ring_learner *learner, size_t node) {
+    return learner->setup.who.name[ring_learner_device_of(learner, node)];
 }
 
-static const char *role_of(const struct ring_learner *learner, size_t node) {
-    return node == 0 ? "master" : node % learner->setup.plan->nodes == 0 ? "head" : "worker";
+static const char *ring_learner_role_of(const struct ring_learner *learner, size_t node) {
+    return node == 0 ? "master" : node % learner->setup.plan->nodes == 0 ? "leader" : "worker";
 }
 
-/* Where a node was lost, says which in the user's tensors; keeps the reason for other rings. */
-static rt_status explain(const struct ring_learner *learner, rt_status status, struct rt_error *err) {
+/* If a node was lost, puts the name that the user knows into the message. Keeps the reason, to tell the other
+ * rings. */
+static rt_status ring_learner_explain(const struct ring_learner *learner, rt_status status,
+                                      struct rt_error *err) {
     if (status == RT_OK)
         return status;
     if (learner->rings)
         rt_rings_fail(learner->rings, status, err->text);
-    rt_membership_name_nodes(&learner->setup.who, learner->nodes, device_of_number, learner, err);
+    rt_membership_name_nodes(&learner->setup.who, learner->nodes, ring_learner_device_of_number, learner,
+                             err);
     const size_t lost = status == RT_FAILED ? rt_ring_lost(learner->ring) : 0;
     if (lost == 0 || lost >= learner->nodes)
         return status;
-    return rt_membership_lost(&learner->setup.who, device_of(learner, lost), learner->config.lost, err);
+    return rt_membership_lost(&learner->setup.who, ring_learner_device_of(learner, lost),
+                              learner->config.lost, err);
 }
 
 /* ---- updates ------------------------------------------------------------------------------------------- */
 
-static rt_status step(void *self, struct rt_step *result, struct rt_error *err) {
+static rt_status ring_learner_step(void *self, struct rt_step *result, struct rt_error *err) {
     struct ring_learner *learner = self;
     struct rt_ring_update update;
     struct rt_input_pipeline *pipeline = &learner->pipeline;
@@ -69,7 +73,7 @@ static rt_status step(void *self, struct rt_step *result, struct rt_error *err) 
         atomic_store(&pipeline->halt, learner->config.stop && atomic_load(learner->config.stop));
     rt_status status = learner->rings ? rt_rings_step(learner->rings, learner->ring, &update, err)
                                       : rt_ring_step(learner->ring, &update, err);
-    status = explain(learner, status, err);
+    status = ring_learner_explain(learner, status, err);
     if (pipeline->stream) {
         atomic_store(&pipeline->halt, 0);
         if (status == RT_INTERRUPTED && pipeline->failure.status != RT_OK)
@@ -89,69 +93,71 @@ static rt_status step(void *self, struct rt_step *result, struct rt_error *err) 
     return status;
 }
 
-static bool at_rest(void *self) {
+static bool ring_learner_at_rest(void *self) {
     struct ring_learner *learner = self;
     return learner->rings ? rt_rings_drain(learner->rings) : rt_ring_drain(learner->ring);
 }
 
-static rt_status set_apart(void *self, bool is_apart, struct rt_error *err) {
+static rt_status ring_learner_set_apart(void *self, bool is_apart, struct rt_error *err) {
     (void)err;
     rt_ring_set_apart(((struct ring_learner *)self)->ring, is_apart);
     return RT_OK;
 }
 
 /* Before ring 0 is asked for what it has. */
-static rt_status rest(const struct ring_learner *learner, struct rt_error *err) {
+static rt_status ring_learner_rest(const struct ring_learner *learner, struct rt_error *err) {
     return learner->rings ? rt_rings_rest(learner->rings, learner->ring, err) : RT_OK;
 }
 
-static rt_status forward(void *self, size_t examples, const struct rt_forward_pass *pass,
-                         struct rt_error *err) {
+static rt_status ring_learner_forward(void *self, size_t examples, const struct rt_forward_pass *pass,
+                                      struct rt_error *err) {
     struct ring_learner *learner = self;
-    rt_status status = rest(learner, err);
+    rt_status status = ring_learner_rest(learner, err);
     if (status == RT_OK)
         status = rt_ring_evaluate(learner->ring, examples, pass, err);
-    return explain(learner, status, err);
+    return ring_learner_explain(learner, status, err);
 }
 
 /* ---- numbers ------------------------------------------------------------------------------------------- */
 
-static rt_status begin(void *self, size_t tensors, rt_state_write write, void *user, struct rt_error *err) {
+static rt_status ring_learner_begin(void *self, size_t tensors, rt_state_write write, void *user,
+                                    struct rt_error *err) {
     struct ring_learner *learner = self;
     /* One image at a time: whoever began before us gets the rest of his first. */
     rt_status status = rt_ring_collect_finish(learner->ring, err);
     if (status == RT_OK)
-        status = rest(learner, err);
+        status = ring_learner_rest(learner, err);
     if (status == RT_OK)
         status = rt_ring_snapshot(learner->ring, err);
     if (status == RT_OK)
         status = rt_ring_collect_begin(learner->ring, 0, tensors, write, user, err);
-    return explain(learner, status, err);
+    return ring_learner_explain(learner, status, err);
 }
 
-static bool done(void *self) {
+static bool ring_learner_done(void *self) {
     return rt_ring_collect_done(((struct ring_learner *)self)->ring);
 }
 
-static rt_status finish(void *self, struct rt_error *err) {
+static rt_status ring_learner_finish(void *self, struct rt_error *err) {
     struct ring_learner *learner = self;
-    return explain(learner, rt_ring_collect_finish(learner->ring, err), err);
+    return ring_learner_explain(learner, rt_ring_collect_finish(learner->ring, err), err);
 }
 
-static rt_status load(void *self, size_t tensors, uint64_t update, rt_state_read read, void *user,
-                      struct rt_error *err) {
+static rt_status ring_learner_load(void *self, size_t tensors, uint64_t update, rt_state_read read,
+                                   void *user, struct rt_error *err) {
     struct ring_learner *learner = self;
-    rt_status status = rest(learner, err); /* nothing comes any more that was asked for before */
+    rt_status status = ring_learner_rest(learner, err); /* nothing comes any more that was asked for before */
     if (status != RT_OK)
-        return explain(learner, status, err);
+        return ring_learner_explain(learner, status, err);
     if (learner->rings)
         rt_rings_loaded(learner->rings, update);
-    return explain(learner, rt_ring_load(learner->ring, tensors, update, read, user, err), err);
+    return ring_learner_explain(learner, rt_ring_load(learner->ring, tensors, update, read, user, err), err);
 }
 
 /* ---- reports ------------------------------------------------------------------------------------------- */
 
-static rt_status collect_rows(struct ring_learner *learner, bool recent, bool *fresh, struct rt_error *err) {
+static rt_status ring_learner_collect_rows(struct ring_learner *learner, bool recent, bool *fresh,
+                                           struct rt_error *err) {
     rt_status status = RT_OK;
     *fresh = true;
     if (learner->rings)
@@ -163,44 +169,45 @@ static rt_status collect_rows(struct ring_learner *learner, bool recent, bool *f
     return status;
 }
 
-static rt_status report(void *self, bool recent, struct rt_node_report *reports, bool *fresh,
-                        struct rt_error *err) {
+static rt_status ring_learner_report(void *self, bool recent, struct rt_node_report *reports, bool *fresh,
+                                     struct rt_error *err) {
     struct ring_learner *learner = self;
-    rt_status status = collect_rows(learner, recent, fresh, err);
+    rt_status status = ring_learner_collect_rows(learner, recent, fresh, err);
     if (status != RT_OK)
-        return explain(learner, status, err);
+        return ring_learner_explain(learner, status, err);
     for (size_t i = 0; *fresh && i < learner->nodes; i++) {
-        const struct rt_plan_node *node = plan_of(learner, i);
+        const struct rt_plan_node *node = ring_learner_plan_of(learner, i);
         const struct rt_plan *plan = learner->setup.plan;
-        reports[i] = (struct rt_node_report){.role = role_of(learner, i),
-                                             .name = name_of(learner, i),
-                                             .address = learner->setup.who.address[device_of(learner, i)],
-                                             .first = node->first,
-                                             .count = node->count,
-                                             .tail = i % plan->nodes ? 0 : plan->tail,
-                                             .row = learner->rows[i],
-                                             .predicted_idle = node->idle_fraction,
-                                             .predicted_memory = node->memory};
+        reports[i] =
+            (struct rt_node_report){.role = ring_learner_role_of(learner, i),
+                                    .name = ring_learner_name_of(learner, i),
+                                    .address = learner->setup.who.address[ring_learner_device_of(learner, i)],
+                                    .first = node->first,
+                                    .count = node->count,
+                                    .tail = i % plan->nodes ? 0 : plan->tail,
+                                    .row = learner->rows[i],
+                                    .predicted_idle = node->idle_fraction,
+                                    .predicted_memory = node->memory};
     }
     return RT_OK;
 }
 
-static bool exchange_counts(void *self, struct rt_exchange_counts *counts) {
+static bool ring_learner_exchange_counts(void *self, struct rt_exchange_counts *counts) {
     const struct ring_learner *learner = self;
     return rt_rings_counts(learner->rings, counts);
 }
 
 /* ---- the end ------------------------------------------------------------------------------------------- */
 
-static rt_status stop(void *self, struct rt_error *err) {
+static rt_status ring_learner_stop(void *self, struct rt_error *err) {
     struct ring_learner *learner = self;
-    return explain(learner,
-                   learner->rings ? rt_rings_stop(learner->rings, learner->ring, err)
-                                  : rt_ring_stop(learner->ring, err),
-                   err);
+    return ring_learner_explain(learner,
+                                learner->rings ? rt_rings_stop(learner->rings, learner->ring, err)
+                                               : rt_ring_stop(learner->ring, err),
+                                err);
 }
 
-static void destroy(void *self) {
+static void ring_learner_destroy(void *self) {
     struct ring_learner *learner = self;
     rt_rings_hang_up(learner->rings);
     rt_ring_destroy(learner->ring);
@@ -214,7 +221,7 @@ static void destroy(void *self) {
 
 /* ---- the beginning ------------------------------------------------------------------------------------- */
 
-static void tell_plan(const struct ring_learner *learner) {
+static void ring_learner_tell_plan(const struct ring_learner *learner) {
     const struct rt_plan *plan = learner->setup.plan;
     char *sentence = NULL;
     size_t bytes;
@@ -227,7 +234,7 @@ static void tell_plan(const struct ring_learner *learner) {
     free(sentence);
 }
 
-static rt_status form(struct ring_learner *learner, struct rt_error *err) {
+static rt_status ring_learner_form(struct ring_learner *learner, struct rt_error *err) {
     const struct rt_training_config *config = &learner->config;
     const struct rt_ring_options *options = config->options;
     struct rt_ring_setup_settings wanted = {.spec = config->spec,
@@ -250,13 +257,13 @@ static rt_status form(struct ring_learner *learner, struct rt_error *err) {
         status = rt_rings_planned(learner->rings, &learner->setup, err);
     if (status != RT_OK)
         return status;
-    tell_plan(learner);
+    ring_learner_tell_plan(learner);
     learner->nodes = learner->setup.plan->nodes * rt_rings_count(learner->rings);
     return learner->rings ? rt_rings_assign(learner->rings, &learner->setup, err)
                           : rt_ring_setup_assign(&wanted, &learner->setup, err);
 }
 
-static rt_status open_ring(struct ring_learner *learner, struct rt_error *err) {
+static rt_status ring_learner_open_ring(struct ring_learner *learner, struct rt_error *err) {
     const struct rt_training_config *config = &learner->config;
     struct rt_ring_setup *setup = &learner->setup;
     const size_t micro = setup->plan->micro_batch;
@@ -296,13 +303,13 @@ rt_status rt_ring_learner_open(const struct rt_training_config *config, struct r
     }
     made->config = *config;
     made->rings = rings;
-    status = form(made, err);
+    status = ring_learner_form(made, err);
     if (status == RT_OK)
-        status = open_ring(made, err);
+        status = ring_learner_open_ring(made, err);
     if (status != RT_OK) {
         if (rings)
             rt_rings_fail(rings, status, err->text);
-        destroy(made);
+        ring_learner_destroy(made);
         return status;
     }
     const struct rt_plan *plan = made->setup.plan;
@@ -311,11 +318,11 @@ rt_status rt_ring_learner_open(const struct rt_training_config *config, struct r
         .model_state = {.model = config->network->model,
                         .tensors = 1 + config->optim->type->state_tensors,
                         .self = made,
-                        .begin = begin,
-                        .done = done,
-                        .finish = finish,
-                        .load = load},
-        .forward = {.self = made, .rows = plan->micro_batch, .run = forward},
+                        .begin = ring_learner_begin,
+                        .done = ring_learner_done,
+                        .finish = ring_learner_finish,
+                        .load = ring_learner_load},
+        .forward = {.self = made, .rows = plan->micro_batch, .run = ring_learner_forward},
         .micro_batch = plan->micro_batch,
         .nodes = made->nodes,
         .predicted_samples_per_s = plan->samples_per_s,
@@ -323,13 +330,13 @@ rt_status rt_ring_learner_open(const struct rt_training_config *config, struct r
         .plan = rings ? rt_rings_print(rings, &made->setup) : rt_ring_setup_print(&made->setup),
         .progressive = made->pipeline.stream ? &made->pipeline.progressive : NULL,
         .stream = made->pipeline.stream,
-        .step = step,
-        .at_rest = at_rest,
-        .set_apart = set_apart,
-        .report = report,
-        .exchange_counts = rings ? exchange_counts : NULL,
-        .stop = stop,
-        .destroy = destroy,
+        .step = ring_learner_step,
+        .at_rest = ring_learner_at_rest,
+        .set_apart = ring_learner_set_apart,
+        .report = ring_learner_report,
+        .exchange_counts = rings ? ring_learner_exchange_counts : NULL,
+        .stop = ring_learner_stop,
+        .destroy = ring_learner_destroy,
     };
     return RT_OK;
 }

@@ -21,17 +21,17 @@ struct work {
     bool single;   /* the device has one thread: its CPU clock counts, so that others disturb less */
 };
 
-static double now_of(const struct work *work) {
+static double master_work_now_of(const struct work *work) {
     return work->single ? rt_clock_thread() : rt_clock_wall();
 }
 
-static void make_up(float *model_state, size_t count) {
+static void master_work_make_up(float *model_state, size_t count) {
     for (size_t i = 0; i < count; i++)
         model_state[i] = (float)(i % 251) * 0x1p-8f - 0.49f;
 }
 
 /* Enough rows to be measured, few enough that very wide examples take no time. */
-static size_t count_rows(const struct rt_network *network, size_t rows) {
+static size_t master_work_count_rows(const struct rt_network *network, size_t rows) {
     const size_t widest = network->inputs > network->outputs ? network->inputs : network->outputs;
     size_t most = widest ? MOST_FLOATS / widest : 1;
     most = most < MOST_ROWS ? most : MOST_ROWS;
@@ -40,13 +40,13 @@ static size_t count_rows(const struct rt_network *network, size_t rows) {
 }
 
 /* Examples of floats, whose targets are of class 0 or of the same floats. */
-static rt_status make_set(struct work *work, struct rt_error *err) {
+static rt_status master_work_make_set(struct work *work, struct rt_error *err) {
     const struct rt_network *network = work->network;
     const size_t widest = network->inputs > network->outputs ? network->inputs : network->outputs;
     rt_status status = rt_floats_create(work->rows * widest, "a profile", &work->floats, err);
     if (status != RT_OK)
         return status;
-    make_up(work->floats, work->rows * widest);
+    master_work_make_up(work->floats, work->rows * widest);
     work->made_up = (struct rt_dataset){.count = work->rows,
                                         .shape = network->model->in,
                                         .type = RT_DATA_F32,
@@ -57,16 +57,16 @@ static rt_status make_set(struct work *work, struct rt_error *err) {
     return RT_OK;
 }
 
-static void run_round(struct work *work, size_t round, double seconds[2]) {
+static void master_work_run_round(struct work *work, size_t round, double seconds[2]) {
     static const int32_t nothing[MOST_ROWS];
     const struct rt_network *network = work->network;
     for (size_t i = 0; i < work->rows; i++)
         work->indices[i] = (uint32_t)(work->set->count * (i * ROUNDS + round) / (work->rows * ROUNDS));
-    double before = now_of(work);
+    double before = master_work_now_of(work);
     rt_dataset_inputs(work->set, work->reader.scaling, &network->device, work->indices, work->rows,
                       work->reader.x);
-    seconds[0] = now_of(work) - before;
-    before = now_of(work);
+    seconds[0] = master_work_now_of(work) - before;
+    before = master_work_now_of(work);
     struct rt_targets targets = work->reader.targets;
     if (work->floats && work->reader.target == RT_TARGET_CLASSES)
         targets.classes = nothing;
@@ -76,10 +76,10 @@ static void run_round(struct work *work, size_t round, double seconds[2]) {
         rt_loss_correct(network->loss, work->rows, network->outputs, work->y, &targets);
     network->loss->evaluate(&network->device, work->rows, network->outputs, work->y, &targets, 1, work->loss,
                             work->dy);
-    seconds[1] = now_of(work) - before;
+    seconds[1] = master_work_now_of(work) - before;
 }
 
-static int compare(const void *a, const void *b) {
+static int master_work_compare(const void *a, const void *b) {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
@@ -87,19 +87,19 @@ static int compare(const void *a, const void *b) {
 static void measure(struct work *work, struct rt_master_work *result) {
     double inputs[ROUNDS], loss[ROUNDS], seconds[2];
     for (size_t i = 0; i < ROUNDS; i++) {
-        run_round(work, i, seconds);
+        master_work_run_round(work, i, seconds);
         inputs[i] = seconds[0];
         loss[i] = seconds[1];
     }
-    qsort(inputs, ROUNDS, sizeof *inputs, compare);
-    qsort(loss, ROUNDS, sizeof *loss, compare);
+    qsort(inputs, ROUNDS, sizeof *inputs, master_work_compare);
+    qsort(loss, ROUNDS, sizeof *loss, master_work_compare);
     result->inputs = inputs[ROUNDS / 4] / (double)work->rows;
     result->loss = loss[ROUNDS / 4] / (double)work->rows;
 }
 
 /* Whether there are examples with targets that suit the network. */
-static bool is_real(const struct rt_network *network, const struct rt_dataset *set,
-                    const struct rt_scaling *scaling, enum rt_target target) {
+static bool master_work_is_real(const struct rt_network *network, const struct rt_dataset *set,
+                                const struct rt_scaling *scaling, enum rt_target target) {
     if (!set || set->count == 0 || !scaling || rt_shape_size(&set->shape) != network->inputs)
         return false;
     if (target == RT_TARGET_CLASSES)
@@ -119,12 +119,12 @@ rt_status rt_master_work_measure(const struct rt_network *network, const struct 
         return status;
     made->network = network;
     made->set = set;
-    made->rows = count_rows(network, rows);
+    made->rows = master_work_count_rows(network, rows);
     made->single = rt_pool_threads(network->device.pool) == 1;
-    const bool real = is_real(network, set, scaling, target);
+    const bool real = master_work_is_real(network, set, scaling, target);
     if (!real) {
         target = network->loss->classes ? RT_TARGET_CLASSES : RT_TARGET_VALUES;
-        status = make_set(made, err);
+        status = master_work_make_set(made, err);
     }
     if (status == RT_OK)
         status = rt_row_reader_create(network, made->set, real ? scaling : &as_is, target, made->rows,
@@ -134,7 +134,7 @@ rt_status rt_master_work_measure(const struct rt_network *network, const struct 
     if (status == RT_OK)
         status = rt_floats_create(made->rows * network->outputs, "a profile", &made->dy, err);
     if (status == RT_OK) {
-        make_up(made->y, made->rows * network->outputs);
+        master_work_make_up(made->y, made->rows * network->outputs);
         measure(made, work);
     }
     rt_row_reader_destroy(&made->reader);

@@ -15,8 +15,8 @@ enum { PROBE_BYTES = 256 << 10 };
 
 /* ---- how fast they are ---- */
 
-static rt_status ask_profile(struct rt_ring_setup *setup, size_t member, size_t rows,
-                             struct rt_layer_times *times, size_t layers, struct rt_error *err) {
+static rt_status ring_setup_ask_profile(struct rt_ring_setup *setup, size_t member, size_t rows,
+                                        struct rt_layer_times *times, size_t layers, struct rt_error *err) {
     const struct rt_profile profile = {.rows = (uint32_t)rows, .job = setup->job->tree};
     uint8_t *bytes;
     rt_status status = rt_alloc(RT_MAX_CONTROL, 1, "a message", &bytes, err);
@@ -47,8 +47,9 @@ static rt_status ask_profile(struct rt_ring_setup *setup, size_t member, size_t 
 }
 
 /* Local processes are this same machine: they are as fast as the master, less what is emulated. */
-static rt_status measure(const struct rt_ring_setup_settings *settings, struct rt_ring_setup *setup,
-                         size_t rows, struct rt_layer_times *const *times, struct rt_error *err) {
+static rt_status ring_setup_measure(const struct rt_ring_setup_settings *settings,
+                                    struct rt_ring_setup *setup, size_t rows,
+                                    struct rt_layer_times *const *times, struct rt_error *err) {
     const size_t layers = settings->network->model->count;
     rt_status status =
         rt_profile_measure(setup->job, &settings->network->device, rows, 1,
@@ -56,7 +57,7 @@ static rt_status measure(const struct rt_ring_setup_settings *settings, struct r
     for (size_t i = setup->who.devices - 1; status == RT_OK && i < setup->who.devices; i--) {
         const struct rt_member *member = i ? rt_cluster_member(setup->who.cluster, i - 1) : NULL;
         if (member && !member->local) {
-            status = ask_profile(setup, i - 1, rows, times[i], layers, err);
+            status = ring_setup_ask_profile(setup, i - 1, rows, times[i], layers, err);
             continue;
         }
         const double slowdown = rt_pace_factor(member ? &member->pace : &setup->who.pace, 1);
@@ -70,8 +71,8 @@ static rt_status measure(const struct rt_ring_setup_settings *settings, struct r
 }
 
 /* What the master has to do besides its layers. */
-static rt_status measure_master(const struct rt_ring_setup_settings *settings, struct rt_ring_setup *setup,
-                                struct rt_error *err) {
+static rt_status ring_setup_measure_master(const struct rt_ring_setup_settings *settings,
+                                           struct rt_ring_setup *setup, struct rt_error *err) {
     struct rt_plan_question *question = &setup->question;
     struct rt_data_wish wish;
     struct rt_master_work work;
@@ -87,8 +88,8 @@ static rt_status measure_master(const struct rt_ring_setup_settings *settings, s
     return status;
 }
 
-static rt_status take_devices(const struct rt_ring_setup_settings *settings, struct rt_ring_setup *setup,
-                              struct rt_error *err) {
+static rt_status ring_setup_take_devices(const struct rt_ring_setup_settings *settings,
+                                         struct rt_ring_setup *setup, struct rt_error *err) {
     const size_t layers = settings->network->model->count, count = rt_spec_devices(settings->spec);
     rt_status status = rt_alloc(count, sizeof *setup->device, "the devices", &setup->device, err);
     if (status == RT_OK)
@@ -107,20 +108,20 @@ static rt_status take_devices(const struct rt_ring_setup_settings *settings, str
     return status;
 }
 
-static rt_status add_ring(void *user, struct rt_view *view, struct rt_error *err) {
+static rt_status ring_setup_add_ring(void *user, struct rt_view *view, struct rt_error *err) {
     (void)user;
     return rt_view_add_ring(view, 0, view->nodes, err);
 }
 
 /* places: the length of the master's ring. */
-static void take_links(struct rt_ring_setup *setup, size_t places) {
+static void ring_setup_take_links(struct rt_ring_setup *setup, size_t places) {
     setup->next = rt_view_take_link(setup->who.view, 1, RT_LABEL_NEXT);
     setup->previous = rt_view_take_link(setup->who.view, places - 1, RT_LABEL_PREVIOUS);
 }
 
 /* Every device has the link that leads on from it in its ring; the last link of a ring is made by its first
  * node, and leads on from the last. */
-static void take_edges(struct rt_ring_setup *setup) {
+static void ring_setup_take_edges(struct rt_ring_setup *setup) {
     const struct rt_view *view = setup->who.view;
     for (size_t k = 0; k < view->link_count; k++) {
         const struct rt_wanted_link *wanted = &view->wanted[k];
@@ -133,23 +134,23 @@ static void take_edges(struct rt_ring_setup *setup) {
     }
 }
 
-static rt_status probe_links(const struct rt_ring_setup_settings *settings, struct rt_ring_setup *setup,
-                             size_t places, struct rt_error *err) {
+static rt_status ring_setup_probe_links(const struct rt_ring_setup_settings *settings,
+                                        struct rt_ring_setup *setup, size_t places, struct rt_error *err) {
     const struct rt_view_settings all = {.nodes = setup->who.devices,
-                                         .shape = settings->shape ? settings->shape : add_ring,
+                                         .shape = settings->shape ? settings->shape : ring_setup_add_ring,
                                          .user = settings->user,
                                          .probe_bytes = PROBE_BYTES};
     RT_TRY(rt_membership_form_view(&setup->who, &all, err));
-    take_links(setup, places);
-    take_edges(setup);
+    ring_setup_take_links(setup, places);
+    ring_setup_take_edges(setup);
     if (settings->joined)
         settings->joined(settings->user, setup->who.view);
     return RT_OK;
 }
 
 /* The job that is planned: where several rings share a batch and its shards, the part of one of them. */
-static rt_status open_job(const struct rt_ring_setup_settings *settings, struct rt_ring_setup *setup,
-                          struct rt_error *err) {
+static rt_status ring_setup_open_job(const struct rt_ring_setup_settings *settings,
+                                     struct rt_ring_setup *setup, struct rt_error *err) {
     const int64_t parts = settings->parts > 1 ? (int64_t)settings->parts : 1;
     struct rt_job values = *settings->job;
     values.batch = (values.batch + parts - 1) / parts;
@@ -159,8 +160,8 @@ static rt_status open_job(const struct rt_ring_setup_settings *settings, struct 
 }
 
 /* The job again, of the whole batch, now that the size of a micro-batch is known. */
-static rt_status settle_job(const struct rt_ring_setup_settings *settings, struct rt_ring_setup *setup,
-                            struct rt_error *err) {
+static rt_status ring_setup_settle_job(const struct rt_ring_setup_settings *settings,
+                                       struct rt_ring_setup *setup, struct rt_error *err) {
     struct rt_job values = *settings->job, *job;
     values.micro_batch = (int64_t)setup->plan->micro_batch;
     values.ring.parts = settings->parts > 1 ? (int64_t)settings->parts : 1;
@@ -174,7 +175,8 @@ static rt_status settle_job(const struct rt_ring_setup_settings *settings, struc
 
 /* The planner takes every device for a machine of its own. Local processes share the cores of this one: they
  * cannot be faster together than all the cores are. */
-static void share_cores(const struct rt_ring_setup *setup, const struct rt_spec *spec, size_t rings) {
+static void ring_setup_share_cores(const struct rt_ring_setup *setup, const struct rt_spec *spec,
+                                   size_t rings) {
     const double threads = (double)rt_membership_threads(spec), cores = rt_cores_amount();
     struct rt_plan *plan = setup->plan;
     double work = 0;   /* CPU-seconds on this machine per update of each ring */
@@ -196,43 +198,43 @@ static void share_cores(const struct rt_ring_setup *setup, const struct rt_spec 
         plan->samples_per_s = most;
 }
 
-static double larger(double a, double b) {
+static double ring_setup_larger(double a, double b) {
     return a > b ? a : b;
 }
 
 /* Of two limits, where 0 is none. */
-static double smaller(double a, double b) {
+static double ring_setup_smaller(double a, double b) {
     return a > 0 && (b <= 0 || a < b) ? a : b;
 }
 
 /* Every device of the first ring becomes as slow as the slowest at its place. */
-static void fold_rings(const struct rt_ring_setup_settings *settings, struct rt_ring_setup *setup,
-                       size_t places) {
+static void ring_setup_fold_rings(const struct rt_ring_setup_settings *settings, struct rt_ring_setup *setup,
+                                  size_t places) {
     const size_t layers = settings->network->model->count, devices = setup->who.devices;
     for (size_t i = places; i < devices; i++) {
         struct rt_plan_device *to = &setup->device[i % places];
         const struct rt_plan_device *from = &setup->device[i];
-        to->memory = (uint64_t)smaller((double)to->memory, (double)from->memory);
-        to->latency = larger(to->latency, from->latency);
-        to->bandwidth = smaller(to->bandwidth, from->bandwidth);
+        to->memory = (uint64_t)ring_setup_smaller((double)to->memory, (double)from->memory);
+        to->latency = ring_setup_larger(to->latency, from->latency);
+        to->bandwidth = ring_setup_smaller(to->bandwidth, from->bandwidth);
         for (size_t k = 0; k < 2 * layers; k++) {
             const size_t set = k < layers ? 0 : devices;
             struct rt_layer_times *slow = &setup->times[set + i % places][k % layers];
             const struct rt_layer_times *other = &setup->times[set + i][k % layers];
-            slow->forward = larger(slow->forward, other->forward);
-            slow->input = larger(slow->input, other->input);
-            slow->weights = larger(slow->weights, other->weights);
-            slow->update = larger(slow->update, other->update);
+            slow->forward = ring_setup_larger(slow->forward, other->forward);
+            slow->input = ring_setup_larger(slow->input, other->input);
+            slow->weights = ring_setup_larger(slow->weights, other->weights);
+            slow->update = ring_setup_larger(slow->update, other->update);
         }
     }
 }
 
-static void at_least(uint64_t bytes, uint64_t *memory) {
+static void ring_setup_at_least(uint64_t bytes, uint64_t *memory) {
     *memory = *memory < bytes ? bytes : *memory;
 }
 
 /* Bytes of the examples that are not in memory yet; checking floats has brought them there. */
-static uint64_t unread_bytes(const struct rt_dataset *set) {
+static uint64_t ring_setup_unread_bytes(const struct rt_dataset *set) {
     const bool checked = set && (set->type == RT_DATA_F32 || set->type == RT_DATA_F64);
     return set && set->mapped && !checked
                ? (uint64_t)set->count * rt_shape_size(&set->shape) * rt_data_type_bytes(set->type)
@@ -241,8 +243,8 @@ static uint64_t unread_bytes(const struct rt_dataset *set) {
 
 /* What devices take besides their part: the master has its data as well, and the largest of all layers was
  * measured by the master and by every node that is not of its machine. */
-static rt_status count_memory(const struct rt_ring_setup_settings *settings,
-                              const struct rt_ring_setup *setup, struct rt_error *err) {
+static rt_status ring_setup_count_memory(const struct rt_ring_setup_settings *settings,
+                                         const struct rt_ring_setup *setup, struct rt_error *err) {
     struct rt_plan *plan = setup->plan;
     const struct rt_plan_question *question = &setup->question;
     const size_t rows = question->more_rows ? question->more_rows : question->rows;
@@ -253,16 +255,16 @@ static rt_status count_memory(const struct rt_ring_setup_settings *settings,
         return status;
     if (resident > RT_PLAN_PROGRAM_BYTES)
         plan->node[0].memory += resident - RT_PLAN_PROGRAM_BYTES;
-    plan->node[0].memory += unread_bytes(settings->set);
-    at_least(rt_memory_peak(), &plan->node[0].memory);
+    plan->node[0].memory += ring_setup_unread_bytes(settings->set);
+    ring_setup_at_least(rt_memory_peak(), &plan->node[0].memory);
     for (size_t i = 1; i < plan->nodes; i++)
         if (!rt_cluster_member(setup->who.cluster, plan->node[i].device - 1)->local && measuring < 0x1p62)
-            at_least(RT_PLAN_PROGRAM_BYTES + (uint64_t)measuring, &plan->node[i].memory);
+            ring_setup_at_least(RT_PLAN_PROGRAM_BYTES + (uint64_t)measuring, &plan->node[i].memory);
     return RT_OK;
 }
 
 /* Where there are several rings, a limit need not be that of the device which has its name: says so. */
-static rt_status make_plan(struct rt_ring_setup *setup, size_t rings, struct rt_error *err) {
+static rt_status ring_setup_make_plan(struct rt_ring_setup *setup, size_t rings, struct rt_error *err) {
     rt_status status = rt_plan_create(&setup->question, &setup->plan, err);
     if (status != RT_OK && rings > 1)
         rt_fail_prefix(err, status, "for rings whose devices are each like the weakest at their place");
@@ -273,7 +275,7 @@ rt_status rt_ring_setup_plan(const struct rt_ring_setup_settings *settings, stru
                              struct rt_error *err) {
     const struct rt_spec_cluster *cluster = &settings->spec->cluster;
     *setup = (struct rt_ring_setup){0};
-    rt_status status = open_job(settings, setup, err);
+    rt_status status = ring_setup_open_job(settings, setup, err);
     /* The planner would say so as well, but only after every node has been started. */
     const size_t rings = settings->rings > 1 ? settings->rings : 1, layers = settings->network->model->count;
     const size_t devices = rt_spec_devices(settings->spec) / rings;
@@ -300,9 +302,9 @@ rt_status rt_ring_setup_plan(const struct rt_ring_setup_settings *settings, stru
                                                                 .waits_user = settings->waits_user},
                                &setup->who, err);
     if (status == RT_OK)
-        status = take_devices(settings, setup, err);
+        status = ring_setup_take_devices(settings, setup, err);
     if (status == RT_OK && setup->who.cluster)
-        status = probe_links(settings, setup, devices, err);
+        status = ring_setup_probe_links(settings, setup, devices, err);
     struct rt_plan_question *question = &setup->question;
     *question = (struct rt_plan_question){.job = setup->job,
                                           .model = settings->network->model,
@@ -315,29 +317,30 @@ rt_status rt_ring_setup_plan(const struct rt_ring_setup_settings *settings, stru
     if (status == RT_OK)
         rt_plan_rows(setup->job, devices, &question->rows, &question->more_rows);
     if (status == RT_OK)
-        status = measure(settings, setup, question->rows, setup->times, err);
+        status = ring_setup_measure(settings, setup, question->rows, setup->times, err);
     if (status == RT_OK && question->more_rows)
-        status = measure(settings, setup, question->more_rows, setup->times + setup->who.devices, err);
+        status =
+            ring_setup_measure(settings, setup, question->more_rows, setup->times + setup->who.devices, err);
     double alone = -1;
     if (status == RT_OK)
-        status = measure_master(settings, setup, err);
+        status = ring_setup_measure_master(settings, setup, err);
     if (status == RT_OK && setup->who.devices > 1)
         status = rt_plan_alone(question, &alone, err);
     if (status == RT_OK)
-        fold_rings(settings, setup, devices);
+        ring_setup_fold_rings(settings, setup, devices);
     if (status == RT_OK)
-        status = make_plan(setup, rings, err);
+        status = ring_setup_make_plan(setup, rings, err);
     if (status == RT_OK) {
         const size_t threads = rt_membership_threads(settings->spec);
         setup->plan->samples_per_s *= (double)rings;
         setup->plan->rings = rings;
         setup->plan->alone = alone;
         setup->plan->alone_threads = threads < rt_cores_usable() ? threads : 0;
-        share_cores(setup, settings->spec, rings);
+        ring_setup_share_cores(setup, settings->spec, rings);
     }
     if (status == RT_OK)
-        status = count_memory(settings, setup, err);
-    return status == RT_OK ? settle_job(settings, setup, err) : status;
+        status = ring_setup_count_memory(settings, setup, err);
+    return status == RT_OK ? ring_setup_settle_job(settings, setup, err) : status;
 }
 
 char *rt_ring_setup_print(const struct rt_ring_setup *setup) {
@@ -358,7 +361,7 @@ char *rt_ring_setup_print(const struct rt_ring_setup *setup) {
 /* ---- everybody's part ---- */
 
 /* Where some were left out, there is another view without them. */
-static rt_status leave_out(struct rt_ring_setup *setup, struct rt_error *err) {
+static rt_status ring_setup_leave_out(struct rt_ring_setup *setup, struct rt_error *err) {
     const struct rt_plan *plan = setup->plan;
     size_t *devices;
     if (plan->nodes == setup->who.devices)
@@ -369,11 +372,12 @@ static rt_status leave_out(struct rt_ring_setup *setup, struct rt_error *err) {
     RT_TRY(rt_alloc(plan->nodes, sizeof *devices, "the nodes", &devices, err));
     for (size_t i = 0; i < plan->nodes; i++)
         devices[i] = plan->node[i].device;
-    const struct rt_view_settings fewer = {.devices = devices, .nodes = plan->nodes, .shape = add_ring};
+    const struct rt_view_settings fewer = {
+        .devices = devices, .nodes = plan->nodes, .shape = ring_setup_add_ring};
     const rt_status status = rt_membership_form_view(&setup->who, &fewer, err);
     free(devices);
     if (status == RT_OK)
-        take_links(setup, plan->nodes);
+        ring_setup_take_links(setup, plan->nodes);
     return status;
 }
 
@@ -406,7 +410,7 @@ rt_status rt_ring_setup_assign(const struct rt_ring_setup_settings *settings, st
         setup->who.cluster = NULL;
         return RT_OK;
     }
-    RT_TRY(leave_out(setup, err));
+    RT_TRY(ring_setup_leave_out(setup, err));
     return rt_ring_setup_tell(setup, setup->job, err);
 }
 

@@ -18,13 +18,13 @@ struct rt_spread {
     const struct rt_model *model;
 };
 
-static rt_status load(void *self, size_t tensors, uint64_t update, rt_state_read read, void *user,
-                      struct rt_error *err) {
+static rt_status spread_load(void *self, size_t tensors, uint64_t update, rt_state_read read, void *user,
+                             struct rt_error *err) {
     return rt_ring_load(((struct rt_spread *)self)->ring, tensors, update, read, user, err);
 }
 
-static rt_status form(struct rt_spread *spread, struct rt_trained *trained, const struct rt_spec *spec,
-                      const char *program, const atomic_int *stop, struct rt_error *err) {
+static rt_status spread_form(struct rt_spread *spread, struct rt_trained *trained, const struct rt_spec *spec,
+                             const char *program, const atomic_int *stop, struct rt_error *err) {
     struct rt_tree *model;
     struct rt_job *job;
     struct rt_ring_setup_settings wanted = {
@@ -44,8 +44,8 @@ static rt_status form(struct rt_spread *spread, struct rt_trained *trained, cons
     return status == RT_OK ? rt_ring_setup_assign(&wanted, &spread->setup, err) : status;
 }
 
-static rt_status open_ring(struct rt_spread *spread, struct rt_trained *trained, const struct rt_spec *spec,
-                           const atomic_int *stop, struct rt_error *err) {
+static rt_status spread_open_ring(struct rt_spread *spread, struct rt_trained *trained,
+                                  const struct rt_spec *spec, const atomic_int *stop, struct rt_error *err) {
     struct rt_ring_setup *setup = &spread->setup;
     const struct rt_ring_settings settings = {.job = setup->job,
                                               .plan = setup->plan,
@@ -70,10 +70,10 @@ rt_status rt_spread_open(const char *model_path, struct rt_trained *trained, con
         return status;
     made->model = trained->network.model;
     const struct rt_model_state model_state = {
-        .model = made->model, .tensors = 1, .self = made, .load = load};
-    status = form(made, trained, spec, program, stop, err);
+        .model = made->model, .tensors = 1, .self = made, .load = spread_load};
+    status = spread_form(made, trained, spec, program, stop, err);
     if (status == RT_OK)
-        status = open_ring(made, trained, spec, stop, err);
+        status = spread_open_ring(made, trained, spec, stop, err);
     if (status == RT_OK)
         status = rt_modelfile_load(model_path, &model_state, 0, NULL, err);
     if (status != RT_OK)
@@ -93,10 +93,11 @@ void rt_spread_close(struct rt_spread *spread) {
     free(spread);
 }
 
-static rt_status run(void *self, size_t examples, const struct rt_forward_pass *pass, struct rt_error *err) {
+static rt_status spread_run(void *self, size_t examples, const struct rt_forward_pass *pass,
+                            struct rt_error *err) {
     return rt_ring_evaluate(((struct rt_spread *)self)->ring, examples, pass, err);
 }
 
 struct rt_forward rt_spread_forward(struct rt_spread *spread) {
-    return (struct rt_forward){.self = spread, .rows = spread->setup.plan->micro_batch, .run = run};
+    return (struct rt_forward){.self = spread, .rows = spread->setup.plan->micro_batch, .run = spread_run};
 }
