@@ -22,6 +22,7 @@ from fairness import FairnessBench
 from ours import Ours
 from peer import LIMITS, Peer, environment
 from ring import RingBench
+from strategies import StrategiesBench
 
 WIDE, MEMORY = "mlp-2048x3 batch 128", "mlp-512-512 batch 64"
 SECONDS = 1.5  # of one measurement
@@ -257,6 +258,7 @@ class Bench:
             return table
         torch = f"{self.venv}/bin/python" if "torch" in self.found else None
         FairnessBench(table, self.build, self.rounds).run(asked)
+        StrategiesBench(table, self.build, self.rounds).run(asked)
         RingBench(table, self.build, self.rounds, self.cores, torch).run(asked)
         pythons = ["/usr/bin/python3"] * ("debian-torch" in self.found) + [torch] * bool(torch)
         ExchangeBench(table, self.build, self.rounds, self.cores, pythons).run(asked)

@@ -307,6 +307,7 @@ void rt_coordinator_fetch_state(struct rt_coordinator *coordinator, uint16_t ran
 void rt_coordinator_send_state(struct rt_coordinator *coordinator, uint16_t rank, size_t tensor, size_t first,
                                size_t count, const float *from) {
     coordinator->from = from;
+    coordinator->connections[rank].stored += count;
     coordinator_order(coordinator, (struct rt_state_order){.kind = RT_STATE_STORE,
                                                            .node = rank,
                                                            .tensor = tensor,
@@ -316,8 +317,16 @@ void rt_coordinator_send_state(struct rt_coordinator *coordinator, uint16_t rank
 }
 
 void rt_coordinator_set_update(struct rt_coordinator *coordinator, uint16_t rank, uint64_t update) {
-    coordinator_order(coordinator,
-                      (struct rt_state_order){.kind = RT_STATE_DECLARE, .node = rank, .update = update});
+    struct rt_worker_connection *connection = &coordinator->connections[rank];
+    coordinator_order(coordinator, (struct rt_state_order){.kind = RT_STATE_DECLARE,
+                                                           .node = rank,
+                                                           .count = connection->stored,
+                                                           .update = update});
+    connection->stored = 0;
+}
+
+void rt_coordinator_cancel(struct rt_coordinator *coordinator) {
+    rt_state_initiator_cancel(&coordinator->initiator);
 }
 
 bool rt_coordinator_idle(const struct rt_coordinator *coordinator) {
@@ -343,6 +352,7 @@ bool rt_coordinator_has_left(const struct rt_coordinator *coordinator, uint16_t 
 }
 
 void rt_coordinator_fail(struct rt_coordinator *coordinator, rt_status status, const char *sentence) {
+    rt_coordinator_cancel(coordinator);
     coordinator->status = status;
     rt_copy_sentence(coordinator->sentence, sizeof coordinator->sentence, sentence);
     for (uint16_t rank = 1; rank < coordinator->comm->count; rank++)

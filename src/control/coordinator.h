@@ -63,8 +63,9 @@ void rt_coordinator_begin(struct rt_coordinator *coordinator);
 bool rt_coordinator_all_rest(const struct rt_coordinator *coordinator);
 void rt_coordinator_expect_rest(struct rt_coordinator *coordinator, bool expect);
 
-/* The examples of the ticket that the node was given last (data.send). The floats stay where they are until
- * it is done. */
+/* Examples of a ticket (data.send), while there is room: those of RT_TICKETS_AHEAD tickets may be on their
+ * way. The floats stay where they are until they have been sent. */
+bool rt_coordinator_has_sample_room(const struct rt_coordinator *coordinator, uint16_t rank);
 void rt_coordinator_send_samples(struct rt_coordinator *coordinator, uint16_t rank, uint64_t batch,
                                  const float *floats, size_t count);
 
@@ -84,6 +85,8 @@ void rt_coordinator_send_state(struct rt_coordinator *coordinator, uint16_t rank
                                size_t count, const float *from);
 void rt_coordinator_set_update(struct rt_coordinator *coordinator, uint16_t rank, uint64_t update);
 bool rt_coordinator_idle(const struct rt_coordinator *coordinator);
+/* The order is given up: the memory that it speaks of is not touched any more. */
+void rt_coordinator_cancel(struct rt_coordinator *coordinator);
 
 /* Whether the node owes the master something. */
 bool rt_coordinator_is_owed(const struct rt_coordinator *coordinator, uint16_t rank);

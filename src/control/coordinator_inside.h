@@ -15,6 +15,7 @@ struct rt_sample_queue {
     size_t at;             /* floats of the next one that have been sent */
     struct rt_send send[RT_STATE_WINDOW];
     bool sending[RT_STATE_WINDOW];
+    uint64_t part_of[RT_STATE_WINDOW]; /* the batch, counted as above, that is being sent */
 };
 
 /* One node, as the master knows it. */
@@ -33,6 +34,7 @@ struct rt_worker_connection {
     struct rt_metrics_row *rows;
     uint64_t tally[RT_TALLIES], next_tally[RT_TALLIES]; /* of those rows; of those that are coming */
     struct rt_sample_queue samples;
+    size_t stored;               /* floats of state that were sent since the last set_update */
     bool stop, stopped, goodbye; /* STOP is to be sent, was sent, is answered */
     bool tell;                   /* why the run ends is to be told */
 };

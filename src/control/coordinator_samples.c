@@ -5,10 +5,19 @@
  */
 #include "control/coordinator_inside.h"
 
+bool rt_coordinator_has_sample_room(const struct rt_coordinator *coordinator, uint16_t rank) {
+    const struct rt_sample_queue *samples = &coordinator->connections[rank].samples;
+    uint64_t oldest = samples->sent; /* of the batches whose floats are still needed */
+    for (size_t i = 0; i < RT_STATE_WINDOW; i++)
+        if (samples->sending[i] && samples->part_of[i] < oldest)
+            oldest = samples->part_of[i];
+    return samples->queued - oldest < RT_TICKETS_AHEAD;
+}
+
 void rt_coordinator_send_samples(struct rt_coordinator *coordinator, uint16_t rank, uint64_t batch,
                                  const float *floats, size_t count) {
     struct rt_sample_queue *samples = &coordinator->connections[rank].samples;
-    if (count == 0)
+    if (count == 0 || !rt_coordinator_has_sample_room(coordinator, rank))
         return;
     const size_t place = samples->queued++ % RT_TICKETS_AHEAD;
     samples->batches[place].batch = batch;
@@ -36,6 +45,7 @@ static void samples_send_piece(const struct rt_coordinator *coordinator,
                              .user = &samples->sending[place]};
     rt_message_encode(&message, send->head);
     samples->sending[place] = true;
+    samples->part_of[place] = samples->sent;
     rt_link_send(connection->link, send);
     samples->at = count == left ? 0 : at + count;
     samples->sent += count == left;

@@ -52,13 +52,18 @@ static rt_status state_holder_check(const struct rt_state_holder *holder, const 
                                     struct rt_error *err) {
     const struct rt_state_holder_settings *settings = &holder->settings;
     const struct rt_message *message = &frame->message;
+    const char *name = rt_message_name(message->type);
     if (message->type == RT_MESSAGE_EXAMPLES && !settings->examples)
         return rt_fail(err, RT_BAD_INPUT, "unexpected examples: this node has data of its own");
     if (!state_holder_is_for_us(holder, frame))
         return settings->in != settings->out
                    ? RT_OK
-                   : rt_fail(err, RT_BAD_INPUT, "a %s message for node %u came to node %u",
-                             rt_message_name(message->type), message->target, settings->rank);
+                   : rt_fail(err, RT_BAD_INPUT, "a %s message for node %u came to node %u", name,
+                             message->target, settings->rank);
+    if (message->type == RT_MESSAGE_EXAMPLES)
+        return RT_OK;
+    if (settings->store.tensors == 0 || (message->type == RT_MESSAGE_FETCH && !settings->store.can_read))
+        return rt_fail(err, RT_BAD_INPUT, "unexpected %s message: this node's state is not to be had", name);
     if (message->type == RT_MESSAGE_FETCH)
         return state_holder_check_range(holder, message, message->floats, err);
     if (message->type == RT_MESSAGE_PART)
@@ -78,10 +83,14 @@ bool rt_state_holder_event(struct rt_state_holder *holder, const struct rt_event
         frame->sending = false;
         return true;
     }
+    if (holder->failed)
+        return true;
     *status = rt_state_frame_decode(frame, holder->settings.run, holder->settings.finite, err);
     if (*status == RT_OK)
         *status = state_holder_check(holder, frame, err);
-    holder->arrived += *status == RT_OK;
+    /* Frames are told by their order: behind one that is refused none may be counted. */
+    holder->failed = *status != RT_OK;
+    holder->arrived += !holder->failed;
     return true;
 }
 
@@ -108,10 +117,14 @@ static bool state_holder_give(struct rt_state_holder *holder, const struct rt_me
 }
 
 static bool state_holder_answer_load(struct rt_state_holder *holder, const struct rt_message *message,
-                                     struct rt_state_frame *out) {
+                                     struct rt_state_frame *out, rt_status *status, struct rt_error *err) {
     const struct rt_state_store *store = &holder->settings.store;
-    if (!store->loaded(store->self, message->update))
+    if (message->stored != holder->written)
+        *status = rt_fail(err, RT_BAD_INPUT, "%llu floats were stored, where the load message speaks of %llu",
+                          (unsigned long long)holder->written, (unsigned long long)message->stored);
+    if (*status != RT_OK || !store->loaded(store->self, message->update))
         return false;
+    holder->written = 0;
     const struct rt_message answer = {.type = RT_MESSAGE_LOAD,
                                       .source = holder->settings.rank,
                                       .target = message->source,
@@ -163,12 +176,13 @@ static bool state_holder_take(struct rt_state_holder *holder, struct rt_state_fr
     case RT_MESSAGE_PART:
         store->write(store->self, (size_t)message->tensor_index, (size_t)message->first,
                      rt_state_frame_floats(frame), frame->floats);
+        holder->written += rt_state_frame_floats(frame);
         return true;
     case RT_MESSAGE_FETCH:
         *done = out && state_holder_give(holder, message, out);
         return out;
     default:
-        *done = out && state_holder_answer_load(holder, message, out);
+        *done = out && state_holder_answer_load(holder, message, out, status, err);
         return *done;
     }
 }
@@ -176,12 +190,15 @@ static bool state_holder_take(struct rt_state_holder *holder, struct rt_state_fr
 rt_status rt_state_holder_go_on(struct rt_state_holder *holder, bool *worked, struct rt_error *err) {
     rt_status status = RT_OK;
     bool did = true;
+    if (holder->failed)
+        return RT_OK;
     while (status == RT_OK && did && holder->taken < holder->arrived) {
         bool done;
         did = state_holder_take(holder, &holder->in[holder->taken % RT_STATE_WINDOW], &done, &status, err);
         holder->taken += did && done;
         *worked |= did;
     }
+    holder->failed = status != RT_OK;
     state_holder_post(holder);
     return status;
 }

@@ -29,6 +29,11 @@ void rt_state_initiator_begin(struct rt_state_initiator *initiator, const struct
     rt_state_initiator_go_on(initiator);
 }
 
+void rt_state_initiator_cancel(struct rt_state_initiator *initiator) {
+    initiator->busy = false;
+    initiator->failed = true;
+}
+
 rt_status rt_state_initiator_result(const struct rt_state_initiator *initiator, struct rt_error *err) {
     return initiator->status == RT_OK ? RT_OK : rt_fail(err, initiator->status, "%s", initiator->error.text);
 }
@@ -98,6 +103,7 @@ static void state_initiator_declare(struct rt_state_initiator *initiator) {
     if (initiator->asked == 0 && out) {
         struct rt_message message = state_initiator_head(initiator, RT_MESSAGE_LOAD);
         message.update = initiator->order.update;
+        message.stored = initiator->order.count;
         initiator->asked = 1;
         rt_state_frame_send(out, initiator->order.out, &message, 0);
     }
@@ -130,7 +136,10 @@ static rt_status state_initiator_check(const struct rt_state_initiator *initiato
         return rt_fail(err, RT_BAD_INPUT, "unexpected %s message of node %u in a state transfer",
                        rt_message_name(message->type), message->source);
     if (expected == RT_MESSAGE_LOAD)
-        return RT_OK;
+        return message->update == order->update
+                   ? RT_OK
+                   : rt_fail(err, RT_BAD_INPUT, "it took note of update %llu instead of %llu",
+                             (unsigned long long)message->update, (unsigned long long)order->update);
     if (message->tensor_index != order->tensor || message->first != order->first + initiator->moved ||
         rt_state_frame_floats(frame) != state_initiator_piece(initiator->asked - initiator->moved))
         return rt_fail(err, RT_BAD_INPUT, "it sent another range of its state than the one asked for");
@@ -154,6 +163,8 @@ bool rt_state_initiator_event(struct rt_state_initiator *initiator, const struct
     *status = RT_OK;
     if (out) {
         out->sending = false;
+    } else if (initiator->failed) {
+        return true;
     } else {
         initiator->posted--;
         initiator->received++;
@@ -162,6 +173,7 @@ bool rt_state_initiator_event(struct rt_state_initiator *initiator, const struct
             *status = state_initiator_check(initiator, in, err);
         if (*status == RT_OK)
             state_initiator_take(initiator, in);
+        initiator->failed = *status != RT_OK;
     }
     if (*status == RT_OK)
         rt_state_initiator_go_on(initiator);

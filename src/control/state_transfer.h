@@ -1,5 +1,5 @@
 /*
- * State transfer: these floats of these state tensors, at this version, from there to here. Saving a
+ * State transfer: these floats of these state tensors, from there to here. Saving a
  * checkpoint, resuming, starting several rings from the same state, and whatever else moves the state of a
  * model between nodes does it by this.
  *
@@ -12,7 +12,8 @@
  *
  * On RT_CHANNEL_BULK, where activations and gradients go first. FETCH asks for a range; it comes back as
  * PARTs of at most RT_STATE_PIECE floats, in order. To store a range PARTs are sent. LOAD goes behind the
- * last, says which version that is, and is sent back when the holder has taken note.
+ * last, says which version that is and how many floats were stored for it, and is sent back when the holder
+ * has taken note.
  *
  * Every message names the node it is for. Over a direct link that is the node at the other end. Round a ring
  * they go clockwise, hop by hop: a holder passes on what is for others, from the buffer it came into, so the
@@ -46,7 +47,7 @@ struct rt_state_store {
     size_t tensors;
     size_t (*floats)(const void *self, size_t tensor); /* of each that are here */
     /* Whether they may be read, or written, now; asked again when something may have changed. */
-    bool (*can_read)(const void *self);
+    bool (*can_read)(const void *self); /* NULL: never, so that asking is an error */
     bool (*can_write)(const void *self);
     void (*read)(const void *self, size_t tensor, size_t first, size_t count, float *into);
     void (*write)(void *self, size_t tensor, size_t first, size_t count, const float *from);
@@ -73,6 +74,8 @@ struct rt_state_holder {
     struct rt_state_frame in[RT_STATE_WINDOW], out[RT_STATE_WINDOW];
     uint64_t posted, arrived, taken; /* frames, ever rising; frame n is in[n % RT_STATE_WINDOW] */
     size_t given;                    /* floats of the FETCH at hand that have been sent */
+    uint64_t written;                /* floats that were stored since the last LOAD */
+    bool failed;                     /* a frame was refused: nothing that comes behind it is believed */
 };
 
 /* Posts the first receives. deinit only when the links are closed, also after a failure. */
@@ -104,7 +107,7 @@ struct rt_state_order {
     /* STORE: gives consecutive floats. A failure ends the order. */
     rt_status (*give)(void *user, size_t tensor, size_t count, float *floats, struct rt_error *err);
     void *user;
-    uint64_t update; /* DECLARE: the version */
+    uint64_t update; /* DECLARE: the version; count: floats that were stored for it */
 };
 
 struct rt_state_initiator {
@@ -115,6 +118,7 @@ struct rt_state_initiator {
     struct rt_state_frame in[RT_STATE_WINDOW], out[RT_STATE_WINDOW];
     struct rt_state_order order;
     bool busy;
+    bool failed;         /* an answer was refused: nothing that comes behind it is believed */
     size_t asked, moved; /* floats of it: asked for; that have come, or were sent */
     size_t posted;       /* receives that have not come yet */
     uint64_t received;   /* frames, ever rising; frame n is in[n % RT_STATE_WINDOW] */
@@ -133,6 +137,8 @@ void rt_state_initiator_begin(struct rt_state_initiator *initiator, const struct
 bool rt_state_initiator_event(struct rt_state_initiator *initiator, const struct rt_event *event,
                               rt_status *status, struct rt_error *err);
 void rt_state_initiator_go_on(struct rt_state_initiator *initiator);
+/* The order is given up: what comes of it is not believed, and its take and give are not called any more. */
+void rt_state_initiator_cancel(struct rt_state_initiator *initiator);
 /* Of the last order: whether what it took or gave went well. */
 rt_status rt_state_initiator_result(const struct rt_state_initiator *initiator, struct rt_error *err);
 
@@ -143,7 +149,7 @@ rt_status rt_state_frames_init(struct rt_state_frame in[RT_STATE_WINDOW],
                                struct rt_state_frame out[RT_STATE_WINDOW], float **memory,
                                struct rt_error *err);
 void rt_state_frame_post(struct rt_state_frame *frame, struct rt_link *link);
-/* Sends count floats of the frame from `skip` on; it is sending until its send is done. */
+/* Sends the first count floats of the frame; it is sending until its send is done. */
 void rt_state_frame_send(struct rt_state_frame *frame, struct rt_link *link, const struct rt_message *message,
                          size_t count);
 /* Decodes what came into the frame; checks what holds for every message of a transfer. */

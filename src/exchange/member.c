@@ -130,6 +130,11 @@ void rt_exchange_member_deinit(struct rt_exchange_member *member) {
     *member = (struct rt_exchange_member){0};
 }
 
+void rt_exchange_member_start(struct rt_exchange_member *member) {
+    if (member->server)
+        rt_server_start(member->server);
+}
+
 size_t rt_exchange_member_parts(const struct rt_exchange_member *member, struct rt_engine_part parts[2]) {
     size_t count = 0;
     if (member->server)

@@ -46,6 +46,8 @@ rt_status rt_exchange_member_init(struct rt_exchange_member *member,
 void rt_exchange_member_deinit(struct rt_exchange_member *member);
 
 /* Its parts for an engine, in the order in which they must come: returns how many, at most two. */
+/* Begins to receive; before that a member can be given up while its links are open. */
+void rt_exchange_member_start(struct rt_exchange_member *member);
 size_t rt_exchange_member_parts(const struct rt_exchange_member *member, struct rt_engine_part parts[2]);
 
 /* Inside the engine: parameters and state were loaded as those after so many updates. At rest. */

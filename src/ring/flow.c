@@ -370,8 +370,8 @@ static uint16_t flow_count_waits(const struct rt_flow *flow, const struct rt_nei
 }
 
 /* Fails when the neighbour that we wait for is stuck. */
-static rt_status flow_check_neighbour(struct rt_flow *flow, const struct rt_neighbour *who,
-                                      enum rt_state state, double waited, struct rt_error *err) {
+static rt_status flow_check_neighbour(struct rt_flow *flow, const struct rt_neighbour *who, double waited,
+                                      struct rt_error *err) {
     const struct rt_liveness_terms terms = flow_terms_of(flow);
     const struct rt_heartbeat last = rt_link_heartbeat(who->talk.link);
     struct rt_error why;
@@ -384,8 +384,7 @@ static rt_status flow_check_neighbour(struct rt_flow *flow, const struct rt_neig
     case RT_LIVENESS_STUCK:
         break;
     }
-    return rt_fail(err, rt_flow_lose(flow, who), "%s: %s (%s)", rt_neighbour_name(who, name), why.text,
-                   rt_state_name(state));
+    return rt_fail(err, rt_flow_lose(flow, who), "%s: %s", rt_neighbour_name(who, name), why.text);
 }
 
 static rt_status flow_wait(struct rt_flow *flow, struct rt_error *err) {
@@ -397,7 +396,7 @@ static rt_status flow_wait(struct rt_flow *flow, struct rt_error *err) {
         flow->progress = now;
     const double waited =
         rt_wait_look(&flow->waiting, who ? who->number : UINT16_MAX, flow->progress, true, now);
-    rt_status status = who ? flow_check_neighbour(flow, who, state, waited, err) : RT_OK;
+    rt_status status = who ? flow_check_neighbour(flow, who, waited, err) : RT_OK;
     if (status != RT_OK)
         return status;
     flow->idle = true;

@@ -372,6 +372,10 @@ void rt_ring_follow(struct rt_ring *ring, uint64_t update) {
     }
 }
 
+bool rt_ring_is_busy(const struct rt_ring *ring) {
+    return ring->begun != ring->returned;
+}
+
 rt_status rt_ring_check_quiet(const struct rt_ring *ring, struct rt_error *err) {
     if (ring->begun == ring->returned)
         return RT_OK;

@@ -122,6 +122,7 @@ size_t rt_ring_lost(const struct rt_ring *ring);
 rt_status rt_ring_stop(struct rt_ring *ring, struct rt_error *err);
 
 uint64_t rt_ring_version(const struct rt_ring *ring); /* updates applied */
+bool rt_ring_is_busy(const struct rt_ring *ring);     /* an update has begun, and was not returned */
 
 /* What the master does from now on is no training, or is again. */
 void rt_ring_set_apart(struct rt_ring *ring, bool is_apart);

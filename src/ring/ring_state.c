@@ -169,6 +169,9 @@ rt_status rt_ring_load(struct rt_ring *ring, size_t tensors, uint64_t update, rt
     for (size_t node = 1; node < ring->settings.plan->nodes; node++) {
         struct rt_state_order order = ring_order(ring, RT_STATE_DECLARE, 0, node);
         order.update = update;
+        order.count = 0;
+        for (size_t tensor = 0; tensor < tensors; tensor++)
+            order.count += ring_held(ring, tensor, node);
         RT_TRY(ring_carry_out(ring, &order, err));
     }
     for (size_t i = 0; i < ring->flow.segment_count; i++)

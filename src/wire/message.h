@@ -98,6 +98,7 @@ struct rt_message {
         uint64_t micro;        /* FORWARD, EVALUATE, BACKWARD: number of the micro-batch in the run */
         uint64_t batch;        /* TICKET, DONE, EXAMPLES, PUSH, PULL: number of the batch in the run */
         uint64_t tensor_index; /* PART, FETCH: 0 parameters and buffers, w the optimizer's tensor w */
+        uint64_t stored;       /* LOAD: floats that were stored before it */
         uint64_t counter;      /* TALLY: which */
         uint64_t load;         /* CHUNK: number of the span's exchange in the run */
     };

@@ -185,7 +185,9 @@ static rt_status open_server(struct exrig_node *node, struct rt_error *err) {
                                                 .updated = rig->settings.updated ? tell_updated : NULL,
                                                 .judged = rig->settings.judged ? tell_judged : NULL,
                                                 .user = node};
-    return rt_server_create(&settings, &node->server, err);
+    RT_TRY(rt_server_create(&settings, &node->server, err));
+    rt_server_start(node->server);
+    return RT_OK;
 }
 
 static rt_status open_client(struct exrig_node *node, struct rt_error *err) {

@@ -102,11 +102,14 @@ rt_status rt_server_create(const struct rt_server_settings *settings, struct rt_
         return status;
     }
     made->view.state = made->states;
-    /* Nobody pushes or reads where there is nothing to serve. */
-    for (size_t i = 0; i < made->view.workers && made->portion_count > 0; i++)
-        rt_server_post(made, &made->clients[i]);
     *server = made;
     return RT_OK;
+}
+
+/* No worker pushes or reads where there is nothing to serve. */
+void rt_server_start(struct rt_server *server) {
+    for (size_t i = 0; i < server->view.workers && server->portion_count > 0; i++)
+        rt_server_post(server, &server->clients[i]);
 }
 
 void rt_server_destroy(struct rt_server *server) {

@@ -104,6 +104,8 @@ struct rt_server_settings {
     void *user;
 };
 
+/* It receives nothing before rt_server_start: until then it can be destroyed while its links are open. */
+void rt_server_start(struct rt_server *server);
 rt_status rt_server_create(const struct rt_server_settings *settings, struct rt_server **server,
                            struct rt_error *err);
 void rt_server_destroy(struct rt_server *server);

@@ -210,6 +210,7 @@ rt_status rt_exchanger_start(struct rt_exchanger *exchanger, const struct rt_exc
         settings.parts[settings.part_count++] = run->parts[i];
     settings.part_count += rt_exchange_member_parts(&exchanger->member, settings.parts + settings.part_count);
     exchanger->cpu_start = rt_clock_process();
+    rt_exchange_member_start(&exchanger->member);
     RT_TRY(rt_engine_create(&settings, &exchanger->engine, err));
     exchanger->exchange.engine = exchanger->engine;
     rt_net_replica_attach(exchanger->net, exchanger->engine);

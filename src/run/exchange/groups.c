@@ -58,7 +58,8 @@ static size_t groups_held(const void *self, uint16_t rank) {
 static bool groups_has_room(const struct rt_exchange_learner *learner, uint16_t rank) {
     const size_t holds = rt_coordinator_held(learner->coordinator, rank);
     return holds < RT_TICKETS_AHEAD &&
-           holds + rt_coordinator_waiting(learner->coordinator, rank) < RT_TICKET_RESULTS;
+           holds + rt_coordinator_waiting(learner->coordinator, rank) < RT_TICKET_RESULTS &&
+           (!learner->sender || rt_coordinator_has_sample_room(learner->coordinator, rank));
 }
 
 /* To all of them or to none. */

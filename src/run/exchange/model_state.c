@@ -14,9 +14,18 @@ static bool exchange_is_carried_out(void *self) {
     return rt_coordinator_idle(self);
 }
 
+/* After a failure the engine lives on, to say goodbye: what it was to fill may be gone by then. */
 static rt_status exchange_await_order(struct rt_exchange_learner *learner, struct rt_error *err) {
-    return rt_engine_wait_as(learner->site->engine, rt_net_replica_states(learner->site->net),
-                             RT_STATE_WAIT_BARRIER, exchange_is_carried_out, learner->coordinator, err);
+    struct rt_engine *engine = learner->site->engine;
+    const rt_status status =
+        rt_engine_wait_as(engine, rt_net_replica_states(learner->site->net), RT_STATE_WAIT_BARRIER,
+                          exchange_is_carried_out, learner->coordinator, err);
+    if (status != RT_OK) {
+        rt_engine_enter(engine);
+        rt_coordinator_cancel(learner->coordinator);
+        rt_engine_leave(engine);
+    }
+    return status;
 }
 
 static rt_status exchange_ask(struct rt_exchange_learner *learner, uint16_t rank, size_t tensor, size_t first,

@@ -166,7 +166,7 @@ static rt_status group_check_awaited(struct rt_group *group, uint16_t ring, bool
         break;
     }
     group->lost = number;
-    return rt_fail(err, RT_FAILED, "node %u: %s, and it is waited for", number, why.text);
+    return rt_fail(err, RT_FAILED, "node %u: %s", number, why.text);
 }
 
 static rt_status group_check(void *self, bool idle, struct rt_error *err) {

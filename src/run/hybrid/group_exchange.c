@@ -101,7 +101,9 @@ rt_status rt_group_exchange_init(struct rt_group *group, struct rt_error *err) {
         .updated = own->updated,
         .judged = own->judged,
         .user = own->user};
-    return rt_exchange_member_init(&group->member, &settings, err);
+    RT_TRY(rt_exchange_member_init(&group->member, &settings, err));
+    rt_exchange_member_start(&group->member);
+    return RT_OK;
 }
 
 void rt_group_exchange_deinit(struct rt_group *group) {

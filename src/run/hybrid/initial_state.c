@@ -20,14 +20,10 @@ static size_t initial_floats(const void *self, size_t tensor) {
     return rt_stage_state_floats(initial_stage(group, tensor), tensor % initial_tensors(group));
 }
 
-static bool initial_can_read(const void *self) {
-    (void)self;
-    return false;
-}
-
-/* Until the ring starts, nothing else uses its state. */
+/* Until the ring starts, nothing else uses its state; then there is none to be had (initial_adopt). */
 static bool initial_can_write(const void *self) {
-    return ((const struct rt_group *)self)->initial.phase != RT_INITIAL_SAME;
+    (void)self;
+    return true;
 }
 
 static void initial_read(const void *self, size_t tensor, size_t first, size_t count, float *into) {
@@ -53,6 +49,7 @@ static void initial_adopt(struct rt_group *group) {
     for (size_t i = 0; i < group->stage_count; i++)
         group->stages[i].stage->update = group->initial.update;
     group->initial.phase = RT_INITIAL_SAME;
+    group->initial.holder.settings.store.tensors = 0; /* nothing more may come */
 }
 
 rt_status rt_group_initial_init(struct rt_group *group, struct rt_error *err) {
@@ -63,7 +60,6 @@ rt_status rt_group_initial_init(struct rt_group *group, struct rt_error *err) {
         .store = {.self = group,
                   .tensors = group->stage_count * initial_tensors(group),
                   .floats = initial_floats,
-                  .can_read = initial_can_read,
                   .can_write = initial_can_write,
                   .read = initial_read,
                   .write = initial_write,
@@ -108,6 +104,8 @@ static void initial_order(struct rt_group *group) {
     } else {
         order.kind = RT_STATE_DECLARE;
         order.update = group->stages[0].stage->update;
+        for (size_t tensor = 0; tensor < group->initial.tensor; tensor++)
+            order.count += initial_floats(group, tensor);
         group->initial.tensor = 0;
         group->initial.ring++;
     }

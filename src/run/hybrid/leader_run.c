@@ -15,10 +15,13 @@ static void leader_stray(void *user, const struct rt_event *event) {
 }
 
 /* Asked before an update begins, again and again while there is no ticket. */
-static bool leader_may_begin(void *user, uint64_t batch) {
-    const struct leader *leader = user;
-    return rt_agent_ticket(leader->agent) == batch &&
+static bool leader_can_begin(const struct leader *leader, uint64_t batch) {
+    return batch && rt_agent_ticket(leader->agent) == batch &&
            (!leader->samples || rt_sample_receiver_has(leader->samples, batch));
+}
+
+static bool leader_may_begin(void *user, uint64_t batch) {
+    return leader_can_begin(user, batch);
 }
 
 /* Whether something has come that is not the next ticket in turn: the ring is to return for it. */
@@ -63,8 +66,8 @@ static void leader_flush(struct leader *leader) {
 /* A ring that has no batch waits for the master of the run, which may validate meanwhile. */
 static bool leader_waits_for(const void *self, uint16_t ring) {
     const struct leader *leader = self;
-    const uint64_t next = rt_agent_ticket(leader->agent);
-    return ring == 0 && !(next && leader_may_begin((void *)(uintptr_t)leader, next));
+    return ring == 0 && !(leader->ring && rt_ring_is_busy(leader->ring)) &&
+           !leader_can_begin(leader, rt_agent_ticket(leader->agent));
 }
 
 /* No leader hangs up before the master does, which knows when all rings are at rest. */
@@ -199,7 +202,7 @@ static bool leader_has_news(void *user) {
     const struct leader *leader = user;
     const uint64_t ticket = rt_agent_ticket(leader->agent);
     return rt_agent_is_asked(leader->agent) || rt_agent_is_stopped(leader->agent) ||
-           leader_may_rest(leader) || (ticket && leader_may_begin(user, ticket)) ||
+           leader_may_rest(leader) || leader_can_begin(leader, ticket) ||
            (leader->stop && atomic_load(leader->stop));
 }
 
@@ -223,7 +226,7 @@ static rt_status leader_learn_alone(struct leader *leader, struct rt_error *err)
     while (!leader_is_finished(leader)) {
         RT_TRY(leader_attend(leader, err));
         const uint64_t ticket = rt_agent_ticket(leader->agent);
-        if (ticket && leader_may_begin(leader, ticket)) {
+        if (leader_can_begin(leader, ticket)) {
             leader->resting = false;
             rt_ring_follow(leader->ring, ticket - 1);
             RT_TRY(leader_step(leader, err));

@@ -138,6 +138,10 @@ static bool rings_may_begin(void *user, uint64_t update) {
     if (rings->with_servers)
         return true;
     for (uint16_t ring = 1; ring < rings->count; ring++)
+        if (rt_coordinator_held(rings->coordinator, ring) >= RT_LEADER_TICKETS_AHEAD ||
+            (rings->sender && !rt_coordinator_has_sample_room(rings->coordinator, ring)))
+            return false; /* asked again when something has come */
+    for (uint16_t ring = 1; ring < rings->count; ring++)
         rt_coordinator_give(rings->coordinator, ring, update);
     if (rings->sender)
         rings_send_samples(rings, update);

@@ -13,7 +13,8 @@
 
 static bool rings_give(void *self, uint16_t ring, uint64_t batch) {
     struct rt_rings *rings = self;
-    if (!rt_coordinator_give(rings->coordinator, ring, batch))
+    if ((rings->sender && !rt_coordinator_has_sample_room(rings->coordinator, ring)) ||
+        !rt_coordinator_give(rings->coordinator, ring, batch))
         return false;
     if (rings->sender)
         rt_sample_sender_send(rings->sender, rings->coordinator, ring, batch, rings->shares ? ring : 0,

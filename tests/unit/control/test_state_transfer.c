@@ -82,6 +82,8 @@ static void be_holder(struct world *world, struct rt_communicator *comm) {
     struct rt_error *err = &world->err[comm->rank];
     rt_status *status = &world->status[comm->rank];
     bool closed = false, worked;
+    rt_status later;
+    struct rt_error ignored;
     REQUIRE(rt_state_holder_init(&holder, &settings, err) == RT_OK);
     while (!closed && *status == RT_OK) {
         const double until = rt_endpoint_now(comm->endpoint) + 0.5;
@@ -95,6 +97,12 @@ static void be_holder(struct world *world, struct rt_communicator *comm) {
         if (*status == RT_OK && !closed)
             *status = rt_state_holder_go_on(&holder, &worked, err);
     }
+    /* It lives on for a while, as an agent that says goodbye does. */
+    store->readable = store->writable = true;
+    while (*status != RT_OK &&
+           rt_endpoint_wait(comm->endpoint, rt_endpoint_now(comm->endpoint) + 1, &event) &&
+           rt_state_holder_event(&holder, &event, &later, &ignored))
+        CHECK(rt_state_holder_go_on(&holder, &worked, &ignored) == RT_OK);
     for (uint16_t i = 0; i < NODES; i++) {
         rt_link_close(comm->links[i]);
         comm->links[i] = NULL;
@@ -150,6 +158,17 @@ static void send_hostile(const struct world *world, struct rt_communicator *comm
                            .body = {{floats, world->hostile_floats * sizeof *floats}}};
     rt_message_encode(&message, send.head);
     rt_link_send(comm->links[1], &send);
+    /* Behind it comes one that would be fine: it must not have the first one believed. */
+    struct rt_message fine = {.type = RT_MESSAGE_PART,
+                              .target = 1,
+                              .run = comm->run,
+                              .tensor_index = 1,
+                              .tensors = 1,
+                              .tensor = {{.dtype = RT_DTYPE_F32, .rank = 1, .dims = {1}}}};
+    struct rt_send behind = {
+        .channel = RT_CHANNEL_BULK, .head_bytes = RT_MESSAGE_HEAD, .body = {{floats + 1, sizeof *floats}}};
+    rt_message_encode(&fine, behind.head);
+    rt_link_send(comm->links[1], &behind);
     while (rt_endpoint_wait(comm->endpoint, rt_endpoint_now(comm->endpoint) + 3, &event)) {
     }
 }
@@ -168,7 +187,7 @@ static void work(struct world *world, struct rt_communicator *comm) {
              .take = take},
             {.kind = RT_STATE_STORE, .node = 3, .tensor = 1, .first = 1, .count = 4, .give = give},
             {.kind = RT_STATE_STORE, .node = 3, .first = 0, .count = FLOATS, .give = give},
-            {.kind = RT_STATE_DECLARE, .node = 3, .update = 77},
+            {.kind = RT_STATE_DECLARE, .node = 3, .count = FLOATS + 4, .update = 77},
         };
         for (size_t i = 0; i < sizeof orders / sizeof *orders && world->status[0] == RT_OK; i++)
             carry_out(world, comm, &initiator, orders[i]);
@@ -265,6 +284,9 @@ TEST(nothing_else_is_believed) {
         {{.type = RT_MESSAGE_FETCH, .target = 1, .tensor_index = 1}, 0, "names 0 floats"},
         {{.type = RT_MESSAGE_FETCH, .target = 2, .floats = 1}, 0, "for node 2 came to node 1"},
         {{.type = RT_MESSAGE_LOAD, .target = 1, .run = 1}, 0, "another run"},
+        {{.type = RT_MESSAGE_LOAD, .target = 1, .stored = 5},
+         0,
+         "0 floats were stored, where the load message speaks of 5"},
         {{.type = RT_MESSAGE_SNAPSHOT}, 0, "unexpected snapshot message"},
         {{.type = RT_MESSAGE_EXAMPLES,
           .tensors = 1,
@@ -284,6 +306,10 @@ TEST(nothing_else_is_believed) {
         run_world(&world);
         CHECK_MSG(world.status[1] == RT_BAD_INPUT && strstr(world.err[1].text, cases[i].refused),
                   "case %zu: %s", i, world.err[1].text);
+        size_t changed = 0;
+        for (size_t k = 0; k < 5; k++)
+            changed += world.store[1].tensor[1][k] != value(1, 1, k);
+        CHECK_MSG(changed == 0, "case %zu: %zu floats were written", i, changed);
         close_world(&world);
     }
 }

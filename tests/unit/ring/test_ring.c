@@ -492,11 +492,11 @@ static void train_some(void *user, struct rig *rig, struct rt_ring *ring) {
 
 TEST(nonsense_is_refused) {
     static const char *const says[MISCHIEFS] = {
-        [SILENT] = "sent nothing",           [WRONG_MICRO] = "micro-batch 1 where 0",
+        [SILENT] = "made no progress",       [WRONG_MICRO] = "micro-batch 1 where 0",
         [WRONG_UPDATE] = "update 1 where 0", [WRONG_SHAPE] = "wrong shape",
         [OTHER_RUN] = "another run",         [WRONG_TYPE] = "backward message came among the activations",
         [NO_MESSAGE] = "bad magic number",   [WRONG_SIDE] = "wrong side",
-        [ODD_NORM] = "norm message",         [ODD_WORD] = "sent nothing",
+        [ODD_NORM] = "norm message",         [ODD_WORD] = "made no progress",
         [FEWER_ROWS] = "not asked for",      [AHEAD] = "not asked for",
     };
     for (mischief = SILENT; mischief < MISCHIEFS; mischief++) {
