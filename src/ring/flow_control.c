@@ -33,7 +33,7 @@ static bool flow_send_norm(struct rt_flow *flow, double value, bool factor) {
                                       .flags = factor ? RT_FLAG_LAST : 0,
                                       .source = flow->settings.index,
                                       .update = flow->norm.update,
-                                      .value = value},
+                                      .norm = value},
                  0);
     return true;
 }
@@ -106,12 +106,12 @@ static rt_status flow_take_norm(struct rt_flow *flow, const struct rt_message *m
         flow->norm.factors_out--;
         flow->norm.update = update;
     } else if (factor) {
-        flow_send_norm(flow, message->value, true);
+        flow_send_norm(flow, message->norm, true);
         flow->norm.asked = false;
-        rt_segment_apply(flow, &flow->segments[0], (float)message->value);
+        rt_segment_apply(flow, &flow->segments[0], (float)message->norm);
     } else {
         flow->norm.here = true;
-        flow->norm.sum = message->value;
+        flow->norm.sum = message->norm;
     }
     return RT_OK;
 }

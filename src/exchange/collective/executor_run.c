@@ -149,8 +149,8 @@ static void executor_post_send(struct rt_executor *executor, struct rt_load *loa
         .type = RT_MESSAGE_CHUNK,
         .source = executor->comm.rank,
         .run = executor->comm.run,
-        .micro = slot->number,
-        .update = slot->first,
+        .load = slot->number,
+        .first = slot->first,
         .tensors = 1,
         .tensor = {{.dtype = RT_DTYPE_F32, .rank = 1, .dims = {(uint32_t)slot->count}}}};
     send->channel = slot->lane->channel;
@@ -297,10 +297,10 @@ static rt_status executor_check_frame(const struct rt_executor *executor, const 
     if (message.source != slot->lane->peer)
         return rt_fail(err, RT_BAD_INPUT, "sent a %s message that claims to be from rank %u", name,
                        message.source);
-    if (message.micro != slot->number || message.update != slot->first)
+    if (message.load != slot->number || message.first != slot->first)
         return rt_fail(err, RT_BAD_INPUT,
                        "sent a %s message of load %llu from %llu on where load %llu from %zu on was expected",
-                       name, (unsigned long long)message.micro, (unsigned long long)message.update,
+                       name, (unsigned long long)message.load, (unsigned long long)message.first,
                        (unsigned long long)slot->number, slot->first);
     if (message.tensors != 1 || tensor->dtype != RT_DTYPE_F32 || tensor->rank != 1 ||
         tensor->dims[0] != slot->count)

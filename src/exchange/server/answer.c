@@ -39,7 +39,7 @@ static void server_send_params(struct rt_server *server, struct rt_server_client
             .flags = i + 1 == server->portion_count ? RT_FLAG_LAST : 0,
             .source = server->settings.comm->rank,
             .run = server->settings.comm->run,
-            .update = server->view.version,
+            .version = server->view.version,
         };
         rt_portion_describe(portion, &message);
         *send = (struct rt_send){.channel = RT_CHANNEL_FIRST, .head_bytes = RT_MESSAGE_HEAD};

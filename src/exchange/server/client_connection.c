@@ -51,12 +51,14 @@ static void connection_send_message(struct rt_server_connection *connection, siz
                             (connection->request == RT_REQUEST_REST ? RT_FLAG_REST : 0)),
         .source = client->settings.comm->rank,
         .run = client->settings.comm->run,
-        .micro = push ? client->batch : connection_reads_for(connection),
-        .update = push ? connection->version : connection->pushes,
+        .batch = push ? client->batch : connection_reads_for(connection),
         .rows = push && last ? client->rows : 0,
     };
     *send = (struct rt_send){.channel = RT_CHANNEL_SECOND, .head_bytes = RT_MESSAGE_HEAD};
+    if (!push)
+        message.clock = connection->pushes;
     if (push) {
+        message.version = connection->version;
         send->user = &connection->kept[portion]; /* to be let go of when it has been sent */
         rt_portion_describe(&connection->portions[portion], &message);
         send->body[0] = (struct rt_piece){rt_ps_client_source(client) + connection->portions[portion].first,
@@ -159,17 +161,17 @@ static rt_status connection_take_params(struct rt_server_connection *connection,
     if (!rt_portion_fits(portion, &message))
         return rt_fail(err, RT_BAD_INPUT,
                        "sent parameters of span %u where %zu parameters of span %zu were expected",
-                       message.epoch, portion->count, portion->span);
+                       message.span, portion->count, portion->span);
     const bool last = connection->came + 1 == connection->count;
     if (((message.flags & RT_FLAG_LAST) != 0) != last)
         return rt_fail(err, RT_BAD_INPUT, "sent parameters of span %zu, %smarked as the last", portion->span,
                        last ? "not " : "");
-    if (connection->came > 0 ? message.update != connection->coming : message.update < connection->version)
+    if (connection->came > 0 ? message.version != connection->coming : message.version < connection->version)
         return rt_fail(err, RT_BAD_INPUT, "sent parameters of version %llu where version %llu%s was expected",
-                       (unsigned long long)message.update,
+                       (unsigned long long)message.version,
                        (unsigned long long)(connection->came > 0 ? connection->coming : connection->version),
                        connection->came > 0 ? "" : " or later");
-    connection->coming = message.update;
+    connection->coming = message.version;
     connection_take_portion(connection);
     return RT_OK;
 }

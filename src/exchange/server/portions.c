@@ -40,14 +40,14 @@ rt_status rt_portions_create(const struct rt_span *spans, size_t span_count, siz
 }
 
 void rt_portion_describe(const struct rt_portion *portion, struct rt_message *message) {
-    message->epoch = (uint32_t)portion->span;
+    message->span = (uint32_t)portion->span;
     message->tensors = 1;
     message->tensor[0] =
         (struct rt_message_tensor){.dtype = RT_DTYPE_F32, .rank = 1, .dims = {(uint32_t)portion->count}};
 }
 
 bool rt_portion_fits(const struct rt_portion *portion, const struct rt_message *message) {
-    return message->epoch == portion->span && message->tensors == 1 &&
+    return message->span == portion->span && message->tensors == 1 &&
            message->tensor[0].dtype == RT_DTYPE_F32 && message->tensor[0].rank == 1 &&
            message->tensor[0].dims[0] == portion->count;
 }

@@ -126,23 +126,23 @@ static rt_status server_check_push(const struct rt_server *server, size_t worker
     const struct rt_portion *portion = &server->portions[server->portion_count - 1 - client->came];
     if (!state->begun || state->reading || state->resting)
         return rt_fail(err, RT_BAD_INPUT, "pushed a gradient before it was given parameters");
-    if (message->epoch != portion->span)
-        return rt_fail(err, RT_BAD_INPUT, "sent the gradient of span %u instead of span %zu", message->epoch,
+    if (message->span != portion->span)
+        return rt_fail(err, RT_BAD_INPUT, "sent the gradient of span %u instead of span %zu", message->span,
                        portion->span);
     if (!rt_portion_fits(portion, message))
         return rt_fail(err, RT_BAD_INPUT, "sent a gradient of span %zu that does not have %zu floats",
                        portion->span, portion->count);
-    if (message->update != state->version)
+    if (message->version != state->version)
         return rt_fail(
             err, RT_BAD_INPUT,
             "pushed a gradient made with version %llu of the parameters; it was given version %llu",
-            (unsigned long long)message->update, (unsigned long long)state->version);
-    if (message->micro == 0 || message->micro > server_last_batch(server))
+            (unsigned long long)message->version, (unsigned long long)state->version);
+    if (message->batch == 0 || message->batch > server_last_batch(server))
         return rt_fail(err, RT_BAD_INPUT, "pushed a gradient for unknown batch %llu",
-                       (unsigned long long)message->micro);
-    if (message->micro < client->push.batch)
+                       (unsigned long long)message->batch);
+    if (message->batch < client->push.batch)
         return rt_fail(err, RT_BAD_INPUT, "pushed the gradient of batch %llu after that of batch %llu",
-                       (unsigned long long)message->micro, (unsigned long long)client->push.batch);
+                       (unsigned long long)message->batch, (unsigned long long)client->push.batch);
     if (message->rows > (message->flags & RT_FLAG_LAST ? server_most_rows(server) : 0))
         return rt_fail(err, RT_BAD_INPUT, "claims %u examples; the maximum is %llu", message->rows,
                        (unsigned long long)(message->flags & RT_FLAG_LAST ? server_most_rows(server) : 0));
@@ -154,12 +154,12 @@ static rt_status server_check_pull(const struct rt_server *server, size_t worker
     const struct rt_server_client *client = &server->clients[worker];
     if (server->states[worker].reading)
         return rt_fail(err, RT_BAD_INPUT, "asked for parameters again before it got the last ones");
-    if (message->micro > server_last_batch(server))
+    if (message->batch > server_last_batch(server))
         return rt_fail(err, RT_BAD_INPUT, "asked for parameters for unknown batch %llu",
-                       (unsigned long long)message->micro);
-    if (message->update != client->pushes)
+                       (unsigned long long)message->batch);
+    if (message->clock != client->pushes)
         return rt_fail(err, RT_BAD_INPUT, "claims to have pushed %llu gradients; %llu have come",
-                       (unsigned long long)message->update, (unsigned long long)client->pushes);
+                       (unsigned long long)message->clock, (unsigned long long)client->pushes);
     return RT_OK;
 }
 
@@ -178,8 +178,8 @@ static rt_status server_check(const struct rt_server *server, size_t worker, con
                        client->came + 1, server->portion_count, rt_message_name(message->type),
                        last ? "not " : "");
     const struct rt_message *opened = &client->opened;
-    if (client->came > 0 && (message->type != opened->type || message->micro != opened->micro ||
-                             message->update != opened->update ||
+    if (client->came > 0 && (message->type != opened->type || message->batch != opened->batch ||
+                             message->version != opened->version ||
                              (message->flags & RT_FLAG_REST) != (opened->flags & RT_FLAG_REST)))
         return rt_fail(err, RT_BAD_INPUT, "sent messages of one %s that do not belong together",
                        rt_message_name(opened->type));
@@ -206,11 +206,11 @@ static rt_status server_take(struct rt_server *server, size_t worker, const stru
         return RT_OK;
     client->came = 0;
     if (message.type == RT_MESSAGE_PULL) {
-        server_take_pull(server, worker, message.flags & RT_FLAG_REST, message.micro);
+        server_take_pull(server, worker, message.flags & RT_FLAG_REST, message.batch);
         rt_server_post(server, client);
         return RT_OK;
     }
-    server_take_push(server, worker, message.micro, message.rows);
+    server_take_push(server, worker, message.batch, message.rows);
     if (message.flags & RT_FLAG_ASK)
         server_take_pull(server, worker, false, 0);
     return RT_OK;
