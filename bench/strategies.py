@@ -8,8 +8,8 @@ import statistics
 from ringrun import Rings
 
 SLOWDOWN, BATCH = 20, 128
-WIDTH, LAYERS = 512, 4
-OTHERS = {"ps-async": 24, "allreduce-ring": 12, "ps-sync": 8}  # updates of a run: each takes some seconds
+WIDTH, LAYERS = 1024, 4
+OTHERS = {"ps-async": 16, "allreduce-ring": 8, "ps-sync": 5}  # updates of a run: each takes some seconds
 
 
 class StrategiesBench:
@@ -27,8 +27,8 @@ class StrategiesBench:
             return
         ring, alone, rates = [], [], {strategy: [] for strategy in OTHERS}
         for _ in range(self.rounds):
-            ring.append(self.rate("ring", 40))
-            alone.append(self.rate("sgd", 20, nodes=1))
+            ring.append(self.rate("ring", 24))
+            alone.append(self.rate("sgd", 8, nodes=1))
             for strategy, found in rates.items():
                 found.append(self.rate(strategy, OTHERS[strategy]))
         note = f"ring {statistics.median(ring):,.0f} samples/s"
