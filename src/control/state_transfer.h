@@ -1,7 +1,7 @@
 /*
- * State transfer: these floats of these state tensors, from there to here. Saving a
- * checkpoint, resuming, starting several rings from the same state, and whatever else moves the state of a
- * model between nodes does it by this.
+ * State transfer: these floats of these state tensors, from there to here. Saving a checkpoint, resuming,
+ * starting several rings from the same state: whatever moves the state of a model between nodes does it by
+ * this.
  *
  * State tensor 0 is the parameters (in a ring the buffers too), tensor w > 0 the optimizer's w-th value of
  * every parameter. A node holds a range of each. Two sides:

@@ -85,8 +85,6 @@ struct rt_exchange {
     bool (*give)(void *self, size_t span);
     /* All others wait for what a worker gives: it lets the engine's thread go first on its core. */
     bool urgent;
-
-    void (*destroy)(void *self);
 };
 
 struct rt_blocking_exchange;

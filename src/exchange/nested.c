@@ -266,10 +266,6 @@ static bool nested_give(void *self, size_t span) {
     return nested->settings.options->wfbp;
 }
 
-static void nested_destroy(void *self) {
-    rt_nested_destroy(self);
-}
-
 struct rt_exchange rt_nested_exchange(struct rt_nested *nested) {
     return (struct rt_exchange){.self = nested,
                                 .part = {.self = nested,
@@ -284,6 +280,5 @@ struct rt_exchange rt_nested_exchange(struct rt_nested *nested) {
                                 .rest = nested_rest,
                                 .rests = nested_rests,
                                 .give = nested_give,
-                                .urgent = true,
-                                .destroy = nested_destroy};
+                                .urgent = true};
 }

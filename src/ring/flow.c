@@ -92,8 +92,8 @@ static rt_status flow_take_memory(struct rt_segment *segment, const struct rt_jo
     if (width > SIZE_MAX / sizeof(float) / RT_FLOW_RETURNS / rows)
         return rt_fail(err, RT_NO_MEMORY, "%zu examples of %zu numbers are more than can be addressed", rows,
                        width);
-    rt_status status = rt_alloc(segment->count, sizeof *segment->window, "the seats of a ring's node",
-                                &segment->window, err);
+    rt_status status = rt_alloc(segment->count, sizeof *segment->window,
+                                "the in-flight slots of a ring's node", &segment->window, err);
     if (status == RT_OK && !segment->stage)
         status = rt_floats_create(segment->count * floats, "outputs that return", &segment->memory, err);
     for (size_t i = 0; status == RT_OK && i < segment->buffer_count; i++)
@@ -411,6 +411,15 @@ static rt_status flow_wait(struct rt_flow *flow, struct rt_error *err) {
 
 /* ---- the loop ------------------------------------------------------------------------------------------ */
 
+/* What makes no sense in a transfer came from the node before this one. */
+static rt_status flow_go_on_with_transfer(struct rt_flow *flow, bool *worked, struct rt_error *err) {
+    char name[32];
+    if (rt_state_holder_go_on(&flow->holder, worked, err) == RT_OK)
+        return RT_OK;
+    return rt_fail_prefix(err, rt_flow_lose(flow, &flow->previous), "%s (%s)",
+                          rt_neighbour_name(&flow->previous, name), flow->previous.talk.link->peer);
+}
+
 static rt_status flow_turn(struct rt_flow *flow, struct rt_error *err) {
     bool worked = false;
     flow_take_step(flow);
@@ -420,7 +429,7 @@ static rt_status flow_turn(struct rt_flow *flow, struct rt_error *err) {
     if (status == RT_OK && flow->settings.inter_ring.self)
         status = rt_flow_exchange(flow, &worked, err);
     if (status == RT_OK && flow->settings.index > 0)
-        status = rt_state_holder_go_on(&flow->holder, &worked, err);
+        status = flow_go_on_with_transfer(flow, &worked, err);
     bool computed = false;
     if (status == RT_OK)
         status = rt_flow_work(flow, &computed, err);

@@ -112,7 +112,7 @@ static void fingerprint_put_strategy(FILE *out, const struct rt_training *traini
     char epochs[64] = "";
     if (options && training->per_epoch < batches)
         snprintf(epochs, sizeof epochs, ", epochs of %" PRIu64 " updates", training->per_epoch);
-    /* Workers or rings, it is the way between them that makes the updates. */
+    /* Workers or rings, it is the strategy between them that makes the updates. */
     const char *maker = exchange ? exchange->name : strategy->name;
     fprintf(out, "%s%s%s", strategy->name, own && exchange != strategy->exchange ? ",exchange=" : "",
             own && exchange != strategy->exchange ? maker : "");

@@ -192,7 +192,7 @@ static rt_status training_step_once(struct rt_training *training, struct rt_step
 }
 
 /* Finishes the updates that have begun, so that the parameters stand still and are those of
- * standing.update. */
+ * state.update. */
 static rt_status training_come_to_rest(struct rt_training *training, struct rt_error *err) {
     struct rt_step step;
     rt_status status = RT_OK;

@@ -213,7 +213,7 @@ static rt_status strategy_check_served_places(const struct rt_strategy *strategy
     if (spec->cluster.master_tail > 0)
         return rt_tree_fail(strategy_place_of(spec), err,
                             "%s: cluster.master_tail: not with exchange=%s between rings: the first layers "
-                            "of a ring's head and its last would need a server each",
+                            "of a ring's leader and its last would need a server each",
                             strategy->name, between);
     return RT_OK;
 }

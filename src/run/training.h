@@ -72,13 +72,14 @@ RT_PRINTF(1, 2) char *rt_training_text(const char *format, ...);
 rt_status rt_training_fingerprint(struct rt_training *training, struct rt_error *err);
 
 /* ---- resume.c ---- */
-/* Writes a checkpoint of the standing. RT_DIVERGED, and nothing is written, when the last update went wrong.
+/* Writes a checkpoint of the training state. RT_DIVERGED, and nothing is written, when the last update went
+ * wrong.
  */
 rt_status rt_training_save(struct rt_training *training, struct rt_error *err);
 /* The same beside the training: begin, and between later updates tend to it until it is there. */
 rt_status rt_training_save_begin(struct rt_training *training, struct rt_error *err);
 rt_status rt_training_save_tend(struct rt_training *training, struct rt_error *err);
-/* Takes parameters and optimizer state back from the last checkpoint; the drive's standing stays. standing:
+/* Takes parameters and optimizer state back from the last checkpoint; the training's own state stays. state:
  * where the run stood then. */
 rt_status rt_training_restore(struct rt_training *training, struct rt_training_state *state,
                               struct rt_error *err);
@@ -109,7 +110,7 @@ rt_status rt_training_watch_end(struct rt_training *training, struct rt_error *e
 /* ---- loop.c ---- */
 /* Trains to the end, an early stop or a stop request (RT_INTERRUPTED). */
 rt_status rt_training_loop(struct rt_training *training, struct rt_error *err);
-/* Brings standing.step_seconds, which goes on while there is training, up to now. */
+/* Brings state.step_seconds, which goes on while there is training, up to now. */
 void rt_training_count_training(struct rt_training *training);
 /* RT_DIVERGED when a loss, measured after an update, is not finite. which: "test", ... */
 rt_status rt_training_check_loss(const struct rt_training *training, const char *which, uint64_t update,

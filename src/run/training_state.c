@@ -27,7 +27,7 @@ void rt_fingerprint_deinit(struct rt_fingerprint *fingerprint) {
     fingerprint->count = 0;
 }
 
-/* The numbers of a standing by name. Infinite is written as null. */
+/* The values of a training state by name. Infinite is written as null. */
 static const struct {
     const char *key;
     size_t offset;
@@ -97,7 +97,7 @@ rt_status rt_training_state_json(const struct rt_training_state *training_state,
     return RT_OK;
 }
 
-/* What is compared of a value: see standing.h. */
+/* What is compared of a value: see training_state.h. */
 static const char *training_state_compared(const char *value) {
     const char *bar = strchr(value, '|');
     return bar ? bar + 1 : value;

@@ -76,7 +76,7 @@ refuses 2 "hybrid: dedicated: is not for rings, each of whose nodes has layers a
 refuses 2 "hybrid: order: is not for rings, which exchange a layer whenever its gradient is there" train run.yaml --nodes 4 --strategy hybrid,order=down --out never
 refuses 2 "hybrid: bucket: is not for rings, which exchange each layer by itself" train run.yaml --nodes 4 --strategy hybrid,bucket=64 --out never
 refuses 2 "hybrid: train.clip_norm: not with exchange=ps-async between rings: every place has a server of its own" train run.yaml --nodes 4 --strategy hybrid,exchange=ps-async --set train.clip_norm=1 --out never
-refuses 2 "hybrid: cluster.master_tail: not with exchange=downpour between rings: the first layers of a ring's head and its last would need a server each" train run.yaml --nodes 4 --strategy hybrid,exchange=downpour --set cluster.master_tail=1 --out never
+refuses 2 "hybrid: cluster.master_tail: not with exchange=downpour between rings: the first layers of a ring's leader and its last would need a server each" train run.yaml --nodes 4 --strategy hybrid,exchange=downpour --set cluster.master_tail=1 --out never
 refuses 2 "2 rings of 32 nodes each are too long for this model" train run.yaml --nodes 64 --strategy hybrid --out never
 # An option that nobody would read is refused, not ignored.
 for option in s=0 step=clock prio=stale damp=2 dc=0.1; do

@@ -322,10 +322,6 @@ static bool collective_give(void *self, size_t span) {
 
 /* ---- what its owner sees ------------------------------------------------------------------------------- */
 
-static void collective_destroy(void *self) {
-    rt_collective_exchange_destroy(self);
-}
-
 struct rt_exchange rt_collective_exchange(struct rt_collective_exchange *collective) {
     const bool sums = collective->settings.sums;
     return (struct rt_exchange){.self = collective,
@@ -340,8 +336,7 @@ struct rt_exchange rt_collective_exchange(struct rt_collective_exchange *collect
                                 .due = sums ? NULL : collective_due,
                                 .take = sums ? NULL : collective_take,
                                 .give = sums ? NULL : collective_give,
-                                .urgent = true,
-                                .destroy = collective_destroy};
+                                .urgent = true};
 }
 
 uint64_t rt_collective_exchange_update(const struct rt_collective_exchange *collective) {

@@ -330,10 +330,6 @@ static bool ps_client_give(void *self, size_t span) {
 
 /* ---- what its owner sees ------------------------------------------------------------------------------- */
 
-static void ps_client_destroy(void *self) {
-    rt_ps_client_destroy(self);
-}
-
 struct rt_exchange rt_ps_client_exchange(struct rt_ps_client *client) {
     return (struct rt_exchange){.self = client,
                                 .part = {.self = client,
@@ -347,8 +343,7 @@ struct rt_exchange rt_ps_client_exchange(struct rt_ps_client *client) {
                                 .end = ps_client_end,
                                 .rest = ps_client_rest,
                                 .rests = ps_client_rests,
-                                .give = ps_client_give,
-                                .destroy = ps_client_destroy};
+                                .give = ps_client_give};
 }
 
 uint64_t rt_ps_client_spread(const struct rt_ps_client *client) {

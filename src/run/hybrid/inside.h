@@ -19,7 +19,7 @@ struct rt_rings {
     double exchange_seconds; /* predicted, of an update; nothing else goes on meanwhile */
 
     struct rt_endpoint *endpoint;
-    struct rt_link **links; /* [count]: of the master with the heads of the other rings */
+    struct rt_link **links; /* [count]: of the master with the leaders of the other rings */
     struct rt_talk *talks;  /* [count] with them */
     struct rt_communicator comm;
     struct rt_coordinator *coordinator;
@@ -27,7 +27,7 @@ struct rt_rings {
     uint64_t samples_sent;           /* rings that stay together: the last update whose examples were sent */
     struct rt_group *group;
     struct rt_part_pipeline part_pipeline;
-    double asked; /* when heads were last asked for metrics */
+    double asked; /* when leaders were last asked for metrics */
     bool stepped,
         reloaded; /* reloaded: ring 0 was loaded after an update, and has another state than the rest */
     bool stopped; /* in good order */
@@ -41,7 +41,7 @@ struct rt_rings {
     bool resting;         /* ring 0 is, and has had no batch since */
 };
 
-/* Waits, while ring 0 goes on, for what the other heads owe; rest: also for their rest. */
+/* Waits, while ring 0 goes on, for what the leaders owe; rest: also for their rest. */
 rt_status rt_rings_wait(struct rt_rings *rings, bool rest, bool (*test)(void *user), void *user,
                         struct rt_error *err);
 

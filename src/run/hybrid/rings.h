@@ -1,8 +1,8 @@
 /*
  * The rings beside the first, as the master of the run has them. The learner (run/ring/learner.c) drives
  * ring 0 as it drives a ring that is alone; what several rings add to that is here: their links and parts,
- * the exchange of gradients at the master's own place (run/hybrid/group.h), and the talks with the other
- * heads (run/hybrid/talk.h).
+ * the exchange of gradients at the master's own place (run/hybrid/group.h), and the conversations with the
+ * other leaders (control/coordinator.h).
  */
 #ifndef RT_RUN_HYBRID_RINGS_H
 #define RT_RUN_HYBRID_RINGS_H

@@ -1,6 +1,6 @@
 /*
  * Rings that go at their own pace, as the master of the run has them: the batch scheduler gives batches to
- * the heads, and to ring 0, which is the master's own worker. Everything happens on one thread: events are
+ * the leaders, and to ring 0, which is the master's own worker. Everything happens on one thread: events are
  * taken while ring 0 works or waits.
  */
 #include "run/hybrid/inside.h"
@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 
-/* ---- the heads as the batch scheduler's coordinator
+/* ---- the leaders, as the batch scheduler sees them
  * ------------------------------------------------------------------- */
 
 static bool rings_give(void *self, uint16_t ring, uint64_t batch) {
@@ -176,7 +176,7 @@ rt_status rt_rings_step_apart(struct rt_rings *rings, struct rt_ring_update *upd
     update->loss = sum.loss;
     update->correct = (size_t)sum.correct;
     update->end = rt_clock_wall();
-    /* Whatever a head says of it: an update of nothing would be taken for the end of the examples. */
+    /* Whatever a leader says of it: an update of nothing would be taken for the end of the examples. */
     return sum.rows > 0 ? RT_OK
                         : rt_fail(err, RT_FAILED, "update %llu was made of no examples",
                                   (unsigned long long)update->update);

@@ -1,6 +1,6 @@
 /*
  * A node of rings that stand side by side. In its own ring it is what it would be there alone: a worker
- * (ring/worker.h), or the ring's master, its head (run/hybrid/leader.h). What is added here is the group
+ * (ring/worker.h), or the ring's master, its leader (run/hybrid/leader.h). What is added here is the group
  * of its likes in the other rings, with which it adds up gradients.
  */
 #include "run/roles.h"
