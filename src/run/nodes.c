@@ -72,6 +72,11 @@ static void nodes_set_validation_apart(const struct rt_training *training, struc
     row->validation += apart;
 }
 
+/* Keeping the cores awake is the master's process's work, but not its device's. */
+static void nodes_subtract_awake(const struct rt_training *training, struct rt_metrics_row *master) {
+    master->cpu_seconds = fmax(0, master->cpu_seconds - rt_keep_awake_seconds(training->awake));
+}
+
 rt_status rt_training_watch(struct rt_training *training, bool last, struct rt_error *err) {
     const bool several = !training->choice.strategy->alone;
     bool fresh = false;
@@ -82,6 +87,8 @@ rt_status rt_training_watch(struct rt_training *training, bool last, struct rt_e
     rt_status status = training->reports ? RT_OK : nodes_take_memory(training, err);
     if (status == RT_OK)
         status = training->learner.report(training->learner.self, !last, training->reports, &fresh, err);
+    if (status == RT_OK && fresh)
+        nodes_subtract_awake(training, &training->reports[0].row);
     for (size_t i = 0; status == RT_OK && fresh && i < training->learner.nodes; i++)
         nodes_set_validation_apart(training, &training->reports[i].row);
     if (status != RT_OK || !fresh || !several)

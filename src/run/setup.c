@@ -354,6 +354,7 @@ rt_status rt_training_open(struct rt_run *run, struct rt_training *training, str
 }
 
 void rt_training_close(struct rt_training *training) {
+    rt_keep_awake_stop(training->awake);
     rt_checkpoint_abandon(training->saving);
     free(training->learner.plan);
     if (training->learner.self)

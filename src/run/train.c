@@ -43,6 +43,8 @@ static void train_drop(struct outcome *outcome) {
 }
 
 static rt_status train_train(struct rt_training *training, struct rt_error *err) {
+    if (training->spec->cluster.slowdown)
+        training->awake = rt_keep_awake_start();
     rt_status status = rt_training_loop(training, err);
     if (status == RT_OK)
         status = rt_training_finish(training, err);

@@ -4,6 +4,7 @@
 
 #include "learn/datasets.h"
 #include "metrics/journal.h"
+#include "metrics/keep_awake.h"
 #include "run/checkpoint.h"
 #include "run/learner.h"
 #include "run/outdir.h"
@@ -31,6 +32,7 @@ struct rt_training {
     uint64_t saving_update;
     struct rt_checkpoint_out *saving; /* a checkpoint that is being written; NULL: none */
     struct rt_journal *journal;
+    struct rt_keep_awake *awake;       /* while local devices are emulated; NULL: they are not */
     struct rt_fingerprint fingerprint; /* empty until a checkpoint wants it */
     char *checkpoint_dir, *best_path;  /* NULL: no files are written, */
     struct rt_snapshot best;           /* and the best model is kept here */
