@@ -1,6 +1,7 @@
 /* The engine of an exchange: who is handed what, waiting with and without a thread, the first failure, and
  * what goes on after it. */
 /* labels: threads */
+#include "base/clock.h"
 #include "control/engine_inside.h"
 #include "exchange/exchange.h"
 #include "net/tcp.h"
@@ -381,6 +382,39 @@ TEST(alone_without_a_network) {
     rt_engine_leave(engine);
     rt_engine_poll(engine);
     CHECK(rt_engine_wait(engine, never, NULL, INFINITY, &err) == RT_FAILED);
+    rt_engine_destroy(engine);
+}
+
+static bool always(void *self) {
+    (void)self;
+    return true;
+}
+
+static void count_sleep(void *self, double until) {
+    (void)until;
+    ++*(unsigned *)self;
+}
+
+/* An emulated device that owes time does not sleep for what is there already. */
+TEST(what_is_there_is_not_waited_for) {
+    struct rt_link *none[1] = {NULL};
+    const struct rt_communicator comm = {.count = 1, .links = none};
+    struct rt_engine *engine;
+    struct rt_error err;
+    struct rt_pace pace = {0};
+    unsigned sleeps = 0;
+    struct rt_states states;
+    CHECK_OK(rt_pace_add(&pace, 1, 10, &err));
+    CHECK_OK(rt_engine_create(&(struct rt_engine_settings){.comm = &comm}, &engine, &err));
+    rt_states_start(&states, RT_STATE_FORWARD);
+    rt_states_emulate(&states, &(struct rt_emulation){.pace = &pace, .self = &sleeps, .sleep = count_sleep});
+    const double start = rt_clock_thread();
+    while (rt_clock_thread() - start < 0.003)
+        ;
+    CHECK_OK(rt_engine_wait_as(engine, &states, RT_STATE_WAIT_BARRIER, always, NULL, &err));
+    CHECK(sleeps == 0 && states.now == RT_STATE_FORWARD && states.seconds[RT_STATE_WAIT_BARRIER] == 0);
+    rt_states_enter(&states, RT_STATE_WAIT_BARRIER);
+    CHECK(sleeps > 0);
     rt_engine_destroy(engine);
 }
 
