@@ -8,16 +8,22 @@
 
 static rt_status agent_init(struct rt_agent *agent, const struct rt_agent_settings *settings,
                             struct rt_error *err) {
-    struct rt_link *link = settings->comm->links[0];
-    if (!link || !link->user)
-        return rt_fail(err, RT_FAILED, "there is no conversation with the master");
     agent->settings = *settings;
     agent->settings.ahead = settings->ahead ? settings->ahead : RT_TICKETS_AHEAD;
     agent->settings.rows = settings->rows ? settings->rows : 1;
-    agent->link = link;
-    agent->talk = link->user;
-    RT_TRY(rt_alloc(agent->settings.rows, sizeof *agent->rows, "the metrics", &agent->rows, err));
-    return settings->state || settings->examples ? rt_agent_hold_state(agent, err) : RT_OK;
+    agent->route = settings->route;
+    agent->lost = UINT16_MAX;
+    if (!agent->route.in) {
+        struct rt_link *link = settings->comm->links[0];
+        if (!link || !link->user)
+            return rt_fail(err, RT_FAILED, "there is no conversation with the master");
+        agent->route.in = agent->route.out = link->user;
+    }
+    if (rt_route_is_ring(&agent->route))
+        agent->before = (size_t)settings->comm->rank - 1;
+    RT_TRY(rt_alloc(agent->before + agent->settings.rows, sizeof *agent->rows, "the metrics", &agent->rows,
+                    err));
+    return settings->state || settings->store || settings->examples ? rt_agent_hold_state(agent, err) : RT_OK;
 }
 
 rt_status rt_agent_create(const struct rt_agent_settings *settings, struct rt_agent **agent,
@@ -52,9 +58,41 @@ static rt_status agent_take_ticket(struct rt_agent *agent, const struct rt_messa
     return RT_OK;
 }
 
-static rt_status agent_take_message(struct rt_agent *agent, struct rt_error *err) {
-    const struct rt_message *message = &agent->talk->message;
+/* A question for metrics, with the rows of the nodes that it has passed. */
+static rt_status agent_take_metrics(struct rt_agent *agent, struct rt_error *err) {
+    const struct rt_talk *in = agent->route.in;
+    struct rt_metrics metrics = {.room = agent->before, .rows = agent->rows};
+    if (agent->asked || agent->answer)
+        return rt_fail(err, RT_BAD_INPUT, "a metrics message came before the last one was answered");
+    RT_TRY(rt_metrics_decode(in->body, in->body_bytes, &metrics, err));
+    if (metrics.count != agent->before)
+        return rt_fail(err, RT_BAD_INPUT, "a metrics message has %zu rows instead of %zu", metrics.count,
+                       agent->before);
+    for (size_t i = 0; i < metrics.count; i++)
+        if (metrics.rows[i].node != i + 1)
+            return rt_fail(err, RT_BAD_INPUT, "a metrics message has its rows in the wrong order");
+    agent->asked = true;
+    return RT_OK;
+}
+
+/* The end of the run. In a ring it is passed on as it is, the way it went. */
+static rt_status agent_take_error(struct rt_agent *agent, struct rt_talk *talk, struct rt_error *err) {
+    const struct rt_route *route = &agent->route;
+    const uint16_t from = talk == route->in ? route->from : route->to;
     struct rt_error_message error;
+    RT_TRY(rt_error_decode(talk->body, talk->body_bytes, &error, err));
+    if (rt_route_is_ring(route))
+        rt_talk_refuse(talk == route->in ? route->out : route->in, (rt_status)error.status, error.node,
+                       error.text);
+    agent->ended = true;
+    /* A node that ends is lost to the others as well, unless it says that the training has diverged. */
+    if (error.status != RT_DIVERGED)
+        agent->lost = error.node ? error.node : from;
+    return rt_fail(err, error.status == RT_DIVERGED ? RT_DIVERGED : RT_FAILED, "%s", error.text);
+}
+
+static rt_status agent_take_message(struct rt_agent *agent, struct rt_error *err) {
+    const struct rt_message *message = &agent->route.in->message;
     switch (message->type) {
     case RT_MESSAGE_TICKET:
         return agent_take_ticket(agent, message, err);
@@ -64,35 +102,52 @@ static rt_status agent_take_message(struct rt_agent *agent, struct rt_error *err
         agent->begun = true;
         return RT_OK;
     case RT_MESSAGE_METRICS:
-        agent->asked = true;
-        return RT_OK;
+        return agent_take_metrics(agent, err);
     case RT_MESSAGE_STOP:
         agent->stopped = true;
         return RT_OK;
-    case RT_MESSAGE_ERROR:
-        RT_TRY(rt_error_decode(agent->talk->body, agent->talk->body_bytes, &error, err));
-        agent->ended = true;
-        return rt_fail(err, RT_FAILED, "%s", error.text);
+    default:
+        if (agent->settings.message)
+            return agent->settings.message(agent->settings.user, message, err);
+        break;
     }
     return rt_fail(err, RT_BAD_INPUT, "unexpected %s message", rt_message_name(message->type));
 }
 
-static rt_status agent_blame_master(const struct rt_agent *agent, struct rt_error *err) {
-    return rt_fail_prefix(err, RT_FAILED, "the master (%s)", agent->link->peer);
+static rt_status agent_take_from(struct rt_agent *agent, struct rt_talk *talk, struct rt_error *err) {
+    rt_status status;
+    if (talk->message.type == RT_MESSAGE_ERROR)
+        status = agent_take_error(agent, talk, err);
+    else if (talk == agent->route.in)
+        status = agent_take_message(agent, err);
+    else
+        status = rt_fail(err, RT_BAD_INPUT, "a %s message came from the wrong side",
+                         rt_message_name(talk->message.type));
+    if (status != RT_OK && !agent->ended)
+        return rt_route_blame(&agent->route, talk, &agent->lost, err);
+    if (!agent->ended || !rt_route_is_ring(&agent->route))
+        rt_talk_next(talk);
+    return status;
+}
+
+/* In a ring what comes may have to be passed on, so it waits until that can be done. */
+static bool agent_can_take(const struct rt_agent *agent, const struct rt_talk *talk) {
+    return talk->ready && !agent->ended &&
+           (!rt_route_is_ring(&agent->route) || talk->message.type == RT_MESSAGE_ERROR ||
+            (rt_talk_body(agent->route.out) && !agent->asked && !agent->answer));
 }
 
 static rt_status agent_receive(struct rt_agent *agent, struct rt_error *err) {
-    struct rt_talk *talk = agent->talk;
-    while (talk->ready) {
-        const rt_status status = agent_take_message(agent, err);
-        if (status == RT_BAD_INPUT)
-            return agent_blame_master(agent, err);
-        rt_talk_next(talk);
-        RT_TRY(status);
-    }
-    if (talk->dead && !talk->closed)
-        return rt_fail(err, RT_FAILED, "the master: %s", talk->error.text);
-    return RT_OK;
+    struct rt_talk *in = agent->route.in, *out = agent->route.out;
+    while (agent_can_take(agent, in))
+        RT_TRY(agent_take_from(agent, in, err));
+    while (rt_route_is_ring(&agent->route) && agent_can_take(agent, out))
+        RT_TRY(agent_take_from(agent, out, err));
+    /* In a ring the owner, which knows whether the run is at its end, looks after its links. */
+    if (rt_route_is_ring(&agent->route) || !in->dead || in->closed)
+        return RT_OK;
+    agent->lost = agent->route.from;
+    return rt_fail(err, RT_FAILED, "the master: %s", in->error.text);
 }
 
 /* ---- what goes out ------------------------------------------------------------------------------------- */
@@ -127,7 +182,7 @@ static void agent_say(struct rt_agent *agent, uint8_t *body) {
     size_t bytes = 0;
     if (agent->tell) {
         agent->tell = false;
-        rt_talk_refuse(agent->talk, agent->status, agent->about, agent->sentence);
+        rt_route_refuse(&agent->route, agent->status, agent->about, agent->sentence);
         return;
     }
     if (agent->told < agent->finished) {
@@ -141,19 +196,20 @@ static void agent_say(struct rt_agent *agent, uint8_t *body) {
     } else if (agent->answer) {
         agent->answer = false;
         message.type = RT_MESSAGE_METRICS;
-        for (size_t i = 0; i < agent->settings.rows; i++)
+        for (size_t i = 0; i < agent->before + agent->settings.rows; i++)
             bytes = rt_metrics_append(&agent->rows[i], body, bytes, RT_MAX_CONTROL);
     } else {
         agent->goodbye = false;
         message.type = RT_MESSAGE_STOP;
     }
     message.source = rt_communicator_node(agent->settings.comm, agent->settings.comm->rank);
-    rt_talk_send(agent->talk, &message, bytes);
+    rt_talk_send(agent->route.out, &message, bytes);
 }
 
 static void agent_send(struct rt_agent *agent) {
+    struct rt_talk *out = agent->route.out;
     uint8_t *body;
-    while (!agent->talk->closed && agent_has_to_say(agent) && (body = rt_talk_body(agent->talk)))
+    while (!out->closed && agent_has_to_say(agent) && (body = rt_talk_body(out)))
         agent_say(agent, body);
 }
 
@@ -161,22 +217,23 @@ static void agent_send(struct rt_agent *agent) {
 
 static rt_status agent_transfer(struct rt_agent *agent, struct rt_error *err) {
     bool worked = false;
-    if (agent->talk->closed || !agent->holder.memory ||
+    if (rt_route_is_closed(&agent->route) || !agent->holder.memory ||
         rt_state_holder_go_on(&agent->holder, &worked, err) == RT_OK)
         return RT_OK;
-    return agent_blame_master(agent, err);
+    return rt_route_blame(&agent->route, agent->route.in, &agent->lost, err);
 }
 
 static bool agent_take_event(void *self, const struct rt_event *event, rt_status *status,
                              struct rt_error *err) {
     struct rt_agent *agent = self;
-    if (event->link != agent->link)
+    if (!rt_route_has(&agent->route, event))
         return false;
     if (rt_state_holder_event(&agent->holder, event, status, err)) {
-        *status = *status == RT_OK ? agent_transfer(agent, err) : agent_blame_master(agent, err);
+        *status = *status == RT_OK ? agent_transfer(agent, err)
+                                   : rt_route_blame(&agent->route, agent->route.in, &agent->lost, err);
         return true;
     }
-    if (!rt_talk_event(agent->talk, event))
+    if (!rt_route_event(&agent->route, event))
         return false;
     *status = agent_receive(agent, err);
     agent_send(agent);
@@ -185,15 +242,22 @@ static bool agent_take_event(void *self, const struct rt_event *event, rt_status
 
 static rt_status agent_take_turn(void *self, struct rt_error *err) {
     struct rt_agent *agent = self;
-    const rt_status status = agent->talk->ready ? agent_receive(agent, err) : RT_OK;
+    const rt_status status = agent_receive(agent, err);
     agent_send(agent);
     RT_TRY(status);
     return agent_transfer(agent, err);
 }
 
+static uint16_t agent_lost(const void *self) {
+    return rt_agent_lost(self);
+}
+
 struct rt_engine_part rt_agent_part(struct rt_agent *agent) {
-    return (struct rt_engine_part){
-        .self = agent, .event = agent_take_event, .turn = agent_take_turn, .outlives = true};
+    return (struct rt_engine_part){.self = agent,
+                                   .event = agent_take_event,
+                                   .turn = agent_take_turn,
+                                   .lost = agent_lost,
+                                   .outlives = true};
 }
 
 /* ---- what the owner sees and says ---------------------------------------------------------------------- */
@@ -230,7 +294,7 @@ bool rt_agent_is_asked(const struct rt_agent *agent) {
 }
 
 void rt_agent_answer(struct rt_agent *agent, const struct rt_metrics_row *rows, const uint64_t *tally) {
-    memcpy(agent->rows, rows, agent->settings.rows * sizeof *rows);
+    memcpy(agent->rows + agent->before, rows, agent->settings.rows * sizeof *rows);
     memset(agent->tally, 0, sizeof agent->tally);
     if (tally)
         memcpy(agent->tally, tally, sizeof agent->tally);
@@ -244,6 +308,10 @@ void rt_agent_set_at_rest(struct rt_agent *agent, bool at_rest) {
 
 bool rt_agent_wants_rest(const struct rt_agent *agent) {
     return !agent->at_rest && rt_state_holder_is_waiting(&agent->holder);
+}
+
+bool rt_agent_is_transferred(const struct rt_agent *agent) {
+    return rt_state_holder_is_idle(&agent->holder);
 }
 
 bool rt_agent_was_loaded(const struct rt_agent *agent, uint64_t *update) {
@@ -274,5 +342,9 @@ void rt_agent_fail(struct rt_agent *agent, rt_status status, uint16_t node, cons
 }
 
 bool rt_agent_is_over(const struct rt_agent *agent) {
-    return agent->talk->closed || agent->ended;
+    return rt_route_is_closed(&agent->route) || agent->ended;
+}
+
+uint16_t rt_agent_lost(const struct rt_agent *agent) {
+    return agent->lost;
 }

@@ -2,31 +2,41 @@
  * A node's side of the control plane: its conversation with the master of the run, the other side of
  * control/coordinator.h. Tickets come in and results go out; the agent answers questions for metrics, lets
  * the master read and write the model's state here (control/state_transfer.h), and ends when the master says
- * so.
+ * so. On a link with the master or round a ring (control/route.h): there every node adds its row of metrics
+ * to those of the nodes before it, passes on the state that is for others, and passes on why the run ends.
  *
- * Passive: a part of whatever takes the node's events. Who learns from the tickets drives it: rt_agent_run
- * for a worker or server of an exchange, the loop of a ring's leader in run/hybrid.
+ * Passive: a part of whatever takes the node's events. What trains drives it: rt_agent_run for a worker or
+ * server of an exchange, the loop of a ring's leader in run/hybrid, the engine of a ring's worker
+ * (ring/flow.h).
  */
 #ifndef RT_CONTROL_AGENT_H
 #define RT_CONTROL_AGENT_H
 
-#include "cluster/talk.h"
 #include "control/batch.h"
 #include "control/engine.h"
+#include "control/route.h"
+#include "control/state_transfer.h"
 
 struct rt_agent_settings {
-    const struct rt_communicator *comm; /* the node's; on its link with the master there is a talk already */
-    bool learns;                        /* tickets are expected; false: a server without a worker */
-    size_t ahead;                       /* tickets that it holds at a time; 0: RT_TICKETS_AHEAD */
-    size_t rows;                        /* of metrics that it answers with; 0: its own */
-    /* State tensor `tensor` (see control/state_transfer.h), for the master to save or to set; NULL: the node
-     * has none. They are read and written while the agent is at rest. */
+    const struct rt_communicator *comm; /* the node's */
+    struct rt_route route; /* in NULL: the communicator's link with the master, on which there is a talk */
+    bool learns;           /* tickets are expected; false: a server without a worker */
+    size_t ahead;          /* tickets that it holds at a time; 0: RT_TICKETS_AHEAD */
+    size_t rows;           /* of metrics that it answers with; 0: its own */
+    /* The model's state, for the master to save or to set. Either as blocks: state tensor `tensor` (see
+     * control/state_transfer.h), read and written while the agent is at rest. Or as a store of the owner's,
+     * which says itself when it may be read and written. Both NULL: the node has none. */
     float *(*state)(void *user, size_t tensor);
     size_t state_tensors, param_count;
+    const struct rt_state_store *store; /* copied */
+    bool finite;                        /* state that is not finite is refused */
     /* Examples that the master sends for a ticket (data.send): floats of those of a batch, from float `first`
      * on, in order, perhaps before the ticket itself. Inside the engine. NULL: the node has its own data. */
     rt_status (*examples)(void *user, uint64_t batch, uint64_t first, const float *floats, size_t count,
                           struct rt_error *err);
+    /* A message that the agent does not know, when there is room to pass something on; NULL: it is refused.
+     * Inside the engine. */
+    rt_status (*message)(void *user, const struct rt_message *message, struct rt_error *err);
     void *user;
     const char *name; /* of this node, for messages; NULL: none */
 };
@@ -35,7 +45,7 @@ struct rt_agent;
 
 rt_status rt_agent_create(const struct rt_agent_settings *settings, struct rt_agent **agent,
                           struct rt_error *err);
-void rt_agent_destroy(struct rt_agent *agent); /* only when the link is closed; NULL is fine */
+void rt_agent_destroy(struct rt_agent *agent); /* only when the links are closed; NULL is fine */
 struct rt_engine_part rt_agent_part(struct rt_agent *agent);
 
 /* ---- inside the engine; what is to be said goes out when the part has its turn ---- */
@@ -60,6 +70,8 @@ void rt_agent_answer(struct rt_agent *agent, const struct rt_metrics_row *rows, 
 /* Nothing is under way: state may be read and written; whether the master wants to. */
 void rt_agent_set_at_rest(struct rt_agent *agent, bool at_rest);
 bool rt_agent_wants_rest(const struct rt_agent *agent);
+/* Whether no state is on its way to this node, from it or through it. */
+bool rt_agent_is_transferred(const struct rt_agent *agent);
 /* The master has set the state: *update, that it is of. The owner takes note, and says so. */
 bool rt_agent_was_loaded(const struct rt_agent *agent, uint64_t *update);
 void rt_agent_note_loaded(struct rt_agent *agent);
@@ -70,6 +82,8 @@ bool rt_agent_is_stopped(const struct rt_agent *agent);
 void rt_agent_say_goodbye(struct rt_agent *agent);
 void rt_agent_fail(struct rt_agent *agent, rt_status status, uint16_t node, const char *sentence);
 bool rt_agent_is_over(const struct rt_agent *agent);
+/* After a failure of the part: the number of the node whose fault it is; UINT16_MAX: none known. */
+uint16_t rt_agent_lost(const struct rt_agent *agent);
 
 /* ---- agent_run.c ---- */
 

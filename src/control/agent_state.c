@@ -40,18 +40,20 @@ static bool agent_state_loaded(void *self, uint64_t update) {
 
 rt_status rt_agent_hold_state(struct rt_agent *agent, struct rt_error *err) {
     const struct rt_agent_settings *settings = &agent->settings;
-    const struct rt_state_holder_settings holder = {.store = {.self = agent,
-                                                              .tensors = settings->state_tensors,
-                                                              .floats = agent_state_floats,
-                                                              .can_read = agent_state_is_at_rest,
-                                                              .can_write = agent_state_is_at_rest,
-                                                              .read = agent_state_read,
-                                                              .write = agent_state_write,
-                                                              .loaded = agent_state_loaded},
-                                                    .in = agent->link,
-                                                    .out = agent->link,
+    const struct rt_state_store blocks = {.self = agent,
+                                          .tensors = settings->state_tensors,
+                                          .floats = agent_state_floats,
+                                          .can_read = agent_state_is_at_rest,
+                                          .can_write = agent_state_is_at_rest,
+                                          .read = agent_state_read,
+                                          .write = agent_state_write,
+                                          .loaded = agent_state_loaded};
+    const struct rt_state_holder_settings holder = {.store = settings->store ? *settings->store : blocks,
+                                                    .in = agent->route.in->link,
+                                                    .out = agent->route.out->link,
                                                     .run = settings->comm->run,
                                                     .rank = settings->comm->rank,
+                                                    .finite = settings->finite,
                                                     .examples = settings->examples,
                                                     .user = settings->user};
     return rt_state_holder_init(&agent->holder, &holder, err);

@@ -10,6 +10,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+static rt_status coordinator_find_route(const struct rt_coordinator_settings *settings, uint16_t rank,
+                                        struct rt_route *route, struct rt_error *err) {
+    const uint16_t node = rt_communicator_node(settings->comm, rank);
+    *route = settings->ring;
+    if (route->in)
+        return RT_OK;
+    struct rt_link *link = settings->comm->links[rank];
+    if (!link || !link->user)
+        return rt_fail(err, RT_FAILED, "the master has no conversation with node %u", node);
+    *route = (struct rt_route){.in = link->user, .out = link->user, .from = node, .to = node};
+    return RT_OK;
+}
+
 static rt_status coordinator_init(struct rt_coordinator *coordinator,
                                   const struct rt_coordinator_settings *settings, struct rt_error *err) {
     const struct rt_communicator *comm = settings->comm;
@@ -26,18 +39,14 @@ static rt_status coordinator_init(struct rt_coordinator *coordinator,
     RT_TRY(
         rt_alloc(rows, sizeof *coordinator->decoded, "the metrics of the nodes", &coordinator->decoded, err));
     for (uint16_t rank = 1; rank < comm->count; rank++) {
-        struct rt_link *link = comm->links[rank];
-        if (!link || !link->user)
-            return rt_fail(err, RT_FAILED, "the master has no conversation with node %u",
-                           rt_communicator_node(comm, rank));
-        coordinator->connections[rank] =
-            (struct rt_worker_connection){.rank = rank,
-                                          .link = link,
-                                          .talk = link->user,
-                                          .resting = true,
-                                          .rows = coordinator->rows + rank * rows};
+        struct rt_worker_connection *connection = &coordinator->connections[rank];
+        *connection = (struct rt_worker_connection){.rank = rank,
+                                                    .resting = true,
+                                                    .rows = coordinator->rows + rank * rows,
+                                                    .first_row = settings->ring.in ? 1 : rank * rows};
+        RT_TRY(coordinator_find_route(settings, rank, &connection->route, err));
     }
-    return rt_state_initiator_init(&coordinator->initiator, comm->run, comm->rank, false, err);
+    return rt_state_initiator_init(&coordinator->initiator, comm->run, comm->rank, settings->finite, err);
 }
 
 rt_status rt_coordinator_create(const struct rt_coordinator_settings *settings,
@@ -64,7 +73,7 @@ bool rt_coordinator_is_owed(const struct rt_coordinator *coordinator, uint16_t r
     const struct rt_state_initiator *initiator = &coordinator->initiator;
     return rank > 0 && (connection->done < connection->given || connection->asked ||
                         (coordinator->expects_rest && !connection->resting) ||
-                        (initiator->busy && initiator->order.node == rank));
+                        (initiator->busy && coordinator->ordered == rank));
 }
 
 void rt_worker_connection_stamp(struct rt_coordinator *coordinator, struct rt_worker_connection *connection) {
@@ -89,7 +98,7 @@ static void connection_say(const struct rt_coordinator *coordinator, struct rt_w
     size_t bytes = 0;
     if (connection->tell) {
         connection->tell = false;
-        rt_talk_refuse(connection->talk, coordinator->status, 0, coordinator->sentence);
+        rt_route_refuse(&connection->route, coordinator->status, 0, coordinator->sentence);
         return;
     }
     if (connection->begin) {
@@ -108,29 +117,31 @@ static void connection_say(const struct rt_coordinator *coordinator, struct rt_w
         connection->stopped = true;
         message.type = RT_MESSAGE_STOP;
     }
-    rt_talk_send(connection->talk, &message, bytes);
+    rt_talk_send(connection->route.out, &message, bytes);
 }
 
 static void connection_send(const struct rt_coordinator *coordinator,
                             struct rt_worker_connection *connection) {
+    struct rt_talk *out = connection->route.out;
     uint8_t *body;
-    while (!connection->talk->closed && connection_has_to_say(connection) &&
-           (body = rt_talk_body(connection->talk)))
+    while (!out->closed && connection_has_to_say(connection) && (body = rt_talk_body(out)))
         connection_say(coordinator, connection, body);
 }
 
 /* ---- as a part of an engine ---------------------------------------------------------------------------- */
 
 static struct rt_worker_connection *coordinator_connection(const struct rt_coordinator *coordinator,
-                                                           const struct rt_link *link) {
-    const uint16_t rank = rt_communicator_rank(coordinator->comm, link);
-    return rank != UINT16_MAX && rank > 0 ? &coordinator->connections[rank] : NULL;
+                                                           const struct rt_event *event) {
+    for (uint16_t rank = 1; rank < coordinator->comm->count; rank++)
+        if (rt_route_has(&coordinator->connections[rank].route, event))
+            return &coordinator->connections[rank];
+    return NULL;
 }
 
 static bool coordinator_take_event(void *self, const struct rt_event *event, rt_status *status,
                                    struct rt_error *err) {
     struct rt_coordinator *coordinator = self;
-    struct rt_worker_connection *connection = coordinator_connection(coordinator, event->link);
+    struct rt_worker_connection *connection = coordinator_connection(coordinator, event);
     if (!connection)
         return false;
     const bool transfer = rt_state_initiator_event(&coordinator->initiator, event, status, err);
@@ -140,7 +151,7 @@ static bool coordinator_take_event(void *self, const struct rt_event *event, rt_
         rt_worker_connection_stamp(coordinator, connection);
         return true;
     }
-    if (!rt_talk_event(connection->talk, event))
+    if (!rt_route_event(&connection->route, event))
         return false;
     *status = rt_worker_connection_receive(coordinator, connection, err);
     connection_send(coordinator, connection);
@@ -152,13 +163,13 @@ static rt_status coordinator_take_turn(void *self, struct rt_error *err) {
     rt_status status = RT_OK;
     for (uint16_t rank = 1; rank < coordinator->comm->count; rank++) {
         struct rt_worker_connection *connection = &coordinator->connections[rank];
-        if (status == RT_OK && connection->talk->ready)
+        if (status == RT_OK)
             status = rt_worker_connection_receive(coordinator, connection, err);
         connection_send(coordinator, connection);
         rt_sample_queue_go_on(coordinator, connection);
     }
     const struct rt_state_initiator *initiator = &coordinator->initiator;
-    if (initiator->busy && !coordinator->connections[initiator->order.node].talk->closed)
+    if (initiator->busy && !coordinator->connections[coordinator->ordered].route.out->closed)
         rt_state_initiator_go_on(&coordinator->initiator);
     return status;
 }
@@ -252,11 +263,13 @@ void rt_coordinator_ask_metrics(struct rt_coordinator *coordinator) {
 }
 
 bool rt_coordinator_metrics(const struct rt_coordinator *coordinator, struct rt_metrics_row *rows) {
-    const size_t count = coordinator->settings.rows, nodes = coordinator->comm->count;
-    for (uint16_t rank = 1; rank < nodes; rank++)
+    for (uint16_t rank = 1; rank < coordinator->comm->count; rank++)
         if (!coordinator->connections[rank].told)
             return false;
-    memcpy(rows + count, coordinator->rows + count, (nodes - 1) * count * sizeof *rows);
+    for (uint16_t rank = 1; rank < coordinator->comm->count; rank++) {
+        const struct rt_worker_connection *connection = &coordinator->connections[rank];
+        memcpy(rows + connection->first_row, connection->rows, coordinator->settings.rows * sizeof *rows);
+    }
     return true;
 }
 
@@ -285,43 +298,52 @@ static rt_status coordinator_give_state(void *user, size_t tensor, size_t count,
 }
 
 /* It begins when the part has its turn. */
-static void coordinator_order(struct rt_coordinator *coordinator, struct rt_state_order order) {
-    struct rt_worker_connection *connection = &coordinator->connections[order.node];
+void rt_coordinator_order(struct rt_coordinator *coordinator, uint16_t rank, struct rt_state_order order) {
+    struct rt_worker_connection *connection = &coordinator->connections[rank];
     coordinator_begin_debt(coordinator, connection);
-    order.in = order.out = connection->link;
-    order.user = coordinator;
+    coordinator->ordered = rank;
+    order.in = connection->route.in->link;
+    order.out = connection->route.out->link;
     rt_state_initiator_order(&coordinator->initiator, &order);
+}
+
+rt_status rt_coordinator_order_result(const struct rt_coordinator *coordinator, struct rt_error *err) {
+    return rt_state_initiator_result(&coordinator->initiator, err);
 }
 
 void rt_coordinator_fetch_state(struct rt_coordinator *coordinator, uint16_t rank, size_t tensor,
                                 size_t first, size_t count, float *into) {
     coordinator->into = into;
-    coordinator_order(coordinator, (struct rt_state_order){.kind = RT_STATE_FETCH,
-                                                           .node = rank,
-                                                           .tensor = tensor,
-                                                           .first = first,
-                                                           .count = count,
-                                                           .take = coordinator_take_state});
+    rt_coordinator_order(coordinator, rank,
+                         (struct rt_state_order){.kind = RT_STATE_FETCH,
+                                                 .node = rank,
+                                                 .tensor = tensor,
+                                                 .first = first,
+                                                 .count = count,
+                                                 .take = coordinator_take_state,
+                                                 .user = coordinator});
 }
 
 void rt_coordinator_send_state(struct rt_coordinator *coordinator, uint16_t rank, size_t tensor, size_t first,
                                size_t count, const float *from) {
     coordinator->from = from;
     coordinator->connections[rank].stored += count;
-    coordinator_order(coordinator, (struct rt_state_order){.kind = RT_STATE_STORE,
-                                                           .node = rank,
-                                                           .tensor = tensor,
-                                                           .first = first,
-                                                           .count = count,
-                                                           .give = coordinator_give_state});
+    rt_coordinator_order(coordinator, rank,
+                         (struct rt_state_order){.kind = RT_STATE_STORE,
+                                                 .node = rank,
+                                                 .tensor = tensor,
+                                                 .first = first,
+                                                 .count = count,
+                                                 .give = coordinator_give_state,
+                                                 .user = coordinator});
 }
 
 void rt_coordinator_set_update(struct rt_coordinator *coordinator, uint16_t rank, uint64_t update) {
     struct rt_worker_connection *connection = &coordinator->connections[rank];
-    coordinator_order(coordinator, (struct rt_state_order){.kind = RT_STATE_DECLARE,
-                                                           .node = rank,
-                                                           .count = connection->stored,
-                                                           .update = update});
+    rt_coordinator_order(
+        coordinator, rank,
+        (struct rt_state_order){
+            .kind = RT_STATE_DECLARE, .node = rank, .count = connection->stored, .update = update});
     connection->stored = 0;
 }
 
@@ -342,7 +364,8 @@ void rt_coordinator_stop(struct rt_coordinator *coordinator) {
 
 bool rt_coordinator_gone(const struct rt_coordinator *coordinator) {
     for (uint16_t rank = 1; rank < coordinator->comm->count; rank++)
-        if (!coordinator->connections[rank].goodbye && !coordinator->connections[rank].talk->closed)
+        if (!coordinator->connections[rank].goodbye &&
+            !rt_route_is_closed(&coordinator->connections[rank].route))
             return false;
     return true;
 }

@@ -2,7 +2,9 @@
  * The master's side of the control plane: its conversations with the nodes of a run. Tickets go out and
  * results come back; metrics, the model's state and the end of the run are asked for here too. A node is a
  * worker or a server of an exchange, or the leader of a ring, which answers for the other nodes of its ring:
- * the messages and both state machines are the same (control/agent.h is the other one).
+ * the messages and both state machines are the same (control/agent.h is the other one). So they are where the
+ * master is itself in a ring: its nodes are then one connection, on a route that goes round
+ * (control/route.h).
  *
  * Passive: a part of whatever takes the master's events. Control messages on the links from the master to
  * each node; state (control/state_transfer.h) and examples on RT_CHANNEL_BULK of the same links.
@@ -10,9 +12,9 @@
 #ifndef RT_CONTROL_COORDINATOR_H
 #define RT_CONTROL_COORDINATOR_H
 
-#include "cluster/talk.h"
 #include "control/batch.h"
 #include "control/engine.h"
+#include "control/route.h"
 #include "control/state_transfer.h"
 
 struct rt_coordinator;
@@ -36,6 +38,14 @@ struct rt_coordinator_settings {
     const struct rt_communicator *comm; /* the master's; on each of its links there is a talk already */
     size_t ahead; /* tickets that a node may hold; 0: RT_TICKETS_AHEAD, which is the most */
     size_t rows;  /* of metrics that each node answers with; 0: its own */
+    /* Where the master is in a ring: in NULL: it is not. The communicator then has the master and one rank
+     * for all other nodes of the ring, without links; `rows` is how many they are. */
+    struct rt_route ring;
+    size_t nodes; /* of the run, numbers that an ERROR may name; 0: those of the communicator */
+    bool finite;  /* state that is not finite is refused */
+    /* A message that the coordinator does not know; NULL: it is refused. Inside the engine. */
+    rt_status (*message)(void *user, const struct rt_message *message, struct rt_error *err);
+    void *user;
 };
 
 rt_status rt_coordinator_create(const struct rt_coordinator_settings *settings,
@@ -85,6 +95,10 @@ void rt_coordinator_send_state(struct rt_coordinator *coordinator, uint16_t rank
                                size_t count, const float *from);
 void rt_coordinator_set_update(struct rt_coordinator *coordinator, uint16_t rank, uint64_t update);
 bool rt_coordinator_idle(const struct rt_coordinator *coordinator);
+/* Any order, for the holder order->node, which is reached by the route to `rank`; links are filled in. */
+void rt_coordinator_order(struct rt_coordinator *coordinator, uint16_t rank, struct rt_state_order order);
+/* Of the last order: whether what it took or gave went well. */
+rt_status rt_coordinator_order_result(const struct rt_coordinator *coordinator, struct rt_error *err);
 /* The order is given up: the memory that it speaks of is not touched any more. */
 void rt_coordinator_cancel(struct rt_coordinator *coordinator);
 

@@ -18,11 +18,10 @@ struct rt_sample_queue {
     uint64_t part_of[RT_STATE_WINDOW]; /* the batch, counted as above, that is being sent */
 };
 
-/* One node, as the master knows it. */
+/* One node, as the master knows it, or all others of its ring. */
 struct rt_worker_connection {
     uint16_t rank;
-    struct rt_link *link;
-    struct rt_talk *talk;
+    struct rt_route route;
     /* Tickets, ever rising; ticket n is of batch[n % RT_TICKETS_AHEAD]. taken <= done <= sent <= given. */
     uint64_t given, sent, done, taken;
     uint64_t batch[RT_TICKETS_AHEAD];
@@ -32,6 +31,7 @@ struct rt_worker_connection {
     bool begin;            /* it is to be told that updates begin */
     bool ask, asked, told; /* its rows: the question is to be sent, was sent, is answered */
     struct rt_metrics_row *rows;
+    size_t first_row;                                   /* the node of the first */
     uint64_t tally[RT_TALLIES], next_tally[RT_TALLIES]; /* of those rows; of those that are coming */
     struct rt_sample_queue samples;
     size_t stored;               /* floats of state that were sent since the last set_update */
@@ -43,9 +43,10 @@ struct rt_coordinator {
     struct rt_coordinator_settings settings;
     const struct rt_communicator *comm;
     struct rt_worker_connection *connections; /* [comm->count]; that of the master itself is not used */
-    struct rt_metrics_row *rows;              /* [comm->count * settings.rows] */
+    struct rt_metrics_row *rows;              /* [comm->count * settings.rows], by connections */
     struct rt_metrics_row *decoded;           /* [settings.rows] of an answer that is looked at */
     struct rt_state_initiator initiator;
+    uint16_t ordered;  /* the connection of its order */
     float *into;       /* of a fetch: where the next floats go */
     const float *from; /* of a store: where they come from */
     bool expects_rest;
@@ -64,7 +65,7 @@ bool rt_sample_queue_event(const struct rt_coordinator *coordinator, struct rt_w
 /* coordinator_receive.c */
 rt_status rt_worker_connection_receive(struct rt_coordinator *coordinator,
                                        struct rt_worker_connection *connection, struct rt_error *err);
-/* Makes a failure one of the node. */
+/* Makes a failure one of the node that a transfer or a message came from. */
 rt_status rt_worker_connection_blame(struct rt_coordinator *coordinator,
                                      const struct rt_worker_connection *connection, struct rt_error *err);
 

@@ -37,10 +37,11 @@ static rt_status connection_take_metrics(const struct rt_coordinator *coordinato
     struct rt_metrics metrics = {.room = count, .rows = coordinator->decoded};
     if (!connection->asked)
         return rt_fail(err, RT_BAD_INPUT, "unexpected metrics message");
-    RT_TRY(rt_metrics_decode(connection->talk->body, connection->talk->body_bytes, &metrics, err));
+    const struct rt_talk *in = connection->route.in;
+    RT_TRY(rt_metrics_decode(in->body, in->body_bytes, &metrics, err));
     bool fits = metrics.count == count;
     for (size_t i = 0; fits && i < count; i++)
-        fits = metrics.rows[i].node == connection->rank * count + i;
+        fits = metrics.rows[i].node == connection->first_row + i;
     if (!fits)
         return rt_fail(err, RT_BAD_INPUT, "a metrics message must have %zu row%s, of its sender", count,
                        count == 1 ? "" : "s");
@@ -62,29 +63,34 @@ static rt_status connection_take_tally(struct rt_worker_connection *connection,
 
 /* The end of the run, in the node's own words. */
 static rt_status connection_take_error(struct rt_coordinator *coordinator,
-                                       const struct rt_worker_connection *connection, bool *over,
-                                       struct rt_error *err) {
-    const struct rt_communicator *comm = coordinator->comm;
+                                       const struct rt_worker_connection *connection,
+                                       const struct rt_talk *talk, bool *over, struct rt_error *err) {
+    const struct rt_coordinator_settings *settings = &coordinator->settings;
+    const size_t nodes = settings->nodes ? settings->nodes : settings->comm->count * settings->rows;
     struct rt_error_message error;
-    RT_TRY(rt_error_decode(connection->talk->body, connection->talk->body_bytes, &error, err));
+    RT_TRY(rt_error_decode(talk->body, talk->body_bytes, &error, err));
     *over = true;
     coordinator->lost = UINT16_MAX;
     if (error.status == RT_DIVERGED)
         return rt_fail(err, RT_DIVERGED, "%s", error.text);
     /* A node that ends is lost to the others as well, or it says who is: perhaps we ourselves. */
-    const bool other =
-        error.node < comm->count * coordinator->settings.rows && (error.node > 0 || error.status == RT_IO);
-    coordinator->lost = other ? error.node : rt_communicator_node(comm, connection->rank);
+    const bool other = error.node < nodes && (error.node > 0 || error.status == RT_IO);
+    const uint16_t from = talk == connection->route.in ? connection->route.from : connection->route.to;
+    coordinator->lost = other ? error.node : from;
     return rt_fail(err, RT_FAILED, "%s", error.text);
 }
 
 static rt_status connection_take_message(struct rt_coordinator *coordinator,
-                                         struct rt_worker_connection *connection, bool *over,
-                                         struct rt_error *err) {
-    const struct rt_message *message = &connection->talk->message;
+                                         struct rt_worker_connection *connection, const struct rt_talk *talk,
+                                         bool *over, struct rt_error *err) {
+    const struct rt_coordinator_settings *settings = &coordinator->settings;
+    const struct rt_message *message = &talk->message;
     if (message->type == RT_MESSAGE_ERROR) /* whose source is the node that it is about */
-        return connection_take_error(coordinator, connection, over, err);
-    if (message->source != rt_communicator_node(coordinator->comm, connection->rank))
+        return connection_take_error(coordinator, connection, talk, over, err);
+    if (talk != connection->route.in)
+        return rt_fail(err, RT_BAD_INPUT, "a %s message came from the wrong side",
+                       rt_message_name(message->type));
+    if (message->source != connection->route.from)
         return rt_fail(err, RT_BAD_INPUT, "it claims to be node %u", message->source);
     switch (message->type) {
     case RT_MESSAGE_DONE:
@@ -101,29 +107,42 @@ static rt_status connection_take_message(struct rt_coordinator *coordinator,
             return RT_OK;
         }
         break;
+    default:
+        if (settings->message)
+            return settings->message(settings->user, message, err);
+        break;
     }
     return rt_fail(err, RT_BAD_INPUT, "unexpected %s message", rt_message_name(message->type));
 }
 
 rt_status rt_worker_connection_blame(struct rt_coordinator *coordinator,
                                      const struct rt_worker_connection *connection, struct rt_error *err) {
-    coordinator->lost = rt_communicator_node(coordinator->comm, connection->rank);
-    return rt_fail_prefix(err, RT_FAILED, "node %u (%s)", coordinator->lost, connection->link->peer);
+    return rt_route_blame(&connection->route, connection->route.in, &coordinator->lost, err);
+}
+
+static rt_status connection_receive_from(struct rt_coordinator *coordinator,
+                                         struct rt_worker_connection *connection, struct rt_talk *talk,
+                                         struct rt_error *err) {
+    while (talk->ready) {
+        bool over = false;
+        const rt_status status = connection_take_message(coordinator, connection, talk, &over, err);
+        if (status != RT_OK)
+            return over ? status : rt_route_blame(&connection->route, talk, &coordinator->lost, err);
+        rt_worker_connection_stamp(coordinator, connection);
+        rt_talk_next(talk);
+    }
+    return RT_OK;
 }
 
 rt_status rt_worker_connection_receive(struct rt_coordinator *coordinator,
                                        struct rt_worker_connection *connection, struct rt_error *err) {
-    struct rt_talk *talk = connection->talk;
-    while (talk->ready) {
-        bool over = false;
-        const rt_status status = connection_take_message(coordinator, connection, &over, err);
-        if (status != RT_OK)
-            return over ? status : rt_worker_connection_blame(coordinator, connection, err);
-        rt_worker_connection_stamp(coordinator, connection);
-        rt_talk_next(talk);
-    }
-    if (!talk->dead || talk->closed)
+    const struct rt_route *route = &connection->route;
+    RT_TRY(connection_receive_from(coordinator, connection, route->in, err));
+    /* In a ring the owner, which knows whether the run is at its end, looks after its links. */
+    if (rt_route_is_ring(route))
+        return connection_receive_from(coordinator, connection, route->out, err);
+    if (!route->in->dead || route->in->closed)
         return RT_OK;
-    coordinator->lost = rt_communicator_node(coordinator->comm, connection->rank);
-    return rt_fail(err, RT_FAILED, "node %u: %s", coordinator->lost, talk->error.text);
+    coordinator->lost = route->from;
+    return rt_fail(err, RT_FAILED, "node %u: %s", coordinator->lost, route->in->error.text);
 }

@@ -46,7 +46,7 @@ static void samples_send_piece(const struct rt_coordinator *coordinator,
     rt_message_encode(&message, send->head);
     samples->sending[place] = true;
     samples->part_of[place] = samples->sent;
-    rt_link_send(connection->link, send);
+    rt_link_send(connection->route.out->link, send);
     samples->at = count == left ? 0 : at + count;
     samples->sent += count == left;
 }
@@ -54,7 +54,7 @@ static void samples_send_piece(const struct rt_coordinator *coordinator,
 void rt_sample_queue_go_on(const struct rt_coordinator *coordinator,
                            struct rt_worker_connection *connection) {
     struct rt_sample_queue *samples = &connection->samples;
-    for (size_t i = 0; i < RT_STATE_WINDOW && !connection->talk->closed; i++)
+    for (size_t i = 0; i < RT_STATE_WINDOW && !connection->route.out->closed; i++)
         if (!samples->sending[i] && samples->sent < samples->queued)
             samples_send_piece(coordinator, connection, i);
 }

@@ -66,7 +66,7 @@ rt_status rt_flow_init(struct rt_flow *flow, const struct rt_flow_settings *sett
         return status;
     }
     flow->next.talk.run = flow->previous.talk.run = settings->run;
-    return rt_alloc(settings->nodes, sizeof *flow->rows, "the metrics of the nodes", &flow->rows, err);
+    return RT_OK;
 }
 
 void rt_flow_deinit(struct rt_flow *flow) {
@@ -80,8 +80,7 @@ void rt_flow_deinit(struct rt_flow *flow) {
         for (size_t k = 0; k < RT_FLOW_SEND_BUFFERS; k++)
             free(segment->buffers[k].floats);
     }
-    free(flow->rows);
-    rt_state_holder_deinit(&flow->holder);
+    rt_agent_destroy(flow->agent);
     *flow = (struct rt_flow){0};
 }
 
@@ -248,27 +247,17 @@ static rt_status flow_take_other(struct rt_flow *flow, const struct rt_event *ev
     return RT_OK;
 }
 
-/* Whether the event is of a state transfer: a worker holds state, the master gives orders. */
-static bool flow_take_transfer(struct rt_flow *flow, const struct rt_event *event, rt_status *status,
-                               struct rt_error *err) {
-    const struct rt_flow_ends *ends = &flow->settings.ends;
-    return flow->settings.index > 0 ? rt_state_holder_event(&flow->holder, event, status, err)
-                                    : ends->transfer(ends->self, event, status, err);
-}
-
 static rt_status flow_take_event(struct rt_flow *flow, const struct rt_event *event, struct rt_error *err) {
-    if (rt_talk_event(&flow->next.talk, event) || rt_talk_event(&flow->previous.talk, event))
-        return RT_OK;
+    rt_status status = RT_OK;
+    if (rt_flow_control_event(flow, event, &status, err))
+        return status;
     if (!flow_is_ours(flow, event))
         return flow_take_other(flow, event, err);
     flow->progress = rt_flow_now(flow);
-    rt_status status = RT_OK;
-    if (!flow_take_transfer(flow, event, &status, err)) {
-        if (event->kind == RT_EVENT_SENT)
-            *(bool *)event->send->user = false;
-        else if (event->kind == RT_EVENT_RECEIVED)
-            status = flow_received(flow, event, err);
-    }
+    if (event->kind == RT_EVENT_SENT)
+        *(bool *)event->send->user = false;
+    else if (event->kind == RT_EVENT_RECEIVED)
+        status = flow_received(flow, event, err);
     if (status == RT_OK)
         return RT_OK;
     char name[32];
@@ -411,25 +400,16 @@ static rt_status flow_wait(struct rt_flow *flow, struct rt_error *err) {
 
 /* ---- the loop ------------------------------------------------------------------------------------------ */
 
-/* What makes no sense in a transfer came from the node before this one. */
-static rt_status flow_go_on_with_transfer(struct rt_flow *flow, bool *worked, struct rt_error *err) {
-    char name[32];
-    if (rt_state_holder_go_on(&flow->holder, worked, err) == RT_OK)
-        return RT_OK;
-    return rt_fail_prefix(err, rt_flow_lose(flow, &flow->previous), "%s (%s)",
-                          rt_neighbour_name(&flow->previous, name), flow->previous.talk.link->peer);
-}
-
 static rt_status flow_turn(struct rt_flow *flow, struct rt_error *err) {
     bool worked = false;
     flow_take_step(flow);
-    rt_status status = rt_flow_control(flow, &worked, err);
+    rt_status status = rt_flow_control(flow, err);
     if (status == RT_OK)
         status = flow_check_links(flow, err);
+    if (status == RT_OK)
+        rt_flow_norm(flow, &worked);
     if (status == RT_OK && flow->settings.inter_ring.self)
         status = rt_flow_exchange(flow, &worked, err);
-    if (status == RT_OK && flow->settings.index > 0)
-        status = flow_go_on_with_transfer(flow, &worked, err);
     bool computed = false;
     if (status == RT_OK)
         status = rt_flow_work(flow, &computed, err);

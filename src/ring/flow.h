@@ -16,8 +16,9 @@
  * Who sends what. Clockwise, to `next`, all in one order on RT_CHANNEL_SECOND: FORWARD, EVALUATE, SNAPSHOT,
  * STOP, and where rings go at their own pace PULL, with RT_FLAG_REST: every node takes the newest parameters
  * from its server, and rests. Anticlockwise, to `previous`, on RT_CHANNEL_FIRST: BACKWARD. Clockwise on the
- * control channel: NORM, METRICS, ERROR (flow_control.c). Clockwise on RT_CHANNEL_BULK: the model's state
- * (control/state_transfer.h).
+ * control channel: NORM (flow_norm.c), and what the control plane says, METRICS and ERROR, with the model's
+ * state on RT_CHANNEL_BULK: a worker has an agent, the master a coordinator, on the route round the ring
+ * (control/route.h).
  *
  * What a clockwise message occupies on a node is an in-flight slot: a slot of the stage, room for the input
  * and, after the forward, for the gradient that will come back. Slots are used in turn, and a receive is
@@ -28,8 +29,7 @@
 #define RT_RING_FLOW_H
 
 #include "cluster/liveness.h"
-#include "cluster/talk.h"
-#include "control/state_transfer.h"
+#include "control/agent.h"
 #include "metrics/states.h"
 #include "ring/inter_ring.h"
 #include <stdatomic.h>
@@ -117,10 +117,8 @@ struct rt_flow_ends {
                         struct rt_error *err);
     /* A SNAPSHOT, STOP or PULL has been all round. */
     void (*back)(void *self, const struct rt_message *message);
-    /* Whether the event is of a state transfer; if so it has been taken in. */
-    bool (*transfer)(void *self, const struct rt_event *event, rt_status *status, struct rt_error *err);
-    /* METRICS have: a row for every node. */
-    void (*metrics)(void *self, const struct rt_metrics_row *rows);
+    /* Something has come for the coordinator, and was taken in. */
+    void (*heard)(void *self);
 };
 
 struct rt_flow_settings {
@@ -146,10 +144,13 @@ struct rt_flow {
     struct rt_neighbour next, previous;
     struct rt_segment segments[2];
     size_t segment_count;
-    struct rt_state_holder holder; /* of a worker */
-    struct rt_metrics_row *rows;   /* of METRICS that pass, one for each node */
+    /* The control plane's part on this node: of the agent that a worker has, or of the master's coordinator;
+     * self NULL: alone. */
+    struct rt_engine_part control;
+    struct rt_communicator comm; /* of the ring, for the agent */
+    struct rt_agent *agent;      /* of a worker */
 
-    struct {        /* clipping by the norm of all gradients, see flow_control.c */
+    struct {        /* clipping by the norm of all gradients, see flow_norm.c */
         bool asked; /* our squares are in a sum that is on its way */
         bool here;  /* a sum has come and waits for us to be ready */
         double sum;
@@ -171,7 +172,6 @@ struct rt_flow {
     bool starving;               /* the master: the data have nothing yet */
     bool more;                   /* the master: there is more to start than in-flight slots */
     bool ending;                 /* STOP has been sent: links may close */
-    bool told;                   /* another node said why the run ends, and it was passed on */
     struct rt_exchange exchange; /* rings side by side: of its stages; self NULL: they have no parameters */
     uint64_t given;              /* updates that its gradient was given for */
     bool joined;                 /* the state is the one that all rings start from */
@@ -267,19 +267,29 @@ bool rt_segment_is_ready(const struct rt_segment *segment);
 /* Goes on with updates whose gradients have been added to those of the other rings. */
 rt_status rt_flow_exchange(struct rt_flow *flow, bool *worked, struct rt_error *err);
 
-/* ---- flow_control.c ---- */
-rt_status rt_flow_control(struct rt_flow *flow, bool *worked, struct rt_error *err);
-/* Sends the master's question for everybody's numbers; false: not now. */
-bool rt_flow_ask_metrics(struct rt_flow *flow);
+/* ---- flow_control.c: this node's part of the control plane ---- */
+/* A worker's, when it has its segment. */
+rt_status rt_flow_open_agent(struct rt_flow *flow, struct rt_error *err);
+struct rt_route rt_flow_route(struct rt_flow *flow);
+/* Takes in an event of the route; whether it was one. */
+bool rt_flow_control_event(struct rt_flow *flow, const struct rt_event *event, rt_status *status,
+                           struct rt_error *err);
+/* Says and answers what there is to say. */
+rt_status rt_flow_control(struct rt_flow *flow, struct rt_error *err);
 void rt_flow_row(struct rt_flow *flow, struct rt_metrics_row *row);
-/* Tells the others why this node ends. */
+/* A worker tells the others why it ends, unless it has that from them. */
 void rt_flow_tell(struct rt_flow *flow, rt_status status, const char *sentence);
 /* Gives up a neighbour, whose fault the end is; returns RT_FAILED. */
 rt_status rt_flow_lose(struct rt_flow *flow, const struct rt_neighbour *who);
 
+/* ---- flow_norm.c ---- */
+rt_status rt_flow_take_norm(struct rt_flow *flow, const struct rt_message *message, struct rt_error *err);
+/* Begins a sum, adds to one, applies what follows from it, if that can be done. */
+void rt_flow_norm(struct rt_flow *flow, bool *worked);
+
 /* ---- flow_state.c ---- */
-/* A worker, when it has its segment: its stage is to be read and written by state transfer. */
-rt_status rt_flow_hold_state(struct rt_flow *flow, struct rt_error *err);
+/* A worker's stage as a store of model state. */
+struct rt_state_store rt_flow_store(struct rt_flow *flow);
 /* The parameters of the segment are those after so many updates. */
 void rt_segment_set_update(struct rt_segment *segment, uint64_t update);
 

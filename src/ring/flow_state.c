@@ -46,20 +46,13 @@ void rt_segment_set_update(struct rt_segment *segment, uint64_t update) {
     }
 }
 
-rt_status rt_flow_hold_state(struct rt_flow *flow, struct rt_error *err) {
-    const struct rt_state_holder_settings settings = {
-        .store = {.self = flow,
-                  .tensors = rt_stage_state_count(flow->segments[0].stage),
-                  .floats = flow_state_floats,
-                  .can_read = flow_state_can_read,
-                  .can_write = flow_state_can_write,
-                  .read = flow_state_read,
-                  .write = flow_state_write,
-                  .loaded = flow_state_loaded},
-        .in = flow->previous.talk.link,
-        .out = flow->next.talk.link,
-        .run = flow->settings.run,
-        .rank = flow->settings.index,
-        .finite = true};
-    return rt_state_holder_init(&flow->holder, &settings, err);
+struct rt_state_store rt_flow_store(struct rt_flow *flow) {
+    return (struct rt_state_store){.self = flow,
+                                   .tensors = rt_stage_state_count(flow->segments[0].stage),
+                                   .floats = flow_state_floats,
+                                   .can_read = flow_state_can_read,
+                                   .can_write = flow_state_can_write,
+                                   .read = flow_state_read,
+                                   .write = flow_state_write,
+                                   .loaded = flow_state_loaded};
 }

@@ -179,7 +179,7 @@ static bool flow_segment_can_forward(const struct rt_flow *flow, struct rt_segme
         return rt_segment_rests(segment);
     case RT_MESSAGE_STOP: /* behind all work, of the bulk channel too */
         return segment->oldest == segment->forward && !segment->complete &&
-               rt_state_holder_is_idle(&flow->holder);
+               (!flow->agent || rt_agent_is_transferred(flow->agent));
     default: /* of the parameters as they are now: nothing may be under way that changes them */
         return segment->weights == segment->forward && !segment->complete;
     }

@@ -203,9 +203,37 @@ static rt_status ring_take_memory(struct rt_ring *ring, struct rt_error *err) {
         status = rt_floats_create(RT_STATE_PIECE, "state in transfer", &ring->scratch, err);
     if (status == RT_OK)
         status = rt_alloc(ring->settings.plan->nodes, sizeof *ring->rows, "the metrics", &ring->rows, err);
-    if (status == RT_OK && ring->settings.plan->nodes > 1)
-        status = rt_state_initiator_init(&ring->initiator, ring->settings.run, 0, true, err);
     return status;
+}
+
+static void ring_hear(void *self) {
+    struct rt_ring *ring = self;
+    rt_ring_take_metrics(ring);
+    rt_ring_collect_go_on(ring);
+}
+
+static rt_status ring_take_message(void *user, const struct rt_message *message, struct rt_error *err) {
+    struct rt_ring *ring = user;
+    if (message->type == RT_MESSAGE_NORM)
+        return rt_flow_take_norm(&ring->flow, message, err);
+    return rt_fail(err, RT_BAD_INPUT, "unexpected %s message", rt_message_name(message->type));
+}
+
+static rt_status ring_open_coordinator(struct rt_ring *ring, struct rt_error *err) {
+    const struct rt_ring_settings *settings = &ring->settings;
+    const size_t nodes = settings->plan->nodes;
+    ring->comm = (struct rt_communicator){.endpoint = settings->endpoint, .run = settings->run, .count = 2};
+    const struct rt_coordinator_settings wanted = {
+        .comm = &ring->comm,
+        .rows = nodes - 1,
+        .ring = rt_flow_route(&ring->flow),
+        .nodes = settings->inter_ring.self ? settings->inter_ring.nodes : nodes,
+        .finite = true,
+        .message = ring_take_message,
+        .user = ring};
+    RT_TRY(rt_coordinator_create(&wanted, &ring->coordinator, err));
+    ring->flow.control = rt_coordinator_part(ring->coordinator);
+    return RT_OK;
 }
 
 static rt_status ring_make_flow(struct rt_ring *ring, const struct rt_shape *out, struct rt_error *err) {
@@ -226,8 +254,7 @@ static rt_status ring_make_flow(struct rt_ring *ring, const struct rt_shape *out
                  .loss = ring_compute_loss,
                  .output = rt_ring_take_output,
                  .back = ring_take_back,
-                 .transfer = rt_ring_transfer_event,
-                 .metrics = rt_ring_take_metrics},
+                 .heard = ring_hear},
         .stray = settings->stray ? settings->stray : ring_turn_away,
         .user = settings->user,
         .stop = settings->abandon,
@@ -239,6 +266,8 @@ static rt_status ring_make_flow(struct rt_ring *ring, const struct rt_shape *out
         status = rt_flow_add(flow, ring->head, NULL, NULL, alone ? NULL : &flow->next, err);
     if (status == RT_OK && !alone)
         status = rt_flow_add(flow, ring->tail, out, &flow->previous, NULL, err);
+    if (status == RT_OK && !alone)
+        status = ring_open_coordinator(ring, err);
     return status == RT_OK ? rt_flow_open_exchange(flow, err) : status;
 }
 
@@ -280,7 +309,7 @@ void rt_ring_destroy(struct rt_ring *ring) {
     free(ring->micros);
     free(ring->scratch);
     free(ring->held);
-    rt_state_initiator_deinit(&ring->initiator);
+    rt_coordinator_destroy(ring->coordinator);
     free(ring->rows);
     free(ring);
 }

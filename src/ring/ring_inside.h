@@ -2,6 +2,7 @@
 #ifndef RT_RING_RING_INSIDE_H
 #define RT_RING_RING_INSIDE_H
 
+#include "control/coordinator.h"
 #include "ring/flow.h"
 #include "ring/ring.h"
 
@@ -36,8 +37,9 @@ struct rt_ring {
         struct rt_error error;
     } evaluation;
 
-    struct rt_state_initiator initiator;
-    struct { /* state tensors that are collected */
+    struct rt_communicator comm;        /* the master, and all other nodes as one */
+    struct rt_coordinator *coordinator; /* NULL: the master is alone */
+    struct {                            /* state tensors that are collected */
         bool active;
         size_t tensor, end;
         size_t node; /* whose floats of the tensor are under way; 0: it begins */
@@ -54,7 +56,8 @@ struct rt_ring {
     float *scratch; /* RT_STATE_PIECE */
 
     struct rt_metrics_row *rows;
-    bool rows_here, rows_asked;
+    struct rt_metrics_row own_row; /* the master's, as of the question */
+    bool rows_here, rows_asked;    /* rows are those that came last; new ones are on their way */
     double rows_when;
     bool stopped;
 };
@@ -69,11 +72,11 @@ rt_status rt_ring_check_quiet(const struct rt_ring *ring, struct rt_error *err);
 rt_status rt_ring_start_evaluation(struct rt_ring *ring, struct rt_inflight *inflight, bool *started);
 rt_status rt_ring_take_output(void *self, const struct rt_message *message, size_t rows, const float *y,
                               struct rt_error *err);
-void rt_ring_take_metrics(void *self, const struct rt_metrics_row *rows);
+
+/* Takes the rows that have come, if they have. */
+void rt_ring_take_metrics(struct rt_ring *ring);
 
 /* ---- ring_state.c ---- */
-bool rt_ring_transfer_event(void *self, const struct rt_event *event, rt_status *status,
-                            struct rt_error *err);
 /* Goes on collecting, if there is anything to collect. */
 void rt_ring_collect_go_on(struct rt_ring *ring);
 

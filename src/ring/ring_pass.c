@@ -148,21 +148,21 @@ rt_status rt_ring_stop(struct rt_ring *ring, struct rt_error *err) {
 
 /* ---- metrics ------------------------------------------------------------------------------------------- */
 
-void rt_ring_take_metrics(void *self, const struct rt_metrics_row *rows) {
-    struct rt_ring *ring = self;
-    memcpy(ring->rows, rows, ring->settings.plan->nodes * sizeof *rows);
+void rt_ring_take_metrics(struct rt_ring *ring) {
+    if (!ring->rows_asked || (ring->coordinator && !rt_coordinator_metrics(ring->coordinator, ring->rows)))
+        return;
+    ring->rows[0] = ring->own_row;
     ring->rows_here = true;
     ring->rows_asked = false;
 }
 
 static void ring_ask(struct rt_ring *ring) {
     ring->rows_when = rt_flow_now(&ring->flow);
-    if (ring->settings.plan->nodes == 1) {
-        rt_flow_row(&ring->flow, &ring->rows[0]);
-        ring->rows_here = true;
-    } else {
-        ring->rows_asked = rt_flow_ask_metrics(&ring->flow);
-    }
+    rt_flow_row(&ring->flow, &ring->own_row);
+    ring->rows_asked = true;
+    if (ring->coordinator)
+        rt_coordinator_ask_metrics(ring->coordinator);
+    rt_ring_take_metrics(ring);
 }
 
 static bool ring_are_metrics_here(void *self) {

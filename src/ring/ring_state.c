@@ -14,21 +14,21 @@ static struct rt_state_order ring_order(struct rt_ring *ring, enum rt_state_orde
                                         size_t node) {
     return (struct rt_state_order){.kind = kind,
                                    .node = (uint16_t)node,
-                                   .in = ring->flow.previous.talk.link,
-                                   .out = ring->flow.next.talk.link,
                                    .tensor = tensor,
                                    .count = ring_held(ring, tensor, node),
                                    .user = ring};
 }
 
-bool rt_ring_transfer_event(void *self, const struct rt_event *event, rt_status *status,
-                            struct rt_error *err) {
-    struct rt_ring *ring = self;
-    if (!rt_state_initiator_event(&ring->initiator, event, status, err))
-        return false;
-    if (*status == RT_OK)
-        rt_ring_collect_go_on(ring);
-    return true;
+/* All other nodes are reached by the one route. */
+static void ring_begin_order(struct rt_ring *ring, const struct rt_state_order *order) {
+    struct rt_error ignored; /* a failure stays */
+    rt_coordinator_order(ring->coordinator, 1, *order);
+    (void)ring->flow.control.turn(ring->coordinator, &ignored);
+}
+
+static bool ring_is_transferred(void *self) {
+    const struct rt_ring *ring = self;
+    return !ring->coordinator || rt_coordinator_idle(ring->coordinator);
 }
 
 /* ---- collecting ---------------------------------------------------------------------------------------- */
@@ -58,7 +58,7 @@ static void ring_collect_own(struct rt_ring *ring, const struct rt_stage *stage)
  * been all round: until then a node may still have the image of an older one. */
 void rt_ring_collect_go_on(struct rt_ring *ring) {
     const size_t nodes = ring->settings.plan->nodes;
-    while (ring->collect.active && !ring->initiator.busy && ring->snapshots_out == 0) {
+    while (ring->collect.active && ring_is_transferred(ring) && ring->snapshots_out == 0) {
         if (ring->collect.node == 0)
             ring_collect_own(ring, ring->head);
         if (++ring->collect.node < nodes) {
@@ -66,7 +66,7 @@ void rt_ring_collect_go_on(struct rt_ring *ring) {
                 ring_order(ring, RT_STATE_FETCH, ring->collect.tensor, ring->collect.node);
             order.take = ring_collect_take;
             if (order.count > 0)
-                rt_state_initiator_begin(&ring->initiator, &order);
+                ring_begin_order(ring, &order);
             continue;
         }
         ring_collect_own(ring, ring->tail);
@@ -115,16 +115,11 @@ rt_status rt_ring_collect_finish(struct rt_ring *ring, struct rt_error *err) {
 
 /* ---- loading ------------------------------------------------------------------------------------------- */
 
-static bool ring_is_transferred(void *self) {
-    const struct rt_ring *ring = self;
-    return !ring->initiator.busy;
-}
-
 static rt_status ring_carry_out(struct rt_ring *ring, const struct rt_state_order *order,
                                 struct rt_error *err) {
-    rt_state_initiator_begin(&ring->initiator, order);
+    ring_begin_order(ring, order);
     RT_TRY(rt_ring_run(ring, ring_is_transferred, err));
-    return rt_state_initiator_result(&ring->initiator, err);
+    return rt_coordinator_order_result(ring->coordinator, err);
 }
 
 static rt_status ring_load_own(struct rt_ring *ring, struct rt_stage *stage, size_t tensor,

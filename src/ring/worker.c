@@ -180,7 +180,7 @@ static bool worker_is_stopped(void *self) {
 /* Tells the others, and stays until they have heard it. */
 static void worker_part_ways(struct rt_session *session, struct rt_flow *flow, rt_status status,
                              const struct rt_error *err) {
-    if (status != RT_OK && !flow->told) {
+    if (status != RT_OK && !rt_agent_is_over(flow->agent)) {
         const struct rt_node_settings *node = session->node ? rt_node_settings(session->node) : NULL;
         struct rt_error told = *err;
         if (node && node->name)
@@ -227,7 +227,7 @@ static rt_status worker_run(struct rt_session *session, struct rt_error *err) {
     if (status == RT_OK)
         status = rt_flow_add(&flow, worker->stage, NULL, &flow.previous, &flow.next, err);
     if (status == RT_OK)
-        status = rt_flow_hold_state(&flow, err);
+        status = rt_flow_open_agent(&flow, err);
     if (status == RT_OK)
         status = rt_flow_open_exchange(&flow, err);
     if (status == RT_OK)

@@ -41,6 +41,8 @@ static void say(struct rt_talk *talk, const struct said *said) {
     REQUIRE(body);
     if (said->message.type == RT_MESSAGE_ERROR)
         bytes = rt_error_encode(&said->error, body, RT_MAX_CONTROL);
+    if (said->message.type == RT_MESSAGE_METRICS && said->rows == 0)
+        bytes = rt_metrics_encode(&(struct rt_metrics){0}, body, RT_MAX_CONTROL);
     for (size_t i = 0; i < said->rows; i++)
         bytes = rt_metrics_append(&(struct rt_metrics_row){.node = (uint16_t)(said->first + i)}, body, bytes,
                                   RT_MAX_CONTROL);
@@ -313,6 +315,10 @@ TEST(what_the_master_may_not_say) {
         {.said = {{.message = {.type = RT_MESSAGE_STOP, .source = PLACES}}, TICKET(1)},
          .refused = "batch 1 came when none could be held"},
         {.said = {DONE(1, 1, 1)}, .refused = "unexpected done message"},
+        {.said = {{.message = {.type = RT_MESSAGE_METRICS}, .rows = 1}},
+         .refused = "have 1 rows; at most 0 were expected"},
+        {.said = {{.message = {.type = RT_MESSAGE_METRICS}}, {.message = {.type = RT_MESSAGE_METRICS}}},
+         .refused = "before the last one was answered"},
         {.said = {{.message = {.type = RT_MESSAGE_ERROR}, .error = {.status = RT_IO, .text = "the end"}}},
          .refused = "the end"},
     };

@@ -189,8 +189,7 @@ TEST(a_nap_loses_no_time) {
         CHECK_MSG(fabs(sum - rt_states_elapsed(&states)) < 1e-9, "%g s of %g", sum,
                   rt_states_elapsed(&states));
         const double busy = seconds[RT_STATE_FORWARD] + seconds[RT_STATE_BACKWARD];
-        CHECK_MSG(busy > 0.95 * used && busy < 1.05 * spent + 0.002, "%g s for %g to %g", busy, used,
-                  spent);
+        CHECK_MSG(busy > 0.95 * used && busy < 1.05 * spent + 0.002, "%g s for %g to %g", busy, used, spent);
     }
 }
 
