@@ -13,7 +13,15 @@ static size_t agent_state_floats(const void *self, size_t tensor) {
     return agent_state_tensor(agent, tensor) ? agent->settings.param_count : 0;
 }
 
-static bool agent_state_is_at_rest(const void *self) {
+/* The master asks for the state as it is, and waits for that itself until all that it gave is learnt from. */
+static enum rt_state_presence agent_state_has(const void *self, uint64_t version) {
+    const struct rt_agent *agent = self;
+    if (version != RT_VERSION_NOW)
+        return RT_STATE_GONE;
+    return agent->at_rest ? RT_STATE_HERE : RT_STATE_NOT_YET;
+}
+
+static bool agent_state_can_write(const void *self) {
     const struct rt_agent *agent = self;
     return agent->at_rest;
 }
@@ -43,8 +51,8 @@ rt_status rt_agent_hold_state(struct rt_agent *agent, struct rt_error *err) {
     const struct rt_state_store blocks = {.self = agent,
                                           .tensors = settings->state_tensors,
                                           .floats = agent_state_floats,
-                                          .can_read = agent_state_is_at_rest,
-                                          .can_write = agent_state_is_at_rest,
+                                          .has = agent_state_has,
+                                          .can_write = agent_state_can_write,
                                           .read = agent_state_read,
                                           .write = agent_state_write,
                                           .loaded = agent_state_loaded};

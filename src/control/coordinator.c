@@ -320,6 +320,7 @@ void rt_coordinator_fetch_state(struct rt_coordinator *coordinator, uint16_t ran
                                                  .tensor = tensor,
                                                  .first = first,
                                                  .count = count,
+                                                 .version = RT_VERSION_NOW,
                                                  .take = coordinator_take_state,
                                                  .user = coordinator});
 }
@@ -334,6 +335,7 @@ void rt_coordinator_send_state(struct rt_coordinator *coordinator, uint16_t rank
                                                  .tensor = tensor,
                                                  .first = first,
                                                  .count = count,
+                                                 .version = RT_VERSION_NOW,
                                                  .give = coordinator_give_state,
                                                  .user = coordinator});
 }
@@ -343,7 +345,7 @@ void rt_coordinator_set_update(struct rt_coordinator *coordinator, uint16_t rank
     rt_coordinator_order(
         coordinator, rank,
         (struct rt_state_order){
-            .kind = RT_STATE_DECLARE, .node = rank, .count = connection->stored, .update = update});
+            .kind = RT_STATE_DECLARE, .node = rank, .count = connection->stored, .version = update});
     connection->stored = 0;
 }
 

@@ -53,8 +53,8 @@ rt_status rt_state_frame_decode(struct rt_state_frame *frame, uint32_t run, bool
         (message->tensors != 1 || message->tensor[0].dtype != RT_DTYPE_F32 || message->tensor[0].rank != 1))
         return rt_fail(err, RT_BAD_INPUT, "a %s message has the wrong shape", name);
     if (finite && message->type == RT_MESSAGE_PART && !state_frame_is_finite(frame))
-        return rt_fail(err, RT_BAD_INPUT, "it sent a non-finite value in state tensor %llu",
-                       (unsigned long long)message->tensor_index);
+        return rt_fail(err, RT_BAD_INPUT, "it sent a non-finite value in state tensor %u",
+                       message->tensor_index);
     return RT_OK;
 }
 

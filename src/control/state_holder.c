@@ -39,9 +39,9 @@ static rt_status state_holder_check_range(const struct rt_state_holder *holder,
     const struct rt_state_store *store = &holder->settings.store;
     const char *name = rt_message_name(message->type);
     if (message->tensor_index >= store->tensors)
-        return rt_fail(err, RT_BAD_INPUT, "a %s message names state tensor %llu; there are %zu", name,
-                       (unsigned long long)message->tensor_index, store->tensors);
-    const size_t total = store->floats(store->self, (size_t)message->tensor_index);
+        return rt_fail(err, RT_BAD_INPUT, "a %s message names state tensor %u; there are %zu", name,
+                       message->tensor_index, store->tensors);
+    const size_t total = store->floats(store->self, message->tensor_index);
     if (count == 0 || message->first > total || count > total - message->first)
         return rt_fail(err, RT_BAD_INPUT, "a %s message names %llu floats from %llu on; the node has %zu",
                        name, (unsigned long long)count, (unsigned long long)message->first, total);
@@ -62,7 +62,7 @@ static rt_status state_holder_check(const struct rt_state_holder *holder, const 
                              message->target, settings->rank);
     if (message->type == RT_MESSAGE_EXAMPLES)
         return RT_OK;
-    if (settings->store.tensors == 0 || (message->type == RT_MESSAGE_FETCH && !settings->store.can_read))
+    if (settings->store.tensors == 0 || (message->type == RT_MESSAGE_FETCH && !settings->store.has))
         return rt_fail(err, RT_BAD_INPUT, "unexpected %s message: this node's state is not to be had", name);
     if (message->type == RT_MESSAGE_FETCH)
         return state_holder_check_range(holder, message, message->floats, err);
@@ -106,11 +106,12 @@ static bool state_holder_give(struct rt_state_holder *holder, const struct rt_me
         .source = holder->settings.rank,
         .target = asked->source,
         .run = holder->settings.run,
+        .state_version = asked->state_version,
         .tensor_index = asked->tensor_index,
         .first = asked->first + holder->given,
         .tensors = 1,
         .tensor = {{.dtype = RT_DTYPE_F32, .rank = 1, .dims = {(uint32_t)count}}}};
-    store->read(store->self, (size_t)asked->tensor_index, (size_t)part.first, count, out->floats);
+    store->read(store->self, asked->tensor_index, (size_t)part.first, count, out->floats);
     rt_state_frame_send(out, holder->settings.out, &part, count);
     holder->given = count < left ? holder->given + count : 0;
     return count == left;
@@ -138,8 +139,9 @@ static bool state_holder_can_take(const struct rt_state_holder *holder, const st
     const struct rt_state_store *store = &holder->settings.store;
     if (!state_holder_is_for_us(holder, frame) || frame->message.type == RT_MESSAGE_EXAMPLES)
         return true;
-    return frame->message.type == RT_MESSAGE_FETCH ? store->can_read(store->self)
-                                                   : store->can_write(store->self);
+    if (frame->message.type == RT_MESSAGE_FETCH) /* one that is gone is refused when its turn comes */
+        return store->has(store->self, frame->message.state_version) != RT_STATE_NOT_YET;
+    return store->can_write(store->self);
 }
 
 bool rt_state_holder_is_waiting(const struct rt_state_holder *holder) {
@@ -174,11 +176,17 @@ static bool state_holder_take(struct rt_state_holder *holder, struct rt_state_fr
                                      rt_state_frame_floats(frame), err);
         return true;
     case RT_MESSAGE_PART:
-        store->write(store->self, (size_t)message->tensor_index, (size_t)message->first,
-                     rt_state_frame_floats(frame), frame->floats);
+        store->write(store->self, message->tensor_index, (size_t)message->first, rt_state_frame_floats(frame),
+                     frame->floats);
         holder->written += rt_state_frame_floats(frame);
         return true;
     case RT_MESSAGE_FETCH:
+        if (store->has(store->self, message->state_version) == RT_STATE_GONE) {
+            *status =
+                rt_fail(err, RT_BAD_INPUT, "a fetch message asks for the state of update %llu, which is gone",
+                        (unsigned long long)message->state_version);
+            return false;
+        }
         *done = out && state_holder_give(holder, message, out);
         return out;
     default:

@@ -68,7 +68,8 @@ static void state_initiator_fetch(struct rt_state_initiator *initiator) {
         const size_t left = order->count - initiator->asked,
                      count = left < STATE_FETCH_FLOATS ? left : STATE_FETCH_FLOATS;
         struct rt_message message = state_initiator_head(initiator, RT_MESSAGE_FETCH);
-        message.tensor_index = order->tensor;
+        message.state_version = order->version;
+        message.tensor_index = (uint32_t)order->tensor;
         message.first = order->first + initiator->asked;
         message.floats = (uint32_t)count;
         initiator->asked += count;
@@ -85,7 +86,8 @@ static void state_initiator_store(struct rt_state_initiator *initiator) {
            (out = rt_state_frame_free(initiator->out))) {
         const size_t count = state_initiator_piece(order->count - initiator->moved);
         struct rt_message message = state_initiator_head(initiator, RT_MESSAGE_PART);
-        message.tensor_index = order->tensor;
+        message.state_version = order->version;
+        message.tensor_index = (uint32_t)order->tensor;
         message.first = order->first + initiator->moved;
         message.tensors = 1;
         message.tensor[0] =
@@ -102,7 +104,7 @@ static void state_initiator_declare(struct rt_state_initiator *initiator) {
     struct rt_state_frame *out = rt_state_frame_free(initiator->out);
     if (initiator->asked == 0 && out) {
         struct rt_message message = state_initiator_head(initiator, RT_MESSAGE_LOAD);
-        message.update = initiator->order.update;
+        message.update = initiator->order.version;
         message.stored = initiator->order.count;
         initiator->asked = 1;
         rt_state_frame_send(out, initiator->order.out, &message, 0);
@@ -136,10 +138,13 @@ static rt_status state_initiator_check(const struct rt_state_initiator *initiato
         return rt_fail(err, RT_BAD_INPUT, "unexpected %s message of node %u in a state transfer",
                        rt_message_name(message->type), message->source);
     if (expected == RT_MESSAGE_LOAD)
-        return message->update == order->update
+        return message->update == order->version
                    ? RT_OK
                    : rt_fail(err, RT_BAD_INPUT, "it took note of update %llu instead of %llu",
-                             (unsigned long long)message->update, (unsigned long long)order->update);
+                             (unsigned long long)message->update, (unsigned long long)order->version);
+    if (message->state_version != order->version)
+        return rt_fail(err, RT_BAD_INPUT, "it sent its state of update %llu instead of %llu",
+                       (unsigned long long)message->state_version, (unsigned long long)order->version);
     if (message->tensor_index != order->tensor || message->first != order->first + initiator->moved ||
         rt_state_frame_floats(frame) != state_initiator_piece(initiator->asked - initiator->moved))
         return rt_fail(err, RT_BAD_INPUT, "it sent another range of its state than the one asked for");

@@ -4,16 +4,17 @@
  * this.
  *
  * State tensor 0 is the parameters (in a ring the buffers too), tensor w > 0 the optimizer's w-th value of
- * every parameter. A node holds a range of each. Two sides:
+ * every parameter. A node holds a range of each, of one version or several: the number of updates that have
+ * been applied to it. Two sides:
  *
- *   the initiator   gives orders, one at a time: fetch a range from a node, store a range there, or declare
- *                   that what was stored is the state after so many updates
- *   the holder      has a store, and does what the orders say, in the order in which they come
+ *   the initiator   gives orders, one at a time: fetch a range of a version from a node, store a range there,
+ * or declare that what was stored is the state after so many updates the holder      has a store, and does
+ * what the orders say, in the order in which they come
  *
- * On RT_CHANNEL_BULK, where activations and gradients go first. FETCH asks for a range; it comes back as
- * PARTs of at most RT_STATE_PIECE floats, in order. To store a range PARTs are sent. LOAD goes behind the
- * last, says which version that is and how many floats were stored for it, and is sent back when the holder
- * has taken note.
+ * On RT_CHANNEL_BULK, where activations and gradients go first. FETCH asks for a range of a version; it comes
+ * back as PARTs of at most RT_STATE_PIECE floats, in order, when the holder has that version, and not before.
+ * To store a range PARTs are sent. LOAD goes behind the last, says which version that is and how many floats
+ * were stored for it, and is sent back when the holder has taken note.
  *
  * Every message names the node it is for. Over a direct link that is the node at the other end. Round a ring
  * they go clockwise, hop by hop: a holder passes on what is for others, from the buffer it came into, so the
@@ -41,13 +42,21 @@ struct rt_state_frame {
 
 /* ---- the holder ---- */
 
+enum rt_state_presence {
+    RT_STATE_HERE,
+    RT_STATE_NOT_YET, /* it will come */
+    RT_STATE_GONE,    /* only a newer one is here: asking for it is an error */
+};
+
 /* What a node holds of the model's state. */
 struct rt_state_store {
     void *self;
     size_t tensors;
     size_t (*floats)(const void *self, size_t tensor); /* of each that are here */
-    /* Whether they may be read, or written, now; asked again when something may have changed. */
-    bool (*can_read)(const void *self); /* NULL: never, so that asking is an error */
+    /* Whether a version is here to be read, or the state may be written, now; asked again when something may
+     * have changed. RT_VERSION_NOW: the state as it is, where there is one version at a time. */
+    enum rt_state_presence (*has)(const void *self,
+                                  uint64_t version); /* NULL: never, so that asking is an error */
     bool (*can_write)(const void *self);
     void (*read)(const void *self, size_t tensor, size_t first, size_t count, float *into);
     void (*write)(void *self, size_t tensor, size_t first, size_t count, const float *from);
@@ -107,7 +116,7 @@ struct rt_state_order {
     /* STORE: gives consecutive floats. A failure ends the order. */
     rt_status (*give)(void *user, size_t tensor, size_t count, float *floats, struct rt_error *err);
     void *user;
-    uint64_t update; /* DECLARE: the version; count: floats that were stored for it */
+    uint64_t version; /* of what is fetched or stored; DECLARE: of all that was stored, count floats */
 };
 
 struct rt_state_initiator {

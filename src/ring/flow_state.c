@@ -13,8 +13,11 @@ static size_t flow_state_floats(const void *self, size_t tensor) {
     return rt_stage_state_floats(flow_segment(self)->stage, tensor);
 }
 
-static bool flow_state_can_read(const void *self) {
-    return flow_segment(self)->stage->image_taken;
+static enum rt_state_presence flow_state_has(const void *self, uint64_t version) {
+    const struct rt_stage *stage = flow_segment(self)->stage;
+    if (!stage->image_taken || (version != RT_VERSION_NOW && stage->image_update < version))
+        return RT_STATE_NOT_YET;
+    return version == RT_VERSION_NOW || stage->image_update == version ? RT_STATE_HERE : RT_STATE_GONE;
 }
 
 /* Nothing is in hand that needs the parameters as they are. */
@@ -50,7 +53,7 @@ struct rt_state_store rt_flow_store(struct rt_flow *flow) {
     return (struct rt_state_store){.self = flow,
                                    .tensors = rt_stage_state_count(flow->segments[0].stage),
                                    .floats = flow_state_floats,
-                                   .can_read = flow_state_can_read,
+                                   .has = flow_state_has,
                                    .can_write = flow_state_can_write,
                                    .read = flow_state_read,
                                    .write = flow_state_write,

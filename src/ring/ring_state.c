@@ -54,16 +54,18 @@ static void ring_collect_own(struct rt_ring *ring, const struct rt_stage *stage)
     }
 }
 
-/* The next node's floats are asked for when those of the one before are here. Not before the snapshot has
- * been all round: until then a node may still have the image of an older one. */
+/* The next node's floats are asked for when those of the one before are here. A node that the snapshot has
+ * not reached yet gives them when it has. Where every stage has a server each counts its own updates, and
+ * the snapshot has been all round already. */
 void rt_ring_collect_go_on(struct rt_ring *ring) {
     const size_t nodes = ring->settings.plan->nodes;
-    while (ring->collect.active && ring_is_transferred(ring) && ring->snapshots_out == 0) {
+    while (ring->collect.active && ring_is_transferred(ring)) {
         if (ring->collect.node == 0)
             ring_collect_own(ring, ring->head);
         if (++ring->collect.node < nodes) {
             struct rt_state_order order =
                 ring_order(ring, RT_STATE_FETCH, ring->collect.tensor, ring->collect.node);
+            order.version = ring->job->ring.with_servers ? RT_VERSION_NOW : ring->head->image_update;
             order.take = ring_collect_take;
             if (order.count > 0)
                 ring_begin_order(ring, &order);
@@ -133,11 +135,12 @@ static rt_status ring_load_own(struct rt_ring *ring, struct rt_stage *stage, siz
     return RT_OK;
 }
 
-static rt_status ring_load_tensor(struct rt_ring *ring, size_t tensor, rt_state_read read, void *user,
-                                  struct rt_error *err) {
+static rt_status ring_load_tensor(struct rt_ring *ring, size_t tensor, uint64_t update, rt_state_read read,
+                                  void *user, struct rt_error *err) {
     RT_TRY(ring_load_own(ring, ring->head, tensor, read, user, err));
     for (size_t node = 1; node < ring->settings.plan->nodes; node++) {
         struct rt_state_order order = ring_order(ring, RT_STATE_STORE, tensor, node);
+        order.version = update;
         order.give = read;
         order.user = user;
         if (order.count > 0)
@@ -160,10 +163,10 @@ rt_status rt_ring_load(struct rt_ring *ring, size_t tensors, uint64_t update, rt
         RT_TRY(rt_ring_snapshot(ring, err));
     RT_TRY(rt_ring_run(ring, ring_are_snapshots_back, err));
     for (size_t tensor = 0; tensor < tensors; tensor++)
-        RT_TRY(ring_load_tensor(ring, tensor, read, user, err));
+        RT_TRY(ring_load_tensor(ring, tensor, update, read, user, err));
     for (size_t node = 1; node < ring->settings.plan->nodes; node++) {
         struct rt_state_order order = ring_order(ring, RT_STATE_DECLARE, 0, node);
-        order.update = update;
+        order.version = update;
         order.count = 0;
         for (size_t tensor = 0; tensor < tensors; tensor++)
             order.count += ring_held(ring, tensor, node);

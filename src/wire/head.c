@@ -10,7 +10,7 @@ enum { PROTOCOL_END = sizeof magic + 2 };
 
 /* What a type may carry, and which fields of the head mean something to it. */
 enum carries { HEAD_ONLY, FIELDS, TENSORS };
-enum { ROWS = 1, VALUE = 2, TARGET = 4 };
+enum { ROWS = 1, VALUE = 2, TARGET = 4 }; /* ROWS: or what else is in its place */
 
 struct type {
     uint16_t type;
@@ -40,8 +40,8 @@ static const struct type types[] = {
     {RT_MESSAGE_BACKWARD, "backward", TENSORS, 0, 0},
     {RT_MESSAGE_NORM, "norm", HEAD_ONLY, RT_FLAG_LAST, VALUE},
     {RT_MESSAGE_METRICS, "metrics", FIELDS, 0, 0},
-    {RT_MESSAGE_PART, "part", TENSORS, 0, TARGET},
-    {RT_MESSAGE_FETCH, "fetch", HEAD_ONLY, 0, TARGET},
+    {RT_MESSAGE_PART, "part", TENSORS, 0, ROWS | TARGET},
+    {RT_MESSAGE_FETCH, "fetch", HEAD_ONLY, 0, ROWS | TARGET},
     {RT_MESSAGE_LOAD, "load", HEAD_ONLY, 0, TARGET},
     {RT_MESSAGE_TICKET, "ticket", HEAD_ONLY, 0, 0},
     {RT_MESSAGE_DONE, "done", HEAD_ONLY, 0, ROWS | VALUE},

@@ -47,9 +47,11 @@ enum rt_message_type {
     RT_MESSAGE_METRICS,   /* rt_metrics: every node adds its row */
 
     /* state transfer (control/state_transfer.h), to node `target`, directly or hop by hop round a ring */
-    RT_MESSAGE_PART = 66, /* floats of state tensor `tensor_index`, from float `first` on */
-    RT_MESSAGE_FETCH,     /* head only: send `floats` floats of state tensor `tensor_index` from `first` on */
-    RT_MESSAGE_LOAD,      /* head only, behind parts: they are the state after `update` updates; sent back */
+    RT_MESSAGE_PART = 66, /* floats of state tensor `tensor_index`, from float `first` on, of version
+                             `state_version` */
+    RT_MESSAGE_FETCH, /* head only: send `floats` floats of state tensor `tensor_index` from `first` on, of
+                         version `state_version` */
+    RT_MESSAGE_LOAD,  /* head only, behind parts: they are the state after `update` updates; sent back */
 
     /* of an exchange, between the master and a worker */
     RT_MESSAGE_TICKET = 80, /* head only: learn from batch `batch` */
@@ -87,6 +89,8 @@ struct rt_message_tensor {
  * callers; it may be called again. */
 enum { RT_FLAG_LAST = 1, RT_FLAG_ASK = 2, RT_FLAG_REST = 4, RT_FLAG_AGAIN = 8 };
 
+#define RT_VERSION_NOW UINT64_MAX
+
 struct rt_message {
     uint16_t type; /* enum rt_message_type */
     uint16_t flags;
@@ -95,12 +99,12 @@ struct rt_message {
     uint32_t run;    /* which run it belongs to: random, chosen by the master */
     /* Five slots, each under the name of what it carries in the message at hand. */
     union {
-        uint64_t micro;        /* FORWARD, EVALUATE, BACKWARD: number of the micro-batch in the run */
-        uint64_t batch;        /* TICKET, DONE, EXAMPLES, PUSH, PULL: number of the batch in the run */
-        uint64_t tensor_index; /* PART, FETCH: 0 parameters and buffers, w the optimizer's tensor w */
-        uint64_t stored;       /* LOAD: floats that were stored before it */
-        uint64_t counter;      /* TALLY: which */
-        uint64_t load;         /* CHUNK: number of the span's exchange in the run */
+        uint64_t micro;         /* FORWARD, EVALUATE, BACKWARD: number of the micro-batch in the run */
+        uint64_t batch;         /* TICKET, DONE, EXAMPLES, PUSH, PULL: number of the batch in the run */
+        uint64_t state_version; /* PART, FETCH: updates applied to the state; RT_VERSION_NOW: as it is */
+        uint64_t stored;        /* LOAD: floats that were stored before it */
+        uint64_t counter;       /* TALLY: which */
+        uint64_t load;          /* CHUNK: number of the span's exchange in the run */
     };
     union {
         uint64_t update;  /* FORWARD, BACKWARD, SNAPSHOT, NORM, LOAD: updates applied to the parameters */
@@ -115,8 +119,11 @@ struct rt_message {
         uint32_t floats; /* FETCH: how many */
         uint32_t span;   /* PUSH, PARAM: which */
     };
-    uint32_t rows; /* FORWARD: examples of the update that the micro-batch is part of; DONE, PUSH: that it is
-                      made of; otherwise 0 */
+    union {            /* otherwise 0 */
+        uint32_t rows; /* FORWARD: examples of the update that the micro-batch is part of; DONE, PUSH: that it
+                          is made of */
+        uint32_t tensor_index; /* PART, FETCH: 0 parameters and buffers, w the optimizer's tensor w */
+    };
     union {
         double value; /* any of the following; otherwise 0 */
         double norm;  /* NORM: the sum of squares so far, or the factor that follows from it */

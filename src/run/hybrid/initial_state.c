@@ -103,7 +103,7 @@ static void initial_order(struct rt_group *group) {
         group->initial.at = 0;
     } else {
         order.kind = RT_STATE_DECLARE;
-        order.update = group->stages[0].stage->update;
+        order.version = group->stages[0].stage->update;
         for (size_t tensor = 0; tensor < group->initial.tensor; tensor++)
             order.count += initial_floats(group, tensor);
         group->initial.tensor = 0;

@@ -5,13 +5,14 @@
 #include "support/test.h"
 #include <math.h>
 
-enum { NODES = 4, TENSORS = 2, FLOATS = 2 * RT_STATE_PIECE + 7, HOSTILE = 16 };
+enum { NODES = 4, TENSORS = 2, FLOATS = 2 * RT_STATE_PIECE + 7, HOSTILE = 16, VERSION = 12 };
 
 /* What a node holds: float i of tensor t of node n is n * 1000 + t * 100 + i % 97 to begin with. */
 struct store {
     float *tensor[TENSORS];
     uint64_t update;
-    bool readable, writable, asked_twice;
+    uint64_t version; /* of what can be read */
+    bool writable, asked_twice;
 };
 
 struct world {
@@ -35,8 +36,11 @@ static size_t store_floats(const void *self, size_t tensor) {
     return tensor == 0 ? FLOATS : 5;
 }
 
-static bool store_can_read(const void *self) {
-    return ((const struct store *)self)->readable;
+static enum rt_state_presence store_has(const void *self, uint64_t version) {
+    const struct store *store = self;
+    return store->version == version  ? RT_STATE_HERE
+           : store->version < version ? RT_STATE_NOT_YET
+                                      : RT_STATE_GONE;
 }
 
 static bool store_can_write(const void *self) {
@@ -69,7 +73,7 @@ static uint16_t after(const struct world *world, uint16_t rank) {
 
 static void be_holder(struct world *world, struct rt_communicator *comm) {
     struct store *store = &world->store[comm->rank];
-    const struct rt_state_holder_settings settings = {.store = {store, TENSORS, store_floats, store_can_read,
+    const struct rt_state_holder_settings settings = {.store = {store, TENSORS, store_floats, store_has,
                                                                 store_can_write, store_read, store_write,
                                                                 store_loaded},
                                                       .in = comm->links[before(world, comm->rank)],
@@ -90,7 +94,8 @@ static void be_holder(struct world *world, struct rt_communicator *comm) {
         if (!rt_endpoint_wait(comm->endpoint, until, &event)) {
             CHECK(rt_state_holder_is_waiting(&holder) || rt_state_holder_is_idle(&holder) ||
                   store->asked_twice);
-            store->readable = store->writable = true; /* it has come to rest */
+            store->version = VERSION; /* it has come to rest */
+            store->writable = true;
         } else if (!rt_state_holder_event(&holder, &event, status, err)) {
             closed = event.kind == RT_EVENT_CLOSED;
         }
@@ -98,7 +103,8 @@ static void be_holder(struct world *world, struct rt_communicator *comm) {
             *status = rt_state_holder_go_on(&holder, &worked, err);
     }
     /* It lives on for a while, as an agent that says goodbye does. */
-    store->readable = store->writable = true;
+    store->version = VERSION;
+    store->writable = true;
     while (*status != RT_OK &&
            rt_endpoint_wait(comm->endpoint, rt_endpoint_now(comm->endpoint) + 1, &event) &&
            rt_state_holder_event(&holder, &event, &later, &ignored))
@@ -184,10 +190,11 @@ static void work(struct world *world, struct rt_communicator *comm) {
              .node = world->ring ? 2 : 1,
              .first = 3,
              .count = FLOATS - 3,
+             .version = VERSION,
              .take = take},
             {.kind = RT_STATE_STORE, .node = 3, .tensor = 1, .first = 1, .count = 4, .give = give},
             {.kind = RT_STATE_STORE, .node = 3, .first = 0, .count = FLOATS, .give = give},
-            {.kind = RT_STATE_DECLARE, .node = 3, .count = FLOATS + 4, .update = 77},
+            {.kind = RT_STATE_DECLARE, .node = 3, .count = FLOATS + 4, .version = 77},
         };
         for (size_t i = 0; i < sizeof orders / sizeof *orders && world->status[0] == RT_OK; i++)
             carry_out(world, comm, &initiator, orders[i]);
@@ -211,6 +218,7 @@ static void run_world(struct world *world) {
     for (size_t node = 0; node < NODES; node++)
         for (size_t t = 0; t < TENSORS; t++) {
             const size_t floats = store_floats(NULL, t);
+            world->store[node].version = VERSION - 1;
             world->store[node].tensor[t] = malloc(floats * sizeof(float));
             for (size_t i = 0; i < floats; i++)
                 world->store[node].tensor[t][i] = value(node, t, i);
@@ -282,6 +290,9 @@ TEST(nothing_else_is_believed) {
          0,
          "names 6 floats from 0 on"},
         {{.type = RT_MESSAGE_FETCH, .target = 1, .tensor_index = 1}, 0, "names 0 floats"},
+        {{.type = RT_MESSAGE_FETCH, .target = 1, .floats = 1, .state_version = 3},
+         0,
+         "the state of update 3, which is gone"},
         {{.type = RT_MESSAGE_FETCH, .target = 2, .floats = 1}, 0, "for node 2 came to node 1"},
         {{.type = RT_MESSAGE_LOAD, .target = 1, .run = 1}, 0, "another run"},
         {{.type = RT_MESSAGE_LOAD, .target = 1, .stored = 5},
