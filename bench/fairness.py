@@ -60,6 +60,8 @@ class FairnessBench:
             return sum(node["states"][state] for node in run["per_node"] for state in states)
 
         parts = {"computing": total(*COMPUTE)}
+        # By how much busy seconds exceed the CPU time that was used: what emulation multiplies, whatever naps do to it.
+        parts["busy per CPU-second"] = total(*COMPUTE, "update", "reduce", "encode") / sum(node["cpu_s"] for node in run["per_node"])
         if nodes == 1:
             # By the wall clock: several devices share cores where they are not emulated, and a ring's messages take time.
             parts["validation"] = run["validation_seconds"]
