@@ -1,30 +1,15 @@
-/*
- * The engine: events to parts, the first failure, and the two ways of waiting; see engine.h.
- *
- * Threaded: the engine's thread holds the mutex whenever it runs a part, and lets it go while it sleeps in
- * the endpoint. Who waits leaves his test with the engine, which tries it after every event: so the waiting
- * thread wakes up once, when there is something for it.
- */
+/* The engine: events to parts, the first failure, and waiting; see engine.h. engine_thread.c has the engine
+ * with a thread of its own. */
 #include "control/engine_inside.h"
 
 #include "base/clock.h"
-#include "base/cores.h"
-#include "base/fpenv.h"
 #include "base/memory.h"
 #include <math.h>
 #include <stdlib.h>
 #include <time.h>
 
-/* Seconds after which a sleeper looks up, to see whether it is to stop or has waited too long. */
-static const double look_up = 0.5;
-
 double rt_engine_now(const struct rt_engine *engine) {
     return engine->endpoint ? rt_endpoint_now(engine->endpoint) : rt_clock_wall();
-}
-
-static struct timespec engine_timespec_of(double seconds) {
-    const double whole = floor(seconds);
-    return (struct timespec){(time_t)whole, (long)((seconds - whole) * 1e9)};
 }
 
 /* ---- parts --------------------------------------------------------------------------------------------- */
@@ -43,7 +28,7 @@ static bool engine_is_alive(const struct rt_engine *engine, const struct rt_engi
     return engine->status == RT_OK || part->outlives;
 }
 
-static void engine_take_turn(struct rt_engine *engine) {
+void rt_engine_take_turn(struct rt_engine *engine) {
     engine->due = false;
     for (size_t i = 0; i < engine->settings.part_count; i++) {
         const struct rt_engine_part *part = &engine->settings.parts[i];
@@ -57,7 +42,7 @@ static void engine_take_turn(struct rt_engine *engine) {
 }
 
 /* Everything that has come is known: whether a part did some work with it. */
-static bool engine_do_work(struct rt_engine *engine) {
+bool rt_engine_do_work(struct rt_engine *engine) {
     bool done = false;
     for (size_t i = 0; i < engine->settings.part_count; i++) {
         const struct rt_engine_part *part = &engine->settings.parts[i];
@@ -89,7 +74,7 @@ static bool engine_hand_out(struct rt_engine *engine, const struct rt_event *eve
     return taken;
 }
 
-static void engine_take_event(struct rt_engine *engine, const struct rt_event *event) {
+void rt_engine_take_event(struct rt_engine *engine, const struct rt_event *event) {
     const struct rt_engine_settings *settings = &engine->settings;
     const uint16_t rank = rt_communicator_rank(settings->comm, event->link);
     if (event->kind == RT_EVENT_WOKEN)
@@ -111,8 +96,7 @@ static bool engine_next_event(struct rt_engine *engine, double until, struct rt_
         return rt_endpoint_wait(engine->endpoint, until, event);
     const double left = until - rt_clock_wall();
     if (left > 0 && !isinf(left)) {
-        const struct timespec rest = engine_timespec_of(left);
-        nanosleep(&rest, NULL);
+        nanosleep(&(struct timespec){(time_t)left, (long)((left - floor(left)) * 1e9)}, NULL);
     }
     return false;
 }
@@ -123,18 +107,18 @@ static bool engine_wait_inline(struct rt_engine *engine, double until) {
     rt_engine_check_stop(engine, now);
     const double limit = rt_engine_check_timeout(engine, now);
     double wake = until < limit ? until : limit;
-    if (engine->settings.stop && now + look_up < wake)
-        wake = now + look_up;
+    if (engine->settings.stop && now + RT_ENGINE_LOOK_UP < wake)
+        wake = now + RT_ENGINE_LOOK_UP;
     struct rt_event event;
     if (engine->works && !engine_next_event(engine, 0, &event)) {
-        if (engine_do_work(engine))
+        if (rt_engine_do_work(engine))
             return true;
     } else if (engine->works) {
-        engine_take_event(engine, &event);
+        rt_engine_take_event(engine, &event);
         return true;
     }
     if (engine_next_event(engine, wake, &event)) {
-        engine_take_event(engine, &event);
+        rt_engine_take_event(engine, &event);
         return true;
     }
     if (isinf(wake)) {
@@ -151,7 +135,7 @@ static void engine_watch_inline(struct rt_engine *engine, struct rt_watcher *wat
     engine->watchers = watcher;
     for (bool more = true; more;) {
         if (engine->due)
-            engine_take_turn(engine);
+            rt_engine_take_turn(engine);
         if (engine->status != RT_OK && !watcher->lingers)
             break;
         watcher->met = watcher->test && watcher->test(watcher->self);
@@ -166,164 +150,10 @@ void rt_engine_poll(struct rt_engine *engine) {
         return;
     do {
         while (engine->endpoint && rt_endpoint_wait(engine->endpoint, 0, &event))
-            engine_take_event(engine, &event);
+            rt_engine_take_event(engine, &event);
         if (engine->due)
-            engine_take_turn(engine);
-    } while (engine->works && engine_do_work(engine));
-}
-
-/* ---- an emulated device ---------------------------------------------------------------------------------
-
- * The thread that takes events is as slow as the one that computes. It sleeps in the middle of its work, with
- * the engine held: nobody sees a sum before the device would have made it. */
-
-static double engine_emulated_now(void *self) {
-    return rt_engine_now(self);
-}
-
-/* Not for so long that others could take it for dead. Bytes move meanwhile. */
-static void engine_emulated_sleep(void *self, double until) {
-    static const double glance = 0.05, worthwhile = 0.002;
-    struct rt_engine *engine = self;
-    const double start = rt_engine_now(engine), end = fmin(until, start + engine->timeout / 4);
-    const bool leaves = engine->threaded && end - start > worthwhile;
-    if (leaves)
-        rt_endpoint_attend(engine->endpoint, false);
-    for (double now = start; now < end && !atomic_load(&engine->ending); now = rt_engine_now(engine)) {
-        if (atomic_load(&engine->letting_go) || (engine->settings.stop && atomic_load(engine->settings.stop)))
-            break;
-        if (rt_engine_owner(engine, now) != RT_OWNER_WORKS)
-            rt_endpoint_step(engine->endpoint, 0);
-        rt_endpoint_sleep(engine->endpoint, fmin(end, now + glance));
-    }
-    if (leaves)
-        rt_endpoint_attend(engine->endpoint, true);
-}
-
-static void engine_start_clock(struct rt_engine *engine) {
-    struct rt_states *clock = engine->settings.comm->clock;
-    if (!clock)
-        return;
-    rt_states_start(clock, RT_STATE_WAIT_GRADIENT);
-    clock->coarse = true;
-    rt_states_emulate(clock, &(struct rt_emulation){.pace = engine->settings.comm->pace,
-                                                    .self = engine,
-                                                    .now = engine_emulated_now,
-                                                    .sleep = engine_emulated_sleep});
-    rt_states_set_apart(clock, true, false);
-    clock->until_work = true; /* what comes before is no training */
-}
-
-/* ---- threaded ------------------------------------------------------------------------------------------ */
-
-static void engine_look_at_watchers(struct rt_engine *engine) {
-    bool met = false;
-    for (struct rt_watcher *watcher = engine->watchers; watcher; watcher = watcher->next) {
-        watcher->met = watcher->met || (watcher->test && watcher->test(watcher->self));
-        met |= watcher->met;
-    }
-    if (met)
-        pthread_cond_broadcast(&engine->changed);
-}
-
-/* When work begins for which somebody waits; 0: nobody does. */
-static double engine_begin_help(const struct rt_engine *engine) {
-    const struct rt_watcher *watcher = engine->watchers;
-    while (watcher && !watcher->test) /* who only lets time pass waits for nothing */
-        watcher = watcher->next;
-    return watcher ? rt_clock_wall() : 0;
-}
-
-static void engine_end_help(struct rt_engine *engine, double began) {
-    if (began > 0)
-        engine->helped += rt_clock_wall() - began;
-}
-
-static void *engine_run_thread(void *user) {
-    struct rt_engine *engine = user;
-    fenv_t theirs;
-    rt_fp_enter(&theirs);
-    rt_core_turns_short();                      /* what it does lets others go on */
-    rt_endpoint_attend(engine->endpoint, true); /* this thread does little else */
-    pthread_mutex_lock(&engine->mutex);
-    engine_start_clock(engine);
-    while (!atomic_load(&engine->ending)) {
-        struct rt_event event;
-        double began = engine_begin_help(engine);
-        if (engine->due)
-            engine_take_turn(engine);
-        engine_end_help(engine, began);
-        const double now = rt_engine_now(engine);
-        rt_engine_check_stop(engine, now);
-        if (now >= engine->check) {
-            const double limit = rt_engine_check_timeout(engine, now);
-            engine->check = limit < now + look_up ? limit : now + look_up;
-        }
-        engine_look_at_watchers(engine);
-        const double until = engine->check;
-        pthread_mutex_unlock(&engine->mutex);
-        bool came = engine->works && rt_endpoint_wait(engine->endpoint, 0, &event);
-        if (!came && engine->works) {
-            pthread_mutex_lock(&engine->mutex);
-            began = engine_begin_help(engine);
-            const bool worked = engine_do_work(engine);
-            engine_end_help(engine, began);
-            if (worked)
-                continue;
-            pthread_mutex_unlock(&engine->mutex);
-        }
-        came = came || rt_endpoint_wait(engine->endpoint, until, &event);
-        pthread_mutex_lock(&engine->mutex);
-        began = engine_begin_help(engine);
-        if (came)
-            engine_take_event(engine, &event);
-        engine_end_help(engine, began);
-    }
-    pthread_mutex_unlock(&engine->mutex);
-    rt_endpoint_attend(engine->endpoint, false);
-    return NULL;
-}
-
-static void engine_watch_threaded(struct rt_engine *engine, struct rt_watcher *watcher) {
-    const double until = watcher->until;
-    const struct timespec limit = isinf(until) ? (struct timespec){0, 0} : engine_timespec_of(until);
-    int late = 0;
-    pthread_mutex_lock(&engine->mutex);
-    watcher->met = watcher->test && watcher->test(watcher->self);
-    watcher->next = engine->watchers;
-    engine->watchers = watcher;
-    while (!watcher->met && !late && (engine->status == RT_OK || watcher->lingers))
-        if (isinf(until))
-            pthread_cond_wait(&engine->changed, &engine->mutex);
-        else
-            late = pthread_cond_timedwait(&engine->changed, &engine->mutex, &limit);
-    struct rt_watcher **at = &engine->watchers;
-    while (*at != watcher)
-        at = &(*at)->next;
-    *at = watcher->next;
-    pthread_mutex_unlock(&engine->mutex);
-}
-
-static rt_status engine_start_thread(struct rt_engine *engine, struct rt_error *err) {
-    pthread_condattr_t monotonic;
-    pthread_mutex_init(&engine->mutex, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&engine->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    if (pthread_create(&engine->thread, NULL, engine_run_thread, engine) == 0)
-        return RT_OK;
-    pthread_cond_destroy(&engine->changed);
-    pthread_mutex_destroy(&engine->mutex);
-    return rt_fail(err, RT_FAILED, "no thread could be started for the exchange");
-}
-
-static void engine_end_thread(struct rt_engine *engine) {
-    atomic_store(&engine->ending, true);
-    rt_endpoint_wake(engine->endpoint);
-    pthread_join(engine->thread, NULL);
-    pthread_cond_destroy(&engine->changed);
-    pthread_mutex_destroy(&engine->mutex);
+            rt_engine_take_turn(engine);
+    } while (engine->works && rt_engine_do_work(engine));
 }
 
 /* ---- what its owner sees ------------------------------------------------------------------------------- */
@@ -348,7 +178,7 @@ rt_status rt_engine_create(const struct rt_engine_settings *settings, struct rt_
         made->peers[i].heard = rt_engine_now(made);
     made->threaded = settings->threaded && made->endpoint;
     if (status == RT_OK && made->threaded)
-        status = engine_start_thread(made, err);
+        status = rt_engine_start_thread(made, err);
     if (status != RT_OK) {
         free(made->peers);
         free(made);
@@ -362,7 +192,7 @@ void rt_engine_destroy(struct rt_engine *engine) {
     if (!engine)
         return;
     if (engine->threaded)
-        engine_end_thread(engine);
+        rt_engine_end_thread(engine);
     free(engine->peers);
     free(engine);
 }
@@ -381,7 +211,7 @@ void rt_engine_enter(struct rt_engine *engine) {
 
 void rt_engine_leave(struct rt_engine *engine) {
     if (!engine->threaded) {
-        engine_take_turn(engine);
+        rt_engine_take_turn(engine);
         return;
     }
     const bool wake = !engine->due;
@@ -395,7 +225,7 @@ rt_status rt_engine_wait(struct rt_engine *engine, bool (*test)(void *self), voi
                          struct rt_error *err) {
     struct rt_watcher watcher = {.test = test, .self = self, .until = until};
     if (engine->threaded)
-        engine_watch_threaded(engine, &watcher);
+        rt_engine_watch_threaded(engine, &watcher);
     else
         engine_watch_inline(engine, &watcher);
     engine_step(engine);
@@ -448,7 +278,7 @@ rt_status rt_engine_wait_as(struct rt_engine *engine, struct rt_states *states, 
 void rt_engine_linger(struct rt_engine *engine, bool (*test)(void *self), void *self, double until) {
     struct rt_watcher watcher = {.test = test, .self = self, .until = until, .lingers = true};
     if (engine->threaded)
-        engine_watch_threaded(engine, &watcher);
+        rt_engine_watch_threaded(engine, &watcher);
     else
         engine_watch_inline(engine, &watcher);
 }

@@ -55,6 +55,21 @@ struct rt_engine {
 /* The first failure; the later ones are forgotten. lost: whose fault it is. */
 void rt_engine_fail(struct rt_engine *engine, rt_status status, const struct rt_error *err, uint16_t lost);
 
+/* Seconds after which a sleeper looks up, to see whether it is to stop or has waited too long. */
+#define RT_ENGINE_LOOK_UP 0.5
+
+/* Lets every part take its turn; hands an event to the parts; lets a part do some work with what is known. */
+void rt_engine_take_turn(struct rt_engine *engine);
+void rt_engine_take_event(struct rt_engine *engine, const struct rt_event *event);
+bool rt_engine_do_work(struct rt_engine *engine);
+
+/* ---- engine_thread.c ---- */
+
+rt_status rt_engine_start_thread(struct rt_engine *engine, struct rt_error *err);
+void rt_engine_end_thread(struct rt_engine *engine);
+/* Waits as the watcher says; not on the engine's thread. */
+void rt_engine_watch_threaded(struct rt_engine *engine, struct rt_watcher *watcher);
+
 /* ---- engine_timeout.c: reasons not to wait any longer ---- */
 
 enum rt_owner {

@@ -1,15 +1,10 @@
 /* The engine's life: memory, events, clocks, and the loop; see flow.h. */
 #include "ring/flow.h"
 
-#include "base/clock.h"
 #include "base/memory.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
-
-/* Seconds after which a sleeper looks up at the latest, to see whether it is to stop. */
-static const double most_sleep = 0.5;
 
 const char *rt_neighbour_name(const struct rt_neighbour *neighbour, char text[32]) {
     if (neighbour->number == 0)
@@ -19,25 +14,11 @@ const char *rt_neighbour_name(const struct rt_neighbour *neighbour, char text[32
     return text;
 }
 
-double rt_flow_now(const struct rt_flow *flow) {
-    return flow->settings.endpoint ? rt_endpoint_now(flow->settings.endpoint) : rt_clock_wall();
-}
-
-static void flow_sleep_until(const struct rt_flow *flow, double until) {
-    if (flow->settings.endpoint) {
-        rt_endpoint_sleep(flow->settings.endpoint, until);
-        return;
-    }
-    const double left = until - rt_clock_wall();
-    if (left > 0)
-        nanosleep(&(struct timespec){(time_t)left, (long)((left - (double)(time_t)left) * 1e9)}, NULL);
-}
-
 /* The next event; false when none comes until then. */
 static bool flow_next_event(const struct rt_flow *flow, double until, struct rt_event *event) {
     if (flow->settings.endpoint)
         return rt_endpoint_wait(flow->settings.endpoint, until, event);
-    flow_sleep_until(flow, until);
+    rt_flow_sleep_until(flow, until);
     return false;
 }
 
@@ -142,65 +123,6 @@ rt_status rt_flow_add(struct rt_flow *flow, struct rt_stage *stage, const struct
     if (status == RT_OK)
         rt_segment_post(segment, flow->job);
     return status;
-}
-
-/* ---- clocks -------------------------------------------------------------------------------------------- */
-
-static double flow_emulated_now(void *self) {
-    return rt_flow_now(self);
-}
-
-/* For the heartbeats: this thread is alive. */
-static void flow_take_step(const struct rt_flow *flow) {
-    if (flow->settings.endpoint)
-        rt_endpoint_step(flow->settings.endpoint, flow->note);
-}
-
-/* An emulated device that is to stop does not finish its operation. */
-static void flow_emulated_sleep(void *self, double until) {
-    const struct rt_flow *flow = self;
-    double now;
-    while ((now = rt_flow_now(flow)) < until && !(flow->settings.stop && atomic_load(flow->settings.stop))) {
-        flow_take_step(flow); /* also where one operation takes longer than anybody's timeout */
-        flow_sleep_until(flow, fmin(until, now + most_sleep));
-    }
-}
-
-/* On the thread that runs the engine. */
-static void flow_start_clock(struct rt_flow *flow) {
-    flow->clocked = true;
-    rt_states_start(&flow->states, RT_STATE_ENCODE);
-    rt_states_emulate(&flow->states, &(struct rt_emulation){.pace = flow->settings.pace,
-                                                            .self = flow,
-                                                            .now = flow_emulated_now,
-                                                            .sleep = flow_emulated_sleep});
-    rt_states_set_apart(&flow->states, true, false);
-}
-
-void rt_flow_enter(struct rt_flow *flow, enum rt_state state) {
-    if (flow->note != 0) { /* no longer true, however long the operation takes */
-        flow->note = 0;
-        flow_take_step(flow);
-    }
-    rt_states_enter(&flow->states, state);
-}
-
-void rt_flow_leave(struct rt_flow *flow) {
-    rt_states_enter(&flow->states, RT_STATE_ENCODE);
-}
-
-struct rt_states *rt_flow_emulated_clock(struct rt_flow *flow) {
-    return rt_pace_is_emulated(flow->settings.pace) ? &flow->states : NULL;
-}
-
-void rt_flow_train(struct rt_flow *flow, uint64_t update) {
-    rt_states_at_update(&flow->states, update);
-    if (flow->timed)
-        return;
-    flow->timed = true;
-    flow->cpu_start = rt_clock_process();
-    rt_states_set_apart(&flow->states, false, true);
-    flow->apart_before = flow->states.apart;
 }
 
 /* ---- events -------------------------------------------------------------------------------------------- */
@@ -379,7 +301,7 @@ static rt_status flow_check_neighbour(struct rt_flow *flow, const struct rt_neig
 static rt_status flow_wait(struct rt_flow *flow, struct rt_error *err) {
     const struct rt_neighbour *who;
     const enum rt_state state = flow_reason(flow, &who);
-    const double now = rt_flow_now(flow), look_up = fmin(most_sleep, flow->settings.timeout / 4);
+    const double now = rt_flow_now(flow), look_up = fmin(RT_FLOW_MOST_SLEEP, flow->settings.timeout / 4);
     const double until = flow->wake > 0 ? fmin(now + look_up, flow->wake) : now + look_up;
     if (!who)
         flow->progress = now;
@@ -390,7 +312,7 @@ static rt_status flow_wait(struct rt_flow *flow, struct rt_error *err) {
         return status;
     flow->idle = true;
     flow->note = flow_count_waits(flow, who, waited);
-    flow_take_step(flow);
+    rt_flow_step(flow);
     rt_states_enter(&flow->states, state);
     struct rt_event event;
     if (flow_next_event(flow, until, &event))
@@ -402,7 +324,7 @@ static rt_status flow_wait(struct rt_flow *flow, struct rt_error *err) {
 
 static rt_status flow_turn(struct rt_flow *flow, struct rt_error *err) {
     bool worked = false;
-    flow_take_step(flow);
+    rt_flow_step(flow);
     rt_status status = rt_flow_control(flow, err);
     if (status == RT_OK)
         status = flow_check_links(flow, err);
@@ -430,7 +352,7 @@ static rt_status flow_turn(struct rt_flow *flow, struct rt_error *err) {
 
 rt_status rt_flow_run(struct rt_flow *flow, bool (*done)(void *self), void *self, struct rt_error *err) {
     if (!flow->clocked)
-        flow_start_clock(flow);
+        rt_flow_start_clock(flow);
     while (flow->status == RT_OK) {
         flow->status = flow_take_events(flow, &flow->error);
         if (flow->status == RT_OK && done(self)) {
@@ -460,7 +382,7 @@ void rt_flow_linger(struct rt_flow *flow, struct rt_neighbour *neighbour, double
         const double now = rt_flow_now(flow);
         if (talk->ready)
             rt_talk_next(talk);
-        else if (flow_next_event(flow, fmin(until, now + most_sleep), &event))
+        else if (flow_next_event(flow, fmin(until, now + RT_FLOW_MOST_SLEEP), &event))
             rt_flow_let_pass(flow, &event);
         else if (now >= until || (flow->settings.stop && atomic_load(flow->settings.stop)))
             return;

@@ -196,6 +196,21 @@ rt_status rt_flow_add(struct rt_flow *flow, struct rt_stage *stage, const struct
 /* Works until done says so. Fails for ever once it has failed. */
 rt_status rt_flow_run(struct rt_flow *flow, bool (*done)(void *self), void *self, struct rt_error *err);
 
+/* "node 2", "the master" */
+const char *rt_neighbour_name(const struct rt_neighbour *neighbour, char text[32]);
+
+/* An event that comes when the run is over: talks and other rings hear of it, and nobody else. */
+void rt_flow_let_pass(struct rt_flow *flow, const struct rt_event *event);
+
+/* Waits until the neighbour has closed its link, so that what was sent to it before has arrived, or has said
+ * itself why the run ends; until then at the latest. */
+void rt_flow_linger(struct rt_flow *flow, struct rt_neighbour *neighbour, double until);
+
+/* ---- flow_clock.c: time ---- */
+
+/* Seconds after which a sleeper looks up at the latest, to see whether it is to stop. */
+#define RT_FLOW_MOST_SLEEP 0.5
+
 /* Marks the beginning and end of an operation for the clocks. What is neither an operation nor waiting
  * (messages, on the master also what its driver does between updates) counts as RT_STATE_ENCODE. */
 void rt_flow_enter(struct rt_flow *flow, enum rt_state state);
@@ -209,15 +224,11 @@ struct rt_states *rt_flow_emulated_clock(struct rt_flow *flow);
 /* The endpoint's time; the clock's where there is none. */
 double rt_flow_now(const struct rt_flow *flow);
 
-/* "node 2", "the master" */
-const char *rt_neighbour_name(const struct rt_neighbour *neighbour, char text[32]);
-
-/* An event that comes when the run is over: talks and other rings hear of it, and nobody else. */
-void rt_flow_let_pass(struct rt_flow *flow, const struct rt_event *event);
-
-/* Waits until the neighbour has closed its link, so that what was sent to it before has arrived, or has said
- * itself why the run ends; until then at the latest. */
-void rt_flow_linger(struct rt_flow *flow, struct rt_neighbour *neighbour, double until);
+void rt_flow_sleep_until(const struct rt_flow *flow, double until);
+/* For the heartbeats: this thread is alive. */
+void rt_flow_step(const struct rt_flow *flow);
+/* On the thread that runs the engine. */
+void rt_flow_start_clock(struct rt_flow *flow);
 
 /* ---- hop.c: messages over one link ---- */
 

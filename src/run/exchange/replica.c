@@ -49,16 +49,16 @@ void rt_net_replica_set_apart(struct rt_net_replica *replica, bool is_apart) {
     rt_states_set_apart(&replica->states, is_apart, true);
 }
 
-static double replica_net_replica_now(const struct rt_net_replica *replica) {
+static double replica_now(const struct rt_net_replica *replica) {
     return replica->settings.endpoint ? rt_endpoint_now(replica->settings.endpoint) : rt_clock_wall();
 }
 
-static double replica_net_replica_emulated_now(void *self) {
-    return replica_net_replica_now(self);
+static double replica_emulated_now(void *self) {
+    return replica_now(self);
 }
 
 /* The exchange goes on meanwhile. */
-static void replica_net_replica_emulated_sleep(void *self, double until) {
+static void replica_emulated_sleep(void *self, double until) {
     const struct rt_net_replica *replica = self;
     struct rt_error ignored; /* the exchange says it too */
     if (replica->engine)
@@ -66,49 +66,49 @@ static void replica_net_replica_emulated_sleep(void *self, double until) {
 }
 
 /* What comes before the first ticket is no training. */
-static void replica_net_replica_start_clock(struct rt_net_replica *replica) {
+static void replica_start_clock(struct rt_net_replica *replica) {
     rt_states_start(&replica->states, replica->settings.between);
     rt_states_emulate(&replica->states, &(struct rt_emulation){.pace = replica->settings.pace,
                                                                .self = replica,
-                                                               .now = replica_net_replica_emulated_now,
-                                                               .sleep = replica_net_replica_emulated_sleep});
+                                                               .now = replica_emulated_now,
+                                                               .sleep = replica_emulated_sleep});
     rt_states_set_apart(&replica->states, true, false);
 }
 
-static void replica_net_replica_ended(void *self, enum rt_state state) {
+static void replica_ended(void *self, enum rt_state state) {
     rt_net_replica_enter(self, state == RT_STATE_FORWARD ? RT_STATE_BACKWARD : RT_STATE_FORWARD);
 }
 
 /* What was computed so far may be seen by others, if there are any. */
-static void replica_net_replica_show(struct rt_net_replica *replica) {
+static void replica_show(struct rt_net_replica *replica) {
     if (replica->settings.endpoint)
         rt_states_catch_up(&replica->states);
 }
 
 /* ---- gates ---- */
 
-static void replica_net_replica_need_spans(struct rt_net_replica *replica, size_t end) {
+static void replica_need_spans(struct rt_net_replica *replica, size_t end) {
     if (replica->needed >= end)
         return;
-    replica_net_replica_show(replica);
+    replica_show(replica);
     while (replica->needed < end)
         rt_blocking_need(replica->exchange, replica->needed++);
 }
 
-static void replica_net_replica_before_layer(void *self, size_t layer) {
+static void replica_before_layer(void *self, size_t layer) {
     struct rt_net_replica *replica = self;
     struct rt_network *network = replica->settings.network;
-    replica_net_replica_need_spans(replica, replica->span_of[layer] + 1);
+    replica_need_spans(replica, replica->span_of[layer] + 1);
     if (network->blocks.prepared)
         rt_model_prepare_layer(network->model, &network->device, &network->blocks, layer);
 }
 
-static void replica_net_replica_end_span(struct rt_net_replica *replica) {
+static void replica_end_span(struct rt_net_replica *replica) {
     const size_t k = replica->ready++;
     rt_blocking_ready(replica->exchange, replica->base.rising ? k : replica->base.span_count - 1 - k);
 }
 
-static void replica_net_replica_after_layer(void *self, size_t layer) {
+static void replica_after_layer(void *self, size_t layer) {
     struct rt_net_replica *replica = self;
     const struct rt_model *model = replica->settings.network->model;
     const struct rt_span *span = &replica->spans[replica->span_of[layer]];
@@ -116,20 +116,18 @@ static void replica_net_replica_after_layer(void *self, size_t layer) {
     rt_slices_end_span(&replica->slices, first, count);
     if (replica->base.rising ? first + count != span->first + span->count : first != span->first)
         return;
-    replica_net_replica_show(replica);
-    replica_net_replica_end_span(replica);
+    replica_show(replica);
+    replica_end_span(replica);
 }
 
 /* ---- a ticket ---- */
 
-static rt_status replica_net_replica_compute_slices(struct rt_net_replica *replica,
-                                                    const struct rt_ticket *ticket,
-                                                    const struct rt_batch *batch,
-                                                    struct rt_gradient_order *order,
-                                                    struct rt_gradient_sums *sums, struct rt_error *err) {
+static rt_status replica_compute_slices(struct rt_net_replica *replica, const struct rt_ticket *ticket,
+                                        const struct rt_batch *batch, struct rt_gradient_order *order,
+                                        struct rt_gradient_sums *sums, struct rt_error *err) {
     const uint64_t slices = replica->slice_count, all = slices * ticket->parts;
     struct rt_layer_watch watch = {
-        .self = replica, .before = replica_net_replica_before_layer, .rising = replica->base.rising};
+        .self = replica, .before = replica_before_layer, .rising = replica->base.rising};
     order->watch = &watch;
     rt_slices_reset(&replica->slices);
     for (uint64_t k = 0; k < slices; k++) {
@@ -139,9 +137,9 @@ static rt_status replica_net_replica_compute_slices(struct rt_net_replica *repli
         if (order->first == order->end)
             continue;
         const bool last = k + 1 == slices;
-        watch.after = last ? replica_net_replica_after_layer : NULL;
+        watch.after = last ? replica_after_layer : NULL;
         if (replica->slices.done < k) /* zeros for slices without rows: nobody may use the gradient before */
-            replica_net_replica_need_spans(replica, replica->base.span_count);
+            replica_need_spans(replica, replica->base.span_count);
         order->gradient = rt_slices_block(&replica->slices, k);
         rt_status status = rt_gradient_work_run(&replica->work, order, sums, err);
         if (status != RT_OK)
@@ -156,10 +154,9 @@ static rt_status replica_net_replica_compute_slices(struct rt_net_replica *repli
 }
 
 /* The gradient of the rows first..end of the batch. */
-static rt_status replica_net_replica_compute_rows(struct rt_net_replica *replica,
-                                                  const struct rt_ticket *ticket,
-                                                  const struct rt_batch *batch, size_t first, size_t end,
-                                                  struct rt_done *done, struct rt_error *err) {
+static rt_status replica_compute_rows(struct rt_net_replica *replica, const struct rt_ticket *ticket,
+                                      const struct rt_batch *batch, size_t first, size_t end,
+                                      struct rt_done *done, struct rt_error *err) {
     const struct rt_net_replica_settings *settings = &replica->settings;
     struct rt_blocks *blocks = &settings->network->blocks;
     struct rt_received_rows sent = {0};
@@ -176,17 +173,17 @@ static rt_status replica_net_replica_compute_rows(struct rt_net_replica *replica
         order.sent = &sent;
     }
     blocks->prepared_valid = blocks->prepared != NULL; /* each layer is, before it is used */
-    rt_status status = replica_net_replica_compute_slices(replica, ticket, batch, &order, &sums, err);
+    rt_status status = replica_compute_slices(replica, ticket, batch, &order, &sums, err);
     blocks->prepared_valid = false;
-    replica_net_replica_show(replica);
+    replica_show(replica);
     done->loss = sums.loss;
     done->correct = sums.correct;
     return status;
 }
 
-static rt_status replica_net_replica_compute(void *self, const struct rt_ticket *ticket,
-                                             struct rt_blocking_exchange *exchange, struct rt_done *done,
-                                             struct rt_error *err) {
+static rt_status replica_compute(void *self, const struct rt_ticket *ticket,
+                                 struct rt_blocking_exchange *exchange, struct rt_done *done,
+                                 struct rt_error *err) {
     struct rt_net_replica *replica = self;
     struct rt_batch batch;
     if (!replica->timed) {
@@ -205,16 +202,16 @@ static rt_status replica_net_replica_compute(void *self, const struct rt_ticket 
     replica->ready = 0;
     rt_status status = RT_OK;
     if (first < end)
-        status = replica_net_replica_compute_rows(replica, ticket, &batch, first, end, done, err);
+        status = replica_compute_rows(replica, ticket, &batch, first, end, done, err);
     if (status == RT_OK && replica->ready < replica->base.span_count) {
         /* The last slice has no rows, or none has any: zeros are added as for any other slice, once nobody
          * uses the gradient of the ticket before. */
-        replica_net_replica_need_spans(replica, replica->base.span_count);
+        replica_need_spans(replica, replica->base.span_count);
         if (first == end)
             rt_slices_reset(&replica->slices);
         (void)rt_slices_block(&replica->slices, replica->slice_count);
         while (replica->ready < replica->base.span_count)
-            replica_net_replica_end_span(replica);
+            replica_end_span(replica);
     }
     replica->samples += done->rows;
     rt_states_enter(&replica->states, replica->settings.between);
@@ -223,12 +220,12 @@ static rt_status replica_net_replica_compute(void *self, const struct rt_ticket 
 
 /* ---- life ---- */
 
-static uint64_t replica_net_replica_slices_of(size_t shards, size_t parts) {
+static uint64_t replica_slices_of(size_t shards, size_t parts) {
     return shards % parts == 0 ? shards / parts : 1;
 }
 
 /* Top-level layers with parameters, small ones joined. */
-static rt_status replica_net_replica_make_spans(struct rt_net_replica *replica, struct rt_error *err) {
+static rt_status replica_make_spans(struct rt_net_replica *replica, struct rt_error *err) {
     const struct rt_model *model = replica->settings.network->model;
     rt_status status = rt_alloc(model->count, sizeof *replica->spans, "the spans", &replica->spans, err);
     if (status == RT_OK)
@@ -252,19 +249,18 @@ static rt_status replica_net_replica_make_spans(struct rt_net_replica *replica, 
     return RT_OK;
 }
 
-static size_t replica_net_replica_most_rows(size_t batch, size_t parts) {
+static size_t replica_most_rows(size_t batch, size_t parts) {
     return batch / parts + (batch % parts ? 1 : 0);
 }
 
-static size_t replica_net_replica_choose_micro(const struct rt_model *model, size_t batch, size_t micro,
-                                               size_t parts) {
-    const size_t rows = replica_net_replica_most_rows(batch, parts);
+static size_t replica_choose_micro(const struct rt_model *model, size_t batch, size_t micro, size_t parts) {
+    const size_t rows = replica_most_rows(batch, parts);
     if (micro == 0)
         micro = rt_train_micro_batch(model, rows);
     return micro < rows ? micro : rows;
 }
 
-static rt_status replica_net_replica_take_memory(struct rt_net_replica *replica, struct rt_error *err) {
+static rt_status replica_take_memory(struct rt_net_replica *replica, struct rt_error *err) {
     const struct rt_net_replica_settings *settings = &replica->settings;
     struct rt_network *network = settings->network;
     const struct rt_model *model = network->model;
@@ -277,8 +273,7 @@ static rt_status replica_net_replica_take_memory(struct rt_net_replica *replica,
     if (status != RT_OK)
         return status;
     const size_t batch = replica->batches.batch,
-                 micro =
-                     replica_net_replica_choose_micro(model, batch, settings->micro_batch, settings->parts);
+                 micro = replica_choose_micro(model, batch, settings->micro_batch, settings->parts);
     const struct rt_gradient_work_settings work = {.network = network,
                                                    .set = settings->set,
                                                    .scaling = settings->scaling,
@@ -286,11 +281,10 @@ static rt_status replica_net_replica_take_memory(struct rt_net_replica *replica,
                                                    .seed = settings->seed,
                                                    .micro_batch = micro};
     status = rt_gradient_work_create(&work, &replica->work, err);
-    replica->work.ended = replica_net_replica_ended;
+    replica->work.ended = replica_ended;
     replica->work.self = replica;
     /* Prepared weights repay themselves when several micro-batches use them. */
-    if (status == RT_OK && micro < replica_net_replica_most_rows(batch, settings->parts) &&
-        !network->blocks.prepared)
+    if (status == RT_OK && micro < replica_most_rows(batch, settings->parts) && !network->blocks.prepared)
         status =
             rt_floats_create(model->prepared_floats, "the prepared weights", &network->blocks.prepared, err);
     return status;
@@ -303,23 +297,22 @@ rt_status rt_net_replica_create(const struct rt_net_replica_settings *settings,
     if (status != RT_OK)
         return status;
     made->settings = *settings;
-    made->slice_count =
-        settings->computes ? replica_net_replica_slices_of(settings->shards, settings->parts) : 1;
-    status = replica_net_replica_make_spans(made, err);
+    made->slice_count = settings->computes ? replica_slices_of(settings->shards, settings->parts) : 1;
+    status = replica_make_spans(made, err);
     if (status == RT_OK)
-        status = replica_net_replica_take_memory(made, err);
+        status = replica_take_memory(made, err);
     if (status != RT_OK) {
         rt_net_replica_destroy(made);
         return status;
     }
-    replica_net_replica_start_clock(made);
+    replica_start_clock(made);
     settings->network->clock = &made->states;
     made->base.self = made;
     made->base.params = settings->network->blocks.params;
     made->base.gradient = made->slices.blocks[0];
     made->base.param_count = settings->network->model->param_count;
     made->base.rising = settings->rising;
-    made->base.compute = settings->computes ? replica_net_replica_compute : NULL;
+    made->base.compute = settings->computes ? replica_compute : NULL;
     *replica = made;
     return RT_OK;
 }
@@ -357,11 +350,11 @@ size_t rt_net_replica_bytes(const struct rt_model *model, size_t batch, size_t m
     const double params = (double)model->param_count;
     double floats = params;
     if (computes) {
-        const size_t micro = replica_net_replica_choose_micro(model, batch, micro_batch, parts);
-        floats = params * (double)rt_slices_blocks(replica_net_replica_slices_of(shards, parts)) +
+        const size_t micro = replica_choose_micro(model, batch, micro_batch, parts);
+        floats = params * (double)rt_slices_blocks(replica_slices_of(shards, parts)) +
                  (double)rt_model_slot_floats(model, micro, true) +
                  (double)micro * (double)rt_shape_size(&model->in);
-        if (micro < replica_net_replica_most_rows(batch, parts))
+        if (micro < replica_most_rows(batch, parts))
             floats += (double)model->prepared_floats;
     }
     return floats < 0x1p61 ? (size_t)floats * sizeof(float) : SIZE_MAX;
