@@ -103,10 +103,18 @@ static rt_status flow_control_failed(struct rt_flow *flow, rt_status status) {
 
 /* ---- as a part of the engine --------------------------------------------------------------------------- */
 
+/* Activations and gradients are not its. */
+static bool flow_is_control(const struct rt_event *event) {
+    const unsigned channel = event->kind == RT_EVENT_RECEIVED ? event->receive->channel
+                             : event->kind == RT_EVENT_SENT   ? event->send->channel
+                                                              : RT_CHANNEL_CONTROL;
+    return channel == RT_CHANNEL_CONTROL || channel == RT_CHANNEL_BULK;
+}
+
 bool rt_flow_control_event(struct rt_flow *flow, const struct rt_event *event, rt_status *status,
                            struct rt_error *err) {
     const struct rt_engine_part *control = &flow->control;
-    if (!control->self || !control->event(control->self, event, status, err))
+    if (!control->self || !flow_is_control(event) || !control->event(control->self, event, status, err))
         return false;
     *status = flow_control_failed(flow, *status);
     if (event->kind != RT_EVENT_RECEIVED || event->receive->channel != RT_CHANNEL_CONTROL)
