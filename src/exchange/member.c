@@ -1,30 +1,15 @@
 /* A rank's part in an exchange: the strategy says what it is made of. See member.h. */
 #include "exchange/member.h"
 
-#include "base/memory.h"
-#include <stdlib.h>
-
-static rt_status member_find_range(const struct rt_exchange_member_settings *settings, struct rt_span *range,
-                                   struct rt_error *err) {
-    const struct rt_replica *replica = settings->replica;
-    struct rt_span *owned;
-    RT_TRY(rt_alloc(RT_MAX_OWNED, sizeof *owned, "the server", &owned, err));
-    const size_t ranges =
-        rt_exchange_owned(settings->strategy, settings->options, settings->roles, settings->comm->rank,
-                          replica->spans, replica->span_count, replica->param_count, owned);
-    *range = ranges ? owned[0] : (struct rt_span){0};
-    free(owned);
-    if (ranges > 1)
-        return rt_fail(err, RT_FAILED, "a server has %zu ranges of the parameters, and can have one", ranges);
-    return RT_OK;
-}
+#include "exchange/server/portions.h"
 
 static rt_status member_make_server(struct rt_exchange_member *member, struct rt_error *err) {
     const struct rt_exchange_member_settings *settings = &member->settings;
     const struct rt_replica *replica = settings->replica;
     const size_t batch = settings->batch, count = settings->examples;
     struct rt_span range;
-    RT_TRY(member_find_range(settings, &range, err));
+    RT_TRY(rt_server_range(settings->strategy, settings->options, settings->roles, settings->comm->rank,
+                           replica, &range, err));
     const struct rt_server_settings server = {
         .strategy = settings->strategy,
         .rules = rt_exchange_rules(settings->strategy, settings->options),

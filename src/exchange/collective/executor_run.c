@@ -288,24 +288,24 @@ static rt_status executor_check_frame(const struct rt_executor *executor, const 
         rt_message_decode(receive->head, receive->head_bytes, receive->body_bytes, &message, err);
     if (status != RT_OK)
         return status;
-    const char *name = rt_message_name(message.type);
     const struct rt_message_tensor *tensor = &message.tensor[0];
     if (message.run != executor->comm.run)
-        return rt_fail(err, RT_BAD_INPUT, "sent a %s message of another run", name);
+        return rt_fail(err, RT_BAD_INPUT, "sent a %s message of another run", rt_message_name(message.type));
     if (message.type != RT_MESSAGE_CHUNK)
-        return rt_fail(err, RT_BAD_INPUT, "sent a %s message among the chunks", name);
+        return rt_fail(err, RT_BAD_INPUT, "sent a %s message among the chunks",
+                       rt_message_name(message.type));
     if (message.source != slot->lane->peer)
-        return rt_fail(err, RT_BAD_INPUT, "sent a %s message that claims to be from rank %u", name,
-                       message.source);
+        return rt_fail(err, RT_BAD_INPUT, "sent a %s message that claims to be from rank %u",
+                       rt_message_name(message.type), message.source);
     if (message.load != slot->number || message.first != slot->first)
         return rt_fail(err, RT_BAD_INPUT,
                        "sent a %s message of load %llu from %llu on where load %llu from %zu on was expected",
-                       name, (unsigned long long)message.load, (unsigned long long)message.first,
-                       (unsigned long long)slot->number, slot->first);
+                       rt_message_name(message.type), (unsigned long long)message.load,
+                       (unsigned long long)message.first, (unsigned long long)slot->number, slot->first);
     if (message.tensors != 1 || tensor->dtype != RT_DTYPE_F32 || tensor->rank != 1 ||
         tensor->dims[0] != slot->count)
         return rt_fail(err, RT_BAD_INPUT, "sent a %s message of the wrong shape (%zu floats were expected)",
-                       name, slot->count);
+                       rt_message_name(message.type), slot->count);
     return RT_OK;
 }
 

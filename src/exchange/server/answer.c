@@ -51,7 +51,7 @@ static void server_send_params(struct rt_server *server, struct rt_server_client
     }
 }
 
-static void server_answer(struct rt_server *server, size_t worker) {
+void rt_server_answer(struct rt_server *server, size_t worker) {
     struct rt_server_client *client = &server->clients[worker];
     struct rt_worker_state *state = &server->states[worker];
     if (client->image)
@@ -67,40 +67,4 @@ static void server_answer(struct rt_server *server, size_t worker) {
         server_send_params(server, client);
     else if (server->here.answer)
         server->here.answer(server->here.self, server->view.version, rt_server_params(server));
-}
-
-/* Who rests does not compute with what it reads: no bound concerns it. */
-static bool server_may_read(struct rt_server *server, size_t worker) {
-    return !server->rules->may_read || server->states[worker].resting ||
-           server->rules->may_read(&server->view, worker);
-}
-
-bool rt_server_answer_readers(struct rt_server *server) {
-    bool answered = false;
-    for (size_t i = 0; i < server->view.workers; i++) {
-        struct rt_server_client *client = &server->clients[i];
-        struct rt_worker_state *state = &server->states[i];
-        if (!state->reading || state->waiting || client->sending > 0)
-            continue;
-        if (server_may_read(server, i)) {
-            server_answer(server, i);
-            answered = true;
-        } else if (!client->read_counted && !state->gathered) { /* a round is no delay */
-            client->read_counted = true;
-            state->held++;
-            server->counts.held++;
-        }
-    }
-    return answered;
-}
-
-bool rt_server_sent(struct rt_server *server, const struct rt_event *event) {
-    const uintptr_t at = (uintptr_t)event->send, from = (uintptr_t)server->sends;
-    const size_t index = (size_t)((at - from) / sizeof *event->send);
-    if (at < from || index >= server->view.workers * server->portion_count)
-        return false;
-    struct rt_server_client *client = &server->clients[index / server->portion_count];
-    if (--client->sending == 0)
-        server->changed = true;
-    return true;
 }

@@ -1,8 +1,4 @@
-/*
- * Deciding what becomes of gradients, and making updates of them. A server makes one decision at a time, and
- * sees what has come meanwhile before the next: so while it applies one gradient others queue up, and prio
- * has something to choose from.
- */
+/* Making updates of gradients: of a single one, or of a round of them. */
 #include "exchange/server/server_inside.h"
 
 #include "base/clones.h"
@@ -40,8 +36,7 @@ static double server_damping(const struct rt_server *server, uint64_t staleness)
     return power > 0 ? rt_power(1 + (double)staleness, (uint64_t)power) : 1;
 }
 
-/* The batches that a gradient was made of: more than one where workers add several up. */
-static uint64_t server_batches_of(const struct rt_server *server, const struct rt_push *push) {
+uint64_t rt_server_batches_of(const struct rt_server *server, const struct rt_push *push) {
     const int64_t most = server->settings.options->push_every;
     const uint64_t rows = server->settings.batch_rows;
     if (most <= 1 || rows == 0)
@@ -57,7 +52,7 @@ void rt_server_step(const struct rt_server *server, const struct rt_push *push, 
     const struct rt_learning *learning = &server->settings.learning;
     const uint64_t update = server->view.version + 1,
                    staleness = push ? server->view.version - push->base : 0;
-    const uint64_t batch = server->batches + (push ? server_batches_of(server, push) : 0);
+    const uint64_t batch = server->batches + (push ? rt_server_batches_of(server, push) : 0);
     const double factor = rt_schedule_factor(learning->schedule, server->rules->asynchronous ? batch : update,
                                              learning->updates, learning->per_epoch);
     const bool clips = learning->clip_norm > 0 && learning->squares;
@@ -123,7 +118,7 @@ static enum rt_state server_begin_update(const struct rt_server *server) {
     return rt_communicator_enter(comm, RT_STATE_UPDATE);
 }
 
-static void server_apply(struct rt_server *server, const struct rt_push *push) {
+void rt_server_apply(struct rt_server *server, const struct rt_push *push) {
     const enum rt_state before = server_begin_update(server);
     const float *gradient = rt_server_shape(server, push, server->shaped);
     struct rt_optim_step step;
@@ -149,7 +144,7 @@ static double server_round_scale(const struct rt_server *server, size_t pushes) 
     return (double)whole / (double)rows;
 }
 
-static void server_apply_round(struct rt_server *server) {
+void rt_server_apply_round(struct rt_server *server) {
     const enum rt_state before = server_begin_update(server);
     size_t pushes = 0;
     for (size_t i = 0; i < server->view.workers; i++) {
@@ -168,82 +163,4 @@ static void server_apply_round(struct rt_server *server) {
     struct rt_optim_step step;
     rt_server_step(server, NULL, sum, scale, &step);
     server_finish_update(server, pushes, &step, sum, before);
-    server->view.gathered = 0;
-    server->view.rows = 0;
-    for (size_t i = 0; i < server->view.workers; i++)
-        if (server->states[i].gathered) {
-            server->states[i].gathered = false;
-            rt_server_release(server, i);
-        }
-}
-
-/* ---- decisions ----------------------------------------------------------------------------------------- */
-
-/* Of the gradients that wait and were not judged in this look the next. Older bases are staler. */
-static struct rt_server_client *server_next_waiting(const struct rt_server *server) {
-    const bool stalest = server->settings.options->prio == RT_PRIO_STALE;
-    struct rt_server_client *next = NULL;
-    for (size_t i = 0; i < server->view.workers; i++) {
-        struct rt_server_client *client = &server->clients[i];
-        if (!server->states[i].waiting || client->looked == server->looks)
-            continue;
-        const bool earlier = !next || client->push.arrival < next->push.arrival;
-        const bool older = next && client->push.base < next->push.base;
-        const bool equal = !next || client->push.base == next->push.base;
-        if (stalest ? older || (equal && earlier) : earlier)
-            next = client;
-    }
-    return next;
-}
-
-static void server_settle_push(struct rt_server *server, struct rt_server_client *client,
-                               enum rt_verdict verdict) {
-    const struct rt_push *push = &client->push, judged = *push; /* its place may be taken by the next */
-    const size_t worker = push->worker;
-    struct rt_worker_state *state = &server->states[worker];
-    if (verdict == RT_VERDICT_APPLY) {
-        server_apply(server, push);
-    } else if (verdict == RT_VERDICT_DROP) {
-        server->counts.dropped++;
-    } else {
-        server->counts.gathered++;
-        state->gathered = true;
-        server->view.gathered++;
-        server->view.rows += push->rows;
-    }
-    state->waiting = false;
-    /* Who lost a gradient of a round is where it was before: it may read, and the round gets its next. Where
-     * nothing is gathered a clock counts batches: so a ring's are the same at all places. */
-    const bool gathers = !server->rules->asynchronous || server->settings.options->whole_clock;
-    state->clock += verdict != RT_VERDICT_DROP || !gathers;
-    server->batches += server_batches_of(server, push);
-    if (verdict != RT_VERDICT_GATHER)
-        rt_server_release(server, worker);
-    if (server->settings.judged)
-        server->settings.judged(server->settings.user, &judged, verdict);
-}
-
-bool rt_server_decide(struct rt_server *server) {
-    struct rt_server_client *client;
-    if (server->view.gathered > 0 && server->rules->complete && server->rules->complete(&server->view)) {
-        server_apply_round(server);
-        return true;
-    }
-    server->looks++;
-    while ((client = server_next_waiting(server))) {
-        client->looked = server->looks;
-        server->view.forced = false;
-        const enum rt_verdict verdict = server->rules->judge(&server->view, &client->push);
-        if (verdict != RT_VERDICT_HOLD) {
-            server->counts.forced += server->view.forced;
-            server_settle_push(server, client, verdict);
-            return true;
-        }
-        if (!client->push_counted) {
-            client->push_counted = true;
-            server->states[client->push.worker].held++;
-            server->counts.held++;
-        }
-    }
-    return false;
 }

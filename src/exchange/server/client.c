@@ -9,20 +9,6 @@
 
 /* ---- life ---------------------------------------------------------------------------------------------- */
 
-static rt_status ps_client_find_range(const struct rt_ps_client_settings *settings, uint16_t server,
-                                      struct rt_span *range, struct rt_error *err) {
-    const struct rt_replica *replica = settings->replica;
-    struct rt_span *owned;
-    rt_status status = rt_alloc(RT_MAX_OWNED, sizeof *owned, "the servers' ranges", &owned, err);
-    if (status != RT_OK)
-        return status;
-    const size_t count = rt_exchange_owned(settings->strategy, settings->options, settings->roles, server,
-                                           replica->spans, replica->span_count, replica->param_count, owned);
-    *range = count > 0 ? owned[0] : (struct rt_span){0};
-    free(owned);
-    return count > 1 ? rt_fail(err, RT_FAILED, "server %u has more than one range", server) : RT_OK;
-}
-
 static rt_status ps_client_take_memory(struct rt_server_connection *connection, struct rt_span range,
                                        const struct rt_replica *replica, struct rt_error *err) {
     connection->first = range.first;
@@ -42,7 +28,8 @@ static rt_status ps_client_connect(struct rt_ps_client *client, uint16_t rank, s
     struct rt_span range;
     char name[32];
     *connection = (struct rt_server_connection){.client = client, .rank = rank};
-    RT_TRY(ps_client_find_range(settings, rank, &range, err));
+    RT_TRY(rt_server_range(settings->strategy, settings->options, settings->roles, rank, settings->replica,
+                           &range, err));
     RT_TRY(ps_client_take_memory(connection, range, settings->replica, err));
     connection->link = !here && rank < comm->count ? comm->links[rank] : NULL;
     if (here ? !settings->local : !connection->link)

@@ -186,25 +186,18 @@ static rt_status connection_take(struct rt_server_connection *connection, const 
                                                                  connection->rank, name));
 }
 
-/* Whether an operation is one of `count`, each of `bytes`, that begin at first; which. */
-static bool connection_is_among(const void *operation, const void *first, size_t count, size_t bytes,
-                                size_t *which) {
-    const uintptr_t at = (uintptr_t)operation, from = (uintptr_t)first;
-    *which = (size_t)((at - from) / bytes);
-    return at >= from && *which < count;
-}
-
 bool rt_server_connection_event(struct rt_server_connection *connection, const struct rt_event *event,
                                 rt_status *status, struct rt_error *err) {
     size_t which;
     if (event->kind == RT_EVENT_RECEIVED &&
-        connection_is_among(event->receive, connection->receives, connection->count, sizeof *event->receive,
-                            &which)) {
+        rt_operation_is_among(event->receive, connection->receives, sizeof *event->receive, connection->count,
+                              &which)) {
         *status = connection_take(connection, event->receive, err);
         return true;
     }
     if (event->kind == RT_EVENT_SENT &&
-        connection_is_among(event->send, connection->sends, connection->count, sizeof *event->send, &which)) {
+        rt_operation_is_among(event->send, connection->sends, sizeof *event->send, connection->count,
+                              &which)) {
         if (event->send->user)
             connection->kept[which] = false;
         connection->sending--;

@@ -1,8 +1,23 @@
-/* Cutting a range into portions; see server_portions.h. */
+/* The range of a server, and how it is cut into portions; see portions.h. */
 #include "exchange/server/portions.h"
 
 #include "base/memory.h"
 #include <stdlib.h>
+
+rt_status rt_server_range(const struct rt_exchange_strategy *strategy,
+                          const struct rt_exchange_options *options, const struct rt_roles *roles,
+                          uint16_t server, const struct rt_replica *replica, struct rt_span *range,
+                          struct rt_error *err) {
+    struct rt_span *owned;
+    RT_TRY(rt_alloc(RT_MAX_OWNED, sizeof *owned, "the range of a server", &owned, err));
+    const size_t count = rt_exchange_owned(strategy, options, roles, server, replica->spans,
+                                           replica->span_count, replica->param_count, owned);
+    *range = count > 0 ? owned[0] : (struct rt_span){0};
+    free(owned);
+    return count > 1 ? rt_fail(err, RT_FAILED, "server %u has %zu ranges of the parameters, and can have one",
+                               server, count)
+                     : RT_OK;
+}
 
 static bool portion_meets(const struct rt_span *span, size_t first, size_t end, struct rt_portion *portion) {
     const size_t span_end = span->first + span->count;
@@ -50,4 +65,11 @@ bool rt_portion_fits(const struct rt_portion *portion, const struct rt_message *
     return message->span == portion->span && message->tensors == 1 &&
            message->tensor[0].dtype == RT_DTYPE_F32 && message->tensor[0].rank == 1 &&
            message->tensor[0].dims[0] == portion->count;
+}
+
+bool rt_operation_is_among(const void *operation, const void *first, size_t bytes, size_t count,
+                           size_t *index) {
+    const uintptr_t at = (uintptr_t)operation, from = (uintptr_t)first;
+    *index = (size_t)((at - from) / bytes);
+    return at >= from && *index < count;
 }

@@ -1,7 +1,8 @@
 /*
- * Inside a server. The parts: gradients and requests come in (receive.c); the rules judge, and updates
- * are made (apply.c); readers are answered (answer.c); how far an update would go
- * (distance.c); and what holds them together (server.c).
+ * Inside a server. server.c is the server at work: gradients and requests come in, the rules judge, updates
+ * are made, readers are answered. What it calls: what workers may send (check.c), how an update is made
+ * (apply.c), and how parameters are sent (answer.c). How far an update would go is for the rules to ask
+ * (distance.c); what a server is made of is in create.c.
  */
 #ifndef RT_EXCHANGE_SERVER_SERVER_INSIDE_H
 #define RT_EXCHANGE_SERVER_SERVER_INSIDE_H
@@ -66,15 +67,15 @@ static inline float *rt_server_params(const struct rt_server *server) {
     return server->settings.params + server->settings.first;
 }
 
-/* receive.c */
-void rt_server_post(struct rt_server *server, struct rt_server_client *client);
-bool rt_server_receive(struct rt_server *server, const struct rt_event *event, rt_status *status,
-                       struct rt_error *err);
-/* The worker's gradient has been dealt with: its memory is free for the next. */
-void rt_server_release(struct rt_server *server, size_t worker);
+/* check.c: whether a worker may send this message now. */
+rt_status rt_server_check(const struct rt_server *server, size_t worker, const struct rt_message *message,
+                          struct rt_error *err);
 
-/* apply.c: one decision; whether there was one to make. */
-bool rt_server_decide(struct rt_server *server);
+/* apply.c: an update made of one gradient, or of all that are gathered. */
+void rt_server_apply(struct rt_server *server, const struct rt_push *push);
+void rt_server_apply_round(struct rt_server *server);
+/* The batches that a gradient was made of: more than one where workers add several up. */
+uint64_t rt_server_batches_of(const struct rt_server *server, const struct rt_push *push);
 /* The gradient as it is applied, delay compensation included; out: where it is written if it differs. */
 const float *rt_server_shape(const struct rt_server *server, const struct rt_push *push, float *out);
 /* The step of the next update, made of this (shaped) gradient; scale: what it is multiplied by. push: whose
@@ -82,8 +83,7 @@ const float *rt_server_shape(const struct rt_server *server, const struct rt_pus
 void rt_server_step(const struct rt_server *server, const struct rt_push *push, const float *gradient,
                     double scale, struct rt_optim_step *step);
 
-/* answer.c */
-bool rt_server_answer_readers(struct rt_server *server);
-bool rt_server_sent(struct rt_server *server, const struct rt_event *event);
+/* answer.c: gives a worker that asked the parameters as they are now. */
+void rt_server_answer(struct rt_server *server, size_t worker);
 
 #endif
