@@ -21,11 +21,8 @@ double rt_communicator_timeout(const struct rt_communicator *comm) {
 }
 
 enum rt_state rt_communicator_enter(const struct rt_communicator *comm, enum rt_state state) {
-    if (!comm->clock)
-        return state;
-    const enum rt_state before = comm->clock->now;
-    rt_states_enter(comm->clock, state);
-    if (comm->count > 1) /* what was computed goes to others, or is what they wait for */
+    const enum rt_state before = rt_states_swap(comm->clock, state);
+    if (comm->clock && comm->count > 1) /* what was computed goes to others, or is what they wait for */
         rt_states_catch_up(comm->clock);
     return before;
 }

@@ -22,7 +22,7 @@ static rt_status member_make_server(struct rt_exchange_member *member, struct rt
         .count = range.count,
         .param_count = replica->param_count,
         .params = settings->server_params ? settings->server_params : replica->params,
-        .learning = settings->learning,
+        .updater = settings->updater,
         .batch_rows = batch < count ? batch : count,
         .last_rows = batch < count && count % batch ? count % batch
                      : batch < count                ? batch
@@ -42,7 +42,8 @@ static rt_status member_make_collective(struct rt_exchange_member *member, struc
                                                                .roles = settings->roles,
                                                                .comm = settings->comm,
                                                                .replica = settings->replica,
-                                                               .learning = settings->learning,
+                                                               .updater = settings->updater,
+                                                               .clock = settings->clock,
                                                                .cost = settings->cost,
                                                                .sums = settings->sums};
     RT_TRY(rt_collective_exchange_create(&collective, &member->collective, err));
@@ -52,16 +53,17 @@ static rt_status member_make_collective(struct rt_exchange_member *member, struc
 
 static rt_status member_make_client(struct rt_exchange_member *member, bool nested, struct rt_error *err) {
     const struct rt_exchange_member_settings *settings = &member->settings;
-    struct rt_ps_client_settings client = {.strategy = settings->strategy,
-                                           .options = settings->options,
-                                           .roles = settings->clients,
-                                           .comm = settings->comm,
-                                           .replica = settings->replica,
-                                           .local = member->server,
-                                           .learning = settings->learning,
-                                           .lazy = settings->lazy};
-    if (nested)
-        client.learning.states = NULL; /* its steps are taken by the thread that takes the events */
+    const struct rt_ps_client_settings client = {
+        .strategy = settings->strategy,
+        .options = settings->options,
+        .roles = settings->clients,
+        .comm = settings->comm,
+        .replica = settings->replica,
+        .local = member->server,
+        .updater = settings->updater,
+        /* nested: its steps are taken by the thread that takes the events */
+        .clock = nested ? NULL : settings->clock,
+        .lazy = settings->lazy};
     RT_TRY(rt_ps_client_create(&client, &member->client, err));
     member->exchange = rt_ps_client_exchange(member->client);
     return RT_OK;

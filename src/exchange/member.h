@@ -20,11 +20,14 @@ struct rt_exchange_member_settings {
     const struct rt_communicator *comm;
     struct rt_link_cost cost;
     const struct rt_replica *replica;
-    struct rt_learning learning;
-    float *server_params;   /* a server's own; NULL: the replica's, which no worker uses */
-    size_t examples, batch; /* of the run, and in a batch */
-    bool sums;              /* see exchange/collective/collective_exchange.h */
-    bool lazy;              /* see exchange/server/client.h */
+    /* Called by the thread that computes where the strategy is replicated, otherwise by the one that takes
+     * the events. */
+    struct rt_updater updater;
+    struct rt_states *clock; /* of the thread that computes; NULL: none is kept */
+    float *server_params;    /* a server's own; NULL: the replica's, which no worker uses */
+    size_t examples, batch;  /* of the run, and in a batch */
+    bool sums;               /* see exchange/collective/collective_exchange.h */
+    bool lazy;               /* see exchange/server/client.h */
     /* Told what became of gradients (exchange/server/server.h); may be NULL. */
     void (*updated)(void *user, uint64_t version, size_t pushes, const struct rt_push *const *push);
     void (*judged)(void *user, const struct rt_push *push, enum rt_verdict verdict);

@@ -186,6 +186,13 @@ void rt_states_enter(struct rt_states *states, enum rt_state state) {
     pay(states, is_busy(state) ? fmin(states->factor * burst, long_debt) : short_debt);
 }
 
+enum rt_state rt_states_swap(struct rt_states *states, enum rt_state state) {
+    const enum rt_state before = states ? states->now : state;
+    if (states)
+        rt_states_enter(states, state);
+    return before;
+}
+
 void rt_states_stop(struct rt_states *states) {
     book(states, true);
     pay(states, 0);

@@ -69,6 +69,8 @@ void rt_states_start(struct rt_states *states, enum rt_state state);
 /* At once after a start: for a device that may be emulated. */
 void rt_states_emulate(struct rt_states *states, const struct rt_emulation *emulation);
 void rt_states_enter(struct rt_states *states, enum rt_state state); /* ends the state before */
+/* The same; returns the state before. states NULL: no clock is kept, and it returns `state`. */
+enum rt_state rt_states_swap(struct rt_states *states, enum rt_state state);
 void rt_states_stop(struct rt_states *states);
 
 /* The device works on this update from now on, as fast as it does then. */

@@ -354,7 +354,7 @@ TEST(a_server_of_a_part_does_not_clip) {
     struct rt_error err;
     struct rt_server *server;
     const struct rt_server_settings settings = {
-        .first = 4, .count = 4, .param_count = 8, .learning = {.clip_norm = 1}};
+        .first = 4, .count = 4, .param_count = 8, .updater = {.clip_norm = 1}};
     CHECK(rt_server_create(&settings, &server, &err) == RT_BAD_INPUT && strstr(err.text, "clip_norm"));
 }
 

@@ -136,16 +136,16 @@ rt_status exrig_take_memory(struct exrig_node *node, struct rt_error *err) {
     return status;
 }
 
-static struct rt_learning learning_of(struct exrig_node *node) {
+static struct rt_updater updater_of(struct exrig_node *node) {
     const struct exrig *rig = node->rig;
-    return (struct rt_learning){.optim = rig->optim,
-                                .schedule = &rig->schedule,
-                                .updates = 1000,
-                                .per_epoch = 10,
-                                .clip_norm = rig->settings.clip_norm,
-                                .state = node->state,
-                                .squares = exrig_squares,
-                                .user = node};
+    return (struct rt_updater){.optim = rig->optim,
+                               .schedule = &rig->schedule,
+                               .updates = 1000,
+                               .per_epoch = 10,
+                               .clip_norm = rig->settings.clip_norm,
+                               .state = node->state,
+                               .squares = exrig_squares,
+                               .user = node};
 }
 
 static void tell_updated(void *user, uint64_t version, size_t pushes, const struct rt_push *const *push) {
@@ -178,7 +178,7 @@ static rt_status open_server(struct exrig_node *node, struct rt_error *err) {
                                                 .count = owned[0].count,
                                                 .param_count = n,
                                                 .params = node->shelf,
-                                                .learning = learning_of(node),
+                                                .updater = updater_of(node),
                                                 .batch_rows = rig->settings.batch,
                                                 .last_rows = rig->settings.batch,
                                                 .apply_seconds = rig->settings.apply_seconds,
@@ -198,7 +198,7 @@ static rt_status open_client(struct exrig_node *node, struct rt_error *err) {
                                                    .comm = &node->comm,
                                                    .replica = &node->replica,
                                                    .local = node->server,
-                                                   .learning = learning_of(node)};
+                                                   .updater = updater_of(node)};
     rt_status status = rt_ps_client_create(&settings, &node->client, err);
     if (status == RT_OK)
         node->exchange.exchange = rt_ps_client_exchange(node->client);
@@ -243,7 +243,7 @@ static rt_status open_collective(struct exrig_node *node, struct rt_error *err) 
                                                              .roles = &rig->roles,
                                                              .comm = &node->comm,
                                                              .replica = &node->replica,
-                                                             .learning = learning_of(node),
+                                                             .updater = updater_of(node),
                                                              .cost = {1e-4, 1e8, 1e-9},
                                                              .segment_floats = rig->settings.segment_floats};
     rt_status status = rt_collective_exchange_create(&settings, &node->collective, err);

@@ -93,19 +93,20 @@ void exrig_serial(const struct exrig *rig, uint64_t first, uint64_t last, size_t
     const size_t count = slices ? slices : rig->roles.workers;
     float *memory = malloc(count * n * sizeof *memory);
     const struct exrig_node node = {.rig = (struct exrig *)(uintptr_t)rig};
-    const struct rt_learning learning = {.optim = rig->optim,
-                                         .schedule = &rig->schedule,
-                                         .updates = 1000,
-                                         .per_epoch = 10,
-                                         .clip_norm = rig->settings.clip_norm,
-                                         .state = state,
-                                         .squares = exrig_squares,
-                                         .user = (void *)(uintptr_t)&node};
+    const struct rt_updater updater = {.optim = rig->optim,
+                                       .schedule = &rig->schedule,
+                                       .updates = 1000,
+                                       .per_epoch = 10,
+                                       .clip_norm = rig->settings.clip_norm,
+                                       .state = state,
+                                       .squares = exrig_squares,
+                                       .user = (void *)(uintptr_t)&node};
     for (uint64_t batch = first; memory && batch <= last; batch++) {
         struct rt_optim_step step;
         slice_gradient(rig, batch, 0, count, count, NULL, params, memory);
-        rt_learning_begin(&learning, batch, memory, &step);
-        rt_learning_apply(&learning, &step, 0, n, n, params, memory);
+        const struct rt_update update = {.number = batch, .batch = batch, .damping = 1, .scale = 1};
+        rt_updater_begin(&updater, &update, memory, &step);
+        rt_updater_apply(&updater, &step, 0, n, n, params, memory);
     }
     free(memory);
 }

@@ -40,7 +40,7 @@ static bool collective_is_replicated(const struct rt_collective_exchange *collec
 }
 
 static bool collective_clips(const struct rt_collective_exchange *collective) {
-    return !collective->settings.sums && collective->settings.learning.clip_norm > 0;
+    return !collective->settings.sums && collective->settings.updater.clip_norm > 0;
 }
 
 /* ---- life ---------------------------------------------------------------------------------------------- */
@@ -125,8 +125,8 @@ static rt_status collective_make_load(struct rt_collective_exchange *collective,
 /* RT_OP_APPLY: here a synchronous server steps. */
 static void collective_apply_op(void *user, size_t offset, size_t count, const float *gradient) {
     struct rt_collective_exchange *collective = user;
-    rt_learning_apply(&collective->settings.learning, &collective->step, offset, count,
-                      collective->replica.param_count, collective->replica.params, gradient);
+    rt_updater_apply(&collective->settings.updater, &collective->step, offset, count,
+                     collective->replica.param_count, collective->replica.params, gradient);
 }
 
 static rt_status collective_make_executor(struct rt_collective_exchange *collective, struct rt_error *err) {
@@ -171,7 +171,7 @@ rt_status rt_collective_exchange_create(const struct rt_collective_exchange_sett
     struct rt_collective_exchange *made;
     if (settings->replica->span_count == 0)
         return rt_fail(err, RT_BAD_INPUT, "there are no parameters to exchange");
-    if (!settings->sums && settings->learning.clip_norm > 0 && !settings->strategy->can_clip)
+    if (!settings->sums && settings->updater.clip_norm > 0 && !settings->strategy->can_clip)
         return rt_fail(err, RT_BAD_INPUT,
                        "train.clip_norm: with %s the whole gradient is nowhere together, so its norm cannot "
                        "be had",
@@ -207,6 +207,14 @@ static bool collective_may_begin(const struct rt_collective_exchange *collective
            rt_executor_done(collective->executor) >= next;
 }
 
+/* The step of an update. whole: all of its gradient is there, to be clipped. */
+static void collective_begin_step(const struct rt_collective_exchange *collective, uint64_t number,
+                                  bool whole, struct rt_optim_step *step) {
+    const struct rt_update update = {.number = number, .batch = number, .damping = 1, .scale = 1};
+    rt_updater_begin(&collective->settings.updater, &update, whole ? collective->replica.gradient : NULL,
+                     step);
+}
+
 /* A new update, or the half of it that makes parameters. */
 static void collective_begin_update(struct rt_collective_exchange *collective, uint64_t next) {
     const bool halves = collective->loads != collective->spans;
@@ -214,8 +222,7 @@ static void collective_begin_update(struct rt_collective_exchange *collective, u
     if (next % collective->loads == 0 && collective->settings.comm->clock)
         rt_states_at_update(collective->settings.comm->clock, update);
     if (collective->applies && next % collective->loads == (halves ? collective->spans : 0))
-        rt_learning_begin(&collective->settings.learning, update,
-                          halves ? collective->replica.gradient : NULL, &collective->step);
+        collective_begin_step(collective, update, halves, &collective->step);
 }
 
 static void collective_go_on(struct rt_collective_exchange *collective) {
@@ -297,21 +304,20 @@ static ptrdiff_t collective_due(const void *self, size_t span) {
 
 static void collective_take(void *self, size_t span) {
     struct rt_collective_exchange *collective = self;
-    const struct rt_learning *learning = &collective->settings.learning;
+    const struct rt_collective_exchange_settings *settings = &collective->settings;
     const struct rt_span *range = &collective->replica.spans[span];
     collective->applied[span] = collective->ended;
     if (!collective_is_replicated(collective))
         return;
-    const enum rt_state before = rt_learning_enter(learning, RT_STATE_UPDATE);
+    const enum rt_state before = rt_states_swap(settings->clock, RT_STATE_UPDATE);
     if (collective->stepped != collective->ended)
-        rt_learning_begin(learning, collective->before + collective->ended,
-                          collective_clips(collective) ? collective->replica.gradient : NULL,
-                          &collective->repeat);
+        collective_begin_step(collective, collective->before + collective->ended,
+                              collective_clips(collective), &collective->repeat);
     collective->stepped = collective->ended;
-    rt_learning_apply(learning, &collective->repeat, range->first, range->count,
-                      collective->replica.param_count, collective->replica.params,
-                      collective->replica.gradient + range->first);
-    rt_learning_enter(learning, before);
+    rt_updater_apply(&settings->updater, &collective->repeat, range->first, range->count,
+                     collective->replica.param_count, collective->replica.params,
+                     collective->replica.gradient + range->first);
+    rt_states_swap(settings->clock, before);
 }
 
 static bool collective_give(void *self, size_t span) {

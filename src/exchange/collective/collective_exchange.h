@@ -8,8 +8,8 @@
 
 #include "exchange/collective/executor.h"
 #include "exchange/exchange.h"
-#include "exchange/learning.h"
 #include "exchange/strategy.h"
+#include "optim/updater.h"
 
 struct rt_collective_exchange_settings {
     const struct rt_exchange_strategy *strategy;
@@ -18,12 +18,13 @@ struct rt_collective_exchange_settings {
     const struct rt_communicator *comm;
     /* params and gradient: of a dedicated server too, whose compute is never called. */
     const struct rt_replica *replica;
-    struct rt_learning learning;
+    struct rt_updater updater;
+    struct rt_states *clock; /* of the thread that computes; NULL: none is kept */
     struct rt_link_cost cost;
     size_t segment_floats; /* 0: a good size */
     /* The sum of the gradients is given back, in place, where a server would give parameters, and nobody
      * applies it: the worker does. Each span is exchanged as if it were all, so the order of additions does
-     * not depend on how the parameters are cut. learning is not read. */
+     * not depend on how the parameters are cut. The updater is not used. */
     bool sums;
 };
 

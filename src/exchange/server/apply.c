@@ -49,16 +49,14 @@ uint64_t rt_server_batches_of(const struct rt_server *server, const struct rt_pu
  * goes by batches, as on one device, also where an update is made of several. */
 void rt_server_step(const struct rt_server *server, const struct rt_push *push, const float *gradient,
                     double scale, struct rt_optim_step *step) {
-    const struct rt_learning *learning = &server->settings.learning;
-    const uint64_t update = server->view.version + 1,
+    const uint64_t number = server->view.version + 1,
                    staleness = push ? server->view.version - push->base : 0;
     const uint64_t batch = server->batches + (push ? rt_server_batches_of(server, push) : 0);
-    const double factor = rt_schedule_factor(learning->schedule, server->rules->asynchronous ? batch : update,
-                                             learning->updates, learning->per_epoch);
-    const bool clips = learning->clip_norm > 0 && learning->squares;
-    const double squares = clips ? learning->squares(learning->user, gradient) : 0;
-    rt_optim_begin(learning->optim, update, factor / server_damping(server, staleness),
-                   rt_optim_clip(clips ? learning->clip_norm : 0, squares, scale), step);
+    const struct rt_update update = {.number = number,
+                                     .batch = server->rules->asynchronous ? batch : number,
+                                     .damping = server_damping(server, staleness),
+                                     .scale = scale};
+    rt_updater_begin(&server->settings.updater, &update, gradient, step);
 }
 
 /* Adds the round's gradients in the binary tree over the workers' places: neighbours, then neighbouring
@@ -100,8 +98,8 @@ static void server_finish_update(struct rt_server *server, size_t pushes, const 
     const struct rt_server_settings *settings = &server->settings;
     for (size_t i = 0; i < pushes; i++)
         server_note(server, server->round[i]);
-    rt_learning_apply(&settings->learning, step, settings->first, settings->count, settings->param_count,
-                      settings->params, gradient);
+    rt_updater_apply(&settings->updater, step, settings->first, settings->count, settings->param_count,
+                     settings->params, gradient);
     rt_communicator_enter(settings->comm, before);
     server->view.version++;
     server->counts.applied++;

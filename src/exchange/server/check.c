@@ -21,11 +21,11 @@ static uint64_t server_most_rows(const struct rt_server *server) {
 
 /* The last batch that there will be. */
 static uint64_t server_last_batch(const struct rt_server *server) {
-    const struct rt_learning *learning = &server->settings.learning;
-    if (learning->updates == 0 || learning->per_epoch == 0)
+    const struct rt_updater *updater = &server->settings.updater;
+    if (updater->updates == 0 || updater->per_epoch == 0)
         return UINT64_MAX; /* not known */
     const uint64_t epochs =
-        learning->updates / learning->per_epoch + (learning->updates % learning->per_epoch > 0);
+        updater->updates / updater->per_epoch + (updater->updates % updater->per_epoch > 0);
     return server->view.per_epoch > UINT64_MAX / epochs ? UINT64_MAX : epochs * server->view.per_epoch;
 }
 

@@ -275,30 +275,30 @@ RT_CLONES static void ps_client_add(size_t n, float *restrict sum, const float *
 
 static void ps_client_add_span(struct rt_ps_client *client, const struct rt_span *span) {
     const float *gradient = client->settings.replica->gradient + span->first;
-    const enum rt_state before = rt_learning_enter(&client->settings.learning, RT_STATE_REDUCE);
+    const enum rt_state before = rt_states_swap(client->settings.clock, RT_STATE_REDUCE);
     if (client->summed == 0)
         memcpy(client->sum + span->first, gradient, span->count * sizeof(float));
     else
         ps_client_add(span->count, client->sum + span->first, gradient);
-    rt_learning_enter(&client->settings.learning, before);
+    rt_states_swap(client->settings.clock, before);
 }
 
 /* A plain step of the worker's own, until it next has the servers' parameters: w -= rate * gradient. */
 static void ps_client_step_span(struct rt_ps_client *client, const struct rt_span *span) {
-    const struct rt_learning *learning = &client->settings.learning;
+    const struct rt_updater *updater = &client->settings.updater;
     const struct rt_replica *replica = client->settings.replica;
     const double factor =
-        rt_schedule_factor(learning->schedule, client->ticket, learning->updates, learning->per_epoch);
+        rt_schedule_factor(updater->schedule, client->ticket, updater->updates, updater->per_epoch);
     const struct rt_optim_step step = {
-        .lr = (float)(learning->optim->lr * factor),
-        .weight_decay = (float)learning->optim->weight_decay,
+        .lr = (float)(updater->optim->lr * factor),
+        .weight_decay = (float)updater->optim->weight_decay,
         .grad_scale = 1,
         .update = client->ticket,
     };
-    const enum rt_state before = rt_learning_enter(learning, RT_STATE_UPDATE);
-    rt_optim_type_find("sgd")->apply(learning->optim, &step, span->count, replica->params + span->first,
+    const enum rt_state before = rt_states_swap(client->settings.clock, RT_STATE_UPDATE);
+    rt_optim_type_find("sgd")->apply(updater->optim, &step, span->count, replica->params + span->first,
                                      replica->gradient + span->first, NULL);
-    rt_learning_enter(learning, before);
+    rt_states_swap(client->settings.clock, before);
 }
 
 /* Before a gradient goes, an emulated device has made the sum; the first span is the last to become ready. */
@@ -310,8 +310,8 @@ static bool ps_client_give(void *self, size_t span) {
         ps_client_add_span(client, &replica->spans[span]);
     if (!ps_client_fetches(client))
         ps_client_step_span(client, &replica->spans[span]);
-    if ((goes || span == 0) && client->settings.learning.states)
-        rt_states_catch_up(client->settings.learning.states);
+    if ((goes || span == 0) && client->settings.clock)
+        rt_states_catch_up(client->settings.clock);
     return goes;
 }
 

@@ -21,8 +21,9 @@ struct rt_ps_client_settings {
     const struct rt_roles *roles;
     const struct rt_communicator *comm;
     const struct rt_replica *replica;
-    struct rt_server *local;     /* the server in this process; NULL: none */
-    struct rt_learning learning; /* for steps between two fetches: the rate, weight decay and schedule */
+    struct rt_server *local;   /* the server in this process; NULL: none */
+    struct rt_updater updater; /* for steps between two fetches: the rate, weight decay and schedule */
+    struct rt_states *clock;   /* of the thread that computes; NULL: none is kept */
     /* Parameters are asked for when a batch begins, and not with the gradient before: for workers that never
      * wait, and on which a server must not count for a batch that they cannot begin yet. */
     bool lazy;

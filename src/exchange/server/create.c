@@ -75,7 +75,7 @@ rt_status rt_server_create(const struct rt_server_settings *settings, struct rt_
     struct rt_server *made;
     if (settings->first > settings->param_count || settings->count > settings->param_count - settings->first)
         return rt_fail(err, RT_BAD_INPUT, "a server's range lies outside of the parameters");
-    if (settings->learning.clip_norm > 0 && settings->count != settings->param_count)
+    if (settings->updater.clip_norm > 0 && settings->count != settings->param_count)
         return rt_fail(err, RT_BAD_INPUT,
                        "train.clip_norm: a server of %zu of the %zu parameters cannot know the norm of the "
                        "whole gradient",
@@ -87,7 +87,7 @@ rt_status rt_server_create(const struct rt_server_settings *settings, struct rt_
     made->rules = settings->rules;
     made->view.options = settings->options;
     made->view.workers = settings->roles->workers;
-    made->view.per_epoch = settings->numbered ? settings->numbered : settings->learning.per_epoch;
+    made->view.per_epoch = settings->numbered ? settings->numbered : settings->updater.per_epoch;
     made->view.server = made;
     status = rt_portions_create(settings->spans, settings->span_count, settings->first, settings->count,
                                 &made->portions, &made->portion_count, err);

@@ -27,11 +27,11 @@ static void trial_begin(struct trial *trial, const struct rt_server *server, con
 /* Makes the parameters from..from+n of the range as the update would. */
 static void trial_try_block(struct trial *trial, size_t from, size_t n) {
     const struct rt_server_settings *settings = &trial->server->settings;
-    const struct rt_optim *optim = settings->learning.optim;
+    const struct rt_optim *optim = settings->updater.optim;
     float *words[WORDS] = {NULL};
     memcpy(trial->made, rt_server_params(trial->server) + from, n * sizeof(float));
     for (size_t w = 0; w < optim->type->state_tensors && w < WORDS; w++) {
-        const float *word = settings->learning.state + w * settings->param_count + settings->first + from;
+        const float *word = settings->updater.state + w * settings->param_count + settings->first + from;
         memcpy(trial->state[w], word, n * sizeof(float));
         words[w] = trial->state[w];
     }

@@ -16,8 +16,8 @@
 #define RT_EXCHANGE_SERVER_SERVER_H
 
 #include "control/engine.h"
-#include "exchange/learning.h"
 #include "exchange/strategy.h"
+#include "optim/updater.h"
 
 struct rt_server;
 
@@ -88,11 +88,11 @@ struct rt_server_settings {
     size_t first, count; /* its range of the block */
     size_t param_count;
     float *params; /* the whole block's first float; only its range is used. Not those of a worker. */
-    struct rt_learning learning;
+    struct rt_updater updater;
     /* Rows of a batch, and of an epoch's last one: what a round in which some are missing is scaled by. 0:
      * not known; then it is the mean of those that are there. */
     uint64_t batch_rows, last_rows;
-    /* Batches of a whole epoch, as they are numbered, where learning.per_epoch is that of epochs cut short;
+    /* Batches of a whole epoch, as they are numbered, where updater.per_epoch is that of epochs cut short;
      * 0: they are as many. */
     uint64_t numbered;
     /* Seconds that an update takes beside its arithmetic, under virtual time: the endpoint sleeps. */

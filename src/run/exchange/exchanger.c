@@ -27,19 +27,18 @@ static double exchanger_squares(void *user, const float *gradient) {
     return rt_norm_squares(&exchanger->norm, device, gradient, 0);
 }
 
-static struct rt_learning exchanger_learning_of(struct rt_exchanger *exchanger) {
+static struct rt_updater exchanger_updater(struct rt_exchanger *exchanger) {
     const struct rt_exchanger_settings *settings = &exchanger->settings;
-    return (struct rt_learning){.optim = settings->optim,
-                                .schedule = settings->schedule,
-                                .updates = settings->updates,
-                                .per_epoch = settings->per_epoch,
-                                .clip_norm = settings->clip_norm,
-                                .state = exchanger->state,
-                                .squares = settings->clip_norm > 0 ? exchanger_squares : NULL,
-                                .apply =
-                                    rt_exchange_is_replicated(settings->strategy) ? exchanger_apply : NULL,
-                                .user = exchanger,
-                                .states = rt_net_replica_states(exchanger->net)};
+    return (struct rt_updater){.optim = settings->optim,
+                               .schedule = settings->schedule,
+                               .updates = settings->updates,
+                               .per_epoch = settings->per_epoch,
+                               .clip_norm = settings->clip_norm,
+                               .state = exchanger->state,
+                               .squares = settings->clip_norm > 0 ? exchanger_squares : NULL,
+                               .apply =
+                                   rt_exchange_is_replicated(settings->strategy) ? exchanger_apply : NULL,
+                               .user = exchanger};
 }
 
 /* ---- life ---- */
@@ -153,7 +152,8 @@ static rt_status exchanger_make_member(struct rt_exchanger *exchanger, struct rt
                                                        .comm = &settings->comm,
                                                        .cost = settings->cost,
                                                        .replica = exchanger->replica,
-                                                       .learning = exchanger_learning_of(exchanger),
+                                                       .updater = exchanger_updater(exchanger),
+                                                       .clock = rt_net_replica_states(exchanger->net),
                                                        .server_params = exchanger->server_params,
                                                        .examples = settings->replica.count,
                                                        .batch = settings->replica.batch,

@@ -32,9 +32,7 @@ struct rt_net_replica {
 /* ---- clocks ---- */
 
 enum rt_state rt_net_replica_enter(struct rt_net_replica *replica, enum rt_state state) {
-    const enum rt_state before = replica->states.now;
-    rt_states_enter(&replica->states, state);
-    return before;
+    return rt_states_swap(&replica->states, state);
 }
 
 struct rt_states *rt_net_replica_states(struct rt_net_replica *replica) {

@@ -33,16 +33,16 @@ static void group_apply(void *user, const struct rt_optim_step *step, size_t fir
                       group->server_params, stage->state);
 }
 
-static struct rt_learning group_learning(struct rt_group *group) {
+static struct rt_updater group_updater(struct rt_group *group) {
     const struct rt_stage *stage = group_first_stage(group);
     const struct rt_job *job = stage->job;
-    return (struct rt_learning){.optim = job->optim,
-                                .schedule = &job->lr_schedule,
-                                .updates = (uint64_t)job->updates,
-                                .per_epoch = (uint64_t)job->per_epoch,
-                                .state = stage->state,
-                                .apply = group_apply,
-                                .user = group};
+    return (struct rt_updater){.optim = job->optim,
+                               .schedule = &job->lr_schedule,
+                               .updates = (uint64_t)job->updates,
+                               .per_epoch = (uint64_t)job->per_epoch,
+                               .state = stage->state,
+                               .apply = group_apply,
+                               .user = group};
 }
 
 /* A layer with parameters is a span, so the order of additions does not depend on where the rings are cut. */
@@ -92,7 +92,7 @@ rt_status rt_group_exchange_init(struct rt_group *group, struct rt_error *err) {
         .comm = &group->comm,
         .cost = own->cost,
         .replica = &group->replica,
-        .learning = group_learning(group),
+        .updater = group_updater(group),
         .server_params = group->server_params,
         .examples = (size_t)own->examples,
         .batch = (size_t)group_first_stage(group)->job->batch,
