@@ -16,33 +16,21 @@ static rt_status server_take_memory(struct rt_server *server, struct rt_error *e
         return rt_fail(err, RT_NO_MEMORY, "the gradients of %zu workers, %zu floats each, are too many",
                        workers, count);
     server->image_count = compensates && server->rules->complete ? 2 * workers : workers;
-    rt_status status = rt_alloc(workers, sizeof *server->clients, what, &server->clients, err);
-    if (status == RT_OK)
-        status = rt_alloc(workers, sizeof *server->states, what, &server->states, err);
-    if (status == RT_OK)
-        status = rt_alloc(messages, sizeof *server->receives, what, &server->receives, err);
-    if (status == RT_OK)
-        status = rt_alloc(messages, sizeof *server->sends, what, &server->sends, err);
-    if (status == RT_OK)
-        status = rt_alloc(server->image_count, sizeof *server->images, what, &server->images, err);
-    if (status == RT_OK)
-        status = rt_alloc(server->image_count, sizeof *server->distances, what, &server->distances, err);
-    if (status == RT_OK)
-        status = rt_alloc(server->image_count, sizeof *server->marks, what, &server->marks, err);
-    if (status == RT_OK)
-        status = rt_alloc(workers, sizeof *server->round, what, &server->round, err);
-    if (status == RT_OK)
-        status = rt_alloc(workers, sizeof *server->sums, what, &server->sums, err);
-    if (status == RT_OK && server->rules->memory_bytes)
-        status = rt_alloc(1, server->rules->memory_bytes, what, &server->view.memory, err);
-    if (status == RT_OK)
-        status = rt_floats_reserve(workers * count, "the workers' gradients", &server->gradients, err);
-    if (status == RT_OK)
-        status = rt_floats_reserve(server->image_count * count, "the workers' parameters",
-                                   &server->image_floats, err);
-    if (status == RT_OK && compensates)
-        status = rt_floats_reserve(count, "a compensated gradient", &server->shaped, err);
-    return status;
+    RT_TRY(rt_alloc(workers, sizeof *server->clients, what, &server->clients, err));
+    RT_TRY(rt_alloc(workers, sizeof *server->states, what, &server->states, err));
+    RT_TRY(rt_alloc(messages, sizeof *server->receives, what, &server->receives, err));
+    RT_TRY(rt_alloc(messages, sizeof *server->sends, what, &server->sends, err));
+    RT_TRY(rt_alloc(server->image_count, sizeof *server->images, what, &server->images, err));
+    RT_TRY(rt_alloc(server->image_count, sizeof *server->distances, what, &server->distances, err));
+    RT_TRY(rt_alloc(server->image_count, sizeof *server->marks, what, &server->marks, err));
+    RT_TRY(rt_alloc(workers, sizeof *server->round, what, &server->round, err));
+    RT_TRY(rt_alloc(workers, sizeof *server->sums, what, &server->sums, err));
+    if (server->rules->memory_bytes)
+        RT_TRY(rt_alloc(1, server->rules->memory_bytes, what, &server->view.memory, err));
+    RT_TRY(rt_floats_reserve(workers * count, "the workers' gradients", &server->gradients, err));
+    RT_TRY(rt_floats_reserve(server->image_count * count, "the workers' parameters", &server->image_floats,
+                             err));
+    return compensates ? rt_floats_reserve(count, "a compensated gradient", &server->shaped, err) : RT_OK;
 }
 
 static rt_status server_meet_workers(struct rt_server *server, struct rt_error *err) {
@@ -70,6 +58,21 @@ static rt_status server_meet_workers(struct rt_server *server, struct rt_error *
     return RT_OK;
 }
 
+static rt_status server_init(struct rt_server *server, const struct rt_server_settings *settings,
+                             struct rt_error *err) {
+    server->settings = *settings;
+    server->rules = settings->rules;
+    server->view.options = settings->options;
+    server->view.workers = settings->roles->workers;
+    server->view.per_epoch = settings->numbered ? settings->numbered : settings->updater.per_epoch;
+    server->view.server = server;
+    RT_TRY(rt_portions_create(settings->spans, settings->span_count, settings->first, settings->count,
+                              &server->portions, &server->portion_count, err));
+    RT_TRY(server_take_memory(server, err));
+    server->view.state = server->states;
+    return server_meet_workers(server, err);
+}
+
 rt_status rt_server_create(const struct rt_server_settings *settings, struct rt_server **server,
                            struct rt_error *err) {
     struct rt_server *made;
@@ -80,28 +83,8 @@ rt_status rt_server_create(const struct rt_server_settings *settings, struct rt_
                        "train.clip_norm: a server of %zu of the %zu parameters cannot know the norm of the "
                        "whole gradient",
                        settings->count, settings->param_count);
-    rt_status status = rt_alloc(1, sizeof *made, "a server", &made, err);
-    if (status != RT_OK)
-        return status;
-    made->settings = *settings;
-    made->rules = settings->rules;
-    made->view.options = settings->options;
-    made->view.workers = settings->roles->workers;
-    made->view.per_epoch = settings->numbered ? settings->numbered : settings->updater.per_epoch;
-    made->view.server = made;
-    status = rt_portions_create(settings->spans, settings->span_count, settings->first, settings->count,
-                                &made->portions, &made->portion_count, err);
-    if (status == RT_OK)
-        status = server_take_memory(made, err);
-    if (status == RT_OK)
-        status = server_meet_workers(made, err);
-    if (status != RT_OK) {
-        rt_server_destroy(made);
-        return status;
-    }
-    made->view.state = made->states;
-    *server = made;
-    return RT_OK;
+    RT_TRY(rt_alloc(1, sizeof *made, "a server", &made, err));
+    RT_FINISH_CREATE(server_init(made, settings, err), made, rt_server_destroy, server);
 }
 
 void rt_server_destroy(struct rt_server *server) {
