@@ -138,7 +138,7 @@ static bool group_waits_for(const struct rt_group *group, uint16_t ring) {
     for (size_t i = 0; i < count; i++)
         if (parts[i].waits_for(parts[i].self) == ring)
             return true;
-    return ring == rt_group_initial_wait_for(group) ||
+    return rt_group_initial_waits_for(group, ring) ||
            (group->talk.waits_for && group->talk.waits_for(group->talk.self, ring));
 }
 

@@ -22,6 +22,14 @@ struct rt_group_stage {
     struct rt_stage *stage;
 };
 
+/* What ring 0 gives to one other ring. */
+struct rt_initial_giving {
+    struct rt_group *group;
+    struct rt_state_initiator initiator;
+    size_t tensor, at; /* what is next: state tensor, and float of it */
+    bool declared;     /* all of it has been stored, and the version is to be declared last */
+};
+
 struct rt_group {
     struct rt_group_settings settings;
     struct rt_communicator comm;
@@ -42,11 +50,9 @@ struct rt_group {
 
     struct { /* what all start from, see initial_state.c */
         enum rt_initial_phase phase;
-        struct rt_state_holder holder;       /* of rings 1 and up */
-        struct rt_state_initiator initiator; /* of ring 0: */
-        uint16_t ring;                       /* whom it gives to */
-        size_t tensor, at;                   /* what is next: state tensor, and float of it */
-        uint64_t update;                     /* that it is of, once it is here */
+        struct rt_state_holder holder;    /* of rings 1 and up */
+        struct rt_initial_giving *giving; /* of ring 0: [comm.count], to every other ring */
+        uint64_t update;                  /* that it is of, once it is here */
     } initial;
 
     struct rt_group_talk talk;
@@ -74,8 +80,8 @@ rt_status rt_group_initial_init(struct rt_group *group, struct rt_error *err);
 void rt_group_initial_deinit(struct rt_group *group);
 /* Goes on giving, or begins to wait; whether all have the same state. */
 bool rt_group_initial_go_on(struct rt_group *group);
-/* The ring that holds this up; UINT16_MAX: none does. */
-uint16_t rt_group_initial_wait_for(const struct rt_group *group);
+/* Whether that ring holds this up. */
+bool rt_group_initial_waits_for(const struct rt_group *group, uint16_t ring);
 /* Whether the event is about it; examples come on the same channel. */
 bool rt_group_initial_event(struct rt_group *group, const struct rt_event *event, rt_status *status,
                             struct rt_error *err);

@@ -1,9 +1,12 @@
 /*
  * The state that the nodes at one place of several rings start from: that of ring 0, whatever it was loaded
- * from. The node there stores each of its stages' tensors with the others, ring by ring, and declares which
- * version that is (control/state_transfer.h). State tensor t of stage s is number s * tensors + t.
+ * from. The node there stores each of its stages' tensors with the others, all rings at a time, and declares
+ * which version that is (control/state_transfer.h). State tensor t of stage s is number s * tensors + t.
  */
 #include "run/hybrid/group_inside.h"
+
+#include "base/memory.h"
+#include <stdlib.h>
 
 static size_t initial_tensors(const struct rt_group *group) {
     return rt_stage_state_count(group->stages[0].stage);
@@ -52,10 +55,21 @@ static void initial_adopt(struct rt_group *group) {
     group->initial.holder.settings.store.tensors = 0; /* nothing more may come */
 }
 
+static rt_status initial_open_giving(struct rt_group *group, struct rt_error *err) {
+    const struct rt_communicator *comm = &group->comm;
+    RT_TRY(rt_alloc(comm->count, sizeof *group->initial.giving, "the initial state", &group->initial.giving,
+                    err));
+    for (uint16_t ring = 1; ring < comm->count; ring++) {
+        group->initial.giving[ring].group = group;
+        RT_TRY(rt_state_initiator_init(&group->initial.giving[ring].initiator, comm->run, 0, true, err));
+    }
+    return RT_OK;
+}
+
 rt_status rt_group_initial_init(struct rt_group *group, struct rt_error *err) {
     const struct rt_communicator *comm = &group->comm;
     if (comm->rank == 0)
-        return rt_state_initiator_init(&group->initial.initiator, comm->run, 0, true, err);
+        return initial_open_giving(group, err);
     const struct rt_state_holder_settings settings = {
         .store = {.self = group,
                   .tensors = group->stage_count * initial_tensors(group),
@@ -75,77 +89,93 @@ rt_status rt_group_initial_init(struct rt_group *group, struct rt_error *err) {
 }
 
 void rt_group_initial_deinit(struct rt_group *group) {
-    rt_state_initiator_deinit(&group->initial.initiator);
+    for (uint16_t ring = 1; group->initial.giving && ring < group->comm.count; ring++)
+        rt_state_initiator_deinit(&group->initial.giving[ring].initiator);
+    free(group->initial.giving);
     rt_state_holder_deinit(&group->initial.holder);
 }
 
 /* ---- ring 0, which gives it ---- */
 
 static rt_status initial_give(void *user, size_t tensor, size_t count, float *floats, struct rt_error *err) {
-    struct rt_group *group = user;
+    struct rt_initial_giving *giving = user;
     (void)err;
-    initial_read(group, tensor, group->initial.at, count, floats);
-    group->initial.at += count;
+    initial_read(giving->group, tensor, giving->at, count, floats);
+    giving->at += count;
     return RT_OK;
 }
 
-/* The next order: of the tensors of each ring in turn, and behind the last the version. */
-static void initial_order(struct rt_group *group) {
-    struct rt_state_order order = {.node = group->initial.ring,
-                                   .in = group->comm.links[group->initial.ring],
-                                   .out = group->comm.links[group->initial.ring],
+/* The next order to a ring: its tensors in turn, and behind the last the version. */
+static void initial_order(struct rt_group *group, uint16_t ring) {
+    struct rt_initial_giving *giving = &group->initial.giving[ring];
+    const size_t tensors = group->stage_count * initial_tensors(group);
+    struct rt_state_order order = {.node = ring,
+                                   .in = group->comm.links[ring],
+                                   .out = group->comm.links[ring],
+                                   .version = group->stages[0].stage->update,
                                    .give = initial_give,
-                                   .user = group};
-    if (group->initial.tensor < group->stage_count * initial_tensors(group)) {
+                                   .user = giving};
+    if (giving->tensor < tensors) {
         order.kind = RT_STATE_STORE;
-        order.tensor = group->initial.tensor++;
+        order.tensor = giving->tensor++;
         order.count = initial_floats(group, order.tensor);
-        group->initial.at = 0;
+        giving->at = 0;
     } else {
         order.kind = RT_STATE_DECLARE;
-        order.version = group->stages[0].stage->update;
-        for (size_t tensor = 0; tensor < group->initial.tensor; tensor++)
+        for (size_t tensor = 0; tensor < tensors; tensor++)
             order.count += initial_floats(group, tensor);
-        group->initial.tensor = 0;
-        group->initial.ring++;
+        giving->declared = true;
     }
-    rt_state_initiator_begin(&group->initial.initiator, &order);
+    rt_state_initiator_begin(&giving->initiator, &order);
+}
+
+/* Whether a ring has yet to take all of it. */
+static bool initial_is_giving(const struct rt_group *group, uint16_t ring) {
+    const struct rt_initial_giving *giving = &group->initial.giving[ring];
+    return !giving->declared || giving->initiator.busy;
 }
 
 static void initial_go_on_giving(struct rt_group *group) {
-    const struct rt_state_initiator *initiator = &group->initial.initiator;
-    while (group->initial.phase == RT_INITIAL_GIVING && !initiator->busy) {
-        if (group->initial.ring < group->comm.count)
-            initial_order(group);
-        else
-            group->initial.phase = RT_INITIAL_SAME;
+    bool gives = false;
+    for (uint16_t ring = 1; ring < group->comm.count; ring++) {
+        const struct rt_initial_giving *giving = &group->initial.giving[ring];
+        while (!giving->declared && !giving->initiator.busy)
+            initial_order(group, ring);
+        gives |= initial_is_giving(group, ring);
     }
+    if (!gives)
+        group->initial.phase = RT_INITIAL_SAME;
 }
 
 bool rt_group_initial_go_on(struct rt_group *group) {
-    if (group->initial.phase == RT_INITIAL_IDLE && group->comm.rank == 0) {
-        group->initial.phase = RT_INITIAL_GIVING;
-        group->initial.ring = 1;
-    } else if (group->initial.phase == RT_INITIAL_IDLE) {
-        group->initial.phase = RT_INITIAL_WAITING;
-    }
-    initial_go_on_giving(group);
+    if (group->initial.phase == RT_INITIAL_IDLE)
+        group->initial.phase = group->comm.rank == 0 ? RT_INITIAL_GIVING : RT_INITIAL_WAITING;
+    if (group->initial.phase == RT_INITIAL_GIVING)
+        initial_go_on_giving(group);
     if (group->initial.phase == RT_INITIAL_HERE)
         initial_adopt(group);
     return group->initial.phase == RT_INITIAL_SAME;
 }
 
-uint16_t rt_group_initial_wait_for(const struct rt_group *group) {
+bool rt_group_initial_waits_for(const struct rt_group *group, uint16_t ring) {
     if (group->initial.phase == RT_INITIAL_WAITING)
-        return 0;
-    return group->initial.phase == RT_INITIAL_GIVING ? group->initial.initiator.order.node : UINT16_MAX;
+        return ring == 0;
+    return group->initial.phase == RT_INITIAL_GIVING && ring > 0 && initial_is_giving(group, ring);
+}
+
+static bool initial_giving_event(struct rt_group *group, const struct rt_event *event, rt_status *status,
+                                 struct rt_error *err) {
+    for (uint16_t ring = 1; ring < group->comm.count; ring++)
+        if (rt_state_initiator_event(&group->initial.giving[ring].initiator, event, status, err))
+            return true;
+    return false;
 }
 
 bool rt_group_initial_event(struct rt_group *group, const struct rt_event *event, rt_status *status,
                             struct rt_error *err) {
     bool worked = false;
     if (group->comm.rank == 0)
-        return rt_state_initiator_event(&group->initial.initiator, event, status, err);
+        return initial_giving_event(group, event, status, err);
     if (!rt_state_holder_event(&group->initial.holder, event, status, err))
         return false;
     if (*status == RT_OK)
