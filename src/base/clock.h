@@ -9,9 +9,9 @@ double rt_clock_boot(void);    /* the same, with the time for which the machine 
 double rt_clock_thread(void);  /* CPU seconds of this thread */
 double rt_clock_process(void); /* CPU seconds of this process */
 
-/* Whether somebody who wanted to look up at a time came so late that it must have been stopped itself, by a
- * signal or with its whole machine. Then others may have been as well: that nothing came from them meanwhile
- * proves nothing, and that time does not count. timeout: in seconds. */
+/* Whether a wait that was to end at a given time ended so late that this process was stopped meanwhile, by a
+ * signal or with the whole machine. Others may have been stopped too: their silence in that time proves
+ * nothing and does not count. timeout: in seconds. */
 bool rt_clock_overslept(double wanted, double now, double timeout);
 
 #endif

@@ -1,4 +1,4 @@
-/* The Linux calls for it, and nothing elsewhere. */
+/* The Linux calls; no effect on other systems. */
 #define _GNU_SOURCE
 #include "base/cores.h"
 
@@ -42,7 +42,7 @@ void rt_core_go(int core) {
     (void)sched_setaffinity(0, sizeof before, &before);
 }
 
-/* As the kernel has it (sched_setattr(2)); the C library does not. */
+/* As the kernel defines it (sched_setattr(2)); the C library does not. */
 struct attributes {
     uint32_t size, policy;
     uint64_t flags;

@@ -1,4 +1,4 @@
-/* Which core a thread runs on. Systems that do not let a program say so do as they like. */
+/* Which core a thread runs on. On systems that do not let a program choose, these functions do nothing. */
 #ifndef RT_BASE_CORES_H
 #define RT_BASE_CORES_H
 
@@ -19,21 +19,22 @@ double rt_cores_amount(void);
 /* How many threads it is worth starting: the same, rounded up. At least 1. */
 size_t rt_cores_usable(void);
 
-/* The one that it runs on at this moment; -1: unknown. */
+/* The core the calling thread runs on at this moment; -1: unknown. */
 int rt_core_now(void);
 
-/* The calling thread stays on this core. */
+/* Binds the calling thread to this core. */
 void rt_core_stay(int core);
 
-/* It goes there, unless it may not use that core, and can be moved elsewhere afterwards as before. */
+/* Moves the calling thread to this core if it may use it; the system may move it elsewhere afterwards as
+ * before. */
 void rt_core_go(int core);
 
-/* The calling thread runs often and for a short while: it asks to be let in soon when it has something to do,
- * not when another has used up its turn. A wish; it gets no more of the core than before. */
+/* For a thread that runs often and briefly: asks the scheduler to run it soon after it wakes, and not only
+ * when another thread has used up its time slice. A hint; the thread gets no more CPU time than before. */
 void rt_core_turns_short(void);
 
-/* Others who want this core go first, if there are any: for who has just given one of them something to do
- * that still others wait for. */
+/* Lets other threads that are ready run on this core first. For a thread that has just given one of them work
+ * that others wait for. */
 void rt_core_give_way(void);
 
 #endif

@@ -12,7 +12,7 @@
 #define RT_CRC32C_TARGET       __attribute__((target("sse4.2")))
 #define RT_CRC32C_8(crc, word) ((uint32_t)_mm_crc32_u64(crc, word))
 #define RT_CRC32C_1(crc, byte) _mm_crc32_u8(crc, byte)
-static int has_instruction(void) {
+static int crc32c_has_instruction(void) {
     return __builtin_cpu_supports("sse4.2");
 }
 #elif defined(__aarch64__) && defined(__linux__) && (!defined(__clang__) || defined(__ARM_FEATURE_CRC32))
@@ -22,12 +22,12 @@ static int has_instruction(void) {
 #define RT_CRC32C_TARGET       __attribute__((target("+crc")))
 #define RT_CRC32C_8(crc, word) __crc32cd(crc, word)
 #define RT_CRC32C_1(crc, byte) __crc32cb(crc, byte)
-static int has_instruction(void) {
+static int crc32c_has_instruction(void) {
     return (getauxval(AT_HWCAP) & HWCAP_CRC32) != 0;
 }
 #endif
 
-/* effect[k][v]: of half-byte k of a word having the value v, after the 32 bits of the word. */
+/* effect[k][v]: the effect of value v in half-byte k of a word, after the 32 bits of the word. */
 static const uint32_t effect[8][16] = {
     {0x00000000, 0xdd45aab8, 0xbf672381, 0x62228939, 0x7b2231f3, 0xa6679b4b, 0xc4451272, 0x1900b8ca,
      0xf64463e6, 0x2b01c95e, 0x49234067, 0x9466eadf, 0x8d665215, 0x5023f8ad, 0x32017194, 0xef44db2c},
@@ -47,7 +47,7 @@ static const uint32_t effect[8][16] = {
      0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9, 0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75}};
 
 /* The sum of the effects of a word's half-bytes. */
-static inline uint32_t sum_effects(const uint32_t effects[8][16], uint32_t word) {
+static inline uint32_t crc32c_sum_effects(const uint32_t effects[8][16], uint32_t word) {
     uint32_t sum = 0;
     for (int k = 0; k < 8; k++)
         sum ^= effects[k][word >> 4 * k & 15];
@@ -58,7 +58,7 @@ uint32_t rt_crc32c_table(uint32_t crc, const void *data, size_t bytes) {
     const uint8_t *at = data;
     uint32_t state = ~crc;
     for (; bytes >= 4; bytes -= 4, at += 4)
-        state = sum_effects(effect, state ^ rt_get_le32(at));
+        state = crc32c_sum_effects(effect, state ^ rt_get_le32(at));
     for (; bytes > 0; bytes--, at++) {
         uint32_t low = state ^ *at; /* only its lowest byte counts */
         state = state >> 8 ^ effect[6][low & 15] ^ effect[7][low >> 4 & 15];
@@ -67,16 +67,16 @@ uint32_t rt_crc32c_table(uint32_t crc, const void *data, size_t bytes) {
 }
 
 #if defined(RT_CRC32C_TARGET)
-/* The instruction gives its result three cycles after it began, but can begin every cycle. So three lanes of
- * LANE bytes are summed side by side and put together: the first as if 2 * LANE zeros had followed it, the
- * second as if LANE zeros had. */
+/* The instruction has a latency of three cycles and a throughput of one per cycle. So three lanes of LANE
+ * bytes are summed side by side and combined: the first as if followed by 2 * LANE zeros, the second as if
+ * followed by LANE zeros. */
 enum { LANE = 1024 };
 
-/* The processor does not foresee this way through memory by itself: it is asked for what comes two blocks
- * later, which makes data that is not in the cache nearly twice as fast. */
+/* The processor does not predict this access pattern. Prefetching two blocks ahead makes data that is not in
+ * the cache nearly twice as fast. */
 enum { LINE = 64, AHEAD = 6 * LANE };
 
-/* Of half-byte k of a state having the value v, after LANE zeros. */
+/* The effect of value v in half-byte k of a state, after LANE zeros. */
 static const uint32_t lane_effect[8][16] = {
     {0x00000000, 0xfe314258, 0xf98ef241, 0x07bfb019, 0xf6f19273, 0x08c0d02b, 0x0f7f6032, 0xf14e226a,
      0xe80f5217, 0x163e104f, 0x1181a056, 0xefb0e20e, 0x1efec064, 0xe0cf823c, 0xe7703225, 0x1941707d},
@@ -106,7 +106,7 @@ RT_CRC32C_TARGET static uint32_t three_lanes(uint32_t state, const uint8_t *at) 
             third = RT_CRC32C_8(third, rt_get_le64(at + i + 2 * LANE));
         }
     }
-    return sum_effects(lane_effect, sum_effects(lane_effect, state) ^ second) ^ third;
+    return crc32c_sum_effects(lane_effect, crc32c_sum_effects(lane_effect, state) ^ second) ^ third;
 }
 
 RT_CRC32C_TARGET static uint32_t by_instruction(uint32_t crc, const void *data, size_t bytes) {
@@ -122,7 +122,7 @@ RT_CRC32C_TARGET static uint32_t by_instruction(uint32_t crc, const void *data, 
 }
 
 uint32_t rt_crc32c(uint32_t crc, const void *data, size_t bytes) {
-    return has_instruction() ? by_instruction(crc, data, bytes) : rt_crc32c_table(crc, data, bytes);
+    return crc32c_has_instruction() ? by_instruction(crc, data, bytes) : rt_crc32c_table(crc, data, bytes);
 }
 #else
 uint32_t rt_crc32c(uint32_t crc, const void *data, size_t bytes) {

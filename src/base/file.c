@@ -78,7 +78,7 @@ rt_status rt_map_read(const struct rt_map *map, const char *path, size_t at, voi
     return RT_OK;
 }
 
-static void release(struct rt_writer *writer) {
+static void file_release_writer(struct rt_writer *writer) {
     free(writer->path);
     free(writer->temporary);
     writer->path = writer->temporary = NULL;
@@ -86,15 +86,15 @@ static void release(struct rt_writer *writer) {
 }
 
 /* Remembers the first failure of a writer. */
-static void note_failure(struct rt_writer *writer, int error) {
+static void file_note_failure(struct rt_writer *writer, int error) {
     if (writer->status == RT_OK)
         writer->status = rt_fail(&writer->first, RT_IO, "%s: %s", writer->path, strerror(error));
 }
 
-/* Opens a file that is not there yet, beside path. The process number keeps two processes that write the
- * same path apart; the counter, what a crash may have left. It is locked as long as it is open: one without a
- * lock is nobody's any more. Somebody who has just found it without one has removed it. */
-static int open_temporary(const char *path, char *temporary, size_t room) {
+/* Opens a new file beside path. The process number tells apart two processes that write the same path; the
+ * counter, files left by a crash. The file is locked while it is open, so a temporary without a lock is
+ * abandoned and may already have been removed by another process. */
+static int file_open_temporary(const char *path, char *temporary, size_t room) {
     for (int i = 0; i < 1000; i++) {
         struct stat info;
         snprintf(temporary, room, "%s.%ld-%d.tmp", path, (long)getpid(), i);
@@ -125,10 +125,10 @@ rt_status rt_writer_open(const char *path, struct rt_writer *writer, struct rt_e
     writer->path = strdup(path);
     writer->temporary = direct ? NULL : malloc(room);
     if (!writer->path || (!direct && !writer->temporary)) {
-        release(writer);
+        file_release_writer(writer);
         return rt_fail(err, RT_NO_MEMORY, "%s: not enough memory to write it", path);
     }
-    int file = direct ? open(path, O_WRONLY | O_CLOEXEC) : open_temporary(path, writer->temporary, room);
+    int file = direct ? open(path, O_WRONLY | O_CLOEXEC) : file_open_temporary(path, writer->temporary, room);
     writer->file = file < 0 ? NULL : fdopen(file, "wb");
     if (!writer->file) {
         rt_status status = rt_fail(err, RT_IO, "%s: cannot be written: %s", path, strerror(errno));
@@ -137,7 +137,7 @@ rt_status rt_writer_open(const char *path, struct rt_writer *writer, struct rt_e
             if (!direct)
                 unlink(writer->temporary);
         }
-        release(writer);
+        file_release_writer(writer);
         return status;
     }
     return RT_OK;
@@ -148,7 +148,7 @@ void rt_writer_write(struct rt_writer *writer, const void *data, size_t bytes) {
         return;
     errno = 0;
     if (fwrite(data, 1, bytes, writer->file) != bytes)
-        note_failure(writer, errno ? errno : EIO);
+        file_note_failure(writer, errno ? errno : EIO);
     else
         writer->bytes += bytes;
 }
@@ -159,24 +159,24 @@ void rt_writer_amend(struct rt_writer *writer, uint64_t offset, const void *data
     errno = 0;
     if (fseeko(writer->file, (off_t)offset, SEEK_SET) != 0 || fwrite(data, 1, bytes, writer->file) != bytes ||
         fseeko(writer->file, 0, SEEK_END) != 0)
-        note_failure(writer, errno ? errno : EIO);
+        file_note_failure(writer, errno ? errno : EIO);
 }
 
 /* The directory that holds path; to be freed. */
-static char *directory_of(const char *path) {
+static char *file_directory_of(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
 }
 
 /* Makes the new name in path's directory survive a power cut. */
-static int sync_directory(const char *path) {
-    char *directory = directory_of(path);
+static int file_sync_directory(const char *path) {
+    char *directory = file_directory_of(path);
     if (!directory)
         return ENOMEM;
     int error = 0, file = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     free(directory);
-    /* A directory that may be written but not read cannot be synced, and some file systems cannot sync one
-     * and say EINVAL: there is nothing more to be done then. */
+    /* Syncing fails for a directory that may be written but not read, and with EINVAL on some file systems:
+     * nothing more can be done then. */
     if (file < 0)
         return errno == EACCES ? 0 : errno;
     if (fsync(file) != 0 && errno != EINVAL)
@@ -187,9 +187,9 @@ static int sync_directory(const char *path) {
 
 rt_status rt_writer_sync(struct rt_writer *writer, struct rt_error *err) {
     if (fflush(writer->file) != 0)
-        note_failure(writer, errno);
+        file_note_failure(writer, errno);
     if (writer->status == RT_OK && writer->temporary && fsync(fileno(writer->file)) != 0)
-        note_failure(writer, errno);
+        file_note_failure(writer, errno);
     return writer->status == RT_OK ? RT_OK : rt_fail(err, writer->status, "%s", writer->first.text);
 }
 
@@ -198,21 +198,21 @@ rt_status rt_writer_commit(struct rt_writer *writer, struct rt_error *err) {
     /* It stays locked until it has its name: see rt_remove_temporaries. */
     const int lock = fcntl(fileno(writer->file), F_DUPFD_CLOEXEC, 0);
     if (fclose(writer->file) != 0)
-        note_failure(writer, errno);
+        file_note_failure(writer, errno);
     if (writer->temporary) {
         if (writer->status == RT_OK && rename(writer->temporary, writer->path) != 0)
-            note_failure(writer, errno);
+            file_note_failure(writer, errno);
         if (writer->status != RT_OK) {
             unlink(writer->temporary);
         } else {
-            int error = sync_directory(writer->path);
+            int error = file_sync_directory(writer->path);
             if (error)
-                note_failure(writer, error);
+                file_note_failure(writer, error);
         }
     }
     if (lock >= 0)
         close(lock);
-    release(writer);
+    file_release_writer(writer);
     return writer->status == RT_OK ? RT_OK : rt_fail(err, writer->status, "%s", writer->first.text);
 }
 
@@ -222,11 +222,11 @@ void rt_writer_abandon(struct rt_writer *writer) {
     fclose(writer->file);
     if (writer->temporary)
         unlink(writer->temporary);
-    release(writer);
+    file_release_writer(writer);
 }
 
-/* Whether a name is one that open_temporary makes for the file `base`. */
-static bool is_temporary(const char *name, const char *base) {
+/* Whether a name is one that file_open_temporary makes for the file `base`. */
+static bool file_is_temporary(const char *name, const char *base) {
     static const char digits[] = "0123456789";
     const size_t length = strlen(base);
     if (strncmp(name, base, length) != 0 || name[length] != '.')
@@ -240,28 +240,29 @@ static bool is_temporary(const char *name, const char *base) {
     return count > 0 && strcmp(rest + count, ".tmp") == 0;
 }
 
-/* Whether the name is still that of a file that we have open. */
-static bool is_named(int directory, const char *name, int file) {
+/* Whether the name still refers to a file that is open here. */
+static bool file_is_named(int directory, const char *name, int file) {
     struct stat held, there;
     return fstat(file, &held) == 0 && fstatat(directory, name, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
            held.st_dev == there.st_dev && held.st_ino == there.st_ino;
 }
 
-/* A writer that has made its file but not locked it yet finds it gone, and makes another. One whose lock is
- * gone has renamed it, and may have made another of the same name. */
+/* A writer that has made its file but not locked it yet finds it gone and makes another. A writer whose lock
+ * is gone has renamed the file, and may have made another of the same name. */
 void rt_remove_temporaries(const char *path) {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-    char *directory = directory_of(path);
+    char *directory = file_directory_of(path);
     DIR *entries = directory ? opendir(directory) : NULL;
     free(directory);
     if (!entries)
         return;
     const struct dirent *entry;
     while ((entry = readdir(entries))) {
-        if (!is_temporary(entry->d_name, base))
+        if (!file_is_temporary(entry->d_name, base))
             continue;
         int file = openat(dirfd(entries), entry->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-        if (file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0 && is_named(dirfd(entries), entry->d_name, file))
+        if (file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0 &&
+            file_is_named(dirfd(entries), entry->d_name, file))
             unlinkat(dirfd(entries), entry->d_name, 0);
         if (file >= 0)
             close(file);
@@ -269,14 +270,14 @@ void rt_remove_temporaries(const char *path) {
     closedir(entries);
 }
 
-/* One directory whose parent is there. */
-static rt_status make_one(const char *path, bool *made, struct rt_error *err) {
+/* Makes one directory; its parent exists. */
+static rt_status file_make_directory(const char *path, bool *made, struct rt_error *err) {
     *made = mkdir(path, 0777) == 0;
     if (*made) {
-        int error = sync_directory(path);
+        int error = file_sync_directory(path);
         return error ? rt_fail(err, RT_IO, "%s: cannot be made: %s", path, strerror(error)) : RT_OK;
     }
-    /* Another process may make it at the same moment, so what counts is whether it is there afterwards. */
+    /* Another process may make it at the same moment, so what counts is whether it exists afterwards. */
     int error = errno;
     struct stat info;
     if (stat(path, &info) != 0)
@@ -299,7 +300,7 @@ rt_status rt_claim_directory(const char *path, bool *made, struct rt_error *err)
             continue;
         char kept = *end;
         *end = 0;
-        status = make_one(part, made, err);
+        status = file_make_directory(part, made, err);
         *end = kept;
         if (!kept)
             break;

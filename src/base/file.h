@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <time.h>
 
-/* A file mapped read-only. Whoever changes it meanwhile changes what is seen here; if it is cut short,
- * looking at what is gone is a SIGBUS. */
+/* A file mapped read-only. A change by another process shows here; access beyond the end of a file that was
+ * cut short raises SIGBUS. */
 struct rt_map {
     const uint8_t *data; /* NULL when the file is empty */
     size_t bytes;
@@ -18,7 +18,7 @@ struct rt_map {
 
 rt_status rt_map_open(const char *path, struct rt_map *map, struct rt_error *err);
 void rt_map_close(struct rt_map *map);
-/* Copies bytes from `at` on; that the file was cut short is an error here. path: for the sentence. */
+/* Copies bytes from `at` on; fails if the file was cut short. path: for the message. */
 rt_status rt_map_read(const struct rt_map *map, const char *path, size_t at, void *buffer, size_t bytes,
                       struct rt_error *err);
 
@@ -33,21 +33,22 @@ struct rt_writer {
 
 rt_status rt_writer_open(const char *path, struct rt_writer *writer, struct rt_error *err);
 void rt_writer_write(struct rt_writer *writer, const void *data, size_t bytes);
-/* Writes over bytes that were written before, from `offset` on. */
+/* Overwrites bytes written before, from `offset` on. */
 void rt_writer_amend(struct rt_writer *writer, uint64_t offset, const void *data, size_t bytes);
-/* Brings what was written to the disk; it stays under its temporary name. Commit then only renames. */
+/* Syncs what was written to the disk; the file keeps its temporary name. Commit then only renames. */
 rt_status rt_writer_sync(struct rt_writer *writer, struct rt_error *err);
 rt_status rt_writer_commit(struct rt_writer *writer, struct rt_error *err); /* closes either way */
 void rt_writer_abandon(struct rt_writer *writer);                           /* removes the temporary */
 
-/* Removes the temporary files that killed writers of this path left; those of writers at work are locked. */
+/* Removes temporary files of this path left by killed writers; those of active writers are locked and
+ * stay. */
 void rt_remove_temporaries(const char *path);
 
-/* Makes a directory and its parents. made: false when somebody else had made it before; of several who ask at
- * the same moment, one is told true. */
+/* Makes a directory and its parents. made: false when it existed already; of several processes that try at
+ * the same moment, one gets true. */
 rt_status rt_claim_directory(const char *path, bool *made, struct rt_error *err);
 
-/* The same for one who does not mind. */
+/* The same for a caller to whom that does not matter. */
 rt_status rt_make_directory(const char *path, struct rt_error *err);
 
 #endif

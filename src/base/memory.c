@@ -1,5 +1,5 @@
-/* Memory for numbers and for everything else: one place checks products for overflow and words the failure.
- */
+/* Memory for numbers and for everything else: products are checked for overflow, and failures are worded, in
+ * one place. */
 #include "base/memory.h"
 
 #include <fcntl.h>
@@ -18,30 +18,31 @@
  * block. */
 enum { HUGE_PAGE = 2 << 20, LARGE = HUGE_PAGE / 8 };
 
-static rt_status fail_memory(struct rt_error *err, size_t count, size_t size, const char *what) {
+static rt_status memory_fail(struct rt_error *err, size_t count, size_t size, const char *what) {
     return rt_fail(err, RT_NO_MEMORY, "not enough memory for %s (%zu x %zu bytes)", what, count, size);
 }
 
 /* Blocks from LARGE on begin at a huge page. */
-static size_t align_of(size_t bytes) {
+static size_t memory_align_of(size_t bytes) {
     return bytes >= LARGE ? HUGE_PAGE : RT_ALIGN;
 }
 
 size_t rt_floats_bytes(size_t count) {
     if (count > (SIZE_MAX - HUGE_PAGE) / sizeof(float))
         return SIZE_MAX;
-    const size_t bytes = count * sizeof(float), align = align_of(bytes);
+    const size_t bytes = count * sizeof(float), align = memory_align_of(bytes);
     return bytes ? rt_round_up(bytes, align) : align;
 }
 
 rt_status rt_floats_create(size_t count, const char *what, float **floats, struct rt_error *err) {
-    const size_t taken = rt_floats_bytes(count), bytes = count * sizeof(float), align = align_of(bytes);
+    const size_t taken = rt_floats_bytes(count), bytes = count * sizeof(float),
+                 align = memory_align_of(bytes);
     void *memory = NULL;
     if (taken == SIZE_MAX || posix_memalign(&memory, align, taken) != 0)
-        return fail_memory(err, count, sizeof(float), what);
+        return memory_fail(err, count, sizeof(float), what);
 #if defined(MADV_HUGEPAGE)
-    /* Passes over parameters and state are bound by memory: huge pages spare address translation and let a
-     * block lie in the cache without conflicts. A wish only: where it is not granted nothing changes. */
+    /* Passes over parameters and state are bound by memory: huge pages save address translation and avoid
+     * cache conflicts within a block. A hint only: without them everything works the same. */
     if (align == HUGE_PAGE)
         madvise(memory, taken, MADV_HUGEPAGE);
 #endif
@@ -54,15 +55,15 @@ rt_status rt_floats_reserve(size_t count, const char *what, float **floats, stru
     void *memory = NULL;
     if (count > SIZE_MAX / sizeof(float) - 1 ||
         posix_memalign(&memory, RT_ALIGN, (count + 1) * sizeof(float)) != 0)
-        return fail_memory(err, count, sizeof(float), what);
+        return memory_fail(err, count, sizeof(float), what);
     *floats = memory;
     return RT_OK;
 }
 
-/* A line of /proc/self/status, key "\nVmRSS:", in bytes; 0 where there is none. It is read during training,
- * so without stdio, which would allocate. What does not fit into the buffer is passed over, but for a tail in
- * which the key may have begun. */
-static uint64_t process_status(const char *key) {
+/* A line of /proc/self/status, key "\nVmRSS:", in bytes; 0 if there is none. It is read during training, so
+ * without stdio, which would allocate. What does not fit into the buffer is skipped, except for a tail that
+ * may hold the beginning of the key. */
+static uint64_t memory_process_status(const char *key) {
     char text[4096];
     size_t held = 0;
     uint64_t kib = 0;
@@ -86,15 +87,15 @@ static uint64_t process_status(const char *key) {
 }
 
 uint64_t rt_memory_resident(void) {
-    return process_status("\nVmRSS:");
+    return memory_process_status("\nVmRSS:");
 }
 
 uint64_t rt_memory_peak(void) {
-    return process_status("\nVmHWM:");
+    return memory_process_status("\nVmHWM:");
 }
 
-/* A sanitizer has an allocator of its own: the C library's is then never set up, and threads that come here
- * together would each set it up. */
+/* A sanitizer replaces the allocator. The C library's is then never set up, and threads that come here at the
+ * same time would each set it up. */
 void rt_memory_trim(void) {
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     malloc_trim(0);
@@ -124,11 +125,11 @@ rt_status rt_memory_check(double bytes, const char *what, struct rt_error *err) 
 rt_status rt_alloc(size_t count, size_t size, const char *what, void *pointer_to_pointer,
                    struct rt_error *err) {
     if (size && count > SIZE_MAX / size)
-        return fail_memory(err, count, size, what);
+        return memory_fail(err, count, size, what);
     /* calloc(0) may give NULL, which would read as a failure. */
     void *memory = count && size ? calloc(count, size) : calloc(1, 1);
     if (!memory)
-        return fail_memory(err, count, size, what);
+        return memory_fail(err, count, size, what);
     /* The caller's pointer may be of any object type; copying the bytes avoids writing it through void **. */
     memcpy(pointer_to_pointer, &memory, sizeof memory);
     return RT_OK;

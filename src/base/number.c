@@ -10,18 +10,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_digit(char c) {
+static bool number_is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
 bool rt_parse_int(const char *text, int64_t *value) {
     bool negative = *text == '-';
     const char *p = text + negative;
-    if (!is_digit(*p))
+    if (!number_is_digit(*p))
         return false;
     /* Counted downwards: the most negative number has no positive twin. */
     int64_t sum = 0;
-    for (; is_digit(*p); p++) {
+    for (; number_is_digit(*p); p++) {
         int digit = *p - '0';
         if (sum < (INT64_MIN + digit) / 10)
             return false;
@@ -58,13 +58,13 @@ struct decimal {
     int exponent;
 };
 
-static bool scan_decimal(const char *p, struct decimal *number) {
+static bool number_scan_decimal(const char *p, struct decimal *number) {
     *number = (struct decimal){.negative = *p == '-', .fits = true};
     if (*p == '-' || *p == '+')
         p++;
     size_t seen = 0;
     bool point = false;
-    for (; is_digit(*p) || (*p == '.' && !point); p++) {
+    for (; number_is_digit(*p) || (*p == '.' && !point); p++) {
         if (*p == '.') {
             point = true;
             continue;
@@ -84,18 +84,18 @@ static bool scan_decimal(const char *p, struct decimal *number) {
         bool minus = *p == '-';
         if (*p == '-' || *p == '+')
             p++;
-        if (!is_digit(*p))
+        if (!number_is_digit(*p))
             return false;
         int power = 0;
-        for (; is_digit(*p); p++)
+        for (; number_is_digit(*p); p++)
             power = power < 10000 ? power * 10 + (*p - '0') : power;
         number->exponent += minus ? -power : power;
     }
     return *p == 0;
 }
 
-/* strtod under the C locale, whatever locale the program that embeds us has chosen. */
-static bool slow_real(const char *text, double *value) {
+/* strtod under the C locale, whatever locale the embedding program has chosen. */
+static bool number_parse_slowly(const char *text, double *value) {
     locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     if (plain == (locale_t)0)
         return false;
@@ -112,27 +112,27 @@ static bool slow_real(const char *text, double *value) {
 
 bool rt_parse_real(const char *text, double *value) {
     struct decimal number;
-    if (!scan_decimal(text, &number))
+    if (!number_scan_decimal(text, &number))
         return false;
     /* Digits below 2^53 and a power of ten up to 22 are both exact as doubles, so one operation rounds once
      * and rounds right. Nearly every number in a table is of this kind. */
     static const double power[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                    1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
     if (FLT_EVAL_METHOD != 0 || !number.fits || number.exponent < -22 || number.exponent > 22)
-        return slow_real(text, value);
+        return number_parse_slowly(text, value);
     double digits = (double)number.digits;
     double size = number.exponent < 0 ? digits / power[-number.exponent] : digits * power[number.exponent];
     *value = number.negative ? -size : size;
     return true;
 }
 
-/* The first of these characters that stands between digits; 0: none, or there is something else in the text.
- */
-static char between_digits(const char *text, const char *separators) {
+/* The first of these characters that stands between digits; 0: none, or the text has other characters. */
+static char number_find_separator(const char *text, const char *separators) {
     char found = 0;
     for (const char *p = text + (*text == '-' || *text == '+'); *p; p++) {
-        const bool separator = strchr(separators, *p) && p > text && is_digit(p[-1]) && is_digit(p[1]);
-        if (!is_digit(*p) && *p != '.' && !separator)
+        const bool separator =
+            strchr(separators, *p) && p > text && number_is_digit(p[-1]) && number_is_digit(p[1]);
+        if (!number_is_digit(*p) && *p != '.' && !separator)
             return 0;
         if (separator && !found)
             found = *p;
@@ -141,12 +141,12 @@ static char between_digits(const char *text, const char *separators) {
 }
 
 const char *rt_number_hint(const char *text) {
-    if (between_digits(text, ",_' "))
+    if (number_find_separator(text, ",_' "))
         return "; numbers have a decimal point, not a comma, and no separators between digits";
-    if (between_digits(text, "/"))
+    if (number_find_separator(text, "/"))
         return "; a fraction is written out, as 0.5 for 1/2";
     const size_t length = strlen(text);
-    if (length > 1 && text[length - 1] == '%' && is_digit(text[0]))
+    if (length > 1 && text[length - 1] == '%' && number_is_digit(text[0]))
         return "; a percentage is written out, as 0.2 for 20%";
     return "";
 }
@@ -170,8 +170,8 @@ const char *rt_real_text(double value, char text[RT_REAL_ROOM]) {
 }
 
 /* A number with one of several endings. */
-static bool parse_with_unit(const char *text, const char *const *endings, const double *units, size_t count,
-                            double *value) {
+static bool number_parse_with_unit(const char *text, const char *const *endings, const double *units,
+                                   size_t count, double *value) {
     const size_t length = strlen(text);
     char number[64];
     double unit = 1;
@@ -198,7 +198,7 @@ bool rt_parse_rate(const char *text, double *bytes_per_second) {
     static const char *const endings[] = {"K", "k", "M", "G", "T"};
     static const double units[] = {1e3, 1e3, 1e6, 1e9, 1e12};
     double bits;
-    if (!parse_with_unit(text, endings, units, sizeof units / sizeof *units, &bits))
+    if (!number_parse_with_unit(text, endings, units, sizeof units / sizeof *units, &bits))
         return false;
     *bytes_per_second = bits / 8;
     return true;
@@ -207,5 +207,5 @@ bool rt_parse_rate(const char *text, double *bytes_per_second) {
 bool rt_parse_duration(const char *text, double *seconds) {
     static const char *const endings[] = {"us", "ms", "s"};
     static const double units[] = {1e-6, 1e-3, 1};
-    return parse_with_unit(text, endings, units, sizeof units / sizeof *units, seconds);
+    return number_parse_with_unit(text, endings, units, sizeof units / sizeof *units, seconds);
 }

@@ -1,6 +1,6 @@
 /*
- * Option tables: one reader and one printer for everything people can set. A wrong value is answered with the
- * place, the owner, what would be right, and the nearest word that would have been.
+ * Option tables: one reader and one printer for all settings. An error message names the place, the owner,
+ * what is allowed, and the nearest valid word.
  */
 #include "base/option.h"
 
@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bounds beyond which a range reads as open on that side. */
+/* Bounds beyond which a range counts as open on that side. */
 #define OPEN_END 1e18
 
-/* "between 1 and 8", "at least 1" or "at most 8": the end that the value passed is always named. */
-static const char *range_text(const struct rt_option *option, double value, char *text, size_t room) {
+/* "between 1 and 8", "at least 1" or "at most 8": always names the bound that the value violates. */
+static const char *option_range_text(const struct rt_option *option, double value, char *text, size_t room) {
     if (option->max >= OPEN_END && value < option->min)
         snprintf(text, room, "at least %.15g", option->min);
     else if (option->min <= -OPEN_END && value > option->max)
@@ -23,8 +23,9 @@ static const char *range_text(const struct rt_option *option, double value, char
     return text;
 }
 
-static rt_status fail_value(const struct rt_option *option, const struct rt_tree *tree, const char *what,
-                            const char *wish, const char *text, struct rt_error *err) {
+static rt_status option_fail_value(const struct rt_option *option, const struct rt_tree *tree,
+                                   const char *what, const char *wish, const char *text,
+                                   struct rt_error *err) {
     char or_word[64] = "";
     if (option->auto_word)
         snprintf(or_word, sizeof or_word, " or '%s'", option->auto_word);
@@ -35,21 +36,22 @@ static rt_status fail_value(const struct rt_option *option, const struct rt_tree
                         text);
 }
 
-static rt_status read_number(const struct rt_option *option, const struct rt_tree *tree, const char *what,
-                             const char *text, char *field, struct rt_error *err) {
+static rt_status option_read_number(const struct rt_option *option, const struct rt_tree *tree,
+                                    const char *what, const char *text, char *field, struct rt_error *err) {
     bool whole = option->kind == RT_OPTION_INT;
     int64_t integer = -1;
     double real = -1;
     if (!option->auto_word || strcmp(text, option->auto_word) != 0) {
         bool valid = whole ? rt_parse_int(text, &integer) : rt_parse_real(text, &real);
         if (!valid) {
-            fail_value(option, tree, what, whole ? "a whole number" : "a number", text, err);
+            option_fail_value(option, tree, what, whole ? "a whole number" : "a number", text, err);
             return rt_fail_more(err, RT_BAD_INPUT, "%s", rt_number_hint(text));
         }
         double value = whole ? (double)integer : real;
         char range[100];
         if ((option->min != 0 || option->max != 0) && (value < option->min || value > option->max))
-            return fail_value(option, tree, what, range_text(option, value, range, sizeof range), text, err);
+            return option_fail_value(option, tree, what,
+                                     option_range_text(option, value, range, sizeof range), text, err);
     }
     if (whole)
         memcpy(field, &integer, sizeof integer);
@@ -58,8 +60,8 @@ static rt_status read_number(const struct rt_option *option, const struct rt_tre
     return RT_OK;
 }
 
-static rt_status read_choice(const struct rt_option *option, const struct rt_tree *tree, const char *what,
-                             const char *text, char *field, struct rt_error *err) {
+static rt_status option_read_choice(const struct rt_option *option, const struct rt_tree *tree,
+                                    const char *what, const char *text, char *field, struct rt_error *err) {
     for (int i = 0; option->choices[i]; i++)
         if (strcmp(text, option->choices[i]) == 0) {
             memcpy(field, &i, sizeof i);
@@ -68,90 +70,91 @@ static rt_status read_choice(const struct rt_option *option, const struct rt_tre
     const char *nearest = rt_nearest(text, option->choices);
     char wish[RT_LISTED_ROOM + 8];
     snprintf(wish, sizeof wish, "one of %s", RT_LISTED(option->choices));
-    rt_status status = fail_value(option, tree, what, wish, text, err);
+    rt_status status = option_fail_value(option, tree, what, wish, text, err);
     return nearest ? rt_fail_more(err, status, "; did you mean '%s'?", nearest) : status;
 }
 
 /* Reads text, which came from tree (or from the table, when tree is NULL), into the option's field. */
-static rt_status read_text(const struct rt_option *option, const struct rt_tree *tree, const char *what,
-                           const char *text, void *settings, struct rt_error *err) {
+static rt_status option_read_text(const struct rt_option *option, const struct rt_tree *tree,
+                                  const char *what, const char *text, void *settings, struct rt_error *err) {
     char *field = (char *)settings + option->offset;
     bool truth = strcmp(text, "true") == 0;
     switch (option->kind) {
     case RT_OPTION_INT:
     case RT_OPTION_REAL:
-        return read_number(option, tree, what, text, field, err);
+        return option_read_number(option, tree, what, text, field, err);
     case RT_OPTION_BOOL:
         if (!truth && strcmp(text, "false") != 0)
-            return fail_value(option, tree, what, "true or false", text, err);
+            return option_fail_value(option, tree, what, "true or false", text, err);
         memcpy(field, &truth, sizeof truth);
         return RT_OK;
     case RT_OPTION_TEXT:
         memcpy(field, &text, sizeof text);
         return RT_OK;
     case RT_OPTION_CHOICE:
-        return read_choice(option, tree, what, text, field, err);
+        return option_read_choice(option, tree, what, text, field, err);
     case RT_OPTION_TREE:
         break;
     }
     return RT_OK;
 }
 
-static const struct rt_option *find_option(const struct rt_option *options, size_t count, const char *name) {
+static const struct rt_option *option_find(const struct rt_option *options, size_t count, const char *name) {
     for (size_t i = 0; i < count; i++)
         if (strcmp(options[i].name, name) == 0)
             return &options[i];
     return NULL;
 }
 
-/* A list where one value is wanted: a height and a width, where the table has options for them. */
-static rt_status fail_list(const struct rt_option *options, size_t count, const struct rt_option *option,
-                           const struct rt_tree *tree, const char *what, struct rt_error *err) {
+/* A list where a single value is expected: a height and a width, where the table has options for them. */
+static rt_status option_fail_list(const struct rt_option *options, size_t count,
+                                  const struct rt_option *option, const struct rt_tree *tree,
+                                  const char *what, struct rt_error *err) {
     char height[64], width[64];
     rt_tree_fail(tree, err, "%s: %s must be a single value, not a list", what, option->name);
     snprintf(height, sizeof height, "%s_h", option->name);
     snprintf(width, sizeof width, "%s_w", option->name);
-    if (find_option(options, count, height) && find_option(options, count, width))
+    if (option_find(options, count, height) && option_find(options, count, width))
         rt_fail_more(err, RT_BAD_INPUT, "; height and width are given as %s and %s", height, width);
     return RT_BAD_INPUT;
 }
 
-static rt_status read_value(const struct rt_option *options, size_t count, const struct rt_option *option,
-                            const struct rt_tree *tree, const char *what, void *settings,
-                            struct rt_error *err) {
+static rt_status option_read_value(const struct rt_option *options, size_t count,
+                                   const struct rt_option *option, const struct rt_tree *tree,
+                                   const char *what, void *settings, struct rt_error *err) {
     if (option->kind == RT_OPTION_TREE) {
         memcpy((char *)settings + option->offset, &tree, sizeof(void *));
         return RT_OK;
     }
     if (tree->kind == RT_TREE_LIST)
-        return fail_list(options, count, option, tree, what, err);
+        return option_fail_list(options, count, option, tree, what, err);
     if (tree->kind == RT_TREE_MAP)
         return rt_tree_fail(tree, err, "%s: %s must be a single value, not a map", what, option->name);
-    return read_text(option, tree, what, tree->text, settings, err);
+    return option_read_text(option, tree, what, tree->text, settings, err);
 }
 
-static rt_status set_defaults(const struct rt_option *options, size_t count, const char *what, void *settings,
-                              struct rt_error *err) {
+static rt_status option_set_defaults(const struct rt_option *options, size_t count, const char *what,
+                                     void *settings, struct rt_error *err) {
     rt_status status = RT_OK;
     for (size_t i = 0; i < count && status == RT_OK; i++) {
         const void *nothing = NULL;
         if (options[i].kind == RT_OPTION_TREE || options[i].kind == RT_OPTION_TEXT)
             memcpy((char *)settings + options[i].offset, &nothing, sizeof nothing);
         if (options[i].fallback)
-            status = read_text(&options[i], NULL, what, options[i].fallback, settings, err);
+            status = option_read_text(&options[i], NULL, what, options[i].fallback, settings, err);
     }
     return status;
 }
 
-static rt_status fail_unknown(const struct rt_option *options, size_t count, const struct rt_tree *tree,
-                              const char *what, struct rt_error *err) {
+static rt_status option_fail_unknown(const struct rt_option *options, size_t count,
+                                     const struct rt_tree *tree, const char *what, struct rt_error *err) {
     const char *names[64];
     size_t known = count < 63 ? count : 63;
     for (size_t i = 0; i < known; i++)
         names[i] = options[i].name;
     names[known] = NULL;
     const char *near = rt_nearest(tree->key, names);
-    /* {rate: 0,5} is a rate of 0 and a key 5. */
+    /* {rate: 0,5} parses as a rate of 0 and a key 5. */
     if (tree->key[strspn(tree->key, "0123456789")] == 0)
         return rt_tree_fail(tree, err, "unknown key '%.100s' in %s; if it is the end of a number: %s",
                             tree->key, what, rt_number_hint("0,5") + 2);
@@ -165,17 +168,17 @@ static rt_status fail_unknown(const struct rt_option *options, size_t count, con
 }
 
 /* Reads what was given; the defaults are in place already. *single is the option set by a scalar tree. */
-static rt_status read_given(const struct rt_option *options, size_t count, const char *main_option,
-                            const struct rt_tree *tree, const char *what, void *settings,
-                            const struct rt_option **single, struct rt_error *err) {
+static rt_status option_read_given(const struct rt_option *options, size_t count, const char *main_option,
+                                   const struct rt_tree *tree, const char *what, void *settings,
+                                   const struct rt_option **single, struct rt_error *err) {
     *single = NULL;
     if (tree->kind == RT_TREE_SCALAR) {
         if (!*tree->text) /* "train:" with nothing under it */
             return RT_OK;
-        const struct rt_option *option = main_option ? find_option(options, count, main_option) : NULL;
+        const struct rt_option *option = main_option ? option_find(options, count, main_option) : NULL;
         if (option) {
             *single = option;
-            return read_value(options, count, option, tree, what, settings, err);
+            return option_read_value(options, count, option, tree, what, settings, err);
         }
         if (count == 0)
             return rt_tree_fail(tree, err, "%s has no options, so it cannot take '%.100s'", what, tree->text);
@@ -186,9 +189,9 @@ static rt_status read_given(const struct rt_option *options, size_t count, const
                             tree->kind == RT_TREE_LIST ? "a list" : "a single value");
     rt_status status = RT_OK;
     for (size_t i = 0; i < tree->count && status == RT_OK; i++) {
-        const struct rt_option *option = find_option(options, count, tree->items[i]->key);
-        status = option ? read_value(options, count, option, tree->items[i], what, settings, err)
-                        : fail_unknown(options, count, tree->items[i], what, err);
+        const struct rt_option *option = option_find(options, count, tree->items[i]->key);
+        status = option ? option_read_value(options, count, option, tree->items[i], what, settings, err)
+                        : option_fail_unknown(options, count, tree->items[i], what, err);
     }
     return status;
 }
@@ -197,9 +200,9 @@ rt_status rt_options_read(const struct rt_option *options, size_t count, const c
                           const struct rt_tree *tree, const char *what, void *settings,
                           struct rt_error *err) {
     const struct rt_option *single = NULL;
-    rt_status status = set_defaults(options, count, what, settings, err);
+    rt_status status = option_set_defaults(options, count, what, settings, err);
     if (status == RT_OK && tree)
-        status = read_given(options, count, main_option, tree, what, settings, &single, err);
+        status = option_read_given(options, count, main_option, tree, what, settings, &single, err);
     for (size_t i = 0; i < count && status == RT_OK; i++) {
         const struct rt_option *option = &options[i];
         bool may_be_absent =
@@ -210,7 +213,7 @@ rt_status rt_options_read(const struct rt_option *options, size_t count, const c
     return status;
 }
 
-static size_t index_of_key(const struct rt_tree *map, const char *key) {
+static size_t option_index_of_key(const struct rt_tree *map, const char *key) {
     size_t i = 0;
     while (i < map->count && strcmp(map->items[i]->key, key) != 0)
         i++;
@@ -223,7 +226,7 @@ rt_status rt_options_rename(const struct rt_option *options, size_t count, struc
         struct rt_tree *old = options[i].alias ? rt_tree_get(map, options[i].alias) : NULL;
         if (!old)
             continue;
-        const size_t present = index_of_key(map, options[i].name);
+        const size_t present = option_index_of_key(map, options[i].name);
         if (present < map->count && !replace)
             return rt_tree_fail(old, err, "%s is the old name of %s: give one of them, not both",
                                 options[i].alias, options[i].name);
@@ -243,9 +246,10 @@ rt_status rt_options_rename(const struct rt_option *options, size_t count, struc
     return RT_OK;
 }
 
-/* The words that may be chosen, in lines of at most so many columns. column: where the line is; tail: length
- * of what follows the last one. */
-static void put_choices(FILE *out, const char *const *choices, size_t column, size_t margin, size_t tail) {
+/* The choices, in lines of at most so many columns. column: the current column; tail: the length of the text
+ * that follows the last choice. */
+static void option_put_choices(FILE *out, const char *const *choices, size_t column, size_t margin,
+                               size_t tail) {
     enum { COLUMNS = 100 };
     for (size_t j = 0; choices && choices[j]; j++) {
         const size_t end = column + 2 + strlen(choices[j]) + (choices[j + 1] ? 1 : tail);
@@ -269,8 +273,8 @@ void rt_options_help(FILE *out, const struct rt_option *options, size_t count, c
         fprintf(out, "%s%-*s  %s", indent, (int)width, option->name, option->help ? option->help : "");
         bool required = !option->fallback && option->kind != RT_OPTION_TREE && option->kind != RT_OPTION_TEXT;
         const size_t margin = strlen(indent) + width + 2;
-        put_choices(out, option->choices, margin + (option->help ? strlen(option->help) : 0), margin,
-                    option->fallback ? strlen("; default )") + strlen(option->fallback) : 16);
+        option_put_choices(out, option->choices, margin + (option->help ? strlen(option->help) : 0), margin,
+                           option->fallback ? strlen("; default )") + strlen(option->fallback) : 16);
         const char *open = option->choices ? "; " : " (";
         if (option->fallback && *option->fallback)
             fprintf(out, "%sdefault %s)", open, option->fallback);

@@ -1,6 +1,6 @@
 /*
- * Option tables. Whatever people can set (layers, optimizers, sections of the run file, strategies) is
- * described once, in a table: it reads the value, checks its range, gives the default, and prints the help.
+ * Option tables. Every setting (layers, optimizers, sections of the run file, strategies) is described once,
+ * in a table: it reads the value, checks its range, gives the default, and prints the help.
  */
 #ifndef RT_BASE_OPTION_H
 #define RT_BASE_OPTION_H
@@ -32,9 +32,9 @@ struct rt_option {
     const char *alias; /* an old name that rt_options_rename still accepts; or NULL */
 };
 
-/* Gives the keys of a map that are aliases the names that options have now. Both in one map: an error, or,
- * with replace, the one under the alias counts. *renamed: an option of which that was done; else left alone.
- * map may be NULL, and is left alone when it is no map. */
+/* Renames the keys of a map that are old names of options. Old and new name in one map: an error, or, with
+ * replace, the old one counts. *renamed: an option that was renamed; unchanged if none was. map may be NULL;
+ * anything but a map is left alone. */
 rt_status rt_options_rename(const struct rt_option *options, size_t count, struct rt_tree *map, bool replace,
                             const struct rt_option **renamed, struct rt_error *err);
 
@@ -48,11 +48,11 @@ rt_status rt_options_read(const struct rt_option *options, size_t count, const c
 /* One line per option: name, help, default. */
 void rt_options_help(FILE *out, const struct rt_option *options, size_t count, const char *indent);
 
-/* The candidate nearest to word by edit distance, or NULL when nothing is close. names is NULL-terminated. */
+/* The candidate nearest to word by edit distance, or NULL when none is close. names is NULL-terminated. */
 const char *rt_nearest(const char *word, const char *const *names);
 
-/* The value of an option that is a number, a truth or a choice, as it could stand in a run file; "" for texts
- * and trees. Reads back as the same value. Returns text. */
+/* The value of a number, boolean or choice option as a run file would have it; "" for texts and trees. Reads
+ * back as the same value. Returns text. */
 enum { RT_OPTION_TEXT_ROOM = 64 };
 const char *rt_option_text(const struct rt_option *option, const void *settings,
                            char text[RT_OPTION_TEXT_ROOM]);
@@ -61,18 +61,17 @@ const char *rt_option_text(const struct rt_option *option, const void *settings,
 enum { RT_REAL_ROOM = 48 };
 const char *rt_real_text(double value, char text[RT_REAL_ROOM]);
 
-/* Strict numbers: the whole text, no locale, no overflow; false when it is none. */
+/* Strict numbers: the whole text, no locale, no overflow; false if the text is not such a number. */
 bool rt_parse_int(const char *text, int64_t *value);
 bool rt_parse_real(const char *text, double *value);
-/* What to say after the sentence about a text that is no number, where it nearly is one ("0,5", "1/255"): ";
- * ..." or "". */
+/* A hint to append to the message about a text that is nearly a number ("0,5", "1/255"): "; ..." or "". */
 const char *rt_number_hint(const char *text);
-/* A rate in bits per second, as 100M, 1G or 1T, K is a thousand; in bytes per second. And a time, as 1ms,
- * 200us or 0.5s; a number alone is seconds. Neither is below 0. */
+/* A rate in bits per second, as 100M, 1G or 1T, where K is a thousand; returned in bytes per second. And a
+ * time, as 1ms, 200us or 0.5s; a number alone is in seconds. Neither may be negative. */
 bool rt_parse_rate(const char *text, double *bytes_per_second);
 bool rt_parse_duration(const char *text, double *seconds);
-/* A size in bytes: a whole number with K, M, G or T behind it, as 512M, or alone: then it counts `alone`
- * bytes, a power of two. */
+/* A size in bytes: a whole number with K, M, G or T, as 512M; a number alone is in units of `alone` bytes, a
+ * power of two. */
 bool rt_parse_size(const char *text, uint64_t alone, uint64_t *bytes);
 
 #endif

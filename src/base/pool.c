@@ -1,14 +1,15 @@
 /*
- * A pool for short, frequent jobs: a training step runs dozens of them, some of a few microseconds. Threads
- * therefore look for the next job a short while (50 microseconds) before they go to sleep in the
- * kernel, and sleep they do: an idle pool costs nothing.
+ * A pool for short, frequent jobs: a training step runs dozens of them, some of a few microseconds.
+ * Threads therefore spin for the next job for a short while (50 microseconds) before they sleep in the
+ * kernel: an idle pool costs nothing.
  *
  * Every thread takes part in every job: it draws part numbers until there are none left and then reports.
- * The job's fields may be rewritten only after all reports are in, so no thread can see a job half changed.
+ * The job's fields may be rewritten only after all reports are in, so no thread can see a job half
+ * changed.
  *
- * A pool with a thread for every core keeps each on its own. Left alone, a system with anything else to do,
- * be it of the lowest priority, was seen to put two of them on one core for seconds, and the job takes as
- * long as if there were one. The caller's thread is not ours to bind: it is sent back when it was moved.
+ * A pool with a thread for every core binds each to its own. Otherwise, on a system with any other load,
+ * even of the lowest priority, two of them were seen on one core for seconds, and the job takes as long as
+ * with one thread. The caller's thread is not ours to bind: it is moved back when the system has moved it.
  */
 #include "base/pool.h"
 
@@ -20,13 +21,13 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* Looking costs next to nothing on some CPUs and a tenth of a microsecond on others, so the clock decides,
- * which is read once in so many looks. */
+/* Spinning costs next to nothing on some CPUs and a tenth of a microsecond per look on others, so the clock
+ * decides; it is read once in so many looks. */
 enum { LOOKS_PER_CLOCK = 64 };
 #define SECONDS_FOR_A_JOB 50e-6
-/* Reports are sure to come, and soon, from threads with cores of their own. */
+/* Reports come soon from threads with cores of their own. */
 #define SECONDS_FOR_REPORTS 1e-3
-/* A thread that is moved is sent back at most so often. */
+/* The caller's thread is moved back at most so often. */
 #define SECONDS_AWAY 1e-3
 
 struct worker {
@@ -55,7 +56,7 @@ struct rt_pool {
     double sent_back; /* when the caller was */
 };
 
-static inline void relax(void) {
+static inline void pool_relax(void) {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -68,9 +69,9 @@ struct timeout {
     double until; /* 0: the clock has not been read yet */
 };
 
-/* After a look in vain: false when it is time to sleep. */
-static inline bool look_again(struct timeout *timeout, double seconds) {
-    relax();
+/* After a look without success: false when it is time to sleep. */
+static inline bool pool_spin(struct timeout *timeout, double seconds) {
+    pool_relax();
     if (++timeout->looks % LOOKS_PER_CLOCK)
         return true;
     double now = rt_clock_wall();
@@ -79,7 +80,7 @@ static inline bool look_again(struct timeout *timeout, double seconds) {
     return now < timeout->until;
 }
 
-static void draw_parts(struct rt_pool *pool, void *scratch) {
+static void pool_draw_parts(struct rt_pool *pool, void *scratch) {
     for (;;) {
         size_t part = atomic_fetch_add(&pool->next_part, 1);
         if (part >= pool->parts)
@@ -88,19 +89,19 @@ static void draw_parts(struct rt_pool *pool, void *scratch) {
     }
 }
 
-static void await_job(struct rt_pool *pool, uint_fast64_t seen) {
+static void pool_await_job(struct rt_pool *pool, uint_fast64_t seen) {
     struct timeout timeout = {0};
     do
         if (atomic_load(&pool->job) != seen)
             return;
-    while (look_again(&timeout, SECONDS_FOR_A_JOB));
+    while (pool_spin(&timeout, SECONDS_FOR_A_JOB));
     pthread_mutex_lock(&pool->mutex);
     while (atomic_load(&pool->job) == seen)
         pthread_cond_wait(&pool->wake, &pool->mutex);
     pthread_mutex_unlock(&pool->mutex);
 }
 
-static void *worker_main(void *argument) {
+static void *pool_worker(void *argument) {
     struct worker *worker = argument;
     struct rt_pool *pool = worker->pool;
     uint_fast64_t seen = 0;
@@ -109,11 +110,11 @@ static void *worker_main(void *argument) {
     if (worker->core >= 0)
         rt_core_stay(worker->core);
     for (;;) {
-        await_job(pool, seen);
+        pool_await_job(pool, seen);
         seen = atomic_load(&pool->job);
         if (atomic_load(&pool->stop))
             return NULL;
-        draw_parts(pool, worker->scratch);
+        pool_draw_parts(pool, worker->scratch);
         if (atomic_fetch_add(&pool->reports, 1) + 1 == pool->threads - 1) {
             pthread_mutex_lock(&pool->mutex);
             pthread_cond_signal(&pool->done);
@@ -122,29 +123,29 @@ static void *worker_main(void *argument) {
     }
 }
 
-static void start_job(struct rt_pool *pool) {
+static void pool_start_job(struct rt_pool *pool) {
     pthread_mutex_lock(&pool->mutex);
     atomic_fetch_add(&pool->job, 1);
     pthread_cond_broadcast(&pool->wake);
     pthread_mutex_unlock(&pool->mutex);
 }
 
-static void await_reports(struct rt_pool *pool) {
+static void pool_await_reports(struct rt_pool *pool) {
     const size_t expected = pool->threads - 1;
     const double seconds = pool->workers[0].core < 0 ? SECONDS_FOR_A_JOB : SECONDS_FOR_REPORTS;
     struct timeout timeout = {0};
     do
         if (atomic_load(&pool->reports) == expected)
             return;
-    while (look_again(&timeout, seconds));
+    while (pool_spin(&timeout, seconds));
     pthread_mutex_lock(&pool->mutex);
     while (atomic_load(&pool->reports) != expected)
         pthread_cond_wait(&pool->done, &pool->mutex);
     pthread_mutex_unlock(&pool->mutex);
 }
 
-/* The caller goes to its core, unless it is there. */
-static void place_caller(struct rt_pool *pool) {
+/* Moves the caller's thread to its core, unless it is there. */
+static void pool_place_caller(struct rt_pool *pool) {
     const int core = pool->workers[0].core;
     if (core < 0 || rt_core_now() == core)
         return;
@@ -166,10 +167,10 @@ void rt_pool_run(struct rt_pool *pool, size_t parts, rt_pool_work work, void *ar
     pool->parts = parts;
     atomic_store(&pool->next_part, 0);
     atomic_store(&pool->reports, 0);
-    place_caller(pool);
-    start_job(pool);
-    draw_parts(pool, pool->workers[0].scratch);
-    await_reports(pool);
+    pool_place_caller(pool);
+    pool_start_job(pool);
+    pool_draw_parts(pool, pool->workers[0].scratch);
+    pool_await_reports(pool);
 }
 
 rt_status rt_pool_reserve(struct rt_pool *pool, size_t scratch_bytes, struct rt_error *err) {
@@ -188,8 +189,8 @@ rt_status rt_pool_reserve(struct rt_pool *pool, size_t scratch_bytes, struct rt_
     return RT_OK;
 }
 
-/* A core for each thread, if there are as many. */
-static void choose_cores(struct rt_pool *pool) {
+/* Gives each thread a core, if there are enough. */
+static void pool_choose_cores(struct rt_pool *pool) {
     enum { MOST_CORES = 1024 };
     int cores[MOST_CORES];
     const size_t count = rt_cores_list(cores, MOST_CORES);
@@ -211,10 +212,10 @@ rt_status rt_pool_create(size_t threads, size_t scratch_bytes, struct rt_pool **
     if (status == RT_OK)
         status = rt_pool_reserve(pool, scratch_bytes ? scratch_bytes : RT_ALIGN, err);
     if (status == RT_OK)
-        choose_cores(pool);
+        pool_choose_cores(pool);
     for (size_t i = 1; status == RT_OK && i < pool->threads; i++) {
         pool->workers[i].pool = pool;
-        if (pthread_create(&pool->workers[i].thread, NULL, worker_main, &pool->workers[i]) != 0)
+        if (pthread_create(&pool->workers[i].thread, NULL, pool_worker, &pool->workers[i]) != 0)
             status =
                 rt_fail(err, RT_NO_MEMORY, "cannot start kernel thread %zu of %zu", i + 1, pool->threads);
         else
@@ -232,7 +233,7 @@ void rt_pool_destroy(struct rt_pool *pool) {
     if (!pool)
         return;
     atomic_store(&pool->stop, true);
-    start_job(pool);
+    pool_start_job(pool);
     for (size_t i = 0; i < pool->started; i++)
         pthread_join(pool->workers[i + 1].thread, NULL);
     for (size_t i = 0; pool->workers && i < pool->threads; i++)

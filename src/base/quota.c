@@ -1,7 +1,7 @@
 /*
- * How much time of the cores control groups grant this process. A container may see all cores of its machine
- * and still be stopped in every tenth of a second, once it has used up its quota: threads beyond it only
- * wait. A group is bounded by its own limit and by those of all groups above it.
+ * How much CPU time control groups grant this process. A container may see all cores of its machine and still
+ * be stopped in every tenth of a second once it has used up its quota: more threads than that only wait. A
+ * group is bounded by its own limit and by those of all groups above it.
  */
 #include "base/cores.h"
 
@@ -12,7 +12,7 @@
 
 enum { PATH_ROOM = 4096, TEXT = 128 };
 
-static bool read_text(const char *directory, const char *name, char text[TEXT]) {
+static bool quota_read_text(const char *directory, const char *name, char text[TEXT]) {
     char path[PATH_ROOM];
     if (snprintf(path, sizeof path, "%s/%s", directory, name) >= (int)sizeof path)
         return false;
@@ -24,27 +24,27 @@ static bool read_text(const char *directory, const char *name, char text[TEXT]) 
     return read;
 }
 
-/* What the group in this directory may use, in cores; 0: it sets no limit. */
-static double limit_of(const char *directory, bool second) {
+/* The limit of the group in this directory, in cores; 0: no limit. */
+static double quota_limit_of(const char *directory, bool second) {
     char quota[TEXT], period[TEXT];
     char *end;
     if (second) { /* "150000 100000", or "max 100000" */
-        if (!read_text(directory, "cpu.max", quota))
+        if (!quota_read_text(directory, "cpu.max", quota))
             return 0;
         const double granted = strtod(quota, &end), every = strtod(end, NULL);
         return end != quota && granted > 0 && every > 0 ? granted / every : 0;
     }
-    if (!read_text(directory, "cpu.cfs_quota_us", quota) ||
-        !read_text(directory, "cpu.cfs_period_us", period))
+    if (!quota_read_text(directory, "cpu.cfs_quota_us", quota) ||
+        !quota_read_text(directory, "cpu.cfs_period_us", period))
         return 0;
     const double granted = strtod(quota, NULL), every = strtod(period, NULL); /* -1: none */
     return granted > 0 && every > 0 ? granted / every : 0;
 }
 
 /* The smallest limit from a group up to the first `top` characters of its path. */
-static void walk_up(char *directory, size_t top, bool second, double *least) {
+static void quota_walk_up(char *directory, size_t top, bool second, double *least) {
     for (;;) {
-        const double limit = limit_of(directory, second);
+        const double limit = quota_limit_of(directory, second);
         if (limit > 0 && (*least == 0 || limit < *least))
             *least = limit;
         char *slash = strrchr(directory, '/');
@@ -54,7 +54,7 @@ static void walk_up(char *directory, size_t top, bool second, double *least) {
     }
 }
 
-static bool has_word(const char *list, const char *word) {
+static bool quota_has_word(const char *list, const char *word) {
     const size_t length = strlen(word);
     for (const char *at = list; at; at = strchr(at, ',')) {
         at += *at == ',';
@@ -65,7 +65,7 @@ static bool has_word(const char *list, const char *word) {
 }
 
 /* The group of this process, as "12:cpu,cpuacct:/path" or "0::/path" tells it. */
-static bool own_group(const char *root, bool second, char group[PATH_ROOM]) {
+static bool quota_own_group(const char *root, bool second, char group[PATH_ROOM]) {
     char path[PATH_ROOM], *line = NULL;
     size_t room = 0;
     bool found = false;
@@ -79,7 +79,8 @@ static bool own_group(const char *root, bool second, char group[PATH_ROOM]) {
             continue;
         *where++ = 0;
         controllers++;
-        found = (second ? *controllers == 0 : has_word(controllers, "cpu")) && strlen(where) < PATH_ROOM;
+        found =
+            (second ? *controllers == 0 : quota_has_word(controllers, "cpu")) && strlen(where) < PATH_ROOM;
         if (found)
             strcpy(group, where);
     }
@@ -90,7 +91,7 @@ static bool own_group(const char *root, bool second, char group[PATH_ROOM]) {
 }
 
 /* "31 23 0:28 ROOT PLACE OPTIONS ... - TYPE SOURCE OPTIONS": PLACE shows the groups from ROOT down. */
-static void look_at_mount(const char *root, char *line, double *least) {
+static void quota_read_mount(const char *root, char *line, double *least) {
     char *rest = strstr(line, " - "), *field[5], *type[3];
     if (!rest)
         return;
@@ -104,9 +105,9 @@ static void look_at_mount(const char *root, char *line, double *least) {
             return;
     const bool second = strcmp(type[0], "cgroup2") == 0;
     char group[PATH_ROOM], directory[PATH_ROOM];
-    if (!second && (strcmp(type[0], "cgroup") != 0 || !has_word(type[2], "cpu")))
+    if (!second && (strcmp(type[0], "cgroup") != 0 || !quota_has_word(type[2], "cpu")))
         return;
-    if (!own_group(root, second, group))
+    if (!quota_own_group(root, second, group))
         return;
     const char *shown = strcmp(field[3], "/") == 0 ? "" : field[3];
     const size_t length = strlen(shown);
@@ -117,7 +118,7 @@ static void look_at_mount(const char *root, char *line, double *least) {
         return;
     if (below)
         strcpy(directory + top, group + length);
-    walk_up(directory, (size_t)top, second, least);
+    quota_walk_up(directory, (size_t)top, second, least);
 }
 
 double rt_cores_quota(const char *root) {
@@ -128,7 +129,7 @@ double rt_cores_quota(const char *root) {
         return 0;
     FILE *file = fopen(path, "re");
     while (file && getline(&line, &room, file) > 0)
-        look_at_mount(root, line, &least);
+        quota_read_mount(root, line, &least);
     free(line);
     if (file)
         fclose(file);

@@ -1,6 +1,6 @@
 /*
- * Counter-based random numbers (Philox 4x32-10). A number is a function of (seed, purpose, where it is
- * used), never of who computes it or what was drawn before, so a cluster of any shape draws the same ones.
+ * Counter-based random numbers (Philox 4x32-10). A number is a function of (seed, purpose, where it is used),
+ * never of the device that computes it or of earlier draws, so a cluster of any shape draws the same ones.
  */
 #ifndef RT_BASE_RNG_H
 #define RT_BASE_RNG_H

@@ -7,15 +7,15 @@
 
 static const char dots[] = "...";
 
-static bool ends_with(const char *word, const char *end) {
+static bool sentence_ends_with(const char *word, const char *end) {
     const size_t length = strlen(word), count = strlen(end);
     return length >= count && strcmp(word + length - count, end) == 0;
 }
 
 const char *rt_counted(uint64_t count, const char *noun, char text[RT_COUNTED_ROOM]) {
     const size_t length = strlen(noun);
-    const bool hisses =
-        ends_with(noun, "s") || ends_with(noun, "x") || ends_with(noun, "ch") || ends_with(noun, "sh");
+    const bool hisses = sentence_ends_with(noun, "s") || sentence_ends_with(noun, "x") ||
+                        sentence_ends_with(noun, "ch") || sentence_ends_with(noun, "sh");
     const bool turns = length > 1 && noun[length - 1] == 'y' && !strchr("aeiou", noun[length - 2]);
     if (count == 1)
         snprintf(text, RT_COUNTED_ROOM, "1 %s", noun);
@@ -38,7 +38,7 @@ const char *rt_listed(const char *const *items, size_t count, char *text, size_t
     size_t used = 0;
     text[0] = 0;
     for (size_t i = 0; i < count && items[i]; i++) {
-        /* Room is kept for the dots, in case the next one does not fit. */
+        /* Leaves room for the dots, in case the next one does not fit. */
         const bool last = i + 1 == count || !items[i + 1];
         const size_t more = strlen(items[i]) + (i ? 2 : 0), spare = last ? 0 : sizeof dots + 1;
         if (used + more + spare >= room) {
@@ -50,7 +50,7 @@ const char *rt_listed(const char *const *items, size_t count, char *text, size_t
     return text;
 }
 
-static void mark_cut(char *text, size_t room) {
+static void sentence_mark_cut(char *text, size_t room) {
     size_t end = room - sizeof dots;
     while (end > 0 && ((unsigned char)text[end] & 0xc0) == 0x80)
         end--;
@@ -59,7 +59,7 @@ static void mark_cut(char *text, size_t room) {
 
 void rt_vsentence(char *text, size_t room, const char *format, va_list args) {
     if (vsnprintf(text, room, format, args) >= (int)room)
-        mark_cut(text, room);
+        sentence_mark_cut(text, room);
 }
 
 void rt_copy_sentence(char *text, size_t room, const char *sentence) {
@@ -67,5 +67,5 @@ void rt_copy_sentence(char *text, size_t room, const char *sentence) {
     memcpy(text, sentence, part);
     text[part] = 0;
     if (part < length)
-        mark_cut(text, room);
+        sentence_mark_cut(text, room);
 }

@@ -1,5 +1,5 @@
-/* SHA-256 as FIPS 180-4 defines it, in portable C: it names parameters, data and checkpoints, so it must be
- * there on every machine, without a crypto library. */
+/* SHA-256 as FIPS 180-4 defines it, in portable C: it identifies parameters, data and checkpoints, so it must
+ * be available on every machine, without a crypto library. */
 #include "base/sha256.h"
 
 #include <string.h>
@@ -16,21 +16,21 @@ static const uint32_t round_constant[64] = {
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
 };
 
-static inline uint32_t rotate(uint32_t x, unsigned bits) {
+static inline uint32_t sha256_rotate(uint32_t x, unsigned bits) {
     return x >> bits | x << (32 - bits);
 }
 
-static inline uint32_t load_big_endian(const uint8_t *p) {
+static inline uint32_t sha256_load_big_endian(const uint8_t *p) {
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | (uint32_t)p[3];
 }
 
-static void take_block(uint32_t state[8], const uint8_t block[64]) {
+static void sha256_block(uint32_t state[8], const uint8_t block[64]) {
     uint32_t w[64];
     for (size_t i = 0; i < 16; i++)
-        w[i] = load_big_endian(block + 4 * i);
+        w[i] = sha256_load_big_endian(block + 4 * i);
     for (size_t i = 16; i < 64; i++) {
-        uint32_t s0 = rotate(w[i - 15], 7) ^ rotate(w[i - 15], 18) ^ w[i - 15] >> 3;
-        uint32_t s1 = rotate(w[i - 2], 17) ^ rotate(w[i - 2], 19) ^ w[i - 2] >> 10;
+        uint32_t s0 = sha256_rotate(w[i - 15], 7) ^ sha256_rotate(w[i - 15], 18) ^ w[i - 15] >> 3;
+        uint32_t s1 = sha256_rotate(w[i - 2], 17) ^ sha256_rotate(w[i - 2], 19) ^ w[i - 2] >> 10;
         w[i] = w[i - 16] + s0 + w[i - 7] + s1;
     }
     uint32_t a = state[0], b = state[1], c = state[2], d = state[3];
@@ -38,8 +38,9 @@ static void take_block(uint32_t state[8], const uint8_t block[64]) {
     for (size_t i = 0; i < 64; i++) {
         uint32_t choose = (e & f) ^ (~e & g);
         uint32_t majority = (a & b) ^ (a & c) ^ (b & c);
-        uint32_t t1 = h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + choose + round_constant[i] + w[i];
-        uint32_t t2 = (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + majority;
+        uint32_t t1 = h + (sha256_rotate(e, 6) ^ sha256_rotate(e, 11) ^ sha256_rotate(e, 25)) + choose +
+                      round_constant[i] + w[i];
+        uint32_t t2 = (sha256_rotate(a, 2) ^ sha256_rotate(a, 13) ^ sha256_rotate(a, 22)) + majority;
         h = g, g = f, f = e, e = d + t1;
         d = c, c = b, b = a, a = t1 + t2;
     }
@@ -67,10 +68,10 @@ void rt_sha256_add(struct rt_sha256 *hash, const void *data, size_t bytes) {
         bytes -= take;
         if (held + take < 64)
             return;
-        take_block(hash->state, hash->tail);
+        sha256_block(hash->state, hash->tail);
     }
     for (; bytes >= 64; next += 64, bytes -= 64)
-        take_block(hash->state, next);
+        sha256_block(hash->state, next);
     if (bytes)
         memcpy(hash->tail, next, bytes);
 }
@@ -81,13 +82,13 @@ void rt_sha256_finish(struct rt_sha256 *hash, uint8_t digest[32]) {
     hash->tail[held++] = 0x80;
     if (held > 56) {
         memset(hash->tail + held, 0, 64 - held);
-        take_block(hash->state, hash->tail);
+        sha256_block(hash->state, hash->tail);
         held = 0;
     }
     memset(hash->tail + held, 0, 56 - held);
     for (size_t i = 0; i < 8; i++)
         hash->tail[56 + i] = (uint8_t)(bits >> (56 - 8 * i));
-    take_block(hash->state, hash->tail);
+    sha256_block(hash->state, hash->tail);
     for (size_t i = 0; i < 32; i++)
         digest[i] = (uint8_t)(hash->state[i / 4] >> (24 - 8 * (i % 4)));
 }

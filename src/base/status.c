@@ -1,4 +1,4 @@
-/* Sentences in an error. One that is too long is cut where everybody sees it. */
+/* Error messages. One that is too long is cut visibly. */
 #include "base/status.h"
 
 #include "base/sentence.h"
@@ -30,8 +30,7 @@ rt_status rt_fail_prefix(struct rt_error *err, rt_status status, const char *for
         va_start(args, format);
         vsnprintf(prefix, sizeof prefix, format, args);
         va_end(args);
-        /* The end of a long path, with the line, says more than its beginning; and the sentence needs room.
-         */
+        /* The end of a long path, with the line, says more than its beginning; and the message needs room. */
         const size_t length = strlen(prefix);
         const char *from = length > MOST ? prefix + length - MOST : prefix;
         while (((unsigned char)*from & 0xc0) == 0x80)

@@ -1,4 +1,4 @@
-/* Failure with a sentence attached. See rt_status and rt_error in the public header. */
+/* Failure with a message attached. See rt_status and rt_error in the public header. */
 #ifndef RT_BASE_STATUS_H
 #define RT_BASE_STATUS_H
 
@@ -12,16 +12,16 @@
 #define RT_PRINTF(format_index, first)
 #endif
 
-/* Writes the sentence into err (which may be NULL) and returns status, so that a function can end with
- * return rt_fail(err, RT_BAD_INPUT, "%s: ...", path). The first to detect an error writes the sentence;
- * callers that only pass it on leave it alone. */
+/* Writes the message into err (which may be NULL) and returns status, so that a function can end with return
+ * rt_fail(err, RT_BAD_INPUT, "%s: ...", path). The function that detects an error writes the message; callers
+ * that only pass it on do not change it. */
 rt_status rt_fail(struct rt_error *err, rt_status status, const char *format, ...) RT_PRINTF(3, 4);
 rt_status rt_vfail(struct rt_error *err, rt_status status, const char *format, va_list args) RT_PRINTF(3, 0);
 
-/* Puts "prefix: " before the sentence that is already there. */
+/* Puts "prefix: " before the message. */
 rt_status rt_fail_prefix(struct rt_error *err, rt_status status, const char *format, ...) RT_PRINTF(3, 4);
 
-/* Puts more behind the sentence that is already there: what to do about it. */
+/* Appends to the message: what to do about it. */
 rt_status rt_fail_more(struct rt_error *err, rt_status status, const char *format, ...) RT_PRINTF(3, 4);
 
 /* The two idioms of error paths. RT_TRY: whatever fails ends the function, with the sentence that is in err:

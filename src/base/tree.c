@@ -1,5 +1,5 @@
-/* Configuration values with the place they came from; see tree.h. Depth is bounded by whoever builds a tree
- * (the YAML reader, and the path of rt_tree_set), so the recursion here is too. */
+/* Configuration values with the place they came from; see tree.h. The builders of trees bound the depth (the
+ * YAML reader, and the path of rt_tree_set), so the recursion here is bounded too. */
 #include "base/tree.h"
 
 #include "base/memory.h"
@@ -29,7 +29,7 @@ rt_status rt_tree_fail(const struct rt_tree *tree, struct rt_error *err, const c
     return rt_tree_place(tree, err);
 }
 
-static rt_status copy_text(const char *text, char **copy, struct rt_error *err) {
+static rt_status tree_copy_text(const char *text, char **copy, struct rt_error *err) {
     *copy = NULL;
     if (text && !(*copy = strdup(text)))
         return rt_fail(err, RT_NO_MEMORY, "not enough memory for the configuration");
@@ -46,7 +46,7 @@ rt_status rt_tree_create(enum rt_tree_kind kind, const char *text, const char *f
     made->file = file;
     made->line = line;
     if (kind == RT_TREE_SCALAR) {
-        status = copy_text(text ? text : "", &made->text, err);
+        status = tree_copy_text(text ? text : "", &made->text, err);
         if (status != RT_OK) {
             free(made);
             return status;
@@ -85,15 +85,15 @@ rt_status rt_tree_copy(const struct rt_tree *tree, struct rt_tree **copy, struct
     return status;
 }
 
-static bool same_text(const char *a, const char *b) {
+static bool tree_same_text(const char *a, const char *b) {
     return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
 bool rt_tree_equal(const struct rt_tree *a, const struct rt_tree *b) {
     if (!a || !b)
         return a == b;
-    bool equal = a->kind == b->kind && a->count == b->count && same_text(a->text, b->text) &&
-                 same_text(a->key, b->key);
+    bool equal = a->kind == b->kind && a->count == b->count && tree_same_text(a->text, b->text) &&
+                 tree_same_text(a->key, b->key);
     for (size_t i = 0; equal && i < a->count; i++)
         equal = rt_tree_equal(a->items[i], b->items[i]);
     return equal;
@@ -119,7 +119,7 @@ rt_status rt_tree_add(struct rt_tree *tree, const char *key, struct rt_tree *ite
         tree->items = items;
     }
     char *own;
-    rt_status status = copy_text(key, &own, err);
+    rt_status status = tree_copy_text(key, &own, err);
     if (status != RT_OK)
         return status;
     free(item->key);
@@ -141,8 +141,8 @@ struct rt_tree *rt_tree_get(const struct rt_tree *tree, const char *key) {
 
 /* Finds the child named by part. Sets *found to NULL when a map has no such key (yet). walked is the part of
  * the path before it, for messages. */
-static rt_status find_child(const struct rt_tree *tree, const char *part, const char *walked,
-                            const struct rt_tree *value, struct rt_tree ***found, struct rt_error *err) {
+static rt_status tree_find_child(const struct rt_tree *tree, const char *part, const char *walked,
+                                 const struct rt_tree *value, struct rt_tree ***found, struct rt_error *err) {
     *found = NULL;
     if (tree->kind == RT_TREE_SCALAR)
         return rt_tree_fail(value, err, "cannot set '%s' inside %s, which is the single value '%s'", part,
@@ -165,7 +165,7 @@ static rt_status find_child(const struct rt_tree *tree, const char *part, const 
 }
 
 /* A key with nothing behind it ("train:") is an empty scalar; it may just as well be an empty map. */
-static void become_map(struct rt_tree *tree) {
+static void tree_become_map(struct rt_tree *tree) {
     if (tree->kind != RT_TREE_SCALAR || *tree->text)
         return;
     free(tree->text);
@@ -174,7 +174,7 @@ static void become_map(struct rt_tree *tree) {
 }
 
 /* Puts value where old is, keeping old's key. */
-static void replace(struct rt_tree **old, struct rt_tree *value) {
+static void tree_replace(struct rt_tree **old, struct rt_tree *value) {
     free(value->key);
     value->key = (*old)->key;
     (*old)->key = NULL;
@@ -183,11 +183,11 @@ static void replace(struct rt_tree **old, struct rt_tree *value) {
 }
 
 /* Adds value under key to tree, inside as many new maps as rest, the tail of the path, asks for. */
-static rt_status add_new(struct rt_tree *tree, const char *key, char **rest, size_t rest_count,
-                         struct rt_tree *value, struct rt_error *err) {
+static rt_status tree_add_new(struct rt_tree *tree, const char *key, char **rest, size_t rest_count,
+                              struct rt_tree *value, struct rt_error *err) {
     struct rt_tree *top = NULL, *bottom = NULL;
     rt_status status = RT_OK;
-    /* The maps first, from outside in; the value changes hands last, when they are all in place. */
+    /* The maps first, from outside in; ownership of the value passes last, when all are in place. */
     for (size_t i = 0; status == RT_OK && i < rest_count; i++) {
         struct rt_tree *map = NULL;
         status = rt_tree_create(RT_TREE_MAP, NULL, value->file, value->line, &map, err);
@@ -212,7 +212,7 @@ static rt_status add_new(struct rt_tree *tree, const char *key, char **rest, siz
 
 rt_status rt_tree_set(struct rt_tree *tree, const char *path, struct rt_tree *value, struct rt_error *err) {
     char *copy;
-    rt_status status = copy_text(path, &copy, err);
+    rt_status status = tree_copy_text(path, &copy, err);
     if (status != RT_OK)
         return status;
     char *parts[MAX_PATH_PARTS];
@@ -235,19 +235,19 @@ rt_status rt_tree_set(struct rt_tree *tree, const char *path, struct rt_tree *va
         if (i)
             snprintf(walked, sizeof walked, "%.*s", (int)(parts[i] - copy) - 1, path);
         struct rt_tree **found;
-        status = find_child(here, parts[i], walked, value, &found, err);
+        status = tree_find_child(here, parts[i], walked, value, &found, err);
         if (status != RT_OK)
             break;
         if (!found) {
-            status = add_new(here, parts[i], parts + i + 1, count - i - 1, value, err);
+            status = tree_add_new(here, parts[i], parts + i + 1, count - i - 1, value, err);
             break;
         }
         if (i + 1 == count) {
-            replace(found, value);
+            tree_replace(found, value);
             break;
         }
         here = *found;
-        become_map(here);
+        tree_become_map(here);
     }
     free(copy);
     return status;

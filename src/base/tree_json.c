@@ -10,44 +10,44 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_digit(char c) {
+static bool tree_json_is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
 /* True when the text is a number as JSON writes it. */
-static bool is_json_number(const char *p) {
+static bool tree_json_is_number(const char *p) {
     if (*p == '-')
         p++;
-    if (!is_digit(*p))
+    if (!tree_json_is_digit(*p))
         return false;
-    if (*p == '0' && is_digit(p[1]))
+    if (*p == '0' && tree_json_is_digit(p[1]))
         return false;
-    while (is_digit(*p))
+    while (tree_json_is_digit(*p))
         p++;
     if (*p == '.') {
-        if (!is_digit(*++p))
+        if (!tree_json_is_digit(*++p))
             return false;
-        while (is_digit(*p))
+        while (tree_json_is_digit(*p))
             p++;
     }
     if (*p == 'e' || *p == 'E') {
         p++;
         if (*p == '+' || *p == '-')
             p++;
-        if (!is_digit(*p))
+        if (!tree_json_is_digit(*p))
             return false;
-        while (is_digit(*p))
+        while (tree_json_is_digit(*p))
             p++;
     }
     return *p == 0;
 }
 
-static bool needs_escape(uint32_t code) {
+static bool tree_json_needs_escape(uint32_t code) {
     return code < 0x20 || (code >= 0x7f && code <= 0x9f) || code == 0x2028 || code == 0x2029 ||
            code == 0xfeff || code == 0xfffe || code == 0xffff;
 }
 
-static bool write_string(FILE *out, const char *text) {
+static bool tree_json_write_string(FILE *out, const char *text) {
     fputc('"', out);
     for (const char *p = text; *p;) {
         uint32_t code;
@@ -58,7 +58,7 @@ static bool write_string(FILE *out, const char *text) {
             fprintf(out, "\\%c", (char)code);
         else if (code == '\n' || code == '\t')
             fputs(code == '\n' ? "\\n" : "\\t", out);
-        else if (needs_escape(code))
+        else if (tree_json_needs_escape(code))
             fprintf(out, "\\u%04x", (unsigned)code);
         else
             fwrite(p, 1, length, out);
@@ -68,20 +68,20 @@ static bool write_string(FILE *out, const char *text) {
     return true;
 }
 
-static bool write_tree(FILE *out, const struct rt_tree *tree) {
+static bool tree_json_write(FILE *out, const struct rt_tree *tree) {
     if (tree->kind == RT_TREE_SCALAR) {
-        bool bare = is_json_number(tree->text) || strcmp(tree->text, "true") == 0 ||
+        bool bare = tree_json_is_number(tree->text) || strcmp(tree->text, "true") == 0 ||
                     strcmp(tree->text, "false") == 0 || strcmp(tree->text, "null") == 0;
-        return bare ? fputs(tree->text, out) >= 0 : write_string(out, tree->text);
+        return bare ? fputs(tree->text, out) >= 0 : tree_json_write_string(out, tree->text);
     }
     bool map = tree->kind == RT_TREE_MAP;
     fputc(map ? '{' : '[', out);
     for (size_t i = 0; i < tree->count; i++) {
         if (i)
             fputs(", ", out);
-        if (map && (!write_string(out, tree->items[i]->key) || fputs(": ", out) < 0))
+        if (map && (!tree_json_write_string(out, tree->items[i]->key) || fputs(": ", out) < 0))
             return false;
-        if (!write_tree(out, tree->items[i]))
+        if (!tree_json_write(out, tree->items[i]))
             return false;
     }
     fputc(map ? '}' : ']', out);
@@ -94,7 +94,7 @@ rt_status rt_tree_json(const struct rt_tree *tree, char **json, struct rt_error 
     FILE *out = open_memstream(&text, &bytes);
     if (!out)
         return rt_fail(err, RT_NO_MEMORY, "not enough memory for the configuration");
-    bool valid = write_tree(out, tree);
+    bool valid = tree_json_write(out, tree);
     bool stored = !ferror(out);
     stored = fclose(out) == 0 && stored && text;
     if (valid && stored) {

@@ -11,7 +11,7 @@ size_t rt_utf8_decode(const char *text, uint32_t *code) {
     if (p[0] < 0xc2 || p[0] > 0xf4)
         return 0;
     uint32_t value = p[0] & (0xffu >> (length + 1));
-    /* The zero at the end is no continuation, so nothing behind it is read. */
+    /* The zero at the end is not a continuation byte, so nothing behind it is read. */
     for (size_t i = 1; i < length; i++) {
         if ((p[i] & 0xc0) != 0x80)
             return 0;
@@ -24,7 +24,7 @@ size_t rt_utf8_decode(const char *text, uint32_t *code) {
     return length;
 }
 
-static bool check(const char *text, bool plain) {
+static bool utf8_check(const char *text, bool plain) {
     uint32_t code;
     while (*text) {
         size_t length = rt_utf8_decode(text, &code);
@@ -36,7 +36,7 @@ static bool check(const char *text, bool plain) {
 }
 
 bool rt_utf8_valid(const char *text) {
-    return check(text, false);
+    return utf8_check(text, false);
 }
 
 bool rt_utf8_is_control(uint32_t code) {
@@ -44,5 +44,5 @@ bool rt_utf8_is_control(uint32_t code) {
 }
 
 bool rt_utf8_plain(const char *text) {
-    return check(text, true);
+    return utf8_check(text, true);
 }
