@@ -62,8 +62,8 @@ rt_status rt_data_fit(const struct rt_data_wish *wish, const struct rt_shape *sh
 }
 
 /* Checks what the header says against what the file can hold, before any memory is taken. */
-static rt_status check_head(const struct rt_input *input, const struct rt_array_head *head, uint64_t *numbers,
-                            struct rt_error *err) {
+static rt_status array_check_head(const struct rt_input *input, const struct rt_array_head *head,
+                                  uint64_t *numbers, struct rt_error *err) {
     char shape[128] = "";
     size_t used = 0;
     uint64_t product = 1;
@@ -103,8 +103,8 @@ struct destination {
     struct rt_cache *cache;
 };
 
-static rt_status read_numbers(struct rt_input *input, const struct rt_array_head *head, uint64_t numbers,
-                              const struct destination *to, struct rt_error *err) {
+static rt_status array_read_numbers(struct rt_input *input, const struct rt_array_head *head,
+                                    uint64_t numbers, const struct destination *to, struct rt_error *err) {
     uint8_t stored[CHUNK], converted[CHUNK * 4];
     size_t width = rt_data_type_bytes(head->type), most = CHUNK / head->stored_bytes, done = 0;
     while (done < numbers) {
@@ -138,9 +138,9 @@ static rt_status read_numbers(struct rt_input *input, const struct rt_array_head
 }
 
 /* The way through the cache: from a cache that fits, or by making one. */
-static rt_status read_cached(struct rt_input *input, const struct rt_array_head *head, uint64_t numbers,
-                             const struct rt_data_wish *wish, struct rt_data_store *store,
-                             struct rt_array *array, struct rt_error *err) {
+static rt_status array_read_cached(struct rt_input *input, const struct rt_array_head *head, uint64_t numbers,
+                                   const struct rt_data_wish *wish, struct rt_data_store *store,
+                                   struct rt_array *array, struct rt_error *err) {
     struct rt_cache cache;
     rt_status status =
         rt_cache_locate(wish, (const struct rt_input *const[]){input}, 1, "array 1", &cache, err);
@@ -152,7 +152,7 @@ static rt_status read_cached(struct rt_input *input, const struct rt_array_head 
     if (!there) {
         status = rt_cache_begin(&cache, err);
         if (status == RT_OK)
-            status = read_numbers(input, head, numbers, &(struct destination){.cache = &cache}, err);
+            status = array_read_numbers(input, head, numbers, &(struct destination){.cache = &cache}, err);
         if (status == RT_OK)
             status = rt_cache_finish(&cache, &described, err);
         if (status == RT_OK && !(there = rt_cache_load(&cache, &loaded)))
@@ -174,7 +174,7 @@ rt_status rt_array_read(struct rt_input *input, rt_head_read read_head, const st
     uint64_t numbers = 0;
     rt_status status = read_head(input, &head, err);
     if (status == RT_OK)
-        status = check_head(input, &head, &numbers, err);
+        status = array_check_head(input, &head, &numbers, err);
     if (status != RT_OK)
         return status;
     *array = (struct rt_array){.type = head.type, .count = head.dim[0]};
@@ -194,11 +194,11 @@ rt_status rt_array_read(struct rt_input *input, rt_head_read read_head, const st
     }
     size_t bytes = (size_t)numbers * rt_data_type_bytes(head.type);
     if (bytes > wish->cache_above && input->map.data)
-        return read_cached(input, &head, numbers, wish, store, array, err);
+        return array_read_cached(input, &head, numbers, wish, store, array, err);
     uint8_t *memory;
     status = rt_store_alloc(store, bytes, 1, "the data", &memory, err);
     if (status == RT_OK)
-        status = read_numbers(input, &head, numbers, &(struct destination){.memory = memory}, err);
+        status = array_read_numbers(input, &head, numbers, &(struct destination){.memory = memory}, err);
     array->data = memory;
     return status;
 }

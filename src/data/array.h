@@ -1,5 +1,5 @@
 /*
- * Arrays in files (IDX, NPY): a small header, then numbers. Where they can be used as they lie, they are
+ * Arrays in files (IDX, NPY): a small header, then numbers. Where they can be useddirectly, they are
  * mapped; else (compressed, or big-endian numbers wider than a byte) they are converted, in memory or, when
  * large, once into a cache.
  */
@@ -32,16 +32,17 @@ typedef rt_status (*rt_head_read)(struct rt_input *input, struct rt_array_head *
 rt_status rt_idx_head(struct rt_input *input, struct rt_array_head *head, struct rt_error *err);
 rt_status rt_npy_head(struct rt_input *input, struct rt_array_head *head, struct rt_error *err);
 
-/* Reads a whole array; the store keeps what it points at (of rt_input_memory, the caller). wish: for the
- * cache; its input shape is compared when is_inputs. The input may be closed afterwards. */
+/* Reads a whole array; the store keeps what it points at (the caller owns the bytes given to
+ * rt_input_memory). wish: for the cache; its input shape is compared when is_inputs. The input may be closed
+ * afterwards. */
 rt_status rt_array_read(struct rt_input *input, rt_head_read read_head, const struct rt_data_wish *wish,
                         bool is_inputs, struct rt_data_store *store, struct rt_array *array,
                         struct rt_error *err);
 
-/* The number at a place, as a double: exact but for 64-bit integers beyond 2^53. */
+/* The number at an index, as a double: exact except for 64-bit integers beyond 2^53. */
 double rt_array_number(enum rt_data_type type, const void *data, size_t at);
 
-/* Refuses an example whose size is not that of the model's input. */
+/* Fails if the size of an example is not that of the model's input. */
 rt_status rt_data_fit(const struct rt_data_wish *wish, const struct rt_shape *shape, const char *name,
                       struct rt_error *err);
 

@@ -19,9 +19,9 @@ static const struct rt_option array_options[] = {
      .help = "the names of the classes, in their order"},
 };
 
-/* The options as a map, or short as a list: [inputs] or [inputs, labels]. */
-static rt_status read_settings(const struct rt_tree *tree, const char *format,
-                               struct array_settings *settings, struct rt_error *err) {
+/* The options as a map, or in short form as a list: [inputs] or [inputs, labels]. */
+static rt_status array_source_settings(const struct rt_tree *tree, const char *format,
+                                       struct array_settings *settings, struct rt_error *err) {
     *settings = (struct array_settings){0};
     if (tree->kind != RT_TREE_LIST) {
         rt_status status = rt_options_read(array_options, sizeof array_options / sizeof *array_options,
@@ -42,9 +42,10 @@ static rt_status read_settings(const struct rt_tree *tree, const char *format,
     return RT_OK;
 }
 
-static rt_status read_file(const char *path, rt_head_read read_head, const struct rt_data_wish *wish,
-                           bool is_inputs, struct rt_data_store *store, struct rt_array *array,
-                           struct rt_error *err) {
+static rt_status array_source_read_file(const char *path, rt_head_read read_head,
+                                        const struct rt_data_wish *wish, bool is_inputs,
+                                        struct rt_data_store *store, struct rt_array *array,
+                                        struct rt_error *err) {
     struct rt_input input;
     rt_status status = rt_input_open(path, &input, err);
     if (status != RT_OK)
@@ -54,13 +55,13 @@ static rt_status read_file(const char *path, rt_head_read read_head, const struc
     return status;
 }
 
-static rt_status open_arrays(const struct rt_source *source, const char *format, rt_head_read read_head,
-                             struct rt_dataset *set, struct rt_error *err) {
+static rt_status array_source_open(const struct rt_source *source, const char *format, rt_head_read read_head,
+                                   struct rt_dataset *set, struct rt_error *err) {
     const struct rt_data_wish *wish = source->wish;
     struct array_settings settings = {.inputs = source->path};
     char *path = NULL;
     struct rt_array array;
-    rt_status status = source->tree ? read_settings(source->tree, format, &settings, err) : RT_OK;
+    rt_status status = source->tree ? array_source_settings(source->tree, format, &settings, err) : RT_OK;
     if (status == RT_OK)
         status = rt_names_read(settings.names, wish, set, err);
     if (status == RT_OK)
@@ -68,7 +69,7 @@ static rt_status open_arrays(const struct rt_source *source, const char *format,
     if (status == RT_OK)
         status = rt_dataset_name(set, path, err);
     if (status == RT_OK)
-        status = read_file(path, read_head, wish, true, set->store, &array, err);
+        status = array_source_read_file(path, read_head, wish, true, set->store, &array, err);
     free(path);
     if (status != RT_OK)
         return status;
@@ -87,28 +88,28 @@ static rt_status open_arrays(const struct rt_source *source, const char *format,
     status = rt_source_path(source, source->tree, settings.labels, &path, err);
     if (status != RT_OK)
         return status;
-    status = read_file(path, read_head, wish, false, set->store, &array, err);
+    status = array_source_read_file(path, read_head, wish, false, set->store, &array, err);
     if (status == RT_OK)
         status = rt_labels_read(&array, path, wish, set, err);
     free(path);
     return status;
 }
 
-static bool is_idx(const uint8_t *head, size_t bytes) {
+static bool idx_matches(const uint8_t *head, size_t bytes) {
     return bytes >= 4 && head[0] == 0 && head[1] == 0 && head[2] >= 0x08 && head[2] <= 0x0e;
 }
 
-static rt_status open_idx(const struct rt_source *source, struct rt_dataset *set, struct rt_error *err) {
-    return open_arrays(source, "idx", rt_idx_head, set, err);
+static rt_status idx_open(const struct rt_source *source, struct rt_dataset *set, struct rt_error *err) {
+    return array_source_open(source, "idx", rt_idx_head, set, err);
 }
 
-static bool is_npy(const uint8_t *head, size_t bytes) {
+static bool npy_matches(const uint8_t *head, size_t bytes) {
     return bytes >= 6 && memcmp(head, "\x93NUMPY", 6) == 0;
 }
 
-static rt_status open_npy(const struct rt_source *source, struct rt_dataset *set, struct rt_error *err) {
-    return open_arrays(source, "npy", rt_npy_head, set, err);
+static rt_status npy_open(const struct rt_source *source, struct rt_dataset *set, struct rt_error *err) {
+    return array_source_open(source, "npy", rt_npy_head, set, err);
 }
 
-const struct rt_data_format rt_format_idx = {"idx", is_idx, open_idx};
-const struct rt_data_format rt_format_npy = {"npy", is_npy, open_npy};
+const struct rt_data_format rt_format_idx = {"idx", idx_matches, idx_open};
+const struct rt_data_format rt_format_npy = {"npy", npy_matches, npy_open};

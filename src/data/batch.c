@@ -13,7 +13,7 @@
 enum { PIECE = 256, GRAIN_VALUES = 1 << 15 };
 
 /* Rounds n raw values to floats. The data need not be aligned. */
-static void to_floats(enum rt_data_type type, const uint8_t *data, size_t n, float *out) {
+static void batch_to_floats(enum rt_data_type type, const uint8_t *data, size_t n, float *out) {
     if (type == RT_DATA_F32) {
         memcpy(out, data, n * sizeof *out);
     } else if (type == RT_DATA_U8) {
@@ -40,12 +40,12 @@ static void to_floats(enum rt_data_type type, const uint8_t *data, size_t n, flo
     }
 }
 
-static const uint8_t *row_data(const struct rt_dataset *set, uint32_t i, size_t size) {
+static const uint8_t *batch_row_data(const struct rt_dataset *set, uint32_t i, size_t size) {
     size_t row = set->index ? set->index[i] : i;
     return (const uint8_t *)set->inputs + row * size * rt_data_type_bytes(set->type);
 }
 
-static void standardise(const struct rt_scaling *scaling, size_t size, float *x) {
+static void batch_standardise(const struct rt_scaling *scaling, size_t size, float *x) {
     if (scaling->features != size)
         return;
     const float *mean = scaling->mean, *inverse = scaling->inverse;
@@ -55,12 +55,12 @@ static void standardise(const struct rt_scaling *scaling, size_t size, float *x)
 
 /* ---- inputs, with a device ----------------------------------------------------------------------------- */
 
-/* Examples come in random order from a file that is larger than the caches: the rows ahead are asked for
+/* Examples come in random order from a file that is larger than the caches: the rows ahead are prefetched
  * while this one is converted, and those of the next batch while this one is learned from. */
 enum { ROWS_AHEAD = 6, LINE_BYTES = 64, MOST_BYTES = 4096, MOST_BYTES_AHEAD = 1 << 16 };
 
-static size_t fetch_row(const struct rt_dataset *set, uint32_t i, size_t size) {
-    const uint8_t *data = row_data(set, i, size);
+static size_t batch_fetch_row(const struct rt_dataset *set, uint32_t i, size_t size) {
+    const uint8_t *data = batch_row_data(set, i, size);
     size_t bytes = size * rt_data_type_bytes(set->type);
     bytes = bytes < MOST_BYTES ? bytes : MOST_BYTES;
     for (size_t at = 0; at < bytes; at += LINE_BYTES)
@@ -72,7 +72,7 @@ void rt_dataset_fetch(const struct rt_dataset *set, const uint32_t *indices, siz
     const size_t size = rt_shape_size(&set->shape);
     size_t bytes = 0;
     for (size_t r = 0; r < rows && bytes < MOST_BYTES_AHEAD; r++)
-        bytes += fetch_row(set, indices[r], size);
+        bytes += batch_fetch_row(set, indices[r], size);
 }
 
 struct conversion {
@@ -84,7 +84,7 @@ struct conversion {
     float *x;
 };
 
-static void convert_rows(void *argument, size_t begin, size_t end, void *scratch) {
+static void batch_convert_rows(void *argument, size_t begin, size_t end, void *scratch) {
     const struct conversion *work = argument;
     const struct rt_dataset *set = work->set;
     const struct rt_kernels *kernels = work->kernels;
@@ -94,11 +94,11 @@ static void convert_rows(void *argument, size_t begin, size_t end, void *scratch
     for (size_t i = 0; i < PIECE; i++)
         scales[i] = scale;
     for (size_t r = begin; r < begin + ROWS_AHEAD && r < end; r++)
-        fetch_row(set, work->indices[r], work->size);
+        batch_fetch_row(set, work->indices[r], work->size);
     for (size_t r = begin; r < end; r++) {
         if (r + ROWS_AHEAD < end)
-            fetch_row(set, work->indices[r + ROWS_AHEAD], work->size);
-        const uint8_t *data = row_data(set, work->indices[r], work->size);
+            batch_fetch_row(set, work->indices[r + ROWS_AHEAD], work->size);
+        const uint8_t *data = batch_row_data(set, work->indices[r], work->size);
         float *x = work->x + r * work->size;
         if (set->type == RT_DATA_U8) {
             kernels->from_bytes(work->size, data, scale, offset, x);
@@ -109,21 +109,21 @@ static void convert_rows(void *argument, size_t begin, size_t end, void *scratch
                 x[i] = value + offset; /* what fma(x, 1, offset) is, bit for bit */
             }
         } else if (scale == 1) {
-            to_floats(set->type, data, work->size, x);
+            batch_to_floats(set->type, data, work->size, x);
             for (size_t i = 0; i < work->size; i++)
                 x[i] += offset;
         } else {
             size_t width = rt_data_type_bytes(set->type);
             for (size_t at = 0; at < work->size; at += PIECE) {
                 size_t n = work->size - at < PIECE ? work->size - at : PIECE;
-                to_floats(set->type, data + at * width, n, raw);
+                batch_to_floats(set->type, data + at * width, n, raw);
                 for (size_t i = 0; i < n; i++)
                     x[at + i] = offset;
                 /* x = fma(raw, scale, x): the kernel that has the fused step in vectors. */
                 kernels->column_dot(1, n, raw, scales, true, x + at);
             }
         }
-        standardise(work->scaling, work->size, x);
+        batch_standardise(work->scaling, work->size, x);
     }
 }
 
@@ -132,26 +132,26 @@ void rt_dataset_inputs(const struct rt_dataset *set, const struct rt_scaling *sc
     size_t size = rt_shape_size(&set->shape);
     struct conversion work = {set, scaling, device->kernels, indices, size, x};
     size_t grain = size < GRAIN_VALUES ? GRAIN_VALUES / size : 1;
-    rt_device_split(device, rows, grain, convert_rows, &work);
+    rt_device_split(device, rows, grain, batch_convert_rows, &work);
 }
 
 /* ---- without a device ---------------------------------------------------------------------------------- */
 
-/* The same bits one by one. Bytes have 256 values: table, when it is not NULL, has them all. */
-static void scale_row(const struct rt_dataset *set, const uint8_t *data, size_t size, float scale,
-                      float offset, const float *table, float *x) {
+/* The same bits one by one. table: the results for all 256 values of a byte, or NULL. */
+static void batch_scale_row(const struct rt_dataset *set, const uint8_t *data, size_t size, float scale,
+                            float offset, const float *table, float *x) {
     if (table) {
         for (size_t i = 0; i < size; i++)
             x[i] = table[data[i]];
         return;
     }
-    to_floats(set->type, data, size, x);
+    batch_to_floats(set->type, data, size, x);
     for (size_t i = 0; i < size; i++)
         x[i] = fmaf(x[i], scale, offset);
 }
 
-static const float *byte_table(const struct rt_dataset *set, const struct rt_scaling *scaling,
-                               float table[256]) {
+static const float *batch_byte_table(const struct rt_dataset *set, const struct rt_scaling *scaling,
+                                     float table[256]) {
     for (int i = 0; i < 256 && set->type == RT_DATA_U8; i++)
         table[i] = fmaf((float)i, (float)scaling->scale, (float)scaling->offset);
     return set->type == RT_DATA_U8 ? table : NULL;
@@ -161,12 +161,12 @@ void rt_dataset_targets(const struct rt_dataset *set, const struct rt_scaling *s
                         const uint32_t *indices, size_t rows, int32_t *classes, float *values) {
     if (target == RT_TARGET_INPUT) {
         float storage[256];
-        const float *table = byte_table(set, scaling, storage);
+        const float *table = batch_byte_table(set, scaling, storage);
         size_t size = rt_shape_size(&set->shape);
         for (size_t r = 0; r < rows; r++) {
-            scale_row(set, row_data(set, indices[r], size), size, (float)scaling->scale,
-                      (float)scaling->offset, table, values + r * size);
-            standardise(scaling, size, values + r * size);
+            batch_scale_row(set, batch_row_data(set, indices[r], size), size, (float)scaling->scale,
+                            (float)scaling->offset, table, values + r * size);
+            batch_standardise(scaling, size, values + r * size);
         }
         return;
     }
@@ -184,19 +184,19 @@ void rt_dataset_targets(const struct rt_dataset *set, const struct rt_scaling *s
 
 /* Sums, in double and in the order of the examples, first of the values, then of the squared differences. A
  * double holds the sum of up to 2^29 equal floats exactly, so a constant feature has deviation 0. */
-static void measure(const struct rt_dataset *set, struct rt_scaling *scaling, size_t size, double *mean,
-                    double *square, float *row) {
+static void batch_measure(const struct rt_dataset *set, struct rt_scaling *scaling, size_t size, double *mean,
+                          double *square, float *row) {
     float storage[256], scale = (float)scaling->scale, offset = (float)scaling->offset;
-    const float *table = byte_table(set, scaling, storage);
+    const float *table = batch_byte_table(set, scaling, storage);
     for (size_t i = 0; i < set->count; i++) {
-        scale_row(set, row_data(set, (uint32_t)i, size), size, scale, offset, table, row);
+        batch_scale_row(set, batch_row_data(set, (uint32_t)i, size), size, scale, offset, table, row);
         for (size_t j = 0; j < size; j++)
             mean[j] += (double)row[j];
     }
     for (size_t j = 0; j < size; j++)
         mean[j] /= (double)set->count;
     for (size_t i = 0; i < set->count; i++) {
-        scale_row(set, row_data(set, (uint32_t)i, size), size, scale, offset, table, row);
+        batch_scale_row(set, batch_row_data(set, (uint32_t)i, size), size, scale, offset, table, row);
         for (size_t j = 0; j < size; j++) {
             double difference = (double)row[j] - mean[j];
             square[j] += difference * difference;
@@ -223,7 +223,7 @@ rt_status rt_scaling_measure(const struct rt_dataset *set, struct rt_scaling *sc
     if (status == RT_OK)
         status = rt_alloc(size, sizeof *row, "the scaling", &row, err);
     if (status == RT_OK) {
-        measure(set, &made, size, sums, sums + size, row);
+        batch_measure(set, &made, size, sums, sums + size, row);
         rt_scaling_deinit(scaling);
         *scaling = made;
     } else {

@@ -32,7 +32,7 @@ enum {
     AT_CHECKSUM = 136,
 };
 
-static char *default_directory(void) {
+static char *cache_default_directory(void) {
     const char *base = getenv("XDG_CACHE_HOME"), *tail = "/ringtmp";
     if (!base || !*base) {
         base = getenv("HOME");
@@ -47,14 +47,14 @@ static char *default_directory(void) {
     return path;
 }
 
-static void hash_text(struct rt_sha256 *hash, const char *text) {
+static void cache_hash_text(struct rt_sha256 *hash, const char *text) {
     rt_sha256_add(hash, text, strlen(text) + 1);
 }
 
-/* Adds one file to the place (which cache file) and to the key (what it must hold). Size and time are those
- * of the file that was opened, whatever its name stands for by now. */
-static rt_status hash_file(const struct rt_input *file, struct rt_sha256 *place, struct rt_sha256 *key,
-                           struct rt_error *err) {
+/* Adds one file to the name of the cache file (place) and to the key (its contents). Size and time are those
+ * of the file that was opened, even if its name refers to another file by now. */
+static rt_status cache_hash_file(const struct rt_input *file, struct rt_sha256 *place, struct rt_sha256 *key,
+                                 struct rt_error *err) {
     char *full = realpath(file->name, NULL);
     if (!full)
         return rt_fail(err, RT_BAD_INPUT, "%s: %s", file->name, strerror(errno));
@@ -62,8 +62,8 @@ static rt_status hash_file(const struct rt_input *file, struct rt_sha256 *place,
     rt_put_le64(facts, file->map.bytes);
     rt_put_le64(facts + 8, (uint64_t)file->map.changed.tv_sec);
     rt_put_le64(facts + 16, (uint64_t)file->map.changed.tv_nsec);
-    hash_text(place, full);
-    hash_text(key, full);
+    cache_hash_text(place, full);
+    cache_hash_text(key, full);
     rt_sha256_add(key, facts, sizeof facts);
     free(full);
     return RT_OK;
@@ -76,11 +76,11 @@ rt_status rt_cache_locate(const struct rt_data_wish *wish, const struct rt_input
     struct rt_sha256 place, key;
     rt_sha256_init(&place);
     rt_sha256_init(&key);
-    hash_text(&place, options);
-    hash_text(&key, options);
+    cache_hash_text(&place, options);
+    cache_hash_text(&key, options);
     rt_status status = RT_OK;
     for (size_t i = 0; i < file_count && status == RT_OK; i++)
-        status = hash_file(files[i], &place, &key, err);
+        status = cache_hash_file(files[i], &place, &key, err);
     if (status != RT_OK)
         return status;
     uint8_t digest[32];
@@ -89,7 +89,7 @@ rt_status rt_cache_locate(const struct rt_data_wish *wish, const struct rt_input
     rt_sha256_finish(&key, cache->key);
     rt_sha256_hex(digest, hex);
 
-    char *directory = wish->cache_dir ? strdup(wish->cache_dir) : default_directory();
+    char *directory = wish->cache_dir ? strdup(wish->cache_dir) : cache_default_directory();
     if (!directory)
         return rt_fail(
             err, RT_BAD_INPUT,
@@ -114,7 +114,7 @@ void rt_cache_close(struct rt_cache *cache) {
 /* ---- reading ------------------------------------------------------------------------------------------- */
 
 /* Steps *at past count * size bytes, rounded up to unit; false when that would leave the file. */
-static bool step(size_t *at, uint64_t count, uint64_t size, size_t unit, size_t end) {
+static bool cache_step(size_t *at, uint64_t count, uint64_t size, size_t unit, size_t end) {
     if (size && count > end / size)
         return false;
     size_t bytes = rt_round_up((size_t)(count * size), unit);
@@ -124,7 +124,7 @@ static bool step(size_t *at, uint64_t count, uint64_t size, size_t unit, size_t 
     return true;
 }
 
-static bool load_names(const uint8_t *text, size_t bytes, size_t count, struct rt_dataset *set) {
+static bool cache_load_names(const uint8_t *text, size_t bytes, size_t count, struct rt_dataset *set) {
     const char **names;
     if (bytes == 0 || text[bytes - 1] != 0)
         return false;
@@ -137,8 +137,8 @@ static bool load_names(const uint8_t *text, size_t bytes, size_t count, struct r
     return found == count;
 }
 
-/* Whether the file is a cache of ours, whole, and with this key. The cheap questions come first. */
-static bool is_whole(const uint8_t *file, size_t bytes, const uint8_t key[32]) {
+/* Whether the file is a complete cache with this key. The cheap checks come first. */
+static bool cache_is_whole(const uint8_t *file, size_t bytes, const uint8_t key[32]) {
     if (bytes < FRONT + FOOTER || memcmp(file, front_mark, sizeof front_mark) != 0)
         return false;
     const uint8_t *footer = file + bytes - FOOTER;
@@ -178,13 +178,13 @@ bool rt_cache_parse(const uint8_t *file, size_t bytes, struct rt_dataset *set) {
     set->type = (enum rt_data_type)type;
     set->count = (size_t)count;
     set->inputs = file + at;
-    if (!step(&at, count, size, FRONT, end))
+    if (!cache_step(&at, count, size, FRONT, end))
         return false;
     set->class_count = (size_t)class_count;
     set->value_width = (size_t)width;
     if (has_classes) {
         const int32_t *classes = (const int32_t *)(const void *)(file + at);
-        if (!step(&at, count, sizeof *classes, FRONT, end))
+        if (!cache_step(&at, count, sizeof *classes, FRONT, end))
             return false;
         for (size_t i = 0; i < count; i++)
             if (classes[i] < 0 || (uint64_t)classes[i] >= class_count)
@@ -193,12 +193,12 @@ bool rt_cache_parse(const uint8_t *file, size_t bytes, struct rt_dataset *set) {
     }
     if (width) {
         set->values = (const float *)(const void *)(file + at);
-        if (width > end / sizeof(float) || !step(&at, count, width * sizeof(float), FRONT, end))
+        if (width > end / sizeof(float) || !cache_step(&at, count, width * sizeof(float), FRONT, end))
             return false;
     }
     if (name_bytes != end - at)
         return false;
-    return name_bytes == 0 || load_names(file + at, (size_t)name_bytes, (size_t)class_count, set);
+    return name_bytes == 0 || cache_load_names(file + at, (size_t)name_bytes, (size_t)class_count, set);
 }
 
 bool rt_cache_load(const struct rt_cache *cache, struct rt_dataset *set) {
@@ -206,7 +206,7 @@ bool rt_cache_load(const struct rt_cache *cache, struct rt_dataset *set) {
     if (rt_map_open(cache->path, &map, NULL) != RT_OK)
         return false;
     struct rt_dataset found = {.store = set->store, .name = set->name};
-    if (!is_whole(map.data, map.bytes, cache->key) || !rt_cache_parse(map.data, map.bytes, &found)) {
+    if (!cache_is_whole(map.data, map.bytes, cache->key) || !rt_cache_parse(map.data, map.bytes, &found)) {
         rt_map_close(&map);
         return false;
     }
@@ -218,7 +218,7 @@ bool rt_cache_load(const struct rt_cache *cache, struct rt_dataset *set) {
 
 /* ---- writing ------------------------------------------------------------------------------------------- */
 
-static rt_status explain(const struct rt_cache *cache, rt_status status, struct rt_error *err) {
+static rt_status cache_explain(const struct rt_cache *cache, rt_status status, struct rt_error *err) {
     return rt_fail_prefix(
         err, status,
         "the converted data cannot be kept in %s (data.cache_dir names another place, a larger "
@@ -226,8 +226,8 @@ static rt_status explain(const struct rt_cache *cache, rt_status status, struct 
         cache->path);
 }
 
-/* Writes, and counts it into the checksum. */
-static void put(struct rt_cache *cache, const void *data, size_t bytes) {
+/* Writes and updates the checksum. */
+static void cache_put(struct rt_cache *cache, const void *data, size_t bytes) {
     rt_writer_write(&cache->writer, data, bytes);
     rt_checksum_add(&cache->sum, data, bytes);
 }
@@ -242,43 +242,43 @@ rt_status rt_cache_begin(struct rt_cache *cache, struct rt_error *err) {
     if (status == RT_OK)
         status = rt_writer_open(cache->path, &cache->writer, err);
     if (status != RT_OK)
-        return explain(cache, status, err);
+        return cache_explain(cache, status, err);
     cache->writing = true;
     cache->sum = (struct rt_checksum){0};
     uint8_t front[FRONT] = {0};
     memcpy(front, front_mark, sizeof front_mark);
-    put(cache, front, sizeof front);
+    cache_put(cache, front, sizeof front);
     return RT_OK;
 }
 
 rt_status rt_cache_add(struct rt_cache *cache, const void *inputs, size_t bytes, struct rt_error *err) {
-    put(cache, inputs, bytes);
+    cache_put(cache, inputs, bytes);
     if (cache->writer.status == RT_OK)
         return RT_OK;
     rt_fail(err, cache->writer.status, "%s", cache->writer.first.text);
-    return explain(cache, cache->writer.status, err);
+    return cache_explain(cache, cache->writer.status, err);
 }
 
-static void pad(struct rt_cache *cache) {
+static void cache_pad(struct rt_cache *cache) {
     static const uint8_t zeros[FRONT];
     size_t bytes = (size_t)cache->writer.bytes;
-    put(cache, zeros, rt_round_up(bytes, FRONT) - bytes);
+    cache_put(cache, zeros, rt_round_up(bytes, FRONT) - bytes);
 }
 
 rt_status rt_cache_finish(struct rt_cache *cache, const struct rt_dataset *set, struct rt_error *err) {
     struct rt_writer *writer = &cache->writer;
-    pad(cache);
+    cache_pad(cache);
     if (set->classes) {
-        put(cache, set->classes, set->count * sizeof *set->classes);
-        pad(cache);
+        cache_put(cache, set->classes, set->count * sizeof *set->classes);
+        cache_pad(cache);
     }
     if (set->values) {
-        put(cache, set->values, set->count * set->value_width * sizeof *set->values);
-        pad(cache);
+        cache_put(cache, set->values, set->count * set->value_width * sizeof *set->values);
+        cache_pad(cache);
     }
     uint64_t names_at = writer->bytes;
     for (size_t i = 0; set->class_names && i < set->class_count; i++)
-        put(cache, set->class_names[i], strlen(set->class_names[i]) + 1);
+        cache_put(cache, set->class_names[i], strlen(set->class_names[i]) + 1);
 
     uint8_t footer[FOOTER] = {0};
     memcpy(footer, footer_mark, sizeof footer_mark);
@@ -301,5 +301,5 @@ rt_status rt_cache_finish(struct rt_cache *cache, const struct rt_dataset *set, 
     rt_writer_write(writer, footer, FOOTER);
     cache->writing = false;
     rt_status status = rt_writer_commit(writer, err);
-    return status == RT_OK ? RT_OK : explain(cache, status, err);
+    return status == RT_OK ? RT_OK : cache_explain(cache, status, err);
 }

@@ -29,8 +29,8 @@ void rt_cache_close(struct rt_cache *cache); /* gives up what is being written *
 /* Fills in the set (whose store is there) from the cache; false when there is none that fits. */
 bool rt_cache_load(const struct rt_cache *cache, struct rt_dataset *set);
 
-/* Points the set (whose store is there) into the bytes of a cache file, which stay the caller's; false when
- * they do not fit together. That they are whole and belong to a key is left to rt_cache_load. */
+/* Points the set (whose store exists) into the bytes of a cache file, which the caller keeps; false when they
+ * are inconsistent. Completeness and key are checked by rt_cache_load. */
 bool rt_cache_parse(const uint8_t *file, size_t bytes, struct rt_dataset *set);
 
 /* Writing: begin, the inputs in pieces, finish with the rest of the set (its inputs are not read). */

@@ -1,6 +1,6 @@
 /*
- * CSV sources: the options of the run file, and the way from records to a data set. The inputs become floats,
- * in memory, or in the cache as soon as more text has been read than the limit for memory.
+ * CSV sources: the options of the run file, and the conversion of records to a data set. The inputs become
+ * floats, in memory, or in the cache as soon as more text has been read than the limit for memory.
  */
 #include "data/csv.h"
 
@@ -80,12 +80,12 @@ struct job {
     char remark[400];
 };
 
-static bool wants_targets(const struct job *job) {
+static bool csv_wants_targets(const struct job *job) {
     return !job->what->bare && job->wish->target != RT_TARGET_INPUT;
 }
 
 /* Refuses a table with the wrong number of inputs, and says what may help. */
-static rt_status check_inputs(const struct job *job, struct rt_error *err) {
+static rt_status csv_check_inputs(const struct job *job, struct rt_error *err) {
     const struct rt_table *table = job->table;
     const char *name = table->input->name;
     size_t have = table->input_count, want = rt_shape_size(&job->wish->input);
@@ -104,9 +104,10 @@ static rt_status check_inputs(const struct job *job, struct rt_error *err) {
                    RT_COUNTED(want, "value"), hint);
 }
 
-static rt_status check_targets(const struct job *job, const struct rt_table *table, struct rt_error *err) {
+static rt_status csv_check_targets(const struct job *job, const struct rt_table *table,
+                                   struct rt_error *err) {
     size_t count = table->target_count;
-    if (!wants_targets(job) || count == 0)
+    if (!csv_wants_targets(job) || count == 0)
         return RT_OK;
     if (job->wish->target == RT_TARGET_CLASSES && count != 1)
         return rt_fail(err, RT_BAD_INPUT, "%s: a class label is one column, but %zu are targets",
@@ -117,7 +118,7 @@ static rt_status check_targets(const struct job *job, const struct rt_table *tab
     return RT_OK;
 }
 
-static rt_status open_tables(struct job *job, struct rt_error *err) {
+static rt_status csv_open_tables(struct job *job, struct rt_error *err) {
     const struct rt_csv_settings *settings = &job->what->settings;
     bool apart = job->what->targets_input != NULL;
     bool classes = job->wish->target == RT_TARGET_CLASSES;
@@ -125,14 +126,14 @@ static rt_status open_tables(struct job *job, struct rt_error *err) {
     const struct rt_tree *targets = settings->targets ? settings->targets : settings->label;
     if (!apart) {
         columns.targets = targets;
-        columns.last_is_target = wants_targets(job);
+        columns.last_is_target = csv_wants_targets(job);
     }
     uint64_t skip = (uint64_t)settings->skip;
     rt_status status = rt_table_open(job->what->input, settings->separator, skip, settings->header, &columns,
                                      &job->table, err);
     if (status != RT_OK)
         return status;
-    /* A file for which labels are welcome but not needed: it has as many columns as the model has inputs. */
+    /* Labels are optional here, and the file has exactly as many columns as the model has inputs. */
     struct rt_table *table = job->table;
     if (!apart && !targets && !settings->columns && columns.last_is_target && job->wish->labels_optional &&
         table->columns == rt_shape_size(&job->wish->input)) {
@@ -140,26 +141,26 @@ static rt_status open_tables(struct job *job, struct rt_error *err) {
     }
     status = rt_csv_match(table, job->wish, settings->columns, job->remark, sizeof job->remark, err);
     if (status == RT_OK)
-        status = check_inputs(job, err);
+        status = csv_check_inputs(job, err);
     if (status == RT_OK)
-        status = check_targets(job, table, err);
-    if (status != RT_OK || !apart || !wants_targets(job))
+        status = csv_check_targets(job, table, err);
+    if (status != RT_OK || !apart || !csv_wants_targets(job))
         return status;
-    /* Whether a column of class names begins with a header cannot be seen: then it is as in the first table.
-     */
+    /* Nothing in a column of class names shows whether its first line is a header: it has one if the first
+     * table has. */
     int header = settings->header;
     if (header == RT_HEADER_AUTO && classes)
         header = table->has_header ? RT_HEADER_YES : RT_HEADER_NO;
     struct rt_columns others = {.targets = targets, .all_are_targets = true, .text_targets = classes};
     status = rt_table_open(job->what->targets_input, settings->separator, skip, header, &others,
                            &job->target_table, err);
-    return status == RT_OK ? check_targets(job, job->target_table, err) : status;
+    return status == RT_OK ? csv_check_targets(job, job->target_table, err) : status;
 }
 
 /* ---- the cache ----------------------------------------------------------------------------------------- */
 
-static rt_status add_names(struct rt_buffer *buffer, const char *const *names, size_t count,
-                           struct rt_error *err) {
+static rt_status csv_add_names(struct rt_buffer *buffer, const char *const *names, size_t count,
+                               struct rt_error *err) {
     rt_status status = RT_OK;
     for (size_t i = 0; i < count && status == RT_OK; i++) {
         status = rt_buffer_add(buffer, "\n", 1, "a data set", err);
@@ -169,9 +170,9 @@ static rt_status add_names(struct rt_buffer *buffer, const char *const *names, s
     return status;
 }
 
-/* All that decides what a conversion holds, apart from the files. */
-static rt_status describe(const struct rt_csv_job *what, const struct rt_data_wish *wish, char **text,
-                          struct rt_error *err) {
+/* All that determines the content of a conversion, except the files. */
+static rt_status csv_describe(const struct rt_csv_job *what, const struct rt_data_wish *wish, char **text,
+                              struct rt_error *err) {
     char *json = NULL;
     rt_status status = what->tree ? rt_tree_json(what->tree, &json, err) : RT_OK;
     struct rt_buffer buffer = {0};
@@ -184,11 +185,11 @@ static rt_status describe(const struct rt_csv_job *what, const struct rt_data_wi
     if (status == RT_OK && json)
         status = rt_buffer_add(&buffer, json, strlen(json), "a data set", err);
     if (status == RT_OK && wish->class_names)
-        status = add_names(&buffer, wish->class_names, wish->class_count, err);
+        status = csv_add_names(&buffer, wish->class_names, wish->class_count, err);
     if (status == RT_OK && wish->columns)
         status = rt_buffer_add(&buffer, "\n\ncolumns", strlen("\n\ncolumns"), "a data set", err);
     if (status == RT_OK && wish->columns)
-        status = add_names(&buffer, wish->columns, wish->column_count, err);
+        status = csv_add_names(&buffer, wish->columns, wish->column_count, err);
     if (status == RT_OK)
         status = rt_buffer_add(&buffer, "", 1, "a data set", err);
     free(json);
@@ -199,11 +200,11 @@ static rt_status describe(const struct rt_csv_job *what, const struct rt_data_wi
     return status;
 }
 
-static rt_status locate_cache(struct job *job, struct rt_error *err) {
+static rt_status csv_locate_cache(struct job *job, struct rt_error *err) {
     const struct rt_csv_job *what = job->what;
     const struct rt_input *const files[] = {what->input, what->targets_input};
     char *text;
-    rt_status status = describe(what, job->wish, &text, err);
+    rt_status status = csv_describe(what, job->wish, &text, err);
     if (status != RT_OK)
         return status;
     status = rt_cache_locate(job->wish, files, what->targets_input ? 2 : 1, text, &job->cache, err);
@@ -214,12 +215,12 @@ static rt_status locate_cache(struct job *job, struct rt_error *err) {
 
 /* Moves to the cache when the text has become too long for memory, and keeps the buffer short from then on.
  */
-static rt_status spill(struct job *job, struct rt_error *err) {
+static rt_status csv_spill(struct job *job, struct rt_error *err) {
     rt_status status = RT_OK;
     const struct rt_input *input = job->what->input;
     if (!job->spilled && input->map.data && input->given > job->wish->cache_above) {
         if (!job->has_cache)
-            status = locate_cache(job, err);
+            status = csv_locate_cache(job, err);
         if (status == RT_OK)
             status = rt_cache_begin(&job->cache, err);
         job->spilled = status == RT_OK;
@@ -234,7 +235,7 @@ static rt_status spill(struct job *job, struct rt_error *err) {
 /* ---- examples ------------------------------------------------------------------------------------------ */
 
 /* The targets of one example. */
-static rt_status read_targets(struct job *job, const struct rt_table *table, struct rt_error *err) {
+static rt_status csv_read_targets(struct job *job, const struct rt_table *table, struct rt_error *err) {
     const char *text;
     if (job->wish->target == RT_TARGET_CLASSES) {
         size_t column = table->targets[0];
@@ -262,7 +263,7 @@ static rt_status read_targets(struct job *job, const struct rt_table *table, str
     return RT_OK;
 }
 
-static rt_status read_example(struct job *job, struct rt_error *err) {
+static rt_status csv_read_example(struct job *job, struct rt_error *err) {
     const struct rt_table *table = job->table;
     void *place;
     rt_status status =
@@ -278,17 +279,17 @@ static rt_status read_example(struct job *job, struct rt_error *err) {
                              job->target_table->input->name, RT_COUNTED(job->count, "example"),
                              table->input->name);
     }
-    if (status == RT_OK && wants_targets(job) && (job->target_table || table->target_count))
-        status = read_targets(job, job->target_table ? job->target_table : table, err);
+    if (status == RT_OK && csv_wants_targets(job) && (job->target_table || table->target_count))
+        status = csv_read_targets(job, job->target_table ? job->target_table : table, err);
     if (status == RT_OK && job->count == UINT32_MAX)
         status = rt_fail(err, RT_BAD_INPUT, "%s: has more than %" PRIu32 " examples", table->input->name,
                          UINT32_MAX);
     job->count++;
-    return status == RT_OK ? spill(job, err) : status;
+    return status == RT_OK ? csv_spill(job, err) : status;
 }
 
-/* Everything is read: labels become classes, buffers the set. */
-static rt_status finish(struct job *job, struct rt_error *err) {
+/* All records are read: labels become classes, and the buffers become the set. */
+static rt_status csv_finish(struct job *job, struct rt_error *err) {
     struct rt_dataset *set = job->set;
     const char *file = job->target_table ? job->target_table->input->name : job->table->input->name;
     const void *data;
@@ -317,7 +318,7 @@ static rt_status finish(struct job *job, struct rt_error *err) {
     status = rt_cache_add(&job->cache, job->inputs.data, job->inputs.bytes, err);
     if (status == RT_OK)
         status = rt_cache_finish(&job->cache, set, err);
-    /* What the cache holds is not needed in memory any more. */
+    /* From here on the set reads from the cache: its memory is released. */
     rt_store_destroy(set->store);
     *set = (struct rt_dataset){.name = set->name};
     if (status == RT_OK)
@@ -327,12 +328,12 @@ static rt_status finish(struct job *job, struct rt_error *err) {
     return status;
 }
 
-static rt_status read_examples(struct job *job, struct rt_error *err) {
+static rt_status csv_read_examples(struct job *job, struct rt_error *err) {
     rt_status status = RT_OK;
     for (bool more = true; more && status == RT_OK;) {
         status = rt_table_next(job->table, &more, err);
         if (status == RT_OK && more)
-            status = read_example(job, err);
+            status = csv_read_example(job, err);
     }
     if (status == RT_OK && job->count == 0)
         status = rt_fail(err, RT_BAD_INPUT, "%s: has no examples", job->table->input->name);
@@ -344,11 +345,11 @@ static rt_status read_examples(struct job *job, struct rt_error *err) {
                 rt_fail(err, RT_BAD_INPUT, "%s: has %s, but %s has targets for more", job->table->input->name,
                         RT_COUNTED(job->count, "example"), job->target_table->input->name);
     }
-    return status == RT_OK ? finish(job, err) : status;
+    return status == RT_OK ? csv_finish(job, err) : status;
 }
 
-/* What the header says; a cache knows only the numbers. */
-static rt_status keep_header(const struct job *job, struct rt_error *err) {
+/* Takes the names from the header; a cache has only the numbers. */
+static rt_status csv_keep_header(const struct job *job, struct rt_error *err) {
     rt_status status = rt_csv_keep_names(job->table, job->set, err);
     if (status != RT_OK || !job->remark[0])
         return status;
@@ -369,14 +370,15 @@ rt_status rt_csv_read(const struct rt_csv_job *what, const struct rt_data_wish *
     struct job job = {.what = what, .wish = wish, .set = set};
     bool may_be_large = what->input->map.data && rt_input_limit(what->input) > wish->cache_above;
     if (may_be_large)
-        locate_cache(&job, NULL); /* a failure matters, and is told, only once a cache must be written */
+        csv_locate_cache(&job,
+                         NULL); /* a failure matters, and is reported, only when a cache must be written */
     rt_status status = rt_names_read(what->settings.names, wish, set, err);
     if (status == RT_OK)
-        status = open_tables(&job, err);
+        status = csv_open_tables(&job, err);
     if (status == RT_OK && !(job.has_cache && rt_cache_load(&job.cache, set)))
-        status = read_examples(&job, err);
+        status = csv_read_examples(&job, err);
     if (status == RT_OK)
-        status = keep_header(&job, err);
+        status = csv_keep_header(&job, err);
     rt_table_close(job.table);
     rt_table_close(job.target_table);
     rt_book_free(&job.book);

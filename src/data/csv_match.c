@@ -6,17 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Names that together are longer do not go into a model file. */
+/* Names with more bytes in all are not stored in a model file. */
 enum { MOST_NAME_BYTES = 1 << 20 };
 
-/* The way out for those who know better than the names. */
+/* The option for a user who knows that the columns are right although the names differ. */
 static const char by_position[] =
     "rename the column; or, to take columns by their position, read the table without its header "
     "({csv: {file: %.60s, header: no, skip: 1}})";
 
-/* The first input that is not the one wanted; their number: there is none. */
-static size_t first_difference(const struct rt_table *table, const char *const *names,
-                               const struct rt_data_wish *wish) {
+/* The first input whose name differs from the one wanted; the count of inputs if none does. */
+static size_t csv_match_first_difference(const struct rt_table *table, const char *const *names,
+                                         const struct rt_data_wish *wish) {
     size_t i = 0;
     while (i < wish->column_count && i < table->input_count &&
            strcmp(names[table->inputs[i]], wish->columns[i]) == 0)
@@ -30,20 +30,21 @@ struct column {
     bool is_taken; /* by an input */
 };
 
-static int by_name(const void *a, const void *b) {
+static int csv_match_by_name(const void *a, const void *b) {
     return strcmp(((const struct column *)a)->name, ((const struct column *)b)->name);
 }
 
-static bool is_target(const struct rt_table *table, size_t column) {
+static bool csv_match_is_target(const struct rt_table *table, size_t column) {
     for (size_t i = 0; i < table->target_count; i++)
         if (table->targets[i] == column)
             return true;
     return false;
 }
 
-/* The first difference, in words. here: the name where the wanted one should be; NULL: there is none. */
-static rt_status fail_missing(const struct rt_table *table, const char *name, size_t input, const char *here,
-                              struct rt_error *err) {
+/* Describes the first difference. here: the name found where the wanted one should be; NULL: the table has no
+ * such column. */
+static rt_status csv_match_fail_missing(const struct rt_table *table, const char *name, size_t input,
+                                        const char *here, struct rt_error *err) {
     char hint[256], place[160] = "";
     snprintf(hint, sizeof hint, by_position, table->input->name);
     if (here)
@@ -53,17 +54,19 @@ static rt_status fail_missing(const struct rt_table *table, const char *name, si
 }
 
 /* Every input gets a column of its own, so there are no more of them than columns. */
-static rt_status find_all(const struct rt_table *table, struct column *sorted, const char *const *names,
-                          const struct rt_data_wish *wish, size_t *found, struct rt_error *err) {
+static rt_status csv_match_find_all(const struct rt_table *table, struct column *sorted,
+                                    const char *const *names, const struct rt_data_wish *wish, size_t *found,
+                                    struct rt_error *err) {
     const char *file = table->input->name;
     for (size_t i = 0; i < wish->column_count; i++) {
         const struct column wanted = {.name = wish->columns[i]};
-        struct column *column = bsearch(&wanted, sorted, table->columns, sizeof wanted, by_name);
+        struct column *column = bsearch(&wanted, sorted, table->columns, sizeof wanted, csv_match_by_name);
         if (!column)
-            return fail_missing(table, wanted.name, i,
-                                i < table->input_count ? names[table->inputs[i]] : NULL, err);
-        const bool twice = (column > sorted && by_name(column - 1, column) == 0) ||
-                           (column + 1 < sorted + table->columns && by_name(column, column + 1) == 0);
+            return csv_match_fail_missing(table, wanted.name, i,
+                                          i < table->input_count ? names[table->inputs[i]] : NULL, err);
+        const bool twice =
+            (column > sorted && csv_match_by_name(column - 1, column) == 0) ||
+            (column + 1 < sorted + table->columns && csv_match_by_name(column, column + 1) == 0);
         if (twice)
             return rt_fail(err, RT_BAD_INPUT, "%s: has two columns '%.60s', which is input %zu of the model",
                            file, wanted.name, i + 1);
@@ -72,7 +75,7 @@ static rt_status find_all(const struct rt_table *table, struct column *sorted, c
                            "%s: has one column '%.60s', but the model has several inputs of that name", file,
                            wanted.name);
         column->is_taken = true;
-        if (is_target(table, column->number))
+        if (csv_match_is_target(table, column->number))
             return rt_fail(
                 err, RT_BAD_INPUT,
                 "%s: column '%.60s' is input %zu of the model, but here it is the label; `label` or "
@@ -83,9 +86,9 @@ static rt_status find_all(const struct rt_table *table, struct column *sorted, c
     return RT_OK;
 }
 
-/* Says how the columns were taken; the inputs are still as they stand. */
-static void explain(const struct rt_table *table, const size_t *found, size_t count, char *remark,
-                    size_t room) {
+/* Describes which columns were chosen; the inputs are still in the order of the table. */
+static void csv_match_explain(const struct rt_table *table, const size_t *found, size_t count, char *remark,
+                              size_t room) {
     size_t first = 0, others = table->input_count - count;
     while (first + 1 < count && found[first] < found[first + 1])
         first++;
@@ -108,7 +111,7 @@ rt_status rt_csv_match(struct rt_table *table, const struct rt_data_wish *wish, 
     struct column *sorted = NULL;
     size_t *found = NULL;
     rt_status status = rt_table_names(table, &names, err);
-    const size_t first = status == RT_OK ? first_difference(table, names, wish) : 0;
+    const size_t first = status == RT_OK ? csv_match_first_difference(table, names, wish) : 0;
     if (status != RT_OK || (first == wish->column_count && first == table->input_count)) {
         free(names);
         return status;
@@ -119,8 +122,8 @@ rt_status rt_csv_match(struct rt_table *table, const struct rt_data_wish *wish, 
     if (status == RT_OK) {
         for (size_t i = 0; i < table->columns; i++)
             sorted[i] = (struct column){.name = names[i], .number = i};
-        qsort(sorted, table->columns, sizeof *sorted, by_name);
-        status = find_all(table, sorted, names, wish, found, err);
+        qsort(sorted, table->columns, sizeof *sorted, csv_match_by_name);
+        status = csv_match_find_all(table, sorted, names, wish, found, err);
     }
     if (status == RT_OK && chosen)
         status =
@@ -130,7 +133,7 @@ rt_status rt_csv_match(struct rt_table *table, const struct rt_data_wish *wish, 
                     table->input->name, first < table->input_count ? names[table->inputs[first]] : "none",
                     first < wish->column_count ? wish->columns[first] : "none", first + 1);
     if (status == RT_OK) {
-        explain(table, found, wish->column_count, remark, room);
+        csv_match_explain(table, found, wish->column_count, remark, room);
         memcpy(table->inputs, found, wish->column_count * sizeof *found);
         table->input_count = wish->column_count;
     }

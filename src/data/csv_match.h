@@ -1,16 +1,16 @@
 /*
  * The columns of a table by the names that a model, or the training data, have for its inputs. A table in
- * another order, or with more columns, gives the same inputs; one that lacks a name is refused: numbers from
- * the wrong column look like any others.
+ * another order, or with more columns, gives the same inputs; a table that lacks a name is refused, because
+ * numbers from the wrong column cannot be recognised later.
  */
 #ifndef RT_DATA_CSV_MATCH_H
 #define RT_DATA_CSV_MATCH_H
 
 #include "data/csv_table.h"
 
-/* Makes the inputs of a table with a header those that the wish names, if it names any. chosen: the columns
- * were given one by one, and only their names are compared. remark: set to a sentence where columns were not
- * taken as they stand, else to "". */
+/* Selects as inputs of a table with a header the columns that the wish names, if it names any. chosen: the
+ * user has given the columns one by one, and only their names are compared. remark: a sentence if the columns
+ * were not taken in the order of the table, else "". */
 rt_status rt_csv_match(struct rt_table *table, const struct rt_data_wish *wish, bool chosen, char *remark,
                        size_t room, struct rt_error *err);
 

@@ -1,17 +1,17 @@
-/* Cutting a CSV text into records and fields; see csv_scan.h. Fields follow RFC 4180, with blanks around an
- * unquoted field taken away. */
+/* Cuts a CSV text into records and fields; see csv_scan.h. Fields follow RFC 4180; blanks around an unquoted
+ * field are removed. */
 #include "data/csv_scan.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* No sane record is longer: beyond this a quote is missing, or it is no text. */
+/* No sensible record is longer: beyond this a quote is missing, or the file is not text. */
 enum { MAX_RECORD = 64 << 20 };
 enum { MAX_FIELDS = 1 << 20 };
 enum { END = -1 };
 
-/* Reads on; keeps what has not been used. At the end of the input bytes may stay equal to at. */
-static rt_status fill(struct rt_csv *csv, struct rt_error *err) {
+/* Reads more input and keeps the unused bytes. At the end of the input, bytes may stay equal to at. */
+static rt_status csv_scan_fill(struct rt_csv *csv, struct rt_error *err) {
     size_t kept = csv->bytes - csv->at, got;
     memmove(csv->chunk, csv->chunk + csv->at, kept);
     csv->at = 0;
@@ -22,10 +22,10 @@ static rt_status fill(struct rt_csv *csv, struct rt_error *err) {
     return status;
 }
 
-/* The next character without using it up, or END. */
-static inline rt_status peek(struct rt_csv *csv, int *c, struct rt_error *err) {
+/* The next character without consuming it, or END. */
+static inline rt_status csv_scan_peek(struct rt_csv *csv, int *c, struct rt_error *err) {
     if (csv->at == csv->bytes) {
-        rt_status status = fill(csv, err);
+        rt_status status = csv_scan_fill(csv, err);
         if (status != RT_OK)
             return status;
     }
@@ -33,16 +33,16 @@ static inline rt_status peek(struct rt_csv *csv, int *c, struct rt_error *err) {
     return RT_OK;
 }
 
-static bool is_blank(int c) {
+static bool csv_scan_is_blank(int c) {
     return c == ' ' || c == '\t' || c == '\r';
 }
 
 /* Blank, and not the separator. */
-static bool is_padding(const struct rt_csv *csv, int c) {
-    return is_blank(c) && (csv->separator == ' ' || c != csv->separator);
+static bool csv_scan_is_padding(const struct rt_csv *csv, int c) {
+    return csv_scan_is_blank(c) && (csv->separator == ' ' || c != csv->separator);
 }
 
-static char guess_separator(struct rt_csv *csv) {
+static char csv_scan_guess_separator(struct rt_csv *csv) {
     bool quoted = false, seen = false, tab = false, semicolon = false, comma = false, blank = false,
          gap = false;
     for (size_t i = csv->at; i < csv->bytes; i++) {
@@ -67,12 +67,12 @@ rt_status rt_csv_begin(struct rt_csv *csv, struct rt_input *input, const char *s
     csv->text = csv->starts = (struct rt_buffer){0};
     csv->at = csv->bytes = csv->fields = 0;
     csv->line = csv->next_line = 1;
-    rt_status status = fill(csv, err);
+    rt_status status = csv_scan_fill(csv, err);
     if (status == RT_OK && csv->bytes >= 3 && memcmp(csv->chunk, "\xef\xbb\xbf", 3) == 0)
         csv->at = 3; /* a byte-order mark, as some programs write */
     while (status == RT_OK && csv->next_line <= skip) {
         int c = END;
-        status = peek(csv, &c, err);
+        status = csv_scan_peek(csv, &c, err);
         if (status != RT_OK)
             return status;
         if (c == END)
@@ -82,10 +82,10 @@ rt_status rt_csv_begin(struct rt_csv *csv, struct rt_input *input, const char *s
         csv->next_line += c == '\n';
     }
     if (status == RT_OK)
-        status = fill(csv, err);
+        status = csv_scan_fill(csv, err);
     csv->separator = strcmp(separator, "tab") == 0     ? '\t'
                      : strcmp(separator, "space") == 0 ? ' '
-                     : strcmp(separator, "auto") == 0  ? guess_separator(csv)
+                     : strcmp(separator, "auto") == 0  ? csv_scan_guess_separator(csv)
                                                        : separator[0];
     return status;
 }
@@ -95,7 +95,7 @@ void rt_csv_end(struct rt_csv *csv) {
     rt_buffer_free(&csv->starts);
 }
 
-static rt_status begin_field(struct rt_csv *csv, struct rt_error *err) {
+static rt_status csv_scan_begin_field(struct rt_csv *csv, struct rt_error *err) {
     size_t start = csv->text.bytes;
     if (csv->fields == MAX_FIELDS)
         return rt_fail(err, RT_BAD_INPUT,
@@ -106,7 +106,7 @@ static rt_status begin_field(struct rt_csv *csv, struct rt_error *err) {
     return rt_buffer_add(&csv->starts, &start, sizeof start, "a record", err);
 }
 
-static rt_status add_char(struct rt_csv *csv, char c, struct rt_error *err) {
+static rt_status csv_scan_add_char(struct rt_csv *csv, char c, struct rt_error *err) {
     if (csv->text.bytes < csv->text.room) { /* nearly always: growing is the rest */
         ((char *)csv->text.data)[csv->text.bytes++] = c;
         return RT_OK;
@@ -119,12 +119,12 @@ static rt_status add_char(struct rt_csv *csv, char c, struct rt_error *err) {
     return rt_buffer_add(&csv->text, &c, 1, "a record", err);
 }
 
-/* A field in quotes; the opening one has been used up. */
-static rt_status quoted_field(struct rt_csv *csv, struct rt_error *err) {
+/* A field in quotes; the opening quote is consumed. */
+static rt_status csv_scan_quoted_field(struct rt_csv *csv, struct rt_error *err) {
     uint64_t opened = csv->next_line;
     for (;;) {
         int c;
-        rt_status status = peek(csv, &c, err);
+        rt_status status = csv_scan_peek(csv, &c, err);
         if (status == RT_OK && c == END)
             status =
                 rt_fail(err, RT_BAD_INPUT, "%s:%" PRIu64 ":%zu: the quote that opens here is never closed",
@@ -134,12 +134,12 @@ static rt_status quoted_field(struct rt_csv *csv, struct rt_error *err) {
         csv->at++;
         csv->next_line += c == '\n';
         if (c == '"') {
-            status = peek(csv, &c, err);
+            status = csv_scan_peek(csv, &c, err);
             if (status != RT_OK || c != '"')
                 return status;
             csv->at++;
         }
-        status = c ? add_char(csv, (char)c, err) : RT_OK;
+        status = c ? csv_scan_add_char(csv, (char)c, err) : RT_OK;
         if (!c)
             status = rt_fail(err, RT_BAD_INPUT, "%s:%" PRIu64 ": holds a zero byte: this is not a text file",
                              csv->input->name, csv->next_line);
@@ -148,11 +148,11 @@ static rt_status quoted_field(struct rt_csv *csv, struct rt_error *err) {
     }
 }
 
-static rt_status plain_field(struct rt_csv *csv, struct rt_error *err) {
+static rt_status csv_scan_plain_field(struct rt_csv *csv, struct rt_error *err) {
     size_t start = csv->text.bytes;
     for (;;) {
         int c;
-        rt_status status = peek(csv, &c, err);
+        rt_status status = csv_scan_peek(csv, &c, err);
         if (status != RT_OK)
             return status;
         if (c == END || c == '\n' || c == csv->separator || (csv->separator == ' ' && c == '\t'))
@@ -161,40 +161,40 @@ static rt_status plain_field(struct rt_csv *csv, struct rt_error *err) {
             return rt_fail(err, RT_BAD_INPUT, "%s:%" PRIu64 ": holds a zero byte: this is not a text file",
                            csv->input->name, csv->next_line);
         csv->at++;
-        status = add_char(csv, (char)c, err);
+        status = csv_scan_add_char(csv, (char)c, err);
         if (status != RT_OK)
             return status;
     }
-    while (csv->text.bytes > start && is_blank(((const char *)csv->text.data)[csv->text.bytes - 1]))
+    while (csv->text.bytes > start && csv_scan_is_blank(((const char *)csv->text.data)[csv->text.bytes - 1]))
         csv->text.bytes--;
     return RT_OK;
 }
 
-static rt_status skip_padding(struct rt_csv *csv, int *c, struct rt_error *err) {
+static rt_status csv_scan_skip_padding(struct rt_csv *csv, int *c, struct rt_error *err) {
     rt_status status;
-    while ((status = peek(csv, c, err)) == RT_OK && *c != END && is_padding(csv, *c))
+    while ((status = csv_scan_peek(csv, c, err)) == RT_OK && *c != END && csv_scan_is_padding(csv, *c))
         csv->at++;
     return status;
 }
 
-/* One record, blank or not; *blank says. */
-static rt_status read_record(struct rt_csv *csv, bool *blank, struct rt_error *err) {
+/* Reads one record, blank or not (*blank). */
+static rt_status csv_scan_read_record(struct rt_csv *csv, bool *blank, struct rt_error *err) {
     bool any_quoted = false;
     int c;
     for (;;) {
-        rt_status status = begin_field(csv, err);
+        rt_status status = csv_scan_begin_field(csv, err);
         if (status == RT_OK)
-            status = skip_padding(csv, &c, err);
+            status = csv_scan_skip_padding(csv, &c, err);
         if (status != RT_OK)
             return status;
         bool quoted = c == '"';
         any_quoted = any_quoted || quoted;
         csv->at += quoted;
-        status = quoted ? quoted_field(csv, err) : plain_field(csv, err);
+        status = quoted ? csv_scan_quoted_field(csv, err) : csv_scan_plain_field(csv, err);
         if (status == RT_OK)
-            status = add_char(csv, 0, err);
+            status = csv_scan_add_char(csv, 0, err);
         if (status == RT_OK)
-            status = skip_padding(csv, &c, err);
+            status = csv_scan_skip_padding(csv, &c, err);
         if (status != RT_OK)
             return status;
         if (c == END || c == '\n')
@@ -217,7 +217,7 @@ static rt_status read_record(struct rt_csv *csv, bool *blank, struct rt_error *e
 rt_status rt_csv_next(struct rt_csv *csv, bool *more, struct rt_error *err) {
     for (bool blank = true; blank;) {
         int c;
-        rt_status status = peek(csv, &c, err);
+        rt_status status = csv_scan_peek(csv, &c, err);
         if (status != RT_OK)
             return status;
         *more = c != END;
@@ -225,7 +225,7 @@ rt_status rt_csv_next(struct rt_csv *csv, bool *more, struct rt_error *err) {
             return RT_OK;
         csv->text.bytes = csv->starts.bytes = csv->fields = 0;
         csv->line = csv->next_line;
-        status = read_record(csv, &blank, err);
+        status = csv_scan_read_record(csv, &blank, err);
         if (status != RT_OK)
             return status;
     }

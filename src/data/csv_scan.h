@@ -1,6 +1,6 @@
 /*
- * The records of a CSV text: fields between separators, quoted where they hold one, lines ended by LF or
- * CRLF. Says nothing of what a field means.
+ * The records of a CSV text: fields between separators, quoted if they contain one, lines ended by LF or
+ * CRLF. Does not interpret fields.
  */
 #ifndef RT_DATA_CSV_SCAN_H
 #define RT_DATA_CSV_SCAN_H

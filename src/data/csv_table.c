@@ -12,14 +12,14 @@
 
 /* ---- names of columns ---------------------------------------------------------------------------------- */
 
-static const char *column_name(const struct rt_table *table, size_t column) {
+static const char *csv_table_column_name(const struct rt_table *table, size_t column) {
     const char *name = table->names;
     for (size_t i = 0; i < column; i++)
         name += strlen(name) + 1;
     return name;
 }
 
-static rt_status keep_names(struct rt_table *table, struct rt_error *err) {
+static rt_status csv_table_keep_names(struct rt_table *table, struct rt_error *err) {
     size_t bytes = 0;
     for (size_t i = 0; i < table->columns; i++)
         bytes += strlen(rt_csv_field(&table->csv, i)) + 1;
@@ -43,8 +43,8 @@ rt_status rt_table_names(const struct rt_table *table, const char ***names, stru
     return status;
 }
 
-static rt_status fail_no_name(const struct rt_table *table, const struct rt_tree *tree,
-                              struct rt_error *err) {
+static rt_status csv_table_fail_no_name(const struct rt_table *table, const struct rt_tree *tree,
+                                        struct rt_error *err) {
     const char **names;
     rt_status status = rt_table_names(table, &names, err);
     if (status != RT_OK)
@@ -60,8 +60,8 @@ static rt_status fail_no_name(const struct rt_table *table, const struct rt_tree
 }
 
 /* The column that a name or a number means. */
-static rt_status find_column(const struct rt_table *table, const struct rt_tree *tree, size_t *column,
-                             struct rt_error *err) {
+static rt_status csv_table_find_column(const struct rt_table *table, const struct rt_tree *tree,
+                                       size_t *column, struct rt_error *err) {
     if (tree->kind != RT_TREE_SCALAR || !*tree->text)
         return rt_tree_fail(tree, err, "a column is a name or a number");
     int64_t number;
@@ -81,25 +81,25 @@ static rt_status find_column(const struct rt_table *table, const struct rt_tree 
     for (*column = 0; *column < table->columns; ++*column, name += strlen(name) + 1)
         if (strcmp(name, tree->text) == 0)
             return RT_OK;
-    return fail_no_name(table, tree, err);
+    return csv_table_fail_no_name(table, tree, err);
 }
 
-static bool names_a_column(const struct rt_tree *tree) {
+static bool csv_table_names_a_column(const struct rt_tree *tree) {
     int64_t number;
     if (!tree)
         return false;
     if (tree->kind == RT_TREE_SCALAR)
         return !rt_parse_int(tree->text, &number);
     for (size_t i = 0; i < tree->count; i++)
-        if (names_a_column(tree->items[i]))
+        if (csv_table_names_a_column(tree->items[i]))
             return true;
     return false;
 }
 
 /* ---- which columns are what ---------------------------------------------------------------------------- */
 
-static rt_status list_columns(const struct rt_table *table, const struct rt_tree *tree, size_t *list,
-                              size_t *count, struct rt_error *err) {
+static rt_status csv_table_list_columns(const struct rt_table *table, const struct rt_tree *tree,
+                                        size_t *list, size_t *count, struct rt_error *err) {
     size_t wanted = tree->kind == RT_TREE_LIST ? tree->count : 1;
     rt_status status = RT_OK;
     if (wanted == 0 || wanted > table->columns)
@@ -107,7 +107,7 @@ static rt_status list_columns(const struct rt_table *table, const struct rt_tree
                             table->input->name, table->columns);
     for (*count = 0; *count < wanted && status == RT_OK; ++*count) {
         const struct rt_tree *item = tree->kind == RT_TREE_LIST ? tree->items[*count] : tree;
-        status = find_column(table, item, &list[*count], err);
+        status = csv_table_find_column(table, item, &list[*count], err);
         for (size_t i = 0; i < *count && status == RT_OK; i++)
             if (list[i] == list[*count])
                 status = rt_tree_fail(item, err, "column '%s' is named twice", item->text);
@@ -115,19 +115,19 @@ static rt_status list_columns(const struct rt_table *table, const struct rt_tree
     return status;
 }
 
-static bool is_target(const struct rt_table *table, size_t column) {
+static bool csv_table_is_target(const struct rt_table *table, size_t column) {
     for (size_t i = 0; i < table->target_count; i++)
         if (table->targets[i] == column)
             return true;
     return false;
 }
 
-static rt_status choose_columns(struct rt_table *table, const struct rt_columns *columns,
-                                struct rt_error *err) {
+static rt_status csv_table_choose_columns(struct rt_table *table, const struct rt_columns *columns,
+                                          struct rt_error *err) {
     rt_status status = RT_OK;
     table->input_count = table->target_count = 0;
     if (columns->targets)
-        status = list_columns(table, columns->targets, table->targets, &table->target_count, err);
+        status = csv_table_list_columns(table, columns->targets, table->targets, &table->target_count, err);
     for (size_t i = 0; i < table->columns && columns->all_are_targets && !columns->targets; i++)
         table->targets[table->target_count++] = i;
     if (columns->last_is_target && !columns->targets)
@@ -135,16 +135,16 @@ static rt_status choose_columns(struct rt_table *table, const struct rt_columns 
     if (status != RT_OK || columns->all_are_targets)
         return status;
     if (columns->inputs) {
-        status = list_columns(table, columns->inputs, table->inputs, &table->input_count, err);
+        status = csv_table_list_columns(table, columns->inputs, table->inputs, &table->input_count, err);
         for (size_t i = 0; i < table->input_count && status == RT_OK; i++)
-            if (is_target(table, table->inputs[i]))
+            if (csv_table_is_target(table, table->inputs[i]))
                 status = rt_tree_fail(columns->inputs, err,
                                       "column %zu of %s is named as input, but it is the label",
                                       table->inputs[i], table->input->name);
         return status;
     }
     for (size_t i = 0; i < table->columns; i++)
-        if (!is_target(table, i))
+        if (!csv_table_is_target(table, i))
             table->inputs[table->input_count++] = i;
     return status;
 }
@@ -152,7 +152,7 @@ static rt_status choose_columns(struct rt_table *table, const struct rt_columns 
 /* ---- header and opening -------------------------------------------------------------------------------- */
 
 /* Words for a missing value. The last three may be the name of a class, but never a number. */
-static bool is_missing(const char *text, bool label) {
+static bool csv_table_is_missing(const char *text, bool label) {
     static const char *const words[] = {"", "?", "na", "n/a", "nan", "null", "-", "none", "."};
     size_t count = sizeof words / sizeof *words - (label ? 3 : 0);
     for (size_t i = 0; i < count; i++)
@@ -161,19 +161,19 @@ static bool is_missing(const char *text, bool label) {
     return false;
 }
 
-/* Text where a number belongs: then the line is a header. A missing value is not text. */
-static bool any_text(const struct rt_table *table, const size_t *columns, size_t count) {
+/* Text in a column of numbers means that the line is a header. A missing value is not text. */
+static bool csv_table_any_text(const struct rt_table *table, const size_t *columns, size_t count) {
     double number;
     for (size_t i = 0; i < count; i++) {
         const char *field = rt_csv_field(&table->csv, columns[i]);
-        if (!is_missing(field, false) && !rt_parse_real(field, &number))
+        if (!csv_table_is_missing(field, false) && !rt_parse_real(field, &number))
             return true;
     }
     return false;
 }
 
-static rt_status read_header(struct rt_table *table, int header, const struct rt_columns *columns,
-                             struct rt_error *err) {
+static rt_status csv_table_read_header(struct rt_table *table, int header, const struct rt_columns *columns,
+                                       struct rt_error *err) {
     bool more;
     rt_status status = rt_csv_next(&table->csv, &more, err);
     if (status == RT_OK && !more)
@@ -186,15 +186,15 @@ static rt_status read_header(struct rt_table *table, int header, const struct rt
         status = rt_alloc(table->columns, sizeof *table->targets, "the columns", &table->targets, err);
     if (status != RT_OK)
         return status;
-    bool named = names_a_column(columns->inputs) || names_a_column(columns->targets);
+    bool named = csv_table_names_a_column(columns->inputs) || csv_table_names_a_column(columns->targets);
     if (header == RT_HEADER_YES || (header == RT_HEADER_AUTO && named))
-        status = keep_names(table, err);
+        status = csv_table_keep_names(table, err);
     if (status == RT_OK)
-        status = choose_columns(table, columns, err);
+        status = csv_table_choose_columns(table, columns, err);
     if (status == RT_OK && header == RT_HEADER_AUTO && !named &&
-        (any_text(table, table->inputs, table->input_count) ||
-         (!columns->text_targets && any_text(table, table->targets, table->target_count))))
-        status = keep_names(table, err);
+        (csv_table_any_text(table, table->inputs, table->input_count) ||
+         (!columns->text_targets && csv_table_any_text(table, table->targets, table->target_count))))
+        status = csv_table_keep_names(table, err);
     table->pending = !table->has_header;
     return status;
 }
@@ -208,7 +208,7 @@ rt_status rt_table_open(struct rt_input *input, const char *separator, uint64_t 
     made->input = input;
     status = rt_csv_begin(&made->csv, input, separator, skip, err);
     if (status == RT_OK)
-        status = read_header(made, header, columns, err);
+        status = csv_table_read_header(made, header, columns, err);
     if (status == RT_OK)
         *table = made;
     else
@@ -248,10 +248,10 @@ struct rt_place rt_table_place(const struct rt_table *table, size_t column) {
 }
 
 /* "file:line:field: ", with the column's name where it has one. */
-static rt_status fail_field(const struct rt_table *table, size_t column, const char *sentence,
-                            struct rt_error *err) {
+static rt_status csv_table_fail_field(const struct rt_table *table, size_t column, const char *sentence,
+                                      struct rt_error *err) {
     struct rt_place place = rt_table_place(table, column);
-    const char *name = table->has_header ? column_name(table, column) : "";
+    const char *name = table->has_header ? csv_table_column_name(table, column) : "";
     return rt_fail(err, RT_BAD_INPUT, "%s:%" PRIu64 ":%zu: %s%.60s%s%s", place.file, place.line, place.field,
                    *name ? "column '" : "", name, *name ? "': " : "", sentence);
 }
@@ -260,18 +260,18 @@ rt_status rt_table_check_label(const struct rt_table *table, size_t column, stru
     const char *text = rt_csv_field(&table->csv, column);
     char sentence[120];
     if (!rt_utf8_valid(text))
-        return fail_field(table, column, "the label is not valid UTF-8", err);
-    if (!is_missing(text, true))
+        return csv_table_fail_field(table, column, "the label is not valid UTF-8", err);
+    if (!csv_table_is_missing(text, true))
         return RT_OK;
     snprintf(sentence, sizeof sentence,
              "the label is missing ('%.9s'); if that is a class, list it under `names`", text);
-    return fail_field(table, column, sentence, err);
+    return csv_table_fail_field(table, column, sentence, err);
 }
 
 rt_status rt_table_text(const struct rt_table *table, size_t column, const char **text,
                         struct rt_error *err) {
     *text = rt_csv_field(&table->csv, column);
-    return **text ? RT_OK : fail_field(table, column, "the value is missing", err);
+    return **text ? RT_OK : csv_table_fail_field(table, column, "the value is missing", err);
 }
 
 rt_status rt_table_number(const struct rt_table *table, size_t column, float *number, struct rt_error *err) {
@@ -283,14 +283,14 @@ rt_status rt_table_number(const struct rt_table *table, size_t column, float *nu
         return RT_OK;
     }
     if (!*text)
-        return fail_field(table, column, "the value is missing", err);
+        return csv_table_fail_field(table, column, "the value is missing", err);
     char sentence[240];
     snprintf(sentence, sizeof sentence,
-             parsed                    ? "'%.60s' is too large for a float%s"
-             : is_missing(text, false) ? "the value is missing ('%.60s')%s"
-                                       : "'%.60s' is not a finite number%s",
+             parsed                              ? "'%.60s' is too large for a float%s"
+             : csv_table_is_missing(text, false) ? "the value is missing ('%.60s')%s"
+                                                 : "'%.60s' is not a finite number%s",
              text, rt_number_hint(text));
-    return fail_field(table, column, sentence, err);
+    return csv_table_fail_field(table, column, sentence, err);
 }
 
 rt_status rt_table_value(const struct rt_table *table, size_t column, const struct rt_dataset *set,
@@ -303,7 +303,8 @@ rt_status rt_table_value(const struct rt_table *table, size_t column, const stru
         return RT_OK;
     }
     rt_status status = rt_table_number(table, column, value, err);
-    if (status == RT_OK || is_missing(text, true) || rt_parse_real(text, &number) || *rt_number_hint(text))
+    if (status == RT_OK || csv_table_is_missing(text, true) || rt_parse_real(text, &number) ||
+        *rt_number_hint(text))
         return status;
     if (!set->class_names)
         return rt_fail_more(err, status,

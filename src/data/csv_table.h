@@ -45,20 +45,21 @@ rt_status rt_table_names(const struct rt_table *table, const char ***names, stru
 /* Goes to the next example; *more is false at the end. */
 rt_status rt_table_next(struct rt_table *table, bool *more, struct rt_error *err);
 
-/* The place of a field, for messages; example is left to the caller. */
+/* The position of a field, for messages; the caller sets example. */
 struct rt_place rt_table_place(const struct rt_table *table, size_t column);
 
 /* A field of this example as a number; refuses a missing value, text, NaN and infinity. */
 rt_status rt_table_number(const struct rt_table *table, size_t column, float *number, struct rt_error *err);
 
-/* The same for a target, which may be one of the set's class names: then it is the class's number. */
+/* The same for a target, which may be one of the set's class names; then the result is the number of the
+ * class. */
 rt_status rt_table_value(const struct rt_table *table, size_t column, const struct rt_dataset *set,
                          float *value, struct rt_error *err);
 
 /* Refuses a missing value. */
 rt_status rt_table_text(const struct rt_table *table, size_t column, const char **text, struct rt_error *err);
 
-/* Refuses what cannot be the name of a class: text that is not UTF-8, or a word for a missing value (NA). */
+/* Refuses a text that cannot be the name of a class: invalid UTF-8, or a word for a missing value (NA). */
 rt_status rt_table_check_label(const struct rt_table *table, size_t column, struct rt_error *err);
 
 #endif

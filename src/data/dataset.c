@@ -18,22 +18,22 @@ void rt_dataset_close(struct rt_dataset *set) {
     *set = (struct rt_dataset){0};
 }
 
-static size_t stored_row(const struct rt_dataset *set, size_t i) {
+static size_t dataset_stored_row(const struct rt_dataset *set, size_t i) {
     return set->index ? set->index[i] : i;
 }
 
 /* ---- splitting ----------------------------------------------------------------------------------------- */
 
-static int by_value(const void *a, const void *b) {
+static int dataset_by_value(const void *a, const void *b) {
     uint32_t left, right;
     memcpy(&left, a, sizeof left);
     memcpy(&right, b, sizeof right);
     return (left > right) - (left < right);
 }
 
-/* A view of the examples of set at the given places; the list of places becomes the view's index. */
-static rt_status make_view(const struct rt_dataset *set, const uint32_t *places, size_t count,
-                           struct rt_dataset *view, struct rt_error *err) {
+/* A view of the examples of set at the given indices; the list of indices becomes the view's index. */
+static rt_status dataset_make_view(const struct rt_dataset *set, const uint32_t *places, size_t count,
+                                   struct rt_dataset *view, struct rt_error *err) {
     struct rt_dataset made = *set;
     made.store = NULL;
     made.count = count;
@@ -46,10 +46,10 @@ static rt_status make_view(const struct rt_dataset *set, const uint32_t *places,
         return status;
     }
     memcpy(index, places, count * sizeof *index);
-    /* In the order of the set: memory is then read forwards, and "the first N" means what it says. */
-    qsort(index, count, sizeof *index, by_value);
+    /* In the order of the set: memory is then read forwards, and "the first N" examples stay the first. */
+    qsort(index, count, sizeof *index, dataset_by_value);
     for (size_t i = 0; i < count; i++)
-        index[i] = (uint32_t)stored_row(set, index[i]);
+        index[i] = (uint32_t)dataset_stored_row(set, index[i]);
     made.index = index;
     *view = made;
     return RT_OK;
@@ -69,12 +69,12 @@ rt_status rt_dataset_split(const struct rt_dataset *set, double part, uint64_t s
     rt_status status = rt_alloc(set->count, sizeof *order, "a part of the data", &order, err);
     if (status != RT_OK)
         return status;
-    /* A part of a part draws other numbers than the part itself. */
+    /* A split of a split uses other random numbers. */
     rt_rng_shuffle(seed, RT_PURPOSE_SPLIT, set->index ? 1 : 0, (uint32_t)set->count, order);
     struct rt_dataset first;
-    status = make_view(set, order, count, &first, err);
+    status = dataset_make_view(set, order, count, &first, err);
     if (status == RT_OK) {
-        status = make_view(set, order + count, set->count - count, rest, err);
+        status = dataset_make_view(set, order + count, set->count - count, rest, err);
         if (status == RT_OK)
             *taken = first;
         else
@@ -87,9 +87,9 @@ rt_status rt_dataset_split(const struct rt_dataset *set, double part, uint64_t s
 /* ---- checking ------------------------------------------------------------------------------------------ */
 
 /* The first number of a row that is not finite as a float, or n. */
-static size_t find_bad(const struct rt_dataset *set, size_t row, size_t n) {
+static size_t dataset_find_not_finite(const struct rt_dataset *set, size_t row, size_t n) {
     if (set->type == RT_DATA_F32) {
-        /* A finite float times 0 is 0; NaN and infinity give NaN. One sum tells for a whole row. */
+        /* A finite float times 0 is 0; NaN and infinity give NaN. One sum checks a whole row. */
         const uint8_t *place = (const uint8_t *)set->inputs + row * n * sizeof(float);
         float sum = 0, value;
         for (size_t i = 0; i < n; i++) {
@@ -109,7 +109,7 @@ rt_status rt_dataset_check(const struct rt_dataset *set, struct rt_error *err) {
     size_t size = rt_shape_size(&set->shape);
     bool floats = set->type == RT_DATA_F32 || set->type == RT_DATA_F64;
     for (size_t i = 0; i < set->count && floats; i++) {
-        size_t row = stored_row(set, i), bad = find_bad(set, row, size);
+        size_t row = dataset_stored_row(set, i), bad = dataset_find_not_finite(set, row, size);
         if (bad < size)
             return rt_fail(
                 err, RT_BAD_INPUT,
@@ -121,30 +121,30 @@ rt_status rt_dataset_check(const struct rt_dataset *set, struct rt_error *err) {
 
 /* ---- hashing ------------------------------------------------------------------------------------------- */
 
-static void hash_number(struct rt_sha256 *hash, uint64_t number) {
+static void dataset_hash_number(struct rt_sha256 *hash, uint64_t number) {
     uint8_t bytes[8];
     rt_put_le64(bytes, number);
     rt_sha256_add(hash, bytes, sizeof bytes);
 }
 
-static void hash_rows(struct rt_sha256 *hash, const struct rt_dataset *set, const void *data,
-                      size_t row_bytes) {
+static void dataset_hash_rows(struct rt_sha256 *hash, const struct rt_dataset *set, const void *data,
+                              size_t row_bytes) {
     for (size_t i = 0; i < set->count && data; i++)
-        rt_sha256_add(hash, (const uint8_t *)data + stored_row(set, i) * row_bytes, row_bytes);
+        rt_sha256_add(hash, (const uint8_t *)data + dataset_stored_row(set, i) * row_bytes, row_bytes);
 }
 
 void rt_dataset_hash(const struct rt_dataset *set, uint8_t digest[32]) {
     struct rt_sha256 hash;
     rt_sha256_init(&hash);
-    hash_number(&hash, (uint64_t)set->type);
-    hash_number(&hash, set->count);
-    hash_number(&hash, set->shape.rank);
+    dataset_hash_number(&hash, (uint64_t)set->type);
+    dataset_hash_number(&hash, set->count);
+    dataset_hash_number(&hash, set->shape.rank);
     for (size_t i = 0; i < set->shape.rank; i++)
-        hash_number(&hash, set->shape.dim[i]);
-    hash_number(&hash, set->classes ? 1 : 0);
-    hash_number(&hash, set->values ? set->value_width : 0);
-    hash_rows(&hash, set, set->inputs, rt_shape_size(&set->shape) * rt_data_type_bytes(set->type));
-    hash_rows(&hash, set, set->classes, sizeof *set->classes);
-    hash_rows(&hash, set, set->values, set->value_width * sizeof *set->values);
+        dataset_hash_number(&hash, set->shape.dim[i]);
+    dataset_hash_number(&hash, set->classes ? 1 : 0);
+    dataset_hash_number(&hash, set->values ? set->value_width : 0);
+    dataset_hash_rows(&hash, set, set->inputs, rt_shape_size(&set->shape) * rt_data_type_bytes(set->type));
+    dataset_hash_rows(&hash, set, set->classes, sizeof *set->classes);
+    dataset_hash_rows(&hash, set, set->values, set->value_width * sizeof *set->values);
     rt_sha256_finish(&hash, digest);
 }

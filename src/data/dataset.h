@@ -1,6 +1,6 @@
 /*
- * A set of examples, as stored: bytes or floats in a mapped file or in memory, with labels. Conversion to
- * scaled floats happens when a batch is taken, so the data take the room they take on disk.
+ * A set of examples, as stored: bytes or floats in a mapped file or in memory, with labels. They are
+ * converted to scaled floats when a batch is taken, so the data need no more memory than on disk.
  */
 #ifndef RT_DATA_DATASET_H
 #define RT_DATA_DATASET_H
@@ -37,20 +37,20 @@ struct rt_dataset {
     const char *const *columns; /* names of the inputs, one for each of an example's values; NULL: none */
     const char *remark;         /* what people should know of how it was read, a sentence; NULL: nothing */
 
-    /* Which stored examples these are: example i is row index[i] of inputs, classes and values. NULL: row i.
+    /* The stored examples of this set: example i is row index[i] of inputs, classes and values. NULL: row i.
      * Owned. */
     const uint32_t *index;
 
     char *name;                  /* for messages: the file(s); owned */
-    struct rt_data_store *store; /* who owns the memory and mappings behind the pointers; NULL in a view */
+    struct rt_data_store *store; /* owns the memory and mappings behind the pointers; NULL in a view */
 };
 
 enum rt_target { RT_TARGET_CLASSES, RT_TARGET_VALUES, RT_TARGET_INPUT };
 
-/* What data.cache_above is by default, in MiB: also for commands that have no run file. */
+/* Default of data.cache_above, in MiB: also for commands that have no run file. */
 enum { RT_CACHE_ABOVE_MIB = 256 };
 
-/* What the model wants of the data. */
+/* What the model requires of the data. */
 struct rt_data_wish {
     enum rt_target target;
     struct rt_shape input; /* the model's input; sizes must agree, shapes may differ (784 vs [1,28,28]) */
@@ -58,8 +58,8 @@ struct rt_data_wish {
     const char *const *class_names; /* names known from a model or from the training data; a text label not
                                        among them is an error. NULL: they are made from the labels, sorted */
     size_t class_count;
-    /* What a model or the training data call the inputs: a table that has names for its columns must have
-     * these, and they are found by name. NULL: not known. */
+    /* The names of the inputs in a model or the training data: a table with column names must have these, and
+     * the columns are found by name. NULL: not known. */
     const char *const *columns;
     size_t column_count;
     const char
@@ -67,7 +67,7 @@ struct rt_data_wish {
     uint64_t cache_above; /* .gz and CSV files larger than this (bytes, uncompressed) become a mapped cache */
     bool labels_optional; /* predict: a file without labels is fine */
     /* Only files in this directory or below it may be opened, by relative names, which are looked up there,
-     * or by absolute ones that begin with it; no name may lead upwards. NULL: any file. */
+     * or by absolute ones that begin with it; ".." is not allowed. NULL: any file. */
     const char *within;
 };
 
@@ -78,13 +78,13 @@ rt_status rt_dataset_open(const struct rt_tree *source, const char *base_dir, co
                           struct rt_dataset *set, struct rt_error *err);
 void rt_dataset_close(struct rt_dataset *set);
 
-/* Reads the inputs of one file, without labels: what kind it is (idx, npy, csv, each also .gz) is seen from
- * its first bytes. All columns of a CSV file are inputs. */
+/* Reads the inputs of one file, without labels. Its first bytes tell the format (idx, npy, csv, each also
+ * .gz). All columns of a CSV file are inputs. */
 rt_status rt_dataset_open_file(const char *path, const struct rt_data_wish *wish, struct rt_dataset *set,
                                struct rt_error *err);
 
-/* Two views that share the set's store, which must be closed last: a seeded random part of the examples, and
- * the others; both in the order of the set. Both get at least one example. */
+/* Two views that share the set's store; the set must be closed last: a seeded random part of the examples,
+ * and the rest; both in the order of the set. Both get at least one example. */
 rt_status rt_dataset_split(const struct rt_dataset *set, double part, uint64_t seed, struct rt_dataset *rest,
                            struct rt_dataset *taken, struct rt_error *err);
 
@@ -93,8 +93,8 @@ rt_status rt_dataset_split(const struct rt_dataset *set, double part, uint64_t s
 rt_status rt_scaling_measure(const struct rt_dataset *set, struct rt_scaling *scaling, struct rt_error *err);
 void rt_scaling_deinit(struct rt_scaling *scaling);
 
-/* Refuses a NaN or infinity among the inputs, naming file, example and feature. Byte data pass at once.
- * Target values have been checked when they were read. */
+/* Refuses a NaN or infinity among the inputs; the message has file, example and feature. Byte data need no
+ * check. Target values have been checked when they were read. */
 rt_status rt_dataset_check(const struct rt_dataset *set, struct rt_error *err);
 
 /* Converts the examples with the given indices: x [rows][size]. A raw value is rounded to float, then
@@ -102,12 +102,12 @@ rt_status rt_dataset_check(const struct rt_dataset *set, struct rt_error *err);
 void rt_dataset_inputs(const struct rt_dataset *set, const struct rt_scaling *scaling,
                        const struct rt_device *device, const uint32_t *indices, size_t rows, float *x);
 
-/* Lets the first of these examples, as many as do no harm there, travel to the caches. */
+/* Prefetches the first of these examples, as many as fit the caches without harm. */
 void rt_dataset_fetch(const struct rt_dataset *set, const uint32_t *indices, size_t rows);
 
-/* What the outputs for these examples are compared with: classes [rows], or values [rows][width]; the one
- * not asked for may be NULL. For RT_TARGET_INPUT the values are the inputs as rt_dataset_inputs gives them.
- */
+/* What the outputs for these examples are compared with: classes [rows], or values [rows][width]; a pointer
+ * that is not needed may be NULL. For RT_TARGET_INPUT the values are the inputs as rt_dataset_inputs gives
+ * them. */
 void rt_dataset_targets(const struct rt_dataset *set, const struct rt_scaling *scaling, enum rt_target target,
                         const uint32_t *indices, size_t rows, int32_t *classes, float *values);
 

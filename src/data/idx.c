@@ -6,22 +6,22 @@
 #include "data/array.h"
 #include <string.h>
 
-static void convert_i8(const uint8_t *stored, size_t n, uint8_t *out) {
+static void idx_convert_i8(const uint8_t *stored, size_t n, uint8_t *out) {
     for (size_t i = 0; i < n; i++)
         rt_put_le32(out + 4 * i, (uint32_t)(int8_t)stored[i]);
 }
 
-static void convert_i16(const uint8_t *stored, size_t n, uint8_t *out) {
+static void idx_convert_i16(const uint8_t *stored, size_t n, uint8_t *out) {
     for (size_t i = 0; i < n; i++)
         rt_put_le32(out + 4 * i, (uint32_t)(int16_t)rt_get_be16(stored + 2 * i));
 }
 
-static void convert_32(const uint8_t *stored, size_t n, uint8_t *out) {
+static void idx_convert_32(const uint8_t *stored, size_t n, uint8_t *out) {
     for (size_t i = 0; i < n; i++)
         rt_put_le32(out + 4 * i, rt_get_be32(stored + 4 * i));
 }
 
-static void convert_64(const uint8_t *stored, size_t n, uint8_t *out) {
+static void idx_convert_64(const uint8_t *stored, size_t n, uint8_t *out) {
     for (size_t i = 0; i < n; i++)
         rt_put_le64(out + 8 * i, rt_get_be64(stored + 8 * i));
 }
@@ -32,9 +32,12 @@ static const struct {
     size_t bytes;
     void (*convert)(const uint8_t *stored, size_t n, uint8_t *out);
 } types[] = {
-    {0x08, RT_DATA_U8, 1, NULL},         {0x09, RT_DATA_I32, 1, convert_i8},
-    {0x0b, RT_DATA_I32, 2, convert_i16}, {0x0c, RT_DATA_I32, 4, convert_32},
-    {0x0d, RT_DATA_F32, 4, convert_32},  {0x0e, RT_DATA_F64, 8, convert_64},
+    {0x08, RT_DATA_U8, 1, NULL},
+    {0x09, RT_DATA_I32, 1, idx_convert_i8},
+    {0x0b, RT_DATA_I32, 2, idx_convert_i16},
+    {0x0c, RT_DATA_I32, 4, idx_convert_32},
+    {0x0d, RT_DATA_F32, 4, idx_convert_32},
+    {0x0e, RT_DATA_F64, 8, idx_convert_64},
 };
 
 rt_status rt_idx_head(struct rt_input *input, struct rt_array_head *head, struct rt_error *err) {

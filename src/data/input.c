@@ -20,9 +20,9 @@ struct rt_inflate {
     uint8_t window[WINDOW];
 };
 
-/* Bytes from a place on. */
-static rt_status fetch(const struct rt_input *input, size_t at, void *buffer, size_t bytes,
-                       struct rt_error *err) {
+/* Reads bytes from an offset on. */
+static rt_status input_fetch(const struct rt_input *input, size_t at, void *buffer, size_t bytes,
+                             struct rt_error *err) {
     if (input->map.data)
         return rt_map_read(&input->map, input->name, at, buffer, bytes, err);
     if (bytes)
@@ -30,8 +30,10 @@ static rt_status fetch(const struct rt_input *input, size_t at, void *buffer, si
     return RT_OK;
 }
 
-/* What is compressed from the present place on: all that is left of it in memory, of a file a part. */
-static rt_status look(struct rt_input *input, const uint8_t **data, size_t *bytes, struct rt_error *err) {
+/* The compressed bytes from the present offset on: all that is left of an input in memory, or a part of a
+ * file. */
+static rt_status input_look(struct rt_input *input, const uint8_t **data, size_t *bytes,
+                            struct rt_error *err) {
     struct rt_inflate *gz = input->gz;
     *bytes = input->bytes - input->at;
     *data = input->data + input->at;
@@ -41,7 +43,7 @@ static rt_status look(struct rt_input *input, const uint8_t **data, size_t *byte
     if (input->at < gz->at || input->at + (*bytes > 1 ? 2 : 1) > gz->at + gz->bytes) {
         gz->at = input->at;
         gz->bytes = *bytes < WINDOW ? *bytes : WINDOW;
-        rt_status status = fetch(input, gz->at, gz->window, gz->bytes, err);
+        rt_status status = input_fetch(input, gz->at, gz->window, gz->bytes, err);
         if (status != RT_OK) {
             gz->bytes = 0;
             return status;
@@ -52,16 +54,16 @@ static rt_status look(struct rt_input *input, const uint8_t **data, size_t *byte
     return RT_OK;
 }
 
-static bool is_gzip(const uint8_t *data, size_t bytes) {
+static bool input_is_gzip(const uint8_t *data, size_t bytes) {
     return bytes >= 2 && data[0] == 0x1f && data[1] == 0x8b;
 }
 
-/* Of an input that is there otherwise. */
-static rt_status begin(struct rt_input *input, struct rt_error *err) {
+/* Prepares an input that is open. */
+static rt_status input_begin(struct rt_input *input, struct rt_error *err) {
     uint8_t head[2] = {0};
     const char *name = input->name;
-    rt_status status = fetch(input, 0, head, input->bytes < 2 ? input->bytes : 2, err);
-    if (status != RT_OK || !is_gzip(head, input->bytes))
+    rt_status status = input_fetch(input, 0, head, input->bytes < 2 ? input->bytes : 2, err);
+    if (status != RT_OK || !input_is_gzip(head, input->bytes))
         return status;
     status = rt_alloc(1, sizeof *input->gz, "decompression", &input->gz, err);
     if (status != RT_OK)
@@ -78,7 +80,7 @@ static rt_status begin(struct rt_input *input, struct rt_error *err) {
 rt_status rt_input_memory(const uint8_t *data, size_t bytes, const char *name, struct rt_input *input,
                           struct rt_error *err) {
     *input = (struct rt_input){.name = name, .data = data, .bytes = bytes};
-    return begin(input, err);
+    return input_begin(input, err);
 }
 
 rt_status rt_input_open(const char *path, struct rt_input *input, struct rt_error *err) {
@@ -87,7 +89,7 @@ rt_status rt_input_open(const char *path, struct rt_input *input, struct rt_erro
     if (status != RT_OK)
         return status;
     *input = (struct rt_input){.name = path, .map = map, .data = map.data, .bytes = map.bytes};
-    status = begin(input, err);
+    status = input_begin(input, err);
     if (status != RT_OK)
         rt_input_close(input);
     return status;
@@ -108,17 +110,17 @@ uint64_t rt_input_limit(const struct rt_input *input) {
     return bytes > UINT64_MAX / MOST_PER_BYTE ? UINT64_MAX : bytes * MOST_PER_BYTE;
 }
 
-/* Between two members: goes on to the next, or says that there is none. */
-static rt_status next_member(struct rt_input *input, bool *more, struct rt_error *err) {
+/* Between two members: goes on to the next, or sets *more to false at the end. */
+static rt_status input_next_member(struct rt_input *input, bool *more, struct rt_error *err) {
     const uint8_t *data;
     size_t bytes;
     *more = false;
     if (input->at == input->bytes)
         return RT_OK;
-    rt_status status = look(input, &data, &bytes, err);
+    rt_status status = input_look(input, &data, &bytes, err);
     if (status != RT_OK)
         return status;
-    if (!is_gzip(data, bytes))
+    if (!input_is_gzip(data, bytes))
         return rt_fail(err, RT_BAD_INPUT,
                        "%s: the compressed data end at offset %zu, but %zu other bytes follow", input->name,
                        input->at, input->bytes - input->at);
@@ -129,14 +131,14 @@ static rt_status next_member(struct rt_input *input, bool *more, struct rt_error
     return RT_OK;
 }
 
-static rt_status read_gzip(struct rt_input *input, uint8_t *buffer, size_t size, size_t *got,
-                           struct rt_error *err) {
+static rt_status input_read_gzip(struct rt_input *input, uint8_t *buffer, size_t size, size_t *got,
+                                 struct rt_error *err) {
     z_stream *stream = &input->gz->stream;
     size_t done = 0;
     while (done < size) {
         if (input->gz->ended) {
             bool more;
-            rt_status next = next_member(input, &more, err);
+            rt_status next = input_next_member(input, &more, err);
             if (next != RT_OK)
                 return next;
             if (!more)
@@ -144,10 +146,10 @@ static rt_status read_gzip(struct rt_input *input, uint8_t *buffer, size_t size,
         }
         const uint8_t *data;
         size_t in, out = size - done;
-        rt_status status = look(input, &data, &in, err);
+        rt_status status = input_look(input, &data, &in, err);
         if (status != RT_OK)
             return status;
-        /* zlib counts in unsigned int, so larger pieces go in turns. */
+        /* zlib counts in unsigned int, so larger reads are split. */
         in = in < INT_MAX ? in : INT_MAX;
         out = out < INT_MAX ? out : INT_MAX;
         stream->next_in = (Bytef *)(uintptr_t)data;
@@ -178,10 +180,10 @@ rt_status rt_input_read(struct rt_input *input, void *buffer, size_t size, size_
                         struct rt_error *err) {
     rt_status status = RT_OK;
     if (input->gz) {
-        status = read_gzip(input, buffer, size, got, err);
+        status = input_read_gzip(input, buffer, size, got, err);
     } else {
         *got = size < input->bytes - input->at ? size : input->bytes - input->at;
-        status = fetch(input, input->at, buffer, *got, err);
+        status = input_fetch(input, input->at, buffer, *got, err);
         input->at += *got;
     }
     if (status == RT_OK)

@@ -1,6 +1,6 @@
 /*
- * The bytes of a data file, plain or gzip-compressed, read from front to back. Whether it is compressed is
- * seen from its first bytes, not from its name.
+ * The bytes of a data file, plain or gzip-compressed, read from front to back. Its first bytes tell whether
+ * it is compressed, not its name.
  */
 #ifndef RT_DATA_INPUT_H
 #define RT_DATA_INPUT_H
@@ -22,11 +22,12 @@ rt_status rt_input_memory(const uint8_t *data, size_t bytes, const char *name, s
                           struct rt_error *err);
 void rt_input_close(struct rt_input *input);
 
-/* Reads size bytes, or fewer at the end: *got says. A compressed file that is cut short, altered, or followed
- * by something else is an error that names the offset. */
+/* Reads size bytes, or fewer at the end (*got). A compressed file that is cut short, altered, or followed by
+ * other data is an error with the offset. */
 rt_status rt_input_read(struct rt_input *input, void *buffer, size_t size, size_t *got, struct rt_error *err);
 
-/* The most bytes the whole of it can give: tells an impossible promise in a header before memory is taken. */
+/* An upper bound of the bytes in the whole input: an impossible size in a header is refused before memory is
+ * allocated. */
 uint64_t rt_input_limit(const struct rt_input *input);
 
 #endif

@@ -53,16 +53,16 @@ rt_status rt_names_read(const struct rt_tree *names, const struct rt_data_wish *
 }
 
 /* A whole number that an int32_t holds. */
-static bool whole(double number, int32_t *value) {
+static bool labels_whole(double number, int32_t *value) {
     if (!(number >= INT32_MIN && number <= INT32_MAX))
         return false;
     *value = (int32_t)number;
     return (double)*value == number;
 }
 
-static bool text_whole(const char *text, int32_t *value) {
+static bool labels_text_whole(const char *text, int32_t *value) {
     double number;
-    return rt_parse_real(text, &number) && whole(number, value);
+    return rt_parse_real(text, &number) && labels_whole(number, value);
 }
 
 int32_t rt_names_find(const struct rt_dataset *set, const char *text) {
@@ -70,21 +70,22 @@ int32_t rt_names_find(const struct rt_dataset *set, const char *text) {
         if (strcmp(set->class_names[i], text) == 0)
             return (int32_t)i;
     int32_t value;
-    return text_whole(text, &value) && value >= 0 && (size_t)value < set->class_count ? value : -1;
+    return labels_text_whole(text, &value) && value >= 0 && (size_t)value < set->class_count ? value : -1;
 }
 
 /* ---- labels in arrays ---------------------------------------------------------------------------------- */
 
-/* The sentence; where that is comes before it. */
-static void fail_range(size_t example, const char *label, size_t classes, struct rt_error *err) {
+/* Fails with the message; the caller puts the position before it. */
+static void labels_fail_range(size_t example, const char *label, size_t classes, struct rt_error *err) {
     rt_fail(
         err, RT_BAD_INPUT,
         "the label of example %zu (counted from 0) is %.60s, but the model has %s: labels go from 0 to %zu",
         example, label, RT_COUNTED(classes, "output"), classes - 1);
 }
 
-static rt_status read_classes(const struct rt_array *labels, const char *name,
-                              const struct rt_data_wish *wish, struct rt_dataset *set, struct rt_error *err) {
+static rt_status labels_read_classes(const struct rt_array *labels, const char *name,
+                                     const struct rt_data_wish *wish, struct rt_dataset *set,
+                                     struct rt_error *err) {
     if (rt_shape_size(&labels->shape) != 1)
         return rt_fail(err, RT_BAD_INPUT, "%s: has %s for each example; a class label is one", name,
                        RT_COUNTED(rt_shape_size(&labels->shape), "number"));
@@ -96,10 +97,10 @@ static rt_status read_classes(const struct rt_array *labels, const char *name,
     size_t limit = wish->outputs ? wish->outputs : MOST_LABELS;
     for (size_t i = 0; i < labels->count; i++) {
         double number = rt_array_number(labels->type, labels->data, i);
-        if (!whole(number, &classes[i]) || classes[i] < 0 || (size_t)classes[i] >= limit) {
+        if (!labels_whole(number, &classes[i]) || classes[i] < 0 || (size_t)classes[i] >= limit) {
             char text[32];
             snprintf(text, sizeof text, "%.9g", number);
-            fail_range(i, text, limit, err);
+            labels_fail_range(i, text, limit, err);
             return rt_fail_prefix(err, RT_BAD_INPUT, "%s", name);
         }
         most = classes[i] > most ? classes[i] : most;
@@ -110,8 +111,9 @@ static rt_status read_classes(const struct rt_array *labels, const char *name,
     return RT_OK;
 }
 
-static rt_status read_values(const struct rt_array *labels, const char *name, const struct rt_data_wish *wish,
-                             struct rt_dataset *set, struct rt_error *err) {
+static rt_status labels_read_values(const struct rt_array *labels, const char *name,
+                                    const struct rt_data_wish *wish, struct rt_dataset *set,
+                                    struct rt_error *err) {
     size_t width = rt_shape_size(&labels->shape);
     if (wish->outputs && width != wish->outputs)
         return rt_fail(err, RT_BAD_INPUT, "%s: has %s for each example, but the model has %s", name,
@@ -145,8 +147,8 @@ rt_status rt_labels_read(const struct rt_array *labels, const char *name, const 
     if (labels->count != set->count)
         return rt_fail(err, RT_BAD_INPUT, "%s has %s, but %s has labels for %zu", set->name,
                        RT_COUNTED(set->count, "example"), name, labels->count);
-    return wish->target == RT_TARGET_CLASSES ? read_classes(labels, name, wish, set, err)
-                                             : read_values(labels, name, wish, set, err);
+    return wish->target == RT_TARGET_CLASSES ? labels_read_classes(labels, name, wish, set, err)
+                                             : labels_read_values(labels, name, wish, set, err);
 }
 
 /* ---- labels in text ------------------------------------------------------------------------------------ */
@@ -166,8 +168,8 @@ void rt_book_free(struct rt_label_book *book) {
     *book = (struct rt_label_book){0};
 }
 
-/* Where text is, or belongs. */
-static size_t search(const struct rt_label_book *book, const char *text, bool *found) {
+/* The index of text in the book, or where it is to be inserted. */
+static size_t labels_search(const struct rt_label_book *book, const char *text, bool *found) {
     size_t low = 0, high = book->count;
     *found = false;
     while (low < high) {
@@ -186,24 +188,26 @@ static size_t search(const struct rt_label_book *book, const char *text, bool *f
 
 bool rt_book_has(const struct rt_label_book *book, const char *text) {
     bool found;
-    search(book, text, &found);
+    labels_search(book, text, &found);
     return found;
 }
 
-static rt_status fail_unknown(const struct rt_dataset *set, const char *text, const struct rt_place *place,
-                              struct rt_error *err) {
+static rt_status labels_fail_unknown(const struct rt_dataset *set, const char *text,
+                                     const struct rt_place *place, struct rt_error *err) {
     char list[300];
     rt_listed(set->class_names, set->class_count, list, sizeof list);
     return rt_fail(err, RT_BAD_INPUT, "%s:%" PRIu64 ":%zu: '%.60s' is not one of the class names (%s)",
                    place->file, place->line, place->field, text, list);
 }
 
-/* Whether all labels are whole numbers; then also whether they are classes of the model. */
-static bool all_whole(const struct rt_label_book *book, size_t limit, const struct rt_label **outside) {
+/* Whether all labels are whole numbers. *outside: of those out of range, the one on the first line; or NULL.
+ */
+static bool labels_all_whole(const struct rt_label_book *book, size_t limit,
+                             const struct rt_label **outside) {
     *outside = NULL;
     for (size_t i = 0; i < book->count; i++) {
         int32_t value;
-        if (!text_whole(book->labels[i].text, &value))
+        if (!labels_text_whole(book->labels[i].text, &value))
             return false;
         if ((value < 0 || (size_t)value >= limit) && (!*outside || book->labels[i].line < (*outside)->line))
             *outside = &book->labels[i];
@@ -211,21 +215,21 @@ static bool all_whole(const struct rt_label_book *book, size_t limit, const stru
     return true;
 }
 
-static rt_status fail_label(const char *file, const struct rt_label *label, size_t limit,
-                            struct rt_error *err) {
-    fail_range(label->example, label->text, limit, err);
+static rt_status labels_fail_label(const char *file, const struct rt_label *label, size_t limit,
+                                   struct rt_error *err) {
+    labels_fail_range(label->example, label->text, limit, err);
     return rt_fail_prefix(err, RT_BAD_INPUT, "%s:%" PRIu64, file, label->line);
 }
 
-/* More different labels than classes: finds the best reason to give. Whole numbers spelt in several ways (1
- * and 1.0) are no reason. */
-static rt_status check_full(const struct rt_label_book *book, const struct rt_place *place,
-                            const struct rt_data_wish *wish, struct rt_error *err) {
+/* There are more different labels than classes: finds the best reason to report. Whole numbers may have
+ * several spellings (1 and 1.0), so these are counted generously. */
+static rt_status labels_check_full(const struct rt_label_book *book, const struct rt_place *place,
+                                   const struct rt_data_wish *wish, struct rt_error *err) {
     size_t limit = wish->outputs ? wish->outputs : MOST_LABELS;
     const struct rt_label *outside;
-    bool numbers = all_whole(book, limit, &outside);
+    bool numbers = labels_all_whole(book, limit, &outside);
     if (numbers && outside)
-        return fail_label(place->file, outside, limit, err);
+        return labels_fail_label(place->file, outside, limit, err);
     if (numbers && book->count <= 4 * limit)
         return RT_OK;
     return rt_fail(err, RT_BAD_INPUT,
@@ -233,8 +237,8 @@ static rt_status check_full(const struct rt_label_book *book, const struct rt_pl
                    place->line, place->field, RT_ORDINAL(book->count), RT_COUNTED(limit, "output"));
 }
 
-static rt_status insert(struct rt_label_book *book, size_t at, const struct rt_label *label,
-                        struct rt_error *err) {
+static rt_status labels_insert(struct rt_label_book *book, size_t at, const struct rt_label *label,
+                               struct rt_error *err) {
     if (book->count == book->room) {
         size_t room = book->room ? book->room * 2 : 16;
         struct rt_label *labels = realloc(book->labels, room * sizeof *labels);
@@ -253,7 +257,7 @@ rt_status rt_book_number(struct rt_label_book *book, const char *text, const str
                          const struct rt_data_wish *wish, const struct rt_dataset *set, int32_t *number,
                          struct rt_error *err) {
     bool found;
-    size_t at = search(book, text, &found);
+    size_t at = labels_search(book, text, &found);
     if (found) {
         *number = book->labels[at].number;
         return RT_OK;
@@ -262,8 +266,8 @@ rt_status rt_book_number(struct rt_label_book *book, const char *text, const str
     if (set->class_names) {
         label.number = rt_names_find(set, text);
         if (label.number < 0)
-            return fail_unknown(set, text, place, err);
-        /* A number can be spelt in any number of ways; the book need not remember more than a few of them. */
+            return labels_fail_unknown(set, text, place, err);
+        /* A number has many spellings; the book stores only a few of them. */
         if (book->count >= 4 * set->class_count) {
             *number = label.number;
             return RT_OK;
@@ -272,24 +276,25 @@ rt_status rt_book_number(struct rt_label_book *book, const char *text, const str
     label.text = strdup(text);
     if (!label.text)
         return rt_fail(err, RT_NO_MEMORY, "not enough memory for the labels");
-    rt_status status = insert(book, at, &label, err);
+    rt_status status = labels_insert(book, at, &label, err);
     if (status != RT_OK) {
         free(label.text);
         return status;
     }
     *number = label.number;
     size_t limit = wish->outputs ? wish->outputs : MOST_LABELS;
-    return book->count > limit && !set->class_names ? check_full(book, place, wish, err) : RT_OK;
+    return book->count > limit && !set->class_names ? labels_check_full(book, place, wish, err) : RT_OK;
 }
 
-/* Gives each label its class, and the set its names when they are texts. */
-static rt_status number_classes(struct rt_label_book *book, const char *file, const struct rt_data_wish *wish,
-                                struct rt_dataset *set, struct rt_error *err) {
+/* Assigns a class to each label, and names to the set when the labels are texts. */
+static rt_status labels_number_classes(struct rt_label_book *book, const char *file,
+                                       const struct rt_data_wish *wish, struct rt_dataset *set,
+                                       struct rt_error *err) {
     size_t limit = wish->outputs ? wish->outputs : MOST_LABELS;
     const struct rt_label *outside;
-    bool numbers = all_whole(book, limit, &outside);
+    bool numbers = labels_all_whole(book, limit, &outside);
     if (numbers && outside)
-        return fail_label(file, outside, limit, err);
+        return labels_fail_label(file, outside, limit, err);
     if (!numbers && wish->outputs && book->count != wish->outputs)
         return rt_fail(err, RT_BAD_INPUT,
                        "%s: has %s, but the model has %s; the option `names` can list all classes", file,
@@ -298,7 +303,7 @@ static rt_status number_classes(struct rt_label_book *book, const char *file, co
     for (size_t i = 0; i < book->count; i++) {
         book->labels[i].class = (int32_t)i;
         if (numbers)
-            text_whole(book->labels[i].text, &book->labels[i].class);
+            labels_text_whole(book->labels[i].text, &book->labels[i].class);
         most = book->labels[i].class > most ? book->labels[i].class : most;
     }
     set->class_count = wish->outputs ? wish->outputs : (size_t)most + 1;
@@ -324,7 +329,7 @@ rt_status rt_book_finish(struct rt_label_book *book, const char *file, const str
     rt_status status = rt_alloc(book->count, sizeof *class_of, "the labels", &class_of, err);
     if (status != RT_OK)
         return status;
-    status = number_classes(book, file, wish, set, err);
+    status = labels_number_classes(book, file, wish, set, err);
     for (size_t i = 0; i < book->count && status == RT_OK; i++)
         class_of[book->labels[i].number] = book->labels[i].class;
     for (size_t i = 0; i < count && status == RT_OK; i++)

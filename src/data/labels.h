@@ -1,6 +1,6 @@
 /*
- * Labels: from what a file says to class numbers or target values. Classes are numbered 0 .. n-1 in the file,
- * or written as text; then the texts, sorted, are the class names, unless names are given.
+ * Labels: from the contents of a file to class numbers or target values. A file has classes as numbers 0 ..
+ * n-1, or as texts; then the sorted texts are the class names, unless names are given.
  */
 #ifndef RT_DATA_LABELS_H
 #define RT_DATA_LABELS_H
@@ -16,7 +16,7 @@ rt_status rt_names_read(const struct rt_tree *names, const struct rt_data_wish *
 rt_status rt_labels_read(const struct rt_array *labels, const char *name, const struct rt_data_wish *wish,
                          struct rt_dataset *set, struct rt_error *err);
 
-/* Where in a text file something stands. */
+/* A position in a text file. */
 struct rt_place {
     const char *file;
     uint64_t line;
@@ -40,12 +40,13 @@ rt_status rt_book_number(struct rt_label_book *book, const char *text, const str
                          const struct rt_data_wish *wish, const struct rt_dataset *set, int32_t *number,
                          struct rt_error *err);
 
-/* When the set has no class names: turns the numbers given out into classes, and fills in the set's classes,
- * class count and, for text labels, names. file: for messages. */
+/* When the set has no class names: converts the numbers of the book to classes, and fills in the set's
+ * classes, class count and, for text labels, names. file: for messages. */
 rt_status rt_book_finish(struct rt_label_book *book, const char *file, const struct rt_data_wish *wish,
                          int32_t *numbers, size_t count, struct rt_dataset *set, struct rt_error *err);
 
-/* The class of a text among the set's class names: one of them, or its number; -1 when it is neither. */
+/* The class of a text among the set's class names: one of the names, or a class number; -1 when it is
+ * neither. */
 int32_t rt_names_find(const struct rt_dataset *set, const char *text);
 
 #endif

@@ -24,21 +24,21 @@ struct scan {
     size_t length, at;
 };
 
-static char peek(struct scan *scan) {
+static char npy_peek(struct scan *scan) {
     while (scan->at < scan->length && (scan->text[scan->at] == ' ' || scan->text[scan->at] == '\n'))
         scan->at++;
     return scan->at < scan->length ? scan->text[scan->at] : 0;
 }
 
-static bool accept(struct scan *scan, char c) {
-    bool found = peek(scan) == c;
+static bool npy_accept(struct scan *scan, char c) {
+    bool found = npy_peek(scan) == c;
     scan->at += found;
     return found;
 }
 
 /* A quoted text without escapes, into room bytes. */
-static bool scan_text(struct scan *scan, char *text, size_t room) {
-    char quote = peek(scan);
+static bool npy_scan_text(struct scan *scan, char *text, size_t room) {
+    char quote = npy_peek(scan);
     if (quote != '\'' && quote != '"')
         return false;
     size_t used = 0;
@@ -52,17 +52,17 @@ static bool scan_text(struct scan *scan, char *text, size_t room) {
     return scan->at < scan->length && scan->text[scan->at++] == quote;
 }
 
-static bool scan_word(struct scan *scan, const char *word) {
+static bool npy_scan_word(struct scan *scan, const char *word) {
     size_t length = strlen(word);
-    peek(scan);
+    npy_peek(scan);
     if (scan->length - scan->at < length || memcmp(scan->text + scan->at, word, length) != 0)
         return false;
     scan->at += length;
     return true;
 }
 
-static bool scan_number(struct scan *scan, size_t *number) {
-    char c = peek(scan);
+static bool npy_scan_number(struct scan *scan, size_t *number) {
+    char c = npy_peek(scan);
     if (c < '0' || c > '9')
         return false;
     size_t value = 0;
@@ -77,28 +77,28 @@ static bool scan_number(struct scan *scan, size_t *number) {
     return true;
 }
 
-/* (60000, 28, 28) or (60000,); *rank counts also dimensions there is no room for. */
-static bool scan_shape(struct scan *scan, size_t *dim, size_t *rank) {
-    if (!accept(scan, '('))
+/* (60000, 28, 28) or (60000,); *rank also counts dimensions beyond the room for them. */
+static bool npy_scan_shape(struct scan *scan, size_t *dim, size_t *rank) {
+    if (!npy_accept(scan, '('))
         return false;
-    for (*rank = 0; !accept(scan, ')'); ++*rank) {
+    for (*rank = 0; !npy_accept(scan, ')'); ++*rank) {
         size_t number;
-        if (!scan_number(scan, &number))
+        if (!npy_scan_number(scan, &number))
             return false;
         if (*rank <= RT_MAX_RANK)
             dim[*rank] = number;
-        if (!accept(scan, ',') && peek(scan) != ')')
+        if (!npy_accept(scan, ',') && npy_peek(scan) != ')')
             return false;
     }
     return true;
 }
 
-static rt_status fail_at(const struct rt_input *input, size_t offset, struct rt_error *err) {
+static rt_status npy_fail_at(const struct rt_input *input, size_t offset, struct rt_error *err) {
     return rt_fail(err, RT_BAD_INPUT, "%s: cannot parse the NPY header at offset %zu", input->name, offset);
 }
 
-static rt_status set_type(const struct rt_input *input, const char *descr, struct rt_array_head *head,
-                          struct rt_error *err) {
+static rt_status npy_set_type(const struct rt_input *input, const char *descr, struct rt_array_head *head,
+                              struct rt_error *err) {
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (strcmp(types[i].descr, descr) == 0) {
             head->type = types[i].type;
@@ -121,43 +121,43 @@ static rt_status set_type(const struct rt_input *input, const char *descr, struc
 }
 
 /* The dictionary; base is its offset in the file. */
-static rt_status read_dictionary(const struct rt_input *input, const char *text, size_t length, size_t base,
-                                 struct rt_array_head *head, struct rt_error *err) {
+static rt_status npy_read_dictionary(const struct rt_input *input, const char *text, size_t length,
+                                     size_t base, struct rt_array_head *head, struct rt_error *err) {
     struct scan scan = {text, length, 0};
     char key[32], descr[64];
     bool has_descr = false, has_order = false, has_shape = false, fortran = false;
-    if (!accept(&scan, '{'))
-        return fail_at(input, base + scan.at, err);
-    while (!accept(&scan, '}')) {
-        bool good = scan_text(&scan, key, sizeof key) && accept(&scan, ':');
+    if (!npy_accept(&scan, '{'))
+        return npy_fail_at(input, base + scan.at, err);
+    while (!npy_accept(&scan, '}')) {
+        bool good = npy_scan_text(&scan, key, sizeof key) && npy_accept(&scan, ':');
         if (good && strcmp(key, "descr") == 0) {
-            if (peek(&scan) == '[')
+            if (npy_peek(&scan) == '[')
                 return rt_fail(err, RT_BAD_INPUT,
                                "%s: holds records with named fields; save one plain array of numbers",
                                input->name);
-            good = !has_descr && scan_text(&scan, descr, sizeof descr);
+            good = !has_descr && npy_scan_text(&scan, descr, sizeof descr);
             has_descr = true;
         } else if (good && strcmp(key, "fortran_order") == 0) {
-            fortran = scan_word(&scan, "True");
-            good = !has_order && (fortran || scan_word(&scan, "False"));
+            fortran = npy_scan_word(&scan, "True");
+            good = !has_order && (fortran || npy_scan_word(&scan, "False"));
             has_order = true;
         } else if (good && strcmp(key, "shape") == 0) {
-            good = !has_shape && scan_shape(&scan, head->dim, &head->rank);
+            good = !has_shape && npy_scan_shape(&scan, head->dim, &head->rank);
             has_shape = true;
         } else {
             good = false;
         }
-        if (!good || (!accept(&scan, ',') && peek(&scan) != '}'))
-            return fail_at(input, base + scan.at, err);
+        if (!good || (!npy_accept(&scan, ',') && npy_peek(&scan) != '}'))
+            return npy_fail_at(input, base + scan.at, err);
     }
-    if (peek(&scan))
-        return fail_at(input, base + scan.at, err);
+    if (npy_peek(&scan))
+        return npy_fail_at(input, base + scan.at, err);
     if (!has_descr || !has_order || !has_shape)
         return rt_fail(err, RT_BAD_INPUT, "%s: the NPY header lacks '%s'", input->name,
                        !has_descr   ? "descr"
                        : !has_order ? "fortran_order"
                                     : "shape");
-    rt_status status = set_type(input, descr, head, err);
+    rt_status status = npy_set_type(input, descr, head, err);
     if (status != RT_OK)
         return status;
     if (head->rank == 0 || head->rank > RT_MAX_RANK + 1)
@@ -203,7 +203,7 @@ rt_status rt_npy_head(struct rt_input *input, struct rt_array_head *head, struct
         status = rt_fail(err, RT_BAD_INPUT, "%s: is cut short: it ends inside its header, at offset %zu",
                          input->name, base + got);
     if (status == RT_OK)
-        status = read_dictionary(input, text, length, base, head, err);
+        status = npy_read_dictionary(input, text, length, base, head, err);
     free(text);
     return status;
 }

@@ -9,16 +9,16 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The last one takes what the others do not recognise. */
+/* The last one takes what the others do not match. */
 static const struct rt_data_format *const formats[] = {&rt_format_idx, &rt_format_npy, &rt_format_csv, NULL};
 
-/* Whether an error of access() says that there is no such file, rather than that it cannot be reached. */
-static bool is_absent(int error) {
+/* Whether an error of access() means that the file does not exist, and not that it cannot be reached. */
+static bool source_is_absent(int error) {
     return error == ENOENT || error == ENOTDIR;
 }
 
 /* Whether a part of the path is "..". */
-static bool leads_upwards(const char *name) {
+static bool source_leads_upwards(const char *name) {
     for (const char *part = name; part; part = strchr(part, '/')) {
         part += *part == '/';
         if (part[0] == '.' && part[1] == '.' && (part[2] == '/' || part[2] == 0))
@@ -27,31 +27,31 @@ static bool leads_upwards(const char *name) {
     return false;
 }
 
-/* Whoever reads this has the files in mind, and perhaps not where the node was started. */
-static rt_status not_there(const struct rt_tree *where, const char *directory, const char *name,
-                           struct rt_error *err) {
+/* The reader of this message may not know in which directory the node was started. */
+static rt_status source_fail_absent(const struct rt_tree *where, const char *directory, const char *name,
+                                    struct rt_error *err) {
     return rt_tree_fail(where, err,
                         "the file '%.200s' is not in %.200s, the directory for data, which `ringtmp node "
                         "--data DIR` sets",
                         name, directory);
 }
 
-/* The file of a name that somebody else has chosen. */
-static rt_status path_within(const char *directory, const struct rt_tree *where, const char *name,
-                             char **path, struct rt_error *err) {
+/* Opens names only below `directory`: for names that came from another machine. */
+static rt_status source_path_within(const char *directory, const struct rt_tree *where, const char *name,
+                                    char **path, struct rt_error *err) {
     const size_t length = strlen(directory), room = length + strlen(name) + 2;
     const bool absolute = name[0] == '/', inside = strncmp(name, directory, length) == 0 &&
                                                    (name[length] == '/' || directory[length - 1] == '/');
-    if (leads_upwards(name) || (absolute && !inside))
-        return not_there(where, directory, name, err);
+    if (source_leads_upwards(name) || (absolute && !inside))
+        return source_fail_absent(where, directory, name, err);
     char *found;
     rt_status status = rt_alloc(room, 1, "a file name", &found, err);
     if (status != RT_OK)
         return status;
     snprintf(found, room, "%s%s%s", absolute ? "" : directory, absolute ? "" : "/", name);
     if (access(found, F_OK) != 0) {
-        status = is_absent(errno) ? not_there(where, directory, name, err)
-                                  : rt_tree_fail(where, err, "%.300s: %s", found, strerror(errno));
+        status = source_is_absent(errno) ? source_fail_absent(where, directory, name, err)
+                                         : rt_tree_fail(where, err, "%.300s: %s", found, strerror(errno));
         free(found);
         return status;
     }
@@ -64,7 +64,7 @@ rt_status rt_source_path(const struct rt_source *source, const struct rt_tree *w
     if (!*name)
         return rt_tree_fail(where, err, "a file name is missing");
     if (source->wish && source->wish->within)
-        return path_within(source->wish->within, where, name, path, err);
+        return source_path_within(source->wish->within, where, name, path, err);
     size_t room = strlen(name) + (source->base_dir ? strlen(source->base_dir) : 0) + 2;
     char *found;
     rt_status status = rt_alloc(room, 1, "a file name", &found, err);
@@ -74,12 +74,12 @@ rt_status rt_source_path(const struct rt_source *source, const struct rt_tree *w
     bool beside =
         source->base_dir && *source->base_dir && strcmp(source->base_dir, ".") != 0 && name[0] != '/';
     bool there = access(found, F_OK) == 0;
-    if (!there && beside && is_absent(errno)) {
+    if (!there && beside && source_is_absent(errno)) {
         snprintf(found, room, "%s/%s", source->base_dir, name);
         there = access(found, F_OK) == 0;
     }
     if (!there) {
-        status = !is_absent(errno) ? rt_tree_fail(where, err, "%s: %s", found, strerror(errno))
+        status = !source_is_absent(errno) ? rt_tree_fail(where, err, "%s: %s", found, strerror(errno))
                  : beside ? rt_tree_fail(where, err, "there is no file '%s', neither here nor in %s", name,
                                          source->base_dir)
                           : rt_tree_fail(where, err, "there is no file '%s'", name);
@@ -95,8 +95,8 @@ rt_status rt_dataset_name(struct rt_dataset *set, const char *name, struct rt_er
     return set->name ? RT_OK : rt_fail(err, RT_NO_MEMORY, "not enough memory for a data set");
 }
 
-static rt_status open_format(const struct rt_data_format *format, const struct rt_source *source,
-                             struct rt_dataset *set, struct rt_error *err) {
+static rt_status source_open_format(const struct rt_data_format *format, const struct rt_source *source,
+                                    struct rt_dataset *set, struct rt_error *err) {
     struct rt_dataset made = {0};
     rt_status status = rt_store_create(&made.store, err);
     if (status == RT_OK)
@@ -121,7 +121,7 @@ rt_status rt_dataset_open(const struct rt_tree *source, const char *base_dir, co
     const struct rt_tree *value = source->items[0];
     for (size_t i = 0; formats[i]; i++)
         if (strcmp(value->key, formats[i]->name) == 0)
-            return open_format(
+            return source_open_format(
                 formats[i], &(struct rt_source){.tree = value, .base_dir = base_dir, .wish = wish}, set, err);
     const char *near = rt_nearest(value->key, names);
     return near ? rt_tree_fail(value, err, "unknown data format '%s'; did you mean '%s'?", value->key, near)
@@ -143,6 +143,6 @@ rt_status rt_dataset_open_file(const char *path, const struct rt_data_wish *wish
     const struct rt_source source = {.path = path, .wish = wish};
     for (size_t i = 0; formats[i]; i++)
         if (formats[i]->recognise(head, got))
-            return open_format(formats[i], &source, set, err);
+            return source_open_format(formats[i], &source, set, err);
     return rt_fail(err, RT_BAD_INPUT, "%s: is neither IDX, NPY nor CSV", path);
 }

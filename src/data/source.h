@@ -16,15 +16,16 @@ struct rt_source {
 
 struct rt_data_format {
     const char *name; /* as in the run file */
-    /* Whether a file that begins so (uncompressed) is one of these. */
+    /* Whether a file with these first bytes (uncompressed) has this format. */
     bool (*recognise)(const uint8_t *head, size_t bytes);
-    /* Fills in the set, whose store is there; on failure the caller closes it. */
+    /* Fills in the set, whose store exists; on failure the caller closes it. */
     rt_status (*open)(const struct rt_source *source, struct rt_dataset *set, struct rt_error *err);
 };
 
 extern const struct rt_data_format rt_format_idx, rt_format_npy, rt_format_csv;
 
-/* The file a source's option names: as it is, or relative to the base directory. *path is to be freed. */
+/* The path for the file name in a source's option: as given, or relative to the base directory. *path is to
+ * be freed. */
 rt_status rt_source_path(const struct rt_source *source, const struct rt_tree *where, const char *name,
                          char **path, struct rt_error *err);
 

@@ -111,7 +111,7 @@ void rt_buffer_free(struct rt_buffer *buffer) {
 
 rt_status rt_buffer_keep(struct rt_buffer *buffer, struct rt_data_store *store, const void **data,
                          struct rt_error *err) {
-    /* What was taken beyond the need is given back; should that fail, the larger block serves as well. */
+    /* Returns the unused memory; if that fails, the larger block is kept. */
     void *block = realloc(buffer->data, buffer->bytes ? buffer->bytes : 1);
     if (!block)
         block = buffer->data;

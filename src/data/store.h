@@ -1,6 +1,6 @@
 /*
- * Who owns what a data set points at: blocks of memory and mapped files, all given back at once when the set
- * is closed, in whatever state it is. And a buffer that grows, for tables whose length is not known before.
+ * Owns the memory of a data set: blocks and mapped files, all released when the set is closed, in whatever
+ * state it is. And a buffer that grows, for tables of unknown length.
  */
 #ifndef RT_DATA_STORE_H
 #define RT_DATA_STORE_H
@@ -40,8 +40,8 @@ struct rt_buffer {
     size_t bytes, room;
 };
 
-/* Makes room for more bytes behind those in use and gives their place; the caller counts them in by adding
- * to bytes. */
+/* Makes room for more bytes behind those in use and returns a pointer to it; the caller then adds to
+ * bytes. */
 rt_status rt_buffer_reserve(struct rt_buffer *buffer, size_t more, const char *what, void **place,
                             struct rt_error *err);
 rt_status rt_buffer_add(struct rt_buffer *buffer, const void *data, size_t bytes, const char *what,

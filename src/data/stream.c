@@ -1,10 +1,10 @@
 /*
  * The ring buffer of a stream, the thread that fills it, and taking examples out; see stream.h.
  *
- * The ring has one slot more than it holds examples. The reader writes the example that it is decoding there,
- * unseen by anybody, and only then asks whether there is room: so an example is never copied on its way in,
- * and what the overflow policy decides about is always a whole, good one. The memory is laid out as a data
- * set, and taking is what it is from a data set, with the same bits.
+ * The ring has one slot more than it may hold examples. The reader decodes the next example into that
+ * slot, which no other thread reads, and only then asks whether there is room. So an example is never
+ * copied on its way in, and the overflow policy always decides about a complete, valid one. The memory has
+ * the layout of a data set, and examples are taken from it as from a data set, with the same bits.
  */
 #include "data/stream.h"
 
@@ -85,7 +85,8 @@ static const struct rt_option options[] = {
 
 enum { OPTION_COUNT = sizeof options / sizeof *options };
 
-static rt_status read_settings(const struct rt_tree *tree, struct settings *settings, struct rt_error *err) {
+static rt_status stream_read_settings(const struct rt_tree *tree, struct settings *settings,
+                                      struct rt_error *err) {
     *settings = (struct settings){0};
     rt_status status = rt_options_read(options, OPTION_COUNT, "from", tree, "stream", settings, err);
     if (status != RT_OK)
@@ -104,9 +105,9 @@ static rt_status read_settings(const struct rt_tree *tree, struct settings *sett
 
 /* ---- the reader ---------------------------------------------------------------------------------------- */
 
-/* Puts the example in the next slot into the ring, or does what the overflow policy says; false when the
- * stream is being closed. */
-static bool put(struct rt_stream *stream) {
+/* Adds the example in the next slot to the ring, or applies the overflow policy; false when the stream is
+ * being closed. */
+static bool stream_put(struct rt_stream *stream) {
     size_t most = stream->slots - 1;
     pthread_mutex_lock(&stream->mutex);
     while (stream->overflow == OVERFLOW_BLOCK && stream->count == most && !stream->stopping)
@@ -132,8 +133,8 @@ static bool put(struct rt_stream *stream) {
     return !stopping;
 }
 
-/* Decodes all records that are there. */
-static rt_status decode(struct rt_stream *stream, bool ended, bool *stopped, struct rt_error *err) {
+/* Decodes all complete records. */
+static rt_status stream_decode(struct rt_stream *stream, bool ended, bool *stopped, struct rt_error *err) {
     size_t inputs = stream->decoder->settings.inputs, width = stream->ring.value_width;
     for (bool found = true; found && !*stopped;) {
         struct rt_example example = {.inputs = stream->inputs + stream->next * inputs};
@@ -144,12 +145,12 @@ static rt_status decode(struct rt_stream *stream, bool ended, bool *stopped, str
         rt_status status = rt_decoder_next(stream->decoder, ended, &example, &found, err);
         if (status != RT_OK)
             return status;
-        *stopped = found && !put(stream);
+        *stopped = found && !stream_put(stream);
     }
     return RT_OK;
 }
 
-static void finish(struct rt_stream *stream, const struct rt_error *failure) {
+static void stream_finish(struct rt_stream *stream, const struct rt_error *failure) {
     pthread_mutex_lock(&stream->mutex);
     stream->ended = true;
     stream->failure = *failure;
@@ -160,7 +161,7 @@ static void finish(struct rt_stream *stream, const struct rt_error *failure) {
         stream->wake(stream->context);
 }
 
-static void *reader_main(void *argument) {
+static void *stream_reader_main(void *argument) {
     struct rt_stream *stream = argument;
     struct rt_error err = {.status = RT_OK};
     rt_status status = RT_OK;
@@ -173,19 +174,19 @@ static void *reader_main(void *argument) {
             break;
         ended = got == 0;
         rt_decoder_add(stream->decoder, got);
-        status = decode(stream, ended, &stopped, &err);
+        status = stream_decode(stream, ended, &stopped, &err);
     }
     err.status = status;
-    finish(stream, &err);
+    stream_finish(stream, &err);
     return NULL;
 }
 
-/* Signals are for the threads of the program. */
-static rt_status start_reader(struct rt_stream *stream, struct rt_error *err) {
+/* Signals are left to the threads of the program. */
+static rt_status stream_start_reader(struct rt_stream *stream, struct rt_error *err) {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&stream->reader, NULL, reader_main, stream);
+    int error = pthread_create(&stream->reader, NULL, stream_reader_main, stream);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error)
         return rt_fail(err, RT_IO, "%s: cannot start the thread that reads it: %s", stream->inlet.name,
@@ -214,8 +215,8 @@ rt_status rt_stream_describe(const struct rt_tree *source, const struct rt_data_
     return status;
 }
 
-static rt_status create_ring(struct rt_stream *stream, const struct rt_data_wish *wish, size_t examples,
-                             struct rt_error *err) {
+static rt_status stream_create_ring(struct rt_stream *stream, const struct rt_data_wish *wish,
+                                    size_t examples, struct rt_error *err) {
     struct rt_dataset *ring = &stream->ring;
     size_t inputs = rt_shape_size(&wish->input), slots = examples + 1;
     size_t width = wish->target == RT_TARGET_VALUES ? wish->outputs : 0;
@@ -243,8 +244,8 @@ static rt_status create_ring(struct rt_stream *stream, const struct rt_data_wish
     return status;
 }
 
-static rt_status create_decoder(struct rt_stream *stream, const struct settings *settings,
-                                const struct rt_data_wish *wish, struct rt_error *err) {
+static rt_status stream_create_decoder(struct rt_stream *stream, const struct settings *settings,
+                                       const struct rt_data_wish *wish, struct rt_error *err) {
     struct rt_record_settings record = {.format = settings->format == 0 ? RT_RECORD_CSV : RT_RECORD_F32,
                                         .name = stream->inlet.name,
                                         .target = wish->target,
@@ -258,11 +259,11 @@ static rt_status create_decoder(struct rt_stream *stream, const struct settings 
     return rt_decoder_create(&record, &stream->decoder, err);
 }
 
-static rt_status open_parts(struct rt_stream *stream, const struct rt_source *source, size_t at_least,
-                            struct rt_error *err) {
+static rt_status stream_open_parts(struct rt_stream *stream, const struct rt_source *source, size_t at_least,
+                                   struct rt_error *err) {
     const struct rt_data_wish *wish = source->wish;
     struct settings settings;
-    rt_status status = read_settings(source->tree, &settings, err);
+    rt_status status = stream_read_settings(source->tree, &settings, err);
     if (status != RT_OK)
         return status;
     size_t examples = (size_t)settings.buffer > at_least ? (size_t)settings.buffer : at_least;
@@ -279,13 +280,13 @@ static rt_status open_parts(struct rt_stream *stream, const struct rt_source *so
     if (status == RT_OK)
         status = rt_names_read(settings.names, wish, &stream->ring, err);
     if (status == RT_OK)
-        status = create_ring(stream, wish, examples, err);
+        status = stream_create_ring(stream, wish, examples, err);
     if (status == RT_OK)
         status = rt_inlet_open(source, where ? where : source->tree, settings.from, settings.insecure,
                                &stream->inlet, err);
     if (status == RT_OK)
-        status = create_decoder(stream, &settings, wish, err);
-    return status == RT_OK ? start_reader(stream, err) : status;
+        status = stream_create_decoder(stream, &settings, wish, err);
+    return status == RT_OK ? stream_start_reader(stream, err) : status;
 }
 
 rt_status rt_stream_open(const struct rt_tree *source, const char *base_dir, const struct rt_data_wish *wish,
@@ -303,7 +304,7 @@ rt_status rt_stream_open(const struct rt_tree *source, const char *base_dir, con
     pthread_mutex_init(&made->mutex, NULL);
     pthread_cond_init(&made->room, NULL);
     const struct rt_source place = {.tree = source->items[0], .base_dir = base_dir, .wish = wish};
-    status = open_parts(made, &place, at_least, err);
+    status = stream_open_parts(made, &place, at_least, err);
     if (status == RT_OK)
         *stream = made;
     else
@@ -332,9 +333,9 @@ void rt_stream_close(struct rt_stream *stream) {
 
 /* ---- taking -------------------------------------------------------------------------------------------- */
 
-/* The oldest n examples; the mutex is held, so that none is overwritten meanwhile. */
-static void give(struct rt_stream *stream, size_t n, const struct rt_scaling *scaling,
-                 const struct rt_device *device, float *x, int32_t *classes, float *values) {
+/* Copies the oldest n examples; the mutex is held, so that none is overwritten meanwhile. */
+static void stream_copy_out(struct rt_stream *stream, size_t n, const struct rt_scaling *scaling,
+                            const struct rt_device *device, float *x, int32_t *classes, float *values) {
     const struct rt_dataset *ring = &stream->ring;
     size_t inputs = stream->decoder->settings.inputs;
     for (size_t i = 0; i < n; i++)
@@ -364,7 +365,7 @@ rt_status rt_stream_take(struct rt_stream *stream, size_t n, const struct rt_sca
         status = rt_fail(err, stream->failure.status, "%s", stream->failure.text);
     } else {
         count = n < stream->count ? n : stream->count;
-        give(stream, count, scaling, device, x, classes, values);
+        stream_copy_out(stream, count, scaling, device, x, classes, values);
         stream->first = (stream->first + count) % stream->slots;
         stream->count -= count;
         stream->counters.taken += count;

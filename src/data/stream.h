@@ -1,7 +1,7 @@
 /*
- * A stream: examples that arrive from outside, are used once, in the order of their arrival, and are gone. A
- * thread reads and checks them and puts them into a ring buffer; whoever trains takes them out. The memory
- * is taken when the stream is opened and does not depend on how long it runs. docs/streams.md describes the
+ * A stream: examples that arrive from outside and are used once, in the order of their arrival. A thread
+ * reads and checks them and puts them into a ring buffer, from which the training takes them. The memory is
+ * allocated when the stream is opened and does not depend on how long it runs. docs/streams.md describes the
  * options and the records.
  */
 #ifndef RT_DATA_STREAM_H
@@ -11,7 +11,7 @@
 
 struct rt_stream;
 
-/* Called by the stream's own thread; must not block, nor close the stream. */
+/* Called by the stream's own thread; must neither block nor close the stream. */
 typedef void (*rt_stream_wake)(void *context);
 
 struct rt_stream_counters {
@@ -23,28 +23,29 @@ struct rt_stream_counters {
 /* Whether a data source is a stream, {stream: ...}: then it is opened here, not by rt_dataset_open. */
 bool rt_stream_named(const struct rt_tree *source);
 
-/* What is known of such a source before it is opened: a set without examples, which has the names of the
- * classes where the wish or the source has them. */
+/* A set without examples, for a source that is not opened yet; it has the class names if the wish or the
+ * source has them. */
 rt_status rt_stream_describe(const struct rt_tree *source, const struct rt_data_wish *wish,
                              struct rt_dataset *set, struct rt_error *err);
 
-/* Opens a source {stream: ...} and begins to read. wish: what the model wants; its outputs must be known.
+/* Opens a source {stream: ...} and begins to read. wish: what the model requires; its outputs must be known.
  * A connection to a sender is made before this returns (it waits for 10 s at most); a listening stream waits
- * for its sender later. at_least: the most examples that will be taken at once; a smaller buffer is made so
- * large. wake may be NULL; it is never called before the first take, nor after close. */
+ * for its sender later. at_least: the most examples that are taken at once; a smaller buffer is enlarged to
+ * that. wake may be NULL; it is never called before the first take, nor after close. */
 rt_status rt_stream_open(const struct rt_tree *source, const char *base_dir, const struct rt_data_wish *wish,
                          size_t at_least, rt_stream_wake wake, void *context, struct rt_stream **stream,
                          struct rt_error *err);
 void rt_stream_close(struct rt_stream *stream); /* at once, whatever the reader waits for; NULL is fine */
 
-/* Takes exactly n examples, oldest first, or at the end of the stream the rest: *taken says. Never waits:
- * when there are not n yet, *taken is 0 and wake is called once, as soon as there are n or none will come any
- * more. When the stream has failed and fewer than n are left, they are not given: this returns the failure.
+/* Takes exactly n examples, oldest first, or at the end of the stream the rest (*taken). Never waits: with
+ * fewer than n examples *taken is 0, and wake is called once, as soon as there are n or the stream has
+ * ended. When the stream has failed and fewer than n are left, they are dropped, and this returns the
+ * failure.
  *
- * x [n][inputs]: the inputs, converted with scaling as rt_dataset_inputs does, so that the bits are those of
- * the same examples from a file; scaling NULL (then device may be NULL too): the values as they came. What
+ * x [n][inputs]: the inputs, converted with scaling as rt_dataset_inputs does, so that the bits are those
+ * of the same examples from a file; scaling NULL (then device may be NULL too): the values unchanged. What
  * the outputs are compared with: classes [n], or values [n][outputs], which for RT_TARGET_INPUT are the
- * inputs, converted likewise; the one not asked for may be NULL. For one thread at a time. */
+ * inputs, converted the same way; a pointer that is not needed may be NULL. For one thread at a time. */
 rt_status rt_stream_take(struct rt_stream *stream, size_t n, const struct rt_scaling *scaling,
                          const struct rt_device *device, float *x, int32_t *classes, float *values,
                          size_t *taken, struct rt_error *err);
@@ -55,13 +56,13 @@ bool rt_stream_ended(struct rt_stream *stream);   /* nothing more will come; the
 rt_status rt_stream_status(struct rt_stream *stream, struct rt_error *err); /* why reading failed, or RT_OK */
 struct rt_stream_counters rt_stream_counters(struct rt_stream *stream);
 
-/* What messages call it: "standard input", or where it comes from. */
+/* The stream's name in messages: "standard input", or its address. */
 const char *rt_stream_name(const struct rt_stream *stream);
 
-/* Where a stream listens, "127.0.0.1:7200", or "". */
+/* The address on which a stream listens, "127.0.0.1:7200", or "". */
 const char *rt_stream_address(const struct rt_stream *stream);
 
-/* The names of the classes, where the wish or the source has them; else NULL. */
+/* The class names, if the wish or the source has them; else NULL. */
 const char *const *rt_stream_names(const struct rt_stream *stream, size_t *count);
 
 #endif

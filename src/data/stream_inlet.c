@@ -14,15 +14,16 @@
 #include <unistd.h>
 
 /* Another descriptor of standard input, so that closing the stream leaves that open. */
-static rt_status open_standard(struct rt_inlet *inlet, const struct rt_tree *where, struct rt_error *err) {
+static rt_status inlet_open_standard(struct rt_inlet *inlet, const struct rt_tree *where,
+                                     struct rt_error *err) {
     inlet->fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0);
     return inlet->fd >= 0 ? RT_OK
                           : rt_tree_fail(where, err, "standard input cannot be read: %s", strerror(errno));
 }
 
-/* Does not wait for the writer of a FIFO: poll() says nothing about it until one has come. */
-static rt_status open_path(const struct rt_source *source, struct rt_inlet *inlet,
-                           const struct rt_tree *where, const char *from, struct rt_error *err) {
+/* Does not wait for the writer of a FIFO: poll() does that. */
+static rt_status inlet_open_path(const struct rt_source *source, struct rt_inlet *inlet,
+                                 const struct rt_tree *where, const char *from, struct rt_error *err) {
     char *path;
     struct stat info;
     rt_status status = rt_source_path(source, where, from, &path, err);
@@ -49,13 +50,13 @@ rt_status rt_inlet_open(const struct rt_source *source, const struct rt_tree *wh
     else if (pipe2(made.stop, O_CLOEXEC | O_NONBLOCK) != 0)
         status = rt_fail(err, RT_IO, "%s: cannot be read: %s", from, strerror(errno));
     else if (standard)
-        status = open_standard(&made, where, err);
+        status = inlet_open_standard(&made, where, err);
     else if (strncmp(from, "tcp:", 4) == 0)
         status = rt_inlet_connect(&made, where, from + 4, err);
     else if (strncmp(from, "listen:", 7) == 0)
         status = rt_inlet_listen(&made, where, from + 7, insecure, err);
     else
-        status = open_path(source, &made, where, from, err);
+        status = inlet_open_path(source, &made, where, from, err);
     if (status == RT_OK)
         *inlet = made;
     else
@@ -63,17 +64,17 @@ rt_status rt_inlet_open(const struct rt_source *source, const struct rt_tree *wh
     return status;
 }
 
-static void close_one(int *fd) {
+static void inlet_close_fd(int *fd) {
     if (*fd >= 0)
         close(*fd);
     *fd = -1;
 }
 
 void rt_inlet_close(struct rt_inlet *inlet) {
-    close_one(&inlet->fd);
-    close_one(&inlet->listener);
-    close_one(&inlet->stop[0]);
-    close_one(&inlet->stop[1]);
+    inlet_close_fd(&inlet->fd);
+    inlet_close_fd(&inlet->listener);
+    inlet_close_fd(&inlet->stop[0]);
+    inlet_close_fd(&inlet->stop[1]);
     free(inlet->name);
     inlet->name = NULL;
 }
@@ -83,8 +84,8 @@ void rt_inlet_stop(struct rt_inlet *inlet) {
     (void)written;
 }
 
-/* Waits until fd has something to say. */
-static rt_status await(const struct rt_inlet *inlet, int fd, bool *stopped, struct rt_error *err) {
+/* Waits until fd is readable or the inlet is stopped. */
+static rt_status inlet_await(const struct rt_inlet *inlet, int fd, bool *stopped, struct rt_error *err) {
     struct pollfd both[2] = {{.fd = fd, .events = POLLIN}, {.fd = inlet->stop[0], .events = POLLIN}};
     while (poll(both, 2, -1) < 0)
         if (errno != EINTR)
@@ -99,7 +100,7 @@ rt_status rt_inlet_read(struct rt_inlet *inlet, void *buffer, size_t room, size_
     *stopped = false;
     for (;;) {
         bool waits = inlet->fd < 0;
-        rt_status status = await(inlet, waits ? inlet->listener : inlet->fd, stopped, err);
+        rt_status status = inlet_await(inlet, waits ? inlet->listener : inlet->fd, stopped, err);
         if (status == RT_OK && !*stopped && waits)
             status = rt_inlet_accept(inlet, err);
         if (status != RT_OK || *stopped)

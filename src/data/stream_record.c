@@ -6,10 +6,10 @@
 #include <string.h>
 
 enum { READ_BYTES = 1 << 16, FIELD_BYTES = 64, LINE_BYTES = 4096 };
-enum { MOST_VALUES = 1 << 20 }; /* of an example: what a line of CSV may have, too */
+enum { MOST_VALUES = 1 << 20 }; /* of an example: the same as in a line of CSV */
 
-/* No line needs more than this, unless its numbers have dozens of digits each. */
-static size_t longest_record(const struct rt_decoder *decoder) {
+/* No line is longer, unless its numbers have dozens of digits each. */
+static size_t decoder_longest_record(const struct rt_decoder *decoder) {
     size_t values = decoder->settings.inputs + decoder->targets;
     return decoder->settings.format == RT_RECORD_F32 ? sizeof(uint32_t) + values * sizeof(float)
                                                      : LINE_BYTES + values * FIELD_BYTES;
@@ -17,7 +17,7 @@ static size_t longest_record(const struct rt_decoder *decoder) {
 
 /* A line of n bytes has at most n + 1 fields, each ended by a zero: with that much room the scanner never
  * asks for more memory. */
-static rt_status create_table(struct rt_decoder *decoder, struct rt_error *err) {
+static rt_status decoder_create_table(struct rt_decoder *decoder, struct rt_error *err) {
     rt_status status = rt_alloc(1, sizeof *decoder->table, "a stream", &decoder->table, err);
     if (status != RT_OK)
         return status;
@@ -45,12 +45,12 @@ rt_status rt_decoder_create(const struct rt_record_settings *settings, struct rt
         return status;
     made->settings = *settings;
     made->targets = targets;
-    made->longest = longest_record(made);
+    made->longest = decoder_longest_record(made);
     made->room = made->longest + READ_BYTES;
     made->input.name = settings->name;
     status = rt_alloc(made->room, 1, "a stream", &made->window, err);
     if (status == RT_OK && settings->format == RT_RECORD_CSV)
-        status = create_table(made, err);
+        status = decoder_create_table(made, err);
     if (status == RT_OK)
         *decoder = made;
     else

@@ -1,6 +1,6 @@
 /*
- * From the bytes of a stream to examples, one record at a time, in memory of fixed size: a window that holds
- * any record there may be. Knows nothing of where the bytes come from.
+ * Converts the bytes of a stream to examples, one record at a time, in memory of fixed size: a window that
+ * holds any valid record. Does not know where the bytes come from.
  */
 #ifndef RT_DATA_STREAM_RECORD_H
 #define RT_DATA_STREAM_RECORD_H
@@ -22,7 +22,7 @@ struct rt_record_settings {
     uint64_t skip;     /* lines */
 };
 
-/* Where an example goes; the ones that the target does not need may be NULL. */
+/* Where to store an example; pointers that the target does not need may be NULL. */
 struct rt_example {
     float *inputs;  /* [inputs] */
     int32_t *class; /* one */
@@ -50,17 +50,17 @@ rt_status rt_decoder_create(const struct rt_record_settings *settings, struct rt
                             struct rt_error *err);
 void rt_decoder_destroy(struct rt_decoder *decoder); /* NULL is fine */
 
-/* A place for more bytes, at least one; those put there are counted in by rt_decoder_add. Only when
- * rt_decoder_next has found nothing more. */
+/* Room for more bytes, at least one; the caller reports them by rt_decoder_add. Only when rt_decoder_next has
+ * found nothing more. */
 uint8_t *rt_decoder_space(struct rt_decoder *decoder, size_t *room);
 void rt_decoder_add(struct rt_decoder *decoder, size_t bytes);
 
-/* The next example; *found is false when it takes more bytes, or with `ended`, when there are no more.
- * A wrong record is an error that names its line, or its number and offset; nothing can follow it. */
+/* The next example; *found is false when more bytes are needed or, with `ended`, at the end. An invalid
+ * record is an error with its line, or its number and offset, and ends the stream. */
 rt_status rt_decoder_next(struct rt_decoder *decoder, bool ended, const struct rt_example *example,
                           bool *found, struct rt_error *err);
 
-/* The formats: *used bytes of those that wait, 0 when there are too few. */
+/* The formats: *used bytes of the waiting ones were consumed, 0 when there are too few. */
 rt_status rt_decoder_csv(struct rt_decoder *decoder, bool ended, const struct rt_example *example,
                          size_t *used, bool *found, struct rt_error *err);
 rt_status rt_decoder_f32(struct rt_decoder *decoder, bool ended, const struct rt_example *example,

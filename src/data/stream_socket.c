@@ -1,6 +1,7 @@
 /*
  * Streams over TCP: a connection made to a sender, or one accepted from it. The bytes are the records and
- * nothing else, in the clear, so that any program can send them; hence the care about who may connect.
+ * nothing else, unencrypted, so that any program can send them; so access is restricted to loopback by
+ * default.
  */
 #define _GNU_SOURCE /* accept4 */
 #include "data/stream_inlet.h"
@@ -17,8 +18,8 @@
 
 enum { CONNECT_MILLISECONDS = 10000, HOST_ROOM = 256 };
 
-/* Cuts "HOST:PORT" or "[::1]:PORT" in two; false when it is neither. */
-static bool cut_address(const char *address, char host[HOST_ROOM], char port[8]) {
+/* Splits "HOST:PORT" or "[::1]:PORT"; false when the address has neither form. */
+static bool stream_socket_cut_address(const char *address, char host[HOST_ROOM], char port[8]) {
     const char *colon = strrchr(address, ':'), *start = address, *end = colon;
     if (!colon)
         return false;
@@ -37,10 +38,10 @@ static bool cut_address(const char *address, char host[HOST_ROOM], char port[8])
     return true;
 }
 
-static rt_status look_up(const struct rt_tree *where, const char *address, bool to_listen,
-                         struct addrinfo **found, struct rt_error *err) {
+static rt_status stream_socket_resolve(const struct rt_tree *where, const char *address, bool to_listen,
+                                       struct addrinfo **found, struct rt_error *err) {
     char host[HOST_ROOM], port[8];
-    if (!cut_address(address, host, port))
+    if (!stream_socket_cut_address(address, host, port))
         return rt_tree_fail(where, err,
                             "'%.200s' is not an address; write HOST:PORT, with a port up to 65535", address);
     struct addrinfo hints = {.ai_family = AF_UNSPEC,
@@ -53,12 +54,12 @@ static rt_status look_up(const struct rt_tree *where, const char *address, bool 
     return RT_OK;
 }
 
-static int open_socket(const struct addrinfo *at) {
+static int stream_socket_open_socket(const struct addrinfo *at) {
     return socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, at->ai_protocol);
 }
 
-/* 0, or why there is no connection. */
-static int await_connection(int fd) {
+/* 0, or the error of the connection. */
+static int stream_socket_await_connection(int fd) {
     struct pollfd ready = {.fd = fd, .events = POLLOUT};
     int result, error = 0;
     socklen_t bytes = sizeof error;
@@ -72,8 +73,8 @@ static int await_connection(int fd) {
     return error;
 }
 
-/* A sender that vanished without a word is noticed, after some hours by default. */
-static void keep_alive(int fd) {
+/* Detects, after some hours by default, a sender that vanished without closing the connection. */
+static void stream_socket_keep_alive(int fd) {
     int on = 1;
     (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
 }
@@ -81,15 +82,15 @@ static void keep_alive(int fd) {
 rt_status rt_inlet_connect(struct rt_inlet *inlet, const struct rt_tree *where, const char *address,
                            struct rt_error *err) {
     struct addrinfo *found;
-    rt_status status = look_up(where, address, false, &found, err);
+    rt_status status = stream_socket_resolve(where, address, false, &found, err);
     if (status != RT_OK)
         return status;
     int error = 0;
     for (const struct addrinfo *at = found; at && inlet->fd < 0; at = at->ai_next) {
-        int fd = open_socket(at);
+        int fd = stream_socket_open_socket(at);
         error = fd < 0 || connect(fd, at->ai_addr, at->ai_addrlen) != 0 ? errno : 0;
         if (error == EINPROGRESS)
-            error = await_connection(fd);
+            error = stream_socket_await_connection(fd);
         if (error == 0)
             inlet->fd = fd;
         else if (fd >= 0)
@@ -98,11 +99,11 @@ rt_status rt_inlet_connect(struct rt_inlet *inlet, const struct rt_tree *where, 
     freeaddrinfo(found);
     if (inlet->fd < 0)
         return rt_tree_fail(where, err, "%s: cannot connect: %s", address, strerror(error));
-    keep_alive(inlet->fd);
+    stream_socket_keep_alive(inlet->fd);
     return RT_OK;
 }
 
-static bool is_loopback(const struct sockaddr *address) {
+static bool stream_socket_is_loopback(const struct sockaddr *address) {
     if (address->sa_family == AF_INET) {
         struct sockaddr_in v4;
         memcpy(&v4, address, sizeof v4);
@@ -113,12 +114,13 @@ static bool is_loopback(const struct sockaddr *address) {
     return address->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr);
 }
 
-static rt_status listen_at(struct rt_inlet *inlet, const struct rt_tree *where, const char *address,
-                           const struct addrinfo *at, struct rt_error *err) {
+static rt_status stream_socket_listen_at(struct rt_inlet *inlet, const struct rt_tree *where,
+                                         const char *address, const struct addrinfo *at,
+                                         struct rt_error *err) {
     struct sockaddr_storage bound;
     socklen_t bytes = sizeof bound;
     char host[INET6_ADDRSTRLEN + 20], port[8];
-    int fd = open_socket(at), on = 1;
+    int fd = stream_socket_open_socket(at), on = 1;
     if (fd < 0)
         return rt_tree_fail(where, err, "cannot listen on %s: %s", address, strerror(errno));
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on); /* a restart need not wait */
@@ -141,16 +143,16 @@ static rt_status listen_at(struct rt_inlet *inlet, const struct rt_tree *where, 
 rt_status rt_inlet_listen(struct rt_inlet *inlet, const struct rt_tree *where, const char *address,
                           bool insecure, struct rt_error *err) {
     struct addrinfo *found;
-    rt_status status = look_up(where, address, true, &found, err);
+    rt_status status = stream_socket_resolve(where, address, true, &found, err);
     if (status != RT_OK)
         return status;
-    if (!insecure && !is_loopback(found->ai_addr))
+    if (!insecure && !stream_socket_is_loopback(found->ai_addr))
         status = rt_tree_fail(where, err,
                               "%s: anyone who can reach this address could send examples; set `insecure: "
                               "true` in the stream to allow that",
                               address);
     else
-        status = listen_at(inlet, where, address, found, err);
+        status = stream_socket_listen_at(inlet, where, address, found, err);
     freeaddrinfo(found);
     return status;
 }
@@ -158,10 +160,10 @@ rt_status rt_inlet_listen(struct rt_inlet *inlet, const struct rt_tree *where, c
 rt_status rt_inlet_accept(struct rt_inlet *inlet, struct rt_error *err) {
     int fd = accept4(inlet->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED))
-        return RT_OK; /* it has gone away again: the next may come */
+        return RT_OK; /* the sender has gone already: the next may come */
     if (fd < 0)
         return rt_fail(err, RT_IO, "%s: cannot accept a sender: %s", inlet->name, strerror(errno));
-    keep_alive(fd);
+    stream_socket_keep_alive(fd);
     inlet->fd = fd;
     close(inlet->listener);
     inlet->listener = -1;

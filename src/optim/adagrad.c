@@ -29,8 +29,8 @@ RT_CLONES static void update(size_t n, float lr, float decay, float scale, float
     }
 }
 
-static void apply(const struct rt_optim *optim, const struct rt_optim_step *step, size_t n, float *w,
-                  const float *g, float *const *state) {
+static void adagrad_apply(const struct rt_optim *optim, const struct rt_optim_step *step, size_t n, float *w,
+                          const float *g, float *const *state) {
     const struct settings *settings = optim->settings;
     update(n, step->lr, step->weight_decay, step->grad_scale, (float)settings->eps, w, g, state[0]);
 }
@@ -44,5 +44,5 @@ const struct rt_optim_type rt_optim_adagrad = {
     .settings_bytes = sizeof(struct settings),
     .default_lr = "0.01",
     .state_tensors = 1,
-    .apply = apply,
+    .apply = adagrad_apply,
 };

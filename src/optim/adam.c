@@ -1,6 +1,6 @@
-/* Adam: steps of even size from running averages of the gradient (m) and of its square (v):
- * w -= lr * m / (sqrt(v) + eps), both averages corrected for their start at zero. Weight decay is part of
- * the gradient; adamw.c applies it apart. */
+/* Adam: steps of even size from running averages of the gradient (m) and of its square (v): w -= lr * m /
+ * (sqrt(v) + eps), both averages corrected for their start at zero. Weight decay is part of the gradient;
+ * adamw.c applies it to the weights. */
 #include "base/clones.h"
 #include "optim/gradient.h"
 #include "optim/moments.h"
@@ -22,8 +22,8 @@ RT_CLONES static void update(size_t n, const struct rt_optim_step *step, const s
     }
 }
 
-static void apply(const struct rt_optim *optim, const struct rt_optim_step *step, size_t n, float *w,
-                  const float *g, float *const *state) {
+static void adam_apply(const struct rt_optim *optim, const struct rt_optim_step *step, size_t n, float *w,
+                       const float *g, float *const *state) {
     update(n, step, optim->settings, w, g, state[0], state[1]);
 }
 
@@ -36,6 +36,6 @@ const struct rt_optim_type rt_optim_adam = {
     .default_lr = "0.001",
     .state_tensors = 2,
     .begin = rt_moments_begin,
-    .apply = apply,
+    .apply = adam_apply,
     .damp = 1,
 };

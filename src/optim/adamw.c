@@ -1,5 +1,5 @@
-/* AdamW: Adam with weight decay apart from the gradient: w *= 1 - lr * weight_decay, then Adam's step. So the
- * decay is the same for every parameter, however large its gradients are. */
+/* AdamW: Adam with decoupled weight decay: w *= 1 - lr * weight_decay, then Adam's step. So the decay is the
+ * same for every parameter, however large its gradients are. */
 #include "base/clones.h"
 #include "optim/moments.h"
 #include "optim/rules.h"
@@ -21,8 +21,8 @@ RT_CLONES static void update(size_t n, const struct rt_optim_step *step, const s
     }
 }
 
-static void apply(const struct rt_optim *optim, const struct rt_optim_step *step, size_t n, float *w,
-                  const float *g, float *const *state) {
+static void adamw_apply(const struct rt_optim *optim, const struct rt_optim_step *step, size_t n, float *w,
+                        const float *g, float *const *state) {
     update(n, step, optim->settings, w, g, state[0], state[1]);
 }
 
@@ -36,6 +36,6 @@ const struct rt_optim_type rt_optim_adamw = {
     .default_weight_decay = "0.01",
     .state_tensors = 2,
     .begin = rt_moments_begin,
-    .apply = apply,
+    .apply = adamw_apply,
     .damp = 1,
 };

@@ -8,8 +8,8 @@ static inline float rt_gradient(float raw, float scale, float decay, float w) {
     return raw * scale + decay * w;
 }
 
-/* Neither clipped nor decayed, as most are: then rules take the raw one, which saves half of the arithmetic
- * in loops that else keep up with the caches. It differs in nothing but the sign of a zero. */
+/* Neither clipped nor decayed, as usual: rules then use the raw gradient, which saves half of the arithmetic
+ * in loops that are otherwise as fast as the caches. The result differs only in the sign of a zero. */
 static inline bool rt_gradient_is_raw(float scale, float decay) {
     return scale == 1.0f && decay == 0.0f;
 }

@@ -5,7 +5,7 @@
 #include "optim/rules.h"
 #include "optim/velocity.h"
 
-static inline void move(float lr, float momentum, float gradient, float *w, float *v) {
+static inline void nesterov_step(float lr, float momentum, float gradient, float *w, float *v) {
     *v = momentum * *v + gradient;
     *w -= lr * (gradient + momentum * *v);
 }
@@ -14,14 +14,14 @@ RT_CLONES static void update(size_t n, float lr, float decay, float scale, float
                              const float *restrict g, float *restrict v) {
     if (rt_gradient_is_raw(scale, decay))
         for (size_t i = 0; i < n; i++)
-            move(lr, momentum, g[i], &w[i], &v[i]);
+            nesterov_step(lr, momentum, g[i], &w[i], &v[i]);
     else
         for (size_t i = 0; i < n; i++)
-            move(lr, momentum, rt_gradient(g[i], scale, decay, w[i]), &w[i], &v[i]);
+            nesterov_step(lr, momentum, rt_gradient(g[i], scale, decay, w[i]), &w[i], &v[i]);
 }
 
-static void apply(const struct rt_optim *optim, const struct rt_optim_step *step, size_t n, float *w,
-                  const float *g, float *const *state) {
+static void nesterov_apply(const struct rt_optim *optim, const struct rt_optim_step *step, size_t n, float *w,
+                           const float *g, float *const *state) {
     const struct rt_velocity *settings = optim->settings;
     update(n, step->lr, step->weight_decay, step->grad_scale, (float)settings->momentum, w, g, state[0]);
 }
@@ -34,6 +34,6 @@ const struct rt_optim_type rt_optim_nesterov = {
     .settings_bytes = sizeof(struct rt_velocity),
     .default_lr = "0.05",
     .state_tensors = 1,
-    .apply = apply,
+    .apply = nesterov_apply,
     .damp = 2,
 };

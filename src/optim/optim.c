@@ -53,8 +53,8 @@ size_t rt_optim_options(const struct rt_optim_type *type, struct rt_option optio
     return count;
 }
 
-static rt_status find_rule(const struct rt_tree *tree, const char *name, const struct rt_optim_type **type,
-                           struct rt_error *err) {
+static rt_status optim_find_rule(const struct rt_tree *tree, const char *name,
+                                 const struct rt_optim_type **type, struct rt_error *err) {
     *type = rt_optim_type_find(name);
     if (*type)
         return RT_OK;
@@ -68,14 +68,14 @@ static rt_status find_rule(const struct rt_tree *tree, const char *name, const s
 }
 
 /* Splits "adam" or {adam: settings} into the rule and its settings. */
-static rt_status read_rule(const struct rt_tree *tree, const struct rt_optim_type **type,
-                           const struct rt_tree **settings, struct rt_error *err) {
+static rt_status optim_read_rule(const struct rt_tree *tree, const struct rt_optim_type **type,
+                                 const struct rt_tree **settings, struct rt_error *err) {
     *type = &rt_optim_sgd;
     *settings = NULL;
     if (!tree)
         return RT_OK;
     if (tree->kind == RT_TREE_SCALAR)
-        return find_rule(tree, tree->text, type, err);
+        return optim_find_rule(tree, tree->text, type, err);
     if (tree->kind == RT_TREE_MAP && tree->count > 1)
         return rt_tree_fail(tree, err, "optimizer is one rule with its options, not %zu ('%s', '%s'...)",
                             tree->count, tree->items[0]->key, tree->items[1]->key);
@@ -84,10 +84,10 @@ static rt_status read_rule(const struct rt_tree *tree, const struct rt_optim_typ
                             "optimizer must be a name or one name with its options, as in "
                             "{momentum: {lr: 0.05}}");
     *settings = tree->items[0];
-    return find_rule(tree->items[0], tree->items[0]->key, type, err);
+    return optim_find_rule(tree->items[0], tree->items[0]->key, type, err);
 }
 
-static bool has_option(const struct rt_optim_type *type, const char *name) {
+static bool optim_has_option(const struct rt_optim_type *type, const char *name) {
     struct rt_option options[RT_OPTIM_OPTIONS];
     const size_t count = rt_optim_options(type, options);
     for (size_t i = 0; i < count; i++)
@@ -98,21 +98,21 @@ static bool has_option(const struct rt_optim_type *type, const char *name) {
 
 const struct rt_optim_type *rt_optim_type_with(const char *option) {
     for (size_t i = 0; types[i]; i++)
-        if (has_option(types[i], option))
+        if (optim_has_option(types[i], option))
             return types[i];
     return NULL;
 }
 
-/* An option that this rule does not have, but another: sgd has no momentum, and there is a rule that has. */
-static rt_status point_to_others(const struct rt_optim_type *type, const struct rt_tree *settings,
-                                 rt_status status, struct rt_error *err) {
+/* An option that this rule does not have but another has, as momentum for sgd: names those rules. */
+static rt_status optim_point_to_others(const struct rt_optim_type *type, const struct rt_tree *settings,
+                                       rt_status status, struct rt_error *err) {
     for (size_t i = 0; settings && settings->kind == RT_TREE_MAP && i < settings->count; i++) {
         const char *key = settings->items[i]->key, *others[RULES + 1] = {NULL};
         size_t count = 0;
         for (size_t j = 0; types[j]; j++)
-            if (has_option(types[j], key))
+            if (optim_has_option(types[j], key))
                 others[count++] = types[j]->name;
-        if (count > 0 && !has_option(type, key))
+        if (count > 0 && !optim_has_option(type, key))
             return rt_fail_more(err, status, "; %s is an option of %s", key, RT_LISTED(others));
     }
     return status;
@@ -121,7 +121,7 @@ static rt_status point_to_others(const struct rt_optim_type *type, const struct 
 rt_status rt_optim_create(const struct rt_tree *tree, struct rt_optim **optim, struct rt_error *err) {
     const struct rt_optim_type *type;
     const struct rt_tree *settings;
-    rt_status status = read_rule(tree, &type, &settings, err);
+    rt_status status = optim_read_rule(tree, &type, &settings, err);
     if (status != RT_OK)
         return status;
 
@@ -134,7 +134,7 @@ rt_status rt_optim_create(const struct rt_tree *tree, struct rt_optim **optim, s
     status = rt_options_read(options, count, "lr", settings, type->name, memory, err);
     if (status != RT_OK) {
         free(memory);
-        return point_to_others(type, settings, status, err);
+        return optim_point_to_others(type, settings, status, err);
     }
     *optim = (struct rt_optim *)(void *)memory;
     (*optim)->type = type;
@@ -174,9 +174,9 @@ void rt_optim_begin(const struct rt_optim *optim, uint64_t update, double lr_fac
         optim->type->begin(optim, step);
 }
 
-/* Where each tensor of the state of a span lies. */
-static void place_state(const struct rt_optim *optim, size_t offset, size_t total, float *state,
-                        float **tensors) {
+/* The address of each tensor of the state of a span. */
+static void optim_place_state(const struct rt_optim *optim, size_t offset, size_t total, float *state,
+                              float **tensors) {
     for (size_t tensor = 0; tensor < optim->type->state_tensors; tensor++)
         tensors[tensor] = state + tensor * total + offset;
 }
@@ -184,6 +184,6 @@ static void place_state(const struct rt_optim *optim, size_t offset, size_t tota
 void rt_optim_apply(const struct rt_optim *optim, const struct rt_optim_step *step, size_t offset, size_t n,
                     size_t total, float *w, const float *g, float *state) {
     float *tensors[MAX_STATE] = {NULL};
-    place_state(optim, offset, total, state, tensors);
+    optim_place_state(optim, offset, total, state, tensors);
     optim->type->apply(optim, step, n, w + offset, g, tensors);
 }

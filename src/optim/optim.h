@@ -39,9 +39,9 @@ struct rt_optim_type {
                   struct rt_optim_step *step); /* fills correction; may be NULL */
     void (*apply)(const struct rt_optim *optim, const struct rt_optim_step *step, size_t n, float *w,
                   const float *g, float *const *state);
-    /* For a rule of plain descent, w -= lr * v: with a tensor of state v = momentum * v + gradient, without
-     * one v is the gradient and this is 0. A caller that has a gradient in
-     * another form than floats in a row can then apply it itself. NULL: another rule. */
+    /* For a rule of plain descent, w -= lr * v: with a state tensor, v = momentum * v + gradient; without
+     * one, v is the gradient and this is 0. A caller whose gradient is not a row of floats can then apply it
+     * itself. NULL: another kind of rule. */
     float (*momentum)(const struct rt_optim *optim);
     /* The power of 1 + staleness by which the rate of a stale gradient is best divided, see rt_optim_damp. */
     unsigned damp;
@@ -59,19 +59,18 @@ size_t rt_optim_options(const struct rt_optim_type *type, struct rt_option optio
 
 /* From "adam" or {adam: {lr: 0.001}}; tree NULL: sgd with its defaults. */
 rt_status rt_optim_create(const struct rt_tree *tree, struct rt_optim **optim, struct rt_error *err);
-/* Sets the weight decay that is given beside the description, where the description has none of its own: that
- * one wins. Below 0: none is given, and the rule's default stays. */
+/* Sets the weight decay that is given outside the description; one in the description takes precedence. Below
+ * 0: none is given, and the rule's default stays. */
 void rt_optim_decay(struct rt_optim *optim, const struct rt_tree *tree, double weight_decay);
 void rt_optim_destroy(struct rt_optim *optim);
 
-/* What a gradient is multiplied by: `scale`, and what brings its norm then, the root of squares times scale,
- * down to clip_norm (0: as it is). */
+/* The factor on a gradient: `scale`, and then what reduces its norm (the root of squares times scale) to
+ * clip_norm (0: no clipping). */
 float rt_optim_clip(double clip_norm, double squares, double scale);
 
-/* The power that suits a rule where nobody says one. A rule that keeps the direction of past gradients
- * repeats what a stale one got wrong, at every later step: with momentum the steps swing up ever further,
- * unless the rate falls by more than the delay; rules whose steps are of even size need less. 0: the rule
- * keeps no direction. */
+/* The default power for a rule. A rule that keeps the direction of past gradients repeats the error of a
+ * stale one at every later step: with momentum the steps oscillate ever further unless the rate falls by more
+ * than the delay. Rules with steps of even size need less. 0: the rule keeps no direction. */
 unsigned rt_optim_damp(const struct rt_optim *optim);
 
 /* lr_factor comes from the schedule, grad_scale from rt_optim_clip. */

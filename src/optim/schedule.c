@@ -1,6 +1,6 @@
 /*
  * Learning-rate schedules. Plain functions of the update's number, in double, so that a resumed run and
- * every machine of a cluster have the same rate. The schedule's own clock starts after the warm-up.
+ * every machine of a cluster use the same rate. The schedule's own clock starts after the warm-up.
  */
 #include "optim/schedule.h"
 #include "base/exactmath.h"

@@ -13,13 +13,13 @@ RT_CLONES static void update(size_t n, float lr, float decay, float scale, float
             w[i] -= lr * rt_gradient(g[i], scale, decay, w[i]);
 }
 
-static void apply(const struct rt_optim *optim, const struct rt_optim_step *step, size_t n, float *w,
-                  const float *g, float *const *state) {
+static void sgd_apply(const struct rt_optim *optim, const struct rt_optim_step *step, size_t n, float *w,
+                      const float *g, float *const *state) {
     (void)optim, (void)state;
     update(n, step->lr, step->weight_decay, step->grad_scale, w, g);
 }
 
-static float momentum(const struct rt_optim *optim) {
+static float sgd_momentum(const struct rt_optim *optim) {
     (void)optim;
     return 0;
 }
@@ -28,6 +28,6 @@ const struct rt_optim_type rt_optim_sgd = {
     .name = "sgd",
     .help = "plain gradient descent: w -= lr * g; no state",
     .default_lr = "0.05",
-    .apply = apply,
-    .momentum = momentum,
+    .apply = sgd_apply,
+    .momentum = sgd_momentum,
 };
