@@ -1,5 +1,5 @@
 /*
- * The journal writer. An event is put together in memory and handed to the system with one write, so that a
+ * The journal writer. An event is put together in memory and written with one system call, so that a
  * crash leaves whole lines, and a full disk at most one torn one, which is cut off again.
  */
 #include "metrics/journal.h"
@@ -28,7 +28,7 @@ struct rt_journal {
 
 /* ---- putting a line together ---- */
 
-static void put(struct rt_journal *journal, const char *text, size_t bytes) {
+static void journal_put(struct rt_journal *journal, const char *text, size_t bytes) {
     if (journal->first.status != RT_OK)
         return;
     if (bytes > journal->room - journal->used) {
@@ -48,63 +48,63 @@ static void put(struct rt_journal *journal, const char *text, size_t bytes) {
     journal->used += bytes;
 }
 
-static void put_text(struct rt_journal *journal, const char *text) {
-    put(journal, text, strlen(text));
+static void journal_put_text(struct rt_journal *journal, const char *text) {
+    journal_put(journal, text, strlen(text));
 }
 
-static void put_string(struct rt_journal *journal, const char *string) {
-    put_text(journal, "\"");
+static void journal_put_string(struct rt_journal *journal, const char *string) {
+    journal_put_text(journal, "\"");
     for (const char *at = string; *at;) {
         uint32_t code;
         size_t length = rt_utf8_decode(at, &code);
         if (length == 0 || code < 0x20 || code == 0x7f) {
             char escape[8];
             snprintf(escape, sizeof escape, "\\u%04x", length ? (unsigned)code : 0xfffdu);
-            put_text(journal, escape);
+            journal_put_text(journal, escape);
         } else {
             if (code == '"' || code == '\\')
-                put_text(journal, "\\");
-            put(journal, at, length);
+                journal_put_text(journal, "\\");
+            journal_put(journal, at, length);
         }
         at += length ? length : 1;
     }
-    put_text(journal, "\"");
+    journal_put_text(journal, "\"");
 }
 
-static void put_real(struct rt_journal *journal, double value) {
+static void journal_put_real(struct rt_journal *journal, double value) {
     char text[RT_REAL_ROOM];
-    put_text(journal, isfinite(value) ? rt_real_text(value, text) : "null");
+    journal_put_text(journal, isfinite(value) ? rt_real_text(value, text) : "null");
 }
 
-static void put_field(struct rt_journal *journal, const struct rt_field *field) {
-    put_text(journal, ", ");
-    put_string(journal, field->name);
-    put_text(journal, ": ");
+static void journal_put_field(struct rt_journal *journal, const struct rt_field *field) {
+    journal_put_text(journal, ", ");
+    journal_put_string(journal, field->name);
+    journal_put_text(journal, ": ");
     char text[32];
     switch (field->kind) {
     case RT_FIELD_REAL:
-        put_real(journal, field->real);
+        journal_put_real(journal, field->real);
         return;
     case RT_FIELD_INT:
         snprintf(text, sizeof text, "%" PRId64, field->integer);
-        put_text(journal, text);
+        journal_put_text(journal, text);
         return;
     case RT_FIELD_TEXT:
         if (field->text) {
-            put_string(journal, field->text);
+            journal_put_string(journal, field->text);
             return;
         }
         break;
     case RT_FIELD_NULL:
         break;
     }
-    put_text(journal, "null");
+    journal_put_text(journal, "null");
 }
 
 /* ---- the file ---- */
 
 /* Cuts the file after its last newline. */
-static int cut_torn_line(int file) {
+static int journal_cut_torn_line(int file) {
     struct stat info;
     if (fstat(file, &info) != 0)
         return -1;
@@ -144,7 +144,7 @@ rt_status rt_journal_open(const char *path, bool append, struct rt_journal **jou
         return rt_fail(err, RT_NO_MEMORY, "%s: no memory for the journal", path);
     }
     made->file = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | (append ? 0 : O_TRUNC), 0666);
-    if (made->file < 0 || (append && cut_torn_line(made->file) != 0)) {
+    if (made->file < 0 || (append && journal_cut_torn_line(made->file) != 0)) {
         int reason = errno;
         rt_journal_close(made);
         return rt_fail(err, RT_IO, "%s: cannot be opened for writing: %s", path, strerror(reason));
@@ -163,7 +163,7 @@ void rt_journal_close(struct rt_journal *journal) {
     free(journal);
 }
 
-static void write_line(struct rt_journal *journal) {
+static void journal_write_line(struct rt_journal *journal) {
     ssize_t wrote;
     do
         wrote = write(journal->file, journal->line, journal->used);
@@ -173,7 +173,7 @@ static void write_line(struct rt_journal *journal) {
     int reason = wrote < 0 ? errno : ENOSPC;
     rt_fail(&journal->first, RT_IO, "%s: cannot be written: %s", journal->path, strerror(reason));
     if (wrote > 0)
-        (void)!cut_torn_line(journal->file);
+        (void)!journal_cut_torn_line(journal->file);
 }
 
 void rt_journal_write(struct rt_journal *journal, const char *event, const struct rt_field *fields,
@@ -181,20 +181,20 @@ void rt_journal_write(struct rt_journal *journal, const char *event, const struc
     if (!journal || journal->first.status != RT_OK)
         return;
     journal->used = 0;
-    put_text(journal, "{\"event\": ");
-    put_string(journal, event);
-    put_text(journal, ", \"t\": ");
+    journal_put_text(journal, "{\"event\": ");
+    journal_put_string(journal, event);
+    journal_put_text(journal, ", \"t\": ");
     char seconds[40];
     double passed = rt_clock_wall() - journal->start;
     /* microseconds are plenty, and a time reads better with a fixed number of digits */
     int64_t micros = (int64_t)(passed * 1e6);
     snprintf(seconds, sizeof seconds, "%" PRId64 ".%06" PRId64, micros / 1000000, micros % 1000000);
-    put_text(journal, seconds);
+    journal_put_text(journal, seconds);
     for (size_t i = 0; i < count; i++)
-        put_field(journal, &fields[i]);
-    put_text(journal, "}\n");
+        journal_put_field(journal, &fields[i]);
+    journal_put_text(journal, "}\n");
     if (journal->first.status == RT_OK)
-        write_line(journal);
+        journal_write_line(journal);
 }
 
 rt_status rt_journal_status(const struct rt_journal *journal, struct rt_error *err) {

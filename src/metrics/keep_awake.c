@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* No more than this many cores: a machine with more has enough that nothing else uses. */
+/* At most this many cores: a larger machine has enough idle ones. */
 enum { KEEP_AWAKE_CORES = 64 };
 
 struct rt_keep_awake {
@@ -34,7 +34,7 @@ static bool keep_awake_give_way(void) {
 }
 #endif
 
-/* What a loop that waits does for the other thread of its core. */
+/* A pause for the other hardware thread of the core. */
 static void keep_awake_relax(void) {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
@@ -46,7 +46,7 @@ static void keep_awake_relax(void) {
 static void *keep_awake_run(void *argument) {
     const struct keep_awake_thread *self = argument;
     if (!keep_awake_give_way())
-        return NULL; /* at an ordinary priority it would take the core from those who compute */
+        return NULL; /* at an ordinary priority it would take the core from threads that compute */
     rt_core_stay(self->core);
     while (!atomic_load_explicit(&self->keep->stop, memory_order_relaxed))
         for (int i = 0; i < 100; i++)
@@ -60,13 +60,13 @@ struct rt_keep_awake *rt_keep_awake_start(void) {
     const size_t count = all < KEEP_AWAKE_CORES ? all : KEEP_AWAKE_CORES;
     struct rt_error ignored;
     struct rt_keep_awake *keep;
-    /* Where a control group limits the CPU time, this would use it up. */
+    /* Under a CPU limit of a control group, this would use the limit up. */
     if (rt_cores_quota("") > 0 ||
         rt_alloc(1, sizeof *keep, "threads that keep cores awake", &keep, &ignored) != RT_OK)
         return NULL;
     sigset_t every, before;
     sigfillset(&every);
-    pthread_sigmask(SIG_SETMASK, &every, &before); /* signals are for the program's own threads */
+    pthread_sigmask(SIG_SETMASK, &every, &before); /* signals are left to the program's own threads */
     for (; keep->count < count; keep->count++) {
         struct keep_awake_thread *thread = &keep->threads[keep->count];
         *thread = (struct keep_awake_thread){.keep = keep, .core = cores[keep->count]};

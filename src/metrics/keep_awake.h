@@ -11,12 +11,12 @@
 
 struct rt_keep_awake;
 
-/* NULL where the system lacks that priority or has no thread to spare: emulation is then less precise, and
- * nothing else is different. */
+/* NULL if the system lacks that priority or cannot start a thread: emulation is then less precise, and
+ * nothing else differs. */
 struct rt_keep_awake *rt_keep_awake_start(void);
 void rt_keep_awake_stop(struct rt_keep_awake *keep); /* NULL is fine */
 
-/* CPU-seconds so far: they are in the process's CPU time, but not the device's. keep NULL: 0. */
+/* CPU-seconds so far: part of the process's CPU time, but not of the device's. keep NULL: 0. */
 double rt_keep_awake_seconds(const struct rt_keep_awake *keep);
 
 #endif

@@ -37,7 +37,7 @@ rt_status rt_pace_add(struct rt_pace *pace, uint64_t from, double factor, struct
     return RT_OK;
 }
 
-static bool read_factor(const char *text, double *factor) {
+static bool pace_read_factor(const char *text, double *factor) {
     return rt_parse_real(text, factor) && rt_pace_is_factor(*factor);
 }
 
@@ -52,7 +52,7 @@ rt_status rt_pace_parse(const char *text, struct rt_pace *pace, struct rt_error 
         if (next)
             *next++ = '\0';
         if (first) {
-            good = read_factor(part, &pace->first);
+            good = pace_read_factor(part, &pace->first);
             continue;
         }
         int64_t from;
@@ -60,7 +60,7 @@ rt_status rt_pace_parse(const char *text, struct rt_pace *pace, struct rt_error 
         colon = strchr(part, ':');
         if (colon)
             *colon = '\0';
-        good = colon && rt_parse_int(part, &from) && from > 0 && read_factor(colon + 1, &factor);
+        good = colon && rt_parse_int(part, &from) && from > 0 && pace_read_factor(colon + 1, &factor);
         if (good && rt_pace_add(pace, (uint64_t)from, factor, err) != RT_OK)
             return RT_BAD_INPUT;
     }

@@ -25,10 +25,10 @@ struct rt_pace {
 bool rt_pace_is_emulated(const struct rt_pace *pace);
 double rt_pace_factor(const struct rt_pace *pace, uint64_t update);
 
-/* The factors there can be. */
+/* The range of factors. */
 bool rt_pace_is_factor(double factor);
-/* Refuses a second change at the same update, and too many. Its sentences go on where the caller has named
- * what they are about: "cluster.slowdown %s". So do those of rt_pace_parse. */
+/* Refuses a second change at the same update, and too many. The caller puts the subject before the message:
+ * "cluster.slowdown %s". The same for rt_pace_parse. */
 rt_status rt_pace_add(struct rt_pace *pace, uint64_t from, double factor, struct rt_error *err);
 
 /* As text for a command line: "2", or "1,500:4,900:1": 1, from update 500 on 4, from 900 on 1 again. */

@@ -7,7 +7,7 @@
 
 static const uint8_t magic[4] = {RT_PREAMBLE_FIRST, 'T', 'L', 'K'};
 
-/* The kinds by their numbers. */
+/* The kinds by number. */
 static const struct {
     enum rt_frame_kind kind;
     enum rt_frame_body body;
@@ -23,7 +23,7 @@ static const struct {
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-static uint8_t number_of(const struct rt_frame *frame) {
+static uint8_t frame_number(const struct rt_frame *frame) {
     uint8_t number = 1;
     while (number < KINDS - 1 && (kinds[number].kind != frame->kind ||
                                   (frame->kind == RT_FRAME_DATA && kinds[number].body != frame->body)))
@@ -35,7 +35,7 @@ void rt_frame_encode(const struct rt_frame *frame, uint8_t bytes[RT_FRAME_BYTES]
     const bool has_head = frame->kind == RT_FRAME_DATA || frame->kind == RT_FRAME_OFFER;
     const bool has_count = frame->kind == RT_FRAME_CREDIT || frame->kind == RT_FRAME_RETURN;
     const bool is_ping = frame->kind == RT_FRAME_PING;
-    bytes[0] = number_of(frame);
+    bytes[0] = frame_number(frame);
     bytes[1] = (uint8_t)frame->channel;
     rt_put_le16(bytes + 2, has_head ? (uint16_t)frame->head_bytes : is_ping ? frame->note : 0);
     rt_put_le32(bytes + 4, frame->kind == RT_FRAME_DATA ? frame->body_bytes
@@ -45,7 +45,7 @@ void rt_frame_encode(const struct rt_frame *frame, uint8_t bytes[RT_FRAME_BYTES]
     rt_put_le32(bytes + 8, rt_crc32c(0, bytes, 8));
 }
 
-static rt_status check_data(unsigned head, uint32_t body, struct rt_error *err) {
+static rt_status frame_check_data(unsigned head, uint32_t body, struct rt_error *err) {
     if (head > RT_HEAD_ROOM)
         return rt_fail(err, RT_BAD_INPUT, "sent a frame with a head of %u bytes; at most %d are allowed",
                        head, RT_HEAD_ROOM);
@@ -55,9 +55,9 @@ static rt_status check_data(unsigned head, uint32_t body, struct rt_error *err) 
     return RT_OK;
 }
 
-/* Those of our own. */
-static rt_status check_values(enum rt_frame_kind kind, unsigned channel, unsigned head, uint32_t value,
-                              struct rt_error *err) {
+/* For the kinds that the transport itself sends. */
+static rt_status frame_check_values(enum rt_frame_kind kind, unsigned channel, unsigned head, uint32_t value,
+                                    struct rt_error *err) {
     const bool counts = kind == RT_FRAME_CREDIT || kind == RT_FRAME_RETURN;
     if (kind == RT_FRAME_PING && channel == 0)
         return RT_OK;
@@ -78,8 +78,8 @@ rt_status rt_frame_decode(const uint8_t bytes[RT_FRAME_BYTES], struct rt_frame *
     if (channel >= RT_CHANNELS)
         return rt_fail(err, RT_BAD_INPUT, "sent a frame for channel %u, which does not exist", channel);
     const enum rt_frame_kind kind = kinds[number].kind;
-    rt_status status =
-        kind == RT_FRAME_DATA ? check_data(head, value, err) : check_values(kind, channel, head, value, err);
+    rt_status status = kind == RT_FRAME_DATA ? frame_check_data(head, value, err)
+                                             : frame_check_values(kind, channel, head, value, err);
     if (status != RT_OK)
         return status;
     *frame = (struct rt_frame){.kind = kind, .channel = channel};

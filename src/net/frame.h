@@ -17,7 +17,7 @@
  * damage a body unseen, within one machine or under TLS, the sender leaves it out of the sum: the frame is
  * light, and its kind is 4. Where the receiver can read the sender's memory the body need not travel at all:
  * the frame is lent, its kind is 5, and it says where the body lies. OFFER, AGREE and RETURN are about such
- * loans (tcp_lending.c).
+ * loans (tcp_cma.c).
  */
 #ifndef RT_NET_FRAME_H
 #define RT_NET_FRAME_H
@@ -54,13 +54,13 @@ struct rt_frame {
 
 void rt_frame_encode(const struct rt_frame *frame, uint8_t bytes[RT_FRAME_BYTES]);
 
-/* Refuses what no frame of ours can be: the sentence goes after the peer's name. */
+/* Refuses an invalid frame; the message goes after the peer's name. */
 rt_status rt_frame_decode(const uint8_t bytes[RT_FRAME_BYTES], struct rt_frame *frame, struct rt_error *err);
 
-/* How many bytes follow the start: head, body or loan, and checksum; none where there is neither. */
+/* The number of bytes after the start: head, body or loan, and checksum; 0 if there is neither. */
 size_t rt_frame_following(const struct rt_frame *frame);
 
-/* Where a lent body lies in its sender's memory. */
+/* The address of a lent body in its sender's memory. */
 struct rt_cma_offer {
     struct {
         uint64_t at;
@@ -68,8 +68,8 @@ struct rt_cma_offer {
     } pieces[RT_PIECES];
 };
 
-/* The head of an offer: which process we are, and where in its memory the other side finds its challenge
- * answered, every bit of it turned round. */
+/* The head of an offer: the process number, and the address at which the peer finds the answer to its
+ * challenge: the challenge with every bit inverted. */
 enum { RT_CHALLENGE_BYTES = 16 };
 
 struct rt_offer {
@@ -86,8 +86,8 @@ rt_status rt_cma_offer_decode(const uint8_t bytes[RT_CMA_OFFER_BYTES], uint32_t 
 void rt_offer_encode(const struct rt_offer *offer, uint8_t bytes[RT_OFFER_BYTES]);
 void rt_offer_decode(const uint8_t bytes[RT_OFFER_BYTES], struct rt_offer *offer);
 
-/* The preamble. Its layout stays the same in all versions up to the version number; the first byte is one
- * that no TLS connection starts with, so that both can tell which of the two they are looking at. */
+/* The preamble. Up to the version number its layout stays the same in all versions; no TLS connection starts
+ * with its first byte, so each side can tell them apart. */
 enum { RT_PREAMBLE_BYTES = 28, RT_TOKEN_BYTES = 16, RT_LINK_VERSION = 4, RT_PREAMBLE_FIRST = 'R' };
 
 enum rt_preamble_kind {
@@ -113,7 +113,7 @@ struct rt_preamble {
 
 void rt_preamble_encode(const struct rt_preamble *preamble, uint8_t bytes[RT_PREAMBLE_BYTES]);
 
-/* Another version is not an error here: version tells, and nothing else is set then. */
+/* Another version is not an error here: version is set, and nothing else. */
 rt_status rt_preamble_decode(const uint8_t bytes[RT_PREAMBLE_BYTES], struct rt_preamble *preamble,
                              struct rt_error *err);
 

@@ -1,4 +1,4 @@
-/* The file of a cluster key: 64 hexadecimal digits and a line end, for its owner's eyes only. */
+/* The file of a cluster key: 64 hexadecimal digits and a line end, readable by its owner only. */
 #include "net/tcp.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 
 enum { DIGITS = 2 * RT_KEY_BYTES, LONGEST = DIGITS + 32 /* white space around it */ };
 
-static rt_status write_all(int fd, const char *text, size_t bytes) {
+static rt_status key_write_all(int fd, const char *text, size_t bytes) {
     while (bytes > 0) {
         ssize_t n = write(fd, text, bytes);
         if (n < 0 && errno == EINTR)
@@ -41,7 +41,7 @@ rt_status rt_key_write(const char *path, struct rt_error *err) {
                      ? rt_fail(err, RT_BAD_INPUT, "%s: exists already, and a key is never replaced", path)
                      : rt_fail(err, RT_BAD_INPUT, "%s: cannot be written: %s", path, strerror(errno));
     } else {
-        status = write_all(fd, text, sizeof text);
+        status = key_write_all(fd, text, sizeof text);
         if (close(fd) != 0)
             status = RT_IO;
         if (status != RT_OK) {
@@ -53,14 +53,15 @@ rt_status rt_key_write(const char *path, struct rt_error *err) {
     return status;
 }
 
-static int digit_value(char c) {
+static int key_digit_value(char c) {
     return c >= '0' && c <= '9'   ? c - '0'
            : c >= 'a' && c <= 'f' ? c - 'a' + 10
            : c >= 'A' && c <= 'F' ? c - 'A' + 10
                                   : -1;
 }
 
-static rt_status parse(const char *path, const char *text, size_t bytes, uint8_t *key, struct rt_error *err) {
+static rt_status key_parse(const char *path, const char *text, size_t bytes, uint8_t *key,
+                           struct rt_error *err) {
     static const char space[] = " \t\r\n", mark[] = "\xef\xbb\xbf"; /* of UTF-8, as some editors write it */
     if (bytes >= sizeof mark - 1 && memcmp(text, mark, sizeof mark - 1) == 0)
         text += sizeof mark - 1, bytes -= sizeof mark - 1;
@@ -70,7 +71,7 @@ static rt_status parse(const char *path, const char *text, size_t bytes, uint8_t
         text++, bytes--;
     bool right = bytes == DIGITS;
     for (size_t i = 0; i < bytes && right; i++)
-        right = digit_value(text[i]) >= 0;
+        right = key_digit_value(text[i]) >= 0;
     if (!right)
         return rt_fail(
             err, RT_BAD_INPUT,
@@ -78,7 +79,7 @@ static rt_status parse(const char *path, const char *text, size_t bytes, uint8_t
             "FILE')",
             path, DIGITS);
     for (size_t i = 0; i < RT_KEY_BYTES; i++)
-        key[i] = (uint8_t)(digit_value(text[2 * i]) << 4 | digit_value(text[2 * i + 1]));
+        key[i] = (uint8_t)(key_digit_value(text[2 * i]) << 4 | key_digit_value(text[2 * i + 1]));
     return RT_OK;
 }
 
@@ -99,7 +100,7 @@ rt_status rt_key_read(const char *path, uint8_t key[RT_KEY_BYTES], struct rt_err
     int error = errno;
     close(fd);
     rt_status status = n < 0 ? rt_fail(err, RT_BAD_INPUT, "%s: cannot be read: %s", path, strerror(error))
-                             : parse(path, text, bytes, key, err);
+                             : key_parse(path, text, bytes, key, err);
     OPENSSL_cleanse(text, sizeof text);
     return status;
 }

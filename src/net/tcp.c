@@ -1,4 +1,5 @@
-/* The endpoint over TCP: what its owner's thread does. See tcp_parts.h for who may touch what. */
+/* The endpoint over TCP: the part that runs on its owner's thread. See tcp_parts.h for the threads'
+ * shares. */
 #define _GNU_SOURCE /* pipe2 */
 #include "net/tcp.h"
 
@@ -12,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static void post_send(struct rt_link *base, struct rt_send *send) {
+static void tcp_post_send(struct rt_link *base, struct rt_send *send) {
     struct rt_tcp_link *link = (struct rt_tcp_link *)base;
     struct rt_tcp *tcp = (struct rt_tcp *)base->endpoint;
     size_t room = RT_MAX_BODY;
@@ -30,7 +31,7 @@ static void post_send(struct rt_link *base, struct rt_send *send) {
     pthread_mutex_unlock(&tcp->mutex);
 }
 
-static void post_receive(struct rt_link *base, struct rt_receive *receive) {
+static void tcp_post_receive(struct rt_link *base, struct rt_receive *receive) {
     struct rt_tcp_link *link = (struct rt_tcp_link *)base;
     struct rt_tcp *tcp = (struct rt_tcp *)base->endpoint;
     pthread_mutex_lock(&tcp->mutex);
@@ -42,7 +43,7 @@ static void post_receive(struct rt_link *base, struct rt_receive *receive) {
     pthread_mutex_unlock(&tcp->mutex);
 }
 
-static void close_link(struct rt_link *base) {
+static void tcp_close_link(struct rt_link *base) {
     struct rt_tcp_link *link = (struct rt_tcp_link *)base;
     struct rt_tcp *tcp = (struct rt_tcp *)base->endpoint;
     pthread_mutex_lock(&tcp->mutex);
@@ -61,7 +62,7 @@ static void close_link(struct rt_link *base) {
     free(link);
 }
 
-static void wake(struct rt_endpoint *endpoint) {
+static void tcp_wake(struct rt_endpoint *endpoint) {
     struct rt_tcp *tcp = (struct rt_tcp *)endpoint;
     pthread_mutex_lock(&tcp->mutex);
     tcp->woken = true;
@@ -72,7 +73,7 @@ static void wake(struct rt_endpoint *endpoint) {
     pthread_mutex_unlock(&tcp->mutex);
 }
 
-static void attend(struct rt_endpoint *endpoint, bool attends) {
+static void tcp_attend(struct rt_endpoint *endpoint, bool attends) {
     struct rt_tcp *tcp = (struct rt_tcp *)endpoint;
     pthread_mutex_lock(&tcp->mutex);
     tcp->attended = attends;
@@ -87,21 +88,21 @@ static void attend(struct rt_endpoint *endpoint, bool attends) {
     pthread_mutex_unlock(&tcp->mutex);
 }
 
-static double now(struct rt_endpoint *endpoint) {
+static double tcp_now(struct rt_endpoint *endpoint) {
     (void)endpoint;
     return rt_clock_wall();
 }
 
-static void sleep_until(struct rt_endpoint *endpoint, double until) {
+static void tcp_sleep_until(struct rt_endpoint *endpoint, double until) {
     (void)endpoint;
     struct timespec end = {(time_t)until, (long)((until - (double)(time_t)until) * 1e9)};
     while (until > rt_clock_wall() && clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL) == EINTR) {
     }
 }
 
-/* All but the thread. */
-static void release(struct rt_tcp *tcp) {
-    while (tcp->new_links) { /* it ended before it took them */
+/* Releases everything but the thread. */
+static void tcp_release(struct rt_tcp *tcp) {
+    while (tcp->new_links) { /* the thread ended before it took them */
         struct rt_tcp_link *link = tcp->new_links;
         tcp->new_links = link->next;
         rt_resolve_release(link->resolve);
@@ -126,7 +127,7 @@ static void release(struct rt_tcp *tcp) {
     free(tcp);
 }
 
-static void destroy(struct rt_endpoint *endpoint) {
+static void tcp_destroy(struct rt_endpoint *endpoint) {
     struct rt_tcp *tcp = (struct rt_tcp *)endpoint;
     pthread_mutex_lock(&tcp->mutex);
     tcp->stop = true;
@@ -134,26 +135,26 @@ static void destroy(struct rt_endpoint *endpoint) {
     pthread_cond_signal(&tcp->resumed);
     pthread_mutex_unlock(&tcp->mutex);
     pthread_join(tcp->thread, NULL);
-    release(tcp);
+    tcp_release(tcp);
 }
 
 static const struct rt_transport transport = {
     .name = "tcp",
-    .destroy = destroy,
+    .destroy = tcp_destroy,
     .listen = rt_tcp_listen,
     .connect = rt_tcp_connect,
-    .close = close_link,
-    .send = post_send,
-    .receive = post_receive,
+    .close = tcp_close_link,
+    .send = tcp_post_send,
+    .receive = tcp_post_receive,
     .wait = rt_tcp_wait,
-    .wake = wake,
-    .attend = attend,
-    .now = now,
-    .sleep = sleep_until,
+    .wake = tcp_wake,
+    .attend = tcp_attend,
+    .now = tcp_now,
+    .sleep = tcp_sleep_until,
     .heartbeat = rt_tcp_heartbeat,
 };
 
-static rt_status start(struct rt_tcp *tcp, const struct rt_tcp_settings *settings, struct rt_error *err) {
+static rt_status tcp_start(struct rt_tcp *tcp, const struct rt_tcp_settings *settings, struct rt_error *err) {
     rt_status status = rt_tls_create(settings, &tcp->tls, err);
     if (status == RT_OK)
         status = rt_tcp_reserve(tcp, err);
@@ -193,9 +194,9 @@ rt_status rt_tcp_create(const struct rt_tcp_settings *settings, struct rt_endpoi
     pthread_cond_init(&tcp->changed, &monotonic);
     pthread_cond_init(&tcp->resumed, NULL);
     pthread_condattr_destroy(&monotonic);
-    status = start(tcp, settings, err);
+    status = tcp_start(tcp, settings, err);
     if (status != RT_OK) {
-        release(tcp);
+        tcp_release(tcp);
         return status;
     }
     *endpoint = &tcp->base;

@@ -10,7 +10,7 @@
 
 enum { RT_KEY_BYTES = 32 };
 
-/* Who may read a large body from where it lies instead of having it sent; see tcp_lending.c. */
+/* Which peers may read a large body from this process's memory instead of receiving it; see tcp_cma.c. */
 enum rt_cma {
     RT_LENDS_TO_PROCESSES, /* other processes on this machine, where the system lets them */
     RT_LENDS_TO_ITSELF,    /* endpoints of the same process too: there is none but in tests */
@@ -23,23 +23,23 @@ struct rt_tcp_settings {
     const char *certificate;  /* PEM files, together, instead of a key: TLS 1.3, both sides prove who they */
     const char *private_key;  /* are with a certificate that */
     const char *authority;    /* this one signed, whatever name it carries; NULL: none */
-    bool insecure;            /* may listen beyond loopback with neither */
+    bool insecure;            /* may listen beyond loopback without key and certificate */
     bool own_user;            /* without a key: of this machine's users only the process's own may connect, as
                                  far as the system tells who does */
     double heartbeat_seconds; /* 0: 0.25 */
     double silence_seconds;   /* a peer not heard of for so long is gone; 0: 5 */
     size_t max_links;         /* 0: 256; further connections are refused */
     enum rt_cma cma;
-    /* A slower network is emulated (tcp_shape.c): bytes per second in each direction, 0: as fast as it is;
-     * and seconds by which all that is received is late. */
+    /* Emulates a slower network (tcp_shape.c): bytes per second in each direction, 0: unlimited; and seconds
+     * of delay for everything received. */
     double bandwidth, latency;
 };
 
 rt_status rt_tcp_create(const struct rt_tcp_settings *settings, struct rt_endpoint **endpoint,
                         struct rt_error *err);
 
-/* A cluster key: random bytes in a file that only its owner can read, as 64 hexadecimal digits. keygen
- * refuses to replace a file. */
+/* A cluster key: random bytes in a file that only its owner can read, as 64 hexadecimal digits. keygen never
+ * overwrites a file. */
 rt_status rt_key_write(const char *path, struct rt_error *err);
 rt_status rt_key_read(const char *path, uint8_t key[RT_KEY_BYTES], struct rt_error *err);
 

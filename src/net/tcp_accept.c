@@ -1,7 +1,7 @@
 /*
- * Listening. A connection that was taken is half open until it has said which link it belongs to; two that
- * name the same one become a link. Half-open connections are few and have little time, and when there are too
- * many the oldest goes, so that whoever connects and says nothing keeps nobody else out.
+ * Listening. An accepted connection is half open until it has said which link it belongs to; two connections
+ * that name the same link form it. The number of half-open connections and their time are limited. When there
+ * are too many, the oldest is closed: peers that connect and stay silent cannot keep others out.
  */
 #define _GNU_SOURCE /* accept4 */
 #include "net/tcp_parts.h"
@@ -17,9 +17,9 @@
 
 #define RESOLVE_SECONDS 10.0
 #define PAUSE_SECONDS   0.1 /* when the system has no room for another connection */
-#define CROWD_SECONDS   1.0 /* between two sentences about strangers who do the same */
+#define CROWD_SECONDS   1.0 /* between two messages about connections refused for the same reason */
 
-static rt_status fail_listen(const char *address, int error, struct rt_error *err) {
+static rt_status tcp_fail_listen(const char *address, int error, struct rt_error *err) {
     if (error == EADDRINUSE)
         return rt_fail(err, RT_BAD_INPUT, "cannot listen on %s: address already in use", address);
     if (error == EADDRNOTAVAIL)
@@ -27,8 +27,8 @@ static rt_status fail_listen(const char *address, int error, struct rt_error *er
     return rt_fail(err, RT_BAD_INPUT, "cannot listen on %s: %s", address, strerror(error));
 }
 
-static rt_status open_listener(struct rt_tcp *tcp, const char *address, const struct addrinfo *where,
-                               int *listener, struct rt_error *err) {
+static rt_status tcp_open_listener(struct rt_tcp *tcp, const char *address, const struct addrinfo *where,
+                                   int *listener, struct rt_error *err) {
     if (!tcp->tls && !tcp->insecure && !rt_address_is_loopback(where->ai_addr))
         return rt_fail(err, RT_BAD_INPUT,
                        "%s: others could connect to this address, and there is no key: make one with "
@@ -39,13 +39,13 @@ static rt_status open_listener(struct rt_tcp *tcp, const char *address, const st
     socklen_t bytes = sizeof bound;
     int fd = socket(where->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, where->ai_protocol), on = 1;
     if (fd < 0)
-        return fail_listen(address, errno, err);
+        return tcp_fail_listen(address, errno, err);
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on); /* a restart need not wait */
     if (bind(fd, where->ai_addr, where->ai_addrlen) != 0 || listen(fd, RT_HALF_OPEN) != 0 ||
         getsockname(fd, (struct sockaddr *)&bound, &bytes) != 0) {
         int error = errno;
         close(fd);
-        return fail_listen(address, error, err);
+        return tcp_fail_listen(address, error, err);
     }
     rt_address_print((struct sockaddr *)&bound, bytes, tcp->base.address, sizeof tcp->base.address);
     *listener = fd;
@@ -70,7 +70,7 @@ rt_status rt_tcp_listen(struct rt_endpoint *endpoint, const char *address, struc
     status = rt_resolve_result(resolve, &addresses, err);
     if (status == RT_OK) {
         do
-            status = open_listener(tcp, address, addresses, &listener, err);
+            status = tcp_open_listener(tcp, address, addresses, &listener, err);
         while (status != RT_OK && (addresses = addresses->ai_next));
     }
     rt_resolve_release(resolve);
@@ -83,7 +83,7 @@ rt_status rt_tcp_listen(struct rt_endpoint *endpoint, const char *address, struc
     return RT_OK;
 }
 
-static void unlist(struct rt_connection *connection) {
+static void tcp_unlist_half_open(struct rt_connection *connection) {
     struct rt_tcp *tcp = connection->tcp;
     struct rt_connection **at = &tcp->half_open;
     while (*at != connection)
@@ -92,23 +92,23 @@ static void unlist(struct rt_connection *connection) {
     tcp->half_open_count--;
 }
 
-/* reason: becomes the whole sentence. */
-static void send_off(struct rt_connection *connection, struct rt_error *reason) {
+/* reason: becomes the whole message. */
+static void tcp_drop_half_open(struct rt_connection *connection, struct rt_error *reason) {
     rt_fail_prefix(reason, reason->status, "%s", connection->peer);
-    unlist(connection);
+    tcp_unlist_half_open(connection);
     rt_connection_end(connection);
 }
 
-static void turn_away(struct rt_connection *connection, const struct rt_error *reason) {
+static void tcp_refuse(struct rt_connection *connection, const struct rt_error *reason) {
     struct rt_error full = *reason;
-    send_off(connection, &full);
+    tcp_drop_half_open(connection, &full);
     rt_tcp_tell_refused(connection->tcp, &full);
 }
 
-/* ---- those who say nothing, of whom there may be very many ---- */
+/* ---- connections that stay silent, of which there may be very many ---- */
 
-/* The time to look again; INFINITY: all is told. */
-static double tell_crowd(struct rt_tcp *tcp, struct rt_tcp_crowd *crowd, double now) {
+/* Reports them to the owner in one message. Returns when to call again; INFINITY: all are reported. */
+static double tcp_report_crowd(struct rt_tcp *tcp, struct rt_tcp_crowd *crowd, double now) {
     if (crowd->untold == 0)
         return INFINITY;
     if (now < crowd->again)
@@ -123,16 +123,16 @@ static double tell_crowd(struct rt_tcp *tcp, struct rt_tcp_crowd *crowd, double 
     return INFINITY;
 }
 
-static void turn_away_silent(struct rt_connection *connection, struct rt_tcp_crowd *crowd, double now,
+static void tcp_refuse_crowd(struct rt_connection *connection, struct rt_tcp_crowd *crowd, double now,
                              const struct rt_error *reason) {
     crowd->last = *reason;
-    send_off(connection, &crowd->last);
+    tcp_drop_half_open(connection, &crowd->last);
     crowd->untold++;
-    (void)tell_crowd(connection->tcp, crowd, now);
+    (void)tcp_report_crowd(connection->tcp, crowd, now);
 }
 
-/* Where there is a key, whoever has shown that he has it comes before those who have not. */
-static struct rt_connection *find_oldest(const struct rt_tcp *tcp) {
+/* With a key, connections that have not proved that they know it are dropped first. */
+static struct rt_connection *tcp_find_oldest(const struct rt_tcp *tcp) {
     struct rt_connection *oldest = tcp->half_open;
     while (tcp->tls && oldest && oldest->state == RT_CONNECTION_GREETED)
         oldest = oldest->next;
@@ -161,14 +161,12 @@ void rt_tcp_accept(struct rt_tcp *tcp, double now) {
         connection->next = NULL;
         if (++tcp->half_open_count > RT_HALF_OPEN) {
             rt_fail(&err, RT_FAILED, "had not identified itself when too many others connected");
-            turn_away_silent(find_oldest(tcp), &tcp->pushed_out, now, &err);
+            tcp_refuse_crowd(tcp_find_oldest(tcp), &tcp->pushed_out, now, &err);
         }
     }
 }
 
-/* An owner that is busy takes no links meanwhile, and peers that connect and stay silent could use them all
- * up.
- */
+/* The owner takes no links while it is busy, and silent peers could use up all connections. */
 bool rt_tcp_make_room(struct rt_tcp *tcp) {
     struct rt_tcp_link *oldest = NULL;
     if (tcp->link_count < tcp->max_links)
@@ -185,7 +183,7 @@ bool rt_tcp_make_room(struct rt_tcp *tcp) {
     return oldest;
 }
 
-static struct rt_connection *find_partner(const struct rt_connection *connection, bool same_lane) {
+static struct rt_connection *tcp_find_partner(const struct rt_connection *connection, bool same_lane) {
     for (struct rt_connection *other = connection->tcp->half_open; other; other = other->next)
         if (other != connection && other->state == RT_CONNECTION_GREETED &&
             (other->lane == connection->lane) == same_lane &&
@@ -194,9 +192,9 @@ static struct rt_connection *find_partner(const struct rt_connection *connection
     return NULL;
 }
 
-/* Where there is no key and only our own user may connect. Of whom the system tells nothing, nobody can tell.
- */
-static rt_status check_user(const struct rt_connection *connection, struct rt_error *err) {
+/* Without a key, with only the process's own user allowed to connect. A connection whose user the system does
+ * not tell is refused. */
+static rt_status tcp_check_user(const struct rt_connection *connection, struct rt_error *err) {
     const struct rt_tcp *tcp = connection->tcp;
     struct rt_owner owner;
     if (!tcp->own_user || tcp->tls || !rt_owner_find(connection->stream.fd, &owner) ||
@@ -205,23 +203,23 @@ static rt_status check_user(const struct rt_connection *connection, struct rt_er
     return rt_fail(err, RT_BAD_INPUT, "belongs to another user of this machine");
 }
 
-static void join(struct rt_connection *a, struct rt_connection *b) {
+static void tcp_join_lanes(struct rt_connection *a, struct rt_connection *b) {
     struct rt_tcp *tcp = a->tcp;
     struct rt_connection *control = a->lane == RT_LANE_CONTROL ? a : b;
     struct rt_tcp_link *link;
     struct rt_error err;
-    rt_status status = check_user(a, &err);
+    rt_status status = tcp_check_user(a, &err);
     if (status == RT_OK)
-        status = check_user(b, &err);
+        status = tcp_check_user(b, &err);
     if (status == RT_OK)
         status = rt_tcp_link_create(tcp, control->peer, &link, &err);
     if (status != RT_OK) {
-        turn_away(a, &err);
-        turn_away(b, &err);
+        tcp_refuse(a, &err);
+        tcp_refuse(b, &err);
         return;
     }
-    unlist(a);
-    unlist(b);
+    tcp_unlist_half_open(a);
+    tcp_unlist_half_open(b);
     a->link = b->link = link;
     link->lanes[a->lane] = a;
     link->lanes[b->lane] = b;
@@ -235,18 +233,18 @@ void rt_tcp_accept_serve(struct rt_connection *connection) {
     struct rt_error err;
     enum rt_stream_result result =
         connection->state == RT_CONNECTION_GREETED ? RT_STREAM_ENDED : rt_connection_greet(connection, &err);
-    if (result == RT_STREAM_ENDED) { /* nobody is left to be told */
-        unlist(connection);
+    if (result == RT_STREAM_ENDED) { /* the peer is gone: it gets no refusal */
+        tcp_unlist_half_open(connection);
         rt_connection_end(connection);
     } else if (result == RT_STREAM_FAILED) {
-        turn_away(connection, &err);
+        tcp_refuse(connection, &err);
     } else if (result == RT_STREAM_OK) {
-        struct rt_connection *partner = find_partner(connection, false);
-        if (find_partner(connection, true)) {
+        struct rt_connection *partner = tcp_find_partner(connection, false);
+        if (tcp_find_partner(connection, true)) {
             rt_fail(&err, RT_BAD_INPUT, "made the same connection of a link twice");
-            turn_away(connection, &err);
+            tcp_refuse(connection, &err);
         } else if (partner) {
-            join(connection, partner);
+            tcp_join_lanes(connection, partner);
         }
     }
 }
@@ -260,13 +258,13 @@ double rt_tcp_accept_check(struct rt_tcp *tcp, double now) {
             look = fmin(look, connection->deadline);
         } else if (connection->state == RT_CONNECTION_GREETED) {
             rt_fail(&err, RT_BAD_INPUT, "made only one of the two connections of a link");
-            turn_away(connection, &err);
+            tcp_refuse(connection, &err);
         } else {
             rt_fail(&err, RT_BAD_INPUT, "connected but did not identify itself for %.3g seconds",
                     tcp->silence);
-            turn_away_silent(connection, &tcp->late, now, &err);
+            tcp_refuse_crowd(connection, &tcp->late, now, &err);
         }
     }
-    look = fmin(look, tell_crowd(tcp, &tcp->pushed_out, now));
-    return fmin(look, tell_crowd(tcp, &tcp->late, now));
+    look = fmin(look, tcp_report_crowd(tcp, &tcp->pushed_out, now));
+    return fmin(look, tcp_report_crowd(tcp, &tcp->late, now));
 }

@@ -1,27 +1,27 @@
 /*
- * Bodies that are not sent but read where they lie. Two processes on one machine can be allowed by the system
- * to read each other's memory (process_vm_readv: the same user, no sandbox between them). Then a large body
- * need not pass through a socket, which copies it twice and costs several times as much: its frame says where
- * it lies, the receiver's network thread copies it into its place, and tells the sender, whose send is then
- * done. Small bodies travel as ever, and so does everything where this does not work.
+ * Bodies that the receiver reads from the sender's memory. The system may allow two processes of one
+ * machine to read each other's memory (process_vm_readv: the same user, no sandbox between them). Then a
+ * large body need not pass through a socket, which copies it twice and costs several times as much: its
+ * frame has its address, the receiver's network thread copies it to its destination and reports that to
+ * the sender, and the send is done. Small bodies are sent, and so is everything where this does not work.
  *
- * How two find out: the one that connected makes an offer with its process number, an address, and a
- * challenge. The other puts its answer, the challenge with every bit turned round, into its own memory, and
- * makes an offer too. Each looks whether it can read the right answer in the other's memory, the one that
- * connected first, and agrees if so. The answer shows that there is a way to that memory. It does not show
- * whose memory it is: a peer can have its words put into the memory of a third process, by sending them
- * there. So the process must be the one that has the other end of our connection open, as the system says.
- * Our own process is never read on a peer's word. Offers are made only to processes of our own user with our
- * own address: a stranger learns no addresses.
+ * Negotiation: the side that connected makes an offer with its process number, an address, and a
+ * challenge. The other side puts its answer, the challenge with every bit inverted, into its own memory,
+ * and makes an offer too. Each checks that it can read the right answer in the other's memory, the side
+ * that connected first, and agrees if so. The answer proves access to that memory. It does not prove whose
+ * memory it is: a peer can place its words in the memory of a third process by sending them there. So the
+ * process must also be the one that has the other end of our connection open, as the system reports it.
+ * Our own process is never read on a peer's word. Offers are made only to processes of our own user with
+ * our own address: other peers learn no addresses.
  *
- * A sender that ends the link takes its memory back at once, though the receiver may be about to read it. So
- * it wipes its answer first, and a receiver looks for the answer after it has read a body: what was read
- * before an answer that is still there was still lent.
+ * A sender that ends the link takes its memory back at once, though the receiver may be about to read it.
+ * So it clears its answer first, and a receiver checks the answer after it has read a body: if the answer
+ * is still there, the memory was still lent when it was read.
  *
- * That a loan was returned is told as the number of all that were, on the control connection at once and on
- * the data connection before the next frame. So the answer to a message is never heard of before the
- * message's own end, whichever way it takes. And sends of one channel are done in their order: one that was
- * sent behind a loan waits for its return.
+ * The receiver reports the number of all loans returned so far, on the control connection at once and on
+ * the data connection before the next frame. So the answer to a message never arrives before the message's
+ * own completion, on either connection. And sends of one channel complete in order: one that was sent
+ * behind a loan waits for its return.
  */
 #define _GNU_SOURCE /* process_vm_readv */
 #include "net/tcp_parts.h"
@@ -35,18 +35,19 @@
 #include <unistd.h>
 
 enum {
-    /* Below it the second message costs more than the copies. A bare all-reduce gains only from some 400 KiB
-     * on, but a worker that computes beside it gains sooner: less of its core goes into copying. */
+    /* Below this size the second message costs more than the copies. A bare all-reduce gains only from some
+     * 400 KiB on, but a worker that computes at the same time gains sooner: less of its core goes into
+     * copying. */
     SMALLEST_LOAN = 64 << 10,
-    /* Of frames that are lent nothing waits in the socket, so this bounds how far ahead of a frame of a lower
-     * channel others may be: one that is being read, and one so that the reader need not wait. */
+    /* Lent frames do not wait in the socket, so this bounds how far frames of a lower-priority channel may
+     * get ahead: one that is being read, and one more so that the reader need not wait. */
     LOANS_AT_ONCE = 2,
-    LENT_AT_ONCE = 1 << 20, /* bytes; of smaller ones there may be more */
+    LENT_AT_ONCE = 1 << 20, /* bytes; smaller bodies may exceed the count */
 };
 
 /* ---- the other process's memory ---- */
 
-static bool read_memory(uint32_t process, uint64_t at, void *to, size_t bytes) {
+static bool cma_read_memory(uint32_t process, uint64_t at, void *to, size_t bytes) {
 #if defined(__linux__)
     uint8_t *next = to;
     while (bytes > 0) {
@@ -70,9 +71,9 @@ static bool read_memory(uint32_t process, uint64_t at, void *to, size_t bytes) {
 
 enum sight { ANSWERED, NOT_ANSWERED, NO_SIGHT /* errno: why */ };
 
-static enum sight look_for_answer(const struct rt_cma_state *cma) {
+static enum sight cma_check_answer(const struct rt_cma_state *cma) {
     uint8_t answer[RT_CHALLENGE_BYTES];
-    if (!read_memory(cma->peer.process, cma->peer.answer_at, answer, sizeof answer))
+    if (!cma_read_memory(cma->peer.process, cma->peer.answer_at, answer, sizeof answer))
         return errno == ESRCH || errno == EFAULT ? NOT_ANSWERED : NO_SIGHT; /* it has ended, or is about to */
     uint8_t wrong = 0;
     for (size_t i = 0; i < sizeof answer; i++)
@@ -80,15 +81,15 @@ static enum sight look_for_answer(const struct rt_cma_state *cma) {
     return wrong == 0 ? ANSWERED : NOT_ANSWERED;
 }
 
-/* The next part of a body, at most so many bytes of it. */
-static bool read_part(const struct rt_cma_state *cma, const struct rt_cma_offer *offer, uint8_t *body,
-                      size_t *fetched, size_t most) {
+/* Reads the next part of a body, at most so many bytes. */
+static bool cma_read_part(const struct rt_cma_state *cma, const struct rt_cma_offer *offer, uint8_t *body,
+                          size_t *fetched, size_t most) {
     size_t skip = *fetched;
     for (size_t i = 0; i < RT_PIECES && most > 0; i++) {
         const size_t skipped = skip < offer->pieces[i].bytes ? skip : offer->pieces[i].bytes;
         const size_t left = offer->pieces[i].bytes - skipped, n = left < most ? left : most;
         skip -= skipped;
-        if (n > 0 && !read_memory(cma->peer.process, offer->pieces[i].at + skipped, body + *fetched, n))
+        if (n > 0 && !cma_read_memory(cma->peer.process, offer->pieces[i].at + skipped, body + *fetched, n))
             return false;
         *fetched += n;
         most -= n;
@@ -105,13 +106,13 @@ rt_status rt_cma_fetch(struct rt_tcp_link *link, const uint8_t loan_bytes[RT_CMA
     if (status != RT_OK)
         return status;
     const size_t before = *fetched;
-    const bool whole = read_part(cma, &offer, receive->body, fetched, *budget);
+    const bool whole = cma_read_part(cma, &offer, receive->body, fetched, *budget);
     const int error = errno;
     *budget -= *fetched - before;
     if (whole && *fetched < bytes)
         return RT_OK;
     atomic_thread_fence(memory_order_seq_cst); /* the answer is looked for after the body was read */
-    const enum sight sight = look_for_answer(cma);
+    const enum sight sight = cma_check_answer(cma);
     if (sight == NO_SIGHT)
         return rt_fail(err, RT_BAD_INPUT, "its memory can no longer be read: %s", strerror(errno));
     if (sight == NOT_ANSWERED)
@@ -122,10 +123,10 @@ rt_status rt_cma_fetch(struct rt_tcp_link *link, const uint8_t loan_bytes[RT_CMA
     return RT_OK;
 }
 
-/* ---- coming to an agreement ---- */
+/* ---- negotiation ---- */
 
-/* Finds out which process is at the other end, and whether it is of our own user. The system is asked only
- * about peers that we have called, or that offer something. */
+/* Finds out which process is at the other end, and whether it belongs to our own user. The system is asked
+ * only about peers that we have called or that offer something. */
 static bool cma_identify_peer(struct rt_tcp_link *link) {
     return rt_owner_find(link->lanes[RT_LANE_CONTROL]->stream.fd, &link->cma.owner) &&
            link->cma.owner.user == geteuid();
@@ -148,9 +149,9 @@ void rt_cma_end(struct rt_tcp_link *link) {
     atomic_thread_fence(memory_order_seq_cst); /* before anything that was lent is written to */
 }
 
-static void look(struct rt_tcp_link *link) {
+static void cma_check_peer(struct rt_tcp_link *link) {
     struct rt_cma_state *cma = &link->cma;
-    cma->borrows = look_for_answer(cma) == ANSWERED;
+    cma->borrows = cma_check_answer(cma) == ANSWERED;
     cma->agree_due = cma->borrows;
 }
 
@@ -164,35 +165,35 @@ rt_status rt_cma_offered(struct rt_tcp_link *link, struct rt_error *err) {
     if (!cma->willing || (!cma->begins && !cma_identify_peer(link)) ||
         (cma->peer.process == cma->ours.process && tcp->cma != RT_LENDS_TO_ITSELF) ||
         !rt_owner_is(&cma->owner, cma->peer.process))
-        return RT_OK; /* it waits in vain, and sends its bodies meanwhile */
+        return RT_OK; /* the peer gets no agreement, and sends its bodies */
     for (size_t i = 0; i < RT_CHALLENGE_BYTES; i++)
         cma->answer[i] = cma->peer.challenge[i] ^ 0xff;
     if (cma->begins)
-        look(link);
+        cma_check_peer(link);
     else
         cma->offer_due = true;
     return RT_OK;
 }
 
-static rt_status agreed(struct rt_tcp_link *link, struct rt_error *err) {
+static rt_status cma_agree(struct rt_tcp_link *link, struct rt_error *err) {
     struct rt_cma_state *cma = &link->cma;
     if (!cma->offered || !cma->answered || cma->lends)
         return rt_fail(err, RT_BAD_INPUT, "accepted an offer that was not made");
     cma->lends = true;
     if (!cma->begins)
-        look(link);
+        cma_check_peer(link);
     return RT_OK;
 }
 
 /* ---- loans ---- */
 
-static bool is_loan(const struct rt_send *send) {
+static bool cma_is_loan(const struct rt_send *send) {
     return rt_send_body(send) >= SMALLEST_LOAN;
 }
 
-/* Of the control channel nothing is lent: it does not wait for what others have lent. */
+/* The control channel lends nothing: it must not wait for the loans of others. */
 bool rt_cma_suits(const struct rt_tcp_link *link, const struct rt_send *send) {
-    return link->cma.lends && send->channel != RT_CHANNEL_CONTROL && is_loan(send);
+    return link->cma.lends && send->channel != RT_CHANNEL_CONTROL && cma_is_loan(send);
 }
 
 bool rt_cma_is_full(const struct rt_tcp_link *link) {
@@ -213,8 +214,8 @@ void rt_cma_written(struct rt_tcp_link *link, struct rt_send *send, bool lent) {
         rt_tcp_tell_sent(link, send);
 }
 
-/* The first one that waits, and those behind it that were sent. */
-static void take_back(struct rt_tcp_link *link, unsigned channel) {
+/* Completes the first waiting send, and those behind it that were sent. */
+static void cma_take_back(struct rt_tcp_link *link, unsigned channel) {
     struct rt_cma_state *cma = &link->cma;
     struct rt_send_queue *waiting = &cma->waiting[channel];
     cma->given_back[channel]++;
@@ -222,11 +223,12 @@ static void take_back(struct rt_tcp_link *link, unsigned channel) {
     cma->lent_bytes -= rt_send_body(waiting->first);
     do
         rt_tcp_tell_sent(link, rt_send_pop(waiting));
-    while (waiting->first && !is_loan(waiting->first));
+    while (waiting->first && !cma_is_loan(waiting->first));
 }
 
-/* Of the two ways on which this is told the slower one tells what is known. */
-static rt_status returned(struct rt_tcp_link *link, unsigned channel, uint32_t count, struct rt_error *err) {
+/* Both connections report returns: the slower one repeats what is known. */
+static rt_status cma_count_returned(struct rt_tcp_link *link, unsigned channel, uint32_t count,
+                                    struct rt_error *err) {
     struct rt_cma_state *cma = &link->cma;
     const uint32_t more = count - cma->given_back[channel];
     if (more > UINT32_MAX / 2)
@@ -235,14 +237,14 @@ static rt_status returned(struct rt_tcp_link *link, unsigned channel, uint32_t c
         return rt_fail(err, RT_BAD_INPUT, "returned a buffer on channel %u that it had not been given",
                        channel);
     while (cma->given_back[channel] != count)
-        take_back(link, channel);
+        cma_take_back(link, channel);
     return RT_OK;
 }
 
 rt_status rt_cma_frame(struct rt_tcp_link *link, const struct rt_frame *frame, struct rt_error *err) {
     if (frame->kind == RT_FRAME_AGREE)
-        return agreed(link, err);
-    return returned(link, frame->channel, frame->count, err);
+        return cma_agree(link, err);
+    return cma_count_returned(link, frame->channel, frame->count, err);
 }
 
 /* ---- frames ---- */
@@ -255,7 +257,7 @@ bool rt_cma_has_frames(const struct rt_tcp_link *link, enum rt_lane lane) {
     return any;
 }
 
-static size_t write_offer(const struct rt_offer *offer, uint8_t *bytes) {
+static size_t cma_write_offer(const struct rt_offer *offer, uint8_t *bytes) {
     rt_frame_encode(&(struct rt_frame){.kind = RT_FRAME_OFFER, .head_bytes = RT_OFFER_BYTES}, bytes);
     rt_offer_encode(offer, bytes + RT_FRAME_BYTES);
     rt_put_le32(bytes + RT_FRAME_BYTES + RT_OFFER_BYTES,
@@ -278,7 +280,7 @@ size_t rt_cma_frames(struct rt_tcp_link *link, enum rt_lane lane, uint8_t *bytes
     if (lane != RT_LANE_CONTROL)
         return count;
     if (cma->offer_due) {
-        count += write_offer(&cma->ours, bytes + count);
+        count += cma_write_offer(&cma->ours, bytes + count);
         cma->offer_due = false;
         cma->offered = true;
     }

@@ -1,7 +1,7 @@
 /*
- * Connecting. A host may have several addresses, and whoever is to listen there may not have started yet: the
- * addresses are tried in turn, with growing pauses, until it works or the time is over. Then the sentence is
- * about the last attempt. What a peer says that did answer is final, for instance that the keys differ.
+ * Connecting. A host may have several addresses, and its node may not listen yet: the addresses are tried in
+ * turn, with growing pauses, until one works or the time is over. The message is then about the last attempt.
+ * The answer of a peer that did respond is final, for instance that the keys differ.
  */
 #include "net/tcp_parts.h"
 
@@ -49,7 +49,7 @@ rt_status rt_tcp_connect(struct rt_endpoint *endpoint, const char *address, doub
     return RT_OK;
 }
 
-static void say_unreachable(struct rt_tcp_link *link, int error) {
+static void tcp_connect_unreachable(struct rt_tcp_link *link, int error) {
     if (error == ECONNREFUSED)
         rt_fail(&link->last, RT_IO, "connection refused: nothing is listening there");
     else if (error == ETIMEDOUT)
@@ -58,8 +58,8 @@ static void say_unreachable(struct rt_tcp_link *link, int error) {
         rt_fail(&link->last, RT_IO, "cannot be reached: %s", strerror(error));
 }
 
-/* link->last says why. */
-static void try_again(struct rt_tcp_link *link) {
+/* link->last has the reason. */
+static void tcp_connect_retry(struct rt_tcp_link *link) {
     const struct addrinfo *first;
     rt_tcp_link_drop_lanes(link);
     link->state = RT_LINK_PAUSING;
@@ -73,15 +73,15 @@ static void try_again(struct rt_tcp_link *link) {
     }
 }
 
-static void begin_lane(struct rt_tcp_link *link, enum rt_lane lane, const uint8_t *token) {
+static void tcp_connect_begin_lane(struct rt_tcp_link *link, enum rt_lane lane, const uint8_t *token) {
     struct rt_tcp *tcp = (struct rt_tcp *)link->base.endpoint;
     const struct addrinfo *address = link->address;
     struct rt_connection *connection;
     link->state = RT_LINK_TRYING;
     int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, address->ai_protocol);
     if (fd < 0) {
-        say_unreachable(link, errno);
-        try_again(link);
+        tcp_connect_unreachable(link, errno);
+        tcp_connect_retry(link);
         return;
     }
     struct rt_error err;
@@ -94,12 +94,12 @@ static void begin_lane(struct rt_tcp_link *link, enum rt_lane lane, const uint8_
     link->lanes[lane] = connection;
     memcpy(connection->token, token, RT_TOKEN_BYTES);
     if (connect(fd, address->ai_addr, address->ai_addrlen) != 0 && errno != EINPROGRESS && errno != EINTR) {
-        say_unreachable(link, errno);
-        try_again(link);
+        tcp_connect_unreachable(link, errno);
+        tcp_connect_retry(link);
     }
 }
 
-static void begin_attempt(struct rt_tcp_link *link) {
+static void tcp_connect_begin_attempt(struct rt_tcp_link *link) {
     uint8_t token[RT_TOKEN_BYTES];
     if (getrandom(token, sizeof token, 0) != sizeof token) {
         struct rt_error err;
@@ -107,16 +107,16 @@ static void begin_attempt(struct rt_tcp_link *link) {
         rt_tcp_link_fail(link, &err);
         return;
     }
-    begin_lane(link, RT_LANE_CONTROL, token);
+    tcp_connect_begin_lane(link, RT_LANE_CONTROL, token);
 }
 
-static void give_up(struct rt_tcp_link *link) {
+static void tcp_connect_give_up(struct rt_tcp_link *link) {
     if (link->last.text[0] == 0)
-        say_unreachable(link, ETIMEDOUT);
+        tcp_connect_unreachable(link, ETIMEDOUT);
     rt_tcp_link_fail(link, &link->last);
 }
 
-static void check_resolved(struct rt_tcp_link *link, double now) {
+static void tcp_connect_check_resolved(struct rt_tcp_link *link, double now) {
     struct rt_error err;
     if (!rt_resolve_done(link->resolve, 0) && now < link->until)
         return;
@@ -129,16 +129,16 @@ static void check_resolved(struct rt_tcp_link *link, double now) {
     link->pause = FIRST_PAUSE;
 }
 
-/* An attempt that hangs. One that has got through to somebody who then says nothing is final. */
-static void check_late(struct rt_tcp_link *link, double now) {
+/* An attempt that hangs. If the connection was made and the peer stays silent, the failure is final. */
+static void tcp_connect_check_late(struct rt_tcp_link *link, double now) {
     struct rt_tcp *tcp = (struct rt_tcp *)link->base.endpoint;
     for (int i = 0; i < RT_LANES; i++) {
         struct rt_connection *connection = link->lanes[i];
         if (!connection || connection->state == RT_CONNECTION_GREETED || now < connection->deadline)
             continue;
         if (connection->state == RT_CONNECTION_CONNECTING) {
-            say_unreachable(link, ETIMEDOUT);
-            try_again(link);
+            tcp_connect_unreachable(link, ETIMEDOUT);
+            tcp_connect_retry(link);
         } else {
             struct rt_error err;
             rt_fail(&err, RT_IO, "took the connection but said nothing for %.3g seconds", tcp->silence);
@@ -150,13 +150,13 @@ static void check_late(struct rt_tcp_link *link, double now) {
 
 double rt_tcp_connect_step(struct rt_tcp_link *link, double now) {
     if (link->state == RT_LINK_RESOLVING)
-        check_resolved(link, now);
+        tcp_connect_check_resolved(link, now);
     if (link->state == RT_LINK_TRYING)
-        check_late(link, now);
+        tcp_connect_check_late(link, now);
     if ((link->state == RT_LINK_PAUSING || link->state == RT_LINK_TRYING) && now >= link->until)
-        give_up(link);
+        tcp_connect_give_up(link);
     if (link->state == RT_LINK_PAUSING && now >= link->retry_at)
-        begin_attempt(link);
+        tcp_connect_begin_attempt(link);
     double next = link->until;
     if (link->state == RT_LINK_PAUSING)
         next = fmin(next, link->retry_at);
@@ -172,7 +172,7 @@ void rt_tcp_connect_serve(struct rt_connection *connection) {
     enum rt_connection_state before = connection->state;
     if (before == RT_CONNECTION_GREETED) { /* it can only have ended */
         rt_fail(&link->last, RT_IO, "closed the connection before the link was made");
-        try_again(link);
+        tcp_connect_retry(link);
         return;
     }
     enum rt_stream_result result = rt_connection_greet(connection, &err);
@@ -182,12 +182,12 @@ void rt_tcp_connect_serve(struct rt_connection *connection) {
         rt_tcp_link_fail(link, &err);
     } else if (result == RT_STREAM_ENDED) {
         if (connection->state == RT_CONNECTION_CONNECTING)
-            say_unreachable(link, connection->connect_error);
+            tcp_connect_unreachable(link, connection->connect_error);
         else
             rt_fail(&link->last, RT_IO, "%s before the link was made", err.text);
-        try_again(link);
+        tcp_connect_retry(link);
     } else if (result == RT_STREAM_OK && connection->lane == RT_LANE_CONTROL) {
-        begin_lane(link, RT_LANE_DATA, connection->token);
+        tcp_connect_begin_lane(link, RT_LANE_DATA, connection->token);
     } else if (result == RT_STREAM_OK) {
         rt_tcp_link_up(link, RT_EVENT_CONNECTED);
     }

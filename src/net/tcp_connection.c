@@ -1,8 +1,7 @@
 /*
- * One connection: from its socket through TLS handshake and preambles to its end. It never ends abruptly: a
- * socket that is closed while unread bytes lie in it makes the system tell the other side "reset", which may
- * destroy what we said last before it was read. So we say that we are done, and wait a moment for the other
- * side to close.
+ * One connection: from its socket through TLS handshake and preambles to its end. It never ends abruptly: if
+ * a socket is closed while unread bytes lie in it, the system sends a reset, which may destroy our last bytes
+ * before the peer has read them. So we shut our side down and wait a moment for the peer to close.
  */
 #include "net/tcp_parts.h"
 
@@ -42,9 +41,9 @@ rt_status rt_connection_create(struct rt_tcp *tcp, int fd, bool initiator, enum 
 
 /* ---- greeting ---- */
 
-/* Whoever asks for a port in vain again and again is one day given that very port for his own end, and the
- * system then joins him to himself. */
-static bool is_joined_to_itself(int fd) {
+/* A process that repeatedly connects to a port where no program listens may be given that very port for its
+ * own end; the system then connects the socket to itself. */
+static bool connection_is_to_itself(int fd) {
     struct sockaddr_storage own, peer;
     socklen_t own_bytes = sizeof own, peer_bytes = sizeof peer;
     memset(&own, 0, sizeof own);
@@ -54,7 +53,8 @@ static bool is_joined_to_itself(int fd) {
            memcmp(&own, &peer, own_bytes) == 0;
 }
 
-static enum rt_stream_result finish_connecting(struct rt_connection *connection, struct rt_error *err) {
+static enum rt_stream_result connection_finish_connecting(struct rt_connection *connection,
+                                                          struct rt_error *err) {
     int error = 0;
     socklen_t bytes = sizeof error;
     struct pollfd look = {.fd = connection->stream.fd, .events = POLLOUT};
@@ -62,7 +62,7 @@ static enum rt_stream_result finish_connecting(struct rt_connection *connection,
         return RT_STREAM_BLOCKED;
     if (getsockopt(connection->stream.fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0)
         error = errno;
-    if (error == 0 && is_joined_to_itself(connection->stream.fd)) {
+    if (error == 0 && connection_is_to_itself(connection->stream.fd)) {
         struct linger at_once = {.l_onoff = 1}; /* so that the port is free again */
         (void)setsockopt(connection->stream.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
         error = ECONNREFUSED;
@@ -76,7 +76,7 @@ static enum rt_stream_result finish_connecting(struct rt_connection *connection,
     return RT_STREAM_OK;
 }
 
-static enum rt_stream_result secure(struct rt_connection *connection, struct rt_error *err) {
+static enum rt_stream_result connection_start_tls(struct rt_connection *connection, struct rt_error *err) {
     struct rt_stream *stream = &connection->stream;
     if (!connection->initiator && stream->received == 0) { /* TLS, or a preamble in the clear? */
         uint8_t first;
@@ -100,8 +100,8 @@ static enum rt_stream_result secure(struct rt_connection *connection, struct rt_
     return result;
 }
 
-static void say_preamble(struct rt_connection *connection, enum rt_preamble_kind kind,
-                         enum rt_refusal refusal) {
+static void connection_write_preamble(struct rt_connection *connection, enum rt_preamble_kind kind,
+                                      enum rt_refusal refusal) {
     struct rt_preamble preamble = {.version = RT_LINK_VERSION, .kind = kind, .refusal = refusal};
     uint8_t bytes[RT_PREAMBLE_BYTES];
     memcpy(preamble.token, connection->token, RT_TOKEN_BYTES);
@@ -110,22 +110,23 @@ static void say_preamble(struct rt_connection *connection, enum rt_preamble_kind
     connection->greeted_out = true;
 }
 
-static enum rt_preamble_kind kind_of(enum rt_lane lane) {
+static enum rt_preamble_kind connection_preamble_kind(enum rt_lane lane) {
     return lane == RT_LANE_CONTROL ? RT_PREAMBLE_CONTROL : RT_PREAMBLE_DATA;
 }
 
-static enum rt_stream_result other_version(unsigned version, struct rt_error *err) {
+static enum rt_stream_result connection_fail_version(unsigned version, struct rt_error *err) {
     rt_fail(err, RT_BAD_INPUT,
             "uses version %u of the link protocol, this program version %d: run the same RingTMP on both",
             version, RT_LINK_VERSION);
     return RT_STREAM_FAILED;
 }
 
-/* The answer to the initiator. */
-static enum rt_stream_result check_answer(struct rt_connection *connection,
-                                          const struct rt_preamble *preamble, struct rt_error *err) {
+/* Checks the responder's answer, as the initiator. */
+static enum rt_stream_result connection_check_answer(struct rt_connection *connection,
+                                                     const struct rt_preamble *preamble,
+                                                     struct rt_error *err) {
     if (preamble->version != RT_LINK_VERSION)
-        return other_version(preamble->version, err);
+        return connection_fail_version(preamble->version, err);
     if (preamble->kind == RT_PREAMBLE_REFUSED) {
         static const char *const reasons[RT_REFUSALS] = {
             [RT_REFUSED_NOTHING] = "refused the link",
@@ -136,7 +137,7 @@ static enum rt_stream_result check_answer(struct rt_connection *connection,
         rt_fail(err, RT_BAD_INPUT, "%s", reasons[preamble->refusal]);
         return RT_STREAM_FAILED;
     }
-    if (preamble->kind != kind_of(connection->lane) ||
+    if (preamble->kind != connection_preamble_kind(connection->lane) ||
         memcmp(preamble->token, connection->token, RT_TOKEN_BYTES) != 0) {
         rt_fail(err, RT_BAD_INPUT, "answered with the greeting of another connection");
         return RT_STREAM_FAILED;
@@ -144,13 +145,14 @@ static enum rt_stream_result check_answer(struct rt_connection *connection,
     return RT_STREAM_OK;
 }
 
-/* What an initiator says to us. */
-static enum rt_stream_result check_request(struct rt_connection *connection,
-                                           const struct rt_preamble *preamble, struct rt_error *err) {
+/* Checks the initiator's preamble, as the responder. */
+static enum rt_stream_result connection_check_request(struct rt_connection *connection,
+                                                      const struct rt_preamble *preamble,
+                                                      struct rt_error *err) {
     struct rt_tcp *tcp = connection->tcp;
     if (preamble->version != RT_LINK_VERSION) {
         rt_connection_refuse(connection, RT_REFUSED_VERSION);
-        return other_version(preamble->version, err);
+        return connection_fail_version(preamble->version, err);
     }
     enum rt_lane lane = preamble->kind == RT_PREAMBLE_CONTROL ? RT_LANE_CONTROL : RT_LANE_DATA;
     if (preamble->kind == RT_PREAMBLE_REFUSED ||
@@ -165,22 +167,23 @@ static enum rt_stream_result check_request(struct rt_connection *connection,
     }
     connection->lane = lane;
     memcpy(connection->token, preamble->token, RT_TOKEN_BYTES);
-    say_preamble(connection, preamble->kind, RT_REFUSED_NOTHING);
+    connection_write_preamble(connection, preamble->kind, RT_REFUSED_NOTHING);
     return RT_STREAM_OK;
 }
 
-/* Whether the first bytes, however few, can be those of a preamble: what comes after its first word is not
- * waited for when that word is wrong. */
-static bool may_be_preamble(const uint8_t *bytes, size_t count) {
+/* Whether these first bytes, however few, can be the start of a preamble: if its first word is wrong the rest
+ * is not awaited. */
+static bool connection_may_be_preamble(const uint8_t *bytes, size_t count) {
     enum { WORD = 4 };
     uint8_t ours[RT_PREAMBLE_BYTES];
     rt_preamble_encode(&(struct rt_preamble){.version = RT_LINK_VERSION}, ours);
     return memcmp(bytes, ours, count < WORD ? count : WORD) == 0;
 }
 
-static enum rt_stream_result read_preamble(struct rt_connection *connection, struct rt_error *err) {
+static enum rt_stream_result connection_read_preamble(struct rt_connection *connection,
+                                                      struct rt_error *err) {
     struct rt_tcp_input *in = &connection->in;
-    while (in->to < RT_PREAMBLE_BYTES && may_be_preamble(in->ahead, in->to)) {
+    while (in->to < RT_PREAMBLE_BYTES && connection_may_be_preamble(in->ahead, in->to)) {
         struct iovec room = {in->ahead + in->to, RT_PREAMBLE_BYTES - in->to};
         size_t got = 0;
         enum rt_stream_result result = rt_stream_read(&connection->stream, &room, 1, &got, err);
@@ -199,25 +202,26 @@ static enum rt_stream_result read_preamble(struct rt_connection *connection, str
     in->to = 0;
     if (rt_preamble_decode(in->ahead, &preamble, err) != RT_OK)
         return RT_STREAM_FAILED;
-    return connection->initiator ? check_answer(connection, &preamble, err)
-                                 : check_request(connection, &preamble, err);
+    return connection->initiator ? connection_check_answer(connection, &preamble, err)
+                                 : connection_check_request(connection, &preamble, err);
 }
 
-static enum rt_stream_result flush(struct rt_connection *connection, struct rt_error *err) {
+static enum rt_stream_result connection_flush(struct rt_connection *connection, struct rt_error *err) {
     size_t budget = RT_BUDGET;
     return connection->out.total ? rt_tcp_output_write(connection, &budget, err) : RT_STREAM_OK;
 }
 
-static enum rt_stream_result exchange_preambles(struct rt_connection *connection, struct rt_error *err) {
+static enum rt_stream_result connection_exchange_preambles(struct rt_connection *connection,
+                                                           struct rt_error *err) {
     enum rt_stream_result result = RT_STREAM_OK;
     if (connection->initiator && !connection->greeted_out)
-        say_preamble(connection, kind_of(connection->lane), RT_REFUSED_NOTHING);
+        connection_write_preamble(connection, connection_preamble_kind(connection->lane), RT_REFUSED_NOTHING);
     if (connection->initiator)
-        result = flush(connection, err);
+        result = connection_flush(connection, err);
     if (result == RT_STREAM_OK && (connection->initiator || !connection->greeted_out))
-        result = read_preamble(connection, err);
+        result = connection_read_preamble(connection, err);
     if (result == RT_STREAM_OK && !connection->initiator)
-        result = flush(connection, err);
+        result = connection_flush(connection, err);
     if (result == RT_STREAM_OK)
         connection->state = RT_CONNECTION_GREETED;
     return result;
@@ -226,18 +230,19 @@ static enum rt_stream_result exchange_preambles(struct rt_connection *connection
 enum rt_stream_result rt_connection_greet(struct rt_connection *connection, struct rt_error *err) {
     enum rt_stream_result result = RT_STREAM_OK;
     if (connection->state == RT_CONNECTION_CONNECTING)
-        result = finish_connecting(connection, err);
+        result = connection_finish_connecting(connection, err);
     if (result == RT_STREAM_OK && connection->state == RT_CONNECTION_SECURING)
-        result = secure(connection, err);
+        result = connection_start_tls(connection, err);
     if (result == RT_STREAM_OK && connection->state == RT_CONNECTION_GREETING)
-        result = exchange_preambles(connection, err);
+        result = connection_exchange_preambles(connection, err);
     return result;
 }
 
 void rt_connection_refuse(struct rt_connection *connection, enum rt_refusal refusal) {
     struct rt_error ignored;
-    say_preamble(connection, RT_PREAMBLE_REFUSED, refusal);
-    (void)flush(connection, &ignored); /* small enough for an empty socket; else it goes unheard */
+    connection_write_preamble(connection, RT_PREAMBLE_REFUSED, refusal);
+    (void)connection_flush(connection,
+                           &ignored); /* it fits into an empty socket; otherwise the peer gets no reason */
 }
 
 /* ---- the end ---- */
@@ -255,7 +260,7 @@ void rt_connection_kill(struct rt_connection *connection) {
 
 void rt_connection_end(struct rt_connection *connection) {
     struct rt_tcp *tcp = connection->tcp;
-    /* Nobody has heard of it; or a flood of them must not use up the system's sockets. */
+    /* The owner does not know of it, or a flood of them would use up the system's sockets. */
     if (connection->state == RT_CONNECTION_CONNECTING || tcp->lingering_count >= RT_LINGERING) {
         rt_connection_kill(connection);
         return;

@@ -1,10 +1,10 @@
 /*
- * From the network thread to the owner. A link that has something to tell is in the endpoint's list of ready
- * links; the owner takes one event from the first of them and puts it at the end if it has more. What is told
- * hangs in the sends and receives themselves, so nothing is allocated.
+ * From the network thread to the owner. A link with events is in the endpoint's list of ready links; the
+ * owner takes one event from the first link, which goes to the end of the list if it has more. The events
+ * are kept in the sends and receives themselves, so nothing is allocated.
  *
- * Of one link a send that is done comes before a frame that arrived: so the answer to a message is never
- * heard of before the message's own end. Closed comes last.
+ * On one link a completed send comes before a received frame: so the answer to a message never arrives
+ * before the message's own completion. Closed comes last.
  */
 #include "net/tcp_parts.h"
 
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-static void make_ready(struct rt_tcp_link *link) {
+static void tcp_make_ready(struct rt_tcp_link *link) {
     struct rt_tcp *tcp = (struct rt_tcp *)link->base.endpoint;
     if (link->ready)
         return;
@@ -36,8 +36,9 @@ void rt_tcp_look_for_stall(struct rt_tcp *tcp) {
     tcp->awake_by = now;
 }
 
-/* Its own work since the last round is no time in which the program did not run. The CPU clock costs a system
- * call, so it is read now and then; work of less than that between two rounds does not matter. */
+/* The thread's own work since the last round is not time in which the program did not run. Reading the CPU
+ * clock is a system call, so it is read now and then; less work than that between two rounds does not
+ * matter. */
 void rt_tcp_round_by_owner(struct rt_tcp *tcp, double until) {
     static const double now_and_then = 0.01;
     const double now = rt_clock_boot();
@@ -51,7 +52,7 @@ void rt_tcp_round_by_owner(struct rt_tcp *tcp, double until) {
     rt_tcp_round(tcp, until);
 }
 
-static struct rt_tcp *begin_telling(struct rt_tcp_link *link) {
+static struct rt_tcp *tcp_begin_events(struct rt_tcp_link *link) {
     struct rt_tcp *tcp = (struct rt_tcp *)link->base.endpoint;
     rt_tcp_look_for_stall(tcp);
     uint64_t sent = link->closed_sent, received = link->closed_received;
@@ -64,43 +65,43 @@ static struct rt_tcp *begin_telling(struct rt_tcp_link *link) {
     link->wire_sent = sent;
     link->wire_received = received;
     if (!link->pushed_out)
-        make_ready(link);
+        tcp_make_ready(link);
     return tcp;
 }
 
-static void end_telling(struct rt_tcp *tcp) {
+static void tcp_end_events(struct rt_tcp *tcp) {
     pthread_cond_signal(&tcp->changed);
     pthread_mutex_unlock(&tcp->mutex);
 }
 
 void rt_tcp_tell_open(struct rt_tcp_link *link, enum rt_event_kind kind) {
-    struct rt_tcp *tcp = begin_telling(link);
+    struct rt_tcp *tcp = tcp_begin_events(link);
     link->tell_open = true;
     link->open_kind = kind;
-    end_telling(tcp);
+    tcp_end_events(tcp);
 }
 
 void rt_tcp_tell_sent(struct rt_tcp_link *link, struct rt_send *send) {
-    struct rt_tcp *tcp = begin_telling(link);
+    struct rt_tcp *tcp = tcp_begin_events(link);
     rt_send_push(&link->done_sends, send);
-    end_telling(tcp);
+    tcp_end_events(tcp);
 }
 
 void rt_tcp_tell_received(struct rt_tcp_link *link, struct rt_receive *receive) {
-    struct rt_tcp *tcp = begin_telling(link);
+    struct rt_tcp *tcp = tcp_begin_events(link);
     rt_receive_push(&link->done_receives, receive);
-    end_telling(tcp);
+    tcp_end_events(tcp);
 }
 
 void rt_tcp_tell_closed(struct rt_tcp_link *link, const struct rt_error *reason) {
-    struct rt_tcp *tcp = begin_telling(link);
+    struct rt_tcp *tcp = tcp_begin_events(link);
     link->tell_closed = true;
     link->over = true;
     rt_link_count(&link->base, NULL);
     link->reason = *reason;
     memset(&link->posted_sends, 0, sizeof link->posted_sends);
     memset(&link->posted_receives, 0, sizeof link->posted_receives);
-    end_telling(tcp);
+    tcp_end_events(tcp);
 }
 
 void rt_tcp_tell_refused(struct rt_tcp *tcp, const struct rt_error *reason) {
@@ -109,7 +110,7 @@ void rt_tcp_tell_refused(struct rt_tcp *tcp, const struct rt_error *reason) {
         size_t place = (tcp->first_refusal + tcp->refusal_count++) % RT_REFUSALS_KEPT;
         tcp->refusals[place] = *reason;
     }
-    end_telling(tcp);
+    tcp_end_events(tcp);
 }
 
 void rt_tcp_untell(struct rt_tcp_link *link) {
@@ -127,7 +128,7 @@ void rt_tcp_untell(struct rt_tcp_link *link) {
     link->ready = false;
 }
 
-static void take_sent(struct rt_tcp_link *link, struct rt_event *event) {
+static void tcp_take_sent(struct rt_tcp_link *link, struct rt_event *event) {
     struct rt_send *send = rt_send_pop(&link->done_sends);
     struct rt_link_counts *counts = &link->base.counts;
     counts->frames_sent[send->channel]++;
@@ -136,7 +137,7 @@ static void take_sent(struct rt_tcp_link *link, struct rt_event *event) {
     event->send = send;
 }
 
-static void take_received(struct rt_tcp_link *link, struct rt_event *event) {
+static void tcp_take_received(struct rt_tcp_link *link, struct rt_event *event) {
     struct rt_receive *receive = rt_receive_pop(&link->done_receives);
     struct rt_link_counts *counts = &link->base.counts;
     counts->frames_received[receive->channel]++;
@@ -146,7 +147,7 @@ static void take_received(struct rt_tcp_link *link, struct rt_event *event) {
 }
 
 /* With the mutex held: the next event, if there is one. */
-static bool take(struct rt_tcp *tcp, struct rt_event *event) {
+static bool tcp_take_event(struct rt_tcp *tcp, struct rt_event *event) {
     *event = (struct rt_event){.kind = RT_EVENT_WOKEN};
     if (tcp->woken) {
         tcp->woken = false;
@@ -162,16 +163,16 @@ static bool take(struct rt_tcp *tcp, struct rt_event *event) {
             link->tell_open = false;
             event->kind = link->open_kind;
         } else if (link->done_sends.first) {
-            take_sent(link, event);
+            tcp_take_sent(link, event);
         } else if (link->done_receives.first) {
-            take_received(link, event);
+            tcp_take_received(link, event);
         } else {
             link->tell_closed = false;
             event->kind = RT_EVENT_CLOSED;
             event->error = link->reason;
         }
         if (link->done_sends.first || link->done_receives.first || link->tell_closed)
-            make_ready(link);
+            tcp_make_ready(link);
         return true;
     }
     if (tcp->refusal_count > 0) {
@@ -188,7 +189,7 @@ bool rt_tcp_wait(struct rt_endpoint *endpoint, double until, struct rt_event *ev
     struct rt_tcp *tcp = (struct rt_tcp *)endpoint;
     pthread_mutex_lock(&tcp->mutex);
     bool found, looked = !tcp->attended;
-    while (!(found = take(tcp, event))) {
+    while (!(found = tcp_take_event(tcp, event))) {
         double now = rt_clock_wall();
         if (until <= now && looked)
             break;

@@ -1,6 +1,7 @@
 /*
- * Bytes to frames. A body is received where it belongs: only what was read ahead together with the start of
- * its frame, a few hundred bytes, is copied. What a frame may be is decided before a byte of it is taken.
+ * Bytes to frames. A body is received directly into its destination: only bytes that were read ahead together
+ * with the start of their frame, a few hundred, are copied. A frame is checked before any byte of it is
+ * taken.
  */
 #include "net/tcp_parts.h"
 
@@ -11,8 +12,8 @@
 
 enum { PLACES = 3 };
 
-/* Where the rest of the frame goes, in order: head, body or loan, checksum. */
-static int find_places(struct rt_tcp_input *in, struct iovec places[PLACES]) {
+/* The destinations of the rest of the frame, in order: head, body or loan, checksum. */
+static int input_find_places(struct rt_tcp_input *in, struct iovec places[PLACES]) {
     struct rt_receive *receive = in->receive;
     const bool lent = in->frame.body == RT_BODY_LENT;
     struct {
@@ -32,8 +33,8 @@ static int find_places(struct rt_tcp_input *in, struct iovec places[PLACES]) {
     return count;
 }
 
-/* So many bytes of the frame have been put into the given places. */
-static void advance(struct rt_tcp_input *in, const struct iovec *places, int count, size_t bytes) {
+/* Counts bytes of the frame that were read into the given destinations. */
+static void input_advance(struct rt_tcp_input *in, const struct iovec *places, int count, size_t bytes) {
     const size_t covered = in->frame.body == RT_BODY_LIGHT
                                ? in->frame.head_bytes
                                : rt_frame_following(&in->frame) - RT_FRAME_TAIL_BYTES;
@@ -46,9 +47,9 @@ static void advance(struct rt_tcp_input *in, const struct iovec *places, int cou
     }
 }
 
-/* The frame is here, all but a body that is lent: what the budget does not allow of it is left for the next
- * turn, and the frame stays under way. */
-static rt_status finish_frame(struct rt_connection *connection, size_t *budget, struct rt_error *err) {
+/* The frame is complete, except for a lent body: what exceeds the budget is left for the next turn, and the
+ * frame stays unfinished. */
+static rt_status input_finish_frame(struct rt_connection *connection, size_t *budget, struct rt_error *err) {
     struct rt_tcp_input *in = &connection->in;
     struct rt_tcp_link *link = connection->link;
     struct rt_receive *receive = in->receive;
@@ -75,8 +76,8 @@ static rt_status finish_frame(struct rt_connection *connection, size_t *budget, 
     return RT_OK;
 }
 
-/* Handles what has been read ahead: leaves less than the start of a frame, or a frame under way. */
-static rt_status digest(struct rt_connection *connection, size_t *budget, struct rt_error *err) {
+/* Handles the bytes read ahead, until less than the start of a frame, or an unfinished frame, is left. */
+static rt_status input_handle(struct rt_connection *connection, size_t *budget, struct rt_error *err) {
     struct rt_tcp_input *in = &connection->in;
     for (;;) {
         if (!in->in_frame) {
@@ -98,7 +99,7 @@ static rt_status digest(struct rt_connection *connection, size_t *budget, struct
             in->crc = rt_crc32c(0, start, RT_FRAME_BYTES);
         }
         struct iovec places[PLACES];
-        int count = find_places(in, places);
+        int count = input_find_places(in, places);
         size_t copied = 0;
         for (int i = 0; i < count && in->from < in->to; i++) {
             size_t n = in->to - in->from < places[i].iov_len ? in->to - in->from : places[i].iov_len;
@@ -106,24 +107,24 @@ static rt_status digest(struct rt_connection *connection, size_t *budget, struct
             in->from += n;
             copied += n;
         }
-        advance(in, places, count, copied);
+        input_advance(in, places, count, copied);
         if (in->done < rt_frame_following(&in->frame))
             return RT_OK;
-        rt_status status = finish_frame(connection, budget, err);
+        rt_status status = input_finish_frame(connection, budget, err);
         if (status != RT_OK || in->in_frame)
             return status;
     }
 }
 
-/* One read: into the places of the frame under way, and ahead. */
-static enum rt_stream_result fill(struct rt_connection *connection, size_t *got, bool *drained,
-                                  struct rt_error *err) {
+/* One read: into the destinations of the unfinished frame, and ahead. */
+static enum rt_stream_result input_fill(struct rt_connection *connection, size_t *got, bool *drained,
+                                        struct rt_error *err) {
     struct rt_tcp_input *in = &connection->in;
     struct iovec places[PLACES + 1];
     int count = 0, frame_places = 0;
     size_t asked = 0;
     if (in->in_frame) {
-        frame_places = count = find_places(in, places);
+        frame_places = count = input_find_places(in, places);
         for (int i = 0; i < count; i++)
             if (places[i].iov_len > RT_CHUNK) { /* so that the checksum finds it in the cache */
                 places[i].iov_len = RT_CHUNK;
@@ -147,7 +148,7 @@ static enum rt_stream_result fill(struct rt_connection *connection, size_t *got,
     *drained = *got < asked && !connection->stream.session;
     size_t direct = *got < in_places ? *got : in_places;
     if (in->in_frame)
-        advance(in, places, frame_places, direct);
+        input_advance(in, places, frame_places, direct);
     in->to += *got - direct;
     return RT_STREAM_OK;
 }
@@ -158,7 +159,7 @@ enum rt_stream_result rt_tcp_input_read(struct rt_connection *connection, struct
     bool drained = false;
     in->more = false;
     for (;;) {
-        if (digest(connection, &budget, err) != RT_OK)
+        if (input_handle(connection, &budget, err) != RT_OK)
             return RT_STREAM_FAILED;
         if (budget == 0) {
             in->more = true;
@@ -167,7 +168,7 @@ enum rt_stream_result rt_tcp_input_read(struct rt_connection *connection, struct
         if (drained)
             return RT_STREAM_BLOCKED;
         size_t got = 0;
-        enum rt_stream_result result = fill(connection, &got, &drained, err);
+        enum rt_stream_result result = input_fill(connection, &got, &drained, err);
         if (result != RT_STREAM_OK)
             return result;
         budget -= got < budget ? got : budget;

@@ -1,9 +1,9 @@
 /*
- * The rules of a link: what goes next, who may send how much, when it is dead.
+ * The rules of a link: which frame is next, how much may be sent, when the link is dead.
  *
- * Posted receives are credits: the number of receives newly posted on a channel is told to the peer on the
- * control connection, and it may send so many frames. So a frame that arrives always has its place, and one
- * that has none was sent against the rules.
+ * Posted receives are credits: the number of receives newly posted on a channel is sent to the peer on the
+ * control connection, and it may send that many frames. So a frame that arrives always has its
+ * destination; a frame without a credit breaks the protocol.
  */
 #include "net/tcp_parts.h"
 
@@ -54,16 +54,16 @@ void rt_tcp_link_up(struct rt_tcp_link *link, enum rt_event_kind kind) {
 
 /* ---- writing ---- */
 
-static uint32_t grant_now(const struct rt_tcp_link *link, unsigned channel) {
+static uint32_t link_credits_due(const struct rt_tcp_link *link, unsigned channel) {
     uint32_t room = RT_MAX_CREDIT - link->granted[channel];
     return link->to_grant[channel] < room ? link->to_grant[channel] : room;
 }
 
-/* What was borrowed and given back, credits and the sign of life, in one go. */
-static size_t make_own_frames(struct rt_tcp_link *link, uint8_t *bytes) {
+/* Returned loans, credits and the heartbeat, in one write. */
+static size_t link_make_own_frames(struct rt_tcp_link *link, uint8_t *bytes) {
     size_t count = rt_cma_frames(link, RT_LANE_CONTROL, bytes);
     for (unsigned channel = 0; channel < RT_CHANNELS; channel++) {
-        uint32_t grant = grant_now(link, channel);
+        uint32_t grant = link_credits_due(link, channel);
         if (grant == 0)
             continue;
         struct rt_frame frame = {.kind = RT_FRAME_CREDIT, .channel = channel, .count = grant};
@@ -85,7 +85,7 @@ static size_t make_own_frames(struct rt_tcp_link *link, uint8_t *bytes) {
 }
 
 /* The channel whose frame goes next on this connection; RT_CHANNELS: none can. */
-static unsigned next_channel(const struct rt_tcp_link *link, enum rt_lane lane) {
+static unsigned link_next_channel(const struct rt_tcp_link *link, enum rt_lane lane) {
     unsigned from = lane == RT_LANE_CONTROL ? RT_CHANNEL_CONTROL : RT_CHANNEL_FIRST;
     unsigned to = lane == RT_LANE_CONTROL ? RT_CHANNEL_FIRST : RT_CHANNELS;
     for (unsigned channel = from; channel < to; channel++) {
@@ -96,36 +96,36 @@ static unsigned next_channel(const struct rt_tcp_link *link, enum rt_lane lane) 
     return RT_CHANNELS;
 }
 
-static bool has_own_frames(const struct rt_tcp_link *link) {
+static bool link_has_own_frames(const struct rt_tcp_link *link) {
     bool any = link->ping_due || rt_cma_has_frames(link, RT_LANE_CONTROL);
     for (unsigned channel = 0; channel < RT_CHANNELS; channel++)
-        any |= grant_now(link, channel) > 0;
+        any |= link_credits_due(link, channel) > 0;
     return any;
 }
 
 bool rt_tcp_link_has_output(const struct rt_tcp_link *link, enum rt_lane lane) {
     const struct rt_tcp_output *out = &link->lanes[lane]->out;
     return !out->blocked && !out->broken &&
-           (out->total > 0 || next_channel(link, lane) < RT_CHANNELS ||
-            (lane == RT_LANE_CONTROL && has_own_frames(link)));
+           (out->total > 0 || link_next_channel(link, lane) < RT_CHANNELS ||
+            (lane == RT_LANE_CONTROL && link_has_own_frames(link)));
 }
 
-/* How a body goes: not at all, or without a checksum where nothing can damage it unseen. */
-static enum rt_frame_body body_of(const struct rt_tcp_link *link, enum rt_lane lane,
-                                  const struct rt_send *send) {
+/* How a body is sent: not at all, or without a checksum where the path cannot damage it unnoticed. */
+static enum rt_frame_body link_body_kind(const struct rt_tcp_link *link, enum rt_lane lane,
+                                         const struct rt_send *send) {
     const struct rt_stream *stream = &link->lanes[lane]->stream;
     return rt_cma_suits(link, send)           ? RT_BODY_LENT
            : stream->session || stream->local ? RT_BODY_LIGHT
                                               : RT_BODY_SEALED;
 }
 
-static bool begin_output(struct rt_tcp_link *link, enum rt_lane lane) {
+static bool link_begin_output(struct rt_tcp_link *link, enum rt_lane lane) {
     struct rt_tcp_output *out = &link->lanes[lane]->out;
-    const unsigned channel = next_channel(link, lane);
+    const unsigned channel = link_next_channel(link, lane);
     uint8_t bytes[RT_OWN_BYTES];
     size_t count = 0;
     if (lane == RT_LANE_CONTROL)
-        count = make_own_frames(link, bytes);
+        count = link_make_own_frames(link, bytes);
     else if (channel < RT_CHANNELS)
         count = rt_cma_frames(link, lane, bytes);
     if (count > 0) {
@@ -136,16 +136,16 @@ static bool begin_output(struct rt_tcp_link *link, enum rt_lane lane) {
         return false;
     struct rt_send *send = rt_send_pop(&link->sends[channel]);
     link->credits[channel]--;
-    rt_tcp_output_begin(out, send, body_of(link, lane, send));
+    rt_tcp_output_begin(out, send, link_body_kind(link, lane, send));
     return true;
 }
 
-static void write_lane(struct rt_tcp_link *link, enum rt_lane lane) {
+static void link_write_lane(struct rt_tcp_link *link, enum rt_lane lane) {
     struct rt_connection *connection = link->lanes[lane];
     struct rt_tcp *tcp = connection->tcp;
     struct rt_tcp_output *out = &connection->out;
     size_t budget = RT_BUDGET;
-    while (!out->blocked && !out->broken && budget > 0 && (out->total > 0 || begin_output(link, lane))) {
+    while (!out->blocked && !out->broken && budget > 0 && (out->total > 0 || link_begin_output(link, lane))) {
         struct rt_error ignored; /* reading says what happened, after what was sent before it */
         struct rt_send *send = out->send;
         enum rt_stream_result result = rt_tcp_output_write(connection, &budget, &ignored);
@@ -159,12 +159,12 @@ static void write_lane(struct rt_tcp_link *link, enum rt_lane lane) {
 
 void rt_tcp_link_write(struct rt_tcp_link *link) {
     for (enum rt_lane lane = 0; lane < RT_LANES && link->state == RT_LINK_UP; lane++)
-        write_lane(link, lane);
+        link_write_lane(link, lane);
 }
 
 /* ---- reading ---- */
 
-static rt_status take_data_frame(struct rt_connection *connection, const struct rt_frame *frame,
+static rt_status link_take_frame(struct rt_connection *connection, const struct rt_frame *frame,
                                  struct rt_receive **receive, struct rt_error *err) {
     struct rt_tcp_link *link = connection->link;
     unsigned channel = frame->channel;
@@ -187,7 +187,7 @@ rt_status rt_tcp_link_frame(struct rt_connection *connection, const struct rt_fr
                             struct rt_receive **receive, struct rt_error *err) {
     struct rt_tcp_link *link = connection->link;
     if (frame->kind == RT_FRAME_DATA)
-        return take_data_frame(connection, frame, receive, err);
+        return link_take_frame(connection, frame, receive, err);
     if (frame->kind == RT_FRAME_RETURN)
         return rt_cma_frame(link, frame, err);
     if (connection->lane != RT_LANE_CONTROL)
@@ -222,7 +222,7 @@ struct rt_heartbeat rt_tcp_heartbeat(const struct rt_link *base) {
                                  .ago = rt_clock_wall() - came};
 }
 
-static void begin_ending(struct rt_tcp_link *link, const struct rt_error *reason) {
+static void link_begin_ending(struct rt_tcp_link *link, const struct rt_error *reason) {
     if (link->state == RT_LINK_ENDING)
         return;
     link->state = RT_LINK_ENDING;
@@ -230,8 +230,8 @@ static void begin_ending(struct rt_tcp_link *link, const struct rt_error *reason
     link->last = *reason;
 }
 
-static void end_lane(struct rt_tcp_link *link, enum rt_lane lane, const struct rt_error *reason) {
-    begin_ending(link, reason);
+static void link_end_lane(struct rt_tcp_link *link, enum rt_lane lane, const struct rt_error *reason) {
+    link_begin_ending(link, reason);
     link->lanes[lane]->ended = true;
     if (link->lanes[RT_LANE_CONTROL]->ended && link->lanes[RT_LANE_DATA]->ended)
         rt_tcp_link_fail(link, &link->last);
@@ -239,7 +239,7 @@ static void end_lane(struct rt_tcp_link *link, enum rt_lane lane, const struct r
 
 void rt_tcp_link_lose(struct rt_tcp_link *link, unsigned channel, const struct rt_error *reason) {
     link->lost[channel] = true;
-    begin_ending(link, reason);
+    link_begin_ending(link, reason);
 }
 
 void rt_tcp_link_read(struct rt_tcp_link *link, enum rt_lane lane) {
@@ -252,8 +252,8 @@ void rt_tcp_link_read(struct rt_tcp_link *link, enum rt_lane lane) {
     if (result == RT_STREAM_FAILED)
         rt_tcp_link_fail(link, &err);
     else if (result == RT_STREAM_ENDED)
-        end_lane(link, lane, &err);
-    else if (rt_cma_has_frames(link, RT_LANE_CONTROL)) /* an owner who attends may be away for a while */
+        link_end_lane(link, lane, &err);
+    else if (rt_cma_has_frames(link, RT_LANE_CONTROL)) /* an attending owner may be away for a while */
         rt_tcp_link_write(link);
 }
 

@@ -1,8 +1,8 @@
 /*
- * Frames to bytes. A body is sent from where it lies. Its checksum follows it, and is computed a chunk at a
- * time just after the chunk was handed to the system: which has then brought it into the cache. The checksum
- * of a light frame, whose body is not in it, is there from the start; so is that of a lent one, whose body
- * stays where it lies.
+ * Frames to bytes. A body is sent from the owner's memory. Its checksum follows it and is computed chunk by
+ * chunk, just after each chunk was handed to the system, which has then brought it into the cache. The
+ * checksum of a light frame does not cover the body and is there from the start; so is that of a lent one,
+ * whose body is not sent.
  */
 #include "net/tcp_parts.h"
 
@@ -12,7 +12,8 @@
 
 enum { PARTS = RT_PIECES + 2 };
 
-static size_t write_front(struct rt_tcp_output *out, const struct rt_send *send, enum rt_frame_body body) {
+static size_t output_write_front(struct rt_tcp_output *out, const struct rt_send *send,
+                                 enum rt_frame_body body) {
     struct rt_cma_offer offer;
     size_t body_bytes = 0;
     for (int i = 0; i < RT_PIECES; i++) {
@@ -34,7 +35,7 @@ static size_t write_front(struct rt_tcp_output *out, const struct rt_send *send,
 }
 
 void rt_tcp_output_begin(struct rt_tcp_output *out, struct rt_send *send, enum rt_frame_body body) {
-    const size_t front_bytes = write_front(out, send, body);
+    const size_t front_bytes = output_write_front(out, send, body);
     out->send = send;
     out->lent = body == RT_BODY_LENT;
     out->total = front_bytes + RT_FRAME_TAIL_BYTES;
@@ -62,8 +63,9 @@ void rt_tcp_output_begin_own(struct rt_tcp_output *out, const uint8_t *bytes, si
     out->sent = 0;
 }
 
-/* The parts of the frame that hold its bytes from..to. */
-static int select_parts(const struct rt_tcp_output *out, size_t from, size_t to, struct iovec *selected) {
+/* The parts of the frame with its bytes from..to. */
+static int output_select_parts(const struct rt_tcp_output *out, size_t from, size_t to,
+                               struct iovec *selected) {
     int count = 0;
     size_t start = 0;
     for (int i = 0; i < PARTS && start < to; i++) {
@@ -76,22 +78,22 @@ static int select_parts(const struct rt_tcp_output *out, size_t from, size_t to,
     return count;
 }
 
-static void sum_to(struct rt_tcp_output *out, size_t to) {
+static void output_sum_to(struct rt_tcp_output *out, size_t to) {
     struct iovec parts[PARTS];
-    int count = select_parts(out, out->sealed, to, parts);
+    int count = output_select_parts(out, out->sealed, to, parts);
     for (int i = 0; i < count; i++)
         out->crc = rt_crc32c(out->crc, parts[i].iov_base, parts[i].iov_len);
     out->sealed = to;
 }
 
-/* How far the next write goes. The last chunk of a frame is summed before it goes, together with the sum;
- * what is before it goes at once, and is summed afterwards. */
-static size_t next_stop(struct rt_tcp_output *out, size_t most) {
+/* The end of the next write. The last chunk of a frame is summed before it is written, together with the sum;
+ * earlier chunks are written first and summed afterwards. */
+static size_t output_next_stop(struct rt_tcp_output *out, size_t most) {
     const size_t chunk = most < RT_CHUNK ? most : RT_CHUNK;
-    if (out->total - out->sent > chunk + chunk / 2) /* a small rest has no write of its own */
+    if (out->total - out->sent > chunk + chunk / 2) /* a small rest gets no write of its own */
         return out->sent + chunk;
     if (out->sealed < out->total) {
-        sum_to(out, out->total - RT_FRAME_TAIL_BYTES);
+        output_sum_to(out, out->total - RT_FRAME_TAIL_BYTES);
         rt_put_le32(out->tail, out->crc);
         out->sealed = out->total;
     }
@@ -107,7 +109,7 @@ enum rt_stream_result rt_tcp_output_write(struct rt_connection *connection, size
             return RT_STREAM_BLOCKED;
         struct iovec parts[PARTS];
         size_t taken = 0;
-        int count = select_parts(out, out->sent, next_stop(out, room), parts);
+        int count = output_select_parts(out, out->sent, output_next_stop(out, room), parts);
         enum rt_stream_result result = rt_stream_write(&connection->stream, parts, count, &taken, err);
         out->blocked = result == RT_STREAM_BLOCKED;
         if (result != RT_STREAM_OK)
@@ -115,7 +117,7 @@ enum rt_stream_result rt_tcp_output_write(struct rt_connection *connection, size
         out->sent += taken;
         rt_shape_wrote(connection, taken);
         if (out->sent > out->sealed)
-            sum_to(out, out->sent);
+            output_sum_to(out, out->sent);
         *budget -= taken < *budget ? taken : *budget;
     }
     out->total = out->sent = 0;

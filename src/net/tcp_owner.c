@@ -1,8 +1,8 @@
 /*
- * Who is at the other end of a connection within this machine, as the system says, and not as the peer does.
- * The system knows the user and the socket of each end; a process that has that socket open is the one we
- * talk to. It is asked for the one socket (sock_diag). Where it does not answer such questions its list of
- * all connections is read, which takes the longer the more there are. What cannot be found out is nobody.
+ * Which process is at the other end of a connection within this machine, as reported by the system and not by
+ * the peer. The system knows the user and the socket of each end; a process that has that socket open is the
+ * peer. The system is asked for the one socket (sock_diag). If it does not support such questions, its list
+ * of all connections is read, which takes longer the more there are. A peer that cannot be found is unknown.
  */
 #include "net/tcp_owner.h"
 
@@ -20,13 +20,13 @@
 #include <linux/sock_diag.h>
 #endif
 
-/* A socket by its own end and the other one. */
+/* A socket by its own end and the other end. */
 struct ends {
     struct sockaddr_storage own, other;
 };
 
-/* An IPv4 address that a socket of IPv6 sees becomes what it is. */
-static void unmap(struct sockaddr_storage *end) {
+/* Converts an IPv4 address that an IPv6 socket reports to IPv4. */
+static void owner_unmap(struct sockaddr_storage *end) {
     struct sockaddr_in6 in6;
     memcpy(&in6, end, sizeof in6);
     if (end->ss_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&in6.sin6_addr))
@@ -37,14 +37,14 @@ static void unmap(struct sockaddr_storage *end) {
     memcpy(end, &in, sizeof in);
 }
 
-static bool get_ends(int fd, struct ends *ends) {
+static bool owner_get_ends(int fd, struct ends *ends) {
     socklen_t own_bytes = sizeof ends->own, other_bytes = sizeof ends->other;
     memset(ends, 0, sizeof *ends);
     if (getsockname(fd, (struct sockaddr *)&ends->own, &own_bytes) != 0 ||
         getpeername(fd, (struct sockaddr *)&ends->other, &other_bytes) != 0)
         return false;
-    unmap(&ends->own);
-    unmap(&ends->other);
+    owner_unmap(&ends->own);
+    owner_unmap(&ends->other);
     return ends->own.ss_family == ends->other.ss_family &&
            (ends->own.ss_family == AF_INET || ends->own.ss_family == AF_INET6);
 }
@@ -52,7 +52,7 @@ static bool get_ends(int fd, struct ends *ends) {
 /* ---- asking for one socket ---- */
 
 #if defined(__linux__)
-static void put_end(const struct sockaddr_storage *end, uint32_t address[4], uint16_t *port) {
+static void owner_put_end(const struct sockaddr_storage *end, uint32_t address[4], uint16_t *port) {
     if (end->ss_family == AF_INET) {
         const struct sockaddr_in *in = (const struct sockaddr_in *)end;
         memcpy(address, &in->sin_addr, sizeof in->sin_addr);
@@ -64,9 +64,9 @@ static void put_end(const struct sockaddr_storage *end, uint32_t address[4], uin
     }
 }
 
-/* The answer to one question. That there is no such socket, and that the system lacks what answers this,
- * cannot be told apart. A listener is what it gives when there is no connection. */
-static bool take_answer(int asked, const struct inet_diag_sockid *id, struct rt_owner *owner) {
+/* The answer to one question. A missing socket and a system without this feature cannot be told apart. If
+ * there is no such connection, the system may report a listener. */
+static bool owner_take_answer(int asked, const struct inet_diag_sockid *id, struct rt_owner *owner) {
     union {
         struct nlmsghdr head;
         char bytes[512];
@@ -81,7 +81,7 @@ static bool take_answer(int asked, const struct inet_diag_sockid *id, struct rt_
     return true;
 }
 
-static bool ask(const struct ends *ends, struct rt_owner *owner) {
+static bool owner_ask(const struct ends *ends, struct rt_owner *owner) {
     struct {
         struct nlmsghdr head;
         struct inet_diag_req_v2 body;
@@ -93,20 +93,20 @@ static bool ask(const struct ends *ends, struct rt_owner *owner) {
                            .idiag_states = UINT32_MAX,
                            .id = {.idiag_cookie = {INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE}}}};
     struct inet_diag_sockid *id = &question.body.id;
-    put_end(&ends->own, id->idiag_src, &id->idiag_sport);
-    put_end(&ends->other, id->idiag_dst, &id->idiag_dport);
+    owner_put_end(&ends->own, id->idiag_src, &id->idiag_sport);
+    owner_put_end(&ends->other, id->idiag_dst, &id->idiag_dport);
     if (ends->own.ss_family == AF_INET6) /* of an address that belongs to one interface */
         id->idiag_if = ((const struct sockaddr_in6 *)&ends->own)->sin6_scope_id;
     const int asked = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
     if (asked < 0)
         return false;
     const bool found = send(asked, &question, sizeof question, 0) == (ssize_t)sizeof question &&
-                       take_answer(asked, id, owner);
+                       owner_take_answer(asked, id, owner);
     close(asked);
     return found;
 }
 #else
-static bool ask(const struct ends *ends, struct rt_owner *owner) {
+static bool owner_ask(const struct ends *ends, struct rt_owner *owner) {
     (void)ends, (void)owner;
     return false;
 }
@@ -116,9 +116,9 @@ static bool ask(const struct ends *ends, struct rt_owner *owner) {
 
 enum { END_ROOM = 40 }; /* 32 digits, a colon, four digits */
 
-/* One end as the system's list has it: words of the address as numbers of this machine, the port as one. An
- * IPv4 address stands in the list of IPv6, too, where the socket is one of IPv6. */
-static void print_end(const struct sockaddr_storage *end, bool newer, char text[END_ROOM]) {
+/* One end as the system's list has it: words of the address as numbers of this machine, the port as one
+ * number. An IPv4 address is in the list of IPv6 if the socket is IPv6. */
+static void owner_print_end(const struct sockaddr_storage *end, bool newer, char text[END_ROOM]) {
     uint32_t words[4];
     if (end->ss_family == AF_INET) {
         const struct sockaddr_in *in = (const struct sockaddr_in *)end;
@@ -133,10 +133,10 @@ static void print_end(const struct sockaddr_storage *end, bool newer, char text[
     }
 }
 
-static bool look_through(const struct ends *ends, bool newer, struct rt_owner *owner) {
+static bool owner_search_list(const struct ends *ends, bool newer, struct rt_owner *owner) {
     char own[END_ROOM], other[END_ROOM], line[512], local[END_ROOM], remote[END_ROOM];
-    print_end(&ends->own, newer, own);
-    print_end(&ends->other, newer, other);
+    owner_print_end(&ends->own, newer, own);
+    owner_print_end(&ends->other, newer, other);
     FILE *list = fopen(newer ? "/proc/net/tcp6" : "/proc/net/tcp", "re");
     bool found = false;
     while (list && !found && fgets(line, sizeof line, list))
@@ -151,14 +151,14 @@ static bool look_through(const struct ends *ends, bool newer, struct rt_owner *o
 bool rt_owner_find(int fd, struct rt_owner *owner) {
     struct ends ours;
     struct rt_owner self;
-    if (!get_ends(fd, &ours))
+    if (!owner_get_ends(fd, &ours))
         return false;
     const struct ends theirs = {.own = ours.other, .other = ours.own};
-    if (ask(&theirs, owner))
+    if (owner_ask(&theirs, owner))
         return true;
-    if (ask(&ours, &self)) /* the system answers such questions: the other end is not there */
+    if (owner_ask(&ours, &self)) /* the system supports such questions: the other end does not exist */
         return false;
-    return look_through(&theirs, false, owner) || look_through(&theirs, true, owner);
+    return owner_search_list(&theirs, false, owner) || owner_search_list(&theirs, true, owner);
 }
 
 bool rt_owner_is(const struct rt_owner *owner, uint32_t process) {

@@ -1,11 +1,11 @@
 /*
- * The parts of the TCP transport, shared by its own files and nobody else's.
+ * The parts of the TCP transport, shared by its own files only.
  *
- * Who may touch what: the owner's thread and the network thread meet only in the fields marked "shared",
- * under the endpoint's mutex, and only for a moment; all else of a link and its connections is the network
- * thread's. The owner posts, and wakes the network thread through a pipe; the network thread hands back what
- * is done, and wakes the owner through a condition. While the owner attends (rt_endpoint_attend) the network
- * thread stands aside, and what is its own is the owner's.
+ * Threads: the owner's thread and the network thread share only the fields marked "shared", under the
+ * endpoint's mutex, which is held briefly; all else of a link and its connections belongs to the network
+ * thread. The owner posts, and wakes the network thread through a pipe; the network thread hands back what
+ * is done, and wakes the owner through a condition. While the owner attends (rt_endpoint_attend) the
+ * network thread stands aside, and the owner may use its fields.
  */
 #ifndef RT_NET_TCP_PARTS_H
 #define RT_NET_TCP_PARTS_H
@@ -23,10 +23,11 @@
 enum rt_lane { RT_LANE_CONTROL, RT_LANE_DATA, RT_LANES };
 
 enum {
-    RT_HALF_OPEN = 64,    /* connections that have not said yet whose they are; of more the oldest goes */
+    RT_HALF_OPEN =
+        64, /* connections that have not identified their link yet; above this the oldest is closed */
     RT_LINGERING = 256,   /* connections that are ending; beyond, they end abruptly */
     RT_FEW_LINGERING = 8, /* of more it is looked only now and then whether they have ended */
-    RT_CHUNK = 256 << 10, /* bytes given to or taken from the system at once: they stay in the cache
+    RT_CHUNK = 256 << 10, /* bytes per system call: they stay in the cache
                              between the checksum and the copy */
     RT_BUDGET = 1 << 20,  /* bytes moved by one connection before the others have their turn */
     RT_IN_ROOM = 512,     /* read ahead: starts of frames, small frames */
@@ -113,12 +114,12 @@ enum rt_link_state {
     RT_LINK_DEAD
 };
 
-/* Of a network that is emulated, see tcp_shape.c. */
+/* For an emulated network, see tcp_shape.c. */
 struct rt_tcp_shape {
     double bandwidth, latency;
     double out_free, in_free; /* when what was sent has left, and what was received has arrived */
     bool pressed;             /* something waits for out_free */
-    struct rt_tcp_link *last; /* that wrote; may be gone */
+    struct rt_tcp_link *last; /* the last that wrote; may be gone */
 };
 
 enum { RT_LATE_CREDITS = 32 };
@@ -131,7 +132,7 @@ struct rt_late_credits {
     uint32_t sum;
 };
 
-/* What a link lends and borrows; the network thread's. */
+/* Lent and borrowed memory of a link; the network thread's. */
 struct rt_cma_state {
     bool willing;                       /* the peer is on this machine, and so on */
     struct rt_owner owner;              /* of the other end of the control connection */
@@ -140,11 +141,12 @@ struct rt_cma_state {
     bool offered, answered;             /* we have made our offer; the peer has */
     bool borrows, lends;                /* we can read its memory; it can read ours */
     struct rt_offer ours, peer;         /* ours.challenge is what it has to answer */
-    uint8_t answer[RT_CHALLENGE_BYTES]; /* to its challenge: it reads this, and takes back what it read if it
-                                           is no longer there */
+    uint8_t answer[RT_CHALLENGE_BYTES]; /* to its challenge: the peer reads this, and discards what it read if
+                                           it is no longer there */
     struct rt_receive room;             /* for an offer */
-    struct rt_send_queue waiting[RT_CHANNELS]; /* the first is lent; behind it others and such as were sent */
-    size_t offers, lent_bytes;                 /* not yet returned */
+    struct rt_send_queue
+        waiting[RT_CHANNELS];  /* the first is lent; behind it other loans, and frames that were sent */
+    size_t offers, lent_bytes; /* not yet returned */
     uint32_t lent_count[RT_CHANNELS], given_back[RT_CHANNELS]; /* by the peer */
     uint32_t taken[RT_CHANNELS], said[RT_LANES][RT_CHANNELS];  /* by us; as told on each connection */
 };
@@ -162,8 +164,9 @@ struct rt_tcp_link {
     enum rt_event_kind open_kind;
     struct rt_error reason;
     uint64_t wire_sent, wire_received;
-    /* The peer's last heartbeat: 1, its note, its age, in 16, 16 and 32 bits; 0: none. And when it came, in
-     * milliseconds of the clock: written behind it and read before it, so never too young. */
+    /* The peer's last heartbeat: 1, its note, its age, in 16, 16 and 32 bits; 0: none. And its arrival, in
+     * milliseconds of the clock: written after the heartbeat and read before it, so it is never too
+     * recent. */
     atomic_uint_least64_t heartbeat, heartbeat_at;
     struct rt_tcp_link *next_ready;
 
@@ -174,12 +177,12 @@ struct rt_tcp_link {
     struct rt_send_queue sends[RT_CHANNELS];
     struct rt_receive_queue receives[RT_CHANNELS];
     uint32_t credits[RT_CHANNELS]; /* frames that the peer has room for */
-    uint32_t granted[RT_CHANNELS]; /* frames that it may send us */
+    uint32_t granted[RT_CHANNELS]; /* frames that the peer may send */
     uint32_t to_grant[RT_CHANNELS];
-    bool lost[RT_CHANNELS]; /* a frame; so those behind it were not sent either, and are not told */
+    bool lost[RT_CHANNELS]; /* a frame; later ones were not sent either, and are not reported */
     bool ping_due;
     bool closing;    /* asked_to_close and misuse, as of the last look */
-    bool pushed_out; /* before the owner was told of it: he never is */
+    bool pushed_out; /* before the owner was told of it: it never is */
     const char *wrong;
     double heard; /* when the last byte came */
     double ending_until;
@@ -197,17 +200,17 @@ struct rt_tcp_link {
     struct rt_error last; /* why the last attempt failed */
 };
 
-/* Whose an entry of the list for poll() is. */
+/* The owner of an entry of the list for poll(). */
 struct rt_tcp_polled {
     struct rt_connection *connection;
 };
 
-/* Strangers who were turned away for the same reason, when there are many: the owner is told of the first at
- * once, and of those after it together. */
+/* Connections refused for the same reason, when there are many: the owner is told of the first at once, and
+ * of later ones together. */
 struct rt_tcp_crowd {
-    double again; /* when the next may be told of */
+    double again; /* when the next report may be made */
     size_t untold;
-    struct rt_error last; /* what would have been said of the last of them */
+    struct rt_error last; /* the message about the last of them */
 };
 
 struct rt_tcp {
@@ -241,8 +244,8 @@ struct rt_tcp {
     size_t link_count;
     struct rt_connection *half_open, *lingering, *dead;
     size_t half_open_count, lingering_count, connection_count;
-    double linger_look;                   /* when many of them are looked at next */
-    struct rt_tcp_crowd pushed_out, late; /* half-open ones: by others who connected; by time */
+    double linger_look;                   /* the next look at connections that are ending */
+    struct rt_tcp_crowd pushed_out, late; /* half-open ones closed for lack of room; for lateness */
     struct pollfd *polled;
     struct rt_tcp_polled *polled_whose;
     size_t poll_room;
@@ -284,11 +287,11 @@ static inline struct rt_receive *rt_receive_pop(struct rt_receive_queue *queue) 
 }
 
 /* ---- tcp_events.c: from the network thread to the owner ---- */
-/* Whether this program did not run when it should have. That time is not held against the owner's thread; and
- * if it was so long that peers may have given us up, the owner can know why links are closed. So this comes
- * before a heartbeat is sent, and before the owner is told of anything. */
+/* Detects that this program did not run when it should have. That time is not held against the owner's
+ * thread; and if it was so long that peers may have given us up, the owner can know why links are closed. So
+ * this precedes every heartbeat and every event. */
 void rt_tcp_look_for_stall(struct rt_tcp *tcp);
-/* A round by the owner's thread, which attends. */
+/* A round on the owner's thread, which attends. */
 void rt_tcp_round_by_owner(struct rt_tcp *tcp, double until);
 void rt_tcp_tell_open(struct rt_tcp_link *link, enum rt_event_kind kind);
 void rt_tcp_tell_sent(struct rt_tcp_link *link, struct rt_send *send);
@@ -296,18 +299,18 @@ void rt_tcp_tell_received(struct rt_tcp_link *link, struct rt_receive *receive);
 void rt_tcp_tell_closed(struct rt_tcp_link *link, const struct rt_error *reason);
 void rt_tcp_tell_refused(struct rt_tcp *tcp, const struct rt_error *reason);
 bool rt_tcp_wait(struct rt_endpoint *endpoint, double until, struct rt_event *event);
-/* With the mutex held: forgets what the owner has not been told of this link. */
+/* With the mutex held: drops the events of this link that the owner has not taken. */
 void rt_tcp_untell(struct rt_tcp_link *link);
 
 /* ---- tcp_connection.c: one connection, from its socket to its end ---- */
-/* Takes the socket over, also when it fails. */
+/* Takes ownership of the socket, also on failure. */
 rt_status rt_connection_create(struct rt_tcp *tcp, int fd, bool initiator, enum rt_lane lane,
                                struct rt_connection **connection, struct rt_error *err);
-/* Brings a connection as far as its preambles; RT_STREAM_OK: it is greeted. */
+/* Continues until the preambles are exchanged; RT_STREAM_OK: they are. */
 enum rt_stream_result rt_connection_greet(struct rt_connection *connection, struct rt_error *err);
-/* Answers with a refusal before it ends. */
+/* Sends a refusal and ends. */
 void rt_connection_refuse(struct rt_connection *connection, enum rt_refusal refusal);
-/* Ends it: what was written still arrives. It is in no other list when this is called. */
+/* Ends it: bytes written before still arrive. The connection must be in no other list. */
 void rt_connection_end(struct rt_connection *connection);
 void rt_connection_linger(struct rt_connection *connection, double now); /* for a lingering one: a look */
 void rt_connection_kill(struct rt_connection *connection);               /* ends a lingering one */
@@ -316,10 +319,10 @@ void rt_connection_bury(struct rt_tcp *tcp);                             /* free
 /* ---- tcp_output.c, tcp_input.c: frames to bytes and back ---- */
 void rt_tcp_output_begin(struct rt_tcp_output *out, struct rt_send *send, enum rt_frame_body body);
 void rt_tcp_output_begin_own(struct rt_tcp_output *out, const uint8_t *bytes, size_t count);
-/* Writes what it can; RT_STREAM_OK: all of it. */
+/* Writes what it can; RT_STREAM_OK: everything. */
 enum rt_stream_result rt_tcp_output_write(struct rt_connection *connection, size_t *budget,
                                           struct rt_error *err);
-/* Reads and handles frames until there is nothing more, or the budget is spent. */
+/* Reads and handles frames until no bytes are left, or the budget is spent. */
 enum rt_stream_result rt_tcp_input_read(struct rt_connection *connection, struct rt_error *err);
 
 /* ---- tcp_link.c: the rules of a link ---- */
@@ -330,31 +333,31 @@ void rt_tcp_link_up(struct rt_tcp_link *link, enum rt_event_kind kind);
 void rt_tcp_link_write(struct rt_tcp_link *link);
 void rt_tcp_link_read(struct rt_tcp_link *link, enum rt_lane lane);
 bool rt_tcp_link_has_output(const struct rt_tcp_link *link, enum rt_lane lane);
-/* What the reader asks of it: the place for a frame, a frame that is complete, credit, a sign of life. */
+/* Called while reading: the destination of a frame, a complete frame, credit, a heartbeat. */
 rt_status rt_tcp_link_frame(struct rt_connection *connection, const struct rt_frame *frame,
                             struct rt_receive **receive, struct rt_error *err);
-/* A frame will not come: the peer has ended the link. What it had sent on other channels still arrives. */
+/* A frame will not come: the peer has ended the link. Frames sent before on other channels still arrive. */
 void rt_tcp_link_lose(struct rt_tcp_link *link, unsigned channel, const struct rt_error *reason);
-/* Ends it and tells the owner why, without naming the peer; end tells nothing. */
+/* Ends it and tells the owner why, without naming the peer; end reports nothing. */
 void rt_tcp_link_fail(struct rt_tcp_link *link, const struct rt_error *reason);
 void rt_tcp_link_end(struct rt_tcp_link *link);
 void rt_tcp_link_drop_lanes(struct rt_tcp_link *link);        /* ends its connections */
 void rt_tcp_link_check(struct rt_tcp_link *link, double now); /* silence, and the end of ending */
 struct rt_heartbeat rt_tcp_heartbeat(const struct rt_link *link);
 
-/* ---- tcp_lending.c: bodies that are read where they lie ---- */
+/* ---- tcp_cma.c: bodies read from the sender's memory ---- */
 void rt_cma_begin(struct rt_tcp_link *link, bool initiator); /* the link is up */
 void rt_cma_end(struct rt_tcp_link *link);                   /* nothing more is lent, nor was */
 bool rt_cma_suits(const struct rt_tcp_link *link, const struct rt_send *send);
 bool rt_cma_is_full(const struct rt_tcp_link *link); /* no further loan until one is returned */
-/* A frame is on its way: tells that it is sent, now or when that is so. */
+/* A frame was written: reports it as sent, now or when its loan is returned. */
 void rt_cma_written(struct rt_tcp_link *link, struct rt_send *send, bool lent);
 bool rt_cma_has_frames(const struct rt_tcp_link *link, enum rt_lane lane);
 size_t rt_cma_frames(struct rt_tcp_link *link, enum rt_lane lane, uint8_t *bytes);
-/* What the reader asks of it: a frame about cross-memory attach, an offer, a body to be fetched. */
+/* Called while reading: a frame about cross-memory attach, an offer, a body to be fetched. */
 rt_status rt_cma_frame(struct rt_tcp_link *link, const struct rt_frame *frame, struct rt_error *err);
 rt_status rt_cma_offered(struct rt_tcp_link *link, struct rt_error *err);
-/* As much as the budget allows; fetched: so far. RT_IO: the peer has ended the link. */
+/* Fetches as much as the budget allows; fetched: so far. RT_IO: the peer has ended the link. */
 rt_status rt_cma_fetch(struct rt_tcp_link *link, const uint8_t offer[RT_CMA_OFFER_BYTES],
                        struct rt_receive *receive, uint32_t bytes, size_t *fetched, size_t *budget,
                        struct rt_error *err);
@@ -365,39 +368,40 @@ bool rt_shape_is_shut(const struct rt_tcp *tcp, enum rt_lane lane, double now); 
 size_t rt_shape_room(const struct rt_connection *connection); /* bytes that may be written now */
 void rt_shape_wrote(struct rt_connection *connection, size_t bytes);
 double rt_shape_next_write(const struct rt_tcp *tcp, double now); /* when it can be; INFINITY: now */
-/* A frame is complete: the owner is told, now or when it would have arrived. */
+/* A frame is complete: reports it to the owner, now or at its emulated arrival. */
 void rt_shape_received(struct rt_connection *connection, struct rt_receive *receive, double began);
-/* false: it counts at once. */
+/* false: it takes effect at once. */
 bool rt_shape_credit(struct rt_tcp_link *link, unsigned channel, uint32_t count);
 uint32_t rt_shape_credits_coming(const struct rt_tcp_link *link, unsigned channel);
-/* Lets go of what has arrived by now; when the next will have. INFINITY: releases everything. */
+/* Releases what has arrived by now; returns the next arrival. INFINITY: releases everything. */
 double rt_shape_release(struct rt_tcp_link *link, double now);
 void rt_shape_write_links(struct rt_tcp *tcp); /* all links, in turns */
 
-/* ---- tcp_connect.c, tcp_accept.c: how links come to be ---- */
+/* ---- tcp_connect.c, tcp_accept.c: making links ---- */
 rt_status rt_tcp_connect(struct rt_endpoint *endpoint, const char *address, double until,
                          struct rt_link **link, struct rt_error *err);
-/* Goes on with connecting; the time of the next look. */
+/* Continues connecting; returns the time of the next call. */
 double rt_tcp_connect_step(struct rt_tcp_link *link, double now);
 void rt_tcp_connect_serve(struct rt_connection *connection); /* poll has something for it */
 
 rt_status rt_tcp_listen(struct rt_endpoint *endpoint, const char *address, struct rt_error *err);
 void rt_tcp_accept(struct rt_tcp *tcp, double now);
 void rt_tcp_accept_serve(struct rt_connection *connection);
-double rt_tcp_accept_check(struct rt_tcp *tcp, double now); /* drops those that are late; the next look */
-/* Makes room for one more link where there are max_links: the oldest of those that the owner has not been
- * told of yet goes. false: the owner knows them all. */
+double rt_tcp_accept_check(struct rt_tcp *tcp,
+                           double now); /* drops those that are late; returns the time of the next call */
+/* Makes room for one more link when there are max_links: drops the oldest that the owner has not been told
+ * of. false: the owner knows them all. */
 bool rt_tcp_make_room(struct rt_tcp *tcp);
 
 /* ---- tcp_thread.c ---- */
 void *rt_tcp_thread(void *tcp);
-/* One round, which ends when there is something to tell the owner, at `until` at the latest; false: stop. */
+/* One round, which ends when the owner has events, at `until` at the latest; false: stop. */
 bool rt_tcp_round(struct rt_tcp *tcp, double until);
 void rt_tcp_order(struct rt_tcp *tcp); /* with the mutex held: wakes the network thread */
-/* Room in the list for poll() for one more connection; while there is none no connection is made. */
+/* Room in the list for poll() for one more connection; without it no connection is made. */
 rt_status rt_tcp_reserve(struct rt_tcp *tcp, struct rt_error *err);
 
-/* Starts a thread that takes no signals: they are the program's. */
+/* Starts a thread that takes no signals: they belong to the program. */
 int rt_tcp_start_thread(pthread_t *thread, bool detached, void *(*body)(void *), void *argument);
 
 #endif

@@ -72,17 +72,17 @@ bool rt_address_is_loopback(const struct sockaddr *address) {
 struct rt_resolve {
     char host[RT_HOST_ROOM], port[8];
     bool to_listen;
-    int wake_fd; /* of our own, so that it is there however long this takes; -1: none */
+    int wake_fd; /* a duplicate, so that it stays open however long this takes; -1: none */
 
     pthread_mutex_t mutex;
     pthread_cond_t answered;
-    int users; /* who asked, and the thread that looks */
+    int users; /* the owner of the request, and the thread */
     bool done;
     int status, error; /* of getaddrinfo; errno, where it says so */
     struct addrinfo *addresses;
 };
 
-static void look_up(struct rt_resolve *resolve, int flags) {
+static void resolve_look_up(struct rt_resolve *resolve, int flags) {
     struct addrinfo hints = {.ai_family = AF_UNSPEC,
                              .ai_socktype = SOCK_STREAM,
                              .ai_flags = AI_NUMERICSERV | flags | (resolve->to_listen ? AI_PASSIVE : 0)};
@@ -97,9 +97,9 @@ static void look_up(struct rt_resolve *resolve, int flags) {
     pthread_mutex_unlock(&resolve->mutex);
 }
 
-static void *resolver_main(void *argument) {
+static void *resolve_main(void *argument) {
     struct rt_resolve *resolve = argument;
-    look_up(resolve, 0);
+    resolve_look_up(resolve, 0);
     if (resolve->wake_fd >= 0) {
         ssize_t written = write(resolve->wake_fd, "", 1); /* a pipe that is full wakes as well */
         (void)written;
@@ -126,14 +126,14 @@ rt_status rt_resolve_start(const char *host, unsigned port, bool to_listen, int 
     pthread_cond_init(&resolve->answered, &monotonic);
     pthread_condattr_destroy(&monotonic);
 
-    look_up(resolve, AI_NUMERICHOST); /* needs no network */
+    resolve_look_up(resolve, AI_NUMERICHOST); /* needs no network */
     if (!resolve->done) {
         pthread_t thread;
         resolve->wake_fd = wake_fd < 0 ? -1 : fcntl(wake_fd, F_DUPFD_CLOEXEC, 0);
         resolve->users = 2;
         int failed = wake_fd >= 0 && resolve->wake_fd < 0
                          ? errno
-                         : rt_tcp_start_thread(&thread, true, resolver_main, resolve);
+                         : rt_tcp_start_thread(&thread, true, resolve_main, resolve);
         if (failed) {
             resolve->users = 1;
             rt_resolve_release(resolve);

@@ -1,6 +1,6 @@
 /*
- * From "HOST:PORT" to addresses. Looking a name up can take long, so it is done by a thread of its own, which
- * may outlive whoever asked.
+ * From "HOST:PORT" to addresses. Resolving a name can take long, so it runs on a thread of its own, which may
+ * outlive the request.
  */
 #ifndef RT_NET_TCP_RESOLVE_H
 #define RT_NET_TCP_RESOLVE_H
@@ -19,11 +19,10 @@ bool rt_address_is_loopback(const struct sockaddr *address);
 
 struct rt_resolve;
 
-/* wake_fd: gets a byte when the answer is there; -1: nobody waits for that. An address in numbers is there at
- * once. */
+/* wake_fd: gets a byte when the answer is there; -1: not used. Numeric addresses are resolved at once. */
 rt_status rt_resolve_start(const char *host, unsigned port, bool to_listen, int wake_fd,
                            struct rt_resolve **resolve, struct rt_error *err);
-/* Whether there is an answer; until: waits for it so long (0: not at all). */
+/* Whether there is an answer; waits for it until the given time (0: not at all). */
 bool rt_resolve_done(struct rt_resolve *resolve, double until);
 /* The answer: addresses (which live as long as resolve), or "HOST does not resolve: ...". */
 rt_status rt_resolve_result(struct rt_resolve *resolve, const struct addrinfo **addresses,

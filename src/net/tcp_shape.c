@@ -1,19 +1,20 @@
 /*
- * A slower network than there is, without the system's help: what an endpoint sends on data connections
- * leaves it no faster than its bandwidth, all links together; what it receives arrives no faster either, and
- * all of it later by the latency. Signs of life are neither counted nor delayed.
+ * Emulates a slower network without the system's help: an endpoint sends data no faster than its
+ * bandwidth, over all links together; it receives no faster either, and everything is delayed by the
+ * latency. Heartbeats are neither counted nor delayed.
  *
- * Sending: bytes are given to the system a little at a time, each time when those before have left; links
- * take turns. Receiving: a frame is kept back until it would be here, counted from its first byte, so that a
- * transfer takes its time once and not twice, and several senders share what the receiver can take. So are
- * the credits that the peer gives us. Nothing is lent: what is read from memory passes no network.
+ * Sending: bytes are given to the system in small pieces, each when the one before has left; links take
+ * turns. Receiving: a frame is held back until its emulated arrival, counted from its first byte, so that
+ * a transfer takes its time once and not twice, and several senders share the receiver's bandwidth.
+ * Credits from the peer are held back in the same way. Nothing is lent: memory that is read directly
+ * passes no network.
  */
 #include "net/tcp_parts.h"
 
 #include "base/clock.h"
 #include <math.h>
 
-/* Seconds of bytes that are written at once, and that are made up for when the thread woke up late. */
+/* Seconds of bytes that are written at once, and that are caught up when the thread woke up late. */
 static const double portion = 5e-4, most_behind = 0.02;
 enum { SMALLEST_PORTION = 1460 };
 
@@ -25,21 +26,22 @@ bool rt_shape_is_shut(const struct rt_tcp *tcp, enum rt_lane lane, double now) {
     return tcp->shape.bandwidth > 0 && lane == RT_LANE_DATA && now < tcp->shape.out_free;
 }
 
-static bool is_counted(const struct rt_connection *connection) {
+static bool shape_is_counted(const struct rt_connection *connection) {
     return connection->tcp->shape.bandwidth > 0 && connection->lane == RT_LANE_DATA &&
            connection->state == RT_CONNECTION_OPEN;
 }
 
 size_t rt_shape_room(const struct rt_connection *connection) {
     struct rt_tcp_shape *shape = &connection->tcp->shape;
-    if (!is_counted(connection))
+    if (!shape_is_counted(connection))
         return SIZE_MAX;
     const double now = rt_clock_wall();
     if (now < shape->out_free) {
         shape->pressed = true;
         return 0;
     }
-    /* Who had to wait goes on where it should have: a thread that slept too long loses nothing. */
+    /* After a wait, time continues from when it should have ended: a thread that slept too long loses
+     * nothing. */
     shape->out_free = shape->pressed ? fmax(shape->out_free, now - most_behind) : now;
     shape->pressed = false;
     return (size_t)fmax(SMALLEST_PORTION, shape->bandwidth * portion);
@@ -47,7 +49,7 @@ size_t rt_shape_room(const struct rt_connection *connection) {
 
 void rt_shape_wrote(struct rt_connection *connection, size_t bytes) {
     struct rt_tcp_shape *shape = &connection->tcp->shape;
-    if (!is_counted(connection))
+    if (!shape_is_counted(connection))
         return;
     shape->out_free += (double)bytes / shape->bandwidth;
     shape->last = connection->link;
@@ -70,7 +72,8 @@ void rt_shape_received(struct rt_connection *connection, struct rt_receive *rece
     rt_receive_push(&link->late.receives[connection->lane], receive);
 }
 
-/* What does not fit into the queue joins the last: later than need be, and never too early. */
+/* A frame that does not fit into the queue is joined to the last: later than necessary, but never too
+ * early. */
 bool rt_shape_credit(struct rt_tcp_link *link, unsigned channel, uint32_t count) {
     const struct rt_tcp *tcp = (struct rt_tcp *)link->base.endpoint;
     struct rt_late_credits *late = &link->late.credits[channel];

@@ -24,19 +24,20 @@ struct rt_stream {
     uint64_t sent, received;        /* bytes on the wire */
 };
 
-/* The socket itself. ENDED comes with a sentence. */
+/* The socket itself. ENDED comes with a message. */
 enum rt_stream_result rt_stream_send(struct rt_stream *stream, const struct iovec *parts, int count,
                                      size_t *taken, struct rt_error *err);
 enum rt_stream_result rt_stream_receive(struct rt_stream *stream, const struct iovec *parts, int count,
                                         size_t *got, struct rt_error *err);
 
-/* The same through the encryption, where there is one. */
+/* The same through TLS, if there is a session. */
 enum rt_stream_result rt_stream_write(struct rt_stream *stream, const struct iovec *parts, int count,
                                       size_t *taken, struct rt_error *err);
 enum rt_stream_result rt_stream_read(struct rt_stream *stream, const struct iovec *parts, int count,
                                      size_t *got, struct rt_error *err);
 
-/* Not blocking, closed on exec, small messages at once, little kept unsent, a vanished peer noticed. */
+/* Sets: non-blocking, close on exec, no delay of small messages, few unsent bytes, detection of a lost
+ * peer. */
 rt_status rt_stream_prepare(int fd, double silence, struct rt_error *err);
 /* To be called once it is connected. */
 void rt_stream_connected(struct rt_stream *stream);

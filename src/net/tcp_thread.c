@@ -1,7 +1,7 @@
 /*
- * The network thread: takes the owner's orders, writes what can be written, sleeps in poll() until something
- * can be read or written, the owner has something new, or a deadline comes; then serves it. It does not wait
- * anywhere else, and nothing is allocated in it while links only carry frames.
+ * The network thread: takes the owner's orders, writes what can be written, sleeps in poll() until a socket
+ * is ready, the owner has a new order, or a deadline comes; then handles it. It waits only there, and
+ * allocates nothing while links only carry frames.
  */
 #define _GNU_SOURCE /* ppoll */
 #include "net/tcp_parts.h"
@@ -58,9 +58,9 @@ rt_status rt_tcp_reserve(struct rt_tcp *tcp, struct rt_error *err) {
 
 /* ---- orders ---- */
 
-/* The owner closes links and waits for that: they are forgotten here. Of one that was pushed out he does not
- * know. */
-static void forget_closed(struct rt_tcp *tcp) {
+/* Forgets links that the owner has closed, and wakes the owner, which waits for that. The owner does not know
+ * of a link that was pushed out. */
+static void tcp_forget_closed(struct rt_tcp *tcp) {
     for (struct rt_tcp_link **at = &tcp->links; *at;) {
         struct rt_tcp_link *link = *at;
         if (!link->closing && !link->pushed_out) {
@@ -83,7 +83,7 @@ static void forget_closed(struct rt_tcp *tcp) {
 }
 
 /* false: stop. */
-static bool take_orders(struct rt_tcp *tcp) {
+static bool tcp_take_orders(struct rt_tcp *tcp) {
     bool closing = false;
     pthread_mutex_lock(&tcp->mutex);
     tcp->orders = tcp->asleep = false;
@@ -108,17 +108,17 @@ static bool take_orders(struct rt_tcp *tcp) {
     bool stop = tcp->stop;
     pthread_mutex_unlock(&tcp->mutex);
     if (closing)
-        forget_closed(tcp);
+        tcp_forget_closed(tcp);
     return !stop;
 }
 
 /* ---- time ---- */
 
-static void beat(struct rt_tcp *tcp, double now) {
+static void tcp_beat(struct rt_tcp *tcp, double now) {
     if (now < tcp->next_beat)
         return;
-    /* When it was this program that did not run (stopped, or the machine was overloaded), silence proves
-     * nothing: the peers get another chance to be heard. */
+    /* If this program itself did not run (stopped, or the machine was overloaded), silence proves nothing:
+     * the peers get another chance to be heard. */
     bool overslept = now - tcp->next_beat > tcp->silence / 2;
     tcp->next_beat = now + tcp->heartbeat;
     for (struct rt_tcp_link *link = tcp->links; link; link = link->next) {
@@ -129,13 +129,13 @@ static void beat(struct rt_tcp *tcp, double now) {
     }
 }
 
-/* Seconds between two looks at many connections that are ending: whoever refuses to end his must not slow
- * down every round. */
+/* Seconds between two looks at many connections that are ending: a peer that does not close its side must not
+ * slow down every round. */
 static const double linger_pause = 0.02;
 
-/* Does what is due, and gives the time when something will be. */
-static double keep_time(struct rt_tcp *tcp, double now) {
-    beat(tcp, now);
+/* Does what is due, and returns the next deadline. */
+static double tcp_keep_time(struct rt_tcp *tcp, double now) {
+    tcp_beat(tcp, now);
     double next = rt_tcp_accept_check(tcp, now);
     for (struct rt_tcp_link *link = tcp->links; link; link = link->next) {
         if (link->wrong && link->state != RT_LINK_DEAD) {
@@ -168,7 +168,7 @@ static double keep_time(struct rt_tcp *tcp, double now) {
 
 /* ---- poll ---- */
 
-static short wanted(const struct rt_connection *connection) {
+static short tcp_poll_events(const struct rt_connection *connection) {
     bool write = connection->out.blocked || connection->stream.wants_write;
     switch (connection->state) {
     case RT_CONNECTION_CONNECTING:
@@ -185,14 +185,14 @@ static short wanted(const struct rt_connection *connection) {
     }
 }
 
-static size_t list_connection(struct rt_tcp *tcp, size_t count, struct rt_connection *connection) {
-    tcp->polled[count] = (struct pollfd){.fd = connection->stream.fd, .events = wanted(connection)};
+static size_t tcp_list_connection(struct rt_tcp *tcp, size_t count, struct rt_connection *connection) {
+    tcp->polled[count] = (struct pollfd){.fd = connection->stream.fd, .events = tcp_poll_events(connection)};
     tcp->polled_whose[count].connection = connection;
     return count + 1;
 }
 
-/* The pipe, the listener, then the connections. again: some have more to do at once. */
-static size_t list_all(struct rt_tcp *tcp, double now, bool *again) {
+/* The pipe, the listener, then the connections. again: some can go on at once. */
+static size_t tcp_list_all(struct rt_tcp *tcp, double now, bool *again) {
     size_t count = 2;
     tcp->polled[0] = (struct pollfd){.fd = tcp->wake[0], .events = POLLIN};
     tcp->polled[1] = (struct pollfd){.fd = now < tcp->listen_again ? -1 : tcp->listener, .events = POLLIN};
@@ -201,22 +201,22 @@ static size_t list_all(struct rt_tcp *tcp, double now, bool *again) {
             struct rt_connection *connection = link->lanes[lane];
             if (!connection || connection->ended)
                 continue;
-            count = list_connection(tcp, count, connection);
+            count = tcp_list_connection(tcp, count, connection);
             *again |=
                 connection->in.more || (link->state == RT_LINK_UP && rt_tcp_link_has_output(link, lane) &&
                                         !rt_shape_is_shut(tcp, lane, now));
         }
     for (struct rt_connection *connection = tcp->half_open; connection; connection = connection->next)
-        count = list_connection(tcp, count, connection);
+        count = tcp_list_connection(tcp, count, connection);
     if (tcp->lingering_count > RT_FEW_LINGERING && now < tcp->linger_look)
         return count;
     tcp->linger_look = now + linger_pause;
     for (struct rt_connection *connection = tcp->lingering; connection; connection = connection->next)
-        count = list_connection(tcp, count, connection);
+        count = tcp_list_connection(tcp, count, connection);
     return count;
 }
 
-static void serve(struct rt_connection *connection, short happened, double now) {
+static void tcp_serve_connection(struct rt_connection *connection, short happened, double now) {
     struct rt_tcp_link *link = connection->link;
     if (connection->state == RT_CONNECTION_DEAD || (!happened && !connection->in.more))
         return; /* ended by what was served before it in this round, or nothing to do */
@@ -233,12 +233,12 @@ static void serve(struct rt_connection *connection, short happened, double now) 
     }
 }
 
-static void wait_and_serve(struct rt_tcp *tcp, double now, double next) {
+static void tcp_wait_and_serve(struct rt_tcp *tcp, double now, double next) {
     bool again = false;
-    size_t count = list_all(tcp, now, &again);
+    size_t count = tcp_list_all(tcp, now, &again);
     double wait = again ? 0 : fmin(fmax(next - now, 0), 60);
     pthread_mutex_lock(&tcp->mutex);
-    /* An owner who attends takes what is there before it sleeps. */
+    /* An attending owner takes its events before it sleeps. */
     bool told = tcp->attended && (tcp->first_ready || tcp->woken || tcp->refusal_count > 0);
     tcp->asleep = !tcp->orders && !told && wait > 0;
     wait = tcp->asleep ? wait : 0;
@@ -262,14 +262,14 @@ static void wait_and_serve(struct rt_tcp *tcp, double now, double next) {
     }
     now = rt_clock_wall();
     for (size_t i = 2; i < count; i++)
-        serve(tcp->polled_whose[i].connection, tcp->polled[i].revents, now);
+        tcp_serve_connection(tcp->polled_whose[i].connection, tcp->polled[i].revents, now);
     if (tcp->polled[1].revents)
         rt_tcp_accept(tcp, now);
     rt_connection_bury(tcp);
 }
 
-/* Ends everything; what peers were sent last gets a moment to arrive. */
-static void say_goodbye(struct rt_tcp *tcp) {
+/* Ends everything; the last bytes sent get a moment to arrive. */
+static void tcp_end_all(struct rt_tcp *tcp) {
     for (struct rt_tcp_link *link = tcp->links; link; link = link->next)
         rt_tcp_link_end(link);
     while (tcp->half_open) {
@@ -283,7 +283,7 @@ static void say_goodbye(struct rt_tcp *tcp) {
     rt_connection_bury(tcp);
     double until = rt_clock_wall() + GOODBYE_SECONDS, now;
     while (tcp->lingering && (now = rt_clock_wall()) < until)
-        wait_and_serve(tcp, now, until);
+        tcp_wait_and_serve(tcp, now, until);
     while (tcp->lingering) {
         struct rt_connection *connection = tcp->lingering;
         tcp->lingering = connection->next;
@@ -293,17 +293,17 @@ static void say_goodbye(struct rt_tcp *tcp) {
 }
 
 bool rt_tcp_round(struct rt_tcp *tcp, double until) {
-    if (!take_orders(tcp))
+    if (!tcp_take_orders(tcp))
         return false;
-    double now = rt_clock_wall(), next = keep_time(tcp, now);
+    double now = rt_clock_wall(), next = tcp_keep_time(tcp, now);
     rt_shape_write_links(tcp);
     rt_connection_bury(tcp);
-    wait_and_serve(tcp, now, fmin(fmin(next, until), rt_shape_next_write(tcp, now)));
+    tcp_wait_and_serve(tcp, now, fmin(fmin(next, until), rt_shape_next_write(tcp, now)));
     return true;
 }
 
-/* While the owner attends to the network itself there is nothing to do here. */
-static void stand_aside(struct rt_tcp *tcp) {
+/* While the owner attends to the network, this thread only waits. */
+static void tcp_stand_aside(struct rt_tcp *tcp) {
     pthread_mutex_lock(&tcp->mutex);
     while (tcp->attended && !tcp->stop) {
         tcp->parked = true;
@@ -321,8 +321,8 @@ void *rt_tcp_thread(void *argument) {
     struct rt_tcp *tcp = argument;
     rt_core_turns_short(); /* peers wait for it */
     do {
-        stand_aside(tcp);
+        tcp_stand_aside(tcp);
     } while (rt_tcp_round(tcp, INFINITY));
-    say_goodbye(tcp);
+    tcp_end_all(tcp);
     return NULL;
 }

@@ -33,7 +33,7 @@ struct rt_tls_session {
 
 /* ---- the BIO ---- */
 
-static int bio_pass(BIO *bio, enum rt_stream_result result, int retry) {
+static int tls_bio_pass(BIO *bio, enum rt_stream_result result, int retry) {
     struct rt_tls_session *session = BIO_get_data(bio);
     BIO_clear_retry_flags(bio);
     if (result == RT_STREAM_BLOCKED)
@@ -43,14 +43,15 @@ static int bio_pass(BIO *bio, enum rt_stream_result result, int retry) {
     return result == RT_STREAM_OK;
 }
 
-static int bio_write(BIO *bio, const char *data, size_t bytes, size_t *taken) {
+static int tls_bio_write(BIO *bio, const char *data, size_t bytes, size_t *taken) {
     struct rt_tls_session *session = BIO_get_data(bio);
     struct iovec part = {(void *)data, bytes};
     *taken = 0;
-    return bio_pass(bio, rt_stream_send(session->stream, &part, 1, taken, &session->why), BIO_FLAGS_WRITE);
+    return tls_bio_pass(bio, rt_stream_send(session->stream, &part, 1, taken, &session->why),
+                        BIO_FLAGS_WRITE);
 }
 
-static int bio_read(BIO *bio, char *data, size_t bytes, size_t *got) {
+static int tls_bio_read(BIO *bio, char *data, size_t bytes, size_t *got) {
     struct rt_tls_session *session = BIO_get_data(bio);
     struct iovec part = {data, bytes};
     bool first = session->stream->received == 0;
@@ -58,10 +59,10 @@ static int bio_read(BIO *bio, char *data, size_t bytes, size_t *got) {
     enum rt_stream_result result = rt_stream_receive(session->stream, &part, 1, got, &session->why);
     if (first && result == RT_STREAM_OK)
         session->plain = data[0] == RT_PREAMBLE_FIRST;
-    return bio_pass(bio, result, BIO_FLAGS_READ);
+    return tls_bio_pass(bio, result, BIO_FLAGS_READ);
 }
 
-static long bio_control(BIO *bio, int command, long number, void *pointer) {
+static long tls_bio_control(BIO *bio, int command, long number, void *pointer) {
     (void)number, (void)pointer;
     struct rt_tls_session *session = BIO_get_data(bio);
     return command == BIO_CTRL_FLUSH ? 1 : command == BIO_CTRL_EOF ? session->ended : 0;
@@ -69,8 +70,8 @@ static long bio_control(BIO *bio, int command, long number, void *pointer) {
 
 BIO_METHOD *rt_tls_bio_method(void) {
     BIO_METHOD *method = BIO_meth_new(BIO_TYPE_SOURCE_SINK | BIO_get_new_index(), "stream");
-    if (method && BIO_meth_set_write_ex(method, bio_write) && BIO_meth_set_read_ex(method, bio_read) &&
-        BIO_meth_set_ctrl(method, bio_control))
+    if (method && BIO_meth_set_write_ex(method, tls_bio_write) &&
+        BIO_meth_set_read_ex(method, tls_bio_read) && BIO_meth_set_ctrl(method, tls_bio_control))
         return method;
     BIO_meth_free(method);
     return NULL;
@@ -112,7 +113,7 @@ void rt_tls_close(struct rt_tls_session *session) {
         return;
     if (session->done && !session->ended) {
         ERR_clear_error();
-        (void)SSL_shutdown(session->ssl); /* one way; the other side does as it likes */
+        (void)SSL_shutdown(session->ssl); /* one way; the peer need not answer */
     }
     SSL_free(session->ssl);
     OPENSSL_cleanse(session, sizeof *session);
@@ -121,8 +122,8 @@ void rt_tls_close(struct rt_tls_session *session) {
 
 /* ---- what OpenSSL says ---- */
 
-/* OpenSSL names what it saw; a person needs to know what is wrong. */
-static void explain_handshake(struct rt_tls_session *session, struct rt_error *err) {
+/* OpenSSL reports what it saw; the user needs to know what is wrong. */
+static void tls_explain_handshake(struct rt_tls_session *session, struct rt_error *err) {
     int reason = ERR_GET_REASON(ERR_peek_error());
     long verdict = SSL_get_verify_result(session->ssl);
     const char *both = "one side uses a cluster key and the other certificates";
@@ -154,7 +155,7 @@ static void explain_handshake(struct rt_tls_session *session, struct rt_error *e
     }
 }
 
-static enum rt_stream_result judge(struct rt_tls_session *session, int returned, struct rt_error *err) {
+static enum rt_stream_result tls_result(struct rt_tls_session *session, int returned, struct rt_error *err) {
     switch (SSL_get_error(session->ssl, returned)) {
     case SSL_ERROR_WANT_READ:
         return RT_STREAM_BLOCKED;
@@ -172,7 +173,7 @@ static enum rt_stream_result judge(struct rt_tls_session *session, int returned,
         return RT_STREAM_ENDED;
     }
     if (!session->heard)
-        explain_handshake(session, err);
+        tls_explain_handshake(session, err);
     else
         rt_fail(err, RT_BAD_INPUT, "broke the encryption: %s", rt_tls_reason());
     return RT_STREAM_FAILED;
@@ -183,7 +184,7 @@ enum rt_stream_result rt_tls_handshake(struct rt_tls_session *session, struct rt
     session->stream->wants_write = false;
     int returned = SSL_do_handshake(session->ssl);
     if (returned != 1)
-        return judge(session, returned, err);
+        return tls_result(session, returned, err);
     if (session->tls->has_key &&
         !SSL_session_reused(session->ssl)) { /* a PSK counts as a session used again */
         rt_fail(err, RT_BAD_INPUT, "cluster keys differ");
@@ -215,12 +216,12 @@ enum rt_stream_result rt_tls_write(struct rt_tls_session *session, const struct 
     ERR_clear_error();
     int returned = SSL_write_ex(session->ssl, data, bytes, taken);
     if (returned != 1)
-        return judge(session, returned, err);
+        return tls_result(session, returned, err);
     session->under_key += *taken;
     if (session->under_key >= BYTES_A_KEY) {
         session->under_key = 0;
         if (SSL_key_update(session->ssl, SSL_KEY_UPDATE_NOT_REQUESTED) != 1)
-            return judge(session, 0, err);
+            return tls_result(session, 0, err);
     }
     return RT_STREAM_OK;
 }
@@ -235,7 +236,7 @@ enum rt_stream_result rt_tls_read(struct rt_tls_session *session, const struct i
             int returned =
                 SSL_read_ex(session->ssl, (uint8_t *)parts[i].iov_base + done, parts[i].iov_len - done, &n);
             if (returned != 1) /* what went wrong is still there when it is asked for the next time */
-                return *got > 0 ? RT_STREAM_OK : judge(session, returned, err);
+                return *got > 0 ? RT_STREAM_OK : tls_result(session, returned, err);
             session->heard = true;
             done += n;
             *got += n;

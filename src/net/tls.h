@@ -1,11 +1,11 @@
 /*
- * TLS 1.3 for the TCP transport. Two ways to know each other:
+ * TLS 1.3 for the TCP transport. Two ways of authentication:
  *
- *   - a cluster key: the initiator of a connection makes up an identity (random bytes, its endpoint's random
- *     id, which connection of the link this is), and both derive a key of its own for the connection from
- *     cluster key and identity, used as an external PSK with (EC)DHE. No certificates are loaded, so nothing
- *     can fall back to them. An endpoint refuses an identity that carries its own id: its words played back;
- *   - certificates: each side proves that its own was signed by the authority both trust.
+ *  - a cluster key: the initiator of a connection makes an identity (random bytes, its endpoint's random id,
+ *    the connection's number in the link), and both sides derive the connection's own key from cluster key
+ *    and identity, used as an external PSK with (EC)DHE. No certificates are loaded, so there is no fallback
+ *    to them. An endpoint refuses an identity with its own id: its own bytes were sent back to it;
+ *  - certificates: each side proves that its own was signed by the authority that both trust.
  *
  * No tickets, no early data.
  */
@@ -14,7 +14,7 @@
 
 #include "net/tcp_stream.h"
 
-/* For whoever finds the other side in the clear, or encrypted, against expectation. */
+/* For the case that only one side uses encryption. */
 #define RT_ONE_SIDE_HAS_A_KEY                                                                                \
     "one side uses encryption (a cluster key or certificates) and the other does not"
 
@@ -26,16 +26,16 @@ struct rt_tcp_settings;
 rt_status rt_tls_create(const struct rt_tcp_settings *settings, struct rt_tls **tls, struct rt_error *err);
 void rt_tls_destroy(struct rt_tls *tls);
 
-/* stream outlives the session, whose bytes go through it. lane: which connection of the link it is; the
- * responder is told by the initiator. */
+/* stream outlives the session, whose bytes go through it. lane: which connection of the link this is; the
+ * initiator tells the responder. */
 rt_status rt_tls_open(struct rt_tls *tls, struct rt_stream *stream, bool initiator, unsigned lane,
                       struct rt_tls_session **session, struct rt_error *err);
-/* Says goodbye, if that does not block, and frees it. */
+/* Sends the closing alert, if that does not block, and frees the session. */
 void rt_tls_close(struct rt_tls_session *session);
 
 enum rt_stream_result rt_tls_handshake(struct rt_tls_session *session, struct rt_error *err);
-/* After the handshake: that the initiator meant this connection to be the given lane. True where certificates
- * are used. */
+/* After the handshake: whether the initiator meant this connection to be the given lane. Always true with
+ * certificates. */
 bool rt_tls_lane_is(const struct rt_tls_session *session, unsigned lane);
 
 enum rt_stream_result rt_tls_write(struct rt_tls_session *session, const struct iovec *parts, int count,

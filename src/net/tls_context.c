@@ -16,7 +16,7 @@
 
 enum { READ_AHEAD = 64 << 10 }; /* a few records for one system call */
 
-/* OpenSSL wants sessions, of which a PSK is one, to carry the name of what they are for. */
+/* OpenSSL requires sessions, and a PSK is one, to carry the name of their purpose. */
 static const unsigned char name[] = "ringtmp";
 
 const char *rt_tls_reason(void) {
@@ -35,8 +35,8 @@ bool rt_tls_make_identity(const struct rt_tls *tls, unsigned lane, uint8_t ident
 }
 
 /* HKDF-SHA256 of the cluster key, bound to its purpose and the identity. */
-static bool derive(const struct rt_tls *tls, const uint8_t identity[RT_IDENTITY_BYTES],
-                   uint8_t out[RT_KEY_BYTES]) {
+static bool tls_derive_key(const struct rt_tls *tls, const uint8_t identity[RT_IDENTITY_BYTES],
+                           uint8_t out[RT_KEY_BYTES]) {
     static const char purpose[] = "ringtmp link 1";
     char digest[] = "SHA256";
     uint8_t info[sizeof purpose + RT_IDENTITY_BYTES];
@@ -56,13 +56,13 @@ static bool derive(const struct rt_tls *tls, const uint8_t identity[RT_IDENTITY_
     return done;
 }
 
-static SSL_SESSION *make_psk(SSL *ssl, const struct rt_tls_peer *peer) {
+static SSL_SESSION *tls_make_psk(SSL *ssl, const struct rt_tls_peer *peer) {
     static const uint8_t aes_128_gcm_sha256[] = {0x13,
                                                  0x01}; /* names the hash; the cipher is agreed on later */
     uint8_t key[RT_KEY_BYTES];
     const SSL_CIPHER *cipher = SSL_CIPHER_find(ssl, aes_128_gcm_sha256);
     SSL_SESSION *session = SSL_SESSION_new();
-    bool done = cipher && session && derive(peer->tls, peer->identity, key) &&
+    bool done = cipher && session && tls_derive_key(peer->tls, peer->identity, key) &&
                 SSL_SESSION_set1_master_key(session, key, sizeof key) &&
                 SSL_SESSION_set_cipher(session, cipher) &&
                 SSL_SESSION_set1_id_context(session, name, sizeof name) &&
@@ -74,21 +74,21 @@ static SSL_SESSION *make_psk(SSL *ssl, const struct rt_tls_peer *peer) {
     return NULL;
 }
 
-/* Of the initiator. */
-static int use_psk(SSL *ssl, const EVP_MD *digest, const unsigned char **identity, size_t *bytes,
-                   SSL_SESSION **session) {
+/* For the initiator. */
+static int tls_use_psk(SSL *ssl, const EVP_MD *digest, const unsigned char **identity, size_t *bytes,
+                       SSL_SESSION **session) {
     struct rt_tls_peer *peer = SSL_get_app_data(ssl);
     *session = NULL;
     if (digest && !EVP_MD_is_a(digest, "SHA256"))
         return 0;
-    *session = make_psk(ssl, peer);
+    *session = tls_make_psk(ssl, peer);
     *identity = peer->identity;
     *bytes = RT_IDENTITY_BYTES;
     return *session != NULL;
 }
 
-/* Of the responder. */
-static int find_psk(SSL *ssl, const unsigned char *identity, size_t bytes, SSL_SESSION **session) {
+/* For the responder. */
+static int tls_find_psk(SSL *ssl, const unsigned char *identity, size_t bytes, SSL_SESSION **session) {
     struct rt_tls_peer *peer = SSL_get_app_data(ssl);
     *session = NULL;
     if (bytes != RT_IDENTITY_BYTES)
@@ -97,13 +97,13 @@ static int find_psk(SSL *ssl, const unsigned char *identity, size_t bytes, SSL_S
     peer->is_self = memcmp(identity + RT_IDENTITY_RANDOM, peer->tls->id, RT_ENDPOINT_ID) == 0;
     if (peer->is_self)
         return 0;
-    *session = make_psk(ssl, peer);
+    *session = tls_make_psk(ssl, peer);
     return *session != NULL;
 }
 
 /* ---- the context ---- */
 
-static bool cpu_has_aes(void) {
+static bool tls_cpu_has_aes(void) {
 #if defined(__x86_64__) || defined(__i386__)
     return __builtin_cpu_supports("aes") != 0;
 #elif defined(__aarch64__) && defined(__linux__)
@@ -113,16 +113,16 @@ static bool cpu_has_aes(void) {
 #endif
 }
 
-/* A private key with a password would make OpenSSL ask on the terminal. */
-static int no_password(char *text, int room, int writing, void *user) {
+/* Without this, OpenSSL would ask on the terminal for the password of a private key. */
+static int tls_no_password(char *text, int room, int writing, void *user) {
     (void)text, (void)room, (void)writing, (void)user;
     return -1;
 }
 
-static rt_status load_certificates(SSL_CTX *context, const struct rt_tcp_settings *settings,
-                                   struct rt_error *err) {
+static rt_status tls_load_certificates(SSL_CTX *context, const struct rt_tcp_settings *settings,
+                                       struct rt_error *err) {
     ERR_clear_error();
-    SSL_CTX_set_default_passwd_cb(context, no_password);
+    SSL_CTX_set_default_passwd_cb(context, tls_no_password);
     if (SSL_CTX_use_certificate_chain_file(context, settings->certificate) != 1)
         return rt_fail(err, RT_BAD_INPUT, "%s: is not a certificate: %s", settings->certificate,
                        rt_tls_reason());
@@ -135,10 +135,11 @@ static rt_status load_certificates(SSL_CTX *context, const struct rt_tcp_setting
     return RT_OK;
 }
 
-static rt_status set_up(struct rt_tls *tls, const struct rt_tcp_settings *settings, struct rt_error *err) {
-    const char *suites = cpu_has_aes() ? "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256"
-                                       : "TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256";
-    /* A program may end while a network thread is at work: nothing must be taken from under it. */
+static rt_status tls_set_up(struct rt_tls *tls, const struct rt_tcp_settings *settings,
+                            struct rt_error *err) {
+    const char *suites = tls_cpu_has_aes() ? "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256"
+                                           : "TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256";
+    /* A program may end while a network thread is running: OpenSSL must not clean up at exit. */
     (void)OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
     ERR_clear_error();
     tls->context = SSL_CTX_new(TLS_method());
@@ -158,11 +159,11 @@ static rt_status set_up(struct rt_tls *tls, const struct rt_tcp_settings *settin
     SSL_CTX_set_default_read_buffer_len(tls->context, READ_AHEAD);
     SSL_CTX_set_verify(tls->context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
     if (!settings->key)
-        return load_certificates(tls->context, settings, err);
+        return tls_load_certificates(tls->context, settings, err);
     tls->has_key = true;
     memcpy(tls->key, settings->key, RT_KEY_BYTES);
-    SSL_CTX_set_psk_use_session_callback(tls->context, use_psk);
-    SSL_CTX_set_psk_find_session_callback(tls->context, find_psk);
+    SSL_CTX_set_psk_use_session_callback(tls->context, tls_use_psk);
+    SSL_CTX_set_psk_find_session_callback(tls->context, tls_find_psk);
     return RT_OK;
 }
 
@@ -179,7 +180,7 @@ rt_status rt_tls_create(const struct rt_tcp_settings *settings, struct rt_tls **
     }
     struct rt_tls *tls;
     rt_status status = rt_alloc(1, sizeof *tls, "encryption", &tls, err);
-    if (status == RT_OK && (status = set_up(tls, settings, err)) != RT_OK)
+    if (status == RT_OK && (status = tls_set_up(tls, settings, err)) != RT_OK)
         rt_tls_destroy(tls);
     else if (status == RT_OK)
         *out = tls;

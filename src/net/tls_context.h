@@ -1,5 +1,5 @@
-/* What an endpoint knows for TLS: its key or certificates, and how a connection's own key is derived. Shared
- * by tls.c and tls_context.c only. */
+/* The TLS state of an endpoint: its key or certificates, and how a connection's own key is derived. For tls.c
+ * and tls_context.c only. */
 #ifndef RT_NET_TLS_CONTEXT_H
 #define RT_NET_TLS_CONTEXT_H
 
@@ -21,7 +21,7 @@ struct rt_tls {
     uint8_t id[RT_ENDPOINT_ID];
 };
 
-/* What a callback of OpenSSL finds with the connection. */
+/* The data of a connection for OpenSSL's callbacks. */
 struct rt_tls_peer {
     const struct rt_tls *tls;
     uint8_t identity[RT_IDENTITY_BYTES];
@@ -31,7 +31,7 @@ struct rt_tls_peer {
 bool rt_tls_make_identity(const struct rt_tls *tls, unsigned lane, uint8_t identity[RT_IDENTITY_BYTES]);
 BIO_METHOD *rt_tls_bio_method(void);
 
-/* The first thing that OpenSSL complained about, in its own words. */
+/* OpenSSL's first error, in its own words. */
 const char *rt_tls_reason(void);
 
 #endif

@@ -64,19 +64,19 @@ void rt_endpoint_sleep(struct rt_endpoint *endpoint, double until) {
 }
 
 /* Milliseconds of the endpoint's time, plus 1, above 16 bits of the note; 0: no step was taken yet. */
-static uint64_t milliseconds(struct rt_endpoint *endpoint) {
+static uint64_t transport_step_stamp(struct rt_endpoint *endpoint) {
     return (uint64_t)(rt_endpoint_now(endpoint) * 1e3) + 1;
 }
 
 void rt_endpoint_step(struct rt_endpoint *endpoint, uint16_t note) {
-    atomic_store_explicit(&endpoint->step, milliseconds(endpoint) << 16 | note, memory_order_relaxed);
+    atomic_store_explicit(&endpoint->step, transport_step_stamp(endpoint) << 16 | note, memory_order_relaxed);
 }
 
 void rt_endpoint_excuse(struct rt_endpoint *endpoint, double seconds) {
-    const uint64_t now = milliseconds(endpoint);
+    const uint64_t now = transport_step_stamp(endpoint);
     uint64_t step = atomic_load_explicit(&endpoint->step, memory_order_relaxed);
     const uint64_t later = (step >> 16) + (uint64_t)(seconds * 1e3);
-    /* If the owner has taken a step meanwhile there is nothing to excuse. */
+    /* If the owner has taken a step since, there is nothing to excuse. */
     if (step != 0)
         atomic_compare_exchange_strong(&endpoint->step, &step,
                                        (later < now ? later : now) << 16 | (step & 0xffff));

@@ -5,7 +5,7 @@
  * small head and a body, on one of a few channels. The endpoint's owner posts sends and receives and takes
  * events; the bodies are sent from and received into the owner's memory, and nothing is copied or allocated
  * on the way. Whatever is behind it (TCP, memory under virtual time, MPI) obeys the same rules, which
- * tests/contract/test_transport.c holds against each of them:
+ * tests/contract/test_transport.c checks for each of them:
  *
  *   - frames of one channel arrive in the order they were sent, each into the receive that was posted
  *     first on that channel; a frame is never lost while the link lives;
@@ -41,8 +41,8 @@ struct rt_piece {
     size_t bytes;
 };
 
-/* A frame to be sent. The owner fills in the first part and leaves all of it, and the body, alone until the
- * RT_EVENT_SENT that gives it back. */
+/* A frame to be sent. The owner fills in the first part, and must not change it or the body until
+ * RT_EVENT_SENT gives it back. */
 struct rt_send {
     unsigned channel;
     size_t head_bytes;
@@ -61,8 +61,8 @@ static inline size_t rt_send_body(const struct rt_send *send) {
     return bytes;
 }
 
-/* Room for a frame. The same, until the RT_EVENT_RECEIVED that gives it back filled. A frame whose body is
- * larger than the room closes the link. */
+/* Room for a frame. The owner must not change it until RT_EVENT_RECEIVED gives it back filled. A frame whose
+ * body is larger than the room closes the link. */
 struct rt_receive {
     unsigned channel;
     void *body;
@@ -91,21 +91,21 @@ struct rt_link {
     void *user;                    /* the owner's */
     char peer[80];                 /* who is at the other end, for messages: "10.0.0.2:7117" */
     struct rt_link_counts counts;  /* as of the last event that was taken from the endpoint */
-    struct rt_link_counts formed;  /* set by who made the link for others: what that alone had carried */
+    struct rt_link_counts formed;  /* set by the code that made the link: what forming it had carried */
     _Atomic(atomic_int *) counted; /* see rt_link_count */
 };
 
 enum rt_event_kind {
-    RT_EVENT_ACCEPTED,  /* link: new, made by somebody who connected to us */
+    RT_EVENT_ACCEPTED,  /* link: new, made by a peer that connected */
     RT_EVENT_CONNECTED, /* link: of rt_endpoint_connect, now usable */
     RT_EVENT_SENT,      /* send: may be used again */
     RT_EVENT_RECEIVED,  /* receive: holds a frame */
     RT_EVENT_CLOSED,    /* link: is dead, for the reason in error, which does not name the peer: the owner
                            knows who it is. What was posted on it is the owner's again and brings no events.
                            The owner still closes the link. */
-    RT_EVENT_WOKEN,     /* somebody called rt_endpoint_wake */
-    RT_EVENT_REFUSED, /* somebody connected to us and was turned away before there was a link, for the reason
-                         in error: a line for the log; nothing to be done */
+    RT_EVENT_WOKEN,     /* rt_endpoint_wake was called */
+    RT_EVENT_REFUSED,   /* a connection was refused before there was a link, for the reason
+                           in error: a line for the log; nothing to be done */
 };
 
 struct rt_event {
@@ -116,7 +116,7 @@ struct rt_event {
     struct rt_error error;
 };
 
-/* What the last heartbeat from a peer said of the thread that works there. */
+/* What the peer's last heartbeat said about its working thread. */
 struct rt_heartbeat {
     bool known; /* one has come */
     uint16_t note;
@@ -145,29 +145,28 @@ struct rt_endpoint {
     const struct rt_transport *transport;
     char address[80]; /* where it listens, as others may connect to it: "127.0.0.1:40123"; "": nowhere */
     atomic_uint_least64_t step; /* when the owner took its last step, and its note; see transport.c */
-    /* In milliseconds of the endpoint's time: when it was found that this program had not run for so long
-     * that peers may have given it up, and for how long. 0: never. */
+    /* In milliseconds of the endpoint's time: when this program was found not to have run for so long that
+     * peers may have given it up, and for how long. 0: never. */
     atomic_uint_least64_t stall_found, stall_length;
 };
 
 void rt_endpoint_destroy(struct rt_endpoint *endpoint); /* closes its links; NULL is fine */
 
-/* Takes connections from now on: they arrive as RT_EVENT_ACCEPTED. address: "HOST:PORT"; port 0: any free
- * one, see endpoint->address. */
+/* Accepts connections from now on: they arrive as RT_EVENT_ACCEPTED. address: "HOST:PORT"; port 0: any free
+ * port, see endpoint->address. */
 rt_status rt_endpoint_listen(struct rt_endpoint *endpoint, const char *address, struct rt_error *err);
 
 /* Begins to connect; RT_EVENT_CONNECTED or RT_EVENT_CLOSED follows, the latter at `until` at the latest.
- * Receives may be posted at once, sends too. Fails at once for an address that cannot be one. */
+ * Receives and sends may be posted at once. Fails at once for an invalid address. */
 rt_status rt_endpoint_connect(struct rt_endpoint *endpoint, const char *address, double until,
                               struct rt_link **link, struct rt_error *err);
 
-/* Ends a link and frees it. What was posted is the owner's again; frames not yet sent may be lost. No event
- * of this link comes after it. */
+/* Ends a link and frees it. The owner gets back what it had posted; frames not yet sent may be lost. No more
+ * events of this link follow. */
 void rt_link_close(struct rt_link *link); /* NULL is fine */
 
-/* *alive is one more from now on, until the link is dead or closed: then the network itself takes the one
- * off, whatever the owner's thread is doing, so that others can see it. NULL: no longer counted. link may be
- * NULL. */
+/* Adds 1 to *alive until the link is dead or closed: then the network itself subtracts it, whatever the
+ * owner's thread is doing, so that others can see it. NULL: no longer counted. link may be NULL. */
 void rt_link_count(struct rt_link *link, atomic_int *alive);
 
 void rt_link_send(struct rt_link *link, struct rt_send *send);
@@ -177,27 +176,27 @@ void rt_link_receive(struct rt_link *link, struct rt_receive *receive);
  * false: there was none. */
 bool rt_endpoint_wait(struct rt_endpoint *endpoint, double until, struct rt_event *event);
 
-/* Makes a wait return, with RT_EVENT_WOKEN; the next one if there is none. From any thread. */
+/* Ends a wait with RT_EVENT_WOKEN; the next one if none is under way. From any thread. */
 void rt_endpoint_wake(struct rt_endpoint *endpoint);
 
 /* From now on the owner's thread is in rt_endpoint_wait nearly all the time, or no longer so. While it is, it
- * may move the bytes itself, which saves two changes of threads for each frame; if it stays away for long,
- * nothing moves and peers may take it for dead. */
+ * may move the bytes itself, which saves two thread switches per frame; if it stays away for long, nothing
+ * moves and peers may take it for dead. */
 void rt_endpoint_attend(struct rt_endpoint *endpoint, bool attends);
 
-/* The owner's working thread takes a step: it begins or ends an operation, or looks whether something has
- * come. Heartbeats go on while that thread hangs, but they say how long ago its last step was: so peers can
- * tell one that hangs from one that waits. note: a number for the peers to read. */
+/* The owner's working thread takes a step: it begins or ends an operation, or looks for new events.
+ * Heartbeats go on while that thread hangs, but they say how long ago its last step was: so peers can tell a
+ * thread that hangs from one that waits. note: a number for the peers to read. */
 void rt_endpoint_step(struct rt_endpoint *endpoint, uint16_t note);
 struct rt_heartbeat rt_link_heartbeat(const struct rt_link *link); /* of the peer */
 
-/* For transports: what a heartbeat sent at time `now` says; and that this program did not run for a while, so
- * that its owner could take no step. */
+/* For transports: the content of a heartbeat sent at time `now`; and the report that this program did not run
+ * for a while, so that its owner could take no step. */
 struct rt_heartbeat rt_endpoint_heartbeat(const struct rt_endpoint *endpoint, double now);
 void rt_endpoint_excuse(struct rt_endpoint *endpoint, double seconds);
 
 /* Seconds for which this program itself did not run (stopped by a signal, or asleep with its machine), so
- * that peers may have given it up: they are not to blame. 0: that was not found within the last 10 s. */
+ * that peers may have given it up without being at fault. 0: none found within the last 10 s. */
 double rt_endpoint_stalled(struct rt_endpoint *endpoint);
 
 /* The endpoint's time in seconds: rt_clock_wall over a real network, virtual time in a simulated one. */
