@@ -120,11 +120,11 @@ static rt_status csv_check_targets(const struct job *job, const struct rt_table 
 
 static rt_status csv_open_tables(struct job *job, struct rt_error *err) {
     const struct rt_csv_settings *settings = &job->what->settings;
-    bool apart = job->what->targets_input != NULL;
+    bool separate = job->what->targets_input != NULL;
     bool classes = job->wish->target == RT_TARGET_CLASSES;
     struct rt_columns columns = {.inputs = settings->columns, .text_targets = true};
     const struct rt_tree *targets = settings->targets ? settings->targets : settings->label;
-    if (!apart) {
+    if (!separate) {
         columns.targets = targets;
         columns.last_is_target = csv_wants_targets(job);
     }
@@ -135,7 +135,7 @@ static rt_status csv_open_tables(struct job *job, struct rt_error *err) {
         return status;
     /* Labels are optional here, and the file has exactly as many columns as the model has inputs. */
     struct rt_table *table = job->table;
-    if (!apart && !targets && !settings->columns && columns.last_is_target && job->wish->labels_optional &&
+    if (!separate && !targets && !settings->columns && columns.last_is_target && job->wish->labels_optional &&
         table->columns == rt_shape_size(&job->wish->input)) {
         table->inputs[table->input_count++] = table->targets[--table->target_count];
     }
@@ -144,7 +144,7 @@ static rt_status csv_open_tables(struct job *job, struct rt_error *err) {
         status = csv_check_inputs(job, err);
     if (status == RT_OK)
         status = csv_check_targets(job, table, err);
-    if (status != RT_OK || !apart || !csv_wants_targets(job))
+    if (status != RT_OK || !separate || !csv_wants_targets(job))
         return status;
     /* Nothing in a column of class names shows whether its first line is a header: it has one if the first
      * table has. */

@@ -10,8 +10,8 @@ uint64_t rt_batches_count(uint64_t examples, uint64_t batch, bool drop_last) {
     return examples % batch == 0 || (drop_last && whole > 0) ? whole : whole + 1;
 }
 
-/* Of one batch: its slices have rows / slices rows, or one more; those without rows are not computed. */
-static uint64_t fewest_of(uint64_t rows, uint64_t slices, uint64_t micro) {
+/* For one batch: its slices have rows / slices rows, or one more; slices without rows are not computed. */
+static uint64_t batches_fewest_rows(uint64_t rows, uint64_t slices, uint64_t micro) {
     uint64_t fewest = rows;
     for (uint64_t slice = rows / slices; slice <= rows / slices + (rows % slices > 0); slice++) {
         const uint64_t rest = micro && micro < slice ? slice % micro : slice;
@@ -24,8 +24,8 @@ static uint64_t fewest_of(uint64_t rows, uint64_t slices, uint64_t micro) {
 
 size_t rt_batches_fewest(uint64_t examples, uint64_t batch, bool drop_last, uint64_t slices, uint64_t micro) {
     const uint64_t whole = batch < examples ? batch : examples, last = examples % whole;
-    const uint64_t fewest = fewest_of(whole, slices, micro);
-    const uint64_t then = last && !drop_last ? fewest_of(last, slices, micro) : fewest;
+    const uint64_t fewest = batches_fewest_rows(whole, slices, micro);
+    const uint64_t then = last && !drop_last ? batches_fewest_rows(last, slices, micro) : fewest;
     return (size_t)(then < fewest ? then : fewest);
 }
 
@@ -41,7 +41,7 @@ rt_status rt_batches_create(uint64_t seed, size_t examples, size_t batch, bool s
     if (batch > examples)
         batch = examples;
     uint32_t *order;
-    /* How many there are may be another machine's word. */
+    /* The number of examples may come from another machine. */
     rt_status status =
         rt_memory_check((double)examples * sizeof *order, "the order of the training examples", err);
     if (status == RT_OK)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* data.target by its place among the choices of the run file */
+/* data.target by its index among the choices of the run file */
 enum { CHOICE_LABEL, CHOICE_INPUT };
 
 rt_status rt_datasets_wish(const struct rt_spec_data *data, const struct rt_network *network,
@@ -43,9 +43,9 @@ struct opening {
     const char *within; /* NULL: files may be anywhere */
 };
 
-static rt_status open_file(const struct opening *opening, const struct rt_tree *source,
-                           const struct rt_data_wish *wish, struct rt_datasets *datasets,
-                           struct rt_dataset *set, struct rt_error *err) {
+static rt_status datasets_open_file(const struct opening *opening, const struct rt_tree *source,
+                                    const struct rt_data_wish *wish, struct rt_datasets *datasets,
+                                    struct rt_dataset *set, struct rt_error *err) {
     if (opening->stop && atomic_load_explicit(opening->stop, memory_order_relaxed))
         return rt_fail(err, RT_INTERRUPTED, "stopped while the data were being opened");
     struct rt_dataset *file = &datasets->files[datasets->file_count];
@@ -57,10 +57,10 @@ static rt_status open_file(const struct opening *opening, const struct rt_tree *
     return rt_dataset_check(file, err);
 }
 
-/* Takes a part out of the training set. The seed of the test part is 0, so that every run file with the same
+/* Splits a part off the training set. The seed of the test part is 0, so that every run file with the same
  * data and split has the same test set whatever its seed; that of the validation part is 1. */
-static rt_status take_part(struct rt_datasets *datasets, double part, uint64_t seed, struct rt_dataset *taken,
-                           struct rt_error *err) {
+static rt_status datasets_split_off(struct rt_datasets *datasets, double part, uint64_t seed,
+                                    struct rt_dataset *taken, struct rt_error *err) {
     struct rt_dataset *rest = &datasets->views[datasets->view_count], *other = rest + 1;
     rt_status status = rt_dataset_split(&datasets->train, part, seed, rest, other, err);
     if (status != RT_OK)
@@ -71,8 +71,8 @@ static rt_status take_part(struct rt_datasets *datasets, double part, uint64_t s
     return RT_OK;
 }
 
-/* What is learnt from once cannot be looked at before, nor again. */
-static rt_status check_stream(const struct rt_spec_data *data, struct rt_error *err) {
+/* A stream's examples are seen once: they cannot be split, measured, or read again. */
+static rt_status datasets_check_stream(const struct rt_spec_data *data, struct rt_error *err) {
     static const char sentence[] = "data.%s is not possible with a stream, whose examples are seen once";
     if (data->standardize)
         return rt_tree_fail(data->train, err, sentence, "standardize");
@@ -85,12 +85,12 @@ static rt_status check_stream(const struct rt_spec_data *data, struct rt_error *
     return RT_OK;
 }
 
-/* Of a stream nothing is known before the run but the names of its classes: the test data are read with
- * them, and the model keeps them. */
-static rt_status open_stream(const struct rt_spec_data *data, const struct rt_data_wish *wish,
-                             struct rt_datasets *datasets, struct rt_error *err) {
+/* Before the run only the class names of a stream are known: the test data are read with them, and the model
+ * keeps them. */
+static rt_status datasets_open_stream(const struct rt_spec_data *data, const struct rt_data_wish *wish,
+                                      struct rt_datasets *datasets, struct rt_error *err) {
     struct rt_dataset *file = &datasets->files[datasets->file_count];
-    rt_status status = check_stream(data, err);
+    rt_status status = datasets_check_stream(data, err);
     if (status == RT_OK)
         status = rt_stream_describe(data->train, wish, file, err);
     if (status != RT_OK)
@@ -100,26 +100,26 @@ static rt_status open_stream(const struct rt_spec_data *data, const struct rt_da
     return RT_OK;
 }
 
-static rt_status open_train(const struct opening *opening, const struct rt_data_wish *wish,
-                            struct rt_datasets *datasets, struct rt_error *err) {
+static rt_status datasets_open_train(const struct opening *opening, const struct rt_data_wish *wish,
+                                     struct rt_datasets *datasets, struct rt_error *err) {
     const struct rt_spec_data *data = opening->data;
     if (!data->train)
         return rt_fail(err, RT_BAD_INPUT, "data.train is missing: it says where the training examples are");
     if (rt_stream_named(data->train))
-        return open_stream(data, wish, datasets, err);
-    rt_status status = open_file(opening, data->train, wish, datasets, &datasets->train, err);
+        return datasets_open_stream(data, wish, datasets, err);
+    rt_status status = datasets_open_file(opening, data->train, wish, datasets, &datasets->train, err);
     if (status != RT_OK)
         return status;
     const uint64_t limit = (uint64_t)data->limit;
     if (limit > 0 && limit < datasets->train.count)
         datasets->train.count = (size_t)limit;
     if (!data->test && data->split > 0)
-        status = take_part(datasets, data->split, 0, &datasets->test, err);
+        status = datasets_split_off(datasets, data->split, 0, &datasets->test, err);
     return status;
 }
 
-static rt_status open_all(const struct opening *opening, struct rt_datasets *datasets,
-                          struct rt_scaling *scaling, struct rt_error *err) {
+static rt_status datasets_open_all(const struct opening *opening, struct rt_datasets *datasets,
+                                   struct rt_scaling *scaling, struct rt_error *err) {
     const struct rt_spec_data *data = opening->data;
     const struct rt_network *network = opening->network;
     struct rt_data_wish wish;
@@ -128,10 +128,10 @@ static rt_status open_all(const struct opening *opening, struct rt_datasets *dat
         return status;
     wish.within = opening->within;
     datasets->target = wish.target;
-    status = open_train(opening, &wish, datasets, err);
+    status = datasets_open_train(opening, &wish, datasets, err);
     if (status != RT_OK)
         return status;
-    /* Text labels mean the same classes everywhere. */
+    /* A text label means the same class in all sets. */
     if (datasets->train.class_names) {
         wish.class_names = datasets->train.class_names;
         wish.class_count = datasets->train.class_count;
@@ -139,11 +139,11 @@ static rt_status open_all(const struct opening *opening, struct rt_datasets *dat
     wish.columns = datasets->train.columns;
     wish.column_count = wish.columns ? rt_shape_size(&datasets->train.shape) : 0;
     if (data->test)
-        status = open_file(opening, data->test, &wish, datasets, &datasets->test, err);
+        status = datasets_open_file(opening, data->test, &wish, datasets, &datasets->test, err);
     if (status == RT_OK && data->validation)
-        status = open_file(opening, data->validation, &wish, datasets, &datasets->validation, err);
+        status = datasets_open_file(opening, data->validation, &wish, datasets, &datasets->validation, err);
     else if (status == RT_OK && data->hold_out > 0)
-        status = take_part(datasets, data->hold_out, 1, &datasets->validation, err);
+        status = datasets_split_off(datasets, data->hold_out, 1, &datasets->validation, err);
     if (status == RT_OK && datasets->train.count == 0 && !rt_stream_named(data->train))
         status = rt_fail(err, RT_BAD_INPUT, "%s: has no examples", datasets->train.name);
     if (status != RT_OK)
@@ -173,7 +173,7 @@ rt_status rt_datasets_open_within(const struct rt_spec_data *data, const char *d
                                   struct rt_scaling *scaling, struct rt_error *err) {
     const struct opening opening = {data, directory, network, stop, within};
     struct rt_datasets made = {0};
-    rt_status status = open_all(&opening, &made, scaling, err);
+    rt_status status = datasets_open_all(&opening, &made, scaling, err);
     if (status != RT_OK) {
         rt_datasets_close(&made);
         return status;
@@ -197,9 +197,9 @@ rt_status rt_datasets_open_test(const struct rt_spec *spec, const struct rt_trai
     }
     rt_datasets_wish_columns(trained, &wish);
     if (spec->data.test)
-        status = open_file(&opening, spec->data.test, &wish, &made, &made.test, err);
+        status = datasets_open_file(&opening, spec->data.test, &wish, &made, &made.test, err);
     else if (spec->data.split > 0)
-        status = open_train(&opening, &wish, &made, err);
+        status = datasets_open_train(&opening, &wish, &made, err);
     else
         status = rt_fail(err, RT_BAD_INPUT, "%s: has no test data: set data.test or data.split", spec->file);
     if (status == RT_OK)
@@ -220,7 +220,7 @@ void rt_datasets_close(struct rt_datasets *datasets) {
     *datasets = (struct rt_datasets){0};
 }
 
-static void add_floats(struct rt_sha256 *hash, const float *values, size_t count) {
+static void datasets_hash_floats(struct rt_sha256 *hash, const float *values, size_t count) {
     for (size_t i = 0; i < count; i++) {
         uint32_t word;
         uint8_t bytes[4];
@@ -230,7 +230,7 @@ static void add_floats(struct rt_sha256 *hash, const float *values, size_t count
     }
 }
 
-static void add_double(struct rt_sha256 *hash, double value) {
+static void datasets_hash_double(struct rt_sha256 *hash, double value) {
     uint64_t word;
     uint8_t bytes[8];
     memcpy(&word, &value, sizeof word);
@@ -240,17 +240,17 @@ static void add_double(struct rt_sha256 *hash, double value) {
 
 void rt_datasets_fingerprint(const struct rt_datasets *datasets, const struct rt_scaling *scaling,
                              char hex[65]) {
-    uint8_t digest[32] = {0}; /* of a stream: nobody knows what will come */
+    uint8_t digest[32] = {0}; /* of a stream: its examples are not known in advance */
     if (datasets->train.count)
         rt_dataset_hash(&datasets->train, digest);
     struct rt_sha256 hash;
     rt_sha256_init(&hash);
     rt_sha256_add(&hash, digest, sizeof digest);
-    add_double(&hash, (double)datasets->target);
-    add_double(&hash, scaling->scale);
-    add_double(&hash, scaling->offset);
-    add_floats(&hash, scaling->mean, scaling->features);
-    add_floats(&hash, scaling->inverse, scaling->features);
+    datasets_hash_double(&hash, (double)datasets->target);
+    datasets_hash_double(&hash, scaling->scale);
+    datasets_hash_double(&hash, scaling->offset);
+    datasets_hash_floats(&hash, scaling->mean, scaling->features);
+    datasets_hash_floats(&hash, scaling->inverse, scaling->features);
     rt_sha256_finish(&hash, digest);
     rt_sha256_hex(digest, hex);
 }

@@ -1,6 +1,7 @@
 /*
  * Evaluation and prediction, a few rows at a time. Every row is computed on its own and losses are added in
- * the order of the examples, so neither the number of rows at a time nor who computes them changes a bit.
+ * the order of the examples, so neither the number of rows at a time nor the device that computes them
+ * changes a bit.
  */
 #include "learn/evaluate.h"
 
@@ -14,9 +15,9 @@ enum { MOST_ROWS = 128, SLOT_FLOATS = (4 << 20) / 4 };
 
 /* ---- a network on this device ---- */
 
-static rt_status forward_parts(struct rt_network *network, size_t rows, size_t examples,
-                               const struct rt_forward_pass *pass, float *x, float *slot,
-                               struct rt_error *err) {
+static rt_status evaluate_forward_parts(struct rt_network *network, size_t rows, size_t examples,
+                                        const struct rt_forward_pass *pass, float *x, float *slot,
+                                        struct rt_error *err) {
     uint32_t indices[MOST_ROWS];
     rt_status status = RT_OK;
     for (size_t first = 0; status == RT_OK && first < examples;) {
@@ -36,8 +37,8 @@ static rt_status forward_parts(struct rt_network *network, size_t rows, size_t e
     return status;
 }
 
-static rt_status forward_here(void *self, size_t examples, const struct rt_forward_pass *pass,
-                              struct rt_error *err) {
+static rt_status evaluate_forward(void *self, size_t examples, const struct rt_forward_pass *pass,
+                                  struct rt_error *err) {
     struct rt_network *network = self;
     size_t rows = rt_forward_local(network).rows;
     if (rows > examples && examples > 0)
@@ -51,7 +52,7 @@ static rt_status forward_here(void *self, size_t examples, const struct rt_forwa
         status = rt_floats_create(network->inputs > SIZE_MAX / rows ? SIZE_MAX : rows * network->inputs,
                                   "the inputs of a batch", &x, err);
     if (status == RT_OK)
-        status = forward_parts(network, rows, examples, pass, x, slot, err);
+        status = evaluate_forward_parts(network, rows, examples, pass, x, slot, err);
     free(slot);
     free(x);
     return status;
@@ -61,7 +62,7 @@ struct rt_forward rt_forward_local(struct rt_network *network) {
     size_t rows = MOST_ROWS;
     while (rows > 1 && rt_model_slot_floats(network->model, rows, false) > SLOT_FLOATS)
         rows /= 2;
-    return (struct rt_forward){.self = network, .rows = rows, .run = forward_here};
+    return (struct rt_forward){.self = network, .rows = rows, .run = evaluate_forward};
 }
 
 /* ---- a walk over a set ---- */
@@ -88,7 +89,7 @@ struct walk {
     void *user;
 };
 
-static rt_status walk_open(struct walk *walk, const struct rt_forward *forward, struct rt_error *err) {
+static rt_status evaluate_open(struct walk *walk, const struct rt_forward *forward, struct rt_error *err) {
     const struct rt_dataset *set = walk->set;
     if (set->count > UINT32_MAX)
         return rt_fail(err, RT_BAD_INPUT, "%s: more than %u examples", set->name ? set->name : "the data",
@@ -97,35 +98,36 @@ static rt_status walk_open(struct walk *walk, const struct rt_forward *forward, 
     return rt_alloc(walk->rows, sizeof *walk->indices, "the examples of a batch", &walk->indices, err);
 }
 
-static void walk_close(struct walk *walk) {
+static void evaluate_close(struct walk *walk) {
     rt_row_reader_destroy(&walk->reader);
     free(walk->indices);
     free(walk->losses);
     free(walk->outputs);
 }
 
-static void count_indices(struct walk *walk, size_t first, size_t rows) {
+static void evaluate_set_indices(struct walk *walk, size_t first, size_t rows) {
     for (size_t i = 0; i < rows; i++)
         walk->indices[i] = (uint32_t)(first + i);
 }
 
-static rt_status give_inputs(void *user, size_t first, size_t rows, float *x, struct rt_error *err) {
+static rt_status evaluate_give_inputs(void *user, size_t first, size_t rows, float *x, struct rt_error *err) {
     struct walk *walk = user;
     if (walk->stop && atomic_load_explicit(walk->stop, memory_order_relaxed))
         return rt_fail(err, RT_INTERRUPTED, "stopped during an evaluation");
-    count_indices(walk, first, rows);
+    evaluate_set_indices(walk, first, rows);
     rt_dataset_inputs(walk->set, walk->scaling, &walk->network->device, walk->indices, rows, x);
     return RT_OK;
 }
 
 /* ---- evaluation ---- */
 
-static rt_status score_outputs(void *user, size_t first, size_t rows, const float *y, struct rt_error *err) {
+static rt_status evaluate_score_outputs(void *user, size_t first, size_t rows, const float *y,
+                                        struct rt_error *err) {
     (void)err;
     struct walk *walk = user;
     const struct rt_network *network = walk->network;
     const size_t width = network->outputs;
-    count_indices(walk, first, rows);
+    evaluate_set_indices(walk, first, rows);
     rt_row_reader_targets(&walk->reader, &network->device, walk->indices, rows);
     const struct rt_targets *targets = &walk->reader.targets;
     if (walk->reader.accuracy)
@@ -150,14 +152,15 @@ rt_status rt_evaluate(const struct rt_network *network, const struct rt_forward 
                         .stop = stop,
                         .confusion = confusion,
                         .classes = rt_network_classes(network)};
-    rt_status status = walk_open(&walk, forward, err);
+    rt_status status = evaluate_open(&walk, forward, err);
     if (status == RT_OK)
         status = rt_row_reader_create(network, set, scaling, target, walk.rows, &walk.reader, err);
     if (status == RT_OK)
         status = rt_floats_create(walk.rows, "losses", &walk.losses, err);
     if (status == RT_OK && confusion)
         memset(confusion, 0, walk.classes * walk.classes * sizeof *confusion);
-    const struct rt_forward_pass pass = {.user = &walk, .inputs = give_inputs, .outputs = score_outputs};
+    const struct rt_forward_pass pass = {
+        .user = &walk, .inputs = evaluate_give_inputs, .outputs = evaluate_score_outputs};
     if (status == RT_OK)
         status = forward->run(forward->self, set->count, &pass, err);
     if (status == RT_OK)
@@ -165,13 +168,14 @@ rt_status rt_evaluate(const struct rt_network *network, const struct rt_forward 
             .examples = set->count,
             .loss = walk.loss / (double)set->count,
             .accuracy = walk.reader.accuracy ? (double)walk.correct / (double)set->count : (double)NAN};
-    walk_close(&walk);
+    evaluate_close(&walk);
     return status;
 }
 
 /* ---- prediction ---- */
 
-static rt_status take_outputs(void *user, size_t first, size_t rows, const float *y, struct rt_error *err) {
+static rt_status evaluate_take_outputs(void *user, size_t first, size_t rows, const float *y,
+                                       struct rt_error *err) {
     struct walk *walk = user;
     const struct rt_network *network = walk->network;
     const size_t width = network->outputs;
@@ -188,14 +192,15 @@ rt_status rt_predict(const struct rt_network *network, const struct rt_forward *
                      const struct rt_dataset *set, const struct rt_scaling *scaling, rt_output_fn take,
                      void *user, struct rt_error *err) {
     struct walk walk = {.network = network, .set = set, .scaling = scaling, .take = take, .user = user};
-    const struct rt_forward_pass pass = {.user = &walk, .inputs = give_inputs, .outputs = take_outputs};
-    rt_status status = walk_open(&walk, forward, err);
+    const struct rt_forward_pass pass = {
+        .user = &walk, .inputs = evaluate_give_inputs, .outputs = evaluate_take_outputs};
+    rt_status status = evaluate_open(&walk, forward, err);
     if (status == RT_OK)
         status = rt_floats_create(network->outputs > SIZE_MAX / walk.rows ? SIZE_MAX
                                                                           : walk.rows * network->outputs,
                                   "the outputs of a batch", &walk.outputs, err);
     if (status == RT_OK)
         status = forward->run(forward->self, set->count, &pass, err);
-    walk_close(&walk);
+    evaluate_close(&walk);
     return status;
 }

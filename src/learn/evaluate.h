@@ -1,5 +1,5 @@
-/* A network's outputs for a set of examples: how good they are, or the outputs themselves. The network may
- * be on this device or spread over a ring. */
+/* A network's outputs for a set of examples: their loss and accuracy, or the outputs themselves. The network
+ * may be on this device or spread over a ring. */
 #ifndef RT_LEARN_EVALUATE_H
 #define RT_LEARN_EVALUATE_H
 
@@ -13,8 +13,8 @@ struct rt_forward_pass {
     rt_status (*outputs)(void *user, size_t first, size_t rows, const float *y, struct rt_error *err);
 };
 
-/* Who computes outputs: run takes `examples` examples from the pass and gives it their outputs, at most
- * `rows` at a time, in order. */
+/* Computes outputs: run takes `examples` examples from the pass and gives it their outputs, at most `rows` at
+ * a time, in order. */
 struct rt_forward {
     void *self;
     size_t rows;
@@ -31,15 +31,15 @@ struct rt_score {
 };
 
 /* network: its loss, widths and device are used, not its parameters. confusion: [classes][classes] counts
- * (see rt_network_classes), overwritten; may be NULL. stop: looked at every few examples; once it is not 0
- * the evaluation ends with RT_INTERRUPTED; may be NULL. */
+ * (see rt_network_classes), overwritten; may be NULL. stop: checked every few examples; once it is not 0 the
+ * evaluation ends with RT_INTERRUPTED; may be NULL. */
 rt_status rt_evaluate(const struct rt_network *network, const struct rt_forward *forward,
                       const struct rt_dataset *set, const struct rt_scaling *scaling, enum rt_target target,
                       const atomic_int *stop, uint64_t *confusion, struct rt_score *score,
                       struct rt_error *err);
 
-/* Calls take for every example in order with its outputs as people want them (probabilities of a classifier).
- */
+/* Calls take for every example in order with its outputs as a user expects them (probabilities of a
+ * classifier). */
 typedef rt_status (*rt_output_fn)(void *user, size_t example, const float *outputs, size_t width,
                                   struct rt_error *err);
 rt_status rt_predict(const struct rt_network *network, const struct rt_forward *forward,

@@ -1,7 +1,7 @@
 /*
- * Whether a loss, what the outputs are compared with, the shapes of a model and the data go together. This is
- * the only place that decides it: the master asks before a run, a node asks again about the job it was sent
- * and about the labels and target values that reach it.
+ * Whether a loss, its targets, the shapes of a model and the data fit together. Only this file decides it:
+ * the master asks before a run, a node asks again about the job it was sent and about the labels and target
+ * values that reach it.
  */
 #ifndef RT_LEARN_FIT_H
 #define RT_LEARN_FIT_H

@@ -1,4 +1,4 @@
-/* Work on whole gradient blocks. Every element is its own sum, and every tensor's norm is done by one thread,
+/* Work on whole gradient blocks. Every element has its own sum, and one thread computes each tensor's norm,
  * so the number of threads changes nothing. */
 #include "learn/gradient.h"
 
@@ -15,7 +15,7 @@ struct add_job {
     float *y;
 };
 
-static void add_range(void *argument, size_t begin, size_t end, void *scratch) {
+static void gradient_add_range(void *argument, size_t begin, size_t end, void *scratch) {
     (void)scratch;
     const struct add_job *job = argument;
     job->kernels->add(end - begin, job->x + begin, job->y + begin);
@@ -23,7 +23,7 @@ static void add_range(void *argument, size_t begin, size_t end, void *scratch) {
 
 void rt_gradient_add(const struct rt_device *device, size_t n, const float *x, float *y) {
     struct add_job job = {device->kernels, x, y};
-    rt_device_split(device, n, ELEMENTS_FOR_A_THREAD, add_range, &job);
+    rt_device_split(device, n, ELEMENTS_FOR_A_THREAD, gradient_add_range, &job);
 }
 
 struct apply_job {
@@ -34,7 +34,7 @@ struct apply_job {
     float *params, *state;
 };
 
-static void apply_range(void *argument, size_t begin, size_t end, void *scratch) {
+static void gradient_apply_range(void *argument, size_t begin, size_t end, void *scratch) {
     (void)scratch;
     const struct apply_job *job = argument;
     rt_optim_apply(job->optim, job->step, job->first + begin, end - begin, job->n, job->params,
@@ -51,7 +51,7 @@ void rt_gradient_apply_span(const struct rt_device *device, const struct rt_opti
                             const struct rt_optim_step *step, size_t first, size_t count, size_t n,
                             const float *gradient, float *params, float *state) {
     struct apply_job job = {optim, step, first, n, gradient, params, state};
-    rt_device_split(device, count, ELEMENTS_FOR_A_THREAD, apply_range, &job);
+    rt_device_split(device, count, ELEMENTS_FOR_A_THREAD, gradient_apply_range, &job);
 }
 
 bool rt_gradient_descent(const struct rt_optim *optim, const struct rt_optim_step *step, float *params,
@@ -67,7 +67,7 @@ bool rt_gradient_descent(const struct rt_optim *optim, const struct rt_optim_ste
     return true;
 }
 
-/* By the bits, so that no option of the compiler can reason it away; all of them, so that it is fast. */
+/* By the bits, so that no compiler option can optimise it away; without an early exit, so that it is fast. */
 bool rt_block_is_finite(const float *block, size_t count) {
     const uint32_t exponent = 0x7f800000;
     uint32_t bad = 0;
@@ -147,16 +147,16 @@ void rt_slices_end_spans(struct rt_slices *slices) {
 
 /* ---- the norm ---- */
 
-static rt_status count_tensor(void *user, const char *name, const struct rt_shape *shape, size_t offset,
-                              bool is_buffer, struct rt_error *err) {
+static rt_status gradient_count_tensor(void *user, const char *name, const struct rt_shape *shape,
+                                       size_t offset, bool is_buffer, struct rt_error *err) {
     (void)name, (void)shape, (void)offset, (void)err;
     struct rt_norm *norm = user;
     norm->tensors += is_buffer ? 0 : 1;
     return RT_OK;
 }
 
-static rt_status note_tensor(void *user, const char *name, const struct rt_shape *shape, size_t offset,
-                             bool is_buffer, struct rt_error *err) {
+static rt_status gradient_note_tensor(void *user, const char *name, const struct rt_shape *shape,
+                                      size_t offset, bool is_buffer, struct rt_error *err) {
     (void)name, (void)err;
     struct rt_norm *norm = user;
     if (is_buffer)
@@ -168,7 +168,7 @@ static rt_status note_tensor(void *user, const char *name, const struct rt_shape
 
 rt_status rt_norm_create(const struct rt_model *model, struct rt_norm *norm, struct rt_error *err) {
     struct rt_norm made = {0};
-    rt_status status = rt_model_visit(model, count_tensor, &made, err);
+    rt_status status = rt_model_visit(model, gradient_count_tensor, &made, err);
     if (status == RT_OK)
         status = rt_alloc(made.tensors, sizeof *made.offsets, "the gradient norm", &made.offsets, err);
     if (status == RT_OK)
@@ -177,7 +177,7 @@ rt_status rt_norm_create(const struct rt_model *model, struct rt_norm *norm, str
         status = rt_alloc(made.tensors, sizeof *made.squares, "the gradient norm", &made.squares, err);
     made.tensors = 0;
     if (status == RT_OK)
-        status = rt_model_visit(model, note_tensor, &made, err);
+        status = rt_model_visit(model, gradient_note_tensor, &made, err);
     if (status != RT_OK) {
         rt_norm_destroy(&made);
         return status;
@@ -199,7 +199,7 @@ struct norm_job {
     const float *gradient;
 };
 
-static void square_tensors(void *argument, size_t begin, size_t end, void *scratch) {
+static void gradient_square_tensors(void *argument, size_t begin, size_t end, void *scratch) {
     (void)scratch;
     const struct norm_job *job = argument;
     for (size_t i = begin; i < end; i++)
@@ -210,7 +210,7 @@ static void square_tensors(void *argument, size_t begin, size_t end, void *scrat
 double rt_norm_squares(struct rt_norm *norm, const struct rt_device *device, const float *gradient,
                        double sum) {
     struct norm_job job = {norm, device->kernels, gradient};
-    rt_device_split(device, norm->tensors, 1, square_tensors, &job);
+    rt_device_split(device, norm->tensors, 1, gradient_square_tensors, &job);
     for (size_t i = 0; i < norm->tensors; i++)
         sum += norm->squares[i];
     return sum;

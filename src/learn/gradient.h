@@ -1,7 +1,6 @@
 /*
- * Whole-block work on gradients, cut over the threads of a device: adding, the tree of slices, the norm,
- * applying an update. What one device and every stage of a ring do the same way, so that they get the same
- * bits.
+ * Whole-block work on gradients, divided over the threads of a device: adding, the tree of slices, the norm,
+ * applying an update. One device and every stage of a ring use the same functions, so they get the same bits.
  */
 #ifndef RT_LEARN_GRADIENT_H
 #define RT_LEARN_GRADIENT_H
@@ -15,12 +14,12 @@ void rt_gradient_add(const struct rt_device *device, size_t n, const float *x, f
 void rt_gradient_apply(const struct rt_device *device, const struct rt_optim *optim,
                        const struct rt_optim_step *step, size_t n, const float *gradient, float *params,
                        float *state);
-/* The same for `count` of the n parameters, from `first` on; gradient is theirs. */
+/* The same for `count` of the n parameters, from `first` on; gradient has only theirs. */
 void rt_gradient_apply_span(const struct rt_device *device, const struct rt_optim *optim,
                             const struct rt_optim_step *step, size_t first, size_t count, size_t n,
                             const float *gradient, float *params, float *state);
 
-/* The rule as a descent of these parameters; false: it is another. */
+/* The rule as a descent of these parameters; false: it is not plain descent. */
 bool rt_gradient_descent(const struct rt_optim *optim, const struct rt_optim_step *step, float *params,
                          float *state, struct rt_descent *descent);
 
@@ -31,33 +30,33 @@ bool rt_block_is_finite(const float *block, size_t count);
 
 /*
  * The gradient of a batch is the sum over its slices, added in one fixed binary tree (see learn/step.h).
- * Slices are put on a stack; two neighbours that are complete subtrees of the same height become one: what is
- * left of the stack never exceeds the tree's height. A slice without rows counts as zeros.
+ * Slices are pushed on a stack; two neighbours that are complete subtrees of the same height are merged, so
+ * the stack never exceeds the tree's height. A slice without rows counts as zeros.
  */
 enum { RT_SLICE_BLOCKS = 33 };
 
 struct rt_slices {
     const struct rt_device *device; /* borrowed */
     size_t params;
-    uint64_t done;                  /* those of this batch that are complete */
+    uint64_t done;                  /* complete slices of this batch */
     size_t depth;                   /* blocks on the stack */
     float *blocks[RT_SLICE_BLOCKS]; /* [0] becomes the sum */
 };
 
-/* Blocks that so many slices need. */
+/* Blocks needed for that many slices. */
 size_t rt_slices_blocks(uint64_t count);
 
-/* rarely_touched: do not clear the memory, since nearly all of it will never be used. */
+/* rarely_touched: do not clear the memory, because nearly all of it will never be used. */
 rt_status rt_slices_create(const struct rt_device *device, size_t params, uint64_t count, bool rarely_touched,
                            struct rt_slices *slices, struct rt_error *err);
 void rt_slices_destroy(struct rt_slices *slices); /* a zeroed one is fine */
 
-/* Where the gradient of a slice is to be summed up: the same block until the slice ends. Slices are asked for
- * in order; those left out are empty. What is in the block is not cleared. */
+/* The block in which the gradient of a slice is summed: the same block until the slice ends. Slices are asked
+ * for in order; slices that are skipped are empty. The block is not cleared. */
 float *rt_slices_block(struct rt_slices *slices, uint64_t slice);
 void rt_slices_end(struct rt_slices *slices); /* of the slice asked for last */
 /* The same in pieces, as they become final: the additions for `count` floats from `first` on, and when all
- * floats have had theirs, the end itself. */
+ * floats are added, the end itself. */
 void rt_slices_end_span(const struct rt_slices *slices, size_t first, size_t count);
 void rt_slices_end_spans(struct rt_slices *slices);
 /* Begins another batch. When the last slice of a batch, which always has rows, has ended, the gradient is in
@@ -80,7 +79,7 @@ void rt_norm_destroy(struct rt_norm *norm);
 double rt_norm_squares(struct rt_norm *norm, const struct rt_device *device, const float *gradient,
                        double sum);
 
-/* What gradients are multiplied by so that their norm, the root of squares, is at most clip_norm (0: 1). */
+/* The factor on gradients that limits their norm, the root of squares, to clip_norm (0: 1). */
 float rt_norm_clip(double clip_norm, double squares);
 
 #endif

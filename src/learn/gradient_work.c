@@ -1,4 +1,4 @@
-/* From examples to a gradient: the inside of every step of every learner that holds the whole model. */
+/* From examples to a gradient: the core of every step of every learner that holds the whole model. */
 #include "learn/gradient_work.h"
 
 #include "base/memory.h"
@@ -43,10 +43,10 @@ void rt_gradient_work_forget(struct rt_gradient_work *work) {
     work->begun = false;
 }
 
-/* The examples that will be wanted after `rows` rows of the batch from `first` on, as far as that can be
- * known here: those of the order, or the same share of the next batch. NULL: none. */
-static const uint32_t *find_next(const struct rt_gradient_order *order, size_t first, size_t rows,
-                                 size_t *count) {
+/* The examples that are likely to follow `rows` rows of the batch from `first` on: those of the order, or the
+ * same share of the next batch. NULL: unknown. */
+static const uint32_t *gradient_work_find_next(const struct rt_gradient_order *order, size_t first,
+                                               size_t rows, size_t *count) {
     const struct rt_batch *batch = order->batch;
     const size_t known = batch->rows + batch->following;
     const bool here = first + rows < order->end;
@@ -56,14 +56,15 @@ static const uint32_t *find_next(const struct rt_gradient_order *order, size_t f
     return *count ? batch->examples + at : NULL;
 }
 
-/* Rows of the batch from `first` on, as the network and its loss take them. */
-static const float *take_rows(struct rt_gradient_work *work, const struct rt_gradient_order *order,
-                              size_t first, size_t rows, struct rt_targets *targets) {
+/* Reads rows of the batch from `first` on in the form that the network and its loss take. */
+static const float *gradient_work_read_rows(struct rt_gradient_work *work,
+                                            const struct rt_gradient_order *order, size_t first, size_t rows,
+                                            struct rt_targets *targets) {
     const struct rt_network *network = work->network;
     const struct rt_received_rows *sent = order->sent;
     if (!sent) {
         size_t count;
-        const uint32_t *next = find_next(order, first, rows, &count);
+        const uint32_t *next = gradient_work_find_next(order, first, rows, &count);
         if (!work->begun)
             rt_row_reader_take(&work->reader, &network->device, order->batch->examples + first, rows);
         rt_dataset_fetch(work->reader.set, next, count);
@@ -78,9 +79,10 @@ static const float *take_rows(struct rt_gradient_work *work, const struct rt_gra
 }
 
 /* The backward of a single example whose gradient goes to the sink, together with the beginning of the next
- * one's forward, if the first layer can. */
-static void backward_with_successor(struct rt_gradient_work *work, const struct rt_gradient_order *order,
-                                    const struct rt_pass *pass, const float *x, uint32_t example) {
+ * example's forward, if the first layer supports that. */
+static void gradient_work_backward_and_forward(struct rt_gradient_work *work,
+                                               const struct rt_gradient_order *order,
+                                               const struct rt_pass *pass, const float *x, uint32_t example) {
     struct rt_network *network = work->network;
     rt_row_reader_take(&work->next_feed, &network->device, &example, 1);
     struct rt_successor successor = {.x = work->next_feed.x};
@@ -99,8 +101,9 @@ static void backward_with_successor(struct rt_gradient_work *work, const struct 
 }
 
 /* One micro-batch: rows of the batch from `at` on, forward and backward. */
-static rt_status micro_step(struct rt_gradient_work *work, const struct rt_gradient_order *order, size_t at,
-                            size_t rows, struct rt_gradient_sums *sums, struct rt_error *err) {
+static rt_status gradient_work_micro_step(struct rt_gradient_work *work,
+                                          const struct rt_gradient_order *order, size_t at, size_t rows,
+                                          struct rt_gradient_sums *sums, struct rt_error *err) {
     struct rt_network *network = work->network;
     const bool first = at == order->first, last = at + rows == order->end;
     work->begun &= rows == 1 && work->begun_example == order->batch->examples[at];
@@ -120,7 +123,7 @@ static rt_status micro_step(struct rt_gradient_work *work, const struct rt_gradi
         network->blocks.watch = &watch;
     }
     struct rt_targets targets;
-    const float *x = take_rows(work, order, at, rows, &targets);
+    const float *x = gradient_work_read_rows(work, order, at, rows, &targets);
     const float *y = rt_model_forward(network->model, &pass, &network->blocks, work->slot, x);
     work->begun = false;
     if (work->accuracy)
@@ -131,16 +134,16 @@ static rt_status micro_step(struct rt_gradient_work *work, const struct rt_gradi
         sums->loss += (double)work->losses[i];
     work->ended(work->self, RT_STATE_FORWARD);
     rt_status status = RT_OK;
-    /* Before anything is applied: the parameters stay those of the update before. */
+    /* Before anything is applied: the parameters stay those of the previous update. */
     if (!isfinite(sums->loss)) {
         status = rt_fail(err, RT_DIVERGED, "the loss is not finite at update %llu (epoch %u)",
                          (unsigned long long)order->update, order->batch->epoch + 1);
     } else {
         size_t next_count = 0;
-        const uint32_t *next = find_next(order, at, rows, &next_count);
+        const uint32_t *next = gradient_work_find_next(order, at, rows, &next_count);
         if (first && last && order->sink && order->sink->descent && work->next_feed.set &&
             !work->cannot_begin && next_count > 0)
-            backward_with_successor(work, order, &pass, x, *next);
+            gradient_work_backward_and_forward(work, order, &pass, x, *next);
         else
             rt_model_backward(network->model, &pass, &network->blocks, work->slot, x, RT_BACKWARD_BOTH, NULL,
                               order->gradient, !first, last ? order->sink : NULL);
@@ -155,7 +158,7 @@ rt_status rt_gradient_work_run(struct rt_gradient_work *work, const struct rt_gr
     rt_status status = RT_OK;
     for (size_t at = order->first, rows; status == RT_OK && at < order->end; at += rows) {
         rows = order->end - at < work->micro_batch ? order->end - at : work->micro_batch;
-        status = micro_step(work, order, at, rows, sums, err);
+        status = gradient_work_micro_step(work, order, at, rows, sums, err);
     }
     return status;
 }

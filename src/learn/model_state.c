@@ -1,4 +1,4 @@
-/* The state of a model on this device, given and taken tensor by tensor; and its hash as it passes by. */
+/* Reading and writing the state of a model on this device, tensor by tensor; and its hash. */
 #include "learn/model_state.h"
 
 #include "base/bytes.h"
@@ -16,8 +16,8 @@ struct walk {
     void *user;
 };
 
-static rt_status visit_tensor(void *user, const char *name, const struct rt_shape *shape, size_t offset,
-                              bool is_buffer, struct rt_error *err) {
+static rt_status model_state_visit_tensor(void *user, const char *name, const struct rt_shape *shape,
+                                          size_t offset, bool is_buffer, struct rt_error *err) {
     (void)name;
     const struct walk *walk = user;
     struct rt_blocks *blocks = &walk->local->network->blocks;
@@ -31,44 +31,45 @@ static rt_status visit_tensor(void *user, const char *name, const struct rt_shap
                       : walk->write(walk->user, walk->tensor, rt_shape_size(shape), block + offset, err);
 }
 
-static rt_status walk_words(struct walk *walk, size_t tensors, struct rt_error *err) {
+static rt_status model_state_walk(struct walk *walk, size_t tensors, struct rt_error *err) {
     rt_status status = RT_OK;
     for (walk->tensor = 0; status == RT_OK && walk->tensor < tensors; walk->tensor++)
-        status = rt_model_visit(walk->local->network->model, visit_tensor, walk, err);
+        status = rt_model_visit(walk->local->network->model, model_state_visit_tensor, walk, err);
     return status;
 }
 
-static rt_status begin(void *self, size_t tensors, rt_state_write write, void *user, struct rt_error *err) {
+static rt_status model_state_begin(void *self, size_t tensors, rt_state_write write, void *user,
+                                   struct rt_error *err) {
     struct walk walk = {.local = self, .write = write, .user = user};
-    return walk_words(&walk, tensors, err);
+    return model_state_walk(&walk, tensors, err);
 }
 
-static bool done(void *self) {
+static bool model_state_done(void *self) {
     (void)self;
     return true;
 }
 
-static rt_status finish(void *self, struct rt_error *err) {
+static rt_status model_state_finish(void *self, struct rt_error *err) {
     (void)self, (void)err;
     return RT_OK;
 }
 
-static rt_status load(void *self, size_t tensors, uint64_t update, rt_state_read read, void *user,
-                      struct rt_error *err) {
+static rt_status model_state_load(void *self, size_t tensors, uint64_t update, rt_state_read read, void *user,
+                                  struct rt_error *err) {
     (void)update;
     struct walk walk = {.local = self, .read = read, .user = user};
     walk.local->network->blocks.prepared_valid = false;
-    return walk_words(&walk, tensors, err);
+    return model_state_walk(&walk, tensors, err);
 }
 
 struct rt_model_state rt_model_state_local(struct rt_local_state *local) {
     return (struct rt_model_state){.model = local->network->model,
                                    .tensors = 1 + local->optim_tensors,
                                    .self = local,
-                                   .begin = begin,
-                                   .done = done,
-                                   .finish = finish,
-                                   .load = load};
+                                   .begin = model_state_begin,
+                                   .done = model_state_done,
+                                   .finish = model_state_finish,
+                                   .load = model_state_load};
 }
 
 rt_status rt_model_state_write(const struct rt_model_state *model_state, size_t tensors, rt_state_write write,
@@ -94,15 +95,15 @@ void rt_hash_floats(struct rt_sha256 *hash, size_t count, const float *floats) {
     }
 }
 
-static rt_status count_tensor(void *user, const char *name, const struct rt_shape *shape, size_t offset,
-                              bool is_buffer, struct rt_error *err) {
+static rt_status model_state_count_tensor(void *user, const char *name, const struct rt_shape *shape,
+                                          size_t offset, bool is_buffer, struct rt_error *err) {
     (void)name, (void)shape, (void)offset, (void)is_buffer, (void)err;
     ((struct rt_params_hash *)user)->tensors++;
     return RT_OK;
 }
 
-static rt_status note_tensor(void *user, const char *name, const struct rt_shape *shape, size_t offset,
-                             bool is_buffer, struct rt_error *err) {
+static rt_status model_state_note_tensor(void *user, const char *name, const struct rt_shape *shape,
+                                         size_t offset, bool is_buffer, struct rt_error *err) {
     (void)name, (void)offset, (void)err;
     struct rt_params_hash *hash = user;
     hash->floats[hash->tensors] = rt_shape_size(shape);
@@ -113,14 +114,14 @@ static rt_status note_tensor(void *user, const char *name, const struct rt_shape
 rt_status rt_params_hash_open(const struct rt_model *model, struct rt_params_hash *hash,
                               struct rt_error *err) {
     struct rt_params_hash made = {0};
-    rt_status status = rt_model_visit(model, count_tensor, &made, err);
+    rt_status status = rt_model_visit(model, model_state_count_tensor, &made, err);
     if (status == RT_OK)
         status = rt_alloc(made.tensors, sizeof *made.floats, "the hash of the parameters", &made.floats, err);
     if (status == RT_OK)
         status = rt_alloc(made.tensors, sizeof *made.buffer, "the hash of the parameters", &made.buffer, err);
     made.tensors = 0;
     if (status == RT_OK)
-        status = rt_model_visit(model, note_tensor, &made, err);
+        status = rt_model_visit(model, model_state_note_tensor, &made, err);
     if (status != RT_OK) {
         rt_params_hash_close(&made);
         return status;

@@ -1,9 +1,9 @@
 /*
- * The state of a whole model, wherever it lies: in the blocks of this device, or spread over a ring. Files
- * are written and read through this, a piece at a time, so no device needs room for all of it.
+ * The state of a whole model, in the blocks of this device or spread over a ring. Files are written and
+ * read through this, a piece at a time, so no device needs room for all of it.
  *
- * State tensor 0 is the parameters and buffers, layer by layer in the order of rt_model_visit; state tensor
- * w > 0 is the optimizer's w-th value of every parameter, in the same order.
+ * State tensor 0 is the parameters and buffers, layer by layer in the order of rt_model_visit; state
+ * tensor w > 0 is the optimizer's w-th value of every parameter, in the same order.
  */
 #ifndef RT_LEARN_MODEL_STATE_H
 #define RT_LEARN_MODEL_STATE_H
@@ -18,20 +18,21 @@ typedef rt_status (*rt_state_write)(void *user, size_t tensor, size_t count, con
 
 struct rt_model_state {
     const struct rt_model *model; /* the whole one; perhaps only described */
-    size_t tensors;               /* 1 + those of the optimizer; 1: there is none */
+    size_t tensors;               /* 1 + those of the optimizer; 1: there is no optimizer */
     void *self;
-    /* Gives tensors 0..tensors-1 to write, in order: begin starts, and what is written is the
-     * state of that moment, even if training goes on; finish returns when all have been given.
-     * done: a finish would not have to wait. RT_DIVERGED by begin or finish when a value is not finite. */
+    /* Passes tensors 0..tensors-1 to write, in order: begin starts, and what is written is the state of that
+     * moment, even if training goes on; finish returns when all are written. done: finish would not have to
+     * wait. RT_DIVERGED by begin or finish when a value is not finite. */
     rt_status (*begin)(void *self, size_t tensors, rt_state_write write, void *user, struct rt_error *err);
     bool (*done)(void *self);
     rt_status (*finish)(void *self, struct rt_error *err);
-    /* Takes tensors 0..tensors-1 from read, in order; they are those after `update` updates. */
+    /* Reads tensors 0..tensors-1 in order; they are those after `update` updates. */
     rt_status (*load)(void *self, size_t tensors, uint64_t update, rt_state_read read, void *user,
                       struct rt_error *err);
 };
 
-/* Those of a network on this device. state: the optimizer's, tensors blocks of param_count; may be NULL. */
+/* The state of a network on this device. state: the optimizer's, tensors blocks of param_count; may be
+ * NULL. */
 struct rt_local_state {
     struct rt_network *network;
     float *state;
@@ -43,7 +44,7 @@ struct rt_model_state rt_model_state_local(struct rt_local_state *local);
 rt_status rt_model_state_write(const struct rt_model_state *model_state, size_t tensors, rt_state_write write,
                                void *user, struct rt_error *err);
 
-/* SHA-256 over the parameters of a state tensor 0 that passes by in pieces, and another over its buffers. */
+/* SHA-256 over the parameters of a state tensor 0 that is passed in pieces, and another over its buffers. */
 struct rt_params_hash {
     size_t *floats; /* of each tensor; owned */
     bool *buffer;
@@ -56,7 +57,7 @@ void rt_params_hash_add(struct rt_params_hash *hash, size_t count, const float *
 void rt_params_hash_finish(struct rt_params_hash *hash, char params[65], char buffers[65]);
 void rt_params_hash_close(struct rt_params_hash *hash); /* a zeroed one is fine */
 
-/* Floats as the little-endian bytes that hashes are made of. */
+/* The floats as little-endian bytes, which hashes are computed from. */
 void rt_hash_floats(struct rt_sha256 *hash, size_t count, const float *floats);
 
 #endif

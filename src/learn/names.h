@@ -14,7 +14,7 @@ void rt_names_deinit(struct rt_names *names); /* a zeroed one is fine */
 
 /* To be freed; NULL: a name is not UTF-8, or memory is short. */
 char *rt_names_json(const struct rt_names *names);
-/* Refuses what is no list of texts, or an empty one. file and key: for messages. */
+/* Refuses anything but a list of texts with at least one. file and key: for messages. */
 rt_status rt_names_parse(const char *json, const char *file, const char *key, struct rt_names *names,
                          struct rt_error *err);
 

@@ -1,4 +1,4 @@
-/* Putting a network together, and the hash that identifies its parameters. */
+/* Creating a network, and the hash that identifies its parameters. */
 #include "learn/network.h"
 
 #include "base/bytes.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static rt_status find_loss(const char *name, const struct rt_loss_type **loss, struct rt_error *err) {
+static rt_status network_find_loss(const char *name, const struct rt_loss_type **loss, struct rt_error *err) {
     *loss = rt_loss_find(name ? name : "");
     if (*loss)
         return RT_OK;
@@ -18,8 +18,8 @@ static rt_status find_loss(const char *name, const struct rt_loss_type **loss, s
                    RT_LISTED(names));
 }
 
-static rt_status create_model(const struct rt_tree *input, const struct rt_tree *layers,
-                              struct rt_network *network, struct rt_error *err) {
+static rt_status network_create_model(const struct rt_tree *input, const struct rt_tree *layers,
+                                      struct rt_network *network, struct rt_error *err) {
     if (!input || !layers)
         return rt_fail(err, RT_BAD_INPUT, "a model needs an input shape and a list of layers");
     struct rt_shape shape;
@@ -58,12 +58,12 @@ rt_status rt_network_describe(const struct rt_tree *input, const struct rt_tree 
                               const struct rt_computing *computing, struct rt_network *network,
                               struct rt_error *err) {
     struct rt_network made = {0};
-    rt_status status = find_loss(loss, &made.loss, err);
+    rt_status status = network_find_loss(loss, &made.loss, err);
     if (status == RT_OK)
         status = rt_device_open(computing->math, computing->kernels, computing->threads, &made.device, err);
     if (status != RT_OK)
         return status;
-    status = create_model(input, layers, &made, err);
+    status = network_create_model(input, layers, &made, err);
     if (status != RT_OK) {
         rt_network_destroy(&made);
         return status;
@@ -112,8 +112,8 @@ struct hash_walk {
     struct rt_sha256 hash;
 };
 
-static rt_status hash_tensor(void *user, const char *name, const struct rt_shape *shape, size_t offset,
-                             bool is_buffer, struct rt_error *err) {
+static rt_status network_hash_tensor(void *user, const char *name, const struct rt_shape *shape,
+                                     size_t offset, bool is_buffer, struct rt_error *err) {
     (void)name, (void)err;
     struct hash_walk *walk = user;
     if (is_buffer)
@@ -137,7 +137,7 @@ static rt_status hash_tensor(void *user, const char *name, const struct rt_shape
 rt_status rt_network_hash(const struct rt_network *network, char hex[65], struct rt_error *err) {
     struct hash_walk walk = {.params = network->blocks.params};
     rt_sha256_init(&walk.hash);
-    rt_status status = rt_model_visit(network->model, hash_tensor, &walk, err);
+    rt_status status = rt_model_visit(network->model, network_hash_tensor, &walk, err);
     if (status != RT_OK)
         return status;
     uint8_t digest[32];

@@ -12,7 +12,7 @@ struct rt_network {
     struct rt_blocks blocks; /* zeroed when created: see rt_model_init and rt_modelfile_params */
     const struct rt_loss_type *loss;
     size_t inputs, outputs;  /* floats in one example */
-    struct rt_states *clock; /* of who computes with it, on a device that may be emulated; NULL: nobody's */
+    struct rt_states *clock; /* of the thread that computes, on a device that may be emulated; NULL: none */
 };
 
 /* How a network computes; none of it changes a result, unless math is RT_MATH_FAST. */
@@ -22,12 +22,12 @@ struct rt_computing {
     size_t threads;      /* 0: all cores */
 };
 
-/* Builds the model and opens the device, but takes no memory for parameters, buffers and scratch: so the
- * claims of a model file can be compared with what it holds before anything is taken on their word. */
+/* Builds the model and opens the device, but allocates no memory for parameters, buffers and scratch: so the
+ * sizes in a model file can be checked against its contents before they are trusted. */
 rt_status rt_network_describe(const struct rt_tree *input, const struct rt_tree *layers, const char *loss,
                               const struct rt_computing *computing, struct rt_network *network,
                               struct rt_error *err);
-/* Takes the memory of a network that has been described. */
+/* Allocates the memory of a network that has been described. */
 rt_status rt_network_allocate(struct rt_network *network, struct rt_error *err);
 
 /* Both. */
@@ -36,11 +36,11 @@ rt_status rt_network_create(const struct rt_tree *input, const struct rt_tree *l
                             struct rt_error *err);
 void rt_network_destroy(struct rt_network *network); /* a zeroed one is fine */
 
-/* Classes the network tells apart: its outputs; 0 when its loss is not over classes. */
+/* Classes the network distinguishes: its outputs; 0 when its loss is not over classes. */
 size_t rt_network_classes(const struct rt_network *network);
 
-/* Whether accuracy means something: for classes, and for a single yes or no. values: the targets are values
- * of their own, not the inputs of an auto-encoder. */
+/* Whether accuracy is meaningful: for classes, and for a single yes or no. values: the targets are values of
+ * their own, not the inputs of an auto-encoder. */
 bool rt_network_has_accuracy(const struct rt_network *network, bool values);
 
 /* SHA-256 over all parameters in layer order, as little-endian float32. */

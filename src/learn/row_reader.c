@@ -4,8 +4,8 @@
 #include "base/memory.h"
 #include <stdlib.h>
 
-/* rows * width, or SIZE_MAX, which no allocation grants */
-static size_t product(size_t rows, size_t width) {
+/* rows * width, or SIZE_MAX, for which every allocation fails */
+static size_t row_reader_product(size_t rows, size_t width) {
     return width && rows > SIZE_MAX / width ? SIZE_MAX : rows * width;
 }
 
@@ -17,7 +17,7 @@ rt_status rt_row_reader_create(const struct rt_network *network, const struct rt
                                  .target = target,
                                  .accuracy = rt_network_has_accuracy(network, target == RT_TARGET_VALUES)};
     rt_status status =
-        rt_floats_create(product(rows, network->inputs), "the inputs of a batch", &made.x, err);
+        rt_floats_create(row_reader_product(rows, network->inputs), "the inputs of a batch", &made.x, err);
     if (status == RT_OK && target == RT_TARGET_CLASSES)
         status = rt_alloc(rows, sizeof *made.classes, "the labels of a batch", &made.classes, err);
     if (status == RT_OK && target == RT_TARGET_VALUES)

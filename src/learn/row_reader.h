@@ -1,4 +1,4 @@
-/* Rows of a data set brought into the form that a network and its loss take. */
+/* Converts rows of a data set to the form that a network and its loss take. */
 #ifndef RT_LEARN_ROW_READER_H
 #define RT_LEARN_ROW_READER_H
 
@@ -10,7 +10,7 @@ struct rt_row_reader {
     const struct rt_scaling *scaling;
     enum rt_target target;
     float *x;                  /* [rows][inputs] */
-    struct rt_targets targets; /* of the rows taken last; target values stay where the set has them */
+    struct rt_targets targets; /* of the rows read last; target values stay in the set's memory */
     int32_t *classes;
     uint32_t *places;
     bool accuracy; /* means something: see rt_network_has_accuracy */

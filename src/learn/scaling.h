@@ -8,7 +8,7 @@
 rt_status rt_scaling_json(const struct rt_scaling *scaling, char **json,
                           struct rt_error *err); /* to be freed */
 
-/* path: for messages. inputs: how many features there must be, if there are any. */
+/* path: for messages. inputs: the number of features, if there are any. */
 rt_status rt_scaling_read(const char *json, const char *path, size_t inputs, struct rt_scaling *scaling,
                           struct rt_error *err);
 

@@ -1,5 +1,5 @@
 /*
- * The parameters and buffers of a model in memory: what a run that writes no files has in the place of model
+ * The parameters and buffers of a model in memory: a run that writes no files uses this instead of model
  * files.
  */
 #ifndef RT_LEARN_SNAPSHOT_H
@@ -12,16 +12,16 @@ struct rt_snapshot {
     size_t count;
 };
 
-/* Takes the state as it is; the memory of an earlier take is used again. hex: the hash of the
- * parameters; may be NULL. */
+/* Copies the present state; the memory of an earlier snapshot is used again. hex: the hash of the parameters;
+ * may be NULL. */
 rt_status rt_snapshot_take(struct rt_snapshot *snapshot, const struct rt_model_state *model_state,
                            char hex[65], struct rt_error *err);
-/* Puts them back, as those after `update` updates. */
+/* Restores them, as those after `update` updates. */
 rt_status rt_snapshot_give(const struct rt_snapshot *snapshot, const struct rt_model_state *model_state,
                            uint64_t update, struct rt_error *err);
 void rt_snapshot_deinit(struct rt_snapshot *snapshot); /* a zeroed one is fine */
 
-/* The hash alone, of a state that stays where it is. */
+/* The hash alone, without a copy. */
 rt_status rt_model_state_hash(const struct rt_model_state *model_state, char hex[65], struct rt_error *err);
 
 #endif

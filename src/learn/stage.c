@@ -8,7 +8,7 @@
 
 /* ---- how much ---- */
 
-/* Floats of each piece of memory. The prediction and the taking both go by these. */
+/* Floats of each piece of memory. Both the prediction and the allocation use these. */
 struct sizes {
     size_t params, buffers, prepared, state, image;
     size_t gradient_blocks, versions; /* of params floats each */
@@ -18,42 +18,42 @@ struct sizes {
     double bytes;                     /* all of it */
 };
 
-static double bytes_of(size_t floats) {
+static double stage_bytes_of(size_t floats) {
     const size_t bytes = rt_floats_bytes(floats);
     return bytes == SIZE_MAX ? 1e30 : (double)bytes;
 }
 
-/* a * b, or SIZE_MAX when there cannot be so many */
-static size_t product(size_t a, size_t b) {
+/* a * b, or SIZE_MAX on overflow */
+static size_t stage_product(size_t a, size_t b) {
     return b && a > SIZE_MAX / b ? SIZE_MAX : a * b;
 }
 
 /* Rounded up to where another block of floats may begin. */
-static size_t padded(size_t floats) {
+static size_t stage_padded(size_t floats) {
     return floats > SIZE_MAX - RT_ALIGN_FLOATS ? SIZE_MAX : rt_round_up(floats, RT_ALIGN_FLOATS);
 }
 
-/* An update that fits one micro-batch does better without prepared weights: see rt_model_prepare. */
-static bool prepares(const struct rt_job *job) {
+/* An update of a single micro-batch is faster without prepared weights: see rt_model_prepare. */
+static bool stage_prepares(const struct rt_job *job) {
     return job->evaluate_only || rt_job_micros(job, (size_t)job->batch) > 1;
 }
 
 /* The optimizer can work inside the last weight gradient when that makes the whole gradient final. */
-static bool is_fused(const struct rt_job *job) {
+static bool stage_is_fused(const struct rt_job *job) {
     return job->all_slices == 1 && job->clip_norm == 0 &&
            !job->ring.with_servers; /* nor do rings share a batch */
 }
 
-static struct sizes sizes_of(const struct rt_job *job, const struct rt_model *model, size_t slots) {
+static struct sizes stage_sizes(const struct rt_job *job, const struct rt_model *model, size_t slots) {
     const size_t rows = rt_job_micro_rows(job);
     struct sizes sizes = {.params = model->param_count, .buffers = model->buffer_count};
-    sizes.slot_x = padded(product(rows, rt_shape_size(&model->in) + 1));
+    sizes.slot_x = stage_padded(stage_product(rows, rt_shape_size(&model->in) + 1));
     sizes.slot_numbers = rt_model_slot_floats(model, rows, false);
-    sizes.prepares = prepares(job);
+    sizes.prepares = stage_prepares(job);
     if (sizes.prepares)
         sizes.prepared = model->prepared_floats;
-    sizes.bytes = bytes_of(sizes.params) + bytes_of(sizes.buffers) + bytes_of(sizes.prepared) +
-                  bytes_of(model->scratch_bytes / sizeof(float));
+    sizes.bytes = stage_bytes_of(sizes.params) + stage_bytes_of(sizes.buffers) +
+                  stage_bytes_of(sizes.prepared) + stage_bytes_of(model->scratch_bytes / sizeof(float));
     if (!job->evaluate_only) {
         const size_t tensors = job->optim->type->state_tensors;
         const size_t training = rt_model_slot_floats(model, rows, true);
@@ -63,29 +63,29 @@ static struct sizes sizes_of(const struct rt_job *job, const struct rt_model *mo
         sizes.image = sizes.params + sizes.buffers + sizes.state;
         sizes.gradient_blocks = rt_slices_blocks(rt_job_slices(job));
         sizes.versions = job->ring.mode == RT_RING_FLOW ? rt_versions_needed(slots) : 0;
-        sizes.rarely_touched = is_fused(job) && !sizes.prepares;
+        sizes.rarely_touched = stage_is_fused(job) && !sizes.prepares;
         const double gradient =
-            sizes.rarely_touched ? (double)sizes.params * sizeof(float) : bytes_of(sizes.params);
-        sizes.bytes += bytes_of(sizes.state) + (double)sizes.image * sizeof(float) +
+            sizes.rarely_touched ? (double)sizes.params * sizeof(float) : stage_bytes_of(sizes.params);
+        sizes.bytes += stage_bytes_of(sizes.state) + (double)sizes.image * sizeof(float) +
                        (double)sizes.gradient_blocks * gradient +
-                       (double)sizes.versions * bytes_of(sizes.params);
+                       (double)sizes.versions * stage_bytes_of(sizes.params);
     }
-    sizes.slot_numbers = padded(sizes.slot_numbers);
+    sizes.slot_numbers = stage_padded(sizes.slot_numbers);
     const size_t slot =
         sizes.slot_x > SIZE_MAX - sizes.slot_numbers ? SIZE_MAX : sizes.slot_x + sizes.slot_numbers;
-    sizes.bytes += bytes_of(product(slots, slot));
+    sizes.bytes += stage_bytes_of(stage_product(slots, slot));
     return sizes;
 }
 
 size_t rt_stage_bytes(const struct rt_job *job, const struct rt_model *model, size_t slots) {
-    const double bytes = sizes_of(job, model, slots).bytes;
+    const double bytes = stage_sizes(job, model, slots).bytes;
     return bytes < (double)(SIZE_MAX / 2) ? (size_t)bytes : SIZE_MAX;
 }
 
 /* ---- taking it ---- */
 
-static rt_status take_slots(struct rt_stage *stage, const struct sizes *sizes, size_t slots,
-                            struct rt_error *err) {
+static rt_status stage_take_slots(struct rt_stage *stage, const struct sizes *sizes, size_t slots,
+                                  struct rt_error *err) {
     const size_t each = sizes->slot_x + sizes->slot_numbers;
     rt_status status = rt_alloc(slots, sizeof *stage->slots, "the slots", &stage->slots, err);
     if (status == RT_OK)
@@ -100,7 +100,8 @@ static rt_status take_slots(struct rt_stage *stage, const struct sizes *sizes, s
     return RT_OK;
 }
 
-static rt_status take_versions(struct rt_stage *stage, const struct sizes *sizes, struct rt_error *err) {
+static rt_status stage_take_versions(struct rt_stage *stage, const struct sizes *sizes,
+                                     struct rt_error *err) {
     rt_status status =
         rt_alloc(sizes->versions, sizeof *stage->versions, "the versions", &stage->versions, err);
     if (status == RT_OK)
@@ -114,8 +115,9 @@ static rt_status take_versions(struct rt_stage *stage, const struct sizes *sizes
     return status;
 }
 
-/* What only training needs. */
-static rt_status take_training(struct rt_stage *stage, const struct sizes *sizes, struct rt_error *err) {
+/* The memory that only training needs. */
+static rt_status stage_take_training(struct rt_stage *stage, const struct sizes *sizes,
+                                     struct rt_error *err) {
     const struct rt_job *job = stage->job;
     rt_status status = rt_floats_create(sizes->state, "the optimizer's state", &stage->state, err);
     for (size_t i = 0; status == RT_OK && i < sizes->state; i++)
@@ -126,16 +128,16 @@ static rt_status take_training(struct rt_stage *stage, const struct sizes *sizes
     if (status == RT_OK && job->clip_norm > 0)
         status = rt_norm_create(stage->model, &stage->norm, err);
     if (status == RT_OK)
-        status = take_versions(stage, sizes, err);
+        status = stage_take_versions(stage, sizes, err);
     /* Not touched before the first snapshot. */
     if (status == RT_OK)
         status = rt_floats_reserve(sizes->image, "the image for checkpoints", &stage->image, err);
     return status;
 }
 
-static rt_status take_memory(struct rt_stage *stage, size_t slots, struct rt_error *err) {
+static rt_status stage_take_memory(struct rt_stage *stage, size_t slots, struct rt_error *err) {
     const struct rt_model *model = stage->model;
-    const struct sizes sizes = sizes_of(stage->job, model, slots);
+    const struct sizes sizes = stage_sizes(stage->job, model, slots);
     if (rt_stage_bytes(stage->job, model, slots) == SIZE_MAX)
         return rt_fail(err, RT_NO_MEMORY, "this part of the model needs more memory than can be addressed");
     rt_status status = rt_memory_check(sizes.bytes, "this part of the model", err);
@@ -148,15 +150,16 @@ static rt_status take_memory(struct rt_stage *stage, size_t slots, struct rt_err
     if (status == RT_OK && sizes.prepares)
         status = rt_floats_create(sizes.prepared, "the prepared weights", &stage->blocks.prepared, err);
     if (status == RT_OK)
-        status = take_slots(stage, &sizes, slots, err);
+        status = stage_take_slots(stage, &sizes, slots, err);
     if (status == RT_OK && !stage->job->evaluate_only)
-        status = take_training(stage, &sizes, err);
+        status = stage_take_training(stage, &sizes, err);
     return status;
 }
 
 /* ---- create and destroy ---- */
 
-static rt_status create_model(struct rt_stage *stage, size_t first, size_t count, struct rt_error *err) {
+static rt_status stage_create_model(struct rt_stage *stage, size_t first, size_t count,
+                                    struct rt_error *err) {
     const struct rt_job *job = stage->job;
     const struct rt_kernels *kernels = stage->device->kernels;
     const bool trains = !job->evaluate_only;
@@ -189,10 +192,10 @@ rt_status rt_stage_create(const struct rt_job *job, struct rt_device *device, si
         return status;
     made->job = job;
     made->device = device;
-    made->fused = is_fused(job);
-    status = create_model(made, first, count, err);
+    made->fused = stage_is_fused(job);
+    status = stage_create_model(made, first, count, err);
     if (status == RT_OK)
-        status = take_memory(made, slots, err);
+        status = stage_take_memory(made, slots, err);
     if (status == RT_OK)
         status = rt_state_spans_create(made, err);
     if (status != RT_OK) {

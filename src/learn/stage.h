@@ -1,12 +1,12 @@
 /*
- * A stage: what one device does with its run of layers. Parameters, gradients, optimizer state, and slots
- * for the micro-batches it holds. It computes and knows nothing of links; whoever drives it decides when.
+ * A stage: the work of one device on its run of layers. Parameters, gradients, optimizer state, and slots
+ * for the micro-batches it holds. It computes, knows no links, and its caller decides when.
  *
- * Micro-batches are numbered from 0 in the order of their forwards. Input gradients and weight gradients are
- * asked for in the same order, so the stage keeps its slots as a ring: a slot is taken when its input begins
- * to arrive and released when its weight gradient is done.
+ * Micro-batches are numbered from 0 in the order of their forwards. Input gradients and weight gradients
+ * are asked for in the same order, so the stage keeps its slots as a ring: a slot is taken when its input
+ * begins to arrive and released when its weight gradient is done.
  *
- * The result is that of one device (learn/step.h), bit by bit, wherever the layers are cut. All memory is
+ * The result is that of one device (learn/step.h), bit by bit, for every cut of the layers. All memory is
  * taken by rt_stage_create, and only rt_stage_create and rt_stage_snapshot can fail. One thread at a time.
  */
 #ifndef RT_LEARN_STAGE_H
@@ -28,7 +28,7 @@ struct rt_slot {
     bool held; /* from its forward in training until its weight gradient is done */
 };
 
-/* Messages that a node of a ring has room for besides its slots: gradients on their way back, and outputs
+/* Messages for which a node of a ring has room besides its slots: gradients on their way back, and outputs
  * that return to the master. The planner counts them. */
 enum { RT_FLOW_SEND_BUFFERS = 3, RT_FLOW_RETURNS = 8 };
 
@@ -46,13 +46,13 @@ struct rt_stage {
     size_t slot_count;
     float *slot_memory; /* of all slots */
     uint64_t update;    /* applied so far: the version of the parameters */
-    /* The indices of the examples come behind x: a layer here or later needs them. They go on behind y to the
-     * next stage: a later layer needs them. */
+    /* The indices of the examples follow x: a layer here or later needs them. They follow y to the next
+     * stage: a later layer needs them. */
     bool needs_examples, sends_examples;
     bool fused; /* the optimizer is applied inside the last weight gradient of an update */
     struct rt_optim_step optim_step;
-    /* ring-flow: images of older parameters that a backward may still ask for (learn/versions.h), and how
-     * many updates came between the forward and the backward of a micro-batch */
+    /* ring-flow: images of older parameters that a backward may still ask for (learn/versions.h), and the
+     * number of updates between the forward and the backward of a micro-batch */
     float **versions;
     uint64_t *version_update;
     size_t version_count;
@@ -72,47 +72,47 @@ rt_status rt_stage_create(const struct rt_job *job, struct rt_device *device, si
                           size_t slots, struct rt_stage **stage, struct rt_error *err);
 void rt_stage_destroy(struct rt_stage *stage); /* NULL is fine */
 
-/* Bytes that rt_stage_create takes, snapshots and the scratch memory of one thread (model->scratch_bytes)
- * included; the planner's prediction. SIZE_MAX: too many. */
+/* Bytes that rt_stage_create takes, with snapshots and the scratch memory of one thread
+ * (model->scratch_bytes); the planner's prediction. SIZE_MAX: too many. */
 size_t rt_stage_bytes(const struct rt_job *job, const struct rt_model *model, size_t slots);
 
 /* The slot of micro-batch number m (slots are reused in turn). x has room for rt_job_micro_rows(job) rows. */
 struct rt_slot *rt_stage_slot(struct rt_stage *stage, uint64_t micro);
 
 /* slot: x, rows, batch_rows, part, micro, epoch are set. Sets y, dy, update. training false: nothing is kept,
- * only x, rows and epoch are read, and a slot that is not held will do. */
+ * only x, rows and epoch are read, and the slot need not be held. */
 void rt_stage_forward(struct rt_stage *stage, struct rt_slot *slot, bool training);
-/* dy is filled. dx: [rows][in], or NULL where nobody wants it (the first stage). */
+/* dy is filled. dx: [rows][in], or NULL if it is not needed (the first stage). */
 void rt_stage_backward_input(struct rt_stage *stage, struct rt_slot *slot, float *dx);
-/* Adds to the gradient, in the order of the micro-batches, after their input gradients. Those of one slice
- * may be done together, up to RT_MAX_WAITING: the bits are the same, and the gradient passes through memory
- * once. last: the last of them is the last of its update; then, where it can be (one shard, no clipping), the
- * optimizer is applied on the way. So that one is asked for when the input gradients of all are done, and
- * rt_stage_apply follows before any other call. watch (may be NULL): its `after` is told of each layer whose
- * gradient has become that of the whole update, from the last layer to the first, while the others are still
- * computed; not where the optimizer is applied on the way, nor where slices without rows come behind. */
+/* Adds to the gradient, in the order of the micro-batches, after their input gradients. Micro-batches of one
+ * slice may be done together, up to RT_MAX_WAITING: the bits are the same, and the gradient passes through
+ * memory once. last: the last of them is the last of its update; then, if possible (one shard, no clipping),
+ * the optimizer is applied in the same pass. So the last one is asked for when all input gradients are done,
+ * and rt_stage_apply follows before any other call. watch (may be NULL): its `after` is called for each layer
+ * whose gradient has become that of the whole update, from the last layer to the first, while the others are
+ * still computed; not if the optimizer is applied in the same pass, nor if slices without rows follow. */
 void rt_stage_backward_weights(struct rt_stage *stage, struct rt_slot *const *slots, size_t count, bool last,
                                const struct rt_layer_watch *watch);
-/* The squares of this stage's gradient, tensor by tensor in order, added to sum in that order. Only where the
- * job clips; the factor that follows from the sum over all stages is rt_norm_clip(job->clip_norm, sum). */
+/* The squares of this stage's gradient, tensor by tensor in order, added to sum in that order. Only if the
+ * job clips; the factor for the sum over all stages is rt_norm_clip(job->clip_norm, sum). */
 double rt_stage_squares(struct rt_stage *stage, double sum);
-/* Ends the update: applies the optimizer with gradients scaled by clip (1: as they are), unless that has been
- * done on the way; the version moves on. */
+/* Ends the update: applies the optimizer with gradients scaled by clip (1: unscaled), unless that has been
+ * done with the last weight gradient; increments the version. */
 void rt_stage_apply(struct rt_stage *stage, float clip);
 
-/* The same where a server applies it: the version moves on. */
+/* The same if a server applies the update: only increments the version. */
 void rt_stage_leave_to_server(struct rt_stage *stage);
-/* Parameters have come from a server, as those of this version. */
+/* Parameters of this version have been received from a server. */
 void rt_stage_renewed(struct rt_stage *stage, uint64_t update);
 
-/* Keeps an image of this moment. RT_DIVERGED, naming what, when a number in it is not finite: then the image
- * is what it was before. Not in a job that only evaluates: RT_FAILED. */
+/* Copies the present state to the image. RT_DIVERGED, with the name, when a number in it is not finite: then
+ * the image is unchanged. Not in a job that only evaluates: RT_FAILED. */
 rt_status rt_stage_snapshot(struct rt_stage *stage, struct rt_error *err);
 
-/* State tensors: 0 is parameters and buffers as they lie in files (each tensor of each layer in the order of
+/* State tensors: 0 is parameters and buffers in the order of files (each tensor of each layer in the order of
  * rt_model_visit), w > 0 the optimizer's w-th value of every parameter. Floats of a state tensor, and its
- * floats first..first+count: read copies them out of the image, or before the first snapshot out of the stage
- * as it is; write copies them into the stage. */
+ * floats first..first+count: read copies them from the image, or before the first snapshot from the stage
+ * itself; write copies them into the stage. */
 size_t rt_stage_state_count(const struct rt_stage *stage); /* 1 + the optimizer's tensors; evaluate_only: 1 */
 size_t rt_stage_state_floats(const struct rt_stage *stage, size_t tensor);
 void rt_stage_state_read(const struct rt_stage *stage, size_t tensor, size_t first, size_t count, float *out);

@@ -1,4 +1,4 @@
-/* Images and tensors. The image is [parameters][buffers][state], block by block as they lie in the stage. */
+/* Images and tensors. The image is [parameters][buffers][state], block by block in the order of the stage. */
 #include "learn/stage_state.h"
 
 #include "base/memory.h"
@@ -6,15 +6,15 @@
 
 /* ---- the table ---- */
 
-static rt_status count_span(void *user, const char *name, const struct rt_shape *shape, size_t offset,
-                            bool is_buffer, struct rt_error *err) {
+static rt_status stage_state_count_span(void *user, const char *name, const struct rt_shape *shape,
+                                        size_t offset, bool is_buffer, struct rt_error *err) {
     (void)name, (void)shape, (void)offset, (void)is_buffer, (void)err;
     ++*(size_t *)user;
     return RT_OK;
 }
 
-static rt_status note_span(void *user, const char *name, const struct rt_shape *shape, size_t offset,
-                           bool is_buffer, struct rt_error *err) {
+static rt_status stage_state_note_span(void *user, const char *name, const struct rt_shape *shape,
+                                       size_t offset, bool is_buffer, struct rt_error *err) {
     (void)name, (void)err;
     struct rt_stage *stage = user;
     const size_t i = stage->span_count++;
@@ -28,17 +28,17 @@ static rt_status note_span(void *user, const char *name, const struct rt_shape *
 
 rt_status rt_state_spans_create(struct rt_stage *stage, struct rt_error *err) {
     size_t count = 0;
-    rt_status status = rt_model_visit(stage->model, count_span, &count, err);
+    rt_status status = rt_model_visit(stage->model, stage_state_count_span, &count, err);
     if (status == RT_OK)
         status = rt_alloc(count, sizeof *stage->spans, "the list of tensors", &stage->spans, err);
     if (status == RT_OK)
-        status = rt_model_visit(stage->model, note_span, stage, err);
+        status = rt_model_visit(stage->model, stage_state_note_span, stage, err);
     return status;
 }
 
 /* ---- the image ---- */
 
-static size_t state_floats(const struct rt_stage *stage) {
+static size_t stage_state_floats(const struct rt_stage *stage) {
     return stage->state ? stage->model->param_count * stage->job->optim->type->state_tensors : 0;
 }
 
@@ -51,7 +51,7 @@ rt_status rt_stage_snapshot(struct rt_stage *stage, struct rt_error *err) {
         what = "a parameter";
     else if (!rt_block_is_finite(stage->blocks.buffers, model->buffer_count))
         what = "a buffer";
-    else if (!rt_block_is_finite(stage->state, state_floats(stage)))
+    else if (!rt_block_is_finite(stage->state, stage_state_floats(stage)))
         what = "the optimizer's state";
     if (what)
         return rt_fail(err, RT_DIVERGED, "%s of layers %zu to %zu is not finite after update %llu", what,
@@ -59,7 +59,8 @@ rt_status rt_stage_snapshot(struct rt_stage *stage, struct rt_error *err) {
     float *to = stage->image;
     memcpy(to, stage->blocks.params, model->param_count * sizeof *to);
     memcpy(to + model->param_count, stage->blocks.buffers, model->buffer_count * sizeof *to);
-    memcpy(to + model->param_count + model->buffer_count, stage->state, state_floats(stage) * sizeof *to);
+    memcpy(to + model->param_count + model->buffer_count, stage->state,
+           stage_state_floats(stage) * sizeof *to);
     stage->image_taken = true;
     stage->image_update = stage->update;
     return RT_OK;
@@ -76,7 +77,7 @@ size_t rt_stage_state_floats(const struct rt_stage *stage, size_t tensor) {
 }
 
 /* The span that holds float number `at` of tensor 0. */
-static size_t find_span(const struct rt_stage *stage, size_t at) {
+static size_t stage_state_find_span(const struct rt_stage *stage, size_t at) {
     size_t low = 0, high = stage->span_count;
     while (high - low > 1) {
         const size_t middle = low + (high - low) / 2;
@@ -89,9 +90,9 @@ static size_t find_span(const struct rt_stage *stage, size_t at) {
 }
 
 /* Copies floats first..first+count of tensor 0 between the blocks and flat memory. */
-static void copy_spans(const struct rt_stage *stage, size_t first, size_t count, float *params,
-                       float *buffers, float *out, const float *in) {
-    for (size_t i = count ? find_span(stage, first) : 0; count > 0; i++) {
+static void stage_state_copy_spans(const struct rt_stage *stage, size_t first, size_t count, float *params,
+                                   float *buffers, float *out, const float *in) {
+    for (size_t i = count ? stage_state_find_span(stage, first) : 0; count > 0; i++) {
         const struct rt_state_span *span = &stage->spans[i];
         const size_t skipped = first - span->at;
         size_t part = span->count - skipped;
@@ -119,7 +120,7 @@ void rt_stage_state_read(const struct rt_stage *stage, size_t tensor, size_t fir
         state = buffers + model->buffer_count;
     }
     if (tensor == 0)
-        copy_spans(stage, first, count, params, buffers, out, NULL);
+        stage_state_copy_spans(stage, first, count, params, buffers, out, NULL);
     else
         memcpy(out, state + (tensor - 1) * model->param_count + first, count * sizeof *out);
 }
@@ -128,7 +129,7 @@ void rt_stage_state_write(struct rt_stage *stage, size_t tensor, size_t first, s
                           const float *in) {
     stage->blocks.prepared_valid = false;
     if (tensor == 0)
-        copy_spans(stage, first, count, stage->blocks.params, stage->blocks.buffers, NULL, in);
+        stage_state_copy_spans(stage, first, count, stage->blocks.params, stage->blocks.buffers, NULL, in);
     else
         memcpy(stage->state + (tensor - 1) * stage->model->param_count + first, in, count * sizeof *in);
 }

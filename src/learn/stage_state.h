@@ -1,4 +1,4 @@
-/* The state of a stage as it lies in files: the table that says where each of the layers' tensors is. */
+/* The state of a stage in the order of files: a table with the position of each tensor of its layers. */
 #ifndef RT_LEARN_STAGE_STATE_H
 #define RT_LEARN_STAGE_STATE_H
 

@@ -1,7 +1,6 @@
 /*
- * One update: the hot path. Where it can, the optimizer is applied inside the backward pass, to each span of
- * a gradient as soon as it is final: then the gradients of the last micro-batch never travel to memory and
- * back.
+ * One update: the hot path. If possible, the optimizer is applied inside the backward pass, to each span of a
+ * gradient as soon as it is final: then the gradients of the last micro-batch never go through memory.
  */
 #include "learn/step.h"
 
@@ -11,9 +10,9 @@
 #include "learn/gradient_work.h"
 #include <stdlib.h>
 
-/* Large blocks start on a page. An update walks over parameters and state side by side: if both started at
- * the same place in a page, each would slow the other in the caches. Measured with single examples: 5 to 9 %.
- */
+/* Large blocks start on a page. An update passes over parameters and state at the same time: if both started
+ * at the same offset in a page, they would conflict in the caches. Measured with single examples: 5 to 9
+ * %. */
 enum { STATE_SHIFT = 528 /* floats */ };
 
 struct rt_trainer {
@@ -35,15 +34,15 @@ struct rt_trainer {
 
 /* The blocks for gradients. A fused update of a single micro-batch hands nearly every gradient to the
  * optimizer from the caches. */
-static rt_status take_gradients(struct rt_trainer *trainer, struct rt_error *err) {
+static rt_status trainer_take_gradients(struct rt_trainer *trainer, struct rt_error *err) {
     const bool rarely = trainer->fused && trainer->settings.micro_batch >= trainer->batches.batch;
     return rt_slices_create(&trainer->network->device, trainer->network->model->param_count,
                             trainer->settings.shards, rarely, &trainer->slices, err);
 }
 
 /* Books the time since the mark to a state. Only the wall clock is read: a thread's CPU clock costs a system
- * call, which a batch of one example would feel. */
-static void book(struct rt_trainer *trainer, enum rt_state state) {
+ * call, which would slow down a batch of one example. */
+static void trainer_book(struct rt_trainer *trainer, enum rt_state state) {
     struct rt_states *clock = trainer->settings.clock;
     if (clock) {
         clock->now = state; /* it turns out what the time was spent on */
@@ -56,20 +55,20 @@ static void book(struct rt_trainer *trainer, enum rt_state state) {
     trainer->mark = now;
 }
 
-static void ended(void *self, enum rt_state state) {
-    book(self, state);
+static void trainer_end_state(void *self, enum rt_state state) {
+    trainer_book(self, state);
 }
 
-static rt_status take_memory(struct rt_trainer *trainer, struct rt_error *err) {
+static rt_status trainer_take_memory(struct rt_trainer *trainer, struct rt_error *err) {
     const struct rt_model *model = trainer->network->model;
     const size_t micro = trainer->settings.micro_batch, params = model->param_count;
     rt_status status = RT_OK;
-    /* Prepared weights repay themselves when several micro-batches use them. */
+    /* Prepared weights pay off when several micro-batches use them. */
     if (micro < trainer->batches.batch && !trainer->network->blocks.prepared)
         status = rt_floats_create(model->prepared_floats, "the prepared weights",
                                   &trainer->network->blocks.prepared, err);
     if (status == RT_OK)
-        status = take_gradients(trainer, err);
+        status = trainer_take_gradients(trainer, err);
     if (status != RT_OK)
         return status;
     const size_t tensors = trainer->optim->type->state_tensors;
@@ -102,7 +101,7 @@ rt_status rt_trainer_create(struct rt_network *network, const struct rt_dataset 
     made->optim = optim;
     made->schedule = schedule;
     made->settings = *settings;
-    made->fused = shards == 1 && settings->clip_norm == 0 && !settings->apart;
+    made->fused = shards == 1 && settings->clip_norm == 0 && !settings->unfused;
     status = rt_batches_create(settings->seed, set->count, settings->batch, settings->shuffle,
                                settings->drop_last, &made->batches, err);
     if (status == RT_OK) {
@@ -111,7 +110,7 @@ rt_status rt_trainer_create(struct rt_network *network, const struct rt_dataset 
         if (*micro == 0)
             *micro = rt_train_micro_batch(network->model, batch);
         *micro = *micro < batch ? *micro : batch;
-        status = take_memory(made, err);
+        status = trainer_take_memory(made, err);
     }
     const struct rt_gradient_work_settings work = {.network = network,
                                                    .set = set,
@@ -125,7 +124,7 @@ rt_status rt_trainer_create(struct rt_network *network, const struct rt_dataset 
         rt_trainer_destroy(made);
         return status;
     }
-    made->work.ended = ended;
+    made->work.ended = trainer_end_state;
     made->work.self = made;
     *trainer = made;
     return RT_OK;
@@ -143,21 +142,21 @@ void rt_trainer_destroy(struct rt_trainer *trainer) {
 }
 
 /* The sink of a fused update. */
-static void apply_span(void *self, size_t offset, size_t count, const float *grad) {
+static void trainer_apply_span(void *self, size_t offset, size_t count, const float *grad) {
     struct rt_trainer *trainer = self;
     rt_optim_apply(trainer->optim, &trainer->optim_step, offset, count, trainer->network->model->param_count,
                    trainer->network->blocks.params, grad, trainer->state);
 }
 
-/* The gradient of the batch into the first block (which a fused update may never touch). */
-static rt_status batch_step(struct rt_trainer *trainer, const struct rt_batch *batch, struct rt_step *step,
-                            struct rt_error *err) {
+/* Computes the gradient of the batch in the first block (which a fused update may never touch). */
+static rt_status trainer_batch_gradient(struct rt_trainer *trainer, const struct rt_batch *batch,
+                                        struct rt_step *step, struct rt_error *err) {
     const uint64_t shards = trainer->settings.shards;
     struct rt_descent descent;
     const bool descends = rt_gradient_descent(trainer->optim, &trainer->optim_step,
                                               trainer->network->blocks.params, trainer->state, &descent);
     const struct rt_grad_sink sink = {
-        .take = apply_span, .self = trainer, .descent = descends ? &descent : NULL};
+        .take = trainer_apply_span, .self = trainer, .descent = descends ? &descent : NULL};
     struct rt_gradient_order order = {.update = step->update,
                                       .batch = batch,
                                       .scale = 1.0f / (float)batch->rows,
@@ -176,15 +175,15 @@ static rt_status batch_step(struct rt_trainer *trainer, const struct rt_batch *b
             break;
         rt_slices_end(&trainer->slices);
         if (shards > 1)
-            book(trainer, RT_STATE_REDUCE);
+            trainer_book(trainer, RT_STATE_REDUCE);
     }
     step->loss = sums.loss;
     step->correct = sums.correct;
     return status;
 }
 
-/* What gradients are multiplied by so that their norm is at most clip_norm. */
-static float clip_factor(struct rt_trainer *trainer) {
+/* The factor on gradients that limits their norm to clip_norm. */
+static float trainer_clip_factor(struct rt_trainer *trainer) {
     if (trainer->settings.clip_norm == 0)
         return 1;
     return rt_norm_clip(
@@ -207,14 +206,15 @@ rt_status rt_trainer_step(struct rt_trainer *trainer, struct rt_step *step, stru
         rt_optim_begin(trainer->optim, step->update, factor, 1, &trainer->optim_step);
     if (network->blocks.prepared)
         rt_model_prepare(network->model, &network->device, &network->blocks);
-    rt_status status = batch_step(trainer, &batch, step, err);
+    rt_status status = trainer_batch_gradient(trainer, &batch, step, err);
     if (status != RT_OK)
         return status;
     if (!trainer->fused) {
-        rt_optim_begin(trainer->optim, step->update, factor, clip_factor(trainer), &trainer->optim_step);
+        rt_optim_begin(trainer->optim, step->update, factor, trainer_clip_factor(trainer),
+                       &trainer->optim_step);
         rt_gradient_apply(&network->device, trainer->optim, &trainer->optim_step, network->model->param_count,
                           trainer->slices.blocks[0], network->blocks.params, trainer->state);
-        book(trainer, RT_STATE_UPDATE);
+        trainer_book(trainer, RT_STATE_UPDATE);
     }
     network->blocks.prepared_valid = false;
     trainer->update = step->update;

@@ -26,12 +26,12 @@ struct rt_trainer_settings {
     double clip_norm;        /* 0: off */
     uint64_t updates;        /* planned; the schedules want to know */
     struct rt_states *clock; /* of an emulated device: its time is booked there, in the states. NULL: none */
-    bool apart; /* keep update and backward apart where they could be fused; same bits, for tests */
+    bool unfused; /* never apply the update inside the backward pass; same bits, for tests */
 };
 
 struct rt_trainer;
 
-/* Borrows everything it is given until it is destroyed. */
+/* Borrows all its arguments until it is destroyed. */
 rt_status rt_trainer_create(struct rt_network *network, const struct rt_dataset *set,
                             const struct rt_scaling *scaling, enum rt_target target,
                             const struct rt_optim *optim, const struct rt_schedule *schedule,
@@ -39,7 +39,7 @@ rt_status rt_trainer_create(struct rt_network *network, const struct rt_dataset 
                             struct rt_error *err);
 void rt_trainer_destroy(struct rt_trainer *trainer);
 
-/* What one update did. */
+/* The results of one update. */
 struct rt_step {
     uint64_t update; /* its number, from 1 */
     size_t rows;
@@ -51,8 +51,8 @@ struct rt_step {
 /* One update. RT_DIVERGED when the loss is not finite: then the parameters are those of the update before. */
 rt_status rt_trainer_step(struct rt_trainer *trainer, struct rt_step *step, struct rt_error *err);
 
-/* RT_DIVERGED when a parameter, a buffer or the optimizer's state is not finite: the last update went wrong,
- * and what is there is not worth keeping. */
+/* RT_DIVERGED when a parameter, a buffer or the optimizer's state is not finite: the last update diverged,
+ * and the state is not worth keeping. */
 rt_status rt_trainer_check(const struct rt_trainer *trainer, struct rt_error *err);
 
 uint64_t rt_trainer_update(const struct rt_trainer *trainer); /* updates done */
@@ -63,10 +63,10 @@ size_t rt_trainer_micro_batch(const struct rt_trainer *trainer);
 /* The optimizer's state: optim->type->state_tensors blocks of param_count floats, one after another. */
 float *rt_trainer_state(struct rt_trainer *trainer);
 
-/* Wall seconds that the steps so far spent in each state, where there is no clock. */
+/* Wall seconds that the steps so far spent in each state, if there is no clock. */
 const double *rt_trainer_seconds(const struct rt_trainer *trainer);
 
-/* Auto: the whole batch where it fits the caches or nothing is gained by cutting it. Batchnorm measures the
+/* Auto: the whole batch if it fits the caches or cutting it gains nothing. Batchnorm measures the
  * micro-batch, so with it auto is always the whole batch: auto must not change results. */
 size_t rt_train_micro_batch(const struct rt_model *model, size_t batch);
 

@@ -1,14 +1,15 @@
 /*
- * Versions of parameters in ring-flow. Micro-batches in flight meet parameters that move on under them, so
- * the backward of each uses the version that its forward used. A version is copied only when it is about to
- * change while a micro-batch in flight still needs it; the images are taken when the stage is made.
+ * Versions of parameters in ring-flow. Parameters change while micro-batches are in flight, so the backward
+ * of each uses the version that its forward used. A version is copied only when it is about to change while a
+ * micro-batch in flight still needs it; the images are allocated when the stage is created.
  */
 #ifndef RT_LEARN_VERSIONS_H
 #define RT_LEARN_VERSIONS_H
 
 #include "learn/stage.h"
 
-/* Images that so many slots can need. A single slot needs none: nothing changes while it is held. */
+/* The largest number of images that so many slots need. A single slot needs none: nothing changes while it is
+ * held. */
 static inline size_t rt_versions_needed(size_t slots) {
     return slots > 1 ? slots : 0;
 }

@@ -47,7 +47,7 @@ static void expect(const char *wanted, const char *model, const char *optimizer,
         strategy.math == RT_MATH_REFERENCE ? "reference"
         : strategy.kernels                 ? strategy.kernels
                                            : "auto",
-        strategy.threads, settings.micro_batch, settings.shards, settings.apart ? ", apart" : "", model);
+        strategy.threads, settings.micro_batch, settings.shards, settings.unfused ? ", unfused" : "", model);
 }
 
 /* The instruction sets of this CPU, by the names that train.kernels takes. */
@@ -68,13 +68,13 @@ static void check_all_ways(const char *model, const char *optimizer, struct rt_t
     for (size_t m = 0; m < 4; m++) {
         settings.micro_batch = micro_batches[m];
         for (size_t threads = 1; threads <= 2; threads++) {
-            settings.apart = false;
+            settings.unfused = false;
             expect(wanted, model, optimizer, (struct tiny_way){.threads = threads}, settings);
-            settings.apart = true;
+            settings.unfused = true;
             expect(wanted, model, optimizer, (struct tiny_way){.threads = threads}, settings);
         }
     }
-    settings.apart = false;
+    settings.unfused = false;
     const char *names[8];
     size_t count = instruction_sets(names);
     CHECK(count >= 1);
@@ -110,11 +110,11 @@ TEST(optimizers_have_one_result) {
         CHECK_MSG(strcmp(wanted, before) != 0, "%s does the same as the rule before it", rule);
         memcpy(before, wanted, sizeof before);
         struct rt_trainer_settings settings = plain;
-        settings.apart = true;
+        settings.unfused = true;
         expect(wanted, mlp, rule, (struct tiny_way){.threads = 2}, settings);
         settings.micro_batch = 8;
         expect(wanted, mlp, rule, (struct tiny_way){.threads = 2, .kernels = "portable"}, settings);
-        settings.apart = false;
+        settings.unfused = false;
         expect(wanted, mlp, rule, (struct tiny_way){.threads = 2}, settings);
     }
 }
@@ -125,10 +125,10 @@ TEST(single_examples_have_one_result) {
         const char *rule = rt_optim_types()[i]->name;
         struct rt_trainer_settings settings = plain;
         settings.batch = 1;
-        settings.apart = true;
+        settings.unfused = true;
         char wanted[65];
         hash_of(mlp, rule, &(struct tiny_way){.threads = 1}, &settings, wanted);
-        settings.apart = false;
+        settings.unfused = false;
         expect(wanted, mlp, rule, (struct tiny_way){.threads = 1}, settings);
         expect(wanted, mlp, rule, (struct tiny_way){.threads = 2, .kernels = "portable"}, settings);
     }
@@ -162,10 +162,10 @@ TEST(the_example_that_follows_has_one_result) {
         struct rt_trainer_settings settings = single;
         struct rt_error err;
         char apart[65] = "", together[65] = "";
-        settings.apart = true;
+        settings.unfused = true;
         CHECK_OK(tiny_hash(followed[i].text, "momentum", FEW, &(struct tiny_way){.threads = 1}, &settings,
                            STEPS, apart, &err));
-        settings.apart = false;
+        settings.unfused = false;
         CHECK_OK(tiny_hash(followed[i].text, "momentum", FEW, &(struct tiny_way){.threads = 1}, &settings,
                            STEPS, together, &err));
         CHECK_MSG(strcmp(apart, together) == 0, "%s", followed[i].text);
@@ -209,7 +209,7 @@ TEST(loading_parameters_forgets_what_was_begun) {
     for (int apart = 0; apart < 2; apart++) {
         struct rt_trainer_settings settings = single;
         struct rt_step step;
-        settings.apart = apart;
+        settings.unfused = apart;
         CHECK_OK(tiny_open(followed[0].text, "momentum", FEW, &(struct tiny_way){.threads = 1}, &settings,
                            &tiny[apart], &err));
         for (int i = 0; i < 3; i++)
@@ -261,7 +261,7 @@ TEST(batchnorm_depends_on_the_micro_batch_only) {
     const char *names[8];
     size_t count = instruction_sets(names);
     for (size_t i = 0; i < count; i++) {
-        settings.apart = i % 2;
+        settings.unfused = i % 2;
         expect(eight, normed, "sgd", (struct tiny_way){.kernels = names[i], .threads = 2}, settings);
     }
 }
