@@ -16,7 +16,7 @@ static const char *const orders[] = {[RT_RING_SPLIT] = "split", [RT_RING_1F1B] =
 static const char *const maths[] = {
     [RT_MATH_EXACT] = "exact", [RT_MATH_FAST] = "fast", [RT_MATH_REFERENCE] = "reference", NULL};
 
-/* A job as the tables see it: its values, and the sections as they stand in the tree. */
+/* A job as the tables see it: its values, and its sections in the tree. */
 struct fields {
     struct rt_job job;
     const struct rt_tree *ring, *exchange, *data;
@@ -85,7 +85,7 @@ static const struct rt_option data_options[] = {
 };
 #undef AT
 
-/* The sections: which learners have them, and where they stand. */
+/* The sections, the learners that have them, and their fields. */
 static const struct section {
     const char *name;
     const struct rt_option *options;
@@ -114,13 +114,13 @@ static const struct section {
      true},
 };
 
-static const struct rt_tree **section_at(const struct section *section, struct fields *fields) {
+static const struct rt_tree **job_section(const struct section *section, struct fields *fields) {
     return (const struct rt_tree **)(void *)((char *)fields + section->offset);
 }
 
 /* ---- checks ---- */
 
-static rt_status check_training(const struct rt_job *job, struct rt_error *err) {
+static rt_status job_check_training(const struct rt_job *job, struct rt_error *err) {
     static const char *const required[] = {"input", "layers", "loss"};
     for (size_t i = 0; i < COUNT(required); i++)
         if (!rt_tree_get(job->tree, required[i]))
@@ -138,7 +138,7 @@ static rt_status check_training(const struct rt_job *job, struct rt_error *err) 
     return RT_OK;
 }
 
-static rt_status check_ring(const struct rt_job *job, struct rt_error *err) {
+static rt_status job_check_ring(const struct rt_job *job, struct rt_error *err) {
     const struct rt_job_ring *ring = &job->ring;
     const bool flows = ring->mode == RT_RING_FLOW;
     if (flows && job->shards > 1)
@@ -156,8 +156,8 @@ static rt_status check_ring(const struct rt_job *job, struct rt_error *err) {
     return RT_OK;
 }
 
-/* What an exchange needs, and a ring alone does not. */
-static rt_status check_exchange(struct rt_job *job, struct rt_error *err) {
+/* What an exchange needs in addition. */
+static rt_status job_check_exchange(struct rt_job *job, struct rt_error *err) {
     static const char *const required[] = {"updates", "per_epoch"};
     for (size_t i = 0; i < COUNT(required); i++)
         if (!rt_tree_get(job->tree, required[i]))
@@ -179,8 +179,9 @@ static rt_status check_exchange(struct rt_job *job, struct rt_error *err) {
 
 /* ---- decoding ---- */
 
-static rt_status read_section(const struct section *section, struct fields *fields, struct rt_error *err) {
-    const struct rt_tree *tree = *section_at(section, fields);
+static rt_status job_read_section(const struct section *section, struct fields *fields,
+                                  struct rt_error *err) {
+    const struct rt_tree *tree = *job_section(section, fields);
     char what[40];
     if (!section->of[fields->job.learner]) {
         if (tree)
@@ -202,12 +203,12 @@ static rt_status job_read(struct rt_tree *tree, struct rt_job *job, struct rt_er
     struct fields fields = {.job.tree = tree};
     RT_TRY(rt_options_read(job_options, COUNT(job_options), NULL, tree, "the job", &fields, err));
     for (size_t i = 0; i < COUNT(sections); i++)
-        RT_TRY(read_section(&sections[i], &fields, err));
+        RT_TRY(job_read_section(&sections[i], &fields, err));
     *job = fields.job;
-    RT_TRY(check_training(job, err));
-    RT_TRY(check_ring(job, err));
+    RT_TRY(job_check_training(job, err));
+    RT_TRY(job_check_ring(job, err));
     if (job->learner != RT_JOB_RING)
-        RT_TRY(check_exchange(job, err));
+        RT_TRY(job_check_exchange(job, err));
     job->all_slices = job->shards % job->ring.parts == 0 ? job->shards : job->ring.parts;
     if (job->micro_batch > job->batch || job->ring.mode == RT_RING_FLOW)
         job->micro_batch = job->batch;
@@ -251,16 +252,16 @@ rt_status rt_job_learner_of(const struct rt_tree *tree, enum rt_job_learner *lea
 
 void rt_job_defaults(struct rt_job *values) {
     struct fields fields = {0};
-    /* Of what must be given there is no default, and an error that nobody reads. */
+    /* A required key has no default; the error is ignored. */
     rt_options_read(job_options, COUNT(job_options), NULL, NULL, "the job", &fields, NULL);
     for (size_t i = 0; i < COUNT(sections); i++)
         rt_options_read(sections[i].options, sections[i].count, NULL, NULL, "the job", &fields, NULL);
     *values = fields.job;
 }
 
-/* The value of an option as a tree; *tree stays NULL where there is none. */
-static rt_status option_tree(const struct rt_option *option, const struct fields *fields,
-                             struct rt_tree **tree, struct rt_error *err) {
+/* The value of an option as a tree; *tree stays NULL if it has none. */
+static rt_status job_option_tree(const struct rt_option *option, const struct fields *fields,
+                                 struct rt_tree **tree, struct rt_error *err) {
     const void *pointer = NULL;
     char text[RT_OPTION_TEXT_ROOM];
     *tree = NULL;
@@ -273,11 +274,11 @@ static rt_status option_tree(const struct rt_option *option, const struct fields
                                           : rt_tree_create(RT_TREE_SCALAR, pointer, "the run", 0, tree, err);
 }
 
-static rt_status fill_map(const struct rt_option *options, size_t count, const struct fields *fields,
-                          struct rt_tree *map, struct rt_error *err) {
+static rt_status job_fill_map(const struct rt_option *options, size_t count, const struct fields *fields,
+                              struct rt_tree *map, struct rt_error *err) {
     for (size_t i = 0; i < count; i++) {
         struct rt_tree *value;
-        RT_TRY(option_tree(&options[i], fields, &value, err));
+        RT_TRY(job_option_tree(&options[i], fields, &value, err));
         const rt_status status = value ? rt_tree_add(map, options[i].name, value, err) : RT_OK;
         if (status != RT_OK) {
             rt_tree_destroy(value);
@@ -287,11 +288,11 @@ static rt_status fill_map(const struct rt_option *options, size_t count, const s
     return RT_OK;
 }
 
-static rt_status write_map(const struct rt_option *options, size_t count, const struct fields *fields,
-                           struct rt_tree **map, struct rt_error *err) {
+static rt_status job_write_map(const struct rt_option *options, size_t count, const struct fields *fields,
+                               struct rt_tree **map, struct rt_error *err) {
     struct rt_tree *made;
     RT_TRY(rt_tree_create(RT_TREE_MAP, NULL, "the run", 0, &made, err));
-    RT_FINISH_CREATE(fill_map(options, count, fields, made, err), made, rt_tree_destroy, map);
+    RT_FINISH_CREATE(job_fill_map(options, count, fields, made, err), made, rt_tree_destroy, map);
 }
 
 rt_status rt_job_write(const struct rt_job *values, struct rt_job **job, struct rt_error *err) {
@@ -300,11 +301,11 @@ rt_status rt_job_write(const struct rt_job *values, struct rt_job **job, struct 
     rt_status status = RT_OK;
     for (size_t i = 0; i < COUNT(sections) && status == RT_OK; i++)
         if (sections[i].of[values->learner]) {
-            status = write_map(sections[i].options, sections[i].count, &fields, &made[i], err);
-            *section_at(&sections[i], &fields) = made[i];
+            status = job_write_map(sections[i].options, sections[i].count, &fields, &made[i], err);
+            *job_section(&sections[i], &fields) = made[i];
         }
     if (status == RT_OK)
-        status = write_map(job_options, COUNT(job_options), &fields, &tree, err);
+        status = job_write_map(job_options, COUNT(job_options), &fields, &tree, err);
     for (size_t i = 0; i < COUNT(sections); i++)
         rt_tree_destroy(made[i]);
     return status == RT_OK ? rt_job_create(tree, job, err) : status;

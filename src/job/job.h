@@ -1,9 +1,9 @@
 /*
  * The job: what a node is told about its part of a run. There is one description for every learner, with
- * sections for those that a learner has: how a ring works, how gradients are exchanged, which data a node
- * opens itself. The master makes it from the run file (run/job_write.h); it travels as a tree, and one option
- * table names its keys, checks them and writes them, so that a node checks a job as strictly as a person's
- * file is checked. Of the exchange only the names are known here: exchange/section.h reads that section.
+ * sections for what a learner needs: how a ring works, how gradients are exchanged, which data a node opens
+ * itself. The master makes it from the run file (run/job_write.h); it travels as a tree, and one option table
+ * names its keys, checks them and writes them, so that a node checks a job as strictly as a run file is
+ * checked. Of the exchange only the names are known here: exchange/section.h reads that section.
  */
 #ifndef RT_JOB_JOB_H
 #define RT_JOB_JOB_H
@@ -15,7 +15,7 @@
 #include "optim/schedule.h"
 #include "tensor/device.h"
 
-/* Which learner the job is for: the role that a node takes. */
+/* The learner that the job is for, which determines the role of the node. */
 enum rt_job_learner {
     RT_JOB_RING,     /* the node is a stage of one ring */
     RT_JOB_EXCHANGE, /* it has the whole model, as a worker, or a part of it, as a server */
@@ -32,7 +32,7 @@ enum rt_ring_order {
     RT_RING_1F1B,  /* backward in one piece */
 };
 
-/* How a ring works: of the learners ring and hybrid. */
+/* How a ring works: for the learners ring and hybrid. */
 struct rt_job_ring {
     int mode;            /* enum rt_ring_mode */
     int order;           /* enum rt_ring_order */
@@ -40,18 +40,18 @@ struct rt_job_ring {
     int64_t part, parts; /* which part of each batch is this ring's, of how many; of a hybrid every node
                             derives its own (run/hybrid/position.h) */
     /* Rings side by side, each at its own pace: parameters come from servers (ring/inter_ring.h), which apply
-     * the updates, and of the numbers of updates this ring has some. */
+     * the updates, and this ring does some of the updates. */
     bool with_servers;
 };
 
-/* How gradients are exchanged, between workers or between rings: of the learners exchange and hybrid. */
+/* How gradients are exchanged, between workers or between rings: for the learners exchange and hybrid. */
 struct rt_job_exchange {
     const char *strategy;
     const struct rt_tree *options;     /* of the strategy; NULL: the defaults */
     double latency, bandwidth, adding; /* of the slowest link: see struct rt_link_cost */
 };
 
-/* What a node that opens its own training data needs: of the learners exchange and hybrid. */
+/* What a node needs that opens its own training data: for the learners exchange and hybrid. */
 struct rt_job_data {
     const char *directory;         /* of the run file: where a node on the master's machine looks */
     const char *fingerprint;       /* of the master's training data: see rt_datasets_fingerprint */
@@ -61,7 +61,7 @@ struct rt_job_data {
     struct rt_spec_data set;       /* that, read; of a job that is being written it is not used */
 };
 
-/* input, layers, loss, batch and learner must be given; of an exchange and a hybrid also updates, per_epoch,
+/* input, layers, loss, batch and learner must be given; for an exchange and a hybrid also updates, per_epoch,
  * and the sections exchange and data. */
 struct rt_job {
     struct rt_tree *tree; /* owned: what travels; the rest borrows from it or is made from it */
@@ -74,7 +74,7 @@ struct rt_job {
     int64_t seed, batch;
     int64_t micro_batch; /* at most batch; -1: not chosen yet; ring-flow: batch */
     int64_t shards;      /* of the whole batch: a power of two */
-    int64_t all_slices;  /* made from shards: as many as parts where those do not divide them */
+    int64_t all_slices;  /* derived from shards: as many as parts if parts do not divide shards */
     int64_t updates, per_epoch;
     double clip_norm;
     double weight_decay; /* -1: the rule's; what the optimizer says itself wins */
@@ -92,26 +92,26 @@ struct rt_job {
     struct rt_schedule lr_schedule;
 };
 
-/* Decodes: tree is taken over, also on failure. Everything is checked but the layers, which rt_model_create
- * reads, and the options of the exchange, which rt_exchange_section_read does. */
+/* Decodes: takes ownership of tree, also on failure. Everything is checked except the layers, which
+ * rt_model_create reads, and the options of the exchange, which rt_exchange_section_read does. */
 rt_status rt_job_create(struct rt_tree *tree, struct rt_job **job, struct rt_error *err);
 void rt_job_destroy(struct rt_job *job); /* NULL is fine */
 
-/* The default of every key that has one; the rest is zero. For a job that is being written. */
+/* The defaults of all keys that have one; the rest is zero. For a job that is being written. */
 void rt_job_defaults(struct rt_job *values);
-/* Encodes values, and reads them back as a node will: *job borrows nothing. What is made from others (tree,
- * in, all_slices, optim, ...) need not be set. Only the sections of values->learner are written. */
+/* Encodes values, and reads them back as a node will: *job borrows nothing. Derived values (tree, in,
+ * all_slices, optim, ...) need not be set. Only the sections of values->learner are written. */
 rt_status rt_job_write(const struct rt_job *values, struct rt_job **job, struct rt_error *err);
 
-/* Which learner a tree is for, without reading the rest of it. */
+/* The learner of a tree, without reading the rest of it. */
 rt_status rt_job_learner_of(const struct rt_tree *tree, enum rt_job_learner *learner, struct rt_error *err);
 
-/* ---- data.c: what travels of the run file's data section ---- */
+/* ---- data.c: the part of the run file's data section that is sent ---- */
 
-/* What a node is told; *options is to be destroyed, and borrows nothing but the names of files. */
+/* The options for a node; *options is to be destroyed, and borrows nothing but the names of files. */
 rt_status rt_job_data_options(const struct rt_spec *spec, struct rt_tree **options, struct rt_error *err);
-/* Reads that. Which files besides the training data a node reads, and which ones it writes, are not for a
- * master to say: refused. So is a stream. */
+/* Reads those. A master must not determine which files besides the training data a node reads, nor which it
+ * writes: refused. So is a stream. */
 rt_status rt_job_data_read(const struct rt_tree *options, struct rt_spec_data *set, struct rt_error *err);
 
 /* ---- micro_batches.c: how a batch is cut ---- */
@@ -119,16 +119,16 @@ rt_status rt_job_data_read(const struct rt_tree *options, struct rt_spec_data *s
 /* Rows that a micro-batch has at most. */
 size_t rt_job_micro_rows(const struct rt_job *job);
 
-/* Slices of a batch that are this ring's. */
+/* The slices of a batch that belong to this ring. */
 size_t rt_job_slices(const struct rt_job *job);
 
 /* Micro-batches of an update of `rows` examples: each of the shards' slices is cut into parts of micro_batch
- * rows, so that a part never crosses a slice (see learn/step.h). A slice without rows has no part. Where
- * rings share the batch: those of this ring's slices; where those have no rows, there is one micro-batch of
- * none: the ring has a part in every update. */
+ * rows, so that a part never crosses a slice (see learn/step.h). A slice without rows has no part. If rings
+ * share the batch: those of this ring's slices; if those have no rows, there is one empty micro-batch: the
+ * ring takes part in every update. */
 size_t rt_job_micros(const struct rt_job *job, size_t rows);
-/* Part i of them: its rows first..first+rows of the batch, its slice, counted from this ring's first, and
- * where it stands in it. */
+/* Part i of them: its rows first..first+rows of the batch, its slice, counted from this ring's first, and its
+ * offset in the slice. */
 struct rt_micro {
     size_t first, rows;
     size_t slice;

@@ -1,7 +1,7 @@
 /*
- * Where to cut: an exact dynamic programme. Layers are laid on devices in order, a run of at least one on
- * each device that is used; the cut that is best keeps the time of the busiest device or link per update as
- * small as it can be, and among those with the same such time spreads the work most evenly.
+ * Where to cut: an exact dynamic programme. Layers are assigned to devices in order, a run of at least one to
+ * each device that is used. The best cut minimises the time of the busiest device or link per update, and
+ * among cuts with the same such time spreads the work most evenly.
  */
 #ifndef RT_PLAN_CUT_H
 #define RT_PLAN_CUT_H
@@ -12,7 +12,7 @@
 enum rt_cut_use { RT_CUT_OUT, RT_CUT_MAY, RT_CUT_MUST };
 
 struct rt_cut_problem {
-    size_t layers;  /* to be laid out; the master's tail is not among them */
+    size_t layers;  /* to be assigned, without the master's tail */
     size_t devices; /* the master first; it always takes part */
     size_t least;   /* layers that the master must hold at least when it is not alone */
     /* Where runs may end, counted in layers and rising; the last is `layers`. NULL: after every layer. */
@@ -30,8 +30,8 @@ struct rt_cut_problem {
     double messages;    /* seconds per update and direction that sending costs beyond the bytes */
     bool backward;      /* gradients travel too */
     const uint8_t *use; /* [devices]: enum rt_cut_use */
-    /* Whether layers first..end fit on the device; alone: it is the only one. Asked only where it matters.
-     * What does not fit is taken not to fit with more layers either. */
+    /* Whether layers first..end fit on the device; alone: it is the only one. Called only where it matters.
+     * If layers do not fit, more layers are assumed not to fit either. */
     rt_status (*fits)(void *user, size_t device, size_t first, size_t end, bool alone, bool *yes,
                       struct rt_error *err);
     void *user;
@@ -43,10 +43,10 @@ struct rt_cut {
     double slowest;       /* seconds per update of the busiest device, port or link */
 };
 
-/* The seconds of the busiest part of a given cut: what rt_cut_solve makes smallest. */
+/* The seconds of the busiest part of a given cut: what rt_cut_solve minimises. */
 double rt_cut_slowest(const struct rt_cut_problem *problem, const struct rt_cut *cut);
 
-/* cut->device and cut->end are the caller's. */
+/* The caller provides cut->device and cut->end. */
 rt_status rt_cut_solve(const struct rt_cut_problem *problem, struct rt_cut *cut, struct rt_error *err);
 
 #endif

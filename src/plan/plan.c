@@ -1,4 +1,4 @@
-/* Making a plan: is the question a good one, which size of micro-batch, and the answer. */
+/* Making a plan: checks the question, chooses the size of a micro-batch, and fills in the answer. */
 #include "plan/plan.h"
 
 #include "base/memory.h"
@@ -7,15 +7,15 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Of several sizes of micro-batch whose predicted speed is as good as this the largest is taken: it has the
- * fewest messages. Messages below MESSAGE_BYTES cost more than the simulation knows. */
+/* Among sizes of micro-batch whose predicted speed is within this of the best, the largest is taken: it has
+ * the fewest messages. Messages below MESSAGE_BYTES cost more than the simulation knows. */
 #define AS_GOOD       0.99
 #define NEARLY_GOOD   0.97
 #define MESSAGE_BYTES (16 << 10)
 
 /* ---- the question ---- */
 
-static rt_status check_question(const struct rt_plan_question *q, struct rt_error *err) {
+static rt_status plan_check_question(const struct rt_plan_question *q, struct rt_error *err) {
     const size_t layers = q->model->count, least = rt_plan_least(q->model);
     if (q->count == 0 || q->count > RT_MAX_NODES || layers > RT_MAX_LAYERS)
         return rt_fail(err, RT_BAD_INPUT, "a plan is for 1 to %d devices and at most %d layers", RT_MAX_NODES,
@@ -49,7 +49,7 @@ static rt_status check_question(const struct rt_plan_question *q, struct rt_erro
                    q->count, RT_COUNTED(layers, "layer"), least, tail, RT_COUNTED(most, "node"));
 }
 
-static size_t slice_rows(const struct rt_job *job) {
+static size_t plan_slice_rows(const struct rt_job *job) {
     return ((size_t)job->batch + (size_t)job->shards - 1) / (size_t)job->shards;
 }
 
@@ -58,8 +58,8 @@ void rt_plan_rows(const struct rt_job *job, size_t devices, size_t *rows, size_t
     *rows = rt_job_micro_rows(job);
     if (job->micro_batch > 0)
         return;
-    /* Around what makes four micro-batches per device, where the choice will probably fall. */
-    const size_t slice = slice_rows(job), usual = (size_t)job->batch / (4 * devices);
+    /* Near four micro-batches per device, which is the likely choice. */
+    const size_t slice = plan_slice_rows(job), usual = (size_t)job->batch / (4 * devices);
     *rows = usual / 4 ? usual / 4 : 1;
     *rows = *rows < slice ? *rows : slice;
     const size_t more = 2 * usual > 4 ? 2 * usual : 4;
@@ -70,7 +70,7 @@ void rt_plan_rows(const struct rt_job *job, size_t devices, size_t *rows, size_t
 
 /* ---- the answer ---- */
 
-static double smallest_message(const struct rt_planner *planner, const struct rt_draft *draft) {
+static double plan_smallest_message(const struct rt_planner *planner, const struct rt_draft *draft) {
     double smallest = -1;
     for (size_t k = 0; k + 1 < draft->cut.nodes; k++) {
         const double bytes = planner->bytes[draft->cut.end[k]] / (double)planner->micros;
@@ -79,8 +79,8 @@ static double smallest_message(const struct rt_planner *planner, const struct rt
     return smallest < 0 ? MESSAGE_BYTES : smallest;
 }
 
-static rt_status list_left_out(const struct rt_planner *planner, const struct rt_draft *draft,
-                               struct rt_plan *plan, struct rt_error *err) {
+static rt_status plan_list_left_out(const struct rt_planner *planner, const struct rt_draft *draft,
+                                    struct rt_plan *plan, struct rt_error *err) {
     const size_t devices = planner->devices;
     rt_status status = rt_alloc(devices, sizeof *plan->left_out, "the plan", &plan->left_out, err);
     if (status == RT_OK)
@@ -97,8 +97,8 @@ static rt_status list_left_out(const struct rt_planner *planner, const struct rt
     return status;
 }
 
-static rt_status fill_node(struct rt_planner *planner, const struct rt_draft *draft, size_t k,
-                           struct rt_plan_node *node, struct rt_error *err) {
+static rt_status plan_fill_node(struct rt_planner *planner, const struct rt_draft *draft, size_t k,
+                                struct rt_plan_node *node, struct rt_error *err) {
     const struct rt_cut *cut = &draft->cut;
     const bool alone = cut->nodes == 1;
     *node = (struct rt_plan_node){.device = cut->device[k],
@@ -127,12 +127,12 @@ static rt_status fill_node(struct rt_planner *planner, const struct rt_draft *dr
     return status;
 }
 
-static rt_status fill_plan(struct rt_planner *planner, const struct rt_draft *draft, double all_rate,
+static rt_status plan_fill(struct rt_planner *planner, const struct rt_draft *draft, double all_rate,
                            struct rt_plan *plan, struct rt_error *err) {
     const size_t nodes = draft->cut.nodes;
     rt_status status = rt_alloc(nodes, sizeof *plan->node, "the plan", &plan->node, err);
     if (status == RT_OK)
-        status = list_left_out(planner, draft, plan, err);
+        status = plan_list_left_out(planner, draft, plan, err);
     plan->nodes = nodes;
     plan->layers = planner->layers;
     plan->tail = nodes > 1 ? planner->layers - planner->chain : 0;
@@ -142,7 +142,7 @@ static rt_status fill_plan(struct rt_planner *planner, const struct rt_draft *dr
     plan->too_large = planner->too_large;
     plan->alone = -1;
     for (size_t k = 0; status == RT_OK && k < nodes; k++) {
-        status = fill_node(planner, draft, k, &plan->node[k], err);
+        status = plan_fill_node(planner, draft, k, &plan->node[k], err);
         plan->idle_fraction += plan->node[k].idle_fraction / (double)nodes;
     }
     if (plan->left_out_count) {
@@ -156,12 +156,12 @@ static rt_status fill_plan(struct rt_planner *planner, const struct rt_draft *dr
 
 struct trial {
     size_t micro_batch;
-    double rate, all_rate; /* samples/s of the best plan, and of the best with everybody */
+    double rate, all_rate; /* samples/s of the best plan, and of the best with all devices */
     double message;        /* the smallest between two nodes, in bytes */
 };
 
-static rt_status try_size(const struct rt_plan_question *q, const double *lacking, struct trial *trial,
-                          struct rt_error *err) {
+static rt_status plan_try_size(const struct rt_plan_question *q, const double *lacking, struct trial *trial,
+                               struct rt_error *err) {
     struct rt_planner planner;
     struct rt_draft draft = {0};
     trial->rate = trial->all_rate = 0;
@@ -174,15 +174,15 @@ static rt_status try_size(const struct rt_plan_question *q, const double *lackin
         status = rt_draft_choose(&planner, &draft, &trial->all_rate, err);
     if (status == RT_OK && draft.cut.nodes) {
         trial->rate = draft.rate;
-        trial->message = smallest_message(&planner, &draft);
+        trial->message = plan_smallest_message(&planner, &draft);
     }
     rt_draft_destroy(&draft);
     rt_planner_deinit(&planner);
     return status;
 }
 
-/* Halves of the whole slice and powers of two, the largest first. */
-static size_t list_sizes(size_t slice, struct trial trials[128]) {
+/* The whole slice, its halves, and powers of two, the largest first. */
+static size_t plan_list_sizes(size_t slice, struct trial trials[128]) {
     size_t count = 0, half = slice, power = 1;
     while (power * 2 <= slice)
         power *= 2;
@@ -197,23 +197,23 @@ static size_t list_sizes(size_t slice, struct trial trials[128]) {
     return count;
 }
 
-static rt_status choose_size(const struct rt_plan_question *q, const double *lacking, size_t *micro_batch,
-                             double *all_rate, struct rt_error *err) {
+static rt_status plan_choose_size(const struct rt_plan_question *q, const double *lacking,
+                                  size_t *micro_batch, double *all_rate, struct rt_error *err) {
     struct trial trials[128];
-    const size_t slice = slice_rows(q->job);
+    const size_t slice = plan_slice_rows(q->job);
     *micro_batch = slice;
     if (rt_model_measures_batch(q->model))
         return RT_OK;
-    const size_t count = list_sizes(slice, trials);
+    const size_t count = plan_list_sizes(slice, trials);
     double best = 0;
     for (size_t i = 0; i < count; i++) {
-        rt_status status = try_size(q, lacking, &trials[i], err);
+        rt_status status = plan_try_size(q, lacking, &trials[i], err);
         if (status != RT_OK)
             return status;
         best = trials[i].rate > best ? trials[i].rate : best;
         *all_rate = trials[i].all_rate > *all_rate ? trials[i].all_rate : *all_rate;
     }
-    /* Nothing fits: the smallest is the one to be explained. */
+    /* Nothing fits: the message is about the smallest. */
     *micro_batch = 1;
     size_t chosen = count;
     for (size_t i = 0; i < count && best > 0 && chosen == count; i++)
@@ -229,10 +229,10 @@ static rt_status choose_size(const struct rt_plan_question *q, const double *lac
     return RT_OK;
 }
 
-/* Who has room for no part, whatever the size of a micro-batch: a small one takes the least memory. */
-static rt_status find_lacking(const struct rt_plan_question *q, double *lacking, struct rt_error *err) {
+/* Devices without room for any part at any size of micro-batch: the smallest takes the least memory. */
+static rt_status plan_find_lacking(const struct rt_plan_question *q, double *lacking, struct rt_error *err) {
     const size_t smallest = q->job->micro_batch > 0             ? rt_job_micro_rows(q->job)
-                            : rt_model_measures_batch(q->model) ? slice_rows(q->job)
+                            : rt_model_measures_batch(q->model) ? plan_slice_rows(q->job)
                                                                 : 1;
     struct rt_planner planner;
     rt_status status = rt_planner_init(q, smallest, &planner, err);
@@ -243,13 +243,13 @@ static rt_status find_lacking(const struct rt_plan_question *q, double *lacking,
     return status;
 }
 
-static rt_status create(const struct rt_plan_question *question, const double *lacking, struct rt_plan **plan,
-                        struct rt_error *err) {
+static rt_status plan_create(const struct rt_plan_question *question, const double *lacking,
+                             struct rt_plan **plan, struct rt_error *err) {
     rt_status status = RT_OK;
     size_t micro_batch = rt_job_micro_rows(question->job);
-    double all_rate = 0, elsewhere = 0; /* with everybody; with another size of micro-batch */
+    double all_rate = 0, elsewhere = 0; /* with all devices; with another size of micro-batch */
     if (question->job->micro_batch <= 0)
-        status = choose_size(question, lacking, &micro_batch, &elsewhere, err);
+        status = plan_choose_size(question, lacking, &micro_batch, &elsewhere, err);
     if (status != RT_OK)
         return status;
     struct rt_planner planner;
@@ -269,7 +269,7 @@ static rt_status create(const struct rt_plan_question *question, const double *l
     if (status == RT_OK)
         status = rt_alloc(1, sizeof *made, "the plan", &made, err);
     if (status == RT_OK)
-        status = fill_plan(&planner, &draft, elsewhere > all_rate ? elsewhere : all_rate, made, err);
+        status = plan_fill(&planner, &draft, elsewhere > all_rate ? elsewhere : all_rate, made, err);
     rt_draft_destroy(&draft);
     rt_planner_deinit(&planner);
     if (status == RT_OK)
@@ -282,15 +282,15 @@ static rt_status create(const struct rt_plan_question *question, const double *l
 rt_status rt_plan_create(const struct rt_plan_question *question, struct rt_plan **plan,
                          struct rt_error *err) {
     double *lacking = NULL;
-    rt_status status = check_question(question, err);
+    rt_status status = plan_check_question(question, err);
     if (status == RT_OK)
         status = rt_alloc(question->count, sizeof *lacking, "the planner", &lacking, err);
     if (status != RT_OK)
         return status;
     if (!question->keep_all && !question->even)
-        status = find_lacking(question, lacking, err);
+        status = plan_find_lacking(question, lacking, err);
     if (status == RT_OK)
-        status = create(question, lacking, plan, err);
+        status = plan_create(question, lacking, plan, err);
     free(lacking);
     return status;
 }

@@ -1,9 +1,9 @@
 /*
- * The planner: who holds which layers. From measured times per layer on each device, what the links can do
- * and the memory each device offers, it finds the contiguous cut that makes the ring fastest: an exact
- * dynamic programme over cuts, the number of slots per node within its memory, the size of a micro-batch
- * where that is open, and which devices are better left out. A simulation of the schedule predicts speed and
- * idle time.
+ * The planner decides which device holds which layers. From measured times per layer on each device, measured
+ * links and the memory each device offers, it finds the contiguous cut that makes the ring fastest: an exact
+ * dynamic programme over cuts, the number of slots per node within its memory, the size of a micro-batch if
+ * that is not given, and the devices that are better left out. A simulation of the schedule predicts speed
+ * and idle time.
  */
 #ifndef RT_PLAN_PLAN_H
 #define RT_PLAN_PLAN_H
@@ -65,27 +65,27 @@ struct rt_plan_question {
     size_t more_rows;   /* of a second measurement, larger than rows; 0: there is none. With it an operation
                            costs so much at any size and so much per row; without, in proportion to the rows. */
     size_t master_tail; /* layers */
-    /* What the master does besides its layers, in seconds per row: bringing examples into the form of inputs,
-     * and the loss. 0: not measured; for the loss a guess is used then. */
+    /* The master's work besides its layers, in seconds per row: preparing inputs, and the loss. 0: not
+     * measured; for the loss a guess is used then. */
     double master_inputs, master_loss;
     size_t slots;  /* of every node; 0: the planner chooses */
     bool even;     /* the cut that would be best if all devices were like the master, for comparison */
-    bool keep_all; /* leave nobody out */
+    bool keep_all; /* leave no device out */
 };
 
-/* What the program itself takes on every device, beyond layers and messages; part of a node's memory.
+/* Memory of the program itself on every device, beyond layers and messages; part of a node's memory.
  * Measured: 5 MB of code and libraries, 5 to 8 MB of job, links and small blocks (x86-64, glibc). */
 enum { RT_PLAN_PROGRAM_BYTES = 12 << 20 };
 
-/* The sizes of micro-batches at which to measure the layers for a ring of so many devices. more_rows: 0 when
- * one measurement says all. */
+/* The sizes of micro-batches at which to measure the layers for a ring of so many devices. more_rows: 0 if
+ * one measurement is enough. */
 void rt_plan_rows(const struct rt_job *job, size_t devices, size_t *rows, size_t *more_rows);
 
-/* Finds the plan. With micro_batch open it is the largest whose predicted speed is within 1 % of the best,
- * but the whole batch where a layer measures it (batchnorm), because auto must not change a result. A device
- * is left out when the ring is predicted to be at least 1 % faster without it.
- * RT_BAD_INPUT with a sentence when it cannot be: more nodes than layers, a layer too big for any device, a
- * first run of layers without parameters on the master. */
+/* Finds the plan. If micro_batch is not given, it is the largest whose predicted speed is within 1 % of the
+ * best, but the whole batch if a layer measures it (batchnorm), because auto must not change a result. A
+ * device is left out when the ring is predicted to be at least 1 % faster without it. RT_BAD_INPUT with a
+ * message if there is no plan: more nodes than layers, a layer too big for any device, a first run of layers
+ * without parameters on the master. */
 rt_status rt_plan_create(const struct rt_plan_question *question, struct rt_plan **plan,
                          struct rt_error *err);
 void rt_plan_destroy(struct rt_plan *plan); /* NULL is fine */
@@ -102,13 +102,13 @@ rt_status rt_profile_measure(const struct rt_job *job, struct rt_device *device,
                              uint64_t memory, struct rt_layer_times *layers, size_t count,
                              struct rt_error *err);
 
-/* Bytes that measuring takes at a time: those of the largest layer. whole: the job's model. */
+/* Bytes that measuring needs at a time: those of the largest layer. whole: the job's model. */
 rt_status rt_profile_bytes(const struct rt_job *job, const struct rt_model *whole, size_t rows, double *bytes,
                            struct rt_error *err);
 
-/* Who is left out of the ring, and why; without a full stop. */
+/* Which devices are left out of the ring, and why; without a full stop. */
 void rt_plan_print_left_out(const struct rt_plan *plan, const struct rt_plan_question *question, FILE *out);
-/* The table people read before a run (and by `ringtmp plan`). question: the one the plan answers. */
+/* The table that is printed before a run (and by `ringtmp plan`). question: the one the plan answers. */
 void rt_plan_print(const struct rt_plan *plan, const struct rt_plan_question *question, FILE *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* A plan as people read it. */
+/* Prints a plan. */
 #include "plan/planner.h"
 
 #include "base/sentence.h"
@@ -16,22 +16,22 @@ static const char *const titles[COLUMNS] = {"node",   "device", "layers", "param
 static const bool left_side[COLUMNS] = {[1] = true, [2] = true, [8] = true};
 
 /* Characters, not bytes: names may be in UTF-8. */
-static size_t width_of(const char *text) {
+static size_t print_width(const char *text) {
     size_t width = 0;
     for (; *text; text++)
         width += ((unsigned char)*text & 0xc0) != 0x80;
     return width;
 }
 
-/* A name may come from another machine: nothing in it may steer the terminal. */
-static void copy_name(const char *name, char text[TEXT]) {
+/* A name may come from another machine: it must not control the terminal. */
+static void print_copy_name(const char *name, char text[TEXT]) {
     size_t i = 0;
     for (; name[i] && i + 1 < TEXT; i++)
         text[i] = (unsigned char)name[i] < 0x20 || name[i] == 0x7f ? '?' : name[i];
     text[i] = 0;
 }
 
-static const char *count_text(uint64_t count, char text[TEXT]) {
+static const char *print_count_text(uint64_t count, char text[TEXT]) {
     char digits[32];
     const int length = snprintf(digits, sizeof digits, "%" PRIu64, count);
     char *out = text;
@@ -44,14 +44,14 @@ static const char *count_text(uint64_t count, char text[TEXT]) {
     return text;
 }
 
-static const char *rate_text(double rate, char text[TEXT]) {
+static const char *print_rate_text(double rate, char text[TEXT]) {
     if (rate >= 100 && rate < 1e15)
-        return count_text((uint64_t)(rate + 0.5), text);
+        return print_count_text((uint64_t)(rate + 0.5), text);
     snprintf(text, TEXT, "%.3g", rate);
     return text;
 }
 
-static const char *time_text(double seconds, char text[TEXT]) {
+static const char *print_time_text(double seconds, char text[TEXT]) {
     if (seconds < 1e-3)
         snprintf(text, TEXT, "%.0f us", 1e6 * seconds);
     else if (seconds < 1)
@@ -62,7 +62,8 @@ static const char *time_text(double seconds, char text[TEXT]) {
 }
 
 /* "0-3 conv2d..flatten" */
-static size_t layers_text(const struct rt_model *model, size_t first, size_t count, char *text, size_t room) {
+static size_t print_layers_text(const struct rt_model *model, size_t first, size_t count, char *text,
+                                size_t room) {
     const char *from = model->layers[first]->type->name, *to = model->layers[first + count - 1]->type->name;
     const int length = count == 1
                            ? snprintf(text, room, "%zu %s", first, from)
@@ -70,32 +71,32 @@ static size_t layers_text(const struct rt_model *model, size_t first, size_t cou
     return length > 0 && (size_t)length < room ? (size_t)length : room - 1;
 }
 
-static uint64_t params_of(const struct rt_model *model, size_t first, size_t count) {
+static uint64_t print_params(const struct rt_model *model, size_t first, size_t count) {
     uint64_t params = 0;
     for (size_t i = first; i < first + count; i++)
         params += model->layers[i]->param_count;
     return params;
 }
 
-static void fill_row(const struct rt_plan *plan, const struct rt_plan_question *question, size_t k,
-                     struct row *row) {
+static void print_fill_row(const struct rt_plan *plan, const struct rt_plan_question *question, size_t k,
+                           struct row *row) {
     const struct rt_plan_node *node = &plan->node[k];
     const struct rt_model *model = question->model;
-    uint64_t params = params_of(model, node->first, node->count);
+    uint64_t params = print_params(model, node->first, node->count);
     char text[TEXT];
     snprintf(row->cell[0], TEXT, "%zu", k);
-    copy_name(question->devices[node->device].name, row->cell[1]);
-    const size_t used = layers_text(model, node->first, node->count, row->cell[2], TEXT);
+    print_copy_name(question->devices[node->device].name, row->cell[1]);
+    const size_t used = print_layers_text(model, node->first, node->count, row->cell[2], TEXT);
     if (k == 0 && plan->tail && used + 4 < TEXT) {
         const size_t first = plan->layers - plan->tail;
         memcpy(row->cell[2] + used, " + ", 4);
-        layers_text(model, first, plan->tail, row->cell[2] + used + 3, TEXT - used - 3);
-        params += params_of(model, first, plan->tail);
+        print_layers_text(model, first, plan->tail, row->cell[2] + used + 3, TEXT - used - 3);
+        params += print_params(model, first, plan->tail);
     }
-    count_text(params, row->cell[3]);
-    count_text(node->slots, row->cell[4]);
+    print_count_text(params, row->cell[3]);
+    print_count_text(node->slots, row->cell[4]);
     rt_plan_bytes_text((double)node->memory, row->cell[5]);
-    time_text(node->busy, row->cell[6]);
+    print_time_text(node->busy, row->cell[6]);
     snprintf(row->cell[7], TEXT, "%.1f %%", 100 * node->idle_fraction);
     if (plan->nodes == 1) {
         strcpy(row->cell[8], "none");
@@ -104,13 +105,13 @@ static void fill_row(const struct rt_plan *plan, const struct rt_plan_question *
     rt_plan_bytes_text((double)node->link_bytes, row->cell[8]);
     if (node->link_seconds > 0) {
         strcat(row->cell[8], ", ");
-        strcat(row->cell[8], time_text(node->link_seconds, text));
+        strcat(row->cell[8], print_time_text(node->link_seconds, text));
     }
 }
 
 static void print_cells(FILE *out, const char (*cells)[TEXT], const size_t *widths) {
     for (size_t c = 0; c < COLUMNS; c++) {
-        const int gap = (int)(widths[c] - width_of(cells[c]));
+        const int gap = (int)(widths[c] - print_width(cells[c]));
         if (!left_side[c])
             fprintf(out, "%s%*s%s", c ? "  " : "", gap, "", cells[c]);
         else
@@ -123,23 +124,23 @@ static void print_table(const struct rt_plan *plan, const struct rt_plan_questio
     struct row row;
     size_t widths[COLUMNS];
     for (size_t c = 0; c < COLUMNS; c++)
-        widths[c] = width_of(titles[c]);
+        widths[c] = print_width(titles[c]);
     for (size_t k = 0; k < plan->nodes; k++) {
-        fill_row(plan, question, k, &row);
+        print_fill_row(plan, question, k, &row);
         for (size_t c = 0; c < COLUMNS; c++)
-            widths[c] = width_of(row.cell[c]) > widths[c] ? width_of(row.cell[c]) : widths[c];
+            widths[c] = print_width(row.cell[c]) > widths[c] ? print_width(row.cell[c]) : widths[c];
     }
     for (size_t c = 0; c < COLUMNS; c++)
         strcpy(row.cell[c], titles[c]);
     print_cells(out, (const char(*)[TEXT])row.cell, widths);
     for (size_t k = 0; k < plan->nodes; k++) {
-        fill_row(plan, question, k, &row);
+        print_fill_row(plan, question, k, &row);
         print_cells(out, (const char(*)[TEXT])row.cell, widths);
     }
 }
 
-/* The names of those that lack memory, or of the others, as "pi1, pi2 and pi3"; offers: with what each
- * offers. Returns how many. */
+/* The names of the devices that lack memory, or of the others, as "pi1, pi2 and pi3"; offers: with the memory
+ * that each offers. Returns how many. */
 static size_t print_names(const struct rt_plan *plan, const struct rt_plan_question *question, bool lacking,
                           bool offers, FILE *out) {
     size_t count = 0, done = 0;
@@ -150,7 +151,7 @@ static size_t print_names(const struct rt_plan *plan, const struct rt_plan_quest
             continue;
         const struct rt_plan_device *device = &question->devices[plan->left_out[i]];
         char name[TEXT], text[TEXT];
-        copy_name(device->name, name);
+        print_copy_name(device->name, name);
         fprintf(out, "%s%s", done == 0 ? "" : done + 1 < count ? ", " : " and ", name);
         if (offers && count > 1)
             fprintf(out, " (%s)", rt_plan_bytes_text((double)device->memory, text));
@@ -165,7 +166,8 @@ static void print_slow(const struct rt_plan *plan, size_t count, FILE *out) {
     fputs(count == 1 ? " is left out: " : " are left out: ", out);
     if (plan->with_them > 0)
         fprintf(out, "%s samples/s are predicted without %s, %s with %s",
-                rate_text(plan->without_them, without), them, rate_text(plan->with_them, with), them);
+                print_rate_text(plan->without_them, without), them, print_rate_text(plan->with_them, with),
+                them);
     else if (plan->too_large)
         fprintf(
             out,
@@ -202,7 +204,7 @@ void rt_plan_print_left_out(const struct rt_plan *plan, const struct rt_plan_que
     print_lacking(plan, question, print_names(plan, question, true, true, out), out);
 }
 
-/* What the others bring. */
+/* The gain from the other devices. */
 static void print_gain(const struct rt_plan *plan, FILE *out) {
     const size_t devices = plan->nodes * (plan->rings > 1 ? plan->rings : 1);
     char one[TEXT], all[TEXT], threads[TEXT] = "";
@@ -213,8 +215,8 @@ static void print_gain(const struct rt_plan *plan, FILE *out) {
                  plan->alone_threads == 1 ? "" : "s");
     if (plan->alone > 0)
         fprintf(out, "One device alone%s: %s samples/s; these %zu: %s%s, %.*f x.\n", threads,
-                rate_text(plan->alone, one), devices, plan->crowded ? "at most " : "",
-                rate_text(plan->samples_per_s, all), plan->samples_per_s < plan->alone ? 2 : 1,
+                print_rate_text(plan->alone, one), devices, plan->crowded ? "at most " : "",
+                print_rate_text(plan->samples_per_s, all), plan->samples_per_s < plan->alone ? 2 : 1,
                 plan->samples_per_s / plan->alone);
     else
         fprintf(out, "The model does not fit on the master alone.\n");
@@ -224,7 +226,7 @@ void rt_plan_print(const struct rt_plan *plan, const struct rt_plan_question *qu
     char text[TEXT];
     print_table(plan, question, out);
     fprintf(out, "Predicted: %s%s samples/s, %.1f %% idle; ", plan->crowded ? "at most " : "",
-            rate_text(plan->samples_per_s, text), 100 * plan->idle_fraction);
+            print_rate_text(plan->samples_per_s, text), 100 * plan->idle_fraction);
     fprintf(out, "an update is %s of %s%zu.\n", RT_COUNTED(plan->micros, "micro-batch"),
             plan->micros * plan->micro_batch > (size_t)question->job->batch ? "at most " : "",
             plan->micro_batch);

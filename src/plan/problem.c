@@ -1,11 +1,11 @@
-/* What follows from the question and a size of micro-batch: times, links, what crosses each cut. */
+/* What follows from the question and a size of micro-batch: times, links, bytes at each cut. */
 #include "base/memory.h"
 #include "plan/planner.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* A model of more layers than this is cut at about so many places only, or at several for each device,
- * between which there is the same work: the time to find a cut grows with the square of their number. */
+/* A model of more layers than this has only about so many cut points, or several for each device, with equal
+ * work between them: the time to find a cut grows with the square of their number. */
 enum { MOST_PLACES = 256, PLACES_PER_DEVICE = 4 };
 
 /* The loss of one number where it was not measured: an exponential and a handful of other operations. */
@@ -18,9 +18,9 @@ size_t rt_plan_least(const struct rt_model *model) {
     return first + 1;
 }
 
-/* The time of an operation on `rows` rows: a line through the two measurements, which neither falls nor
- * begins below zero. */
-static double fit(const struct rt_plan_question *q, double rows, double time, double more) {
+/* The time of an operation on `rows` rows: a line through the two measurements, never falling and never below
+ * zero. */
+static double problem_fit_time(const struct rt_plan_question *q, double rows, double time, double more) {
     if (!q->more_rows)
         return time * rows / (double)q->rows;
     const double slope = (more - time) / ((double)q->more_rows - (double)q->rows);
@@ -30,7 +30,7 @@ static double fit(const struct rt_plan_question *q, double rows, double time, do
     return start < 0 ? more * rows / (double)q->more_rows : start + slope * rows;
 }
 
-static void fill_times(struct rt_planner *planner) {
+static void problem_fill_times(struct rt_planner *planner) {
     const struct rt_plan_question *q = planner->question;
     for (size_t d = 0; d < planner->devices; d++)
         for (size_t i = 0; i < planner->layers; i++) {
@@ -38,21 +38,21 @@ static void fill_times(struct rt_planner *planner) {
             const struct rt_layer_times *b = q->more_rows ? &q->devices[d].more_layers[i] : a;
             const bool back = !q->job->evaluate_only;
             planner->times[d * planner->layers + i] = (struct rt_layer_times){
-                .forward = fit(q, planner->rows, a->forward, b->forward),
-                .input = back ? fit(q, planner->rows, a->input, b->input) : 0,
-                .weights = back ? fit(q, planner->rows, a->weights, b->weights) : 0,
+                .forward = problem_fit_time(q, planner->rows, a->forward, b->forward),
+                .input = back ? problem_fit_time(q, planner->rows, a->input, b->input) : 0,
+                .weights = back ? problem_fit_time(q, planner->rows, a->weights, b->weights) : 0,
                 .update = back ? (a->update + b->update) / 2 : 0,
             };
         }
 }
 
 /* Seconds of a layer per update. */
-static double layer_work(const struct rt_planner *planner, size_t device, size_t layer) {
+static double problem_layer_work(const struct rt_planner *planner, size_t device, size_t layer) {
     const struct rt_layer_times *t = &planner->times[device * planner->layers + layer];
     return (double)planner->micros * (t->forward + t->input + t->weights) + t->update;
 }
 
-/* An activation that the layer before would have applied inside its product: here it is a pass of its own,
+/* An activation that the layer before would have applied inside its product: here it is a separate pass,
  * about as long as its backward. */
 double rt_planner_start(const struct rt_planner *planner, size_t device, size_t layer) {
     if (layer >= planner->layers || !planner->question->model->layers[layer]->absorbed)
@@ -60,25 +60,25 @@ double rt_planner_start(const struct rt_planner *planner, size_t device, size_t 
     return planner->times[device * planner->layers + layer].input;
 }
 
-static const struct rt_shape *shape_at(const struct rt_planner *planner, size_t cut) {
+static const struct rt_shape *problem_shape(const struct rt_planner *planner, size_t cut) {
     const struct rt_model *model = planner->question->model;
     return cut < planner->layers ? &model->layers[cut]->in : &model->out;
 }
 
-/* Activations or gradients, and which examples they are of. */
+/* Activations or gradients, and the indices of their examples. */
 double rt_planner_message(const struct rt_planner *planner, size_t cut) {
     return sizeof(float) * (double)rt_job_micro_rows(&planner->job) *
-           ((double)rt_shape_size(shape_at(planner, cut)) + 1);
+           ((double)rt_shape_size(problem_shape(planner, cut)) + 1);
 }
 
-static void fill_work(struct rt_planner *planner) {
+static void problem_fill_work(struct rt_planner *planner) {
     for (size_t d = 0; d < planner->devices; d++) {
         double *work = planner->work + d * (planner->chain + 1);
         double *start = planner->start + d * (planner->chain + 1);
         const size_t as = planner->question->even ? 0 : d;
         for (size_t i = 0; i < planner->chain; i++) {
             start[i] = (double)planner->micros * rt_planner_start(planner, as, i);
-            work[i + 1] = work[i] + layer_work(planner, as, i);
+            work[i + 1] = work[i] + problem_layer_work(planner, as, i);
         }
     }
     const struct rt_model *model = planner->question->model;
@@ -88,19 +88,19 @@ static void fill_work(struct rt_planner *planner) {
     planner->loss = planner->rows * (loss > 0 ? loss : guess);
     planner->extra = (double)planner->micros * (planner->inputs + planner->loss);
     for (size_t i = planner->chain; i < planner->layers; i++) {
-        planner->extra += layer_work(planner, 0, i);
+        planner->extra += problem_layer_work(planner, 0, i);
         planner->loss += planner->times[i].forward + planner->times[i].input;
     }
     const double batch = planner->rows * (double)planner->micros;
     for (size_t cut = 0; cut <= planner->chain; cut++) {
-        planner->bytes[cut] = sizeof(float) * batch * (double)rt_shape_size(shape_at(planner, cut));
+        planner->bytes[cut] = sizeof(float) * batch * (double)rt_shape_size(problem_shape(planner, cut));
     }
 }
 
-/* Links between neighbours were measured. When devices between them are left out two others become
- * neighbours: each is then taken to be as good as the better of its own links, as with a switch between
+/* Links between neighbours were measured. When devices between them are left out, two others become
+ * neighbours: each is then assumed to be as good as the better of its own links, as with a switch between
  * them, and the link as good as the worse of the two. */
-static void fill_links(struct rt_planner *planner) {
+static void problem_fill_links(struct rt_planner *planner) {
     const struct rt_plan_device *device = planner->question->devices;
     const size_t n = planner->devices;
     double *wait = planner->port + n;
@@ -128,7 +128,7 @@ static void fill_links(struct rt_planner *planner) {
     }
 }
 
-static rt_status take_numbers(struct rt_planner *planner, struct rt_error *err) {
+static rt_status problem_take_numbers(struct rt_planner *planner, struct rt_error *err) {
     const size_t n = planner->devices, layers = planner->layers, cuts = planner->chain + 1;
     const size_t each = sizeof(struct rt_layer_times) / sizeof(double);
     /* RT_MAX_NODES and RT_MAX_LAYERS keep these sums far from overflow. */
@@ -151,20 +151,20 @@ static rt_status take_numbers(struct rt_planner *planner, struct rt_error *err) 
     return RT_OK;
 }
 
-static bool can_pass(const struct rt_planner *planner, size_t cut) {
+static bool problem_can_pass(const struct rt_planner *planner, size_t cut) {
     return rt_planner_message(planner, cut) <= RT_MAX_TENSOR_BYTES;
 }
 
-/* Where the layers may be cut, after the work is known. What passes the last cut is the output, which returns
- * to the master, or goes to its tail. */
-static rt_status choose_places(struct rt_planner *planner, struct rt_error *err) {
+/* The cut points, after the work is known. The output passes the last cut: it returns to the master, or goes
+ * to its tail. */
+static rt_status problem_choose_places(struct rt_planner *planner, struct rt_error *err) {
     const size_t each = PLACES_PER_DEVICE * planner->devices, chain = planner->chain;
     const size_t most = each > MOST_PLACES ? each : MOST_PLACES;
     size_t open = 0;
     for (size_t i = planner->least; i < chain; i++)
-        open += can_pass(planner, i);
+        open += problem_can_pass(planner, i);
     planner->many = chain > most;
-    planner->too_large = planner->least < chain && (open == 0 || !can_pass(planner, chain));
+    planner->too_large = planner->least < chain && (open == 0 || !problem_can_pass(planner, chain));
     if (!planner->many && planner->least + open >= chain && !planner->too_large)
         return RT_OK;
     rt_status status = rt_alloc(chain + 2, sizeof *planner->places, "the planner", &planner->places, err);
@@ -174,12 +174,12 @@ static rt_status choose_places(struct rt_planner *planner, struct rt_error *err)
     for (size_t i = planner->least; i < chain; i++) {
         const double done = work[i] - first, all = work[chain] - first;
         const double share = planner->many ? (double)planner->place_count / (double)most : 0;
-        /* Where layers take no time at all their number counts. */
+        /* If layers take no time at all, their number counts. */
         const double part = all > 0 ? done / all : (double)(i - planner->least) / (double)chain;
-        if (can_pass(planner, i) && part >= share)
+        if (problem_can_pass(planner, i) && part >= share)
             planner->places[planner->place_count++] = i;
     }
-    if (can_pass(planner, chain))
+    if (problem_can_pass(planner, chain))
         planner->places[planner->place_count++] = chain;
     return RT_OK;
 }
@@ -200,15 +200,15 @@ rt_status rt_planner_init(const struct rt_plan_question *question, size_t micro_
     planner->job.micro_batch = (int64_t)micro_batch;
     planner->micros = rt_job_micros(&planner->job, (size_t)planner->job.batch);
     planner->rows = (double)planner->job.batch / (double)planner->micros;
-    rt_status status = take_numbers(planner, err);
+    rt_status status = problem_take_numbers(planner, err);
     if (status != RT_OK) {
         rt_planner_deinit(planner);
         return status;
     }
-    fill_times(planner);
-    fill_work(planner);
-    fill_links(planner);
-    status = choose_places(planner, err);
+    problem_fill_times(planner);
+    problem_fill_work(planner);
+    problem_fill_links(planner);
+    status = problem_choose_places(planner, err);
     if (status != RT_OK)
         rt_planner_deinit(planner);
     return status;

@@ -1,10 +1,11 @@
 /*
- * Everything in the ring happens in the order of the micro-batches, so counters say nearly all: how many
- * forwards a node has begun and done, how many gradients it has sent. What remains are the moments at which
- * messages and free slots reach a node; there are never more of them under way than the node has slots.
+ * Everything in the ring happens in the order of the micro-batches, so counters describe nearly the whole
+ * state: how many forwards a node has begun and done, how many gradients it has sent. What remains are the
+ * times at which messages and free slots reach a node; there are never more of them in flight than the
+ * node has slots.
  *
- * At each moment in time first everything that ends then is taken in, at all nodes, with the messages that
- * follow from it; only then the nodes choose what to do next. So who comes first in a list changes nothing.
+ * At each moment all operations that end are processed first, at all nodes, with their messages; only then
+ * do the nodes choose what to do next. So the order of the nodes changes nothing.
  */
 #include "plan/schedule.h"
 
@@ -51,26 +52,26 @@ struct simulation {
 
 /* ---- which node is next ---- */
 
-static void set_next(struct simulation *sim, size_t k, double when) {
+static void schedule_set_next(struct simulation *sim, size_t k, double when) {
     size_t i = sim->leaves + k;
     sim->tree[i] = when;
     for (i /= 2; i > 0; i /= 2)
         sim->tree[i] = sim->tree[2 * i] < sim->tree[2 * i + 1] ? sim->tree[2 * i] : sim->tree[2 * i + 1];
 }
 
-static size_t first_node(const struct simulation *sim) {
+static size_t schedule_first_node(const struct simulation *sim) {
     size_t i = 1;
     while (i < sim->leaves)
         i = sim->tree[2 * i] <= sim->tree[2 * i + 1] ? 2 * i : 2 * i + 1;
     return i - sim->leaves;
 }
 
-/* Node k has something to look at, now or later. */
-static void wake(struct simulation *sim, size_t k, double when) {
+/* Node k has something to do, now or later. */
+static void schedule_wake(struct simulation *sim, size_t k, double when) {
     struct node *node = &sim->nodes[k];
     if (when > sim->now) {
         if (when < sim->tree[sim->leaves + k])
-            set_next(sim, k, when);
+            schedule_set_next(sim, k, when);
     } else if (!node->queued) {
         node->queued = true;
         sim->queue[(sim->head + sim->queued++) & (sim->leaves - 1)] = k;
@@ -79,13 +80,13 @@ static void wake(struct simulation *sim, size_t k, double when) {
 
 /* ---- messages ---- */
 
-static double leave(struct simulation *sim, struct node *node, double hop) {
+static double schedule_leave(struct simulation *sim, struct node *node, double hop) {
     node->port_free = sim->now + hop;
     return node->port_free;
 }
 
 /* Sends the gradient that has waited longest. */
-static bool send_gradient(struct simulation *sim, size_t k) {
+static bool schedule_send_gradient(struct simulation *sim, size_t k) {
     struct node *node = &sim->nodes[k];
     const size_t last = sim->count - 1, to = k ? k - 1 : last;
     size_t *sent = k ? &node->sent_backward : &sim->sent_losses;
@@ -94,16 +95,16 @@ static bool send_gradient(struct simulation *sim, size_t k) {
         return false;
     const struct rt_schedule_node *link = &sim->set->nodes[to];
     struct node *receiver = &sim->nodes[to];
-    double arrives = leave(sim, node, link->hop_backward) + link->latency;
+    double arrives = schedule_leave(sim, node, link->hop_backward) + link->latency;
     (*sent)++;
     receiver->gradient_at[receiver->gradients++ & receiver->mask] = arrives;
     if (receiver->doing == IDLE) /* one that works looks for itself when it is done */
-        wake(sim, to, arrives);
+        schedule_wake(sim, to, arrives);
     return true;
 }
 
 /* When the next node has a slot for this node's next output; INFINITY: not known yet. */
-static double slot_known(const struct simulation *sim, size_t k) {
+static double schedule_slot_known(const struct simulation *sim, size_t k) {
     const struct node *receiver = &sim->nodes[k + 1];
     const size_t micro = sim->nodes[k].sent_forward;
     if (micro < receiver->slots)
@@ -113,14 +114,14 @@ static double slot_known(const struct simulation *sim, size_t k) {
                : INFINITY;
 }
 
-static bool send_activations(struct simulation *sim, size_t k) {
+static bool schedule_send_activations(struct simulation *sim, size_t k) {
     struct node *node = &sim->nodes[k];
     const bool closing = k + 1 == sim->count;
     if (sim->count == 1 || node->sent_forward == node->forward_done ||
-        (!closing && slot_known(sim, k) > sim->now))
+        (!closing && schedule_slot_known(sim, k) > sim->now))
         return false;
     const struct rt_schedule_node *link = &sim->set->nodes[k];
-    double arrives = leave(sim, node, link->hop_forward) + link->latency;
+    double arrives = schedule_leave(sim, node, link->hop_forward) + link->latency;
     node->sent_forward++;
     struct node *receiver = &sim->nodes[closing ? 0 : k + 1];
     if (closing)
@@ -128,18 +129,19 @@ static bool send_activations(struct simulation *sim, size_t k) {
     else
         receiver->input_at[receiver->inputs++ & receiver->mask] = arrives;
     if (receiver->doing == IDLE)
-        wake(sim, closing ? 0 : k + 1, arrives);
+        schedule_wake(sim, closing ? 0 : k + 1, arrives);
     return true;
 }
 
-static void use_port(struct simulation *sim, size_t k) {
-    while (sim->nodes[k].port_free <= sim->now && (send_gradient(sim, k) || send_activations(sim, k)))
+static void schedule_use_port(struct simulation *sim, size_t k) {
+    while (sim->nodes[k].port_free <= sim->now &&
+           (schedule_send_gradient(sim, k) || schedule_send_activations(sim, k)))
         ;
 }
 
 /* ---- what ends ---- */
 
-static void finish_update(struct simulation *sim, size_t k) {
+static void schedule_finish_update(struct simulation *sim, size_t k) {
     struct node *node = &sim->nodes[k];
     node->update_from = INFINITY;
     node->updates++;
@@ -148,9 +150,9 @@ static void finish_update(struct simulation *sim, size_t k) {
         sim->moments[node->updates / each - 1] = sim->now;
 }
 
-/* The last node has its gradients: the sum of squares has gone round to the master as fast as each could add
- * its own, and the factor follows it. */
-static void send_norm(struct simulation *sim) {
+/* The last node has its gradients: the sum of squares has gone round to the master, as fast as each node
+ * could add its own, and the factor follows it. */
+static void schedule_send_norm(struct simulation *sim) {
     double at = sim->complete_at[0];
     for (size_t k = 1; k < sim->count; k++) {
         at += sim->set->nodes[k - 1].latency;
@@ -160,19 +162,19 @@ static void send_norm(struct simulation *sim) {
         at += sim->set->nodes[sim->count - 1].latency;
     for (size_t k = 0; k < sim->count; k++) {
         sim->nodes[k].update_from = at;
-        wake(sim, k, at);
+        schedule_wake(sim, k, at);
         at += sim->set->nodes[k].latency;
     }
     sim->complete = 0;
 }
 
-static void finish_weights(struct simulation *sim, size_t k) {
+static void schedule_finish_weights(struct simulation *sim, size_t k) {
     struct node *node = &sim->nodes[k];
     if (k > 0) {
         const double known = sim->now + sim->set->nodes[k - 1].latency;
         node->slot_at[node->weights_done & node->mask] = known;
         if (sim->nodes[k - 1].sent_forward < sim->nodes[k - 1].forward_done)
-            wake(sim, k - 1, known);
+            schedule_wake(sim, k - 1, known);
     }
     node->weights_done++;
     if (!sim->set->flow && node->weights_done < sim->set->micros * (node->updates + 1))
@@ -183,10 +185,10 @@ static void finish_weights(struct simulation *sim, size_t k) {
     }
     sim->complete_at[k] = sim->now;
     if (++sim->complete == sim->count)
-        send_norm(sim);
+        schedule_send_norm(sim);
 }
 
-static void finish(struct simulation *sim, size_t k) {
+static void schedule_finish(struct simulation *sim, size_t k) {
     struct node *node = &sim->nodes[k];
     const enum kind done = node->doing;
     node->doing = IDLE;
@@ -201,14 +203,14 @@ static void finish(struct simulation *sim, size_t k) {
         node->input_done++;
         if (!sim->set->split) {
             node->weights++;
-            finish_weights(sim, k);
+            schedule_finish_weights(sim, k);
         }
         break;
     case WEIGHTS:
-        finish_weights(sim, k);
+        schedule_finish_weights(sim, k);
         break;
     case UPDATE:
-        finish_update(sim, k);
+        schedule_finish_update(sim, k);
         break;
     case IDLE:
         break;
@@ -217,8 +219,8 @@ static void finish(struct simulation *sim, size_t k) {
 
 /* ---- what begins ---- */
 
-/* When the next thing of each kind can begin at node k: now or earlier, later, or INFINITY. */
-static double loss_from(const struct simulation *sim, size_t k) {
+/* When the next operation of each kind can begin at node k: now or earlier, later, or INFINITY. */
+static double schedule_loss_from(const struct simulation *sim, size_t k) {
     if (k > 0)
         return INFINITY;
     if (sim->count == 1)
@@ -226,14 +228,14 @@ static double loss_from(const struct simulation *sim, size_t k) {
     return sim->outputs > sim->losses ? sim->output_at[sim->losses & sim->nodes[0].mask] : INFINITY;
 }
 
-static double backward_from(const struct simulation *sim, size_t k) {
+static double schedule_backward_from(const struct simulation *sim, size_t k) {
     const struct node *node = &sim->nodes[k];
     if (sim->count == 1)
         return sim->losses_done > node->input ? 0 : INFINITY;
     return node->gradients > node->input ? node->gradient_at[node->input & node->mask] : INFINITY;
 }
 
-static double forward_from(const struct simulation *sim, size_t k) {
+static double schedule_forward_from(const struct simulation *sim, size_t k) {
     const struct node *node = &sim->nodes[k];
     if (!sim->set->flow && node->forward >= sim->set->micros * (node->updates + 1))
         return INFINITY;
@@ -242,67 +244,67 @@ static double forward_from(const struct simulation *sim, size_t k) {
     return node->inputs > node->forward ? node->input_at[node->forward & node->mask] : INFINITY;
 }
 
-static void begin(struct simulation *sim, size_t k, enum kind kind, double seconds) {
+static void schedule_begin(struct simulation *sim, size_t k, enum kind kind, double seconds) {
     sim->nodes[k].doing = kind;
     sim->nodes[k].until = sim->now + seconds;
     sim->busy[k] += seconds;
 }
 
-static void choose(struct simulation *sim, size_t k) {
+static void schedule_choose(struct simulation *sim, size_t k) {
     struct node *node = &sim->nodes[k];
     const struct rt_schedule_node *times = &sim->set->nodes[k];
     if (node->update_from <= sim->now) {
-        begin(sim, k, UPDATE, times->update);
-    } else if (loss_from(sim, k) <= sim->now) {
+        schedule_begin(sim, k, UPDATE, times->update);
+    } else if (schedule_loss_from(sim, k) <= sim->now) {
         sim->losses++;
-        begin(sim, k, LOSS, sim->set->loss);
-    } else if (backward_from(sim, k) <= sim->now) {
+        schedule_begin(sim, k, LOSS, sim->set->loss);
+    } else if (schedule_backward_from(sim, k) <= sim->now) {
         node->input++;
-        begin(sim, k, BACKWARD, sim->set->split ? times->input : times->input + times->weights);
-    } else if (forward_from(sim, k) <= sim->now) {
+        schedule_begin(sim, k, BACKWARD, sim->set->split ? times->input : times->input + times->weights);
+    } else if (schedule_forward_from(sim, k) <= sim->now) {
         node->forward++;
-        begin(sim, k, FORWARD, times->forward);
+        schedule_begin(sim, k, FORWARD, times->forward);
     } else if (sim->set->split && node->weights < node->input_done) {
         node->weights++;
-        begin(sim, k, WEIGHTS, times->weights);
+        schedule_begin(sim, k, WEIGHTS, times->weights);
     }
 }
 
-static double sooner(const struct simulation *sim, double a, double b) {
+static double schedule_sooner(const struct simulation *sim, double a, double b) {
     return b > sim->now && b < a ? b : a;
 }
 
-static void set_next_of(struct simulation *sim, size_t k) {
+static void schedule_find_next(struct simulation *sim, size_t k) {
     const struct node *node = &sim->nodes[k];
     double when = INFINITY;
     if (node->doing != IDLE) {
         when = node->until;
     } else {
-        when = sooner(sim, when, node->update_from);
-        when = sooner(sim, when, loss_from(sim, k));
-        when = sooner(sim, when, backward_from(sim, k));
-        when = sooner(sim, when, forward_from(sim, k));
+        when = schedule_sooner(sim, when, node->update_from);
+        when = schedule_sooner(sim, when, schedule_loss_from(sim, k));
+        when = schedule_sooner(sim, when, schedule_backward_from(sim, k));
+        when = schedule_sooner(sim, when, schedule_forward_from(sim, k));
     }
     const bool gradients = k ? node->sent_backward < node->input_done : sim->sent_losses < sim->losses_done;
     if (sim->count > 1 && (gradients || node->sent_forward < node->forward_done)) {
-        when = sooner(sim, when, node->port_free);
+        when = schedule_sooner(sim, when, node->port_free);
         if (k + 1 < sim->count && node->sent_forward < node->forward_done)
-            when = sooner(sim, when, slot_known(sim, k));
+            when = schedule_sooner(sim, when, schedule_slot_known(sim, k));
     }
-    set_next(sim, k, when);
+    schedule_set_next(sim, k, when);
 }
 
 /* ---- all of it ---- */
 
-static void run(struct simulation *sim) {
+static void schedule_run(struct simulation *sim) {
     for (size_t k = 0; k < sim->leaves; k++)
-        set_next(sim, k, k ? INFINITY : 0);
+        schedule_set_next(sim, k, k ? INFINITY : 0);
     while (sim->tree[1] < INFINITY) {
         sim->now = sim->tree[1];
         while (sim->tree[1] <= sim->now) {
-            const size_t k = first_node(sim);
-            set_next(sim, k, INFINITY);
-            wake(sim, k, sim->now);
+            const size_t k = schedule_first_node(sim);
+            schedule_set_next(sim, k, INFINITY);
+            schedule_wake(sim, k, sim->now);
         }
         size_t seen = 0;
         while (sim->queued > 0) {
@@ -315,20 +317,20 @@ static void run(struct simulation *sim) {
                 sim->seen[seen++] = k;
             node->seen = true;
             if (node->doing != IDLE && node->until <= sim->now)
-                finish(sim, k);
-            use_port(sim, k);
+                schedule_finish(sim, k);
+            schedule_use_port(sim, k);
         }
         for (size_t i = 0; i < seen; i++) {
             const size_t k = sim->seen[i];
             sim->nodes[k].seen = false;
             if (sim->nodes[k].doing == IDLE)
-                choose(sim, k);
-            set_next_of(sim, k);
+                schedule_choose(sim, k);
+            schedule_find_next(sim, k);
         }
     }
 }
 
-static rt_status check(const struct rt_schedule_settings *set, struct rt_error *err) {
+static rt_status schedule_check(const struct rt_schedule_settings *set, struct rt_error *err) {
     if (set->count == 0 || set->count > RT_MAX_NODES || set->micros == 0 || set->updates == 0 ||
         set->micros > SIZE_MAX / set->updates)
         return rt_fail(err, RT_BAD_INPUT,
@@ -347,8 +349,8 @@ static rt_status check(const struct rt_schedule_settings *set, struct rt_error *
     return good ? RT_OK : rt_fail(err, RT_BAD_INPUT, "a time of the schedule is negative or not finite");
 }
 
-/* One piece of memory for all moments, handed out in order. */
-static rt_status take_moments(struct simulation *sim, double **memory, struct rt_error *err) {
+/* One block for all times, handed out in order. */
+static rt_status schedule_take_moments(struct simulation *sim, double **memory, struct rt_error *err) {
     const struct rt_schedule_settings *set = sim->set;
     size_t floats = 2 * sim->leaves + set->updates + 2 * sim->count;
     for (size_t k = 0; k < sim->count; k++) {
@@ -381,7 +383,7 @@ static rt_status take_moments(struct simulation *sim, double **memory, struct rt
 
 rt_status rt_schedule_simulate(const struct rt_schedule_settings *settings, struct rt_schedule_result *result,
                                struct rt_error *err) {
-    rt_status status = check(settings, err);
+    rt_status status = schedule_check(settings, err);
     if (status != RT_OK)
         return status;
     struct simulation sim = {.set = settings, .count = settings->count, .leaves = 1};
@@ -393,10 +395,10 @@ rt_status rt_schedule_simulate(const struct rt_schedule_settings *settings, stru
     if (status == RT_OK)
         status = rt_alloc(sim.leaves, 2 * sizeof *sim.queue, "the simulation of a schedule", &sim.queue, err);
     if (status == RT_OK)
-        status = take_moments(&sim, &memory, err);
+        status = schedule_take_moments(&sim, &memory, err);
     if (status == RT_OK) {
         sim.seen = sim.queue + sim.leaves;
-        run(&sim);
+        schedule_run(&sim);
         const size_t last = settings->updates - 1, from = last / 4;
         result->seconds = sim.now;
         result->update_seconds =

@@ -1,7 +1,7 @@
 /*
  * The schedule of the ring, simulated event by event: how long updates take and how busy each node is, when
- * every node always does the first ready thing of: loss (the master), B, F, W. The planner asks it hundreds
- * of times, so it takes a fraction of a millisecond for a ring of usual size.
+ * every node always does the first ready operation of: loss (the master), B, F, W. The planner runs it
+ * hundreds of times, so it takes a fraction of a millisecond for a ring of usual size.
  */
 #ifndef RT_PLAN_SCHEDULE_H
 #define RT_PLAN_SCHEDULE_H
@@ -23,7 +23,7 @@ struct rt_schedule_settings {
     const struct rt_schedule_node *nodes; /* [count] */
     size_t count, micros, updates;
     double loss; /* seconds of the loss of a micro-batch, on node 0 */
-    bool split;  /* B and W apart; false: 1f1b, in one */
+    bool split;  /* separate B and W; false: 1f1b, in one */
     bool clip;   /* an update waits for the norm of the whole gradient to go round */
     bool flow;   /* an update after each micro-batch, nothing is drained: ring-flow */
 };

@@ -1,7 +1,7 @@
 /*
- * How much memory a run of layers takes. To know it exactly the run is described as a model of its own,
- * which costs time for long models; so that is done only where a bound does not decide: layers that fit one
- * by one, each with memory of its own, fit together.
+ * The memory of a run of layers. To know it exactly the run is described as a model of its own, which takes
+ * time for long models; so that is done only if a bound does not decide: layers that fit with separate memory
+ * for each also fit together.
  */
 #include "base/memory.h"
 #include "learn/stage.h"
@@ -24,10 +24,10 @@ const char *rt_plan_bytes_text(double bytes, char *text) {
     return text;
 }
 
-/* From the layers' descriptions alone: the model starts at layer `first`, so that those before need not be
- * made again. The names of its tensors would be wrong; its sizes are right. */
-static rt_status describe(const struct rt_planner *planner, size_t first, size_t end, struct rt_model **model,
-                          struct rt_error *err) {
+/* From the layers' descriptions alone: the model starts at layer `first`, so earlier layers need not be made
+ * again. The names of its tensors would be wrong; its sizes are right. */
+static rt_status size_describe(const struct rt_planner *planner, size_t first, size_t end,
+                               struct rt_model **model, struct rt_error *err) {
     const struct rt_model *whole = planner->question->model;
     struct rt_tree list = *planner->job.layers;
     list.items += first;
@@ -38,42 +38,42 @@ static rt_status describe(const struct rt_planner *planner, size_t first, size_t
                            whole->layers[first]->kernels, &index, model, err);
 }
 
-static double stage_bytes(const struct rt_job *job, const struct rt_model *model, size_t slots) {
+static double size_stage_bytes(const struct rt_job *job, const struct rt_model *model, size_t slots) {
     const size_t bytes = rt_stage_bytes(job, model, slots);
     return bytes == SIZE_MAX ? INFINITY : (double)bytes;
 }
 
-/* A block as it is taken: large ones in whole pages. */
-static double block_bytes(double bytes) {
+/* The size of a block as allocated: large ones in whole pages. */
+static double size_block_bytes(double bytes) {
     if (!(bytes < (double)(SIZE_MAX / 2)))
         return INFINITY;
     return (double)rt_floats_bytes((size_t)bytes / sizeof(float));
 }
 
-static double run_memory(const struct rt_run_bytes *run, size_t slots) {
+static double size_run_memory(const struct rt_run_bytes *run, size_t slots) {
     const double versions = slots > 1 ? (double)slots * run->version : 0;
-    return run->fixed + block_bytes((double)slots * run->slot) + versions;
+    return run->fixed + size_block_bytes((double)slots * run->slot) + versions;
 }
 
-/* The slots of a stage lie in one block in whole pages, so one slot more may seem to cost nothing, or far too
- * much: what one costs is seen from so many that they fill whole pages. */
-static rt_status measure(const struct rt_planner *planner, size_t first, size_t end,
-                         struct rt_run_bytes *bytes, struct rt_error *err) {
+/* The slots of a stage lie in one block in whole pages, so one more slot may seem to cost nothing, or far too
+ * much: the cost of a slot is computed from so many that they fill whole pages. */
+static rt_status size_measure(const struct rt_planner *planner, size_t first, size_t end,
+                              struct rt_run_bytes *bytes, struct rt_error *err) {
     struct rt_model *model;
     struct rt_job still = planner->job; /* no versions */
     still.ring.mode = RT_RING_EXACT;
-    rt_status status = describe(planner, first, end, &model, err);
+    rt_status status = size_describe(planner, first, end, &model, err);
     if (status != RT_OK)
         return status;
-    const double some = stage_bytes(&still, model, MANY_SLOTS),
-                 more = stage_bytes(&still, model, 2 * MANY_SLOTS);
-    const double two = stage_bytes(&planner->job, model, 2);
+    const double some = size_stage_bytes(&still, model, MANY_SLOTS),
+                 more = size_stage_bytes(&still, model, 2 * MANY_SLOTS);
+    const double two = size_stage_bytes(&planner->job, model, 2);
     if (isinf(more) || isinf(two)) {
         *bytes = (struct rt_run_bytes){.fixed = INFINITY};
     } else {
         bytes->slot = (more - some) / MANY_SLOTS;
         bytes->fixed = some - MANY_SLOTS * bytes->slot;
-        bytes->version = (two - stage_bytes(&still, model, 2)) / 2;
+        bytes->version = (two - size_stage_bytes(&still, model, 2)) / 2;
     }
     rt_model_destroy(model);
     return RT_OK;
@@ -92,15 +92,15 @@ rt_status rt_planner_bytes(struct rt_planner *planner, size_t first, size_t end,
         return status;
     struct rt_run_bytes *known = &planner->runs[first][end - first - 1];
     if (known->fixed < 0)
-        status = measure(planner, first, end, known, err);
+        status = size_measure(planner, first, end, known, err);
     if (status == RT_OK)
         *bytes = *known;
     return status;
 }
 
 /* Memory of the messages themselves, beyond the slots: gradients on their way back, and on the master the
- * outputs that return where no layers of its own take them. */
-static double message_bytes(const struct rt_planner *planner, size_t device, size_t first) {
+ * returning outputs unless layers of its own take them. */
+static double size_message_bytes(const struct rt_planner *planner, size_t device, size_t first) {
     const struct rt_model *model = planner->question->model;
     const size_t cut = device ? first : planner->chain;
     const struct rt_shape *shape = cut < planner->layers ? &model->layers[cut]->in : &model->out;
@@ -118,13 +118,14 @@ rt_status rt_planner_node_bytes(struct rt_planner *planner, size_t device, size_
     if (status == RT_OK && has_tail)
         status = rt_planner_bytes(planner, planner->chain, planner->layers, &tail, err);
     if (status == RT_OK)
-        *bytes = RT_PLAN_PROGRAM_BYTES + run_memory(&run, slots) + (has_tail ? run_memory(&tail, slots) : 0) +
-                 (alone ? 0 : message_bytes(planner, device, first));
+        *bytes = RT_PLAN_PROGRAM_BYTES + size_run_memory(&run, slots) +
+                 (has_tail ? size_run_memory(&tail, slots) : 0) +
+                 (alone ? 0 : size_message_bytes(planner, device, first));
     return status;
 }
 
-/* Of a model of very many layers: what those up to each place take together. */
-static rt_status sum_places(struct rt_planner *planner, struct rt_error *err) {
+/* For a model of very many layers: what those up to each place take together. */
+static rt_status size_sum_places(struct rt_planner *planner, struct rt_error *err) {
     rt_status status = rt_planner_bytes(planner, 0, planner->layers, &planner->alone[planner->layers], err);
     for (size_t i = 0; status == RT_OK && i < planner->place_count; i++) {
         const size_t end = planner->places[i];
@@ -133,12 +134,12 @@ static rt_status sum_places(struct rt_planner *planner, struct rt_error *err) {
     return status;
 }
 
-/* The sums of what layers take alone; made when somebody asks for the first time. */
-static rt_status sum_alone(struct rt_planner *planner, struct rt_error *err) {
+/* The sums of what layers take alone; computed on first use. */
+static rt_status size_sum_alone(struct rt_planner *planner, struct rt_error *err) {
     struct rt_run_bytes *sum = planner->alone;
     rt_status status = RT_OK;
     if (planner->many)
-        return sum_places(planner, err);
+        return size_sum_places(planner, err);
     for (size_t i = 0; status == RT_OK && i < planner->layers; i++) {
         struct rt_run_bytes one;
         status = rt_planner_bytes(planner, i, i + 1, &one, err);
@@ -150,9 +151,9 @@ static rt_status sum_alone(struct rt_planner *planner, struct rt_error *err) {
 }
 
 /* The most that layers first..end can take together; of very many layers about what they take. */
-static double most_memory(const struct rt_planner *planner, size_t first, size_t end, size_t slots) {
+static double size_most_memory(const struct rt_planner *planner, size_t first, size_t end, size_t slots) {
     const struct rt_run_bytes *from = &planner->alone[first], *to = &planner->alone[end];
-    return run_memory(
+    return size_run_memory(
         &(struct rt_run_bytes){to->fixed - from->fixed, to->slot - from->slot, to->version - from->version},
         slots);
 }
@@ -165,17 +166,17 @@ rt_status rt_planner_fits(void *user, size_t device, size_t first, size_t end, b
     *yes = true;
     if (offer <= 0)
         return RT_OK;
-    rt_status status = planner->alone[planner->layers].fixed > 0 ? RT_OK : sum_alone(planner, err);
+    rt_status status = planner->alone[planner->layers].fixed > 0 ? RT_OK : size_sum_alone(planner, err);
     if (status != RT_OK)
         return status;
-    double most = most_memory(planner, first, end, slots);
+    double most = size_most_memory(planner, first, end, slots);
     if (device == 0 && planner->chain < planner->layers)
-        most += most_memory(planner, planner->chain, planner->layers, slots);
-    most =
-        RT_PLAN_PROGRAM_BYTES + planner->margin * most + (alone ? 0 : message_bytes(planner, device, first));
+        most += size_most_memory(planner, planner->chain, planner->layers, slots);
+    most = RT_PLAN_PROGRAM_BYTES + planner->margin * most +
+           (alone ? 0 : size_message_bytes(planner, device, first));
     if (most <= offer && !(alone && planner->many))
         return RT_OK;
-    /* To describe every run of very many layers would take minutes; a cut is looked at when it is made. */
+    /* Describing every run of very many layers would take minutes; a cut is checked when it is made. */
     if (planner->many && !alone) {
         *yes = false;
         return RT_OK;
@@ -190,7 +191,7 @@ rt_status rt_planner_fits(void *user, size_t device, size_t first, size_t end, b
 /* ---- why nothing fits ---- */
 
 /* Every device but the master needs the same for the same layer. */
-static rt_status smallest_part(struct rt_planner *planner, double *smallest, struct rt_error *err) {
+static rt_status size_smallest_part(struct rt_planner *planner, double *smallest, struct rt_error *err) {
     const size_t slots = planner->question->slots ? planner->question->slots : 1;
     rt_status status = RT_OK;
     *smallest = INFINITY;
@@ -211,7 +212,7 @@ rt_status rt_planner_lacking(struct rt_planner *planner, double *lacking, struct
         if (d == 0 || devices[d].memory == 0)
             continue;
         if (smallest < 0) {
-            rt_status status = smallest_part(planner, &smallest, err);
+            rt_status status = size_smallest_part(planner, &smallest, err);
             if (status != RT_OK)
                 return status;
         }
@@ -221,8 +222,8 @@ rt_status rt_planner_lacking(struct rt_planner *planner, double *lacking, struct
     return RT_OK;
 }
 
-/* Where every device must hold a part: one that can hold none. RT_OK: there is no such device. */
-static rt_status explain_device(struct rt_planner *planner, struct rt_error *err) {
+/* If every device must hold a part: one that can hold none. RT_OK: there is no such device. */
+static rt_status size_explain_device(struct rt_planner *planner, struct rt_error *err) {
     const struct rt_plan_device *devices = planner->question->devices;
     double *lacking;
     rt_status status = rt_alloc(planner->devices, sizeof *lacking, "the planner", &lacking, err);
@@ -251,7 +252,7 @@ static rt_status explain_device(struct rt_planner *planner, struct rt_error *err
     return status;
 }
 
-static rt_status explain_layer(struct rt_planner *planner, size_t layer, struct rt_error *err) {
+static rt_status size_explain_layer(struct rt_planner *planner, size_t layer, struct rt_error *err) {
     const struct rt_plan_device *devices = planner->question->devices;
     struct rt_run_bytes bytes;
     rt_status status = rt_planner_bytes(planner, layer, layer + 1, &bytes, err);
@@ -262,7 +263,7 @@ static rt_status explain_layer(struct rt_planner *planner, size_t layer, struct 
         largest = devices[d].memory > devices[largest].memory ? d : largest;
     }
     const double need =
-        status == RT_OK ? RT_PLAN_PROGRAM_BYTES + run_memory(&bytes, planner->least_slots) : 0;
+        status == RT_OK ? RT_PLAN_PROGRAM_BYTES + size_run_memory(&bytes, planner->least_slots) : 0;
     if (status != RT_OK || need <= (double)devices[largest].memory)
         return status;
     char needs[32], offers[32];
@@ -274,8 +275,8 @@ static rt_status explain_layer(struct rt_planner *planner, size_t layer, struct 
                         rt_plan_bytes_text((double)devices[largest].memory, offers), devices[largest].name);
 }
 
-/* Of those between which a message would have to pass: the smallest, or that of the output. */
-static rt_status explain_message(const struct rt_planner *planner, struct rt_error *err) {
+/* Over the cuts that messages would have to pass: the smallest message, or that of the output. */
+static rt_status size_explain_message(const struct rt_planner *planner, struct rt_error *err) {
     double smallest = INFINITY;
     size_t cut = planner->least;
     for (size_t i = planner->least; i < planner->chain; i++)
@@ -296,9 +297,9 @@ rt_status rt_planner_explain(struct rt_planner *planner, struct rt_error *err) {
     const size_t slots = planner->least_slots;
     rt_status status = RT_OK;
     if (planner->too_large && planner->devices > 1)
-        return explain_message(planner, err);
+        return size_explain_message(planner, err);
     for (size_t i = 0; status == RT_OK && i < planner->layers; i++)
-        status = explain_layer(planner, i, err);
+        status = size_explain_layer(planner, i, err);
     if (status != RT_OK)
         return status;
     char needs[32], offers[32];
@@ -316,7 +317,7 @@ rt_status rt_planner_explain(struct rt_planner *planner, struct rt_error *err) {
                            planner->layers - planner->chain, rt_plan_bytes_text(need, needs));
     }
     if (q->keep_all || q->even) {
-        status = explain_device(planner, err);
+        status = size_explain_device(planner, err);
         if (status != RT_OK)
             return status;
     }
@@ -330,6 +331,7 @@ rt_status rt_planner_explain(struct rt_planner *planner, struct rt_error *err) {
                    "the model does not fit on %s: in micro-batches of %zu it needs about %s in all, and "
                    "there is no cut whose parts fit into the %s offered%s",
                    planner->devices > 1 ? "these devices" : "this device", rt_job_micro_rows(&planner->job),
-                   rt_plan_bytes_text(run_memory(&bytes, slots), needs), rt_plan_bytes_text(offer, offers),
+                   rt_plan_bytes_text(size_run_memory(&bytes, slots), needs),
+                   rt_plan_bytes_text(offer, offers),
                    q->keep_all || q->even ? " while every device must hold a part" : "");
 }

@@ -1,4 +1,4 @@
-/* What happens when, in the network in memory: a binary heap by time, and by order of entry within a time. */
+/* Future events of the network in memory: a binary heap by time, and by order of entry at the same time. */
 #include "sim/network_inside.h"
 
 #include <stdlib.h>
@@ -21,37 +21,37 @@ void rt_mem_agenda_release(struct rt_mem_agenda *agenda, size_t items) {
     agenda->promised -= items;
 }
 
-static bool earlier(const struct rt_mem_item *a, const struct rt_mem_item *b) {
+static bool agenda_is_earlier(const struct rt_mem_item *a, const struct rt_mem_item *b) {
     return a->at < b->at || (a->at == b->at && a->sequence < b->sequence);
 }
 
-static void put(struct rt_mem_agenda *agenda, struct rt_mem_item *item, size_t slot) {
+static void agenda_put(struct rt_mem_agenda *agenda, struct rt_mem_item *item, size_t slot) {
     agenda->items[slot] = item;
     item->slot = slot;
 }
 
-/* Finds the slot of an item, when the one given is free: up or down the heap. */
-static void sift(struct rt_mem_agenda *agenda, struct rt_mem_item *item, size_t slot) {
-    for (; slot > 1 && earlier(item, agenda->items[slot / 2]); slot /= 2)
-        put(agenda, agenda->items[slot / 2], slot);
+/* Finds the heap slot of an item, when the one given is free: up or down. */
+static void agenda_sift(struct rt_mem_agenda *agenda, struct rt_mem_item *item, size_t slot) {
+    for (; slot > 1 && agenda_is_earlier(item, agenda->items[slot / 2]); slot /= 2)
+        agenda_put(agenda, agenda->items[slot / 2], slot);
     for (;;) {
         size_t child = 2 * slot;
         if (child > agenda->count)
             break;
-        if (child < agenda->count && earlier(agenda->items[child + 1], agenda->items[child]))
+        if (child < agenda->count && agenda_is_earlier(agenda->items[child + 1], agenda->items[child]))
             child++;
-        if (!earlier(agenda->items[child], item))
+        if (!agenda_is_earlier(agenda->items[child], item))
             break;
-        put(agenda, agenda->items[child], slot);
+        agenda_put(agenda, agenda->items[child], slot);
         slot = child;
     }
-    put(agenda, item, slot);
+    agenda_put(agenda, item, slot);
 }
 
 void rt_mem_agenda_add(struct rt_mem_agenda *agenda, struct rt_mem_item *item, double at) {
     item->at = at;
     item->sequence = agenda->sequence++;
-    sift(agenda, item, item->slot ? item->slot : ++agenda->count);
+    agenda_sift(agenda, item, item->slot ? item->slot : ++agenda->count);
 }
 
 void rt_mem_agenda_remove(struct rt_mem_agenda *agenda, struct rt_mem_item *item) {
@@ -59,6 +59,6 @@ void rt_mem_agenda_remove(struct rt_mem_agenda *agenda, struct rt_mem_item *item
         return;
     struct rt_mem_item *last = agenda->items[agenda->count--];
     if (last != item)
-        sift(agenda, last, item->slot);
+        agenda_sift(agenda, last, item->slot);
     item->slot = 0;
 }

@@ -1,8 +1,8 @@
 /*
- * The baton that lets one program of the network in memory run at a time, and virtual time. Whoever waits
- * looks for the next to run: somebody who is ready, by index, beginning after himself; if there is nobody,
- * what is first on the agenda happens, and all else of the same time. Often that makes the one who looks
- * ready, and no thread has to be woken.
+ * The baton that lets one program of the network in memory run at a time, and virtual time. A program that
+ * waits looks for the next to run: the first ready one, by index, after itself. If there is none, the first
+ * event on the agenda happens, and all others of the same time. Often that makes the waiting program ready,
+ * and no thread has to be woken.
  */
 #include "base/fpenv.h"
 #include "sim/network_inside.h"
@@ -10,7 +10,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static void rouse(struct rt_mem_place *place) {
+static void baton_rouse(struct rt_mem_place *place) {
     if (place->state == RT_MEM_WAITING || place->state == RT_MEM_SLEEPING)
         place->state = RT_MEM_READY;
 }
@@ -25,7 +25,7 @@ void rt_mem_over(struct rt_mem_place *place, const char *why) {
     for (struct rt_mem_side *side = place->sides; side; side = side->after)
         if (side->state != RT_MEM_DEAD)
             rt_mem_die(side, "%s", why);
-    rouse(place);
+    baton_rouse(place);
 }
 
 void rt_mem_fail(struct rt_memnet *net, rt_status status, const char *format, ...) {
@@ -39,8 +39,8 @@ void rt_mem_fail(struct rt_memnet *net, rt_status status, const char *format, ..
         rt_mem_over(&net->places[i], net->error.text);
 }
 
-/* Who waits, and what is posted there: " mem:0 waits (mem:1: 1 unsent, 2 to receive);". */
-static void describe(const struct rt_memnet *net, char *text, size_t room) {
+/* Which programs wait, and what is posted there: " mem:0 waits (mem:1: 1 unsent, 2 to receive);". */
+static void baton_describe(const struct rt_memnet *net, char *text, size_t room) {
     size_t used = 0;
     text[0] = 0;
     for (size_t i = 0; i < net->count && used < room; i++) {
@@ -67,43 +67,43 @@ static void describe(const struct rt_memnet *net, char *text, size_t room) {
 
 /* ---- the baton ---- */
 
-static void happen(struct rt_memnet *net, struct rt_mem_item *item) {
+static void baton_happen(struct rt_memnet *net, struct rt_mem_item *item) {
     rt_mem_agenda_remove(&net->agenda, item);
     if (item->kind == RT_MEM_TIMER)
-        rouse(item->owner);
+        baton_rouse(item->owner);
     else
         rt_mem_happen(item);
 }
 
-/* All that is due at the present time. */
-static void catch_up(struct rt_memnet *net) {
+/* All events that are due now. */
+static void baton_catch_up(struct rt_memnet *net) {
     for (struct rt_mem_item *item;
          !net->failed && (item = rt_mem_agenda_first(&net->agenda)) && item->at <= net->now;)
-        happen(net, item);
+        baton_happen(net, item);
 }
 
-/* Nobody is ready: time moves on. */
-static void advance(struct rt_memnet *net) {
+/* No program is ready: time advances. */
+static void baton_advance(struct rt_memnet *net) {
     struct rt_mem_item *item = rt_mem_agenda_first(&net->agenda);
     char who[400];
     if (item && item->at <= net->limit) {
         net->now = item->at > net->now ? item->at : net->now;
-        catch_up(net);
+        baton_catch_up(net);
         return;
     }
-    describe(net, who, sizeof who);
+    baton_describe(net, who, sizeof who);
     if (item)
         rt_mem_fail(net, RT_FAILED, "virtual time passed %g s:%s", net->limit, who);
     else
         rt_mem_fail(net, RT_FAILED, "dead-lock at %.9g s:%s", net->now, who);
 }
 
-static struct rt_mem_place *choose(struct rt_memnet *net, const struct rt_mem_place *after) {
+static struct rt_mem_place *baton_choose(struct rt_memnet *net, const struct rt_mem_place *after) {
     for (;;) {
         if (atomic_load_explicit(&net->wakes, memory_order_relaxed) && atomic_exchange(&net->wakes, false))
             for (size_t i = 0; i < net->count; i++)
                 if (net->places[i].state == RT_MEM_WAITING && atomic_load(&net->places[i].woken))
-                    rouse(&net->places[i]);
+                    baton_rouse(&net->places[i]);
         size_t ended = 0;
         for (size_t k = 1, i = after->index; k <= net->count; k++) {
             i = i + 1 < net->count ? i + 1 : 0;
@@ -113,15 +113,15 @@ static struct rt_mem_place *choose(struct rt_memnet *net, const struct rt_mem_pl
         }
         if (ended == net->count)
             return NULL;
-        advance(net);
+        baton_advance(net);
     }
 }
 
-/* Hands the baton on, and unless the program has ended comes back with it. */
-static void pass(struct rt_mem_place *place) {
+/* Passes the baton on, and unless the program has ended returns with it. */
+static void baton_pass(struct rt_mem_place *place) {
     struct rt_memnet *net = place->net;
     bool ended = place->state == RT_MEM_ENDED;
-    struct rt_mem_place *next = choose(net, place);
+    struct rt_mem_place *next = baton_choose(net, place);
     net->running = next;
     if (next)
         next->state = RT_MEM_RUNNING;
@@ -133,12 +133,12 @@ static void pass(struct rt_mem_place *place) {
     }
 }
 
-/* Lets the others run until this place is ready again, at the given time or, if it stands for that, at an
+/* Lets the others run until this place is ready again, at the given time or, if it waits for events, at an
  * event. */
-static void rest(struct rt_mem_place *place, double until, enum rt_mem_place_state state) {
+static void baton_rest(struct rt_mem_place *place, double until, enum rt_mem_place_state state) {
     struct rt_memnet *net = place->net;
     if (net->running != place)
-        return; /* outside a run there is nobody to wait for */
+        return; /* outside a run there are no others */
     if (until > net->now) {
         place->state = state;
         if (until < INFINITY)
@@ -146,50 +146,50 @@ static void rest(struct rt_mem_place *place, double until, enum rt_mem_place_sta
     } else {
         place->state = RT_MEM_READY;
     }
-    pass(place);
+    baton_pass(place);
     rt_mem_agenda_remove(&net->agenda, &place->timer);
 }
 
-/* A program that is to hang does so wherever it calls the network. */
-static void hang(struct rt_mem_place *place) {
+/* A program that is to hang does so in any call of the network. */
+static void baton_hang(struct rt_mem_place *place) {
     const struct rt_memnet *net = place->net;
     while (!place->over && net->running == place && net->now >= place->freezes && net->now < place->thaws) {
-        rest(place, place->thaws, RT_MEM_SLEEPING);
+        baton_rest(place, place->thaws, RT_MEM_SLEEPING);
         place->freezes += place->freezes_every;
         place->thaws += place->freezes_every;
     }
 }
 
-/* A place that is over has waited as long as it wanted to. */
-static void skip(struct rt_mem_place *place, double until) {
+/* A place that has ended does not wait: its own time advances instead. */
+static void baton_skip(struct rt_mem_place *place, double until) {
     if (place->over && until < INFINITY && until > place->ahead)
         place->ahead = until;
 }
 
 bool rt_mem_wait(struct rt_endpoint *endpoint, double until, struct rt_event *event) {
     struct rt_mem_place *place = (struct rt_mem_place *)endpoint;
-    hang(place);
+    baton_hang(place);
     if (rt_mem_take(place, event))
         return true;
     if (!place->over) {
-        catch_up(place->net);
+        baton_catch_up(place->net);
         if (rt_mem_take(place, event))
             return true;
-        rest(place, until, RT_MEM_WAITING);
-        hang(place);
+        baton_rest(place, until, RT_MEM_WAITING);
+        baton_hang(place);
         if (rt_mem_take(place, event))
             return true;
     }
-    skip(place, until);
+    baton_skip(place, until);
     return false;
 }
 
 void rt_mem_sleep(struct rt_endpoint *endpoint, double until) {
     struct rt_mem_place *place = (struct rt_mem_place *)endpoint;
     if (!place->over)
-        rest(place, until, RT_MEM_SLEEPING);
-    hang(place);
-    skip(place, until);
+        baton_rest(place, until, RT_MEM_SLEEPING);
+    baton_hang(place);
+    baton_skip(place, until);
 }
 
 void rt_mem_wake(struct rt_endpoint *endpoint) {
@@ -203,7 +203,7 @@ double rt_mem_now(struct rt_endpoint *endpoint) {
     return place->over ? place->ahead : place->net->now;
 }
 
-static void *run_program(void *argument) {
+static void *baton_run_program(void *argument) {
     struct rt_mem_place *place = argument;
     struct rt_memnet *net = place->net;
     fenv_t theirs;
@@ -214,7 +214,7 @@ static void *run_program(void *argument) {
     if (net->program)
         net->program(net->user, place->index, &place->endpoint);
     place->state = RT_MEM_ENDED;
-    pass(place);
+    baton_pass(place);
     return NULL;
 }
 
@@ -228,10 +228,10 @@ rt_status rt_memnet_run(struct rt_memnet *net, rt_memnet_program program, void *
     net->user = user;
     net->limit = limit;
     while (started < net->count &&
-           pthread_create(&net->places[started].thread, NULL, run_program, &net->places[started]) == 0)
+           pthread_create(&net->places[started].thread, NULL, baton_run_program, &net->places[started]) == 0)
         started++;
     if (started < net->count) {
-        net->program = NULL; /* those that were started only return */
+        net->program = NULL; /* programs that have started just return */
         status = rt_fail(err, RT_NO_MEMORY, "no thread for endpoint mem:%zu", started);
     }
     for (size_t i = 0; i < net->count; i++)

@@ -1,8 +1,8 @@
 /*
  * Frames of the network in memory. A frame begins to leave when its link is free, a receive is posted for it
- * at the other side, and no lower channel has one that could. When it has left it is copied into that
- * receive, which belongs to the net until the frame is said to have arrived: so frames on their way need no
- * memory but what was posted.
+ * at the other side, and no higher-priority channel has a frame that could leave. When it has left it is
+ * copied into that receive, which belongs to the net until the arrival: so frames in flight need no memory
+ * but what was posted.
  */
 #include "base/rng.h"
 #include "sim/network_inside.h"
@@ -10,25 +10,25 @@
 
 /* ---- lists of what is posted ---- */
 
-static void add_send(struct rt_mem_sends *list, struct rt_send *send) {
+static void memnet_add_send(struct rt_mem_sends *list, struct rt_send *send) {
     send->next = NULL;
     *(list->first ? &list->last->next : &list->first) = send;
     list->last = send;
 }
 
-static struct rt_send *take_send(struct rt_mem_sends *list) {
+static struct rt_send *memnet_take_send(struct rt_mem_sends *list) {
     struct rt_send *send = list->first;
     list->first = send->next;
     return send;
 }
 
-static void add_receive(struct rt_mem_receives *list, struct rt_receive *receive) {
+static void memnet_add_receive(struct rt_mem_receives *list, struct rt_receive *receive) {
     receive->next = NULL;
     *(list->first ? &list->last->next : &list->first) = receive;
     list->last = receive;
 }
 
-static struct rt_receive *take_receive(struct rt_mem_receives *list) {
+static struct rt_receive *memnet_take_receive(struct rt_mem_receives *list) {
     struct rt_receive *receive = list->first;
     list->first = receive->next;
     return receive;
@@ -52,7 +52,7 @@ double rt_mem_draw_travel(const struct rt_mem_side *side, double *bandwidth) {
     return latency;
 }
 
-static void fill(struct rt_receive *receive, const struct rt_send *send) {
+static void memnet_fill(struct rt_receive *receive, const struct rt_send *send) {
     receive->head_bytes = send->head_bytes;
     memcpy(receive->head, send->head, send->head_bytes);
     receive->body_bytes = rt_send_body(send);
@@ -73,11 +73,11 @@ void rt_mem_leave(struct rt_mem_side *side) {
     side->into = NULL;
     if (receive) {
         struct rt_mem_channel *channel = &side->peer->channels[send->channel];
-        fill(receive, send);
+        memnet_fill(receive, send);
         double at = rt_mem_net_of(side)->now + side->travel;
         channel->last = receive->at = at > channel->last ? at : channel->last;
         bool alone = !channel->coming.first;
-        add_receive(&channel->coming, receive);
+        memnet_add_receive(&channel->coming, receive);
         if (alone)
             rt_mem_plan(side->peer, &channel->arrival, receive->at);
     }
@@ -92,8 +92,8 @@ void rt_mem_transmit(struct rt_mem_side *side) {
             c++;
         if (c == RT_CHANNELS)
             return;
-        side->leaving = take_send(&side->channels[c].waiting);
-        side->into = take_receive(&side->peer->channels[c].posted);
+        side->leaving = memnet_take_send(&side->channels[c].waiting);
+        side->into = memnet_take_receive(&side->peer->channels[c].posted);
         double bandwidth;
         side->travel = rt_mem_draw_travel(side, &bandwidth);
         size_t bytes = side->leaving->head_bytes + rt_send_body(side->leaving);
@@ -108,7 +108,7 @@ void rt_mem_send(struct rt_link *link, struct rt_send *send) {
     struct rt_mem_side *side = (struct rt_mem_side *)link;
     if (!rt_mem_is_alive(side))
         return;
-    add_send(&side->channels[send->channel].waiting, send);
+    memnet_add_send(&side->channels[send->channel].waiting, send);
     rt_mem_transmit(side);
 }
 
@@ -116,13 +116,13 @@ void rt_mem_receive(struct rt_link *link, struct rt_receive *receive) {
     struct rt_mem_side *side = (struct rt_mem_side *)link;
     if (!rt_mem_is_alive(side))
         return;
-    add_receive(&side->channels[receive->channel].posted, receive);
+    memnet_add_receive(&side->channels[receive->channel].posted, receive);
     if (side->peer)
         rt_mem_transmit(side->peer);
 }
 
 void rt_mem_arrive(struct rt_mem_side *side, struct rt_mem_channel *channel) {
-    struct rt_receive *receive = take_receive(&channel->coming);
+    struct rt_receive *receive = memnet_take_receive(&channel->coming);
     if (receive->body_bytes > receive->body_room) {
         rt_mem_tell(side, "closed the link: it had no room for a frame");
         rt_mem_die(side, "sent a body of %zu bytes on channel %u, where the room is %zu", receive->body_bytes,

@@ -11,8 +11,8 @@ enum { ITEMS = RT_CHANNELS + 4 }; /* of a side, on the agenda */
 
 /* ---- the end of a link ---- */
 
-/* Nothing travels to or from this side any more. */
-static void halt(struct rt_mem_side *side) {
+/* Stops all transfers to and from this side. */
+static void memnet_halt(struct rt_mem_side *side) {
     for (unsigned c = 0; c < RT_CHANNELS; c++) {
         rt_mem_unplan(side, &side->channels[c].arrival);
         side->channels[c].coming.first = NULL;
@@ -26,7 +26,7 @@ static void halt(struct rt_mem_side *side) {
         side->peer->into = NULL;
 }
 
-static void drop_posted(struct rt_mem_side *side) {
+static void memnet_drop_posted(struct rt_mem_side *side) {
     for (unsigned c = 0; c < RT_CHANNELS; c++) {
         side->channels[c].waiting.first = NULL;
         side->channels[c].posted.first = NULL;
@@ -36,8 +36,8 @@ static void drop_posted(struct rt_mem_side *side) {
 
 void rt_mem_die(struct rt_mem_side *side, const char *format, ...) {
     va_list arguments;
-    halt(side);
-    drop_posted(side);
+    memnet_halt(side);
+    memnet_drop_posted(side);
     side->state = RT_MEM_DEAD;
     rt_link_count(&side->link, NULL);
     side->why.status = RT_FAILED;
@@ -47,12 +47,12 @@ void rt_mem_die(struct rt_mem_side *side, const char *format, ...) {
     rt_mem_push(side->place, RT_EVENT_CLOSED, side, NULL);
 }
 
-static bool is_unknown(const struct rt_mem_side *side) {
+static bool memnet_is_unknown(const struct rt_mem_side *side) {
     return side->state == RT_MEM_HIDDEN || side->state == RT_MEM_CALLING;
 }
 
-/* Moves a side from the list that it is on to another, or to none. */
-static void enlist(struct rt_mem_side *side, struct rt_mem_side **list) {
+/* Moves a side from its list to another, or to none. */
+static void memnet_enlist(struct rt_mem_side *side, struct rt_mem_side **list) {
     if (side->after)
         side->after->before = side->before;
     if (side->before)
@@ -69,10 +69,10 @@ static void enlist(struct rt_mem_side *side, struct rt_mem_side **list) {
         *list = side;
 }
 
-static void free_side(struct rt_mem_side *side) {
-    halt(side);
-    drop_posted(side);
-    enlist(side, NULL);
+static void memnet_free_side(struct rt_mem_side *side) {
+    memnet_halt(side);
+    memnet_drop_posted(side);
+    memnet_enlist(side, NULL);
     if (side->peer)
         side->peer->peer = NULL;
     rt_mem_agenda_release(&rt_mem_net_of(side)->agenda, ITEMS);
@@ -83,11 +83,11 @@ void rt_mem_tell(struct rt_mem_side *side, const char *what) {
     struct rt_mem_side *peer = side->peer;
     if (!peer || peer->state == RT_MEM_DEAD || rt_mem_is_cut(side))
         return;
-    if (is_unknown(peer)) {
-        free_side(peer);
+    if (memnet_is_unknown(peer)) {
+        memnet_free_side(peer);
         return;
     }
-    /* Behind all frames that have left, and behind the answer if the peer is still connecting. */
+    /* After all frames that have left, and after the answer if the peer is still connecting. */
     double bandwidth, at = rt_mem_net_of(side)->now + rt_mem_draw_travel(side, &bandwidth);
     for (unsigned c = 0; c < RT_CHANNELS; c++)
         if (peer->channels[c].last > at)
@@ -100,10 +100,10 @@ void rt_mem_close(struct rt_link *link) {
     struct rt_mem_side *side = (struct rt_mem_side *)link;
     if (rt_mem_is_alive(side))
         rt_mem_tell(side, "closed the link");
-    if (side->peer && is_unknown(side->peer))
-        free_side(side->peer); /* behind a cut */
+    if (side->peer && memnet_is_unknown(side->peer))
+        memnet_free_side(side->peer); /* behind a cut */
     rt_mem_forget(side->place, side);
-    free_side(side);
+    memnet_free_side(side);
 }
 
 void rt_memnet_cut(struct rt_memnet *net, size_t a, size_t b) {
@@ -116,9 +116,9 @@ void rt_memnet_cut(struct rt_memnet *net, size_t a, size_t b) {
         for (struct rt_mem_side *side = net->places[ends[end]].sides; side; side = side->after) {
             if (side->to != ends[!end] || !rt_mem_is_alive(side))
                 continue;
-            if (side->peer && is_unknown(side->peer))
-                halt(side->peer); /* the request is lost */
-            halt(side);
+            if (side->peer && memnet_is_unknown(side->peer))
+                memnet_halt(side->peer); /* the request is lost */
+            memnet_halt(side);
             if (side->state != RT_MEM_LIVE)
                 continue; /* gives up when its time is over */
             snprintf(side->why.text, sizeof side->why.text, "has been silent for %g s", silence);
@@ -140,8 +140,8 @@ void rt_memnet_kill(struct rt_memnet *net, size_t i) {
 
 /* ---- the beginning of a link ---- */
 
-static rt_status make_side(struct rt_mem_place *place, size_t to, struct rt_mem_side **made,
-                           struct rt_error *err) {
+static rt_status memnet_make_side(struct rt_mem_place *place, size_t to, struct rt_mem_side **made,
+                                  struct rt_error *err) {
     struct rt_mem_side *side;
     rt_status status = rt_alloc(1, sizeof *side, "a link", &side, err);
     if (status != RT_OK)
@@ -179,18 +179,18 @@ rt_status rt_mem_connect(struct rt_endpoint *endpoint, const char *address, doub
                        address, net->count - 1);
     if (place->over)
         return rt_fail(err, RT_FAILED, "%s: this end of the network is dead", address);
-    rt_status status = make_side(place, to, &near, err);
+    rt_status status = memnet_make_side(place, to, &near, err);
     if (status != RT_OK)
         return status;
-    status = make_side(&net->places[to], place->index, &far, err);
+    status = memnet_make_side(&net->places[to], place->index, &far, err);
     if (status != RT_OK) {
-        free_side(near);
+        memnet_free_side(near);
         return status;
     }
     near->peer = far;
     far->peer = near;
     near->state = RT_MEM_CONNECTING;
-    enlist(near, &place->sides);
+    memnet_enlist(near, &place->sides);
     if (until < INFINITY)
         rt_mem_plan(near, &near->giving_up, until > net->now ? until : net->now);
     if (!rt_mem_is_cut(near)) {
@@ -201,16 +201,16 @@ rt_status rt_mem_connect(struct rt_endpoint *endpoint, const char *address, doub
     return RT_OK;
 }
 
-/* The request is at the place it was for. Whoever is to listen there may not have begun to: then it waits. */
-static void answer(struct rt_mem_side *far) {
+/* The request has arrived. If the program does not listen yet, the request waits. */
+static void memnet_answer(struct rt_mem_side *far) {
     struct rt_mem_side *near = far->peer;
     if (!far->place->listening) {
         far->state = RT_MEM_CALLING;
-        enlist(far, &far->place->calls);
+        memnet_enlist(far, &far->place->calls);
         return;
     }
     far->state = RT_MEM_LIVE;
-    enlist(far, &far->place->sides);
+    memnet_enlist(far, &far->place->sides);
     rt_mem_push(far->place, RT_EVENT_ACCEPTED, far, NULL);
     double bandwidth, at = rt_mem_net_of(far)->now + rt_mem_draw_travel(far, &bandwidth);
     for (unsigned c = 0; c < RT_CHANNELS; c++)
@@ -240,8 +240,8 @@ void rt_mem_happen(struct rt_mem_item *item) {
         rt_mem_arrive(side, &side->channels[item->channel]);
         break;
     case RT_MEM_OPEN:
-        if (is_unknown(side)) {
-            answer(side);
+        if (memnet_is_unknown(side)) {
+            memnet_answer(side);
             break;
         }
         side->state = RT_MEM_LIVE;

@@ -84,7 +84,7 @@ bool rt_mem_take(struct rt_mem_place *place, struct rt_event *event) {
 
 /* ---- endpoints and the net ---- */
 
-static rt_status listen_here(struct rt_endpoint *endpoint, const char *address, struct rt_error *err) {
+static rt_status memnet_listen(struct rt_endpoint *endpoint, const char *address, struct rt_error *err) {
     struct rt_mem_place *place = (struct rt_mem_place *)endpoint;
     char own[40];
     snprintf(own, sizeof own, "mem:%zu", place->index);
@@ -98,7 +98,7 @@ static rt_status listen_here(struct rt_endpoint *endpoint, const char *address, 
     return RT_OK;
 }
 
-static void destroy_endpoint(struct rt_endpoint *endpoint) {
+static void memnet_destroy_endpoint(struct rt_endpoint *endpoint) {
     struct rt_mem_place *place = (struct rt_mem_place *)endpoint;
     while (place->sides)
         rt_mem_close(&place->sides->link);
@@ -107,7 +107,7 @@ static void destroy_endpoint(struct rt_endpoint *endpoint) {
 }
 
 /* Heartbeats take no time here. */
-static struct rt_heartbeat heartbeat(const struct rt_link *link) {
+static struct rt_heartbeat memnet_heartbeat(const struct rt_link *link) {
     const struct rt_mem_side *side = (const struct rt_mem_side *)link;
     if (!side->peer)
         return (struct rt_heartbeat){0};
@@ -119,8 +119,8 @@ static struct rt_heartbeat heartbeat(const struct rt_link *link) {
 
 static const struct rt_transport transport = {
     .name = "memory",
-    .destroy = destroy_endpoint,
-    .listen = listen_here,
+    .destroy = memnet_destroy_endpoint,
+    .listen = memnet_listen,
     .connect = rt_mem_connect,
     .close = rt_mem_close,
     .send = rt_mem_send,
@@ -129,7 +129,7 @@ static const struct rt_transport transport = {
     .wake = rt_mem_wake,
     .now = rt_mem_now,
     .sleep = rt_mem_sleep,
-    .heartbeat = heartbeat,
+    .heartbeat = memnet_heartbeat,
 };
 
 rt_status rt_memnet_create(const struct rt_memnet_settings *settings, size_t endpoints,
@@ -168,7 +168,7 @@ void rt_memnet_destroy(struct rt_memnet *net) {
     if (!net)
         return;
     for (size_t i = 0; i < net->count; i++)
-        destroy_endpoint(&net->places[i].endpoint);
+        memnet_destroy_endpoint(&net->places[i].endpoint);
     for (size_t i = 0; i < net->count; i++) {
         free(net->places[i].queue);
         sem_destroy(&net->places[i].turn);

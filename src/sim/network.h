@@ -1,12 +1,12 @@
 /*
  * A network in memory, under virtual time: for tests of everything above it. Each endpoint has a thread of
- * its own, but only one runs at a time, in a fixed order; virtual time moves on when all of them wait. So a
- * run is a function of its seed: the same events in the same order at the same times, every time.
+ * its own, but only one runs at a time, in a fixed order; virtual time advances when all of them wait. So
+ * a run is a function of its seed: the same events in the same order at the same times, every time.
  *
- * Programs spend no virtual time computing unless they say so, with rt_endpoint_sleep. Others run only while
- * a program waits or sleeps. A wait that does not sleep (its time has come already) first lets everybody else
- * do what can be done at the present time, but time does not move: a program that only polls, and never
- * waits, goes round for ever.
+ * Programs spend no virtual time computing unless they say so, with rt_endpoint_sleep. Others run only
+ * while a program waits or sleeps. A wait that does not sleep (its time has come already) first lets all
+ * others do what they can at the present time, but time does not advance: a program that only polls, and
+ * never waits, loops for ever.
  */
 #ifndef RT_SIM_NETWORK_H
 #define RT_SIM_NETWORK_H
@@ -15,10 +15,10 @@
 
 struct rt_memnet;
 
-/* How a frame travels: it leaves when the link is free and a receive for it is posted (of which the other
- * side knows at once), occupies the link for bytes / bandwidth, and arrives latency later, plus a random
- * delay. Frames of one channel stay in order; links and channels do not wait for one another. Connecting
- * takes a latency each way and waits for whoever does not listen yet; closing takes one. */
+/* How a frame travels: it leaves when the link is free and a receive for it is posted (which the other side
+ * knows at once), occupies the link for bytes / bandwidth, and arrives latency later, plus a random delay.
+ * Frames of one channel stay in order; links and channels do not wait for one another. Connecting takes a
+ * latency each way and waits for a peer that does not listen yet; closing takes one. */
 struct rt_memnet_settings {
     uint64_t seed;
     double latency;      /* seconds */
@@ -50,19 +50,19 @@ typedef void (*rt_memnet_program)(void *user, size_t i, struct rt_endpoint *endp
 rt_status rt_memnet_run(struct rt_memnet *net, rt_memnet_program program, void *user, double limit,
                         struct rt_error *err);
 
-/* From now on nothing passes between two endpoints, in either direction, and what was on its way is lost;
- * both notice after silence_seconds. Called by a program, or before the run. */
+/* From now on nothing passes between two endpoints, in either direction, and frames in flight are lost; both
+ * notice after silence_seconds. Called by a program, or before the run. */
 void rt_memnet_cut(struct rt_memnet *net, size_t a, size_t b);
 /* Ends an endpoint as a whole, as when a process is killed: others notice at once (a latency later), after
- * the frames that had left before. To its own program it is as if the run had failed. */
+ * the frames that had left before. For its own program the run has failed. */
 void rt_memnet_kill(struct rt_memnet *net, size_t i);
 
 /* The program of an endpoint hangs from one time to another: it takes no event and its sleeps do not end
- * before that, but its links live. Called by the program itself, before it. */
+ * before that, but its links live. Called by the program itself, before it hangs. */
 void rt_memnet_freeze(struct rt_endpoint *endpoint, double from, double until);
-/* It hangs for so long again and again, every so many seconds from the first time on. */
+/* It hangs for so long repeatedly, with the given period, from the first time on. */
 void rt_memnet_freeze_again(struct rt_endpoint *endpoint, double every);
-/* From then on its heartbeats do not tell the truth: they say that it takes steps, and carry this note. */
+/* From then on its heartbeats lie: they say that it takes steps, and carry this note. */
 void rt_memnet_pretend(struct rt_endpoint *endpoint, double from, uint16_t note);
 
 double rt_memnet_now(const struct rt_memnet *net);

@@ -3,7 +3,7 @@
  * it needs no lock; the exception is rt_endpoint_wake.
  *
  * The parts: an agenda of what happens when (agenda.c); links (link.c), on which frames wait,
- * leave and arrive (frame.c); the baton, which moves time on when all wait (baton.c); endpoints
+ * leave and arrive (frame.c); the baton, which advances time when all wait (baton.c); endpoints
  * and their events (network.c).
  */
 #ifndef RT_SIM_NETWORK_INSIDE_H
@@ -25,8 +25,7 @@ enum rt_mem_kind {
     RT_MEM_GIVE_UP /* connecting has taken too long */
 };
 
-/* Something to happen. It lies in what it happens to, so that the agenda needs no memory of its own but one
- * pointer each. */
+/* A future event. It is part of its object, so the agenda needs no memory of its own but one pointer each. */
 struct rt_mem_item {
     double at;
     uint64_t sequence; /* decides between items of the same time: the first noted comes first */
@@ -42,7 +41,7 @@ struct rt_mem_agenda {
     uint64_t sequence;
 };
 
-/* Room for so many more items, until they are given back: adding then cannot fail. */
+/* Reserves room for so many more items, until they are given back: adding then cannot fail. */
 rt_status rt_mem_agenda_promise(struct rt_mem_agenda *agenda, size_t items, struct rt_error *err);
 void rt_mem_agenda_release(struct rt_mem_agenda *agenda, size_t items);
 void rt_mem_agenda_add(struct rt_mem_agenda *agenda, struct rt_mem_item *item, double at); /* or moves it */
@@ -67,12 +66,12 @@ struct rt_mem_channel {
     struct rt_mem_receives posted; /* for frames that have not begun to travel */
     struct rt_mem_receives coming; /* they hold frames that have left and not arrived */
     struct rt_mem_item arrival;    /* of the first of these */
-    double last;                   /* when the last of them arrives: none may overtake it */
+    double last;                   /* the arrival of the last of them: no frame may overtake it */
 };
 
 enum rt_mem_state {
-    RT_MEM_HIDDEN,     /* the request to connect has not come: nobody here knows of the link yet */
-    RT_MEM_CALLING,    /* it has come, and nobody listens yet */
+    RT_MEM_HIDDEN,     /* the request to connect has not arrived: this side does not know of the link yet */
+    RT_MEM_CALLING,    /* it has arrived, and the program does not listen yet */
     RT_MEM_CONNECTING, /* asked, not answered */
     RT_MEM_LIVE,
     RT_MEM_DEAD /* CLOSED was said; the owner has yet to close */
@@ -140,7 +139,7 @@ struct rt_memnet {
     double now, limit;
     struct rt_mem_agenda agenda;
     uint64_t drawn;               /* random delays drawn so far */
-    struct rt_mem_place *running; /* who has the baton; NULL outside a run */
+    struct rt_mem_place *running; /* the one with the baton; NULL outside a run */
     atomic_bool wakes;            /* some place was woken since this was last looked at */
     bool failed;
     struct rt_error error; /* why */

@@ -4,7 +4,7 @@
  */
 #include "exchange/strategies/strategies.h"
 
-/* Children of a node in a tree where nobody says how many. */
+/* The default number of children of a node in a tree. */
 enum { USUAL_DEGREE = 2 };
 
 static const struct rt_option options[] = {RT_STRATEGY_COLLECTIVE_OPTIONS};
@@ -14,10 +14,10 @@ static const struct rt_option tree_options[] = {
     RT_STRATEGY_COLLECTIVE_OPTIONS,
 };
 
-static rt_status allreduce(enum rt_reduction how, const struct rt_exchange_options *given,
-                           const struct rt_roles *roles, uint16_t rank, const struct rt_span *span,
-                           const struct rt_link_cost *cost, struct rt_collective *collective,
-                           struct rt_error *err) {
+static rt_status allreduce_select(enum rt_reduction how, const struct rt_exchange_options *given,
+                                  const struct rt_roles *roles, uint16_t rank, const struct rt_span *span,
+                                  const struct rt_link_cost *cost, struct rt_collective *collective,
+                                  struct rt_error *err) {
     const struct rt_team workers = {
         .ranks = roles->worker, .count = roles->workers, .place = rt_roles_place(roles, rank)};
     const size_t degree = given->degree > 0 ? (size_t)given->degree : USUAL_DEGREE;
@@ -30,7 +30,7 @@ static rt_status allreduce(enum rt_reduction how, const struct rt_exchange_optio
                               const struct rt_link_cost *cost, struct rt_collective *collective,             \
                               struct rt_error *err) {                                                        \
         (void)params;                                                                                        \
-        return allreduce(how, given, roles, rank, span, cost, collective, err);                              \
+        return allreduce_select(how, given, roles, rank, span, cost, collective, err);                       \
     }
 
 ALLREDUCE(allreduce_auto, RT_REDUCE_AUTO)

@@ -1,6 +1,7 @@
 /*
- * Downpour: workers step by themselves with a copy of the parameters; every n_push steps the gradients since
- * the last time go to the server, every n_fetch steps the copy is renewed. At first one worker trains alone.
+ * Downpour: each worker steps by itself with a copy of the parameters; every n_push steps it sends the
+ * gradients accumulated since to the server, every n_fetch steps it renews its copy. At first one worker
+ * trains alone.
  */
 #include "exchange/server/rules.h"
 #include "exchange/strategies/strategies.h"

@@ -1,5 +1,6 @@
-/* The asynchronous parameter server: every gradient becomes an update as it comes, and its worker gets the
- * parameters of that moment. Nobody waits for anybody; gradients are as stale as others were quick. */
+/* The asynchronous parameter server: every gradient becomes an update on arrival, and its worker gets the
+ * parameters of that moment. No worker waits for another; gradients are as stale as other workers are
+ * fast. */
 #include "exchange/server/rules.h"
 #include "exchange/strategies/strategies.h"
 

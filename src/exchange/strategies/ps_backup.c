@@ -1,5 +1,5 @@
-/* The synchronous parameter server that does not wait for the slowest: an update is made of the gradients
- * that come first, and late ones are dropped. */
+/* The synchronous parameter server that does not wait for the slowest workers: an update uses the gradients
+ * that arrive first, and late ones are dropped. */
 #include "base/sentence.h"
 #include "exchange/server/rules.h"
 #include "exchange/strategies/strategies.h"

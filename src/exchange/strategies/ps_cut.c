@@ -1,5 +1,5 @@
-/* A parameter server that ends an epoch early: when most of its examples have been learnt from, what is still
- * under way is given up and the next epoch begins. */
+/* A parameter server that ends an epoch early: when most of its examples have been learnt from, gradients
+ * still in flight are given up and the next epoch begins. */
 #include "exchange/server/rules.h"
 #include "exchange/strategies/strategies.h"
 

@@ -1,8 +1,9 @@
 /*
- * The parameter server with proxies: the first of each group adds its group's gradients, and only the sums go
- * on: to the first of a group of such firsts, where there are more levels, and to the server; parameters fan
- * out the same way. In a group all wait for one another. Above the groups the base says who waits: all for
- * all, or each group goes at its own pace, with batches of its own, as a worker of ps-async or ps-ssp does.
+ * The parameter server with proxies: the proxy of each group adds its group's gradients, and only the sums go
+ * on: to the proxy of a group of proxies, if there are more levels, and to the server; parameters fan out the
+ * same way. The members of a group wait for one another. Above the groups the base decides: all groups wait
+ * for one another, or each group goes at its own pace, with batches of its own, as a worker of ps-async or
+ * ps-ssp does.
  */
 #include "exchange/strategies/strategies.h"
 

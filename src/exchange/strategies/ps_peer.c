@@ -1,7 +1,7 @@
 /*
- * Every node is a worker and the server of an n-th of the parameters: gradients are added part by part where
- * the part's optimizer is, and the new parameters are gathered from there. Nobody holds the whole state of
- * the optimizer.
+ * Every node is a worker and the server of an n-th of the parameters: gradients are added part by part at the
+ * node that has the part's optimizer, and the new parameters are gathered from there. No node holds the whole
+ * state of the optimizer.
  */
 #include "exchange/strategies/strategies.h"
 

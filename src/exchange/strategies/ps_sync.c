@@ -1,6 +1,6 @@
 /*
  * The synchronous parameter server: for every update the server waits for the gradients of all workers, adds
- * them in the order of the workers, steps, and gives everybody the new parameters.
+ * them in the order of the workers, steps, and sends the new parameters to all workers.
  */
 #include "exchange/strategies/strategies.h"
 

@@ -1,6 +1,6 @@
 /*
- * What the strategies share: the list of them, and the options that several offer. What the synchronous
- * ones are made of is in exchange/server/synchronous.h.
+ * Shared by the strategies: their list, and the options that several offer. The parts of synchronous
+ * strategies are in exchange/server/synchronous.h.
  */
 #ifndef RT_EXCHANGE_STRATEGIES_STRATEGIES_H
 #define RT_EXCHANGE_STRATEGIES_STRATEGIES_H
@@ -33,7 +33,7 @@
 RT_STRATEGY_LIST(RT_STRATEGY_DECLARE)
 #undef RT_STRATEGY_DECLARE
 
-/* Not one of them: it joins rings by one of them. */
+/* Not in the list: it joins rings by one of these. */
 extern const struct rt_exchange_strategy rt_strategy_hybrid;
 
 /* ---- options ---- */
@@ -116,10 +116,10 @@ enum { RT_STRATEGY_USUAL_BOUND = 3 };
 
 #define RT_STRATEGY_OPTIONS(table) .options = table, .option_count = sizeof(table) / sizeof *(table)
 
-/* Refuses an option that the base of a strategy with a choice of bases does not read. */
+/* Refuses an option that the chosen base of a strategy does not read. */
 rt_status rt_exchange_check_base(const struct rt_exchange_options *given, struct rt_error *err);
 
-/* The rules of such a base; NULL: it goes by collectives. */
+/* The rules of such a base; NULL: it uses collectives. */
 const struct rt_rules *rt_exchange_base_rules(const struct rt_exchange_options *given);
 
 /* ---- groups (strategy_groups.c) ---- */
