@@ -1,6 +1,6 @@
 /*
- * Command lines. A command is a table: its options, its operands, its help. The same table reads the words
- * that were typed and prints what may be typed, so the two cannot differ.
+ * Command lines. A command is a table: its options, its operands, its help. The same table reads the command
+ * line and prints the help, so the two cannot differ.
  */
 #ifndef RT_CLI_ARGS_H
 #define RT_CLI_ARGS_H
@@ -16,7 +16,7 @@ enum rt_arg_kind {
     RT_ARG_WORDS,  /* struct rt_words; may be given several times */
 };
 
-/* Words off the command line, in order. */
+/* Words from the command line, in order. */
 struct rt_words {
     const char **items;
     size_t count;
@@ -36,7 +36,7 @@ struct rt_arg {
 
 enum { RT_MAX_OPERANDS = 2 };
 
-/* What a command is run with. */
+/* The arguments of a command. */
 struct rt_invocation {
     const char *program; /* as typed */
     int argc;            /* the words after the command's name */
@@ -51,7 +51,7 @@ struct rt_command {
     const char *summary; /* one line for the list of commands */
     const char *details; /* what a newcomer should know; lines ready to print */
     const char *examples;
-    const char *operands[RT_MAX_OPERANDS + 1]; /* what the help calls them; all must be given */
+    const char *operands[RT_MAX_OPERANDS + 1]; /* their names in the help; all must be given */
     const struct rt_arg *args;
     size_t arg_count;
     size_t settings_bytes;
@@ -59,9 +59,8 @@ struct rt_command {
     int (*run)(const struct rt_invocation *invocation); /* returns the exit status */
 };
 
-/* Reads the words into settings (settings_bytes, zeroed) and operands. *help is set when --help was asked
- * for; then nothing else was checked. What the words need is freed by rt_args_deinit, also after a failure.
- */
+/* Reads the words into settings (settings_bytes, zeroed) and operands. *help is set for --help; then nothing
+ * else was checked. rt_args_deinit frees what the words need, also after a failure. */
 rt_status rt_args_parse(const struct rt_command *command, int argc, char **argv, void *settings,
                         struct rt_words *operands, bool *help, struct rt_error *err);
 void rt_args_deinit(const struct rt_command *command, void *settings, struct rt_words *operands);

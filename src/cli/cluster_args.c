@@ -7,15 +7,15 @@
 #include <string.h>
 #include <unistd.h>
 
-static rt_status fail_memory(struct rt_error *err) {
+static rt_status cluster_args_fail_memory(struct rt_error *err) {
     return rt_fail(err, RT_NO_MEMORY, "not enough memory for the command line");
 }
 
-static rt_status keep(struct rt_settings *settings, char *setting, struct rt_error *err) {
+static rt_status cluster_args_keep(struct rt_settings *settings, char *setting, struct rt_error *err) {
     char **items = setting ? realloc(settings->items, (settings->count + 1) * sizeof *items) : NULL;
     if (!items) {
         free(setting);
-        return fail_memory(err);
+        return cluster_args_fail_memory(err);
     }
     settings->items = items;
     items[settings->count++] = setting;
@@ -30,7 +30,7 @@ rt_status rt_settings_add(struct rt_settings *settings, const char *option, cons
     char *setting = malloc(room);
     if (setting)
         snprintf(setting, room, "%s %s=%s", option, key, value);
-    return keep(settings, setting, err);
+    return cluster_args_keep(settings, setting, err);
 }
 
 rt_status rt_settings_add_strategy(struct rt_settings *settings, const char *strategy, struct rt_error *err) {
@@ -42,8 +42,8 @@ rt_status rt_settings_add_strategy(struct rt_settings *settings, const char *str
     return rt_settings_add(settings, "--strategy", "cluster.strategy", strategy, err);
 }
 
-/* Also a run on one device, which needs no key, is not to go on as if it had one. */
-static rt_status add_key(struct rt_settings *settings, const char *path, struct rt_error *err) {
+/* A run on one device, which needs no key, must not ignore one that is given. */
+static rt_status cluster_args_add_key(struct rt_settings *settings, const char *path, struct rt_error *err) {
     uint8_t key[RT_KEY_BYTES];
     rt_status status = path ? rt_key_read(path, key, err) : RT_OK;
     explicit_bzero(key, sizeof key);
@@ -66,9 +66,9 @@ void rt_settings_deinit(struct rt_settings *settings) {
     *settings = (struct rt_settings){0};
 }
 
-/* Addresses as a list in YAML, quoted: "[::1]:7117" would be a list itself. */
-static rt_status add_addresses(struct rt_settings *settings, const struct rt_words *node,
-                               struct rt_error *err) {
+/* Addresses as a list in YAML, quoted: an unquoted "[::1]:7117" would itself be a list. */
+static rt_status cluster_args_add_addresses(struct rt_settings *settings, const struct rt_words *node,
+                                            struct rt_error *err) {
     if (node->count == 0)
         return RT_OK;
     size_t room = sizeof "[]";
@@ -76,10 +76,10 @@ static rt_status add_addresses(struct rt_settings *settings, const struct rt_wor
         room += strlen(node->items[i]) + 4;
     char *list = malloc(room), *at = list;
     if (!list)
-        return fail_memory(err);
+        return cluster_args_fail_memory(err);
     *at++ = '[';
     for (size_t i = 0; i < node->count; i++) {
-        /* A number alone would be an address, as 127 is 0.0.0.127; but it is meant to be a port. */
+        /* A number alone would be an address, as 127 is 0.0.0.127; but a port is meant. */
         const char *item = node->items[i];
         if (item[strspn(item, "0123456789")] == 0 || strpbrk(item, "'\" \t\n")) {
             free(list);
@@ -105,7 +105,7 @@ rt_status rt_cluster_args_settings(const struct rt_cluster_args *args, struct rt
         if (status != RT_OK)
             break;
         char *key = strndup(word, (size_t)(equals - word));
-        status = key ? rt_settings_add(&made, "--set", key, equals + 1, err) : fail_memory(err);
+        status = key ? rt_settings_add(&made, "--set", key, equals + 1, err) : cluster_args_fail_memory(err);
         free(key);
     }
     char nodes[24];
@@ -113,9 +113,9 @@ rt_status rt_cluster_args_settings(const struct rt_cluster_args *args, struct rt
     if (status == RT_OK)
         status = rt_settings_add(&made, "--nodes", "cluster.nodes", args->nodes >= 0 ? nodes : NULL, err);
     if (status == RT_OK)
-        status = add_key(&made, args->key, err);
+        status = cluster_args_add_key(&made, args->key, err);
     if (status == RT_OK)
-        status = add_addresses(&made, &args->node, err);
+        status = cluster_args_add_addresses(&made, &args->node, err);
     if (status != RT_OK)
         rt_settings_deinit(&made);
     else

@@ -1,4 +1,4 @@
-/* The options that every command has which can work on several devices. */
+/* The options of every command that can work on several devices. */
 #ifndef RT_CLI_CLUSTER_ARGS_H
 #define RT_CLI_CLUSTER_ARGS_H
 
@@ -37,14 +37,14 @@ struct rt_cluster_args {
                                             .default_help = "none", .help = set_help                         \
     }
 
-/* What was asked for as settings, as rt_run_set_as takes them. */
+/* The options as settings, as rt_run_set_as takes them. */
 struct rt_settings {
     char **items;
     size_t count;
 };
 rt_status rt_cluster_args_settings(const struct rt_cluster_args *args, struct rt_settings *settings,
                                    struct rt_error *err);
-/* One more, with the option that it was typed as; value NULL: none. */
+/* Adds a setting, with the option that was typed; value NULL: none. */
 rt_status rt_settings_add(struct rt_settings *settings, const char *option, const char *key,
                           const char *value, struct rt_error *err);
 rt_status rt_settings_add_strategy(struct rt_settings *settings, const char *strategy, struct rt_error *err);
@@ -52,7 +52,7 @@ rt_status rt_settings_add_strategy(struct rt_settings *settings, const char *str
 rt_status rt_settings_apply(const struct rt_settings *settings, struct rt_run *run, struct rt_error *err);
 void rt_settings_deinit(struct rt_settings *settings);
 
-/* The file of this command, for starting it again as a node. */
+/* The program's own file, for starting it again as a node. */
 enum { RT_PROGRAM_ROOM = 4096 };
 const char *rt_own_program(const char *typed, char path[RT_PROGRAM_ROOM]);
 

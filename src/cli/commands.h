@@ -10,11 +10,11 @@ extern const struct rt_command rt_command_train, rt_command_node, rt_command_eva
 /* 0 done, 1 the run failed, 2 bad usage or bad input. */
 enum { RT_EXIT_DONE, RT_EXIT_FAILED, RT_EXIT_USAGE };
 
-/* Says "ringtmp: <sentence>" on the error stream, in one line that no terminal obeys, and returns the exit
- * status that fits. */
+/* Prints "ringtmp: <message>" on the error stream, in one line without terminal control characters, and
+ * returns the matching exit status. */
 int rt_exit_error(const struct rt_error *err);
 
-/* An rt_notice_fn: says "ringtmp: note: <sentence>" there, in such a line. */
+/* An rt_notice_fn: prints "ringtmp: note: <message>" in the same way. */
 void rt_print_notice(void *unused, const char *sentence);
 
 #endif

@@ -16,7 +16,7 @@ struct row {
     size_t taken_for;
 };
 
-static struct row measure(const struct rt_evaluation *evaluation, size_t class) {
+static struct row confusion_measure(const struct rt_evaluation *evaluation, size_t class) {
     const uint64_t *said = evaluation->confusion + class * evaluation->classes;
     struct row row = {.class = class, .right = said[class]};
     for (size_t s = 0; s < evaluation->classes; s++) {
@@ -29,23 +29,23 @@ static struct row measure(const struct rt_evaluation *evaluation, size_t class) 
     return row;
 }
 
-static double recall(const struct row *row) {
+static double confusion_recall(const struct row *row) {
     return row->examples ? (double)row->right / (double)row->examples
                          : 2; /* 2: nothing to judge by, comes last */
 }
 
-static int by_recall(const void *a, const void *b) {
+static int confusion_by_recall(const void *a, const void *b) {
     const struct row *x = a, *y = b;
-    double difference = recall(x) - recall(y);
+    double difference = confusion_recall(x) - confusion_recall(y);
     return difference < 0 ? -1 : difference > 0 ? 1 : x->class < y->class ? -1 : 1;
 }
 
-static void print_row(FILE *out, const struct rt_evaluation *evaluation, const struct row *row,
-                      size_t width) {
+static void confusion_print_row(FILE *out, const struct rt_evaluation *evaluation, const struct row *row,
+                                size_t width) {
     fputs("  ", out);
     rt_text_column(out, evaluation->class_names[row->class], width);
     if (row->examples)
-        fprintf(out, "  %8" PRIu64 "  %10.4f", row->examples, recall(row));
+        fprintf(out, "  %8" PRIu64 "  %10.4f", row->examples, confusion_recall(row));
     else
         fprintf(out, "  %8d  %10s", 0, "-");
     if (row->wrong) {
@@ -56,7 +56,7 @@ static void print_row(FILE *out, const struct rt_evaluation *evaluation, const s
     fputc('\n', out);
 }
 
-static void print_all(FILE *out, const struct rt_evaluation *evaluation) {
+static void confusion_print_all(FILE *out, const struct rt_evaluation *evaluation) {
     size_t classes = evaluation->classes, shown = classes <= ALL_UP_TO ? classes : WORST,
            width = strlen("class");
     struct row *rows;
@@ -64,12 +64,12 @@ static void print_all(FILE *out, const struct rt_evaluation *evaluation) {
         return;
     struct row worst = {.wrong = 0};
     for (size_t c = 0; c < classes; c++) {
-        rows[c] = measure(evaluation, c);
+        rows[c] = confusion_measure(evaluation, c);
         if (rows[c].wrong > worst.wrong)
             worst = rows[c];
     }
     if (shown < classes) {
-        qsort(rows, classes, sizeof *rows, by_recall);
+        qsort(rows, classes, sizeof *rows, confusion_by_recall);
         fprintf(out, "the %zu of %zu classes that are recognised least:\n", shown, classes);
     }
     for (size_t i = 0; i < shown; i++) {
@@ -80,7 +80,7 @@ static void print_all(FILE *out, const struct rt_evaluation *evaluation) {
     fprintf(out, "  %-*s  %8s  %10s  %s\n", (int)width, "class", "examples", "recognised",
             "most often taken for");
     for (size_t i = 0; i < shown; i++)
-        print_row(out, evaluation, &rows[i], width);
+        confusion_print_row(out, evaluation, &rows[i], width);
     if (worst.wrong) {
         fputs("most frequent confusion: ", out);
         rt_text_print(out, evaluation->class_names[worst.class]);
@@ -97,7 +97,7 @@ void rt_confusion_print(FILE *out, const struct rt_evaluation *evaluation) {
     FILE *made = open_memstream(&text, &bytes);
     if (!made)
         return;
-    print_all(made, evaluation);
+    confusion_print_all(made, evaluation);
     if (fclose(made) == 0)
         rt_fit_print(out, text, rt_fit_width(), false);
     free(text);

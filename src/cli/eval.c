@@ -1,4 +1,4 @@
-/* ringtmp eval: how a saved model does on the test data of a run file. */
+/* ringtmp eval: evaluates a saved model on the test data of a run file. */
 #include "cli/cluster_args.h"
 #include "cli/commands.h"
 #include "cli/confusion.h"

@@ -5,7 +5,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* A table has at most so many columns, and its lines so many characters; what is beyond is one column, or
+/* The largest number of columns, and of characters in a line; columns beyond it are joined, characters
  * cut. */
 enum { MOST_COLUMNS = 32, MOST_WIDTH = 512 };
 
@@ -13,28 +13,28 @@ struct column {
     size_t start, end; /* characters: from the end of the column before, so that its gap is its own */
 };
 
-static bool starts(char c) {
+static bool fit_starts_character(char c) {
     return ((unsigned char)c & 0xc0) != 0x80;
 }
 
-static size_t line_bytes(const char *line) {
+static size_t fit_line_bytes(const char *line) {
     return strcspn(line, "\n");
 }
 
-static size_t width_of(const char *line) {
+static size_t fit_width(const char *line) {
     size_t width = 0;
-    for (const char *end = line + line_bytes(line); line < end; line++)
-        width += starts(*line);
+    for (const char *end = line + fit_line_bytes(line); line < end; line++)
+        width += fit_starts_character(*line);
     return width;
 }
 
-static const char *next_line(const char *line) {
-    line += line_bytes(line);
+static const char *fit_next_line(const char *line) {
+    line += fit_line_bytes(line);
     return *line ? line + 1 : line;
 }
 
-static bool is_row(const char *line) {
-    const char *end = line + line_bytes(line);
+static bool fit_is_row(const char *line) {
+    const char *end = line + fit_line_bytes(line);
     while (line < end && *line == ' ')
         line++;
     for (; line + 1 < end; line++)
@@ -43,14 +43,14 @@ static bool is_row(const char *line) {
     return false;
 }
 
-/* Where some line of a table has a character. */
-static size_t mark(const char *text, const char *end, bool used[MOST_WIDTH]) {
+/* Marks the characters that are used in some line of a table. */
+static size_t fit_mark_used(const char *text, const char *end, bool used[MOST_WIDTH]) {
     size_t widest = 0;
-    for (; text < end; text = next_line(text)) {
-        const size_t bytes = line_bytes(text);
+    for (; text < end; text = fit_next_line(text)) {
+        const size_t bytes = fit_line_bytes(text);
         size_t at = 0;
         for (size_t i = 0; i < bytes && at < MOST_WIDTH; i++) {
-            if (!starts(text[i]))
+            if (!fit_starts_character(text[i]))
                 continue;
             used[at] |= text[i] != ' ';
             at++;
@@ -60,10 +60,10 @@ static size_t mark(const char *text, const char *end, bool used[MOST_WIDTH]) {
     return widest;
 }
 
-/* Columns are what is apart by two spaces in every line. */
-static size_t find_columns(const char *text, const char *end, struct column *columns) {
+/* Columns are separated by two spaces in every line. */
+static size_t fit_find_columns(const char *text, const char *end, struct column *columns) {
     bool used[MOST_WIDTH] = {false};
-    const size_t width = mark(text, end, used);
+    const size_t width = fit_mark_used(text, end, used);
     size_t count = 0, from = 0;
     for (size_t at = 0; at < width; at++) {
         const bool ends =
@@ -76,12 +76,12 @@ static size_t find_columns(const char *text, const char *end, struct column *col
     return count;
 }
 
-/* Characters start..end of a line; what it lacks is filled with spaces. */
-static void put_part(FILE *out, const char *line, size_t start, size_t end, size_t *held) {
-    const size_t bytes = line_bytes(line);
+/* Characters start..end of a line, padded with spaces. */
+static void fit_put_part(FILE *out, const char *line, size_t start, size_t end, size_t *held) {
+    const size_t bytes = fit_line_bytes(line);
     size_t at = 0;
     for (size_t i = 0; i < bytes; i++) {
-        at += starts(line[i]);
+        at += fit_starts_character(line[i]);
         if (at <= start || at > end)
             continue;
         if (line[i] == ' ') { /* spaces at the end of a line are not printed */
@@ -96,9 +96,9 @@ static void put_part(FILE *out, const char *line, size_t start, size_t end, size
         ++*held;
 }
 
-static size_t put_table(FILE *out, const char *text, const char *end, size_t width, bool first) {
+static size_t fit_put_table(FILE *out, const char *text, const char *end, size_t width, bool first) {
     struct column columns[MOST_COLUMNS];
-    const size_t count = find_columns(text, end, columns);
+    const size_t count = fit_find_columns(text, end, columns);
     size_t lines = 0;
     if (count == 0)
         return 0;
@@ -109,11 +109,11 @@ static size_t put_table(FILE *out, const char *text, const char *end, size_t wid
         to += to == from; /* one that is too wide alone is cut */
         if (lines && first)
             break;
-        for (const char *line = text; line < end; line = next_line(line)) {
+        for (const char *line = text; line < end; line = fit_next_line(line)) {
             size_t left = width, held = 0;
             for (size_t k = 0; k < to && k < count; k = k ? k + 1 : from) {
                 const size_t wide = columns[k].end - columns[k].start, fits = wide < left ? wide : left;
-                put_part(out, line, columns[k].start, columns[k].start + fits, &held);
+                fit_put_part(out, line, columns[k].start, columns[k].start + fits, &held);
                 left -= fits;
             }
             fputc('\n', out);
@@ -128,16 +128,16 @@ size_t rt_fit_print(FILE *out, const char *text, size_t width, bool first) {
     while (*text) {
         const char *end = text;
         bool wide = false;
-        for (; *end && is_row(end); end = next_line(end))
-            wide |= width_of(end) > width;
+        for (; *end && fit_is_row(end); end = fit_next_line(end))
+            wide |= fit_width(end) > width;
         if (wide) {
-            lines += put_table(out, text, end, width, first);
+            lines += fit_put_table(out, text, end, width, first);
             text = end;
             continue;
         }
-        end = end == text ? next_line(text) : end;
-        for (; text < end; text = next_line(text), lines++)
-            fprintf(out, "%.*s\n", (int)line_bytes(text), text);
+        end = end == text ? fit_next_line(text) : end;
+        for (; text < end; text = fit_next_line(text), lines++)
+            fprintf(out, "%.*s\n", (int)fit_line_bytes(text), text);
     }
     return lines;
 }

@@ -1,4 +1,4 @@
-/* ringtmp list: what exists, from the tables that the library itself works with. */
+/* ringtmp list: what exists, from the library's own tables. */
 #include "base/option.h"
 #include "cli/commands.h"
 #include "formats/runfile.h"
@@ -12,7 +12,7 @@
 /* Words joined by commas, in lines of at most so many columns. */
 enum { COLUMNS = 100 };
 
-static size_t put_word(FILE *out, size_t column, const char *indent, const char *word, const char *end) {
+static size_t list_put_word(FILE *out, size_t column, const char *indent, const char *word, const char *end) {
     const size_t length = strlen(word) + strlen(end);
     if (column > strlen(indent) && column + 1 + length > COLUMNS) {
         fprintf(out, "\n%s", indent);
@@ -25,7 +25,7 @@ static size_t put_word(FILE *out, size_t column, const char *indent, const char 
     return column + length;
 }
 
-static void put_place(FILE *out, const struct rt_taxonomy *place) {
+static void list_put_taxonomy(FILE *out, const struct rt_taxonomy *place) {
     const char *const words[][2] = {{"parallelism", place->parallelism},
                                     {"optimization", place->optimization},
                                     {"scheduling", place->scheduling},
@@ -37,12 +37,12 @@ static void put_place(FILE *out, const struct rt_taxonomy *place) {
     for (size_t i = 0; i < WORDS; i++) {
         char text[160];
         snprintf(text, sizeof text, "%s: %s", words[i][0], words[i][1]);
-        column = put_word(out, column, "    ", text, i + 1 < WORDS ? ";" : "");
+        column = list_put_word(out, column, "    ", text, i + 1 < WORDS ? ";" : "");
     }
     fputc('\n', out);
 }
 
-static void put_systems(FILE *out, const char *strategy) {
+static void list_put_systems(FILE *out, const char *strategy) {
     size_t count, left = 0, column = 4;
     const struct rt_system *systems = rt_systems(&count);
     for (size_t i = 0; i < count; i++)
@@ -50,7 +50,7 @@ static void put_systems(FILE *out, const char *strategy) {
     if (!left)
         return;
     fputs("    ", out);
-    column = put_word(out, column, "    ", "systems, as:NAME:", "");
+    column = list_put_word(out, column, "    ", "systems, as:NAME:", "");
     for (size_t i = 0; i < count; i++) {
         if (strcmp(systems[i].strategy, strategy) != 0)
             continue;
@@ -60,13 +60,13 @@ static void put_systems(FILE *out, const char *strategy) {
         snprintf(text, sizeof text, "%s%s%s%s%s%s%s", systems[i].name, more ? " (" : "", options,
                  *options && without ? "; " : "", without ? "without " : "", without ? without : "",
                  more ? ")" : "");
-        column = put_word(out, column, "    ", text, --left ? "," : "");
+        column = list_put_word(out, column, "    ", text, --left ? "," : "");
     }
     fputc('\n', out);
 }
 
-/* Of a strategy that exchanges by another one: which of its options can be given too. */
-static void put_inner(FILE *out, const struct rt_exchange_strategy *strategy) {
+/* For a strategy that exchanges by another one: the options of that one which can be given too. */
+static void list_put_inner(FILE *out, const struct rt_exchange_strategy *strategy) {
     char left_out[80] = "";
     for (const struct rt_exchange_without *one = strategy->without; one && one->option; one++) {
         const size_t used = strlen(left_out);
@@ -84,11 +84,11 @@ static void list_strategies(FILE *out) {
         size_t count;
         const struct rt_option *options = rt_strategy_options(*strategy, &count);
         fprintf(out, "%s: %s\n", (*strategy)->name, rt_strategy_help(*strategy));
-        put_place(out, rt_strategy_place(*strategy));
-        put_systems(out, (*strategy)->name);
+        list_put_taxonomy(out, rt_strategy_place(*strategy));
+        list_put_systems(out, (*strategy)->name);
         rt_options_help(out, options, count, "      ");
         if ((*strategy)->exchange && (*strategy)->exchange->inner)
-            put_inner(out, (*strategy)->exchange);
+            list_put_inner(out, (*strategy)->exchange);
     }
 }
 

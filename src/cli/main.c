@@ -1,4 +1,4 @@
-/* The ringtmp command: finds the command that is meant, reads its command line and runs it. */
+/* The ringtmp command: finds the given command, reads its command line and runs it. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/option.h"
@@ -31,7 +31,7 @@ void rt_print_notice(void *unused, const char *sentence) {
     fputc('\n', stderr);
 }
 
-static void print_help(FILE *out, const char *program) {
+static void main_print_help(FILE *out, const char *program) {
     fprintf(out,
             "RingTMP trains neural networks with results that are exact: the same bits on every machine.\n\n"
             "usage: %s COMMAND ...\n\ncommands:\n",
@@ -45,14 +45,14 @@ static void print_help(FILE *out, const char *program) {
             program, program);
 }
 
-static const struct rt_command *find_command(const char *name) {
+static const struct rt_command *main_find_command(const char *name) {
     for (size_t i = 0; i < COMMANDS; i++)
         if (strcmp(commands[i]->name, name) == 0)
             return commands[i];
     return NULL;
 }
 
-static int fail_command(const char *word) {
+static int main_fail_command(const char *word) {
     const char *names[COMMANDS + 3] = {"help", "version"};
     for (size_t i = 0; i < COMMANDS; i++)
         names[i + 2] = commands[i]->name;
@@ -67,8 +67,8 @@ static int fail_command(const char *word) {
     return rt_exit_error(&err);
 }
 
-static int run_command(const struct rt_command *command, const char *program, int argc, char **argv,
-                       double start) {
+static int main_run_command(const struct rt_command *command, const char *program, int argc, char **argv,
+                            double start) {
     struct rt_error err;
     void *settings;
     if (rt_alloc(1, command->settings_bytes, "the command line", &settings, &err) != RT_OK)
@@ -88,10 +88,10 @@ static int run_command(const struct rt_command *command, const char *program, in
     return code;
 }
 
-static int dispatch(int argc, char **argv, double start) {
+static int main_dispatch(int argc, char **argv, double start) {
     const char *program = argc > 0 && argv[0][0] ? argv[0] : "ringtmp";
     if (argc < 2) {
-        print_help(stderr, program);
+        main_print_help(stderr, program);
         return RT_EXIT_USAGE;
     }
     const char *word = argv[1];
@@ -101,22 +101,22 @@ static int dispatch(int argc, char **argv, double start) {
     }
     bool asks = strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
     if (asks && argc == 2) {
-        print_help(stdout, program);
+        main_print_help(stdout, program);
         return RT_EXIT_DONE;
     }
-    const struct rt_command *command = find_command(asks ? argv[2] : word);
+    const struct rt_command *command = main_find_command(asks ? argv[2] : word);
     if (!command)
-        return fail_command(asks ? argv[2] : word);
+        return main_fail_command(asks ? argv[2] : word);
     if (asks) {
         rt_args_help(stdout, program, command);
         return RT_EXIT_DONE;
     }
-    return run_command(command, program, argc - 2, argv + 2, start);
+    return main_run_command(command, program, argc - 2, argv + 2, start);
 }
 
-/* A standard stream that is closed gets a file that swallows all: else the next file opened, perhaps the
- * model, would take its number, and messages would be written into it. */
-static void open_standard_streams(void) {
+/* Opens /dev/null for a standard stream that is closed: otherwise the next file opened, perhaps the model,
+ * would get its number, and messages would be written into it. */
+static void main_open_standard_streams(void) {
     int file;
     do
         file = open("/dev/null", O_RDWR);
@@ -125,15 +125,15 @@ static void open_standard_streams(void) {
         close(file);
 }
 
-/* True when nobody reads our output any more (`ringtmp list layers | head`), which is no failure. */
-static bool reader_is_gone(void) {
+/* True when the reader of our output is gone (`ringtmp list layers | head`), which is not a failure. */
+static bool main_reader_is_gone(void) {
     struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
     return poll(&output, 1, 0) == 1 && (output.revents & (POLLERR | POLLHUP));
 }
 
-/* Data and models are mapped: when their file is cut short or its disk fails, reading them is a signal. The
- * run cannot go on, but it can say why. */
-static void on_bus_error(int number) {
+/* Data and models are mapped: when their file is cut short or its disk fails, reading them raises a signal.
+ * The run cannot go on, but it can say why. */
+static void main_on_bus_error(int number) {
     static const char message[] =
         "\nringtmp: a file that is in use could not be read: it was cut short, or its disk has failed. A "
         "run can go on from its last checkpoint with --resume, once the file is whole again\n";
@@ -144,12 +144,12 @@ static void on_bus_error(int number) {
 
 int main(int argc, char **argv) {
     double start = rt_clock_wall();
-    open_standard_streams();
-    signal(SIGBUS, on_bus_error);
+    main_open_standard_streams();
+    signal(SIGBUS, main_on_bus_error);
     signal(SIGXFSZ, SIG_IGN); /* a write beyond a limit on the size of files fails, and is reported */
-    int code = dispatch(argc, argv, start);
+    int code = main_dispatch(argc, argv, start);
     bool written = fflush(stdout) == 0 && !ferror(stdout);
-    if (!written && !reader_is_gone()) {
+    if (!written && !main_reader_is_gone()) {
         fputs("ringtmp: the output could not be written; is the disk full?\n", stderr);
         return code == RT_EXIT_DONE ? RT_EXIT_FAILED : code;
     }

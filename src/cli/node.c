@@ -1,4 +1,4 @@
-/* ringtmp node: offers this device to a cluster. cli/watch.h sees to it that it ends when it should. */
+/* ringtmp node: offers this device to a cluster. cli/watch.h ends it in time. */
 #include "cluster/node.h"
 #include "base/cores.h"
 #include "base/memory.h"
@@ -60,7 +60,7 @@ static const struct rt_arg args[] = {
 
 /* ---- options ---- */
 
-static rt_status read_memory(const char *text, uint64_t *bytes, struct rt_error *err) {
+static rt_status node_read_memory(const char *text, uint64_t *bytes, struct rt_error *err) {
     if (!text) {
         long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
         *bytes = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page / 4 * 3 : 0;
@@ -79,14 +79,15 @@ struct plan {
     uint8_t key[RT_KEY_BYTES];
 };
 
-static void tell(void *user, const char *sentence) {
+static void node_tell(void *user, const char *sentence) {
     (void)user;
     fputs("ringtmp: ", stderr);
     rt_text_sentence(stderr, sentence);
     fputc('\n', stderr);
 }
 
-static rt_status read_settings(const struct settings *settings, struct plan *plan, struct rt_error *err) {
+static rt_status node_read_settings(const struct settings *settings, struct plan *plan,
+                                    struct rt_error *err) {
     const struct rt_kernels *kernels = rt_kernels_exact("auto");
     const size_t cores = rt_cores_usable();
     const size_t threads = settings->threads > 0 ? (size_t)settings->threads : cores;
@@ -95,7 +96,7 @@ static rt_status read_settings(const struct settings *settings, struct plan *pla
                  .kernels = kernels->name,
                  .cores = (uint32_t)cores,
                  .threads = (uint32_t)threads,
-                 .tell = settings->lifeline < 0 ? tell : NULL},
+                 .tell = settings->lifeline < 0 ? node_tell : NULL},
         .device = {.ring = {.kernels = "auto", .threads = threads},
                    .data = settings->data,
                    .cache = settings->cache},
@@ -122,7 +123,7 @@ static rt_status read_settings(const struct settings *settings, struct plan *pla
     if (settings->latency && !rt_latency_parse(settings->latency, &plan->network.latency))
         return rt_fail(err, RT_BAD_INPUT, "--latency must be " RT_LATENCY_FORM "; not '%.100s'",
                        settings->latency);
-    /* A node that a master started on his machine opens what he does. */
+    /* A node that a master started on its own machine may open the same files as the master. */
     if (!settings->data && settings->lifeline < 0)
         plan->device.data = ".";
     if (settings->data && !*settings->data)
@@ -133,7 +134,7 @@ static rt_status read_settings(const struct settings *settings, struct plan *pla
     if (status != RT_OK)
         rt_fail_prefix(err, status, "--listen");
     if (status == RT_OK)
-        status = read_memory(settings->memory, &plan->node.memory, err);
+        status = node_read_memory(settings->memory, &plan->node.memory, err);
     if (status == RT_OK && settings->key)
         status = rt_key_read(settings->key, plan->key, err);
     if (status == RT_OK && settings->key)
@@ -145,21 +146,22 @@ static rt_status read_settings(const struct settings *settings, struct plan *pla
 
 /* ---- the command ---- */
 
-static rt_status announce(const struct settings *settings, const struct rt_endpoint *endpoint,
-                          struct rt_error *err) {
+static rt_status node_announce(const struct settings *settings, const struct rt_endpoint *endpoint,
+                               struct rt_error *err) {
     if (settings->lifeline >= 0)
         return rt_lifeline_report((int)settings->lifeline, endpoint->address, NULL, err);
     if (settings->insecure && !settings->key && !settings->certificate)
-        tell(NULL, "WARNING: --insecure: anyone who can reach this node can use it and read its traffic");
+        node_tell(NULL,
+                  "WARNING: --insecure: anyone who can reach this node can use it and read its traffic");
     printf("listening at %s\n", endpoint->address);
     fflush(stdout);
     return RT_OK;
 }
 
-/* The command line, for a node that starts again: where it listens is known by now, also if it was any port.
- */
-static rt_status write_again(const struct rt_invocation *invocation, const struct rt_endpoint *endpoint,
-                             char ***again, struct rt_error *err) {
+/* The command line for a node that starts again: with the actual address, even if any port was asked for. */
+static rt_status node_write_arguments(const struct rt_invocation *invocation,
+                                      const struct rt_endpoint *endpoint, char ***again,
+                                      struct rt_error *err) {
     size_t count = 2;
     rt_status status = rt_alloc((size_t)invocation->argc + 5, sizeof **again, "the command line", again, err);
     if (status != RT_OK)
@@ -176,11 +178,11 @@ static rt_status write_again(const struct rt_invocation *invocation, const struc
     return RT_OK;
 }
 
-static rt_status serve(const struct rt_invocation *invocation, struct rt_error *err) {
+static rt_status node_serve(const struct rt_invocation *invocation, struct rt_error *err) {
     const struct settings *settings = invocation->settings;
     struct plan plan;
     struct rt_endpoint *endpoint = NULL;
-    rt_status status = read_settings(settings, &plan, err);
+    rt_status status = node_read_settings(settings, &plan, err);
     if (status == RT_OK)
         status = rt_tcp_create(&plan.network, &endpoint, err);
     if (status == RT_OK)
@@ -188,12 +190,12 @@ static rt_status serve(const struct rt_invocation *invocation, struct rt_error *
     struct rt_watch watch = {.endpoint = endpoint, .lifeline = (int)settings->lifeline};
     plan.node.work = &watch.work;
     if (status == RT_OK && settings->lifeline < 0)
-        status = write_again(invocation, endpoint, &watch.again, err);
+        status = node_write_arguments(invocation, endpoint, &watch.again, err);
     if (status == RT_OK)
         status = rt_watch_start(&watch, err);
     if (status == RT_OK) {
         struct rt_role role = rt_node_roles(&plan.device);
-        status = announce(settings, endpoint, err);
+        status = node_announce(settings, endpoint, err);
         if (status == RT_OK)
             status = rt_node_serve(&plan.node, endpoint, &role, rt_watch_stop_flag(), err);
         rt_watch_finish();
@@ -211,7 +213,7 @@ static int run_node(const struct rt_invocation *invocation) {
         rt_fail(&err, RT_BAD_INPUT, "--lifeline must be a descriptor that is open");
         return rt_exit_error(&err);
     }
-    rt_status status = serve(invocation, &err);
+    rt_status status = node_serve(invocation, &err);
     if (status == RT_OK)
         return RT_EXIT_DONE;
     if (settings->lifeline >= 0 && rt_lifeline_report((int)settings->lifeline, NULL, err.text, NULL) == RT_OK)

@@ -8,14 +8,15 @@
 
 enum { MOST_NAME = 24 };
 
-static void put_figure(FILE *out, int width, double figure) {
+static void node_table_put_figure(FILE *out, int width, double figure) {
     if (isfinite(figure))
         fprintf(out, "  %*.1f", width, figure);
     else
         fprintf(out, "  %*s", width, "-");
 }
 
-static void put_node(FILE *out, size_t node, const struct rt_node_view *view, size_t name, bool final) {
+static void node_table_put_node(FILE *out, size_t node, const struct rt_node_view *view, size_t name,
+                                bool final) {
     char layers[2 * RT_TEXT] = "-", rate[RT_TEXT]; /* a server without a worker has none */
     int length = view->count == 0
                      ? 1
@@ -26,15 +27,16 @@ static void put_node(FILE *out, size_t node, const struct rt_node_view *view, si
     rt_text_column(out, view->name, name);
     fprintf(out, "  %8s  %9s", layers,
             isfinite(view->samples_per_s) ? rt_text_rate(view->samples_per_s, rate) : "-");
-    put_figure(out, 6, 100 * view->idle_fraction);
+    node_table_put_figure(out, 6, 100 * view->idle_fraction);
     if (final)
-        put_figure(out, 7, 100 * view->predicted_idle);
+        node_table_put_figure(out, 7, 100 * view->predicted_idle);
     else
         fprintf(out, "  %5" PRIu64, view->queue);
-    put_figure(out, 7, isfinite(view->bytes_per_s) ? view->bytes_per_s / 1e6 : 0.0);
+    node_table_put_figure(out, 7, isfinite(view->bytes_per_s) ? view->bytes_per_s / 1e6 : 0.0);
     if (final) {
-        put_figure(out, 7, (double)view->peak_memory / 1e6);
-        put_figure(out, 7, view->predicted_memory ? (double)view->predicted_memory / 1e6 : (double)NAN);
+        node_table_put_figure(out, 7, (double)view->peak_memory / 1e6);
+        node_table_put_figure(out, 7,
+                              view->predicted_memory ? (double)view->predicted_memory / 1e6 : (double)NAN);
     }
     fputc('\n', out);
 }
@@ -59,7 +61,7 @@ char *rt_node_table(const struct rt_run *run, bool final, size_t most) {
     else
         fprintf(out, "  %5s  %7s\n", "queue", "MB/s");
     for (size_t i = 0; i < shown; i++)
-        put_node(out, i, &views[i], name, final);
+        node_table_put_node(out, i, &views[i], name, final);
     if (shown < count)
         fprintf(out, "      and %zu more\n", count - shown);
     if (fclose(out) == 0)

@@ -4,8 +4,8 @@
 
 #include "run/run.h"
 
-/* As lines, to be freed; NULL: there are none, or there is no memory. final: at the end of a run, beside what
- * the plan predicted. Of more than `most` lines the last says how many devices are not shown. */
+/* As lines, to be freed; NULL: there are none, or no memory. final: at the end of a run, with the plan's
+ * predictions. If there are more than `most` lines, the last says how many devices are not shown. */
 char *rt_node_table(const struct rt_run *run, bool final, size_t most);
 
 #endif

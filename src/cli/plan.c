@@ -1,4 +1,4 @@
-/* ringtmp plan: who would hold which layers, and what that is predicted to bring. */
+/* ringtmp plan: which device would hold which layers, and the predicted speed. */
 #include "cli/cluster_args.h"
 #include "cli/commands.h"
 #include "cli/fit.h"
@@ -18,8 +18,8 @@ static const struct rt_arg args[] = {
      .default_help = "cluster.strategy", .help = "how it is distributed, as ring or ring,schedule=1f1b"},
 };
 
-static rt_status make(const struct rt_invocation *invocation, struct rt_run *run, char **plan,
-                      struct rt_error *err) {
+static rt_status plan_make(const struct rt_invocation *invocation, struct rt_run *run, char **plan,
+                           struct rt_error *err) {
     const struct settings *settings = invocation->settings;
     struct rt_settings all = {0};
     char program[RT_PROGRAM_ROOM];
@@ -42,7 +42,7 @@ static int run_plan(const struct rt_invocation *invocation) {
         return rt_exit_error(&err);
     int code = RT_EXIT_DONE;
     rt_run_set_notice(run, rt_print_notice, NULL);
-    if (make(invocation, run, &plan, &err) != RT_OK) {
+    if (plan_make(invocation, run, &plan, &err) != RT_OK) {
         code = rt_exit_error(&err);
     } else {
         rt_fit_print(stdout, plan, rt_fit_width(), false);
@@ -54,10 +54,11 @@ static int run_plan(const struct rt_invocation *invocation) {
 
 const struct rt_command rt_command_plan = {
     .name = "plan",
-    .summary = "who would hold which layers, and how fast that would be",
+    .summary = "which device would hold which layers, and how fast that would be",
     .details =
         "Connects to the devices, measures every layer on each of them and the links between them, and\n"
-        "prints who would hold which layers, with the predicted speed, idle time and memory, and what one\n"
+        "prints which device would hold which layers, with the predicted speed, idle time and memory, and "
+        "what one\n"
         "device alone would do. Nothing is trained and no data are read. `ringtmp train` makes the same "
         "plan\n"
         "before it starts.\n",

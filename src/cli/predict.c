@@ -50,7 +50,7 @@ struct printer {
 
 /* ---- values in each format ---- */
 
-static void put_name(const struct printer *printer, size_t class) {
+static void predict_put_name(const struct printer *printer, size_t class) {
     char number[RT_TEXT];
     const char *name = rt_run_class_name(printer->run, class);
     if (!name) {
@@ -74,23 +74,23 @@ static void put_name(const struct printer *printer, size_t class) {
     }
 }
 
-static void put_value(const struct printer *printer, double value) {
+static void predict_put_value(const struct printer *printer, double value) {
     if (printer->format == JSON && !isfinite(value))
         fputs("null", printer->out);
     else
         fprintf(printer->out, printer->format == TEXT ? "%.6g" : "%.9g", value);
 }
 
-static void put_probability(const struct printer *printer, double value) {
+static void predict_put_probability(const struct printer *printer, double value) {
     if (printer->format == TEXT)
         fprintf(printer->out, "%.4f", value);
     else
-        put_value(printer, value);
+        predict_put_value(printer, value);
 }
 
 /* ---- one example ---- */
 
-static int by_probability(const void *a, const void *b) {
+static int predict_by_probability(const void *a, const void *b) {
     const struct guess *x = a, *y = b;
     if (x->probability != y->probability)
         return x->probability > y->probability ? -1 : 1;
@@ -98,44 +98,44 @@ static int by_probability(const void *a, const void *b) {
 }
 
 /* A single output of a two-class model is the probability of class 1. */
-static void rank(struct printer *printer, const float *outputs, size_t width) {
+static void predict_rank(struct printer *printer, const float *outputs, size_t width) {
     for (size_t c = 0; c < printer->classes; c++) {
         double p = width == 1 ? (c ? (double)outputs[0] : 1 - (double)outputs[0]) : (double)outputs[c];
         printer->guesses[c] = (struct guess){c, p};
     }
     memcpy(printer->ranked, printer->guesses, printer->classes * sizeof *printer->ranked);
-    qsort(printer->ranked, printer->classes, sizeof *printer->ranked, by_probability);
+    qsort(printer->ranked, printer->classes, sizeof *printer->ranked, predict_by_probability);
 }
 
-static void print_columns(const struct printer *printer, size_t example) {
+static void predict_print_columns(const struct printer *printer, size_t example) {
     const char *gap = printer->format == CSV ? "," : "\t";
     if (printer->format == CSV)
         fprintf(printer->out, "%zu,", example);
     for (size_t i = 0; i < printer->top; i++) {
         fputs(i ? gap : "", printer->out);
-        put_name(printer, printer->ranked[i].class);
+        predict_put_name(printer, printer->ranked[i].class);
         fputs(gap, printer->out);
-        put_probability(printer, printer->ranked[i].probability);
+        predict_put_probability(printer, printer->ranked[i].probability);
     }
     for (size_t c = 0; printer->probs && c < printer->classes; c++) {
         fputs(gap, printer->out);
-        put_probability(printer, printer->guesses[c].probability);
+        predict_put_probability(printer, printer->guesses[c].probability);
     }
     fputc('\n', printer->out);
 }
 
-static void print_json(const struct printer *printer, size_t example) {
+static void predict_print_json(const struct printer *printer, size_t example) {
     fprintf(printer->out, "{\"example\": %zu, \"class\": ", example);
-    put_name(printer, printer->ranked[0].class);
+    predict_put_name(printer, printer->ranked[0].class);
     fputs(", \"probability\": ", printer->out);
-    put_probability(printer, printer->ranked[0].probability);
+    predict_put_probability(printer, printer->ranked[0].probability);
     if (printer->top > 1) {
         fputs(", \"top\": [", printer->out);
         for (size_t i = 0; i < printer->top; i++) {
             fputs(i ? ", {\"class\": " : "{\"class\": ", printer->out);
-            put_name(printer, printer->ranked[i].class);
+            predict_put_name(printer, printer->ranked[i].class);
             fputs(", \"probability\": ", printer->out);
-            put_probability(printer, printer->ranked[i].probability);
+            predict_put_probability(printer, printer->ranked[i].probability);
             fputc('}', printer->out);
         }
         fputc(']', printer->out);
@@ -144,14 +144,15 @@ static void print_json(const struct printer *printer, size_t example) {
         fputs(", \"probabilities\": [", printer->out);
         for (size_t c = 0; c < printer->classes; c++) {
             fputs(c ? ", " : "", printer->out);
-            put_probability(printer, printer->guesses[c].probability);
+            predict_put_probability(printer, printer->guesses[c].probability);
         }
         fputc(']', printer->out);
     }
     fputs("}\n", printer->out);
 }
 
-static void print_values(const struct printer *printer, size_t example, const float *outputs, size_t width) {
+static void predict_print_values(const struct printer *printer, size_t example, const float *outputs,
+                                 size_t width) {
     const char *gap = printer->format == TEXT ? "\t" : printer->format == CSV ? "," : ", ";
     if (printer->format == CSV)
         fprintf(printer->out, "%zu,", example);
@@ -159,12 +160,12 @@ static void print_values(const struct printer *printer, size_t example, const fl
         fprintf(printer->out, "{\"example\": %zu, \"values\": [", example);
     for (size_t i = 0; i < width; i++) {
         fputs(i ? gap : "", printer->out);
-        put_value(printer, (double)outputs[i]);
+        predict_put_value(printer, (double)outputs[i]);
     }
     fputs(printer->format == JSON ? "]}\n" : "\n", printer->out);
 }
 
-static void print_header(struct printer *printer) {
+static void predict_print_header(struct printer *printer) {
     if (printer->format != CSV || printer->begun)
         return;
     printer->begun = true;
@@ -179,29 +180,29 @@ static void print_header(struct printer *printer) {
             fprintf(printer->out, ",class%zu,probability%zu", i + 1, i + 1);
     for (size_t c = 0; printer->probs && c < printer->classes; c++) {
         fputc(',', printer->out);
-        put_name(printer, c);
+        predict_put_name(printer, c);
     }
     fputc('\n', printer->out);
 }
 
-/* The header waits for the first example: an input that cannot be opened leaves nothing but its error. */
-static rt_status print_example(void *user, size_t example, const float *outputs, size_t width,
-                               struct rt_error *err) {
+/* The header waits for the first example: for an input that cannot be opened only the error is printed. */
+static rt_status predict_print_example(void *user, size_t example, const float *outputs, size_t width,
+                                       struct rt_error *err) {
     struct printer *printer = user;
-    print_header(printer);
+    predict_print_header(printer);
     if (!printer->classes) {
-        print_values(printer, example, outputs, width);
+        predict_print_values(printer, example, outputs, width);
     } else {
-        rank(printer, outputs, width);
-        (printer->format == JSON ? print_json : print_columns)(printer, example);
+        predict_rank(printer, outputs, width);
+        (printer->format == JSON ? predict_print_json : predict_print_columns)(printer, example);
     }
     return ferror(printer->out) ? rt_fail(err, RT_IO, "the output could not be written") : RT_OK;
 }
 
 /* ---- the command ---- */
 
-static rt_status make_printer(const struct settings *settings, const struct rt_run *run,
-                              struct printer *printer, struct rt_error *err) {
+static rt_status predict_make_printer(const struct settings *settings, const struct rt_run *run,
+                                      struct printer *printer, struct rt_error *err) {
     size_t classes = rt_run_class_count(run);
     *printer = (struct printer){
         .run = run,
@@ -227,8 +228,8 @@ static rt_status make_printer(const struct settings *settings, const struct rt_r
     return status;
 }
 
-/* What is computed and on what scale is in the model; there is no run file whose other keys could be set. */
-static rt_status check_keys(const struct rt_words *set, struct rt_error *err) {
+/* The computation and the scaling are in the model; there is no run file with other keys to set. */
+static rt_status predict_check_keys(const struct rt_words *set, struct rt_error *err) {
     for (size_t i = 0; i < set->count; i++)
         if (strncmp(set->items[i], "cluster.", 8) != 0 && strncmp(set->items[i], "train.", 6) != 0)
             return rt_fail(err, RT_BAD_INPUT,
@@ -244,7 +245,7 @@ static int run_predict(const struct rt_invocation *invocation) {
     struct rt_error err;
     struct rt_run *run;
     struct rt_settings all;
-    if (check_keys(&settings->cluster.set, &err) != RT_OK ||
+    if (predict_check_keys(&settings->cluster.set, &err) != RT_OK ||
         rt_cluster_args_settings(&settings->cluster, &all, &err) != RT_OK)
         return rt_exit_error(&err);
     rt_status loaded =
@@ -255,11 +256,12 @@ static int run_predict(const struct rt_invocation *invocation) {
         return rt_exit_error(&err);
     rt_run_set_notice(run, rt_print_notice, NULL);
     struct printer printer;
-    rt_status status = make_printer(invocation->settings, run, &printer, &err);
+    rt_status status = predict_make_printer(invocation->settings, run, &printer, &err);
     if (status == RT_OK) {
-        status = rt_run_predict_source(run, invocation->operands.items[1], print_example, &printer, &err);
+        status =
+            rt_run_predict_source(run, invocation->operands.items[1], predict_print_example, &printer, &err);
         if (status == RT_OK)
-            print_header(&printer); /* of a table without rows */
+            predict_print_header(&printer); /* of a table without rows */
     }
     free(printer.guesses);
     free(printer.ranked);

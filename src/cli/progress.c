@@ -19,8 +19,8 @@ enum { ECHO = 3 }; /* columns left free at the end of the line that the cursor s
 void rt_display_init(struct rt_display *display, const struct rt_run *run, bool quiet) {
     const char *kind = getenv("TERM"), *no_colour = getenv("NO_COLOR");
     bool terminal = isatty(STDOUT_FILENO) && kind && *kind && strcmp(kind, "dumb") != 0;
-    /* A table is drawn at once, so that nothing else, as the ^C that the terminal shows, comes into its
-     * middle. */
+    /* A table is written with one call, so that other output, such as the terminal's ^C, does not end up in
+     * its middle. */
     if (terminal)
         setvbuf(stdout, NULL, _IOFBF, SCREEN_BYTES);
     *display = (struct rt_display){
@@ -63,14 +63,14 @@ void rt_display_notice(void *user, const char *sentence) {
 
 /* ---- lines ---- */
 
-/* A line under construction; what does not fit is left off. */
+/* A line under construction; text that does not fit is dropped. */
 struct line {
     char text[MAX_LINE];
     size_t used;
 };
 
-static void add(struct line *line, const char *format, ...) RT_PRINTF(2, 3);
-static void add(struct line *line, const char *format, ...) {
+static void progress_add(struct line *line, const char *format, ...) RT_PRINTF(2, 3);
+static void progress_add(struct line *line, const char *format, ...) {
     va_list args;
     va_start(args, format);
     int more = vsnprintf(line->text + line->used, sizeof line->text - line->used, format, args);
@@ -80,20 +80,22 @@ static void add(struct line *line, const char *format, ...) {
         line->used = sizeof line->text - 1;
 }
 
-/* Loss, accuracy, speed and time left, as far as they mean something; gap stands before each. */
-static void add_figures(struct line *line, const struct rt_progress *progress, const char *gap, bool brief) {
+/* Loss, accuracy, speed and time left, if they are meaningful; each is preceded by gap. */
+static void progress_add_figures(struct line *line, const struct rt_progress *progress, const char *gap,
+                                 bool brief) {
     char text[RT_TEXT];
     if (isfinite(progress->loss))
-        add(line, "%sloss %s", gap, rt_text_measure(progress->loss, text));
+        progress_add(line, "%sloss %s", gap, rt_text_measure(progress->loss, text));
     if (isfinite(progress->accuracy))
-        add(line, "%s%s %.4f", gap, brief ? "acc" : "accuracy", progress->accuracy);
+        progress_add(line, "%s%s %.4f", gap, brief ? "acc" : "accuracy", progress->accuracy);
     if (isfinite(progress->samples_per_s) && progress->samples_per_s > 0)
-        add(line, "%s%s%s", gap, rt_text_rate(progress->samples_per_s, text), brief ? "/s" : " samples/s");
+        progress_add(line, "%s%s%s", gap, rt_text_rate(progress->samples_per_s, text),
+                     brief ? "/s" : " samples/s");
     if (isfinite(progress->seconds_left) && progress->update < progress->updates)
-        add(line, "%s%s left", gap, rt_text_time(progress->seconds_left, text));
+        progress_add(line, "%s%s left", gap, rt_text_time(progress->seconds_left, text));
 }
 
-static double share_done(const struct rt_progress *progress) {
+static double progress_share_done(const struct rt_progress *progress) {
     double share = progress->updates ? (double)progress->update / (double)progress->updates : 0;
     return share < 0 ? 0 : share > 1 ? 1 : share;
 }
@@ -109,7 +111,7 @@ void rt_display_nodes(struct rt_display *display) {
 
 /* ---- the redrawn lines ---- */
 
-static void put_bar(const struct rt_display *display, size_t width, double share) {
+static void progress_put_bar(const struct rt_display *display, size_t width, double share) {
     size_t full = (size_t)(share * (double)width);
     fputs(display->colour ? "[\033[36m" : "[", display->out);
     for (size_t i = 0; i < width; i++) {
@@ -121,35 +123,35 @@ static void put_bar(const struct rt_display *display, size_t width, double share
 }
 
 /* The bar takes the room that the figures leave; on a narrow screen their words are shortened, then the bar
- * goes, then the line is cut, short of the edge, where terminals would wrap. */
-static void draw(struct rt_display *display, const struct rt_progress *progress) {
+ * is dropped, then the line is cut before the edge, where terminals would wrap. */
+static void progress_draw(struct rt_display *display, const struct rt_progress *progress) {
     size_t columns, rows;
     rt_fit_screen(&columns, &rows);
     columns = columns < MAX_LINE ? columns : USUAL_WIDTH;
     rows = rows < MAX_LINE ? rows : USUAL_ROWS;
     struct line left = {.used = 0}, right = {.used = 0};
-    double share = share_done(progress);
+    double share = progress_share_done(progress);
     if (progress->updates) {
-        add(&left, "epoch %" PRIu64 "/%" PRIu64 " ", progress->epoch, progress->epochs);
-        add(&right, " %3d %%", (int)(share * 100));
+        progress_add(&left, "epoch %" PRIu64 "/%" PRIu64 " ", progress->epoch, progress->epochs);
+        progress_add(&right, " %3d %%", (int)(share * 100));
     } else {
-        add(&left, "update %" PRIu64 " ", progress->update);
+        progress_add(&left, "update %" PRIu64 " ", progress->update);
     }
     size_t percent = right.used, width = columns > ECHO ? columns - ECHO : 0, bar = 0;
     for (int brief = 0; brief <= 1 && bar < MIN_BAR; brief++) {
         right.used = percent;
-        add_figures(&right, progress, "  ", brief);
+        progress_add_figures(&right, progress, "  ", brief);
         size_t used = left.used + right.used + 2;
         bar = width > used ? width - used : 0;
     }
     rt_display_clear(display);
-    /* What would be above the screen could not be drawn anew. */
+    /* Lines above the screen could not be redrawn. */
     char *table = rt_node_table(display->run, false, rows - 1);
     display->lines = table ? rt_fit_print(display->out, table, columns - 1, true) : 0;
     free(table);
     fprintf(display->out, "%.*s", (int)width, left.text);
     if (bar >= MIN_BAR && progress->updates)
-        put_bar(display, bar < MAX_BAR ? bar : MAX_BAR, share);
+        progress_put_bar(display, bar < MAX_BAR ? bar : MAX_BAR, share);
     if (width > left.used)
         fprintf(display->out, "%.*s", (int)(width - left.used), right.text);
     fputs("\033[K", display->out);
@@ -158,7 +160,7 @@ static void draw(struct rt_display *display, const struct rt_progress *progress)
 
 /* ---- reports ---- */
 
-static void print_start(struct rt_display *display, const struct rt_progress *progress) {
+static void progress_print_start(struct rt_display *display, const struct rt_progress *progress) {
     const struct rt_run_facts *facts = rt_run_facts(display->run);
     display->begun = true;
     if (!facts)
@@ -191,8 +193,8 @@ static void print_start(struct rt_display *display, const struct rt_progress *pr
                 rt_text_count(progress->updates, a), RT_COUNTED(progress->epochs, "epoch"));
 }
 
-/* A run without validation data is judged by its test data on the way. */
-static void print_validation(struct rt_display *display, const struct rt_progress *progress) {
+/* A run without validation data reports its test data instead. */
+static void progress_print_validation(struct rt_display *display, const struct rt_progress *progress) {
     const struct rt_run_facts *facts = rt_run_facts(display->run);
     const char *data = facts && facts->validation_examples == 0 ? "test" : "validation";
     char text[RT_TEXT];
@@ -209,23 +211,24 @@ void rt_display_progress(void *user, const struct rt_progress *progress) {
     if (display->quiet)
         return;
     if (!display->begun)
-        print_start(display, progress);
+        progress_print_start(display, progress);
     if (display->terminal && !display->kept) {
         if (progress->validated)
-            print_validation(display, progress);
-        draw(display, progress);
+            progress_print_validation(display, progress);
+        progress_draw(display, progress);
     } else if (!display->terminal && isfinite(progress->loss) && progress->samples_per_s > 0) {
         struct line line = {.used = 0};
         if (progress->updates)
-            add(&line, "epoch %" PRIu64 "/%" PRIu64 ", update %" PRIu64 "/%" PRIu64 " (%d %%)",
-                progress->epoch, progress->epochs, progress->update, progress->updates,
-                (int)(share_done(progress) * 100));
+            progress_add(&line, "epoch %" PRIu64 "/%" PRIu64 ", update %" PRIu64 "/%" PRIu64 " (%d %%)",
+                         progress->epoch, progress->epochs, progress->update, progress->updates,
+                         (int)(progress_share_done(progress) * 100));
         else
-            add(&line, "update %" PRIu64 ", %" PRIu64 " examples", progress->update, progress->samples);
-        add_figures(&line, progress, ", ", false);
+            progress_add(&line, "update %" PRIu64 ", %" PRIu64 " examples", progress->update,
+                         progress->samples);
+        progress_add_figures(&line, progress, ", ", false);
         fprintf(display->out, "%s\n", line.text);
     }
     if (!display->terminal && progress->validated)
-        print_validation(display, progress);
+        progress_print_validation(display, progress);
     fflush(display->out);
 }

@@ -1,7 +1,7 @@
 /*
- * What a person sees of a training run. On a terminal one line is redrawn, above it a table of the devices
- * where there are several, and validations stay above both; into a pipe or a file each report is a line of
- * its own; quiet shows nothing.
+ * The display of a training run. On a terminal one line is redrawn, above it a table of the devices if there
+ * are several, and validations stay above both; into a pipe or a file each report is a line of its own; quiet
+ * shows nothing.
  */
 #ifndef RT_CLI_PROGRESS_H
 #define RT_CLI_PROGRESS_H
@@ -28,10 +28,10 @@ void rt_display_notice(void *user, const char *sentence);
 /* The devices of a run as a table, at its end. */
 void rt_display_nodes(struct rt_display *display);
 
-/* Takes what is redrawn off the screen, so that something else can be printed. */
+/* Clears the redrawn lines from the screen, so that other output can be printed. */
 void rt_display_clear(struct rt_display *display);
 
-/* Leaves what is redrawn on the screen, for good, and the cursor in the line below it; below: it is there
+/* Leaves the redrawn lines on the screen, for good, with the cursor in the line below; below: it is there
  * already. */
 void rt_display_keep(struct rt_display *display, bool below);
 

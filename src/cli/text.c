@@ -47,24 +47,24 @@ const char *rt_text_rate(double per_second, char *text) {
 }
 
 /* A byte that starts a character, in UTF-8. */
-static int starts(char c) {
+static int text_starts_character(char c) {
     return ((unsigned char)c & 0xc0) != 0x80;
 }
 
-static int is_control(char c) {
+static int text_is_control(char c) {
     return (unsigned char)c < 0x20 || c == 0x7f;
 }
 
 size_t rt_text_width(const char *name) {
     size_t width = 0;
     for (; *name; name++)
-        width += starts(*name) != 0;
+        width += text_starts_character(*name) != 0;
     return width;
 }
 
 void rt_text_print(FILE *out, const char *name) {
     for (; *name; name++)
-        fputc(is_control(*name) ? '?' : *name, out);
+        fputc(text_is_control(*name) ? '?' : *name, out);
 }
 
 void rt_text_sentence(FILE *out, const char *sentence) {
@@ -73,7 +73,7 @@ void rt_text_sentence(FILE *out, const char *sentence) {
         if (at[0] == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0) {
             fprintf(out, "\\x%02x\\x%02x", at[0], at[1]);
             at++;
-        } else if (is_control((char)*at)) {
+        } else if (text_is_control((char)*at)) {
             fprintf(out, "\\x%02x", *at);
         } else {
             fputc(*at, out);
@@ -83,9 +83,9 @@ void rt_text_sentence(FILE *out, const char *sentence) {
 
 void rt_text_column(FILE *out, const char *name, size_t width) {
     size_t used = 0;
-    for (; *name && (used < width || !starts(*name)); name++) {
-        used += starts(*name) != 0;
-        fputc(is_control(*name) ? '?' : *name, out);
+    for (; *name && (used < width || !text_starts_character(*name)); name++) {
+        used += text_starts_character(*name) != 0;
+        fputc(text_is_control(*name) ? '?' : *name, out);
     }
     for (; used < width; used++)
         fputc(' ', out);

@@ -1,6 +1,6 @@
 /*
- * ringtmp train: one run, from its run file to a saved model. Signals become a clean stop with a checkpoint,
- * and the command that goes on from there is printed, ready to be pasted.
+ * ringtmp train: one run, from its run file to a saved model. A signal causes a clean stop with a checkpoint;
+ * then the command that resumes the run is printed.
  */
 #include "cli/cluster_args.h"
 #include "cli/commands.h"
@@ -48,7 +48,7 @@ static const struct rt_arg args[] = {
 
 /* ---- signals ---- */
 
-/* A signal handler can reach the run only through a global. Written before the handlers are installed. */
+/* A signal handler can reach the run only through a global. Set before the handlers are installed. */
 static struct rt_run *run_to_stop;
 static bool stop_quietly;
 static volatile sig_atomic_t training; /* the first report has come: what is done is saved on a stop, */
@@ -57,11 +57,11 @@ static volatile sig_atomic_t saves;    /* unless the run writes no files */
 static const int stop_signals[] = {SIGINT, SIGTERM, SIGHUP};
 enum { STOP_SIGNALS = sizeof stop_signals / sizeof *stop_signals };
 
-/* A signal may come while something is drawn, and to another thread: then who draws says what there is to say
- * afterwards, below it. Whoever of the two is first to see that nothing is drawn any more says it. */
+/* A signal may come while the display is drawn, and on another thread: then the drawing thread prints the
+ * message afterwards, below the display. The first of the two to see that drawing has ended prints it. */
 static atomic_bool stopping, drawing, announced;
 
-static void announce(void) {
+static void train_announce(void) {
     static const char saving[] = "\nstopping: the checkpoint is being written; once more ends at once\n";
     static const char nothing[] = "\nstopping: nothing has been trained yet; once more ends at once\n";
     static const char none[] = "\nstopping; once more ends at once\n";
@@ -75,35 +75,35 @@ static void announce(void) {
         (void)!write(STDERR_FILENO, nothing, sizeof nothing - 1);
 }
 
-/* The first signal asks for a checkpoint; another one of any kind ends the process at once. */
-static void on_signal(int number) {
+/* The first signal asks for a checkpoint; a second one of any kind ends the process at once. */
+static void train_on_signal(int number) {
     (void)number;
     for (size_t i = 0; i < STOP_SIGNALS; i++)
         signal(stop_signals[i], SIG_DFL);
     atomic_store(&stopping, true);
     if (!atomic_load(&drawing))
-        announce();
+        train_announce();
     rt_run_stop(run_to_stop);
 }
 
-/* Signals that whoever started us wants ignored (nohup, a job in the background) stay ignored. */
-static void catch_signals(struct rt_run *run, bool quiet) {
+/* Signals that were ignored at the start (nohup, a job in the background) stay ignored. */
+static void train_catch_signals(struct rt_run *run, bool quiet) {
     run_to_stop = run;
     stop_quietly = quiet;
     for (size_t i = 0; i < STOP_SIGNALS; i++) {
-        struct sigaction old, action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+        struct sigaction old, action = {.sa_handler = train_on_signal, .sa_flags = SA_RESTART};
         sigemptyset(&action.sa_mask);
         if (sigaction(stop_signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
             sigaction(stop_signals[i], &action, NULL);
     }
-    /* A run is worth more than its display: it goes on when `| head` has seen enough. */
+    /* The run is worth more than its display: it goes on when `| head` ends. */
     signal(SIGPIPE, SIG_IGN);
 }
 
-static void release_signals(void) {
+static void train_release_signals(void) {
     for (size_t i = 0; i < STOP_SIGNALS; i++) {
         struct sigaction old;
-        if (sigaction(stop_signals[i], NULL, &old) == 0 && old.sa_handler == on_signal)
+        if (sigaction(stop_signals[i], NULL, &old) == 0 && old.sa_handler == train_on_signal)
             signal(stop_signals[i], SIG_DFL);
     }
     run_to_stop = NULL;
@@ -111,8 +111,8 @@ static void release_signals(void) {
 
 /* ---- the command that resumes ---- */
 
-/* Prints a word so that a shell reads it back as it is. */
-static void print_quoted(FILE *out, const char *word) {
+/* Quotes a word for a shell. */
+static void train_print_quoted(FILE *out, const char *word) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%";
     if (*word && strspn(word, plain) == strlen(word)) {
         fprintf(out, " %s", word);
@@ -127,16 +127,15 @@ static void print_quoted(FILE *out, const char *word) {
     fputc('\'', out);
 }
 
-/* Which devices take part when the one that was lost is left out, as far as the words that are printed do not
- * say it. named, counted: whether there were --node and --nodes among them; left: how many of the former are.
- */
-static void print_devices(FILE *out, const struct rt_run *run, size_t lost, bool named, bool counted,
-                          size_t left) {
+/* The devices without the lost one, unless the printed words have them already. named, counted: whether there
+ * were --node and --nodes among the words; left: how many --node are left. */
+static void train_print_devices(FILE *out, const struct rt_run *run, size_t lost, bool named, bool counted,
+                                size_t left) {
     if (!named) /* the run file did, or --set */
         for (size_t i = 0; rt_run_node(run, i); i++)
             if (i != lost) {
                 fputs(" --node", out);
-                print_quoted(out, rt_run_node(run, i));
+                train_print_quoted(out, rt_run_node(run, i));
                 left++;
             }
     if (!named && left == 0)
@@ -145,15 +144,15 @@ static void print_devices(FILE *out, const struct rt_run *run, size_t lost, bool
         fprintf(out, " --nodes %zu", rt_run_local_nodes(run));
 }
 
-/* The same words as this time, with --out and --resume in place of those given, and without the device that
- * was lost. A run file whose name looks like an option comes last, after "--". */
-static void print_resume(FILE *out, const struct rt_invocation *invocation, const struct rt_run *run) {
+/* The words of this command line, with --out and --resume replaced, and without the lost device. A run file
+ * whose name looks like an option comes last, after "--". */
+static void train_print_resume(FILE *out, const struct rt_invocation *invocation, const struct rt_run *run) {
     const char *operand = invocation->operands.items[0], *directory = rt_run_out_dir(run);
     const size_t lost = rt_run_lost_node(run);
     size_t nodes = 0;
     bool counted = false;
     fputs(" ", out);
-    print_quoted(out, invocation->program);
+    train_print_quoted(out, invocation->program);
     fputs(" train", out);
     for (int i = 0; i < invocation->argc; i++) {
         const char *word = invocation->argv[i];
@@ -162,28 +161,28 @@ static void print_resume(FILE *out, const struct rt_invocation *invocation, cons
         if ((node || same) && nodes++ == lost)
             i += node;
         else if (word == operand && word[0] != '-')
-            print_quoted(out, word);
+            train_print_quoted(out, word);
         else if (word == operand || strcmp(word, "--") == 0 || strcmp(word, "--resume") == 0 ||
                  strncmp(word, "--out=", 6) == 0)
             continue;
         else if (strcmp(word, "--out") == 0)
             i++;
         else
-            print_quoted(out, word);
+            train_print_quoted(out, word);
     }
     if (lost != SIZE_MAX)
-        print_devices(out, run, lost, nodes > 0, counted, nodes > 0 ? nodes - 1 : 0);
+        train_print_devices(out, run, lost, nodes > 0, counted, nodes > 0 ? nodes - 1 : 0);
     fputs(" --out", out);
-    print_quoted(out, directory);
+    train_print_quoted(out, directory);
     fputs(" --resume", out);
     if (operand[0] == '-') {
         fputs(" --", out);
-        print_quoted(out, operand);
+        train_print_quoted(out, operand);
     }
     fputc('\n', out);
 }
 
-static void print_interrupted(const struct rt_invocation *invocation, const struct rt_run *run) {
+static void train_print_interrupted(const struct rt_invocation *invocation, const struct rt_run *run) {
     const char *directory = rt_run_out_dir(run);
     if (training && !directory) {
         fputs("ringtmp: interrupted; with out: none nothing was kept\n", stderr);
@@ -194,11 +193,12 @@ static void print_interrupted(const struct rt_invocation *invocation, const stru
         return;
     }
     fprintf(stderr, "ringtmp: interrupted; the checkpoint is in %s/checkpoint. To go on:\n", directory);
-    print_resume(stderr, invocation, run);
+    train_print_resume(stderr, invocation, run);
 }
 
-/* A device was lost, or a file could not be written: what is saved is as good as after Ctrl-C. */
-static void print_way_on(const struct rt_invocation *invocation, const struct rt_run *run, const char *how) {
+/* A device was lost, or a file could not be written: the checkpoint is as good as after Ctrl-C. */
+static void train_print_way_on(const struct rt_invocation *invocation, const struct rt_run *run,
+                               const char *how) {
     const char *directory = rt_run_out_dir(run);
     const enum rt_out_state state = directory ? rt_out_look(directory) : RT_OUT_NOTHING;
     if (state == RT_OUT_NOTHING)
@@ -207,40 +207,40 @@ static void print_way_on(const struct rt_invocation *invocation, const struct rt
         fprintf(stderr, "ringtmp: the last checkpoint is in %s/checkpoint. To go on, %s:\n", directory, how);
     else
         fprintf(stderr, "ringtmp: there is no checkpoint yet. To start again, %s:\n", how);
-    print_resume(stderr, invocation, run);
+    train_print_resume(stderr, invocation, run);
 }
 
-/* After a signal nothing is redrawn: what the screen shows stays, and the rest comes below. */
-static void begin_drawing(struct rt_display *display) {
+/* After a signal nothing is redrawn: the screen stays, and further output is printed below. */
+static void train_begin_drawing(struct rt_display *display) {
     atomic_store(&drawing, true);
     if (atomic_load(&stopping))
         rt_display_keep(display, true);
 }
 
-static void end_drawing(void) {
+static void train_end_drawing(void) {
     atomic_store(&drawing, false);
     if (atomic_load(&stopping))
-        announce();
+        train_announce();
 }
 
-static void on_progress(void *user, const struct rt_progress *progress) {
+static void train_on_progress(void *user, const struct rt_progress *progress) {
     struct rt_display *display = user;
     training = 1;
     saves = rt_run_out_dir(display->run) != NULL;
-    begin_drawing(display);
+    train_begin_drawing(display);
     rt_display_progress(user, progress);
-    end_drawing();
+    train_end_drawing();
 }
 
-static void on_notice(void *user, const char *sentence) {
-    begin_drawing(user);
+static void train_on_notice(void *user, const char *sentence) {
+    train_begin_drawing(user);
     rt_display_notice(user, sentence);
-    end_drawing();
+    train_end_drawing();
 }
 
 /* ---- the result ---- */
 
-static void print_result(FILE *out, struct rt_display *display) {
+static void train_print_result(FILE *out, struct rt_display *display) {
     const struct rt_run *run = display->run;
     const struct rt_result *result = rt_run_result(run);
     const struct rt_run_facts *facts = rt_run_facts(run);
@@ -293,8 +293,8 @@ static void print_result(FILE *out, struct rt_display *display) {
 
 /* ---- the command ---- */
 
-static rt_status collect_settings(const struct settings *settings, struct rt_settings *all,
-                                  struct rt_error *err) {
+static rt_status train_collect_settings(const struct settings *settings, struct rt_settings *all,
+                                        struct rt_error *err) {
     char seed[RT_TEXT];
     snprintf(seed, sizeof seed, "%" PRId64, settings->seed);
     rt_status status = rt_cluster_args_settings(&settings->cluster, all, err);
@@ -307,11 +307,12 @@ static rt_status collect_settings(const struct settings *settings, struct rt_set
     return status;
 }
 
-static rt_status apply(const struct rt_invocation *invocation, struct rt_run *run, struct rt_error *err) {
+static rt_status train_apply(const struct rt_invocation *invocation, struct rt_run *run,
+                             struct rt_error *err) {
     const struct settings *settings = invocation->settings;
     struct rt_settings all = {0};
     char program[RT_PROGRAM_ROOM];
-    rt_status status = collect_settings(settings, &all, err);
+    rt_status status = train_collect_settings(settings, &all, err);
     if (status == RT_OK)
         status = rt_settings_apply(&all, run, err);
     rt_settings_deinit(&all);
@@ -341,14 +342,14 @@ static int run_train(const struct rt_invocation *invocation) {
     struct rt_display display;
     rt_display_init(&display, run, settings->quiet);
     rt_run_set_process_start(run, invocation->start);
-    rt_run_set_notice(run, on_notice, &display);
+    rt_run_set_notice(run, train_on_notice, &display);
     if (settings->quiet)
         rt_run_set_warning(run, rt_print_notice, NULL);
-    rt_status status = apply(invocation, run, &err);
+    rt_status status = train_apply(invocation, run, &err);
     if (status == RT_OK) {
-        catch_signals(run, settings->quiet);
-        status = rt_run_train(run, on_progress, &display, &err);
-        release_signals();
+        train_catch_signals(run, settings->quiet);
+        status = rt_run_train(run, train_on_progress, &display, &err);
+        train_release_signals();
     }
     if (atomic_load(&stopping) || status != RT_OK)
         rt_display_keep(&display, atomic_load(&stopping));
@@ -356,18 +357,18 @@ static int run_train(const struct rt_invocation *invocation) {
         rt_display_clear(&display);
     int code = RT_EXIT_DONE;
     if (status == RT_INTERRUPTED) {
-        print_interrupted(invocation, run);
+        train_print_interrupted(invocation, run);
         code = RT_EXIT_FAILED;
     } else if (status != RT_OK) {
         code = rt_exit_error(&err);
         if (status == RT_LOST)
-            print_way_on(invocation, run,
-                         rt_run_lost_node(run) == SIZE_MAX ? "with other nodes if need be"
-                                                           : "without the device that is lost");
+            train_print_way_on(invocation, run,
+                               rt_run_lost_node(run) == SIZE_MAX ? "with other nodes if need be"
+                                                                 : "without the device that is lost");
         else if (status == RT_IO)
-            print_way_on(invocation, run, "once files can be written again");
+            train_print_way_on(invocation, run, "once files can be written again");
     } else if (!settings->quiet) {
-        print_result(stdout, &display);
+        train_print_result(stdout, &display);
     }
     rt_run_close(run);
     return code;

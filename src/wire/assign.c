@@ -1,4 +1,4 @@
-/* A node is given its part of the work, and says when it is ready for it. */
+/* ASSIGN gives a node its part of the work; READY is its answer. */
 #include "base/memory.h"
 #include "wire/bytes.h"
 #include "wire/message.h"

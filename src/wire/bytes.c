@@ -11,7 +11,7 @@
 
 /* ---- writing ------------------------------------------------------------------------------------------- */
 
-static uint8_t *take(struct rt_encoder *encoder, size_t count) {
+static uint8_t *encoder_take(struct rt_encoder *encoder, size_t count) {
     if (encoder->full || count > encoder->room - encoder->used) {
         encoder->full = true;
         return NULL;
@@ -22,25 +22,25 @@ static uint8_t *take(struct rt_encoder *encoder, size_t count) {
 }
 
 void rt_write_u8(struct rt_encoder *encoder, uint8_t value) {
-    uint8_t *at = take(encoder, 1);
+    uint8_t *at = encoder_take(encoder, 1);
     if (at)
         *at = value;
 }
 
 void rt_write_u16(struct rt_encoder *encoder, uint16_t value) {
-    uint8_t *at = take(encoder, 2);
+    uint8_t *at = encoder_take(encoder, 2);
     if (at)
         rt_put_le16(at, value);
 }
 
 void rt_write_u32(struct rt_encoder *encoder, uint32_t value) {
-    uint8_t *at = take(encoder, 4);
+    uint8_t *at = encoder_take(encoder, 4);
     if (at)
         rt_put_le32(at, value);
 }
 
 void rt_write_u64(struct rt_encoder *encoder, uint64_t value) {
-    uint8_t *at = take(encoder, 8);
+    uint8_t *at = encoder_take(encoder, 8);
     if (at)
         rt_put_le64(at, value);
 }
@@ -52,7 +52,7 @@ void rt_write_f64(struct rt_encoder *encoder, double value) {
 }
 
 void rt_write_raw(struct rt_encoder *encoder, const void *bytes, size_t count) {
-    uint8_t *at = take(encoder, count);
+    uint8_t *at = encoder_take(encoder, count);
     if (at && count)
         memcpy(at, bytes, count);
 }

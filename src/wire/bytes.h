@@ -1,7 +1,7 @@
 /*
- * Writing and reading the fields of a message, one after the other. Failure is sticky: an encoder that ran
- * out of room and a decoder that met something wrong do nothing more, so that a codec lists its fields and
- * looks at the outcome once, at the end. A decoder keeps the first sentence; numbers read after it are 0.
+ * Writing and reading the fields of a message, one after the other. Failure is sticky: after an encoder has
+ * run out of room, or a decoder has met an error, further calls do nothing, so a codec lists its fields and
+ * checks the outcome once, at the end. A decoder keeps the first message; numbers read after it are 0.
  */
 #ifndef RT_WIRE_BYTES_H
 #define RT_WIRE_BYTES_H
@@ -24,7 +24,8 @@ void rt_write_raw(struct rt_encoder *encoder, const void *bytes, size_t count);
 
 /* A u16 with the length, and the bytes as they are; count is at most UINT16_MAX. */
 void rt_write_bytes(struct rt_encoder *encoder, const char *text, size_t count);
-/* The same for a name or a sentence of at most RT_MAX_TEXT bytes; what cannot be shown becomes '?'. */
+/* The same for a name or a message of at most RT_MAX_TEXT bytes; characters that cannot be printed become
+ * '?'. */
 void rt_write_text(struct rt_encoder *encoder, const char *text);
 
 /* The bytes used, 0 when they did not fit. */
@@ -38,10 +39,10 @@ struct rt_decoder {
     struct rt_error *err;
 };
 
-/* Says what is wrong: "the <name> ..." and the rest of the sentence. Only the first counts. */
+/* Reports an error: "the <name> ..." and the rest of the message. Only the first is kept. */
 void rt_decoder_refuse(struct rt_decoder *decoder, const char *format, ...) RT_PRINTF(2, 3);
 
-/* The next count bytes, in place; NULL, and refused, when there are fewer. */
+/* The next count bytes, in place; NULL, and an error, when there are fewer. */
 const uint8_t *rt_read_raw(struct rt_decoder *decoder, size_t count);
 uint8_t rt_read_u8(struct rt_decoder *decoder);
 uint16_t rt_read_u16(struct rt_decoder *decoder);
@@ -52,16 +53,16 @@ double rt_read_f64(struct rt_decoder *decoder);
 /* A number that counts or measures: finite and not negative. what: "a latency". */
 double rt_read_amount(struct rt_decoder *decoder, const char *what);
 
-/* How many of something follow, of at least each_bytes bytes: at most limit, and they must be there. */
+/* A count of items that follow, of at least each_bytes bytes: at most limit, and the bytes must be there. */
 size_t rt_read_count(struct rt_decoder *decoder, const char *what, size_t limit, size_t each_bytes);
 
 /* A u16 that must be below limit. what: "node". */
 uint16_t rt_read_index(struct rt_decoder *decoder, const char *what, size_t limit);
 
-/* A name or a sentence into text, of RT_MAX_TEXT + 1 bytes. what: "version". */
+/* A name or a message into text, of RT_MAX_TEXT + 1 bytes. what: "version". */
 void rt_read_text(struct rt_decoder *decoder, const char *what, char *text);
 
-/* RT_OK when all went well and nothing is left over. */
+/* RT_OK when no error occurred and no bytes are left. */
 rt_status rt_decoder_end(struct rt_decoder *decoder);
 
 #endif

@@ -8,7 +8,7 @@ static const uint8_t magic[4] = {'R', 'T', 'M', 'P'};
 
 enum { PROTOCOL_END = sizeof magic + 2 };
 
-/* What a type may carry, and which fields of the head mean something to it. */
+/* The properties of a type, and the fields of the head that it uses. */
 enum carries { HEAD_ONLY, FIELDS, TENSORS };
 enum { ROWS = 1, VALUE = 2, TARGET = 4 }; /* ROWS: or what else is in its place */
 
@@ -53,7 +53,7 @@ static const struct type types[] = {
     {RT_MESSAGE_PARAM, "param", TENSORS, RT_FLAG_LAST, 0},
 };
 
-static const struct type *find_type(uint16_t type) {
+static const struct type *head_find_type(uint16_t type) {
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (types[i].type == type)
             return &types[i];
@@ -61,14 +61,14 @@ static const struct type *find_type(uint16_t type) {
 }
 
 const char *rt_message_name(uint16_t type) {
-    const struct type *found = find_type(type);
+    const struct type *found = head_find_type(type);
     return found ? found->name : "unknown";
 }
 
 /* ---- tensors ------------------------------------------------------------------------------------------- */
 
 /* Both element types take 4 bytes. SIZE_MAX: more than RT_MAX_TENSOR_BYTES. */
-static size_t tensor_bytes(const struct rt_message_tensor *tensor) {
+static size_t head_tensor_bytes(const struct rt_message_tensor *tensor) {
     uint64_t bytes = 4;
     size_t rank = tensor->rank < RT_MESSAGE_RANK ? tensor->rank : RT_MESSAGE_RANK;
     for (size_t i = 0; i < rank; i++)
@@ -86,7 +86,7 @@ static size_t tensor_bytes(const struct rt_message_tensor *tensor) {
 size_t rt_message_tensor_bytes(const struct rt_message *message) {
     size_t sum = 0, count = message->tensors < RT_MESSAGE_TENSORS ? message->tensors : RT_MESSAGE_TENSORS;
     for (size_t i = 0; i < count; i++) {
-        size_t bytes = tensor_bytes(&message->tensor[i]);
+        size_t bytes = head_tensor_bytes(&message->tensor[i]);
         if (bytes > RT_MAX_TENSOR_BYTES - sum)
             return SIZE_MAX;
         sum += bytes;
@@ -94,7 +94,7 @@ size_t rt_message_tensor_bytes(const struct rt_message *message) {
     return sum;
 }
 
-static void write_tensor(struct rt_encoder *encoder, const struct rt_message_tensor *tensor, bool used) {
+static void head_write_tensor(struct rt_encoder *encoder, const struct rt_message_tensor *tensor, bool used) {
     static const struct rt_message_tensor none = {0};
     const struct rt_message_tensor *from = used ? tensor : &none;
     rt_write_u8(encoder, from->dtype);
@@ -103,8 +103,8 @@ static void write_tensor(struct rt_encoder *encoder, const struct rt_message_ten
         rt_write_u32(encoder, i < from->rank ? from->dims[i] : 0);
 }
 
-/* What is not used must be zero, so that it can mean something one day. */
-static void read_tensor(struct rt_decoder *decoder, bool used, struct rt_message_tensor *tensor) {
+/* Unused fields must be zero, so that later versions can use them. */
+static void head_read_tensor(struct rt_decoder *decoder, bool used, struct rt_message_tensor *tensor) {
     tensor->dtype = rt_read_u8(decoder);
     tensor->rank = rt_read_u8(decoder);
     for (size_t i = 0; i < RT_MESSAGE_RANK; i++)
@@ -141,11 +141,11 @@ void rt_message_encode(const struct rt_message *message, uint8_t head[RT_MESSAGE
     rt_write_u8(&encoder, 0);
     rt_write_u16(&encoder, message->target);
     for (size_t i = 0; i < RT_MESSAGE_TENSORS; i++)
-        write_tensor(&encoder, &message->tensor[i], i < tensors);
+        head_write_tensor(&encoder, &message->tensor[i], i < tensors);
 }
 
-/* Whose bytes these are: looked at before the length, which another version may have changed. */
-static rt_status check_protocol(const uint8_t *head, size_t head_bytes, struct rt_error *err) {
+/* The protocol and version are checked before the length, which another version may have changed. */
+static rt_status head_check_protocol(const uint8_t *head, size_t head_bytes, struct rt_error *err) {
     if (head_bytes < PROTOCOL_END || memcmp(head, magic, sizeof magic) != 0)
         return rt_fail(err, RT_BAD_INPUT, "not a RingTMP message (bad magic number)");
     unsigned protocol = rt_get_le16(head + sizeof magic);
@@ -160,8 +160,8 @@ static rt_status check_protocol(const uint8_t *head, size_t head_bytes, struct r
     return RT_OK;
 }
 
-static void check_body(struct rt_decoder *decoder, const struct rt_message *message, const struct type *type,
-                       size_t body_bytes) {
+static void head_check_body(struct rt_decoder *decoder, const struct rt_message *message,
+                            const struct type *type, size_t body_bytes) {
     if (message->tensors && type->carries != TENSORS)
         rt_decoder_refuse(decoder, "must not carry tensors");
     if (type->carries == HEAD_ONLY && body_bytes)
@@ -179,14 +179,14 @@ static void check_body(struct rt_decoder *decoder, const struct rt_message *mess
 
 rt_status rt_message_decode(const uint8_t *head, size_t head_bytes, size_t body_bytes,
                             struct rt_message *message, struct rt_error *err) {
-    rt_status status = check_protocol(head, head_bytes, err);
+    rt_status status = head_check_protocol(head, head_bytes, err);
     if (status != RT_OK)
         return status;
     struct rt_decoder decoder = {
         .name = "message", .bytes = head, .count = RT_MESSAGE_HEAD, .used = PROTOCOL_END, .err = err};
     struct rt_message made = {0};
     made.type = rt_read_u16(&decoder);
-    const struct type *type = find_type(made.type);
+    const struct type *type = head_find_type(made.type);
     if (!type)
         return rt_fail(err, RT_BAD_INPUT, "unknown message type %u", made.type);
     decoder.name = type->name;
@@ -212,9 +212,9 @@ rt_status rt_message_decode(const uint8_t *head, size_t head_bytes, size_t body_
     if (made.tensors > RT_MESSAGE_TENSORS)
         rt_decoder_refuse(&decoder, "has %zu tensors; the maximum is %d", made.tensors, RT_MESSAGE_TENSORS);
     for (size_t i = 0; i < RT_MESSAGE_TENSORS; i++)
-        read_tensor(&decoder, i < made.tensors, &made.tensor[i]);
+        head_read_tensor(&decoder, i < made.tensors, &made.tensor[i]);
     if (decoder.status == RT_OK)
-        check_body(&decoder, &made, type, body_bytes);
+        head_check_body(&decoder, &made, type, body_bytes);
     status = rt_decoder_end(&decoder);
     if (status == RT_OK)
         *message = made;

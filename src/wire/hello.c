@@ -1,4 +1,4 @@
-/* Greetings: who connects, and who answers. */
+/* HELLO identifies the connecting side, WELCOME the answering one. */
 #include "wire/bytes.h"
 #include "wire/message.h"
 #include <string.h>
@@ -13,7 +13,7 @@ size_t rt_hello_encode(const struct rt_hello *hello, uint8_t *bytes, size_t room
     return rt_encoder_end(&encoder);
 }
 
-static void read_answer(struct rt_decoder *decoder, uint8_t answer[32]) {
+static void hello_read_answer(struct rt_decoder *decoder, uint8_t answer[32]) {
     const uint8_t *at = rt_read_raw(decoder, 32);
     if (at)
         memcpy(answer, at, 32);
@@ -25,7 +25,7 @@ rt_status rt_hello_decode(const uint8_t *bytes, size_t count, struct rt_hello *h
     made.role = rt_read_u8(&decoder);
     made.from = rt_read_index(&decoder, "node", RT_MAX_NODES);
     made.label = rt_read_u16(&decoder);
-    read_answer(&decoder, made.answer);
+    hello_read_answer(&decoder, made.answer);
     rt_read_text(&decoder, "version", made.version);
     if (made.role != RT_ROLE_MASTER && made.role != RT_ROLE_NODE)
         rt_decoder_refuse(&decoder, "has unknown role %u", made.role);
@@ -49,7 +49,7 @@ size_t rt_welcome_encode(const struct rt_welcome *welcome, uint8_t *bytes, size_
     return rt_encoder_end(&encoder);
 }
 
-static uint32_t read_cores(struct rt_decoder *decoder, const char *what) {
+static uint32_t hello_read_cores(struct rt_decoder *decoder, const char *what) {
     uint32_t count = rt_read_u32(decoder);
     if (count > RT_MAX_CORES)
         rt_decoder_refuse(decoder, "has %lu %s; the maximum is %d", (unsigned long)count, what, RT_MAX_CORES);
@@ -60,9 +60,9 @@ rt_status rt_welcome_decode(const uint8_t *bytes, size_t count, struct rt_welcom
                             struct rt_error *err) {
     struct rt_decoder decoder = {.name = "welcome", .bytes = bytes, .count = count, .err = err};
     struct rt_welcome made = {0};
-    read_answer(&decoder, made.answer);
-    made.cores = read_cores(&decoder, "cores");
-    made.threads = read_cores(&decoder, "threads");
+    hello_read_answer(&decoder, made.answer);
+    made.cores = hello_read_cores(&decoder, "cores");
+    made.threads = hello_read_cores(&decoder, "threads");
     made.memory = rt_read_u64(&decoder);
     rt_read_text(&decoder, "name", made.name);
     rt_read_text(&decoder, "version", made.version);

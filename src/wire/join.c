@@ -1,4 +1,4 @@
-/* A node is told to connect to another, and answers how well the two are joined. */
+/* JOIN tells a node to connect to another; the answer has the quality of the link. */
 #include "wire/bytes.h"
 #include "wire/message.h"
 

@@ -1,13 +1,12 @@
 /*
- * The message catalogue: what the nodes of a cluster say to one another, byte by byte. Pure functions; no
- * input or output happens here.
+ * The message catalogue: the messages between the nodes of a cluster, byte by byte. Pure functions without
+ * input or output.
  *
- * A message is a head of fixed layout, which says what it is and describes the tensors that follow, and a
- * body: either the tensors' bytes as they are, or the fields of one of the structs below. All numbers are
- * little-endian. Damage on the way is the transport's to find. Decoding trusts nothing: every count and
- * length is checked against its limit and against the bytes that are there before memory is taken, and what
- * is left over is an error. docs/protocol.md has the layout of each message and the order in which they are
- * said.
+ * A message is a head of fixed layout, which has its type and describes the tensors that follow, and a
+ * body: either the bytes of the tensors, or the fields of one of the structs below. All numbers are
+ * little-endian. The transport detects damage. Decoding trusts nothing: every count and length is checked
+ * against its limit and against the bytes that are there before memory is allocated, and bytes left over
+ * are an error. docs/protocol.md has the layout of each message and their order.
  */
 #ifndef RT_WIRE_MESSAGE_H
 #define RT_WIRE_MESSAGE_H
@@ -20,7 +19,7 @@ enum { RT_PROTOCOL = 3 };
 
 enum rt_message_type {
     /* between the master and a node, while a cluster is formed */
-    RT_MESSAGE_HELLO = 1, /* rt_hello: the first on every link, from the one who connected */
+    RT_MESSAGE_HELLO = 1, /* rt_hello: the first on every link, from the side that connected */
     RT_MESSAGE_WELCOME,   /* rt_welcome: the answer */
     RT_MESSAGE_ERROR,     /* rt_error_message: a refusal, or the end of a run, with the reason */
     RT_MESSAGE_JOIN,      /* rt_join: connect to another node */
@@ -57,7 +56,7 @@ enum rt_message_type {
     RT_MESSAGE_TICKET = 80, /* head only: learn from batch `batch` */
     RT_MESSAGE_DONE,     /* head only: its loss is `loss`, summed over `rows` examples; `correct` are right */
     RT_MESSAGE_EXAMPLES, /* inputs and targets of a worker's part of batch `batch`, from float `first` on */
-    RT_MESSAGE_TALLY = 84, /* head only, ahead of the answer to METRICS: counter `counter` of the server there
+    RT_MESSAGE_TALLY = 84, /* head only, before the answer to METRICS: counter `counter` of the server there
                               stands at `count` */
 
     /* between any two who take part in a collective */
@@ -83,10 +82,10 @@ struct rt_message_tensor {
     uint32_t dims[RT_MESSAGE_RANK];
 };
 
-/* LAST: of NORM: it carries the factor; of PUSH, PULL and PARAM: the last of those that belong together. ASK,
- * of the last PUSH: as if a PULL came behind it. REST, of PULL: the worker has nothing to do; nobody need
- * wait for it until it asks again. AGAIN, of ERROR in place of WELCOME: the node is too busy with other
- * callers; it may be called again. */
+/* LAST: of NORM: it carries the factor; of PUSH, PULL and PARAM: the last one of a group. ASK, of the last
+ * PUSH: includes a PULL. REST, of PULL: the worker has nothing to do, and need not be waited for until it
+ * asks again. AGAIN, of ERROR instead of WELCOME: the node is too busy with other callers; it may be called
+ * again. */
 enum { RT_FLAG_LAST = 1, RT_FLAG_ASK = 2, RT_FLAG_REST = 4, RT_FLAG_AGAIN = 8 };
 
 #define RT_VERSION_NOW UINT64_MAX
@@ -97,7 +96,7 @@ struct rt_message {
     uint16_t source; /* index of the node that made it; 0: the master */
     uint16_t target; /* of state transfer: the node it is for; otherwise 0 */
     uint32_t run;    /* which run it belongs to: random, chosen by the master */
-    /* Five slots, each under the name of what it carries in the message at hand. */
+    /* Five slots, each under the name of its content in the respective message. */
     union {
         uint64_t micro;         /* FORWARD, EVALUATE, BACKWARD: number of the micro-batch in the run */
         uint64_t batch;         /* TICKET, DONE, EXAMPLES, PUSH, PULL: number of the batch in the run */
@@ -136,9 +135,9 @@ struct rt_message {
 /* Writes RT_MESSAGE_HEAD bytes. */
 void rt_message_encode(const struct rt_message *message, uint8_t head[RT_MESSAGE_HEAD]);
 
-/* body_bytes: of the frame. Checked here: that this is a message of our protocol, of a known type, with
- * nothing set that has no meaning, and that the body is as long as it can be: what the tensors need, nothing
- * for a head alone, at most RT_MAX_CONTROL for fields. */
+/* body_bytes: of the frame. Checks that this is a message of our protocol, of a known type, that unused
+ * fields are not set, and that the body has a valid length: that of the tensors, 0 for a head alone, at most
+ * RT_MAX_CONTROL for fields. */
 rt_status rt_message_decode(const uint8_t *head, size_t head_bytes, size_t body_bytes,
                             struct rt_message *message, struct rt_error *err);
 
@@ -160,16 +159,16 @@ enum {
 
 enum rt_hello_role { RT_ROLE_MASTER = 1, RT_ROLE_NODE = 2 };
 
-/* What a link is for: what the other end is to the one who speaks of it. */
+/* The purpose of a link, as seen from the sender of the label. */
 enum rt_label {
     RT_LABEL_NEXT = 1,     /* the next node of a ring */
     RT_LABEL_PREVIOUS = 2, /* the node before it */
-    RT_LABEL_MESH = 3,     /* somebody who takes part in an exchange */
+    RT_LABEL_MESH = 3,     /* another member of an exchange */
 };
-uint16_t rt_label_mirror(uint16_t label); /* the same link, as the other end speaks of it */
+uint16_t rt_label_mirror(uint16_t label); /* the same link, as seen from the other end */
 
 struct rt_hello {
-    uint8_t role;       /* who connects: enum rt_hello_role */
+    uint8_t role;       /* of the connecting side: enum rt_hello_role */
     uint16_t from;      /* a node: its index; the master: 0 */
     uint16_t label;     /* what the link is for, enum rt_label; 0: the master's own talk with a node */
     uint8_t answer[32]; /* hash of the kernels' known answers: nodes that differ cannot share an exact run */
@@ -196,7 +195,7 @@ struct rt_settle_link {
 struct rt_settle {
     uint16_t index, count; /* the node's own place, and how many there are */
     size_t links;
-    struct rt_settle_link *link; /* [links]; owned. Whoever makes them: at most one next and one previous
+    struct rt_settle_link *link; /* [links]; owned. At most one next and one previous
                                    node, and one link of a mesh with each. */
 };
 
@@ -245,15 +244,15 @@ struct rt_ready {
 
 enum { RT_METRIC_STATES = 14, RT_METRIC_LINKS = 3, RT_METRIC_KINDS = 5 };
 
-/* Kinds of bytes: one for each channel of a link, and what greeting and measuring it took before it was used.
- */
+/* Kinds of bytes: one for each channel of a link, and those for greeting and measuring it before it was
+ * used. */
 enum { RT_METRIC_PROBE = 4 };
 
-/* What a node did with its time, from its first forward on. */
+/* How a node spent its time, from its first forward on. */
 struct rt_metrics_row {
     uint16_t node;
     double seconds, cpu_seconds;
-    double validation; /* seconds that validations took of it, apart from `seconds` and the states */
+    double validation; /* seconds spent in validations, not included in `seconds` and the states */
     double state[RT_METRIC_STATES]; /* in the order of enum rt_state */
     uint64_t samples, updates;
     uint32_t queue; /* micro-batches that wait to be worked on */
@@ -272,10 +271,10 @@ struct rt_metrics {
     struct rt_metrics_row *rows; /* borrowed */
 };
 
-/* Each encoder writes into room bytes and returns how many it used, or 0 when they do not fit or a count is
- * above its limit; control characters and broken UTF-8 in a text become '?', so that what one side says the
- * other can always read. Each decoder takes the whole body. What it gives is to be released by the deinit of
- * the same name where there is one, and only on RT_OK. */
+/* Each encoder writes into room bytes and returns the number used, or 0 when they do not fit or a count is
+ * above its limit; control characters and invalid UTF-8 in a text become '?', so that the receiver can always
+ * read what is sent. Each decoder takes the whole body. Its result is to be released by the deinit of the
+ * same name if there is one, and only on RT_OK. */
 size_t rt_hello_encode(const struct rt_hello *hello, uint8_t *bytes, size_t room);
 rt_status rt_hello_decode(const uint8_t *bytes, size_t count, struct rt_hello *hello, struct rt_error *err);
 size_t rt_welcome_encode(const struct rt_welcome *welcome, uint8_t *bytes, size_t room);
@@ -308,13 +307,13 @@ void rt_assign_deinit(struct rt_assign *assign);
 size_t rt_ready_encode(const struct rt_ready *ready, uint8_t *bytes, size_t room);
 rt_status rt_ready_decode(const uint8_t *bytes, size_t count, struct rt_ready *ready, struct rt_error *err);
 size_t rt_metrics_encode(const struct rt_metrics *metrics, uint8_t *bytes, size_t room);
-/* Decodes into the caller's rows, at most `room` of them, and allocates nothing. A failure leaves
- * metrics->count alone; the rows may have been written to. */
+/* Decodes into the caller's rows, at most `room` of them, and allocates nothing. On failure metrics->count is
+ * unchanged; the rows may have been written. */
 rt_status rt_metrics_decode(const uint8_t *bytes, size_t count, struct rt_metrics *metrics,
                             struct rt_error *err);
 
-/* Adds a row to an encoded body of `count` bytes, in place and without taking memory; returns the bytes it
- * has then, or 0 when it does not fit or the body is none. count 0: begins one. A body of n rows takes
+/* Appends a row to an encoded body of `count` bytes, in place and without allocation; returns the new number
+ * of bytes, or 0 when it does not fit or the body is invalid. count 0: begins a body. A body of n rows takes
  * RT_METRICS_BYTES + n * RT_METRICS_ROW_BYTES. */
 enum { RT_METRICS_BYTES = 4, RT_METRICS_ROW_BYTES = 422 };
 size_t rt_metrics_append(const struct rt_metrics_row *row, uint8_t *bytes, size_t count, size_t room);

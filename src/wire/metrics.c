@@ -1,9 +1,9 @@
-/* What the nodes did with their time: a row for each, added as the message goes round. */
+/* How the nodes spent their time: each appends a row as the message goes round. */
 #include "base/bytes.h"
 #include "wire/bytes.h"
 #include "wire/message.h"
 
-static void write_row(struct rt_encoder *encoder, const struct rt_metrics_row *row) {
+static void metrics_write_row(struct rt_encoder *encoder, const struct rt_metrics_row *row) {
     rt_write_u16(encoder, row->node);
     rt_write_f64(encoder, row->seconds);
     rt_write_f64(encoder, row->cpu_seconds);
@@ -24,7 +24,7 @@ static void write_row(struct rt_encoder *encoder, const struct rt_metrics_row *r
     rt_write_u64(encoder, row->staleness_max);
 }
 
-static void read_row(struct rt_decoder *decoder, struct rt_metrics_row *row) {
+static void metrics_read_row(struct rt_decoder *decoder, struct rt_metrics_row *row) {
     row->node = rt_read_index(decoder, "node", RT_MAX_NODES);
     row->seconds = rt_read_amount(decoder, "a time");
     row->cpu_seconds = rt_read_amount(decoder, "a time");
@@ -49,7 +49,7 @@ size_t rt_metrics_encode(const struct rt_metrics *metrics, uint8_t *bytes, size_
     struct rt_encoder encoder = {.bytes = bytes, .room = room, .full = metrics->count > RT_MAX_NODES};
     rt_write_u32(&encoder, (uint32_t)metrics->count);
     for (size_t i = 0; i < metrics->count && !encoder.full; i++)
-        write_row(&encoder, &metrics->rows[i]);
+        metrics_write_row(&encoder, &metrics->rows[i]);
     return rt_encoder_end(&encoder);
 }
 
@@ -66,7 +66,7 @@ size_t rt_metrics_append(const struct rt_metrics_row *row, uint8_t *bytes, size_
     if (room < used || room - used < RT_METRICS_ROW_BYTES)
         return 0;
     struct rt_encoder encoder = {.bytes = bytes, .room = room, .used = used};
-    write_row(&encoder, row);
+    metrics_write_row(&encoder, row);
     rt_put_le32(bytes, rows + 1);
     return rt_encoder_end(&encoder);
 }
@@ -79,7 +79,7 @@ rt_status rt_metrics_decode(const uint8_t *bytes, size_t count, struct rt_metric
         return rt_fail(err, RT_BAD_INPUT, "the metrics have %zu rows; at most %zu were expected", rows,
                        metrics->room);
     for (size_t i = 0; i < rows && decoder.status == RT_OK; i++)
-        read_row(&decoder, &metrics->rows[i]);
+        metrics_read_row(&decoder, &metrics->rows[i]);
     RT_TRY(rt_decoder_end(&decoder));
     metrics->count = rows;
     return RT_OK;

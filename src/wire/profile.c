@@ -1,4 +1,4 @@
-/* A node is asked how long each layer takes on it, and answers with the times. */
+/* PROFILE asks a node how long each layer takes on it; PROFILED has the times. */
 #include "base/memory.h"
 #include "wire/bytes.h"
 #include "wire/message.h"

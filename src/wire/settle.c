@@ -1,4 +1,4 @@
-/* A node is told its place among the nodes, and which links it will have. */
+/* SETTLE tells a node its index, and which links it will have. */
 #include "base/memory.h"
 #include "wire/bytes.h"
 #include "wire/message.h"
@@ -18,8 +18,8 @@ size_t rt_settle_encode(const struct rt_settle *settle, uint8_t *bytes, size_t r
     return rt_encoder_end(&encoder);
 }
 
-/* One next, one previous, one link of the mesh with each. */
-static void check_links(struct rt_decoder *decoder, const struct rt_settle *settle) {
+/* At most one next, one previous, and one link of the mesh with each node. */
+static void settle_check_links(struct rt_decoder *decoder, const struct rt_settle *settle) {
     bool has_next = false, has_previous = false, with[RT_MAX_NODES] = {false};
     for (size_t i = 0; i < settle->links && decoder->status == RT_OK; i++) {
         const struct rt_settle_link *link = &settle->link[i];
@@ -70,7 +70,7 @@ rt_status rt_settle_decode(const uint8_t *bytes, size_t count, struct rt_settle 
         made.link[i].label = rt_read_u16(&decoder);
     }
     if (decoder.status == RT_OK)
-        check_links(&decoder, &made);
+        settle_check_links(&decoder, &made);
     rt_status status = rt_decoder_end(&decoder);
     if (status == RT_OK)
         *settle = made;

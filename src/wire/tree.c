@@ -1,6 +1,6 @@
 /*
- * Configuration trees as bytes; see tree.h. A value is its kind, its line, and then a text, or a count and so
- * many values, each behind its key in a map.
+ * Configuration trees as bytes; see tree.h. A value is its kind, its line, and then a text, or a count and
+ * that many values, each after its key in a map.
  */
 #include "wire/tree.h"
 
@@ -10,15 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* On the wire; the numbers of enum rt_tree_kind may change. */
+/* Numbers for the wire; those of enum rt_tree_kind may change. */
 enum { KIND_SCALAR = 1, KIND_LIST = 2, KIND_MAP = 3 };
 
-/* The least that a value takes: kind, line, the length of an empty text. */
+/* The minimum size of a value: kind, line, the length of an empty text. */
 enum { KEY_BYTES = 2, VALUE_BYTES = 1 + 4 + 2 };
 
 /* ---- writing ------------------------------------------------------------------------------------------- */
 
-static void write_tree_text(struct rt_encoder *encoder, const char *text) {
+static void wire_tree_write_text(struct rt_encoder *encoder, const char *text) {
     size_t count = strlen(text);
     if (count > RT_TREE_MAX_TEXT || !rt_utf8_valid(text))
         encoder->full = true;
@@ -26,8 +26,8 @@ static void write_tree_text(struct rt_encoder *encoder, const char *text) {
         rt_write_bytes(encoder, text, count);
 }
 
-static void write_value(struct rt_encoder *encoder, const struct rt_tree *tree, size_t depth,
-                        size_t *values) {
+static void wire_tree_write_value(struct rt_encoder *encoder, const struct rt_tree *tree, size_t depth,
+                                  size_t *values) {
     static const uint8_t kinds[] = {
         [RT_TREE_SCALAR] = KIND_SCALAR, [RT_TREE_LIST] = KIND_LIST, [RT_TREE_MAP] = KIND_MAP};
     if (depth == RT_TREE_MAX_DEPTH || ++*values > RT_TREE_MAX_VALUES ||
@@ -36,20 +36,20 @@ static void write_value(struct rt_encoder *encoder, const struct rt_tree *tree, 
     rt_write_u8(encoder, kinds[tree->kind]);
     rt_write_u32(encoder, tree->line > 0 ? (uint32_t)tree->line : 0);
     if (tree->kind == RT_TREE_SCALAR) {
-        write_tree_text(encoder, tree->text);
+        wire_tree_write_text(encoder, tree->text);
         return;
     }
     rt_write_u32(encoder, (uint32_t)tree->count);
     for (size_t i = 0; i < tree->count && !encoder->full; i++) {
         if (tree->kind == RT_TREE_MAP)
-            write_tree_text(encoder, tree->items[i]->key);
-        write_value(encoder, tree->items[i], depth + 1, values);
+            wire_tree_write_text(encoder, tree->items[i]->key);
+        wire_tree_write_value(encoder, tree->items[i], depth + 1, values);
     }
 }
 
 void rt_write_tree(struct rt_encoder *encoder, const struct rt_tree *tree) {
     size_t values = 0;
-    write_value(encoder, tree, 0, &values);
+    wire_tree_write_value(encoder, tree, 0, &values);
 }
 
 size_t rt_tree_encode(const struct rt_tree *tree, uint8_t *bytes, size_t room) {
@@ -60,8 +60,8 @@ size_t rt_tree_encode(const struct rt_tree *tree, uint8_t *bytes, size_t room) {
 
 /* ---- reading ------------------------------------------------------------------------------------------- */
 
-/* A text of its own memory; NULL, and refused, when there is none. */
-static char *read_tree_text(struct rt_decoder *decoder) {
+/* A newly allocated text; NULL, and an error, when it is invalid. */
+static char *wire_tree_read_text(struct rt_decoder *decoder) {
     size_t count = rt_read_u16(decoder);
     const uint8_t *at = rt_read_raw(decoder, count);
     char *text = NULL;
@@ -78,17 +78,18 @@ static char *read_tree_text(struct rt_decoder *decoder) {
     return NULL;
 }
 
-static struct rt_tree *read_value(struct rt_decoder *decoder, const char *file, size_t depth, size_t *values);
+static struct rt_tree *wire_tree_read_value(struct rt_decoder *decoder, const char *file, size_t depth,
+                                            size_t *values);
 
-static void read_items(struct rt_decoder *decoder, const char *file, size_t depth, size_t *values,
-                       struct rt_tree *tree) {
+static void wire_tree_read_items(struct rt_decoder *decoder, const char *file, size_t depth, size_t *values,
+                                 struct rt_tree *tree) {
     bool map = tree->kind == RT_TREE_MAP;
     size_t count = rt_read_count(decoder, map ? "keys in a map" : "items in a list",
                                  map ? RT_TREE_MAX_KEYS : RT_TREE_MAX_VALUES,
                                  map ? KEY_BYTES + VALUE_BYTES : VALUE_BYTES);
     for (size_t i = 0; i < count && decoder->status == RT_OK; i++) {
-        char *key = map ? read_tree_text(decoder) : NULL;
-        struct rt_tree *item = read_value(decoder, file, depth + 1, values);
+        char *key = map ? wire_tree_read_text(decoder) : NULL;
+        struct rt_tree *item = wire_tree_read_value(decoder, file, depth + 1, values);
         if (decoder->status == RT_OK) {
             decoder->status = rt_tree_add(tree, key, item, decoder->err);
             if (decoder->status == RT_OK)
@@ -99,9 +100,9 @@ static void read_items(struct rt_decoder *decoder, const char *file, size_t dept
     }
 }
 
-/* NULL when reading failed, then or before. */
-static struct rt_tree *read_value(struct rt_decoder *decoder, const char *file, size_t depth,
-                                  size_t *values) {
+/* NULL when reading failed, now or before. */
+static struct rt_tree *wire_tree_read_value(struct rt_decoder *decoder, const char *file, size_t depth,
+                                            size_t *values) {
     static const enum rt_tree_kind kinds[] = {
         [KIND_SCALAR] = RT_TREE_SCALAR, [KIND_LIST] = RT_TREE_LIST, [KIND_MAP] = RT_TREE_MAP};
     uint8_t kind = rt_read_u8(decoder);
@@ -116,13 +117,13 @@ static struct rt_tree *read_value(struct rt_decoder *decoder, const char *file, 
         rt_decoder_refuse(decoder, "has a configuration of more than %d values", RT_TREE_MAX_VALUES);
     if (decoder->status != RT_OK)
         return NULL;
-    char *text = kind == KIND_SCALAR ? read_tree_text(decoder) : NULL;
+    char *text = kind == KIND_SCALAR ? wire_tree_read_text(decoder) : NULL;
     struct rt_tree *tree = NULL;
     if (decoder->status == RT_OK)
         decoder->status = rt_tree_create(kinds[kind], text, file, (int)line, &tree, decoder->err);
     free(text);
     if (decoder->status == RT_OK && kind != KIND_SCALAR)
-        read_items(decoder, file, depth, values, tree);
+        wire_tree_read_items(decoder, file, depth, values, tree);
     if (decoder->status == RT_OK)
         return tree;
     rt_tree_destroy(tree);
@@ -131,7 +132,7 @@ static struct rt_tree *read_value(struct rt_decoder *decoder, const char *file, 
 
 struct rt_tree *rt_read_tree(struct rt_decoder *decoder, const char *file) {
     size_t values = 0;
-    return read_value(decoder, file, 0, &values);
+    return wire_tree_read_value(decoder, file, 0, &values);
 }
 
 rt_status rt_tree_decode(const uint8_t *bytes, size_t count, const char *file, struct rt_tree **tree,
