@@ -74,26 +74,26 @@ struct rt_spec {
     char *file;           /* the file's name, which the tree borrows for messages; owned */
     char *name;           /* the key name, or the file's base name without extension; owned */
     char *base_dir;       /* the file's directory; owned */
-    const char *out;      /* the output directory; "none": no files; NULL: not said */
-    char notice[160];     /* a key under an old name was given: a sentence for the user; "": none */
+    const char *out;      /* the output directory; "none": no files; NULL: not given */
+    char notice[160];     /* a key under an old name was given: a message for the user; "": none */
     struct rt_spec_model model;
     struct rt_spec_data data;
     struct rt_spec_train train;
     struct rt_spec_cluster cluster;
 };
 
-/* Reads the file, applies the settings ("key=value", in order; "--nodes cluster.nodes=2" for messages that
- * name what the user typed), checks everything that can be checked without data. Fails with file and line.
- * model.input, layers, loss and data.train must be there; the layers, the loss, the optimizer and the data
- * sources are read by those who own them. */
+/* Reads the file, applies the settings ("key=value", in order; "--nodes cluster.nodes=2" for messages with
+ * the option that was typed), checks everything that can be checked without data. Fails with file and line.
+ * model.input, layers, loss and data.train are required; the layers, the loss, the optimizer and the data
+ * sources are read later, by the parts that use them. */
 rt_status rt_spec_load(const char *path, const char *const *settings, size_t setting_count,
                        struct rt_spec **spec, struct rt_error *err);
 /* The same for text in memory; name stands for the path. No key is required. */
 rt_status rt_spec_parse(const char *text, size_t bytes, const char *name, const char *const *settings,
                         size_t setting_count, struct rt_spec **spec, struct rt_error *err);
-/* The same in two steps, for one who collects settings: a tree (copied; its file names must outlive the spec)
- * with the settings so far, where every key is known and every value good by itself; and, when all is set,
- * the checks of values against one another and of what must be there. */
+/* The same in two steps, for a caller that collects settings: rt_spec_draft reads a tree (copied; its file
+ * names must outlive the spec) and the settings so far, and checks every key by itself; rt_spec_check checks
+ * values against one another, and that required keys are there. */
 rt_status rt_spec_draft(const struct rt_tree *tree, const char *name, const char *const *settings,
                         size_t setting_count, struct rt_spec **spec, struct rt_error *err);
 rt_status rt_spec_check(const struct rt_spec *spec, struct rt_error *err);
@@ -105,7 +105,7 @@ rt_status rt_spec_data_read(const struct rt_tree *tree, struct rt_spec_data *dat
 /* How many devices there are: local processes and nodes that are running. */
 size_t rt_spec_devices(const struct rt_spec *spec);
 
-/* The key of a section that is called so, as "train.epochs"; false: there is none. */
+/* The full name of a key, as "train.epochs"; false: no section has it. */
 bool rt_spec_find_key(const char *name, char path[64]);
 
 /* Every key with its help and default, for `ringtmp train --help-keys` and docs/runfile.md. */

@@ -8,11 +8,11 @@
 #include "base/file.h"
 #include "tensor/shape.h"
 
-/* The largest header that is written and read. A tensor takes about 11 values and 100 bytes of it. */
+/* The largest header that is written or read. A tensor takes about 11 values and 100 bytes of it. */
 enum { RT_MAX_HEADER = 16 << 20, RT_MAX_HEADER_VALUES = 1 << 19 };
 
-/* Whether a header is not deeper and has not more values than one can be: seen from its text before memory is
- * taken for it, since a few bytes of JSON can become a hundred times as many in memory. */
+/* Whether the depth and the number of values of a header are possible: checked on its text before memory is
+ * allocated, because a few bytes of JSON can take a hundred times as much memory. */
 bool rt_tensors_header_fits(const char *text, size_t bytes);
 
 struct rt_tensor_entry {
@@ -26,12 +26,12 @@ struct rt_tensors_out;
 rt_status rt_tensors_out_create(const char *path, struct rt_tensors_out **out, struct rt_error *err);
 rt_status rt_tensors_out_meta(struct rt_tensors_out *out, const char *key, const char *value,
                               struct rt_error *err);
-/* Puts the 64 digits of a hash in the place of a key that was given as RT_HASH_TO_COME: the data may have
- * gone out before their hash was known. */
+/* Replaces the value RT_HASH_TO_COME of a key by the 64 digits of a hash: the data may be written before
+ * their hash is known. */
 #define RT_HASH_TO_COME "0000000000000000000000000000000000000000000000000000000000000000"
 rt_status rt_tensors_out_amend(struct rt_tensors_out *out, const char *key, const char hex[65],
                                struct rt_error *err);
-/* rt_tensors_hash of what the header says, with what has been amended. */
+/* rt_tensors_hash of the header, with all replacements. */
 rt_status rt_tensors_out_hash(struct rt_tensors_out *out, const char *const *keys, char hex[65],
                               struct rt_error *err);
 rt_status rt_tensors_out_declare(struct rt_tensors_out *out, const char *name, const struct rt_shape *shape,
@@ -39,9 +39,9 @@ rt_status rt_tensors_out_declare(struct rt_tensors_out *out, const char *name, c
 /* Data of the declared tensors, one after another, in any pieces. */
 rt_status rt_tensors_out_write(struct rt_tensors_out *out, const float *data, size_t count,
                                struct rt_error *err);
-/* Checks that all is there and brings it to the disk; the file still has a temporary name. */
+/* Checks that all data were written and syncs the file; it still has a temporary name. */
 rt_status rt_tensors_out_sync(struct rt_tensors_out *out, struct rt_error *err);
-/* Puts the file in place (atomically) and frees out, also on failure. */
+/* Renames the file to its path (atomically) and frees out, also on failure. */
 rt_status rt_tensors_out_commit(struct rt_tensors_out *out, struct rt_error *err);
 void rt_tensors_out_abandon(struct rt_tensors_out *out);
 
@@ -57,7 +57,7 @@ struct rt_tensors {
 };
 
 rt_status rt_tensors_open(const char *path, struct rt_tensors *tensors, struct rt_error *err);
-/* The same on bytes in memory (fuzzing); name for messages. The bytes stay the caller's. */
+/* The same on bytes in memory (fuzzing); name for messages. The caller keeps the bytes. */
 rt_status rt_tensors_parse(const uint8_t *bytes, size_t count, const char *name, struct rt_tensors *tensors,
                            struct rt_error *err);
 /* A header alone, whose data would have so many bytes; tensors->data is NULL. */
@@ -65,13 +65,13 @@ rt_status rt_tensors_parse_header(const char *text, size_t bytes, uint64_t data_
                                   struct rt_tensors *tensors, struct rt_error *err);
 void rt_tensors_close(struct rt_tensors *tensors);
 const char *rt_tensors_meta(const struct rt_tensors *tensors, const char *key); /* NULL if absent */
-/* SHA-256 over the description of a file: of the metadata the given keys (NULL-terminated, in this order,
- * those that are there) as key NUL value NUL; then of every tensor, sorted by name, name NUL "F32" NUL and
- * its dimensions, each as decimal digits with a comma behind it, NUL. Neither other keys nor the order of the
- * tensors in the file matter. */
+/* SHA-256 over the description of a file: of the metadata with the given keys (NULL-terminated, in this
+ * order, missing ones skipped) as key NUL value NUL; then of every tensor, sorted by name, name NUL "F32" NUL
+ * and its dimensions, each as decimal digits with a comma behind it, NUL. Other keys and the order of the
+ * tensors in the file do not matter. */
 rt_status rt_tensors_hash(const struct rt_tensors *tensors, const char *const *keys, char hex[65],
                           struct rt_error *err);
-/* Copies a tensor out; refuses a missing name or another shape. */
+/* Copies a tensor; fails if the name is missing or the shape differs. */
 rt_status rt_tensors_read(const struct rt_tensors *tensors, const char *name, const struct rt_shape *shape,
                           float *data, struct rt_error *err);
 

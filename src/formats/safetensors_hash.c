@@ -1,4 +1,4 @@
-/* The hash over what a safetensors file says about itself, apart from its data. */
+/* The hash over the description in a safetensors file, without its data. */
 #include "base/memory.h"
 #include "base/sha256.h"
 #include "formats/safetensors.h"
@@ -6,23 +6,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int by_name(const void *a, const void *b) {
+static int safetensors_by_name(const void *a, const void *b) {
     const struct rt_tensor_entry *const *x = a, *const *y = b;
     return strcmp((*x)->name, (*y)->name);
 }
 
-static void add_text(struct rt_sha256 *hash, const char *text) {
+static void safetensors_hash_text(struct rt_sha256 *hash, const char *text) {
     rt_sha256_add(hash, text, strlen(text) + 1);
 }
 
-static void add_entry(struct rt_sha256 *hash, const struct rt_tensor_entry *entry) {
-    add_text(hash, entry->name);
-    add_text(hash, "F32");
+static void safetensors_hash_entry(struct rt_sha256 *hash, const struct rt_tensor_entry *entry) {
+    safetensors_hash_text(hash, entry->name);
+    safetensors_hash_text(hash, "F32");
     for (size_t i = 0; i < entry->shape.rank; i++) {
         char digits[24];
         rt_sha256_add(hash, digits, (size_t)snprintf(digits, sizeof digits, "%zu,", entry->shape.dim[i]));
     }
-    add_text(hash, "");
+    safetensors_hash_text(hash, "");
 }
 
 rt_status rt_tensors_hash(const struct rt_tensors *tensors, const char *const *keys, char hex[65],
@@ -36,15 +36,15 @@ rt_status rt_tensors_hash(const struct rt_tensors *tensors, const char *const *k
     for (; *keys; keys++) {
         const char *value = rt_tensors_meta(tensors, *keys);
         if (value) {
-            add_text(&hash, *keys);
-            add_text(&hash, value);
+            safetensors_hash_text(&hash, *keys);
+            safetensors_hash_text(&hash, value);
         }
     }
     for (size_t i = 0; i < tensors->count; i++)
         sorted[i] = &tensors->entries[i];
-    qsort(sorted, tensors->count, sizeof *sorted, by_name);
+    qsort(sorted, tensors->count, sizeof *sorted, safetensors_by_name);
     for (size_t i = 0; i < tensors->count; i++)
-        add_entry(&hash, sorted[i]);
+        safetensors_hash_entry(&hash, sorted[i]);
     free(sorted);
     uint8_t digest[32];
     rt_sha256_finish(&hash, digest);

@@ -1,7 +1,7 @@
 /*
  * Reading safetensors: eight bytes with the header's length, a JSON header, then the arrays without a gap.
- * Model files travel between people, so nothing in the header is believed before it has been compared with
- * the bytes that are really there.
+ * Model files are shared between people, so nothing in the header is trusted before it has been compared with
+ * the bytes of the file.
  */
 #include "base/bytes.h"
 #include "base/memory.h"
@@ -34,20 +34,21 @@ bool rt_tensors_header_fits(const char *text, size_t bytes) {
     return true;
 }
 
-/* Names end up in messages on a terminal, so control characters are not welcome in them. */
-static bool is_plain(const char *text) {
+/* Names are printed in messages on a terminal, so control characters are refused. */
+static bool safetensors_is_plain(const char *text) {
     for (; *text; text++)
         if ((unsigned char)*text < 0x20 || *text == 0x7f)
             return false;
     return true;
 }
 
-static rt_status copy_text(const char *text, char **copy, const char *file, struct rt_error *err) {
+static rt_status safetensors_copy_text(const char *text, char **copy, const char *file,
+                                       struct rt_error *err) {
     *copy = strdup(text);
     return *copy ? RT_OK : rt_fail(err, RT_NO_MEMORY, "%s: not enough memory to read it", file);
 }
 
-static rt_status read_meta(json_t *object, struct rt_tensors *tensors, struct rt_error *err) {
+static rt_status safetensors_read_meta(json_t *object, struct rt_tensors *tensors, struct rt_error *err) {
     if (!json_is_object(object))
         return rt_fail(err, RT_BAD_INPUT, "%s: __metadata__ is not an object", tensors->name);
     size_t count = json_object_size(object);
@@ -59,16 +60,17 @@ static rt_status read_meta(json_t *object, struct rt_tensors *tensors, struct rt
     const char *key;
     json_t *value;
     json_object_foreach(object, key, value) {
-        if (!is_plain(key))
+        if (!safetensors_is_plain(key))
             return rt_fail(err, RT_BAD_INPUT, "%s: a key of its metadata has control characters in it",
                            tensors->name);
         if (!json_is_string(value))
             return rt_fail(err, RT_BAD_INPUT, "%s: __metadata__ has a value that is not a text",
                            tensors->name);
         size_t i = tensors->meta_count++;
-        status = copy_text(key, &tensors->meta_keys[i], tensors->name, err);
+        status = safetensors_copy_text(key, &tensors->meta_keys[i], tensors->name, err);
         if (status == RT_OK)
-            status = copy_text(json_string_value(value), &tensors->meta_values[i], tensors->name, err);
+            status =
+                safetensors_copy_text(json_string_value(value), &tensors->meta_values[i], tensors->name, err);
         if (status != RT_OK)
             return status;
     }
@@ -76,15 +78,15 @@ static rt_status read_meta(json_t *object, struct rt_tensors *tensors, struct rt
 }
 
 /* A whole number that is not negative. */
-static bool read_count(const json_t *value, uint64_t *count) {
+static bool safetensors_read_count(const json_t *value, uint64_t *count) {
     if (!json_is_integer(value) || json_integer_value(value) < 0)
         return false;
     *count = (uint64_t)json_integer_value(value);
     return true;
 }
 
-static rt_status read_shape(const char *file, const json_t *list, struct rt_tensor_entry *entry,
-                            uint64_t *bytes, struct rt_error *err) {
+static rt_status safetensors_read_shape(const char *file, const json_t *list, struct rt_tensor_entry *entry,
+                                        uint64_t *bytes, struct rt_error *err) {
     if (!json_is_array(list))
         return rt_fail(err, RT_BAD_INPUT, "%s: tensor '%.100s' has no shape", file, entry->name);
     if (json_array_size(list) > RT_MAX_RANK)
@@ -95,7 +97,7 @@ static rt_status read_shape(const char *file, const json_t *list, struct rt_tens
     bool empty = false;
     for (size_t i = 0; i < entry->shape.rank; i++) {
         uint64_t dim;
-        if (!read_count(json_array_get(list, i), &dim) || dim > SIZE_MAX)
+        if (!safetensors_read_count(json_array_get(list, i), &dim) || dim > SIZE_MAX)
             return rt_fail(err, RT_BAD_INPUT, "%s: tensor '%.100s' has a dimension that is not a count", file,
                            entry->name);
         entry->shape.dim[i] = (size_t)dim;
@@ -109,28 +111,28 @@ static rt_status read_shape(const char *file, const json_t *list, struct rt_tens
     return RT_OK;
 }
 
-static rt_status read_entry(const char *file, const json_t *object, uint64_t data_bytes,
-                            struct rt_tensor_entry *entry, struct rt_error *err) {
-    if (!is_plain(entry->name))
+static rt_status safetensors_read_entry(const char *file, const json_t *object, uint64_t data_bytes,
+                                        struct rt_tensor_entry *entry, struct rt_error *err) {
+    if (!safetensors_is_plain(entry->name))
         return rt_fail(err, RT_BAD_INPUT, "%s: a tensor's name has control characters in it", file);
     if (!json_is_object(object) || json_object_size(object) != 3)
         return rt_fail(err, RT_BAD_INPUT,
                        "%s: tensor '%.100s' is not described by dtype, shape and data_offsets", file,
                        entry->name);
     const char *type = json_string_value(json_object_get(object, "dtype"));
-    if (!type || !is_plain(type))
+    if (!type || !safetensors_is_plain(type))
         return rt_fail(err, RT_BAD_INPUT, "%s: tensor '%.100s' has no dtype", file, entry->name);
     if (strcmp(type, "F32") != 0)
         return rt_fail(err, RT_BAD_INPUT, "%s: tensor '%.100s' has the type %.20s; only F32 is read", file,
                        entry->name, type);
     uint64_t bytes = 0, first, last;
-    rt_status status = read_shape(file, json_object_get(object, "shape"), entry, &bytes, err);
+    rt_status status = safetensors_read_shape(file, json_object_get(object, "shape"), entry, &bytes, err);
     if (status != RT_OK)
         return status;
     const json_t *offsets = json_object_get(object, "data_offsets");
     if (!json_is_array(offsets) || json_array_size(offsets) != 2 ||
-        !read_count(json_array_get(offsets, 0), &first) || !read_count(json_array_get(offsets, 1), &last) ||
-        first > last)
+        !safetensors_read_count(json_array_get(offsets, 0), &first) ||
+        !safetensors_read_count(json_array_get(offsets, 1), &last) || first > last)
         return rt_fail(err, RT_BAD_INPUT, "%s: tensor '%.100s' has wrong data_offsets", file, entry->name);
     if (last > data_bytes)
         return rt_fail(
@@ -146,7 +148,7 @@ static rt_status read_entry(const char *file, const json_t *object, uint64_t dat
     return RT_OK;
 }
 
-static int by_offset(const void *a, const void *b) {
+static int safetensors_by_offset(const void *a, const void *b) {
     const struct rt_tensor_entry *x = a, *y = b;
     if (x->offset != y->offset)
         return x->offset < y->offset ? -1 : 1;
@@ -154,7 +156,8 @@ static int by_offset(const void *a, const void *b) {
 }
 
 /* The arrays must fill the data part exactly, one after another. */
-static rt_status check_layout(const struct rt_tensors *tensors, uint64_t data_bytes, struct rt_error *err) {
+static rt_status safetensors_check_layout(const struct rt_tensors *tensors, uint64_t data_bytes,
+                                          struct rt_error *err) {
     uint64_t at = 0;
     for (size_t i = 0; i < tensors->count; i++) {
         const struct rt_tensor_entry *entry = &tensors->entries[i];
@@ -171,8 +174,8 @@ static rt_status check_layout(const struct rt_tensors *tensors, uint64_t data_by
     return RT_OK;
 }
 
-static rt_status read_header(json_t *root, uint64_t data_bytes, struct rt_tensors *tensors,
-                             struct rt_error *err) {
+static rt_status safetensors_read_header(json_t *root, uint64_t data_bytes, struct rt_tensors *tensors,
+                                         struct rt_error *err) {
     rt_status status = rt_alloc(json_object_size(root), sizeof *tensors->entries, "the list of tensors",
                                 &tensors->entries, err);
     const char *key;
@@ -181,24 +184,24 @@ static rt_status read_header(json_t *root, uint64_t data_bytes, struct rt_tensor
         if (status != RT_OK)
             return status;
         if (strcmp(key, "__metadata__") == 0) {
-            status = read_meta(value, tensors, err);
+            status = safetensors_read_meta(value, tensors, err);
             continue;
         }
         struct rt_tensor_entry *entry = &tensors->entries[tensors->count];
-        status = copy_text(key, &entry->name, tensors->name, err);
+        status = safetensors_copy_text(key, &entry->name, tensors->name, err);
         if (status != RT_OK)
             return status;
         tensors->count++;
-        status = read_entry(tensors->name, value, data_bytes, entry, err);
+        status = safetensors_read_entry(tensors->name, value, data_bytes, entry, err);
     }
     if (status != RT_OK)
         return status;
-    qsort(tensors->entries, tensors->count, sizeof *tensors->entries, by_offset);
-    return check_layout(tensors, data_bytes, err);
+    qsort(tensors->entries, tensors->count, sizeof *tensors->entries, safetensors_by_offset);
+    return safetensors_check_layout(tensors, data_bytes, err);
 }
 
-static rt_status parse_header(const char *text, size_t bytes, uint64_t data_bytes, struct rt_tensors *tensors,
-                              struct rt_error *err) {
+static rt_status safetensors_parse_header(const char *text, size_t bytes, uint64_t data_bytes,
+                                          struct rt_tensors *tensors, struct rt_error *err) {
     if (bytes == 0 || text[0] != '{')
         return rt_fail(err, RT_BAD_INPUT, "%s: is not a safetensors file: its header does not begin with '{'",
                        tensors->name);
@@ -210,29 +213,30 @@ static rt_status parse_header(const char *text, size_t bytes, uint64_t data_byte
     json_error_t problem;
     json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &problem);
     if (!root) {
-        bool plain = is_plain(problem.text);
+        bool plain = safetensors_is_plain(problem.text);
         return rt_fail(err, RT_BAD_INPUT, "%s: byte %d of its header: %s", tensors->name, problem.position,
                        plain ? problem.text : "is not valid JSON");
     }
-    rt_status status = read_header(root, data_bytes, tensors, err);
+    rt_status status = safetensors_read_header(root, data_bytes, tensors, err);
     json_decref(root);
     return status;
 }
 
-/* A length has zeros among its bytes. */
-static bool begins_as_text(const uint8_t *bytes) {
+/* A length has zeros among its bytes; text has none. */
+static bool safetensors_begins_as_text(const uint8_t *bytes) {
     for (size_t i = 0; i < LENGTH_BYTES; i++)
         if (bytes[i] == 0 || bytes[i] > '~' || (bytes[i] < ' ' && !strchr("\t\r\n", bytes[i])))
             return false;
     return true;
 }
 
-static rt_status parse(const uint8_t *bytes, size_t count, struct rt_tensors *tensors, struct rt_error *err) {
+static rt_status safetensors_parse(const uint8_t *bytes, size_t count, struct rt_tensors *tensors,
+                                   struct rt_error *err) {
     if (count < LENGTH_BYTES)
         return rt_fail(err, RT_BAD_INPUT, "%s: is not a safetensors file: it has only %zu bytes",
                        tensors->name, count);
     uint64_t header = rt_get_le64(bytes);
-    if (begins_as_text(bytes))
+    if (safetensors_begins_as_text(bytes))
         return rt_fail(err, RT_BAD_INPUT, "%s: is text, not a model or checkpoint (safetensors)",
                        tensors->name);
     if (header > RT_MAX_HEADER)
@@ -245,12 +249,13 @@ static rt_status parse(const uint8_t *bytes, size_t count, struct rt_tensors *te
                        "%s: its header should have %llu bytes, but the file ends after %zu", tensors->name,
                        (unsigned long long)header, count - LENGTH_BYTES);
     tensors->data = bytes + LENGTH_BYTES + header;
-    return parse_header((const char *)bytes + LENGTH_BYTES, (size_t)header, count - LENGTH_BYTES - header,
-                        tensors, err);
+    return safetensors_parse_header((const char *)bytes + LENGTH_BYTES, (size_t)header,
+                                    count - LENGTH_BYTES - header, tensors, err);
 }
 
-/* What both kinds of reading end with. */
-static rt_status hand_over(rt_status status, struct rt_tensors *made, struct rt_tensors *tensors) {
+/* The end of both kinds of reading. */
+static rt_status safetensors_hand_over(rt_status status, struct rt_tensors *made,
+                                       struct rt_tensors *tensors) {
     if (status != RT_OK)
         rt_tensors_close(made);
     else
@@ -261,19 +266,19 @@ static rt_status hand_over(rt_status status, struct rt_tensors *made, struct rt_
 rt_status rt_tensors_parse_header(const char *text, size_t bytes, uint64_t data_bytes, const char *name,
                                   struct rt_tensors *tensors, struct rt_error *err) {
     struct rt_tensors made = {0};
-    rt_status status = copy_text(name, &made.name, name, err);
+    rt_status status = safetensors_copy_text(name, &made.name, name, err);
     if (status == RT_OK)
-        status = parse_header(text, bytes, data_bytes, &made, err);
-    return hand_over(status, &made, tensors);
+        status = safetensors_parse_header(text, bytes, data_bytes, &made, err);
+    return safetensors_hand_over(status, &made, tensors);
 }
 
 rt_status rt_tensors_parse(const uint8_t *bytes, size_t count, const char *name, struct rt_tensors *tensors,
                            struct rt_error *err) {
     struct rt_tensors made = {0};
-    rt_status status = copy_text(name, &made.name, name, err);
+    rt_status status = safetensors_copy_text(name, &made.name, name, err);
     if (status == RT_OK)
-        status = parse(bytes, count, &made, err);
-    return hand_over(status, &made, tensors);
+        status = safetensors_parse(bytes, count, &made, err);
+    return safetensors_hand_over(status, &made, tensors);
 }
 
 rt_status rt_tensors_open(const char *path, struct rt_tensors *tensors, struct rt_error *err) {

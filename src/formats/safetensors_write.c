@@ -1,6 +1,6 @@
 /*
- * Writing safetensors: everything is declared first, so that the header can go out before the data, and the
- * data are streamed: a model is never held twice. The file appears only when it is complete.
+ * Writing safetensors: everything is declared first, so that the header can be written before the data, and
+ * the data are streamed: a model is never in memory twice. The file appears only when it is complete.
  */
 #include "base/bytes.h"
 #include "base/memory.h"
@@ -20,11 +20,11 @@ struct rt_tensors_out {
     char *header;               /* once it is out */
 };
 
-static rt_status fail_memory(const struct rt_tensors_out *out, struct rt_error *err) {
+static rt_status safetensors_fail_memory(const struct rt_tensors_out *out, struct rt_error *err) {
     return rt_fail(err, RT_NO_MEMORY, "%s: not enough memory to write it", out->path);
 }
 
-static void destroy(struct rt_tensors_out *out) {
+static void safetensors_destroy(struct rt_tensors_out *out) {
     json_decref(out->meta);
     json_decref(out->tensors);
     free(out->header);
@@ -45,15 +45,15 @@ rt_status rt_tensors_out_create(const char *path, struct rt_tensors_out **out, s
     if (status == RT_OK)
         status = rt_writer_open(path, &made->writer, err);
     if (status != RT_OK)
-        destroy(made);
+        safetensors_destroy(made);
     else
         *out = made;
     return status;
 }
 
 /* Texts in the header are UTF-8; jansson refuses others. */
-static rt_status make_text(const struct rt_tensors_out *out, const char *text, json_t **value,
-                           struct rt_error *err) {
+static rt_status safetensors_make_text(const struct rt_tensors_out *out, const char *text, json_t **value,
+                                       struct rt_error *err) {
     *value = json_string(text);
     return *value ? RT_OK
                   : rt_fail(err, RT_BAD_INPUT, "%s: a text for its header is not valid UTF-8", out->path);
@@ -64,7 +64,7 @@ rt_status rt_tensors_out_meta(struct rt_tensors_out *out, const char *key, const
     if (out->header)
         return rt_fail(err, RT_FAILED, "%s: metadata must be given before the data", out->path);
     json_t *text;
-    rt_status status = make_text(out, value, &text, err);
+    rt_status status = safetensors_make_text(out, value, &text, err);
     if (status != RT_OK)
         return status;
     if (json_object_set_new(out->meta, key, text) != 0)
@@ -94,19 +94,19 @@ rt_status rt_tensors_out_declare(struct rt_tensors_out *out, const char *name, c
         return rt_fail(err, RT_FAILED, "%s: tensor '%s' is too large", out->path, name);
     }
     uint64_t first = out->declared * sizeof(float), last = (out->declared + size) * sizeof(float);
-    /* The o format takes dims over, also on failure. */
+    /* The o format takes ownership of dims, also on failure. */
     json_t *entry = stored ? json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape", dims, "data_offsets",
                                        (json_int_t)first, (json_int_t)last)
                            : NULL;
     if (!stored)
         json_decref(dims);
     if (!entry || json_object_set_new(out->tensors, name, entry) != 0)
-        return fail_memory(out, err);
+        return safetensors_fail_memory(out, err);
     out->declared += size;
     return RT_OK;
 }
 
-static rt_status write_header(struct rt_tensors_out *out, struct rt_error *err) {
+static rt_status safetensors_write_header(struct rt_tensors_out *out, struct rt_error *err) {
     json_t *root = json_object();
     bool stored = root != NULL;
     if (stored && json_object_size(out->meta))
@@ -115,7 +115,7 @@ static rt_status write_header(struct rt_tensors_out *out, struct rt_error *err) 
     char *text = stored ? json_dumps(root, JSON_COMPACT) : NULL;
     json_decref(root);
     if (!text)
-        return fail_memory(out, err);
+        return safetensors_fail_memory(out, err);
     size_t bytes = strlen(text), padded = rt_round_up(bytes, 8);
     if (padded > RT_MAX_HEADER || !rt_tensors_header_fits(text, bytes)) {
         free(text);
@@ -124,7 +124,7 @@ static rt_status write_header(struct rt_tensors_out *out, struct rt_error *err) 
             "%s: its header would have more than %d bytes or %d values: these are too many tensors",
             out->path, RT_MAX_HEADER, RT_MAX_HEADER_VALUES);
     }
-    /* Padding puts the data at a multiple of 8, so that others can map them. */
+    /* Padding aligns the data to 8 bytes, so that readers can map them. */
     uint8_t length[8];
     rt_put_le64(length, padded);
     rt_writer_write(&out->writer, length, sizeof length);
@@ -136,7 +136,7 @@ static rt_status write_header(struct rt_tensors_out *out, struct rt_error *err) 
 
 rt_status rt_tensors_out_amend(struct rt_tensors_out *out, const char *key, const char hex[65],
                                struct rt_error *err) {
-    rt_status status = out->header ? RT_OK : write_header(out, err);
+    rt_status status = out->header ? RT_OK : safetensors_write_header(out, err);
     if (status != RT_OK)
         return status;
     char entry[160];
@@ -153,7 +153,7 @@ rt_status rt_tensors_out_amend(struct rt_tensors_out *out, const char *key, cons
 rt_status rt_tensors_out_hash(struct rt_tensors_out *out, const char *const *keys, char hex[65],
                               struct rt_error *err) {
     struct rt_tensors tensors;
-    rt_status status = out->header ? RT_OK : write_header(out, err);
+    rt_status status = out->header ? RT_OK : safetensors_write_header(out, err);
     if (status == RT_OK)
         status = rt_tensors_parse_header(out->header, strlen(out->header), out->declared * sizeof(float),
                                          out->path, &tensors, err);
@@ -164,7 +164,7 @@ rt_status rt_tensors_out_hash(struct rt_tensors_out *out, const char *const *key
     return status;
 }
 
-static void write_floats(struct rt_writer *writer, const float *data, size_t count) {
+static void safetensors_write_floats(struct rt_writer *writer, const float *data, size_t count) {
     uint8_t chunk[CHUNK * 4];
     while (count) {
         size_t n = count < CHUNK ? count : CHUNK;
@@ -181,12 +181,12 @@ static void write_floats(struct rt_writer *writer, const float *data, size_t cou
 
 rt_status rt_tensors_out_write(struct rt_tensors_out *out, const float *data, size_t count,
                                struct rt_error *err) {
-    rt_status status = out->header ? RT_OK : write_header(out, err);
+    rt_status status = out->header ? RT_OK : safetensors_write_header(out, err);
     if (status != RT_OK)
         return status;
     if (count > out->declared - out->written)
         return rt_fail(err, RT_FAILED, "%s: more data than declared", out->path);
-    write_floats(&out->writer, data, count);
+    safetensors_write_floats(&out->writer, data, count);
     out->written += count;
     if (out->writer.status != RT_OK)
         return rt_fail(err, out->writer.status, "%s", out->writer.first.text);
@@ -194,7 +194,7 @@ rt_status rt_tensors_out_write(struct rt_tensors_out *out, const float *data, si
 }
 
 rt_status rt_tensors_out_sync(struct rt_tensors_out *out, struct rt_error *err) {
-    rt_status status = out->header ? RT_OK : write_header(out, err);
+    rt_status status = out->header ? RT_OK : safetensors_write_header(out, err);
     if (status == RT_OK && out->written != out->declared && out->writer.status == RT_OK)
         status = rt_fail(err, RT_FAILED, "%s: %llu of the %llu declared floats were written", out->path,
                          (unsigned long long)out->written, (unsigned long long)out->declared);
@@ -208,7 +208,7 @@ rt_status rt_tensors_out_commit(struct rt_tensors_out *out, struct rt_error *err
         return status;
     }
     status = rt_writer_commit(&out->writer, err);
-    destroy(out);
+    safetensors_destroy(out);
     return status;
 }
 
@@ -216,5 +216,5 @@ void rt_tensors_out_abandon(struct rt_tensors_out *out) {
     if (!out)
         return;
     rt_writer_abandon(&out->writer);
-    destroy(out);
+    safetensors_destroy(out);
 }
