@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The most floats in one tensor, and the most in one example: 2^31, as for the shape of the input. */
+/* The limit for the floats in one tensor, and in one example: 2^31, as for the shape of the input. */
 #define TENSOR_LIMIT ((uint64_t)1 << 31)
 
 const char *const rt_weight_init_names[] = {"he", "glorot", "zeros", NULL};
@@ -22,20 +22,20 @@ size_t rt_layer_work_floats(const struct rt_layer *layer, size_t rows) {
     return layer->work_floats ? layer->work_floats(layer, rows) : 0;
 }
 
-static size_t kept_floats(const struct rt_layer *layer, size_t rows) {
+static size_t layer_kept_floats(const struct rt_layer *layer, size_t rows) {
     return rows * layer->own_floats + rt_round_up(rt_layer_stash_floats(layer, rows, true), RT_ALIGN_FLOATS);
 }
 
 size_t rt_layer_activation_bytes(const struct rt_layer *layer, size_t rows) {
-    /* Nothing in it grows faster than the rows. */
-    size_t one = kept_floats(layer, 1);
+    /* Everything grows at most in proportion to the rows. */
+    size_t one = layer_kept_floats(layer, 1);
     if (rows > SIZE_MAX / 64 / (one ? one : 1))
         return SIZE_MAX;
-    return kept_floats(layer, rows) * sizeof(float);
+    return layer_kept_floats(layer, rows) * sizeof(float);
 }
 
 /* The product of the dimensions, or TENSOR_LIMIT + 1 when it is more than that. */
-static uint64_t checked_size(const struct rt_shape *shape) {
+static uint64_t layer_checked_size(const struct rt_shape *shape) {
     uint64_t size = 1;
     for (size_t i = 0; i < shape->rank; i++) {
         if (shape->dim[i] > TENSOR_LIMIT || size > TENSOR_LIMIT / (shape->dim[i] ? shape->dim[i] : 1))
@@ -48,15 +48,15 @@ static uint64_t checked_size(const struct rt_shape *shape) {
 rt_status rt_layer_check_size(const struct rt_layer *layer, const struct rt_tree *spec, const char *what,
                               const struct rt_shape *shape, struct rt_error *err) {
     char text[96];
-    if (checked_size(shape) <= TENSOR_LIMIT)
+    if (layer_checked_size(shape) <= TENSOR_LIMIT)
         return RT_OK;
     return rt_tree_fail(spec, err, "%s: its %s would have the shape %s, which is more than 2^31 values",
                         layer->type->name, what, rt_shape_text(shape, text));
 }
 
-static rt_status add_tensor(const struct rt_layer *layer, const struct rt_tree *spec, const char *name,
-                            const struct rt_shape *shape, struct rt_named *list, size_t *tensors,
-                            size_t *count, struct rt_error *err) {
+static rt_status layer_add_tensor(const struct rt_layer *layer, const struct rt_tree *spec, const char *name,
+                                  const struct rt_shape *shape, struct rt_named *list, size_t *tensors,
+                                  size_t *count, struct rt_error *err) {
     if (*tensors == RT_MAX_TENSORS)
         return rt_fail(err, RT_FAILED, "%s has more than %d tensors", layer->type->name, RT_MAX_TENSORS);
     rt_status status = rt_layer_check_size(layer, spec, name, shape, err);
@@ -69,14 +69,14 @@ static rt_status add_tensor(const struct rt_layer *layer, const struct rt_tree *
 
 rt_status rt_layer_add_param(struct rt_layer *layer, const struct rt_tree *spec, const char *name,
                              const struct rt_shape *shape, struct rt_error *err) {
-    return add_tensor(layer, spec, name, shape, layer->params, &layer->param_tensors, &layer->param_count,
-                      err);
+    return layer_add_tensor(layer, spec, name, shape, layer->params, &layer->param_tensors,
+                            &layer->param_count, err);
 }
 
 rt_status rt_layer_add_buffer(struct rt_layer *layer, const struct rt_tree *spec, const char *name,
                               const struct rt_shape *shape, struct rt_error *err) {
-    return add_tensor(layer, spec, name, shape, layer->buffers, &layer->buffer_tensors, &layer->buffer_count,
-                      err);
+    return layer_add_tensor(layer, spec, name, shape, layer->buffers, &layer->buffer_tensors,
+                            &layer->buffer_count, err);
 }
 
 rt_status rt_layer_want_image(const struct rt_layer *layer, const struct rt_tree *spec,
@@ -114,8 +114,8 @@ void rt_layer_init_weights(const struct rt_layer *layer, enum rt_weight_init ini
 }
 
 /* Finds the type and the tree of its options, which is NULL when only the name is given. */
-static rt_status read_type(const struct rt_tree *spec, const struct rt_layer_type **type,
-                           const struct rt_tree **options, struct rt_error *err) {
+static rt_status layer_read_type(const struct rt_tree *spec, const struct rt_layer_type **type,
+                                 const struct rt_tree **options, struct rt_error *err) {
     const char *name = spec->text;
     *options = NULL;
     if (spec->kind == RT_TREE_MAP && spec->count == 1) {
@@ -145,8 +145,9 @@ static rt_status read_type(const struct rt_tree *spec, const struct rt_layer_typ
     return rt_tree_fail(spec, err, "unknown layer '%.100s'; there are %s", name, RT_LISTED(names));
 }
 
-/* dense: {units: 10, activation: relu} is what others write. */
-static rt_status point_to_layer(const struct rt_tree *options, rt_status status, struct rt_error *err) {
+/* For options of a layer that are layers themselves: dense: {units: 10, activation: relu}, as in other
+ * programs. */
+static rt_status layer_point_to_layer(const struct rt_tree *options, rt_status status, struct rt_error *err) {
     for (size_t i = 0; options && options->kind == RT_TREE_MAP && i < options->count; i++) {
         const struct rt_tree *value = options->items[i];
         if (value->kind == RT_TREE_SCALAR && rt_layer_type_find(value->text))
@@ -156,8 +157,8 @@ static rt_status point_to_layer(const struct rt_tree *options, rt_status status,
 }
 
 /* A list stands for the main option of a type that takes a tree there (residual: [...]). */
-static rt_status read_settings(const struct rt_layer_type *type, const struct rt_tree *spec,
-                               const struct rt_tree *options, void *settings, struct rt_error *err) {
+static rt_status layer_read_settings(const struct rt_layer_type *type, const struct rt_tree *spec,
+                                     const struct rt_tree *options, void *settings, struct rt_error *err) {
     if (options && options->kind == RT_TREE_LIST)
         for (size_t i = 0; i < type->option_count && type->main_option; i++)
             if (type->options[i].kind == RT_OPTION_TREE &&
@@ -169,7 +170,7 @@ static rt_status read_settings(const struct rt_layer_type *type, const struct rt
                                        type->name, settings, err);
     if (status == RT_OK)
         return RT_OK;
-    return options ? point_to_layer(options, status, err) : rt_tree_place(spec, err);
+    return options ? layer_point_to_layer(options, status, err) : rt_tree_place(spec, err);
 }
 
 rt_status rt_layer_create(const struct rt_tree *spec, const struct rt_shape *in, bool input_gradient,
@@ -177,7 +178,7 @@ rt_status rt_layer_create(const struct rt_tree *spec, const struct rt_shape *in,
                           struct rt_error *err) {
     const struct rt_layer_type *type;
     const struct rt_tree *options;
-    rt_status status = read_type(spec, &type, &options, err);
+    rt_status status = layer_read_type(spec, &type, &options, err);
     if (status != RT_OK)
         return status;
     if (*index >= RT_MODEL_LAYERS)
@@ -195,7 +196,7 @@ rt_status rt_layer_create(const struct rt_tree *spec, const struct rt_shape *in,
     made->next_index = *index + 1;
     status = rt_alloc(1, type->settings_bytes + 1, "a layer's settings", &made->settings, err);
     if (status == RT_OK)
-        status = read_settings(type, spec, options, made->settings, err);
+        status = layer_read_settings(type, spec, options, made->settings, err);
     if (status == RT_OK)
         status = type->setup(made, options ? options : spec, err);
     if (status == RT_OK)

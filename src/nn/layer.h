@@ -1,10 +1,11 @@
 /*
- * What a layer is. One layer, one file in nn/layers/, declared in layers.h, one line in registry.c.
+ * The interface of a layer. One layer, one file in nn/layers/, declared in layers.h, one line in
+ * registry.c.
  *
- * A layer works on micro-batches: x is [rows][in], y is [rows][out], row-major. Its backward comes in two
- * parts, because in a ring the second may run much later than the first: input() turns the gradient at the
- * output into the gradient at the input, weights() adds up the gradient of the parameters. Both see the
- * same x, y, stash and dy; whoever drives the layer keeps those until both are done.
+ * A layer works on micro-batches: x is [rows][in], y is [rows][out], row-major. Its backward has two
+ * parts, because in a ring the second may run much later than the first: input() computes the gradient at
+ * the input from the gradient at the output, weights() adds up the gradient of the parameters. Both see
+ * the same x, y, stash and dy, which the caller keeps until both are done.
  */
 #ifndef RT_NN_LAYER_H
 #define RT_NN_LAYER_H
@@ -16,7 +17,7 @@
 struct rt_layer;
 struct rt_model;
 
-/* What a pass over a micro-batch knows beyond the numbers. */
+/* The context of a pass over a micro-batch. */
 struct rt_pass {
     const struct rt_device *device;
     size_t rows;
@@ -27,7 +28,7 @@ struct rt_pass {
     bool begun;               /* the forward of the model's first layer is done: see rt_successor */
 };
 
-/* Where a layer's numbers live; each pointer is at the layer's own part of its block. */
+/* The memory of a layer's numbers; each pointer is at the layer's own part of its block. */
 struct rt_layer_memory {
     const float *params;
     float *buffers;        /* batch-norm statistics and the like: saved, not trained */
@@ -36,8 +37,8 @@ struct rt_layer_memory {
     float *work;           /* layer->work_floats to use freely during one call; shared by all layers */
 };
 
-/* The example that comes after a single one. A descent brings all parameters of the first layer through the
- * caches to update them: there they can be used for the forward of this example, which need not fetch them
+/* The example after a single one. A descent brings all parameters of the first layer through the caches to
+ * update them: it can also compute the forward of this example with them, which then need not fetch them
  * again. */
 struct rt_successor {
     const float *x;
@@ -50,25 +51,26 @@ struct rt_successor {
 struct rt_grad_sink {
     void (*take)(void *self, size_t offset, size_t count, const float *grad);
     void *self;
-    /* What take does, if it is a descent of the layer's parameters: a layer may then do it itself instead,
-     * for spans that it need not even store. NULL: something else. */
+    /* The operation of take, if it is a descent of the layer's parameters: a layer may then do it itself, for
+     * spans that need not even be stored. NULL: another operation. */
     const struct rt_descent *descent;
     struct rt_successor *successor; /* NULL: none. Only with a descent */
 };
 
-/* A micro-batch whose weight gradient waits: what the layer had and got. */
+/* A micro-batch whose weight gradient is still to be done: the layer's inputs and gradients. */
 struct rt_waiting {
     const struct rt_pass *pass;
     struct rt_layer_memory memory;
     const float *x, *y, *dy;
 };
 
-/* How many may be done at once. */
+/* The largest number done at once. */
 enum { RT_MAX_WAITING = 32 };
 
 enum { RT_MAX_TENSORS = 4 };
 
-/* The most layers of a model, nested ones counted: what a run file or another machine may ask for. */
+/* The largest number of layers in a model, including nested ones: a limit for run files and other
+ * machines. */
 enum { RT_MODEL_LAYERS = 1 << 16 };
 
 /* A named piece of a layer's parameters or buffers. */
@@ -90,10 +92,11 @@ struct rt_layer_type {
 
     /* Checks settings against layer->in and fills in out, tensors, counts and costs. */
     rt_status (*setup)(struct rt_layer *layer, const struct rt_tree *spec, struct rt_error *err);
-    void (*destroy)(struct rt_layer *layer); /* may be NULL: what setup took beyond the settings */
+    void (*destroy)(struct rt_layer *layer); /* may be NULL: frees what setup allocated beyond the settings */
     /* Initial parameters and buffers, a function of (seed, layer->index); NULL if there are none. */
     void (*init)(const struct rt_layer *layer, uint64_t seed, float *params, float *buffers);
-    /* Brings weights into the form the products like (layer->prepared_floats); NULL if there is none. */
+    /* Packs weights in the layout of the products (layer->prepared_floats); NULL: the layer has no prepared
+     * weights. */
     void (*prepare)(const struct rt_layer *layer, const struct rt_device *device, const float *params,
                     float *prepared);
 
@@ -108,20 +111,20 @@ struct rt_layer_type {
     void (*backward_weights)(const struct rt_layer *layer, const struct rt_pass *pass,
                              const struct rt_layer_memory *memory, const float *x, const float *y,
                              const float *dy, float *grads, bool accumulate, const struct rt_grad_sink *sink);
-    /* The same for 1..RT_MAX_WAITING micro-batches in their order, where a layer does better with them
-     * together than one by one; it then has this instead of backward_weights. The bits are the same. */
+    /* The same for 1..RT_MAX_WAITING micro-batches in their order, if the layer is faster with them together
+     * than one by one; it then has this instead of backward_weights. The bits are the same. */
     void (*merge_weights)(const struct rt_layer *layer, size_t count, const struct rt_waiting *waiting,
                           float *grads, bool accumulate, const struct rt_grad_sink *sink);
 };
 
 struct rt_layer {
     const struct rt_layer_type *type;
-    const struct rt_kernels *kernels; /* those it was made for: they decide about prepared weights */
+    const struct rt_kernels *kernels; /* of the device: they decide about prepared weights */
     void *settings;
     uint32_t index;      /* place in the whole model, nested layers counted: keys random numbers and names */
     uint32_t next_index; /* the index after it and those nested in it */
     struct rt_shape in, out;
-    bool input_gradient; /* false: nobody needs dx (the first layer of a model) */
+    bool input_gradient; /* false: dx is not needed (the first layer of a model) */
 
     struct rt_named params[RT_MAX_TENSORS], buffers[RT_MAX_TENSORS];
     size_t param_tensors, buffer_tensors;
@@ -154,16 +157,15 @@ size_t rt_layer_stash_floats(const struct rt_layer *layer, size_t rows, bool tra
 size_t rt_layer_work_floats(const struct rt_layer *layer, size_t rows);
 
 /* Memory that the layer keeps from the forward of a micro-batch until its weight gradient is done: its output
- * and the gradient there, where they have a place of their own in the model, and its stash. SIZE_MAX when
- * that is more than there can be. */
+ * and the gradient there, unless they share memory with others, and its stash. SIZE_MAX on overflow. */
 size_t rt_layer_activation_bytes(const struct rt_layer *layer, size_t rows);
 
 /* The registered types, NULL-terminated, and one of them by name (NULL if unknown). */
 const struct rt_layer_type *const *rt_layer_types(void);
 const struct rt_layer_type *rt_layer_type_find(const char *name);
 
-/* One layer from its description ("relu", or a map {dense: 128}). input_gradient: whether the gradient at
- * its input will be asked for. index is advanced past the layer and those nested in it. */
+/* One layer from its description ("relu", or a map {dense: 128}). input_gradient: whether the gradient at its
+ * input is needed. index is advanced past the layer and those nested in it. */
 rt_status rt_layer_create(const struct rt_tree *spec, const struct rt_shape *in, bool input_gradient,
                           const struct rt_kernels *kernels, uint32_t *index, struct rt_layer **layer,
                           struct rt_error *err);

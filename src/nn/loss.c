@@ -1,7 +1,7 @@
 /*
  * The losses. cross_entropy and bce take the network's raw outputs (logits): softmax and sigmoid are part of
- * them, because together they stay accurate where apart they overflow or round to nothing. A row's loss is
- * summed in double, in order; gradients are element by element.
+ * them, because computed separately they overflow or lose precision. A row's loss is summed in double, in
+ * order; gradients are element by element.
  */
 #include "nn/loss.h"
 
@@ -18,18 +18,18 @@ struct loss_job {
     float *loss, *dy;
 };
 
-/* Elements of a row count for about ten: all losses but mse need functions. */
+/* An element of a row counts for about ten: all losses but mse need functions. */
 enum { ELEMENTS_FOR_A_THREAD = 2048 };
 
-static void split_rows(const struct rt_device *device, size_t rows, size_t width, const float *y,
-                       const struct rt_targets *targets, float scale, rt_range_work body, float *loss,
-                       float *dy) {
+static void loss_split_rows(const struct rt_device *device, size_t rows, size_t width, const float *y,
+                            const struct rt_targets *targets, float scale, rt_range_work body, float *loss,
+                            float *dy) {
     struct loss_job job = {device->kernels, width, y, targets, scale, loss, dy};
     rt_device_split(device, rows, ELEMENTS_FOR_A_THREAD / width + 1, body, &job);
 }
 
 /* The values that row r is compared with. */
-static const float *target_row(const struct rt_targets *targets, size_t width, size_t r) {
+static const float *loss_target_row(const struct rt_targets *targets, size_t width, size_t r) {
     return targets->values + (targets->places ? targets->places[r] : r) * width;
 }
 
@@ -46,7 +46,7 @@ static void cross_entropy_rows(void *argument, size_t begin, size_t end, void *s
 
 static void cross_entropy_evaluate(const struct rt_device *device, size_t rows, size_t width, const float *y,
                                    const struct rt_targets *targets, float scale, float *loss, float *dy) {
-    split_rows(device, rows, width, y, targets, scale, cross_entropy_rows, loss, dy);
+    loss_split_rows(device, rows, width, y, targets, scale, cross_entropy_rows, loss, dy);
 }
 
 static void cross_entropy_present(const struct rt_device *device, size_t rows, size_t width, float *y) {
@@ -65,8 +65,8 @@ static const struct rt_loss_type cross_entropy = {
 /* ---- mse --------------------------------------------------------------------------------------------------
  */
 
-/* The sum of a row is one chain of additions, each of which waits for the one before: several rows at a time
- * keep several chains going. What is left of the differences where there are fewer rows are zeros. */
+/* The sum of a row is one chain of dependent additions: several rows at a time keep several chains busy. With
+ * fewer rows the remaining differences are zeros. */
 enum { MSE_ROWS = 4, MSE_PART = 256 };
 
 static void mse_some_rows(const struct loss_job *job, size_t first, size_t count) {
@@ -78,7 +78,7 @@ static void mse_some_rows(const struct loss_job *job, size_t first, size_t count
         const size_t n = width - from < MSE_PART ? width - from : MSE_PART;
         for (size_t k = 0; k < count; k++) {
             const size_t at = (first + k) * width + from;
-            const float *y = job->y + at, *target = target_row(job->targets, width, first + k) + from;
+            const float *y = job->y + at, *target = loss_target_row(job->targets, width, first + k) + from;
             for (size_t i = 0; i < n; i++)
                 differences[k][i] = y[i] - target[i];
             for (size_t i = 0; i < n && job->dy; i++)
@@ -100,7 +100,7 @@ static void mse_rows(void *argument, size_t begin, size_t end, void *scratch) {
 
 static void mse_evaluate(const struct rt_device *device, size_t rows, size_t width, const float *y,
                          const struct rt_targets *targets, float scale, float *loss, float *dy) {
-    split_rows(device, rows, width, y, targets, scale, mse_rows, loss, dy);
+    loss_split_rows(device, rows, width, y, targets, scale, mse_rows, loss, dy);
 }
 
 static const struct rt_loss_type mse = {
@@ -112,7 +112,8 @@ static const struct rt_loss_type mse = {
 /* ---- bce --------------------------------------------------------------------------------------------------
  */
 
-/* How many sigmoids are made at a time; also how many of them are multiplied before a logarithm is taken. */
+/* How many sigmoids are computed at a time; also how many of them are multiplied before a logarithm is
+ * taken. */
 enum { BCE_PART = 64 };
 
 /*
@@ -129,7 +130,7 @@ static void bce_rows(void *argument, size_t begin, size_t end, void *scratch) {
         for (size_t first = 0; first < job->width; first += BCE_PART) {
             size_t count = job->width - first < BCE_PART ? job->width - first : BCE_PART;
             size_t at = r * job->width + first;
-            const float *y = job->y + at, *target = target_row(job->targets, job->width, r) + first;
+            const float *y = job->y + at, *target = loss_target_row(job->targets, job->width, r) + first;
             float sigmoid[BCE_PART];
             double product = 1;
             job->kernels->activate(RT_ACT_SIGMOID, 0, count, y, sigmoid);
@@ -147,7 +148,7 @@ static void bce_rows(void *argument, size_t begin, size_t end, void *scratch) {
 
 static void bce_evaluate(const struct rt_device *device, size_t rows, size_t width, const float *y,
                          const struct rt_targets *targets, float scale, float *loss, float *dy) {
-    split_rows(device, rows, width, y, targets, scale, bce_rows, loss, dy);
+    loss_split_rows(device, rows, width, y, targets, scale, bce_rows, loss, dy);
 }
 
 static void bce_present(const struct rt_device *device, size_t rows, size_t width, float *y) {
@@ -228,7 +229,7 @@ size_t rt_loss_correct(const struct rt_loss_type *loss, size_t rows, size_t widt
         if (loss->classes)
             correct += rt_loss_class(width, row) == (size_t)targets->classes[r];
         else if (loss == &bce && width == 1)
-            correct += (row[0] > 0) == (target_row(targets, width, r)[0] > 0.5f);
+            correct += (row[0] > 0) == (loss_target_row(targets, width, r)[0] > 0.5f);
     }
     return correct;
 }

@@ -7,7 +7,7 @@
 
 struct rt_model;
 
-/* What an output is compared with. */
+/* The target of an output. */
 struct rt_targets {
     const int32_t *classes; /* [rows], for losses over classes */
     const float *values;    /* [rows][width], for the others */
@@ -23,8 +23,8 @@ struct rt_loss_type {
     /* loss[rows]; dy (may be NULL) = scale * d loss / d y. width: floats per output. */
     void (*evaluate)(const struct rt_device *device, size_t rows, size_t width, const float *y,
                      const struct rt_targets *targets, float scale, float *loss, float *dy);
-    /* Output to what people want to see (probabilities for cross_entropy and bce); in place; NULL: nothing.
-     */
+    /* Converts outputs to what a user expects (probabilities for cross_entropy and bce); in place; NULL: no
+     * change. */
     void (*present)(const struct rt_device *device, size_t rows, size_t width, float *y);
 };
 
@@ -34,14 +34,14 @@ const struct rt_loss_type *rt_loss_find(const char *name);
 enum { RT_MAX_LOSSES = 15 };
 void rt_loss_names(const char *names[RT_MAX_LOSSES + 1]);
 
-/* Refuses a model whose output does not suit the loss (a softmax before cross_entropy, which has its own). */
+/* Refuses a model whose output does not fit the loss (a softmax before cross_entropy, which has its own). */
 rt_status rt_loss_check(const struct rt_loss_type *loss, const struct rt_model *model, struct rt_error *err);
 
-/* A layer before the last one that does what the loss does itself, which is hardly ever meant: its index;
+/* The index of a layer before the last one that does what the loss does itself, which is rarely intended;
  * SIZE_MAX: there is none. */
 size_t rt_loss_doubtful(const struct rt_loss_type *loss, const struct rt_model *model);
 
-/* The class that an output stands for: the first of the largest. */
+/* The class that an output predicts: the first of the largest. */
 size_t rt_loss_class(size_t width, const float *y);
 
 /* How many rows have their largest output at the right class (for bce of width 1: on the right side). */

@@ -1,12 +1,13 @@
 /*
- * Making a model: its layers, where each one's numbers lie in the blocks, and the plan of the slot.
+ * Making a model: its layers, the position of each layer's numbers in the blocks, and the plan of the
+ * slot.
  *
  * The plan is made once, in floats per row, so that a pass finds everything by one multiplication:
- *   - an activation that the product before it can apply itself is absorbed by it;
- *   - a layer that may work in place shares its output with the layer before, unless that one reads its own
- *     output in the backward, or the memory is the model's input;
- *   - the gradient at the output of a layer with parameters has a place of its own, because the weights'
- *     part may come much later; all others take turns in two places.
+ *  - an activation that the product before it can apply itself is absorbed by it;
+ *  - a layer that may work in place shares its output with the layer before, unless that one reads its own
+ *    output in the backward, or the memory is the model's input;
+ *  - the gradient at the output of a layer with parameters has memory of its own, because the weights' part
+ *    may come much later; all others alternate between two pieces.
  */
 #include "nn/model.h"
 
@@ -15,14 +16,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static size_t padded_size(const struct rt_shape *shape) {
+static size_t model_padded_size(const struct rt_shape *shape) {
     return rt_round_up(rt_shape_size(shape), RT_ALIGN_FLOATS);
 }
 
 /* ---- the plan of the slot ---------------------------------------------------------------------------------
  */
 
-static void absorb_activations(struct rt_model *model) {
+static void model_absorb_activations(struct rt_model *model) {
     for (size_t i = 1; i < model->count; i++) {
         struct rt_layer *before = model->layers[i - 1], *layer = model->layers[i];
         if (!before->absorbs || before->act != RT_ACT_NONE || layer->act == RT_ACT_NONE || !layer->in_place)
@@ -33,7 +34,7 @@ static void absorb_activations(struct rt_model *model) {
     }
 }
 
-static void place_outputs(struct rt_model *model) {
+static void model_place_outputs(struct rt_model *model) {
     bool on_input = true, locked = false;
     size_t place = RT_PLACE_INPUT;
     for (size_t i = 0; i < model->count; i++) {
@@ -43,8 +44,8 @@ static void place_outputs(struct rt_model *model) {
                       (layer->in_place && !on_input && !locked);
         if (!shares) {
             place = model->row_floats;
-            model->row_floats += padded_size(&layer->out);
-            layer->own_floats += padded_size(&layer->out);
+            model->row_floats += model_padded_size(&layer->out);
+            layer->own_floats += model_padded_size(&layer->out);
             on_input = locked = false;
         }
         locked |= layer->reads_y;
@@ -52,11 +53,13 @@ static void place_outputs(struct rt_model *model) {
     }
 }
 
-/* Outside of training nothing is kept: outputs take turns in two places. */
-static void place_inference(struct rt_model *model) {
+/* Outside of training nothing is kept: outputs alternate between two pieces of memory. */
+static void model_place_inference(struct rt_model *model) {
     size_t widest = 0;
     for (size_t i = 0; i < model->count; i++)
-        widest = padded_size(&model->layers[i]->out) > widest ? padded_size(&model->layers[i]->out) : widest;
+        widest = model_padded_size(&model->layers[i]->out) > widest
+                     ? model_padded_size(&model->layers[i]->out)
+                     : widest;
     bool on_input = true, second = true;
     size_t place = RT_PLACE_INPUT;
     for (size_t i = 0; i < model->count; i++) {
@@ -74,39 +77,39 @@ static void place_inference(struct rt_model *model) {
     model->row_floats_inference = 2 * widest;
 }
 
-/* How the gradient at a layer's output is placed; start is the lowest layer that has one. */
+/* The kind of memory for the gradient at a layer's output; start is the lowest layer that has a gradient. */
 enum gradient { WITH_THE_ONE_BELOW, KEPT, TAKES_TURN };
 
-static enum gradient gradient_kind(const struct rt_model *model, size_t i, size_t start) {
+static enum gradient model_gradient_kind(const struct rt_model *model, size_t i, size_t start) {
     const struct rt_layer *layer = model->layers[i];
     if (layer->param_count > 0)
         return KEPT;
     return i > start && layer->dx_in_place ? WITH_THE_ONE_BELOW : TAKES_TURN;
 }
 
-static void place_gradients(struct rt_model *model, bool input_gradient) {
+static void model_place_gradients(struct rt_model *model, bool input_gradient) {
     model->lowest = 0;
     while (!input_gradient && model->lowest < model->count && model->layers[model->lowest]->param_count == 0)
         model->lowest++;
     size_t start = model->lowest < model->count ? model->lowest : model->count - 1;
     size_t widest = 0, turns = 0;
     for (size_t i = start; i < model->count; i++)
-        if (gradient_kind(model, i, start) == TAKES_TURN) {
-            size_t size = padded_size(&model->layers[i]->out);
+        if (model_gradient_kind(model, i, start) == TAKES_TURN) {
+            size_t size = model_padded_size(&model->layers[i]->out);
             widest = size > widest ? size : widest;
             turns++;
         }
     size_t first_turn = model->row_floats, turn = 0;
     model->row_floats += (turns < 2 ? turns : 2) * widest;
     for (size_t i = start; i < model->count; i++)
-        switch (gradient_kind(model, i, start)) {
+        switch (model_gradient_kind(model, i, start)) {
         case WITH_THE_ONE_BELOW:
             model->places[i].dy = model->places[i - 1].dy;
             break;
         case KEPT:
             model->places[i].dy = model->row_floats;
-            model->row_floats += padded_size(&model->layers[i]->out);
-            model->layers[i]->own_floats += padded_size(&model->layers[i]->out);
+            model->row_floats += model_padded_size(&model->layers[i]->out);
+            model->layers[i]->own_floats += model_padded_size(&model->layers[i]->out);
             break;
         case TAKES_TURN:
             model->places[i].dy = first_turn + turn * widest;
@@ -118,11 +121,11 @@ static void place_gradients(struct rt_model *model, bool input_gradient) {
 /* ---- create and destroy -----------------------------------------------------------------------------------
  */
 
-/* Layers first..first+count-1 of the list are kept; those before only tell their output's shape and how many
- * indices they take. */
-static rt_status create_layers(struct rt_model *model, const struct rt_tree *layers, size_t count,
-                               bool input_gradient, const struct rt_kernels *kernels, uint32_t *index,
-                               struct rt_error *err) {
+/* Layers first..first+count-1 of the list are kept; earlier ones only give their output's shape and their
+ * number of indices. */
+static rt_status model_create_layers(struct rt_model *model, const struct rt_tree *layers, size_t count,
+                                     bool input_gradient, const struct rt_kernels *kernels, uint32_t *index,
+                                     struct rt_error *err) {
     struct rt_shape shape = model->in;
     bool wanted = input_gradient;
     for (size_t i = 0; i < model->first + count; i++) {
@@ -149,7 +152,7 @@ static rt_status create_layers(struct rt_model *model, const struct rt_tree *lay
 }
 
 /* Adds up what the layers need; false when it is more than can be addressed. */
-static bool sum_up(struct rt_model *model) {
+static bool model_sum_up(struct rt_model *model) {
     const size_t limit = SIZE_MAX / 64;
     for (size_t i = 0; i < model->count; i++) {
         const struct rt_layer *layer = model->layers[i];
@@ -199,17 +202,17 @@ rt_status rt_model_create(const struct rt_tree *layers, const struct rt_shape *i
         status = rt_alloc(count, sizeof *made->places, "a model's places", &made->places, err);
     uint32_t next = *index;
     if (status == RT_OK)
-        status = create_layers(made, layers, count, input_gradient, kernels, &next, err);
-    if (status == RT_OK && !sum_up(made))
+        status = model_create_layers(made, layers, count, input_gradient, kernels, &next, err);
+    if (status == RT_OK && !model_sum_up(made))
         status = rt_tree_fail(layers, err, "these layers need more memory than can be addressed");
     if (status != RT_OK) {
         rt_model_destroy(made);
         return status;
     }
-    absorb_activations(made);
-    place_outputs(made);
-    place_gradients(made, input_gradient);
-    place_inference(made);
+    model_absorb_activations(made);
+    model_place_outputs(made);
+    model_place_gradients(made, input_gradient);
+    model_place_inference(made);
     *index = next;
     *model = made;
     return RT_OK;
@@ -271,8 +274,8 @@ struct visit {
     void *user;
 };
 
-static rt_status visit_tensors(const struct visit *visit, const struct rt_named *tensors, size_t count,
-                               const char *prefix, size_t at, bool is_buffer, struct rt_error *err) {
+static rt_status model_visit_tensors(const struct visit *visit, const struct rt_named *tensors, size_t count,
+                                     const char *prefix, size_t at, bool is_buffer, struct rt_error *err) {
     rt_status status = RT_OK;
     for (size_t t = 0; t < count && status == RT_OK; t++) {
         char name[256];
@@ -282,7 +285,7 @@ static rt_status visit_tensors(const struct visit *visit, const struct rt_named 
     return status;
 }
 
-static rt_status visit_model(const struct visit *visit, const struct rt_model *model, const char *prefix,
+static rt_status model_visit(const struct visit *visit, const struct rt_model *model, const char *prefix,
                              size_t param_at, size_t buffer_at, struct rt_error *err) {
     rt_status status = RT_OK;
     for (size_t i = 0; i < model->count && status == RT_OK; i++) {
@@ -292,11 +295,13 @@ static rt_status visit_model(const struct visit *visit, const struct rt_model *m
         if ((size_t)snprintf(name, sizeof name, "%s%zu.", prefix, model->first + i) >= sizeof name)
             return rt_fail(err, RT_BAD_INPUT, "layers are nested too deeply for their tensors to have names");
         if (layer->body)
-            status = visit_model(visit, layer->body, name, params, buffers, err);
+            status = model_visit(visit, layer->body, name, params, buffers, err);
         else
-            status = visit_tensors(visit, layer->params, layer->param_tensors, name, params, false, err);
+            status =
+                model_visit_tensors(visit, layer->params, layer->param_tensors, name, params, false, err);
         if (status == RT_OK && !layer->body)
-            status = visit_tensors(visit, layer->buffers, layer->buffer_tensors, name, buffers, true, err);
+            status =
+                model_visit_tensors(visit, layer->buffers, layer->buffer_tensors, name, buffers, true, err);
     }
     return status;
 }
@@ -304,5 +309,5 @@ static rt_status visit_model(const struct visit *visit, const struct rt_model *m
 rt_status rt_model_visit(const struct rt_model *model, rt_tensor_visit visit, void *user,
                          struct rt_error *err) {
     struct visit walk = {visit, user};
-    return visit_model(&walk, model, "", 0, 0, err);
+    return model_visit(&walk, model, "", 0, 0, err);
 }

@@ -1,17 +1,17 @@
 /*
- * A model: a list of layers that follow one another, or a run of adjacent layers out of such a list (what
- * one machine of a ring holds). Parameters, gradients and buffers are one block each, owned by the caller.
+ * A model: a list of consecutive layers, or a run of adjacent layers of such a list (the part of one
+ * machine of a ring). Parameters, gradients and buffers are one block each, owned by the caller.
  *
- * What a micro-batch needs between its forward, its input gradient and its weight gradient lives in a slot:
- * one piece of memory with all activations, stashes, and the gradients that weights() will want.
+ * What a micro-batch needs between its forward, its input gradient and its weight gradient is in a slot:
+ * one piece of memory with all activations, stashes, and the gradients that weights() will need.
  */
 #ifndef RT_NN_MODEL_H
 #define RT_NN_MODEL_H
 
 #include "nn/layer.h"
 
-/* Where a layer's numbers lie in a slot, in floats per row from the slot's start; layers that work in place
- * share a place with the one before. */
+/* The offsets of a layer's numbers in a slot, in floats per row from the slot's start; layers that work in
+ * place share an offset with the one before. */
 struct rt_place {
     size_t y, y_inference; /* RT_PLACE_INPUT: y is the model's input itself */
     size_t dy;             /* the gradient at the layer's output */
@@ -33,30 +33,30 @@ struct rt_model {
     size_t lowest;                           /* backward goes down to this layer */
 };
 
-/* Whoever wants to know when a layer's parameters are used: told of the layers of the model that have some,
- * not of those nested in them. Either may be NULL. */
+/* Called when a layer's parameters are used: for the layers of the model that have parameters, not for those
+ * nested in them. Either may be NULL. */
 struct rt_layer_watch {
     void *self;
     /* A forward is about to use the layer's parameters. */
     void (*before)(void *self, size_t layer);
-    /* A backward of both parts has given the layer's gradient and does not use its parameters any more. */
+    /* A backward of both parts has computed the layer's gradient and does not use its parameters any more. */
     void (*after)(void *self, size_t layer);
-    /* The weights' gradients are wanted from the first layer up, the order in which a forward uses layers,
-     * not from the last down: all input gradients then come before them. */
+    /* Weight gradients are computed from the first layer up, the order in which a forward uses layers, not
+     * from the last down: all input gradients then come before them. */
     bool rising;
 };
 
 /* The blocks of one model. */
 struct rt_blocks {
     float *params, *buffers;
-    float *prepared;                    /* NULL: nobody wants prepared weights */
-    bool prepared_valid;                /* prepared matches params; cleared by whoever changes params */
-    const struct rt_layer_watch *watch; /* NULL: nobody */
+    float *prepared;                    /* NULL: no prepared weights */
+    bool prepared_valid;                /* prepared matches params; cleared by every change of params */
+    const struct rt_layer_watch *watch; /* NULL: none */
 };
 
 /* layers: a list of layer descriptions. Keeps layers first..first+count-1 (count SIZE_MAX: to the end).
- * input_gradient: whether the gradient at the model's input will be asked for. kernels: those it will run
- * on (they decide about prepared weights and scratch). */
+ * input_gradient: whether the gradient at the model's input is needed. kernels: those of the device (they
+ * decide about prepared weights and scratch). */
 rt_status rt_model_create(const struct rt_tree *layers, const struct rt_shape *input, size_t first,
                           size_t count, bool input_gradient, const struct rt_kernels *kernels,
                           uint32_t *index, struct rt_model **model, struct rt_error *err);
@@ -64,29 +64,29 @@ void rt_model_destroy(struct rt_model *model);
 
 void rt_model_init(const struct rt_model *model, uint64_t seed, float *params, float *buffers);
 
-/* Whether a layer's work in training depends on which examples these are: pass->examples must be there. */
+/* Whether a layer's work in training depends on the indices of the examples: pass->examples is required. */
 bool rt_model_needs_examples(const struct rt_model *model);
 /* Whether a layer measures the micro-batch (batchnorm), so that its size is part of the result. */
 bool rt_model_measures_batch(const struct rt_model *model);
 /* Whether a layer cannot be trained with a single example at a time (batchnorm of flat inputs). */
 bool rt_model_needs_several_rows(const struct rt_model *model);
 
-/* Brings the weights into the form that the products like, into blocks->prepared. Worth it when several
- * passes will use the same parameters; a single one does better on its own, since it packs what it needs
- * piece by piece, inside the cache. Changes no bit. */
+/* Packs the weights in the layout of the products, into blocks->prepared. Worth it when several passes use
+ * the same parameters; a single pass is faster without, since it packs what it needs piece by piece, inside
+ * the cache. Changes no bit. */
 void rt_model_prepare(const struct rt_model *model, const struct rt_device *device, struct rt_blocks *blocks);
-/* The same for one layer. Whoever has prepared them all sets prepared_valid, or before the forward that is
- * watched, if each is prepared before it is used. */
+/* The same for one layer. The caller sets prepared_valid when all are prepared, or before a watched forward,
+ * if each layer is prepared before it is used. */
 void rt_model_prepare_layer(const struct rt_model *model, const struct rt_device *device,
                             struct rt_blocks *blocks, size_t layer);
 
-/* Floats in a slot for up to rows examples; SIZE_MAX when that is more than there can be. A slot for
- * inference keeps nothing for backward. */
+/* Floats in a slot for up to rows examples; SIZE_MAX on overflow. A slot for inference keeps nothing for
+ * backward. */
 size_t rt_model_slot_floats(const struct rt_model *model, size_t rows, bool training);
 
 /* Memory of one micro-batch in flight while training: the bytes of its slot, or SIZE_MAX. That is what its
  * layers keep (rt_layer_activation_bytes) and what they share: work memory, and the gradients that need not
- * be kept, which take turns in two places. */
+ * be kept, which alternate between two pieces. */
 size_t rt_model_activation_bytes(const struct rt_model *model, size_t rows);
 
 /* Forward of pass->rows examples; returns the output, which lives in the slot. x is kept by the caller
@@ -95,23 +95,23 @@ size_t rt_model_activation_bytes(const struct rt_model *model, size_t rows);
 float *rt_model_forward(const struct rt_model *model, const struct rt_pass *pass, struct rt_blocks *blocks,
                         float *slot, const float *x);
 
-/* Where the gradient at the output belongs before backward: memory in the slot. */
+/* The memory in the slot for the gradient at the output, filled before backward. */
 float *rt_model_output_gradient(const struct rt_model *model, const struct rt_pass *pass, float *slot);
 
 enum rt_backward { RT_BACKWARD_INPUT = 1, RT_BACKWARD_WEIGHTS = 2, RT_BACKWARD_BOTH = 3 };
 
-/* Backward. The weights' part comes after the input's part of the same micro-batch, at once or later.
- * dx: gradient at the input, or NULL if the model was created without. grads is added to (accumulate) or
- * overwritten. sink (may be NULL) hears of final spans, with offsets in the model's block;
- * with RT_BACKWARD_BOTH each layer's input gradient is done before its weights are given to the sink, so
- * the sink may update the parameters in place. */
+/* Backward. The weights' part comes after the input's part of the same micro-batch, at once or later. dx:
+ * gradient at the input, or NULL if the model was created without. grads is added to (accumulate) or
+ * overwritten. sink (may be NULL) receives final spans, with offsets in the model's block; with
+ * RT_BACKWARD_BOTH each layer's input gradient is done before its weights are given to the sink, so the sink
+ * may update the parameters in place. */
 void rt_model_backward(const struct rt_model *model, const struct rt_pass *pass, struct rt_blocks *blocks,
                        float *slot, const float *x, enum rt_backward parts, float *dx, float *grads,
                        bool accumulate, const struct rt_grad_sink *sink);
 
 /* The weights' part for several micro-batches at once, in their order: the bits are those of one by one, but
  * a layer's gradient passes through memory once. Their input's parts are done. watch (may be NULL): its
- * `after` is told of each layer that is done, in the order it wants. */
+ * `after` is called for each finished layer, in the order it asks for. */
 void rt_model_backward_weights(const struct rt_model *model, size_t count, const struct rt_waiting *waiting,
                                float *grads, bool accumulate, const struct rt_grad_sink *sink,
                                const struct rt_layer_watch *watch);
@@ -125,10 +125,10 @@ typedef rt_status (*rt_tensor_visit)(void *user, const char *name, const struct 
 rt_status rt_model_visit(const struct rt_model *model, rt_tensor_visit visit, void *user,
                          struct rt_error *err);
 
-/* The same for layers that hold a model themselves. What the nested slot takes is not checked: whoever asks
- * for the outermost one has done so for all that is in it (checking at every level would take twice as long
- * for each level more). memory->stash is the slot. dy NULL: the gradient is in
- * the slot, where rt_model_output_gradient says. The weights' part is rt_model_backward_weights. */
+/* The same for layers that contain a model. The size of the nested slot is not checked: the check of the
+ * outermost slot includes it (checking at every level would double the time per level). memory->stash is the
+ * slot. dy NULL: the gradient is in the slot, at rt_model_output_gradient. The weights' part is
+ * rt_model_backward_weights. */
 size_t rt_model_nested_floats(const struct rt_model *model, size_t rows, bool training);
 void rt_model_nested_prepare(const struct rt_model *model, const struct rt_device *device,
                              const float *params, float *prepared);

@@ -29,15 +29,15 @@ enum {
     POOL = CHANNELS * POOLED * POOLED,
 };
 
-static float *take(struct answer *a, size_t n) {
+static float *answer_take(struct answer *a, size_t n) {
     float *floats = a->memory + a->used;
     a->used += rt_round_up(n, RT_ALIGN_FLOATS);
     return floats;
 }
 
 /* Numbers of many magnitudes, most near 1. */
-static float *numbers(struct answer *a, size_t n, uint32_t seed) {
-    float *x = take(a, n);
+static float *answer_numbers(struct answer *a, size_t n, uint32_t seed) {
+    float *x = answer_take(a, n);
     for (size_t i = 0; i < n; i++) {
         uint32_t word[4];
         rt_rng_block(seed, RT_PURPOSE_INIT, 0, i, 0, word);
@@ -48,7 +48,7 @@ static float *numbers(struct answer *a, size_t n, uint32_t seed) {
     return x;
 }
 
-static void add(struct answer *a, size_t n, const float *x) {
+static void answer_add(struct answer *a, size_t n, const float *x) {
     for (size_t i = 0; i < n; i++) {
         uint32_t bits = rt_float_bits(x[i]);
         uint8_t bytes[4] = {(uint8_t)bits, (uint8_t)(bits >> 8), (uint8_t)(bits >> 16),
@@ -57,10 +57,11 @@ static void add(struct answer *a, size_t n, const float *x) {
     }
 }
 
-static void run_products(struct answer *a) {
+static void answer_run_products(struct answer *a) {
     const struct rt_kernels *k = a->k;
-    const float *x = numbers(a, ROWS * DEPTH, 1), *w = numbers(a, DEPTH * COLUMNS, 2);
-    float *y = take(a, ROWS * COLUMNS), *dw = take(a, DEPTH * COLUMNS), *dx = take(a, ROWS * DEPTH);
+    const float *x = answer_numbers(a, ROWS * DEPTH, 1), *w = answer_numbers(a, DEPTH * COLUMNS, 2);
+    float *y = answer_take(a, ROWS * COLUMNS), *dw = answer_take(a, DEPTH * COLUMNS),
+          *dx = answer_take(a, ROWS * DEPTH);
     struct rt_gemm forward = {.m = ROWS,
                               .n = COLUMNS,
                               .k = DEPTH,
@@ -72,12 +73,12 @@ static void run_products(struct answer *a) {
                               .b_col = 1,
                               .c = y,
                               .c_row = COLUMNS,
-                              .bias = numbers(a, COLUMNS, 3),
+                              .bias = answer_numbers(a, COLUMNS, 3),
                               .act_arg = 0.25f};
     for (int act = 0; act < ACTIVATIONS; act++) {
         forward.act = (enum rt_activation)act;
         k->gemm(&forward, a->scratch);
-        add(a, ROWS * COLUMNS, y);
+        answer_add(a, ROWS * COLUMNS, y);
     }
     if (k->packed_floats(DEPTH, COLUMNS) > 0) {
         k->pack(DEPTH, 0, COLUMNS, COLUMNS, w, COLUMNS, 1, a->prepared);
@@ -85,7 +86,7 @@ static void run_products(struct answer *a) {
         forward.b_packed = a->prepared;
     }
     k->gemm(&forward, a->scratch);
-    add(a, ROWS * COLUMNS, y);
+    answer_add(a, ROWS * COLUMNS, y);
 
     struct rt_gemm weights = {.m = DEPTH,
                               .n = COLUMNS,
@@ -113,128 +114,131 @@ static void run_products(struct answer *a) {
                             .c = dx,
                             .c_row = DEPTH};
     k->gemm(&input, a->scratch);
-    add(a, DEPTH * COLUMNS, dw);
-    add(a, ROWS * DEPTH, dx);
+    answer_add(a, DEPTH * COLUMNS, dw);
+    answer_add(a, ROWS * DEPTH, dx);
 }
 
-static void run_descent(struct answer *a) {
+static void answer_run_descent(struct answer *a) {
     for (int way = 0; way < 8; way++) {
-        const float *left = numbers(a, DEPTH, 20), *right = numbers(a, COLUMNS, 21);
-        float *w = numbers(a, DEPTH * COLUMNS, 22), *v = numbers(a, DEPTH * COLUMNS, 23);
-        float *sums = numbers(a, COLUMNS, 24);
+        const float *left = answer_numbers(a, DEPTH, 20), *right = answer_numbers(a, COLUMNS, 21);
+        float *w = answer_numbers(a, DEPTH * COLUMNS, 22), *v = answer_numbers(a, DEPTH * COLUMNS, 23);
+        float *sums = answer_numbers(a, COLUMNS, 24);
         const struct rt_descent descent = {
             0.01f, 0.9f, way & 1 ? 0.7f : 1, way & 1 ? 0.02f : 0, w, way & 2 ? v : NULL};
-        a->k->descend(&descent, DEPTH, COLUMNS, left, right, way & 4 ? numbers(a, DEPTH, 25) : NULL, sums);
-        add(a, DEPTH * COLUMNS, w);
-        add(a, DEPTH * COLUMNS, v);
-        add(a, COLUMNS, sums);
+        a->k->descend(&descent, DEPTH, COLUMNS, left, right, way & 4 ? answer_numbers(a, DEPTH, 25) : NULL,
+                      sums);
+        answer_add(a, DEPTH * COLUMNS, w);
+        answer_add(a, DEPTH * COLUMNS, v);
+        answer_add(a, COLUMNS, sums);
         a->used = 0;
     }
 }
 
-static void run_convolution(struct answer *a) {
+static void answer_run_convolution(struct answer *a) {
     const struct rt_kernels *k = a->k;
-    const float *x = numbers(a, ROWS * IMAGE, 4), *w = numbers(a, WEIGHTS, 5);
-    float *y = take(a, ROWS * FILTERED), *dx = take(a, ROWS * IMAGE);
-    float *dw = take(a, WEIGHTS), *db = take(a, FILTERS);
-    const float *bias = numbers(a, FILTERS, 6);
+    const float *x = answer_numbers(a, ROWS * IMAGE, 4), *w = answer_numbers(a, WEIGHTS, 5);
+    float *y = answer_take(a, ROWS * FILTERED), *dx = answer_take(a, ROWS * IMAGE);
+    float *dw = answer_take(a, WEIGHTS), *db = answer_take(a, FILTERS);
+    const float *bias = answer_numbers(a, FILTERS, 6);
     k->conv_forward(&conv, ROWS, x, w, NULL, bias, RT_ACT_GELU, 0, y, a->scratch);
-    add(a, ROWS * FILTERED, y);
+    answer_add(a, ROWS * FILTERED, y);
     k->conv_prepare(&conv, w, false, a->prepared);
     k->conv_forward(&conv, ROWS, x, w, a->prepared, bias, RT_ACT_NONE, 0, y, a->scratch);
     k->conv_input(&conv, ROWS, y, w, NULL, dx, a->scratch);
-    add(a, ROWS * IMAGE, dx);
+    answer_add(a, ROWS * IMAGE, dx);
     k->conv_prepare(&conv, w, true, a->prepared);
     k->conv_input(&conv, ROWS, y, w, a->prepared, dx, a->scratch);
     k->conv_weights(&conv, ROWS, 0, FILTERS, x, y, false, dw, db, a->scratch);
     k->conv_weights(&conv, ROWS, 2, 3, x, y, true, dw, db, a->scratch);
-    add(a, ROWS * FILTERED, y);
-    add(a, ROWS * IMAGE, dx);
-    add(a, WEIGHTS, dw);
-    add(a, FILTERS, db);
+    answer_add(a, ROWS * FILTERED, y);
+    answer_add(a, ROWS * IMAGE, dx);
+    answer_add(a, WEIGHTS, dw);
+    answer_add(a, FILTERS, db);
 }
 
-static void run_elements(struct answer *a) {
+static void answer_run_elements(struct answer *a) {
     const struct rt_kernels *k = a->k;
-    const float *x = numbers(a, LENGTH, 7), *dy = numbers(a, LENGTH, 8);
-    float *y = take(a, LENGTH), *dx = take(a, LENGTH);
+    const float *x = answer_numbers(a, LENGTH, 7), *dy = answer_numbers(a, LENGTH, 8);
+    float *y = answer_take(a, LENGTH), *dx = answer_take(a, LENGTH);
     uint8_t bytes[LENGTH];
     for (size_t i = 0; i < LENGTH; i++)
         bytes[i] = (uint8_t)(i * 37);
     for (int act = 0; act < ACTIVATIONS; act++) {
         k->activate((enum rt_activation)act, 0.25f, LENGTH, x, y);
         k->activate_back((enum rt_activation)act, 0.25f, LENGTH, x, y, dy, dx);
-        add(a, LENGTH, y);
-        add(a, LENGTH, dx);
+        answer_add(a, LENGTH, y);
+        answer_add(a, LENGTH, dx);
     }
     k->add(LENGTH, x, y);
-    add(a, LENGTH, y);
+    answer_add(a, LENGTH, y);
     k->dropout(LENGTH, 42, 3, 1, 7, 0xc0000000u, 4.0f / 3, x, y);
-    add(a, LENGTH, y);
+    answer_add(a, LENGTH, y);
     k->from_bytes(LENGTH, bytes, 1.0f / 255, -0.5f, y);
-    add(a, LENGTH, y);
+    answer_add(a, LENGTH, y);
 }
 
-static void run_rows(struct answer *a) {
+static void answer_run_rows(struct answer *a) {
     const struct rt_kernels *k = a->k;
-    const float *x = numbers(a, ROWS * LENGTH, 9), *dy = numbers(a, ROWS * LENGTH, 10);
-    const float *gamma = numbers(a, LENGTH, 11), *beta = numbers(a, LENGTH, 12);
-    float *y = take(a, ROWS * LENGTH), *dx = take(a, ROWS * LENGTH), *sums = take(a, LENGTH);
-    float *moments = take(a, 2 * ROWS), *loss = take(a, ROWS);
+    const float *x = answer_numbers(a, ROWS * LENGTH, 9), *dy = answer_numbers(a, ROWS * LENGTH, 10);
+    const float *gamma = answer_numbers(a, LENGTH, 11), *beta = answer_numbers(a, LENGTH, 12);
+    float *y = answer_take(a, ROWS * LENGTH), *dx = answer_take(a, ROWS * LENGTH),
+          *sums = answer_take(a, LENGTH);
+    float *moments = answer_take(a, 2 * ROWS), *loss = answer_take(a, ROWS);
     const int32_t labels[ROWS] = {3, 1, 4, 1, 5};
     const double squares = k->square_sum(ROWS * LENGTH, x);
     const float single[] = {k->sum16(ROWS * LENGTH, x), k->dot16(ROWS * LENGTH, x, dy), (float)squares,
                             (float)(squares - (double)(float)squares)};
-    add(a, sizeof single / sizeof *single, single);
+    answer_add(a, sizeof single / sizeof *single, single);
     for (int more = 0; more < 2; more++) {
         k->column_sum(ROWS, LENGTH, x, more, sums);
-        add(a, LENGTH, sums);
+        answer_add(a, LENGTH, sums);
         k->column_dot(ROWS, LENGTH, x, dy, more, sums);
-        add(a, LENGTH, sums);
+        answer_add(a, LENGTH, sums);
     }
     k->softmax(ROWS, LENGTH, x, y);
     k->softmax_back(ROWS, LENGTH, y, dy, dx);
-    add(a, ROWS * LENGTH, y);
-    add(a, ROWS * LENGTH, dx);
+    answer_add(a, ROWS * LENGTH, y);
+    answer_add(a, ROWS * LENGTH, dx);
     k->softmax_loss(ROWS, LENGTH, dy, labels, 1.0f / ROWS, loss, dx);
-    add(a, ROWS, loss);
-    add(a, ROWS * LENGTH, dx);
+    answer_add(a, ROWS, loss);
+    answer_add(a, ROWS * LENGTH, dx);
     k->norm_rows(ROWS, LENGTH, x, gamma, beta, 1e-5f, y, moments);
-    add(a, ROWS * LENGTH, y);
-    add(a, 2 * ROWS, moments);
+    answer_add(a, ROWS * LENGTH, y);
+    answer_add(a, 2 * ROWS, moments);
     k->norm_rows_back(ROWS, LENGTH, x, gamma, moments, dy, dx);
-    add(a, ROWS * LENGTH, dx);
+    answer_add(a, ROWS * LENGTH, dx);
     k->norm_rows_xhat(ROWS, LENGTH, x, moments, y);
-    add(a, ROWS * LENGTH, y);
+    answer_add(a, ROWS * LENGTH, y);
 }
 
-static void run_pooling(struct answer *a) {
+static void answer_run_pooling(struct answer *a) {
     const struct rt_kernels *k = a->k;
-    const float *x = numbers(a, ROWS * IMAGE, 13);
-    float *y = take(a, ROWS * POOL), *dx = take(a, ROWS * IMAGE);
+    const float *x = answer_numbers(a, ROWS * IMAGE, 13);
+    float *y = answer_take(a, ROWS * POOL), *dx = answer_take(a, ROWS * IMAGE);
     int32_t where[ROWS * POOL];
     k->maxpool(&window, ROWS, x, y, where);
     k->maxpool_back(&window, ROWS, y, where, dx);
-    add(a, ROWS * POOL, y);
-    add(a, ROWS * IMAGE, dx);
+    answer_add(a, ROWS * POOL, y);
+    answer_add(a, ROWS * IMAGE, dx);
     k->avgpool(&window, ROWS, x, y);
     k->avgpool_back(&window, ROWS, y, dx);
-    add(a, ROWS * POOL, y);
-    add(a, ROWS * IMAGE, dx);
+    answer_add(a, ROWS * POOL, y);
+    answer_add(a, ROWS * IMAGE, dx);
 }
 
-static size_t larger(size_t a, size_t b) {
+static size_t answer_max(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
 rt_status rt_kernels_answer(const struct rt_kernels *kernels, uint8_t digest[32], struct rt_error *err) {
-    static void (*const parts[])(struct answer *) = {run_products, run_descent, run_convolution,
-                                                     run_elements, run_rows,    run_pooling};
+    static void (*const parts[])(struct answer *) = {answer_run_products,    answer_run_descent,
+                                                     answer_run_convolution, answer_run_elements,
+                                                     answer_run_rows,        answer_run_pooling};
     static const char what[] = "the known-answer test of the kernels";
     size_t prepared =
-        larger(kernels->packed_floats(DEPTH, COLUMNS),
-               larger(kernels->conv_prepared(&conv, false), kernels->conv_prepared(&conv, true)));
-    size_t scratch = larger(kernels->gemm_scratch, kernels->conv_scratch(&conv));
+        answer_max(kernels->packed_floats(DEPTH, COLUMNS),
+                   answer_max(kernels->conv_prepared(&conv, false), kernels->conv_prepared(&conv, true)));
+    size_t scratch = answer_max(kernels->gemm_scratch, kernels->conv_scratch(&conv));
     struct answer a = {.k = kernels};
     rt_status status = rt_floats_create(ROOM, what, &a.memory, err);
     if (status == RT_OK)

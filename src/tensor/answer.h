@@ -1,7 +1,7 @@
 /*
  * The known answer: every entry of a table of kernels is run on small inputs, and all results are hashed.
  * Tables that give the same digest give the same bits; nodes compare digests before they share an exact run,
- * and tests/contract/test_kernel_answer.c holds every table against the one digest that is right.
+ * and tests/contract/test_kernel_answer.c compares every table with the one right digest.
  */
 #ifndef RT_TENSOR_ANSWER_H
 #define RT_TENSOR_ANSWER_H

@@ -1,4 +1,4 @@
-/* Cutting work over the threads of a device. */
+/* Divides work over the threads of a device. */
 #include "tensor/device.h"
 
 #include "base/cores.h"
@@ -39,7 +39,7 @@ struct split {
     void *argument;
 };
 
-static void split_part(void *argument, size_t part, void *scratch) {
+static void device_split_part(void *argument, size_t part, void *scratch) {
     const struct split *split = argument;
     size_t begin = part * split->part_size;
     size_t end = begin + split->part_size < split->n ? begin + split->part_size : split->n;
@@ -54,7 +54,7 @@ void rt_device_split(const struct rt_device *device, size_t n, size_t grain, rt_
     size_t grains = (n + grain - 1) / grain;
     size_t parts = grains < threads ? grains : threads;
     struct split split = {n, (grains + parts - 1) / parts * grain, body, argument};
-    rt_pool_run(device->pool, (n + split.part_size - 1) / split.part_size, split_part, &split);
+    rt_pool_run(device->pool, (n + split.part_size - 1) / split.part_size, device_split_part, &split);
 }
 
 /* ---- products ---------------------------------------------------------------------------------------------
@@ -65,7 +65,7 @@ struct gemm_job {
     const struct rt_gemm *g;
 };
 
-static void gemm_columns(void *argument, size_t begin, size_t end, void *scratch) {
+static void device_gemm_columns(void *argument, size_t begin, size_t end, void *scratch) {
     const struct gemm_job *job = argument;
     struct rt_gemm part = *job->g;
     part.n = end - begin;
@@ -76,7 +76,7 @@ static void gemm_columns(void *argument, size_t begin, size_t end, void *scratch
     job->kernels->gemm(&part, scratch);
 }
 
-static void gemm_rows(void *argument, size_t begin, size_t end, void *scratch) {
+static void device_gemm_rows(void *argument, size_t begin, size_t end, void *scratch) {
     const struct gemm_job *job = argument;
     struct rt_gemm part = *job->g;
     part.m = end - begin;
@@ -88,22 +88,22 @@ static void gemm_rows(void *argument, size_t begin, size_t end, void *scratch) {
 /* Below this many multiplications a second thread costs more than it brings. */
 enum { WORK_FOR_A_THREAD = 100000 };
 
-static void split_gemm(const struct rt_device *device, const struct rt_gemm *g) {
+static void device_split_gemm(const struct rt_device *device, const struct rt_gemm *g) {
     struct gemm_job job = {device->kernels, g};
     size_t panel = device->kernels->panel ? device->kernels->panel : 16;
     size_t column_work = g->m * g->k, row_work = g->n * g->k;
     if (g->n >= g->m) {
         size_t grain = WORK_FOR_A_THREAD / (column_work + 1) + 1;
-        rt_device_split(device, g->n, (grain + panel - 1) / panel * panel, gemm_columns, &job);
+        rt_device_split(device, g->n, (grain + panel - 1) / panel * panel, device_gemm_columns, &job);
     } else {
-        rt_device_split(device, g->m, WORK_FOR_A_THREAD / (row_work + 1) + 1, gemm_rows, &job);
+        rt_device_split(device, g->m, WORK_FOR_A_THREAD / (row_work + 1) + 1, device_gemm_rows, &job);
     }
 }
 
 void rt_gemm(const struct rt_device *device, const struct rt_gemm *g) {
     for (size_t q = 0; q <= g->more_count; q++) {
         const struct rt_gemm piece = rt_gemm_piece(g, q);
-        split_gemm(device, &piece);
+        device_split_gemm(device, &piece);
     }
 }
 
@@ -115,7 +115,7 @@ struct pack_job {
     float *packed;
 };
 
-static void pack_columns(void *argument, size_t begin, size_t end, void *scratch) {
+static void device_pack_columns(void *argument, size_t begin, size_t end, void *scratch) {
     (void)scratch;
     const struct pack_job *job = argument;
     job->kernels->pack(job->k, begin, end, job->n, job->b, job->b_row, job->b_col, job->packed);
@@ -126,7 +126,7 @@ void rt_pack(const struct rt_device *device, size_t k, size_t n, const float *b,
     struct pack_job job = {device->kernels, k, n, b, b_row, b_col, packed};
     size_t panel = device->kernels->panel;
     size_t grain = WORK_FOR_A_THREAD / (k + 1) + 1;
-    rt_device_split(device, n, (grain + panel - 1) / panel * panel, pack_columns, &job);
+    rt_device_split(device, n, (grain + panel - 1) / panel * panel, device_pack_columns, &job);
 }
 
 /* ---- activations ------------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ struct activation_job {
 
 enum { ELEMENTS_FOR_A_THREAD = 16384 };
 
-static void activate_range(void *argument, size_t begin, size_t end, void *scratch) {
+static void device_activate_range(void *argument, size_t begin, size_t end, void *scratch) {
     (void)scratch;
     const struct activation_job *job = argument;
     job->kernels->activate(job->act, job->arg, end - begin, job->x + begin, job->out + begin);
@@ -151,10 +151,10 @@ static void activate_range(void *argument, size_t begin, size_t end, void *scrat
 void rt_activate(const struct rt_device *device, enum rt_activation act, float arg, size_t n, const float *x,
                  float *y) {
     struct activation_job job = {.kernels = device->kernels, .act = act, .arg = arg, .x = x, .out = y};
-    rt_device_split(device, n, ELEMENTS_FOR_A_THREAD, activate_range, &job);
+    rt_device_split(device, n, ELEMENTS_FOR_A_THREAD, device_activate_range, &job);
 }
 
-static void activate_back_range(void *argument, size_t begin, size_t end, void *scratch) {
+static void device_activate_back_range(void *argument, size_t begin, size_t end, void *scratch) {
     (void)scratch;
     const struct activation_job *job = argument;
     job->kernels->activate_back(job->act, job->arg, end - begin, job->x ? job->x + begin : NULL,
@@ -165,5 +165,5 @@ void rt_activate_back(const struct rt_device *device, enum rt_activation act, fl
                       const float *x, const float *y, const float *dy, float *dx) {
     struct activation_job job = {
         .kernels = device->kernels, .act = act, .arg = arg, .x = x, .y = y, .dy = dy, .out = dx};
-    rt_device_split(device, n, ELEMENTS_FOR_A_THREAD, activate_back_range, &job);
+    rt_device_split(device, n, ELEMENTS_FOR_A_THREAD, device_activate_back_range, &job);
 }

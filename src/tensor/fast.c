@@ -21,15 +21,15 @@ static const struct rt_kernels *exact_table;
 static struct rt_kernels fast_table;
 static char load_failure[200];
 
-/* How BLAS is told of a matrix: as it lies, or turned around; and the distance of its lines. */
+/* The description of a matrix for BLAS: as stored, or transposed; and the distance of its lines. */
 struct layout {
     int trans, distance;
 };
 
-/* A matrix element (i, j) at i * row + j * col. BLAS wants one of the two steps to be 1 and the other at
- * least the length of a line; a step that is never taken, because there is but one row or column, may be
- * anything. False: BLAS cannot be told. */
-static bool find_layout(size_t rows, size_t cols, size_t row, size_t col, struct layout *layout) {
+/* A matrix element (i, j) at i * row + j * col. BLAS requires one of the two steps to be 1 and the other at
+ * least the length of a line; a step that is never taken, because there is only one row or column, may have
+ * any value. False: BLAS cannot represent the layout. */
+static bool fast_find_layout(size_t rows, size_t cols, size_t row, size_t col, struct layout *layout) {
     bool as_it_lies = (col == 1 || cols == 1) && (row >= cols || rows == 1);
     bool turned = (row == 1 || rows == 1) && (col >= rows || cols == 1);
     size_t step = as_it_lies ? row : col, line = as_it_lies ? cols : rows;
@@ -46,8 +46,8 @@ static void fast_gemm(const struct rt_gemm *g, void *scratch) {
     }
     if (g->more_count > 0)
         return;
-    if (!find_layout(g->m, g->k, g->a_row, g->a_col, &a) ||
-        !find_layout(g->k, g->n, g->b_row, g->b_col, &b) || g->c_row < g->n || g->c_row > INT_MAX ||
+    if (!fast_find_layout(g->m, g->k, g->a_row, g->a_col, &a) ||
+        !fast_find_layout(g->k, g->n, g->b_row, g->b_col, &b) || g->c_row < g->n || g->c_row > INT_MAX ||
         g->m > INT_MAX) {
         exact_table->gemm(g, scratch);
         return;
@@ -69,13 +69,13 @@ static void fast_gemm(const struct rt_gemm *g, void *scratch) {
             fast_table.activate(g->act, g->act_arg, g->n, g->c + i * g->c_row, g->c + i * g->c_row);
 }
 
-static size_t packs_nothing(size_t k, size_t n) {
+static size_t fast_packs_nothing(size_t k, size_t n) {
     (void)k;
     (void)n;
     return 0;
 }
 
-static void load(void) {
+static void fast_load(void) {
 #if defined(__x86_64__)
     /* Debian's OpenBLAS does not know recent CPUs and would fall back to a kernel of a fifth of the speed. */
     __builtin_cpu_init();
@@ -89,7 +89,8 @@ static void load(void) {
     if (library) {
         void *symbol = dlsym(library, "cblas_sgemm");
         memcpy(&sgemm, &symbol, sizeof sgemm);
-        /* Our own pool cuts the work, so BLAS shall not: told per thread if it can be, else per process. */
+        /* Our own pool divides the work, so BLAS must not: set per thread if possible, otherwise per
+         * process. */
         symbol = dlsym(library, "openblas_set_num_threads_local");
         memcpy(&set_own_threads, &symbol, sizeof set_own_threads);
         void (*set_threads)(int);
@@ -106,12 +107,12 @@ static void load(void) {
     exact_table = rt_kernels_exact(NULL);
     fast_table = *exact_table;
     fast_table.name = "fast/openblas";
-    fast_table.packed_floats = packs_nothing;
+    fast_table.packed_floats = fast_packs_nothing;
     fast_table.gemm = fast_gemm;
 }
 
 rt_status rt_kernels_fast(const struct rt_kernels **table, struct rt_error *err) {
-    pthread_once(&load_once, load);
+    pthread_once(&load_once, fast_load);
     if (!sgemm)
         return rt_fail(err, RT_BAD_INPUT,
                        "train.math: fast needs OpenBLAS (Debian: apt install libopenblas0-pthread): %s",

@@ -11,7 +11,7 @@
 /*
  * The best exact table with its product replaced. What the first call changes in the process, for all its
  * life: OpenBLAS is loaded; it is told to use one thread (for our threads only where it has
- * openblas_set_num_threads_local, else for everyone who uses the same library); and OPENBLAS_CORETYPE is set
+ * openblas_set_num_threads_local, otherwise for all users of the same library); and OPENBLAS_CORETYPE is set
  * in the environment on x86, unless it was there already. As setenv is not safe while other threads read the
  * environment, a host with such threads sets the variable itself.
  */

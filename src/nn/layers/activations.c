@@ -1,7 +1,7 @@
 /*
- * Element-wise activations. They differ only in which function of the kernel table they name, so they share
- * one file. All but gelu can be undone from their output alone, so they work in place, and a product before
- * them may apply them itself.
+ * Element-wise activations. They differ only in their function of the kernel table, so they share one file.
+ * All but gelu can be inverted from their output alone, so they work in place, and a product before them may
+ * apply them itself.
  */
 #include "nn/layers/layers.h"
 
@@ -9,7 +9,7 @@ struct activation_settings {
     double arg;
 };
 
-static rt_status setup_activation(struct rt_layer *layer, enum rt_activation act) {
+static rt_status activation_setup(struct rt_layer *layer, enum rt_activation act) {
     const struct activation_settings *settings = layer->settings;
     layer->act = act;
     layer->act_arg = layer->type->option_count ? (float)settings->arg : 0;
@@ -22,15 +22,15 @@ static rt_status setup_activation(struct rt_layer *layer, enum rt_activation act
     return RT_OK;
 }
 
-static void forward(const struct rt_layer *layer, const struct rt_pass *pass,
-                    const struct rt_layer_memory *memory, const float *x, float *y) {
+static void activation_forward(const struct rt_layer *layer, const struct rt_pass *pass,
+                               const struct rt_layer_memory *memory, const float *x, float *y) {
     (void)memory;
     rt_activate(pass->device, layer->act, layer->act_arg, pass->rows * rt_shape_size(&layer->in), x, y);
 }
 
-static void backward_input(const struct rt_layer *layer, const struct rt_pass *pass,
-                           const struct rt_layer_memory *memory, const float *x, const float *y,
-                           const float *dy, float *dx) {
+static void activation_backward_input(const struct rt_layer *layer, const struct rt_pass *pass,
+                                      const struct rt_layer_memory *memory, const float *x, const float *y,
+                                      const float *dy, float *dx) {
     (void)memory;
     rt_activate_back(pass->device, layer->act, layer->act_arg, pass->rows * rt_shape_size(&layer->in), x, y,
                      dy, dx);
@@ -40,15 +40,15 @@ static void backward_input(const struct rt_layer *layer, const struct rt_pass *p
     static rt_status name_##_setup(struct rt_layer *layer, const struct rt_tree *spec,                       \
                                    struct rt_error *err) {                                                   \
         (void)spec, (void)err;                                                                               \
-        return setup_activation(layer, act_);                                                                \
+        return activation_setup(layer, act_);                                                                \
     }                                                                                                        \
     const struct rt_layer_type rt_layer_##name_ = {                                                          \
         .name = #name_,                                                                                      \
         .help = help_,                                                                                       \
         .settings_bytes = sizeof(struct activation_settings),                                                \
         .setup = name_##_setup,                                                                              \
-        .forward = forward,                                                                                  \
-        .backward_input = backward_input,                                                                    \
+        .forward = activation_forward,                                                                       \
+        .backward_input = activation_backward_input,                                                         \
     };
 
 #define ACTIVATION_WITH(name_, act_, option_, fallback_, option_help_, help_)                                \
@@ -64,7 +64,7 @@ static void backward_input(const struct rt_layer *layer, const struct rt_pass *p
     static rt_status name_##_setup(struct rt_layer *layer, const struct rt_tree *spec,                       \
                                    struct rt_error *err) {                                                   \
         (void)spec, (void)err;                                                                               \
-        return setup_activation(layer, act_);                                                                \
+        return activation_setup(layer, act_);                                                                \
     }                                                                                                        \
     const struct rt_layer_type rt_layer_##name_ = {                                                          \
         .name = #name_,                                                                                      \
@@ -74,8 +74,8 @@ static void backward_input(const struct rt_layer *layer, const struct rt_pass *p
         .main_option = option_,                                                                              \
         .settings_bytes = sizeof(struct activation_settings),                                                \
         .setup = name_##_setup,                                                                              \
-        .forward = forward,                                                                                  \
-        .backward_input = backward_input,                                                                    \
+        .forward = activation_forward,                                                                       \
+        .backward_input = activation_backward_input,                                                         \
     };
 
 ACTIVATION(relu, RT_ACT_RELU, "negative numbers become 0")

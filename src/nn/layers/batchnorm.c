@@ -1,9 +1,9 @@
 /*
- * Batch normalisation: each channel (or, for flat inputs, each feature) is brought to mean 0 and variance 1
- * over the micro-batch, then to a trained scale and offset. Running statistics take their place outside of
- * training.
+ * Batch normalisation: each channel (or, for flat inputs, each feature) is normalised to mean 0 and
+ * variance 1 over the micro-batch, then to a trained scale and offset. Outside of training, running
+ * statistics are used instead.
  *
- * The statistics of a channel are made by one thread in one order: per image with sixteen lanes, images in
+ * One thread computes the statistics of a channel, in one order: per image with sixteen lanes, images in
  * order. So they do not depend on threads; on the micro-batch they do, by definition.
  */
 #include "base/clones.h"
@@ -40,7 +40,7 @@ static size_t batchnorm_stash(const struct rt_layer *layer, size_t rows, bool tr
     return STASHED * layer->in.dim[0];
 }
 
-static size_t plane_of(const struct rt_layer *layer) {
+static size_t batchnorm_plane(const struct rt_layer *layer) {
     return layer->in.rank == 3 ? layer->in.dim[1] * layer->in.dim[2] : 1;
 }
 
@@ -61,9 +61,9 @@ static rt_status batchnorm_setup(struct rt_layer *layer, const struct rt_tree *s
         status = rt_layer_add_buffer(layer, spec, "running_var", &channels, err);
     if (status != RT_OK)
         return status;
-    layer->needs_several_rows = plane_of(layer) == 1;
+    layer->needs_several_rows = batchnorm_plane(layer) == 1;
     layer->stash_floats = batchnorm_stash;
-    layer->scratch_bytes = plane_of(layer) * sizeof(float);
+    layer->scratch_bytes = batchnorm_plane(layer) * sizeof(float);
     layer->flops_forward = 8.0 * (double)rt_shape_size(&layer->in);
     layer->flops_input = layer->input_gradient ? 9.0 * (double)rt_shape_size(&layer->in) : 0;
     layer->flops_weights = layer->input_gradient ? 0 : 5.0 * (double)rt_shape_size(&layer->in);
@@ -89,13 +89,13 @@ struct batchnorm_job {
     float *out; /* y or dx */
 };
 
-static struct batchnorm_job make_job(const struct rt_layer *layer, const struct rt_pass *pass,
-                                     const struct rt_layer_memory *memory, const float *x) {
+static struct batchnorm_job batchnorm_make_job(const struct rt_layer *layer, const struct rt_pass *pass,
+                                               const struct rt_layer_memory *memory, const float *x) {
     return (struct batchnorm_job){
         .layer = layer,
         .rows = pass->rows,
         .channels = layer->in.dim[0],
-        .plane = plane_of(layer),
+        .plane = batchnorm_plane(layer),
         .x = x,
         .params = memory->params,
         .stash = memory->stash,
@@ -104,14 +104,14 @@ static struct batchnorm_job make_job(const struct rt_layer *layer, const struct 
 }
 
 /* Leaves mean and 1 / deviation of channel c in the stash and moves the running statistics on. */
-static void finish_statistics(const struct batchnorm_job *job, size_t c, float mean, float var) {
+static void batchnorm_finish_statistics(const struct batchnorm_job *job, size_t c, float mean, float var) {
     const struct batchnorm_settings *settings = job->layer->settings;
     float count = (float)(job->rows * job->plane);
     float momentum = (float)settings->momentum, rest = 1.0f - momentum;
     float *running_mean = job->buffers + c, *running_var = job->buffers + job->channels + c;
     *running_mean = rest * *running_mean + momentum * mean;
-    /* A single number says nothing about the variance: were it taken for 0, many of them would let the
-     * running variance decay to nothing, and outside of training everything would be divided by it. */
+    /* The variance of a single number is unknown: were it taken for 0, many of them would let the running
+     * variance decay to nothing, and outside of training everything would be divided by it. */
     if (count > 1)
         *running_var = rest * *running_var + momentum * (var * (count / (count - 1)));
     job->stash[MEAN * job->channels + c] = mean;
@@ -119,7 +119,7 @@ static void finish_statistics(const struct batchnorm_job *job, size_t c, float m
 }
 
 /* Statistics of channels begin..end-1 of images. out serves as memory for the differences. */
-static void measure_planes(void *argument, size_t begin, size_t end, void *scratch) {
+static void batchnorm_measure_planes(void *argument, size_t begin, size_t end, void *scratch) {
     (void)scratch;
     const struct batchnorm_job *job = argument;
     const struct rt_kernels *kernels = job->layer->kernels;
@@ -137,7 +137,7 @@ static void measure_planes(void *argument, size_t begin, size_t end, void *scrat
                 difference[i] = x[i] - mean;
             squares += (double)kernels->dot16(plane, difference, difference);
         }
-        finish_statistics(job, c, mean, (float)(squares / count));
+        batchnorm_finish_statistics(job, c, mean, (float)(squares / count));
     }
 }
 
@@ -160,11 +160,11 @@ RT_CLONES static void measure_columns(void *argument, size_t begin, size_t end, 
             var[c] += difference * difference;
         }
     for (size_t c = begin; c < end; c++)
-        finish_statistics(job, c, mean[c], var[c] / (float)job->rows);
+        batchnorm_finish_statistics(job, c, mean[c], var[c] / (float)job->rows);
 }
 
 /* Outside of training: the running statistics. */
-static void recall_statistics(const struct batchnorm_job *job) {
+static void batchnorm_recall_statistics(const struct batchnorm_job *job) {
     const struct batchnorm_settings *settings = job->layer->settings;
     for (size_t c = 0; c < job->channels; c++) {
         job->stash[MEAN * job->channels + c] = job->buffers[c];
@@ -206,20 +206,20 @@ RT_CLONES static void normalise_columns(void *argument, size_t begin, size_t end
 
 static void batchnorm_forward(const struct rt_layer *layer, const struct rt_pass *pass,
                               const struct rt_layer_memory *memory, const float *x, float *y) {
-    struct batchnorm_job job = make_job(layer, pass, memory, x);
+    struct batchnorm_job job = batchnorm_make_job(layer, pass, memory, x);
     job.out = y;
     size_t grain = rt_layer_row_grain(job.rows * job.plane);
     if (pass->training)
         rt_device_split(pass->device, job.channels, grain,
-                        layer->in.rank == 3 ? measure_planes : measure_columns, &job);
+                        layer->in.rank == 3 ? batchnorm_measure_planes : measure_columns, &job);
     else
-        recall_statistics(&job);
+        batchnorm_recall_statistics(&job);
     rt_device_split(pass->device, job.rows, rt_layer_row_grain(job.channels * job.plane),
                     layer->in.rank == 3 ? normalise_planes : normalise_columns, &job);
 }
 
 /* The sums of dy and of dy times the normalised input, of channels begin..end-1 of images. */
-static void sum_planes(void *argument, size_t begin, size_t end, void *scratch) {
+static void batchnorm_sum_planes(void *argument, size_t begin, size_t end, void *scratch) {
     const struct batchnorm_job *job = argument;
     const struct rt_kernels *kernels = job->layer->kernels;
     size_t n = job->channels, plane = job->plane;
@@ -255,9 +255,10 @@ RT_CLONES static void sum_columns(void *argument, size_t begin, size_t end, void
         }
 }
 
-static void make_sums(const struct rt_layer *layer, const struct rt_pass *pass, struct batchnorm_job *job) {
+static void batchnorm_make_sums(const struct rt_layer *layer, const struct rt_pass *pass,
+                                struct batchnorm_job *job) {
     rt_device_split(pass->device, job->channels, rt_layer_row_grain(job->rows * job->plane),
-                    layer->in.rank == 3 ? sum_planes : sum_columns, job);
+                    layer->in.rank == 3 ? batchnorm_sum_planes : sum_columns, job);
 }
 
 /* dx = weight * rstd * (dy - mean(dy) - xhat * mean(dy xhat)) of rows begin..end-1 of images. */
@@ -300,10 +301,10 @@ static void batchnorm_backward_input(const struct rt_layer *layer, const struct 
                                      const struct rt_layer_memory *memory, const float *x, const float *y,
                                      const float *dy, float *dx) {
     (void)y;
-    struct batchnorm_job job = make_job(layer, pass, memory, x);
+    struct batchnorm_job job = batchnorm_make_job(layer, pass, memory, x);
     job.dy = dy;
     job.out = dx;
-    make_sums(layer, pass, &job);
+    batchnorm_make_sums(layer, pass, &job);
     rt_device_split(pass->device, job.rows, rt_layer_row_grain(job.channels * job.plane),
                     layer->in.rank == 3 ? backward_planes : backward_columns, &job);
 }
@@ -313,10 +314,10 @@ static void batchnorm_backward_weights(const struct rt_layer *layer, const struc
                                        const float *dy, float *grads, bool accumulate,
                                        const struct rt_grad_sink *sink) {
     (void)y;
-    struct batchnorm_job job = make_job(layer, pass, memory, x);
+    struct batchnorm_job job = batchnorm_make_job(layer, pass, memory, x);
     job.dy = dy;
-    if (!layer->input_gradient) /* else the backward of the input has made them */
-        make_sums(layer, pass, &job);
+    if (!layer->input_gradient) /* otherwise the backward of the input has made them */
+        batchnorm_make_sums(layer, pass, &job);
     size_t n = job.channels;
     for (size_t c = 0; c < n; c++) {
         grads[c] = (accumulate ? grads[c] : 0) + job.stash[SUM_DY_XHAT * n + c];

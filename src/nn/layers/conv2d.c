@@ -59,8 +59,8 @@ enum { MOST_SCRATCH = 1 << 30 };
 /* What the kernels lay out in a thread's scratch memory: the image with its border, the gradient at the
  * output with the border that the input gradient needs, and the patches of one row of outputs. Their other
  * sizes are not far from these, so 2^31 numbers each keep every sum and product of them in range. */
-static rt_status check_scratch(const struct rt_layer *layer, const struct rt_tree *spec,
-                               struct rt_error *err) {
+static rt_status conv_check_scratch(const struct rt_layer *layer, const struct rt_tree *spec,
+                                    struct rt_error *err) {
     const struct rt_conv *conv = conv_of(layer);
     const size_t channels = conv->channels / conv->groups, filters = conv->filters / conv->groups;
     const struct {
@@ -80,8 +80,8 @@ static rt_status check_scratch(const struct rt_layer *layer, const struct rt_tre
         status = rt_layer_check_size(layer, spec, laid_out[i].name, &laid_out[i].shape, err);
     if (status != RT_OK)
         return status;
-    /* A few bytes of description must not take the memory of the machine: a window of one and a wide border
-     * would. */
+    /* A few bytes of description must not allocate the memory of the machine: a window of one and a wide
+     * border would. */
     size_t bytes = layer->kernels->conv_scratch(conv);
     if (bytes > MOST_SCRATCH)
         return rt_tree_fail(spec, err,
@@ -121,7 +121,7 @@ static rt_status conv_geometry(struct rt_layer *layer, const struct rt_tree *spe
     if (status == RT_OK)
         status = rt_layer_window_places(layer, spec, conv->width, conv->kernel_w, conv->stride, conv->pad,
                                         &conv->out_width, err);
-    return status == RT_OK ? check_scratch(layer, spec, err) : status;
+    return status == RT_OK ? conv_check_scratch(layer, spec, err) : status;
 }
 
 static rt_status conv_setup(struct rt_layer *layer, const struct rt_tree *spec, struct rt_error *err) {
@@ -184,7 +184,7 @@ struct conv_job {
     bool accumulate;
 };
 
-static void forward_images(void *argument, size_t begin, size_t end, void *scratch) {
+static void conv_forward_images(void *argument, size_t begin, size_t end, void *scratch) {
     const struct conv_job *job = argument;
     const struct rt_layer *layer = job->layer;
     size_t in = rt_shape_size(&layer->in), out = rt_shape_size(&layer->out);
@@ -205,10 +205,10 @@ static void conv_forward(const struct rt_layer *layer, const struct rt_pass *pas
         .bias = settings->bias ? memory->params + layer->params[1].offset : NULL,
         .out = y,
     };
-    rt_device_split(pass->device, pass->rows, 1, forward_images, &job);
+    rt_device_split(pass->device, pass->rows, 1, conv_forward_images, &job);
 }
 
-static void input_images(void *argument, size_t begin, size_t end, void *scratch) {
+static void conv_input_images(void *argument, size_t begin, size_t end, void *scratch) {
     const struct conv_job *job = argument;
     const struct rt_layer *layer = job->layer;
     size_t in = rt_shape_size(&layer->in), out = rt_shape_size(&layer->out);
@@ -229,10 +229,10 @@ static void conv_backward_input(const struct rt_layer *layer, const struct rt_pa
         .prepared = prepared ? memory->prepared + conv_prepared(layer, false) : NULL,
         .out = dx,
     };
-    rt_device_split(pass->device, pass->rows, 1, input_images, &job);
+    rt_device_split(pass->device, pass->rows, 1, conv_input_images, &job);
 }
 
-static void weight_filters(void *argument, size_t begin, size_t end, void *scratch) {
+static void conv_weight_filters(void *argument, size_t begin, size_t end, void *scratch) {
     const struct conv_job *job = argument;
     const struct rt_grad_sink *sink = job->sink;
     size_t filter = rt_shape_size(&job->layer->params[0].shape) / job->conv->filters;
@@ -245,7 +245,7 @@ static void weight_filters(void *argument, size_t begin, size_t end, void *scrat
         sink->take(sink->self, job->layer->params[1].offset + begin, end - begin, job->db + begin);
 }
 
-/* Filters are cut in eights: fewer would starve the product inside. */
+/* Filters are divided in eights: with fewer the product inside is too small. */
 enum { FILTERS_FOR_A_THREAD = 8 };
 
 static void conv_backward_weights(const struct rt_layer *layer, const struct rt_pass *pass,
@@ -265,7 +265,7 @@ static void conv_backward_weights(const struct rt_layer *layer, const struct rt_
         .db = settings->bias ? grads + layer->params[1].offset : NULL,
         .accumulate = accumulate,
     };
-    rt_device_split(pass->device, settings->conv.filters, FILTERS_FOR_A_THREAD, weight_filters, &job);
+    rt_device_split(pass->device, settings->conv.filters, FILTERS_FOR_A_THREAD, conv_weight_filters, &job);
 }
 
 const struct rt_layer_type rt_layer_conv2d = {

@@ -1,11 +1,11 @@
 /*
  * Dense: y = x W + b, with W [in][out] row-major.
  *
- * Where the time of a network of dense layers goes is here and in the product below it. The weights are kept
- * packed for the product between updates, once as W for the forward and once as its transpose for the input
- * gradient. The weight gradient is made in blocks of whole rows that stay in the cache: a finished block is
- * handed to the sink at once, so an optimizer works on numbers that were just written, and where nothing has
- * to be added up the block need not go to main memory at all.
+ * A network of dense layers spends its time here and in the product below. The weights are kept packed for
+ * the product between updates, once as W for the forward and once as its transpose for the input gradient.
+ * The weight gradient is computed in blocks of whole rows that stay in the cache: a finished block is
+ * handed to the sink at once, so an optimizer works on numbers that were just written, and unless
+ * something has to be added up the block need not go to main memory at all.
  */
 #include "base/memory.h"
 #include "nn/layers/layers.h"
@@ -47,18 +47,18 @@ enum { OUTPUTS_FOR_FACTORS = 16 };
 /* Multiplications in a weight gradient that make it worth waking other threads. */
 #define WORK_TO_SPLIT 200000.0
 
-static size_t block_rows(size_t in, size_t out) {
+static size_t dense_block_rows(size_t in, size_t out) {
     size_t rows = BLOCK_FLOATS / out / BLOCK_ROWS * BLOCK_ROWS;
     rows = rows ? rows : BLOCK_ROWS; /* a multiple of the rows that any kernel takes at a time */
     return rows < in ? rows : in;
 }
 
-/* Where a block goes in a thread's scratch memory: behind what the product needs itself. */
-static size_t block_offset(const struct rt_kernels *kernels) {
+/* The offset of a block in a thread's scratch memory: after what the product needs itself. */
+static size_t dense_block_offset(const struct rt_kernels *kernels) {
     return rt_round_up(kernels->gemm_scratch, RT_ALIGN);
 }
 
-static size_t packed_floats(const struct rt_layer *layer, size_t k, size_t n) {
+static size_t dense_packed_floats(const struct rt_layer *layer, size_t k, size_t n) {
     return rt_round_up(layer->kernels->packed_floats(k, n), RT_ALIGN_FLOATS);
 }
 
@@ -80,10 +80,11 @@ static rt_status dense_setup(struct rt_layer *layer, const struct rt_tree *spec,
         status = rt_layer_add_param(layer, spec, "bias", &layer->out, err);
     if (status != RT_OK)
         return status;
-    layer->prepared_floats = packed_floats(layer, in, out);
+    layer->prepared_floats = dense_packed_floats(layer, in, out);
     if (layer->input_gradient)
-        layer->prepared_floats += packed_floats(layer, out, in);
-    layer->scratch_bytes = block_offset(layer->kernels) + block_rows(in, out) * out * sizeof(float);
+        layer->prepared_floats += dense_packed_floats(layer, out, in);
+    layer->scratch_bytes =
+        dense_block_offset(layer->kernels) + dense_block_rows(in, out) * out * sizeof(float);
     layer->work_floats = dense_work;
     layer->flops_forward = layer->flops_weights = 2.0 * (double)in * (double)out;
     layer->flops_input = layer->input_gradient ? layer->flops_forward : 0;
@@ -107,7 +108,7 @@ static void dense_prepare(const struct rt_layer *layer, const struct rt_device *
         return;
     rt_pack(device, in, out, params, out, 1, prepared);
     if (layer->input_gradient)
-        rt_pack(device, out, in, params, 1, out, prepared + packed_floats(layer, in, out));
+        rt_pack(device, out, in, params, 1, out, prepared + dense_packed_floats(layer, in, out));
 }
 
 static void dense_forward(const struct rt_layer *layer, const struct rt_pass *pass,
@@ -150,7 +151,7 @@ static void dense_backward_input(const struct rt_layer *layer, const struct rt_p
         .b = memory->params,
         .b_row = 1,
         .b_col = out,
-        .b_packed = packed ? memory->prepared + packed_floats(layer, in, out) : NULL,
+        .b_packed = packed ? memory->prepared + dense_packed_floats(layer, in, out) : NULL,
         .c = dx,
         .c_row = in,
     };
@@ -169,7 +170,7 @@ struct weights_job {
 };
 
 /* Makes blocks begin..end-1 of the weight gradient: rows of X^T dY. */
-static void weight_blocks(void *argument, size_t begin, size_t end, void *scratch) {
+static void dense_weight_blocks(void *argument, size_t begin, size_t end, void *scratch) {
     const struct weights_job *job = argument;
     const bool through_scratch = job->sink && !job->accumulate;
     for (size_t b = begin; b < end; b++) {
@@ -185,7 +186,7 @@ static void weight_blocks(void *argument, size_t begin, size_t end, void *scratc
         }
         float *block = job->grads + first * job->out;
         if (through_scratch)
-            block = (float *)(void *)((char *)scratch + block_offset(job->kernels));
+            block = (float *)(void *)((char *)scratch + dense_block_offset(job->kernels));
         struct rt_gemm_piece more[RT_MAX_WAITING];
         for (size_t w = 1; w < job->count; w++) {
             more[w - 1] = job->pieces[w];
@@ -215,8 +216,8 @@ static void weight_blocks(void *argument, size_t begin, size_t end, void *scratc
 }
 
 /* The weights of a single example, whose bias is updated already, and the forward of the next. */
-static void begin_successor(const struct rt_layer *layer, const struct rt_waiting *at,
-                            const struct rt_grad_sink *sink) {
+static void dense_begin_successor(const struct rt_layer *layer, const struct rt_waiting *at,
+                                  const struct rt_grad_sink *sink) {
     const struct dense_settings *settings = layer->settings;
     const size_t in = layer->in.dim[0], out = layer->out.dim[0];
     struct rt_successor *successor = sink->successor;
@@ -228,8 +229,8 @@ static void begin_successor(const struct rt_layer *layer, const struct rt_waitin
     successor->begun = true;
 }
 
-/* The rows of all micro-batches are one sum. Each packs its gradients into its own work memory, and the
- * product finds them there. */
+/* The rows of all micro-batches form one sum. Each packs its gradients into its own work memory, where the
+ * product finds them. */
 static void dense_merge_weights(const struct rt_layer *layer, size_t count, const struct rt_waiting *waiting,
                                 float *grads, bool accumulate, const struct rt_grad_sink *sink) {
     const struct dense_settings *settings = layer->settings;
@@ -241,14 +242,14 @@ static void dense_merge_weights(const struct rt_layer *layer, size_t count, cons
                               .sink = sink,
                               .in = in,
                               .out = out,
-                              .block = block_rows(in, out),
+                              .block = dense_block_rows(in, out),
                               .count = count,
                               .pieces = pieces,
                               .grads = grads,
                               .accumulate = accumulate};
     for (size_t w = 0; w < count; w++)
         rows += waiting[w].pass->rows;
-    /* Threads are worth waking only for some work; then there should be a block for each. */
+    /* Waking threads pays off only for some work; then each should get a block. */
     bool split = (double)in * (double)out * (double)rows >= WORK_TO_SPLIT;
     size_t threads = rt_pool_threads(device->pool);
     size_t share = rt_round_up((in + threads - 1) / threads, BLOCK_ROWS);
@@ -273,10 +274,10 @@ static void dense_merge_weights(const struct rt_layer *layer, size_t count, cons
             sink->take(sink->self, in * out, out, bias);
     }
     if (job.single && sink->successor && (!split || threads == 1)) {
-        begin_successor(layer, &waiting[0], sink);
+        dense_begin_successor(layer, &waiting[0], sink);
         return;
     }
-    rt_device_split(device, blocks, split ? 1 : blocks, weight_blocks, &job);
+    rt_device_split(device, blocks, split ? 1 : blocks, dense_weight_blocks, &job);
 }
 
 const struct rt_layer_type rt_layer_dense = {

@@ -35,7 +35,7 @@ struct dropout_job {
     float *y;
 };
 
-static void mask_rows(void *argument, size_t begin, size_t end, void *scratch) {
+static void dropout_mask_rows(void *argument, size_t begin, size_t end, void *scratch) {
     (void)scratch;
     const struct dropout_job *job = argument;
     const struct rt_pass *pass = job->pass;
@@ -48,13 +48,13 @@ static void mask_rows(void *argument, size_t begin, size_t end, void *scratch) {
                                      threshold, (float)(1.0 / keep), job->x + i * n, job->y + i * n);
 }
 
-static void mask(const struct rt_layer *layer, const struct rt_pass *pass, const float *x, float *y) {
+static void dropout_mask(const struct rt_layer *layer, const struct rt_pass *pass, const float *x, float *y) {
     const struct dropout_settings *settings = layer->settings;
     size_t n = rt_shape_size(&layer->in);
     /* A rate so small that 1 less the rate is 1 drops nothing; its threshold would not fit 32 bits either. */
     if (pass->training && 1.0 - settings->rate < 1.0) {
         struct dropout_job job = {layer, pass, x, y};
-        rt_device_split(pass->device, pass->rows, rt_layer_row_grain(n), mask_rows, &job);
+        rt_device_split(pass->device, pass->rows, rt_layer_row_grain(n), dropout_mask_rows, &job);
     } else if (x != y) {
         memcpy(y, x, pass->rows * n * sizeof *y);
     }
@@ -63,14 +63,14 @@ static void mask(const struct rt_layer *layer, const struct rt_pass *pass, const
 static void dropout_forward(const struct rt_layer *layer, const struct rt_pass *pass,
                             const struct rt_layer_memory *memory, const float *x, float *y) {
     (void)memory;
-    mask(layer, pass, x, y);
+    dropout_mask(layer, pass, x, y);
 }
 
 static void dropout_backward_input(const struct rt_layer *layer, const struct rt_pass *pass,
                                    const struct rt_layer_memory *memory, const float *x, const float *y,
                                    const float *dy, float *dx) {
     (void)memory, (void)x, (void)y;
-    mask(layer, pass, dy, dx);
+    dropout_mask(layer, pass, dy, dx);
 }
 
 const struct rt_layer_type rt_layer_dropout = {

@@ -9,7 +9,8 @@ static rt_status flatten_setup(struct rt_layer *layer, const struct rt_tree *spe
     return RT_OK;
 }
 
-static void copy(const struct rt_layer *layer, const struct rt_pass *pass, const float *from, float *to) {
+static void flatten_copy(const struct rt_layer *layer, const struct rt_pass *pass, const float *from,
+                         float *to) {
     if (from != to)
         memcpy(to, from, pass->rows * rt_shape_size(&layer->in) * sizeof *to);
 }
@@ -17,14 +18,14 @@ static void copy(const struct rt_layer *layer, const struct rt_pass *pass, const
 static void flatten_forward(const struct rt_layer *layer, const struct rt_pass *pass,
                             const struct rt_layer_memory *memory, const float *x, float *y) {
     (void)memory;
-    copy(layer, pass, x, y);
+    flatten_copy(layer, pass, x, y);
 }
 
 static void flatten_backward_input(const struct rt_layer *layer, const struct rt_pass *pass,
                                    const struct rt_layer_memory *memory, const float *x, const float *y,
                                    const float *dy, float *dx) {
     (void)memory, (void)x, (void)y;
-    copy(layer, pass, dy, dx);
+    flatten_copy(layer, pass, dy, dx);
 }
 
 const struct rt_layer_type rt_layer_flatten = {

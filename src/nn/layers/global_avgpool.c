@@ -18,14 +18,14 @@ struct global_job {
     float *to;
 };
 
-static void average_planes(void *argument, size_t begin, size_t end, void *scratch) {
+static void global_average_planes(void *argument, size_t begin, size_t end, void *scratch) {
     (void)scratch;
     const struct global_job *job = argument;
     for (size_t i = begin; i < end; i++)
         job->to[i] = job->kernels->sum16(job->plane, job->from + i * job->plane) / (float)job->plane;
 }
 
-static void spread_planes(void *argument, size_t begin, size_t end, void *scratch) {
+static void global_spread_planes(void *argument, size_t begin, size_t end, void *scratch) {
     (void)scratch;
     const struct global_job *job = argument;
     for (size_t i = begin; i < end; i++) {
@@ -40,8 +40,8 @@ static void global_forward(const struct rt_layer *layer, const struct rt_pass *p
     (void)memory;
     size_t plane = layer->in.dim[1] * layer->in.dim[2];
     struct global_job job = {layer->kernels, plane, x, y};
-    rt_device_split(pass->device, pass->rows * layer->in.dim[0], rt_layer_row_grain(plane), average_planes,
-                    &job);
+    rt_device_split(pass->device, pass->rows * layer->in.dim[0], rt_layer_row_grain(plane),
+                    global_average_planes, &job);
 }
 
 static void global_backward_input(const struct rt_layer *layer, const struct rt_pass *pass,
@@ -50,8 +50,8 @@ static void global_backward_input(const struct rt_layer *layer, const struct rt_
     (void)memory, (void)x, (void)y;
     size_t plane = layer->in.dim[1] * layer->in.dim[2];
     struct global_job job = {layer->kernels, plane, dy, dx};
-    rt_device_split(pass->device, pass->rows * layer->in.dim[0], rt_layer_row_grain(plane), spread_planes,
-                    &job);
+    rt_device_split(pass->device, pass->rows * layer->in.dim[0], rt_layer_row_grain(plane),
+                    global_spread_planes, &job);
 }
 
 const struct rt_layer_type rt_layer_global_avgpool = {

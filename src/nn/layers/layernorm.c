@@ -61,7 +61,7 @@ struct norm_job {
     bool accumulate;
 };
 
-static void forward_rows(void *argument, size_t begin, size_t end, void *scratch) {
+static void norm_forward_rows(void *argument, size_t begin, size_t end, void *scratch) {
     (void)scratch;
     const struct norm_job *job = argument;
     const struct norm_settings *settings = job->layer->settings;
@@ -75,10 +75,10 @@ static void norm_forward(const struct rt_layer *layer, const struct rt_pass *pas
     size_t n = rt_shape_size(&layer->in);
     struct norm_job job = {
         .layer = layer, .n = n, .x = x, .params = memory->params, .moments = memory->stash, .out = y};
-    rt_device_split(pass->device, pass->rows, rt_layer_row_grain(n), forward_rows, &job);
+    rt_device_split(pass->device, pass->rows, rt_layer_row_grain(n), norm_forward_rows, &job);
 }
 
-static void backward_rows(void *argument, size_t begin, size_t end, void *scratch) {
+static void norm_backward_rows(void *argument, size_t begin, size_t end, void *scratch) {
     (void)scratch;
     const struct norm_job *job = argument;
     size_t n = job->n;
@@ -98,10 +98,10 @@ static void norm_backward_input(const struct rt_layer *layer, const struct rt_pa
                            .params = memory->params,
                            .moments = memory->stash,
                            .out = dx};
-    rt_device_split(pass->device, pass->rows, rt_layer_row_grain(n), backward_rows, &job);
+    rt_device_split(pass->device, pass->rows, rt_layer_row_grain(n), norm_backward_rows, &job);
 }
 
-static void gradient_columns(void *argument, size_t begin, size_t end, void *scratch) {
+static void norm_gradient_columns(void *argument, size_t begin, size_t end, void *scratch) {
     const struct norm_job *job = argument;
     const struct rt_kernels *kernels = job->layer->kernels;
     float *xhat = scratch;
@@ -139,7 +139,7 @@ static void norm_backward_weights(const struct rt_layer *layer, const struct rt_
         .grads = grads,
         .accumulate = accumulate,
     };
-    rt_device_split(pass->device, n, rt_layer_row_grain(pass->rows), gradient_columns, &job);
+    rt_device_split(pass->device, n, rt_layer_row_grain(pass->rows), norm_gradient_columns, &job);
 }
 
 const struct rt_layer_type rt_layer_layernorm = {

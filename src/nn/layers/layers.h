@@ -25,15 +25,14 @@ rt_status rt_layer_add_param(struct rt_layer *layer, const struct rt_tree *spec,
 rt_status rt_layer_add_buffer(struct rt_layer *layer, const struct rt_tree *spec, const char *name,
                               const struct rt_shape *shape, struct rt_error *err);
 
-/* Refuses a shape of more than 2^31 numbers; what names it in the sentence. */
+/* Refuses a shape of more than 2^31 numbers; what: its name in the message. */
 rt_status rt_layer_check_size(const struct rt_layer *layer, const struct rt_tree *spec, const char *what,
                               const struct rt_shape *shape, struct rt_error *err);
 
 /* Refuses an input that is not [channels, height, width]. */
 rt_status rt_layer_want_image(const struct rt_layer *layer, const struct rt_tree *spec, struct rt_error *err);
 
-/* The number of places of a window along one side, from the image's size; refuses a window that does not fit.
- */
+/* The number of positions of a window along one side of the image; refuses a window that does not fit. */
 rt_status rt_layer_window_places(const struct rt_layer *layer, const struct rt_tree *spec, size_t size,
                                  size_t kernel, size_t stride, size_t pad, size_t *places,
                                  struct rt_error *err);

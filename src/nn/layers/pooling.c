@@ -112,8 +112,8 @@ static void avgpool_back_images(void *argument, size_t begin, size_t end, void *
                                       job->to + begin * in);
 }
 
-static void split_images(const struct rt_layer *layer, const struct rt_pass *pass, const float *from,
-                         float *stash, rt_range_work body, float *to) {
+static void pool_split_images(const struct rt_layer *layer, const struct rt_pass *pass, const float *from,
+                              float *stash, rt_range_work body, float *to) {
     const struct pool_settings *settings = layer->settings;
     struct pool_job job = {layer, &settings->window, from, (int32_t *)(void *)stash, to};
     rt_device_split(pass->device, pass->rows, rt_layer_row_grain(rt_shape_size(&layer->in)), body, &job);
@@ -121,27 +121,27 @@ static void split_images(const struct rt_layer *layer, const struct rt_pass *pas
 
 static void maxpool_forward(const struct rt_layer *layer, const struct rt_pass *pass,
                             const struct rt_layer_memory *memory, const float *x, float *y) {
-    split_images(layer, pass, x, memory->stash, maxpool_images, y);
+    pool_split_images(layer, pass, x, memory->stash, maxpool_images, y);
 }
 
 static void maxpool_backward_input(const struct rt_layer *layer, const struct rt_pass *pass,
                                    const struct rt_layer_memory *memory, const float *x, const float *y,
                                    const float *dy, float *dx) {
     (void)x, (void)y;
-    split_images(layer, pass, dy, memory->stash, maxpool_back_images, dx);
+    pool_split_images(layer, pass, dy, memory->stash, maxpool_back_images, dx);
 }
 
 static void avgpool_forward(const struct rt_layer *layer, const struct rt_pass *pass,
                             const struct rt_layer_memory *memory, const float *x, float *y) {
     (void)memory;
-    split_images(layer, pass, x, NULL, avgpool_images, y);
+    pool_split_images(layer, pass, x, NULL, avgpool_images, y);
 }
 
 static void avgpool_backward_input(const struct rt_layer *layer, const struct rt_pass *pass,
                                    const struct rt_layer_memory *memory, const float *x, const float *y,
                                    const float *dy, float *dx) {
     (void)memory, (void)x, (void)y;
-    split_images(layer, pass, dy, NULL, avgpool_back_images, dx);
+    pool_split_images(layer, pass, dy, NULL, avgpool_back_images, dx);
 }
 
 const struct rt_layer_type rt_layer_maxpool = {

@@ -16,7 +16,7 @@ struct softmax_job {
     float *out; /* y or dx */
 };
 
-static void forward_rows(void *argument, size_t begin, size_t end, void *scratch) {
+static void softmax_forward_rows(void *argument, size_t begin, size_t end, void *scratch) {
     (void)scratch;
     const struct softmax_job *job = argument;
     job->kernels->softmax(end - begin, job->n, job->x + begin * job->n, job->out + begin * job->n);
@@ -27,10 +27,10 @@ static void softmax_forward(const struct rt_layer *layer, const struct rt_pass *
     (void)memory;
     size_t n = rt_shape_size(&layer->in);
     struct softmax_job job = {.kernels = layer->kernels, .n = n, .x = x, .out = y};
-    rt_device_split(pass->device, pass->rows, rt_layer_row_grain(n), forward_rows, &job);
+    rt_device_split(pass->device, pass->rows, rt_layer_row_grain(n), softmax_forward_rows, &job);
 }
 
-static void backward_rows(void *argument, size_t begin, size_t end, void *scratch) {
+static void softmax_backward_rows(void *argument, size_t begin, size_t end, void *scratch) {
     (void)scratch;
     const struct softmax_job *job = argument;
     size_t at = begin * job->n;
@@ -43,7 +43,7 @@ static void softmax_backward_input(const struct rt_layer *layer, const struct rt
     (void)memory, (void)x;
     size_t n = rt_shape_size(&layer->in);
     struct softmax_job job = {.kernels = layer->kernels, .n = n, .y = y, .dy = dy, .out = dx};
-    rt_device_split(pass->device, pass->rows, rt_layer_row_grain(n), backward_rows, &job);
+    rt_device_split(pass->device, pass->rows, rt_layer_row_grain(n), softmax_backward_rows, &job);
 }
 
 const struct rt_layer_type rt_layer_softmax = {

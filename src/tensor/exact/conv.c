@@ -1,11 +1,11 @@
 /* Convolution, forward and input gradient: both are correlations, image by image and group by group. */
 #include "tensor/exact/conv.h"
 
-static size_t max_size(size_t a, size_t b) {
+static size_t conv_max_size(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
-static struct correlation forward_correlation(const struct rt_conv *conv) {
+static struct correlation conv_forward_correlation(const struct rt_conv *conv) {
     return (struct correlation){
         .canvas = canvas_input(conv),
         .kernel_h = conv->kernel_h,
@@ -17,7 +17,7 @@ static struct correlation forward_correlation(const struct rt_conv *conv) {
     };
 }
 
-static struct correlation input_correlation(const struct rt_conv *conv) {
+static struct correlation conv_input_correlation(const struct rt_conv *conv) {
     return (struct correlation){
         .canvas = canvas_gradient(conv),
         .kernel_h = conv->kernel_h,
@@ -31,11 +31,11 @@ static struct correlation input_correlation(const struct rt_conv *conv) {
 }
 
 size_t ISA(conv_scratch)(const struct rt_conv *conv) {
-    struct correlation forward = forward_correlation(conv), input = input_correlation(conv);
-    size_t floats = max_size(canvas_floats(&forward.canvas) + ISA(correlation_floats)(&forward),
-                             canvas_floats(&input.canvas) + ISA(correlation_floats)(&input));
-    floats += ISA(conv_prepared)(conv, false); /* for callers who have not prepared the weights */
-    return max_size(floats, ISA(conv_weights_floats)(conv)) * sizeof(float);
+    struct correlation forward = conv_forward_correlation(conv), input = conv_input_correlation(conv);
+    size_t floats = conv_max_size(canvas_floats(&forward.canvas) + ISA(correlation_floats)(&forward),
+                                  canvas_floats(&input.canvas) + ISA(correlation_floats)(&input));
+    floats += ISA(conv_prepared)(conv, false); /* for callers that have not prepared the weights */
+    return conv_max_size(floats, ISA(conv_weights_floats)(conv)) * sizeof(float);
 }
 
 size_t ISA(conv_prepared)(const struct rt_conv *conv, bool input_gradient) {
@@ -67,8 +67,8 @@ void ISA(conv_prepare)(const struct rt_conv *conv, const float *w, bool input_gr
     }
 }
 
-static const float *prepare_here(const struct rt_conv *conv, const float *w, bool input_gradient,
-                                 float *room) {
+static const float *conv_prepare_here(const struct rt_conv *conv, const float *w, bool input_gradient,
+                                      float *room) {
     ISA(conv_prepare)(conv, w, input_gradient, room);
     return room;
 }
@@ -76,14 +76,14 @@ static const float *prepare_here(const struct rt_conv *conv, const float *w, boo
 void ISA(conv_forward)(const struct rt_conv *conv, size_t images, const float *x, const float *w,
                        const float *prepared, const float *bias, enum rt_activation act, float act_arg,
                        float *y, void *scratch) {
-    struct correlation correlation = forward_correlation(conv);
+    struct correlation correlation = conv_forward_correlation(conv);
     correlation.act = act;
     correlation.act_arg = act_arg;
     const size_t pixels = conv->out_height * conv->out_width, taps = conv->kernel_h * conv->kernel_w;
     const size_t source = correlation.canvas.channels * conv->height * conv->width;
     float *floats = scratch, *room = floats + canvas_floats(&correlation.canvas);
     if (!prepared)
-        prepared = prepare_here(conv, w, false, room + ISA(correlation_floats)(&correlation));
+        prepared = conv_prepare_here(conv, w, false, room + ISA(correlation_floats)(&correlation));
     for (size_t image = 0; image < images; image++)
         for (size_t g = 0; g < conv->groups; g++, x += source, y += correlation.rows * pixels) {
             ISA(canvas_fill)(&correlation.canvas, x, conv->height, conv->width, floats);
@@ -100,12 +100,12 @@ void ISA(conv_forward)(const struct rt_conv *conv, size_t images, const float *x
 
 void ISA(conv_input)(const struct rt_conv *conv, size_t images, const float *dy, const float *w,
                      const float *prepared, float *dx, void *scratch) {
-    struct correlation correlation = input_correlation(conv);
+    struct correlation correlation = conv_input_correlation(conv);
     const size_t pixels = conv->height * conv->width, taps = conv->kernel_h * conv->kernel_w;
     const size_t source = correlation.canvas.channels * conv->out_height * conv->out_width;
     float *floats = scratch, *room = floats + canvas_floats(&correlation.canvas);
     if (!prepared)
-        prepared = prepare_here(conv, w, true, room + ISA(correlation_floats)(&correlation));
+        prepared = conv_prepare_here(conv, w, true, room + ISA(correlation_floats)(&correlation));
     for (size_t image = 0; image < images; image++)
         for (size_t g = 0; g < conv->groups; g++, dy += source, dx += correlation.rows * pixels) {
             ISA(canvas_fill)(&correlation.canvas, dy, conv->out_height, conv->out_width, floats);

@@ -25,7 +25,7 @@ struct plan {
 
 enum { PATCH_FLOATS = 16384 };
 
-static struct plan make_plan(const struct rt_conv *conv) {
+static struct plan conv_weights_plan(const struct rt_conv *conv) {
     struct plan plan = {.conv = conv, .canvas = canvas_input(conv)};
     const size_t channels = plan.canvas.channels;
     plan.taps = conv->kernel_h * conv->kernel_w;
@@ -42,30 +42,31 @@ static struct plan make_plan(const struct rt_conv *conv) {
     return plan;
 }
 
-static size_t turned_floats(const struct plan *plan) {
+static size_t conv_weights_turned_floats(const struct plan *plan) {
     return plan->many_channels ? plan->canvas.height * plan->canvas.width * plan->pitch + SLACK : 0;
 }
 
-/* The places, one per pixel of a chunk, take whole cache lines: what follows starts on one. */
-static size_t places_floats(const struct plan *plan) {
+/* The places, one per pixel of a chunk, take whole cache lines, so that the next data start on one. */
+static size_t conv_weights_places_floats(const struct plan *plan) {
     size_t bytes = plan->many_channels ? plan->chunk * plan->conv->out_width * sizeof(size_t) : 0;
     return (bytes + 63) / 64 * 16;
 }
 
-static size_t patch_floats(const struct plan *plan) {
+static size_t conv_weights_patch_floats(const struct plan *plan) {
     return plan->many_channels ? 0 : plan->chunk * plan->conv->out_width * plan->pitch + SLACK;
 }
 
 size_t ISA(conv_weights_floats)(const struct rt_conv *conv) {
-    struct plan plan = make_plan(conv);
+    struct plan plan = conv_weights_plan(conv);
     size_t filters = conv->filters / conv->groups;
-    return places_floats(&plan) + canvas_floats(&plan.canvas) + turned_floats(&plan) + patch_floats(&plan) +
+    return conv_weights_places_floats(&plan) + canvas_floats(&plan.canvas) +
+           conv_weights_turned_floats(&plan) + conv_weights_patch_floats(&plan) +
            plan.blocks * filters * plan.pitch + filters * plan.dy_pitch;
 }
 
 /* Where on the turned canvas the pixels of a chunk lie, counted from its first: the same for every tap, every
  * chunk and every image. */
-static void find_places(const struct plan *plan, size_t *places) {
+static void conv_weights_find_places(const struct plan *plan, size_t *places) {
     const struct rt_conv *conv = plan->conv;
     const size_t step = conv->stride * plan->pitch;
     for (size_t y = 0; y < plan->chunk; y++)
@@ -74,15 +75,15 @@ static void find_places(const struct plan *plan, size_t *places) {
 }
 
 /* Where on the turned canvas a tap meets the first pixel of output row y. */
-static size_t tap_place(const struct plan *plan, size_t tap, size_t y) {
+static size_t conv_weights_tap_place(const struct plan *plan, size_t tap, size_t y) {
     const struct rt_conv *conv = plan->conv;
     size_t row = y * conv->stride + tap / conv->kernel_w, column = tap % conv->kernel_w;
     return (row * plan->canvas.width + column) * plan->pitch;
 }
 
 /* Patches with columns (channel, tap). Quads are copied; what one writes too much, the next overwrites. */
-static void copy_patches(const struct plan *plan, const float *canvas, size_t y0, size_t rows,
-                         float *patches) {
+static void conv_weights_copy_patches(const struct plan *plan, const float *canvas, size_t y0, size_t rows,
+                                      float *patches) {
     const struct rt_conv *conv = plan->conv;
     const size_t plane = plan->canvas.height * plan->canvas.width;
     for (size_t y = y0; y < y0 + rows; y++)
@@ -99,8 +100,9 @@ static void copy_patches(const struct plan *plan, const float *canvas, size_t y0
 }
 
 /* Adds the patches of one block to its sums [filters][pitch]. places: NULL where they lie side by side. */
-static void add_block(const struct plan *plan, size_t filters, size_t pixels, const float *dy,
-                      const float *patches, const size_t *places, enum tile_start start, float *sums) {
+static void conv_weights_add_block(const struct plan *plan, size_t filters, size_t pixels, const float *dy,
+                                   const float *patches, const size_t *places, enum tile_start start,
+                                   float *sums) {
     struct tile tile = {
         .k = pixels,
         .a_row = plan->dy_pitch,
@@ -125,11 +127,11 @@ static void add_block(const struct plan *plan, size_t filters, size_t pixels, co
     }
 }
 
-static void add_image(const struct plan *plan, size_t filters, const float *x, const float *dy,
-                      const size_t *places, enum tile_start start, float *room, float *sums) {
+static void conv_weights_add_image(const struct plan *plan, size_t filters, const float *x, const float *dy,
+                                   const size_t *places, enum tile_start start, float *room, float *sums) {
     const struct rt_conv *conv = plan->conv;
     float *canvas = room, *turned = canvas + canvas_floats(&plan->canvas);
-    float *patches = turned + turned_floats(plan);
+    float *patches = turned + conv_weights_turned_floats(plan);
     ISA(canvas_fill)(&plan->canvas, x, conv->height, conv->width, canvas);
     if (plan->many_channels) {
         size_t plane = plan->canvas.height * plan->canvas.width;
@@ -138,17 +140,19 @@ static void add_image(const struct plan *plan, size_t filters, const float *x, c
     for (size_t y = 0; y < conv->out_height; y += plan->chunk) {
         size_t rows = conv->out_height - y < plan->chunk ? conv->out_height - y : plan->chunk;
         if (!plan->many_channels)
-            copy_patches(plan, canvas, y, rows, patches);
+            conv_weights_copy_patches(plan, canvas, y, rows, patches);
         for (size_t b = 0; b < plan->blocks; b++)
-            add_block(plan, filters, rows * conv->out_width, dy + y * conv->out_width,
-                      plan->many_channels ? turned + tap_place(plan, b, y) : patches,
-                      plan->many_channels ? places : NULL, y > 0 ? START_C : start,
-                      sums + b * filters * plan->pitch);
+            conv_weights_add_block(plan, filters, rows * conv->out_width, dy + y * conv->out_width,
+                                   plan->many_channels ? turned + conv_weights_tap_place(plan, b, y)
+                                                       : patches,
+                                   plan->many_channels ? places : NULL, y > 0 ? START_C : start,
+                                   sums + b * filters * plan->pitch);
     }
 }
 
 /* Between dw [filters][channel, tap] and sums [block][filters][pitch]. */
-static void move_sums(const struct plan *plan, size_t filters, bool to_dw, float *dw, float *sums) {
+static void conv_weights_move_sums(const struct plan *plan, size_t filters, bool to_dw, float *dw,
+                                   float *sums) {
     /* a column of a block is a channel (and the block a tap), or channel and tap together */
     const size_t column_step = plan->many_channels ? plan->taps : 1;
     for (size_t f = 0; f < filters; f++, dw += plan->canvas.channels * plan->taps)
@@ -162,19 +166,21 @@ static void move_sums(const struct plan *plan, size_t filters, bool to_dw, float
 }
 
 /* Filters first..first+count of group g. */
-static void run_group(const struct plan *plan, size_t images, size_t g, size_t first, size_t count,
-                      const float *x, const float *dy, bool accumulate, float *dw, void *scratch) {
+static void conv_weights_run_group(const struct plan *plan, size_t images, size_t g, size_t first,
+                                   size_t count, const float *x, const float *dy, bool accumulate, float *dw,
+                                   void *scratch) {
     const struct rt_conv *conv = plan->conv;
     const size_t k = plan->canvas.channels * plan->taps, source = conv->height * conv->width;
     size_t *places = scratch; /* first, where scratch is aligned for them */
-    float *room = (float *)scratch + places_floats(plan);
-    float *sums = room + canvas_floats(&plan->canvas) + turned_floats(plan) + patch_floats(plan);
+    float *room = (float *)scratch + conv_weights_places_floats(plan);
+    float *sums = room + canvas_floats(&plan->canvas) + conv_weights_turned_floats(plan) +
+                  conv_weights_patch_floats(plan);
     float *dy_copy = sums + plan->blocks * count * plan->pitch;
     dw += first * k;
     if (plan->many_channels)
-        find_places(plan, places);
+        conv_weights_find_places(plan, places);
     if (accumulate)
-        move_sums(plan, count, false, dw, sums);
+        conv_weights_move_sums(plan, count, false, dw, sums);
     else if (images == 0)
         memset(sums, 0, plan->blocks * count * plan->pitch * sizeof(float));
     for (size_t image = 0; image < images; image++) {
@@ -184,20 +190,20 @@ static void run_group(const struct plan *plan, size_t images, size_t g, size_t f
                 memcpy(dy_copy + f * plan->dy_pitch, planes + f * plan->pixels, plan->pixels * sizeof(float));
             planes = dy_copy;
         }
-        add_image(plan, count, x + (image * conv->groups + g) * plan->canvas.channels * source, planes,
-                  places, image > 0 || accumulate ? START_C : START_ZERO, room, sums);
+        conv_weights_add_image(plan, count, x + (image * conv->groups + g) * plan->canvas.channels * source,
+                               planes, places, image > 0 || accumulate ? START_C : START_ZERO, room, sums);
     }
-    move_sums(plan, count, true, dw, sums);
+    conv_weights_move_sums(plan, count, true, dw, sums);
 }
 
 void ISA(conv_weights)(const struct rt_conv *conv, size_t images, size_t first, size_t count, const float *x,
                        const float *dy, bool accumulate, float *dw, float *db, void *scratch) {
-    struct plan plan = make_plan(conv);
+    struct plan plan = conv_weights_plan(conv);
     const size_t per_group = conv->filters / conv->groups, end = first + count;
     for (size_t f = first; f < end;) {
         size_t g = f / per_group, group_end = (g + 1) * per_group;
         size_t here = (group_end < end ? group_end : end) - f;
-        run_group(&plan, images, g, f, here, x, dy, accumulate, dw, scratch);
+        conv_weights_run_group(&plan, images, g, f, here, x, dy, accumulate, dw, scratch);
         f += here;
     }
     for (size_t f = first; db && f < end; f++) {

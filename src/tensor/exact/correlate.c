@@ -37,8 +37,8 @@ void ISA(canvas_fill)(const struct canvas *canvas, const float *source, size_t s
  * Strips: for each column of the kernel and each channel, the pixels of the canvas that this column meets,
  * row after row without the border between them. The pixels that one tap meets then follow one another
  * without a gap, so that a tile reads whole vectors of them however narrow the image is: where they begin is
- * all that differs between taps (find_places). A stride is taken out as well: rows that one tap meets lie
- * together, in `phases` groups of `group` rows.
+ * all that differs between taps (correlate_find_places). A stride is taken out as well: rows that one tap
+ * meets lie together, in `phases` groups of `group` rows.
  *
  * They are cut for a block of k and a band of output rows at a time, which bounds their size.
  */
@@ -50,7 +50,7 @@ struct strips {
 
 enum { STRIP_FLOATS = 1 << 16 };
 
-static struct strips plan_strips(const struct correlation *c) {
+static struct strips correlate_plan_strips(const struct correlation *c) {
     const size_t taps = c->kernel_h * c->kernel_w, block = block_depth(c->canvas.channels * taps);
     struct strips plan = {.channels = (block + taps - 1) / taps + 1};
     if (plan.channels > c->canvas.channels)
@@ -65,42 +65,42 @@ static struct strips plan_strips(const struct correlation *c) {
     return plan;
 }
 
-static size_t strip_floats(const struct correlation *c, const struct strips *plan) {
+static size_t correlate_strip_floats(const struct correlation *c, const struct strips *plan) {
     return c->kernel_w * plan->channels * plan->phases * plan->group * c->out_width + SLACK;
 }
 
 /* Where the strip of a channel (of the block) and kernel column begins. */
-static size_t strip_at(const struct correlation *c, const struct strips *plan, size_t channel,
-                       size_t column) {
+static size_t correlate_strip_at(const struct correlation *c, const struct strips *plan, size_t channel,
+                                 size_t column) {
     return (column * plan->channels + channel) * plan->phases * plan->group * c->out_width;
 }
 
 /* Where in its strip a row of the canvas lies, counted from the band's first. The usual stride of one needs
  * no divisions. */
-static size_t strip_row(const struct correlation *c, const struct strips *plan, size_t row) {
+static size_t correlate_strip_row(const struct correlation *c, const struct strips *plan, size_t row) {
     size_t place = c->stride == 1 ? row : row % c->stride * plan->group + row / c->stride;
     return place * c->out_width;
 }
 
 /* Copies whole vectors: what is written too much lies in the next row, which is yet to come. */
-static inline void copy_run(const float *from, size_t count, float *to) {
+static inline void correlate_copy_run(const float *from, size_t count, float *to) {
     for (size_t x = 0; x < count; x += VL)
         vec_store(to + x, vec_load(from + x));
 }
 
 /* The strips of channels first..last for output rows y0..y0+rows. */
-static void cut_strips(const struct correlation *c, const struct strips *plan, const float *floats,
-                       size_t first, size_t last, size_t y0, size_t rows, float *strips) {
+static void correlate_cut_strips(const struct correlation *c, const struct strips *plan, const float *floats,
+                                 size_t first, size_t last, size_t y0, size_t rows, float *strips) {
     const size_t width = c->canvas.width, plane = c->canvas.height * width, stride = c->stride;
     for (size_t column = 0; column < c->kernel_w; column++)
         for (size_t channel = first; channel <= last; channel++) {
-            float *strip = strips + strip_at(c, plan, channel - first, column);
+            float *strip = strips + correlate_strip_at(c, plan, channel - first, column);
             const float *corner = floats + channel * plane + y0 * stride * width + column;
             for (size_t phase = 0; phase < plan->phases; phase++)
                 for (size_t row = phase; row < (rows - 1) * stride + c->kernel_h; row += stride) {
-                    float *to = strip + strip_row(c, plan, row);
+                    float *to = strip + correlate_strip_row(c, plan, row);
                     if (stride == 1)
-                        copy_run(corner + row * width, c->out_width, to);
+                        correlate_copy_run(corner + row * width, c->out_width, to);
                     else
                         for (size_t x = 0; x < c->out_width; x++)
                             to[x] = corner[row * width + x * stride];
@@ -110,14 +110,14 @@ static void cut_strips(const struct correlation *c, const struct strips *plan, c
 
 /* Where the pixels that each of p0..p0+depth meets lie in the strips, counted from the band's first pixel: p
  * counts (channel, kernel row, kernel column). The same for every band and every panel. */
-static void find_places(const struct correlation *c, const struct strips *plan, size_t p0, size_t depth,
-                        size_t *places) {
-    const size_t taps = c->kernel_h * c->kernel_w, next_column = strip_at(c, plan, 0, 1);
+static void correlate_find_places(const struct correlation *c, const struct strips *plan, size_t p0,
+                                  size_t depth, size_t *places) {
+    const size_t taps = c->kernel_h * c->kernel_w, next_column = correlate_strip_at(c, plan, 0, 1);
     const size_t *const end = places + depth;
     size_t channel = 0, row = p0 % taps / c->kernel_w, column = p0 % c->kernel_w;
     while (places < end) {
         const size_t at_row = c->flipped ? c->kernel_h - 1 - row : row;
-        const size_t first = strip_at(c, plan, channel, 0) + strip_row(c, plan, at_row);
+        const size_t first = correlate_strip_at(c, plan, channel, 0) + correlate_strip_row(c, plan, at_row);
         for (; column < c->kernel_w && places < end; column++)
             *places++ = first + (c->flipped ? c->kernel_w - 1 - column : column) * next_column;
         column = 0;
@@ -129,13 +129,13 @@ static void find_places(const struct correlation *c, const struct strips *plan, 
 }
 
 size_t ISA(correlation_floats)(const struct correlation *c) {
-    const struct strips plan = plan_strips(c);
-    return strip_floats(c, &plan);
+    const struct strips plan = correlate_plan_strips(c);
+    return correlate_strip_floats(c, &plan);
 }
 
 /* All rows of the output for `columns` pixels and one block of k. */
-static void run_tiles(const struct correlation *c, size_t p0, size_t depth, size_t columns,
-                      const float *pixel, const size_t *places, float *out) {
+static void correlate_run_tiles(const struct correlation *c, size_t p0, size_t depth, size_t columns,
+                                const float *pixel, const size_t *places, float *out) {
     const size_t k = c->canvas.channels * c->kernel_h * c->kernel_w, pixels = c->out_height * c->out_width;
     struct tile tile = {
         .k = depth,
@@ -165,18 +165,19 @@ static void run_tiles(const struct correlation *c, size_t p0, size_t depth, size
 
 void ISA(correlate)(const struct correlation *c, const float *floats, float *out, float *room) {
     const size_t taps = c->kernel_h * c->kernel_w, k = c->canvas.channels * taps, block = block_depth(k);
-    const struct strips plan = plan_strips(c);
+    const struct strips plan = correlate_plan_strips(c);
     size_t places[BLOCK_DEPTH];
     for (size_t p0 = 0; p0 < k; p0 += block) {
         size_t depth = k - p0 < block ? k - p0 : block;
-        find_places(c, &plan, p0, depth, places);
+        correlate_find_places(c, &plan, p0, depth, places);
         for (size_t y = 0; y < c->out_height; y += plan.band) {
             size_t rows = c->out_height - y < plan.band ? c->out_height - y : plan.band;
             size_t pixels = rows * c->out_width;
-            cut_strips(c, &plan, floats, p0 / taps, (p0 + depth - 1) / taps, y, rows, room);
+            correlate_cut_strips(c, &plan, floats, p0 / taps, (p0 + depth - 1) / taps, y, rows, room);
             for (size_t pixel = 0; pixel < pixels; pixel += PANEL) {
                 size_t columns = pixels - pixel < PANEL ? pixels - pixel : PANEL;
-                run_tiles(c, p0, depth, columns, room + pixel, places, out + y * c->out_width + pixel);
+                correlate_run_tiles(c, p0, depth, columns, room + pixel, places,
+                                    out + y * c->out_width + pixel);
             }
         }
     }

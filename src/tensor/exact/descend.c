@@ -20,7 +20,7 @@ enum { WIDE = 4, HALF = WIDE, BAND = 8, ASKS = 1 };
  * cycles: a third of the time here, as narrow strips go from row to row. A fused product is always in time,
  * and adding -0 to it changes no bit. With wide strips changes are few; and where a fused product is a
  * function, it costs more. */
-static inline vec times(vec a, vec b) {
+static inline vec descend_times(vec a, vec b) {
 #if defined(RT_ISA_avx2)
     return vec_fma(a, b, vec_all(-0.0f));
 #else
@@ -72,10 +72,10 @@ INLINE void run_strip(const size_t vecs, const bool raw, const bool moves, const
             if (!raw)
                 g = vec_add(vec_mul(g, scale), vec_mul(decay, weight));
             if (moves) {
-                g = vec_add(times(momentum, vec_load(v + q * VL)), g);
+                g = vec_add(descend_times(momentum, vec_load(v + q * VL)), g);
                 vec_store(v + q * VL, g);
             }
-            weight = vec_sub(weight, times(lr, g));
+            weight = vec_sub(weight, descend_times(lr, g));
             vec_store(w + q * VL, weight);
             if (follows)
                 sums[q] = vec_fma(x, weight, sums[q]);
@@ -88,7 +88,7 @@ INLINE void run_strip(const size_t vecs, const bool raw, const bool moves, const
 }
 
 /* The columns that fill no vector. */
-static void run_column(const bool raw, const struct strip *strip) {
+static void descend_column(const bool raw, const struct strip *strip) {
     const struct rt_descent descent = *strip->descent;
     float *w = strip->w, *v = strip->v;
     for (size_t i = 0; i < strip->rows; i++, w += strip->n) {
@@ -106,7 +106,7 @@ static void run_column(const bool raw, const struct strip *strip) {
 }
 
 /* `rows` rows from row i, column j on. */
-static inline struct strip strip_at(const struct strip *whole, size_t i, size_t rows, size_t j) {
+static inline struct strip descend_strip_at(const struct strip *whole, size_t i, size_t rows, size_t j) {
     struct strip strip = *whole;
     const size_t at = i * whole->n + j;
     strip.rows = rows;
@@ -125,16 +125,16 @@ INLINE void run_strips(const bool raw, const bool moves, const bool follows, con
         const size_t count = rows - i < BAND ? rows - i : BAND;
         size_t j = 0;
         for (; j + WIDE * VL <= n; j += WIDE * VL) {
-            struct strip strip = strip_at(whole, i, count, j);
+            struct strip strip = descend_strip_at(whole, i, count, j);
             strip.ahead = j + 2 * WIDE * VL <= n ? WIDE * VL : BAND * n - j;
             run_strip(WIDE, raw, moves, follows, &strip);
         }
         for (; HALF < WIDE && j + HALF * VL <= n; j += HALF * VL) {
-            const struct strip strip = strip_at(whole, i, count, j);
+            const struct strip strip = descend_strip_at(whole, i, count, j);
             run_strip(HALF, raw, moves, follows, &strip);
         }
         for (; j + VL <= n; j += VL) {
-            const struct strip strip = strip_at(whole, i, count, j);
+            const struct strip strip = descend_strip_at(whole, i, count, j);
             run_strip(1, raw, moves, follows, &strip);
         }
     }
@@ -153,7 +153,7 @@ void ISA(descend)(const struct rt_descent *descent, size_t rows, size_t n, const
     else
         next ? run_strips(false, false, true, &whole) : run_strips(false, false, false, &whole);
     for (size_t j = n / VL * VL; j < n; j++) {
-        const struct strip strip = strip_at(&whole, 0, rows, j);
-        run_column(raw, &strip);
+        const struct strip strip = descend_strip_at(&whole, 0, rows, j);
+        descend_column(raw, &strip);
     }
 }

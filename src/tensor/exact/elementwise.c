@@ -75,7 +75,7 @@ void ISA(add)(size_t n, const float *x, float *y) {
     IN_PLACE for (size_t i = 0; i < n; i++) y[i] += x[i];
 }
 
-static inline uint32_t high_word(uint32_t a, uint32_t b) {
+static inline uint32_t random_high_word(uint32_t a, uint32_t b) {
     return (uint32_t)((uint64_t)a * b >> 32);
 }
 
@@ -85,8 +85,8 @@ static void random_blocks(uint64_t seed, uint32_t stream, uint64_t a, uint32_t b
     for (uint32_t l = 0; l < LANES; l++) {
         uint32_t w0 = (uint32_t)a, w1 = (uint32_t)(a >> 32), w2 = b + l, w3 = stream;
         for (uint32_t round = 0; round < 10; round++) {
-            uint32_t high0 = high_word(0xD2511F53u, w0), low0 = 0xD2511F53u * w0;
-            uint32_t high2 = high_word(0xCD9E8D57u, w2), low2 = 0xCD9E8D57u * w2;
+            uint32_t high0 = random_high_word(0xD2511F53u, w0), low0 = 0xD2511F53u * w0;
+            uint32_t high2 = random_high_word(0xCD9E8D57u, w2), low2 = 0xCD9E8D57u * w2;
             w0 = high2 ^ w1 ^ (key0 + round * 0x9E3779B9u);
             w1 = low2;
             w2 = high0 ^ w3 ^ (key1 + round * 0xBB67AE85u);

@@ -7,20 +7,20 @@
 
 /* Whether the tiles of a block should read a panel of B where it lies: a packed copy repays itself only when
  * many of them read it, sooner so when the rows of B lie far apart. */
-static bool reads_b_in_place(const struct rt_gemm *g, size_t tiles) {
+static bool gemm_reads_b_in_place(const struct rt_gemm *g, size_t tiles) {
     enum { FEW_ROWS = 64, NEAR_ROWS = 256 /* floats */ };
     return g->b_col == 1 && (tiles == 1 || (g->m <= FEW_ROWS && g->b_row <= NEAR_ROWS));
 }
 
 /* The panel of B from column j, rows p0..p0+depth: in place where it lies right, else packed into room. */
-static const float *find_panel(const struct rt_gemm *g, size_t j, size_t p0, size_t depth, size_t tiles,
-                               float *room, size_t *step) {
+static const float *gemm_find_panel(const struct rt_gemm *g, size_t j, size_t p0, size_t depth, size_t tiles,
+                                    float *room, size_t *step) {
     *step = PANEL;
     if (g->b_packed)
         return g->b_packed + j * g->k + p0 * PANEL;
     size_t columns = g->n - j < PANEL ? g->n - j : PANEL;
     const float *b = g->b + p0 * g->b_row + j * g->b_col;
-    if (columns == PANEL && reads_b_in_place(g, tiles)) {
+    if (columns == PANEL && gemm_reads_b_in_place(g, tiles)) {
         *step = g->b_row;
         return b;
     }
@@ -30,14 +30,14 @@ static const float *find_panel(const struct rt_gemm *g, size_t j, size_t p0, siz
 }
 
 /* Whether panels are packed here, from lines that can be asked for. */
-static bool packs_panels(const struct rt_gemm *g, size_t tiles) {
-    return !g->b_packed && !reads_b_in_place(g, tiles) && (g->b_col == 1 || g->b_row == 1);
+static bool gemm_packs_panels(const struct rt_gemm *g, size_t tiles) {
+    return !g->b_packed && !gemm_reads_b_in_place(g, tiles) && (g->b_col == 1 || g->b_row == 1);
 }
 
-/* Lets a part of the lines of the panel from column j travel to the second-level cache, while the tiles work
+/* Prefetches a part of the lines of the panel from column j to the second-level cache, while the tiles work
  * on the panel before it: packing then need not wait for them. Tiles that read B in place wait for less. */
-static void ask_for_panel(const struct rt_gemm *g, size_t j, size_t p0, size_t depth, size_t tile,
-                          size_t tiles) {
+static void gemm_prefetch_panel(const struct rt_gemm *g, size_t j, size_t p0, size_t depth, size_t tile,
+                                size_t tiles) {
     enum { LINE = 16 /* floats */ };
     if (j >= g->n)
         return;
@@ -51,25 +51,25 @@ static void ask_for_panel(const struct rt_gemm *g, size_t j, size_t p0, size_t d
             __builtin_prefetch(b + r * step + x, 0, 2);
 }
 
-/* The same for packed panels: each tile asks for its share of the next one, line by line as it goes. With few
- * rows the weights come from afar, and the first tile on a panel would wait for it while the others have it
- * near. Returns the floats that a tile asks for with each p; 0: none. */
-static size_t share_ahead(const struct rt_gemm *g, size_t tiles) {
+/* The same for packed panels: each tile prefetches its share of the next one, line by line. With few rows the
+ * weights come from distant memory, and the first tile on a panel would wait for it while the others have it
+ * near. Returns the floats that a tile prefetches with each p; 0: none. */
+static size_t gemm_share_ahead(const struct rt_gemm *g, size_t tiles) {
     enum { MOST_ROWS = 64 };
     return g->b_packed && g->more_count == 0 && tiles > 1 && g->m <= MOST_ROWS ? PANEL / tiles : 0;
 }
 
 /* The packed panel that comes after the one from column j, k-rows p0..p0+depth; NULL: none. */
-static const float *next_panel(const struct rt_gemm *g, size_t j, size_t p0, size_t depth) {
+static const float *gemm_next_panel(const struct rt_gemm *g, size_t j, size_t p0, size_t depth) {
     if (j + PANEL < g->n)
         return g->b_packed + (j + PANEL) * g->k + p0 * PANEL;
     return p0 + depth < g->k ? g->b_packed + (p0 + depth) * PANEL : NULL;
 }
 
-/* Sums that go on come from C, for a weight gradient from afar and a row at a time: when few products (SHORT)
- * are added to each, their panel is asked for one ahead. */
+/* Running sums come from C, for a weight gradient from distant memory and a row at a time: when few products
+ * (SHORT) are added to each, their panel is prefetched one ahead. */
 enum { SHORT = 512 };
-static void ask_for_sums(const struct rt_gemm *g, size_t i, size_t rows, size_t j) {
+static void gemm_prefetch_sums(const struct rt_gemm *g, size_t i, size_t rows, size_t j) {
     enum { LINE = 16 /* floats */ };
     if (j >= g->n)
         return;
@@ -81,14 +81,14 @@ static void ask_for_sums(const struct rt_gemm *g, size_t i, size_t rows, size_t 
 
 /* Whether tiles should read A where it lies instead of a packed copy: worth it when few panels would share
  * the cost of packing, and possible when the rows do not fall on one another's place in the cache. */
-static bool reads_a_in_place(const struct rt_gemm *g) {
+static bool gemm_reads_a_in_place(const struct rt_gemm *g) {
     enum { FEW_PANELS = 8, CACHE_STRIDE = 1024 /* floats */ };
     size_t step = g->a_col == 1 ? g->a_row : g->a_col;
     return (g->a_col == 1 || g->a_row == 1) && g->n <= FEW_PANELS * PANEL && step % CACHE_STRIDE != 0;
 }
 
-static void pack_rows(const struct rt_gemm *g, size_t i0, const struct cover *cover, size_t p0, size_t depth,
-                      float *room) {
+static void gemm_pack_rows(const struct rt_gemm *g, size_t i0, const struct cover *cover, size_t p0,
+                           size_t depth, float *room) {
     for (size_t i = 0, h; i < cover->rows; i += h) {
         h = tile_height(cover, i);
         const size_t at = (i0 + i) * g->a_row;
@@ -102,8 +102,8 @@ static void pack_rows(const struct rt_gemm *g, size_t i0, const struct cover *co
 }
 
 /* Points a tile at its rows i0+i.. of A. */
-static inline void place_rows(const struct rt_gemm *g, bool in_place, size_t i0, size_t i, size_t h,
-                              size_t p0, size_t depth, const float *a_room, struct tile *tile) {
+static inline void gemm_place_rows(const struct rt_gemm *g, bool in_place, size_t i0, size_t i, size_t h,
+                                   size_t p0, size_t depth, const float *a_room, struct tile *tile) {
     tile->a_next = h * (in_place ? g->a_row : depth);
     tile->a = in_place ? g->a + (i0 + i) * g->a_row + p0 * g->a_col : a_room + i * depth;
     tile->a_row = in_place ? g->a_row : 1;
@@ -111,16 +111,16 @@ static inline void place_rows(const struct rt_gemm *g, bool in_place, size_t i0,
 }
 
 /* All of C for rows i0..i0+rows from k-rows p0..p0+depth, and from all of the pieces that follow. */
-static void run_block(const struct rt_gemm *g, size_t i0, size_t rows, size_t p0, size_t depth, float *a_room,
-                      float *b_room) {
+static void gemm_run_block(const struct rt_gemm *g, size_t i0, size_t rows, size_t p0, size_t depth,
+                           float *a_room, float *b_room) {
     const struct cover cover = cover_rows(rows);
     const size_t tiles = cover.tiles;
-    const bool in_place = g->more_count == 0 && reads_a_in_place(g);
+    const bool in_place = g->more_count == 0 && gemm_reads_a_in_place(g);
     size_t whole = depth;
     for (size_t q = 0; q < g->more_count; q++)
         whole += g->more[q].k;
     if (!in_place)
-        pack_rows(g, i0, &cover, p0, depth, a_room);
+        gemm_pack_rows(g, i0, &cover, p0, depth, a_room);
     bool last = p0 + depth == g->k;
     struct tile tile = {
         .k = depth,
@@ -133,18 +133,18 @@ static void run_block(const struct rt_gemm *g, size_t i0, size_t rows, size_t p0
         .act_arg = g->act_arg,
         .more = g->more,
         .more_count = g->more_count,
-        .ahead_step = share_ahead(g, tiles),
+        .ahead_step = gemm_share_ahead(g, tiles),
     };
-    const bool packs = packs_panels(g, tiles), sums_come = tile.start == START_C && whole <= SHORT;
+    const bool packs = gemm_packs_panels(g, tiles), sums_come = tile.start == START_C && whole <= SHORT;
     const bool asks = packs || sums_come || tile.ahead_step; /* a tile at a time */
     for (size_t j = 0; j < g->n;) {
         size_t step, columns = g->n - j < PANEL ? g->n - j : PANEL;
-        tile.b = find_panel(g, j, p0, depth, tiles, b_room, &step);
+        tile.b = gemm_find_panel(g, j, p0, depth, tiles, b_room, &step);
         tile.b_step = step;
         tile.b_panel = g->b_packed ? g->k * PANEL : PANEL;
         tile.bias = g->bias ? g->bias + j : NULL;
         if (tile.b != b_room && rows <= 2 && g->more_count == 0) {
-            place_rows(g, in_place, i0, 0, rows, p0, whole, a_room, &tile);
+            gemm_place_rows(g, in_place, i0, 0, rows, p0, whole, a_room, &tile);
             tile.c = g->c + i0 * g->c_row + j;
             size_t done = ISA(tile_run_flat)(rows, (g->n - j) / PANEL, &tile);
             if (done) {
@@ -154,17 +154,17 @@ static void run_block(const struct rt_gemm *g, size_t i0, size_t rows, size_t p0
         }
         tile.columns = columns;
         tile.column = j;
-        tile.ahead = tile.ahead_step ? next_panel(g, j, p0, depth) : NULL;
+        tile.ahead = tile.ahead_step ? gemm_next_panel(g, j, p0, depth) : NULL;
         for (size_t i = 0, h, t = 0; i < rows; i += h * tile.count, t++) {
             h = tile_height(&cover, i);
             tile.count = asks ? 1 : tiles_alike(&cover, i);
             if (packs)
-                ask_for_panel(g, j + PANEL, p0, depth, t, tiles);
-            place_rows(g, in_place, i0, i, h, p0, whole, a_room, &tile);
+                gemm_prefetch_panel(g, j + PANEL, p0, depth, t, tiles);
+            gemm_place_rows(g, in_place, i0, i, h, p0, whole, a_room, &tile);
             if (i > 0 && tile.ahead)
                 tile.ahead += depth * tile.ahead_step;
             if (sums_come)
-                ask_for_sums(g, i0 + i, h, j + PANEL);
+                gemm_prefetch_sums(g, i0 + i, h, j + PANEL);
             tile.c = g->c + (i0 + i) * g->c_row + j;
             ISA(tile_run)(h, &tile);
         }
@@ -174,7 +174,7 @@ static void run_block(const struct rt_gemm *g, size_t i0, size_t rows, size_t p0
 
 /* k = 1, as in the weight gradient of a single example: one multiplication per output, so tiles have nothing
  * to gain. A packed B of one row is that row. */
-static void outer_product(const struct rt_gemm *g) {
+static void gemm_outer_product(const struct rt_gemm *g) {
     const float *b = g->b_packed ? g->b_packed : g->b;
     for (size_t i = 0; i < g->m; i++) {
         const float a = g->a[i * g->a_row];
@@ -185,7 +185,7 @@ static void outer_product(const struct rt_gemm *g) {
 }
 
 /* With pieces: all of k fits into one block. */
-static void run_product(const struct rt_gemm *g, void *scratch) {
+static void gemm_run_product(const struct rt_gemm *g, void *scratch) {
     float *a_room = scratch, *b_room = a_room + (size_t)BLOCK_ROWS * BLOCK_DEPTH;
     size_t blocks = (g->m + BLOCK_ROWS - 1) / BLOCK_ROWS;
     size_t block = blocks > 1 ? BLOCK_ROWS : g->m, block_k = block_depth(g->k);
@@ -194,14 +194,14 @@ static void run_product(const struct rt_gemm *g, void *scratch) {
         size_t p = 0;
         do { /* once also for k = 0: C still gets its start and activation */
             size_t depth = g->k - p < block_k ? g->k - p : block_k;
-            run_block(g, i, rows, p, depth, a_room, b_room);
+            gemm_run_block(g, i, rows, p, depth, a_room, b_room);
             p += depth;
         } while (p < g->k);
     }
 }
 
 /* One after another the runs of pieces that can be done together: packed ones, for whose A there is room. */
-static void run_pieces(const struct rt_gemm *g, void *scratch) {
+static void gemm_run_pieces(const struct rt_gemm *g, void *scratch) {
     for (size_t at = 0, end; at <= g->more_count; at = end) {
         struct rt_gemm run = rt_gemm_piece(g, at);
         size_t depth = run.k;
@@ -214,22 +214,22 @@ static void run_pieces(const struct rt_gemm *g, void *scratch) {
         run.more = g->more + at;
         run.more_count = end - at - 1;
         run.act = end > g->more_count ? g->act : RT_ACT_NONE;
-        run_product(&run, scratch);
+        gemm_run_product(&run, scratch);
     }
 }
 
 void ISA(gemm)(const struct rt_gemm *g, void *scratch) {
     if (g->more_count > 0) {
-        run_pieces(g, scratch);
+        gemm_run_pieces(g, scratch);
         return;
     }
     if (g->k == 1 && !g->accumulate && !g->bias && g->act == RT_ACT_NONE && (g->b_packed || g->b_col == 1)) {
-        outer_product(g);
+        gemm_outer_product(g);
         return;
     }
     if (g->m == 1 && g->b_row == 1 && g->b_col > 1 && !g->b_packed) {
         ISA(turned_row)(g);
         return;
     }
-    run_product(g, scratch);
+    gemm_run_product(g, scratch);
 }

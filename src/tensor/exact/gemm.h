@@ -34,7 +34,7 @@ struct tile {
     /* k goes on in packed pieces of B, from column `column`; A, packed, goes on where it is. */
     const struct rt_gemm_piece *more;
     size_t more_count, column;
-    /* Memory to let travel to the second-level cache meanwhile, floats per p; NULL: none. For one tile. */
+    /* Memory to prefetch to the second-level cache meanwhile, floats per p; NULL: none. For one tile. */
     const float *ahead;
     size_t ahead_step;
 };

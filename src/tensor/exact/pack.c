@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* Four rows by four columns, turned around. in: four rows `row` apart; out: four rows `width` apart. */
-static inline void turn_quad(const float *in, size_t row, float *out, size_t width) {
+static inline void pack_turn_quad(const float *in, size_t row, float *out, size_t width) {
     quad a = *(const quad *)in, b = *(const quad *)(in + row);
     quad c = *(const quad *)(in + 2 * row), d = *(const quad *)(in + 3 * row);
     quad ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5),
@@ -20,7 +20,8 @@ static inline void turn_quad(const float *in, size_t row, float *out, size_t wid
 /* Rows of consecutive floats: turned in quads; the last quad of rows may overlap the one before. Rows often
  * lie a power of two apart, so that few of their cache lines fit into the first level side by side: a line is
  * used up before those of other rows are read. */
-static void interleave_rows(size_t rows, size_t width, size_t k, const float *in, size_t row, float *out) {
+static void pack_interleave_rows(size_t rows, size_t width, size_t k, const float *in, size_t row,
+                                 float *out) {
     enum { LINE = 16 };
     size_t whole = rows < 4 ? 0 : k / 4 * 4;
     for (size_t line = 0; line < whole; line += LINE) {
@@ -28,7 +29,7 @@ static void interleave_rows(size_t rows, size_t width, size_t k, const float *in
         for (size_t r = 0; r < rows; r += 4) {
             size_t first = rows - r < 4 ? rows - 4 : r;
             for (size_t p = line; p < end; p += 4)
-                turn_quad(in + first * row + p, row, out + p * width + first, width);
+                pack_turn_quad(in + first * row + p, row, out + p * width + first, width);
         }
     }
     for (size_t p = whole; p < k; p++)
@@ -36,7 +37,8 @@ static void interleave_rows(size_t rows, size_t width, size_t k, const float *in
             out[p * width + r] = in[r * row + p];
 }
 
-static inline void copy_rows(size_t rows, size_t width, size_t k, const float *in, size_t col, float *out) {
+static inline void pack_copy_rows(size_t rows, size_t width, size_t k, const float *in, size_t col,
+                                  float *out) {
     for (size_t p = 0; p < k; p++)
         for (size_t r = 0; r < rows; r++)
             out[p * width + r] = in[p * col + r];
@@ -45,13 +47,13 @@ static inline void copy_rows(size_t rows, size_t width, size_t k, const float *i
 void ISA(interleave)(size_t rows, size_t width, size_t k, const float *in, size_t row, size_t col,
                      float *out) {
     if (row == 1 && rows == PANEL && width == PANEL)
-        copy_rows(PANEL, PANEL, k, in, col, out);
+        pack_copy_rows(PANEL, PANEL, k, in, col, out);
     else if (row == 1 && rows == TILE_ROWS && width == TILE_ROWS)
-        copy_rows(TILE_ROWS, TILE_ROWS, k, in, col, out);
+        pack_copy_rows(TILE_ROWS, TILE_ROWS, k, in, col, out);
     else if (row == 1)
-        copy_rows(rows, width, k, in, col, out);
+        pack_copy_rows(rows, width, k, in, col, out);
     else if (col == 1)
-        interleave_rows(rows, width, k, in, row, out);
+        pack_interleave_rows(rows, width, k, in, row, out);
     else
         for (size_t p = 0; p < k; p++)
             for (size_t r = 0; r < rows; r++)

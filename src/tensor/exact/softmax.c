@@ -6,38 +6,38 @@
 #include "base/exactmath.h"
 #include "tensor/exact/loops.h"
 
-static inline float larger(float a, float b) {
+static inline float softmax_max(float a, float b) {
     return b > a ? b : a;
 }
 
-static inline float fold_largest(const float lane[LANES]) {
+static inline float softmax_fold_largest(const float lane[LANES]) {
     float v[LANES];
     for (size_t l = 0; l < 8; l++)
-        v[l] = larger(lane[l], lane[l + 8]);
+        v[l] = softmax_max(lane[l], lane[l + 8]);
     for (size_t l = 0; l < 4; l++)
-        v[l] = larger(v[l], v[l + 4]);
+        v[l] = softmax_max(v[l], v[l + 4]);
     for (size_t l = 0; l < 2; l++)
-        v[l] = larger(v[l], v[l + 2]);
-    return larger(v[0], v[1]);
+        v[l] = softmax_max(v[l], v[l + 2]);
+    return softmax_max(v[0], v[1]);
 }
 
 /* A NaN never is the largest; it comes back through the sum. */
-static inline float row_largest(size_t n, const float *x) {
+static inline float softmax_row_largest(size_t n, const float *x) {
     float lane[LANES], part[LANES];
     size_t i = 0;
     for (size_t l = 0; l < LANES; l++)
         lane[l] = -__builtin_inff();
     for (; i + LANES <= n; i += LANES)
         for (size_t l = 0; l < LANES; l++)
-            lane[l] = larger(lane[l], x[i + l]);
+            lane[l] = softmax_max(lane[l], x[i + l]);
     load_part(x + i, n - i, -__builtin_inff(), part);
     for (size_t l = 0; l < LANES; l++)
-        lane[l] = larger(lane[l], part[l]);
-    return fold_largest(lane);
+        lane[l] = softmax_max(lane[l], part[l]);
+    return softmax_fold_largest(lane);
 }
 
 /* e = exp(x - largest), unless e is NULL; returns the sum of e. e may be x. */
-static inline float row_exp(size_t n, const float *x, float largest, float *e) {
+static inline float softmax_row_exp(size_t n, const float *x, float largest, float *e) {
     float lane[LANES] = {0}, part[LANES];
     size_t i = 0;
     for (; i + LANES <= n; i += LANES) {
@@ -61,7 +61,7 @@ static inline float row_exp(size_t n, const float *x, float largest, float *e) {
 
 void ISA(softmax)(size_t rows, size_t n, const float *x, float *y) {
     for (size_t r = 0; r < rows; r++, x += n, y += n) {
-        float factor = 1.0f / row_exp(n, x, row_largest(n, x), y);
+        float factor = 1.0f / softmax_row_exp(n, x, softmax_row_largest(n, x), y);
         IN_PLACE for (size_t j = 0; j < n; j++) y[j] = factor * y[j];
     }
 }
@@ -77,8 +77,8 @@ void ISA(softmax_loss)(size_t rows, size_t n, const float *x, const int32_t *lab
                        float *dx) {
     for (size_t r = 0; r < rows; r++, x += n) {
         size_t label = (size_t)labels[r];
-        float largest = row_largest(n, x), at_label = x[label];
-        float sum = row_exp(n, x, largest, dx);
+        float largest = softmax_row_largest(n, x), at_label = x[label];
+        float sum = softmax_row_exp(n, x, largest, dx);
         loss[r] = rt_log(sum) + (largest - at_label);
         if (dx) {
             float factor = 1.0f / sum;

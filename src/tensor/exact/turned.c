@@ -8,7 +8,7 @@
 #define EACH _Pragma("GCC unroll 16") for (size_t i = 0; i < VL; i++)
 
 /* Row i becomes column i: log2(VL) rounds, each of which zips the first half of the rows with the second. */
-static inline void turn_square(vec row[VL]) {
+static inline void turned_square(vec row[VL]) {
     vec next[VL];
     _Pragma("GCC unroll 4") for (size_t round = 1; round < VL; round *= 2) {
         _Pragma("GCC unroll 8") for (size_t i = 0; i < VL / 2; i++)
@@ -18,16 +18,16 @@ static inline void turn_square(vec row[VL]) {
 }
 
 /* The sums of columns j..j+columns, columns <= VL. */
-static inline vec add_columns(const struct rt_gemm *g, size_t j, size_t columns, vec sum) {
+static inline vec turned_add_columns(const struct rt_gemm *g, size_t j, size_t columns, vec sum) {
     const float *a = g->a, *b[VL];
-    /* Lanes beyond the last column repeat it; nobody looks at them. */
+    /* Lanes beyond the last column repeat it and are ignored. */
     EACH b[i] = g->b + (j + (i < columns ? i : columns - 1)) * g->b_col;
     for (size_t p = 0; p < g->k; p += VL) {
         /* The last square reaches back over what was done already, unless there is nothing before it. */
         const size_t end = p + VL < g->k ? p + VL : g->k, first = end < VL ? 0 : end - VL;
         vec square[VL];
         EACH square[i] = end < VL ? vec_load_first(b[i], end) : vec_load(b[i] + first);
-        turn_square(square);
+        turned_square(square);
         EACH if (first + i >= p && first + i < end) sum =
             vec_fma(vec_all(a[(first + i) * g->a_col]), square[i], sum);
     }
@@ -41,7 +41,7 @@ void ISA(turned_row)(const struct rt_gemm *g) {
         vec sum = vec_all(0);
         if (start)
             sum = columns == VL ? vec_load(start) : vec_load_first(start, columns);
-        sum = add_columns(g, j, columns, sum);
+        sum = turned_add_columns(g, j, columns, sum);
         if (columns == VL)
             vec_store(g->c + j, sum);
         else
