@@ -266,7 +266,7 @@ void cluster_sums(struct rt_link **links, size_t count, int *sums) {
         rt_link_receive(links[i], &receive);
         sums[i] = wait_number(links[i], &receive, NULL) ? sum : -1;
     }
-    static uint8_t done; /* nobody waits until it is sent */
+    static uint8_t done; /* no wait until it is sent */
     static struct rt_send sends[CLUSTER_PLACES];
     for (size_t i = 1; i < count; i++) {
         sends[i] = (struct rt_send){.channel = RT_CHANNEL_FIRST, .body = {{&done, 1}}};

@@ -9,7 +9,7 @@
 
 /* Whose floats, of those that every place has. */
 enum collective_whose {
-    WHOSE_ALL,    /* everybody's */
+    WHOSE_ALL,    /* every member's */
     WHOSE_FIRST,  /* place 0's */
     WHOSE_OTHERS, /* those of all but place 0, which is a server */
     WHOSE_PARTS,  /* part i of place i */
@@ -40,7 +40,7 @@ rt_status collective_moves(const struct collective *this, const struct rt_team *
 void collective_range(enum collective_whose whose, size_t n, size_t place, size_t count, size_t *first,
                       size_t *end);
 
-/* Whether so many can: somebody must put something in. */
+/* Whether there can be so many: at least one member must contribute. */
 bool collective_is_possible(const struct collective *this, size_t n);
 
 #endif

@@ -78,7 +78,7 @@ bool exrig_train(struct exrig *rig, uint64_t batches) {
         if (ours)
             more = exrig_give_beside(rig, own + 1) && learn(rig, own + 1);
         else if (rig->out && master->client && !settled)
-            more = settled = exrig_settle(rig); /* nobody is to wait for its worker */
+            more = settled = exrig_settle(rig); /* its worker need not be waited for */
         else if (rig->out)
             more = exrig_fail(rig, rt_engine_wait(master->engine, may_go_on, rig, INFINITY, &err), &err);
         else

@@ -69,7 +69,7 @@ struct exrig_settings {
     rt_status (*begins)(void *user, struct exrig *rig, uint16_t rank, uint64_t batch, struct rt_error *err);
 };
 
-/* One who takes part. What is read afterwards is for the test. */
+/* A member of the exchange. Results are for the test. */
 struct exrig_node {
     struct exrig *rig;
     uint16_t rank;
@@ -95,7 +95,7 @@ struct exrig_node {
     struct rt_coordinator *coordinator; /* of the master */
     bool works;
     size_t part, parts;
-    struct rt_team team; /* those who share its batches */
+    struct rt_team team; /* the members that share its batches */
 
     rt_status status; /* how its run ended, */
     struct rt_error error;

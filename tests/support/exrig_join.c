@@ -1,6 +1,6 @@
-/* Links between the nodes of the rig: the higher rank connects and says who it is. Over TCP anybody on the
- * machine can call, such as another test: whoever is not one of the nodes is turned away. Nodes know one
- * another by the process they all are in, which no other rig of this moment has. */
+/* Links between the nodes of the rig: the higher rank connects and sends its rank. Over TCP any program on
+ * the machine can connect, such as another test: strangers are refused. Nodes recognise one another by their
+ * process, which no other rig of this moment has. */
 #include "support/exrig_parts.h"
 
 #include "base/bytes.h"
@@ -15,7 +15,7 @@ struct greeting {
     struct rt_send send;
 };
 
-/* Of somebody who has not said yet who he is. */
+/* A connection that has not sent its rank yet. */
 struct call {
     struct rt_link *link; /* NULL: none */
     uint8_t rank;
@@ -33,7 +33,7 @@ static bool listen_to_all(struct exrig_node *node, struct rt_error *err) {
     if (rt_endpoint_listen(node->endpoint, address, err) != RT_OK)
         return false;
     snprintf(rig->address[node->rank], sizeof rig->address[0], "%s", node->endpoint->address);
-    /* Everybody listens before anybody connects. */
+    /* All nodes listen before any connects. */
     if (rig->settings.tcp)
         pthread_barrier_wait(&rig->barrier);
     else
@@ -75,7 +75,7 @@ static bool hear(struct exrig_node *node, struct call *call) {
     return true;
 }
 
-/* Whether it was a stranger who went. */
+/* Whether the link that closed was a stranger's. */
 static bool lose(struct call calls[CALLS], const struct rt_link *link) {
     for (size_t i = 0; i < CALLS; i++)
         if (calls[i].link == link) {

@@ -9,7 +9,7 @@ double exrig_compute(struct exrig_node *node, const struct rt_ticket *ticket);
 const float *exrig_point(const struct exrig *rig, uint64_t batch, size_t row);
 double exrig_squares(void *user, const float *gradient);
 
-/* exrig_node.c: what a node has, what it does on the network, and two answers to its master. */
+/* exrig_node.c: the parts of a node, what it does on the network, and two answers to its master. */
 rt_status exrig_take_memory(struct exrig_node *node, struct rt_error *err);
 void exrig_be_node(void *user, size_t i, struct rt_endpoint *endpoint);
 float *exrig_word(void *user, size_t tensor);

@@ -1,4 +1,4 @@
-/* Who gets which batch in the rig: every worker, one of them, or all of a group. */
+/* Which batch goes to which worker in the rig: each to all workers, to one of them, or to all of a group. */
 #include "support/exrig_parts.h"
 
 #include <math.h>

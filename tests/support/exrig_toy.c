@@ -54,7 +54,7 @@ static void add_tree(float *slices, size_t count, size_t n) {
 }
 
 /* Slices first..end of `slices` of a batch, added up in the first of them; a worker's own are divided by
- * their own rows where the way says so. */
+ * their own rows if the strategy says so. */
 static double slice_gradient(const struct exrig *rig, uint64_t batch, size_t first, size_t end, size_t slices,
                              const float *sent, const float *params, float *memory) {
     const size_t rows = exrig_rows(rig, batch), n = rig->settings.params;

@@ -240,7 +240,7 @@ static void hang_up(struct rt_communicator *comm) {
         rt_link_close(comm->links[i]);
 }
 
-/* Sends a head of zeros wherever there is room for one. */
+/* Sends a head of zeros to every link that has room for one. */
 static void talk_nonsense(struct rt_communicator *comm) {
     struct rt_send sends[MESH_MOST][RT_CHANNELS];
     for (uint16_t i = 0; i < comm->count; i++)

@@ -11,7 +11,7 @@
 
 enum {
     PATIENCE = 60, /* seconds; nothing takes that long unless it hangs */
-    CALLERS = 64,  /* who have not said yet who they are; further ones are turned away */
+    CALLERS = 64,  /* connections that have not identified themselves; further ones are refused */
     HELLO_BYTES = 12,
 };
 
@@ -44,7 +44,7 @@ bool mesh_take(struct rt_communicator *comm, struct rt_event *event) {
 /* ---- joining ---- */
 
 struct caller {
-    struct rt_link *link; /* NULL: nobody */
+    struct rt_link *link; /* NULL: none */
     struct rt_receive receive;
 };
 
@@ -189,8 +189,8 @@ static void leave(struct rt_communicator *comm) {
     }
 }
 
-/* Calls those before it, and says who it is; takes the calls of those behind it, and hears who they are. What
- * is posted here is done when this returns, or its link is closed. */
+/* Connects to the members before it, and sends its rank; accepts those after it, and reads their ranks.
+ * Everything posted here is done when this returns, or its link is closed. */
 static bool join(const struct mesh *mesh, struct rt_communicator *comm) {
     struct joining joining = {.mesh = mesh, .comm = comm, .missing = comm->count - 1u};
     struct rt_event event = {.error = {.text = ""}};
@@ -283,7 +283,7 @@ static void *attend_over_tcp(void *argument) {
     }
     if (good)
         mesh->program(mesh->user, &comm);
-    if (rt_test_failures > 0) /* nobody need wait for it */
+    if (rt_test_failures > 0) /* it need not be waited for */
         leave(&comm);
     rt_endpoint_attend(endpoint, false);
     strangers_leave(&early);

@@ -1,10 +1,10 @@
 /*
- * A mesh for tests of what goes on between several parties: n of them, each with a link to every other, each
- * with a program on a thread of its own; in memory under virtual time, or over TCP. The links stay open until
- * all programs have ended, unless a test has failed: then nobody waits for a communicator that has left.
+ * A mesh for tests of several members: n of them, each with a link to every other, each with a program on
+ * a thread of its own; in memory under virtual time, or over TCP. The links stay open until all programs
+ * have ended, unless a test has failed: then a communicator that has left is not waited for.
  *
- * Over TCP anybody on the machine can call a communicator, such as another test that calls a port which was
- * somebody else's a moment ago. Strangers are turned away and do no harm.
+ * Over TCP any program on the machine can connect to a communicator, such as another test that connects to
+ * a port which was in use by that test a moment ago. Strangers are refused and do no harm.
  */
 #ifndef RT_TEST_MESH_H
 #define RT_TEST_MESH_H
@@ -24,8 +24,8 @@ void mesh_over_tcp(size_t n, mesh_program program, void *user);
  * claim to be a communicator, or are none of us at all. */
 void mesh_among_strangers(size_t n, mesh_program program, void *user);
 
-/* The next event within a test's timeout; what is not expected at this point, such as a link that closes,
- * fails the test. What strangers do is no event. */
+/* The next event within a test's timeout; an unexpected event, such as a link that closes, fails the test.
+ * Strangers cause no events. */
 bool mesh_take(struct rt_communicator *comm, struct rt_event *event);
 
 #endif

@@ -6,8 +6,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* SO_REUSEADDR lets those who name the port share it, as long as only one of them listens. Who asks for any
- * free port, or connects, gets another one. */
+/* SO_REUSEADDR lets programs that name the port share it, as long as only one of them listens. A program that
+ * asks for any free port, or connects, gets another one. */
 void port_hold(struct held_port *port) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t bytes = sizeof address;

@@ -1,7 +1,7 @@
 /*
- * A port of the loopback where nobody listens. It is held: the system gives it to no other program, such as
- * another test that listens at any free port. Otherwise whoever calls an address that was free a moment ago
- * one day reaches a stranger, and the stranger's test is the one that fails.
+ * A port of the loopback where no program listens. It is held: the system gives it to no other program, such
+ * as another test that listens at any free port. Otherwise a connection to an address that was free a moment
+ * ago could reach a stranger, and the stranger's test would fail.
  */
 #ifndef RT_TEST_PORT_H
 #define RT_TEST_PORT_H

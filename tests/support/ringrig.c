@@ -134,7 +134,7 @@ bool rig_join(struct rig *rig, size_t i, struct rt_endpoint *endpoint, struct rt
     *next = *previous = NULL;
     if (rt_endpoint_listen(endpoint, address, &err) != RT_OK)
         return false;
-    /* Everybody listens before anybody connects. */
+    /* All nodes listen before any connects. */
     rt_endpoint_sleep(endpoint, rt_endpoint_now(endpoint) + 0.001);
     snprintf(address, sizeof address, "mem:%zu", (i + 1) % rig->settings.nodes);
     if (rt_endpoint_connect(endpoint, address, rt_endpoint_now(endpoint) + 10, next, &err) != RT_OK)

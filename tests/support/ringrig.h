@@ -23,7 +23,7 @@ struct rig_settings {
     double slowdown; /* of node i: 1 + 8 i times this; 0: computing takes no virtual time */
     size_t hungry;   /* times that the data have nothing yet, at update 2 */
     double timeout;
-    /* Node `frozen` hangs from one time to another; 0 and 0: nobody does. */
+    /* Node `frozen` hangs from one time to another; 0 and 0: none does. */
     size_t frozen;
     double freezes, thaws;
     double again;  /* seconds from one such time to the next; 0: once */
@@ -55,7 +55,7 @@ struct rig {
     rt_status status[RIG_NODES];
     struct rt_error errors[RIG_NODES];
     double ended[RIG_NODES];
-    size_t lost; /* whom the master blames */
+    size_t lost; /* the node that the master blames */
 };
 
 rt_status rig_open(const struct rig_settings *settings, struct rig *rig, struct rt_error *err);

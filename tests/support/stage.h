@@ -21,7 +21,7 @@ struct stage {
     bool lends;    /* large bodies do not pass over the network */
     bool exact;    /* under virtual time: what is only likely over a real network must happen */
     struct rt_endpoint *endpoints[STAGE_ENDPOINTS];
-    char nowhere[80]; /* an address where nobody listens */
+    char nowhere[80]; /* an address where no program listens */
     stage_program program;
 };
 

@@ -1,5 +1,5 @@
 /*
- * Strangers: whoever calls an endpoint over TCP without being asked. In memory there are none.
+ * Strangers: programs that connect to an endpoint over TCP without being expected. In memory there are none.
  */
 #ifndef RT_TEST_STRANGERS_H
 #define RT_TEST_STRANGERS_H

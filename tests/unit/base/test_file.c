@@ -233,7 +233,7 @@ TEST(leftovers_of_killed_writers_go) {
     remove_all();
 }
 
-/* One of several who make the same file, each removing what the others may have left. */
+/* One of several processes that make the same file, each removing abandoned temporaries of the others. */
 static void *write_often(void *user) {
     const char *path = user;
     struct rt_writer writer;

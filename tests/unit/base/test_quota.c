@@ -43,7 +43,7 @@ TEST(version_two_in_a_container) {
     put("box", "/proc/self/cgroup", "0::/\n");
     put("box", "/sys/fs/cgroup/cpu.max", "150000 100000\n");
     CHECK(quota("box") == 1.5);
-    /* of somebody outside its namespace: nothing but the mount can be seen */
+    /* seen from outside its namespace: only the mount is visible */
     put("box", "/proc/self/cgroup", "0::/../other\n");
     CHECK(quota("box") == 1.5);
 }

@@ -108,7 +108,6 @@ static void check_names(const struct rt_option *options, size_t count, const cha
     CHECK_MSG(!strstr(sentence, "..."), "%s", sentence);
 }
 
-/* Under the longest name that anybody will have for a run file. */
 static const char where[] = "../../experiments/of/the/year/2026/a directory with a long name/and another one/"
                             "the run file of the first experiment.yaml";
 

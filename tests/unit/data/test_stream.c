@@ -347,7 +347,7 @@ TEST(wakes_once_when_enough_are_there) {
     CHECK_OK(open_stream("stream: \"-\"", &wish, 0, &waiter, &stream, &err));
     send_text(fd, three);
     AWAIT(rt_stream_count(stream) == 3);
-    CHECK(wakes(&waiter) == 0); /* nobody has asked */
+    CHECK(wakes(&waiter) == 0); /* no wake was asked for */
     CHECK_OK(rt_stream_take(stream, 4, NULL, NULL, x, classes, NULL, &taken, &err));
     CHECK(taken == 0 && rt_stream_count(stream) == 3);
     /* An example is there as soon as its line is, whatever follows. */

@@ -1,4 +1,5 @@
-/* Cores that are kept awake: nobody who computes is slowed, and their CPU time is known apart. */
+/* Cores that are kept awake: threads that compute are not slowed down, and the CPU time is counted
+ * separately. */
 /* labels: slow=none_has_no_cpu_time threads=its_cpu_time_is_counted_apart */
 #include "base/clock.h"
 #include "base/cores.h"

@@ -1,4 +1,4 @@
-/* A port that is held (support/port.h): nobody listens there, and nobody else can take it. */
+/* A port that is held (support/port.h): no program listens there, and no other can take it. */
 #include "support/port.h"
 
 #include "support/test.h"
@@ -21,7 +21,7 @@ TEST(a_port_is_held_until_it_is_let_go) {
     struct held_port port;
     struct rt_error err;
     port_hold(&port);
-    for (int round = 0; round < 2; round++) { /* also after somebody has listened there */
+    for (int round = 0; round < 2; round++) { /* also after a listener there */
         struct rt_endpoint *endpoint = make_endpoint((struct rt_tcp_settings){0});
         CHECK(call(&port, false) == ECONNREFUSED);
         CHECK(call(&port, true) == EADDRINUSE);

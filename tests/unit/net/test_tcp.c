@@ -112,7 +112,7 @@ TEST(a_stalled_channel_holds_up_nothing_else) {
     struct rt_send moving = make_send(RT_CHANNEL_BULK, "moving", NULL, 0);
     struct rt_receive first = make_receive(RT_CHANNEL_FIRST, NULL, 0);
     struct rt_receive bulk = make_receive(RT_CHANNEL_BULK, NULL, 0);
-    rt_link_send(pair.ab, &stalled); /* nobody has asked for it */
+    rt_link_send(pair.ab, &stalled); /* no receive is posted for it */
     rt_link_send(pair.ab, &moving);
     rt_link_receive(pair.ba, &bulk);
     REQUIRE(expect(pair.b, RT_EVENT_RECEIVED));
@@ -231,8 +231,8 @@ TEST(the_last_words_arrive) {
     }
 }
 
-/* The same while the other side is sending: its bytes, which nobody reads any more, must not make the system
- * throw ours away. */
+/* The same while the other side is sending: its bytes, which are not read any more, must not make the system
+ * drop ours. */
 TEST(the_last_words_arrive_against_a_flood) {
     enum { FLOOD = 16 << 20, WORDS = 3 << 20 };
     uint8_t *flood = calloc(1, FLOOD), *drain = malloc(FLOOD), *words = malloc(WORDS),
@@ -481,7 +481,7 @@ TEST(a_link_can_be_closed_at_any_time) {
     REQUIRE(make_pair((struct rt_tcp_settings){0}, &pair));
     CHECK_OK(rt_endpoint_connect(pair.a, pair.b->address, rt_clock_wall() + PATIENCE, &link, &err));
     REQUIRE(expect(pair.a, RT_EVENT_CONNECTED));
-    destroy_pair(&pair); /* with an event that nobody took */
+    destroy_pair(&pair); /* with an event that was not taken */
 }
 
 TEST(what_is_no_address_is_refused) {

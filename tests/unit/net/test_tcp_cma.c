@@ -304,7 +304,7 @@ TEST(our_own_process_is_not_offered_to_us) {
     destroy_borrower(borrower);
 }
 
-/* A peer can have the right answer put into the memory of somebody else, by sending it there. */
+/* A peer can place the right answer in the memory of a third process, by sending it there. */
 TEST(a_third_process_is_not_read_on_a_peers_word) {
     void *everybodys =
         mmap(NULL, RT_CHALLENGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -491,7 +491,7 @@ TEST(a_return_goes_before_the_next_frame_on_each_connection) {
     destroy_borrower(borrower);
 }
 
-/* An owner who attends may be away for a while after it was told. */
+/* An attending owner may be away for a while after it was told. */
 TEST(a_return_does_not_wait_for_an_owner_who_attends) {
     struct borrower *borrower = make_borrower(cma);
     REQUIRE(agree(borrower));

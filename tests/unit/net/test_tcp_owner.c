@@ -1,4 +1,4 @@
-/* Who is at the other end of a connection: found for both families, and for one that speaks the other's. */
+/* The process at the other end of a connection: found for both families, and for an IPv4 address in IPv6. */
 #include "net/tcp_owner.h"
 #include "support/test.h"
 #include <arpa/inet.h>

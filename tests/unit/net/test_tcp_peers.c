@@ -181,8 +181,8 @@ static void *flood(void *socket) {
     return NULL;
 }
 
-/* A peer that reads slowly hears what was sent to it before the link was closed, although it is sending bytes
- * itself that nobody reads any more. */
+/* A peer that reads slowly receives what was sent before the link was closed, although it is sending bytes
+ * that are not read any more. */
 TEST(the_last_words_arrive_at_a_slow_reader) {
     enum { WORDS = 60000, SMALL = 8 << 10, FLOOD = 512 << 20 };
     struct rt_endpoint *endpoint = listen_at_loopback((struct rt_tcp_settings){0});
@@ -316,8 +316,8 @@ TEST(the_same_connection_twice_is_turned_away) {
     rt_endpoint_destroy(endpoint);
 }
 
-/* An owner who is busy takes no links: of too many that he has not heard of the oldest goes, so that the last
- * one to come is there when he looks. */
+/* A busy owner takes no links: of too many that it has not been told of, the oldest is closed, so that the
+ * last one is there when the owner looks. */
 TEST(links_that_nobody_has_taken_keep_nobody_out) {
     enum { LINKS = 20, MOST = 4 };
     struct rt_endpoint *endpoint = listen_at_loopback((struct rt_tcp_settings){.max_links = MOST});
@@ -396,7 +396,7 @@ TEST(only_our_own_user_where_that_is_wanted) {
         call_as_another_user(listen_at_loopback(settings));
 }
 
-/* Silent connections beyond the limit push out the oldest of their kind, not those who speak. */
+/* Silent connections beyond the limit push out the oldest silent one, not connections that speak. */
 TEST(a_crowd_that_says_nothing_keeps_nobody_out) {
     enum { CROWD = HALF_OPEN + 20 };
     struct rt_endpoint *endpoint = listen_at_loopback((struct rt_tcp_settings){0});
@@ -437,7 +437,7 @@ static int count_others(struct rt_endpoint *endpoint, const char *sentence, doub
     return -1;
 }
 
-/* The owner is told of the first at once, and of those who follow in one sentence per second. */
+/* The owner is told of the first at once, and of later ones in one message per second. */
 static void check_crowd(struct rt_endpoint *endpoint, const char *sentence, int count, double since) {
     int told = 0, sentences = 0;
     while (told < count) {
@@ -468,7 +468,7 @@ TEST(a_crowd_is_told_of_in_few_sentences) {
     rt_endpoint_destroy(endpoint);
 }
 
-/* ---- whoever we connect to ---- */
+/* ---- peers that we connect to ---- */
 
 /* Connects to a socket that takes the connection and says this. */
 static void check_answer_refused(const void *bytes, size_t count, const char *sentence) {
@@ -494,7 +494,7 @@ static void check_answer_refused(const void *bytes, size_t count, const char *se
     rt_endpoint_destroy(endpoint);
 }
 
-/* Somebody who hangs up may be on the way down, and up again: there is another attempt, until time is up. */
+/* A peer that hangs up may be restarting: there is another attempt, until time is up. */
 TEST(whoever_hangs_up_is_tried_again) {
     struct rt_endpoint *endpoint = make_endpoint((struct rt_tcp_settings){0});
     struct sockaddr_in at = {.sin_family = AF_INET};

@@ -1,5 +1,5 @@
-/* Links under a cluster key or certificates: they carry what plain links carry, and whoever does not belong
- * is turned away with a sentence on both sides. */
+/* Links under a cluster key or certificates: they carry what plain links carry, and a stranger is refused
+ * with a message on both sides. */
 /* labels: threads */
 #include "tcp_rig.h"
 #include <openssl/pem.h>
@@ -221,7 +221,7 @@ TEST(other_certificates_are_refused) {
     const char *not_accepted = "its certificate is not accepted: ";
     check_refused(certified("node", "ours"), certified("stranger", "theirs"), not_accepted,
                   "did not accept our certificate");
-    /* The initiator trusts anybody; the responder does not. */
+    /* The initiator trusts every certificate; the responder does not. */
     check_refused(certified("stranger", "ours"), certified("node", "ours"), "did not accept our certificate",
                   not_accepted);
     check_refused((struct rt_tcp_settings){.key = key}, certified("node", "ours"),

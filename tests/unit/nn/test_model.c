@@ -196,7 +196,7 @@ TEST(shapes_and_costs) {
                   text);
     CHECK(rig.model->param_count == 32 * 9 + 32 + 6272 * 10 + 10);
     CHECK(rig.model->layers[0]->flops_forward == 2.0 * 32 * 9 * 28 * 28);
-    CHECK(rig.model->layers[0]->flops_input == 0); /* nobody needs it */
+    CHECK(rig.model->layers[0]->flops_input == 0); /* not needed */
     CHECK(rig.model->layers[4]->flops_input == 2.0 * 6272 * 10);
     CHECK(rig.model->layers[4]->flops_weights == 2.0 * 6272 * 10);
     rig_close(&rig);
@@ -389,7 +389,7 @@ TEST(mean_squares_are_summed_row_by_row) {
     rt_device_close(&device);
 }
 
-/* ---- whoever watches a model ---- */
+/* ---- watching a model ---- */
 
 struct watched {
     char text[40]; /* what was told, in order: '<' before a layer, '>' after it */

@@ -1,4 +1,4 @@
-/* Plans, from made-up times: who holds what, who is left out, memory, micro-batches, sentences. */
+/* Plans, from made-up times: which device holds what, which are left out, memory, micro-batches, messages. */
 #include "base/clock.h"
 #include "formats/yaml.h"
 #include "plan/plan.h"
@@ -97,7 +97,7 @@ TEST(equal_devices_share_equally) {
     for (size_t k = 0; k < 4; k++)
         CHECK(plan->node[k].count == 4);
     CHECK(plan->micros == 16 && plan->micro_batch == 4);
-    /* 16 micro-batches of 4 layers and 3 operations: 192 s per update if nobody ever waited. */
+    /* 16 micro-batches of 4 layers and 3 operations: 192 s per update without any waiting. */
     CHECK_MSG(plan->idle_fraction < 0.02, "idle %f", plan->idle_fraction);
     CHECK_MSG(plan->samples_per_s > 0.98 * 64 / 192 && plan->samples_per_s <= 64 / 192.0, "%f samples/s",
               plan->samples_per_s);

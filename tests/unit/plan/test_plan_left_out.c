@@ -62,7 +62,7 @@ static void refuse(const char *said, int line) {
         rt_plan_destroy(plan);
 }
 
-/* What is said of those who are left out. */
+/* Messages about devices that are left out. */
 static const char *left_out_text(const struct rt_plan *plan) {
     static char text[1000];
     FILE *out = fmemopen(text, sizeof text, "w");
@@ -136,8 +136,8 @@ static const char *printed(const struct rt_plan *plan) {
     return text;
 }
 
-/* 12 layers of 3 seconds for 4 rows: 1/9 samples/s alone, whoever else is there, and four times that
- * together. */
+/* 12 layers of 3 seconds for 4 rows: 1/9 samples/s alone, whatever other devices there are, and four times
+ * that together. */
 TEST(what_the_others_bring) {
     struct rt_error err;
     struct rt_plan *plan;

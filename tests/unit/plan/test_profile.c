@@ -32,7 +32,7 @@ TEST(layers_cost_what_they_should) {
         CHECK_MSG(params ? times[i].weights > 0 && times[i].update > 0
                          : times[i].weights == 0 && times[i].update == 0,
                   "layer %zu: weights %g s, update %g s", i, times[i].weights, times[i].update);
-        /* nobody wants the gradient at the inputs of the first layer with parameters */
+        /* the gradient at the inputs of the first layer with parameters is not needed */
         CHECK_MSG(i < 2 ? times[i].input == 0 : times[i].input > 0, "layer %zu: input %g s", i,
                   times[i].input);
     }

@@ -143,7 +143,7 @@ TEST(a_slow_node_is_the_pace) {
     CHECK(fabs(result.busy[0] - 10 * 32 * 3.05) < 1e-6);
 }
 
-/* Nobody updates before the last has all its gradients and the norm has gone round, twice for some. */
+/* No node updates before the last has all its gradients and the norm has gone round, twice for some. */
 TEST(clipping_waits_for_all) {
     struct rt_schedule_node nodes[3];
     make_nodes(nodes, 3, 0, 0.5, 8);

@@ -34,7 +34,7 @@ static void leaving_program(void *user, size_t i, struct rt_endpoint *endpoint) 
         rt_link_send(link, &sends[0]);
         rt_link_send(link, &sends[1]);
         rt_endpoint_sleep(endpoint, 4.75);
-        rt_link_receive(link, &own); /* for frames of nobody */
+        rt_link_receive(link, &own); /* for frames that never come */
         REQUIRE(memnet_expect(endpoint, RT_EVENT_SENT, &event));
         CHECK(rt_endpoint_now(endpoint) == 5);
         REQUIRE(expect_closed(endpoint, link, 6, "closed the link"));
@@ -212,8 +212,8 @@ struct crowd {
     uint64_t seed, events[6];
 };
 
-/* A link with one send and one receive, in memory that is freed when the link is closed: a checker of memory
- * sees whoever touches it later. */
+/* A link with one send and one receive, in memory that is freed when the link is closed: a sanitizer then
+ * reports any later access. */
 struct member {
     struct rt_link *link;
     struct rt_send *send;

@@ -349,7 +349,7 @@ TEST(bad_settings_and_addresses_are_refused) {
     rt_memnet_destroy(net);
 }
 
-/* Who is called before it listens is waited for. */
+/* A connection to an endpoint that does not listen yet waits. */
 static void late_program(void *user, size_t i, struct rt_endpoint *endpoint) {
     (void)user;
     struct rt_error err;

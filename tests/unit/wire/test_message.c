@@ -320,7 +320,7 @@ TEST(too_many_are_not_encoded) {
     rt_tree_destroy(assign.job);
 }
 
-/* Whatever a run can end with, a peer may report: also that somebody else is lost. */
+/* A peer may report any end of a run, also that another node is lost. */
 TEST(every_failure_can_be_reported) {
     struct rt_error err;
     uint8_t bytes[ROOM];
@@ -338,7 +338,7 @@ TEST(labels_as_the_other_end_sees_them) {
     CHECK(rt_label_mirror(RT_LABEL_MESH) == RT_LABEL_MESH && rt_label_mirror(7) == 7);
 }
 
-/* A reason may be cut in the middle of a character, or quote what somebody typed: it must arrive. */
+/* A reason may be cut in the middle of a character, or quote the user's input: it must arrive. */
 TEST(texts_are_made_fit_to_be_read) {
     struct rt_error err;
     uint8_t bytes[ROOM];

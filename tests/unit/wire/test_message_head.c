@@ -272,7 +272,7 @@ TEST(every_type_has_its_number_and_its_name) {
     CHECK_MSG(named == KINDS, "%zu types have a name, and this test knows %d", named, KINDS);
 }
 
-/* A head with nothing in it but the type, and a body of four bytes: who may have one. */
+/* A head with nothing but the type, and a body of four bytes: which types accept it. */
 TEST(every_type_has_its_bytes_and_its_body) {
     for (size_t i = 0; i < KINDS; i++) {
         const struct kind *kind = &kinds[i];

@@ -100,7 +100,7 @@ TEST(depth_is_bounded) {
     CHECK(count > 0);
     rt_check_recode("deepest", bytes, count, recode);
     CHECK(rt_tree_encode(deeper, bytes, sizeof bytes) == 0);
-    /* one list more around it: what an encoder of somebody else might send */
+    /* one list more around it: another program's encoder might send it */
     static const uint8_t list[9] = {2, 1, 0, 0, 0, 1, 0, 0, 0};
     memmove(bytes + sizeof list, bytes, count);
     memcpy(bytes, list, sizeof list);
