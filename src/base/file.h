@@ -48,7 +48,7 @@ void rt_remove_temporaries(const char *path);
  * the same moment, one gets true. */
 rt_status rt_claim_directory(const char *path, bool *made, struct rt_error *err);
 
-/* The same for a caller to whom that does not matter. */
+/* The same, without made. */
 rt_status rt_make_directory(const char *path, struct rt_error *err);
 
 #endif

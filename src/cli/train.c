@@ -41,7 +41,7 @@ static const struct rt_arg args[] = {
     {"--math", "exact|fast", RT_ARG_TEXT, AT(math), .choices = math_choices,
      .default_help = "train.math of the run file, else exact", .help = "exact bits, or OpenBLAS products"},
     {"--quiet", NULL, RT_ARG_SWITCH, AT(quiet), .default_help = "show progress",
-     .help = "print nothing but errors, and who is left out"},
+     .help = "print only errors, and which devices are left out"},
     {"--help-keys", NULL, RT_ARG_SWITCH, AT(help_keys), .alone = true,
      .help = "show every key of the run file with its default"},
 };

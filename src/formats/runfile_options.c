@@ -115,7 +115,7 @@ static const struct rt_option cluster_options[] = {
     {"master_tail", RT_OPTION_INT, AT(master_tail), "0", 0, 65536,
      .help = "layers at the end that stay on the master: then no worker sees the gradient at the output"},
     {"plan", RT_OPTION_CHOICE, AT(plan), "auto", .choices = plan_choices,
-     .help = "who holds which layers: auto: by measured speed and memory; even: as if all were equal"},
+     .help = "layers of each device: auto: by measured speed and memory; even: as if all were equal"},
     {"keep_all", RT_OPTION_BOOL, AT(keep_all), "false",
      .help = "use every device, also one without which it would be faster"},
     {"memory", RT_OPTION_TEXT, AT(memory_text), "0",

@@ -24,7 +24,7 @@ struct fields {
 
 #define AT(field) offsetof(struct fields, field)
 static const struct rt_option job_options[] = {
-    {"learner", RT_OPTION_CHOICE, AT(job.learner), .choices = learners, .help = "who trains"},
+    {"learner", RT_OPTION_CHOICE, AT(job.learner), .choices = learners, .help = "what trains"},
     {"input", RT_OPTION_TREE, AT(job.input), .help = "the shape of one example"},
     {"layers", RT_OPTION_TREE, AT(job.layers), .help = "the list of layers"},
     {"loss", RT_OPTION_TEXT, AT(job.loss), .help = "what is minimised"},

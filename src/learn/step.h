@@ -26,7 +26,7 @@ struct rt_trainer_settings {
     double clip_norm;        /* 0: off */
     uint64_t updates;        /* planned; the schedules want to know */
     struct rt_states *clock; /* of an emulated device: its time is booked there, in the states. NULL: none */
-    bool unfused; /* never apply the update inside the backward pass; same bits, for tests */
+    bool unfused;            /* never apply the update inside the backward pass; same bits, for tests */
 };
 
 struct rt_trainer;

@@ -20,12 +20,12 @@ enum rt_cma {
 struct rt_tcp_settings {
     const uint8_t *key;       /* RT_KEY_BYTES, the cluster key: TLS 1.3 with a key of its own for each
                                  connection; NULL: none */
-    const char *certificate;  /* PEM files, together, instead of a key: TLS 1.3, both sides prove who they */
-    const char *private_key;  /* are with a certificate that */
-    const char *authority;    /* this one signed, whatever name it carries; NULL: none */
+    const char *certificate;  /* PEM files, together, instead of a key: TLS 1.3 with a certificate on each */
+    const char *private_key;  /* side; its private key; */
+    const char *authority;    /* the certificate that signed both, whatever name they carry; NULL: none */
     bool insecure;            /* may listen beyond loopback without key and certificate */
     bool own_user;            /* without a key: of this machine's users only the process's own may connect, as
-                                 far as the system tells who does */
+                                 far as the system tells their users */
     double heartbeat_seconds; /* 0: 0.25 */
     double silence_seconds;   /* a peer not heard of for so long is gone; 0: 5 */
     size_t max_links;         /* 0: 256; further connections are refused */

@@ -49,7 +49,7 @@ void rt_address_print(const struct sockaddr *address, socklen_t bytes, char *tex
     char host[INET6_ADDRSTRLEN + 20], port[8];
     if (getnameinfo(address, bytes, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) !=
         0)
-        snprintf(text, room, "somebody");
+        snprintf(text, room, "an unknown address");
     else
         snprintf(text, room, address->sa_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
 }

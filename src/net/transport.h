@@ -89,7 +89,7 @@ struct rt_endpoint;
 struct rt_link {
     struct rt_endpoint *endpoint;
     void *user;                    /* the owner's */
-    char peer[80];                 /* who is at the other end, for messages: "10.0.0.2:7117" */
+    char peer[80];                 /* the address of the other end, for messages: "10.0.0.2:7117" */
     struct rt_link_counts counts;  /* as of the last event that was taken from the endpoint */
     struct rt_link_counts formed;  /* set by the code that made the link: what forming it had carried */
     _Atomic(atomic_int *) counted; /* see rt_link_count */
@@ -101,7 +101,7 @@ enum rt_event_kind {
     RT_EVENT_SENT,      /* send: may be used again */
     RT_EVENT_RECEIVED,  /* receive: holds a frame */
     RT_EVENT_CLOSED,    /* link: is dead, for the reason in error, which does not name the peer: the owner
-                           knows who it is. What was posted on it is the owner's again and brings no events.
+                           knows its name. What was posted on it is the owner's again and brings no events.
                            The owner still closes the link. */
     RT_EVENT_WOKEN,     /* rt_endpoint_wake was called */
     RT_EVENT_REFUSED,   /* a connection was refused before there was a link, for the reason

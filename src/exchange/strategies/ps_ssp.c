@@ -12,7 +12,7 @@ static const struct rt_rules *ps_ssp_rules(const struct rt_exchange_options *giv
 
 const struct rt_exchange_strategy rt_strategy_ps_ssp = {
     .name = "ps-ssp",
-    .help = "ps-async in which nobody may be more than s gradients ahead of the slowest worker",
+    .help = "ps-async in which no worker may be more than s gradients ahead of the slowest",
     .place = {"data", "central", "bounded by delay", "each with the server", "one server"},
     RT_STRATEGY_OPTIONS(options),
     .exact = RT_EXACT_NOT,

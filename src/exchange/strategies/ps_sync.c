@@ -27,7 +27,7 @@ static rt_status ps_sync_collective(const struct rt_exchange_options *given, con
 
 const struct rt_exchange_strategy rt_strategy_ps_sync = {
     .name = "ps-sync",
-    .help = "a server steps with the mean of all workers' gradients; everybody waits for everybody",
+    .help = "a server steps with the mean of all workers' gradients; all workers wait for one another",
     .place = {"data", "central", "synchronous", "each with the server", "one server"},
     RT_STRATEGY_OPTIONS(options),
     .exact = RT_EXACT_BITS,

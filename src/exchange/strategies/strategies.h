@@ -78,7 +78,7 @@ extern const char *const rt_exchange_steps[];
 #define RT_STRATEGY_PRIO                                                                                     \
     {                                                                                                        \
         "prio", RT_OPTION_CHOICE, RT_STRATEGY_AT(prio), "arrival",                                           \
-            .choices = rt_exchange_prios, .help = "served first: whoever came first, or the stalest"         \
+            .choices = rt_exchange_prios, .help = "served first: the earliest, or the stalest"               \
     }
 #define RT_STRATEGY_DAMP                                                                                     \
     {                                                                                                        \
