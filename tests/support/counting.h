@@ -69,7 +69,7 @@ static long allocations;
 static size_t allocated;
 #endif
 
-static void need_counting(void) {
+static inline void need_counting(void) {
     if (!COUNTS)
         SKIP("the allocator cannot be replaced in this build (a sanitizer has it, or it is not glibc)");
 }

@@ -86,13 +86,26 @@ static void raw_leave(struct raw_link *raw) {
 }
 
 /* Until the endpoint's credit for a channel has come. */
-static bool raw_await_credit(int control) {
+static inline bool raw_await_credit(int control) {
     uint8_t bytes[RT_FRAME_BYTES];
     struct rt_frame frame = {0};
     while (frame.kind != RT_FRAME_CREDIT)
         if (!raw_receive(control, bytes, sizeof bytes) || rt_frame_decode(bytes, &frame, NULL) != RT_OK)
             return false;
     return true;
+}
+
+/* The endpoint still makes links, and this one carries a frame. */
+static inline void check_still_serves(struct rt_endpoint *endpoint) {
+    struct pair pair = {.a = make_endpoint((struct rt_tcp_settings){0}), .b = endpoint};
+    struct rt_receive receive = make_receive(RT_CHANNEL_FIRST, NULL, 0);
+    struct rt_send send = make_send(RT_CHANNEL_FIRST, "hello", NULL, 0);
+    REQUIRE(join_pair(&pair));
+    rt_link_receive(pair.ba, &receive);
+    rt_link_send(pair.ab, &send);
+    CHECK(expect(endpoint, RT_EVENT_RECEIVED));
+    rt_link_close(pair.ba);
+    rt_endpoint_destroy(pair.a);
 }
 
 #endif
