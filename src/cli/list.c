@@ -25,12 +25,12 @@ static size_t list_put_word(FILE *out, size_t column, const char *indent, const 
     return column + length;
 }
 
-static void list_put_taxonomy(FILE *out, const struct rt_taxonomy *place) {
-    const char *const words[][2] = {{"parallelism", place->parallelism},
-                                    {"optimization", place->optimization},
-                                    {"scheduling", place->scheduling},
-                                    {"exchange", place->exchange},
-                                    {"topology", place->topology}};
+static void list_put_taxonomy(FILE *out, const struct rt_taxonomy *taxonomy) {
+    const char *const words[][2] = {{"parallelism", taxonomy->parallelism},
+                                    {"optimization", taxonomy->optimization},
+                                    {"scheduling", taxonomy->scheduling},
+                                    {"exchange", taxonomy->exchange},
+                                    {"topology", taxonomy->topology}};
     enum { WORDS = sizeof words / sizeof *words };
     size_t column = 4;
     fputs("    ", out);

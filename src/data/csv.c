@@ -239,8 +239,8 @@ static rt_status csv_read_targets(struct job *job, const struct rt_table *table,
     const char *text;
     if (job->wish->target == RT_TARGET_CLASSES) {
         size_t column = table->targets[0];
-        struct rt_place place = rt_table_place(table, column);
-        place.example = job->count;
+        struct rt_text_position position = rt_table_position(table, column);
+        position.example = job->count;
         int32_t number;
         rt_status status = rt_table_text(table, column, &text, err);
         bool known = status != RT_OK || rt_book_has(&job->book, text) ||
@@ -248,7 +248,7 @@ static rt_status csv_read_targets(struct job *job, const struct rt_table *table,
         if (!known)
             status = rt_table_check_label(table, column, err);
         if (status == RT_OK)
-            status = rt_book_number(&job->book, text, &place, job->wish, job->set, &number, err);
+            status = rt_book_number(&job->book, text, &position, job->wish, job->set, &number, err);
         return status == RT_OK ? rt_buffer_add(&job->classes, &number, sizeof number, "the labels", err)
                                : status;
     }

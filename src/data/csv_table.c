@@ -243,17 +243,18 @@ rt_status rt_table_next(struct rt_table *table, bool *more, struct rt_error *err
     return status;
 }
 
-struct rt_place rt_table_place(const struct rt_table *table, size_t column) {
-    return (struct rt_place){.file = table->input->name, .line = table->csv.line, .field = column + 1};
+struct rt_text_position rt_table_position(const struct rt_table *table, size_t column) {
+    return (struct rt_text_position){
+        .file = table->input->name, .line = table->csv.line, .field = column + 1};
 }
 
 /* "file:line:field: ", with the column's name where it has one. */
 static rt_status csv_table_fail_field(const struct rt_table *table, size_t column, const char *sentence,
                                       struct rt_error *err) {
-    struct rt_place place = rt_table_place(table, column);
+    struct rt_text_position position = rt_table_position(table, column);
     const char *name = table->has_header ? csv_table_column_name(table, column) : "";
-    return rt_fail(err, RT_BAD_INPUT, "%s:%" PRIu64 ":%zu: %s%.60s%s%s", place.file, place.line, place.field,
-                   *name ? "column '" : "", name, *name ? "': " : "", sentence);
+    return rt_fail(err, RT_BAD_INPUT, "%s:%" PRIu64 ":%zu: %s%.60s%s%s", position.file, position.line,
+                   position.field, *name ? "column '" : "", name, *name ? "': " : "", sentence);
 }
 
 rt_status rt_table_check_label(const struct rt_table *table, size_t column, struct rt_error *err) {

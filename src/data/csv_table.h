@@ -46,7 +46,7 @@ rt_status rt_table_names(const struct rt_table *table, const char ***names, stru
 rt_status rt_table_next(struct rt_table *table, bool *more, struct rt_error *err);
 
 /* The position of a field, for messages; the caller sets example. */
-struct rt_place rt_table_place(const struct rt_table *table, size_t column);
+struct rt_text_position rt_table_position(const struct rt_table *table, size_t column);
 
 /* A field of this example as a number; refuses a missing value, text, NaN and infinity. */
 rt_status rt_table_number(const struct rt_table *table, size_t column, float *number, struct rt_error *err);

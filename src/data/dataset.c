@@ -32,7 +32,7 @@ static int dataset_by_value(const void *a, const void *b) {
 }
 
 /* A view of the examples of set at the given indices; the list of indices becomes the view's index. */
-static rt_status dataset_make_view(const struct rt_dataset *set, const uint32_t *places, size_t count,
+static rt_status dataset_make_view(const struct rt_dataset *set, const uint32_t *rows, size_t count,
                                    struct rt_dataset *view, struct rt_error *err) {
     struct rt_dataset made = *set;
     made.store = NULL;
@@ -45,7 +45,7 @@ static rt_status dataset_make_view(const struct rt_dataset *set, const uint32_t 
         free(made.name);
         return status;
     }
-    memcpy(index, places, count * sizeof *index);
+    memcpy(index, rows, count * sizeof *index);
     /* In the order of the set: memory is then read forwards, and "the first N" examples stay the first. */
     qsort(index, count, sizeof *index, dataset_by_value);
     for (size_t i = 0; i < count; i++)

@@ -193,11 +193,11 @@ bool rt_book_has(const struct rt_label_book *book, const char *text) {
 }
 
 static rt_status labels_fail_unknown(const struct rt_dataset *set, const char *text,
-                                     const struct rt_place *place, struct rt_error *err) {
+                                     const struct rt_text_position *position, struct rt_error *err) {
     char list[300];
     rt_listed(set->class_names, set->class_count, list, sizeof list);
     return rt_fail(err, RT_BAD_INPUT, "%s:%" PRIu64 ":%zu: '%.60s' is not one of the class names (%s)",
-                   place->file, place->line, place->field, text, list);
+                   position->file, position->line, position->field, text, list);
 }
 
 /* Whether all labels are whole numbers. *outside: of those out of range, the one on the first line; or NULL.
@@ -223,18 +223,18 @@ static rt_status labels_fail_label(const char *file, const struct rt_label *labe
 
 /* There are more different labels than classes: finds the best reason to report. Whole numbers may have
  * several spellings (1 and 1.0), so these are counted generously. */
-static rt_status labels_check_full(const struct rt_label_book *book, const struct rt_place *place,
+static rt_status labels_check_full(const struct rt_label_book *book, const struct rt_text_position *position,
                                    const struct rt_data_wish *wish, struct rt_error *err) {
     size_t limit = wish->outputs ? wish->outputs : MOST_LABELS;
     const struct rt_label *outside;
     bool numbers = labels_all_whole(book, limit, &outside);
     if (numbers && outside)
-        return labels_fail_label(place->file, outside, limit, err);
+        return labels_fail_label(position->file, outside, limit, err);
     if (numbers && book->count <= 4 * limit)
         return RT_OK;
     return rt_fail(err, RT_BAD_INPUT,
-                   "%s:%" PRIu64 ":%zu: here is the %s different label, but the model has %s", place->file,
-                   place->line, place->field, RT_ORDINAL(book->count), RT_COUNTED(limit, "output"));
+                   "%s:%" PRIu64 ":%zu: here is the %s different label, but the model has %s", position->file,
+                   position->line, position->field, RT_ORDINAL(book->count), RT_COUNTED(limit, "output"));
 }
 
 static rt_status labels_insert(struct rt_label_book *book, size_t at, const struct rt_label *label,
@@ -253,20 +253,21 @@ static rt_status labels_insert(struct rt_label_book *book, size_t at, const stru
     return RT_OK;
 }
 
-rt_status rt_book_number(struct rt_label_book *book, const char *text, const struct rt_place *place,
-                         const struct rt_data_wish *wish, const struct rt_dataset *set, int32_t *number,
-                         struct rt_error *err) {
+rt_status rt_book_number(struct rt_label_book *book, const char *text,
+                         const struct rt_text_position *position, const struct rt_data_wish *wish,
+                         const struct rt_dataset *set, int32_t *number, struct rt_error *err) {
     bool found;
     size_t at = labels_search(book, text, &found);
     if (found) {
         *number = book->labels[at].number;
         return RT_OK;
     }
-    struct rt_label label = {.number = (int32_t)book->count, .line = place->line, .example = place->example};
+    struct rt_label label = {
+        .number = (int32_t)book->count, .line = position->line, .example = position->example};
     if (set->class_names) {
         label.number = rt_names_find(set, text);
         if (label.number < 0)
-            return labels_fail_unknown(set, text, place, err);
+            return labels_fail_unknown(set, text, position, err);
         /* A number has many spellings; the book stores only a few of them. */
         if (book->count >= 4 * set->class_count) {
             *number = label.number;
@@ -283,7 +284,7 @@ rt_status rt_book_number(struct rt_label_book *book, const char *text, const str
     }
     *number = label.number;
     size_t limit = wish->outputs ? wish->outputs : MOST_LABELS;
-    return book->count > limit && !set->class_names ? labels_check_full(book, place, wish, err) : RT_OK;
+    return book->count > limit && !set->class_names ? labels_check_full(book, position, wish, err) : RT_OK;
 }
 
 /* Assigns a class to each label, and names to the set when the labels are texts. */

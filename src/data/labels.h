@@ -17,7 +17,7 @@ rt_status rt_labels_read(const struct rt_array *labels, const char *name, const 
                          struct rt_dataset *set, struct rt_error *err);
 
 /* A position in a text file. */
-struct rt_place {
+struct rt_text_position {
     const char *file;
     uint64_t line;
     size_t field; /* counted from 1 */
@@ -36,9 +36,9 @@ void rt_book_free(struct rt_label_book *book);
 bool rt_book_has(const struct rt_label_book *book, const char *text);
 
 /* The number of a label: its class when the set has class names, else a number for rt_book_finish. */
-rt_status rt_book_number(struct rt_label_book *book, const char *text, const struct rt_place *place,
-                         const struct rt_data_wish *wish, const struct rt_dataset *set, int32_t *number,
-                         struct rt_error *err);
+rt_status rt_book_number(struct rt_label_book *book, const char *text,
+                         const struct rt_text_position *position, const struct rt_data_wish *wish,
+                         const struct rt_dataset *set, int32_t *number, struct rt_error *err);
 
 /* When the set has no class names: converts the numbers of the book to classes, and fills in the set's
  * classes, class count and, for text labels, names. file: for messages. */

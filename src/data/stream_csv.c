@@ -76,7 +76,7 @@ static rt_status stream_csv_read_class(const struct rt_decoder *decoder, size_t 
                                        struct rt_error *err) {
     const struct rt_dataset *names = decoder->settings.names;
     size_t outputs = decoder->settings.outputs;
-    struct rt_place place = rt_table_place(decoder->table, column);
+    struct rt_text_position position = rt_table_position(decoder->table, column);
     const char *text;
     double number;
     rt_status status = rt_table_text(decoder->table, column, &text, err);
@@ -87,7 +87,7 @@ static rt_status stream_csv_read_class(const struct rt_decoder *decoder, size_t 
         return *class >= 0
                    ? RT_OK
                    : rt_fail(err, RT_BAD_INPUT, "%s:%" PRIu64 ":%zu: '%.60s' is not one of the class names",
-                             place.file, place.line, place.field, text);
+                             position.file, position.line, position.field, text);
     }
     if (rt_parse_real(text, &number) && number >= 0 && number < (double)outputs && number < INT32_MAX &&
         (double)(int32_t)number == number) {
@@ -97,7 +97,8 @@ static rt_status stream_csv_read_class(const struct rt_decoder *decoder, size_t 
     return rt_fail(err, RT_BAD_INPUT,
                    "%s:%" PRIu64 ":%zu: the class is '%.60s', but the model has %s: classes go "
                    "from 0 to %zu",
-                   place.file, place.line, place.field, text, RT_COUNTED(outputs, "output"), outputs - 1);
+                   position.file, position.line, position.field, text, RT_COUNTED(outputs, "output"),
+                   outputs - 1);
 }
 
 /* The first line of a file often names the columns. */

@@ -19,7 +19,7 @@
 enum rt_job_learner {
     RT_JOB_RING,     /* the node is a stage of one ring */
     RT_JOB_EXCHANGE, /* it has the whole model, as a worker, or a part of it, as a server */
-    RT_JOB_HYBRID,   /* it is a stage of one of several rings, with an exchange between equal places */
+    RT_JOB_HYBRID,   /* it is a stage of one of several rings, with an exchange between equal positions */
 };
 
 enum rt_ring_mode {

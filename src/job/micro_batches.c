@@ -47,9 +47,9 @@ struct rt_micro rt_job_micro(const struct rt_job *job, size_t batch_rows, size_t
             beyond = middle;
     }
     const size_t micro = rt_job_micro_rows(job), end = micro_batches_slice_start(job, batch_rows, slice + 1);
-    const size_t place = i - micro_batches_parts_before(job, batch_rows, slice);
-    struct rt_micro part = {.slice = (size_t)(slice - ours), .first_of_slice = place == 0};
-    part.first = micro_batches_slice_start(job, batch_rows, slice) + place * micro;
+    const size_t index = i - micro_batches_parts_before(job, batch_rows, slice);
+    struct rt_micro part = {.slice = (size_t)(slice - ours), .first_of_slice = index == 0};
+    part.first = micro_batches_slice_start(job, batch_rows, slice) + index * micro;
     part.rows = end - part.first < micro ? end - part.first : micro;
     part.last_of_slice = part.first + part.rows == end;
     return part;

@@ -58,9 +58,9 @@ static rt_status fit_check_values(const struct rt_network *network, enum rt_targ
     float *row;
     rt_status status = rt_floats_create(network->outputs, "the targets of an example", &row, err);
     for (size_t i = 0; i < set->count && status == RT_OK; i++) {
-        const uint32_t place = (uint32_t)i;
+        const uint32_t index = (uint32_t)i;
         size_t j = 0;
-        rt_dataset_targets(set, scaling, target, &place, 1, NULL, row);
+        rt_dataset_targets(set, scaling, target, &index, 1, NULL, row);
         while (j < network->outputs && rt_fit_value(network->loss, row[j]))
             j++;
         if (j < network->outputs)

@@ -21,13 +21,13 @@ rt_status rt_row_reader_create(const struct rt_network *network, const struct rt
     if (status == RT_OK && target == RT_TARGET_CLASSES)
         status = rt_alloc(rows, sizeof *made.classes, "the labels of a batch", &made.classes, err);
     if (status == RT_OK && target == RT_TARGET_VALUES)
-        status = rt_alloc(rows, sizeof *made.places, "the targets of a batch", &made.places, err);
+        status = rt_alloc(rows, sizeof *made.value_rows, "the targets of a batch", &made.value_rows, err);
     if (status != RT_OK) {
         rt_row_reader_destroy(&made);
         return status;
     }
     made.targets.classes = made.classes;
-    made.targets.places = made.places;
+    made.targets.value_rows = made.value_rows;
     if (target != RT_TARGET_CLASSES)
         made.targets.values = target == RT_TARGET_INPUT ? made.x : set->values;
     *reader = made;
@@ -37,7 +37,7 @@ rt_status rt_row_reader_create(const struct rt_network *network, const struct rt
 void rt_row_reader_destroy(struct rt_row_reader *reader) {
     free(reader->x);
     free(reader->classes);
-    free(reader->places);
+    free(reader->value_rows);
     *reader = (struct rt_row_reader){0};
 }
 
@@ -51,7 +51,7 @@ void rt_row_reader_targets(struct rt_row_reader *reader, const struct rt_device 
                            NULL);
     else
         for (size_t r = 0; r < rows; r++)
-            reader->places[r] = index ? index[indices[r]] : indices[r];
+            reader->value_rows[r] = index ? index[indices[r]] : indices[r];
 }
 
 void rt_row_reader_take(struct rt_row_reader *reader, const struct rt_device *device, const uint32_t *indices,

@@ -12,7 +12,7 @@ struct rt_row_reader {
     float *x;                  /* [rows][inputs] */
     struct rt_targets targets; /* of the rows read last; target values stay in the set's memory */
     int32_t *classes;
-    uint32_t *places;
+    uint32_t *value_rows;
     bool accuracy; /* means something: see rt_network_has_accuracy */
 };
 

@@ -6,8 +6,8 @@
 
 /* A tensor of a layer, in state tensor 0. */
 struct rt_state_span {
-    size_t at, count; /* its place in the state tensor */
-    size_t offset;    /* its place in its block */
+    size_t at, count; /* its offset in the state tensor */
+    size_t offset;    /* its offset in its block */
     bool is_buffer;   /* which block */
 };
 

@@ -107,8 +107,8 @@ void rt_tcp_tell_closed(struct rt_tcp_link *link, const struct rt_error *reason)
 void rt_tcp_tell_refused(struct rt_tcp *tcp, const struct rt_error *reason) {
     pthread_mutex_lock(&tcp->mutex);
     if (tcp->refusal_count < RT_REFUSALS_KEPT) {
-        size_t place = (tcp->first_refusal + tcp->refusal_count++) % RT_REFUSALS_KEPT;
-        tcp->refusals[place] = *reason;
+        size_t slot = (tcp->first_refusal + tcp->refusal_count++) % RT_REFUSALS_KEPT;
+        tcp->refusals[slot] = *reason;
     }
     tcp_end_events(tcp);
 }

@@ -10,38 +10,39 @@
 #include "base/crc32c.h"
 #include <string.h>
 
-enum { PLACES = 3 };
+enum { DESTINATIONS = 3 };
 
 /* The destinations of the rest of the frame, in order: head, body or loan, checksum. */
-static int input_find_places(struct rt_tcp_input *in, struct iovec places[PLACES]) {
+static int input_find_destinations(struct rt_tcp_input *in, struct iovec dest[DESTINATIONS]) {
     struct rt_receive *receive = in->receive;
     const bool lent = in->frame.body == RT_BODY_LENT;
     struct {
         uint8_t *at;
         size_t bytes;
-    } parts[PLACES] = {{receive->head, in->frame.head_bytes},
-                       {lent ? in->offer : receive->body, lent ? RT_CMA_OFFER_BYTES : in->frame.body_bytes},
-                       {in->tail, RT_FRAME_TAIL_BYTES}};
+    } parts[DESTINATIONS] = {
+        {receive->head, in->frame.head_bytes},
+        {lent ? in->offer : receive->body, lent ? RT_CMA_OFFER_BYTES : in->frame.body_bytes},
+        {in->tail, RT_FRAME_TAIL_BYTES}};
     size_t skip = in->done;
     int count = 0;
-    for (int i = 0; i < PLACES; i++) {
+    for (int i = 0; i < DESTINATIONS; i++) {
         size_t skipped = skip < parts[i].bytes ? skip : parts[i].bytes;
         skip -= skipped;
         if (skipped < parts[i].bytes)
-            places[count++] = (struct iovec){parts[i].at + skipped, parts[i].bytes - skipped};
+            dest[count++] = (struct iovec){parts[i].at + skipped, parts[i].bytes - skipped};
     }
     return count;
 }
 
 /* Counts bytes of the frame that were read into the given destinations. */
-static void input_advance(struct rt_tcp_input *in, const struct iovec *places, int count, size_t bytes) {
+static void input_advance(struct rt_tcp_input *in, const struct iovec *dest, int count, size_t bytes) {
     const size_t covered = in->frame.body == RT_BODY_LIGHT
                                ? in->frame.head_bytes
                                : rt_frame_following(&in->frame) - RT_FRAME_TAIL_BYTES;
     for (int i = 0; i < count && bytes > 0; i++) {
-        size_t n = bytes < places[i].iov_len ? bytes : places[i].iov_len;
-        if (in->done < covered) /* places do not straddle the ends of head and body */
-            in->crc = rt_crc32c(in->crc, places[i].iov_base, n);
+        size_t n = bytes < dest[i].iov_len ? bytes : dest[i].iov_len;
+        if (in->done < covered) /* no destination straddles the ends of head and body */
+            in->crc = rt_crc32c(in->crc, dest[i].iov_base, n);
         in->done += n;
         bytes -= n;
     }
@@ -98,16 +99,16 @@ static rt_status input_handle(struct rt_connection *connection, size_t *budget, 
                 in->began = rt_clock_wall();
             in->crc = rt_crc32c(0, start, RT_FRAME_BYTES);
         }
-        struct iovec places[PLACES];
-        int count = input_find_places(in, places);
+        struct iovec dest[DESTINATIONS];
+        int count = input_find_destinations(in, dest);
         size_t copied = 0;
         for (int i = 0; i < count && in->from < in->to; i++) {
-            size_t n = in->to - in->from < places[i].iov_len ? in->to - in->from : places[i].iov_len;
-            memcpy(places[i].iov_base, in->ahead + in->from, n);
+            size_t n = in->to - in->from < dest[i].iov_len ? in->to - in->from : dest[i].iov_len;
+            memcpy(dest[i].iov_base, in->ahead + in->from, n);
             in->from += n;
             copied += n;
         }
-        input_advance(in, places, count, copied);
+        input_advance(in, dest, count, copied);
         if (in->done < rt_frame_following(&in->frame))
             return RT_OK;
         rt_status status = input_finish_frame(connection, budget, err);
@@ -120,35 +121,35 @@ static rt_status input_handle(struct rt_connection *connection, size_t *budget, 
 static enum rt_stream_result input_fill(struct rt_connection *connection, size_t *got, bool *drained,
                                         struct rt_error *err) {
     struct rt_tcp_input *in = &connection->in;
-    struct iovec places[PLACES + 1];
-    int count = 0, frame_places = 0;
+    struct iovec dest[DESTINATIONS + 1];
+    int count = 0, frame_count = 0;
     size_t asked = 0;
     if (in->in_frame) {
-        frame_places = count = input_find_places(in, places);
+        frame_count = count = input_find_destinations(in, dest);
         for (int i = 0; i < count; i++)
-            if (places[i].iov_len > RT_CHUNK) { /* so that the checksum finds it in the cache */
-                places[i].iov_len = RT_CHUNK;
-                frame_places = count = i + 1;
+            if (dest[i].iov_len > RT_CHUNK) { /* so that the checksum finds it in the cache */
+                dest[i].iov_len = RT_CHUNK;
+                frame_count = count = i + 1;
             }
     }
     memmove(in->ahead, in->ahead + in->from, in->to - in->from);
     in->to -= in->from;
     in->from = 0;
-    size_t in_places = 0;
+    size_t in_dest = 0;
     for (int i = 0; i < count; i++)
-        in_places += places[i].iov_len;
-    if (!in->in_frame || in->done + in_places == rt_frame_following(&in->frame))
-        places[count++] = (struct iovec){in->ahead + in->to, RT_IN_ROOM - in->to};
+        in_dest += dest[i].iov_len;
+    if (!in->in_frame || in->done + in_dest == rt_frame_following(&in->frame))
+        dest[count++] = (struct iovec){in->ahead + in->to, RT_IN_ROOM - in->to};
     for (int i = 0; i < count; i++)
-        asked += places[i].iov_len;
+        asked += dest[i].iov_len;
 
-    enum rt_stream_result result = rt_stream_read(&connection->stream, places, count, got, err);
+    enum rt_stream_result result = rt_stream_read(&connection->stream, dest, count, got, err);
     if (result != RT_STREAM_OK)
         return result;
     *drained = *got < asked && !connection->stream.session;
-    size_t direct = *got < in_places ? *got : in_places;
+    size_t direct = *got < in_dest ? *got : in_dest;
     if (in->in_frame)
-        input_advance(in, places, frame_places, direct);
+        input_advance(in, dest, frame_count, direct);
     in->to += *got - direct;
     return RT_STREAM_OK;
 }

@@ -88,13 +88,13 @@ rt_status rt_layer_want_image(const struct rt_layer *layer, const struct rt_tree
                         layer->type->name, rt_shape_text(&layer->in, text));
 }
 
-rt_status rt_layer_window_places(const struct rt_layer *layer, const struct rt_tree *spec, size_t size,
-                                 size_t kernel, size_t stride, size_t pad, size_t *places,
-                                 struct rt_error *err) {
+rt_status rt_layer_window_positions(const struct rt_layer *layer, const struct rt_tree *spec, size_t size,
+                                    size_t kernel, size_t stride, size_t pad, size_t *positions,
+                                    struct rt_error *err) {
     if (size + 2 * pad < kernel)
         return rt_tree_fail(spec, err, "%s: a window of %zu does not fit into %zu with padding %zu",
                             layer->type->name, kernel, size, pad);
-    *places = (size + 2 * pad - kernel) / stride + 1;
+    *positions = (size + 2 * pad - kernel) / stride + 1;
     return RT_OK;
 }
 

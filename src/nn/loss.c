@@ -30,7 +30,7 @@ static void loss_split_rows(const struct rt_device *device, size_t rows, size_t 
 
 /* The values that row r is compared with. */
 static const float *loss_target_row(const struct rt_targets *targets, size_t width, size_t r) {
-    return targets->values + (targets->places ? targets->places[r] : r) * width;
+    return targets->values + (targets->value_rows ? targets->value_rows[r] : r) * width;
 }
 
 /* ---- cross_entropy ----------------------------------------------------------------------------------------

@@ -9,9 +9,9 @@ struct rt_model;
 
 /* The target of an output. */
 struct rt_targets {
-    const int32_t *classes; /* [rows], for losses over classes */
-    const float *values;    /* [rows][width], for the others */
-    const uint32_t *places; /* [rows]: where each row lies among the values; NULL: one after the other */
+    const int32_t *classes;     /* [rows], for losses over classes */
+    const float *values;        /* [rows][width], for the others */
+    const uint32_t *value_rows; /* [rows]: where each row lies among the values; NULL: one after the other */
 };
 
 struct rt_loss_type {

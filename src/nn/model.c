@@ -36,20 +36,20 @@ static void model_absorb_activations(struct rt_model *model) {
 
 static void model_place_outputs(struct rt_model *model) {
     bool on_input = true, locked = false;
-    size_t place = RT_PLACE_INPUT;
+    size_t offset = RT_OFFSET_INPUT;
     for (size_t i = 0; i < model->count; i++) {
         struct rt_layer *layer = model->layers[i];
         bool last = i + 1 == model->count;
         bool shares = layer->absorbed || (layer->view && !(on_input && last)) ||
                       (layer->in_place && !on_input && !locked);
         if (!shares) {
-            place = model->row_floats;
+            offset = model->row_floats;
             model->row_floats += model_padded_size(&layer->out);
             layer->own_floats += model_padded_size(&layer->out);
             on_input = locked = false;
         }
         locked |= layer->reads_y;
-        model->places[i].y = place;
+        model->offsets[i].y = offset;
     }
 }
 
@@ -61,7 +61,7 @@ static void model_place_inference(struct rt_model *model) {
                      ? model_padded_size(&model->layers[i]->out)
                      : widest;
     bool on_input = true, second = true;
-    size_t place = RT_PLACE_INPUT;
+    size_t offset = RT_OFFSET_INPUT;
     for (size_t i = 0; i < model->count; i++) {
         const struct rt_layer *layer = model->layers[i];
         bool last = i + 1 == model->count;
@@ -69,10 +69,10 @@ static void model_place_inference(struct rt_model *model) {
             layer->absorbed || (layer->view && !(on_input && last)) || (layer->in_place && !on_input);
         if (!shares) {
             second = !second;
-            place = second ? widest : 0;
+            offset = second ? widest : 0;
             on_input = false;
         }
-        model->places[i].y_inference = place;
+        model->offsets[i].y_inference = offset;
     }
     model->row_floats_inference = 2 * widest;
 }
@@ -104,15 +104,15 @@ static void model_place_gradients(struct rt_model *model, bool input_gradient) {
     for (size_t i = start; i < model->count; i++)
         switch (model_gradient_kind(model, i, start)) {
         case WITH_THE_ONE_BELOW:
-            model->places[i].dy = model->places[i - 1].dy;
+            model->offsets[i].dy = model->offsets[i - 1].dy;
             break;
         case KEPT:
-            model->places[i].dy = model->row_floats;
+            model->offsets[i].dy = model->row_floats;
             model->row_floats += model_padded_size(&model->layers[i]->out);
             model->layers[i]->own_floats += model_padded_size(&model->layers[i]->out);
             break;
         case TAKES_TURN:
-            model->places[i].dy = first_turn + turn * widest;
+            model->offsets[i].dy = first_turn + turn * widest;
             turn = !turn;
             break;
         }
@@ -199,7 +199,7 @@ rt_status rt_model_create(const struct rt_tree *layers, const struct rt_shape *i
     if (status == RT_OK)
         status = rt_alloc(count, sizeof *made->prepared_at, "a model's offsets", &made->prepared_at, err);
     if (status == RT_OK)
-        status = rt_alloc(count, sizeof *made->places, "a model's places", &made->places, err);
+        status = rt_alloc(count, sizeof *made->offsets, "a model's offsets", &made->offsets, err);
     uint32_t next = *index;
     if (status == RT_OK)
         status = model_create_layers(made, layers, count, input_gradient, kernels, &next, err);
@@ -227,7 +227,7 @@ void rt_model_destroy(struct rt_model *model) {
     free(model->param_at);
     free(model->buffer_at);
     free(model->prepared_at);
-    free(model->places);
+    free(model->offsets);
     free(model);
 }
 

@@ -12,24 +12,24 @@
 
 /* The offsets of a layer's numbers in a slot, in floats per row from the slot's start; layers that work in
  * place share an offset with the one before. */
-struct rt_place {
-    size_t y, y_inference; /* RT_PLACE_INPUT: y is the model's input itself */
+struct rt_layer_offsets {
+    size_t y, y_inference; /* RT_OFFSET_INPUT: y is the model's input itself */
     size_t dy;             /* the gradient at the layer's output */
 };
-#define RT_PLACE_INPUT SIZE_MAX
+#define RT_OFFSET_INPUT SIZE_MAX
 
 struct rt_model {
     struct rt_layer **layers;
     size_t count;
     struct rt_shape in, out;
-    size_t first;         /* place of layers[0] in the list it came from; begins the names of its tensors */
+    size_t first;         /* index of layers[0] in the list it came from; begins the names of its tensors */
     uint32_t first_index; /* index of layers[0] in the whole model, nested layers counted */
     size_t param_count, buffer_count, prepared_floats, scratch_bytes;
     double flops_forward, flops_input, flops_weights;
     /* offsets of each layer in the blocks */
     size_t *param_at, *buffer_at, *prepared_at;
-    struct rt_place *places;
-    size_t row_floats, row_floats_inference; /* floats per row of all places together */
+    struct rt_layer_offsets *offsets;
+    size_t row_floats, row_floats_inference; /* floats per row of all of them */
     size_t lowest;                           /* backward goes down to this layer */
 };
 

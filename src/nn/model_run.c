@@ -44,14 +44,14 @@ size_t rt_model_activation_bytes(const struct rt_model *model, size_t rows) {
 
 static float *model_output(const struct rt_model *model, const struct rt_pass *pass, float *slot,
                            const float *x, size_t i) {
-    size_t place = pass->training ? model->places[i].y : model->places[i].y_inference;
+    size_t offset = pass->training ? model->offsets[i].y : model->offsets[i].y_inference;
     /* Only layers that change nothing have their output there. */
-    return place == RT_PLACE_INPUT ? (float *)(uintptr_t)x : slot + pass->rows * place;
+    return offset == RT_OFFSET_INPUT ? (float *)(uintptr_t)x : slot + pass->rows * offset;
 }
 
 static float *model_gradient(const struct rt_model *model, const struct rt_pass *pass, float *slot,
                              size_t i) {
-    return slot + pass->rows * model->places[i].dy;
+    return slot + pass->rows * model->offsets[i].dy;
 }
 
 static struct rt_layer_memory model_layer_memory(const struct rt_model *model,

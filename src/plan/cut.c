@@ -2,7 +2,7 @@
  * The state is (device d, layers j): d is the last device used so far and everything before layer j is
  * placed. From there the next device used takes layers j..e. The cost of a step depends on the devices at
  * both ends of the link and on the layers at its cut, never on how the state was reached, so only the best
- * way to each state need be kept. O(places^2 devices + places devices^2) steps.
+ * way to each state need be kept. O(points^2 devices + points devices^2) steps.
  *
  * The programme runs twice: first for the smallest possible time of the busiest part, then, with that time
  * as a limit, for the smallest sum of squares of the devices' times.
@@ -109,24 +109,24 @@ static void cut_enter_devices(struct solver *s, size_t first) {
     }
 }
 
-/* Layers before place i, from 0 to cut_places(p) - 1. */
-static size_t cut_place(const struct rt_cut_problem *p, size_t i) {
-    return p->places ? p->places[i] : i + 1;
+/* Layers before point i, from 0 to cut_points(p) - 1. */
+static size_t cut_point(const struct rt_cut_problem *p, size_t i) {
+    return p->points ? p->points[i] : i + 1;
 }
 
-static size_t cut_places(const struct rt_cut_problem *p) {
-    return p->places ? p->place_count : p->layers;
+static size_t cut_points(const struct rt_cut_problem *p) {
+    return p->points ? p->point_count : p->layers;
 }
 
-/* All runs that begin after `first` layers on device d, and end at place `from` or later. */
+/* All runs that begin after `first` layers on device d, and end at point `from` or later. */
 static rt_status cut_try_runs(struct solver *s, size_t d, size_t first, size_t from, double value,
                               size_t before, struct rt_error *err) {
     const struct rt_cut_problem *p = s->p;
     rt_status status = RT_OK;
     bool fits = !isinf(value);
-    for (size_t i = from; status == RT_OK && fits && i < cut_places(p); i++)
-        if (d > 0 || (cut_place(p, i) >= p->least && cut_place(p, i) < p->layers))
-            status = cut_try_run(s, d, first, cut_place(p, i), value, before, &fits, err);
+    for (size_t i = from; status == RT_OK && fits && i < cut_points(p); i++)
+        if (d > 0 || (cut_point(p, i) >= p->least && cut_point(p, i) < p->layers))
+            status = cut_try_run(s, d, first, cut_point(p, i), value, before, &fits, err);
     return status;
 }
 
@@ -135,8 +135,8 @@ static rt_status cut_fill(struct solver *s, struct rt_error *err) {
     for (size_t i = 0; i < p->devices * (p->layers + 1); i++)
         s->value[i] = INFINITY;
     rt_status status = cut_try_runs(s, 0, 0, 0, 0, 0, err);
-    for (size_t i = 0; status == RT_OK && i + 1 < cut_places(p); i++) {
-        const size_t first = cut_place(p, i);
+    for (size_t i = 0; status == RT_OK && i + 1 < cut_points(p); i++) {
+        const size_t first = cut_point(p, i);
         cut_enter_devices(s, first);
         for (size_t d = 1; status == RT_OK && d < p->devices; d++)
             status = cut_try_runs(s, d, first, i + 1, s->enter[d], s->enter_from[d], err);

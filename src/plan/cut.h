@@ -16,8 +16,8 @@ struct rt_cut_problem {
     size_t devices; /* the master first; it always takes part */
     size_t least;   /* layers that the master must hold at least when it is not alone */
     /* Where runs may end, counted in layers and rising; the last is `layers`. NULL: after every layer. */
-    const size_t *places;
-    size_t place_count;
+    const size_t *points;
+    size_t point_count;
     /* Seconds of work per update. work: [devices][layers + 1] sums from layer 0 up to each. extra: what the
      * master does besides: inputs, the loss, the tail. */
     const double *work;

@@ -39,13 +39,13 @@ struct rt_planner {
     double inputs;                /* seconds per micro-batch until its inputs are there, on the master */
     double loss;                  /* seconds per micro-batch, the tail's forward and backward included */
     double *numbers;
-    size_t *places; /* cut points of the model, see rt_cut_problem; NULL: anywhere */
-    size_t place_count;
-    bool many;      /* so many layers that only some places are looked at, and memory is estimated */
+    size_t *points; /* cut points of the model, see rt_cut_problem; NULL: anywhere */
+    size_t point_count;
+    bool many;      /* so many layers that only some points are looked at, and memory is estimated */
     bool too_large; /* there is no cut where what passes between two nodes fits into a message */
 
     /* Memory: the sums over the layers of what each takes alone (never less than a run of them takes; for
-     * very many layers: what those up to each place take together), and what runs really take, computed on
+     * very many layers: what those up to each point take together), and what runs really take, computed on
      * demand: [first][count - 1]; fixed < 0: not known. */
     struct rt_run_bytes *alone;
     struct rt_run_bytes **runs;

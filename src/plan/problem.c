@@ -157,7 +157,7 @@ static bool problem_can_pass(const struct rt_planner *planner, size_t cut) {
 
 /* The cut points, after the work is known. The output passes the last cut: it returns to the master, or goes
  * to its tail. */
-static rt_status problem_choose_places(struct rt_planner *planner, struct rt_error *err) {
+static rt_status problem_choose_points(struct rt_planner *planner, struct rt_error *err) {
     const size_t each = PLACES_PER_DEVICE * planner->devices, chain = planner->chain;
     const size_t most = each > MOST_PLACES ? each : MOST_PLACES;
     size_t open = 0;
@@ -167,20 +167,20 @@ static rt_status problem_choose_places(struct rt_planner *planner, struct rt_err
     planner->too_large = planner->least < chain && (open == 0 || !problem_can_pass(planner, chain));
     if (!planner->many && planner->least + open >= chain && !planner->too_large)
         return RT_OK;
-    rt_status status = rt_alloc(chain + 2, sizeof *planner->places, "the planner", &planner->places, err);
+    rt_status status = rt_alloc(chain + 2, sizeof *planner->points, "the planner", &planner->points, err);
     if (status != RT_OK)
         return status;
     const double *work = planner->work, first = work[planner->least < chain ? planner->least : chain];
     for (size_t i = planner->least; i < chain; i++) {
         const double done = work[i] - first, all = work[chain] - first;
-        const double share = planner->many ? (double)planner->place_count / (double)most : 0;
+        const double share = planner->many ? (double)planner->point_count / (double)most : 0;
         /* If layers take no time at all, their number counts. */
         const double part = all > 0 ? done / all : (double)(i - planner->least) / (double)chain;
         if (problem_can_pass(planner, i) && part >= share)
-            planner->places[planner->place_count++] = i;
+            planner->points[planner->point_count++] = i;
     }
     if (problem_can_pass(planner, chain))
-        planner->places[planner->place_count++] = chain;
+        planner->points[planner->point_count++] = chain;
     return RT_OK;
 }
 
@@ -208,7 +208,7 @@ rt_status rt_planner_init(const struct rt_plan_question *question, size_t micro_
     problem_fill_times(planner);
     problem_fill_work(planner);
     problem_fill_links(planner);
-    status = problem_choose_places(planner, err);
+    status = problem_choose_points(planner, err);
     if (status != RT_OK)
         rt_planner_deinit(planner);
     return status;
@@ -220,6 +220,6 @@ void rt_planner_deinit(struct rt_planner *planner) {
     free(planner->runs);
     free(planner->alone);
     free(planner->numbers);
-    free(planner->places);
+    free(planner->points);
     *planner = (struct rt_planner){0};
 }

@@ -124,11 +124,11 @@ rt_status rt_planner_node_bytes(struct rt_planner *planner, size_t device, size_
     return status;
 }
 
-/* For a model of very many layers: what those up to each place take together. */
-static rt_status size_sum_places(struct rt_planner *planner, struct rt_error *err) {
+/* For a model of very many layers: what those up to each point take together. */
+static rt_status size_sum_points(struct rt_planner *planner, struct rt_error *err) {
     rt_status status = rt_planner_bytes(planner, 0, planner->layers, &planner->alone[planner->layers], err);
-    for (size_t i = 0; status == RT_OK && i < planner->place_count; i++) {
-        const size_t end = planner->places[i];
+    for (size_t i = 0; status == RT_OK && i < planner->point_count; i++) {
+        const size_t end = planner->points[i];
         status = rt_planner_bytes(planner, 0, end, &planner->alone[end], err);
     }
     return status;
@@ -139,7 +139,7 @@ static rt_status size_sum_alone(struct rt_planner *planner, struct rt_error *err
     struct rt_run_bytes *sum = planner->alone;
     rt_status status = RT_OK;
     if (planner->many)
-        return size_sum_places(planner, err);
+        return size_sum_points(planner, err);
     for (size_t i = 0; status == RT_OK && i < planner->layers; i++) {
         struct rt_run_bytes one;
         status = rt_planner_bytes(planner, i, i + 1, &one, err);

@@ -42,7 +42,7 @@ double rt_mem_draw_travel(const struct rt_mem_side *side, double *bandwidth) {
     double latency = settings->latency, random_delay = settings->random_delay;
     *bandwidth = settings->bandwidth;
     if (settings->shape)
-        settings->shape(settings->user, side->place->index, side->to, net->now, &latency, bandwidth,
+        settings->shape(settings->user, side->node->index, side->to, net->now, &latency, bandwidth,
                         &random_delay);
     if (random_delay > 0) {
         uint32_t words[4];
@@ -81,7 +81,7 @@ void rt_mem_leave(struct rt_mem_side *side) {
         if (alone)
             rt_mem_plan(side->peer, &channel->arrival, receive->at);
     }
-    rt_mem_push(side->place, RT_EVENT_SENT, side, send);
+    rt_mem_push(side->node, RT_EVENT_SENT, side, send);
 }
 
 void rt_mem_transmit(struct rt_mem_side *side) {
@@ -131,5 +131,5 @@ void rt_mem_arrive(struct rt_mem_side *side, struct rt_mem_channel *channel) {
     }
     if (channel->coming.first)
         rt_mem_plan(side, &channel->arrival, channel->coming.first->at);
-    rt_mem_push(side->place, RT_EVENT_RECEIVED, side, receive);
+    rt_mem_push(side->node, RT_EVENT_RECEIVED, side, receive);
 }

@@ -44,7 +44,7 @@ void rt_mem_die(struct rt_mem_side *side, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(side->why.text, sizeof side->why.text, format, arguments);
     va_end(arguments);
-    rt_mem_push(side->place, RT_EVENT_CLOSED, side, NULL);
+    rt_mem_push(side->node, RT_EVENT_CLOSED, side, NULL);
 }
 
 static bool memnet_is_unknown(const struct rt_mem_side *side) {
@@ -57,10 +57,10 @@ static void memnet_enlist(struct rt_mem_side *side, struct rt_mem_side **list) {
         side->after->before = side->before;
     if (side->before)
         side->before->after = side->after;
-    else if (side->place->sides == side)
-        side->place->sides = side->after;
-    else if (side->place->calls == side)
-        side->place->calls = side->after;
+    else if (side->node->sides == side)
+        side->node->sides = side->after;
+    else if (side->node->calls == side)
+        side->node->calls = side->after;
     side->before = NULL;
     side->after = list ? *list : NULL;
     if (side->after)
@@ -102,7 +102,7 @@ void rt_mem_close(struct rt_link *link) {
         rt_mem_tell(side, "closed the link");
     if (side->peer && memnet_is_unknown(side->peer))
         memnet_free_side(side->peer); /* behind a cut */
-    rt_mem_forget(side->place, side);
+    rt_mem_forget(side->node, side);
     memnet_free_side(side);
 }
 
@@ -113,7 +113,7 @@ void rt_memnet_cut(struct rt_memnet *net, size_t a, size_t b) {
     double silence = net->settings.silence_seconds > 0 ? net->settings.silence_seconds : 5;
     const size_t ends[2] = {a, b};
     for (int end = 0; end < 2; end++)
-        for (struct rt_mem_side *side = net->places[ends[end]].sides; side; side = side->after) {
+        for (struct rt_mem_side *side = net->nodes[ends[end]].sides; side; side = side->after) {
             if (side->to != ends[!end] || !rt_mem_is_alive(side))
                 continue;
             if (side->peer && memnet_is_unknown(side->peer))
@@ -127,33 +127,33 @@ void rt_memnet_cut(struct rt_memnet *net, size_t a, size_t b) {
 }
 
 void rt_memnet_kill(struct rt_memnet *net, size_t i) {
-    if (i >= net->count || net->places[i].over)
+    if (i >= net->count || net->nodes[i].over)
         return;
-    struct rt_mem_place *place = &net->places[i];
-    for (struct rt_mem_side *side = place->sides; side; side = side->after)
+    struct rt_mem_node *node = &net->nodes[i];
+    for (struct rt_mem_side *side = node->sides; side; side = side->after)
         if (side->state != RT_MEM_DEAD)
             rt_mem_tell(side, "is gone");
     char why[100];
     snprintf(why, sizeof why, "mem:%zu was killed", i);
-    rt_mem_over(place, why);
+    rt_mem_over(node, why);
 }
 
 /* ---- the beginning of a link ---- */
 
-static rt_status memnet_make_side(struct rt_mem_place *place, size_t to, struct rt_mem_side **made,
+static rt_status memnet_make_side(struct rt_mem_node *node, size_t to, struct rt_mem_side **made,
                                   struct rt_error *err) {
     struct rt_mem_side *side;
     rt_status status = rt_alloc(1, sizeof *side, "a link", &side, err);
     if (status != RT_OK)
         return status;
-    status = rt_mem_agenda_promise(&place->net->agenda, ITEMS, err);
+    status = rt_mem_agenda_promise(&node->net->agenda, ITEMS, err);
     if (status != RT_OK) {
         free(side);
         return status;
     }
-    side->link.endpoint = &place->endpoint;
+    side->link.endpoint = &node->endpoint;
     snprintf(side->link.peer, sizeof side->link.peer, "mem:%zu", to);
-    side->place = place;
+    side->node = node;
     side->to = to;
     for (unsigned c = 0; c < RT_CHANNELS; c++)
         side->channels[c].arrival = (struct rt_mem_item){.kind = RT_MEM_ARRIVE, .channel = c, .owner = side};
@@ -168,8 +168,8 @@ static rt_status memnet_make_side(struct rt_mem_place *place, size_t to, struct 
 
 rt_status rt_mem_connect(struct rt_endpoint *endpoint, const char *address, double until,
                          struct rt_link **link, struct rt_error *err) {
-    struct rt_mem_place *place = (struct rt_mem_place *)endpoint;
-    struct rt_memnet *net = place->net;
+    struct rt_mem_node *node = (struct rt_mem_node *)endpoint;
+    struct rt_memnet *net = node->net;
     struct rt_mem_side *near, *far;
     char *end = NULL;
     bool named = strncmp(address, "mem:", 4) == 0 && address[4] >= '0' && address[4] <= '9';
@@ -177,12 +177,12 @@ rt_status rt_mem_connect(struct rt_endpoint *endpoint, const char *address, doub
     if (!named || *end || to >= net->count)
         return rt_fail(err, RT_BAD_INPUT, "%s: no endpoint of this network, which has mem:0 to mem:%zu",
                        address, net->count - 1);
-    if (place->over)
+    if (node->over)
         return rt_fail(err, RT_FAILED, "%s: this end of the network is dead", address);
-    rt_status status = memnet_make_side(place, to, &near, err);
+    rt_status status = memnet_make_side(node, to, &near, err);
     if (status != RT_OK)
         return status;
-    status = memnet_make_side(&net->places[to], place->index, &far, err);
+    status = memnet_make_side(&net->nodes[to], node->index, &far, err);
     if (status != RT_OK) {
         memnet_free_side(near);
         return status;
@@ -190,7 +190,7 @@ rt_status rt_mem_connect(struct rt_endpoint *endpoint, const char *address, doub
     near->peer = far;
     far->peer = near;
     near->state = RT_MEM_CONNECTING;
-    memnet_enlist(near, &place->sides);
+    memnet_enlist(near, &node->sides);
     if (until < INFINITY)
         rt_mem_plan(near, &near->giving_up, until > net->now ? until : net->now);
     if (!rt_mem_is_cut(near)) {
@@ -204,33 +204,33 @@ rt_status rt_mem_connect(struct rt_endpoint *endpoint, const char *address, doub
 /* The request has arrived. If the program does not listen yet, the request waits. */
 static void memnet_answer(struct rt_mem_side *far) {
     struct rt_mem_side *near = far->peer;
-    if (!far->place->listening) {
+    if (!far->node->listening) {
         far->state = RT_MEM_CALLING;
-        memnet_enlist(far, &far->place->calls);
+        memnet_enlist(far, &far->node->calls);
         return;
     }
     far->state = RT_MEM_LIVE;
-    memnet_enlist(far, &far->place->sides);
-    rt_mem_push(far->place, RT_EVENT_ACCEPTED, far, NULL);
+    memnet_enlist(far, &far->node->sides);
+    rt_mem_push(far->node, RT_EVENT_ACCEPTED, far, NULL);
     double bandwidth, at = rt_mem_net_of(far)->now + rt_mem_draw_travel(far, &bandwidth);
     for (unsigned c = 0; c < RT_CHANNELS; c++)
         near->channels[c].last = at; /* frames come after the answer */
     rt_mem_plan(near, &near->opening, at);
 }
 
-void rt_mem_answer_calls(struct rt_mem_place *place) {
-    struct rt_mem_side *call = place->calls;
+void rt_mem_answer_calls(struct rt_mem_node *node) {
+    struct rt_mem_side *call = node->calls;
     while (call && call->after)
         call = call->after; /* the first to come is the last of the list */
     for (; call; call = call->before)
         if (!rt_mem_is_cut(call))
-            rt_mem_plan(call, &call->opening, place->net->now);
+            rt_mem_plan(call, &call->opening, node->net->now);
 }
 
 void rt_mem_happen(struct rt_mem_item *item) {
     struct rt_mem_side *side = item->owner;
     switch (item->kind) {
-    case RT_MEM_TIMER: /* happens to a place */
+    case RT_MEM_TIMER: /* happens to a node */
         break;
     case RT_MEM_LEAVE:
         rt_mem_leave(side);
@@ -246,7 +246,7 @@ void rt_mem_happen(struct rt_mem_item *item) {
         }
         side->state = RT_MEM_LIVE;
         rt_mem_unplan(side, &side->giving_up);
-        rt_mem_push(side->place, RT_EVENT_CONNECTED, side, NULL);
+        rt_mem_push(side->node, RT_EVENT_CONNECTED, side, NULL);
         rt_mem_transmit(side);
         break;
     case RT_MEM_CLOSE: {

@@ -9,56 +9,56 @@
 
 /* ---- events ---- */
 
-void rt_mem_push(struct rt_mem_place *place, enum rt_event_kind kind, struct rt_mem_side *side,
+void rt_mem_push(struct rt_mem_node *node, enum rt_event_kind kind, struct rt_mem_side *side,
                  void *operation) {
-    if (place->count == place->room) {
+    if (node->count == node->room) {
         /* Rare: there are never more events than operations posted and links. */
-        size_t room = place->room ? 2 * place->room : 64;
+        size_t room = node->room ? 2 * node->room : 64;
         struct rt_mem_event *grown = malloc(room * sizeof *grown);
         if (!grown) {
-            if (!place->net->failed)
-                rt_mem_fail(place->net, RT_NO_MEMORY, "no memory for %zu events of the simulated network",
+            if (!node->net->failed)
+                rt_mem_fail(node->net, RT_NO_MEMORY, "no memory for %zu events of the simulated network",
                             room);
             return;
         }
-        for (size_t i = 0; i < place->count; i++)
-            grown[i] = place->queue[(place->first + i) & (place->room - 1)];
-        free(place->queue);
-        place->queue = grown;
-        place->first = 0;
-        place->room = room;
+        for (size_t i = 0; i < node->count; i++)
+            grown[i] = node->queue[(node->first + i) & (node->room - 1)];
+        free(node->queue);
+        node->queue = grown;
+        node->first = 0;
+        node->room = room;
     }
-    place->queue[(place->first + place->count++) & (place->room - 1)] =
+    node->queue[(node->first + node->count++) & (node->room - 1)] =
         (struct rt_mem_event){kind, side, operation};
-    if (place->state == RT_MEM_WAITING)
-        place->state = RT_MEM_READY;
+    if (node->state == RT_MEM_WAITING)
+        node->state = RT_MEM_READY;
 }
 
-void rt_mem_forget(struct rt_mem_place *place, const struct rt_mem_side *side) {
+void rt_mem_forget(struct rt_mem_node *node, const struct rt_mem_side *side) {
     size_t kept = 0;
-    for (size_t i = 0; i < place->count; i++) {
-        struct rt_mem_event event = place->queue[(place->first + i) & (place->room - 1)];
+    for (size_t i = 0; i < node->count; i++) {
+        struct rt_mem_event event = node->queue[(node->first + i) & (node->room - 1)];
         if (event.side != side)
-            place->queue[(place->first + kept++) & (place->room - 1)] = event;
+            node->queue[(node->first + kept++) & (node->room - 1)] = event;
     }
-    place->count = kept;
+    node->count = kept;
 }
 
-bool rt_mem_take(struct rt_mem_place *place, struct rt_event *event) {
+bool rt_mem_take(struct rt_mem_node *node, struct rt_event *event) {
     event->link = NULL;
     event->send = NULL;
     event->receive = NULL;
     event->error.status = RT_OK;
     event->error.text[0] = 0;
-    if (atomic_load_explicit(&place->woken, memory_order_relaxed) && atomic_exchange(&place->woken, false)) {
+    if (atomic_load_explicit(&node->woken, memory_order_relaxed) && atomic_exchange(&node->woken, false)) {
         event->kind = RT_EVENT_WOKEN;
         return true;
     }
-    if (!place->count)
+    if (!node->count)
         return false;
-    struct rt_mem_event first = place->queue[place->first];
-    place->first = (place->first + 1) & (place->room - 1);
-    place->count--;
+    struct rt_mem_event first = node->queue[node->first];
+    node->first = (node->first + 1) & (node->room - 1);
+    node->count--;
     event->kind = first.kind;
     event->link = &first.side->link;
     struct rt_link_counts *counts = &event->link->counts;
@@ -85,24 +85,24 @@ bool rt_mem_take(struct rt_mem_place *place, struct rt_event *event) {
 /* ---- endpoints and the net ---- */
 
 static rt_status memnet_listen(struct rt_endpoint *endpoint, const char *address, struct rt_error *err) {
-    struct rt_mem_place *place = (struct rt_mem_place *)endpoint;
+    struct rt_mem_node *node = (struct rt_mem_node *)endpoint;
     char own[40];
-    snprintf(own, sizeof own, "mem:%zu", place->index);
+    snprintf(own, sizeof own, "mem:%zu", node->index);
     if (strcmp(address, own) != 0 && strcmp(address, "mem:*") != 0)
         return rt_fail(err, RT_BAD_INPUT, "%s: this endpoint can listen at %s only", address, own);
-    if (place->over)
+    if (node->over)
         return rt_fail(err, RT_FAILED, "%s: this end of the network is dead", own);
     snprintf(endpoint->address, sizeof endpoint->address, "%s", own);
-    place->listening = true;
-    rt_mem_answer_calls(place);
+    node->listening = true;
+    rt_mem_answer_calls(node);
     return RT_OK;
 }
 
 static void memnet_destroy_endpoint(struct rt_endpoint *endpoint) {
-    struct rt_mem_place *place = (struct rt_mem_place *)endpoint;
-    while (place->sides)
-        rt_mem_close(&place->sides->link);
-    place->listening = false;
+    struct rt_mem_node *node = (struct rt_mem_node *)endpoint;
+    while (node->sides)
+        rt_mem_close(&node->sides->link);
+    node->listening = false;
     endpoint->address[0] = 0;
 }
 
@@ -111,10 +111,10 @@ static struct rt_heartbeat memnet_heartbeat(const struct rt_link *link) {
     const struct rt_mem_side *side = (const struct rt_mem_side *)link;
     if (!side->peer)
         return (struct rt_heartbeat){0};
-    const struct rt_mem_place *there = side->peer->place;
-    if (there->pretends > 0 && side->place->net->now >= there->pretends)
+    const struct rt_mem_node *there = side->peer->node;
+    if (there->pretends > 0 && side->node->net->now >= there->pretends)
         return (struct rt_heartbeat){.known = true, .note = there->note};
-    return rt_endpoint_heartbeat(&there->endpoint, side->place->net->now);
+    return rt_endpoint_heartbeat(&there->endpoint, side->node->net->now);
 }
 
 static const struct rt_transport transport = {
@@ -142,7 +142,7 @@ rt_status rt_memnet_create(const struct rt_memnet_settings *settings, size_t end
         return status;
     sem_init(&net->done, 0, 0);
     net->settings = *settings;
-    status = rt_alloc(endpoints, sizeof *net->places, "the endpoints of a network", &net->places, err);
+    status = rt_alloc(endpoints, sizeof *net->nodes, "the endpoints of a network", &net->nodes, err);
     if (status == RT_OK)
         status = rt_alloc(endpoints * endpoints, sizeof *net->cut, "the cuts of a network", &net->cut, err);
     if (status == RT_OK)
@@ -153,12 +153,12 @@ rt_status rt_memnet_create(const struct rt_memnet_settings *settings, size_t end
     }
     net->count = endpoints;
     for (size_t i = 0; i < endpoints; i++) {
-        struct rt_mem_place *place = &net->places[i];
-        place->endpoint.transport = &transport;
-        place->net = net;
-        place->index = i;
-        place->timer = (struct rt_mem_item){.kind = RT_MEM_TIMER, .owner = place};
-        sem_init(&place->turn, 0, 0);
+        struct rt_mem_node *node = &net->nodes[i];
+        node->endpoint.transport = &transport;
+        node->net = net;
+        node->index = i;
+        node->timer = (struct rt_mem_item){.kind = RT_MEM_TIMER, .owner = node};
+        sem_init(&node->turn, 0, 0);
     }
     *made = net;
     return RT_OK;
@@ -168,20 +168,20 @@ void rt_memnet_destroy(struct rt_memnet *net) {
     if (!net)
         return;
     for (size_t i = 0; i < net->count; i++)
-        memnet_destroy_endpoint(&net->places[i].endpoint);
+        memnet_destroy_endpoint(&net->nodes[i].endpoint);
     for (size_t i = 0; i < net->count; i++) {
-        free(net->places[i].queue);
-        sem_destroy(&net->places[i].turn);
+        free(net->nodes[i].queue);
+        sem_destroy(&net->nodes[i].turn);
     }
     sem_destroy(&net->done);
     free(net->agenda.items);
     free(net->cut);
-    free(net->places);
+    free(net->nodes);
     free(net);
 }
 
 struct rt_endpoint *rt_memnet_endpoint(struct rt_memnet *net, size_t i) {
-    return i < net->count ? &net->places[i].endpoint : NULL;
+    return i < net->count ? &net->nodes[i].endpoint : NULL;
 }
 
 double rt_memnet_now(const struct rt_memnet *net) {
@@ -189,17 +189,17 @@ double rt_memnet_now(const struct rt_memnet *net) {
 }
 
 void rt_memnet_freeze(struct rt_endpoint *endpoint, double from, double until) {
-    struct rt_mem_place *place = (struct rt_mem_place *)endpoint;
-    place->freezes = from;
-    place->thaws = until;
+    struct rt_mem_node *node = (struct rt_mem_node *)endpoint;
+    node->freezes = from;
+    node->thaws = until;
 }
 
 void rt_memnet_freeze_again(struct rt_endpoint *endpoint, double every) {
-    ((struct rt_mem_place *)endpoint)->freezes_every = every;
+    ((struct rt_mem_node *)endpoint)->freezes_every = every;
 }
 
 void rt_memnet_pretend(struct rt_endpoint *endpoint, double from, uint16_t note) {
-    struct rt_mem_place *place = (struct rt_mem_place *)endpoint;
-    place->pretends = from;
-    place->note = note;
+    struct rt_mem_node *node = (struct rt_mem_node *)endpoint;
+    node->pretends = from;
+    node->note = note;
 }

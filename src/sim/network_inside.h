@@ -17,7 +17,7 @@
 /* ---- the agenda ---- */
 
 enum rt_mem_kind {
-    RT_MEM_TIMER,  /* a wait or sleep of a place is over */
+    RT_MEM_TIMER,  /* a wait or sleep of a node is over */
     RT_MEM_LEAVE,  /* the frame that occupies a side's link has left */
     RT_MEM_ARRIVE, /* the first frame on its way to a side, on a channel, is there */
     RT_MEM_OPEN,   /* the request to connect, or the answer to it, is there */
@@ -29,10 +29,10 @@ enum rt_mem_kind {
 struct rt_mem_item {
     double at;
     uint64_t sequence; /* decides between items of the same time: the first noted comes first */
-    size_t slot;       /* its place in the agenda, from 1; 0: not on it */
+    size_t slot;       /* its index in the agenda, from 1; 0: not on it */
     enum rt_mem_kind kind;
     unsigned channel;
-    void *owner; /* the place or side it happens to */
+    void *owner; /* the node or side it happens to */
 };
 
 struct rt_mem_agenda {
@@ -80,7 +80,7 @@ enum rt_mem_state {
 /* One side of a link; the other is its peer. */
 struct rt_mem_side {
     struct rt_link link; /* first: a link is its side */
-    struct rt_mem_place *place;
+    struct rt_mem_node *node;
     size_t to;                /* the index of the other endpoint */
     struct rt_mem_side *peer; /* NULL once that is freed */
     enum rt_mem_state state;
@@ -90,7 +90,7 @@ struct rt_mem_side {
     double travel;           /* from leaving to arriving, of that frame */
     struct rt_mem_item leave, opening, closing, giving_up;
     struct rt_error why;                /* it closes */
-    struct rt_mem_side *before, *after; /* in a list of the place */
+    struct rt_mem_side *before, *after; /* in a list of the node */
 };
 
 /* ---- endpoints and the net ---- */
@@ -101,7 +101,7 @@ struct rt_mem_event {
     void *operation; /* the send or receive */
 };
 
-enum rt_mem_place_state {
+enum rt_mem_node_state {
     RT_MEM_IDLE, /* outside a run */
     RT_MEM_READY,
     RT_MEM_RUNNING,
@@ -110,11 +110,11 @@ enum rt_mem_place_state {
     RT_MEM_ENDED /* its program has returned */
 };
 
-struct rt_mem_place {
-    struct rt_endpoint endpoint; /* first: an endpoint is its place */
+struct rt_mem_node {
+    struct rt_endpoint endpoint; /* first: an endpoint is its node */
     struct rt_memnet *net;
     size_t index;
-    enum rt_mem_place_state state;
+    enum rt_mem_node_state state;
     bool listening, over;       /* over: killed, or the run has failed */
     double ahead;               /* its own time, once it is over */
     double freezes, thaws;      /* when its program hangs; 0: it does not */
@@ -134,13 +134,13 @@ struct rt_mem_place {
 struct rt_memnet {
     struct rt_memnet_settings settings;
     size_t count;
-    struct rt_mem_place *places;
+    struct rt_mem_node *nodes;
     bool *cut; /* count x count */
     double now, limit;
     struct rt_mem_agenda agenda;
-    uint64_t drawn;               /* random delays drawn so far */
-    struct rt_mem_place *running; /* the one with the baton; NULL outside a run */
-    atomic_bool wakes;            /* some place was woken since this was last looked at */
+    uint64_t drawn;              /* random delays drawn so far */
+    struct rt_mem_node *running; /* the one with the baton; NULL outside a run */
+    atomic_bool wakes;           /* some node was woken since this was last looked at */
     bool failed;
     struct rt_error error; /* why */
     sem_t done;            /* posted when the last program has returned */
@@ -149,14 +149,14 @@ struct rt_memnet {
 };
 
 /* network.c */
-void rt_mem_push(struct rt_mem_place *place, enum rt_event_kind kind, struct rt_mem_side *side,
+void rt_mem_push(struct rt_mem_node *node, enum rt_event_kind kind, struct rt_mem_side *side,
                  void *operation);
-bool rt_mem_take(struct rt_mem_place *place, struct rt_event *event);
-void rt_mem_forget(struct rt_mem_place *place, const struct rt_mem_side *side); /* its events */
+bool rt_mem_take(struct rt_mem_node *node, struct rt_event *event);
+void rt_mem_forget(struct rt_mem_node *node, const struct rt_mem_side *side); /* its events */
 
 /* baton.c */
 void rt_mem_fail(struct rt_memnet *net, rt_status status, const char *format, ...) RT_PRINTF(3, 4);
-void rt_mem_over(struct rt_mem_place *place, const char *why);
+void rt_mem_over(struct rt_mem_node *node, const char *why);
 bool rt_mem_wait(struct rt_endpoint *endpoint, double until, struct rt_event *event);
 void rt_mem_sleep(struct rt_endpoint *endpoint, double until);
 void rt_mem_wake(struct rt_endpoint *endpoint);
@@ -166,7 +166,7 @@ double rt_mem_now(struct rt_endpoint *endpoint);
 rt_status rt_mem_connect(struct rt_endpoint *endpoint, const char *address, double until,
                          struct rt_link **link, struct rt_error *err);
 void rt_mem_close(struct rt_link *link);
-void rt_mem_answer_calls(struct rt_mem_place *place); /* it listens now */
+void rt_mem_answer_calls(struct rt_mem_node *node); /* it listens now */
 void rt_mem_die(struct rt_mem_side *side, const char *format, ...) RT_PRINTF(2, 3);
 void rt_mem_tell(struct rt_mem_side *side, const char *what); /* the peer learns of its end: "closed ..." */
 void rt_mem_happen(struct rt_mem_item *item);                 /* to a side; the item is off the agenda */
@@ -181,7 +181,7 @@ void rt_mem_arrive(struct rt_mem_side *side, struct rt_mem_channel *channel);
 double rt_mem_draw_travel(const struct rt_mem_side *side, double *bandwidth);
 
 static inline struct rt_memnet *rt_mem_net_of(const struct rt_mem_side *side) {
-    return side->place->net;
+    return side->node->net;
 }
 
 static inline void rt_mem_plan(struct rt_mem_side *side, struct rt_mem_item *item, double at) {
@@ -194,7 +194,7 @@ static inline void rt_mem_unplan(struct rt_mem_side *side, struct rt_mem_item *i
 
 static inline bool rt_mem_is_cut(const struct rt_mem_side *side) {
     const struct rt_memnet *net = rt_mem_net_of(side);
-    return net->cut[side->place->index * net->count + side->to];
+    return net->cut[side->node->index * net->count + side->to];
 }
 
 static inline bool rt_mem_is_alive(const struct rt_mem_side *side) {

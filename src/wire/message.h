@@ -29,7 +29,7 @@ enum rt_message_type {
     RT_MESSAGE_ASSIGN,    /* rt_assign: your part of the work */
     RT_MESSAGE_READY,     /* rt_ready: memory is taken, work can begin */
     RT_MESSAGE_GO,        /* head only: the cluster is complete; this link will be closed */
-    RT_MESSAGE_SETTLE,    /* rt_settle: your place among the nodes, and the links that you will have */
+    RT_MESSAGE_SETTLE,    /* rt_settle: your index among the nodes, and the links that you will have */
     RT_MESSAGE_SETTLED,   /* head only: former links are dropped, those are waited for */
 
     /* round the ring, clockwise, in order with one another */
@@ -193,7 +193,7 @@ struct rt_settle_link {
 };
 
 struct rt_settle {
-    uint16_t index, count; /* the node's own place, and how many there are */
+    uint16_t index, count; /* the node's own index, and how many there are */
     size_t links;
     struct rt_settle_link *link; /* [links]; owned. At most one next and one previous
                                    node, and one link of a mesh with each. */

@@ -116,11 +116,11 @@ static rt_status conv_geometry(struct rt_layer *layer, const struct rt_tree *spe
         return rt_tree_fail(spec, err,
                             "conv2d: groups (%zu) must divide the input's channels (%zu) and filters (%zu)",
                             conv->groups, conv->channels, conv->filters);
-    rt_status status = rt_layer_window_places(layer, spec, conv->height, conv->kernel_h, conv->stride,
-                                              conv->pad, &conv->out_height, err);
+    rt_status status = rt_layer_window_positions(layer, spec, conv->height, conv->kernel_h, conv->stride,
+                                                 conv->pad, &conv->out_height, err);
     if (status == RT_OK)
-        status = rt_layer_window_places(layer, spec, conv->width, conv->kernel_w, conv->stride, conv->pad,
-                                        &conv->out_width, err);
+        status = rt_layer_window_positions(layer, spec, conv->width, conv->kernel_w, conv->stride, conv->pad,
+                                           &conv->out_width, err);
     return status == RT_OK ? conv_check_scratch(layer, spec, err) : status;
 }
 

@@ -33,9 +33,9 @@ rt_status rt_layer_check_size(const struct rt_layer *layer, const struct rt_tree
 rt_status rt_layer_want_image(const struct rt_layer *layer, const struct rt_tree *spec, struct rt_error *err);
 
 /* The number of positions of a window along one side of the image; refuses a window that does not fit. */
-rt_status rt_layer_window_places(const struct rt_layer *layer, const struct rt_tree *spec, size_t size,
-                                 size_t kernel, size_t stride, size_t pad, size_t *places,
-                                 struct rt_error *err);
+rt_status rt_layer_window_positions(const struct rt_layer *layer, const struct rt_tree *spec, size_t size,
+                                    size_t kernel, size_t stride, size_t pad, size_t *positions,
+                                    struct rt_error *err);
 
 /* How initial weights are drawn. */
 enum rt_weight_init { RT_WEIGHTS_HE, RT_WEIGHTS_GLOROT, RT_WEIGHTS_ZEROS };

@@ -53,11 +53,11 @@ static rt_status pool_setup(struct rt_layer *layer, const struct rt_tree *spec, 
     if (2 * window->pad > window->kernel)
         return rt_tree_fail(spec, err, "%s: pad (%zu) may be at most half of the window (%zu)",
                             layer->type->name, window->pad, window->kernel);
-    status = rt_layer_window_places(layer, spec, window->height, window->kernel, window->stride, window->pad,
-                                    &window->out_height, err);
+    status = rt_layer_window_positions(layer, spec, window->height, window->kernel, window->stride,
+                                       window->pad, &window->out_height, err);
     if (status == RT_OK)
-        status = rt_layer_window_places(layer, spec, window->width, window->kernel, window->stride,
-                                        window->pad, &window->out_width, err);
+        status = rt_layer_window_positions(layer, spec, window->width, window->kernel, window->stride,
+                                           window->pad, &window->out_width, err);
     if (status != RT_OK)
         return status;
     layer->out =

@@ -213,7 +213,8 @@ TEST(many_spellings) {
     for (size_t i = 0; i < 100; i++) {
         int32_t number = -1;
         strcat(text, "0");
-        CHECK_OK(rt_book_number(&book, text, &(struct rt_place){.file = "f"}, &wish, &set, &number, &err));
+        CHECK_OK(
+            rt_book_number(&book, text, &(struct rt_text_position){.file = "f"}, &wish, &set, &number, &err));
         CHECK(number == 1);
     }
     CHECK_MSG(book.count == 8, "%zu", book.count);

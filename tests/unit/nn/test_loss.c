@@ -79,17 +79,17 @@ TEST(mean_squares_are_summed_row_by_row) {
     struct rt_device device;
     CHECK_OK(rt_device_open(RT_MATH_EXACT, "auto", 1, &device, &err));
     static float y[ROWS * WIDTH], values[ROWS * WIDTH], dy[ROWS * WIDTH];
-    const uint32_t places[ROWS] = {3, 0, 6, 6, 1, 5, 2};
+    const uint32_t value_rows[ROWS] = {3, 0, 6, 6, 1, 5, 2};
     float losses[ROWS];
     for (size_t i = 0; i < ROWS * WIDTH; i++) {
         y[i] = (float)(i * 7919 % 1013) / 97.0f;
         values[i] = (float)(i * 104729 % 997) / 89.0f;
     }
     for (size_t rows = 1; rows <= ROWS; rows++) {
-        const struct rt_targets targets = {.values = values, .places = rows % 2 ? places : NULL};
+        const struct rt_targets targets = {.values = values, .value_rows = rows % 2 ? value_rows : NULL};
         rt_loss_find("mse")->evaluate(&device, rows, WIDTH, y, &targets, 0.3f, losses, dy);
         for (size_t r = 0; r < rows; r++) {
-            const float *target = values + (targets.places ? places[r] : r) * WIDTH;
+            const float *target = values + (targets.value_rows ? value_rows[r] : r) * WIDTH;
             double sum = 0;
             for (size_t i = 0; i < WIDTH; i++) {
                 const double difference = (double)(y[r * WIDTH + i] - target[i]);

@@ -259,15 +259,15 @@ TEST(memory_is_shared_where_it_can_be) {
     struct rig rig;
     CHECK_OK(rig_open(&rig, "[16]", "[flatten, dense: 16, relu, tanh, gelu, dense: 16, dropout, relu]", 2,
                       RT_MATH_REFERENCE, "auto", 1, &err));
-    const struct rt_place *places = rig.model->places;
+    const struct rt_layer_offsets *offsets = rig.model->offsets;
     struct rt_layer *const *layers = rig.model->layers;
-    CHECK(places[0].y == RT_PLACE_INPUT);
-    CHECK(layers[2]->absorbed && layers[1]->act == RT_ACT_RELU && places[2].y == places[1].y);
-    CHECK(!layers[3]->absorbed && places[3].y != places[2].y); /* relu's backward reads its output */
-    CHECK(!layers[4]->absorbed && places[4].y != places[3].y); /* gelu's backward reads its input */
-    CHECK(places[6].y == places[5].y && places[7].y == places[5].y);
-    CHECK(places[2].dy == places[1].dy && places[3].dy == places[1].dy && places[4].dy == places[1].dy);
-    CHECK(places[7].dy == places[5].dy && places[5].dy != places[1].dy);
+    CHECK(offsets[0].y == RT_OFFSET_INPUT);
+    CHECK(layers[2]->absorbed && layers[1]->act == RT_ACT_RELU && offsets[2].y == offsets[1].y);
+    CHECK(!layers[3]->absorbed && offsets[3].y != offsets[2].y); /* relu's backward reads its output */
+    CHECK(!layers[4]->absorbed && offsets[4].y != offsets[3].y); /* gelu's backward reads its input */
+    CHECK(offsets[6].y == offsets[5].y && offsets[7].y == offsets[5].y);
+    CHECK(offsets[2].dy == offsets[1].dy && offsets[3].dy == offsets[1].dy && offsets[4].dy == offsets[1].dy);
+    CHECK(offsets[7].dy == offsets[5].dy && offsets[5].dy != offsets[1].dy);
     rig_close(&rig);
 }
 
