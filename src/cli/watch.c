@@ -15,8 +15,8 @@
 /* A node that has to end tells the others of its run why; if that takes too long the process ends anyway. */
 #define SECONDS_TO_END 0.6
 /* How long a node may go on for a master that is gone: usually it notices and ends the run itself. */
-#define SECONDS_FOR_NOBODY    3.0
-#define SECONDS_BETWEEN_LOOKS 1.0
+#define SECONDS_WITHOUT_MASTER 3.0
+#define SECONDS_BETWEEN_LOOKS  1.0
 
 /* Signal handlers have no other access. */
 static atomic_int stop;
@@ -122,7 +122,7 @@ static void *watch_main(void *argument) {
             alone_since = 0;
         else if (alone_since == 0)
             alone_since = now;
-        else if (now >= alone_since + SECONDS_FOR_NOBODY)
+        else if (now >= alone_since + SECONDS_WITHOUT_MASTER)
             watch_start_again(watch, "the master of a run is gone, and the work for it does not end");
     }
 }

@@ -9,7 +9,7 @@
  * its results (rt_states_catch_up). Between two busy states it sleeps once it owes the time of some 50
  * milliseconds of computing. A debt too short for a nap is carried over, and so is the time by which a
  * sleep ended late or another thread had the core: so many short operations last as long as one long
- * operation. A thread that is further behind than that books wait_cpu, as on a real device.
+ * operation. A longer delay counts as wait_cpu, as on any device.
  *
  * Time that is not training, such as a validation, is counted separately from the states.
  */

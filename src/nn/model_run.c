@@ -214,7 +214,7 @@ static struct rt_waiting model_walk_to(const struct rt_model *model, struct walk
     return at;
 }
 
-/* For layer i, which takes the model's input. The last layer's output is not read any more. */
+/* For layer i, which takes the model's input. Its output is free: the last one there is not read any more. */
 static struct rt_successor *model_successor(const struct rt_model *model, const struct walk *walk,
                                             const struct rt_grad_sink *sink, size_t i) {
     if (sink->successor)
