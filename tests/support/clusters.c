@@ -3,8 +3,9 @@
 #include <math.h>
 
 /* ---- the role of the nodes ----
- * In a ring a number comes from the previous node, and goes on with one added. In a mesh everybody tells its
- * place to all others that it has a link with, and the sum of what it was told to the master. */
+ * In a ring a number comes from the previous node, and goes on with one added. In a mesh every node sends its
+ * index to all others that it has a link with, and the sum of the indices received to the master.
+ */
 
 static rt_status role_profile(struct rt_session *session, const struct rt_profile *profile,
                               struct rt_profiled *profiled, struct rt_error *err) {

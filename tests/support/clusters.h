@@ -1,6 +1,6 @@
 /*
  * A cluster in memory for tests: endpoint 0 is the master's, the others are nodes that serve a small role, or
- * whatever else the test puts there. When the master returns, the nodes are told to end.
+ * other programs of the test. When the master returns, the nodes are told to end.
  */
 #ifndef RT_TEST_CLUSTERS_H
 #define RT_TEST_CLUSTERS_H

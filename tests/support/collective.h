@@ -1,6 +1,6 @@
 /*
- * Every collective that is carried over a transport, and what it promises: who puts numbers in, who has the
- * result. The sum of what was put in is the result, whatever the algorithm.
+ * Every collective that runs over a transport, and its contract: which members contribute, which have the
+ * result. The result is the sum of the contributions, whatever the algorithm.
  */
 #ifndef RT_TEST_COLLECTIVE_H
 #define RT_TEST_COLLECTIVE_H

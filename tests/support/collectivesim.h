@@ -1,7 +1,8 @@
 /*
- * Carries out lists of moves (exchange/collective/collective.h) in plain C, on one thread, without links:
- * what a collective or a way of exchange says must come true here before anybody sends a byte. Every member
- * has the buffers of one span; a frame that is sent is a copy of the floats, taken when the move is made.
+ * Executes the operations of collectives (exchange/collective/collective.h) in plain C, on one thread,
+ * without links: the contract of a collective or a strategy is checked here before any byte is sent. Every
+ * member has the buffers of one span; a frame that is sent is a copy of the floats, taken when the operation
+ * runs.
  */
 #ifndef RT_TEST_MOVESIM_H
 #define RT_TEST_MOVESIM_H
@@ -24,9 +25,9 @@ struct rt_collectivesim {
 void rt_collectivesim_init(struct rt_collectivesim *sim, size_t members, size_t count);
 void rt_collectivesim_deinit(struct rt_collectivesim *sim);
 
-/* Makes all moves. RT_OP_APPLY subtracts the gradient from the parameters. False, with a sentence, when the
- * two ends of a link do not agree on what comes next, when a range is empty or outside the span, when a
- * member would talk with itself, when frames are left over, or when everybody waits. */
+/* Runs all operations. RT_OP_APPLY subtracts the gradient from the parameters. False, with a message, when
+ * the two ends of a link do not agree on the next operation, when a range is empty or outside the span, when
+ * a member would send to itself, when frames are left over, or when all members wait. */
 bool rt_collectivesim_run(struct rt_collectivesim *sim, char why[200]);
 
 /* The frames that a member sends, and their floats. */
