@@ -28,6 +28,10 @@ uint32_t rt_cluster_run(const struct rt_cluster *cluster) {
     return cluster->run;
 }
 
+uint32_t rt_cluster_view(const struct rt_cluster *cluster) {
+    return cluster->view;
+}
+
 /* ---- waiting ---- */
 
 static void cluster_take(struct rt_cluster *cluster, const struct rt_event *event) {
@@ -190,7 +194,7 @@ static uint32_t cluster_draw_run(void) {
 }
 
 struct rt_hello rt_cluster_hello(const struct rt_cluster *cluster, uint16_t label) {
-    struct rt_hello hello = {.role = RT_ROLE_MASTER, .label = label};
+    struct rt_hello hello = {.role = RT_ROLE_MASTER, .label = label, .view = cluster->view};
     memcpy(hello.answer, cluster->answer, sizeof hello.answer);
     snprintf(hello.version, sizeof hello.version, "%s", RT_VERSION);
     return hello;
@@ -375,6 +379,7 @@ rt_status rt_cluster_open(const struct rt_cluster_settings *settings, struct rt_
     cluster->work_timeout =
         settings->work_timeout > cluster->timeout ? settings->work_timeout : cluster->timeout;
     cluster->run = cluster_draw_run();
+    cluster->view = 1;
     memcpy(cluster->answer, settings->answer, sizeof cluster->answer);
     status = rt_alloc(count, sizeof *cluster->members, "the nodes of a cluster", &cluster->members, err);
     if (status == RT_OK)

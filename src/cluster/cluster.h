@@ -62,7 +62,8 @@ rt_status rt_cluster_open(const struct rt_cluster_settings *settings, struct rt_
 
 size_t rt_cluster_count(const struct rt_cluster *cluster); /* members, the master not counted */
 struct rt_member *rt_cluster_member(struct rt_cluster *cluster, size_t i);
-uint32_t rt_cluster_run(const struct rt_cluster *cluster); /* the number of this run */
+uint32_t rt_cluster_run(const struct rt_cluster *cluster);  /* the number of this run */
+uint32_t rt_cluster_view(const struct rt_cluster *cluster); /* of the view that is formed, or was last */
 
 /* One request, one answer. body: as encoded. The answer is in the member's talk until rt_talk_next. An ERROR
  * from the node, a lost link or no answer in time fail with a sentence that names the node. */
@@ -73,17 +74,17 @@ rt_status rt_cluster_request(struct rt_cluster *cluster, size_t member, uint16_t
                              size_t body_bytes, struct rt_error *err);
 rt_status rt_cluster_answer(struct rt_cluster *cluster, size_t member, uint16_t answer, struct rt_error *err);
 
-/* Joins master and members: node 0 is the master, node i is members[order[i - 1]]. The links are those
- * listed: node `from` connects to node `to`, never to 0; label: enum rt_label. A node has at most one link of
- * each label with another, and one next and one previous node. links: [wanted_count], those of node 0, on
- * which the neighbour has been greeted; they are the caller's, the others are NULL. edges: likewise, of all;
- * measured when probe_bytes is not 0. Nothing may be posted on the links before rt_cluster_go. May be called
- * again; the nodes then drop their old links, and the caller closes his. cluster/view.h has the lists of
- * rings and meshes. */
+/* Joins master and members in a view of that number, at least that of the view before: node 0 is the master,
+ * node i is members[order[i - 1]]. The links are those listed: node `from` connects to node `to`, never to 0;
+ * label: enum rt_label. A node has at most one link of each label with another, and one next and one previous
+ * node. links: [wanted_count], those of node 0, on which the neighbour has been greeted; they are the
+ * caller's, the others are NULL. edges: likewise, of all; measured when probe_bytes is not 0. Nothing may be
+ * posted on the links before rt_cluster_go. May be called again; the nodes then drop their old links, and the
+ * caller closes his. cluster/view.h has the lists of rings and meshes. */
 struct rt_wanted_link {
     uint16_t from, to, label;
 };
-rt_status rt_cluster_join(struct rt_cluster *cluster, const size_t *order, size_t count,
+rt_status rt_cluster_join(struct rt_cluster *cluster, uint32_t view, const size_t *order, size_t count,
                           const struct rt_wanted_link *wanted, size_t wanted_count, uint32_t probe_bytes,
                           struct rt_link **links, struct rt_edge *edges, struct rt_error *err);
 

@@ -11,7 +11,7 @@
 struct rt_cluster {
     struct rt_endpoint *endpoint;
     const atomic_int *stop;
-    uint32_t run;
+    uint32_t run, view;
     uint8_t answer[32];
     double timeout, work_timeout;
     struct rt_member *members;

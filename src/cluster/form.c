@@ -90,8 +90,11 @@ static rt_status cluster_check_links(const struct form *form, struct rt_error *e
 
 static rt_status cluster_tell_place(const struct form *form, size_t i, struct rt_settle_link *room,
                                     struct rt_error *err) {
-    struct rt_settle place = {.index = (uint16_t)i, .count = (uint16_t)(form->count + 1), .link = room};
-    uint8_t body[8 + 4 * RT_MAX_LINKS];
+    struct rt_settle place = {.index = (uint16_t)i,
+                              .count = (uint16_t)(form->count + 1),
+                              .view = form->cluster->view,
+                              .link = room};
+    uint8_t body[12 + 4 * RT_MAX_LINKS];
     for (size_t k = 0; k < form->wanted_count; k++) {
         const struct rt_wanted_link *link = &form->wanted[k];
         if (link->from != i && link->to != i)
@@ -237,7 +240,7 @@ static size_t cluster_group(const struct form *form, size_t k) {
     return count;
 }
 
-rt_status rt_cluster_join(struct rt_cluster *cluster, const size_t *order, size_t count,
+rt_status rt_cluster_join(struct rt_cluster *cluster, uint32_t view, const size_t *order, size_t count,
                           const struct rt_wanted_link *wanted, size_t wanted_count, uint32_t probe_bytes,
                           struct rt_link **links, struct rt_edge *edges, struct rt_error *err) {
     const struct form form = {cluster, order, count, wanted, wanted_count, probe_bytes, links, edges};
@@ -248,6 +251,11 @@ rt_status rt_cluster_join(struct rt_cluster *cluster, const size_t *order, size_
     for (size_t k = 0; k < wanted_count; k++)
         links[k] = NULL;
     rt_status status = cluster_check_order(&form, err);
+    if (status == RT_OK && view < cluster->view)
+        status = rt_fail(err, RT_BAD_INPUT, "view %u of a run cannot be formed after view %u", view,
+                         cluster->view);
+    if (status == RT_OK)
+        cluster->view = view;
     if (status == RT_OK)
         status = cluster_check_links(&form, err);
     if (status == RT_OK)

@@ -22,7 +22,9 @@ struct rt_session {
     struct rt_node *node;
     struct rt_endpoint *endpoint;
     uint32_t run;
-    uint16_t index, count; /* its place; the master is 0 */
+    uint32_t view;         /* that is formed, or worked in: its number, from 1 */
+    uint64_t version;      /* updates applied to the state with which it begins, as of the last ASSIGN */
+    uint16_t index, count; /* its place in the view; the master is 0 */
     /* The links are all there when run() is called. From then on they are the role's, which closes them there
      * or in end(). */
     struct rt_link *next, *previous; /* of a ring; NULL: it has none, or not yet */

@@ -104,7 +104,7 @@ void rt_guest_welcome(struct rt_node *node, struct rt_guest *guest) {
 
 /* ---- hello ---- */
 
-static void guest_greet_master(struct rt_node *node, struct rt_guest *guest) {
+static void guest_greet_master(struct rt_node *node, struct rt_guest *guest, const struct rt_hello *hello) {
     uint32_t run = guest->talk.message.run;
     if (node->serving && node->session.run == run) {
         rt_guest_refuse(node, guest, RT_BAD_INPUT, "%s already takes part in this run: it was named twice",
@@ -122,7 +122,7 @@ static void guest_greet_master(struct rt_node *node, struct rt_guest *guest) {
     guest->state = RT_GUEST_MASTER;
     guest->talk.run = run;
     guest->until = rt_endpoint_now(node->endpoint) + guest_master_timeout(node);
-    rt_session_begin(node, guest, run);
+    rt_session_begin(node, guest, run, hello->view);
     rt_guest_welcome(node, guest);
     rt_talk_next(&guest->talk);
 }
@@ -131,6 +131,11 @@ static void guest_greet_other(struct rt_node *node, struct rt_guest *guest, cons
     const struct rt_session *session = &node->session;
     if (!node->serving || !node->master || !node->place.links || session->run != guest->talk.message.run) {
         rt_guest_refuse(node, guest, RT_FAILED, "%s does not expect a link of that run", node->name);
+        return;
+    }
+    if (hello->view != session->view) {
+        rt_guest_refuse(node, guest, RT_FAILED, "%s is in view %u of the run, and the link is of view %u",
+                        node->name, session->view, hello->view);
         return;
     }
     const bool is_itself = (hello->role == RT_ROLE_MASTER) == (hello->from == 0);
@@ -161,7 +166,7 @@ static void guest_take_hello(struct rt_node *node, struct rt_guest *guest) {
     if (status != RT_OK)
         rt_guest_refuse(node, guest, status, "%s", err.text);
     else if (hello.role == RT_ROLE_MASTER && hello.label == 0)
-        guest_greet_master(node, guest);
+        guest_greet_master(node, guest, &hello);
     else
         guest_greet_other(node, guest, &hello);
 }

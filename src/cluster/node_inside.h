@@ -50,7 +50,7 @@ struct rt_node {
     struct rt_session session;
     struct rt_guest *master; /* NULL from the beginning of the work on */
     char master_peer[80];
-    bool assigned;                       /* there is work to do */
+    uint32_t assigned;                   /* the view that there is work to do in; 0: none */
     struct rt_settle place;              /* the links that it will have; none: it has no place yet */
     struct rt_dial dial;                 /* to another node, one at a time */
     struct rt_link **slot;               /* of the dial: where the link belongs */
@@ -87,7 +87,7 @@ void rt_links_forget(struct rt_node *node); /* leaves them to the role, which cl
 void rt_links_count(struct rt_node *node);  /* those that the work is for, from now on */
 
 /* ---- node_session.c ---- */
-void rt_session_begin(struct rt_node *node, struct rt_guest *master, uint32_t run);
+void rt_session_begin(struct rt_node *node, struct rt_guest *master, uint32_t run, uint32_t view);
 void rt_session_message(struct rt_node *node); /* the master has said something */
 void rt_session_check(struct rt_node *node);   /* what has become possible, or too late */
 void rt_session_end(struct rt_node *node, const struct rt_error *why); /* why NULL: as it should */

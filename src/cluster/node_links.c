@@ -93,6 +93,9 @@ rt_status rt_links_settle(struct rt_node *node, struct rt_settle *place, struct 
     for (size_t i = 0; i < place->links; i++)
         mesh |= place->link[i].label == RT_LABEL_MESH;
     rt_status status = node_links_check_idle(node, err);
+    if (status == RT_OK && place->view < node->session.view)
+        status = rt_fail(err, RT_BAD_INPUT, "%s is in view %u of the run, and view %u is older", node->name,
+                         node->session.view, place->view);
     if (status == RT_OK && mesh)
         status = rt_alloc(place->count, sizeof *links, "the links of a node", &links, err);
     if (status != RT_OK) {
@@ -101,6 +104,7 @@ rt_status rt_links_settle(struct rt_node *node, struct rt_settle *place, struct 
     }
     rt_links_drop(node);
     node->place = *place;
+    node->session.view = place->view;
     node->session.index = place->index;
     node->session.count = place->count;
     node->session.links = links;
@@ -116,13 +120,16 @@ rt_status rt_links_join(struct rt_node *node, const struct rt_join *join, struct
     if (!slot || join->peer == 0)
         return rt_fail(err, RT_BAD_INPUT, "%s was asked for an unknown link with node %u", node->name,
                        join->peer);
-    struct rt_dial_settings settings = {
-        .address = join->address,
-        .hello = {.role = RT_ROLE_NODE, .from = node->session.index, .label = join->label},
-        .run = node->session.run,
-        .to = join->peer,
-        .probe_bytes = join->probe_bytes,
-        .until = rt_endpoint_now(node->endpoint) + (wish < longest_dial ? wish : longest_dial)};
+    struct rt_dial_settings settings = {.address = join->address,
+                                        .hello = {.role = RT_ROLE_NODE,
+                                                  .from = node->session.index,
+                                                  .label = join->label,
+                                                  .view = node->session.view},
+                                        .run = node->session.run,
+                                        .to = join->peer,
+                                        .probe_bytes = join->probe_bytes,
+                                        .until = rt_endpoint_now(node->endpoint) +
+                                                 (wish < longest_dial ? wish : longest_dial)};
     memcpy(settings.hello.answer, node->settings->answer, sizeof settings.hello.answer);
     snprintf(settings.hello.version, sizeof settings.hello.version, "%s", RT_VERSION);
     node->slot = slot;

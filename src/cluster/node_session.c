@@ -5,14 +5,19 @@
 #include <stdio.h>
 #include <string.h>
 
-void rt_session_begin(struct rt_node *node, struct rt_guest *master, uint32_t run) {
+void rt_session_begin(struct rt_node *node, struct rt_guest *master, uint32_t run, uint32_t view) {
     node->serving = true;
     node->master = master;
-    node->assigned = node->go = false;
+    node->assigned = 0;
+    node->go = false;
     node->lost.text[0] = 0;
     snprintf(node->master_peer, sizeof node->master_peer, "%s", master->talk.link->peer);
-    node->session = (struct rt_session){
-        .node = node, .endpoint = node->endpoint, .run = run, .stop = node->stop, .user = node->role->user};
+    node->session = (struct rt_session){.node = node,
+                                        .endpoint = node->endpoint,
+                                        .run = run,
+                                        .view = view,
+                                        .stop = node->stop,
+                                        .user = node->role->user};
     rt_link_count(master->talk.link, &node->work->links);
     atomic_store(&node->work->works, true);
     rt_memory_peak_reset();
@@ -80,8 +85,13 @@ static rt_status session_assign(struct rt_node *node, struct rt_error *err) {
     rt_status status = rt_assign_decode(talk->body, talk->body_bytes, &asked, err);
     if (status != RT_OK)
         return status;
-    status = node->role->assign(&node->session, &asked, &ready.memory, err);
-    node->assigned = status == RT_OK;
+    if (!node->place.links || asked.view != node->session.view)
+        status = rt_fail(err, RT_BAD_INPUT, "%s has no place in view %u of the run", node->name, asked.view);
+    if (status == RT_OK) {
+        node->session.version = asked.version;
+        status = node->role->assign(&node->session, &asked, &ready.memory, err);
+        node->assigned = status == RT_OK ? asked.view : 0;
+    }
     rt_assign_deinit(&asked);
     if (status != RT_OK)
         return status;
@@ -137,7 +147,7 @@ void rt_session_message(struct rt_node *node) {
         status = session_join(node, &err);
         break;
     case RT_MESSAGE_GO:
-        node->go = node->assigned && node->place.links;
+        node->go = node->assigned == node->session.view && node->place.links;
         if (!node->go)
             status = rt_fail(&err, RT_BAD_INPUT, "%s was told to start without a job or without links",
                              node->name);

@@ -73,8 +73,8 @@ rt_status rt_view_join(struct rt_view *view, struct rt_cluster *cluster, uint32_
                        struct rt_error *err) {
     RT_TRY(rt_alloc(view->link_count, sizeof *view->links, "the links", &view->links, err));
     RT_TRY(rt_alloc(view->link_count, sizeof *view->edges, "the links", &view->edges, err));
-    return rt_cluster_join(cluster, view->member, view->nodes - 1, view->wanted, view->link_count,
-                           probe_bytes, view->links, view->edges, err);
+    return rt_cluster_join(cluster, view->number, view->member, view->nodes - 1, view->wanted,
+                           view->link_count, probe_bytes, view->links, view->edges, err);
 }
 
 struct rt_link *rt_view_take_link(struct rt_view *view, size_t node, uint16_t label) {
@@ -94,6 +94,8 @@ struct rt_link *rt_view_take_link(struct rt_view *view, size_t node, uint16_t la
 static rt_status view_request_parts(const struct rt_view *view, struct rt_cluster *cluster,
                                     const struct rt_assign *plan, uint8_t *bytes, struct rt_error *err) {
     struct rt_assign part = *plan;
+    part.view = view->number;
+    part.version = view->version;
     for (size_t i = 1; i < view->nodes; i++) {
         part.index = (uint16_t)i;
         const size_t used = rt_assign_encode(&part, bytes, RT_MAX_CONTROL);

@@ -10,9 +10,10 @@
 #include "cluster/cluster.h"
 
 struct rt_view {
-    uint32_t number; /* of the run's views, from 1 */
-    size_t nodes;    /* the master counted */
-    size_t *member;  /* [nodes - 1] node i is member[i - 1] of the cluster */
+    uint32_t number;  /* of the run's views, from 1 */
+    uint64_t version; /* updates applied to the state with which it begins; 0 at first */
+    size_t nodes;     /* the master counted */
+    size_t *member;   /* [nodes - 1] node i is member[i - 1] of the cluster */
 
     size_t link_count;
     struct rt_wanted_link *wanted; /* [link_count] */
@@ -46,8 +47,8 @@ rt_status rt_view_join(struct rt_view *view, struct rt_cluster *cluster, uint32_
                        struct rt_error *err);
 /* The master's link with a node, which is the caller's from now on; NULL: there is none. */
 struct rt_link *rt_view_take_link(struct rt_view *view, size_t node, uint16_t label);
-/* Tells every node its part, and waits until all have taken the memory for it. plan: for all nodes; its index
- * is not used. */
+/* Tells every node its part, and waits until all have taken the memory for it. plan: for all nodes; its
+ * index, view and version are not used. */
 rt_status rt_view_assign(const struct rt_view *view, struct rt_cluster *cluster, const struct rt_assign *plan,
                          struct rt_error *err);
 

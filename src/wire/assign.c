@@ -10,6 +10,8 @@ enum { NODE_BYTES = 3 * 4 };
 size_t rt_assign_encode(const struct rt_assign *assign, uint8_t *bytes, size_t room) {
     struct rt_encoder encoder = {.bytes = bytes, .room = room, .full = assign->nodes > RT_MAX_NODES};
     rt_write_u16(&encoder, assign->index);
+    rt_write_u32(&encoder, assign->view);
+    rt_write_u64(&encoder, assign->version);
     rt_write_u32(&encoder, (uint32_t)assign->nodes);
     for (size_t i = 0; i < assign->nodes && !encoder.full; i++) {
         rt_write_u32(&encoder, assign->node[i].first);
@@ -25,6 +27,8 @@ rt_status rt_assign_decode(const uint8_t *bytes, size_t count, struct rt_assign 
     struct rt_decoder decoder = {.name = "assign", .bytes = bytes, .count = count, .err = err};
     struct rt_assign made = {0};
     made.index = rt_read_u16(&decoder);
+    made.view = rt_read_view(&decoder);
+    made.version = rt_read_u64(&decoder);
     made.nodes = rt_read_count(&decoder, "nodes", RT_MAX_NODES, NODE_BYTES);
     if (made.index >= made.nodes)
         rt_decoder_refuse(&decoder, "is for node %u, counted from 0, of %zu", made.index, made.nodes);

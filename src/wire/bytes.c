@@ -160,6 +160,13 @@ uint16_t rt_read_index(struct rt_decoder *decoder, const char *what, size_t limi
     return 0;
 }
 
+uint32_t rt_read_view(struct rt_decoder *decoder) {
+    const uint32_t view = rt_read_u32(decoder);
+    if (view == 0)
+        rt_decoder_refuse(decoder, "is of view 0; views are counted from 1");
+    return view;
+}
+
 void rt_read_text(struct rt_decoder *decoder, const char *what, char *text) {
     text[0] = 0;
     size_t count = rt_read_u16(decoder);

@@ -59,6 +59,9 @@ size_t rt_read_count(struct rt_decoder *decoder, const char *what, size_t limit,
 /* A u16 that must be below limit. what: "node". */
 uint16_t rt_read_index(struct rt_decoder *decoder, const char *what, size_t limit);
 
+/* The number of a view: from 1. */
+uint32_t rt_read_view(struct rt_decoder *decoder);
+
 /* A name or a message into text, of RT_MAX_TEXT + 1 bytes. what: "version". */
 void rt_read_text(struct rt_decoder *decoder, const char *what, char *text);
 

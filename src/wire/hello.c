@@ -8,6 +8,7 @@ size_t rt_hello_encode(const struct rt_hello *hello, uint8_t *bytes, size_t room
     rt_write_u8(&encoder, hello->role);
     rt_write_u16(&encoder, hello->from);
     rt_write_u16(&encoder, hello->label);
+    rt_write_u32(&encoder, hello->view);
     rt_write_raw(&encoder, hello->answer, sizeof hello->answer);
     rt_write_text(&encoder, hello->version);
     return rt_encoder_end(&encoder);
@@ -25,6 +26,7 @@ rt_status rt_hello_decode(const uint8_t *bytes, size_t count, struct rt_hello *h
     made.role = rt_read_u8(&decoder);
     made.from = rt_read_index(&decoder, "node", RT_MAX_NODES);
     made.label = rt_read_u16(&decoder);
+    made.view = rt_read_view(&decoder);
     hello_read_answer(&decoder, made.answer);
     rt_read_text(&decoder, "version", made.version);
     if (made.role != RT_ROLE_MASTER && made.role != RT_ROLE_NODE)
@@ -40,6 +42,7 @@ rt_status rt_hello_decode(const uint8_t *bytes, size_t count, struct rt_hello *h
 size_t rt_welcome_encode(const struct rt_welcome *welcome, uint8_t *bytes, size_t room) {
     struct rt_encoder encoder = {.bytes = bytes, .room = room};
     rt_write_raw(&encoder, welcome->answer, sizeof welcome->answer);
+    rt_write_u32(&encoder, welcome->view);
     rt_write_u32(&encoder, welcome->cores);
     rt_write_u32(&encoder, welcome->threads);
     rt_write_u64(&encoder, welcome->memory);
@@ -61,6 +64,7 @@ rt_status rt_welcome_decode(const uint8_t *bytes, size_t count, struct rt_welcom
     struct rt_decoder decoder = {.name = "welcome", .bytes = bytes, .count = count, .err = err};
     struct rt_welcome made = {0};
     hello_read_answer(&decoder, made.answer);
+    made.view = rt_read_u32(&decoder);
     made.cores = hello_read_cores(&decoder, "cores");
     made.threads = hello_read_cores(&decoder, "threads");
     made.memory = rt_read_u64(&decoder);

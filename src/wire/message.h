@@ -15,7 +15,7 @@
 #include "base/tree.h"
 #include <stdint.h>
 
-enum { RT_PROTOCOL = 3 };
+enum { RT_PROTOCOL = 4 };
 
 enum rt_message_type {
     /* between the master and a node, while a cluster is formed */
@@ -171,12 +171,16 @@ struct rt_hello {
     uint8_t role;       /* of the connecting side: enum rt_hello_role */
     uint16_t from;      /* a node: its index; the master: 0 */
     uint16_t label;     /* what the link is for, enum rt_label; 0: the master's own talk with a node */
+    uint32_t view;      /* of the run, that the link belongs to; in the master's own talk the one that it is
+                           about to form */
     uint8_t answer[32]; /* hash of the kernels' known answers: nodes that differ cannot share an exact run */
     char version[RT_MAX_TEXT + 1];
 };
 
 struct rt_welcome {
     uint8_t answer[32];
+    uint32_t view; /* of this run, that the node has worked in, and what it held then it still holds; 0: none
+                    */
     uint32_t cores, threads;
     uint64_t memory; /* bytes it offers; 0: it did not say */
     char name[RT_MAX_TEXT + 1], version[RT_MAX_TEXT + 1], kernels[RT_MAX_TEXT + 1];
@@ -194,6 +198,7 @@ struct rt_settle_link {
 
 struct rt_settle {
     uint16_t index, count; /* the node's own index, and how many there are */
+    uint32_t view;         /* that this is its index in */
     size_t links;
     struct rt_settle_link *link; /* [links]; owned. At most one next and one previous
                                    node, and one link of a mesh with each. */
@@ -232,7 +237,9 @@ struct rt_assigned_node {
 };
 
 struct rt_assign {
-    uint16_t index; /* of the node that this goes to */
+    uint16_t index;   /* of the node that this goes to */
+    uint32_t view;    /* that it is a part of */
+    uint64_t version; /* updates applied to the state with which the view begins */
     size_t nodes;
     struct rt_assigned_node *node; /* [nodes]; owned */
     struct rt_tree *job;           /* owned: the model and how it is trained, see job/job.h */

@@ -10,6 +10,7 @@ size_t rt_settle_encode(const struct rt_settle *settle, uint8_t *bytes, size_t r
     struct rt_encoder encoder = {.bytes = bytes, .room = room, .full = settle->links > RT_MAX_LINKS};
     rt_write_u16(&encoder, settle->index);
     rt_write_u16(&encoder, settle->count);
+    rt_write_u32(&encoder, settle->view);
     rt_write_u32(&encoder, (uint32_t)settle->links);
     for (size_t i = 0; i < settle->links && !encoder.full; i++) {
         rt_write_u16(&encoder, settle->link[i].peer);
@@ -55,6 +56,7 @@ rt_status rt_settle_decode(const uint8_t *bytes, size_t count, struct rt_settle 
     struct rt_settle made = {0};
     made.index = rt_read_u16(&decoder);
     made.count = rt_read_u16(&decoder);
+    made.view = rt_read_view(&decoder);
     if (made.count > RT_MAX_NODES)
         rt_decoder_refuse(&decoder, "has %u nodes; the maximum is %d", made.count, RT_MAX_NODES);
     if (made.index == 0 || made.index >= made.count)

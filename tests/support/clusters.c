@@ -233,8 +233,11 @@ rt_status cluster_assign_one(struct rt_cluster *cluster, size_t member, struct r
     rt_status status = rt_tree_create(RT_TREE_MAP, NULL, "test", 0, &job, err);
     if (status != RT_OK)
         return status;
-    struct rt_assign assign = {
-        .index = (uint16_t)(member + 1), .nodes = rt_cluster_count(cluster) + 1, .node = share, .job = job};
+    struct rt_assign assign = {.index = (uint16_t)(member + 1),
+                               .view = rt_cluster_view(cluster),
+                               .nodes = rt_cluster_count(cluster) + 1,
+                               .node = share,
+                               .job = job};
     size_t bytes = rt_assign_encode(&assign, body, sizeof body);
     rt_tree_destroy(job);
     status = rt_cluster_ask(cluster, member, RT_MESSAGE_ASSIGN, body, bytes, RT_MESSAGE_READY, err);

@@ -44,7 +44,7 @@ def tensor(dtype=0, dims=(), rank=None):
 
 
 def head(type, flags=0, source=0, run=0, micro=0, update=0, epoch=0, rows=0, value=0.0, tensors=(),
-         count=None, reserved=0, magic=b"RTMP", protocol=3):
+         count=None, reserved=0, magic=b"RTMP", protocol=4):
     tensors = list(tensors)
     return (magic + u16(protocol, type, flags, source) + u32(run) + u64(micro, update) + u32(epoch, rows) + f64(value)
             + u8(len(tensors) if count is None else count, 0, 0, reserved)
@@ -94,15 +94,15 @@ states = f64(*[i + 0.5 for i in range(14)])
 row = (u16(3) + f64(10.5, 9.25, 1.75) + states + u64(1000, 50) + u32(4) + u64(1 << 33) + u64(*range(1, 16))
        + u64(*range(21, 36)) + f64(7.0) + u64(2))
 bodies = {
-    "hello": u8(2) + u16(5, 1) + answer + text("0.1.0"),
-    "welcome": answer + u32(4, 3) + u64(8 << 30) + text("pi-k\u00fcche") + text("0.1.0") + text("exact-neon"),
+    "hello": u8(2) + u16(5, 1) + u32(7) + answer + text("0.1.0"),
+    "welcome": answer + u32(6, 4, 3) + u64(8 << 30) + text("pi-k\u00fcche") + text("0.1.0") + text("exact-neon"),
     "error": u16(4, 2) + text("layer 3 does not fit into 64 MiB"),
-    "settle": u16(1, 4) + u32(4) + u16(0, 2) + u16(2, 1) + u16(0, 3) + u16(3, 3),
+    "settle": u16(1, 4) + u32(7, 4) + u16(0, 2) + u16(2, 1) + u16(0, 3) + u16(3, 3),
     "join": u16(2, 1) + u32(65536, 5000) + text("10.0.0.2:7117"),
     "joined": u16(2, 1) + f64(0.00025, 117e6),
     "profile": u32(16) + tree(job),
     "profiled": u32(2) + f64(0.001, 0.002, 0.003, 0.0004) + f64(0.0, 1.5, 2e-300, 4.0),
-    "assign": u16(1) + u32(2) + u32(0, 3, 8) + u32(3, 2, 6) + tree(job),
+    "assign": u16(1) + u32(7) + u64(1 << 33) + u32(2) + u32(0, 3, 8) + u32(3, 2, 6) + tree(job),
     "ready": u64(123456789012),
     "metrics": u32(2) + u16(0) + bytes(420) + row,
 }
@@ -130,34 +130,41 @@ bad_trees = {
     "keys": u8(3) + u32(1, 1001) + b"".join(text(str(i)) + tree((1, "")) for i in range(1001)),
 }
 nan, inf = float("nan"), float("inf")
+first_view = u32(1) + u64(0)
 bad = {
-    "hello": {"role": u8(7) + u16(0, 0) + answer + text("x"), "from": u8(1) + u16(3, 0) + answer + text("x"),
-              "long": u8(2) + u16(3, 0) + answer + text("x" * 401),
-              "control": u8(2) + u16(3, 0) + answer + text("\x1b[2J")},
-    "welcome": {"cores": answer + u32(0xffffffff, 1) + u64(0) + 3 * text("x"),
-                "utf8": answer + u32(1, 1) + u64(0) + text("x") + text(b"\xc3") + text("x")},
+    "hello": {"role": u8(7) + u16(0, 0) + u32(1) + answer + text("x"),
+              "from": u8(1) + u16(3, 0) + u32(1) + answer + text("x"),
+              "long": u8(2) + u16(3, 0) + u32(1) + answer + text("x" * 401),
+              "control": u8(2) + u16(3, 0) + u32(1) + answer + text("\x1b[2J"),
+              "view": u8(2) + u16(5, 1) + u32(0) + answer + text("0.1.0")},
+    "welcome": {"cores": answer + u32(0, 0xffffffff, 1) + u64(0) + 3 * text("x"),
+                "utf8": answer + u32(0, 1, 1) + u64(0) + text("x") + text(b"\xc3") + text("x")},
     "error": {"lost": u16(6, 1) + text("node 3 is gone"), "status": u16(0, 1) + text("fine"), "unknown": u16(99, 1) + text("what"),
               "node": u16(4, 1024) + text("x")},
-    "settle": {"master": u16(0, 4) + u32(1) + u16(1, 1), "beyond": u16(4, 4) + u32(1) + u16(1, 1),
-               "count": u16(1, 4) + u32(0xffffffff), "few": u16(1, 4) + u32(2) + u16(0, 3), "none": u16(1, 4) + u32(0),
-               "self": u16(1, 4) + u32(1) + u16(1, 3), "peer": u16(1, 4) + u32(1) + u16(4, 3),
-               "label": u16(1, 4) + u32(1) + u16(2, 4), "nexts": u16(1, 4) + u32(2) + u16(2, 1) + u16(3, 1),
-               "twice": u16(1, 4) + u32(2) + u16(2, 3) + u16(2, 3),
-               "both": u16(1, 2) + u32(3) + u16(0, 1) + u16(0, 2) + u16(0, 3)},
+    "settle": {"master": u16(0, 4) + u32(1, 1) + u16(1, 1), "beyond": u16(4, 4) + u32(1, 1) + u16(1, 1),
+               "count": u16(1, 4) + u32(1, 0xffffffff), "few": u16(1, 4) + u32(1, 2) + u16(0, 3),
+               "none": u16(1, 4) + u32(1, 0), "view": u16(1, 4) + u32(0, 1) + u16(0, 3),
+               "self": u16(1, 4) + u32(1, 1) + u16(1, 3), "peer": u16(1, 4) + u32(1, 1) + u16(4, 3),
+               "label": u16(1, 4) + u32(1, 1) + u16(2, 4), "nexts": u16(1, 4) + u32(1, 2) + u16(2, 1) + u16(3, 1),
+               "twice": u16(1, 4) + u32(1, 2) + u16(2, 3) + u16(2, 3),
+               "both": u16(1, 2) + u32(1, 3) + u16(0, 1) + u16(0, 2) + u16(0, 3)},
     "join": {"node": u16(1024, 1) + u32(0, 1) + text("a:1"), "nobody": u16(0, 0) + u32(0, 0) + text(""),
              "probe": u16(2, 1) + u32(0xffffffff, 0) + text("a:1")},
     "joined": {"nan": u16(2, 1) + f64(nan, 1), "infinite": u16(2, 1) + f64(0, inf), "negative": u16(2, 1) + f64(-1, 1)},
     "profile": {"rows": u32(0) + tree(job)} | {name: u32(1) + t for name, t in bad_trees.items() if name in ("deep", "count")},
     "profiled": {"count": u32(0xffffffff), "layers": u32(65537) + bytes(64), "few": u32(3) + bytes(64),
                  "none": u32(0), "nan": u32(1) + f64(1, 1, 1, nan)},
-    "assign": {"index": u16(2) + u32(2) + bytes(24) + tree(job), "nodes": u16(0) + u32(1025) + bytes(40),
-               "layers": u16(0) + u32(1) + u32(65536, 1, 1) + tree(job), "no_job": u16(0) + u32(1) + u32(0, 1, 1)},
+    "assign": {"index": u16(2) + first_view + u32(2) + bytes(24) + tree(job),
+               "nodes": u16(0) + first_view + u32(1025) + bytes(40),
+               "layers": u16(0) + first_view + u32(1) + u32(65536, 1, 1) + tree(job),
+               "no_job": u16(0) + first_view + u32(1) + u32(0, 1, 1),
+               "view": u16(1) + u32(0) + u64(0) + u32(2) + bytes(24) + tree(job)},
     "ready": {"long": bytes(9)},
     "metrics": {"count": u32(0xffffffff) + row, "few": u32(2) + row, "none": u32(0), "nan": u32(1) + u16(1) + f64(nan) + bytes(412),
                 "node": u32(1) + u16(5000) + bytes(420)},
 }
 bad_heads = {
-    "magic": head(10, magic=b"HTTP"), "protocol": head(10, protocol=4), "type": head(999), "flags": head(32, flags=2),
+    "magic": head(10, magic=b"HTTP"), "protocol": head(10, protocol=5), "type": head(999), "flags": head(32, flags=2),
     "reserved": head(10, reserved=1), "source": head(10, source=1024), "value": head(10, value=1.0), "rows": head(48, rows=1),
     "norm_nan": head(64, value=nan), "count": head(32, count=3), "uncounted": head(32, tensors=[tensor(1, [4])], count=0),
     "dtype": head(32, tensors=[tensor(3, [4])]), "rank": head(32, tensors=[tensor(1, [4], rank=5)]),

@@ -43,8 +43,8 @@ static void whole_run(struct cluster_place *place, struct rt_endpoint *endpoint)
             CHECK(member->welcome.threads == 2 && member->welcome.memory == 1 << 20 && !member->local);
         }
         ask_all(cluster);
-        CHECK_OK(cluster_assign(cluster, &err));
         CHECK_OK(join_ring(cluster, order, nodes, 100000, &next, &previous, edges, &err));
+        CHECK_OK(cluster_assign(cluster, &err));
         CHECK_OK(rt_cluster_go(cluster, &err));
         CHECK(rt_cluster_ask(cluster, 0, RT_MESSAGE_GO, NULL, 0, RT_MESSAGE_GO, &err) == RT_FAILED);
         int number = cluster_round(next, previous);
@@ -349,9 +349,13 @@ static void ask_the_unwilling(struct cluster_place *place, struct rt_endpoint *e
     struct rt_error err = {0};
     struct rt_cluster *cluster;
     struct rt_tree *job;
+    struct rt_link *next, *previous;
     uint8_t body[200];
     CHECK_OK(rt_tree_create(RT_TREE_MAP, NULL, "test", 0, &job, &err));
     CHECK_OK(cluster_open(place->world, endpoint, 1, 3, &cluster, &err));
+    CHECK_OK(join_ring(cluster, (size_t[]){0, 1, 2}, 3, 0, &next, &previous, edges, &err));
+    rt_link_close(next);
+    rt_link_close(previous);
     CHECK(cluster_assign_one(cluster, 0, &err) == RT_NO_MEMORY);
     CHECK_MSG(strcmp(err.text, "pi1 (mem:1): 3 GiB are too much for me") == 0, "%s", err.text);
     /* one that takes its time, and one that takes too much of it */
@@ -397,9 +401,9 @@ static void first_master(struct cluster_place *place, struct rt_endpoint *endpoi
     struct rt_cluster *cluster;
     struct rt_link *next, *previous;
     CHECK_OK(cluster_open(place->world, endpoint, 1, 1, &cluster, &err));
-    CHECK_OK(cluster_assign(cluster, &err));
     rt_endpoint_sleep(endpoint, 1);
     CHECK_OK(join_ring(cluster, (size_t[]){0}, 1, 0, &next, &previous, edges, &err));
+    CHECK_OK(cluster_assign(cluster, &err));
     CHECK_OK(rt_cluster_go(cluster, &err));
     rt_endpoint_sleep(endpoint, 2);
     CHECK(cluster_round(next, previous) == 1);
@@ -504,7 +508,8 @@ static void be_strange(struct cluster_place *place, struct rt_endpoint *endpoint
     char text[RT_MAX_TEXT + 1];
     struct rt_error err;
     struct rt_cluster *cluster;
-    struct rt_hello hello = {.role = RT_ROLE_NODE, .from = 1, .label = RT_LABEL_NEXT, .version = "1"};
+    struct rt_hello hello = {
+        .role = RT_ROLE_NODE, .from = 1, .label = RT_LABEL_NEXT, .view = 1, .version = "1"};
     double start = rt_endpoint_now(endpoint);
     say(endpoint, &(struct rt_message){0}, NULL, text);
     CHECK(!text[0] && rt_endpoint_now(endpoint) - start < 6);
@@ -516,7 +521,7 @@ static void be_strange(struct cluster_place *place, struct rt_endpoint *endpoint
     CHECK_MSG(strstr(text, "hello"), "%s", text);
     say(endpoint, &(struct rt_message){.type = 9999}, NULL, text);
     CHECK_MSG(strstr(text, "type 9999"), "%s", text);
-    hello = (struct rt_hello){.role = RT_ROLE_MASTER, .version = "1"};
+    hello = (struct rt_hello){.role = RT_ROLE_MASTER, .view = 1, .version = "1"};
     say(endpoint, &(struct rt_message){.type = RT_MESSAGE_HELLO, .run = 0}, &hello, text);
     CHECK_MSG(strstr(text, "number other than 0"), "%s", text);
 
@@ -525,10 +530,11 @@ static void be_strange(struct cluster_place *place, struct rt_endpoint *endpoint
     struct rt_link *next, *previous;
     uint32_t run = rt_cluster_run(cluster);
     CHECK_OK(join_ring(cluster, (size_t[]){0}, 1, 0, &next, &previous, edges, &err));
-    hello = (struct rt_hello){.role = RT_ROLE_NODE, .from = 5, .label = RT_LABEL_NEXT, .version = "1"};
+    hello =
+        (struct rt_hello){.role = RT_ROLE_NODE, .from = 5, .label = RT_LABEL_NEXT, .view = 1, .version = "1"};
     say(endpoint, &(struct rt_message){.type = RT_MESSAGE_HELLO, .run = run}, &hello, text);
     CHECK_MSG(strcmp(text, "pi1, node 1 of 2, does not expect a link from node 5") == 0, "%s", text);
-    hello = (struct rt_hello){.role = RT_ROLE_MASTER, .label = RT_LABEL_NEXT, .version = "1"};
+    hello = (struct rt_hello){.role = RT_ROLE_MASTER, .label = RT_LABEL_NEXT, .view = 1, .version = "1"};
     say(endpoint, &(struct rt_message){.type = RT_MESSAGE_HELLO, .run = run}, &hello, text);
     CHECK_MSG(strstr(text, "does not expect a link from node 0"), "%s", text);
     say(endpoint, &(struct rt_message){.type = RT_MESSAGE_HELLO, .run = run + 1}, &hello, text);

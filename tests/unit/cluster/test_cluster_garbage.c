@@ -23,9 +23,14 @@ static uint16_t some_label(void) {
     return (uint16_t)(draw(20) ? 1 + draw(3) : draw(5));
 }
 
+static uint32_t some_view(void) {
+    return draw(30) ? 1 : draw(4);
+}
+
 static size_t some_hello(uint8_t *body, bool master) {
     struct rt_hello hello = {.role = master || draw(2) ? RT_ROLE_MASTER : RT_ROLE_NODE,
                              .label = master ? 0 : some_label(),
+                             .view = some_view(),
                              .version = "1"};
     if (hello.role == RT_ROLE_NODE)
         hello.from = some_node();
@@ -40,6 +45,7 @@ static size_t some_settle(uint8_t *body) {
     struct rt_settle_link want[2] = {links[draw(4)][0], links[draw(4)][1]};
     struct rt_settle settle = {.index = (uint16_t)(draw(10) ? 1 : some_node()),
                                .count = (uint16_t)(draw(10) ? 3 : some_node()),
+                               .view = some_view(),
                                .links = 1 + draw(2),
                                .link = want};
     if (!draw(10))
@@ -60,7 +66,7 @@ static size_t some_join(uint8_t *body) {
 static size_t some_assign(uint8_t *body) {
     struct rt_error err;
     struct rt_assigned_node nodes[3] = {{0, 1, 2}, {1, 1, 2}, {2, 1, 2}};
-    struct rt_assign assign = {.index = (uint16_t)draw(3), .nodes = 3, .node = nodes};
+    struct rt_assign assign = {.index = (uint16_t)draw(3), .view = some_view(), .nodes = 3, .node = nodes};
     if (rt_tree_create(RT_TREE_MAP, NULL, "test", 0, &assign.job, &err) != RT_OK)
         return 0;
     size_t bytes = rt_assign_encode(&assign, body, ROOM);
@@ -194,8 +200,8 @@ static void say_anything_and_work(struct cluster_place *place, struct rt_endpoin
     /* a node that was made to work without a master in it finds that out */
     rt_endpoint_sleep(endpoint, rt_endpoint_now(endpoint) + 100);
     CHECK_OK(cluster_open(place->world, endpoint, 1, 2, &cluster, &err));
-    CHECK_OK(cluster_assign(cluster, &err));
     CHECK_OK(join_mesh(cluster, (size_t[]){0, 1}, 2, everybody, NULL, 0, links, NULL, &err));
+    CHECK_OK(cluster_assign(cluster, &err));
     CHECK_OK(rt_cluster_go(cluster, &err));
     cluster_sums(links, 3, sums);
     CHECK(sums[1] == 2 && sums[2] == 1);

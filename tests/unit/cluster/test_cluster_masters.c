@@ -23,7 +23,7 @@ static rt_status ask_join(struct rt_cluster *cluster, const struct rt_join *join
 static rt_status ask_settle(struct rt_cluster *cluster, uint16_t count, struct rt_error *err) {
     uint8_t body[64];
     struct rt_settle_link links[2] = {{0, RT_LABEL_PREVIOUS}, {(uint16_t)(2 % count), RT_LABEL_NEXT}};
-    size_t bytes = rt_settle_encode(&(struct rt_settle){1, count, 2, links}, body, sizeof body);
+    size_t bytes = rt_settle_encode(&(struct rt_settle){1, count, 1, 2, links}, body, sizeof body);
     rt_status status = rt_cluster_ask(cluster, 0, RT_MESSAGE_SETTLE, body, bytes, RT_MESSAGE_SETTLED, err);
     if (status == RT_OK)
         rt_talk_next(&rt_cluster_member(cluster, 0)->talk);

@@ -74,11 +74,11 @@ static void whole_run(struct cluster_place *place, struct rt_endpoint *endpoint)
         struct rt_link *links[P];
         memset(edges, 0xff, sizeof edges);
         CHECK_OK(cluster_open(place->world, endpoint, 1, count - 1, &cluster, &err));
-        CHECK_OK(cluster_assign(cluster, &err));
         CHECK_OK(join_mesh(cluster, in_order, count - 1, wish.needs, &wish.seed, wish.probe_bytes, links,
                            edges, &err));
         CHECK(!links[0]);
         check_edges(count);
+        CHECK_OK(cluster_assign(cluster, &err));
         CHECK_OK(rt_cluster_go(cluster, &err));
         check_sums(links, count);
         cluster_close_links(links, count);
@@ -170,13 +170,13 @@ static void two_rings(struct cluster_place *place, struct rt_endpoint *endpoint)
     struct rt_cluster *cluster;
     int sums[6];
     CHECK_OK(cluster_open(place->world, endpoint, 1, 5, &cluster, &err));
-    CHECK_OK(cluster_assign(cluster, &err));
-    CHECK_OK(rt_cluster_join(cluster, in_order, 5, wanted, WANTED, 1000, links, edges, &err));
+    CHECK_OK(rt_cluster_join(cluster, 1, in_order, 5, wanted, WANTED, 1000, links, edges, &err));
     for (size_t k = 0; k < WANTED; k++) {
         CHECK((links[k] != NULL) == (wanted[k].from == 0) && edges[k].latency > 0);
         if (wanted[k].from == 0 && wanted[k].label == RT_LABEL_MESH)
             mesh[wanted[k].to] = links[k];
     }
+    CHECK_OK(cluster_assign(cluster, &err));
     CHECK_OK(rt_cluster_go(cluster, &err));
     CHECK(cluster_round(links[0], links[2]) == 2);
     cluster_sums(mesh, 6, sums);
@@ -205,7 +205,6 @@ static void cut_between_nodes(struct cluster_place *place, struct rt_endpoint *e
     struct rt_cluster *cluster;
     struct rt_link *links[P];
     CHECK_OK(cluster_open(place->world, endpoint, 1, 4, &cluster, &err));
-    CHECK_OK(cluster_assign(cluster, &err));
     rt_memnet_cut(place->world->net, 2, 4);
     const double start = rt_endpoint_now(endpoint);
     CHECK(join_mesh(cluster, in_order, 4, everybody, NULL, 0, links, NULL, &err) == RT_FAILED);
@@ -215,6 +214,7 @@ static void cut_between_nodes(struct cluster_place *place, struct rt_endpoint *e
     wish.needs = some;
     wish.seed = 0;
     CHECK_OK(join_mesh(cluster, in_order, 4, some, &wish.seed, 0, links, NULL, &err));
+    CHECK_OK(cluster_assign(cluster, &err));
     CHECK_OK(rt_cluster_go(cluster, &err));
     check_sums(links, 5);
     cluster_close_links(links, 5);
@@ -266,9 +266,9 @@ static void lose_one(struct cluster_place *place, struct rt_endpoint *endpoint) 
     const double start = rt_endpoint_now(endpoint);
     rt_status status = cluster_open(place->world, endpoint, 1, 4, &cluster, &err);
     if (status == RT_OK)
-        status = cluster_assign(cluster, &err);
-    if (status == RT_OK)
         status = join_mesh(cluster, in_order, 4, everybody, NULL, 5000, links, NULL, &err);
+    if (status == RT_OK)
+        status = cluster_assign(cluster, &err);
     if (status == RT_OK)
         status = rt_cluster_go(cluster, &err);
     CHECK_MSG(status == RT_OK || strstr(err.text, "mem:2") || strstr(err.text, "pi2"), "after %g s: %s",
@@ -302,8 +302,8 @@ static void lose_a_link(struct cluster_place *place, struct rt_endpoint *endpoin
     struct rt_cluster *cluster;
     struct rt_link *links[P];
     CHECK_OK(cluster_open(place->world, endpoint, 1, 3, &cluster, &err));
-    CHECK_OK(cluster_assign(cluster, &err));
     CHECK_OK(join_mesh(cluster, in_order, 3, everybody, NULL, 0, links, NULL, &err));
+    CHECK_OK(cluster_assign(cluster, &err));
     rt_memnet_cut(place->world->net, 1, 3);
     rt_endpoint_sleep(endpoint, rt_endpoint_now(endpoint) + 6);
     CHECK(rt_cluster_go(cluster, &err) == RT_FAILED);
@@ -352,14 +352,13 @@ static void order_nonsense(struct cluster_place *place, struct rt_endpoint *endp
     struct rt_link *links[P];
     uint8_t body[200];
     CHECK_OK(cluster_open(place->world, endpoint, 1, 2, &cluster, &err));
-    CHECK_OK(cluster_assign(cluster, &err));
     refused(ask_join(cluster, 2, RT_LABEL_MESH, "mem:2", &err), &err, "asked for an unknown link");
     const uint8_t garbage[6] = {1, 0, 4, 0, 255, 255};
     refused(ask(cluster, RT_MESSAGE_SETTLE, garbage, 6, RT_MESSAGE_SETTLED, &err), &err, "the settle");
     refused(ask(cluster, RT_MESSAGE_GO, NULL, 0, RT_MESSAGE_READY, &err), &err,
             "told to start without a job");
     struct rt_settle_link want[] = {{0, RT_LABEL_MESH}, {2, RT_LABEL_MESH}};
-    const size_t bytes = rt_settle_encode(&(struct rt_settle){1, 3, 2, want}, body, sizeof body);
+    const size_t bytes = rt_settle_encode(&(struct rt_settle){1, 3, 1, 2, want}, body, sizeof body);
     CHECK_OK(ask(cluster, RT_MESSAGE_SETTLE, body, bytes, RT_MESSAGE_SETTLED, &err));
     refused(ask_join(cluster, 2, RT_LABEL_NEXT, "mem:2", &err), &err, "asked for an unknown link");
     refused(ask_join(cluster, 0, RT_LABEL_MESH, "mem:2", &err), &err, "asked for an unknown link");
@@ -376,6 +375,7 @@ static void order_nonsense(struct cluster_place *place, struct rt_endpoint *endp
     CHECK_OK(join_mesh(cluster, in_order, 2, everybody, NULL, 0, links, NULL, &err));
     refused(ask_join(cluster, 2, RT_LABEL_MESH, "mem:2", &err), &err,
             "asked for an unknown link"); /* it is there */
+    CHECK_OK(cluster_assign(cluster, &err));
     CHECK_OK(rt_cluster_go(cluster, &err));
     wish.needs = everybody;
     check_sums(links, 3);
@@ -422,7 +422,8 @@ static void intrude(struct cluster_place *place, struct rt_endpoint *endpoint) {
     (void)place;
     rt_endpoint_sleep(endpoint, 1);
     const uint32_t run = run_of_master;
-    struct rt_hello hello = {.role = RT_ROLE_NODE, .from = 2, .label = RT_LABEL_MESH, .version = "1"};
+    struct rt_hello hello = {
+        .role = RT_ROLE_NODE, .from = 2, .label = RT_LABEL_MESH, .view = 1, .version = "1"};
     say_hello(endpoint, &hello, run + 1, "pi1 does not expect a link of that run");
     say_hello(endpoint, &hello, run,
               "pi1, node 1 of 3, does not expect a link from node 2"); /* it is there */
@@ -435,7 +436,7 @@ static void intrude(struct cluster_place *place, struct rt_endpoint *endpoint) {
     for (hello.from = 0; hello.from < 4; hello.from++)
         for (hello.label = 1; hello.label < 9; hello.label++)
             say_hello(endpoint, &hello, run, "does not expect a link from node");
-    hello = (struct rt_hello){.role = RT_ROLE_MASTER, .label = RT_LABEL_MESH, .version = "1"};
+    hello = (struct rt_hello){.role = RT_ROLE_MASTER, .label = RT_LABEL_MESH, .view = 1, .version = "1"};
     say_hello(endpoint, &hello, run, "does not expect a link from node 0");
     hello.label = 0;
     say_hello(endpoint, &hello, run, "pi1 already takes part in this run");
@@ -447,10 +448,10 @@ static void be_intruded(struct cluster_place *place, struct rt_endpoint *endpoin
     struct rt_cluster *cluster;
     struct rt_link *links[P];
     CHECK_OK(cluster_open(place->world, endpoint, 1, 2, &cluster, &err));
-    CHECK_OK(cluster_assign(cluster, &err));
     run_of_master = rt_cluster_run(cluster);
     CHECK_OK(join_mesh(cluster, in_order, 2, everybody, NULL, 0, links, NULL, &err));
     rt_endpoint_sleep(endpoint, 5);
+    CHECK_OK(cluster_assign(cluster, &err));
     CHECK_OK(rt_cluster_go(cluster, &err));
     wish.needs = everybody;
     check_sums(links, 3);
@@ -472,7 +473,7 @@ TEST(intruders) {
 static void take_a_free_place(struct cluster_place *place, struct rt_endpoint *endpoint) {
     (void)place;
     rt_endpoint_sleep(endpoint, 1);
-    struct rt_hello hello = {.role = RT_ROLE_NODE, .label = RT_LABEL_MESH, .version = "1"};
+    struct rt_hello hello = {.role = RT_ROLE_NODE, .label = RT_LABEL_MESH, .view = 1, .version = "1"};
     say_hello(endpoint, &hello, run_of_master, "does not expect a link from node 0"); /* it is no master */
     hello.role = RT_ROLE_MASTER;
     say_hello(endpoint, &hello, run_of_master, NULL);
@@ -484,13 +485,13 @@ static void lose_a_place_for_a_while(struct cluster_place *place, struct rt_endp
     struct rt_link *links[P];
     uint8_t body[100];
     CHECK_OK(cluster_open(place->world, endpoint, 1, 1, &cluster, &err));
-    CHECK_OK(cluster_assign(cluster, &err));
     run_of_master = rt_cluster_run(cluster);
     struct rt_settle_link want = {0, RT_LABEL_MESH};
-    const size_t bytes = rt_settle_encode(&(struct rt_settle){1, 2, 1, &want}, body, sizeof body);
+    const size_t bytes = rt_settle_encode(&(struct rt_settle){1, 2, 1, 1, &want}, body, sizeof body);
     CHECK_OK(ask(cluster, RT_MESSAGE_SETTLE, body, bytes, RT_MESSAGE_SETTLED, &err));
     rt_endpoint_sleep(endpoint, 5);
     CHECK_OK(join_mesh(cluster, in_order, 1, NULL, NULL, 0, links, NULL, &err));
+    CHECK_OK(cluster_assign(cluster, &err));
     CHECK_OK(rt_cluster_go(cluster, &err));
     wish.needs = NULL;
     check_sums(links, 2);

@@ -71,8 +71,8 @@ TEST(nodes_work_in_a_mesh) {
             status = rt_cluster_open(&settings, endpoint, NULL, &cluster, &err);
         }
         CHECK_OK(status);
-        CHECK_OK(cluster_assign(cluster, &err));
         CHECK_OK(join_mesh(cluster, order, NODES, neighbours, NULL, run == 1 ? 4096 : 0, links, NULL, &err));
+        CHECK_OK(cluster_assign(cluster, &err));
         CHECK_OK(rt_cluster_go(cluster, &err));
         cluster_sums(links, NODES + 1, sums);
         for (int i = 1; i <= NODES; i++)

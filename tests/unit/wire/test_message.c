@@ -19,13 +19,14 @@ static void fill_answer(uint8_t answer[32]) {
 }
 
 static size_t make_hello(uint8_t *bytes, size_t room) {
-    struct rt_hello hello = {.role = RT_ROLE_NODE, .from = 5, .label = 1, .version = "0.1.0"};
+    struct rt_hello hello = {.role = RT_ROLE_NODE, .from = 5, .label = 1, .view = 7, .version = "0.1.0"};
     fill_answer(hello.answer);
     return rt_hello_encode(&hello, bytes, room);
 }
 
 static size_t make_welcome(uint8_t *bytes, size_t room) {
-    struct rt_welcome welcome = {.cores = 4,
+    struct rt_welcome welcome = {.view = 6,
+                                 .cores = 4,
                                  .threads = 3,
                                  .memory = UINT64_C(8) << 30,
                                  .name = "pi-k\xc3\xbc"
@@ -44,7 +45,7 @@ static size_t make_error(uint8_t *bytes, size_t room) {
 static size_t make_settle(uint8_t *bytes, size_t room) {
     struct rt_settle_link links[4] = {
         {0, RT_LABEL_PREVIOUS}, {2, RT_LABEL_NEXT}, {0, RT_LABEL_MESH}, {3, RT_LABEL_MESH}};
-    return rt_settle_encode(&(struct rt_settle){1, 4, 4, links}, bytes, room);
+    return rt_settle_encode(&(struct rt_settle){1, 4, 7, 4, links}, bytes, room);
 }
 
 static size_t make_join(uint8_t *bytes, size_t room) {
@@ -85,7 +86,7 @@ static size_t make_profiled(uint8_t *bytes, size_t room) {
 
 static size_t make_assign(uint8_t *bytes, size_t room) {
     struct rt_assigned_node nodes[2] = {{0, 3, 8}, {3, 2, 6}};
-    struct rt_assign assign = {1, 2, nodes, golden_tree()};
+    struct rt_assign assign = {1, 7, UINT64_C(1) << 33, 2, nodes, golden_tree()};
     size_t used = assign.job ? rt_assign_encode(&assign, bytes, room) : 0;
     rt_tree_destroy(assign.job);
     return used;
@@ -232,16 +233,17 @@ static const void *wire_double(double value) {
 TEST(bodies_are_refused_with_the_reason) {
     refused("hello", 0, "\x07", 1, "the hello has unknown role 7");
     refused("hello", 0, "\x01", 1, "a master that calls itself node 5");
+    refused("hello", 5, "\x00", 1, "the hello is of view 0; views are counted from 1");
     refused("hello", 1, "\x00\x04", 2, "names node 1024, counted from 0; there can be at most 1024");
-    refused("hello", 37, "\x91\x01", 2, "the hello has a version of 401 bytes; the maximum is 400");
-    refused("hello", 39, "\x1b", 1, "the hello has a version that is not plain text");
-    refused("hello", 39, "\x00", 1, "not plain text");
-    refused("hello", 39, "\xc2\x9b", 2, "not plain text");
-    refused("hello", 43, "\xc3", 1, "not plain text");
-    refused("hello", 37, "\x04", 1, "the hello has 1 bytes left over behind its fields");
-    refused("hello", 37, "\x06", 1, "the hello is shorter than its fields: it ends after 44 bytes");
-    refused("welcome", 32, "\x01\x00\x01\x00", 4, "has 65537 cores; the maximum is 65536");
-    refused("welcome", 36, "\xff\xff\xff\xff", 4, "has 4294967295 threads");
+    refused("hello", 41, "\x91\x01", 2, "the hello has a version of 401 bytes; the maximum is 400");
+    refused("hello", 43, "\x1b", 1, "the hello has a version that is not plain text");
+    refused("hello", 43, "\x00", 1, "not plain text");
+    refused("hello", 43, "\xc2\x9b", 2, "not plain text");
+    refused("hello", 47, "\xc3", 1, "not plain text");
+    refused("hello", 41, "\x04", 1, "the hello has 1 bytes left over behind its fields");
+    refused("hello", 41, "\x06", 1, "the hello is shorter than its fields: it ends after 48 bytes");
+    refused("welcome", 36, "\x01\x00\x01\x00", 4, "has 65537 cores; the maximum is 65536");
+    refused("welcome", 40, "\xff\xff\xff\xff", 4, "has 4294967295 threads");
     refused("error", 0, "\x00", 1, "the error has status 0, which is not a failure");
     refused("error", 0, "\x08", 1, "the error has status 8, which is not a failure");
     refused("settle", 0, "\x04", 1, "the settle is for node 4, counted from 0, of 4");
@@ -250,14 +252,15 @@ TEST(bodies_are_refused_with_the_reason) {
     refused("settle", 0, "\x02", 1, "gives node 2 of 4, counted from 0, a link with node 2");
     refused("settle", 2, "\x01\x04", 2, "has 1025 nodes; the maximum is 1024");
     refused("settle", 2, "\x03", 1, "gives node 1 of 3, counted from 0, a link with node 3");
-    refused("settle", 4, "\x02\x04", 2, "has 1026 links; the maximum is 1025");
-    refused("settle", 4, "\x05", 1, "24 bytes cannot hold 5 links");
-    refused("settle", 4, "\x00", 1, "the settle gives a node no link");
-    refused("settle", 10, "\x04", 1, "a link with unknown label 4");
-    refused("settle", 10, "\x00", 1, "a link with unknown label 0");
-    refused("settle", 10, "\x01", 1, "gives a node two links that are the same");
-    refused("settle", 14, "\x02", 1, "gives a node two links that are the same");
-    refused("settle", 20, "\x00", 1, "gives a node two links that are the same");
+    refused("settle", 4, "\x00", 1, "the settle is of view 0; views are counted from 1");
+    refused("settle", 8, "\x02\x04", 2, "has 1026 links; the maximum is 1025");
+    refused("settle", 8, "\x05", 1, "28 bytes cannot hold 5 links");
+    refused("settle", 8, "\x00", 1, "the settle gives a node no link");
+    refused("settle", 14, "\x04", 1, "a link with unknown label 4");
+    refused("settle", 14, "\x00", 1, "a link with unknown label 0");
+    refused("settle", 14, "\x01", 1, "gives a node two links that are the same");
+    refused("settle", 18, "\x02", 1, "gives a node two links that are the same");
+    refused("settle", 24, "\x00", 1, "gives a node two links that are the same");
     refused("join", 0, "\x00\x04", 2, "the join names node 1024, counted from 0; there can be at most 1024");
     refused("join", 4, "\x01\x00\x00\x40", 4, "a probe of 1073741825 bytes");
     refused("joined", 4, wire_double(-1), 8, "the joined gives a latency of -1");
@@ -269,10 +272,11 @@ TEST(bodies_are_refused_with_the_reason) {
     refused("profiled", 0, "\x01", 1, "has 32 bytes left over");
     refused("profiled", 60, wire_double(-0.5), 8, "gives a time of -0.5");
     refused("assign", 0, "\x02", 1, "the assign is for node 2, counted from 0, of 2");
-    refused("assign", 2, "\x01\x04", 2, "has 1025 nodes; the maximum is 1024");
-    refused("assign", 2, "\xff\x03", 2, "211 bytes cannot hold 1023 nodes");
-    refused("assign", 18, "\xff\xff\x00\x00", 4, "gives node 1 layers beyond number 65536");
-    refused("assign", 18, "\xff\xff\xff\xff", 4, "gives node 1 layers beyond number 65536");
+    refused("assign", 2, "\x00", 1, "the assign is of view 0; views are counted from 1");
+    refused("assign", 14, "\x01\x04", 2, "has 1025 nodes; the maximum is 1024");
+    refused("assign", 14, "\xff\x03", 2, "223 bytes cannot hold 1023 nodes");
+    refused("assign", 30, "\xff\xff\x00\x00", 4, "gives node 1 layers beyond number 65536");
+    refused("assign", 30, "\xff\xff\xff\xff", 4, "gives node 1 layers beyond number 65536");
     refused("metrics", 0, "\x01\x04\x00\x00", 4, "has 1025 nodes");
     refused("metrics", 0, "\x03", 1, "848 bytes cannot hold 3 nodes");
     refused("metrics", 6, wire_double(-1), 8, "gives a time of -1");
@@ -313,8 +317,8 @@ TEST(too_many_are_not_encoded) {
     static uint8_t bytes[RT_MAX_CONTROL];
     CHECK(rt_profiled_encode(&(struct rt_profiled){RT_MAX_LAYERS + 1, NULL}, bytes, sizeof bytes) == 0);
     CHECK(rt_metrics_encode(&(struct rt_metrics){.count = RT_MAX_NODES + 1}, bytes, sizeof bytes) == 0);
-    CHECK(rt_settle_encode(&(struct rt_settle){1, 2, RT_MAX_LINKS + 1, NULL}, bytes, sizeof bytes) == 0);
-    struct rt_assign assign = {0, RT_MAX_NODES + 1, NULL, golden_tree()};
+    CHECK(rt_settle_encode(&(struct rt_settle){1, 2, 1, RT_MAX_LINKS + 1, NULL}, bytes, sizeof bytes) == 0);
+    struct rt_assign assign = {.view = 1, .nodes = RT_MAX_NODES + 1, .job = golden_tree()};
     REQUIRE(assign.job);
     CHECK(rt_assign_encode(&assign, bytes, sizeof bytes) == 0);
     rt_tree_destroy(assign.job);
@@ -388,6 +392,7 @@ TEST(an_assigned_job_names_its_lines) {
     uint8_t bytes[ROOM];
     size_t count = make_assign(bytes, sizeof bytes);
     CHECK_OK(rt_assign_decode(bytes, count, &assign, &err));
+    CHECK(assign.view == 7 && assign.version == UINT64_C(1) << 33);
     CHECK(assign.index == 1 && assign.nodes == 2 && assign.node[1].first == 3 && assign.node[1].slots == 6);
     rt_tree_fail(rt_tree_get(assign.job, "name"), &err, "wrong");
     CHECK_MSG(strcmp(err.text, "the master's run file:7: wrong") == 0, "%s", err.text);
