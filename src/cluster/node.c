@@ -75,7 +75,7 @@ static void node_set_name(struct rt_node *node) {
 static rt_status serve(struct rt_node *node, struct rt_error *err) {
     while (!atomic_load(node->stop)) {
         struct rt_event event;
-        double until = rt_guest_deadline(node);
+        double until = fmin(rt_guest_deadline(node), rt_session_deadline(node));
         if (node->dial.stage != RT_DIAL_IDLE && node->dial.until < until)
             until = node->dial.until;
         if (rt_endpoint_wait(node->endpoint, until, &event))
@@ -83,6 +83,7 @@ static rt_status serve(struct rt_node *node, struct rt_error *err) {
         else if (until == INFINITY)
             return rt_fail(err, RT_FAILED, "the network of this node has ended");
         rt_guest_expire(node, rt_endpoint_now(node->endpoint));
+        rt_session_expire(node, rt_endpoint_now(node->endpoint));
         rt_session_check(node);
     }
     return RT_OK;

@@ -17,7 +17,8 @@ enum { RT_NODE_NAME = 80 }; /* bytes of a name; messages show no more of it */
 
 struct rt_node;
 
-/* A run as the node sees it, from the greeting of its master to its end. */
+/* A run as the node sees it, from the greeting of its master to its end. A run has one view after another;
+ * most have one only. */
 struct rt_session {
     struct rt_node *node;
     struct rt_endpoint *endpoint;
@@ -32,8 +33,14 @@ struct rt_session {
                                         where the node has no such link at all. The array is the node's, good
                                         until end() has returned. */
     const atomic_int *stop;          /* the node is to end: events should be left soon after it is set */
-    void *user;                      /* the role's, see there */
-    void *role;                      /* the role's own in this run; NULL at first */
+    /* The role's: seconds for which the session outlives a view that a failure of run() has ended. Within
+     * them the master may form another view, for which assign() and run() are called again and `role` is as
+     * run() has left it. Such a role sets the links that it has closed to NULL: the node closes the others.
+     * 0: the session ends too. */
+    double keep;
+    atomic_bool recalled; /* while run() works: the master waits for it to return, and to form another view */
+    void *user;           /* the role's, see there */
+    void *role;           /* the role's own in this run; NULL at first */
 };
 
 /* For who watches a node from another thread: whether it works for a run, and how many links are left of
@@ -54,9 +61,10 @@ struct rt_role {
     /* Takes the memory the work needs; refuses with a sentence. */
     rt_status (*assign)(struct rt_session *session, const struct rt_assign *assign, uint64_t *memory,
                         struct rt_error *err);
-    /* The work, after GO, until the run ends; events that are not of the role's links go to rt_node_stray. */
+    /* The work, after GO, until the run or its view ends; events that are not of the role's links go to
+     * rt_node_stray. */
     rt_status (*run)(struct rt_session *session, struct rt_error *err);
-    /* Releases what the others took; also after a session that never got as far as run. */
+    /* Releases what the others took, once in a session; also after one that never got as far as run. */
     void (*end)(struct rt_session *session);
     void *user; /* becomes the sessions' */
 };
@@ -67,7 +75,7 @@ struct rt_node_settings {
     uint32_t cores, threads;
     uint64_t memory; /* bytes it offers; 0: no limit */
     uint8_t answer[32];
-    double timeout; /* seconds that a master may be quiet while a cluster is formed; 0: 60 */
+    double timeout; /* seconds that a master may be quiet while a view is formed; 0: 60 */
     /* Told of what happens, one sentence at a time: a session begins, ends, was refused. May be NULL. */
     void (*tell)(void *user, const char *sentence);
     void *user;
@@ -80,8 +88,9 @@ rt_status rt_node_serve(const struct rt_node_settings *settings, struct rt_endpo
 
 const struct rt_node_settings *rt_node_settings(const struct rt_node *node);
 
-/* An event that came while a role ran and is not of its links: somebody else connected (he is told that the
- * node is busy, with whom), a link that was let go, ... */
+/* An event that came while a role ran and is not of its links: another master connected (it is told that the
+ * node is busy, with whom) or its own one (the session is recalled), a link that was let go, ... Called by
+ * one thread at a time, before run() returns. */
 void rt_node_stray(struct rt_session *session, const struct rt_event *event);
 
 #endif

@@ -91,8 +91,10 @@ void rt_guest_refuse(struct rt_node *node, struct rt_guest *guest, rt_status sta
 
 void rt_guest_welcome(struct rt_node *node, struct rt_guest *guest) {
     const struct rt_node_settings *settings = node->settings;
-    struct rt_welcome welcome = {
-        .cores = settings->cores, .threads = settings->threads, .memory = settings->memory};
+    struct rt_welcome welcome = {.view = node->worked,
+                                 .cores = settings->cores,
+                                 .threads = settings->threads,
+                                 .memory = settings->memory};
     memcpy(welcome.answer, settings->answer, sizeof welcome.answer);
     snprintf(welcome.name, sizeof welcome.name, "%s", node->name);
     snprintf(welcome.version, sizeof welcome.version, "%s", RT_VERSION);
@@ -104,15 +106,48 @@ void rt_guest_welcome(struct rt_node *node, struct rt_guest *guest) {
 
 /* ---- hello ---- */
 
-static void guest_greet_master(struct rt_node *node, struct rt_guest *guest, const struct rt_hello *hello) {
-    uint32_t run = guest->talk.message.run;
-    if (node->serving && node->session.run == run) {
+static void guest_refuse_master(struct rt_node *node, struct rt_guest *guest, const struct rt_hello *hello) {
+    const struct rt_session *session = &node->session;
+    if (session->run != guest->talk.message.run)
+        rt_guest_refuse(node, guest, RT_FAILED, "%s is busy with a run of %s", node->name, node->master_peer);
+    else if (hello->view == session->view && node->master)
         rt_guest_refuse(node, guest, RT_BAD_INPUT, "%s already takes part in this run: it was named twice",
                         node->name);
+    else
+        rt_guest_refuse(node, guest, RT_FAILED,
+                        "%s has been in view %u of this run, and is called for view %u", node->name,
+                        session->view, hello->view);
+}
+
+/* It is answered when the role has returned. The role looks at the session, or at its links, which the master
+ * has closed. Of several the one for the newest view stays: the master has let go of the others. */
+static void guest_keep_recalling(struct rt_node *node, struct rt_guest *guest, const struct rt_hello *hello) {
+    struct rt_guest *before = guest_find_longest(node, RT_GUEST_RECALLING);
+    if (before && hello->view < before->view) {
+        rt_guest_refuse(node, guest, RT_FAILED, "%s was called for view %u of this run, and view %u is older",
+                        node->name, before->view, hello->view);
         return;
     }
-    if (node->serving) {
-        rt_guest_refuse(node, guest, RT_FAILED, "%s is busy with a run of %s", node->name, node->master_peer);
+    if (before)
+        rt_guest_drop(before);
+    guest->state = RT_GUEST_RECALLING;
+    guest->view = hello->view;
+    guest->until = rt_endpoint_now(node->endpoint) + guest_master_timeout(node);
+    rt_link_count(guest->talk.link, &node->work->links);
+    atomic_store(&node->session.recalled, true);
+    rt_node_tell(node, RT_ABOUT_RUNS, "the run of %s: view %u is called for while this node works in view %u",
+                 node->master_peer, hello->view, node->session.view);
+}
+
+static void guest_greet_master(struct rt_node *node, struct rt_guest *guest, const struct rt_hello *hello) {
+    const uint32_t run = guest->talk.message.run;
+    const bool again = node->serving && node->session.run == run && hello->view > node->session.view;
+    if (node->serving && !again) {
+        guest_refuse_master(node, guest, hello);
+        return;
+    }
+    if (again && rt_node_is_working(node)) {
+        guest_keep_recalling(node, guest, hello);
         return;
     }
     if (run == 0) {
@@ -122,7 +157,10 @@ static void guest_greet_master(struct rt_node *node, struct rt_guest *guest, con
     guest->state = RT_GUEST_MASTER;
     guest->talk.run = run;
     guest->until = rt_endpoint_now(node->endpoint) + guest_master_timeout(node);
-    rt_session_begin(node, guest, run, hello->view);
+    if (again)
+        rt_session_resume(node, guest, hello->view);
+    else
+        rt_session_begin(node, guest, run, hello->view);
     rt_guest_welcome(node, guest);
     rt_talk_next(&guest->talk);
 }
@@ -171,6 +209,15 @@ static void guest_take_hello(struct rt_node *node, struct rt_guest *guest) {
         guest_greet_other(node, guest, &hello);
 }
 
+void rt_guest_recall(struct rt_node *node) {
+    struct rt_guest *guest = guest_find_longest(node, RT_GUEST_RECALLING);
+    if (!guest || atomic_load(node->stop))
+        return;
+    guest->state = RT_GUEST_NEW;
+    rt_link_count(guest->talk.link, NULL);
+    guest_take_hello(node, guest);
+}
+
 /* ---- events ---- */
 
 static void guest_settle(struct rt_guest *guest) {
@@ -183,7 +230,7 @@ static void guest_lose(struct rt_node *node, struct rt_guest *guest) {
     struct rt_error why = guest->talk.error;
     if (guest == node->master) {
         rt_fail_prefix(&why, why.status, "the master");
-        rt_session_end(node, &why);
+        rt_session_leave(node, &why);
     } else if (guest->state == RT_GUEST_LEAVING) {
         if (guest->talk.closed)
             rt_guest_drop(guest);
@@ -216,6 +263,7 @@ static void guest_take_message(struct rt_node *node, struct rt_guest *guest) {
     case RT_GUEST_LEAVING:
         rt_talk_next(&guest->talk); /* whatever he says, it is too late */
         break;
+    case RT_GUEST_RECALLING: /* its HELLO has yet to be answered */
     case RT_GUEST_NONE:
         break;
     }
@@ -250,7 +298,7 @@ void rt_guest_expire(struct rt_node *node, double now) {
         const char *peer = guest->talk.link->peer;
         if (guest->state == RT_GUEST_MASTER) {
             rt_fail(&why, RT_FAILED, "%s has been silent for %g s", peer, guest_master_timeout(node));
-            rt_session_end(node, &why);
+            rt_session_leave(node, &why);
             continue;
         }
         if (guest->state == RT_GUEST_NEW)

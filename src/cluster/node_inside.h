@@ -1,7 +1,7 @@
 /*
  * Inside a node. Whoever connects is a guest until he has said who he is: a master, whom the node then serves
- * (node_session.c), another node of the run, with which a link is made (node_links.c), or somebody to be
- * refused (node_guest.c). node.c takes the events and keeps the time.
+ * (node_session.c; node_wait.c between two views of its run), another node of the run, with which a link is
+ * made (node_links.c), or somebody to be refused (node_guest.c). node.c takes the events and keeps the time.
  */
 #ifndef RT_CLUSTER_NODE_INSIDE_H
 #define RT_CLUSTER_NODE_INSIDE_H
@@ -16,14 +16,16 @@ enum rt_guest_state {
     RT_GUEST_NONE,
     RT_GUEST_NEW, /* has said nothing yet */
     RT_GUEST_MASTER,
-    RT_GUEST_JOINING, /* its link is being made into one of the run */
-    RT_GUEST_LEAVING, /* has been told why; given a moment to read it */
+    RT_GUEST_RECALLING, /* the master of the run, for its next view, while the role works in this one */
+    RT_GUEST_JOINING,   /* its link is being made into one of the run */
+    RT_GUEST_LEAVING,   /* has been told why; given a moment to read it */
 };
 
 struct rt_guest {
     enum rt_guest_state state;
     struct rt_talk talk;
     double until;          /* when the node's timeout with it ends */
+    uint32_t view;         /* RECALLING: that it is about to form */
     struct rt_echo echo;   /* JOINING */
     struct rt_link **slot; /* JOINING: where in the session the link belongs */
 };
@@ -48,7 +50,10 @@ struct rt_node {
 
     bool serving; /* there is a session: */
     struct rt_session session;
-    struct rt_guest *master; /* NULL from the beginning of the work on */
+    uint32_t worked;         /* the last of its views that the role has worked in; 0: none */
+    struct rt_guest *master; /* while a view is formed; NULL: the role works, or: */
+    bool waits;              /* the view is over, and the next one is waited for: */
+    double waits_until;
     char master_peer[80];
     uint32_t assigned;                   /* the view that there is work to do in; 0: none */
     struct rt_settle place;              /* the links that it will have; none: it has no place yet */
@@ -58,6 +63,10 @@ struct rt_node {
     struct rt_error lost;                /* of a link, before the work began; text "": none */
     struct rt_node_work *work, own_work; /* what others may see of it, if anybody wants to */
 };
+
+static inline bool rt_node_is_working(const struct rt_node *node) {
+    return node->serving && !node->master && !node->waits;
+}
 
 /* ---- node.c ---- */
 void rt_node_tell(struct rt_node *node, enum rt_about about, const char *format, ...) RT_PRINTF(3, 4);
@@ -73,6 +82,7 @@ void rt_guest_refuse(struct rt_node *node, struct rt_guest *guest, rt_status sta
     RT_PRINTF(4, 5);
 void rt_guest_dismiss(struct rt_node *node, struct rt_guest *guest, const struct rt_error *why);
 void rt_guest_welcome(struct rt_node *node, struct rt_guest *guest);
+void rt_guest_recall(struct rt_node *node); /* the role has returned: hears a master that waits for it */
 
 /* ---- node_links.c ---- */
 /* Where a link with that node belongs; NULL: none is expected, or it is there or being made. */
@@ -91,5 +101,14 @@ void rt_session_begin(struct rt_node *node, struct rt_guest *master, uint32_t ru
 void rt_session_message(struct rt_node *node); /* the master has said something */
 void rt_session_check(struct rt_node *node);   /* what has become possible, or too late */
 void rt_session_end(struct rt_node *node, const struct rt_error *why); /* why NULL: as it should */
+void rt_session_serve(struct rt_node *node, struct rt_guest *master);  /* forms a view with it from now on */
+void rt_session_release(struct rt_node *node, struct rt_guest *master, const struct rt_error *why);
+
+/* ---- node_wait.c ---- */
+/* The view is over for that reason: the session waits for the next one, or ends. */
+void rt_session_leave(struct rt_node *node, const struct rt_error *why);
+void rt_session_resume(struct rt_node *node, struct rt_guest *master, uint32_t view);
+void rt_session_expire(struct rt_node *node, double now); /* ends one that has waited for too long */
+double rt_session_deadline(const struct rt_node *node);   /* when that is; INFINITY: it does not wait */
 
 #endif

@@ -5,45 +5,56 @@
 #include <stdio.h>
 #include <string.h>
 
+void rt_session_serve(struct rt_node *node, struct rt_guest *master) {
+    node->master = master;
+    snprintf(node->master_peer, sizeof node->master_peer, "%s", master->talk.link->peer);
+    rt_link_count(master->talk.link, &node->work->links);
+    atomic_store(&node->work->works, true);
+}
+
+/* It is told why, unless it cannot hear it. */
+void rt_session_release(struct rt_node *node, struct rt_guest *master, const struct rt_error *why) {
+    rt_link_count(master->talk.link, NULL);
+    if (why && !master->talk.closed)
+        rt_guest_dismiss(node, master, why);
+    else
+        rt_guest_drop(master);
+}
+
 void rt_session_begin(struct rt_node *node, struct rt_guest *master, uint32_t run, uint32_t view) {
     node->serving = true;
-    node->master = master;
-    node->assigned = 0;
+    node->waits = false;
+    node->worked = node->assigned = 0;
     node->go = false;
     node->lost.text[0] = 0;
-    snprintf(node->master_peer, sizeof node->master_peer, "%s", master->talk.link->peer);
     node->session = (struct rt_session){.node = node,
                                         .endpoint = node->endpoint,
                                         .run = run,
                                         .view = view,
                                         .stop = node->stop,
                                         .user = node->role->user};
-    rt_link_count(master->talk.link, &node->work->links);
-    atomic_store(&node->work->works, true);
+    rt_session_serve(node, master);
     rt_memory_peak_reset();
     rt_node_tell(node, RT_ABOUT_RUNS, "a run of %s begins", node->master_peer);
 }
 
 void rt_session_end(struct rt_node *node, const struct rt_error *why) {
     struct rt_guest *master = node->master;
+    const bool keeps = node->session.keep > 0;
     node->master = NULL;
     node->role->end(&node->session);
-    if (!master)
+    if (!master && !keeps)
         rt_links_forget(node);
     rt_links_drop(node);
-    node->serving = false;
+    node->serving = node->waits = false;
     atomic_store(&node->work->works, false);
-    if (master)
-        rt_link_count(master->talk.link, NULL);
     if (why)
         rt_node_tell(node, RT_ABOUT_RUNS, "the run of %s ended%s: %s", node->master_peer,
-                     master ? " before this node had to work" : "", why->text);
+                     master && !node->worked ? " before this node had to work" : "", why->text);
     else
         rt_node_tell(node, RT_ABOUT_RUNS, "the run of %s has ended", node->master_peer);
-    if (master && why && !master->talk.closed)
-        rt_guest_dismiss(node, master, why);
-    else if (master)
-        rt_guest_drop(master);
+    if (master)
+        rt_session_release(node, master, why);
     node->session = (struct rt_session){0};
 }
 
@@ -130,7 +141,7 @@ void rt_session_message(struct rt_node *node) {
     if (node->go) {
         rt_fail(&err, RT_BAD_INPUT, "%s: sent '%s' after 'go'", talk->link->peer,
                 rt_message_name(talk->message.type));
-        rt_session_end(node, &err);
+        rt_session_leave(node, &err);
         return;
     }
     switch (talk->message.type) {
@@ -154,7 +165,7 @@ void rt_session_message(struct rt_node *node) {
         break;
     default:
         rt_talk_expect(talk, RT_MESSAGE_GO, talk->link->peer, &err);
-        rt_session_end(node, &err);
+        rt_session_leave(node, &err);
         return;
     }
     /* A refusal does not end the run: the master may ask for something else. */
@@ -188,7 +199,7 @@ static void session_check_dial(struct rt_node *node) {
                                          .bandwidth = dial->bandwidth};
         *node->slot = rt_dial_take(dial);
         if (session_answer_joined(node, &joined, &err) != RT_OK)
-            rt_session_end(node, &err);
+            rt_session_leave(node, &err);
     } else if (dial->stage == RT_DIAL_FAILED) {
         const uint16_t peer = dial->settings.to;
         err = dial->error;
@@ -207,8 +218,12 @@ static void session_work(struct rt_node *node) {
     rt_links_count(node);
     node->master = NULL;
     rt_guest_drop(master);
-    rt_status status = node->role->run(session, &err);
-    rt_session_end(node, status == RT_OK ? NULL : &err);
+    node->worked = session->view;
+    if (node->role->run(session, &err) == RT_OK)
+        rt_session_end(node, NULL);
+    else
+        rt_session_leave(node, &err);
+    rt_guest_recall(node);
 }
 
 void rt_session_check(struct rt_node *node) {
@@ -221,6 +236,6 @@ void rt_session_check(struct rt_node *node) {
         session_work(node);
     } else if (node->lost.text[0]) {
         struct rt_error why = node->lost;
-        rt_session_end(node, &why);
+        rt_session_leave(node, &why);
     }
 }
