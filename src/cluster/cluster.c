@@ -83,7 +83,7 @@ bool rt_cluster_ended(struct rt_cluster *cluster, size_t member, char how[RT_HOW
 /* ---- asking ---- */
 
 /* A member as people know it: its name, once it has said it, and its address. */
-static const char *cluster_call(const struct rt_member *member, char who[200]) {
+const char *rt_cluster_call(const struct rt_member *member, char who[200]) {
     if (member->local || strcmp(member->name, member->address) == 0)
         snprintf(who, 200, "%.80s", member->name);
     else if (member->name[0])
@@ -93,23 +93,25 @@ static const char *cluster_call(const struct rt_member *member, char who[200]) {
     return who;
 }
 
-static rt_status cluster_fail_lost(const struct rt_member *member, struct rt_error *err) {
+rt_status rt_cluster_fail_lost(const struct rt_member *member, struct rt_error *err) {
     char who[200];
-    return rt_fail(err, RT_FAILED, "%s: %s", cluster_call(member, who), member->talk.error.text);
+    return rt_fail(err, RT_FAILED, "%s: %s", rt_cluster_call(member, who), member->talk.error.text);
 }
 
 static rt_status request(struct rt_cluster *cluster, size_t member, uint16_t type, const uint8_t *body,
                          size_t body_bytes, struct rt_error *err) {
     struct rt_talk *talk = &cluster->members[member].talk;
     char who[200];
-    cluster_call(&cluster->members[member], who);
+    rt_cluster_call(&cluster->members[member], who);
+    if (!talk->link && cluster->members[member].gone)
+        return rt_fail(err, RT_FAILED, "%s", cluster->members[member].lost.text);
     if (!talk->link)
         return rt_fail(err, RT_FAILED, "%s: its link is closed", who);
     /* What it said without being asked: why it leaves us. */
     if (talk->ready && talk->message.type == RT_MESSAGE_ERROR)
         return rt_talk_expect(talk, type, who, err);
     if (talk->dead)
-        return cluster_fail_lost(&cluster->members[member], err);
+        return rt_cluster_fail_lost(&cluster->members[member], err);
     uint8_t *room = rt_talk_body(talk);
     if (body_bytes > RT_MAX_CONTROL)
         return rt_fail(err, RT_BAD_INPUT, "a message (%s) of %zu bytes is too large: the maximum is %d",
@@ -131,7 +133,7 @@ rt_status rt_cluster_request(struct rt_cluster *cluster, size_t member, uint16_t
 /* A refusal is heard once, and in err then. */
 static rt_status cluster_hear(struct rt_member *member, uint16_t answer, struct rt_error *err) {
     char who[200];
-    rt_status status = rt_talk_expect(&member->talk, answer, cluster_call(member, who), err);
+    rt_status status = rt_talk_expect(&member->talk, answer, rt_cluster_call(member, who), err);
     if (status != RT_OK)
         rt_talk_next(&member->talk);
     return status;
@@ -143,13 +145,14 @@ rt_status rt_cluster_await(struct rt_cluster *cluster, size_t member, uint16_t a
     char who[200];
     while (!asked->talk.ready && !asked->talk.dead) {
         if (rt_endpoint_now(cluster->endpoint) >= until)
-            return rt_fail(err, RT_FAILED, "%s has not answered for %g s", cluster_call(asked, who), timeout);
+            return rt_fail(err, RT_FAILED, "%s has not answered for %g s", rt_cluster_call(asked, who),
+                           timeout);
         rt_status status = rt_cluster_pump(cluster, until, err);
         if (status != RT_OK)
             return status;
     }
     if (!asked->talk.ready)
-        return cluster_fail_lost(asked, err);
+        return rt_cluster_fail_lost(asked, err);
     return cluster_hear(asked, answer, err);
 }
 
@@ -193,13 +196,6 @@ static uint32_t cluster_draw_run(void) {
     return run ? run : 1;
 }
 
-struct rt_hello rt_cluster_hello(const struct rt_cluster *cluster, uint16_t label) {
-    struct rt_hello hello = {.role = RT_ROLE_MASTER, .label = label, .view = cluster->view};
-    memcpy(hello.answer, cluster->answer, sizeof hello.answer);
-    snprintf(hello.version, sizeof hello.version, "%s", RT_VERSION);
-    return hello;
-}
-
 static rt_status cluster_start_locals(struct rt_cluster *cluster, const struct rt_cluster_settings *settings,
                                       struct rt_error *err) {
     const size_t share = rt_cores_usable() / (settings->local_nodes + 1);
@@ -236,133 +232,6 @@ static rt_status cluster_start_locals(struct rt_cluster *cluster, const struct r
     return status;
 }
 
-static rt_status cluster_greet(struct rt_cluster *cluster, struct rt_member *member, double until,
-                               struct rt_error *err) {
-    struct rt_link *link;
-    rt_status status = rt_endpoint_connect(cluster->endpoint, member->address, until, &link, err);
-    if (status != RT_OK)
-        return status;
-    status = rt_talk_open(link, &member->talk, err);
-    if (status != RT_OK) {
-        rt_link_close(link);
-        return status;
-    }
-    member->talk.run = cluster->run;
-    struct rt_hello hello = rt_cluster_hello(cluster, 0);
-    size_t bytes = rt_hello_encode(&hello, rt_talk_body(&member->talk), RT_MAX_CONTROL);
-    rt_talk_send(&member->talk, &(struct rt_message){.type = RT_MESSAGE_HELLO}, bytes);
-    return RT_OK;
-}
-
-static rt_status cluster_check_welcome(struct rt_cluster *cluster, struct rt_member *member, bool exact,
-                                       struct rt_error *err) {
-    char who[200];
-    struct rt_welcome welcome;
-    rt_status status = rt_talk_expect(&member->talk, RT_MESSAGE_WELCOME, cluster_call(member, who), err);
-    if (status == RT_OK) {
-        status = rt_welcome_decode(member->talk.body, member->talk.body_bytes, &welcome, err);
-        if (status != RT_OK)
-            rt_fail_prefix(err, status, "%s", who);
-    }
-    if (status != RT_OK)
-        return status;
-    member->welcome = welcome;
-    if (!member->local)
-        snprintf(member->name, sizeof member->name, "%s", welcome.name[0] ? welcome.name : member->address);
-    rt_talk_next(&member->talk);
-    if (exact && memcmp(welcome.answer, cluster->answer, sizeof welcome.answer) != 0)
-        return rt_fail(
-            err, RT_FAILED,
-            "%s (ringtmp %.20s, kernels %.40s) computes other bits than this machine (ringtmp %s): "
-            "it cannot take part in an exact run",
-            cluster_call(member, who), welcome.version, welcome.kernels, RT_VERSION);
-    return RT_OK;
-}
-
-/* Seconds before a node that was too busy with other callers is called again, and for it to answer. */
-static const double call_pause = 0.2, call_seconds = 0.5;
-
-/* Whether the node was too busy to hear us, and there is time to call it once more. */
-static bool cluster_is_put_off(const struct rt_cluster *cluster, const struct rt_member *member,
-                               double until) {
-    return member->talk.message.type == RT_MESSAGE_ERROR && (member->talk.message.flags & RT_FLAG_AGAIN) &&
-           rt_endpoint_now(cluster->endpoint) + call_pause + call_seconds < until;
-}
-
-static rt_status cluster_greet_again(struct rt_cluster *cluster, struct rt_member *member, double until,
-                                     struct rt_error *err) {
-    const double then = rt_endpoint_now(cluster->endpoint) + call_pause;
-    rt_status status = RT_OK;
-    rt_talk_close(&member->talk);
-    while (status == RT_OK && rt_endpoint_now(cluster->endpoint) < then)
-        status = rt_cluster_pump(cluster, then, err);
-    return status == RT_OK ? cluster_greet(cluster, member, until, err) : status;
-}
-
-static void cluster_tell_waiting(const struct rt_cluster *cluster,
-                                 const struct rt_cluster_settings *settings) {
-    for (size_t i = 0; i < cluster->count && settings->waits; i++) {
-        const struct rt_member *member = &cluster->members[i];
-        char sentence[RT_MAX_TEXT + 20];
-        if (member->local || member->talk.ready || member->welcome.name[0])
-            continue;
-        snprintf(sentence, sizeof sentence, "waiting for %s", member->address);
-        settings->waits(settings->waits_user, sentence);
-    }
-}
-
-/* A name that several have, or that the master is called by, names nobody: then it is the address. */
-static void cluster_tell_apart(struct rt_cluster *cluster) {
-    for (size_t i = 0; i < cluster->count; i++) {
-        bool shared = strcmp(cluster->members[i].welcome.name, "master") == 0;
-        for (size_t j = 0; j < cluster->count; j++)
-            shared |=
-                j != i && strcmp(cluster->members[i].welcome.name, cluster->members[j].welcome.name) == 0;
-        struct rt_member *member = &cluster->members[i];
-        if (shared && !member->local)
-            memcpy(member->name, member->address, sizeof member->name);
-    }
-}
-
-/* All at a time; whoever is lost first fails it. A link that cannot be made is given up a moment before the
- * wait for its answer, so that the reason is known. */
-static rt_status cluster_greet_all(struct rt_cluster *cluster, const struct rt_cluster_settings *settings,
-                                   struct rt_error *err) {
-    const double moment = 0.5, silence = 1;
-    const double start = rt_endpoint_now(cluster->endpoint);
-    const double last = start + cluster->timeout, until = last + moment;
-    bool told = false;
-    rt_status status = RT_OK;
-    char who[200];
-    for (size_t i = 0; i < cluster->count && status == RT_OK; i++)
-        status = cluster_greet(cluster, &cluster->members[i], last, err);
-    for (size_t i = 0; i < cluster->count && status == RT_OK; i++) {
-        struct rt_member *member = &cluster->members[i];
-        while (status == RT_OK && (!member->talk.ready || cluster_is_put_off(cluster, member, last))) {
-            if (member->talk.ready)
-                status = cluster_greet_again(cluster, member, last, err);
-            for (size_t j = i; j < cluster->count && status == RT_OK; j++)
-                if (cluster->members[j].talk.dead && !cluster->members[j].talk.ready)
-                    status = cluster_fail_lost(&cluster->members[j], err);
-            if (status == RT_OK && rt_endpoint_now(cluster->endpoint) >= until)
-                status = rt_fail(err, RT_FAILED, "%s has not answered for %g s", cluster_call(member, who),
-                                 cluster->timeout);
-            if (status == RT_OK && !told && rt_endpoint_now(cluster->endpoint) >= start + silence) {
-                cluster_tell_waiting(cluster, settings);
-                told = true;
-            }
-            const double look = told || until < start + silence ? until : start + silence;
-            if (status == RT_OK)
-                status = rt_cluster_pump(cluster, look, err);
-        }
-        if (status == RT_OK)
-            status = cluster_check_welcome(cluster, member, settings->exact, err);
-    }
-    if (status == RT_OK)
-        cluster_tell_apart(cluster);
-    return status;
-}
-
 rt_status rt_cluster_open(const struct rt_cluster_settings *settings, struct rt_endpoint *endpoint,
                           const atomic_int *stop, struct rt_cluster **made, struct rt_error *err) {
     struct rt_cluster *cluster;
@@ -378,6 +247,7 @@ rt_status rt_cluster_open(const struct rt_cluster_settings *settings, struct rt_
     cluster->timeout = settings->timeout > 0 ? settings->timeout : 10;
     cluster->work_timeout =
         settings->work_timeout > cluster->timeout ? settings->work_timeout : cluster->timeout;
+    cluster->exact = settings->exact;
     cluster->run = cluster_draw_run();
     cluster->view = 1;
     memcpy(cluster->answer, settings->answer, sizeof cluster->answer);
@@ -393,7 +263,7 @@ rt_status rt_cluster_open(const struct rt_cluster_settings *settings, struct rt_
         status = cluster_start_locals(cluster, settings, err);
     if (status == RT_OK) {
         cluster->count = count;
-        status = rt_cluster_explain(cluster, cluster_greet_all(cluster, settings, err), err);
+        status = rt_cluster_explain(cluster, rt_cluster_greet_all(cluster, settings, err), err);
     }
     if (status == RT_OK)
         *made = cluster;
@@ -419,7 +289,7 @@ rt_status rt_cluster_go(struct rt_cluster *cluster, struct rt_error *err) {
         while (status == RT_OK && cluster->joined[i] && !member->talk.dead && !member->talk.ready)
             if (rt_endpoint_now(cluster->endpoint) >= until)
                 status = rt_fail(err, RT_FAILED, "%s has not started to work within %g s",
-                                 cluster_call(member, who), cluster->timeout);
+                                 rt_cluster_call(member, who), cluster->timeout);
             else
                 status = rt_cluster_pump(cluster, until, err);
         if (status == RT_OK && member->talk.ready)

@@ -3,7 +3,8 @@
  *
  * Life: open (start local nodes or connect to running ones, exchange greetings), ask (any request that has
  * one answer: profile, assign), join (the nodes connect to one another), go (the direct links to the
- * nodes are closed: from then on everybody talks to neighbours only), close.
+ * nodes are closed: from then on everybody talks to neighbours only), close. In the middle of a run: reopen
+ * (the nodes are called again, those that are gone are found), and then as before from ask on.
  */
 #ifndef RT_CLUSTER_CLUSTER_H
 #define RT_CLUSTER_CLUSTER_H
@@ -44,7 +45,9 @@ struct rt_member {
     char name[RT_MAX_TEXT + 1];
     struct rt_welcome welcome;
     bool local;
-    struct rt_pace pace; /* of a local one, where it is emulated */
+    bool gone; /* it was not there when the cluster was reopened last: nothing can be asked of it */
+    struct rt_error lost; /* why: a sentence that names it */
+    struct rt_pace pace;  /* of a local one, where it is emulated */
     struct rt_talk talk;
 };
 
@@ -92,6 +95,21 @@ rt_status rt_cluster_join(struct rt_cluster *cluster, uint32_t view, const size_
  * all nodes, which frees those that were left out. Fails when one of the master's links has been lost by
  * then. */
 rt_status rt_cluster_go(struct rt_cluster *cluster, struct rt_error *err);
+
+/* In the middle of a run, when a view is over: calls the members again, for a view that has yet to be formed.
+ * Afterwards each is there, with what it held in the view of its welcome (0: with nothing, as one that has
+ * been started anew), or gone. The master's links of the view before are closed by then. RT_OK also when all
+ * are gone; may be called again, with a higher number, when forming the view fails. */
+struct rt_reopen_settings {
+    uint32_t view;    /* its number: higher than all before */
+    const bool *lost; /* [members] those that are not called, but gone; NULL: all are called */
+    /* Seconds for a link with a member, which its network makes whatever the node does, and for its answer,
+     * which it gives when its role has returned. 0: the cluster's timeout; a link takes no longer than an
+     * answer. */
+    double link_timeout, timeout;
+};
+rt_status rt_cluster_reopen(struct rt_cluster *cluster, const struct rt_reopen_settings *settings,
+                            struct rt_error *err);
 
 /* Whether a member on this machine has ended by itself, and how: "was ended by signal 9 (Killed)". Looks for
  * a moment. */

@@ -1,5 +1,6 @@
-/* Inside the master's side of a cluster: cluster.c has its life, form.c makes the links, view.c says which
- * a ring or a mesh has, local.c has the nodes on this machine. */
+/* Inside the master's side of a cluster: cluster.c has its life, greet.c the greetings at its beginning,
+ * reopen.c those in the middle of a run, form.c makes the links, view.c says which a ring or a mesh has,
+ * local.c has the nodes on this machine. */
 #ifndef RT_CLUSTER_CLUSTER_INSIDE_H
 #define RT_CLUSTER_CLUSTER_INSIDE_H
 
@@ -13,6 +14,7 @@ struct rt_cluster {
     const atomic_int *stop;
     uint32_t run, view;
     uint8_t answer[32];
+    bool exact; /* nodes with another answer are refused */
     double timeout, work_timeout;
     struct rt_member *members;
     size_t count;
@@ -40,8 +42,27 @@ rt_status rt_cluster_await(struct rt_cluster *cluster, size_t member, uint16_t a
 /* After a failure: where a node on this machine has ended, that is the reason, and err says how. */
 rt_status rt_cluster_explain(struct rt_cluster *cluster, rt_status status, struct rt_error *err);
 
+/* A member as people know it: its name, once it has said it, and its address. */
+const char *rt_cluster_call(const struct rt_member *member, char who[200]);
+/* Its link is lost: who, and why. */
+rt_status rt_cluster_fail_lost(const struct rt_member *member, struct rt_error *err);
+
+/* ---- greet.c ---- */
+
 /* Our greeting on a link with this label; from is 0. */
 struct rt_hello rt_cluster_hello(const struct rt_cluster *cluster, uint16_t label);
+/* Greets a member; its link is to be there by the given time. */
+rt_status rt_cluster_greet(struct rt_cluster *cluster, struct rt_member *member, double until,
+                           struct rt_error *err);
+/* Whether what it has answered means that it was too busy to hear us, and there is time to call it again. */
+bool rt_cluster_is_put_off(const struct rt_cluster *cluster, const struct rt_member *member, double until);
+#define RT_CLUSTER_CALL_PAUSE 0.2 /* seconds before that */
+/* Takes in what it has answered. */
+rt_status rt_cluster_check_welcome(struct rt_cluster *cluster, struct rt_member *member,
+                                   struct rt_error *err);
+/* All members, when the cluster is opened. */
+rt_status rt_cluster_greet_all(struct rt_cluster *cluster, const struct rt_cluster_settings *settings,
+                               struct rt_error *err);
 
 bool rt_cluster_is_loopback(const char *address);
 

@@ -197,7 +197,7 @@ rt_status rt_local_check(struct rt_local *locals, size_t count, const atomic_int
                          struct rt_error *err) {
     char how[RT_HOW_ROOM];
     for (size_t i = 0; i < count; i++)
-        if (rt_local_ended(&locals[i], 0, how))
+        if (!locals[i].given_up && rt_local_ended(&locals[i], 0, how))
             return local_fail_ended(&locals[i], how, "while the cluster was formed", stop, err);
     return RT_OK;
 }

@@ -25,9 +25,10 @@ struct rt_local_settings {
 };
 
 struct rt_local {
-    pid_t pid;    /* 0: not started, or ended */
-    int lifeline; /* our end; -1: closed */
-    int status;   /* of waitpid, when it ended on its own */
+    pid_t pid;     /* 0: not started, or ended */
+    int lifeline;  /* our end; -1: closed */
+    int status;    /* of waitpid, when it ended on its own */
+    bool given_up; /* it may end: the run goes on without it */
     char name[40], address[80];
 };
 
@@ -41,7 +42,7 @@ rt_status rt_local_wait(struct rt_local *local, double until, const atomic_int *
  * 1". */
 enum { RT_HOW_ROOM = 80 };
 bool rt_local_ended(struct rt_local *local, double seconds, char how[RT_HOW_ROOM]);
-/* RT_FAILED, with how it ended, when one of them has. stop may be NULL. */
+/* RT_FAILED, with how it ended, when one of them has that is not given up. stop may be NULL. */
 rt_status rt_local_check(struct rt_local *locals, size_t count, const atomic_int *stop, struct rt_error *err);
 
 /* Ends those nodes: lets go of their lifelines, and kills who is still there after two seconds. */

@@ -145,6 +145,33 @@ TEST(local_nodes_join_in_a_mesh) {
     rt_endpoint_destroy(endpoint);
 }
 
+/* In the middle of a run: the one that has ended is not waited for, and the run can do without it. */
+TEST(a_cluster_is_reopened_without_a_local_node) {
+    struct rt_error err = {0};
+    struct rt_cluster_settings settings = three_nodes();
+    struct rt_endpoint *endpoint = make_endpoint(NULL);
+    struct rt_cluster *cluster;
+    struct rt_view *view;
+    CHECK_OK(rt_cluster_open(&settings, endpoint, NULL, &cluster, &err));
+    for (uint32_t number = 2; number <= 3; number++) {
+        const double start = rt_clock_wall();
+        CHECK(kill(cluster->locals[number - 1].pid, SIGKILL) == 0);
+        CHECK_OK(rt_cluster_reopen(cluster, &(struct rt_reopen_settings){.view = number}, &err));
+        CHECK_MSG(rt_clock_wall() - start < 2, "%g s", rt_clock_wall() - start);
+        for (size_t i = 0; i < NODES; i++)
+            CHECK(rt_cluster_member(cluster, i)->gone == (i >= 1 && i < number));
+        const struct rt_member *lost = rt_cluster_member(cluster, number - 1);
+        CHECK_MSG(strstr(lost->lost.text, "was ended by signal 9"), "%s", lost->lost.text);
+        const size_t left[] = {0, 2};
+        CHECK_OK(rt_view_create(number, left, number == 2 ? 3 : 2, &view, &err));
+        CHECK_OK(rt_view_add_ring(view, 0, view->nodes, &err));
+        CHECK_OK(rt_view_join(view, cluster, 4096, &err));
+        rt_view_destroy(view);
+    }
+    rt_cluster_close(cluster);
+    rt_endpoint_destroy(endpoint);
+}
+
 TEST(nodes_end_with_a_master_that_is_killed) {
     struct rt_cluster_settings settings = three_nodes();
     int report[2];

@@ -46,12 +46,15 @@ static bool wait_number(struct rt_link *link, struct rt_receive *receive, struct
     return false;
 }
 
-static bool wait_sent(struct rt_endpoint *endpoint, const struct rt_send *send, struct rt_session *session) {
+static bool wait_sent(struct rt_link *link, const struct rt_send *send, struct rt_session *session) {
     struct rt_event event;
+    struct rt_endpoint *endpoint = link->endpoint;
     double until = rt_endpoint_now(endpoint) + 30;
     while (rt_endpoint_wait(endpoint, until, &event)) {
         if (event.kind == RT_EVENT_SENT && event.send == send)
             return true;
+        if (event.kind == RT_EVENT_CLOSED && event.link == link)
+            return false;
         rt_node_stray(session, &event);
     }
     return false;
@@ -70,7 +73,7 @@ static bool work_in_ring(struct rt_session *session) {
     number++;
     if (came) {
         rt_link_send(session->next, &send);
-        came = wait_sent(session->endpoint, &send, session);
+        came = wait_sent(session->next, &send, session);
     }
     if (place->starts) {
         rt_link_receive(session->previous, &receive);
@@ -106,7 +109,7 @@ static bool work_in_mesh(struct rt_session *session) {
     sends[0].body[0].data = &sum;
     rt_link_receive(session->links[0], &receives[0]);
     rt_link_send(session->links[0], &sends[0]);
-    return !owed && wait_sent(session->endpoint, &sends[0], session) &&
+    return !owed && wait_sent(session->links[0], &sends[0], session) &&
            wait_number(session->links[0], &receives[0], session);
 }
 
@@ -121,8 +124,10 @@ static rt_status role_run(struct rt_session *session, struct rt_error *err) {
     /* the next must have it before the link closes */
     if (session->next)
         rt_endpoint_sleep(session->endpoint, rt_endpoint_now(session->endpoint) + 1);
+    session->keep = place->keep;
     rt_link_close(session->next);
     rt_link_close(session->previous);
+    session->next = session->previous = NULL;
     if (session->links)
         cluster_close_links(session->links, session->count);
     return came ? RT_OK : rt_fail(err, RT_FAILED, "no number came");

@@ -24,6 +24,7 @@ struct cluster_place {
     /* how its role behaves */
     const char *refuses_assign; /* the sentence */
     double profile_seconds;     /* how long it measures */
+    double keep;                /* seconds for which it waits for another view when one has failed */
     bool starts;                /* it sends the first number round its ring, as the master does */
     unsigned runs, ends;        /* how often it worked, and was told that a run is over */
     uint16_t seen_index, seen_count;

@@ -23,11 +23,14 @@ static uint16_t some_label(void) {
     return (uint16_t)(draw(20) ? 1 + draw(3) : draw(5));
 }
 
+static uint32_t view; /* that is spoken of */
+
 static uint32_t some_view(void) {
-    return draw(30) ? 1 : draw(4);
+    return draw(20) ? view : draw(6);
 }
 
 static size_t some_hello(uint8_t *body, bool master) {
+    view += master && draw(4) == 0;
     struct rt_hello hello = {.role = master || draw(2) ? RT_ROLE_MASTER : RT_ROLE_NODE,
                              .label = master ? 0 : some_label(),
                              .view = some_view(),
@@ -159,6 +162,7 @@ static void listen(struct voice *voices, struct rt_endpoint *endpoint, double se
 }
 
 static uint64_t seed;
+static uint32_t run; /* that is spoken of */
 
 static void say_anything(struct rt_endpoint *endpoint) {
     static struct voice voices[LINKS];
@@ -176,7 +180,7 @@ static void say_anything(struct rt_endpoint *endpoint) {
                                          rt_endpoint_now(endpoint) + 5, &link, &err));
             CHECK_OK(rt_talk_open(link, &voice->talk, &err));
         }
-        speak(voice, 77, which == 0, fresh && draw(20));
+        speak(voice, run, which == 0, fresh && draw(20));
         if (draw(2))
             listen(voices, endpoint, draw(4) ? 0.01 : 0.5);
     }
@@ -190,12 +194,30 @@ static bool everybody(const void *user, uint16_t a, uint16_t b) {
     return a < b;
 }
 
+/* A view that fails at once: who knows its run can say more to the nodes, which wait for their master. */
+static void work_in_a_view(struct cluster_place *place, struct rt_endpoint *endpoint) {
+    struct rt_error err;
+    struct rt_cluster *cluster;
+    struct rt_link *links[3];
+    CHECK_OK(cluster_open(place->world, endpoint, 1, 2, &cluster, &err));
+    CHECK_OK(join_mesh(cluster, (size_t[]){0, 1}, 2, everybody, NULL, 0, links, NULL, &err));
+    CHECK_OK(cluster_assign(cluster, &err));
+    CHECK_OK(rt_cluster_go(cluster, &err));
+    cluster_close_links(links, 3);
+    run = rt_cluster_run(cluster);
+    rt_cluster_close(cluster);
+}
+
 static void say_anything_and_work(struct cluster_place *place, struct rt_endpoint *endpoint) {
     struct rt_error err;
     struct rt_cluster *cluster;
     struct rt_link *links[3];
     int sums[3];
     state = seed;
+    view = 1;
+    run = 77;
+    if (place->world->place[1].keep > 0)
+        work_in_a_view(place, endpoint);
     say_anything(endpoint);
     /* a node that was made to work without a master in it finds that out */
     rt_endpoint_sleep(endpoint, rt_endpoint_now(endpoint) + 100);
@@ -210,16 +232,20 @@ static void say_anything_and_work(struct cluster_place *place, struct rt_endpoin
 }
 
 TEST(anything_may_be_said) {
-    unsigned worked = 0;
+    unsigned worked = 0, went_on = 0;
     for (seed = 1; seed <= 150; seed++) {
         static struct cluster_world world;
         cluster_init(&world, 3, seed % 3 ? 0 : 0.01);
         world.place[0].program = say_anything_and_work;
+        for (size_t i = 1; i < 3; i++)
+            world.place[i].keep = seed % 2 ? 0 : 20;
         cluster_run(&world, 400);
         worked += world.place[1].runs > 1;
+        went_on += cluster_told(&world.place[1], "goes on with view");
         cluster_deinit(&world);
     }
     CHECK_MSG(worked > 0, "nothing that was said ever led to work");
+    CHECK_MSG(went_on > 0, "nothing that was said ever led to another view");
 }
 
 TEST_MAIN()
