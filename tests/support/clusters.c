@@ -60,37 +60,45 @@ static bool wait_sent(struct rt_link *link, const struct rt_send *send, struct r
     return false;
 }
 
-static bool work_in_ring(struct rt_session *session) {
+/* What is posted on the links until they are closed. */
+struct posted {
+    uint8_t number, own, sum, told[CLUSTER_PLACES];
+    struct rt_receive receive, receives[CLUSTER_PLACES];
+    struct rt_send send, sends[CLUSTER_PLACES];
+};
+
+static bool work_in_ring(struct rt_session *session, struct posted *posted) {
     const struct cluster_place *place = session->user;
-    uint8_t number = 0;
-    struct rt_receive receive = {.channel = RT_CHANNEL_FIRST, .body = &number, .body_room = 1};
-    struct rt_send send = {.channel = RT_CHANNEL_FIRST, .body = {{&number, 1}}};
+    posted->receive =
+        (struct rt_receive){.channel = RT_CHANNEL_FIRST, .body = &posted->number, .body_room = 1};
+    posted->send = (struct rt_send){.channel = RT_CHANNEL_FIRST, .body = {{&posted->number, 1}}};
     bool came = place->starts;
     if (!came) {
-        rt_link_receive(session->previous, &receive);
-        came = wait_number(session->previous, &receive, session);
+        rt_link_receive(session->previous, &posted->receive);
+        came = wait_number(session->previous, &posted->receive, session);
     }
-    number++;
+    posted->number++;
     if (came) {
-        rt_link_send(session->next, &send);
-        came = wait_sent(session->next, &send, session);
+        rt_link_send(session->next, &posted->send);
+        came = wait_sent(session->next, &posted->send, session);
     }
     if (place->starts) {
-        rt_link_receive(session->previous, &receive);
-        came = came && wait_number(session->previous, &receive, session);
+        rt_link_receive(session->previous, &posted->receive);
+        came = came && wait_number(session->previous, &posted->receive, session);
     }
     return came;
 }
 
-static bool work_in_mesh(struct rt_session *session) {
-    uint8_t own = (uint8_t)session->index, sum = 0, told[CLUSTER_PLACES] = {0};
-    struct rt_receive receives[CLUSTER_PLACES];
-    struct rt_send sends[CLUSTER_PLACES];
+static bool work_in_mesh(struct rt_session *session, struct posted *posted) {
+    struct rt_receive *receives = posted->receives;
+    struct rt_send *sends = posted->sends;
     struct rt_event event;
     size_t owed = 0;
+    posted->own = (uint8_t)session->index;
     for (size_t i = 0; i < session->count; i++) {
-        receives[i] = (struct rt_receive){.channel = RT_CHANNEL_FIRST, .body = &told[i], .body_room = 1};
-        sends[i] = (struct rt_send){.channel = RT_CHANNEL_FIRST, .body = {{&own, 1}}};
+        receives[i] =
+            (struct rt_receive){.channel = RT_CHANNEL_FIRST, .body = &posted->told[i], .body_room = 1};
+        sends[i] = (struct rt_send){.channel = RT_CHANNEL_FIRST, .body = {{&posted->own, 1}}};
         if (i == 0 || !session->links[i])
             continue;
         rt_link_receive(session->links[i], &receives[i]);
@@ -105,8 +113,8 @@ static bool work_in_mesh(struct rt_session *session) {
         else
             rt_node_stray(session, &event);
     for (size_t i = 1; i < session->count; i++)
-        sum = (uint8_t)(sum + told[i]);
-    sends[0].body[0].data = &sum;
+        posted->sum = (uint8_t)(posted->sum + posted->told[i]);
+    sends[0].body[0].data = &posted->sum;
     rt_link_receive(session->links[0], &receives[0]);
     rt_link_send(session->links[0], &sends[0]);
     return !owed && wait_sent(session->links[0], &sends[0], session) &&
@@ -118,9 +126,10 @@ static rt_status role_run(struct rt_session *session, struct rt_error *err) {
     place->runs++;
     place->seen_index = session->index;
     place->seen_count = session->count;
-    bool came = !session->next || work_in_ring(session);
-    if (came && session->links)
-        came = work_in_mesh(session);
+    struct posted posted = {.number = 0};
+    bool came = !session->next || work_in_ring(session, &posted);
+    if (came && session->links && session->count <= CLUSTER_PLACES)
+        came = work_in_mesh(session, &posted);
     /* the next must have it before the link closes */
     if (session->next)
         rt_endpoint_sleep(session->endpoint, rt_endpoint_now(session->endpoint) + 1);

@@ -29,13 +29,21 @@ static rt_status hold(struct rt_session *session, const struct rt_assign *asked,
     return RT_OK;
 }
 
+/* What is posted on the links until they are closed. */
+struct posted {
+    uint8_t number;
+    struct rt_receive receive;
+    struct rt_send send;
+};
+
 /* Until the view is over, or (number VIEW_STOP) the run. */
-static void count_on(struct rt_session *session, uint8_t *number) {
-    struct rt_receive receive = {.channel = RT_CHANNEL_FIRST, .body = number, .body_room = 1};
-    struct rt_send send = {.channel = RT_CHANNEL_FIRST, .body = {{number, 1}}};
+static void count_on(struct rt_session *session, struct posted *posted) {
+    uint8_t *number = &posted->number;
+    posted->receive = (struct rt_receive){.channel = RT_CHANNEL_FIRST, .body = number, .body_room = 1};
+    posted->send = (struct rt_send){.channel = RT_CHANNEL_FIRST, .body = {{number, 1}}};
     struct view_node *behaviour = behaviour_of(session);
     struct rt_event event;
-    rt_link_receive(session->previous, &receive);
+    rt_link_receive(session->previous, &posted->receive);
     double until = INFINITY;
     while (rt_endpoint_wait(session->endpoint, until, &event) && !atomic_load(session->stop)) {
         const bool own = event.link == session->next || event.link == session->previous;
@@ -44,15 +52,15 @@ static void count_on(struct rt_session *session, uint8_t *number) {
                 return;
         } else if (event.kind == RT_EVENT_RECEIVED && own) {
             *number = *number < VIEW_STOP ? (uint8_t)(*number + 1) : *number;
-            rt_link_send(session->next, &send);
+            rt_link_send(session->next, &posted->send);
         } else if (event.kind == RT_EVENT_SENT && own) {
             if (*number == VIEW_STOP)
                 return;
-            rt_link_receive(session->previous, &receive);
+            rt_link_receive(session->previous, &posted->receive);
         } else {
             rt_node_stray(session, &event);
         }
-        if (atomic_load(&session->recalled) && !behaviour->seen_recall) {
+        if (atomic_load(&session->recalled) && isinf(until)) {
             behaviour->seen_recall = true;
             until = rt_endpoint_now(session->endpoint) + behaviour->slow;
         }
@@ -62,17 +70,18 @@ static void count_on(struct rt_session *session, uint8_t *number) {
 static rt_status work(struct rt_session *session, struct rt_error *err) {
     struct view_node *behaviour = behaviour_of(session);
     struct view_held *held = session->role;
-    uint8_t number = 0;
+    struct posted posted = {.number = 0};
     held->views++;
     behaviour->held = *held;
-    count_on(session, &number);
+    count_on(session, &posted);
     session->keep = behaviour->keep;
-    if (number == VIEW_STOP) /* the next one must have it before the link closes */
+    const bool stops = posted.number == VIEW_STOP;
+    if (stops) /* the next one must have it before the link closes */
         rt_endpoint_sleep(session->endpoint, rt_endpoint_now(session->endpoint) + 1);
     rt_link_close(session->next);
     rt_link_close(session->previous);
     session->next = session->previous = NULL;
-    return number == VIEW_STOP ? RT_OK : rt_fail(err, RT_FAILED, "a neighbour is lost");
+    return stops ? RT_OK : rt_fail(err, RT_FAILED, "a neighbour is lost");
 }
 
 static void let_go(struct rt_session *session) {
@@ -143,19 +152,19 @@ void view_form_all(struct view_master *master, uint32_t number, uint64_t version
 
 /* What comes back of a number; -1: nothing. */
 int view_round(struct view_master *master, uint8_t number) {
-    uint8_t back = 0;
-    struct rt_receive receive = {.channel = RT_CHANNEL_FIRST, .body = &back, .body_room = 1};
-    struct rt_send send = {.channel = RT_CHANNEL_FIRST, .body = {{&number, 1}}};
     struct rt_event event;
     const double until = rt_endpoint_now(master->endpoint) + 20;
-    rt_link_receive(master->previous, &receive);
-    rt_link_send(master->next, &send);
+    master->number = number;
+    master->receive = (struct rt_receive){.channel = RT_CHANNEL_FIRST, .body = &master->back, .body_room = 1};
+    master->send = (struct rt_send){.channel = RT_CHANNEL_FIRST, .body = {{&master->number, 1}}};
+    rt_link_receive(master->previous, &master->receive);
+    rt_link_send(master->next, &master->send);
     for (unsigned done = 0; done < 2 && rt_endpoint_wait(master->endpoint, until, &event);) {
         if (event.kind == RT_EVENT_CLOSED)
             return -1;
         done += event.kind == RT_EVENT_SENT || event.kind == RT_EVENT_RECEIVED;
     }
-    return back;
+    return master->back;
 }
 
 void view_close(struct view_master *master) {

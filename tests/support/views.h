@@ -43,6 +43,9 @@ struct view_master {
     struct rt_cluster *cluster;
     struct rt_view *view;
     struct rt_link *next, *previous;
+    uint8_t number, back; /* of a round; they are the links' until these are closed */
+    struct rt_send send;
+    struct rt_receive receive;
 };
 
 void view_open(struct view_master *master, struct cluster_place *place, struct rt_endpoint *endpoint,

@@ -16,12 +16,13 @@ static struct rt_link *call(struct rt_endpoint *endpoint, struct rt_talk *talk, 
     return link;
 }
 
-/* Waits for an answer. */
-static void hear(struct rt_endpoint *endpoint, struct rt_talk *talk, double seconds) {
+/* Waits for an answer. other: a conversation that goes on meanwhile; may be NULL. */
+static void hear(struct rt_endpoint *endpoint, struct rt_talk *talk, struct rt_talk *other) {
     struct rt_event event;
-    const double until = rt_endpoint_now(endpoint) + seconds;
+    const double until = rt_endpoint_now(endpoint) + 5;
     while (!talk->ready && !talk->dead && rt_endpoint_wait(endpoint, until, &event))
-        rt_talk_event(talk, &event);
+        if (!rt_talk_event(talk, &event) && other)
+            rt_talk_event(other, &event);
 }
 
 /* What node 1 answers to a greeting is an error with these words. */
@@ -30,7 +31,7 @@ static void refused(struct rt_endpoint *endpoint, struct rt_hello hello, uint32_
     struct rt_error err = {0};
     snprintf(hello.version, sizeof hello.version, "1");
     call(endpoint, &talk, &hello, run);
-    hear(endpoint, &talk, 5);
+    hear(endpoint, &talk, NULL);
     CHECK(talk.ready);
     CHECK_MSG(talk.ready && rt_talk_expect(&talk, RT_MESSAGE_WELCOME, "it", &err) != RT_OK &&
                   strstr(err.text, words),
@@ -128,6 +129,49 @@ static void call_between_views(struct cluster_place *place, struct rt_endpoint *
 
 TEST(messages_of_other_views_and_other_runs) {
     view_run(2, 30, 0, call_between_views);
+}
+
+/* ---- the master thinks again, before the node sees that it has left ---- */
+
+static void take_the_place(struct cluster_place *place, struct rt_endpoint *endpoint) {
+    struct view_master master;
+    struct rt_error err = {0};
+    struct rt_talk talk = {0};
+    struct rt_hello hello = a_master(5);
+    struct rt_assigned_node parts[3] = {{0, 1, 2}};
+    struct rt_assign plan = {.index = 1, .view = 5, .nodes = 3, .node = parts};
+    view_open(&master, place, endpoint, 2);
+    view_form_all(&master, 1, 0);
+    view_leave(&master);
+    view_pass(&master, 1);
+    view_reopen(&master, 3, NULL, 5);
+    CHECK_OK(settle(&master, 3, &err));
+    snprintf(hello.version, sizeof hello.version, "1");
+    call(endpoint, &talk, &hello, rt_cluster_run(master.cluster));
+    hear(endpoint, &talk, &rt_cluster_member(master.cluster, 0)->talk);
+    CHECK(talk.ready && talk.message.type == RT_MESSAGE_WELCOME);
+    /* nothing is left of view 3: neither its place nor its master */
+    rt_talk_next(&talk);
+    CHECK_OK(rt_tree_create(RT_TREE_MAP, NULL, "test", 0, &plan.job, &err));
+    talk.run = rt_cluster_run(master.cluster);
+    rt_talk_send(&talk, &(struct rt_message){.type = RT_MESSAGE_ASSIGN},
+                 rt_assign_encode(&plan, rt_talk_body(&talk), RT_MAX_CONTROL));
+    rt_tree_destroy(plan.job);
+    hear(endpoint, &talk, &rt_cluster_member(master.cluster, 0)->talk);
+    CHECK(talk.ready);
+    REFUSED(rt_talk_expect(&talk, RT_MESSAGE_READY, "it", &err), "pi1 has no place in view 5 of the run");
+    REFUSED(settle(&master, 3, &err), "pi1 (mem:1): closed the link");
+    rt_talk_close(&talk);
+    view_reopen(&master, 6, NULL, 5);
+    CHECK(!view_member(&master, 0)->gone && view_member(&master, 0)->welcome.view == 1);
+    CHECK_OK(view_form(&master, 6, 1, (size_t[]){0, 1}, 2, &err));
+    CHECK(view_round(&master, VIEW_STOP) == VIEW_STOP);
+    view_close(&master);
+    CHECK(place->world->place[1].ends == 1);
+}
+
+TEST(a_higher_view_takes_the_place_of_the_one_that_is_formed) {
+    view_run(2, 30, 0, take_the_place);
 }
 
 /* ---- several who call it back from its work ---- */
