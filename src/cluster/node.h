@@ -34,9 +34,9 @@ struct rt_session {
                                         until end() has returned. */
     const atomic_int *stop;          /* the node is to end: events should be left soon after it is set */
     /* The role's: seconds for which the session outlives a view that a failure of run() has ended. Within
-     * them the master may form another view, for which assign() and run() are called again and `role` is as
-     * run() has left it. Such a role sets the links that it has closed to NULL: the node closes the others.
-     * 0: the session ends too. */
+     * them the master may form another view, for which assign() (several times, where views cannot be formed)
+     * and run() are called again, and `role` is as run() has left it. Such a role sets the links that it has
+     * closed to NULL: the node closes the others, and frees the array. 0: the session ends too. */
     double keep;
     atomic_bool recalled; /* while run() works: the master waits for it to return, and to form another view */
     void *user;           /* the role's, see there */
