@@ -7,6 +7,7 @@
 #include "cluster/cluster_inside.h"
 
 #include "base/memory.h"
+#include "base/sentence.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,7 +101,8 @@ static rt_status cluster_tell_place(const struct form *form, size_t i, struct rt
         if (link->from != i && link->to != i)
             continue;
         if (place.links == RT_MAX_LINKS)
-            return rt_fail(err, RT_BAD_INPUT, "node %zu cannot have more than %d links", i, RT_MAX_LINKS);
+            return rt_fail(err, RT_BAD_INPUT, "%.80s cannot have more than %d links",
+                           cluster_node(form, i)->name, RT_MAX_LINKS);
         room[place.links++] = link->from == i
                                   ? (struct rt_settle_link){link->to, link->label}
                                   : (struct rt_settle_link){link->from, rt_label_mirror(link->label)};
@@ -154,13 +156,15 @@ static rt_status cluster_tell_places(const struct form *form, struct rt_error *e
 /* Half of our timeout is for the node to find that it cannot reach the other: so we are told the reason. */
 static rt_status cluster_request_link(const struct form *form, size_t k, struct rt_error *err) {
     const struct rt_wanted_link *link = &form->wanted[k];
-    uint8_t body[RT_MAX_TEXT + 64];
+    uint8_t body[RT_MAX_TEXT + RT_NODE_NAME + 64];
     const double half = form->cluster->timeout / 2;
     struct rt_join ask = {.peer = link->to,
                           .label = link->label,
                           .probe_bytes = form->probe_bytes,
                           .milliseconds = half < 1e6 ? (uint32_t)(half * 1000) : UINT32_MAX};
-    memcpy(ask.address, cluster_node(form, link->to)->address, sizeof ask.address);
+    const struct rt_member *to = cluster_node(form, link->to);
+    memcpy(ask.address, to->address, sizeof ask.address);
+    rt_copy_sentence(ask.name, sizeof ask.name, to->name);
     const size_t bytes = rt_join_encode(&ask, body, sizeof body);
     return rt_cluster_request(form->cluster, form->order[link->from - 1], RT_MESSAGE_JOIN, body, bytes, err);
 }

@@ -6,14 +6,13 @@
 #ifndef RT_CLUSTER_NODE_H
 #define RT_CLUSTER_NODE_H
 
+#include "cluster/node_names.h"
 #include "cluster/talk.h"
 #include <stdatomic.h>
 
 /* Links that are heard at a time besides those of a run's work; of more the one that has been silent for the
  * longest is turned away. */
 enum { RT_NODE_LINKS = 32 };
-
-enum { RT_NODE_NAME = 80 }; /* bytes of a name; messages show no more of it */
 
 struct rt_node;
 
@@ -23,9 +22,11 @@ struct rt_session {
     struct rt_node *node;
     struct rt_endpoint *endpoint;
     uint32_t run;
-    uint32_t view;         /* that is formed, or worked in: its number, from 1 */
-    uint64_t version;      /* updates applied to the state with which it begins, as of the last ASSIGN */
-    uint16_t index, count; /* its place in the view; the master is 0 */
+    uint32_t view;              /* that is formed, or worked in: its number, from 1 */
+    uint64_t version;           /* updates applied to the state with which it begins, as of the last ASSIGN */
+    uint16_t index, count;      /* its place in the view; the master is 0 */
+    struct rt_node_names names; /* of all nodes of the view, from assign() on until the next one or end() has
+                                   returned */
     /* The links are all there when run() is called. From then on they are the role's, which closes them there
      * or in end(). */
     struct rt_link *next, *previous; /* of a ring; NULL: it has none, or not yet */

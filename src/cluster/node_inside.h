@@ -57,7 +57,9 @@ struct rt_node {
     char master_peer[80];
     uint32_t assigned;                   /* the view that there is work to do in; 0: none */
     struct rt_settle place;              /* the links that it will have; none: it has no place yet */
-    struct rt_dial dial;                 /* to another node, one at a time */
+    struct rt_dial dial;                 /* to another node, one at a time, */
+    char dialled[RT_NODE_NAME + 1];      /* which is called so */
+    char (*names)[RT_NODE_NAME + 1];     /* of the session */
     struct rt_link **slot;               /* of the dial: where the link belongs */
     bool go;                             /* the work can begin when all links are there */
     struct rt_error lost;                /* of a link, before the work began; text "": none */

@@ -108,6 +108,7 @@ rt_status rt_links_settle(struct rt_node *node, struct rt_settle *place, struct 
     node->session.index = place->index;
     node->session.count = place->count;
     node->session.links = links;
+    node->session.names = (struct rt_node_names){0}; /* those were of another view */
     return RT_OK;
 }
 
@@ -117,9 +118,13 @@ rt_status rt_links_join(struct rt_node *node, const struct rt_join *join, struct
     if (status != RT_OK)
         return status;
     struct rt_link **slot = rt_links_slot(node, join->peer, join->label);
+    if (join->name[0])
+        memcpy(node->dialled, join->name, sizeof node->dialled);
+    else
+        snprintf(node->dialled, sizeof node->dialled, "node %u", join->peer);
     if (!slot || join->peer == 0)
-        return rt_fail(err, RT_BAD_INPUT, "%s was asked for an unknown link with node %u", node->name,
-                       join->peer);
+        return rt_fail(err, RT_BAD_INPUT, "%s was asked for an unknown link with %s", node->name,
+                       node->dialled);
     struct rt_dial_settings settings = {.address = join->address,
                                         .hello = {.role = RT_ROLE_NODE,
                                                   .from = node->session.index,

@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 void rt_session_serve(struct rt_node *node, struct rt_guest *master) {
@@ -55,6 +56,8 @@ void rt_session_end(struct rt_node *node, const struct rt_error *why) {
         rt_node_tell(node, RT_ABOUT_RUNS, "the run of %s has ended", node->master_peer);
     if (master)
         rt_session_release(node, master, why);
+    free(node->names);
+    node->names = NULL;
     node->session = (struct rt_session){0};
 }
 
@@ -89,6 +92,12 @@ static rt_status session_profile(struct rt_node *node, struct rt_error *err) {
     return RT_OK;
 }
 
+static void session_take_names(struct rt_node *node, struct rt_assign *asked) {
+    node->names = asked->name;
+    node->session.names = (struct rt_node_names){(const char(*)[RT_NODE_NAME + 1]) node->names, asked->nodes};
+    asked->name = NULL;
+}
+
 static rt_status session_assign(struct rt_node *node, struct rt_error *err) {
     struct rt_talk *talk = &node->master->talk;
     struct rt_assign asked;
@@ -96,12 +105,15 @@ static rt_status session_assign(struct rt_node *node, struct rt_error *err) {
     rt_status status = rt_assign_decode(talk->body, talk->body_bytes, &asked, err);
     if (status != RT_OK)
         return status;
+    char(*const before)[RT_NODE_NAME + 1] = node->names; /* which the role may have used up to now */
     if (!node->place.links || asked.view != node->session.view)
         status = rt_fail(err, RT_BAD_INPUT, "%s has no place in view %u of the run", node->name, asked.view);
     if (status == RT_OK) {
+        session_take_names(node, &asked);
         node->session.version = asked.version;
         status = node->role->assign(&node->session, &asked, &ready.memory, err);
         node->assigned = status == RT_OK ? asked.view : 0;
+        free(before);
     }
     rt_assign_deinit(&asked);
     if (status != RT_OK)
@@ -201,10 +213,9 @@ static void session_check_dial(struct rt_node *node) {
         if (session_answer_joined(node, &joined, &err) != RT_OK)
             rt_session_leave(node, &err);
     } else if (dial->stage == RT_DIAL_FAILED) {
-        const uint16_t peer = dial->settings.to;
         err = dial->error;
         rt_dial_cancel(dial);
-        rt_fail_prefix(&err, err.status, "cannot reach node %u", peer);
+        rt_fail_prefix(&err, err.status, "cannot reach %s", node->dialled);
         node->lost = err;
         rt_node_tell(node, RT_ABOUT_RUNS, "the run of %s: %s", node->master_peer, err.text);
         rt_talk_refuse(&node->master->talk, err.status, node->session.index, err.text);

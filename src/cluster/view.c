@@ -2,12 +2,14 @@
 #include "cluster/view.h"
 
 #include "base/memory.h"
+#include "base/sentence.h"
 #include <stdlib.h>
 
 static rt_status view_set_members(struct rt_view *view, const size_t *member, struct rt_error *err) {
     if (view->nodes > RT_MAX_NODES)
         return rt_fail(err, RT_BAD_INPUT, "a cluster has at most %d nodes, the master counted", RT_MAX_NODES);
     RT_TRY(rt_alloc(view->nodes, sizeof *view->member, "the nodes", &view->member, err));
+    RT_TRY(rt_alloc(view->nodes, sizeof *view->name, "the nodes", &view->name, err));
     for (size_t i = 0; i + 1 < view->nodes; i++)
         view->member[i] = member ? member[i] : i;
     return RT_OK;
@@ -28,6 +30,7 @@ void rt_view_destroy(struct rt_view *view) {
     for (size_t k = 0; view->links && k < view->link_count; k++)
         rt_link_close(view->links[k]);
     free(view->member);
+    free(view->name);
     free(view->wanted);
     free(view->links);
     free(view->edges);
@@ -69,12 +72,26 @@ rt_status rt_view_add_mesh(struct rt_view *view, bool (*needs)(const void *user,
     return RT_OK;
 }
 
+struct rt_node_names rt_view_names(const struct rt_view *view) {
+    return (struct rt_node_names){(const char(*)[RT_NODE_NAME + 1]) view->name, view->nodes};
+}
+
+static void view_take_names(struct rt_view *view, struct rt_cluster *cluster) {
+    rt_copy_sentence(view->name[0], sizeof *view->name, "master");
+    for (size_t i = 1; i < view->nodes; i++) {
+        const struct rt_member *member = rt_cluster_member(cluster, view->member[i - 1]);
+        rt_copy_sentence(view->name[i], sizeof *view->name, member->name);
+    }
+}
+
 rt_status rt_view_join(struct rt_view *view, struct rt_cluster *cluster, uint32_t probe_bytes,
                        struct rt_error *err) {
     RT_TRY(rt_alloc(view->link_count, sizeof *view->links, "the links", &view->links, err));
     RT_TRY(rt_alloc(view->link_count, sizeof *view->edges, "the links", &view->edges, err));
-    return rt_cluster_join(cluster, view->number, view->member, view->nodes - 1, view->wanted,
-                           view->link_count, probe_bytes, view->links, view->edges, err);
+    RT_TRY(rt_cluster_join(cluster, view->number, view->member, view->nodes - 1, view->wanted,
+                           view->link_count, probe_bytes, view->links, view->edges, err));
+    view_take_names(view, cluster);
+    return RT_OK;
 }
 
 struct rt_link *rt_view_take_link(struct rt_view *view, size_t node, uint16_t label) {
@@ -96,6 +113,7 @@ static rt_status view_request_parts(const struct rt_view *view, struct rt_cluste
     struct rt_assign part = *plan;
     part.view = view->number;
     part.version = view->version;
+    part.name = view->name;
     for (size_t i = 1; i < view->nodes; i++) {
         part.index = (uint16_t)i;
         const size_t used = rt_assign_encode(&part, bytes, RT_MAX_CONTROL);

@@ -8,12 +8,14 @@
 #define RT_CLUSTER_VIEW_H
 
 #include "cluster/cluster.h"
+#include "cluster/node_names.h"
 
 struct rt_view {
-    uint32_t number;  /* of the run's views, from 1 */
-    uint64_t version; /* updates applied to the state with which it begins; 0 at first */
-    size_t nodes;     /* the master counted */
-    size_t *member;   /* [nodes - 1] node i is member[i - 1] of the cluster */
+    uint32_t number;                /* of the run's views, from 1 */
+    uint64_t version;               /* updates applied to the state with which it begins; 0 at first */
+    size_t nodes;                   /* the master counted */
+    size_t *member;                 /* [nodes - 1] node i is member[i - 1] of the cluster */
+    char (*name)[RT_NODE_NAME + 1]; /* [nodes] what each is called, once it is formed */
 
     size_t link_count;
     struct rt_wanted_link *wanted; /* [link_count] */
@@ -45,6 +47,8 @@ rt_status rt_view_add_mesh(struct rt_view *view, bool (*needs)(const void *user,
  * before rt_cluster_go. */
 rt_status rt_view_join(struct rt_view *view, struct rt_cluster *cluster, uint32_t probe_bytes,
                        struct rt_error *err);
+/* Borrowed from the view. */
+struct rt_node_names rt_view_names(const struct rt_view *view);
 /* The master's link with a node, which is the caller's from now on; NULL: there is none. */
 struct rt_link *rt_view_take_link(struct rt_view *view, size_t node, uint16_t label);
 /* Tells every node its part, and waits until all have taken the memory for it. plan: for all nodes; its

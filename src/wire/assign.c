@@ -5,7 +5,7 @@
 #include "wire/tree.h"
 #include <stdlib.h>
 
-enum { NODE_BYTES = 3 * 4 };
+enum { NODE_BYTES = 3 * 4 + 2 };
 
 size_t rt_assign_encode(const struct rt_assign *assign, uint8_t *bytes, size_t room) {
     struct rt_encoder encoder = {.bytes = bytes, .room = room, .full = assign->nodes > RT_MAX_NODES};
@@ -18,8 +18,18 @@ size_t rt_assign_encode(const struct rt_assign *assign, uint8_t *bytes, size_t r
         rt_write_u32(&encoder, assign->node[i].count);
         rt_write_u32(&encoder, assign->node[i].slots);
     }
+    for (size_t i = 0; i < assign->nodes && !encoder.full; i++)
+        rt_write_text(&encoder, assign->name ? assign->name[i] : "");
     rt_write_tree(&encoder, assign->job);
     return rt_encoder_end(&encoder);
+}
+
+static void assign_read_names(struct rt_decoder *decoder, struct rt_assign *made) {
+    if (decoder->status == RT_OK)
+        decoder->status =
+            rt_alloc(made->nodes, sizeof *made->name, "the names of the nodes", &made->name, decoder->err);
+    for (size_t i = 0; i < made->nodes && decoder->status == RT_OK; i++)
+        rt_read_name(decoder, made->name[i]);
 }
 
 rt_status rt_assign_decode(const uint8_t *bytes, size_t count, struct rt_assign *assign,
@@ -42,6 +52,7 @@ rt_status rt_assign_decode(const uint8_t *bytes, size_t count, struct rt_assign 
         if (node->first > RT_MAX_LAYERS || node->count > RT_MAX_LAYERS - node->first)
             rt_decoder_refuse(&decoder, "gives node %zu layers beyond number %d", i, RT_MAX_LAYERS);
     }
+    assign_read_names(&decoder, &made);
     made.job = rt_read_tree(&decoder, RT_TREE_FILE);
     rt_status status = rt_decoder_end(&decoder);
     if (status == RT_OK)
@@ -53,8 +64,10 @@ rt_status rt_assign_decode(const uint8_t *bytes, size_t count, struct rt_assign 
 
 void rt_assign_deinit(struct rt_assign *assign) {
     free(assign->node);
+    free(assign->name);
     rt_tree_destroy(assign->job);
     assign->node = NULL;
+    assign->name = NULL;
     assign->job = NULL;
     assign->nodes = 0;
 }

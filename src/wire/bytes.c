@@ -167,11 +167,11 @@ uint32_t rt_read_view(struct rt_decoder *decoder) {
     return view;
 }
 
-void rt_read_text(struct rt_decoder *decoder, const char *what, char *text) {
+static void read_text(struct rt_decoder *decoder, const char *what, size_t limit, char *text) {
     text[0] = 0;
     size_t count = rt_read_u16(decoder);
-    if (count > RT_MAX_TEXT)
-        rt_decoder_refuse(decoder, "has a %s of %zu bytes; the maximum is %d", what, count, RT_MAX_TEXT);
+    if (count > limit)
+        rt_decoder_refuse(decoder, "has a %s of %zu bytes; the maximum is %zu", what, count, limit);
     const uint8_t *at = rt_read_raw(decoder, count);
     if (!at)
         return;
@@ -181,6 +181,14 @@ void rt_read_text(struct rt_decoder *decoder, const char *what, char *text) {
         rt_decoder_refuse(decoder, "has a %s that is not plain text", what);
         text[0] = 0;
     }
+}
+
+void rt_read_text(struct rt_decoder *decoder, const char *what, char *text) {
+    read_text(decoder, what, RT_MAX_TEXT, text);
+}
+
+void rt_read_name(struct rt_decoder *decoder, char *name) {
+    read_text(decoder, "node's name", RT_NODE_NAME, name);
 }
 
 rt_status rt_decoder_end(struct rt_decoder *decoder) {

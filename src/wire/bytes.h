@@ -65,6 +65,9 @@ uint32_t rt_read_view(struct rt_decoder *decoder);
 /* A name or a message into text, of RT_MAX_TEXT + 1 bytes. what: "version". */
 void rt_read_text(struct rt_decoder *decoder, const char *what, char *text);
 
+/* The name of a node into name, of RT_NODE_NAME + 1 bytes. */
+void rt_read_name(struct rt_decoder *decoder, char *name);
+
 /* RT_OK when no error occurred and no bytes are left. */
 rt_status rt_decoder_end(struct rt_decoder *decoder);
 

@@ -13,6 +13,7 @@ size_t rt_join_encode(const struct rt_join *join, uint8_t *bytes, size_t room) {
     rt_write_u32(&encoder, join->probe_bytes);
     rt_write_u32(&encoder, join->milliseconds);
     rt_write_text(&encoder, join->address);
+    rt_write_text(&encoder, join->name);
     return rt_encoder_end(&encoder);
 }
 
@@ -24,6 +25,7 @@ rt_status rt_join_decode(const uint8_t *bytes, size_t count, struct rt_join *joi
     made.probe_bytes = rt_read_u32(&decoder);
     made.milliseconds = rt_read_u32(&decoder);
     rt_read_text(&decoder, "peer's address", made.address);
+    rt_read_name(&decoder, made.name);
     if (made.probe_bytes > RT_MAX_TENSOR_BYTES)
         rt_decoder_refuse(&decoder, "asks for a probe of %lu bytes; the maximum is %d",
                           (unsigned long)made.probe_bytes, RT_MAX_TENSOR_BYTES);

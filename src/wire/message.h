@@ -150,6 +150,7 @@ const char *rt_message_name(uint16_t type); /* "forward"; "unknown" */
 
 enum {
     RT_MAX_TEXT = 400,        /* bytes of a name or a sentence: UTF-8 without control characters */
+    RT_NODE_NAME = 80,        /* bytes of a name by which nodes speak of another; a longer one is cut */
     RT_MAX_CONTROL = 1 << 20, /* bytes of any body below */
     RT_MAX_NODES = 1024,
     RT_MAX_LINKS = RT_MAX_NODES + 1, /* of a node: with all others, the next and the previous */
@@ -209,6 +210,7 @@ struct rt_join {
     uint32_t probe_bytes;  /* measure the link with so many; 0: do not */
     uint32_t milliseconds; /* give up after so many */
     char address[RT_MAX_TEXT + 1];
+    char name[RT_NODE_NAME + 1]; /* of the peer, for sentences */
 };
 
 struct rt_joined {
@@ -241,8 +243,9 @@ struct rt_assign {
     uint32_t view;    /* that it is a part of */
     uint64_t version; /* updates applied to the state with which the view begins */
     size_t nodes;
-    struct rt_assigned_node *node; /* [nodes]; owned */
-    struct rt_tree *job;           /* owned: the model and how it is trained, see job/job.h */
+    struct rt_assigned_node *node;  /* [nodes]; owned */
+    char (*name)[RT_NODE_NAME + 1]; /* [nodes] what each is called; owned. To encode, NULL: nothing */
+    struct rt_tree *job;            /* owned: the model and how it is trained, see job/job.h */
 };
 
 struct rt_ready {

@@ -126,6 +126,12 @@ static rt_status role_run(struct rt_session *session, struct rt_error *err) {
     place->runs++;
     place->seen_index = session->index;
     place->seen_count = session->count;
+    place->seen_names[0] = 0;
+    for (size_t i = 0, used = 0; i < session->count && used < sizeof place->seen_names; i++) {
+        char text[RT_NAME_ROOM];
+        used += (size_t)snprintf(place->seen_names + used, sizeof place->seen_names - used, "%s%s",
+                                 i ? ", " : "", rt_node_name(&session->names, i, text));
+    }
     struct posted posted = {.number = 0};
     bool came = !session->next || work_in_ring(session, &posted);
     if (came && session->links && session->count <= CLUSTER_PLACES)

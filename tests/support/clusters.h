@@ -28,6 +28,7 @@ struct cluster_place {
     bool starts;                /* it sends the first number round its ring, as the master does */
     unsigned runs, ends;        /* how often it worked, and was told that a run is over */
     uint16_t seen_index, seen_count;
+    char seen_names[80]; /* of the other nodes, in their order */
 };
 
 struct cluster_world {

@@ -320,7 +320,7 @@ static void cut_between_nodes(struct cluster_place *place, struct rt_endpoint *e
     CHECK_OK(cluster_open(place->world, endpoint, 1, 2, &cluster, &err));
     rt_memnet_cut(place->world->net, 1, 2);
     CHECK(join_ring(cluster, (size_t[]){0, 1}, 2, 0, &next, &previous, edges, &err) == RT_FAILED);
-    CHECK_MSG(strstr(err.text, "pi1 (mem:1): cannot reach node 2: mem:2: did not answer in time"), "%s",
+    CHECK_MSG(strstr(err.text, "pi1 (mem:1): cannot reach pi2: mem:2: did not answer in time"), "%s",
               err.text);
     CHECK_OK(join_ring(cluster, (size_t[]){1}, 1, 0, &next, &previous, edges, &err));
     /* a link of the ring is lost before the work begins */

@@ -208,7 +208,7 @@ static void cut_between_nodes(struct cluster_place *place, struct rt_endpoint *e
     rt_memnet_cut(place->world->net, 2, 4);
     const double start = rt_endpoint_now(endpoint);
     CHECK(join_mesh(cluster, in_order, 4, everybody, NULL, 0, links, NULL, &err) == RT_FAILED);
-    CHECK_MSG(strcmp(err.text, "pi2 (mem:2): cannot reach node 4: mem:4: did not answer in time") == 0, "%s",
+    CHECK_MSG(strcmp(err.text, "pi2 (mem:2): cannot reach pi4: mem:4: did not answer in time") == 0, "%s",
               err.text);
     CHECK(rt_endpoint_now(endpoint) - start < 6);
     wish.needs = some;
@@ -238,7 +238,7 @@ static void be_impatient(struct cluster_place *place, struct rt_endpoint *endpoi
     rt_memnet_cut(place->world->net, 1, 2);
     const double start = rt_endpoint_now(endpoint);
     CHECK(join_mesh(cluster, in_order, 2, everybody, NULL, 0, links, NULL, &err) == RT_FAILED);
-    CHECK_MSG(strstr(err.text, "pi1 (mem:1): cannot reach node 2: mem:2: did not answer in time"), "%s",
+    CHECK_MSG(strstr(err.text, "pi1 (mem:1): cannot reach pi2: mem:2: did not answer in time"), "%s",
               err.text);
     CHECK(rt_endpoint_now(endpoint) - start < 1.5);
     rt_cluster_close(cluster);

@@ -89,6 +89,9 @@ static void form_twice(struct cluster_place *place, struct rt_endpoint *endpoint
     CHECK_OK(rt_view_add_ring(view, 0, 4, &err));
     CHECK_OK(rt_view_join(view, cluster, 0, &err));
     CHECK(view->edges[0].bandwidth == 0);
+    const struct rt_node_names names = rt_view_names(view);
+    char text[RT_NAME_ROOM];
+    CHECK(names.count == 4 && strcmp(rt_node_name(&names, 1, text), "pi4") == 0);
     struct rt_link *next = rt_view_take_link(view, 1, RT_LABEL_NEXT),
                    *previous = rt_view_take_link(view, 3, RT_LABEL_PREVIOUS);
     CHECK(next && previous && !rt_view_take_link(view, 1, RT_LABEL_NEXT));
@@ -105,6 +108,9 @@ static void form_twice(struct cluster_place *place, struct rt_endpoint *endpoint
     rt_endpoint_sleep(endpoint, rt_endpoint_now(endpoint) + 3);
     const struct cluster_place *node = place->world->place;
     CHECK(node[4].seen_index == 1 && node[1].seen_index == 2 && node[3].seen_index == 3);
+    for (size_t i = 1; i < 5; i++) /* those of the last view, in its order */
+        CHECK_MSG(strcmp(node[i].seen_names, i == 2 ? "" : "the master, pi4, pi1, pi3") == 0, "%zu: %s", i,
+                  node[i].seen_names);
     CHECK(node[4].runs == 1 && node[2].runs == 0);
 }
 

@@ -49,8 +49,12 @@ static size_t make_settle(uint8_t *bytes, size_t room) {
 }
 
 static size_t make_join(uint8_t *bytes, size_t room) {
-    struct rt_join join = {
-        .peer = 2, .label = 1, .probe_bytes = 65536, .milliseconds = 5000, .address = "10.0.0.2:7117"};
+    struct rt_join join = {.peer = 2,
+                           .label = 1,
+                           .probe_bytes = 65536,
+                           .milliseconds = 5000,
+                           .address = "10.0.0.2:7117",
+                           .name = "pi-k\u00fcche"};
     return rt_join_encode(&join, bytes, room);
 }
 
@@ -86,7 +90,8 @@ static size_t make_profiled(uint8_t *bytes, size_t room) {
 
 static size_t make_assign(uint8_t *bytes, size_t room) {
     struct rt_assigned_node nodes[2] = {{0, 3, 8}, {3, 2, 6}};
-    struct rt_assign assign = {1, 7, UINT64_C(1) << 33, 2, nodes, golden_tree()};
+    char names[2][RT_NODE_NAME + 1] = {"master", "pi-k\u00fcche"};
+    struct rt_assign assign = {1, 7, UINT64_C(1) << 33, 2, nodes, names, golden_tree()};
     size_t used = assign.job ? rt_assign_encode(&assign, bytes, room) : 0;
     rt_tree_destroy(assign.job);
     return used;
@@ -263,6 +268,8 @@ TEST(bodies_are_refused_with_the_reason) {
     refused("settle", 24, "\x00", 1, "gives a node two links that are the same");
     refused("join", 0, "\x00\x04", 2, "the join names node 1024, counted from 0; there can be at most 1024");
     refused("join", 4, "\x01\x00\x00\x40", 4, "a probe of 1073741825 bytes");
+    refused("join", 29, "\x1b", 1, "the join has a node's name that is not plain text");
+    refused("join", 27, "\x91\x01", 2, "has a node's name of 401 bytes; the maximum is 80");
     refused("joined", 4, wire_double(-1), 8, "the joined gives a latency of -1");
     refused("joined", 4, wire_double(NAN), 8, "gives a latency of");
     refused("joined", 12, wire_double(INFINITY), 8, "gives a bandwidth of inf");
@@ -274,9 +281,13 @@ TEST(bodies_are_refused_with_the_reason) {
     refused("assign", 0, "\x02", 1, "the assign is for node 2, counted from 0, of 2");
     refused("assign", 2, "\x00", 1, "the assign is of view 0; views are counted from 1");
     refused("assign", 14, "\x01\x04", 2, "has 1025 nodes; the maximum is 1024");
-    refused("assign", 14, "\xff\x03", 2, "223 bytes cannot hold 1023 nodes");
+    refused("assign", 14, "\xff\x03", 2, "242 bytes cannot hold 1023 nodes");
     refused("assign", 30, "\xff\xff\x00\x00", 4, "gives node 1 layers beyond number 65536");
     refused("assign", 30, "\xff\xff\xff\xff", 4, "gives node 1 layers beyond number 65536");
+    refused("assign", 42, "\x51", 1, "the assign has a node's name of 81 bytes; the maximum is 80");
+    refused("assign", 42, "\x91\x01", 2, "has a node's name of 401 bytes; the maximum is 80");
+    refused("assign", 45, "\x1b", 1, "the assign has a node's name that is not plain text");
+    refused("assign", 52, "\n", 1, "not plain text");
     refused("metrics", 0, "\x01\x04\x00\x00", 4, "has 1025 nodes");
     refused("metrics", 0, "\x03", 1, "848 bytes cannot hold 3 nodes");
     refused("metrics", 6, wire_double(-1), 8, "gives a time of -1");
@@ -394,6 +405,7 @@ TEST(an_assigned_job_names_its_lines) {
     CHECK_OK(rt_assign_decode(bytes, count, &assign, &err));
     CHECK(assign.view == 7 && assign.version == UINT64_C(1) << 33);
     CHECK(assign.index == 1 && assign.nodes == 2 && assign.node[1].first == 3 && assign.node[1].slots == 6);
+    CHECK(strcmp(assign.name[0], "master") == 0 && strcmp(assign.name[1], "pi-k\u00fcche") == 0);
     rt_tree_fail(rt_tree_get(assign.job, "name"), &err, "wrong");
     CHECK_MSG(strcmp(err.text, "the master's run file:7: wrong") == 0, "%s", err.text);
     rt_assign_deinit(&assign);
