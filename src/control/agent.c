@@ -85,8 +85,9 @@ static rt_status agent_take_error(struct rt_agent *agent, struct rt_talk *talk, 
         rt_talk_refuse(talk == route->in ? route->out : route->in, (rt_status)error.status, error.node,
                        error.text);
     agent->ended = true;
-    /* A node that ends is lost to the others as well, unless it says that the training has diverged. */
-    if (error.status != RT_DIVERGED)
+    /* A node that ends is lost to the others as well, unless it says that the training has diverged. What the
+     * master says of the end is a whole sentence. */
+    if (error.status != RT_DIVERGED && (error.node || from))
         agent->lost = error.node ? error.node : from;
     return rt_fail(err, error.status == RT_DIVERGED ? RT_DIVERGED : RT_FAILED, "%s", error.text);
 }
@@ -146,8 +147,8 @@ static rt_status agent_receive(struct rt_agent *agent, struct rt_error *err) {
     /* In a ring the owner, which knows whether the run is at its end, looks after its links. */
     if (rt_route_is_ring(&agent->route) || !in->dead || in->closed)
         return RT_OK;
-    agent->lost = agent->route.from;
-    return rt_fail(err, RT_FAILED, "the master: %s", in->error.text);
+    *err = in->error;
+    return rt_route_blame(&agent->route, in, &agent->lost, err);
 }
 
 /* ---- what goes out ------------------------------------------------------------------------------------- */

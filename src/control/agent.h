@@ -38,7 +38,6 @@ struct rt_agent_settings {
      * Inside the engine. */
     rt_status (*message)(void *user, const struct rt_message *message, struct rt_error *err);
     void *user;
-    const char *name; /* of this node, for messages; NULL: none */
 };
 
 struct rt_agent;
@@ -76,13 +75,14 @@ bool rt_agent_is_transferred(const struct rt_agent *agent);
 bool rt_agent_was_loaded(const struct rt_agent *agent, uint64_t *update);
 void rt_agent_note_loaded(struct rt_agent *agent);
 
-/* The master has no more tickets. Says goodbye; or why this node ends: node, whose fault it is. Whether the
- * master has hung up, or has said itself why the run ends. */
+/* The master has no more tickets. Says goodbye; or why this node ends: node, whose fault it is, and the
+ * reason without its name. Whether the master has hung up, or has said itself why the run ends. */
 bool rt_agent_is_stopped(const struct rt_agent *agent);
 void rt_agent_say_goodbye(struct rt_agent *agent);
 void rt_agent_fail(struct rt_agent *agent, rt_status status, uint16_t node, const char *sentence);
 bool rt_agent_is_over(const struct rt_agent *agent);
-/* After a failure of the part: the number of the node whose fault it is; UINT16_MAX: none known. */
+/* After a failure of the part: the number of the node whose fault it is, which the sentence then leaves out;
+ * UINT16_MAX: none known, or the master has said itself why the run ends. */
 uint16_t rt_agent_lost(const struct rt_agent *agent);
 
 /* ---- agent_run.c ---- */

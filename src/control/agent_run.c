@@ -102,21 +102,19 @@ static bool work_is_over(void *self) {
 /* Says goodbye, or why this node ends, and stays until the master has heard it. */
 static void work_part(struct work *work, rt_status status, const struct rt_error *err) {
     struct rt_agent *agent = work->agent;
-    const struct rt_agent_settings *settings = &agent->settings;
-    const uint16_t rank = settings->comm->rank, lost = rt_engine_lost(work->engine);
-    struct rt_error told = *err;
+    const struct rt_communicator *comm = agent->settings.comm;
+    struct rt_error why = *err;
+    struct rt_error_message report;
+    const uint16_t self = rt_communicator_node(comm, comm->rank), lost = rt_engine_lost(work->engine, &why);
+    if (status == RT_DIVERGED && lost == UINT16_MAX) /* it is lost to nobody */
+        rt_node_names_blame(&comm->names, self, &why);
+    rt_node_names_report(&comm->names, self, lost, &why, &report);
     rt_engine_let_go(work->engine);
-    if (status != RT_OK && settings->name)
-        rt_fail_prefix(&told, status, "node %u (%s)", rank, settings->name);
-    else if (status != RT_OK)
-        rt_fail_prefix(&told, status, "node %u", rank);
     rt_engine_enter(work->engine);
     if (status == RT_OK)
         rt_agent_say_goodbye(agent);
-    else if (lost != UINT16_MAX)
-        rt_agent_fail(agent, RT_IO, lost, told.text);
     else
-        rt_agent_fail(agent, status, rank, told.text);
+        rt_agent_fail(agent, (rt_status)report.status, report.node, report.text);
     rt_engine_leave(work->engine);
     rt_engine_linger(work->engine, work_is_over, work, rt_engine_now(work->engine) + goodbye_seconds);
 }

@@ -1,19 +1,12 @@
 /* Names of those who take part; see communicator.h. */
 #include "control/communicator.h"
 
-#include <stdio.h>
-
 uint16_t rt_communicator_node(const struct rt_communicator *comm, uint16_t rank) {
     return comm->stride ? (uint16_t)(comm->first + rank * comm->stride) : rank;
 }
 
-const char *rt_communicator_name(const struct rt_communicator *comm, uint16_t rank, char text[32]) {
-    const uint16_t node = rt_communicator_node(comm, rank);
-    if (node == 0)
-        snprintf(text, 32, "the master");
-    else
-        snprintf(text, 32, "node %u", node);
-    return text;
+const char *rt_communicator_name(const struct rt_communicator *comm, uint16_t rank, char text[RT_NAME_ROOM]) {
+    return rt_node_name(&comm->names, rt_communicator_node(comm, rank), text);
 }
 
 double rt_communicator_timeout(const struct rt_communicator *comm) {

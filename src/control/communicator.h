@@ -4,6 +4,7 @@
 #ifndef RT_CONTROL_COMMUNICATOR_H
 #define RT_CONTROL_COMMUNICATOR_H
 
+#include "cluster/node_names.h"
 #include "metrics/states.h"
 #include "net/transport.h"
 #include "wire/message.h"
@@ -14,6 +15,7 @@ struct rt_communicator {
     uint16_t rank, count; /* the master of the run is 0 */
     /* Rank r is node first + r * stride of the run, the number its messages name it by; stride 0: node r. */
     uint16_t first, stride;
+    struct rt_node_names names; /* of all nodes of the run */
     struct rt_link **links;     /* [count], by rank; NULL: none, as to oneself. Borrowed. link->user is the
                                    owner's: on the links to and from the master an rt_talk, which the owner has
                                    opened, with its run set, before there is a coordinator or an agent. */
@@ -25,8 +27,8 @@ struct rt_communicator {
 
 /* The node of the run that has this rank here. */
 uint16_t rt_communicator_node(const struct rt_communicator *comm, uint16_t rank);
-/* That node: "the master", "node 3". For messages. */
-const char *rt_communicator_name(const struct rt_communicator *comm, uint16_t rank, char text[32]);
+/* What that node is called. For messages. */
+const char *rt_communicator_name(const struct rt_communicator *comm, uint16_t rank, char text[RT_NAME_ROOM]);
 double rt_communicator_timeout(const struct rt_communicator *comm);
 /* By who takes events: begins an operation, or, with what that returned, ends it. What comes of it is sent
  * afterwards: an emulated device takes its time before the end. */

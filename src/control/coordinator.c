@@ -17,8 +17,10 @@ static rt_status coordinator_find_route(const struct rt_coordinator_settings *se
     if (route->in)
         return RT_OK;
     struct rt_link *link = settings->comm->links[rank];
+    char name[RT_NAME_ROOM];
     if (!link || !link->user)
-        return rt_fail(err, RT_FAILED, "the master has no conversation with node %u", node);
+        return rt_fail(err, RT_FAILED, "the master has no conversation with %s",
+                       rt_communicator_name(settings->comm, rank, name));
     *route = (struct rt_route){.in = link->user, .out = link->user, .from = node, .to = node};
     return RT_OK;
 }

@@ -61,7 +61,7 @@ static rt_status connection_take_tally(struct rt_worker_connection *connection,
     return RT_OK;
 }
 
-/* The end of the run, in the node's own words. */
+/* The end of the run, in the node's own words: of the one that it is about the reason. */
 static rt_status connection_take_error(struct rt_coordinator *coordinator,
                                        const struct rt_worker_connection *connection,
                                        const struct rt_talk *talk, bool *over, struct rt_error *err) {
@@ -85,13 +85,15 @@ static rt_status connection_take_message(struct rt_coordinator *coordinator,
                                          bool *over, struct rt_error *err) {
     const struct rt_coordinator_settings *settings = &coordinator->settings;
     const struct rt_message *message = &talk->message;
+    char name[RT_NAME_ROOM];
     if (message->type == RT_MESSAGE_ERROR) /* whose source is the node that it is about */
         return connection_take_error(coordinator, connection, talk, over, err);
     if (talk != connection->route.in)
         return rt_fail(err, RT_BAD_INPUT, "a %s message came from the wrong side",
                        rt_message_name(message->type));
     if (message->source != connection->route.from)
-        return rt_fail(err, RT_BAD_INPUT, "it claims to be node %u", message->source);
+        return rt_fail(err, RT_BAD_INPUT, "it claims to be %s",
+                       rt_node_name(&settings->comm->names, message->source, name));
     switch (message->type) {
     case RT_MESSAGE_DONE:
         return connection_take_done(connection, message, err);
@@ -143,6 +145,6 @@ rt_status rt_worker_connection_receive(struct rt_coordinator *coordinator,
         return connection_receive_from(coordinator, connection, route->out, err);
     if (!route->in->dead || route->in->closed)
         return RT_OK;
-    coordinator->lost = route->from;
-    return rt_fail(err, RT_FAILED, "node %u: %s", coordinator->lost, route->in->error.text);
+    *err = route->in->error;
+    return rt_route_blame(route, route->in, &coordinator->lost, err);
 }

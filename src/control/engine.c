@@ -283,12 +283,21 @@ void rt_engine_linger(struct rt_engine *engine, bool (*test)(void *self), void *
         engine_watch_inline(engine, &watcher);
 }
 
+/* The failure as a whole sentence. */
+static void engine_say(const struct rt_engine *engine, struct rt_error *err) {
+    const struct rt_communicator *comm = engine->settings.comm;
+    *err = engine->error;
+    err->status = engine->status;
+    if (engine->lost != UINT16_MAX)
+        rt_node_names_blame(&comm->names, rt_communicator_node(comm, engine->lost), err);
+}
+
 rt_status rt_engine_status(struct rt_engine *engine, struct rt_error *err) {
     if (engine->threaded)
         pthread_mutex_lock(&engine->mutex);
     rt_status status = engine->status;
-    if (status != RT_OK)
-        rt_fail(err, status, "%s", engine->error.text);
+    if (status != RT_OK && err)
+        engine_say(engine, err);
     if (engine->threaded)
         pthread_mutex_unlock(&engine->mutex);
     return status;
@@ -298,10 +307,12 @@ void rt_engine_let_go(struct rt_engine *engine) {
     atomic_store(&engine->letting_go, true);
 }
 
-uint16_t rt_engine_lost(struct rt_engine *engine) {
+uint16_t rt_engine_lost(struct rt_engine *engine, struct rt_error *why) {
     if (engine->threaded)
         pthread_mutex_lock(&engine->mutex);
     const uint16_t lost = engine->lost;
+    if (why && lost != UINT16_MAX)
+        *why = engine->error;
     if (engine->threaded)
         pthread_mutex_unlock(&engine->mutex);
     return lost;

@@ -35,8 +35,8 @@ struct rt_engine_part {
     bool (*work)(void *self, rt_status *status, struct rt_error *err);
     /* The rank that it waits for, of those who owe it something; UINT16_MAX: nobody. May be NULL. */
     uint16_t (*waits_for)(const void *self);
-    /* After a failure of this part: the rank whose fault it is; UINT16_MAX: none known. NULL: that of the
-     * link which the event came from. */
+    /* After a failure of this part: the rank whose fault it is, which the sentence then leaves out;
+     * UINT16_MAX: none known. NULL: that of the link which the event came from. */
     uint16_t (*lost)(const void *self);
     /* Goes on after a failure: it tells the others of it. The other parts get no events and no turns then. */
     bool outlives;
@@ -93,8 +93,9 @@ rt_status rt_engine_status(struct rt_engine *engine, struct rt_error *err);
 /* From now on a closed link is no failure: the run is ending. */
 void rt_engine_let_go(struct rt_engine *engine);
 
-/* After a failure: the rank whose fault it is, gone, silent, or it makes no sense; UINT16_MAX: none known. */
-uint16_t rt_engine_lost(struct rt_engine *engine);
+/* After a failure: the rank whose fault it is, gone, silent, or it makes no sense; UINT16_MAX: none known.
+ * why, unless NULL: the reason without its name, if there is one. */
+uint16_t rt_engine_lost(struct rt_engine *engine, struct rt_error *why);
 
 /* What the link to a rank has carried, as of the last event. Not between enter and leave. */
 void rt_engine_counts(struct rt_engine *engine, uint16_t rank, struct rt_link_counts *counts);

@@ -12,16 +12,13 @@ static const double grace = 1;
 static const double look_up = 0.5;
 
 void rt_engine_take_loss(struct rt_engine *engine, uint16_t rank, const struct rt_error *why) {
-    struct rt_error err;
-    char name[32];
-    rt_fail(&err, RT_FAILED, "%s: %s", rt_communicator_name(engine->settings.comm, rank, name), why->text);
     if (rank == 0 || engine->settings.comm->rank == 0) {
-        rt_engine_fail(engine, RT_FAILED, &err, rank);
+        rt_engine_fail(engine, RT_FAILED, why, rank);
     } else if (!engine->gone.yes) {
         engine->gone.yes = true;
         engine->gone.who = rank;
         engine->gone.until = rt_engine_now(engine) + grace;
-        engine->gone.error = err;
+        engine->gone.error = *why;
         engine->check = 0;
     }
 }
@@ -36,13 +33,6 @@ static void engine_forgive_pause(struct rt_engine *engine, double now) {
     if (engine->stopped > 0)
         engine->stopped = fmin(now, engine->stopped + late);
     engine->check = now; /* forgiven once */
-}
-
-static void engine_blame(struct rt_engine *engine, uint16_t who, const struct rt_error *why) {
-    struct rt_error err;
-    char name[32];
-    rt_fail(&err, RT_FAILED, "%s: %s", rt_communicator_name(engine->settings.comm, who, name), why->text);
-    rt_engine_fail(engine, RT_FAILED, &err, who);
 }
 
 enum rt_owner rt_engine_owner(const struct rt_engine *engine, double now) {
@@ -75,7 +65,7 @@ static uint16_t engine_check_awaited(struct rt_engine *engine, bool idle, double
         rt_liveness_count(&terms, who, waited, &last, &note);
         const enum rt_liveness found = rt_liveness_judge(&terms, &engine->wait[i], waited, &last, &why);
         if (found == RT_LIVENESS_STUCK)
-            engine_blame(engine, who, &why);
+            rt_engine_fail(engine, RT_FAILED, &why, who);
         else if (found == RT_LIVENESS_DEADLOCK)
             rt_engine_fail(engine, RT_FAILED, &why, UINT16_MAX);
     }

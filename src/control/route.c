@@ -27,7 +27,5 @@ void rt_route_refuse(const struct rt_route *route, rt_status status, uint16_t no
 rt_status rt_route_blame(const struct rt_route *route, const struct rt_talk *talk, uint16_t *lost,
                          struct rt_error *err) {
     *lost = talk == route->in ? route->from : route->to;
-    if (*lost == 0)
-        return rt_fail_prefix(err, RT_FAILED, "the master (%s)", talk->link->peer);
-    return rt_fail_prefix(err, RT_FAILED, "node %u (%s)", *lost, talk->link->peer);
+    return err->status = RT_FAILED;
 }

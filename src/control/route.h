@@ -28,7 +28,8 @@ bool rt_route_event(const struct rt_route *route, const struct rt_event *event);
 bool rt_route_is_closed(const struct rt_route *route);
 /* Says why a run ends, both ways. node: the one it is about. */
 void rt_route_refuse(const struct rt_route *route, rt_status status, uint16_t node, const char *sentence);
-/* Makes a failure that of the node at the other end of a talk; *lost: its number. */
+/* Makes a failure that of the node at the other end of a talk, whose number is *lost; err: the reason without
+ * its name. Returns RT_FAILED. */
 rt_status rt_route_blame(const struct rt_route *route, const struct rt_talk *talk, uint16_t *lost,
                          struct rt_error *err);
 

@@ -3,16 +3,7 @@
 
 #include "base/memory.h"
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-
-const char *rt_neighbour_name(const struct rt_neighbour *neighbour, char text[32]) {
-    if (neighbour->number == 0)
-        snprintf(text, 32, "the master");
-    else
-        snprintf(text, 32, "node %u", neighbour->number);
-    return text;
-}
 
 /* The next event; false when none comes until then. */
 static bool flow_next_event(const struct rt_flow *flow, double until, struct rt_event *event) {
@@ -28,6 +19,7 @@ rt_status rt_flow_init(struct rt_flow *flow, const struct rt_flow_settings *sett
     *flow = (struct rt_flow){.settings = *settings, .job = settings->job};
     flow->settings.timeout = settings->timeout > 0 ? settings->timeout : 60;
     flow->waiting.node = UINT16_MAX;
+    flow->lost = RT_NODE_NONE;
     flow->progress = rt_flow_now(flow);
     flow->next.index = (uint16_t)((settings->index + 1) % settings->nodes);
     flow->previous.index = (uint16_t)((settings->index + settings->nodes - 1) % settings->nodes);
@@ -182,10 +174,7 @@ static rt_status flow_take_event(struct rt_flow *flow, const struct rt_event *ev
         status = flow_received(flow, event, err);
     if (status == RT_OK)
         return RT_OK;
-    char name[32];
-    const struct rt_neighbour *who = event->link == flow->next.talk.link ? &flow->next : &flow->previous;
-    return rt_fail_prefix(err, rt_flow_lose(flow, who), "%s (%s)", rt_neighbour_name(who, name),
-                          event->link->peer);
+    return rt_flow_lose(flow, event->link == flow->next.talk.link ? &flow->next : &flow->previous, err);
 }
 
 /* A link that is gone ends the run, unless the run is at its end anyway. A message that came before counts
@@ -194,10 +183,10 @@ static rt_status flow_check_links(struct rt_flow *flow, struct rt_error *err) {
     struct rt_neighbour *const neighbours[] = {&flow->previous, &flow->next};
     for (size_t i = 0; i < 2; i++) {
         const struct rt_talk *talk = &neighbours[i]->talk;
-        char who[32];
-        if (talk->dead && !talk->ready && !flow->ending)
-            return rt_fail(err, rt_flow_lose(flow, neighbours[i]), "%s: %s",
-                           rt_neighbour_name(neighbours[i], who), talk->error.text);
+        if (talk->dead && !talk->ready && !flow->ending) {
+            *err = talk->error;
+            return rt_flow_lose(flow, neighbours[i], err);
+        }
     }
     return RT_OK;
 }
@@ -285,17 +274,15 @@ static rt_status flow_check_neighbour(struct rt_flow *flow, const struct rt_neig
                                       struct rt_error *err) {
     const struct rt_liveness_terms terms = flow_terms_of(flow);
     const struct rt_heartbeat last = rt_link_heartbeat(who->talk.link);
-    struct rt_error why;
-    char name[32];
-    switch (rt_liveness_judge(&terms, &flow->waiting, waited, &last, &why)) {
+    switch (rt_liveness_judge(&terms, &flow->waiting, waited, &last, err)) {
     case RT_LIVENESS_GOOD:
         return RT_OK;
     case RT_LIVENESS_DEADLOCK:
-        return rt_fail(err, RT_FAILED, "%s", why.text);
+        return RT_FAILED;
     case RT_LIVENESS_STUCK:
         break;
     }
-    return rt_fail(err, rt_flow_lose(flow, who), "%s: %s", rt_neighbour_name(who, name), why.text);
+    return rt_flow_lose(flow, who, err);
 }
 
 static rt_status flow_wait(struct rt_flow *flow, struct rt_error *err) {
@@ -362,7 +349,16 @@ rt_status rt_flow_run(struct rt_flow *flow, bool (*done)(void *self), void *self
         if (flow->status == RT_OK)
             flow->status = flow_turn(flow, &flow->error);
     }
-    return rt_fail(err, flow->status, "%s", flow->error.text);
+    return rt_flow_say(flow, err);
+}
+
+rt_status rt_flow_say(const struct rt_flow *flow, struct rt_error *err) {
+    if (err) {
+        *err = flow->error;
+        err->status = flow->status;
+        rt_node_names_blame(&flow->settings.names, flow->lost, err);
+    }
+    return flow->status;
 }
 
 void rt_flow_let_pass(struct rt_flow *flow, const struct rt_event *event) {

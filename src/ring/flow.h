@@ -29,6 +29,7 @@
 #define RT_RING_FLOW_H
 
 #include "cluster/liveness.h"
+#include "cluster/node_names.h"
 #include "control/agent.h"
 #include "metrics/states.h"
 #include "ring/inter_ring.h"
@@ -127,7 +128,7 @@ struct rt_flow_settings {
     struct rt_link *next, *previous; /* NULL when alone; taken over by rt_flow_create, also on failure */
     uint32_t run;
     uint16_t index, nodes;
-    const char *name;           /* of this node, for messages; NULL: none */
+    struct rt_node_names names; /* of all nodes of the run */
     const struct rt_pace *pace; /* of the device; NULL: it is not emulated */
     double timeout;             /* seconds; 0: 60 */
     struct rt_flow_ends ends;   /* of the master; zeros on workers */
@@ -175,12 +176,11 @@ struct rt_flow {
     struct rt_exchange exchange; /* rings side by side: of its stages; self NULL: they have no parameters */
     uint64_t given;              /* updates that its gradient was given for */
     bool joined;                 /* the state is the one that all rings start from */
-    uint16_t lost; /* the number of the node whose fault the end is: gone, silent, or it makes no sense; 0:
-                      the master, or none known */
-    bool gave_up;  /* it was a neighbour, so 0 is the master */
+    uint16_t lost; /* the number of the node whose fault the end is: gone, silent, or it makes no sense;
+                      RT_NODE_NONE: none known */
 
-    rt_status status; /* the first failure stays */
-    struct rt_error error;
+    rt_status status;      /* the first failure stays */
+    struct rt_error error; /* the reason; the name of the node that is lost does not stand in it */
 };
 
 /* ---- flow.c: life, events, the loop ---- */
@@ -196,8 +196,8 @@ rt_status rt_flow_add(struct rt_flow *flow, struct rt_stage *stage, const struct
 /* Works until done says so. Fails for ever once it has failed. */
 rt_status rt_flow_run(struct rt_flow *flow, bool (*done)(void *self), void *self, struct rt_error *err);
 
-/* "node 2", "the master" */
-const char *rt_neighbour_name(const struct rt_neighbour *neighbour, char text[32]);
+/* The failure as a whole sentence. Returns flow->status. */
+rt_status rt_flow_say(const struct rt_flow *flow, struct rt_error *err);
 
 /* An event that comes when the run is over: talks and other rings hear of it, and nobody else. */
 void rt_flow_let_pass(struct rt_flow *flow, const struct rt_event *event);
@@ -289,9 +289,9 @@ bool rt_flow_control_event(struct rt_flow *flow, const struct rt_event *event, r
 rt_status rt_flow_control(struct rt_flow *flow, struct rt_error *err);
 void rt_flow_row(struct rt_flow *flow, struct rt_metrics_row *row);
 /* A worker tells the others why it ends, unless it has that from them. */
-void rt_flow_tell(struct rt_flow *flow, rt_status status, const char *sentence);
-/* Gives up a neighbour, whose fault the end is; returns RT_FAILED. */
-rt_status rt_flow_lose(struct rt_flow *flow, const struct rt_neighbour *who);
+void rt_flow_tell(struct rt_flow *flow);
+/* Gives up a neighbour, whose fault the end is, for the reason in err; returns RT_FAILED. */
+rt_status rt_flow_lose(struct rt_flow *flow, const struct rt_neighbour *who, struct rt_error *err);
 
 /* ---- flow_norm.c ---- */
 rt_status rt_flow_take_norm(struct rt_flow *flow, const struct rt_message *message, struct rt_error *err);

@@ -29,7 +29,8 @@ rt_status rt_flow_open_agent(struct rt_flow *flow, struct rt_error *err) {
                                           .rank = settings->index,
                                           .count = settings->nodes,
                                           .first = settings->inter_ring.first,
-                                          .stride = 1};
+                                          .stride = 1,
+                                          .names = settings->names};
     const struct rt_state_store store = rt_flow_store(flow);
     const struct rt_agent_settings agent = {.comm = &flow->comm,
                                             .route = rt_flow_route(flow),
@@ -74,30 +75,35 @@ static void flow_answer_metrics(struct rt_flow *flow) {
 
 /* ---- whose fault it is --------------------------------------------------------------------------------- */
 
-rt_status rt_flow_lose(struct rt_flow *flow, const struct rt_neighbour *who) {
+rt_status rt_flow_lose(struct rt_flow *flow, const struct rt_neighbour *who, struct rt_error *err) {
     flow->lost = who->number;
-    flow->gave_up = true;
-    return RT_FAILED;
+    return err->status = RT_FAILED;
 }
 
-void rt_flow_tell(struct rt_flow *flow, rt_status status, const char *sentence) {
-    /* A node that gave up the master cannot report the master as lost. It reports itself instead. */
+void rt_flow_tell(struct rt_flow *flow) {
+    const struct rt_node_names *names = &flow->settings.names;
     const uint16_t self = (uint16_t)(flow->settings.inter_ring.first + flow->settings.index);
     const struct rt_engine_part *control = &flow->control;
-    struct rt_error ignored;
+    struct rt_error why = flow->error, ignored;
+    struct rt_error_message report;
     if (!flow->agent)
         return;
-    rt_agent_fail(flow->agent, flow->lost || flow->gave_up ? RT_IO : status, flow->lost ? flow->lost : self,
-                  sentence);
+    why.status = flow->status;
+    if (flow->lost == RT_NODE_NONE && flow->status == RT_DIVERGED) /* it is lost to nobody */
+        rt_node_names_blame(names, self, &why);
+    if (flow->lost == 0) { /* which cannot be reported to be lost: this node is */
+        rt_node_names_blame(names, 0, &why);
+        why.status = RT_IO;
+    }
+    rt_node_names_report(names, self, flow->lost == 0 ? RT_NODE_NONE : flow->lost, &why, &report);
+    rt_agent_fail(flow->agent, (rt_status)report.status, report.node, report.text);
     (void)control->turn(control->self, &ignored);
 }
 
 static rt_status flow_control_failed(struct rt_flow *flow, rt_status status) {
     const uint16_t lost = flow->control.lost(flow->control.self);
-    if (status != RT_OK && lost != UINT16_MAX) {
+    if (status != RT_OK)
         flow->lost = lost;
-        flow->gave_up = true;
-    }
     return status;
 }
 

@@ -68,12 +68,15 @@ static rt_status hop_check_shapes(const struct rt_message *message, const struct
 
 static rt_status hop_check_source(const struct rt_flow *flow, const struct rt_message *message,
                                   const struct rt_neighbour *from, struct rt_error *err) {
+    const size_t first = flow->settings.inter_ring.first;
+    char name[RT_NAME_ROOM];
     if (message->run != flow->settings.run)
         return rt_fail(err, RT_BAD_INPUT, "it sent a message (%s) of another run",
                        rt_message_name(message->type));
     if (message->source != from->index)
-        return rt_fail(err, RT_BAD_INPUT, "a %s message says that it is from node %u",
-                       rt_message_name(message->type), message->source);
+        return rt_fail(err, RT_BAD_INPUT, "a %s message says that it is from %s",
+                       rt_message_name(message->type),
+                       rt_node_name(&flow->settings.names, first + message->source, name));
     return RT_OK;
 }
 

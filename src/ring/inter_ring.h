@@ -44,7 +44,8 @@ struct rt_inter_ring {
     /* The note of a node that waits for another ring, as of the last check; RT_NOTE_NONE: it waits for none.
      */
     uint16_t (*note)(const void *self);
-    /* After a failure of event or check: the number of the node whose fault it is; 0: none known. */
+    /* After a failure of event or check: the number of the node whose fault it is, which the sentence then
+     * leaves out; RT_NODE_NONE: none known. */
     uint16_t (*lost)(const void *self);
     /* Adds what its links have carried, and what its server has done. */
     void (*tell)(const void *self, struct rt_metrics_row *row);

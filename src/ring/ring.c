@@ -123,9 +123,8 @@ static rt_status ring_compute_loss(void *self, const struct rt_message *message,
         inflight->message.micro != message->micro || inflight->message.rows != message->rows ||
         inflight->rows != rows) {
         ring->flow.lost = ring->flow.previous.number;
-        return rt_fail(err, RT_FAILED,
-                       "node %u: outputs of micro-batch %llu, of %u examples, were not asked for",
-                       ring->flow.previous.number, (unsigned long long)message->micro, message->rows);
+        return rt_fail(err, RT_FAILED, "outputs of micro-batch %llu, of %u examples, were not asked for",
+                       (unsigned long long)message->micro, message->rows);
     }
     const float *behind = inflight->x + rows * rt_shape_size(&first->in_shape);
     if (rows > 0)
@@ -222,7 +221,8 @@ static rt_status ring_take_message(void *user, const struct rt_message *message,
 static rt_status ring_open_coordinator(struct rt_ring *ring, struct rt_error *err) {
     const struct rt_ring_settings *settings = &ring->settings;
     const size_t nodes = settings->plan->nodes;
-    ring->comm = (struct rt_communicator){.endpoint = settings->endpoint, .run = settings->run, .count = 2};
+    ring->comm = (struct rt_communicator){
+        .endpoint = settings->endpoint, .run = settings->run, .count = 2, .names = settings->names};
     const struct rt_coordinator_settings wanted = {
         .comm = &ring->comm,
         .rows = nodes - 1,
@@ -249,6 +249,7 @@ static rt_status ring_make_flow(struct rt_ring *ring, const struct rt_shape *out
         .nodes = (uint16_t)settings->plan->nodes,
         .pace = settings->pace,
         .timeout = settings->timeout,
+        .names = settings->names,
         .ends = {.self = ring,
                  .start = start,
                  .loss = ring_compute_loss,
@@ -325,8 +326,13 @@ uint64_t rt_ring_version(const struct rt_ring *ring) {
 
 /* ---- running ------------------------------------------------------------------------------------------- */
 
-size_t rt_ring_lost(const struct rt_ring *ring) {
-    return ring->flow.status == RT_OK ? 0 : ring->flow.lost;
+uint16_t rt_ring_lost(const struct rt_ring *ring, struct rt_error *why) {
+    const struct rt_flow *flow = &ring->flow;
+    if (flow->status == RT_OK || flow->lost == RT_NODE_NONE)
+        return RT_NODE_NONE;
+    if (why)
+        *why = flow->error;
+    return flow->lost;
 }
 
 rt_status rt_ring_run(struct rt_ring *ring, bool (*done)(void *ring), struct rt_error *err) {

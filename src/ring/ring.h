@@ -46,6 +46,7 @@ struct rt_ring_settings {
     /* Told of events that are not of its links; NULL: who connects is turned away. */
     void (*stray)(void *user, const struct rt_event *event);
     void *user;
+    struct rt_node_names names;      /* of all nodes of the run */
     struct rt_inter_ring inter_ring; /* zeros: there are no other rings */
     /* ring-flow: updates at which it is drained, so that rt_ring_drain is true when a step returns them. */
     struct rt_periods rests;
@@ -114,9 +115,9 @@ rt_status rt_ring_metrics(struct rt_ring *ring, struct rt_metrics_row *rows, str
 /* The same without waiting: those that came last; asks for new ones once a second. false: none yet. */
 bool rt_ring_metrics_recent(struct rt_ring *ring, struct rt_metrics_row *rows);
 
-/* After a failure: the number of the node that is gone, does not answer or makes no sense; 0: it was another
- * failure. */
-size_t rt_ring_lost(const struct rt_ring *ring);
+/* After a failure: the number of the node that is gone, does not answer or makes no sense; RT_NODE_NONE: it
+ * was another failure. why, unless NULL: the reason without its name, if there is one. */
+uint16_t rt_ring_lost(const struct rt_ring *ring, struct rt_error *why);
 
 /* The end, in good order: every node has done all its work when it returns. */
 rt_status rt_ring_stop(struct rt_ring *ring, struct rt_error *err);

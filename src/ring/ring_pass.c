@@ -34,8 +34,7 @@ rt_status rt_ring_take_output(void *self, const struct rt_message *message, size
     struct rt_ring *ring = self;
     if (!ring->evaluation.pass || rows > ring->evaluation.started - ring->evaluation.done) {
         ring->flow.lost = ring->flow.previous.number;
-        return rt_fail(err, RT_FAILED, "node %u: %zu outputs that nobody asked for",
-                       ring->flow.previous.number, rows);
+        return rt_fail(err, RT_FAILED, "%zu outputs that nobody asked for", rows);
     }
     if (ring->evaluation.status == RT_OK)
         ring->evaluation.status = ring->evaluation.pass->outputs(
@@ -130,9 +129,12 @@ rt_status rt_ring_stop(struct rt_ring *ring, struct rt_error *err) {
     struct rt_flow *flow = &ring->flow;
     ring->marker = RT_MESSAGE_STOP;
     status = rt_ring_run(ring, ring_is_stopped, err);
-    if (status == RT_OK && !ring->stopped)
-        status =
-            rt_fail(err, RT_FAILED, "node %u: %s", flow->previous.number, flow->previous.talk.error.text);
+    if (status == RT_OK && !ring->stopped) {
+        char name[RT_NAME_ROOM];
+        status = rt_fail(err, RT_FAILED, "%s: %s",
+                         rt_node_name(&flow->settings.names, flow->previous.number, name),
+                         flow->previous.talk.error.text);
+    }
     /* What a node has sent to another ring must arrive. */
     const struct rt_inter_ring *inter_ring = &flow->settings.inter_ring;
     if (status == RT_OK && inter_ring->self)

@@ -80,7 +80,7 @@ void rt_ring_collect_go_on(struct rt_ring *ring) {
 rt_status rt_ring_collect_begin(struct rt_ring *ring, size_t first, size_t tensors, rt_state_write write,
                                 void *user, struct rt_error *err) {
     if (ring->flow.status != RT_OK)
-        return rt_fail(err, ring->flow.status, "%s", ring->flow.error.text);
+        return rt_flow_say(&ring->flow, err);
     if (ring->collect.active)
         return rt_fail(err, RT_BAD_INPUT, "a snapshot is being collected already");
     if (!ring->head->image_taken)

@@ -178,17 +178,9 @@ static bool worker_is_stopped(void *self) {
 }
 
 /* Tells the others, and stays until they have heard it. */
-static void worker_part_ways(struct rt_session *session, struct rt_flow *flow, rt_status status,
-                             const struct rt_error *err) {
-    if (status != RT_OK && !rt_agent_is_over(flow->agent)) {
-        const struct rt_node_settings *node = session->node ? rt_node_settings(session->node) : NULL;
-        struct rt_error told = *err;
-        if (node && node->name)
-            rt_fail_prefix(&told, status, "node %u (%s)", session->index, node->name);
-        else
-            rt_fail_prefix(&told, status, "node %u", session->index);
-        rt_flow_tell(flow, status, told.text);
-    }
+static void worker_part_ways(struct rt_flow *flow, rt_status status) {
+    if (status != RT_OK && flow->agent && !rt_agent_is_over(flow->agent))
+        rt_flow_tell(flow);
     /* One that is slow must not find the link gone before it has seen the STOP. */
     const double until = rt_flow_now(flow) + (status == RT_OK ? flow->settings.timeout : goodbye);
     rt_flow_linger(flow, &flow->next, until);
@@ -209,6 +201,7 @@ static rt_status worker_run(struct rt_session *session, struct rt_error *err) {
         .nodes = worker->nodes,
         .pace = &ours->pace,
         .timeout = worker->job->timeout,
+        .names = session->names,
         .stray = worker_stray,
         .user = session,
         .stop = session->stop,
@@ -220,7 +213,7 @@ static rt_status worker_run(struct rt_session *session, struct rt_error *err) {
     if (!settings.next || !settings.previous) {
         rt_link_close(settings.next);
         rt_link_close(settings.previous);
-        return rt_fail(err, RT_BAD_INPUT, "node %u has no place in a ring", session->index);
+        return rt_fail(err, RT_BAD_INPUT, "this node has no place in a ring");
     }
     rt_fp_enter(&theirs);
     rt_status status = rt_flow_init(&flow, &settings, err);
@@ -232,8 +225,12 @@ static rt_status worker_run(struct rt_session *session, struct rt_error *err) {
         status = rt_flow_open_exchange(&flow, err);
     if (status == RT_OK)
         status = rt_flow_run(&flow, worker_is_stopped, &flow, err);
+    if (status != RT_OK && flow.status == RT_OK) { /* it has not run */
+        flow.status = status;
+        flow.error = *err;
+    }
     if (flow.next.talk.link)
-        worker_part_ways(session, &flow, status, err);
+        worker_part_ways(&flow, status);
     rt_flow_deinit(&flow);
     rt_fp_leave(&theirs);
     return status;

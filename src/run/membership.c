@@ -170,10 +170,6 @@ void rt_membership_deinit(struct rt_membership *membership) {
     *membership = (struct rt_membership){0};
 }
 
-static size_t device_of_node(const void *view, size_t node) {
-    return node ? ((const struct rt_view *)view)->member[node - 1] + 1 : 0;
-}
-
 static rt_status join_view(const struct rt_view_settings *settings, struct rt_cluster *cluster,
                            struct rt_view *view, struct rt_error *err) {
     for (size_t i = 1; settings->devices && i < settings->nodes; i++)
@@ -189,8 +185,5 @@ rt_status rt_membership_form_view(struct rt_membership *membership, const struct
     RT_TRY(rt_view_create(number, NULL, settings->nodes, &view, err));
     rt_view_destroy(membership->view);
     membership->view = view;
-    const rt_status status = join_view(settings, membership->cluster, view, err);
-    if (status != RT_OK)
-        rt_membership_name_nodes(membership, view->nodes, device_of_node, view, err);
-    return status;
+    return join_view(settings, membership->cluster, view, err);
 }

@@ -48,15 +48,11 @@ const char *rt_membership_title(const struct rt_membership *membership, size_t d
 /* Where devices are that have a name of their own, as "pi1 is 10.0.0.2:7117, pi2 is 10.0.0.3:7117."; nothing
  * where there are none. */
 void rt_membership_print_addresses(const struct rt_membership *membership, FILE *out);
-/* Nodes know one another by number: puts names into a sentence that came from them, so that "node 2 (pi2):
- * node 1: closed the connection" becomes "pi2: pi1: closed the connection". device: which one has a number,
- * of `nodes`; NULL: the one of that index. */
-void rt_membership_name_nodes(const struct rt_membership *membership, size_t nodes,
-                              size_t (*device)(const void *user, size_t node), const void *user,
-                              struct rt_error *err);
-/* Says that a device is lost, before the reason in err, and notes it in *lost, which may be NULL. If this
- * machine itself did not run for a while, or the nodes say so (device 0), nobody else is named. Returns
- * RT_LOST. */
+/* What the nodes of the run's view are called, by number; borrowed from it. */
+struct rt_node_names rt_membership_names(const struct rt_membership *membership);
+/* Says that a device is lost, before the reason in err, which does not name it, and notes it in *lost, which
+ * may be NULL. If this machine itself did not run for a while, or the nodes say so (device 0), no other
+ * device is lost. Returns RT_LOST. */
 rt_status rt_membership_lost(const struct rt_membership *membership, size_t device, size_t *lost,
                              struct rt_error *err);
 

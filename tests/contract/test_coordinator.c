@@ -295,7 +295,7 @@ TEST(a_loss_is_not_finite) {
     for (uint16_t who = 1; who < 4; who++) {
         try_mishap(some_ways[1], (struct mishap){.kind = NOT_FINITE, .who = who, .batch = 4}, 0, 6, &rig);
         char text[60];
-        snprintf(text, sizeof text, "node %u (toy): the loss is not finite", who);
+        snprintf(text, sizeof text, "node %u: the loss is not finite", who);
         CHECK_MSG(strcmp(rig.node[0].error.text, text) == 0, "%s", rig.node[0].error.text);
         CHECK(rig.node[0].status == RT_DIVERGED && rig.node[0].lost == UINT16_MAX); /* nobody's fault */
         exrig_close(&rig);

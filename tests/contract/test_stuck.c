@@ -169,7 +169,7 @@ TEST(a_node_of_a_ring_that_pretends) {
             struct rig rig;
             CHECK_OK(rig_open(&settings, &rig, &err));
             CHECK_OK(rig_run(&rig, train_on, NULL, &err));
-            CHECK_MSG(rig.status[0] == RT_FAILED && (rig.lost == settings.frozen || rig.lost == 0),
+            CHECK_MSG(rig.status[0] == RT_FAILED && (rig.lost == settings.frozen || rig.lost == RT_NODE_NONE),
                       "node %zu says %x: node %zu is blamed: %s", settings.frozen, lies[i], rig.lost,
                       rig.errors[0].text);
             CHECK_MSG(rig.lost == settings.frozen || lies[i] > 3, "node %zu says %x: nobody is named",
@@ -262,7 +262,7 @@ TEST(a_node_of_several_rings_that_pretends) {
             struct rt_error err;
             CHECK_OK(hybrid_open(&shape, &run, &err));
             mesh_in_memory(NULL, run.nodes, hybrid_attend, &run);
-            CHECK_MSG(run.status[0] == RT_FAILED && (run.lost == shape.who || run.lost == 0),
+            CHECK_MSG(run.status[0] == RT_FAILED && (run.lost == shape.who || run.lost == RT_NODE_NONE),
                       "%s, node %u says %x: node %zu is blamed: %s", shape.strategy, shape.who, shape.note,
                       run.lost, run.errors[0].text);
             CHECK_MSG(run.ended[0] < shape.freezes + (10 + 4 * 6) * timeout + 5,

@@ -286,8 +286,7 @@ static rt_status open_parts(struct exrig_node *node, struct rt_error *err) {
                                             .param_count = rig->settings.params,
                                             .user = node,
                                             .examples =
-                                                rig->settings.send && node->works ? take_examples : NULL,
-                                            .name = "toy"};
+                                                rig->settings.send && node->works ? take_examples : NULL};
     return node->rank == 0 ? rt_coordinator_create(&(struct rt_coordinator_settings){.comm = &node->comm},
                                                    &node->coordinator, err)
                            : rt_agent_create(&agent, &node->agent, err);
@@ -324,7 +323,7 @@ static rt_status open_talks(struct exrig_node *node, struct rt_error *err) {
 }
 
 static void close_node(struct exrig_node *node) {
-    node->lost = node->engine ? rt_engine_lost(node->engine) : UINT16_MAX;
+    node->lost = node->engine ? rt_engine_lost(node->engine, NULL) : UINT16_MAX;
     rt_engine_destroy(node->engine);
     /* The links first: they may still use the memory. */
     for (size_t peer = 0; peer < EXRIG_NODES; peer++) {

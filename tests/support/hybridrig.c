@@ -192,7 +192,7 @@ static void be_master(struct hybrid_run *run, struct rt_communicator *comm) {
     if (status == RT_OK)
         status = learn(run, comm->endpoint, rings, ring, err);
     run->status[0] = status;
-    run->lost = ring ? rt_ring_lost(ring) : 0;
+    run->lost = ring ? rt_ring_lost(ring, NULL) : RT_NODE_NONE;
     run->ended[0] = rt_endpoint_now(comm->endpoint);
     if (status != RT_OK)
         rt_rings_fail(rings, status, err->text);

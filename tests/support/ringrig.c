@@ -202,7 +202,7 @@ static void be_master(struct rig *rig, struct rt_endpoint *endpoint, struct rt_l
     if (rig->status[0] == RT_OK)
         rig->status[0] = rt_ring_stop(ring, &rig->errors[0]);
     rig->ended[0] = rt_endpoint_now(endpoint);
-    rig->lost = rt_ring_lost(ring);
+    rig->lost = rt_ring_lost(ring, NULL);
     rt_ring_destroy(ring);
 }
 

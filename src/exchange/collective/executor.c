@@ -13,7 +13,7 @@ static bool executor_op_has_peer(const struct rt_collective_op *op) {
 
 static rt_status executor_check_op(const struct rt_executor *executor, const struct rt_load *load,
                                    const struct rt_collective_op *op, struct rt_error *err) {
-    char text[32];
+    char text[RT_NAME_ROOM];
     if (op->kind > RT_OP_APPLY || op->buffer >= RT_MAX_BUFFERS || op->from >= RT_MAX_BUFFERS ||
         op->count == 0 || op->first > load->settings.count || op->count > load->settings.count - op->first)
         return rt_fail(err, RT_FAILED, "an operation of %zu floats from %zu on does not fit a span of %zu",

@@ -311,12 +311,7 @@ static rt_status executor_check_frame(const struct rt_executor *executor, const 
 
 static rt_status executor_take_arrived(struct rt_executor *executor, struct rt_slot *slot,
                                        struct rt_error *err) {
-    rt_status status = executor_check_frame(executor, slot, err);
-    if (status != RT_OK) {
-        char text[32];
-        return rt_fail_prefix(err, status, "%s",
-                              rt_communicator_name(&executor->comm, slot->lane->peer, text));
-    }
+    RT_TRY(executor_check_frame(executor, slot, err));
     struct rt_load *load = &executor->loads[slot->load];
     const bool ahead = rt_op_is_ahead(&load->settings.collective.list[slot->op]);
     slot->state = ahead ? RT_SLOT_ARRIVED : RT_SLOT_FREE;

@@ -26,7 +26,7 @@ static rt_status ps_client_connect(struct rt_ps_client *client, uint16_t rank, s
     struct rt_server_connection *connection = &client->connections[rank];
     const bool here = rank == comm->rank;
     struct rt_span range;
-    char name[32];
+    char name[RT_NAME_ROOM];
     *connection = (struct rt_server_connection){.client = client, .rank = rank};
     RT_TRY(rt_server_range(settings->strategy, settings->options, settings->roles, rank, settings->replica,
                            &range, err));

@@ -176,23 +176,13 @@ static rt_status connection_take_params(struct rt_server_connection *connection,
     return RT_OK;
 }
 
-static rt_status connection_take(struct rt_server_connection *connection, const struct rt_receive *receive,
-                                 struct rt_error *err) {
-    const rt_status status = connection_take_params(connection, receive, err);
-    char name[32];
-    return status == RT_OK ? RT_OK
-                           : rt_fail_prefix(err, status, "%s",
-                                            rt_communicator_name(connection->client->settings.comm,
-                                                                 connection->rank, name));
-}
-
 bool rt_server_connection_event(struct rt_server_connection *connection, const struct rt_event *event,
                                 rt_status *status, struct rt_error *err) {
     size_t which;
     if (event->kind == RT_EVENT_RECEIVED &&
         rt_operation_is_among(event->receive, connection->receives, sizeof *event->receive, connection->count,
                               &which)) {
-        *status = connection_take(connection, event->receive, err);
+        *status = connection_take_params(connection, event->receive, err);
         return true;
     }
     if (event->kind == RT_EVENT_SENT &&

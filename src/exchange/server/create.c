@@ -50,7 +50,7 @@ static rt_status server_meet_workers(struct rt_server *server, struct rt_error *
             continue;
         }
         client->link = client->rank < settings->comm->count ? settings->comm->links[client->rank] : NULL;
-        char name[32];
+        char name[RT_NAME_ROOM];
         if (!client->link)
             return rt_fail(err, RT_FAILED, "there is no link to the worker on %s",
                            rt_communicator_name(settings->comm, client->rank, name));

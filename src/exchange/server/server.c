@@ -93,11 +93,7 @@ static rt_status server_take_message(struct rt_server *server, size_t worker,
         rt_message_decode(receive->head, receive->head_bytes, receive->body_bytes, &message, err);
     if (status == RT_OK)
         status = rt_server_check(server, worker, &message, err);
-    if (status != RT_OK) {
-        char name[32];
-        return rt_fail_prefix(err, status, "%s",
-                              rt_communicator_name(server->settings.comm, client->rank, name));
-    }
+    RT_TRY(status);
     if (client->came == 0)
         client->opened = message;
     if (++client->came < server->portion_count)

@@ -16,12 +16,13 @@ rt_status rt_exchange_explain(struct rt_exchange_learner *learner, rt_status sta
         return status;
     if (learner->failure.status == RT_OK)
         rt_fail(&learner->failure, status, "%s", err->text);
-    rt_membership_name_nodes(&learner->who, learner->count, NULL, NULL, err);
-    const uint16_t lost = learner->site->engine ? rt_engine_lost(learner->site->engine) : UINT16_MAX;
+    struct rt_error why;
+    const uint16_t lost = learner->site->engine ? rt_engine_lost(learner->site->engine, &why) : UINT16_MAX;
     /* What makes no sense is RT_BAD_INPUT to whoever read it; here it is a device that can be done without.
      */
     if ((status != RT_FAILED && status != RT_BAD_INPUT) || lost >= learner->count)
         return status;
+    *err = why;
     return rt_membership_lost(&learner->who, lost, learner->config.lost, err);
 }
 

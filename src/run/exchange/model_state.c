@@ -54,8 +54,8 @@ static rt_status exchange_find_owned(const struct rt_exchange_learner *learner, 
     *ranges = rt_exchange_owned(learner->config.exchange, learner->options, &site->roles, rank,
                                 replica->spans, replica->span_count, replica->param_count, owned);
     if (*ranges > RT_MAX_OWNED)
-        return rt_fail(err, RT_FAILED, "node %u owns more ranges of the parameters than can be asked for",
-                       rank);
+        return rt_fail(err, RT_FAILED, "%.80s owns more ranges of the parameters than can be asked for",
+                       learner->who.name[rank]);
     return RT_OK;
 }
 

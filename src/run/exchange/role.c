@@ -52,6 +52,7 @@ static struct rt_exchanger_settings worker_settings_of(const struct rt_session *
                  .run = session->run,
                  .rank = worker->rank,
                  .count = worker->count,
+                 .names = session->names,
                  .links = session->links,
                  .timeout = job->timeout},
         .optim = job->optim,
@@ -240,7 +241,6 @@ static rt_status worker_make_box(struct worker *worker, struct rt_error *err) {
 
 static rt_status worker_make_site(struct rt_session *session, struct worker *worker, struct rt_error *err) {
     const struct rt_exchanger_settings settings = worker_settings_of(session, worker);
-    const struct rt_node_settings *node = session->node ? rt_node_settings(session->node) : NULL;
     rt_status status = rt_exchanger_create(&settings, &worker->site, err);
     if (status != RT_OK)
         return status;
@@ -251,7 +251,6 @@ static rt_status worker_make_site(struct rt_session *session, struct worker *wor
         return status;
     const struct rt_agent_settings agent = {
         .comm = &site->settings.comm,
-        .name = node ? node->name : NULL,
         .learns = rt_exchanger_takes_tickets(site),
         .state = worker_state_tensor,
         .state_tensors = 1 + worker->job->optim->type->state_tensors,

@@ -112,6 +112,7 @@ static struct rt_exchanger_settings exchange_site_settings(struct rt_exchange_le
                  .run = learner->who.run,
                  .rank = 0,
                  .count = learner->count,
+                 .names = rt_membership_names(&learner->who),
                  .links = learner->links,
                  .timeout = config->spec->cluster.timeout},
         .optim = config->optim,

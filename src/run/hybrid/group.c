@@ -19,11 +19,12 @@ bool rt_group_needs(const struct rt_exchange_strategy *strategy, const struct rt
 
 static rt_status group_check_links(const struct rt_group *group, struct rt_error *err) {
     const struct rt_group_settings *settings = &group->settings;
+    char name[RT_NAME_ROOM];
     for (uint16_t ring = 0; ring < settings->rings; ring++)
         if (ring != settings->ring && !settings->links[ring] &&
             rt_group_needs(settings->strategy, settings->options, &group->roles, settings->ring, ring))
-            return rt_fail(err, RT_FAILED, "there is no link with node %u, which the exchange needs",
-                           rt_group_number(group, ring));
+            return rt_fail(err, RT_FAILED, "there is no link with %s, which the exchange needs",
+                           rt_node_name(&settings->names, rt_group_number(group, ring), name));
     return RT_OK;
 }
 
@@ -34,6 +35,7 @@ static rt_status group_init(struct rt_group *group, const struct rt_group_settin
     group->settings.timeout = settings->timeout > 0 ? settings->timeout : 60;
     group->rules = rt_exchange_rules(settings->strategy, settings->options);
     group->gone = UINT16_MAX;
+    group->lost = RT_NODE_NONE;
     RT_TRY(rt_alloc(rings, sizeof *group->heard, "the exchange between rings", &group->heard, err));
     RT_TRY(rt_alloc(rings, sizeof *group->waits, "the exchange between rings", &group->waits, err));
     RT_TRY(rt_alloc(rings, sizeof *group->worker, "the roles of the rings", &group->worker, err));
@@ -48,6 +50,7 @@ static rt_status group_init(struct rt_group *group, const struct rt_group_settin
                                            .count = rings,
                                            .first = settings->place,
                                            .stride = settings->places,
+                                           .names = settings->names,
                                            .links = settings->links,
                                            .timeout = settings->timeout};
     return RT_OK;
@@ -85,10 +88,10 @@ uint16_t rt_group_number(const struct rt_group *group, uint16_t ring) {
 
 /* ---- events -------------------------------------------------------------------------------------------- */
 
-static rt_status group_blame(struct rt_group *group, uint16_t ring, const struct rt_link *link,
-                             struct rt_error *err) {
+/* The reason is in err. */
+static rt_status group_blame(struct rt_group *group, uint16_t ring, struct rt_error *err) {
     group->lost = rt_group_number(group, ring);
-    return rt_fail_prefix(err, RT_FAILED, "node %u (%s)", group->lost, link->peer);
+    return err->status = RT_FAILED;
 }
 
 /* The server's, or the worker's. */
@@ -121,13 +124,11 @@ static bool group_event(void *self, const struct rt_event *event, rt_status *sta
     }
     if (rt_group_initial_event(group, event, status, err)) {
         if (*status != RT_OK)
-            *status = group_blame(group, ring, event->link, err);
+            *status = group_blame(group, ring, err);
         return true;
     }
-    if (group_hand_out(group, event, status, err) && *status != RT_OK) { /* names the node itself */
-        group->lost = rt_group_number(group, ring);
-        *status = RT_FAILED;
-    }
+    if (group_hand_out(group, event, status, err) && *status != RT_OK)
+        *status = group_blame(group, ring, err);
     return true;
 }
 
@@ -155,26 +156,24 @@ static rt_status group_check_awaited(struct rt_group *group, uint16_t ring, bool
     if (!waits)
         return RT_OK;
     const struct rt_heartbeat last = rt_link_heartbeat(group->comm.links[ring]);
-    struct rt_error why;
     rt_liveness_count(&terms, number, waited, &last, &group->note);
-    switch (rt_liveness_judge(&terms, &group->waits[ring], waited, &last, &why)) {
+    switch (rt_liveness_judge(&terms, &group->waits[ring], waited, &last, err)) {
     case RT_LIVENESS_GOOD:
         return RT_OK;
     case RT_LIVENESS_DEADLOCK:
-        return rt_fail(err, RT_FAILED, "%s", why.text);
+        return RT_FAILED;
     case RT_LIVENESS_STUCK:
         break;
     }
-    group->lost = number;
-    return rt_fail(err, RT_FAILED, "node %u: %s", number, why.text);
+    return group_blame(group, ring, err);
 }
 
 static rt_status group_check(void *self, bool idle, struct rt_error *err) {
     struct rt_group *group = self;
     const double now = rt_endpoint_now(group->comm.endpoint);
     if (group->gone != UINT16_MAX && now >= group->gone_at + grace) {
-        group->lost = rt_group_number(group, group->gone);
-        return rt_fail(err, RT_FAILED, "node %u: %s", group->lost, group->why.text);
+        *err = group->why;
+        return group_blame(group, group->gone, err);
     }
     rt_status status = RT_OK;
     group->note = RT_NOTE_NONE;

@@ -20,7 +20,8 @@ struct rt_group_settings {
     struct rt_link_cost cost;
     struct rt_endpoint *endpoint;
     uint32_t run;
-    uint16_t ring, rings; /* our rank, of how many */
+    struct rt_node_names names; /* of all nodes of the run */
+    uint16_t ring, rings;       /* our rank, of how many */
     /* In the ring, and how long it is: node `place` of ring r is number r * places + place. */
     uint16_t place, places;
     /* [rings], by ring; borrowed until the group is destroyed. The links in it are the group's to close; who
@@ -61,7 +62,7 @@ enum { RT_LEADER_TICKETS_AHEAD = 2 };
 struct rt_group_talk {
     void *self; /* NULL: nobody talks */
     /* Whether the event is of a talk; if so it has been taken in. After a failure *lost is the number of the
-     * node whose fault it is; 0: none known. */
+     * node whose fault it is, which the sentence then leaves out; RT_NODE_NONE: none known. */
     bool (*event)(void *self, const struct rt_event *event, uint16_t *lost, rt_status *status,
                   struct rt_error *err);
     /* Whether the first node of a ring is waited for; of ring 0 it is the master. NULL: none is. */

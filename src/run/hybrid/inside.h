@@ -19,8 +19,9 @@ struct rt_rings {
     double exchange_seconds; /* predicted, of an update; nothing else goes on meanwhile */
 
     struct rt_endpoint *endpoint;
-    struct rt_link **links; /* [count]: of the master with the leaders of the other rings */
-    struct rt_talk *talks;  /* [count] with them */
+    struct rt_node_names names; /* of all nodes */
+    struct rt_link **links;     /* [count]: of the master with the leaders of the other rings */
+    struct rt_talk *talks;      /* [count] with them */
     struct rt_communicator comm;
     struct rt_coordinator *coordinator;
     struct rt_sample_sender *sender; /* data.send; NULL: the leaders have their own data */

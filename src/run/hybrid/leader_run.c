@@ -36,11 +36,15 @@ static bool leader_take_event(void *self, const struct rt_event *event, uint16_t
                               struct rt_error *err) {
     struct leader *leader = self;
     const struct rt_engine_part part = rt_agent_part(leader->agent);
-    (void)lost;
     if (!part.event(part.self, event, status, err))
         return false;
-    if (*status == RT_OK && event->kind == RT_EVENT_CLOSED && !rt_agent_is_stopped(leader->agent))
-        *status = rt_fail(err, RT_FAILED, "the master: %s", event->error.text);
+    if (*status != RT_OK) {
+        *lost = rt_agent_lost(leader->agent);
+    } else if (event->kind == RT_EVENT_CLOSED && !rt_agent_is_stopped(leader->agent)) {
+        *err = event->error;
+        *status = RT_FAILED;
+        *lost = 0;
+    }
     if (leader_needs_attention(leader))
         atomic_store(&leader->halt, 1);
     return true;
@@ -117,6 +121,7 @@ static rt_status leader_open_ring(struct leader *leader, struct rt_session *sess
                                               .next = session->next,
                                               .previous = session->previous,
                                               .run = session->run,
+                                              .names = session->names,
                                               .source = rt_part_pipeline_source(&leader->part_pipeline),
                                               .pace = &place->device->ring.pace,
                                               .timeout = position->job->timeout,
@@ -241,17 +246,14 @@ static rt_status leader_learn_alone(struct leader *leader, struct rt_error *err)
 
 static void leader_tell_why(struct leader *leader, struct rt_session *session, rt_status status,
                             const struct rt_error *err) {
-    const struct rt_node_settings *node = session->node ? rt_node_settings(session->node) : NULL;
-    const uint16_t lost = leader->ring ? (uint16_t)rt_ring_lost(leader->ring) : 0;
-    struct rt_error told = *err;
-    /* Whose fault it is, if it is not the training's nor another's. */
-    if (lost == 0 && status != RT_FAILED && status != RT_DIVERGED)
-        rt_fail_prefix(&told, status, "node %u%s%s%s", leader->position->index,
-                       node && node->name ? " (" : "", node && node->name ? node->name : "",
-                       node && node->name ? ")" : "");
+    struct rt_error why = *err;
+    struct rt_error_message report;
+    const uint16_t lost = leader->ring ? rt_ring_lost(leader->ring, &why) : RT_NODE_NONE;
+    why.status = status;
+    rt_node_names_report(&session->names, leader->position->index, lost, &why, &report);
     if (rt_agent_is_over(leader->agent))
         return;
-    rt_agent_fail(leader->agent, lost ? RT_IO : status, lost ? lost : leader->position->index, told.text);
+    rt_agent_fail(leader->agent, (rt_status)report.status, report.node, report.text);
     leader_flush(leader);
     const struct rt_engine_part part = rt_agent_part(leader->agent);
     const double until = rt_endpoint_now(leader->comm.endpoint) + reason_seconds;
@@ -283,6 +285,7 @@ static rt_status leader_open_agent(struct leader *leader, struct rt_session *ses
                                             .rank = position->ring,
                                             .count = position->rings,
                                             .stride = position->places,
+                                            .names = session->names,
                                             .links = place->links};
     RT_TRY(rt_talk_open(place->links[0], &leader->talk, err));
     leader->talk.run = session->run;

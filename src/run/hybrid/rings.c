@@ -156,12 +156,12 @@ static bool rings_take_event(void *self, const struct rt_event *event, uint16_t 
     const uint16_t ring = rt_communicator_rank(&rings->comm, event->link);
     if (!part.event(part.self, event, status, err))
         return false;
-    *lost =
-        rt_coordinator_lost(rings->coordinator) == UINT16_MAX ? 0 : rt_coordinator_lost(rings->coordinator);
+    *lost = rt_coordinator_lost(rings->coordinator);
     if (*status == RT_OK && event->kind == RT_EVENT_CLOSED && ring != UINT16_MAX &&
         !rt_coordinator_has_left(rings->coordinator, ring)) {
         *lost = rt_communicator_node(&rings->comm, ring);
-        *status = rt_fail(err, RT_FAILED, "node %u: %s", *lost, event->error.text);
+        *err = event->error;
+        *status = RT_FAILED;
     }
     if (rings->scheduler && *status == RT_OK)
         rt_scheduler_dispense(rings->scheduler);
@@ -183,6 +183,7 @@ static rt_status rings_make_coordinator(struct rt_rings *rings, uint32_t run, st
                                            .run = run,
                                            .count = rings->count,
                                            .stride = rings->places,
+                                           .names = rings->names,
                                            .links = rings->links,
                                            .timeout = rings->config.spec->cluster.timeout};
     RT_TRY(rt_alloc(rings->count, sizeof *rings->talks, "the conversations with the leaders", &rings->talks,
@@ -223,6 +224,7 @@ rt_status rt_rings_open(struct rt_rings *rings, const struct rt_ring_setup *setu
                                                .cost = rings->cost,
                                                .endpoint = setup->who.endpoint,
                                                .run = setup->who.run,
+                                               .names = rt_membership_names(&setup->who),
                                                .rings = rings->count,
                                                .places = rings->places,
                                                .links = rings->links,
@@ -232,6 +234,7 @@ rt_status rt_rings_open(struct rt_rings *rings, const struct rt_ring_setup *setu
                                                .judged = rt_rings_judged,
                                                .user = rings};
     rings->endpoint = setup->who.endpoint;
+    rings->names = rt_membership_names(&setup->who);
     rt_status status = rings_make_coordinator(rings, setup->who.run, err);
     if (status == RT_OK)
         status = rt_group_create(&settings, &rings->group, err);

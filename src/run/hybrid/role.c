@@ -95,6 +95,7 @@ static rt_status node_work(struct rt_session *session, struct node *node, struct
                                                .cost = position->inter_ring.cost,
                                                .endpoint = session->endpoint,
                                                .run = session->run,
+                                               .names = session->names,
                                                .ring = position->ring,
                                                .rings = position->rings,
                                                .place = position->place,

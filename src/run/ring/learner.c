@@ -34,10 +34,6 @@ static size_t ring_learner_device_of(const struct ring_learner *learner, size_t 
     return ring_learner_plan_of(learner, node)->device + node / places * places;
 }
 
-static size_t ring_learner_device_of_number(const void *self, size_t node) {
-    return ring_learner_device_of(self, node);
-}
-
 static const char *ring_learner_name_of(const struct ring_learner *learner, size_t node) {
     return learner->setup.who.name[ring_learner_device_of(learner, node)];
 }
@@ -46,19 +42,18 @@ static const char *ring_learner_role_of(const struct ring_learner *learner, size
     return node == 0 ? "master" : node % learner->setup.plan->nodes == 0 ? "leader" : "worker";
 }
 
-/* If a node was lost, puts the name that the user knows into the message. Keeps the reason, to tell the other
- * rings. */
+/* If a node was lost, says which device that is. Keeps the reason, to tell the other rings. */
 static rt_status ring_learner_explain(const struct ring_learner *learner, rt_status status,
                                       struct rt_error *err) {
     if (status == RT_OK)
         return status;
     if (learner->rings)
         rt_rings_fail(learner->rings, status, err->text);
-    rt_membership_name_nodes(&learner->setup.who, learner->nodes, ring_learner_device_of_number, learner,
-                             err);
-    const size_t lost = status == RT_FAILED ? rt_ring_lost(learner->ring) : 0;
-    if (lost == 0 || lost >= learner->nodes)
+    struct rt_error why;
+    const uint16_t lost = rt_ring_lost(learner->ring, &why);
+    if (status != RT_FAILED || lost >= learner->nodes)
         return status;
+    *err = why;
     return rt_membership_lost(&learner->setup.who, ring_learner_device_of(learner, lost),
                               learner->config.lost, err);
 }
@@ -279,6 +274,7 @@ static rt_status ring_learner_open_ring(struct ring_learner *learner, struct rt_
                                         .next = setup->next,
                                         .previous = setup->previous,
                                         .run = setup->who.run,
+                                        .names = rt_membership_names(&setup->who),
                                         .source = rt_input_pipeline_source(&learner->pipeline),
                                         .pace = &setup->who.pace,
                                         .timeout = config->spec->cluster.timeout,

@@ -54,6 +54,7 @@ static rt_status spread_open_ring(struct rt_spread *spread, struct rt_trained *t
                                               .next = setup->next,
                                               .previous = setup->previous,
                                               .run = setup->who.run,
+                                              .names = rt_membership_names(&setup->who),
                                               .pace = &setup->who.pace,
                                               .timeout = spec->cluster.timeout,
                                               .stop = stop};

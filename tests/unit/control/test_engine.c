@@ -12,7 +12,7 @@
 #include <pthread.h>
 
 TEST(names) {
-    char text[32];
+    char text[RT_NAME_ROOM];
     const struct rt_communicator all = {.count = 13};
     CHECK(strcmp(rt_communicator_name(&all, 0, text), "the master") == 0);
     CHECK(strcmp(rt_communicator_name(&all, 12, text), "node 12") == 0);
@@ -96,7 +96,7 @@ static bool counter_event(void *self, const struct rt_event *event, rt_status *s
         counter->came++;
         post(counter);
         if (counter->refuses)
-            *status = rt_fail(err, RT_BAD_INPUT, "node 1: it was refused");
+            *status = rt_fail(err, RT_BAD_INPUT, "it was refused");
     } else if (event->kind == RT_EVENT_CLOSED) {
         counter->closed++;
     }
@@ -229,7 +229,7 @@ static void lose_patience(void *user, size_t i, struct rt_endpoint *endpoint) {
                   err.text);
         const double end = rt_endpoint_now(endpoint);
         CHECK_MSG(end >= start + 14 && end < start + 15.1, "%g s", end - start);
-        CHECK(rt_engine_lost(side.engine) == 1);
+        CHECK(rt_engine_lost(side.engine, NULL) == 1);
         /* for ever, and at once */
         CHECK(await(&side, 0, INFINITY, &err) == RT_FAILED && rt_endpoint_now(endpoint) == end);
         CHECK(rt_engine_status(side.engine, &err) == RT_FAILED);
@@ -253,7 +253,8 @@ static void hang_up(void *user, size_t i, struct rt_endpoint *endpoint) {
     if (i == 0) {
         const rt_status status = rt_engine_wait(side.engine, NULL, NULL, rt_endpoint_now(endpoint) + 9, &err);
         CHECK(status == (*let_go ? RT_OK : RT_FAILED) && side.counter.closed == 1);
-        CHECK_MSG(*let_go || (strncmp(err.text, "node 1: ", 8) == 0 && rt_engine_lost(side.engine) == 1),
+        CHECK_MSG(*let_go ||
+                      (strncmp(err.text, "node 1: ", 8) == 0 && rt_engine_lost(side.engine, NULL) == 1),
                   "%s", err.text);
     }
     rt_engine_destroy(side.engine);
@@ -284,7 +285,7 @@ static void fail_and_linger(void *user, size_t i, struct rt_endpoint *endpoint) 
         struct rt_engine_settings settings = {.comm = &side.comm, .part_count = 2};
         memcpy(settings.parts, parts, sizeof parts);
         CHECK_OK(rt_engine_create(&settings, &side.engine, &err));
-        CHECK(await(&side, 5, INFINITY, &err) == RT_BAD_INPUT && rt_engine_lost(side.engine) == 1);
+        CHECK(await(&side, 5, INFINITY, &err) == RT_BAD_INPUT && rt_engine_lost(side.engine, NULL) == 1);
         CHECK(strstr(err.text, "it was refused") && side.counter.came == 1);
         const unsigned turns = deaf.turns;
         rt_engine_linger(side.engine, has_come, &side.counter, rt_endpoint_now(endpoint) + 3);
