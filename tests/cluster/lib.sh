@@ -141,6 +141,8 @@ lost() {
         ;;
     esac
     says run.err "$2"
+    grep " is lost: " run.err | grep -v "to go on\|To go on" | grep -qE "^ringtmp: (.*)( \(.*\))? is lost: \1: " &&
+        fail "$3: named twice: $(cat run.err)"
     ! grep "is lost" run.err | grep -q "node [0-9]" || fail "$3: a number in place of a name: $(cat run.err)"
     says run.err "the last checkpoint is in $3/checkpoint"
     tail -1 run.err | grep -q -- "--out $3 --resume" || fail "$3: how to go on: $(tail -1 run.err)"

@@ -46,7 +46,7 @@ struct hybrid_run {
     struct rt_metrics_row rows[MESH_MOST];
     bool counted; /* there is a server on the master: */
     struct rt_exchange_counts counts;
-    size_t lost; /* the node that the master blames */
+    size_t lost; /* the node that the master blames; RT_NODE_NONE: none */
     atomic_int stop;
     rt_status status[MESH_MOST];
     struct rt_error errors[MESH_MOST];

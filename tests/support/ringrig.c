@@ -158,6 +158,7 @@ static void be_worker(struct rig *rig, size_t i, struct rt_endpoint *endpoint, s
                                  .run = rig->run,
                                  .index = (uint16_t)i,
                                  .count = (uint16_t)rig->settings.nodes,
+                                 .names = rig->settings.names,
                                  .next = next,
                                  .previous = previous,
                                  .user = role.user};
@@ -190,6 +191,7 @@ static void be_master(struct rig *rig, struct rt_endpoint *endpoint, struct rt_l
         .source = {.self = rig, .batch = give_batch, .inputs = give_inputs, .loss = take_loss},
         .pace = &pace,
         .timeout = rig->settings.timeout,
+        .names = rig->settings.names,
         .stop = &rig->stop};
     struct rt_ring *ring;
     rig->status[0] = rt_ring_create(&settings, &ring, &rig->errors[0]);
@@ -202,7 +204,7 @@ static void be_master(struct rig *rig, struct rt_endpoint *endpoint, struct rt_l
     if (rig->status[0] == RT_OK)
         rig->status[0] = rt_ring_stop(ring, &rig->errors[0]);
     rig->ended[0] = rt_endpoint_now(endpoint);
-    rig->lost = rt_ring_lost(ring, NULL);
+    rig->lost = rt_ring_lost(ring, &rig->why);
     rt_ring_destroy(ring);
 }
 

@@ -23,6 +23,7 @@ struct rig_settings {
     double slowdown; /* of node i: 1 + 8 i times this; 0: computing takes no virtual time */
     size_t hungry;   /* times that the data have nothing yet, at update 2 */
     double timeout;
+    struct rt_node_names names; /* of the nodes */
     /* Node `frozen` hangs from one time to another; 0 and 0: none does. */
     size_t frozen;
     double freezes, thaws;
@@ -55,7 +56,8 @@ struct rig {
     rt_status status[RIG_NODES];
     struct rt_error errors[RIG_NODES];
     double ended[RIG_NODES];
-    size_t lost; /* the node that the master blames */
+    size_t lost;         /* the node that the master blames; RT_NODE_NONE: none */
+    struct rt_error why; /* the reason, where it does */
 };
 
 rt_status rig_open(const struct rig_settings *settings, struct rig *rig, struct rt_error *err);

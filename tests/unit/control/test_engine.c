@@ -20,6 +20,9 @@ TEST(names) {
     const struct rt_communicator group = {.count = 3, .first = 2, .stride = 4};
     CHECK(rt_communicator_node(&group, 0) == 2 && rt_communicator_node(&group, 2) == 10);
     CHECK(strcmp(rt_communicator_name(&group, 0, text), "node 2") == 0);
+    static const char called[][RT_NODE_NAME + 1] = {"master", "pi1", "pi2", "pi3"};
+    const struct rt_communicator named = {.count = 2, .first = 1, .stride = 2, .names = {called, 4}};
+    CHECK(strcmp(rt_communicator_name(&named, 1, text), "pi3") == 0); /* a name is of a node, not of a rank */
     CHECK(strcmp(rt_communicator_name(&group, 2, text), "node 10") == 0);
     const struct rt_communicator leaders = {.count = 3, .stride = 4};
     CHECK(strcmp(rt_communicator_name(&leaders, 0, text), "the master") == 0);
@@ -147,8 +150,13 @@ static bool open_side(struct side *side, struct rt_endpoint *endpoint, struct rt
     struct rt_error err;
     *side = (struct side){.counter = {.link = link, .waits = UINT16_MAX}};
     side->links[1 - rank] = link;
-    side->comm = (struct rt_communicator){
-        .endpoint = endpoint, .rank = rank, .count = 2, .links = side->links, .timeout = 4};
+    static const char called[][RT_NODE_NAME + 1] = {"master", "pi1"};
+    side->comm = (struct rt_communicator){.endpoint = endpoint,
+                                          .rank = rank,
+                                          .count = 2,
+                                          .names = {called, 2},
+                                          .links = side->links,
+                                          .timeout = 4};
     const struct rt_engine_settings settings = {
         .comm = &side->comm, .parts = {part_of(&side->counter)}, .part_count = 1, .threaded = threaded};
     return rt_engine_create(&settings, &side->engine, &err) == RT_OK;
@@ -225,11 +233,13 @@ static void lose_patience(void *user, size_t i, struct rt_endpoint *endpoint) {
         CHECK_OK(rt_engine_wait(side.engine, NULL, NULL, start + 5, &err));
         side.counter.waits = 1;
         CHECK(await(&side, 100, INFINITY, &err) == RT_FAILED);
-        CHECK_MSG(strcmp(err.text, "node 1: made no progress for 4 seconds (its program hangs)") == 0, "%s",
+        CHECK_MSG(strcmp(err.text, "pi1: made no progress for 4 seconds (its program hangs)") == 0, "%s",
                   err.text);
         const double end = rt_endpoint_now(endpoint);
         CHECK_MSG(end >= start + 14 && end < start + 15.1, "%g s", end - start);
-        CHECK(rt_engine_lost(side.engine, NULL) == 1);
+        CHECK(rt_engine_lost(side.engine, &err) == 1); /* the reason, for who names the node otherwise */
+        CHECK_MSG(strcmp(err.text, "made no progress for 4 seconds (its program hangs)") == 0, "%s",
+                  err.text);
         /* for ever, and at once */
         CHECK(await(&side, 0, INFINITY, &err) == RT_FAILED && rt_endpoint_now(endpoint) == end);
         CHECK(rt_engine_status(side.engine, &err) == RT_FAILED);
@@ -253,8 +263,7 @@ static void hang_up(void *user, size_t i, struct rt_endpoint *endpoint) {
     if (i == 0) {
         const rt_status status = rt_engine_wait(side.engine, NULL, NULL, rt_endpoint_now(endpoint) + 9, &err);
         CHECK(status == (*let_go ? RT_OK : RT_FAILED) && side.counter.closed == 1);
-        CHECK_MSG(*let_go ||
-                      (strncmp(err.text, "node 1: ", 8) == 0 && rt_engine_lost(side.engine, NULL) == 1),
+        CHECK_MSG(*let_go || (strncmp(err.text, "pi1: ", 5) == 0 && rt_engine_lost(side.engine, NULL) == 1),
                   "%s", err.text);
     }
     rt_engine_destroy(side.engine);
