@@ -141,6 +141,13 @@ rt_status rt_links_join(struct rt_node *node, const struct rt_join *join, struct
     return rt_dial_start(node->endpoint, &settings, &node->dial, err);
 }
 
+/* The address of one that has connected says nothing, so its name is better where the assignment has come. */
+static const char *node_links_who(const struct rt_node *node, const struct rt_settle_link *link,
+                                  const struct rt_link *lost) {
+    const struct rt_node_names *names = &node->session.names;
+    return link->peer < names->count && names->name[link->peer][0] ? names->name[link->peer] : lost->peer;
+}
+
 bool rt_links_event(struct rt_node *node, const struct rt_event *event) {
     if (!node->serving || !node->master)
         return false;
@@ -150,7 +157,8 @@ bool rt_links_event(struct rt_node *node, const struct rt_event *event) {
         struct rt_link **slot = node_links_slot_of(node, &node->place.link[i]);
         if (*slot != event->link)
             continue;
-        rt_fail(&node->lost, RT_FAILED, "%s: %s", event->link->peer, event->error.text);
+        rt_fail(&node->lost, RT_FAILED, "%s: %s", node_links_who(node, &node->place.link[i], event->link),
+                event->error.text);
         rt_link_close(*slot);
         *slot = NULL;
         return true;

@@ -249,14 +249,18 @@ rt_status cluster_assign_one(struct rt_cluster *cluster, size_t member, struct r
     struct rt_assigned_node share[CLUSTER_PLACES] = {{0, 1, 2}};
     struct rt_talk *talk = &rt_cluster_member(cluster, member)->talk;
     struct rt_ready ready;
-    uint8_t body[400];
+    uint8_t body[900];
     rt_status status = rt_tree_create(RT_TREE_MAP, NULL, "test", 0, &job, err);
     if (status != RT_OK)
         return status;
+    char names[CLUSTER_PLACES][RT_NODE_NAME + 1] = {"master"};
+    for (size_t i = 0; i < rt_cluster_count(cluster); i++)
+        snprintf(names[i + 1], sizeof names[0], "%.80s", rt_cluster_member(cluster, i)->name);
     struct rt_assign assign = {.index = (uint16_t)(member + 1),
                                .view = rt_cluster_view(cluster),
                                .nodes = rt_cluster_count(cluster) + 1,
                                .node = share,
+                               .name = names,
                                .job = job};
     size_t bytes = rt_assign_encode(&assign, body, sizeof body);
     rt_tree_destroy(job);
