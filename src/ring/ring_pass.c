@@ -143,8 +143,8 @@ rt_status rt_ring_stop(struct rt_ring *ring, struct rt_error *err) {
     /* The last node waits for this before it ends, the one before it for that, and so on. */
     rt_talk_close(&flow->next.talk);
     rt_talk_close(&flow->previous.talk);
-    flow->status = RT_FAILED;
-    rt_fail(&flow->error, RT_FAILED, "the ring has been stopped");
+    if (flow->status == RT_OK) /* the first failure stays */
+        flow->status = rt_fail(&flow->error, RT_FAILED, "the ring has been stopped");
     return status;
 }
 

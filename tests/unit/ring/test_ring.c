@@ -315,6 +315,7 @@ TEST(ring_flow_with_one_slot_is_exact) {
 struct accident {
     size_t who, other; /* who is killed, or whose link to other is cut */
     bool cut;
+    bool stops; /* it happens when the master stops the ring */
 };
 
 static void train_into_accident(void *user, struct rig *rig, struct rt_ring *ring) {
@@ -324,7 +325,10 @@ static void train_into_accident(void *user, struct rig *rig, struct rt_ring *rin
         rt_memnet_cut(rig->net, accident->who, accident->other);
     else
         rt_memnet_kill(rig->net, accident->who);
-    rig_steps(rig, ring, 1000);
+    if (accident->stops)
+        rig->status[0] = rt_ring_stop(ring, &rig->errors[0]);
+    else
+        rig_steps(rig, ring, 1000);
 }
 
 /* Everybody who is left ends, within the bound, with a sentence; the master knows the node by its number. */
@@ -365,6 +369,7 @@ TEST(a_killed_node_ends_the_run_everywhere) {
     crash(&(struct accident){.who = 1}, 5);
     crash(&(struct accident){.who = 2}, 5);
     crash(&(struct accident){.who = 3}, 5);
+    crash(&(struct accident){.who = 2, .stops = true}, 5);
 }
 
 TEST(a_cut_link_ends_the_run_everywhere) {
