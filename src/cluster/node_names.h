@@ -14,8 +14,8 @@
 enum { RT_NODE_NONE = UINT16_MAX }; /* in place of a number: no node */
 
 struct rt_node_names {
-    const char (*name)[RT_NODE_NAME + 1]; /* [count], by number; borrowed. "": nobody has said */
-    size_t count;                         /* 0: nobody has said anything */
+    const char (*name)[RT_NODE_NAME + 1]; /* [count], by number; borrowed. "": not known */
+    size_t count;                         /* 0: none is known */
 };
 
 /* "pi1"; "the master"; "node 3" where no name is known. */

@@ -106,7 +106,7 @@ static void work_part(struct work *work, rt_status status, const struct rt_error
     struct rt_error why = *err;
     struct rt_error_message report;
     const uint16_t self = rt_communicator_node(comm, comm->rank), lost = rt_engine_lost(work->engine, &why);
-    if (status == RT_DIVERGED && lost == UINT16_MAX) /* it is lost to nobody */
+    if (status == RT_DIVERGED && lost == UINT16_MAX) /* no node is lost */
         rt_node_names_blame(&comm->names, self, &why);
     rt_node_names_report(&comm->names, self, lost, &why, &report);
     rt_engine_let_go(work->engine);

@@ -89,7 +89,7 @@ void rt_flow_tell(struct rt_flow *flow) {
     if (!flow->agent)
         return;
     why.status = flow->status;
-    if (flow->lost == RT_NODE_NONE && flow->status == RT_DIVERGED) /* it is lost to nobody */
+    if (flow->lost == RT_NODE_NONE && flow->status == RT_DIVERGED) /* no node is lost */
         rt_node_names_blame(names, self, &why);
     if (flow->lost == 0) { /* which cannot be reported to be lost: this node is */
         rt_node_names_blame(names, 0, &why);

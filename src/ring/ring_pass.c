@@ -34,7 +34,7 @@ rt_status rt_ring_take_output(void *self, const struct rt_message *message, size
     struct rt_ring *ring = self;
     if (!ring->evaluation.pass || rows > ring->evaluation.started - ring->evaluation.done) {
         ring->flow.lost = ring->flow.previous.number;
-        return rt_fail(err, RT_FAILED, "%zu outputs that nobody asked for", rows);
+        return rt_fail(err, RT_FAILED, "%zu outputs were not asked for", rows);
     }
     if (ring->evaluation.status == RT_OK)
         ring->evaluation.status = ring->evaluation.pass->outputs(

@@ -3,17 +3,17 @@
 #include "support/test.h"
 
 static const char called[][RT_NODE_NAME + 1] = {"master", "pi1", "", "10.0.0.4:7117"};
-static const struct rt_node_names names = {called, sizeof called / sizeof *called}, nobody;
+static const struct rt_node_names names = {called, sizeof called / sizeof *called}, unknown;
 
 TEST(a_node_has_its_name_or_its_number) {
     char text[RT_NAME_ROOM];
     CHECK(strcmp(rt_node_name(&names, 0, text), "the master") == 0);
     CHECK(strcmp(rt_node_name(&names, 1, text), "pi1") == 0);
-    CHECK(strcmp(rt_node_name(&names, 2, text), "node 2") == 0); /* nobody has said */
+    CHECK(strcmp(rt_node_name(&names, 2, text), "node 2") == 0); /* not known */
     CHECK(strcmp(rt_node_name(&names, 3, text), "10.0.0.4:7117") == 0);
     CHECK(strcmp(rt_node_name(&names, 4, text), "node 4") == 0); /* whatever a peer says */
-    CHECK(strcmp(rt_node_name(&nobody, 0, text), "the master") == 0);
-    CHECK(strcmp(rt_node_name(&nobody, 1, text), "node 1") == 0);
+    CHECK(strcmp(rt_node_name(&unknown, 0, text), "the master") == 0);
+    CHECK(strcmp(rt_node_name(&unknown, 1, text), "node 1") == 0);
 }
 
 TEST(a_failure_becomes_a_sentence) {
@@ -25,7 +25,7 @@ TEST(a_failure_becomes_a_sentence) {
     CHECK_MSG(strcmp(err.text, "pi1: closed the connection") == 0, "%s", err.text);
 }
 
-TEST(a_report_says_whom_it_is_about_by_number) {
+TEST(a_report_has_the_number_of_the_node_at_fault) {
     struct rt_error_message report;
     struct rt_error why;
     rt_fail(&why, RT_NO_MEMORY, "no memory");

@@ -347,7 +347,7 @@ static void crash(const struct accident *accident, double bound) {
                   (rig.lost == accident->who || (accident->cut && rig.lost == accident->other)),
               "node %zu is lost: %s", rig.lost, rig.errors[0].text);
     const char *blamed = called[rig.lost % 4];
-    /* The reason has no name in front; the sentence has it once, and is made by whoever prints it. */
+    /* The reason has no name in front; the sentence has it once, and it is made where it is printed. */
     snprintf(sentence, sizeof sentence, "%s: %.300s", blamed, rig.why.text);
     CHECK_MSG(strcmp(rig.errors[0].text, sentence) == 0, "'%s', not '%s'", rig.errors[0].text, sentence);
     CHECK_MSG(strncmp(rig.why.text, blamed, strlen(blamed)) != 0, "%s", rig.why.text);
