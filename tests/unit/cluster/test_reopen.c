@@ -107,7 +107,7 @@ static void fail_to_form(struct cluster_place *place, struct rt_endpoint *endpoi
     /* one is lost when all have a place, and one behind GO */
     rt_memnet_cut(place->world->net, 1, 2);
     CHECK(view_form(&master, 3, 5, (size_t[]){0, 1, 2, 3}, 4, &err) == RT_FAILED);
-    CHECK_MSG(strstr(err.text, "cannot reach node 2"), "%s", err.text);
+    CHECK_MSG(strstr(err.text, "cannot reach pi2"), "%s", err.text);
     view_leave(&master);
     view_reopen(&master, 4, NULL, 5);
     CHECK(view_member(&master, 0)->welcome.view == 1 && !view_member(&master, 1)->gone);
