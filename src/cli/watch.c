@@ -118,7 +118,7 @@ static void *watch_main(void *argument) {
             return NULL;
         }
         const double now = rt_clock_wall();
-        if (!rt_node_works_for_nobody(&watch->work))
+        if (!rt_node_is_orphaned(&watch->work))
             alone_since = 0;
         else if (alone_since == 0)
             alone_since = now;

@@ -52,7 +52,7 @@ struct rt_node_work {
     atomic_int links;
 };
 
-static inline bool rt_node_works_for_nobody(const struct rt_node_work *work) {
+static inline bool rt_node_is_orphaned(const struct rt_node_work *work) {
     return atomic_load(&work->works) && atomic_load(&work->links) <= 0;
 }
 

@@ -95,7 +95,7 @@ static void baton_advance(struct rt_memnet *net) {
     if (item)
         rt_mem_fail(net, RT_FAILED, "virtual time passed %g s:%s", net->limit, who);
     else
-        rt_mem_fail(net, RT_FAILED, "dead-lock at %.9g s:%s", net->now, who);
+        rt_mem_fail(net, RT_FAILED, "deadlock at %.9g s:%s", net->now, who);
 }
 
 static struct rt_mem_node *baton_choose(struct rt_memnet *net, const struct rt_mem_node *after) {

@@ -41,11 +41,11 @@ void rt_memnet_destroy(struct rt_memnet *net); /* with all links; NULL is fine *
 struct rt_endpoint *rt_memnet_endpoint(struct rt_memnet *net, size_t i);
 
 /* Runs program(user, i, endpoint) for every endpoint, each on a thread of its own, until all have returned,
- * or none can go on (RT_FAILED: a dead-lock, with a list of the waits) or virtual time passes `limit`
+ * or none can go on (RT_FAILED: a deadlock, with a list of the waits) or virtual time passes `limit`
  * (RT_FAILED). After a failure every link is closed, with the reason, and every wait and sleep returns at
  * once, the endpoint's own time being what it waited for: so that programs can end. A wait that had no time
  * limit and returns false says so: nothing will ever come. A rt_endpoint_wake from a thread outside the run
- * is seen when the programs next wait; it does not hold up the verdict of a dead-lock. */
+ * is seen when the programs next wait; it does not hold up the verdict of a deadlock. */
 typedef void (*rt_memnet_program)(void *user, size_t i, struct rt_endpoint *endpoint);
 rt_status rt_memnet_run(struct rt_memnet *net, rt_memnet_program program, void *user, double limit,
                         struct rt_error *err);

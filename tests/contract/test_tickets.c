@@ -20,7 +20,7 @@ static struct course {
     size_t lined;
 
     struct rt_exchange_learner learner;
-    struct rt_exchanger site;
+    struct rt_exchanger exchanger;
     struct rt_spec spec;
     struct rt_dataset set;
     struct tiny tiny; /* for the clocks only */
@@ -69,10 +69,10 @@ static struct rt_engine_part part(void *user, struct exrig *r) {
 
 static void begin_site(struct course *c, struct exrig *r) {
     struct exrig_node *master = &r->node[0];
-    c->site.engine = master->engine;
-    c->site.exchange = master->exchange;
-    c->site.replica = &master->replica;
-    c->site.member.server = master->server;
+    c->exchanger.engine = master->engine;
+    c->exchanger.exchange = master->exchange;
+    c->exchanger.replica = &master->replica;
+    c->exchanger.member.server = master->server;
     rt_scheduler_set(c->learner.scheduler, c->first);
     rt_engine_enter(master->engine);
     rt_server_set_version(master->server, c->first);
@@ -92,7 +92,7 @@ static void take_steps(void *user, struct exrig *r) {
         if (master->status != RT_OK)
             return;
         CHECK_MSG(sum.rows > 0, "update %d is made of no examples", (int)scheduler->returned);
-        CHECK_MSG(!c->site.asynchronous || sum.batch == c->line[scheduler->returned - c->first - 1],
+        CHECK_MSG(!c->exchanger.asynchronous || sum.batch == c->line[scheduler->returned - c->first - 1],
                   "update %d is of batch %d%s", (int)scheduler->returned, (int)sum.batch,
                   c->lost[sum.batch] ? ", whose gradient was dropped" : "");
         c->counted += sum.rows;
@@ -128,7 +128,7 @@ static bool open_course(const struct exrig_settings *settings, struct rt_error *
                                                    .parts = 1,
                                                    .between = RT_STATE_ENCODE};
     const struct rt_roles *roles = &rig.roles;
-    course.site =
+    course.exchanger =
         (struct rt_exchanger){.roles = *roles,
                               .clients = rig.clients,
                               .team = rig.node[0].team,
@@ -148,13 +148,13 @@ static bool open_course(const struct exrig_settings *settings, struct rt_error *
                    .settings = {.batch = rig.settings.batch, .updates = course.last}},
         .options = &rig.options,
         .count = (uint16_t)own.nodes,
-        .site = &course.site,
+        .exchanger = &course.exchanger,
     };
-    return rt_net_replica_create(&clocks, &course.site.net, err) == RT_OK;
+    return rt_net_replica_create(&clocks, &course.exchanger.net, err) == RT_OK;
 }
 
 static void close_course(void) {
-    rt_net_replica_destroy(course.site.net);
+    rt_net_replica_destroy(course.exchanger.net);
     rt_scheduler_destroy(course.learner.scheduler);
     tiny_close(&course.tiny);
     exrig_close(&rig);

@@ -7,22 +7,22 @@
 #include "run/exchange/inside.h"
 
 static size_t groups_members(const struct rt_exchange_learner *learner, uint16_t rank) {
-    const struct rt_exchanger *site = learner->site;
-    return site->grouped
-               ? rt_exchange_team(learner->config.exchange, learner->options, &site->roles, rank).count
+    const struct rt_exchanger *exchanger = learner->exchanger;
+    return exchanger->grouped
+               ? rt_exchange_team(learner->config.exchange, learner->options, &exchanger->roles, rank).count
                : 1;
 }
 
 /* rank: the proxy's, who is the first. */
 static uint16_t groups_member(const struct rt_exchange_learner *learner, uint16_t rank, size_t i) {
-    const struct rt_exchanger *site = learner->site;
-    return i ? rt_exchange_team(learner->config.exchange, learner->options, &site->roles, rank).ranks[i]
+    const struct rt_exchanger *exchanger = learner->exchanger;
+    return i ? rt_exchange_team(learner->config.exchange, learner->options, &exchanger->roles, rank).ranks[i]
              : rank;
 }
 
 /* The master is the first of its group, if of any. */
 static bool groups_has_others(const struct rt_exchange_learner *learner) {
-    return learner->site->grouped && learner->site->works && learner->coordinator;
+    return learner->exchanger->grouped && learner->exchanger->works && learner->coordinator;
 }
 
 static void groups_add(struct rt_done *sum, const struct rt_done *done) {
@@ -35,9 +35,9 @@ static void groups_add(struct rt_done *sum, const struct rt_done *done) {
 
 /* The examples go along with the ticket, where the workers have none of their own. */
 static bool groups_give_one(struct rt_exchange_learner *learner, uint16_t rank, uint64_t batch) {
-    const struct rt_exchanger *site = learner->site;
+    const struct rt_exchanger *exchanger = learner->exchanger;
     const struct rt_team team =
-        rt_exchange_team(learner->config.exchange, learner->options, &site->roles, rank);
+        rt_exchange_team(learner->config.exchange, learner->options, &exchanger->roles, rank);
     if (!rt_coordinator_give(learner->coordinator, rank, batch))
         return false;
     if (learner->sender && team.place < team.count)
@@ -119,10 +119,10 @@ struct rt_scheduler_workers rt_exchange_workers(struct rt_exchange_learner *lear
 void rt_exchange_give_beside(struct rt_exchange_learner *learner, uint64_t batch) {
     if (!groups_has_others(learner))
         return;
-    rt_engine_enter(learner->site->engine);
+    rt_engine_enter(learner->exchanger->engine);
     for (size_t i = 1; i < groups_members(learner, 0); i++)
         (void)groups_give_one(learner, groups_member(learner, 0, i), batch);
-    rt_engine_leave(learner->site->engine);
+    rt_engine_leave(learner->exchanger->engine);
 }
 
 static bool groups_others_are_done(void *self) {
@@ -135,11 +135,11 @@ static bool groups_others_are_done(void *self) {
 
 rt_status rt_exchange_take_beside(struct rt_exchange_learner *learner, struct rt_done *done,
                                   struct rt_error *err) {
-    struct rt_engine *engine = learner->site->engine;
+    struct rt_engine *engine = learner->exchanger->engine;
     struct rt_done other;
     if (!groups_has_others(learner))
         return RT_OK;
-    rt_status status = rt_engine_wait_as(engine, rt_net_replica_states(learner->site->net),
+    rt_status status = rt_engine_wait_as(engine, rt_net_replica_states(learner->exchanger->net),
                                          RT_STATE_WAIT_BARRIER, groups_others_are_done, learner, err);
     if (status != RT_OK)
         return status;

@@ -17,7 +17,7 @@ struct rt_exchange_learner {
     uint16_t count; /* devices; rank i is device i */
     struct rt_link **links;
     struct rt_talk *talks;
-    struct rt_exchanger *site; /* the master's own part */
+    struct rt_exchanger *exchanger; /* the master's own part */
     struct rt_coordinator *coordinator;
     struct rt_engine_part coordinator_part;
     struct rt_scheduler *scheduler;  /* guarded by the engine */

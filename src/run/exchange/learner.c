@@ -17,7 +17,8 @@ rt_status rt_exchange_explain(struct rt_exchange_learner *learner, rt_status sta
     if (learner->failure.status == RT_OK)
         rt_fail(&learner->failure, status, "%s", err->text);
     struct rt_error why;
-    const uint16_t lost = learner->site->engine ? rt_engine_lost(learner->site->engine, &why) : UINT16_MAX;
+    const uint16_t lost =
+        learner->exchanger->engine ? rt_engine_lost(learner->exchanger->engine, &why) : UINT16_MAX;
     /* What makes no sense is RT_BAD_INPUT to whoever read it; here it is a device that can be done without.
      */
     if ((status != RT_FAILED && status != RT_BAD_INPUT) || lost >= learner->count)
@@ -55,8 +56,8 @@ static bool exchange_at_rest(void *self) {
 /* Updates that were left for when somebody needs them belong to the training. */
 static rt_status exchange_set_apart(void *self, bool is_apart, struct rt_error *err) {
     struct rt_exchange_learner *learner = self;
-    rt_status status = is_apart ? rt_exchanger_settle(learner->site, err) : RT_OK;
-    rt_net_replica_set_apart(learner->site->net, is_apart);
+    rt_status status = is_apart ? rt_exchanger_settle(learner->exchanger, err) : RT_OK;
+    rt_net_replica_set_apart(learner->exchanger->net, is_apart);
     return rt_exchange_explain(learner, status, err);
 }
 
@@ -76,9 +77,9 @@ static bool exchange_rows_are_here(void *self) {
 }
 
 static void exchange_ask_rows(struct rt_exchange_learner *learner) {
-    rt_engine_enter(learner->site->engine);
+    rt_engine_enter(learner->exchanger->engine);
     rt_coordinator_ask_metrics(learner->coordinator);
-    rt_engine_leave(learner->site->engine);
+    rt_engine_leave(learner->exchanger->engine);
     learner->asked = true;
 }
 
@@ -90,14 +91,14 @@ static rt_status exchange_collect_rows(struct rt_exchange_learner *learner, bool
         return RT_OK;
     if (!recent) {
         exchange_ask_rows(learner);
-        return rt_engine_wait_as(learner->site->engine, rt_net_replica_states(learner->site->net),
+        return rt_engine_wait_as(learner->exchanger->engine, rt_net_replica_states(learner->exchanger->net),
                                  RT_STATE_WAIT_BARRIER, exchange_rows_are_here, learner, err);
     }
     *fresh = false;
     if (learner->asked) {
-        rt_engine_enter(learner->site->engine);
+        rt_engine_enter(learner->exchanger->engine);
         *fresh = exchange_rows_are_here(learner);
-        rt_engine_leave(learner->site->engine);
+        rt_engine_leave(learner->exchanger->engine);
     }
     if (!learner->asked || *fresh)
         exchange_ask_rows(learner);
@@ -107,13 +108,13 @@ static rt_status exchange_collect_rows(struct rt_exchange_learner *learner, bool
 static rt_status exchange_report(void *self, bool recent, struct rt_node_report *reports, bool *fresh,
                                  struct rt_error *err) {
     struct rt_exchange_learner *learner = self;
-    const struct rt_roles *roles = &learner->site->roles;
+    const struct rt_roles *roles = &learner->exchanger->roles;
     rt_status status = exchange_collect_rows(learner, recent, fresh, err);
     if (status != RT_OK)
         return rt_exchange_explain(learner, status, err);
     if (!*fresh)
         return RT_OK;
-    rt_exchanger_metrics(learner->site, &learner->rows[0]);
+    rt_exchanger_metrics(learner->exchanger, &learner->rows[0]);
     for (uint16_t i = 0; i < learner->count; i++) {
         const bool works = rt_roles_place(roles, i) < roles->workers;
         reports[i] = (struct rt_node_report){.role = i ? rt_exchanger_role(roles, i) : "master",
@@ -142,16 +143,16 @@ static void exchange_add_tally(const uint64_t *tally, const struct rt_metrics_ro
 /* The nodes elsewhere said so with their last report. */
 static bool exchange_counts(void *self, struct rt_exchange_counts *counts) {
     struct rt_exchange_learner *learner = self;
-    struct rt_exchanger *site = learner->site;
+    struct rt_exchanger *exchanger = learner->exchanger;
     uint64_t own[RT_TALLIES], all = 0;
     struct rt_metrics_row row;
-    if (!site->member.server)
+    if (!exchanger->member.server)
         return false;
     *counts = (struct rt_exchange_counts){.bins = RT_EXCHANGE_BINS};
-    rt_exchanger_tally(site, own);
-    rt_exchanger_metrics(site, &row);
+    rt_exchanger_tally(exchanger, own);
+    rt_exchanger_metrics(exchanger, &row);
     exchange_add_tally(own, &row, counts);
-    for (uint16_t rank = 1; learner->coordinator && rank < site->roles.servers; rank++)
+    for (uint16_t rank = 1; learner->coordinator && rank < exchanger->roles.servers; rank++)
         exchange_add_tally(rt_coordinator_tally(learner->coordinator, rank), &learner->rows[rank], counts);
     counts->spread = own[RT_TALLY_SPREAD];
     for (uint16_t rank = 1; learner->coordinator && rank < learner->count; rank++) {
@@ -174,7 +175,7 @@ static bool exchange_are_gone(void *self) {
 }
 
 static void exchange_linger(struct rt_exchange_learner *learner) {
-    struct rt_engine *engine = learner->site->engine;
+    struct rt_engine *engine = learner->exchanger->engine;
     rt_engine_linger(engine, exchange_are_gone, learner, rt_engine_now(engine) + goodbye_seconds);
 }
 
@@ -183,10 +184,10 @@ static rt_status exchange_stop(void *self, struct rt_error *err) {
     (void)err;
     if (!learner->coordinator)
         return RT_OK;
-    rt_engine_let_go(learner->site->engine);
-    rt_engine_enter(learner->site->engine);
+    rt_engine_let_go(learner->exchanger->engine);
+    rt_engine_enter(learner->exchanger->engine);
     rt_coordinator_stop(learner->coordinator);
-    rt_engine_leave(learner->site->engine);
+    rt_engine_leave(learner->exchanger->engine);
     exchange_linger(learner);
     learner->stopped = true;
     return RT_OK;
@@ -194,7 +195,7 @@ static rt_status exchange_stop(void *self, struct rt_error *err) {
 
 /* The nodes are told why. */
 static void exchange_abandon(struct rt_exchange_learner *learner) {
-    struct rt_engine *engine = learner->site ? learner->site->engine : NULL;
+    struct rt_engine *engine = learner->exchanger ? learner->exchanger->engine : NULL;
     if (!engine || !learner->coordinator || learner->stopped)
         return;
     const bool failed = learner->failure.status != RT_OK;
@@ -209,13 +210,13 @@ static void exchange_abandon(struct rt_exchange_learner *learner) {
 static void exchange_destroy(void *self) {
     struct rt_exchange_learner *learner = self;
     exchange_abandon(learner);
-    rt_exchanger_halt(learner->site);
+    rt_exchanger_halt(learner->exchanger);
     for (size_t i = 1; learner->links && i < learner->count; i++)
         if (learner->talks && learner->talks[i].link)
             rt_talk_close(&learner->talks[i]);
         else
             rt_link_close(learner->links[i]);
-    rt_exchanger_destroy(learner->site);
+    rt_exchanger_destroy(learner->exchanger);
     rt_scheduler_destroy(learner->scheduler);
     rt_coordinator_destroy(learner->coordinator);
     rt_sample_sender_destroy(learner->sender);
@@ -238,14 +239,14 @@ uint64_t rt_exchange_per_epoch(const void *options, uint64_t batches) {
 
 /* Whether the server here sees every gradient, one for each batch. */
 static bool exchange_sees_all(const struct rt_exchange_learner *learner) {
-    const struct rt_exchanger *site = learner->site;
-    const struct rt_replica *replica = site->replica;
+    const struct rt_exchanger *exchanger = learner->exchanger;
+    const struct rt_replica *replica = exchanger->replica;
     bool owns = false;
     for (size_t i = 0; i < replica->span_count; i++)
-        owns |= rt_exchange_owned_part(learner->config.exchange, learner->options, &site->roles, 0,
+        owns |= rt_exchange_owned_part(learner->config.exchange, learner->options, &exchanger->roles, 0,
                                        &replica->spans[i], replica->param_count)
                     .count > 0;
-    return site->member.server && owns && learner->options->push_every <= 1;
+    return exchanger->member.server && owns && learner->options->push_every <= 1;
 }
 
 static rt_status exchange_start(struct rt_exchange_learner *learner, struct rt_error *err) {
@@ -261,13 +262,13 @@ static rt_status exchange_start(struct rt_exchange_learner *learner, struct rt_e
         return status;
     if (learner->coordinator)
         part = rt_exchange_coordinator_part(learner);
-    return rt_exchanger_start(learner->site, &run, err);
+    return rt_exchanger_start(learner->exchanger, &run, err);
 }
 
 /* Who does what, as lines to print. NULL: memory is short. */
 static char *exchange_describe(const struct rt_exchange_learner *learner) {
-    const struct rt_exchanger *site = learner->site;
-    const struct rt_roles *roles = &site->roles;
+    const struct rt_exchanger *exchanger = learner->exchanger;
+    const struct rt_roles *roles = &exchanger->roles;
     char *text = NULL;
     size_t bytes;
     FILE *out = open_memstream(&text, &bytes);
@@ -275,14 +276,15 @@ static char *exchange_describe(const struct rt_exchange_learner *learner) {
         return NULL;
     fprintf(out, "%s: %s, each with the whole model; ", learner->config.exchange->name,
             RT_COUNTED(roles->workers, "worker"));
-    if (site->grouped)
+    if (exchanger->grouped)
         fprintf(out, "in %s, each of which takes a batch of its own\n",
-                RT_COUNTED(site->clients.workers, "group"));
+                RT_COUNTED(exchanger->clients.workers, "group"));
     else
-        fprintf(out, site->asynchronous ? "each takes a batch of its own\n" : "they share each batch\n");
+        fprintf(out, exchanger->asynchronous ? "each takes a batch of its own\n" : "they share each batch\n");
     rt_membership_print_addresses(&learner->who, out);
     for (uint16_t i = 0; i < learner->count; i++) {
-        const bool proxy = site->grouped && rt_roles_place(&site->clients, i) < site->clients.workers;
+        const bool proxy =
+            exchanger->grouped && rt_roles_place(&exchanger->clients, i) < exchanger->clients.workers;
         fprintf(out, "  %2u  %-24s %s%s\n", i, learner->who.name[i], rt_exchanger_role(roles, i),
                 proxy ? ", proxy of its group" : "");
     }
@@ -307,7 +309,7 @@ rt_status rt_learner_exchange(const struct rt_training_config *config, struct rt
         exchange_destroy(made);
         return status;
     }
-    const size_t micro = rt_net_replica_micro_batch(made->site->net);
+    const size_t micro = rt_net_replica_micro_batch(made->exchanger->net);
     *learner = (struct rt_learner){
         .self = made,
         .model_state = rt_exchange_model_state(made),

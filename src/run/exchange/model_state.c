@@ -16,9 +16,9 @@ static bool exchange_is_carried_out(void *self) {
 
 /* After a failure the engine lives on, to say goodbye: what it was to fill may be gone by then. */
 static rt_status exchange_await_order(struct rt_exchange_learner *learner, struct rt_error *err) {
-    struct rt_engine *engine = learner->site->engine;
+    struct rt_engine *engine = learner->exchanger->engine;
     const rt_status status =
-        rt_engine_wait_as(engine, rt_net_replica_states(learner->site->net), RT_STATE_WAIT_BARRIER,
+        rt_engine_wait_as(engine, rt_net_replica_states(learner->exchanger->net), RT_STATE_WAIT_BARRIER,
                           exchange_is_carried_out, learner->coordinator, err);
     if (status != RT_OK) {
         rt_engine_enter(engine);
@@ -30,28 +30,28 @@ static rt_status exchange_await_order(struct rt_exchange_learner *learner, struc
 
 static rt_status exchange_ask(struct rt_exchange_learner *learner, uint16_t rank, size_t tensor, size_t first,
                               size_t count, float *into, struct rt_error *err) {
-    rt_engine_enter(learner->site->engine);
+    rt_engine_enter(learner->exchanger->engine);
     rt_coordinator_fetch_state(learner->coordinator, rank, tensor, first, count, into);
-    rt_engine_leave(learner->site->engine);
+    rt_engine_leave(learner->exchanger->engine);
     return exchange_await_order(learner, err);
 }
 
 /* from: the tensor's first float. */
 static rt_status exchange_tell(struct rt_exchange_learner *learner, uint16_t rank, size_t tensor,
                                struct rt_span range, const float *from, struct rt_error *err) {
-    rt_engine_enter(learner->site->engine);
+    rt_engine_enter(learner->exchanger->engine);
     rt_coordinator_send_state(learner->coordinator, rank, tensor, range.first, range.count,
                               from + range.first);
-    rt_engine_leave(learner->site->engine);
+    rt_engine_leave(learner->exchanger->engine);
     return exchange_await_order(learner, err);
 }
 
 /* What a rank's optimizer owns, of the whole block. */
 static rt_status exchange_find_owned(const struct rt_exchange_learner *learner, uint16_t rank,
                                      struct rt_span *owned, size_t *ranges, struct rt_error *err) {
-    const struct rt_exchanger *site = learner->site;
-    const struct rt_replica *replica = site->replica;
-    *ranges = rt_exchange_owned(learner->config.exchange, learner->options, &site->roles, rank,
+    const struct rt_exchanger *exchanger = learner->exchanger;
+    const struct rt_replica *replica = exchanger->replica;
+    *ranges = rt_exchange_owned(learner->config.exchange, learner->options, &exchanger->roles, rank,
                                 replica->spans, replica->span_count, replica->param_count, owned);
     if (*ranges > RT_MAX_OWNED)
         return rt_fail(err, RT_FAILED, "%.80s owns more ranges of the parameters than can be asked for",
@@ -64,9 +64,9 @@ static rt_status exchange_find_owned(const struct rt_exchange_learner *learner, 
 /* Nothing is under way any more. A worker's last gradient may still be on its way to a server when the master
  * has its result: a node answers a question about numbers only when it is at rest itself. */
 static rt_status exchange_come_to_rest(struct rt_exchange_learner *learner, struct rt_error *err) {
-    struct rt_exchanger *site = learner->site;
-    rt_status status = rt_exchanger_settle(site, err);
-    for (uint16_t rank = 1; site->rules && status == RT_OK && rank < learner->count; rank++) {
+    struct rt_exchanger *exchanger = learner->exchanger;
+    rt_status status = rt_exchanger_settle(exchanger, err);
+    for (uint16_t rank = 1; exchanger->rules && status == RT_OK && rank < learner->count; rank++) {
         float ignored;
         status = exchange_ask(learner, rank, 0, 0, 1, &ignored, err);
     }
@@ -88,9 +88,9 @@ static rt_status exchange_fetch_tensor(struct rt_exchange_learner *learner, size
 }
 
 rt_status rt_exchange_fetch(struct rt_exchange_learner *learner, size_t tensors, struct rt_error *err) {
-    struct rt_exchanger *site = learner->site;
+    struct rt_exchanger *exchanger = learner->exchanger;
     const bool replicated = rt_exchange_is_replicated(learner->config.exchange);
-    const size_t params = site->replica->param_count;
+    const size_t params = exchanger->replica->param_count;
     if (learner->fetched >= tensors)
         return RT_OK;
     struct rt_span *owned;
@@ -99,12 +99,12 @@ rt_status rt_exchange_fetch(struct rt_exchange_learner *learner, size_t tensors,
         status = exchange_come_to_rest(learner, err);
     for (size_t tensor = learner->fetched; status == RT_OK && tensor < tensors; tensor++) {
         /* After collectives the master's worker has all parameters. */
-        const bool here = replicated || (tensor == 0 && !site->rules && site->works);
-        float *into = tensor ? site->state + (tensor - 1) * params : site->replica->params;
+        const bool here = replicated || (tensor == 0 && !exchanger->rules && exchanger->works);
+        float *into = tensor ? exchanger->state + (tensor - 1) * params : exchanger->replica->params;
         if (!here)
             status = exchange_fetch_tensor(learner, tensor, into, owned, err);
         if (tensor == 0)
-            rt_exchanger_publish(site);
+            rt_exchanger_publish(exchanger);
     }
     free(owned);
     if (status == RT_OK)
@@ -121,7 +121,8 @@ static rt_status exchange_check(const struct rt_exchange_learner *learner, size_
         what = "a parameter";
     else if (!rt_block_is_finite(network->blocks.buffers, model->buffer_count))
         what = "a buffer of the model";
-    else if (tensors > 1 && !rt_block_is_finite(learner->site->state, model->param_count * (tensors - 1)))
+    else if (tensors > 1 &&
+             !rt_block_is_finite(learner->exchanger->state, model->param_count * (tensors - 1)))
         what = "the optimizer's state";
     if (!what)
         return RT_OK;
@@ -143,20 +144,22 @@ static rt_status exchange_begin(void *self, size_t tensors, rt_state_write write
 /* All parameters, and of the optimizer's state what the node owns. owned: room for the ranges. */
 static rt_status exchange_send_to(struct rt_exchange_learner *learner, uint16_t rank, size_t tensors,
                                   uint64_t update, struct rt_span *owned, struct rt_error *err) {
-    const struct rt_exchanger *site = learner->site;
-    const size_t params = site->replica->param_count;
+    const struct rt_exchanger *exchanger = learner->exchanger;
+    const size_t params = exchanger->replica->param_count;
     size_t ranges = 0;
     rt_status status = exchange_find_owned(learner, rank, owned, &ranges, err);
     if (status == RT_OK)
-        status = exchange_tell(learner, rank, 0, (struct rt_span){0, params}, site->replica->params, err);
+        status =
+            exchange_tell(learner, rank, 0, (struct rt_span){0, params}, exchanger->replica->params, err);
     for (size_t tensor = 1; status == RT_OK && tensor < tensors; tensor++)
         for (size_t i = 0; status == RT_OK && i < ranges; i++)
-            status = exchange_tell(learner, rank, tensor, owned[i], site->state + (tensor - 1) * params, err);
+            status =
+                exchange_tell(learner, rank, tensor, owned[i], exchanger->state + (tensor - 1) * params, err);
     if (status != RT_OK)
         return status;
-    rt_engine_enter(site->engine);
+    rt_engine_enter(exchanger->engine);
     rt_coordinator_set_update(learner->coordinator, rank, update);
-    rt_engine_leave(site->engine);
+    rt_engine_leave(exchanger->engine);
     return exchange_await_order(learner, err);
 }
 
@@ -173,7 +176,7 @@ static rt_status exchange_send_out(struct rt_exchange_learner *learner, size_t t
 static rt_status exchange_load(void *self, size_t tensors, uint64_t update, rt_state_read read, void *user,
                                struct rt_error *err) {
     struct rt_exchange_learner *learner = self;
-    struct rt_exchanger *site = learner->site;
+    struct rt_exchanger *exchanger = learner->exchanger;
     rt_status status = exchange_come_to_rest(learner, err);
     if (status != RT_OK)
         return rt_exchange_explain(learner, status, err);
@@ -184,9 +187,10 @@ static rt_status exchange_load(void *self, size_t tensors, uint64_t update, rt_s
     status = exchange_send_out(learner, tensors, update, err);
     if (status != RT_OK)
         return rt_exchange_explain(learner, status, err);
-    if (site->server_params)
-        memcpy(site->server_params, site->replica->params, site->replica->param_count * sizeof(float));
-    rt_exchanger_loaded(site, update);
+    if (exchanger->server_params)
+        memcpy(exchanger->server_params, exchanger->replica->params,
+               exchanger->replica->param_count * sizeof(float));
+    rt_exchanger_loaded(exchanger, update);
     rt_scheduler_set(learner->scheduler, update);
     return RT_OK;
 }
@@ -194,7 +198,7 @@ static rt_status exchange_load(void *self, size_t tensors, uint64_t update, rt_s
 struct rt_model_state rt_exchange_model_state(struct rt_exchange_learner *learner) {
     const struct rt_training_config *config = &learner->config;
     learner->local = (struct rt_local_state){.network = config->network,
-                                             .state = learner->site->state,
+                                             .state = learner->exchanger->state,
                                              .optim_tensors = config->optim->type->state_tensors};
     learner->blocks = rt_model_state_local(&learner->local);
     return (struct rt_model_state){.model = config->network->model,

@@ -26,7 +26,7 @@ struct worker {
     enum rt_target target;
 
     struct rt_talk talk; /* with the master */
-    struct rt_exchanger *site;
+    struct rt_exchanger *exchanger;
     struct rt_agent *agent;
     struct rt_sample_receiver *box; /* data.send */
 };
@@ -37,7 +37,7 @@ static rt_status worker_wait_rows(void *user, uint64_t batch, size_t first, size
                                   struct rt_received_rows *sent, struct rt_error *err) {
     (void)first, (void)rows;
     const struct worker *worker = user;
-    return rt_sample_receiver_rows(worker->box, worker->site->engine, batch, sent, err);
+    return rt_sample_receiver_rows(worker->box, worker->exchanger->engine, batch, sent, err);
 }
 
 static struct rt_exchanger_settings worker_settings_of(const struct rt_session *session,
@@ -204,19 +204,19 @@ static rt_status worker_settle(void *self, struct rt_error *err) {
 }
 
 static float *worker_state_tensor(void *user, size_t tensor) {
-    return rt_exchanger_state(((struct worker *)user)->site, tensor);
+    return rt_exchanger_state(((struct worker *)user)->exchanger, tensor);
 }
 
 static void worker_loaded(void *user, uint64_t update) {
-    rt_exchanger_loaded(((struct worker *)user)->site, update);
+    rt_exchanger_loaded(((struct worker *)user)->exchanger, update);
 }
 
 static void worker_metrics(void *user, struct rt_metrics_row *row) {
-    rt_exchanger_metrics(((struct worker *)user)->site, row);
+    rt_exchanger_metrics(((struct worker *)user)->exchanger, row);
 }
 
 static void worker_tally(void *user, uint64_t *counts) {
-    rt_exchanger_tally(((struct worker *)user)->site, counts);
+    rt_exchanger_tally(((struct worker *)user)->exchanger, counts);
 }
 
 static rt_status worker_take_examples(void *user, uint64_t batch, uint64_t at, const float *floats,
@@ -225,36 +225,36 @@ static rt_status worker_take_examples(void *user, uint64_t batch, uint64_t at, c
 }
 
 static rt_status worker_make_box(struct worker *worker, struct rt_error *err) {
-    const struct rt_exchanger *site = worker->site;
-    const struct rt_net_replica_settings *settings = &site->settings.replica;
-    const struct rt_sample_layout parting = {.examples = settings->count,
-                                             .batch = settings->batch < settings->count ? settings->batch
-                                                                                        : settings->count,
-                                             .parts = site->team.count,
-                                             .drop_last = settings->drop_last,
-                                             .inputs = worker->network.inputs,
-                                             .outputs = worker->network.outputs,
-                                             .target = worker->target,
-                                             .loss = worker->network.loss};
-    return rt_sample_receiver_create(&parting, site->team.place, &worker->box, err);
+    const struct rt_exchanger *exchanger = worker->exchanger;
+    const struct rt_net_replica_settings *settings = &exchanger->settings.replica;
+    const struct rt_sample_layout layout = {.examples = settings->count,
+                                            .batch = settings->batch < settings->count ? settings->batch
+                                                                                       : settings->count,
+                                            .parts = exchanger->team.count,
+                                            .drop_last = settings->drop_last,
+                                            .inputs = worker->network.inputs,
+                                            .outputs = worker->network.outputs,
+                                            .target = worker->target,
+                                            .loss = worker->network.loss};
+    return rt_sample_receiver_create(&layout, exchanger->team.place, &worker->box, err);
 }
 
 static rt_status worker_make_site(struct rt_session *session, struct worker *worker, struct rt_error *err) {
     const struct rt_exchanger_settings settings = worker_settings_of(session, worker);
-    rt_status status = rt_exchanger_create(&settings, &worker->site, err);
+    rt_status status = rt_exchanger_create(&settings, &worker->exchanger, err);
     if (status != RT_OK)
         return status;
-    const struct rt_exchanger *site = worker->site;
-    if (site->works && worker->job->data.set.send)
+    const struct rt_exchanger *exchanger = worker->exchanger;
+    if (exchanger->works && worker->job->data.set.send)
         status = worker_make_box(worker, err);
     if (status != RT_OK)
         return status;
     const struct rt_agent_settings agent = {
-        .comm = &site->settings.comm,
-        .learns = rt_exchanger_takes_tickets(site),
+        .comm = &exchanger->settings.comm,
+        .learns = rt_exchanger_takes_tickets(exchanger),
         .state = worker_state_tensor,
         .state_tensors = 1 + worker->job->optim->type->state_tensors,
-        .param_count = site->replica->param_count,
+        .param_count = exchanger->replica->param_count,
         .examples = worker->box ? worker_take_examples : NULL,
         .user = worker,
     };
@@ -276,19 +276,19 @@ static rt_status worker_work(struct rt_session *session, struct worker *worker, 
     const struct rt_engine_part part = rt_agent_part(worker->agent);
     const struct rt_exchanger_run worker_run = {
         .parts = &part, .part_count = 1, .stray = worker_stray, .user = session, .stop = session->stop};
-    status = rt_exchanger_start(worker->site, &worker_run, err);
+    status = rt_exchanger_start(worker->exchanger, &worker_run, err);
     if (status != RT_OK)
         return status;
-    const struct rt_exchanger *site = worker->site;
+    const struct rt_exchanger *exchanger = worker->exchanger;
     const struct rt_agent_run worker_work = {
-        .worker = {.self = worker->site,
-                   .learn = rt_exchanger_takes_tickets(site) ? worker_learn : NULL,
-                   .settle = rt_exchanger_takes_tickets(site) ? worker_settle : NULL},
+        .worker = {.self = worker->exchanger,
+                   .learn = rt_exchanger_takes_tickets(exchanger) ? worker_learn : NULL,
+                   .settle = rt_exchanger_takes_tickets(exchanger) ? worker_settle : NULL},
         .loaded = worker_loaded,
         .metrics = worker_metrics,
-        .tally = site->member.server ? worker_tally : NULL,
+        .tally = exchanger->member.server ? worker_tally : NULL,
         .user = worker};
-    return rt_agent_run(worker->agent, &worker_work, site->engine, err);
+    return rt_agent_run(worker->agent, &worker_work, exchanger->engine, err);
 }
 
 static rt_status worker_run(struct rt_session *session, struct rt_error *err) {
@@ -296,13 +296,13 @@ static rt_status worker_run(struct rt_session *session, struct rt_error *err) {
     fenv_t theirs;
     rt_fp_enter(&theirs);
     rt_status status = worker_work(session, worker, err);
-    rt_exchanger_halt(worker->site);
+    rt_exchanger_halt(worker->exchanger);
     worker_close_links(session, worker);
     rt_agent_destroy(worker->agent);
-    rt_exchanger_destroy(worker->site);
+    rt_exchanger_destroy(worker->exchanger);
     rt_sample_receiver_destroy(worker->box);
     worker->agent = NULL;
-    worker->site = NULL;
+    worker->exchanger = NULL;
     worker->box = NULL;
     rt_fp_leave(&theirs);
     return status;

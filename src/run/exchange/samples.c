@@ -7,34 +7,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-size_t rt_sample_layout_rows(const struct rt_sample_layout *parting, uint64_t number, size_t part,
+size_t rt_sample_layout_rows(const struct rt_sample_layout *layout, uint64_t number, size_t part,
                              size_t *first) {
-    const size_t batch = parting->batch < parting->examples ? parting->batch : parting->examples;
-    const uint64_t per_epoch = rt_batches_count(parting->examples, batch, parting->drop_last);
-    const uint64_t left = parting->examples - (number - 1) % per_epoch * batch;
+    const size_t batch = layout->batch < layout->examples ? layout->batch : layout->examples;
+    const uint64_t per_epoch = rt_batches_count(layout->examples, batch, layout->drop_last);
+    const uint64_t left = layout->examples - (number - 1) % per_epoch * batch;
     const uint64_t rows = left < batch ? left : batch;
-    *first = (size_t)(part * rows / parting->parts);
-    return (size_t)((part + 1) * rows / parting->parts) - *first;
+    *first = (size_t)(part * rows / layout->parts);
+    return (size_t)((part + 1) * rows / layout->parts) - *first;
 }
 
-static size_t samples_target_floats(const struct rt_sample_layout *parting) {
-    switch (parting->target) {
+static size_t samples_target_floats(const struct rt_sample_layout *layout) {
+    switch (layout->target) {
     case RT_TARGET_CLASSES:
         return 1;
     case RT_TARGET_VALUES:
-        return parting->outputs;
+        return layout->outputs;
     case RT_TARGET_INPUT:
         break;
     }
     return 0;
 }
 
-size_t rt_sample_layout_row_floats(const struct rt_sample_layout *parting) {
-    return parting->inputs + samples_target_floats(parting);
+size_t rt_sample_layout_row_floats(const struct rt_sample_layout *layout) {
+    return layout->inputs + samples_target_floats(layout);
 }
 
-size_t rt_sample_layout_floats(const struct rt_sample_layout *parting) {
-    const size_t rows = parting->batch / parting->parts + 1, row = rt_sample_layout_row_floats(parting);
+size_t rt_sample_layout_floats(const struct rt_sample_layout *layout) {
+    const size_t rows = layout->batch / layout->parts + 1, row = rt_sample_layout_row_floats(layout);
     return row && rows > SIZE_MAX / sizeof(float) / row ? SIZE_MAX : rows * row;
 }
 
@@ -54,13 +54,13 @@ struct rt_sample_sender {
 struct rt_sample_sender_settings rt_sample_sender_of(const struct rt_training_config *config, size_t parts,
                                                      size_t nodes) {
     const size_t count = config->set->count, batch = config->settings.batch;
-    return (struct rt_sample_sender_settings){.parting = {.examples = count,
-                                                          .batch = batch < count ? batch : count,
-                                                          .parts = parts,
-                                                          .drop_last = config->settings.drop_last,
-                                                          .inputs = config->network->inputs,
-                                                          .outputs = config->network->outputs,
-                                                          .target = config->target},
+    return (struct rt_sample_sender_settings){.layout = {.examples = count,
+                                                         .batch = batch < count ? batch : count,
+                                                         .parts = parts,
+                                                         .drop_last = config->settings.drop_last,
+                                                         .inputs = config->network->inputs,
+                                                         .outputs = config->network->outputs,
+                                                         .target = config->target},
                                               .set = config->set,
                                               .scaling = config->scaling,
                                               .kernels = config->network->device.kernels,
@@ -71,31 +71,30 @@ struct rt_sample_sender_settings rt_sample_sender_of(const struct rt_training_co
 
 rt_status rt_sample_sender_create(const struct rt_sample_sender_settings *settings,
                                   struct rt_sample_sender **sender, struct rt_error *err) {
-    const struct rt_sample_layout *parting = &settings->parting;
-    if (parting->target == RT_TARGET_CLASSES && parting->outputs > RT_SAMPLE_CLASSES)
+    const struct rt_sample_layout *layout = &settings->layout;
+    if (layout->target == RT_TARGET_CLASSES && layout->outputs > RT_SAMPLE_CLASSES)
         return rt_fail(err, RT_BAD_INPUT, "data.send: %zu classes are more than can be sent",
-                       parting->outputs);
+                       layout->outputs);
     struct rt_sample_sender *made;
     rt_status status = rt_alloc(1, sizeof *made, "examples on their way", &made, err);
     if (status != RT_OK)
         return status;
     made->settings = *settings;
-    made->floats = rt_sample_layout_floats(parting);
+    made->floats = rt_sample_layout_floats(layout);
     made->device.kernels = settings->kernels;
     const size_t buffers = settings->nodes * RT_TICKETS_AHEAD;
     status = made->floats > SIZE_MAX / sizeof(float) / buffers
                  ? rt_fail(err, RT_NO_MEMORY, "the examples of a batch are too many to be sent")
                  : rt_floats_create(made->floats * buffers, "examples on their way", &made->memory, err);
     if (status == RT_OK)
-        status =
-            rt_alloc(parting->batch, sizeof *made->classes, "examples on their way", &made->classes, err);
+        status = rt_alloc(layout->batch, sizeof *made->classes, "examples on their way", &made->classes, err);
     if (status == RT_OK)
         status = rt_alloc(settings->nodes, sizeof *made->count, "examples on their way", &made->count, err);
     if (status == RT_OK)
         status = rt_pool_create(1, 0, &made->device.pool, err);
     if (status == RT_OK)
-        status = rt_batches_create(settings->seed, parting->examples, parting->batch, settings->shuffle,
-                                   parting->drop_last, &made->batches, err);
+        status = rt_batches_create(settings->seed, layout->examples, layout->batch, settings->shuffle,
+                                   layout->drop_last, &made->batches, err);
     if (status != RT_OK)
         rt_sample_sender_destroy(made);
     else
@@ -118,8 +117,8 @@ void rt_sample_sender_destroy(struct rt_sample_sender *sender) {
 size_t rt_sample_sender_pack(struct rt_sample_sender *sender, uint16_t rank, uint64_t batch, size_t part,
                              size_t parts, const float **floats) {
     const struct rt_sample_sender_settings *settings = &sender->settings;
-    const struct rt_sample_layout *parting = &settings->parting;
-    struct rt_sample_layout among = *parting;
+    const struct rt_sample_layout *layout = &settings->layout;
+    struct rt_sample_layout among = *layout;
     among.parts = parts;
     size_t first;
     const size_t rows = rt_sample_layout_rows(&among, batch, part, &first);
@@ -129,18 +128,18 @@ size_t rt_sample_sender_pack(struct rt_sample_sender *sender, uint16_t rank, uin
     rt_batches_at(&sender->batches, batch, &examples);
     const uint32_t *indices = examples.examples + first;
     const size_t place = rank * (size_t)RT_TICKETS_AHEAD + sender->count[rank]++ % RT_TICKETS_AHEAD;
-    float *x = sender->memory + place * sender->floats, *targets = x + rows * parting->inputs;
+    float *x = sender->memory + place * sender->floats, *targets = x + rows * layout->inputs;
     rt_dataset_inputs(settings->set, settings->scaling, &sender->device, indices, rows, x);
-    if (parting->target == RT_TARGET_VALUES)
-        rt_dataset_targets(settings->set, settings->scaling, parting->target, indices, rows, NULL, targets);
-    if (parting->target == RT_TARGET_CLASSES) {
-        rt_dataset_targets(settings->set, settings->scaling, parting->target, indices, rows, sender->classes,
+    if (layout->target == RT_TARGET_VALUES)
+        rt_dataset_targets(settings->set, settings->scaling, layout->target, indices, rows, NULL, targets);
+    if (layout->target == RT_TARGET_CLASSES) {
+        rt_dataset_targets(settings->set, settings->scaling, layout->target, indices, rows, sender->classes,
                            NULL);
         for (size_t i = 0; i < rows; i++)
             targets[i] = (float)sender->classes[i];
     }
     *floats = x;
-    return rows * rt_sample_layout_row_floats(parting);
+    return rows * rt_sample_layout_row_floats(layout);
 }
 
 void rt_sample_sender_send(struct rt_sample_sender *sender, struct rt_coordinator *coordinator, uint16_t rank,
@@ -157,7 +156,7 @@ void rt_sample_sender_send(struct rt_sample_sender *sender, struct rt_coordinato
 enum { PLACES = RT_TICKETS_AHEAD + 1 };
 
 struct rt_sample_receiver {
-    struct rt_sample_layout parting;
+    struct rt_sample_layout layout;
     size_t part;
     size_t floats;    /* of a place */
     float *memory;    /* [PLACES][floats] */
@@ -168,21 +167,21 @@ struct rt_sample_receiver {
     size_t at; /* floats of the next one that have come */
 };
 
-rt_status rt_sample_receiver_create(const struct rt_sample_layout *parting, size_t part,
+rt_status rt_sample_receiver_create(const struct rt_sample_layout *layout, size_t part,
                                     struct rt_sample_receiver **box, struct rt_error *err) {
     struct rt_sample_receiver *made;
     rt_status status = rt_alloc(1, sizeof *made, "examples that are sent", &made, err);
     if (status != RT_OK)
         return status;
-    made->parting = *parting;
+    made->layout = *layout;
     made->part = part;
-    made->floats = rt_sample_layout_floats(parting);
+    made->floats = rt_sample_layout_floats(layout);
     status = made->floats > SIZE_MAX / sizeof(float) / PLACES
                  ? rt_fail(err, RT_NO_MEMORY, "the examples of a batch are too many to be sent")
                  : rt_floats_create(made->floats * PLACES, "examples that are sent", &made->memory, err);
     if (status == RT_OK)
         status =
-            rt_alloc(parting->batch, sizeof *made->classes, "examples that are sent", &made->classes, err);
+            rt_alloc(layout->batch, sizeof *made->classes, "examples that are sent", &made->classes, err);
     if (status != RT_OK)
         rt_sample_receiver_destroy(made);
     else
@@ -205,8 +204,8 @@ rt_status rt_sample_receiver_take(struct rt_sample_receiver *box, uint64_t batch
     if (batch == 0 || box->complete - box->used >= RT_TICKETS_AHEAD)
         return rt_fail(err, RT_BAD_INPUT, "examples of batch %llu came when there was no room for them",
                        (unsigned long long)batch);
-    const size_t rows = rt_sample_layout_rows(&box->parting, batch, box->part, &first),
-                 all = rows * rt_sample_layout_row_floats(&box->parting);
+    const size_t rows = rt_sample_layout_rows(&box->layout, batch, box->part, &first),
+                 all = rows * rt_sample_layout_row_floats(&box->layout);
     if (at != box->at || (at > 0 && batch != box->batch[place]) || count == 0 || count > all - box->at)
         return rt_fail(err, RT_BAD_INPUT,
                        "examples of batch %llu are not those that come next: %zu floats from %llu on",
@@ -226,45 +225,45 @@ static bool samples_has_come(void *self) {
     return box->complete > box->used;
 }
 
-static rt_status samples_take_classes(const struct rt_sample_layout *parting, const float *targets,
+static rt_status samples_take_classes(const struct rt_sample_layout *layout, const float *targets,
                                       size_t rows, int32_t *classes, struct rt_error *err) {
     for (size_t i = 0; i < rows; i++) {
         const float value = targets[i];
-        if (!(value >= 0 && value < (float)parting->outputs && value < (float)RT_SAMPLE_CLASSES) ||
+        if (!(value >= 0 && value < (float)layout->outputs && value < (float)RT_SAMPLE_CLASSES) ||
             value != (float)(int32_t)value)
             return rt_fail(err, RT_FAILED, "the master sent an example of class %g, and there are %zu",
-                           (double)value, parting->outputs);
+                           (double)value, layout->outputs);
         classes[i] = (int32_t)value;
     }
     return RT_OK;
 }
 
-rt_status rt_sample_targets(const struct rt_sample_layout *parting, const float *x, size_t rows,
+rt_status rt_sample_targets(const struct rt_sample_layout *layout, const float *x, size_t rows,
                             int32_t *classes, struct rt_targets *targets, struct rt_error *err) {
-    const float *sent = parting->target == RT_TARGET_INPUT ? x : x + rows * parting->inputs;
+    const float *sent = layout->target == RT_TARGET_INPUT ? x : x + rows * layout->inputs;
     *targets = (struct rt_targets){0};
-    if (parting->target == RT_TARGET_CLASSES) {
+    if (layout->target == RT_TARGET_CLASSES) {
         targets->classes = classes;
-        return samples_take_classes(parting, sent, rows, classes, err);
+        return samples_take_classes(layout, sent, rows, classes, err);
     }
     targets->values = sent;
-    for (size_t i = 0; i < rows * parting->outputs; i++)
-        if (!rt_fit_value(parting->loss, sent[i]))
+    for (size_t i = 0; i < rows * layout->outputs; i++)
+        if (!rt_fit_value(layout->loss, sent[i]))
             return rt_fail(err, RT_FAILED, "the master sent an example with the target value %g%s",
                            (double)sent[i],
-                           parting->loss && parting->loss->shares ? ", which is not between 0 and 1" : "");
+                           layout->loss && layout->loss->shares ? ", which is not between 0 and 1" : "");
     return RT_OK;
 }
 
 bool rt_sample_receiver_has(const struct rt_sample_receiver *box, uint64_t batch) {
     size_t first;
-    return box->complete > box->used || rt_sample_layout_rows(&box->parting, batch, box->part, &first) == 0;
+    return box->complete > box->used || rt_sample_layout_rows(&box->layout, batch, box->part, &first) == 0;
 }
 
 rt_status rt_sample_receiver_use(struct rt_sample_receiver *box, uint64_t batch,
                                  struct rt_received_rows *rows, struct rt_error *err) {
     *rows = (struct rt_received_rows){0};
-    const size_t count = rt_sample_layout_rows(&box->parting, batch, box->part, &rows->first);
+    const size_t count = rt_sample_layout_rows(&box->layout, batch, box->part, &rows->first);
     if (count == 0)
         return RT_OK;
     const size_t place = (size_t)(box->used++ % PLACES);
@@ -272,7 +271,7 @@ rt_status rt_sample_receiver_use(struct rt_sample_receiver *box, uint64_t batch,
         return rt_fail(err, RT_FAILED, "the master sent examples of batch %llu for a ticket for batch %llu",
                        (unsigned long long)box->batch[place], (unsigned long long)batch);
     rows->x = box->memory + place * box->floats;
-    return rt_sample_targets(&box->parting, rows->x, count, box->classes, &rows->targets, err);
+    return rt_sample_targets(&box->layout, rows->x, count, box->classes, &rows->targets, err);
 }
 
 rt_status rt_sample_receiver_rows(struct rt_sample_receiver *box, struct rt_engine *engine, uint64_t batch,

@@ -22,11 +22,11 @@ struct rt_sample_layout {
     const struct rt_loss_type *loss; /* of the worker's end: what it cannot take is refused; NULL: any */
 };
 /* Rows of part `part` of batch `number`, from 1; first: the first of them. */
-size_t rt_sample_layout_rows(const struct rt_sample_layout *parting, uint64_t number, size_t part,
+size_t rt_sample_layout_rows(const struct rt_sample_layout *layout, uint64_t number, size_t part,
                              size_t *first);
-size_t rt_sample_layout_row_floats(const struct rt_sample_layout *parting);
+size_t rt_sample_layout_row_floats(const struct rt_sample_layout *layout);
 /* Floats of the largest part; SIZE_MAX: more than there can be. */
-size_t rt_sample_layout_floats(const struct rt_sample_layout *parting);
+size_t rt_sample_layout_floats(const struct rt_sample_layout *layout);
 
 /* Classes are sent as floats, which count so far. */
 enum { RT_SAMPLE_CLASSES = 1 << 24 };
@@ -35,7 +35,7 @@ enum { RT_SAMPLE_CLASSES = 1 << 24 };
 
 struct rt_sample_sender;
 struct rt_sample_sender_settings {
-    struct rt_sample_layout parting;
+    struct rt_sample_layout layout;
     const struct rt_dataset *set;
     const struct rt_scaling *scaling;
     const struct rt_kernels *kernels;
@@ -63,11 +63,11 @@ void rt_sample_sender_send(struct rt_sample_sender *sender, struct rt_coordinato
 
 /* The targets of rows that were sent, which begin at x; classes has room for theirs. Refuses what cannot be
  * the target of the loss. */
-rt_status rt_sample_targets(const struct rt_sample_layout *parting, const float *x, size_t rows,
+rt_status rt_sample_targets(const struct rt_sample_layout *layout, const float *x, size_t rows,
                             int32_t *classes, struct rt_targets *targets, struct rt_error *err);
 
 struct rt_sample_receiver;
-rt_status rt_sample_receiver_create(const struct rt_sample_layout *parting, size_t part,
+rt_status rt_sample_receiver_create(const struct rt_sample_layout *layout, size_t part,
                                     struct rt_sample_receiver **box, struct rt_error *err);
 void rt_sample_receiver_destroy(struct rt_sample_receiver *box); /* NULL is fine */
 /* Takes in what comes, in order; inside the engine. See control/agent.h. */

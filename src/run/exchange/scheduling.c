@@ -10,34 +10,34 @@
 static rt_status learn(void *self, uint64_t batch, struct rt_done *done, struct rt_error *err) {
     struct rt_exchange_learner *learner = self;
     rt_exchange_give_beside(learner, batch);
-    rt_status status = rt_exchanger_learn(learner->site, batch, done, err);
+    rt_status status = rt_exchanger_learn(learner->exchanger, batch, done, err);
     return status == RT_OK ? rt_exchange_take_beside(learner, done, err) : status;
 }
 
 static rt_status exchange_settle(void *self, struct rt_error *err) {
     struct rt_exchange_learner *learner = self;
-    return rt_exchanger_settle(learner->site, err);
+    return rt_exchanger_settle(learner->exchanger, err);
 }
 
 static rt_status exchange_await(void *self, bool (*test)(void *user), void *user, struct rt_error *err) {
     struct rt_exchange_learner *learner = self;
-    return rt_engine_wait_as(learner->site->engine, rt_net_replica_states(learner->site->net),
+    return rt_engine_wait_as(learner->exchanger->engine, rt_net_replica_states(learner->exchanger->net),
                              RT_STATE_WAIT_BARRIER, test, user, err);
 }
 
 static void exchange_enter(void *self) {
     struct rt_exchange_learner *learner = self;
-    rt_engine_enter(learner->site->engine);
+    rt_engine_enter(learner->exchanger->engine);
 }
 
 static void exchange_leave(void *self) {
     struct rt_exchange_learner *learner = self;
-    rt_engine_leave(learner->site->engine);
+    rt_engine_leave(learner->exchanger->engine);
 }
 
 static double exchange_now(const void *self) {
     const struct rt_exchange_learner *learner = self;
-    return rt_engine_now(learner->site->engine);
+    return rt_engine_now(learner->exchanger->engine);
 }
 
 /* ---- the batch scheduler: made after the server on the master, which says nothing until the engine runs
@@ -63,9 +63,9 @@ rt_status rt_exchange_make_scheduler(struct rt_exchange_learner *learner, bool t
                 .enter = exchange_enter,
                 .leave = exchange_leave,
                 .now = exchange_now},
-        .roles = &learner->site->clients,
-        .servers = learner->site->rules != NULL,
-        .asynchronous = learner->site->asynchronous,
+        .roles = &learner->exchanger->clients,
+        .servers = learner->exchanger->rules != NULL,
+        .asynchronous = learner->exchanger->asynchronous,
         .tracks = tracks,
         .warm_start = learner->options->warm_start,
         .updates = config->settings.updates,

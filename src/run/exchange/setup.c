@@ -143,7 +143,7 @@ static struct rt_exchanger_settings exchange_site_settings(struct rt_exchange_le
 static rt_status exchange_make_site(struct rt_exchange_learner *learner, const struct rt_link_cost *cost,
                                     struct rt_error *err) {
     const struct rt_exchanger_settings wanted = exchange_site_settings(learner, cost);
-    return rt_exchanger_create(&wanted, &learner->site, err);
+    return rt_exchanger_create(&wanted, &learner->exchanger, err);
 }
 
 /* cluster.memory holds for the master too. */
@@ -171,7 +171,7 @@ static rt_status exchange_check_memory(struct rt_exchange_learner *learner, cons
 /* data.send: says so, and how much it is. */
 static rt_status exchange_make_sender(struct rt_exchange_learner *learner, struct rt_error *err) {
     const struct rt_training_config *config = &learner->config;
-    const struct rt_roles *roles = &learner->site->roles;
+    const struct rt_roles *roles = &learner->exchanger->roles;
     /* Of groups the last one has the fewest members. */
     const struct rt_team team =
         rt_exchange_team(config->exchange, learner->options, roles, roles->worker[roles->workers - 1]);
@@ -179,13 +179,13 @@ static rt_status exchange_make_sender(struct rt_exchange_learner *learner, struc
     rt_status status = rt_sample_sender_create(&settings, &learner->sender, err);
     if (status != RT_OK || !config->notice)
         return status;
-    const size_t others = roles->workers - (learner->site->works ? 1 : 0);
+    const size_t others = roles->workers - (learner->exchanger->works ? 1 : 0);
     char sentence[200];
     snprintf(sentence, sizeof sentence,
              "data.send: examples and their targets are sent to %s, about %.3g MB in "
              "an epoch",
              RT_COUNTED(others, "worker"),
-             (double)config->set->count * (double)rt_sample_layout_row_floats(&settings.parting) *
+             (double)config->set->count * (double)rt_sample_layout_row_floats(&settings.layout) *
                  sizeof(float) * (double)others / (double)roles->workers / 1e6);
     config->notice(config->notice_user, sentence);
     return RT_OK;
@@ -228,9 +228,9 @@ rt_status rt_exchange_form(struct rt_exchange_learner *learner, struct rt_error 
     if (status == RT_OK)
         status = exchange_make_site(learner, &cost, err);
     if (status == RT_OK && learner->who.cluster)
-        status =
-            rt_coordinator_create(&(struct rt_coordinator_settings){.comm = &learner->site->settings.comm},
-                                  &learner->coordinator, err);
+        status = rt_coordinator_create(
+            &(struct rt_coordinator_settings){.comm = &learner->exchanger->settings.comm},
+            &learner->coordinator, err);
     if (status == RT_OK && learner->who.cluster && config->spec->data.send)
         status = exchange_make_sender(learner, err);
     return status;

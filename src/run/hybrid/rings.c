@@ -206,8 +206,8 @@ static rt_status rings_make_sender(struct rt_rings *rings, struct rt_error *err)
     RT_TRY(rt_sample_sender_create(&settings, &rings->sender, err));
     if (!config->notice)
         return RT_OK;
-    const double bytes = (double)settings.parting.examples * sizeof(float) *
-                         (double)rt_sample_layout_row_floats(&settings.parting) * (rings->count - 1) /
+    const double bytes = (double)settings.layout.examples * sizeof(float) *
+                         (double)rt_sample_layout_row_floats(&settings.layout) * (rings->count - 1) /
                          rings->count;
     snprintf(sentence, sizeof sentence,
              "data.send: examples and their targets are sent to the leaders of %s, about %.3g MB per epoch",

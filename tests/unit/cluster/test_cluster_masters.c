@@ -143,7 +143,7 @@ static void leave_in_the_middle(struct cluster_place *place, struct rt_endpoint 
     struct rt_cluster *cluster;
     struct rt_tree *job;
     uint8_t body[200];
-    CHECK(!rt_node_works_for_nobody(&seen));
+    CHECK(!rt_node_is_orphaned(&seen));
     CHECK_OK(cluster_open(place->world, endpoint, 1, 1, &cluster, &err));
     CHECK(atomic_load(&seen.works) && atomic_load(&seen.links) == 1);
     CHECK_OK(rt_tree_create(RT_TREE_MAP, NULL, "test", 0, &job, &err));
@@ -152,12 +152,12 @@ static void leave_in_the_middle(struct cluster_place *place, struct rt_endpoint 
                                 rt_profile_encode(&profile, body, sizeof body), &err));
     rt_tree_destroy(job);
     rt_endpoint_sleep(endpoint, 2);
-    CHECK(!rt_node_works_for_nobody(&seen));
+    CHECK(!rt_node_is_orphaned(&seen));
     rt_cluster_close(cluster);
     rt_endpoint_sleep(endpoint, 5);
-    CHECK(rt_node_works_for_nobody(&seen));
+    CHECK(rt_node_is_orphaned(&seen));
     rt_endpoint_sleep(endpoint, 25);
-    CHECK(!atomic_load(&seen.works) && !rt_node_works_for_nobody(&seen));
+    CHECK(!atomic_load(&seen.works) && !rt_node_is_orphaned(&seen));
 }
 
 TEST(it_can_be_seen_that_a_node_works_for_nobody) {

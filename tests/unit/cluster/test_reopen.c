@@ -150,14 +150,14 @@ static void never_come_back(struct cluster_place *place, struct rt_endpoint *end
     view_leave(&master);
     view_pass(&master, 10);
     /* it waits, and that is a use */
-    CHECK(!rt_node_works_for_nobody(&view_nodes[1].work) && atomic_load(&view_nodes[1].work.links) == 0);
+    CHECK(!rt_node_is_orphaned(&view_nodes[1].work) && atomic_load(&view_nodes[1].work.links) == 0);
     CHECK(node[1].ends == 0 && node[2].ends == 0);
     view_pass(&master, 30);
     CHECK(node[1].ends == 1 && node[2].ends == 1);
     CHECK_MSG(fabs(view_nodes[1].ended - start - 20) < 0.5, "after %g s", view_nodes[1].ended - start);
     CHECK(cluster_told(&node[1], "view 1 is over: a neighbour is lost; the next is waited for, for 20 s"));
     CHECK(cluster_told(&node[1], "the run of mem:0 ended: its master has formed no other view for 20 s"));
-    CHECK(!rt_node_works_for_nobody(&view_nodes[1].work));
+    CHECK(!rt_node_is_orphaned(&view_nodes[1].work));
     /* too late: it is as one that is new */
     view_reopen(&master, 2, NULL, 5);
     CHECK(!view_member(&master, 0)->gone && view_member(&master, 0)->welcome.view == 0);

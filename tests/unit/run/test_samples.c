@@ -7,7 +7,7 @@
 TEST(parts_are_those_of_the_batches) {
     struct rt_error err;
     for (size_t parts = 1; parts <= 7; parts++) {
-        const struct rt_sample_layout parting = {.examples = 23, .batch = 5, .parts = parts, .inputs = 3};
+        const struct rt_sample_layout layout = {.examples = 23, .batch = 5, .parts = parts, .inputs = 3};
         struct rt_batches batches;
         CHECK_OK(rt_batches_create(1, 23, 5, true, false, &batches, &err));
         for (uint64_t number = 1; number <= 11; number++) {
@@ -16,9 +16,9 @@ TEST(parts_are_those_of_the_batches) {
             rt_batches_at(&batches, number, &batch);
             for (size_t part = 0; part < parts; part++) {
                 size_t first;
-                const size_t rows = rt_sample_layout_rows(&parting, number, part, &first);
+                const size_t rows = rt_sample_layout_rows(&layout, number, part, &first);
                 CHECK(first == part * batch.rows / parts && first == sum);
-                CHECK(rows * rt_sample_layout_row_floats(&parting) <= rt_sample_layout_floats(&parting));
+                CHECK(rows * rt_sample_layout_row_floats(&layout) <= rt_sample_layout_floats(&layout));
                 sum += rows;
             }
             CHECK(sum == batch.rows);
@@ -28,14 +28,14 @@ TEST(parts_are_those_of_the_batches) {
 }
 
 /* Parts of 2 rows of 3 inputs and a class: 8 floats. */
-static const struct rt_sample_layout parting = {
+static const struct rt_sample_layout layout = {
     .examples = 20, .batch = 4, .parts = 2, .inputs = 3, .outputs = 5, .target = RT_TARGET_CLASSES};
 
 TEST(pieces_are_taken_in_order) {
     struct rt_error err;
     struct rt_sample_receiver *box;
     static const float floats[8] = {1, 2, 3, 4, 5, 6, 4, 0};
-    CHECK_OK(rt_sample_receiver_create(&parting, 1, &box, &err));
+    CHECK_OK(rt_sample_receiver_create(&layout, 1, &box, &err));
     CHECK(rt_sample_receiver_take(box, 0, 0, floats, 8, &err) == RT_BAD_INPUT);
     CHECK(rt_sample_receiver_take(box, 7, 1, floats, 2, &err) == RT_BAD_INPUT);
     CHECK(rt_sample_receiver_take(box, 7, 0, floats, 9, &err) == RT_BAD_INPUT);
@@ -63,7 +63,7 @@ TEST(rows_come_out_as_they_went_in) {
     struct rt_received_rows rows;
     float floats[8] = {1, 2, 3, 4, 5, 6, 4, 0};
     CHECK_OK(rt_engine_create(&settings, &engine, &err));
-    CHECK_OK(rt_sample_receiver_create(&parting, 1, &box, &err));
+    CHECK_OK(rt_sample_receiver_create(&layout, 1, &box, &err));
     for (uint64_t batch = 1; batch <= 9; batch++) {
         floats[0] = (float)batch;
         CHECK_OK(rt_sample_receiver_take(box, batch, 0, floats, 8, &err));
@@ -121,7 +121,7 @@ TEST(examples_that_do_not_come) {
     static const float floats[8] = {0};
     struct rt_received_rows rows;
     CHECK_OK(rt_engine_create(&settings, &engine, &err));
-    CHECK_OK(rt_sample_receiver_create(&parting, 1, &box, &err));
+    CHECK_OK(rt_sample_receiver_create(&layout, 1, &box, &err));
     CHECK_OK(rt_sample_receiver_take(box, 3, 0, floats, 5, &err));
     CHECK_OK(rt_sample_receiver_take(box, 3, 5, floats, 3, &err));
     CHECK_OK(rt_sample_receiver_rows(box, engine, 3, &rows, &err));

@@ -1,5 +1,5 @@
 /*
- * The network in memory when things go wrong: links that end, cuts, kills, dead-locks and limits, at exact
+ * The network in memory when things go wrong: links that end, cuts, kills, deadlocks and limits, at exact
  * times and told in sentences.
  */
 /* labels: threads */
@@ -164,7 +164,7 @@ static void stuck_program(void *user, size_t i, struct rt_endpoint *endpoint) {
     else
         rt_link_receive(link, &receive);
     while (rt_endpoint_wait(endpoint, INFINITY, &event)) {
-        CHECK(event.kind == RT_EVENT_CLOSED && strstr(event.error.text, "dead-lock"));
+        CHECK(event.kind == RT_EVENT_CLOSED && strstr(event.error.text, "deadlock"));
         ++*told;
     }
 }
@@ -175,7 +175,7 @@ TEST(a_dead_lock_is_told) {
     unsigned told = 0;
     CHECK_OK(rt_memnet_create(&(struct rt_memnet_settings){.latency = 0.25}, 3, &net, &err));
     CHECK(rt_memnet_run(net, stuck_program, &told, INFINITY, &err) == RT_FAILED);
-    CHECK_MSG(strcmp(err.text, "dead-lock at 0.5 s: mem:0 waits (mem:1: 1 unsent, 0 to receive); "
+    CHECK_MSG(strcmp(err.text, "deadlock at 0.5 s: mem:0 waits (mem:1: 1 unsent, 0 to receive); "
                                "mem:1 waits (mem:0: 0 unsent, 1 to receive); mem:2 has ended") == 0,
               "%s", err.text);
     CHECK(told == 2);
