@@ -22,6 +22,9 @@ enum rt_job_learner {
     RT_JOB_HYBRID,   /* it is a stage of one of several rings, with an exchange between equal positions */
 };
 
+/* Seconds for which a node waits for its master to form another view. */
+enum { RT_JOB_KEEP = 60 };
+
 enum rt_ring_mode {
     RT_RING_EXACT, /* `ring`: the parameters of an update never change under it */
     RT_RING_FLOW,  /* `ring-flow`: an update per micro-batch, never drained; versions are stashed */
@@ -82,6 +85,7 @@ struct rt_job {
     int math;           /* enum rt_math */
     bool evaluate_only; /* no backward will be asked for */
     double timeout;     /* seconds in which a peer must make progress when it owes something */
+    double keep;        /* seconds for which a node waits for another view when this one is over */
 
     int64_t rings; /* side by side, of a hybrid; else 1 */
     struct rt_job_ring ring;

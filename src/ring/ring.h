@@ -119,6 +119,10 @@ bool rt_ring_metrics_recent(struct rt_ring *ring, struct rt_metrics_row *rows);
  * was another failure. why, unless NULL: the reason without its name, if there is one. */
 uint16_t rt_ring_lost(const struct rt_ring *ring, struct rt_error *why);
 
+/* After a failure, when a node was lost: tells the others that it was, so that they wait for another view,
+ * and gives them a moment to hear it. Only destroy comes after it. */
+void rt_ring_give_up(struct rt_ring *ring);
+
 /* The end, in good order: every node has done all its work when it returns. */
 rt_status rt_ring_stop(struct rt_ring *ring, struct rt_error *err);
 

@@ -148,6 +148,20 @@ rt_status rt_ring_stop(struct rt_ring *ring, struct rt_error *err) {
     return status;
 }
 
+/* Seconds that the neighbours have to hear why. */
+static const double moment = 1;
+
+void rt_ring_give_up(struct rt_ring *ring) {
+    struct rt_flow *flow = &ring->flow;
+    const struct rt_route route = rt_flow_route(flow);
+    if (!ring->coordinator)
+        return;
+    rt_route_refuse(&route, RT_IO, flow->lost, flow->error.text);
+    const double until = rt_flow_now(flow) + moment;
+    rt_flow_linger(flow, &flow->next, until);
+    rt_flow_linger(flow, &flow->previous, until);
+}
+
 /* ---- metrics ------------------------------------------------------------------------------------------- */
 
 void rt_ring_take_metrics(struct rt_ring *ring) {

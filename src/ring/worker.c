@@ -231,6 +231,9 @@ static rt_status worker_run(struct rt_session *session, struct rt_error *err) {
     }
     if (flow.next.talk.link)
         worker_part_ways(&flow, status);
+    /* The master forms another view when a node is lost that is neither itself nor this one. */
+    const bool other = flow.lost != RT_NODE_NONE && flow.lost != 0 && flow.lost != worker->index;
+    session->keep = status == RT_FAILED && other ? worker->job->keep : 0;
     rt_flow_deinit(&flow);
     rt_fp_leave(&theirs);
     return status;

@@ -47,6 +47,7 @@ static void job_write_job_set_ring(const struct rt_training_config *config, stru
     job->ring.mode = strcmp(config->strategy, "ring-flow") == 0 ? RT_RING_FLOW : RT_RING_EXACT;
     job->ring.order = options->schedule ? RT_RING_1F1B : RT_RING_SPLIT;
     job->ring.damp = options->damp;
+    job->keep = config->spec->cluster.heal && config->set && config->set->count ? RT_JOB_KEEP : 0;
 }
 
 static rt_status job_write_job_set_exchange(const struct rt_job_facts *facts, struct made *made,
@@ -85,6 +86,7 @@ static rt_status job_write_job_set_all(const struct rt_training_config *config, 
         job_write_job_set_ring(config, job);
         return RT_OK;
     }
+    job->keep = 0; /* only one ring goes on without a node */
     if (facts->rings)
         job->rings = facts->rings;
     RT_TRY(job_write_job_set_exchange(facts, made, job, err));

@@ -180,7 +180,9 @@ static rt_status join_view(const struct rt_view_settings *settings, struct rt_cl
 
 rt_status rt_membership_form_view(struct rt_membership *membership, const struct rt_view_settings *settings,
                                   struct rt_error *err) {
-    const uint32_t number = membership->view ? membership->view->number + 1 : 1;
+    const uint32_t last = membership->view ? membership->view->number : 0,
+                   asked = rt_cluster_view(membership->cluster);
+    const uint32_t number = last + 1 > asked ? last + 1 : asked; /* of a cluster that has been reopened */
     struct rt_view *view;
     RT_TRY(rt_view_create(number, NULL, settings->nodes, &view, err));
     rt_view_destroy(membership->view);

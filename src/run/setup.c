@@ -262,6 +262,10 @@ static rt_status training_load_init(struct rt_training *training, struct rt_erro
     return status;
 }
 
+rt_status rt_training_start_parameters(struct rt_training *training, struct rt_error *err) {
+    return training->spec->model.init ? training_load_init(training, err) : RT_OK;
+}
+
 static rt_status training_open_out(struct rt_training *training, struct rt_error *err) {
     if (training->out.none)
         return RT_OK;
@@ -341,8 +345,8 @@ rt_status rt_training_open(struct rt_run *run, struct rt_training *training, str
                            run->out_dir);
     if (status == RT_OK && run->resume && !training->out.begins)
         status = rt_training_resume(training, err);
-    else if (status == RT_OK && run->spec->model.init)
-        status = training_load_init(training, err);
+    else if (status == RT_OK)
+        status = rt_training_start_parameters(training, err);
     if (status == RT_OK)
         status = training_open_out(training, err);
     if (status != RT_OK)

@@ -191,7 +191,9 @@ static json_t *summary_of(const struct rt_training *training, bool *ok) {
     for (size_t i = 0; i < training->learner.nodes; i++)
         bytes += rt_traffic_sum(training->reports[i].row.sent);
     summary_put(map, "bytes_sent", summary_integer(bytes), ok);
-    summary_put(map, "recoveries", json_integer(0), ok);
+    summary_put(map, "recoveries", summary_integer(training->recoveries.count), ok);
+    summary_put(map, "recovery_seconds", summary_real(training->recoveries.seconds), ok);
+    summary_put(map, "replayed_updates", summary_integer(training->recoveries.replayed), ok);
     summary_put(map, "version", json_string(RT_VERSION), ok);
     for (size_t i = 0; i < training->learner.nodes; i++)
         *ok = json_array_append_new(nodes, summary_node_of(training, i, ok)) == 0 && *ok;

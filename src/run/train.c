@@ -45,9 +45,12 @@ static void train_drop(struct outcome *outcome) {
 static rt_status train_train(struct rt_training *training, struct rt_error *err) {
     if (training->spec->cluster.slowdown)
         training->awake = rt_keep_awake_start();
-    rt_status status = rt_training_loop(training, err);
-    if (status == RT_OK)
-        status = rt_training_finish(training, err);
+    rt_status status;
+    do {
+        status = rt_training_loop(training, err);
+        if (status == RT_OK)
+            status = rt_training_finish(training, err);
+    } while (rt_training_can_heal(training, status) && (status = rt_training_heal(training, err)) == RT_OK);
     rt_training_journal_end(training,
                             status == RT_OK            ? "done"
                             : status == RT_INTERRUPTED ? "interrupted"

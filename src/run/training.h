@@ -40,6 +40,12 @@ struct rt_training {
     bool warns[8];                     /* which of them are warnings */
     size_t notice_count;
 
+    struct { /* devices that were lost and done without */
+        size_t count;
+        double seconds;    /* from each loss to going on */
+        uint64_t replayed; /* updates */
+    } recoveries;
+
     uint64_t batch;                      /* examples per update */
     uint64_t updates, epochs, per_epoch; /* planned */
     struct rt_periods validations;       /* the updates after which there is one */
@@ -68,6 +74,9 @@ rt_status rt_training_open(struct rt_run *run, struct rt_training *training,
 void rt_training_close(struct rt_training *training);
 /* printf into memory, to be freed; NULL when there is none. */
 RT_PRINTF(1, 2) char *rt_training_text(const char *format, ...);
+
+/* model.init, where the run file has one: parameters that are not those of the seed. */
+rt_status rt_training_start_parameters(struct rt_training *training, struct rt_error *err);
 
 /* ---- fingerprint.c ---- */
 /* Fills in the fingerprint; once is enough. Reads all the data. */
@@ -123,6 +132,12 @@ rt_status rt_training_stopped(const struct rt_training *training, struct rt_erro
 /* ---- finish.c ---- */
 /* Takes the best model where there is one, tests it, writes model and summary, fills in the run's result. */
 rt_status rt_training_finish(struct rt_training *training, struct rt_error *err);
+
+/* ---- heal.c: when a device is lost ---- */
+bool rt_training_can_heal(const struct rt_training *training, rt_status status);
+/* Goes on without it, where the last checkpoint stands; err: how it was lost, or why that is not possible.
+ * The loop is to be entered again. */
+rt_status rt_training_heal(struct rt_training *training, struct rt_error *err);
 
 /* ---- summary.c ---- */
 rt_status rt_summary_write(const struct rt_training *training, const char *path, struct rt_error *err);

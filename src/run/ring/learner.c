@@ -19,6 +19,7 @@ struct ring_learner {
     struct rt_rings *rings; /* NULL: there is one */
     size_t nodes;           /* of all rings */
     struct rt_metrics_row *rows;
+    bool *gone; /* [devices] that are lost */
 };
 
 /* ---- nodes --------------------------------------------------------------------------------------------- */
@@ -211,6 +212,7 @@ static void ring_learner_destroy(void *self) {
     rt_input_pipeline_close(&learner->pipeline);
     rt_ring_setup_deinit(&learner->setup);
     free(learner->rows);
+    free(learner->gone);
     free(learner);
 }
 
@@ -229,20 +231,24 @@ static void ring_learner_tell_plan(const struct ring_learner *learner) {
     free(sentence);
 }
 
-static rt_status ring_learner_form(struct ring_learner *learner, struct rt_error *err) {
+static struct rt_ring_setup_settings ring_learner_wants(const struct ring_learner *learner) {
     const struct rt_training_config *config = &learner->config;
     const struct rt_ring_options *options = config->options;
-    struct rt_ring_setup_settings wanted = {.spec = config->spec,
-                                            .network = config->network,
-                                            .program = config->program,
-                                            .slots = options->slots,
-                                            .stop = config->stop,
-                                            .waits = config->waits,
-                                            .waits_user = config->waits_user,
-                                            .set = config->set,
-                                            .scaling = config->scaling};
+    return (struct rt_ring_setup_settings){.spec = config->spec,
+                                           .network = config->network,
+                                           .program = config->program,
+                                           .slots = options->slots,
+                                           .stop = config->stop,
+                                           .waits = config->waits,
+                                           .waits_user = config->waits_user,
+                                           .set = config->set,
+                                           .scaling = config->scaling};
+}
+
+static rt_status ring_learner_form(struct ring_learner *learner, struct rt_error *err) {
+    struct rt_ring_setup_settings wanted = ring_learner_wants(learner);
     struct rt_job *job;
-    RT_TRY(rt_job_write_training(config, NULL, NULL, &job, err));
+    RT_TRY(rt_job_write_training(&learner->config, NULL, NULL, &job, err));
     wanted.job = job;
     if (learner->rings)
         rt_rings_want(learner->rings, &wanted);
@@ -263,7 +269,7 @@ static rt_status ring_learner_open_ring(struct ring_learner *learner, struct rt_
     struct rt_ring_setup *setup = &learner->setup;
     const size_t micro = setup->plan->micro_batch;
     rt_status status = rt_input_pipeline_open(config, micro, setup->who.endpoint, &learner->pipeline, err);
-    if (status == RT_OK)
+    if (status == RT_OK && !learner->rows)
         status = rt_alloc(learner->nodes, sizeof *learner->rows, "the metrics", &learner->rows, err);
     if (status != RT_OK)
         return status;
@@ -287,6 +293,34 @@ static rt_status ring_learner_open_ring(struct ring_learner *learner, struct rt_
         return status;
     setup->next = setup->previous = NULL;
     return rt_ring_create(&settings, &learner->ring, err);
+}
+
+/* ---- a device is lost ---------------------------------------------------------------------------------- */
+
+static void ring_learner_describe(const struct ring_learner *learner, struct rt_learner *described) {
+    const struct rt_plan *plan = learner->setup.plan;
+    described->nodes = learner->nodes;
+    described->predicted_samples_per_s = plan->samples_per_s;
+    described->predicted_at_most = plan->crowded;
+}
+
+static rt_status ring_learner_heal(void *self, struct rt_learner *healed, struct rt_error *err) {
+    struct ring_learner *learner = self;
+    const struct rt_ring_setup_settings wanted = ring_learner_wants(learner);
+    rt_ring_give_up(learner->ring);
+    rt_ring_destroy(learner->ring);
+    learner->ring = NULL;
+    rt_input_pipeline_close(&learner->pipeline);
+    learner->pipeline = (struct rt_input_pipeline){0};
+    if (!learner->gone)
+        RT_TRY(
+            rt_alloc(learner->setup.who.devices, sizeof *learner->gone, "the devices", &learner->gone, err));
+    learner->gone[*learner->config.lost] = true;
+    RT_TRY(rt_ring_setup_heal(&wanted, &learner->setup, learner->gone, err));
+    learner->nodes = learner->setup.plan->nodes;
+    RT_TRY(ring_learner_open_ring(learner, err));
+    ring_learner_describe(learner, healed);
+    return RT_OK;
 }
 
 rt_status rt_ring_learner_open(const struct rt_training_config *config, struct rt_rings *rings,
@@ -320,9 +354,6 @@ rt_status rt_ring_learner_open(const struct rt_training_config *config, struct r
                         .load = ring_learner_load},
         .forward = {.self = made, .rows = plan->micro_batch, .run = ring_learner_forward},
         .micro_batch = plan->micro_batch,
-        .nodes = made->nodes,
-        .predicted_samples_per_s = plan->samples_per_s,
-        .predicted_at_most = plan->crowded,
         .plan = rings ? rt_rings_print(rings, &made->setup) : rt_ring_setup_print(&made->setup),
         .progressive = made->pipeline.stream ? &made->pipeline.progressive : NULL,
         .stream = made->pipeline.stream,
@@ -331,9 +362,11 @@ rt_status rt_ring_learner_open(const struct rt_training_config *config, struct r
         .set_apart = ring_learner_set_apart,
         .report = ring_learner_report,
         .exchange_counts = rings ? ring_learner_exchange_counts : NULL,
+        .heal = config->spec->cluster.heal && !rings && !made->pipeline.stream ? ring_learner_heal : NULL,
         .stop = ring_learner_stop,
         .destroy = ring_learner_destroy,
     };
+    ring_learner_describe(made, learner);
     return RT_OK;
 }
 

@@ -56,6 +56,11 @@ rt_status rt_ring_setup_assign(const struct rt_ring_setup_settings *settings, st
 /* What the end of that is, also for several rings: tells every node of the view its part in this job, and has
  * all begin. A ring's parts are those of the plan. */
 rt_status rt_ring_setup_tell(struct rt_ring_setup *setup, const struct rt_job *job, struct rt_error *err);
+/* In the middle of a run: another view, without the devices that are lost; those that had been left out may
+ * be in it. Nothing is measured again, and micro-batches keep their size. lost: [who.devices]. The ring of
+ * the view before is gone. */
+rt_status rt_ring_setup_heal(const struct rt_ring_setup_settings *settings, struct rt_ring_setup *setup,
+                             const bool *lost, struct rt_error *err);
 void rt_ring_setup_deinit(struct rt_ring_setup *setup); /* a zeroed one is fine */
 
 #endif
