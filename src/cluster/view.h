@@ -1,8 +1,9 @@
 /*
  * A view of a run: which nodes take part, and which links they have with one another. Node 0 is the master.
  * A view is formed (the links are made), every node is told its part (ASSIGN, whose plan is not understood
- * here), and all begin (rt_cluster_go). A run can form another view before it begins, with other members or
- * other links; the nodes then drop the links of the one before.
+ * here), and all begin (rt_cluster_go). A run can form another view, with other members or other links,
+ * before it begins or in the middle, when a node was lost (rt_cluster_reopen); the nodes drop the links of
+ * the one before.
  */
 #ifndef RT_CLUSTER_VIEW_H
 #define RT_CLUSTER_VIEW_H

@@ -88,7 +88,7 @@ static double scheduler_now(const struct rt_scheduler *scheduler) {
 }
 
 static size_t scheduler_holds(const struct rt_scheduler *scheduler, uint16_t rank) {
-    return scheduler->settings.coordinator.held(scheduler->settings.coordinator.self, rank);
+    return scheduler->settings.workers.held(scheduler->settings.workers.self, rank);
 }
 
 /* Whether a rank gets tickets: a server without a worker takes part in collectives all the same. */
@@ -100,8 +100,8 @@ static bool scheduler_takes_part(const struct rt_scheduler *scheduler, uint16_t 
 /* false: the ticket is for another, or for later, when the master, busy with a batch of its own, has taken
  * what was done. */
 static bool scheduler_give(struct rt_scheduler *scheduler, uint16_t rank, uint64_t batch) {
-    const struct rt_scheduler_workers *coordinator = &scheduler->settings.coordinator;
-    if (!coordinator->give(coordinator->self, rank, batch))
+    const struct rt_scheduler_workers *workers = &scheduler->settings.workers;
+    if (!workers->give(workers->self, rank, batch))
         return false;
     scheduler->tickets[rank]++;
     return true;
@@ -214,7 +214,7 @@ void rt_scheduler_open(struct rt_scheduler *scheduler, uint64_t ahead) {
         const uint64_t rest = rt_scheduler_next_rest(scheduler, scheduler->returned + 1);
         scheduler->limit = ahead < rest - scheduler->returned ? scheduler->returned + ahead : rest;
     }
-    if (scheduler->settings.coordinator.self)
+    if (scheduler->settings.workers.self)
         rt_scheduler_dispense(scheduler);
 }
 
@@ -244,12 +244,12 @@ void rt_scheduler_set(struct rt_scheduler *scheduler, uint64_t update) {
 
 /* ---- what the server on the master says, inside ---- */
 
-/* Tickets go out at once, not with the next event of the coordinator. */
+/* Tickets go out at once, not with the next event. */
 static void scheduler_send_tickets(struct rt_scheduler *scheduler) {
-    if (!scheduler->settings.coordinator.self)
+    if (!scheduler->settings.workers.self)
         return;
     rt_scheduler_dispense(scheduler);
-    scheduler->settings.coordinator.flush(scheduler->settings.coordinator.self);
+    scheduler->settings.workers.flush(scheduler->settings.workers.self);
 }
 
 uint16_t *rt_scheduler_in_line(const struct rt_scheduler *scheduler, uint64_t number) {

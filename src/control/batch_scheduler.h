@@ -42,7 +42,7 @@ struct rt_scheduler_own {
 };
 
 struct rt_scheduler_settings {
-    struct rt_scheduler_workers coordinator;
+    struct rt_scheduler_workers workers;
     struct rt_scheduler_own own;
     const struct rt_roles *roles; /* borrowed */
     bool servers;                 /* gradients are judged by servers, one at a time; false: by collectives */
@@ -75,7 +75,7 @@ void rt_scheduler_set(struct rt_scheduler *scheduler, uint64_t update);
 
 /* ---- inside ---- */
 
-/* Gives what may be given, after something has come of the coordinator. */
+/* Gives what may be given, after results have come. */
 void rt_scheduler_dispense(struct rt_scheduler *scheduler);
 /* Whether every batch is one worker's and an epoch ends when enough of it has been learnt from. Then somebody
  * may be late when time has passed and nothing has come: rt_scheduler_look_again. */

@@ -1,4 +1,4 @@
-/* What the files of a batch scheduler share; see batch scheduler.h. */
+/* What the files of a batch scheduler share; see batch_scheduler.h. */
 #ifndef RT_CONTROL_BATCH_SCHEDULER_INSIDE_H
 #define RT_CONTROL_BATCH_SCHEDULER_INSIDE_H
 
@@ -52,13 +52,13 @@ struct rt_scheduler {
     double usual;        /* seconds that a batch takes a worker, about; 0: not known */
 };
 
-/* ---- batch scheduler.c; inside ---- */
+/* ---- batch_scheduler.c; inside ---- */
 
 /* The batch of an update, as one device would count it: an epoch that was cut short leaves some out. */
 uint64_t rt_scheduler_batch(const struct rt_scheduler *scheduler, uint64_t update);
 /* The first update from this one on after which the parameters may have to stand still. */
 uint64_t rt_scheduler_next_rest(const struct rt_scheduler *scheduler, uint64_t update);
-/* Opens the strategy for the tickets of the update that is next and of those that may follow it at once. */
+/* Lets the tickets of the next update be given, and those of the updates that may follow it at once. */
 void rt_scheduler_open(struct rt_scheduler *scheduler, uint64_t ahead);
 /* The batch that the master's own worker is to learn from, where every batch is one worker's; 0: none. */
 uint64_t rt_scheduler_own_batch(struct rt_scheduler *scheduler);

@@ -1,7 +1,7 @@
 /*
  * What became of the batches: updates one by one, for the loop of a run. The master's own worker learns here
  * too, on the thread that computes; what the others did comes by the thread that takes the events. Who gets
- * which batch is batch scheduler.c's.
+ * which batch is batch_scheduler.c's.
  */
 #include "control/batch_scheduler_inside.h"
 
@@ -14,11 +14,11 @@ static void scheduler_leave(struct rt_scheduler *scheduler) {
 }
 
 static size_t scheduler_waiting(const struct rt_scheduler *scheduler, uint16_t rank) {
-    return scheduler->settings.coordinator.waiting(scheduler->settings.coordinator.self, rank);
+    return scheduler->settings.workers.waiting(scheduler->settings.workers.self, rank);
 }
 
 static bool scheduler_take(struct rt_scheduler *scheduler, uint16_t rank, struct rt_done *done) {
-    return scheduler->settings.coordinator.take(scheduler->settings.coordinator.self, rank, done);
+    return scheduler->settings.workers.take(scheduler->settings.workers.self, rank, done);
 }
 
 /* The master's own worker learns from its part of a batch. */
@@ -44,11 +44,11 @@ static rt_status scheduler_await(struct rt_scheduler *scheduler, bool (*test)(vo
 
 static bool scheduler_all_done(void *self) {
     const struct rt_scheduler *scheduler = self;
-    const struct rt_scheduler_workers *coordinator = &scheduler->settings.coordinator;
+    const struct rt_scheduler_workers *workers = &scheduler->settings.workers;
     const uint64_t later =
         scheduler->given - scheduler->returned - 1; /* tickets of the updates that follow */
     for (uint16_t rank = 1; rank < scheduler->count; rank++)
-        if (coordinator->held(coordinator->self, rank) > later)
+        if (workers->held(workers->self, rank) > later)
             return false;
     return true;
 }
@@ -73,16 +73,16 @@ static void scheduler_take_together(struct rt_scheduler *scheduler, struct rt_do
             scheduler_add(sum, &done);
     scheduler->given = scheduler->given < scheduler->returned ? scheduler->returned : scheduler->given;
     if (rt_scheduler_next_rest(scheduler, scheduler->returned) > scheduler->returned)
-        rt_scheduler_open(scheduler, scheduler->settings.coordinator.ahead);
+        rt_scheduler_open(scheduler, scheduler->settings.workers.ahead);
     scheduler_leave(scheduler);
 }
 
 static rt_status scheduler_step_together(struct rt_scheduler *scheduler, struct rt_done *sum,
                                          struct rt_error *err) {
     rt_status status = RT_OK;
-    if (scheduler->settings.coordinator.self && scheduler->given == scheduler->returned) {
+    if (scheduler->settings.workers.self && scheduler->given == scheduler->returned) {
         scheduler_enter(scheduler);
-        rt_scheduler_open(scheduler, scheduler->settings.coordinator.ahead);
+        rt_scheduler_open(scheduler, scheduler->settings.workers.ahead);
         scheduler_leave(scheduler);
     }
     if (scheduler->computed == scheduler->returned)
@@ -92,7 +92,7 @@ static rt_status scheduler_step_together(struct rt_scheduler *scheduler, struct 
     if (status == RT_OK && scheduler->computed == scheduler->returned + 1 &&
         scheduler->computed < scheduler->given)
         status = scheduler_learn_next(scheduler, err);
-    if (status == RT_OK && scheduler->settings.coordinator.self)
+    if (status == RT_OK && scheduler->settings.workers.self)
         status = scheduler_await(scheduler, scheduler_all_done, err);
     if (status == RT_OK)
         scheduler_take_together(scheduler, sum);
@@ -191,7 +191,7 @@ static bool scheduler_take_in_line(struct rt_scheduler *scheduler, struct rt_don
     return true;
 }
 
-/* Where nobody knows the order: of those who are due. */
+/* Where the order of the gradients is not known: a result of any rank whose gradient came to something. */
 static bool scheduler_take_any(struct rt_scheduler *scheduler, struct rt_done *done) {
     for (uint16_t i = 0; i + 1 < scheduler->count; i++) {
         scheduler->turn = (uint16_t)(scheduler->turn % (scheduler->count - 1) + 1);
@@ -251,7 +251,7 @@ static rt_status scheduler_step_alone(struct rt_scheduler *scheduler, struct rt_
                 return RT_OK;
             continue;
         }
-        /* The master's worker has nothing to do: nobody need wait for it. */
+        /* The master's worker has nothing to do: no bound or round waits for it. */
         status = scheduler->works ? worker->worker.settle(worker->worker.self, err) : RT_OK;
         if (status == RT_OK)
             status = scheduler_await(scheduler, scheduler_has_result, err);

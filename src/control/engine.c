@@ -123,7 +123,7 @@ static bool engine_wait_inline(struct rt_engine *engine, double until) {
     }
     if (isinf(wake)) {
         struct rt_error err;
-        rt_fail(&err, RT_FAILED, "nothing will ever come: the network has ended");
+        rt_fail(&err, RT_FAILED, "no event can come: the network has ended");
         rt_engine_fail(engine, RT_FAILED, &err, UINT16_MAX);
         return false;
     }
@@ -173,7 +173,7 @@ rt_status rt_engine_create(const struct rt_engine_settings *settings, struct rt_
         made->works |= settings->parts[i].work != NULL;
     for (size_t i = 0; i < RT_ENGINE_PARTS; i++)
         made->wait[i].node = UINT16_MAX;
-    status = rt_alloc(settings->comm->count, sizeof *made->peers, "those who exchange", &made->peers, err);
+    status = rt_alloc(settings->comm->count, sizeof *made->peers, "the peers", &made->peers, err);
     for (size_t i = 0; status == RT_OK && i < settings->comm->count; i++)
         made->peers[i].heard = rt_engine_now(made);
     made->threaded = settings->threaded && made->endpoint;

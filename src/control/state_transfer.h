@@ -1,15 +1,15 @@
 /*
  * State transfer: these floats of these state tensors, from there to here. Saving a checkpoint, resuming,
- * starting several rings from the same state: whatever moves the state of a model between nodes does it by
- * this.
+ * starting several rings from the same state: all of them use this protocol.
  *
  * State tensor 0 is the parameters (in a ring the buffers too), tensor w > 0 the optimizer's w-th value of
  * every parameter. A node holds a range of each, of one version or several: the number of updates that have
  * been applied to it. Two sides:
  *
- *   the initiator   gives orders, one at a time: fetch a range of a version from a node, store a range there,
- * or declare that what was stored is the state after so many updates the holder      has a store, and does
- * what the orders say, in the order in which they come
+ * - The initiator gives orders, one at a time: fetch a range of a version from a node, store a range there,
+ * or declare that what was stored is the state after so many updates.
+ *
+ * - The holder has a store, and does what the orders say, in the order in which they come.
  *
  * On RT_CHANNEL_BULK, where activations and gradients go first. FETCH asks for a range of a version; it comes
  * back as PARTs of at most RT_STATE_PIECE floats, in order, when the holder has that version, and not before.
@@ -70,7 +70,7 @@ struct rt_state_holder_settings {
     struct rt_link *in, *out; /* borrowed; the same: a direct link */
     uint32_t run;
     uint16_t rank; /* messages for this node name it */
-    bool finite;   /* a float that is not finite is refused, whoever it is for */
+    bool finite;   /* non-finite floats are refused, also in frames that are passed on */
     /* Takes EXAMPLES, which come on the same channel, in order; NULL: they are refused. Never waits. */
     rt_status (*examples)(void *user, uint64_t batch, uint64_t first, const float *floats, size_t count,
                           struct rt_error *err);
@@ -84,14 +84,14 @@ struct rt_state_holder {
     uint64_t posted, arrived, taken; /* frames, ever rising; frame n is in[n % RT_STATE_WINDOW] */
     size_t given;                    /* floats of the FETCH at hand that have been sent */
     uint64_t written;                /* floats that were stored since the last LOAD */
-    bool failed;                     /* a frame was refused: nothing that comes behind it is believed */
+    bool failed;                     /* a frame was refused: all later frames are dropped */
 };
 
 /* Posts the first receives. deinit only when the links are closed, also after a failure. */
 rt_status rt_state_holder_init(struct rt_state_holder *holder,
                                const struct rt_state_holder_settings *settings, struct rt_error *err);
 void rt_state_holder_deinit(struct rt_state_holder *holder); /* a zeroed one is fine */
-/* Whether the event is of a transfer; if so it has been taken in. A failure is the fault of who sent it. */
+/* Whether the event is of a transfer; if so it has been taken in. A failure is attributed to the sender. */
 bool rt_state_holder_event(struct rt_state_holder *holder, const struct rt_event *event, rt_status *status,
                            struct rt_error *err);
 /* Does what can be done; *worked is set to true if there was anything. */
@@ -111,7 +111,7 @@ struct rt_state_order {
     struct rt_link *in, *out; /* where answers come from, and where the order goes */
     /* Of FETCH and STORE: */
     size_t tensor, first, count;
-    /* FETCH: takes consecutive floats. A failure ends the taking, not the transfer: the rest is dropped. */
+    /* FETCH: takes consecutive floats. After a failure the rest of the transfer is received and dropped. */
     rt_status (*take)(void *user, size_t tensor, size_t count, const float *floats, struct rt_error *err);
     /* STORE: gives consecutive floats. A failure ends the order. */
     rt_status (*give)(void *user, size_t tensor, size_t count, float *floats, struct rt_error *err);
@@ -127,7 +127,7 @@ struct rt_state_initiator {
     struct rt_state_frame in[RT_STATE_WINDOW], out[RT_STATE_WINDOW];
     struct rt_state_order order;
     bool busy;
-    bool failed;         /* an answer was refused: nothing that comes behind it is believed */
+    bool failed;         /* an answer was refused: all later frames are dropped */
     size_t asked, moved; /* floats of it: asked for; that have come, or were sent */
     size_t posted;       /* receives that have not come yet */
     uint64_t received;   /* frames, ever rising; frame n is in[n % RT_STATE_WINDOW] */
@@ -146,7 +146,7 @@ void rt_state_initiator_begin(struct rt_state_initiator *initiator, const struct
 bool rt_state_initiator_event(struct rt_state_initiator *initiator, const struct rt_event *event,
                               rt_status *status, struct rt_error *err);
 void rt_state_initiator_go_on(struct rt_state_initiator *initiator);
-/* The order is given up: what comes of it is not believed, and its take and give are not called any more. */
+/* Gives up the order: later answers to it are dropped, and its take and give are not called again. */
 void rt_state_initiator_cancel(struct rt_state_initiator *initiator);
 /* Of the last order: whether what it took or gave went well. */
 rt_status rt_state_initiator_result(const struct rt_state_initiator *initiator, struct rt_error *err);
@@ -158,7 +158,7 @@ rt_status rt_state_frames_init(struct rt_state_frame in[RT_STATE_WINDOW],
                                struct rt_state_frame out[RT_STATE_WINDOW], float **memory,
                                struct rt_error *err);
 void rt_state_frame_post(struct rt_state_frame *frame, struct rt_link *link);
-/* Sends the first count floats of the frame; it is sending until its send is done. */
+/* Sends the first count floats of the frame; the frame is in use until its send completes. */
 void rt_state_frame_send(struct rt_state_frame *frame, struct rt_link *link, const struct rt_message *message,
                          size_t count);
 /* Decodes what came into the frame; checks what holds for every message of a transfer. */

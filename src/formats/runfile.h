@@ -67,7 +67,7 @@ struct rt_spec_cluster {
     const struct rt_tree *slowdown; /* of each local process, the master first: emulated devices; or NULL */
     const struct rt_tree *bandwidth, *latency; /* of an emulated network; or NULL */
     double timeout;                            /* seconds */
-    bool heal;
+    bool recover;
 };
 
 struct rt_spec {

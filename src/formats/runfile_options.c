@@ -130,7 +130,7 @@ static const struct rt_option cluster_options[] = {
     {"timeout", RT_OPTION_REAL, AT(timeout), "60", 0.1, 86400, .alias = "patience",
      .help =
          "seconds without a sign of progress after which a node counts as lost; ten times that if it runs"},
-    {"heal", RT_OPTION_BOOL, AT(heal), "true",
+    {"recover", RT_OPTION_BOOL, AT(recover), "true",
      .help = "when a device of a ring is lost, go on with the others from the last checkpoint; false: end "
              "the run"},
 };

@@ -334,6 +334,8 @@ static rt_status flow_turn(struct rt_flow *flow, struct rt_error *err) {
         return RT_OK;
     if (flow->settings.stop && atomic_load(flow->settings.stop))
         return rt_fail(err, RT_INTERRUPTED, "the node is stopped");
+    if (flow->settings.recalled && atomic_load(flow->settings.recalled))
+        return rt_fail(err, RT_FAILED, "the master forms another view");
     return flow_wait(flow, err);
 }
 

@@ -135,7 +135,8 @@ struct rt_flow_settings {
     /* Told of events that are not of our links; NULL: they are dropped. */
     void (*stray)(void *user, const struct rt_event *event);
     void *user;
-    const atomic_int *stop; /* the node is to end; may be NULL */
+    const atomic_int *stop;      /* the node is to end; may be NULL */
+    const atomic_bool *recalled; /* the master forms another view: this one is over; may be NULL */
     struct rt_inter_ring inter_ring;
 };
 

@@ -4,7 +4,9 @@
  *
  * How a run ends. In good order: STOP comes behind all work; it is passed on, and the node stays until the
  * next one has hung up, so that what it sent has arrived. With a failure: the node that finds it sends ERROR
- * to the next and stays in the same way; the others pass it on; the master hangs up.
+ * both ways and stays until its neighbours have heard it; they pass it on. When another node was lost the
+ * session is kept (struct rt_session), and the master forms another view, for which assign and run are called
+ * again.
  */
 #include "ring/worker.h"
 
@@ -205,6 +207,7 @@ static rt_status worker_run(struct rt_session *session, struct rt_error *err) {
         .stray = worker_stray,
         .user = session,
         .stop = session->stop,
+        .recalled = &session->recalled,
         .inter_ring = ours->inter_ring ? *ours->inter_ring : (struct rt_inter_ring){0},
     };
     struct rt_flow flow;
@@ -231,9 +234,11 @@ static rt_status worker_run(struct rt_session *session, struct rt_error *err) {
     }
     if (flow.next.talk.link)
         worker_part_ways(&flow, status);
-    /* The master forms another view when a node is lost that is neither itself nor this one. */
+    /* The master forms another view when a node is lost that is neither itself nor this one; it may be doing
+     * so. */
     const bool other = flow.lost != RT_NODE_NONE && flow.lost != 0 && flow.lost != worker->index;
-    session->keep = status == RT_FAILED && other ? worker->job->keep : 0;
+    const bool again = other || atomic_load(&session->recalled);
+    session->keep = status == RT_FAILED && again ? worker->job->keep : 0;
     rt_flow_deinit(&flow);
     rt_fp_leave(&theirs);
     return status;

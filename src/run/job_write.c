@@ -47,7 +47,7 @@ static void job_write_job_set_ring(const struct rt_training_config *config, stru
     job->ring.mode = strcmp(config->strategy, "ring-flow") == 0 ? RT_RING_FLOW : RT_RING_EXACT;
     job->ring.order = options->schedule ? RT_RING_1F1B : RT_RING_SPLIT;
     job->ring.damp = options->damp;
-    job->keep = config->spec->cluster.heal && config->set && config->set->count ? RT_JOB_KEEP : 0;
+    job->keep = config->spec->cluster.recover && config->set && config->set->count ? RT_JOB_KEEP : 0;
 }
 
 static rt_status job_write_job_set_exchange(const struct rt_job_facts *facts, struct made *made,

@@ -63,9 +63,9 @@ struct rt_learner {
     /* Of an exchange with servers; false: it has none. NULL: it is none. Also after stop. */
     bool (*exchange_counts)(void *self, struct rt_exchange_counts *counts);
     /* After RT_LOST, with the device in the training configuration's `lost`: goes on without it, with
-     * parameters from the seed. micro_batch stays, nodes do not become more; *this is up to date. NULL: the
+     * parameters from the seed. micro_batch stays; nodes and predictions in *this are set anew. NULL: the
      * run ends. */
-    rt_status (*heal)(void *self, struct rt_learner *learner, struct rt_error *err);
+    rt_status (*recover)(void *self, struct rt_learner *learner, struct rt_error *err);
     /* The end in good order, after the last use of anything else. */
     rt_status (*stop)(void *self, struct rt_error *err);
     void (*destroy)(void *self);

@@ -50,7 +50,8 @@ static rt_status train_train(struct rt_training *training, struct rt_error *err)
         status = rt_training_loop(training, err);
         if (status == RT_OK)
             status = rt_training_finish(training, err);
-    } while (rt_training_can_heal(training, status) && (status = rt_training_heal(training, err)) == RT_OK);
+    } while (rt_training_can_recover(training, status) &&
+             (status = rt_training_recover(training, err)) == RT_OK);
     rt_training_journal_end(training,
                             status == RT_OK            ? "done"
                             : status == RT_INTERRUPTED ? "interrupted"

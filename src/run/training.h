@@ -133,11 +133,11 @@ rt_status rt_training_stopped(const struct rt_training *training, struct rt_erro
 /* Takes the best model where there is one, tests it, writes model and summary, fills in the run's result. */
 rt_status rt_training_finish(struct rt_training *training, struct rt_error *err);
 
-/* ---- heal.c: when a device is lost ---- */
-bool rt_training_can_heal(const struct rt_training *training, rt_status status);
+/* ---- recover.c: when a device is lost ---- */
+bool rt_training_can_recover(const struct rt_training *training, rt_status status);
 /* Goes on without it, where the last checkpoint stands; err: how it was lost, or why that is not possible.
  * The loop is to be entered again. */
-rt_status rt_training_heal(struct rt_training *training, struct rt_error *err);
+rt_status rt_training_recover(struct rt_training *training, struct rt_error *err);
 
 /* ---- summary.c ---- */
 rt_status rt_summary_write(const struct rt_training *training, const char *path, struct rt_error *err);

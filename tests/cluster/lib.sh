@@ -180,7 +180,7 @@ END
 }
 
 # write_model NAME LAYERS: NAME.yaml trains these layers on the pictures; batches of 20, the last of an epoch is shorter. A run
-# ends when a device is lost, unless $heal is true.
+# ends when a device is lost, unless $recover is true.
 write_model() {
     cat >"$1.yaml" <<END
 model:
@@ -191,7 +191,7 @@ data:
   train: {idx: [images, labels]}
   scale: 0.00392156862745098
 train: {batch: 20, updates: 12, threads: 1}
-cluster: {keep_all: true, plan: even, heal: ${heal:-false}}
+cluster: {keep_all: true, plan: even, recover: ${recover:-false}}
 END
 }
 

@@ -173,8 +173,7 @@ rt_status rt_collective_exchange_create(const struct rt_collective_exchange_sett
         return rt_fail(err, RT_BAD_INPUT, "there are no parameters to exchange");
     if (!settings->sums && settings->updater.clip_norm > 0 && !settings->strategy->can_clip)
         return rt_fail(err, RT_BAD_INPUT,
-                       "train.clip_norm: with %s the whole gradient is nowhere together, so its norm cannot "
-                       "be had",
+                       "train.clip_norm: with %s no node has the whole gradient, so its norm is unknown",
                        settings->strategy->name);
     RT_TRY(rt_alloc(1, sizeof *made, "an exchange", &made, err));
     RT_FINISH_CREATE(collective_init(made, settings, err), made, rt_collective_exchange_destroy, collective);

@@ -60,7 +60,7 @@ static void executor_release_load(struct rt_load *load) {
     free(load->spare);
     free(load->cells);
     free(load->zones);
-    free(load->zone_moves);
+    free(load->zone_ops);
     free(load->lane_of);
 }
 

@@ -51,12 +51,12 @@ static rt_status cells_list_ops(struct rt_load *load, const size_t *edges, size_
              z++, total++)
             load->zones[z].count++;
     }
-    status = rt_alloc(total, sizeof *load->zone_moves, "the exchange", &load->zone_moves, err);
+    status = rt_alloc(total, sizeof *load->zone_ops, "the exchange", &load->zone_ops, err);
     if (status != RT_OK)
         return status;
-    uint32_t *next = load->zone_moves;
+    uint32_t *next = load->zone_ops;
     for (size_t z = 0; z < load->zone_count; z++) {
-        load->zones[z].collective = next;
+        load->zones[z].ops = next;
         next += load->zones[z].count;
         load->zones[z].count = 0;
     }
@@ -64,10 +64,10 @@ static rt_status cells_list_ops(struct rt_load *load, const size_t *edges, size_
         const size_t end = collective->list[i].first + collective->list[i].count;
         for (size_t z = cells_find_edge(edges, edge_count, collective->list[i].first); edges[z] < end; z++) {
             struct rt_zone *zone = &load->zones[z];
-            load->zone_moves[(size_t)(zone->collective - load->zone_moves) + zone->count++] = (uint32_t)i;
+            load->zone_ops[(size_t)(zone->ops - load->zone_ops) + zone->count++] = (uint32_t)i;
         }
     }
-    *bytes += total * sizeof *load->zone_moves + load->zone_count * sizeof *load->zones;
+    *bytes += total * sizeof *load->zone_ops + load->zone_count * sizeof *load->zones;
     return RT_OK;
 }
 

@@ -22,7 +22,7 @@ enum {
 
 /* Neighbouring cells with the same operations share the list of them. */
 struct rt_zone {
-    const uint32_t *collective; /* indices into the load's list */
+    const uint32_t *ops; /* indices into the load's list */
     uint32_t count;
 };
 
@@ -42,7 +42,7 @@ struct rt_load {
     struct rt_cell *cells;
     size_t cell_count;
     struct rt_zone *zones;
-    uint32_t *zone_moves;
+    uint32_t *zone_ops;
     size_t zone_count;
     uint32_t *lane_of; /* [operations]: the lane of each that has a peer */
     uint64_t number;   /* of the load since the start, while it is under way */

@@ -3,7 +3,7 @@
  * needs a peer stops it, and the lane concerned is put into a queue to be looked at. A lane posts its frames
  * strictly in their order, each when all its cells have come to it.
  *
- * Why this never comes to a stand: order all frames of all nodes by load, then by their round in the
+ * Why this cannot deadlock: order all frames of all nodes by load, then by their round in the
  * algorithm, then by segment. What a frame waits for, on its lane and in its cells, comes before it in this
  * order; so the first frame that is not done can always go on. What is received ahead of its turn holds a
  * place only as long as something before it is not done.
@@ -41,7 +41,7 @@ static const struct rt_collective_op *executor_next_op(const struct rt_load *loa
     const struct rt_zone *zone = &load->zones[cell->zone];
     if (cell->next == zone->count)
         return NULL;
-    *index = zone->collective[cell->next];
+    *index = zone->ops[cell->next];
     return &load->settings.collective.list[*index];
 }
 

@@ -63,7 +63,7 @@ static void server_return_to_work(struct rt_server *server, struct rt_worker_sta
     state->resting = false;
 }
 
-/* Who has not begun when the first rests had nothing to do at all. */
+/* A worker that has not started when another goes idle got no batch: it is idle too. */
 static void server_rest(struct rt_server *server, struct rt_worker_state *state) {
     state->resting = true;
     state->given = false;

@@ -56,7 +56,7 @@ void rt_exchange_judged(void *user, const struct rt_push *push, enum rt_verdict 
 rt_status rt_exchange_make_scheduler(struct rt_exchange_learner *learner, bool tracks, struct rt_error *err) {
     const struct rt_training_config *config = &learner->config;
     const struct rt_scheduler_settings settings = {
-        .coordinator = rt_exchange_workers(learner),
+        .workers = rt_exchange_workers(learner),
         .own = {.self = learner,
                 .worker = {.self = learner, .learn = learn, .settle = exchange_settle},
                 .await = exchange_await,

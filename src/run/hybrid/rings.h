@@ -12,7 +12,7 @@
 
 struct rt_rings;
 
-/* training configuration: of the run, with the options of hybrid (struct rt_exchange_options); what it points
+/* config: of the run, with the options of hybrid (struct rt_exchange_options); what it points
  * at is borrowed. For more than one ring. */
 rt_status rt_rings_create(const struct rt_training_config *config, struct rt_rings **rings,
                           struct rt_error *err);

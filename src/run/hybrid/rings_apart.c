@@ -134,13 +134,13 @@ rt_status rt_rings_make_scheduler(struct rt_rings *rings, const struct rt_plan *
     if (status != RT_OK)
         return status;
     const struct rt_scheduler_settings settings = {
-        .coordinator = {.self = rings,
-                        .ahead = RT_LEADER_TICKETS_AHEAD,
-                        .give = rings_give,
-                        .held = rings_held,
-                        .waiting = rings_waiting,
-                        .take = rings_take,
-                        .flush = flush},
+        .workers = {.self = rings,
+                    .ahead = RT_LEADER_TICKETS_AHEAD,
+                    .give = rings_give,
+                    .held = rings_held,
+                    .waiting = rings_waiting,
+                    .take = rings_take,
+                    .flush = flush},
         .own = {.self = rings,
                 .worker = {.self = rings, .learn = rings_learn, .settle = rings_settle},
                 .await = rings_await,

@@ -269,8 +269,8 @@ static rt_status ring_learner_open_ring(struct ring_learner *learner, struct rt_
     struct rt_ring_setup *setup = &learner->setup;
     const size_t micro = setup->plan->micro_batch;
     rt_status status = rt_input_pipeline_open(config, micro, setup->who.endpoint, &learner->pipeline, err);
-    if (status == RT_OK && !learner->rows)
-        status = rt_alloc(learner->nodes, sizeof *learner->rows, "the metrics", &learner->rows, err);
+    if (status == RT_OK && !learner->rows) /* another view may have more nodes than this one */
+        status = rt_alloc(setup->who.devices, sizeof *learner->rows, "the metrics", &learner->rows, err);
     if (status != RT_OK)
         return status;
     struct rt_ring_settings settings = {.job = setup->job,
@@ -304,7 +304,7 @@ static void ring_learner_describe(const struct ring_learner *learner, struct rt_
     described->predicted_at_most = plan->crowded;
 }
 
-static rt_status ring_learner_heal(void *self, struct rt_learner *healed, struct rt_error *err) {
+static rt_status ring_learner_recover(void *self, struct rt_learner *recovered, struct rt_error *err) {
     struct ring_learner *learner = self;
     const struct rt_ring_setup_settings wanted = ring_learner_wants(learner);
     rt_ring_give_up(learner->ring);
@@ -316,10 +316,10 @@ static rt_status ring_learner_heal(void *self, struct rt_learner *healed, struct
         RT_TRY(
             rt_alloc(learner->setup.who.devices, sizeof *learner->gone, "the devices", &learner->gone, err));
     learner->gone[*learner->config.lost] = true;
-    RT_TRY(rt_ring_setup_heal(&wanted, &learner->setup, learner->gone, err));
+    RT_TRY(rt_ring_setup_recover(&wanted, &learner->setup, learner->gone, err));
     learner->nodes = learner->setup.plan->nodes;
     RT_TRY(ring_learner_open_ring(learner, err));
-    ring_learner_describe(learner, healed);
+    ring_learner_describe(learner, recovered);
     return RT_OK;
 }
 
@@ -362,7 +362,8 @@ rt_status rt_ring_learner_open(const struct rt_training_config *config, struct r
         .set_apart = ring_learner_set_apart,
         .report = ring_learner_report,
         .exchange_counts = rings ? ring_learner_exchange_counts : NULL,
-        .heal = config->spec->cluster.heal && !rings && !made->pipeline.stream ? ring_learner_heal : NULL,
+        .recover =
+            config->spec->cluster.recover && !rings && !made->pipeline.stream ? ring_learner_recover : NULL,
         .stop = ring_learner_stop,
         .destroy = ring_learner_destroy,
     };

@@ -1,5 +1,5 @@
 /* Forming a ring: nodes are started or found, measured, given their layers, and joined to one another. */
-#include "run/ring/setup.h"
+#include "run/ring/setup_inside.h"
 
 #include "base/cores.h"
 #include "base/memory.h"
@@ -175,8 +175,7 @@ static rt_status ring_setup_settle_job(const struct rt_ring_setup_settings *sett
 
 /* The planner takes every device for a machine of its own. Local processes share the cores of this one: they
  * cannot be faster together than all the cores are. */
-static void ring_setup_share_cores(const struct rt_ring_setup *setup, const struct rt_spec *spec,
-                                   size_t rings) {
+void rt_ring_setup_share_cores(const struct rt_ring_setup *setup, const struct rt_spec *spec, size_t rings) {
     const double threads = (double)rt_membership_threads(spec), cores = rt_cores_amount();
     struct rt_plan *plan = setup->plan;
     double work = 0;   /* CPU-seconds on this machine per update of each ring */
@@ -243,8 +242,8 @@ static uint64_t ring_setup_unread_bytes(const struct rt_dataset *set) {
 
 /* What devices take besides their part: the master has its data as well, and the largest of all layers was
  * measured by the master and by every node that is not of its machine. */
-static rt_status ring_setup_count_memory(const struct rt_ring_setup_settings *settings,
-                                         const struct rt_ring_setup *setup, struct rt_error *err) {
+rt_status rt_ring_setup_count_memory(const struct rt_ring_setup_settings *settings,
+                                     const struct rt_ring_setup *setup, struct rt_error *err) {
     struct rt_plan *plan = setup->plan;
     const struct rt_plan_question *question = &setup->question;
     const size_t rows = question->more_rows ? question->more_rows : question->rows;
@@ -336,10 +335,10 @@ rt_status rt_ring_setup_plan(const struct rt_ring_setup_settings *settings, stru
         setup->plan->rings = rings;
         setup->plan->alone = alone;
         setup->plan->alone_threads = threads < rt_cores_usable() ? threads : 0;
-        ring_setup_share_cores(setup, settings->spec, rings);
+        rt_ring_setup_share_cores(setup, settings->spec, rings);
     }
     if (status == RT_OK)
-        status = ring_setup_count_memory(settings, setup, err);
+        status = rt_ring_setup_count_memory(settings, setup, err);
     return status == RT_OK ? ring_setup_settle_job(settings, setup, err) : status;
 }
 
@@ -411,66 +410,6 @@ rt_status rt_ring_setup_assign(const struct rt_ring_setup_settings *settings, st
     if (setup->plan->nodes < setup->who.devices || !setup->next)
         RT_TRY(ring_setup_form_planned(setup, err));
     return rt_ring_setup_tell(setup, setup->job, err);
-}
-
-/* ---- again ---- */
-
-/* The planner's answer for the devices that are still there, in the numbers of all. */
-static rt_status ring_setup_plan_again(struct rt_ring_setup *setup, size_t *there, struct rt_error *err) {
-    struct rt_plan_question question = setup->question;
-    struct rt_plan_device *device;
-    struct rt_plan *plan;
-    RT_TRY(rt_alloc(setup->who.devices, sizeof *device, "the devices", &device, err));
-    question.count = 0;
-    for (size_t i = 0; i < setup->who.devices; i++)
-        if (i == 0 || !rt_cluster_member(setup->who.cluster, i - 1)->gone) {
-            device[question.count] = setup->device[i];
-            there[question.count++] = i;
-        }
-    question.devices = device;
-    const rt_status status = rt_plan_create(&question, &plan, err);
-    free(device);
-    if (status != RT_OK)
-        return status;
-    for (size_t i = 0; i < plan->nodes; i++)
-        plan->node[i].device = there[plan->node[i].device];
-    for (size_t i = 0; i < plan->left_out_count; i++)
-        plan->left_out[i] = there[plan->left_out[i]];
-    plan->alone = -1;
-    rt_plan_destroy(setup->plan);
-    setup->plan = plan;
-    return RT_OK;
-}
-
-/* Seconds in which the network makes a link with a device that is there: a second one may be gone too. */
-#define LINK_SECONDS 1.0
-
-/* One more view, of those that answer. */
-static rt_status ring_setup_form_again(const struct rt_ring_setup_settings *settings,
-                                       struct rt_ring_setup *setup, const bool *lost, size_t *there,
-                                       struct rt_error *err) {
-    const struct rt_reopen_settings again = {
-        .view = rt_cluster_view(setup->who.cluster) + 1, .lost = lost + 1, .link_timeout = LINK_SECONDS};
-    rt_link_close(setup->next);
-    rt_link_close(setup->previous);
-    setup->next = setup->previous = NULL;
-    RT_TRY(rt_cluster_reopen(setup->who.cluster, &again, err));
-    RT_TRY(ring_setup_plan_again(setup, there, err));
-    ring_setup_share_cores(setup, settings->spec, 1);
-    RT_TRY(ring_setup_count_memory(settings, setup, err));
-    return rt_ring_setup_assign(settings, setup, err);
-}
-
-rt_status rt_ring_setup_heal(const struct rt_ring_setup_settings *settings, struct rt_ring_setup *setup,
-                             const bool *lost, struct rt_error *err) {
-    size_t *there;
-    RT_TRY(rt_alloc(setup->who.devices, sizeof *there, "the devices", &there, err));
-    rt_status status = RT_FAILED;
-    /* Another device may be lost while the view is formed: it does not answer the next time. */
-    for (size_t i = 0; i < setup->who.devices && (status == RT_FAILED || status == RT_IO); i++)
-        status = ring_setup_form_again(settings, setup, lost, there, err);
-    free(there);
-    return status;
 }
 
 void rt_ring_setup_deinit(struct rt_ring_setup *setup) {

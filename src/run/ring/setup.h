@@ -59,8 +59,8 @@ rt_status rt_ring_setup_tell(struct rt_ring_setup *setup, const struct rt_job *j
 /* In the middle of a run: another view, without the devices that are lost; those that had been left out may
  * be in it. Nothing is measured again, and micro-batches keep their size. lost: [who.devices]. The ring of
  * the view before is gone. */
-rt_status rt_ring_setup_heal(const struct rt_ring_setup_settings *settings, struct rt_ring_setup *setup,
-                             const bool *lost, struct rt_error *err);
+rt_status rt_ring_setup_recover(const struct rt_ring_setup_settings *settings, struct rt_ring_setup *setup,
+                                const bool *lost, struct rt_error *err);
 void rt_ring_setup_deinit(struct rt_ring_setup *setup); /* a zeroed one is fine */
 
 #endif

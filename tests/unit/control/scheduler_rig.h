@@ -196,13 +196,13 @@ static inline void open_world(const struct rt_scheduler_settings *settings, uint
         world.worker[i] = (uint16_t)(i + first);
     world.settings = *settings;
     world.settings.roles = &world.roles;
-    world.settings.coordinator = (struct rt_scheduler_workers){.self = &world,
-                                                               .ahead = AHEAD,
-                                                               .give = give,
-                                                               .held = held,
-                                                               .waiting = waiting,
-                                                               .take = take,
-                                                               .flush = flush};
+    world.settings.workers = (struct rt_scheduler_workers){.self = &world,
+                                                           .ahead = AHEAD,
+                                                           .give = give,
+                                                           .held = held,
+                                                           .waiting = waiting,
+                                                           .take = take,
+                                                           .flush = flush};
     world.settings.own = (struct rt_scheduler_own){.self = &world,
                                                    .worker = {&world, learn, settle},
                                                    .await = await,

@@ -200,7 +200,7 @@ TEST(alone_by_any_kind) {
         open_world(kinds[i], 0);
         rt_scheduler_destroy(world.scheduler);
         world.roles.nodes = world.roles.workers = 1;
-        world.settings.coordinator = (struct rt_scheduler_workers){.self = NULL};
+        world.settings.workers = (struct rt_scheduler_workers){.self = NULL};
         CHECK_OK(rt_scheduler_create(&world.settings, &world.scheduler, &err));
         const uint64_t per_epoch = world.settings.per_epoch, batches = world.settings.batches;
         for (uint64_t update = 1; update <= 20; update++)

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # A ring that loses devices goes on without them, from the last checkpoint, and ends with the parameters of one device.
-heal=true
+recover=true
 . "$(dirname "$0")/lib.sh"
 write_models
 updates=3000
 sed -i "s/updates: 12/updates: $updates, epochs: 1000000000, checkpoint_seconds: 0.1/" dropout.yaml
 run 0 train dropout.yaml --out whole --strategy sgd --quiet
 
-# healed DIRECTORY NODES RECOVERIES: the run on $master ended well, on so many nodes, with the parameters of one device
-healed() {
+# recovered DIRECTORY NODES RECOVERIES: the run on $master ended well, on so many nodes, with the parameters of one device
+recovered() {
     ends "$master" 0 60
     [ "$(field updates "$1/summary.json")" = $updates ] || fail "$1: not $updates updates: $(cat run.err)"
     [ "$(field nodes "$1/summary.json")" = "$2" ] || fail "$1: on $(field nodes "$1/summary.json") nodes, not $2: $(cat run.err)"
@@ -23,9 +23,9 @@ for place in 0 1 2; do
     begin killed-$place "${others[@]}"
     sleep "0.$((RANDOM % 5))"
     destroy "${node[place]}"
-    healed killed-$place 3 1
+    recovered killed-$place 3 1
     says run.err "${at[place]}) is lost: "
-    says run.err "going on with 3 devices"
+    says run.err "continuing on 3 devices"
     # the others are free again, and one that comes back takes part in the next run
     start_node again --name node-again
     node[place]=$pid at[place]="127.0.0.1:$port"
@@ -41,7 +41,7 @@ for gone in "0 1" "0 2" "0 1 2"; do
         destroy "${node[i]}"
         left=$((left - 1))
     done
-    healed "killed ${gone}" $left 1
+    recovered "killed ${gone}" $left 1
     for i in $gone; do
         start_node back --name node-back
         node[i]=$pid at[i]="127.0.0.1:$port"
@@ -55,14 +55,14 @@ start_master run dropout.yaml --out early --quiet "${others[@]}" --set train.che
 master=$pid
 until_true 60 holds early/journal.jsonl '"event": "start"' || fail "early: does not start: $(cat run.err)"
 destroy "${node[2]}"
-healed early 3 1
+recovered early 3 1
 says run.err "from update 0"
 
 # ---- local processes ----
 begin local --nodes 3
 locals=($(children_of "$master"))
 kill -KILL "${locals[0]}"
-healed local 2 1
+recovered local 2 1
 says run.err "local 1 is lost: "
 says run.err "it was ended by signal 9 (Killed)"
 
@@ -71,13 +71,13 @@ start_node d --name node-d
 sleeper=$pid
 begin silent --node "${at[0]}" --node "127.0.0.1:$port" --node "${at[1]}"
 kill -STOP "$sleeper"
-healed silent 3 1
+recovered silent 3 1
 says run.err "(127.0.0.1:$port) is lost: "
 kill -CONT "$sleeper"
 until_true 20 holds d.err " ended" || until_true 20 holds d.err " over" || fail "the node that woke up goes on with its run: $(cat d.err)"
 
 # ---- a run that is to end instead ----
-begin strict "${others[@]:0:4}" --set cluster.heal=false --set train.updates=1000000000
+begin strict "${others[@]:0:4}" --set cluster.recover=false --set train.updates=1000000000
 destroy "${node[0]}"
 ends "$master" 1 20
 says run.err "${at[0]}"

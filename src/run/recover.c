@@ -11,13 +11,13 @@
 #include <math.h>
 #include <stdlib.h>
 
-bool rt_training_can_heal(const struct rt_training *training, rt_status status) {
-    return status == RT_LOST && training->learner.heal && training->run->lost > 0 &&
+bool rt_training_can_recover(const struct rt_training *training, rt_status status) {
+    return status == RT_LOST && training->learner.recover && training->run->lost > 0 &&
            !atomic_load(&training->run->stop);
 }
 
 /* Nothing that belongs to the view before is of use. */
-static void heal_forget(struct rt_training *training) {
+static void recover_forget(struct rt_training *training) {
     rt_checkpoint_abandon(training->saving);
     training->saving = NULL;
     free(training->reports);
@@ -32,7 +32,7 @@ static void heal_forget(struct rt_training *training) {
 }
 
 /* Where the run goes on: what it spent until now stays counted. */
-static rt_status heal_go_back(struct rt_training *training, struct rt_error *err) {
+static rt_status recover_go_back(struct rt_training *training, struct rt_error *err) {
     struct rt_training_state *state = &training->state;
     const struct rt_training_state now = *state;
     if (training->checkpoint_dir && rt_checkpoint_exists(training->checkpoint_dir)) {
@@ -45,40 +45,40 @@ static rt_status heal_go_back(struct rt_training *training, struct rt_error *err
     return RT_OK;
 }
 
-static rt_status heal_try(struct rt_training *training, struct rt_error *err) {
-    heal_forget(training);
-    RT_TRY(training->learner.heal(training->learner.self, &training->learner, err));
+static rt_status recover_try(struct rt_training *training, struct rt_error *err) {
+    recover_forget(training);
+    RT_TRY(training->learner.recover(training->learner.self, &training->learner, err));
     training->run->lost = 0;
     training->run->facts.nodes = training->learner.nodes;
-    return heal_go_back(training, err);
+    return recover_go_back(training, err);
 }
 
-static void heal_tell(struct rt_training *training, const char *how, uint64_t replayed, double seconds) {
+static void recover_tell(struct rt_training *training, const char *how, uint64_t replayed, double seconds) {
     const uint64_t update = training->state.update, nodes = training->learner.nodes;
     const struct rt_field fields[] = {RT_TEXT("cause", how), RT_INT("nodes", nodes), RT_INT("update", update),
                                       RT_INT("replayed_updates", replayed), RT_REAL("seconds", seconds)};
     rt_journal_write(training->journal, "recovery", fields, sizeof fields / sizeof *fields);
     struct rt_error told;
-    rt_fail(&told, RT_OK, "%.300s; going on with %s after %.1f s, from update %llu (%s again)", how,
+    rt_fail(&told, RT_OK, "%.300s; continuing on %s after %.1f s, from update %llu; repeating %s", how,
             RT_COUNTED(nodes, "device"), seconds, (unsigned long long)update, RT_COUNTED(replayed, "update"));
     rt_training_warn(training, told.text);
 }
 
-rt_status rt_training_heal(struct rt_training *training, struct rt_error *err) {
+rt_status rt_training_recover(struct rt_training *training, struct rt_error *err) {
     const struct rt_error how = *err;
     const double began = rt_clock_wall();
     const uint64_t before = training->state.update;
     rt_status status;
     do { /* another device may be lost meanwhile */
         training->recoveries.count++;
-        status = heal_try(training, err);
-    } while (rt_training_can_heal(training, status));
+        status = recover_try(training, err);
+    } while (rt_training_can_recover(training, status));
     if (status != RT_OK)
         return status;
     const uint64_t update = training->state.update, replayed = before > update ? before - update : 0;
     const double seconds = rt_clock_wall() - began;
     training->recoveries.seconds += seconds;
     training->recoveries.replayed += replayed;
-    heal_tell(training, how.text, replayed, seconds);
+    recover_tell(training, how.text, replayed, seconds);
     return RT_OK;
 }
