@@ -139,10 +139,15 @@ static rt_status cluster_hear(struct rt_member *member, uint16_t answer, struct 
     return status;
 }
 
+size_t rt_cluster_fault(const struct rt_cluster *cluster) {
+    return cluster->fault;
+}
+
 rt_status rt_cluster_await(struct rt_cluster *cluster, size_t member, uint16_t answer, double until,
                            double timeout, struct rt_error *err) {
     struct rt_member *asked = &cluster->members[member];
     char who[200];
+    cluster->fault = member; /* unless it answers */
     while (!asked->talk.ready && !asked->talk.dead) {
         if (rt_endpoint_now(cluster->endpoint) >= until)
             return rt_fail(err, RT_FAILED, "%s has not answered for %g s", rt_cluster_call(asked, who),
@@ -153,7 +158,9 @@ rt_status rt_cluster_await(struct rt_cluster *cluster, size_t member, uint16_t a
     }
     if (!asked->talk.ready)
         return rt_cluster_fail_lost(asked, err);
-    return cluster_hear(asked, answer, err);
+    RT_TRY(cluster_hear(asked, answer, err));
+    cluster->fault = SIZE_MAX;
+    return RT_OK;
 }
 
 rt_status rt_cluster_answer(struct rt_cluster *cluster, size_t member, uint16_t answer,

@@ -111,6 +111,10 @@ struct rt_reopen_settings {
 rt_status rt_cluster_reopen(struct rt_cluster *cluster, const struct rt_reopen_settings *settings,
                             struct rt_error *err);
 
+/* After a failure to form a view: the member whose answer was missing, or a refusal; SIZE_MAX: none is known.
+ */
+size_t rt_cluster_fault(const struct rt_cluster *cluster);
+
 /* Whether a member on this machine has ended by itself, and how: "was ended by signal 9 (Killed)". Looks for
  * a moment. */
 bool rt_cluster_ended(struct rt_cluster *cluster, size_t member, char how[RT_HOW_ROOM]);

@@ -29,6 +29,7 @@ struct rt_cluster {
     struct rt_local *locals; /* [local_count], members are in the same order, behind those with addresses */
     size_t local_count;
     double looked; /* when they were looked at last */
+    size_t fault;  /* the member whose answer was missing or a refusal, last; SIZE_MAX: none */
 };
 
 /* Takes one event, or returns after a moment, at the latest at the given time. RT_INTERRUPTED: stop is set.

@@ -142,6 +142,12 @@ static void guest_keep_recalling(struct rt_node *node, struct rt_guest *guest, c
 static void guest_greet_master(struct rt_node *node, struct rt_guest *guest, const struct rt_hello *hello) {
     const uint32_t run = guest->talk.message.run;
     const bool again = node->serving && node->session.run == run && hello->view > node->session.view;
+    struct rt_error why;
+    /* A session that only waits is worth less than a run that is there: often it is the same one, resumed. */
+    if (node->serving && node->waits && node->session.run != run) {
+        rt_fail(&why, RT_FAILED, "%s has called for another run", guest->talk.link->peer);
+        rt_session_end(node, &why);
+    }
     if (node->serving && !again) {
         guest_refuse_master(node, guest, hello);
         return;

@@ -18,8 +18,8 @@ enum call {
 
 struct reopen {
     struct rt_cluster *cluster;
-    double links_until, until; /* for links, and for answers */
-    double timeout;
+    double until; /* for answers */
+    double link_timeout, timeout;
     struct called {
         enum call call;
         double due;
@@ -36,8 +36,10 @@ static void reopen_give_up(struct reopen *reopen, size_t i, const struct rt_erro
 }
 
 static void reopen_call(struct reopen *reopen, size_t i) {
+    const double until = rt_endpoint_now(reopen->cluster->endpoint) + reopen->link_timeout;
     struct rt_error err;
-    if (rt_cluster_greet(reopen->cluster, &reopen->cluster->members[i], reopen->links_until, &err) != RT_OK)
+    if (rt_cluster_greet(reopen->cluster, &reopen->cluster->members[i], fmin(until, reopen->until), &err) !=
+        RT_OK)
         reopen_give_up(reopen, i, &err);
     else
         reopen->called[i].call = CALL_MADE;
@@ -156,9 +158,9 @@ rt_status rt_cluster_reopen(struct rt_cluster *cluster, const struct rt_reopen_s
     const double now = rt_endpoint_now(cluster->endpoint);
     reopen.timeout = settings->timeout > 0 ? settings->timeout : cluster->timeout;
     reopen.until = now + reopen.timeout;
-    reopen.links_until =
-        settings->link_timeout > 0 ? fmin(now + settings->link_timeout, reopen.until) : reopen.until;
+    reopen.link_timeout = settings->link_timeout > 0 ? settings->link_timeout : reopen.timeout;
     cluster->view = settings->view;
+    cluster->fault = SIZE_MAX;
     reopen_forget(&reopen, settings->lost);
     rt_status status = reopen_call_all(&reopen, err);
     const size_t first = cluster->count - cluster->local_count;

@@ -74,7 +74,9 @@ static rt_status connection_take_error(struct rt_coordinator *coordinator,
     if (error.status == RT_DIVERGED)
         return rt_fail(err, RT_DIVERGED, "%s", error.text);
     /* A node that ends is lost to the others as well, or it says who is: perhaps we ourselves. */
-    const bool other = error.node < nodes && (error.node > 0 || error.status == RT_IO);
+    /* In a ring no node reports the master: one that has lost it reports itself. */
+    const bool master = error.status == RT_IO && !rt_route_is_ring(&connection->route);
+    const bool other = error.node < nodes && (error.node > 0 || master);
     const uint16_t from = talk == connection->route.in ? connection->route.from : connection->route.to;
     coordinator->lost = other ? error.node : from;
     return rt_fail(err, RT_FAILED, "%s", error.text);

@@ -26,8 +26,8 @@
  *   - gossip between random pairs: an exchange of its own, which chooses the partner of a step from the
  *     ticket's number (both ends draw the same pairs), and has() when the partner's span has come;
  *   - compressed spans: give() turns the gradient into what is sent and keeps the rest for the next step;
- *     take() turns what came into floats. Both run on the thread that computes, beside the exchange. What adds
- *     compressed values on the way (a collective's ADD, a server) and their type on the wire are new;
+ *     take() turns what came into floats. Both run on the thread that computes, beside the exchange. What
+ * adds compressed values on the way (a collective's ADD, a server) and their type on the wire are new;
  *   - workers with data of their own: a ticket says how much to learn, not from what: the replica decides
  *     what the ticket's batch is. rt_done tells how many rows it was, and the server weighs by them.
  * Such a strategy is not the same as one device bit by bit, or cannot join rings; it says so by its fields

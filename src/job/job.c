@@ -46,7 +46,7 @@ static const struct rt_option job_options[] = {
     {"evaluate_only", RT_OPTION_BOOL, AT(job.evaluate_only), "false", .help = "nothing will be trained"},
     {"timeout", RT_OPTION_REAL, AT(job.timeout), "60", 0.1, 86400,
      .help = "seconds in which a peer must make progress"},
-    {"keep", RT_OPTION_REAL, AT(job.keep), "0", 0, 86400,
+    {"keep", RT_OPTION_REAL, AT(job.keep), "0", 0, RT_JOB_KEEP,
      .help = "seconds for which a node waits for another view when this one is over"},
     {"rings", RT_OPTION_INT, AT(job.rings), "1", 1, 1024, .help = "side by side, of a hybrid"},
     {"ring", RT_OPTION_TREE, AT(ring), .help = "how a ring works"},

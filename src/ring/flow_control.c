@@ -86,8 +86,6 @@ void rt_flow_tell(struct rt_flow *flow) {
     const struct rt_engine_part *control = &flow->control;
     struct rt_error why = flow->error, ignored;
     struct rt_error_message report;
-    if (!flow->agent)
-        return;
     why.status = flow->status;
     if (flow->lost == RT_NODE_NONE && flow->status == RT_DIVERGED) /* no node is lost */
         rt_node_names_blame(names, self, &why);
@@ -96,6 +94,11 @@ void rt_flow_tell(struct rt_flow *flow) {
         why.status = RT_IO;
     }
     rt_node_names_report(names, self, flow->lost == 0 ? RT_NODE_NONE : flow->lost, &why, &report);
+    if (!flow->agent) { /* it was not made */
+        const struct rt_route route = rt_flow_route(flow);
+        rt_route_refuse(&route, (rt_status)report.status, report.node, report.text);
+        return;
+    }
     rt_agent_fail(flow->agent, (rt_status)report.status, report.node, report.text);
     (void)control->turn(control->self, &ignored);
 }

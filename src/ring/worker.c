@@ -181,7 +181,7 @@ static bool worker_is_stopped(void *self) {
 
 /* Tells the others, and stays until they have heard it. */
 static void worker_part_ways(struct rt_flow *flow, rt_status status) {
-    if (status != RT_OK && flow->agent && !rt_agent_is_over(flow->agent))
+    if (status != RT_OK && !(flow->agent && rt_agent_is_over(flow->agent)))
         rt_flow_tell(flow);
     /* One that is slow must not find the link gone before it has seen the STOP. */
     const double until = rt_flow_now(flow) + (status == RT_OK ? flow->settings.timeout : goodbye);

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { PATH_ROOM = 4096 };
@@ -30,6 +31,8 @@ static rt_status training_take_best(struct rt_training *training, struct rt_erro
     if (rt_modelfile_load(training->best_path, &training->learner.model_state, best, &update, &bad) !=
         RT_OK) {
         struct rt_training_state state;
+        if (bad.status != RT_BAD_INPUT) /* it is not the file's fault */
+            return rt_fail(err, bad.status, "%s", bad.text);
         rt_training_notice(training, "the best model cannot be used (%.500s); the last one is kept",
                            bad.text);
         rt_status status = rt_training_restore(training, &state, err);
@@ -53,6 +56,7 @@ static rt_status training_fill_result(struct rt_training *training, const char h
     struct rt_run *run = training->run;
     const struct rt_training_state *state = &training->state;
     const struct rt_evaluation *test = rt_run_test(run);
+    free(run->result_dir); /* of an end that a lost device has undone */
     run->result_dir = training->out.none ? NULL : strdup(run->out_dir);
     if (!run->result_dir && !training->out.none)
         return rt_fail(err, RT_NO_MEMORY, "not enough memory for the result");
@@ -98,6 +102,20 @@ static rt_status training_write_summary(const struct rt_training *training, stru
     return status == RT_OK ? rt_summary_write(training, path, err) : status;
 }
 
+/* The nodes are let go. The model is complete: that one of them is lost from here on changes no result. */
+static rt_status training_part(struct rt_training *training, struct rt_error *err) {
+    rt_status status = rt_training_watch_end(training, err);
+    if (status == RT_OK)
+        status = training->learner.stop(training->learner.self, err);
+    if (status != RT_LOST && status != RT_FAILED)
+        return status;
+    struct rt_error told;
+    rt_fail(&told, RT_OK, "%.400s; the model was complete by then", err->text);
+    rt_training_warn(training, told.text);
+    training->run->lost = 0;
+    return RT_OK;
+}
+
 rt_status rt_training_finish(struct rt_training *training, struct rt_error *err) {
     struct rt_run *run = training->run;
     char hash[65];
@@ -118,9 +136,7 @@ rt_status rt_training_finish(struct rt_training *training, struct rt_error *err)
     if (status == RT_OK)
         status = training_fill_result(training, hash, err);
     if (status == RT_OK)
-        status = rt_training_watch_end(training, err);
-    if (status == RT_OK)
-        status = training->learner.stop(training->learner.self, err);
+        status = training_part(training, err);
     if (status == RT_OK && training->learner.exchange_counts)
         run->has_exchange = training->learner.exchange_counts(training->learner.self, &run->exchange);
     if (status == RT_OK)

@@ -276,8 +276,11 @@ static rt_status training_run_updates(struct rt_training *training, struct rt_er
 }
 
 rt_status rt_training_loop(struct rt_training *training, struct rt_error *err) {
-    training->loop_start = training->checkpoint_at = rt_clock_wall();
-    training->state.setup_seconds += training->loop_start - training->start;
+    training->checkpoint_at = rt_clock_wall();
+    if (training->loop_start == 0) { /* it is entered again when a device was lost */
+        training->loop_start = training->checkpoint_at;
+        training->state.setup_seconds += training->loop_start - training->start;
+    }
     rt_training_report(training, NULL);
     rt_status status = training_run_updates(training, err);
     /* Saved before the validation that only the end of the run calls for, so that a longer run that continues

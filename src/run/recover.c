@@ -10,6 +10,7 @@
 #include "base/sentence.h"
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 bool rt_training_can_recover(const struct rt_training *training, rt_status status) {
     return status == RT_LOST && training->learner.recover && training->run->lost > 0 &&
@@ -28,20 +29,24 @@ static void recover_forget(struct rt_training *training) {
     training->run->views = NULL;
     training->run->view_count = 0;
     training->training_since = training->step_end = 0;
+    memset(&training->recent, 0, sizeof training->recent);
+    training->recent.start = rt_clock_wall();
     training->tested_update = training->validation_update = UINT64_MAX;
 }
 
 /* Where the run goes on: what it spent until now stays counted. */
 static rt_status recover_go_back(struct rt_training *training, struct rt_error *err) {
     struct rt_training_state *state = &training->state;
-    const struct rt_training_state now = *state;
+    const double setup_seconds = state->setup_seconds;
     if (training->checkpoint_dir && rt_checkpoint_exists(training->checkpoint_dir)) {
         RT_TRY(rt_training_restore(training, state, err));
     } else {
-        *state = (struct rt_training_state){.best_loss = (double)INFINITY, .best_accuracy = (double)NAN};
+        *state = (struct rt_training_state){
+            .best_loss = (double)INFINITY, .best_accuracy = (double)NAN, .setup_seconds = setup_seconds};
         RT_TRY(rt_training_start_parameters(training, err));
     }
-    state->setup_seconds = now.setup_seconds;
+    state->setup_seconds = setup_seconds;
+    training->validated_before = state->validation_seconds; /* the nodes' clocks are new */
     return RT_OK;
 }
 
@@ -73,6 +78,8 @@ rt_status rt_training_recover(struct rt_training *training, struct rt_error *err
         training->recoveries.count++;
         status = recover_try(training, err);
     } while (rt_training_can_recover(training, status));
+    if (status == RT_INTERRUPTED)
+        return rt_training_stopped(training, err);
     if (status != RT_OK)
         return status;
     const uint64_t update = training->state.update, replayed = before > update ? before - update : 0;

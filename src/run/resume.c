@@ -97,9 +97,19 @@ static rt_status resume_load(struct rt_training *training, struct rt_training_st
     struct rt_error notice;
     rt_status status = rt_checkpoint_load(training->checkpoint_dir, &training->learner.model_state,
                                           &training->fingerprint, state, rescored, &notice, err);
-    if (status == RT_OK && notice.text[0])
+    if (status != RT_OK)
+        return status;
+    if (notice.text[0])
         rt_training_notice(training, "%s", notice.text);
-    return status;
+    if (!*rescored || !state->validated)
+        return RT_OK;
+    state->best_loss = (double)INFINITY;
+    state->best_accuracy = (double)NAN;
+    state->best_update = state->stale = state->validated = 0;
+    rt_training_notice(
+        training, "%s has changed: the best model so far and the count for train.early_stop are forgotten",
+        *rescored);
+    return RT_OK;
 }
 
 rt_status rt_training_restore(struct rt_training *training, struct rt_training_state *state,
@@ -119,15 +129,6 @@ rt_status rt_training_resume(struct rt_training *training, struct rt_error *err)
     training->seconds_before = state->seconds;
     training->validated_before = state->validation_seconds;
     training->first_update = state->update;
-    if (rescored && state->validated) {
-        state->best_loss = (double)INFINITY;
-        state->best_accuracy = (double)NAN;
-        state->best_update = state->stale = state->validated = 0;
-        rt_training_notice(
-            training,
-            "%s has changed: the best model so far and the count for train.early_stop are forgotten",
-            rescored);
-    }
     if (training->schedule.kind == RT_SCHEDULE_COSINE && state->planned != training->updates)
         rt_training_notice(
             training,

@@ -76,6 +76,16 @@ says run.err "(127.0.0.1:$port) is lost: "
 kill -CONT "$sleeper"
 until_true 20 holds d.err " ended" || until_true 20 holds d.err " over" || fail "the node that woke up goes on with its run: $(cat d.err)"
 
+# ---- a run that is stopped, or whose master is killed, is resumed at once: its nodes wait for nobody else ----
+for signal in INT KILL; do
+    start_node e --name node-e
+    others=(--node "${at[0]}" --node "${at[1]}" --node "127.0.0.1:$port")
+    begin resumed-$signal "${others[@]}" --set train.updates=1000000000
+    { kill -$signal "$master" && wait "$master"; } 2>/dev/null
+    run 0 train dropout.yaml --out resumed-$signal --resume --quiet "${others[@]}" --set train.updates=$((2 * $(last_checkpoint resumed-$signal) + 200))
+    [ "$(field nodes resumed-$signal/summary.json)" = 4 ] || fail "resumed-$signal: not on 4 nodes"
+done
+
 # ---- a run that is to end instead ----
 begin strict "${others[@]:0:4}" --set cluster.recover=false --set train.updates=1000000000
 destroy "${node[0]}"

@@ -106,7 +106,6 @@ static void call_between_views(struct cluster_place *place, struct rt_endpoint *
     view_leave(&master);
     view_pass(&master, 1);
     /* while it waits */
-    refused(endpoint, a_master(7), run + 1, "pi1 is busy with a run of mem:0");
     refused(endpoint, a_master(1), run, "pi1 has been in view 1 of this run, and is called for view 1");
     refused(endpoint, a_node(2, RT_LABEL_PREVIOUS, 1), run, "pi1 does not expect a link of that run");
     refused(endpoint, a_node(2, RT_LABEL_PREVIOUS, 2), run, "pi1 does not expect a link of that run");
@@ -129,6 +128,27 @@ static void call_between_views(struct cluster_place *place, struct rt_endpoint *
 
 TEST(messages_of_other_views_and_other_runs) {
     view_run(2, 30, 0, call_between_views);
+}
+
+/* A session that only waits gives way to a run that is there: often the same one, resumed. */
+static void call_for_another_run(struct cluster_place *place, struct rt_endpoint *endpoint) {
+    struct view_master master, resumed;
+    view_open(&master, place, endpoint, 2);
+    view_form_all(&master, 1, 0);
+    view_leave(&master);
+    view_pass(&master, 1);
+    CHECK(place->world->place[1].ends == 0);
+    view_open(&resumed, place, endpoint, 2);
+    CHECK(place->world->place[1].ends == 1);
+    view_form_all(&resumed, 1, 0);
+    CHECK(view_round(&resumed, 0) == 2 && view_round(&resumed, VIEW_STOP) == VIEW_STOP);
+    view_close(&resumed);
+    view_close(&master);
+    CHECK(place->world->place[1].ends == 2);
+}
+
+TEST(another_run_takes_the_place_of_a_session_that_waits) {
+    view_run(2, 30, 0, call_for_another_run);
 }
 
 /* ---- the master thinks again, before the node sees that it has left ---- */
