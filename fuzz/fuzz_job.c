@@ -127,9 +127,9 @@ static void check_exchange(const struct rt_job *job) {
 static void check_position(const struct rt_position *position, size_t nodes) {
     const struct rt_job_ring *ring = &position->ring_job->ring;
     const bool shares = rt_hybrid_shares(position->inter_ring.strategy, &position->inter_ring.options);
-    if (position->rings < 2 || (size_t)position->rings * position->places != nodes ||
-        position->ring >= position->rings || position->place >= position->places ||
-        position->ring * position->places + position->place != position->index)
+    if (position->rings < 2 || (size_t)position->rings * position->ring_size != nodes ||
+        position->ring >= position->rings || position->ring_position >= position->ring_size ||
+        position->ring * position->ring_size + position->ring_position != position->index)
         abort();
     if (position->ring_job->learner != RT_JOB_RING || ring->part != (shares ? position->ring : 0) ||
         ring->parts != (shares ? position->rings : 1) || ring->with_servers != position->with_servers)

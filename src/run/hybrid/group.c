@@ -1,5 +1,5 @@
-/* Equal places of several rings: their links, and when a node of another ring is stuck. Their exchange is
- * made in group_exchange.c; what they start from is in initial_state.c. */
+/* Equal positions of several rings: their links, and the check whether a node of another ring is stuck.
+ * group_exchange.c creates their exchange; initial_state.c distributes the initial state. */
 #include "run/hybrid/group_inside.h"
 
 #include "base/memory.h"
@@ -48,8 +48,8 @@ static rt_status group_init(struct rt_group *group, const struct rt_group_settin
                                            .run = settings->run,
                                            .rank = settings->ring,
                                            .count = rings,
-                                           .first = settings->place,
-                                           .stride = settings->places,
+                                           .first = settings->ring_position,
+                                           .stride = settings->ring_size,
                                            .names = settings->names,
                                            .links = settings->links,
                                            .timeout = settings->timeout};
@@ -83,7 +83,7 @@ void rt_group_destroy(struct rt_group *group) {
 }
 
 uint16_t rt_group_number(const struct rt_group *group, uint16_t ring) {
-    return (uint16_t)(ring * group->settings.places + group->settings.place);
+    return (uint16_t)(ring * group->settings.ring_size + group->settings.ring_position);
 }
 
 /* ---- events -------------------------------------------------------------------------------------------- */
@@ -148,7 +148,7 @@ static rt_status group_check_awaited(struct rt_group *group, uint16_t ring, bool
                                      struct rt_error *err) {
     const struct rt_group_settings *settings = &group->settings;
     const struct rt_liveness_terms terms = {.self = rt_group_number(group, settings->ring),
-                                            .nodes = (uint16_t)(settings->places * settings->rings),
+                                            .nodes = (uint16_t)(settings->ring_size * settings->rings),
                                             .timeout = settings->timeout};
     const uint16_t number = rt_group_number(group, ring);
     const double waited =
@@ -266,8 +266,8 @@ static void group_tell(const void *self, struct rt_metrics_row *row) {
 
 struct rt_inter_ring rt_group_inter_ring(struct rt_group *group) {
     return (struct rt_inter_ring){.self = group,
-                                  .first = (uint16_t)(group->settings.ring * group->settings.places),
-                                  .nodes = (uint16_t)(group->settings.rings * group->settings.places),
+                                  .first = (uint16_t)(group->settings.ring * group->settings.ring_size),
+                                  .nodes = (uint16_t)(group->settings.rings * group->settings.ring_size),
                                   .early = group->settings.options->wfbp,
                                   .open = group_open,
                                   .event = group_event,

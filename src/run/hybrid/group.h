@@ -1,9 +1,9 @@
 /*
- * The nodes at the same place of rings that stand side by side: they hold the same layers, and exchange
- * gradients before every update, by any strategy (exchange/member.h). Behind struct rt_inter_ring, for the
- * engine of a ring's node (ring/flow_exchange.c), which is the worker of that exchange. What is left to the
- * group are the links between equal places, deciding when a node of another ring is stuck, and the common
- * start.
+ * The data-parallel group of nodes at the same position of several rings: they hold the same layers, and
+ * exchange gradients before every update, by any strategy (exchange/member.h). Behind struct rt_inter_ring,
+ * for the engine of a ring's node (ring/flow_exchange.c), which is the worker of that exchange. The group
+ * itself has the links between equal positions, decides when a node of another ring is stuck, and provides
+ * the common initial state.
  *
  * Before the first update the node in ring 0 gives its state (parameters, buffers, optimizer state and the
  * version that they are) to the others: whatever they were loaded from, all start from the same.
@@ -22,14 +22,15 @@ struct rt_group_settings {
     uint32_t run;
     struct rt_node_names names; /* of all nodes of the run */
     uint16_t ring, rings;       /* our rank, of how many */
-    /* In the ring, and how long it is: node `place` of ring r is number r * places + place. */
-    uint16_t place, places;
-    /* [rings], by ring; borrowed until the group is destroyed. The links in it are the group's to close; who
-     * closes one before sets it to NULL. */
+    /* Our position in the ring, and the size of a ring: the node at position p of ring r has number r *
+     * ring_size + p. */
+    uint16_t ring_position, ring_size;
+    /* [rings], by ring; borrowed until the group is destroyed. The group closes the links in it; set a link
+     * to NULL if you close it before. */
     struct rt_link **links;
-    double timeout; /* seconds in which somebody who owes something must make progress */
-    /* Where there are servers: examples of the run; and who is told what became of gradients (see
-     * exchange/server/server.h), NULL: nobody. */
+    double timeout; /* seconds in which a node that owes something must make progress */
+    /* Where there are servers: examples of the run; and a callback for the verdicts on gradients (see
+     * exchange/server/server.h), may be NULL. */
     uint64_t examples;
     void (*updated)(void *user, uint64_t version, size_t pushes, const struct rt_push *const *push);
     void (*judged)(void *user, const struct rt_push *push, enum rt_verdict verdict);
@@ -45,7 +46,7 @@ rt_status rt_group_create(const struct rt_group_settings *settings, struct rt_gr
 void rt_group_hang_up(struct rt_group *group); /* NULL is fine */
 void rt_group_destroy(struct rt_group *group); /* hangs up; NULL is fine */
 
-/* Which of two rings need a link between nodes at the same place. */
+/* Whether two rings need links between the nodes at equal positions. */
 bool rt_group_needs(const struct rt_exchange_strategy *strategy, const struct rt_exchange_options *options,
                     const struct rt_roles *roles, uint16_t a, uint16_t b);
 
@@ -60,16 +61,16 @@ enum { RT_LEADER_TICKETS_AHEAD = 2 };
 /* The leaders of rings talk with the master of the run over the same links: a coordinator there, an agent
  * here. */
 struct rt_group_talk {
-    void *self; /* NULL: nobody talks */
+    void *self; /* NULL: there are no talks */
     /* Whether the event is of a talk; if so it has been taken in. After a failure *lost is the number of the
-     * node whose fault it is, which the sentence then leaves out; RT_NODE_NONE: none known. */
+     * node that caused it, which the sentence then leaves out; RT_NODE_NONE: none known. */
     bool (*event)(void *self, const struct rt_event *event, uint16_t *lost, rt_status *status,
                   struct rt_error *err);
     /* Whether the first node of a ring is waited for; of ring 0 it is the master. NULL: none is. */
     bool (*waits_for)(const void *self, uint16_t ring);
     /* The ring is at rest: says so; whether all are. */
     bool (*may_leave)(void *self);
-    /* Takes examples that the master sends (control/state_transfer.h); NULL: the ring has data of its own. */
+    /* Receives examples from the master (control/state_transfer.h); NULL: the ring has its own data. */
     rt_status (*examples)(void *self, uint64_t batch, uint64_t first, const float *floats, size_t count,
                           struct rt_error *err);
 };

@@ -1,17 +1,17 @@
 /*
- * The exchange of the stages at one place of the rings: the member that any exchange has there
- * (exchange/member.h), with the stages as its worker.
+ * The exchange of the stages at one position of the rings: a member of an exchange (exchange/member.h), with
+ * the stages as its worker.
  *
  * Rings that stay together exchange sums. Where a strategy has servers that apply the sum and give parameters
- * back, here the sum itself is given back, and every node applies it to its own parameters: so all rings have
+ * back, here the sum itself is returned, and every node applies it to its own parameters. So all rings have
  * the whole state, and the norm of the whole gradient can still be taken round the ring.
  *
- * Rings that go at their own pace: the node of ring 0 is the server of its place, and the nodes of all rings
- * there are its workers. The optimizer's state is that of ring 0's stage, where it is saved from; the
- * server's parameters are its own, because the stage computes with older ones meanwhile. Places do not know
- * of one another. Where a server looks at who has which parameters (rounds, a bound on values), a ring asks
- * for them only when its batch arrives at the place: otherwise one ring could be waited for here while it
- * waits elsewhere for another that waits for it.
+ * Rings that go at their own pace: the node of ring 0 is the server of its position, and the nodes of all
+ * rings there are its workers. The optimizer's state is that of ring 0's stage, where it is saved from; the
+ * server's parameters are its own, because the stage computes with older ones meanwhile. Positions do not
+ * know of one another. Where a server's rules depend on the versions that the workers have (rounds, a bound
+ * on values), a ring asks for parameters only when its batch arrives at the position. Otherwise two rings
+ * could wait for each other at different positions: a deadlock.
  */
 #include "run/hybrid/group_inside.h"
 

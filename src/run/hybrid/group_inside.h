@@ -58,14 +58,14 @@ struct rt_group {
     struct rt_group_talk talk;
     double *heard;         /* [rings]: when something last came from there */
     struct rt_wait *waits; /* [rings]: for the node there */
-    uint16_t note;         /* what we say of them */
+    uint16_t note;         /* our note about these waits */
     uint16_t gone;         /* the ring whose link was lost first; UINT16_MAX: none */
     double gone_at;
     struct rt_error why;
     uint16_t lost;
 };
 
-/* The number of the node that has our place in a ring. */
+/* The number of the node at our position in a ring. */
 uint16_t rt_group_number(const struct rt_group *group, uint16_t ring);
 
 /* ---- group_exchange.c ---- */

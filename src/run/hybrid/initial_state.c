@@ -1,5 +1,5 @@
 /*
- * The state that the nodes at one place of several rings start from: that of ring 0, whatever it was loaded
+ * The initial state of the nodes at one position of several rings: that of ring 0, whatever it was loaded
  * from. The node there stores each of its stages' tensors with the others, all rings at a time, and declares
  * which version that is (control/state_transfer.h). State tensor t of stage s is number s * tensors + t.
  */
@@ -23,7 +23,7 @@ static size_t initial_floats(const void *self, size_t tensor) {
     return rt_stage_state_floats(initial_stage(group, tensor), tensor % initial_tensors(group));
 }
 
-/* Until the ring starts, nothing else uses its state; then there is none to be had (initial_adopt). */
+/* Until the ring starts, nothing else uses its state; afterwards the store is closed (initial_adopt). */
 static bool initial_can_write(const void *self) {
     (void)self;
     return true;

@@ -15,7 +15,7 @@ struct rt_rings {
     struct rt_exchange_options exchange_options;
     struct rt_link_cost cost;  /* of the links between them */
     bool with_servers, shares; /* see run/hybrid/position.h */
-    uint16_t count, places;
+    uint16_t count, ring_size;
     double exchange_seconds; /* predicted, of an update; nothing else goes on meanwhile */
 
     struct rt_endpoint *endpoint;

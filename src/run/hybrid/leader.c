@@ -7,9 +7,9 @@
 
 /* ---- before the run ------------------------------------------------------------------------------------ */
 
-static rt_status leader_make_network(const struct rt_leader_place *place, struct leader *leader,
+static rt_status leader_make_network(const struct rt_leader_context *context, struct leader *leader,
                                      struct rt_error *err) {
-    const struct rt_ring_device *device = &place->device->ring;
+    const struct rt_ring_device *device = &context->device->ring;
     const struct rt_job *job = leader->ring_job;
     const struct rt_computing computing = {.math = (enum rt_math)job->math,
                                            .kernels = device->kernels ? device->kernels : "auto",
@@ -19,12 +19,12 @@ static rt_status leader_make_network(const struct rt_leader_place *place, struct
 
 static rt_status leader_make_plan(struct leader *leader, const struct rt_assign *asked,
                                   struct rt_error *err) {
-    const size_t places = asked->nodes, layers = leader->network.model->count;
+    const size_t nodes = asked->nodes, layers = leader->network.model->count;
     struct rt_plan *plan = &leader->plan;
-    rt_status status = rt_alloc(places, sizeof *plan->node, "the plan", &plan->node, err);
+    rt_status status = rt_alloc(nodes, sizeof *plan->node, "the plan", &plan->node, err);
     size_t next = 0;
     bool fits = true;
-    for (size_t i = 0; status == RT_OK && i < places; i++) {
+    for (size_t i = 0; status == RT_OK && i < nodes; i++) {
         const struct rt_assigned_node *node = &asked->node[i];
         plan->node[i] = (struct rt_plan_node){
             .device = i, .first = node->first, .count = node->count, .slots = node->slots};
@@ -34,9 +34,9 @@ static rt_status leader_make_plan(struct leader *leader, const struct rt_assign 
     }
     if (status != RT_OK)
         return status;
-    if (!fits || (places == 1 && next != layers))
+    if (!fits || (nodes == 1 && next != layers))
         return rt_fail(err, RT_BAD_INPUT, "the assignment does not divide the model's %zu layers", layers);
-    plan->nodes = places;
+    plan->nodes = nodes;
     plan->tail = layers - next;
     plan->layers = layers;
     plan->micro_batch = rt_job_micro_rows(leader->ring_job);
@@ -82,7 +82,7 @@ static rt_status leader_make_receiver(struct leader *leader, struct rt_error *er
 
 static rt_status leader_open_data(const struct rt_session *session, struct leader *leader,
                                   struct rt_error *err) {
-    const struct rt_leader_place *place = session->user;
+    const struct rt_leader_context *context = session->user;
     const struct rt_job *job = leader->position->job;
     struct rt_data_wish wish;
     rt_status status = rt_datasets_wish(&job->data.set, &leader->network, &wish, err);
@@ -100,8 +100,8 @@ static rt_status leader_open_data(const struct rt_session *session, struct leade
     };
     if (job->data.set.send)
         return leader_make_receiver(leader, err);
-    return rt_job_data_open(job, &leader->network, place->device->data, place->device->cache, session->stop,
-                            &leader->datasets, &leader->scaling, err);
+    return rt_job_data_open(job, &leader->network, context->device->data, context->device->cache,
+                            session->stop, &leader->datasets, &leader->scaling, err);
 }
 
 static void leader_end(struct rt_session *session) {
@@ -120,16 +120,16 @@ static void leader_end(struct rt_session *session) {
 
 static rt_status leader_assign(struct rt_session *session, const struct rt_assign *asked, uint64_t *memory,
                                struct rt_error *err) {
-    const struct rt_leader_place *place = session->user;
+    const struct rt_leader_context *context = session->user;
     struct leader *leader;
     rt_status status = rt_alloc(1, sizeof *leader, "the leader of a ring", &leader, err);
     if (status != RT_OK)
         return status;
     session->role = leader;
-    leader->position = place->position;
-    leader->ring_job = place->position->ring_job;
+    leader->position = context->position;
+    leader->ring_job = context->position->ring_job;
     atomic_init(&leader->halt, 0);
-    status = leader_make_network(place, leader, err);
+    status = leader_make_network(context, leader, err);
     if (status == RT_OK)
         status = leader_make_plan(leader, asked, err);
     if (status == RT_OK)
@@ -141,6 +141,7 @@ static rt_status leader_assign(struct rt_session *session, const struct rt_assig
     return status;
 }
 
-struct rt_role rt_leader_role(struct rt_leader_place *place) {
-    return (struct rt_role){.assign = leader_assign, .run = rt_leader_run, .end = leader_end, .user = place};
+struct rt_role rt_leader_role(struct rt_leader_context *context) {
+    return (struct rt_role){
+        .assign = leader_assign, .run = rt_leader_run, .end = leader_end, .user = context};
 }

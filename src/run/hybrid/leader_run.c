@@ -24,7 +24,7 @@ static bool leader_may_begin(void *user, uint64_t batch) {
     return leader_can_begin(user, batch);
 }
 
-/* Whether something has come that is not the next ticket in turn: the ring is to return for it. */
+/* Whether a message other than the next ticket has come: the ring must return to handle it. */
 static bool leader_needs_attention(const struct leader *leader) {
     const uint64_t ticket = rt_agent_ticket(leader->agent);
     return rt_agent_is_asked(leader->agent) || rt_agent_is_stopped(leader->agent) ||
@@ -74,7 +74,7 @@ static bool leader_waits_for(const void *self, uint16_t ring) {
            !leader_can_begin(leader, rt_agent_ticket(leader->agent));
 }
 
-/* No leader hangs up before the master does, which knows when all rings are at rest. */
+/* Leaders keep their links until the master closes them: it knows when all rings are at rest. */
 static bool leader_may_leave(void *self) {
     struct leader *leader = self;
     if (!leader->left)
@@ -88,7 +88,7 @@ static bool leader_may_leave(void *self) {
 
 static rt_status leader_open_ring(struct leader *leader, struct rt_session *session, struct rt_error *err) {
     const struct rt_position *position = leader->position;
-    const struct rt_leader_place *place = session->user;
+    const struct rt_leader_context *context = session->user;
     const size_t micro = leader->plan.micro_batch;
     rt_status status;
     if (leader->samples) {
@@ -108,7 +108,7 @@ static rt_status leader_open_ring(struct leader *leader, struct rt_session *sess
                                                       .numbering = rt_hybrid_numbering(position),
                                                       .may_begin = leader_may_begin,
                                                       .user = leader};
-    rt_group_set_talk(place->group,
+    rt_group_set_talk(context->group,
                       (struct rt_group_talk){.self = leader,
                                              .event = leader_take_event,
                                              .waits_for = leader_waits_for,
@@ -123,27 +123,27 @@ static rt_status leader_open_ring(struct leader *leader, struct rt_session *sess
                                               .run = session->run,
                                               .names = session->names,
                                               .source = rt_part_pipeline_source(&leader->part_pipeline),
-                                              .pace = &place->device->ring.pace,
+                                              .pace = &context->device->ring.pace,
                                               .timeout = position->job->timeout,
                                               .stop = &leader->halt,
                                               .abandon = session->stop,
                                               .stray = leader_stray,
                                               .user = session,
-                                              .inter_ring = rt_group_inter_ring(place->group)};
+                                              .inter_ring = rt_group_inter_ring(context->group)};
     session->next = session->previous = NULL;
     return rt_ring_create(&settings, &leader->ring, err);
 }
 
 static rt_status leader_answer_metrics(struct leader *leader, struct rt_error *err) {
     RT_TRY(rt_ring_metrics(leader->ring, leader->rows, err));
-    for (uint16_t i = 0; i < leader->position->places; i++)
+    for (uint16_t i = 0; i < leader->position->ring_size; i++)
         leader->rows[i].node = (uint16_t)(leader->position->index + i);
     rt_agent_answer(leader->agent, leader->rows, NULL);
     leader_flush(leader);
     return RT_OK;
 }
 
-/* What else there is between two batches. */
+/* Handles stop requests and metrics between two batches. */
 static rt_status leader_attend(struct leader *leader, struct rt_error *err) {
     atomic_store(&leader->halt, 0);
     if (leader->stop && atomic_load(leader->stop))
@@ -151,7 +151,7 @@ static rt_status leader_attend(struct leader *leader, struct rt_error *err) {
     return rt_agent_is_asked(leader->agent) ? leader_answer_metrics(leader, err) : RT_OK;
 }
 
-/* One update; what came of it is told. */
+/* One update; reports its result. */
 static rt_status leader_step(struct leader *leader, struct rt_error *err) {
     const struct rt_part_pipeline *part_pipeline = &leader->part_pipeline;
     struct rt_ring_update update;
@@ -278,36 +278,36 @@ static rt_status leader_work(struct leader *leader, struct rt_session *session, 
 }
 
 static rt_status leader_open_agent(struct leader *leader, struct rt_session *session, struct rt_error *err) {
-    const struct rt_leader_place *place = session->user;
+    const struct rt_leader_context *context = session->user;
     const struct rt_position *position = leader->position;
     leader->comm = (struct rt_communicator){.endpoint = session->endpoint,
                                             .run = session->run,
                                             .rank = position->ring,
                                             .count = position->rings,
-                                            .stride = position->places,
+                                            .stride = position->ring_size,
                                             .names = session->names,
-                                            .links = place->links};
-    RT_TRY(rt_talk_open(place->links[0], &leader->talk, err));
+                                            .links = context->links};
+    RT_TRY(rt_talk_open(context->links[0], &leader->talk, err));
     leader->talk.run = session->run;
     const struct rt_agent_settings settings = {
-        .comm = &leader->comm, .learns = true, .ahead = RT_LEADER_TICKETS_AHEAD, .rows = position->places};
+        .comm = &leader->comm, .learns = true, .ahead = RT_LEADER_TICKETS_AHEAD, .rows = position->ring_size};
     return rt_agent_create(&settings, &leader->agent, err);
 }
 
 rt_status rt_leader_run(struct rt_session *session, struct rt_error *err) {
-    const struct rt_leader_place *place = session->user;
+    const struct rt_leader_context *context = session->user;
     struct leader *leader = session->role;
     leader->stop = session->stop;
     rt_status status = leader_open_agent(leader, session, err);
     if (status == RT_OK)
         status = leader_work(leader, session, err);
     if (leader->talk.link)
-        place->links[0] = NULL;
+        context->links[0] = NULL;
     rt_talk_close(&leader->talk);
     rt_agent_destroy(leader->agent);
     leader->agent = NULL;
-    /* Before the ring's memory goes: until then these may write to it. */
-    rt_group_hang_up(place->group);
+    /* Before the ring's memory is freed: the links may write to it until then. */
+    rt_group_hang_up(context->group);
     rt_ring_destroy(leader->ring);
     rt_input_pipeline_close(&leader->pipeline);
     return status;

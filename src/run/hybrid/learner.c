@@ -1,4 +1,4 @@
-/* The learner that is several rings side by side: a ring's, with what it shares with others. */
+/* The learner of several rings: the learner of ring 0 with the state of the other rings. */
 #include "run/ring/learner.h"
 #include "run/strategy.h"
 

@@ -1,4 +1,4 @@
-/* What the leader of a ring feeds it: its part of every batch, where several rings share each. */
+/* The input pipeline of a ring's leader: its part of every batch, where several rings share each. */
 #ifndef RT_RUN_HYBRID_PART_PIPELINE_H
 #define RT_RUN_HYBRID_PART_PIPELINE_H
 

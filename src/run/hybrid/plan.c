@@ -1,4 +1,4 @@
-/* The plan of several rings: what the exchange between them adds to that of one. */
+/* The plan of several rings: adds the exchange between them to the plan of one. */
 #include "run/hybrid/inside.h"
 
 #include "base/memory.h"
@@ -53,7 +53,7 @@ static void rings_add_served(const struct rt_rings *rings, uint16_t ring, size_t
     needs->added += ring == 0 ? block * (double)rings->count : 0;
 }
 
-/* Of a place of a ring: its run of layers, and those of the tail. */
+/* For one position of a ring: its layers, and those of the tail. */
 static rt_status rings_count_needs(const struct rt_rings *rings, const struct rt_roles *roles, uint16_t ring,
                                    const struct rt_plan_node *node, size_t tail, struct needs *needs,
                                    struct rt_error *err) {
@@ -79,13 +79,14 @@ static double rings_seconds_of(const struct rt_link_cost *cost, const struct nee
 }
 
 /* The one that needs most decides. */
-static rt_status rings_plan_place(const struct rt_rings *rings, const struct rt_roles *roles, size_t place,
-                                  struct rt_plan *plan, double *seconds, struct rt_error *err) {
+static rt_status rings_plan_position(const struct rt_rings *rings, const struct rt_roles *roles,
+                                     size_t position, struct rt_plan *plan, double *seconds,
+                                     struct rt_error *err) {
     double kept = 0;
     for (uint16_t ring = 0; ring < rings->count; ring++) {
         struct needs needs;
-        rt_status status =
-            rings_count_needs(rings, roles, ring, &plan->node[place], place ? 0 : plan->tail, &needs, err);
+        rt_status status = rings_count_needs(rings, roles, ring, &plan->node[position],
+                                             position ? 0 : plan->tail, &needs, err);
         if (status != RT_OK)
             return status;
         const double own = rings_seconds_of(&rings->cost, &needs);
@@ -93,7 +94,7 @@ static rt_status rings_plan_place(const struct rt_rings *rings, const struct rt_
         *seconds = own > *seconds ? own : *seconds;
     }
     if (kept < 0x1p60)
-        plan->node[place].memory += (uint64_t)kept * sizeof(float);
+        plan->node[position].memory += (uint64_t)kept * sizeof(float);
     return RT_OK;
 }
 
@@ -109,7 +110,7 @@ rt_status rt_rings_planned(struct rt_rings *rings, struct rt_ring_setup *setup, 
             rt_exchange_roles(rings->strategy, &rings->exchange_options, rings->count, worker, &roles, err);
     rings->exchange_seconds = 0;
     for (size_t i = 0; status == RT_OK && i < plan->nodes; i++)
-        status = rings_plan_place(rings, &roles, i, plan, &rings->exchange_seconds, err);
+        status = rings_plan_position(rings, &roles, i, plan, &rings->exchange_seconds, err);
     if (status == RT_OK && plan->samples_per_s > 0)
         plan->samples_per_s = batch / (batch / plan->samples_per_s + rings->exchange_seconds);
     free(worker);
@@ -124,7 +125,7 @@ char *rt_rings_print(const struct rt_rings *rings, const struct rt_ring_setup *s
         fprintf(out,
                 "%s of %s %s; equal places exchange gradients by %s%s, about %.3g ms "
                 "an update. The first ring, and how all are cut:\n%s",
-                RT_COUNTED(rings->count, "ring"), RT_COUNTED(rings->places, "node"),
+                RT_COUNTED(rings->count, "ring"), RT_COUNTED(rings->ring_size, "node"),
                 rings->shares ? "share each batch" : "have batches of their own", rings->strategy->name,
                 rings->with_servers ? ", with a server on the first ring's node" : "",
                 1e3 * rings->exchange_seconds, plan);

@@ -1,4 +1,4 @@
-/* A node's ring and place, and the job of that ring. */
+/* A node's ring, its position in it, and the job of that ring. */
 #include "run/hybrid/position.h"
 
 #include "base/memory.h"
@@ -15,7 +15,7 @@ rt_status rt_hybrid_strategy(const struct rt_exchange_options *hybrid,
     *strategy = rt_exchange_inner(&rt_strategy_hybrid, hybrid);
     *options = *hybrid;
     if (rt_hybrid_has_servers(*strategy, options) && options->servers < 0)
-        options->servers = 1; /* at each place */
+        options->servers = 1; /* at each position */
     return rt_exchange_check(*strategy, options, (size_t)hybrid->rings, 0, err);
 }
 
@@ -66,15 +66,15 @@ static rt_status position_read(struct rt_position *position, const struct rt_tre
         return rt_fail(err, RT_BAD_INPUT, "%lld rings cannot be made of %zu nodes", (long long)job->rings,
                        nodes);
     position->rings = (uint16_t)job->rings;
-    position->places = (uint16_t)(nodes / position->rings);
-    position->ring = (uint16_t)(position->index / position->places);
-    position->place = (uint16_t)(position->index % position->places);
+    position->ring_size = (uint16_t)(nodes / position->rings);
+    position->ring = (uint16_t)(position->index / position->ring_size);
+    position->ring_position = (uint16_t)(position->index % position->ring_size);
     struct rt_exchange_section *inter_ring = &position->inter_ring;
     RT_TRY(rt_exchange_section_read(job, inter_ring, err));
     RT_TRY(position_check_inter_ring(inter_ring, position->rings, err));
     position->with_servers = rt_hybrid_has_servers(inter_ring->strategy, &inter_ring->options);
     const bool shares = rt_hybrid_shares(inter_ring->strategy, &inter_ring->options);
-    /* What the master says of parts and servers is not believed: it follows from the strategy. */
+    /* Parts and servers follow from the strategy; the fields of the message are not trusted. */
     struct rt_job ring = *job;
     ring.learner = RT_JOB_RING;
     ring.rings = 1;

@@ -1,6 +1,6 @@
 /*
- * Where a node of several rings stands: its ring and its place in it, which it derives from its index, and
- * what follows from that: the job of its ring. How rings differ by the strategy between them is here too.
+ * The position of a node in a run of several rings: its ring, its position there, both derived from its
+ * index, and the job of its ring. Also what the strategy between the rings implies for them.
  */
 #ifndef RT_RUN_HYBRID_POSITION_H
 #define RT_RUN_HYBRID_POSITION_H
@@ -12,8 +12,8 @@ struct rt_position {
     struct rt_job *job;                    /* of all rings; owned */
     struct rt_job *ring_job;               /* of the node's ring, with its part of each batch; owned */
     struct rt_exchange_section inter_ring; /* how the rings exchange gradients */
-    uint16_t rings, places;                /* how many, and how long each is */
-    uint16_t index, ring, place;           /* the node's own */
+    uint16_t rings, ring_size;             /* how many, and nodes of each */
+    uint16_t index, ring, ring_position;   /* the node's own */
     bool with_servers; /* the rings do not stay together: they have servers, and batches or rounds of their
                           own */
 };

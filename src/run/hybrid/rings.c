@@ -1,5 +1,5 @@
-/* The rings beside the first, in a run; setup.c has how they come about, rings_apart.c what they do at their
- * own pace. */
+/* The other rings of a run, on the master. setup.c forms them; rings_apart.c has rings that go at their own
+ * pace. */
 #include "run/hybrid/inside.h"
 
 #include "base/memory.h"
@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Seconds that the leaders have to hear why the run ends, and between two questions for metrics that
- * nobody waits for: to answer, a ring pauses. */
+/* Seconds for the leaders to receive the reason of a failure; seconds between two periodic requests for
+ * metrics, since a ring pauses to answer. */
 static const double reason_seconds = 2, ask_seconds = 1;
 
 /* ---- life ---------------------------------------------------------------------------------------------- */
@@ -28,7 +28,7 @@ rt_status rt_rings_create(const struct rt_training_config *config, struct rt_rin
     made->options.rings = (int64_t)count;
     made->config.options = &made->options;
     made->count = (uint16_t)count;
-    made->places = (uint16_t)(nodes / count);
+    made->ring_size = (uint16_t)(nodes / count);
     status = rt_hybrid_strategy(&made->options, &made->strategy, &made->exchange_options, err);
     if (status == RT_OK)
         status = rt_alloc(count, sizeof *made->links, "the links", &made->links, err);
@@ -182,7 +182,7 @@ static rt_status rings_make_coordinator(struct rt_rings *rings, uint32_t run, st
     rings->comm = (struct rt_communicator){.endpoint = rings->endpoint,
                                            .run = run,
                                            .count = rings->count,
-                                           .stride = rings->places,
+                                           .stride = rings->ring_size,
                                            .names = rings->names,
                                            .links = rings->links,
                                            .timeout = rings->config.spec->cluster.timeout};
@@ -193,7 +193,7 @@ static rt_status rings_make_coordinator(struct rt_rings *rings, uint32_t run, st
         rings->talks[ring].run = run;
     }
     const struct rt_coordinator_settings settings = {
-        .comm = &rings->comm, .ahead = RT_LEADER_TICKETS_AHEAD, .rows = rings->places};
+        .comm = &rings->comm, .ahead = RT_LEADER_TICKETS_AHEAD, .rows = rings->ring_size};
     return rt_coordinator_create(&settings, &rings->coordinator, err);
 }
 
@@ -226,7 +226,7 @@ rt_status rt_rings_open(struct rt_rings *rings, const struct rt_ring_setup *setu
                                                .run = setup->who.run,
                                                .names = rt_membership_names(&setup->who),
                                                .rings = rings->count,
-                                               .places = rings->places,
+                                               .ring_size = rings->ring_size,
                                                .links = rings->links,
                                                .timeout = rings->config.spec->cluster.timeout,
                                                .examples = rings->config.set->count,

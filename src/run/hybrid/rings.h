@@ -1,8 +1,7 @@
 /*
- * The rings beside the first, as the master of the run has them. The learner (run/ring/learner.c) drives
- * ring 0 as it drives a ring that is alone; what several rings add to that is here: their links and parts,
- * the exchange of gradients at the master's own place (run/hybrid/group.h), and the conversations with the
- * other leaders (control/coordinator.h).
+ * The other rings of a run, on the master. The learner (run/ring/learner.c) drives ring 0 like a single ring;
+ * this adds what several rings need: links and parts, the exchange of gradients at the master's own position
+ * (run/hybrid/group.h), and the control messages to the other leaders (control/coordinator.h).
  */
 #ifndef RT_RUN_HYBRID_RINGS_H
 #define RT_RUN_HYBRID_RINGS_H
@@ -16,8 +15,8 @@ struct rt_rings;
  * at is borrowed. For more than one ring. */
 rt_status rt_rings_create(const struct rt_training_config *config, struct rt_rings **rings,
                           struct rt_error *err);
-/* Tells the other rings why the run ends, unless it has been stopped, and closes the links: those may write
- * to the memory of ring 0 until then. */
+/* Tells the other rings why the run ends, unless it has been stopped, and closes the links: the links may
+ * write to the memory of ring 0 until then. */
 void rt_rings_hang_up(struct rt_rings *rings);       /* NULL is fine */
 void rt_rings_destroy(struct rt_rings *rings);       /* hangs up; NULL is fine */
 size_t rt_rings_count(const struct rt_rings *rings); /* NULL: 1 */

@@ -19,7 +19,7 @@ static bool rings_give(void *self, uint16_t ring, uint64_t batch) {
     if (rings->sender)
         rt_sample_sender_send(rings->sender, rings->coordinator, ring, batch, rings->shares ? ring : 0,
                               rings->shares ? rings->count : 1);
-    rt_rings_flush(rings); /* also where a server's judgement led to it, after which nobody has a turn */
+    rt_rings_flush(rings); /* also after a server's verdict, which is followed by no turn */
     return true;
 }
 
@@ -63,7 +63,7 @@ static rt_status rings_settle(void *self, struct rt_error *err) {
     return rt_ring_rest(rings->ring, err);
 }
 
-/* While time passes somebody may be late with a batch of an epoch that is cut short. */
+/* A wait during which a worker may become late with a batch of an epoch that is cut short. */
 struct rings_waiting {
     struct rt_rings *rings;
     bool (*test)(void *user);
@@ -82,7 +82,7 @@ static rt_status rings_await(void *self, bool (*test)(void *user), void *user, s
     return rt_rings_wait(self, false, rings_look, &waits, err);
 }
 
-/* There is one thread: nobody else touches what the batch scheduler has. */
+/* There is one thread, so the state of the batch scheduler needs no guard. */
 static void rings_pass(void *self) {
     (void)self;
 }
@@ -176,7 +176,7 @@ rt_status rt_rings_step_apart(struct rt_rings *rings, struct rt_ring_update *upd
     update->loss = sum.loss;
     update->correct = (size_t)sum.correct;
     update->end = rt_clock_wall();
-    /* Whatever a leader says of it: an update of nothing would be taken for the end of the examples. */
+    /* An update of 0 rows would be taken for the end of the examples, so it is refused. */
     return sum.rows > 0 ? RT_OK
                         : rt_fail(err, RT_FAILED, "update %llu was made of no examples",
                                   (unsigned long long)update->update);
@@ -186,7 +186,7 @@ static bool rings_do_others_rest(void *user) {
     return rt_coordinator_all_rest(((const struct rt_rings *)user)->coordinator);
 }
 
-/* Ring 0 is the last, and has then what all gradients have led to. */
+/* Ring 0 rests last, and then has the parameters after all gradients. */
 rt_status rt_rings_rest_apart(struct rt_rings *rings, struct rt_error *err) {
     rt_status status = rt_rings_wait(rings, true, rings_do_others_rest, rings, err);
     if (status != RT_OK)

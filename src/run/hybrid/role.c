@@ -1,7 +1,7 @@
 /*
- * A node of rings that stand side by side. In its own ring it is what it would be there alone: a worker
- * (ring/worker.h), or the ring's master, its leader (run/hybrid/leader.h). What is added here is the group
- * of its likes in the other rings, with which it adds up gradients.
+ * A node of several rings. In its own ring it is a worker (ring/worker.h), or the ring's master, called its
+ * leader (run/hybrid/leader.h). This role adds the group of the nodes at the same position of the other
+ * rings, with which it sums gradients.
  */
 #include "run/roles.h"
 
@@ -14,10 +14,10 @@
 struct node {
     struct rt_position *position;
     struct rt_role_part part; /* in its ring */
-    struct rt_leader_place leader;
+    struct rt_leader_context leader;
     struct rt_ring_device worker;
     struct rt_inter_ring inter_ring;
-    struct rt_link **links; /* [rings] with those at our place */
+    struct rt_link **links; /* [rings] with the nodes at our position */
 };
 
 /* ---- before the run ------------------------------------------------------------------------------------ */
@@ -44,13 +44,13 @@ static rt_status node_take_part(struct rt_session *session, struct node *node, c
     if (status != RT_OK)
         return status;
     const struct rt_position *position = node->position;
-    const struct rt_assign part = {.index = position->place,
-                                   .nodes = position->places,
-                                   .node = asked->node + (size_t)position->ring * position->places,
+    const struct rt_assign part = {.index = position->ring_position,
+                                   .nodes = position->ring_size,
+                                   .node = asked->node + (size_t)position->ring * position->ring_size,
                                    .job = position->ring_job->tree};
-    node->leader = (struct rt_leader_place){.device = device, .position = position, .links = node->links};
+    node->leader = (struct rt_leader_context){.device = device, .position = position, .links = node->links};
     node->worker = device->ring;
-    node->part.role = position->place ? rt_ring_role(&node->worker) : rt_leader_role(&node->leader);
+    node->part.role = position->ring_position ? rt_ring_role(&node->worker) : rt_leader_role(&node->leader);
     return rt_role_part_assign(&node->part, session, &part, memory, err);
 }
 
@@ -73,14 +73,14 @@ static rt_status node_assign(struct rt_session *session, const struct rt_assign 
 
 /* ---- the run ------------------------------------------------------------------------------------------- */
 
-/* Takes over the links with those at our place; there should be no others. */
+/* Takes over the links with the nodes at our position; there should be no others. */
 static rt_status node_take_links(struct rt_session *session, struct node *node, struct rt_error *err) {
     const struct rt_position *position = node->position;
-    if (!session->links || session->count != position->rings * position->places)
+    if (!session->links || session->count != position->rings * position->ring_size)
         return rt_fail(err, RT_FAILED, "the links of the run are not those of its assignment");
     for (uint16_t i = 0; i < session->count; i++) {
-        if (i % position->places == position->place)
-            node->links[i / position->places] = session->links[i];
+        if (i % position->ring_size == position->ring_position)
+            node->links[i / position->ring_size] = session->links[i];
         else
             rt_link_close(session->links[i]);
         session->links[i] = NULL;
@@ -98,8 +98,8 @@ static rt_status node_work(struct rt_session *session, struct node *node, struct
                                                .names = session->names,
                                                .ring = position->ring,
                                                .rings = position->rings,
-                                               .place = position->place,
-                                               .places = position->places,
+                                               .ring_position = position->ring_position,
+                                               .ring_size = position->ring_size,
                                                .links = node->links,
                                                .timeout = position->job->timeout,
                                                .examples = (uint64_t)position->job->data.examples};

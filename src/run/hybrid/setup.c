@@ -1,4 +1,4 @@
-/* Forming rings side by side: their links, in rings and across them, and what each node is told. */
+/* Forms several rings: the links in rings and between them, and the assignment of each node. */
 #include "run/hybrid/inside.h"
 
 #include "base/memory.h"
@@ -12,22 +12,22 @@ static const double adding = 5e-10;
 
 static rt_status rings_add_inter_ring(const struct rt_rings *rings, const struct rt_roles *roles,
                                       struct rt_view *view, struct rt_error *err) {
-    const size_t places = rings->places;
+    const size_t ring_size = rings->ring_size;
     for (uint16_t a = 0; a < rings->count; a++)
         for (uint16_t b = (uint16_t)(a + 1); b < rings->count; b++)
-            for (size_t p = 0; p < places; p++)
+            for (size_t p = 0; p < ring_size; p++)
                 if (rt_group_needs(rings->strategy, &rings->exchange_options, roles, a, b))
-                    RT_TRY(rt_view_add_link(view, a * places + p, b * places + p, RT_LABEL_MESH, err));
+                    RT_TRY(rt_view_add_link(view, a * ring_size + p, b * ring_size + p, RT_LABEL_MESH, err));
     return RT_OK;
 }
 
-/* Those of all rings, and between equal places of them. */
+/* The links within all rings, and between equal positions of them. */
 static rt_status rings_shape(void *user, struct rt_view *view, struct rt_error *err) {
     const struct rt_rings *rings = user;
     struct rt_roles roles;
     uint16_t *worker;
     for (size_t r = 0; r < rings->count; r++)
-        RT_TRY(rt_view_add_ring(view, r * rings->places, rings->places, err));
+        RT_TRY(rt_view_add_ring(view, r * rings->ring_size, rings->ring_size, err));
     RT_TRY(rt_alloc(rings->count, sizeof *worker, "the links", &worker, err));
     rt_status status =
         rt_exchange_roles(rings->strategy, &rings->exchange_options, rings->count, worker, &roles, err);
@@ -55,7 +55,7 @@ static void rings_joined(void *user, struct rt_view *view) {
     if (!(rings->cost.bandwidth > 0))
         rings->cost.bandwidth = 1e9;
     for (size_t r = 1; r < rings->count; r++)
-        rings->links[r] = rt_view_take_link(view, r * rings->places, RT_LABEL_MESH);
+        rings->links[r] = rt_view_take_link(view, r * rings->ring_size, RT_LABEL_MESH);
 }
 
 /* ---- parts ---- */
@@ -65,8 +65,8 @@ rt_status rt_rings_assign(struct rt_rings *rings, struct rt_ring_setup *setup, s
     const struct rt_datasets datasets = {.train = *config->set, .target = config->target};
     struct rt_job *job;
     char fingerprint[65];
-    if (setup->plan->nodes != rings->places)
-        return rt_fail(err, RT_FAILED, "the plan is not for rings of %u nodes", rings->places);
+    if (setup->plan->nodes != rings->ring_size)
+        return rt_fail(err, RT_FAILED, "the plan is not for rings of %u nodes", rings->ring_size);
     rt_datasets_fingerprint(&datasets, config->scaling, fingerprint);
     const struct rt_job_facts facts = {.fingerprint = fingerprint,
                                        .cost = rings->cost,

@@ -25,8 +25,8 @@ TEST(a_node_finds_its_place) {
         struct rt_error err;
         struct rt_position *position;
         CHECK_OK(read_job("rings: 3", model, "allreduce-rd", index, 12, &position, &err));
-        CHECK(position->rings == 3 && position->places == 4 && position->index == index);
-        CHECK(position->ring == index / 4 && position->place == index % 4);
+        CHECK(position->rings == 3 && position->ring_size == 4 && position->index == index);
+        CHECK(position->ring == index / 4 && position->ring_position == index % 4);
         const struct rt_job *ring = position->ring_job;
         CHECK(ring->learner == RT_JOB_RING && ring->ring.part == index / 4 && ring->ring.parts == 3);
         CHECK(rt_tree_equal(ring->layers, position->job->layers) && ring->batch == 24);
