@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Seconds after which stop and the nodes on this machine are looked at again: nobody wakes us for them. */
+/* Seconds between two checks of stop and of the nodes on this machine, which send no event. */
 static const double slice = 0.1;
 /* Seconds in which a node whose link is gone is seen to have ended. */
 static const double last_breath = 0.2;
@@ -36,7 +36,7 @@ uint32_t rt_cluster_view(const struct rt_cluster *cluster) {
 
 static void cluster_take(struct rt_cluster *cluster, const struct rt_event *event) {
     if (event->kind == RT_EVENT_ACCEPTED) {
-        rt_link_close(event->link); /* the master waits for nobody */
+        rt_link_close(event->link); /* the master accepts no connections */
         return;
     }
     if (rt_dial_event(&cluster->dial, event))
@@ -107,7 +107,7 @@ static rt_status request(struct rt_cluster *cluster, size_t member, uint16_t typ
         return rt_fail(err, RT_FAILED, "%s", cluster->members[member].lost.text);
     if (!talk->link)
         return rt_fail(err, RT_FAILED, "%s: its link is closed", who);
-    /* What it said without being asked: why it leaves us. */
+    /* An unsolicited message: the reason why the node leaves. */
     if (talk->ready && talk->message.type == RT_MESSAGE_ERROR)
         return rt_talk_expect(talk, type, who, err);
     if (talk->dead)

@@ -1,10 +1,10 @@
 /*
- * The master's side of a cluster: who takes part, and the links between them.
+ * The master's side of a cluster: its members, and the links between them.
  *
  * Life: open (start local nodes or connect to running ones, exchange greetings), ask (any request that has
  * one answer: profile, assign), join (the nodes connect to one another), go (the direct links to the
- * nodes are closed: from then on everybody talks to neighbours only), close. In the middle of a run: reopen
- * (the nodes are called again, those that are gone are found), and then as before from ask on.
+ * nodes are closed: from then on nodes talk to neighbours only), close. In the middle of a run: reopen (the
+ * nodes are called again, those that are gone are found), and then as before from ask on.
  */
 #ifndef RT_CLUSTER_CLUSTER_H
 #define RT_CLUSTER_CLUSTER_H
@@ -40,7 +40,7 @@ enum { RT_NODE_PORT = 7117 };
 
 struct rt_member {
     char address[RT_MAX_TEXT + 1];
-    /* What everybody calls it: "local 2", or what it was named with `ringtmp node --name`; its address where
+    /* Its name for all nodes: "local 2", or what it was named with `ringtmp node --name`; its address where
      * several have one name. "": it has not said it yet. */
     char name[RT_MAX_TEXT + 1];
     struct rt_welcome welcome;
@@ -83,7 +83,7 @@ rt_status rt_cluster_answer(struct rt_cluster *cluster, size_t member, uint16_t 
  * node. links: [wanted_count], those of node 0, on which the neighbour has been greeted; they are the
  * caller's, the others are NULL. edges: likewise, of all; measured when probe_bytes is not 0. Nothing may be
  * posted on the links before rt_cluster_go. May be called again; the nodes then drop their old links, and the
- * caller closes his. cluster/view.h has the lists of rings and meshes. */
+ * caller closes its own. cluster/view.h has the lists of rings and meshes. */
 struct rt_wanted_link {
     uint16_t from, to, label;
 };

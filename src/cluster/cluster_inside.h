@@ -21,7 +21,7 @@ struct rt_cluster {
     bool *joined;        /* [count]: has a place */
     struct rt_dial dial; /* one of the master's own links at a time */
 
-    /* The master's links with the nodes are the caller's, but until he takes events himself we watch them. */
+    /* The caller owns the master's links with the nodes, but we watch them until the caller takes events. */
     const struct rt_link **own; /* [own_count] */
     size_t own_count;
     struct rt_error lost; /* one of them was; text "": not */

@@ -1,11 +1,10 @@
 /*
- * A link between two nodes while it is made: one end dials, the other has accepted and echoes. The one who
- * dialled greets (hello, welcome); if he is to measure the link he then sends a few small messages (join),
- * each of which is answered (joined), announces frames of at most probe_bytes in the last of them, sends
- * these one by one on the bulk channel, each answered likewise; his own joined, with what he measured, ends
- * it. The first frame is small, and the others are as large as the link can carry in a moment: so a slow link
- * is measured in time as well. Afterwards nothing is posted on either end, and the link is handed on to
- * whoever works with it.
+ * A link between two nodes while it is made: one end dials, the other has accepted and echoes. The dialling
+ * end greets (hello, welcome). To measure the link, it then sends a few small messages (join), each of which
+ * is answered (joined). The last of them announces frames of at most probe_bytes, which it sends one by one
+ * on the bulk channel, each answered likewise. It ends with its own joined, which has the measurements. The
+ * first frame is small, and the others are as large as the link can carry in a moment: so a slow link is
+ * measured in time as well. Afterwards nothing is posted on either end, and the link can be taken over.
  */
 #ifndef RT_CLUSTER_DIAL_H
 #define RT_CLUSTER_DIAL_H
@@ -43,7 +42,7 @@ struct rt_dial {
     enum rt_dial_stage stage;
     struct rt_error error;     /* FAILED: why */
     double latency, bandwidth; /* DONE: as measured, or 0 */
-    struct rt_welcome welcome; /* from HELLO on: who is there */
+    struct rt_welcome welcome; /* from HELLO on: the peer's answer */
 
     double until;                     /* when it fails if it is not DONE by then */
     struct rt_dial_settings settings; /* from here on its own; address is not kept */

@@ -1,8 +1,8 @@
 /*
  * Making the links of a cluster. First every node is told its place and which links it will have; then one
  * after another is told to connect. Where links are measured, one is made at a time, so that measurements do
- * not disturb one another; otherwise several nodes connect at the same time. The master, who does not listen,
- * makes all of its own links.
+ * not disturb one another; otherwise several nodes connect at the same time. The master, which does not
+ * listen, makes all of its own links.
  */
 #include "cluster/cluster_inside.h"
 
@@ -15,7 +15,7 @@
 /* Links that are made at a time: a node listens to a few guests only. */
 enum { AT_ONCE = RT_NODE_LINKS / 2 };
 
-/* A number alone is an address to the system, 127 being 0.0.0.127; but whoever writes it means a port. */
+/* A number alone is an address to the system, 127 being 0.0.0.127; but users mean a port. */
 rt_status rt_cluster_address(const char *given, char address[RT_MAX_TEXT + 1], struct rt_error *err) {
     const char *colon = strchr(given, ':');
     int length;
@@ -69,7 +69,7 @@ static rt_status cluster_check_order(const struct form *form, struct rt_error *e
     return RT_OK;
 }
 
-/* A loopback address means another machine to everybody who is on another machine. */
+/* A loopback address is of no use on another machine. */
 static rt_status cluster_check_links(const struct form *form, struct rt_error *err) {
     for (size_t i = 0; i < form->wanted_count; i++) {
         const struct rt_wanted_link *link = &form->wanted[i];
@@ -111,8 +111,8 @@ static rt_status cluster_tell_place(const struct form *form, size_t i, struct rt
     return rt_cluster_request(form->cluster, form->order[i - 1], RT_MESSAGE_SETTLE, body, bytes, err);
 }
 
-/* All of those asked are heard, also after a failure: an answer that nobody takes would later pass for that
- * to another question. The first failure counts, but a node that is gone is the reason why others fail. */
+/* All answers are received, also after a failure: an answer left over would be taken for that to a later
+ * request. The first failure counts, but a node that is gone is the reason why others fail. */
 struct failure {
     rt_status status;
     bool gone;

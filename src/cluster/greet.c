@@ -88,7 +88,7 @@ static void cluster_tell_waiting(const struct rt_cluster *cluster,
     }
 }
 
-/* A name that several have, or that the master is called by, names nobody: then it is the address. */
+/* A name that is not unique, or that is the master's, is replaced by the address. */
 static void cluster_tell_apart(struct rt_cluster *cluster) {
     for (size_t i = 0; i < cluster->count; i++) {
         bool shared = strcmp(cluster->members[i].welcome.name, "master") == 0;
@@ -101,8 +101,8 @@ static void cluster_tell_apart(struct rt_cluster *cluster) {
     }
 }
 
-/* All at a time; whoever is lost first fails it. A link that cannot be made is given up a moment before the
- * wait for its answer, so that the reason is known. */
+/* Greets all members at the same time; the first that is lost fails it. A link that cannot be made is given
+ * up a moment before the wait for its answer, so that the reason is known. */
 rt_status rt_cluster_greet_all(struct rt_cluster *cluster, const struct rt_cluster_settings *settings,
                                struct rt_error *err) {
     const double moment = 0.5, silence = 1;

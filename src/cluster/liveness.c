@@ -3,9 +3,8 @@
 
 #include <math.h>
 
-/* Timeouts after which a node that takes steps, and delivers nothing, is named; and after how many more for
- * each node of the run the master gives everybody up: what it waits for may have to pass through all of them.
- */
+/* Timeouts after which a node that takes steps, and delivers nothing, is named; and, for each node of the
+ * run, after how many more the master ends the run: a message may have to pass all of them. */
 static const double most_timeouts = 10, per_node = 4;
 /* Seconds between two looks that can be no more than waiting: beyond, the one who waits was away itself. */
 static const double most_between_looks = 1;
@@ -24,9 +23,9 @@ double rt_wait_look(struct rt_wait *wait, uint16_t node, double heard, bool idle
     return now - fmax(heard, wait->since);
 }
 
-/* Idle seconds in which the node had no good reason to deliver nothing. It has one while the master holds it
- * up. When somebody at the end of its chain stops working and waits, that one's neighbour begins to count
- * then, and so must we; when somebody has delivered, the others need time to go on. */
+/* Idle seconds in which the node had no good reason to deliver nothing. It has one while it waits for the
+ * master. When the node at the end of its chain stops working and waits, that node's neighbour begins to
+ * count, and so must we. When a node has delivered, the others need time to continue. */
 static double liveness_fruitless(struct rt_wait *wait, uint16_t note) {
     if (note >= RT_NOTE_MASTER || (wait->note != RT_NOTE_NONE && note != wait->note))
         wait->excused = wait->idle;
@@ -58,7 +57,7 @@ enum rt_liveness rt_liveness_judge(const struct rt_liveness_terms *terms, struct
     return RT_LIVENESS_GOOD;
 }
 
-/* What a node says that waits for this one. */
+/* The note of a node that waits for this one. */
 static uint16_t liveness_note_for(const struct rt_liveness_terms *terms, uint16_t node, uint16_t note) {
     if (node == 0 || (note >= RT_NOTE_MASTER && terms->self != 0))
         return RT_NOTE_MASTER;

@@ -34,7 +34,7 @@ static int local_start_process(const char *program, char **argv, int lifeline, p
         posix_spawn_file_actions_destroy(&actions);
         return code;
     }
-    /* What the node prints is nothing to those who read our output. Its errors are. */
+    /* Drops the node's standard output, which would mix with ours. Its errors are kept. */
     code = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     if (!code)
         code = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
@@ -212,7 +212,7 @@ static bool local_reap(struct rt_local *local) {
     return local->pid == 0;
 }
 
-/* Whether all have ended by the given time. */
+/* Waits until all have ended, at most until the given time; whether they have. */
 static bool local_wait_ended(struct rt_local *locals, size_t count, double until) {
     for (;;) {
         size_t ended = 0;
@@ -250,7 +250,7 @@ rt_status rt_lifeline_report(int lifeline, const char *address, const char *sent
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0 && (errno == EPIPE || errno == ECONNRESET))
-            return RT_OK; /* nobody is left to be told */
+            return RT_OK; /* the master is gone: there is no reader */
         if (got <= 0)
             return rt_fail(err, RT_IO, "the lifeline cannot be written to: %s", strerror(errno));
         sent += (size_t)got;

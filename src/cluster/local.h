@@ -45,14 +45,14 @@ bool rt_local_ended(struct rt_local *local, double seconds, char how[RT_HOW_ROOM
 /* RT_FAILED, with how it ended, when one of them has that is not given up. stop may be NULL. */
 rt_status rt_local_check(struct rt_local *locals, size_t count, const atomic_int *stop, struct rt_error *err);
 
-/* Ends those nodes: lets go of their lifelines, and kills who is still there after two seconds. */
+/* Ends those nodes: lets go of their lifelines, and kills those that are left after two seconds. */
 void rt_local_end(struct rt_local *locals, size_t count);
 
 /* ---- the node's side ---- */
 
-/* Says on the lifeline where the node listens (sentence NULL) or why it does not. That the master is gone is
- * no failure: he may have been stopped, and whoever watches the lifeline reads the end of it. SIGPIPE is
- * ignored. */
+/* Says on the lifeline where the node listens (sentence NULL) or why it does not. A master that is gone is no
+ * failure: it may have been stopped, and the watcher of the lifeline reads the end of it. SIGPIPE is ignored.
+ */
 rt_status rt_lifeline_report(int lifeline, const char *address, const char *sentence, struct rt_error *err);
 
 #endif

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Lines about runs or callers that are told at once, and seconds after which there may be one more: whoever
- * can reach a node must not be able to fill its disk. */
+/* Rate limit of log lines about runs or callers: the burst, and seconds per further line. A peer must not be
+ * able to fill the disk. */
 static const double most_lines = 100, line_seconds = 10;
 
 static void node_tell_untold(struct rt_node *node, struct rt_telling *telling) {
@@ -71,7 +71,7 @@ static void node_set_name(struct rt_node *node) {
         snprintf(node->name, sizeof node->name, "a node without a name");
 }
 
-/* A node that does not listen, or whose network has ended, can wait for nobody. */
+/* A node that does not listen, or whose network has ended, can accept no further master. */
 static rt_status serve(struct rt_node *node, struct rt_error *err) {
     while (!atomic_load(node->stop)) {
         struct rt_event event;
@@ -89,7 +89,7 @@ static rt_status serve(struct rt_node *node, struct rt_error *err) {
     return RT_OK;
 }
 
-/* The end: those who were told why they must go get a moment to hear it; nobody else is heard. */
+/* Shutdown: guests that were refused get a moment to read the reason; all other input is ignored. */
 static void node_see_off(struct rt_node *node) {
     const double until = rt_endpoint_now(node->endpoint) + 0.5;
     struct rt_event event;

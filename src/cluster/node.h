@@ -44,9 +44,8 @@ struct rt_session {
     void *role;           /* the role's own in this run; NULL at first */
 };
 
-/* For who watches a node from another thread: whether it works for a run, and how many links are left of
- * those without which the work is of no use. Works with none left: the master is gone, and the node has yet
- * to notice. */
+/* For threads that watch a node: whether it works for a run, and how many of the links are left that the work
+ * needs. Works with none left: the master is gone, and the node has yet to notice. */
 struct rt_node_work {
     atomic_bool works;
     atomic_int links;
@@ -80,7 +79,7 @@ struct rt_node_settings {
     /* Told of what happens, one sentence at a time: a session begins, ends, was refused. May be NULL. */
     void (*tell)(void *user, const char *sentence);
     void *user;
-    struct rt_node_work *work; /* kept up to date; NULL: nobody looks */
+    struct rt_node_work *work; /* kept up to date; may be NULL */
 };
 
 /* Serves until stop is not 0. The endpoint listens already. */
@@ -89,9 +88,9 @@ rt_status rt_node_serve(const struct rt_node_settings *settings, struct rt_endpo
 
 const struct rt_node_settings *rt_node_settings(const struct rt_node *node);
 
-/* An event that came while a role ran and is not of its links: another master connected (it is told that the
- * node is busy, with whom) or its own one (the session is recalled), a link that was let go, ... Called by
- * one thread at a time, before run() returns. */
+/* An event that came while a role ran and is not of its links: another master connected (it is told which
+ * master the node is busy with) or its own one (the session is recalled), a link that was let go, ... Called
+ * by one thread at a time, before run() returns. */
 void rt_node_stray(struct rt_session *session, const struct rt_event *event);
 
 #endif

@@ -1,4 +1,4 @@
-/* Those who connect to a node: who they are, and what is said to them. */
+/* Guests: peers that connect to a node. Their identification and refusal. */
 #include "cluster/node_inside.h"
 
 #include <math.h>
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Seconds for a guest to say who he is, to measure a link, and to read why he was refused. */
+/* Seconds for a guest to identify itself, to measure a link, and to read why it was refused. */
 static const double hello_seconds = 5, making_seconds = 10, leaving_seconds = 2;
 
 static double guest_master_timeout(const struct rt_node *node) {
@@ -19,8 +19,8 @@ void rt_guest_drop(struct rt_guest *guest) {
     *guest = (struct rt_guest){0};
 }
 
-/* The one of a state who has been in it for the longest; NULL: none is. All of a state are given the same
- * time. */
+/* The guest that has been in a state for the longest; NULL: none is. All guests of a state get the same time.
+ */
 static struct rt_guest *guest_find_longest(struct rt_node *node, enum rt_guest_state state) {
     struct rt_guest *found = NULL;
     for (size_t i = 0; i < RT_NODE_GUESTS; i++) {
@@ -42,8 +42,8 @@ void rt_guest_dismiss(struct rt_node *node, struct rt_guest *guest, const struct
     guest_let_go(node, guest);
 }
 
-/* Whoever connects and says nothing keeps nobody out: of too many the one that has been silent for the
- * longest goes, who may be an honest one on a slow way: it is told to try again. */
+/* Silent connections cannot keep others out: when there are too many, the one that has been silent for the
+ * longest is closed. It may be honest but slow, so it is told to try again. */
 static void guest_make_way(struct rt_node *node) {
     char sentence[RT_MAX_TEXT];
     size_t heard = 0;
@@ -64,7 +64,7 @@ static void guest_make_way(struct rt_node *node) {
 void rt_guest_accept(struct rt_node *node, struct rt_link *link) {
     struct rt_error err;
     struct rt_guest *guest = guest_find_longest(node, RT_GUEST_NONE);
-    if (!guest) { /* there are more places than guests who are heard: somebody is leaving */
+    if (!guest) { /* there are more entries than active guests, so at least one is leaving */
         guest = guest_find_longest(node, RT_GUEST_LEAVING);
         rt_guest_drop(guest);
     }
@@ -231,7 +231,7 @@ static void guest_settle(struct rt_guest *guest) {
     rt_guest_drop(guest);
 }
 
-/* The link is gone, or said something that makes no sense: then it is told so. */
+/* The link is gone, or sent invalid data: then the peer is told. */
 static void guest_lose(struct rt_node *node, struct rt_guest *guest) {
     struct rt_error why = guest->talk.error;
     if (guest == node->master) {
@@ -259,7 +259,7 @@ static void guest_take_message(struct rt_node *node, struct rt_guest *guest) {
     case RT_GUEST_MASTER:
         guest->until = rt_endpoint_now(node->endpoint) + guest_master_timeout(node);
         rt_session_message(node);
-        if (node->master == guest) /* work takes time of which the master is not guilty */
+        if (node->master == guest) /* the master is not at fault for time that the work takes */
             guest->until = rt_endpoint_now(node->endpoint) + guest_master_timeout(node);
         break;
     case RT_GUEST_JOINING:
@@ -267,7 +267,7 @@ static void guest_take_message(struct rt_node *node, struct rt_guest *guest) {
             rt_guest_refuse(node, guest, err.status, "%s", err.text);
         break;
     case RT_GUEST_LEAVING:
-        rt_talk_next(&guest->talk); /* whatever he says, it is too late */
+        rt_talk_next(&guest->talk); /* too late: ignored */
         break;
     case RT_GUEST_RECALLING: /* its HELLO has yet to be answered */
     case RT_GUEST_NONE:

@@ -1,7 +1,8 @@
 /*
- * Inside a node. Whoever connects is a guest until he has said who he is: a master, whom the node then serves
- * (node_session.c; node_wait.c between two views of its run), another node of the run, with which a link is
- * made (node_links.c), or somebody to be refused (node_guest.c). node.c takes the events and keeps the time.
+ * Inside a node. A peer that connects is a guest until it has identified itself: as a master, which the node
+ * then serves (node_session.c; node_wait.c between two views of its run), or as another node of the run, to
+ * which a link is made (node_links.c). Others are refused (node_guest.c). node.c takes the events and keeps
+ * the time.
  */
 #ifndef RT_CLUSTER_NODE_INSIDE_H
 #define RT_CLUSTER_NODE_INSIDE_H
@@ -9,7 +10,7 @@
 #include "cluster/dial.h"
 #include "cluster/node.h"
 
-/* Beside those who are heard, those who have been told to go and have yet to read why. */
+/* Active guests, and refused ones that have yet to read the reason. */
 enum { RT_NODE_GUESTS = RT_NODE_LINKS + 8 };
 
 enum rt_guest_state {
@@ -30,8 +31,8 @@ struct rt_guest {
     struct rt_link **slot; /* JOINING: where in the session the link belongs */
 };
 
-/* What a node tells, by whom it is about: neither of them can make it tell more than a little at a time, or
- * keep it from telling of the others. */
+/* Log lines by subject. Each subject has its own rate limit, so that neither can flood the log or suppress
+ * lines about the other. */
 enum rt_about { RT_ABOUT_RUNS, RT_ABOUT_CALLERS, RT_TELLINGS };
 
 struct rt_telling {
@@ -63,7 +64,7 @@ struct rt_node {
     struct rt_link **slot;               /* of the dial: where the link belongs */
     bool go;                             /* the work can begin when all links are there */
     struct rt_error lost;                /* of a link, before the work began; text "": none */
-    struct rt_node_work *work, own_work; /* what others may see of it, if anybody wants to */
+    struct rt_node_work *work, own_work; /* what other threads may see of it */
 };
 
 static inline bool rt_node_is_working(const struct rt_node *node) {
@@ -102,7 +103,7 @@ void rt_links_count(struct rt_node *node);  /* those that the work is for, from 
 void rt_session_begin(struct rt_node *node, struct rt_guest *master, uint32_t run, uint32_t view);
 void rt_session_message(struct rt_node *node); /* the master has said something */
 void rt_session_check(struct rt_node *node);   /* what has become possible, or too late */
-void rt_session_end(struct rt_node *node, const struct rt_error *why); /* why NULL: as it should */
+void rt_session_end(struct rt_node *node, const struct rt_error *why); /* why NULL: in good order */
 void rt_session_serve(struct rt_node *node, struct rt_guest *master);  /* forms a view with it from now on */
 void rt_session_release(struct rt_node *node, struct rt_guest *master, const struct rt_error *why);
 

@@ -25,8 +25,8 @@ const char *rt_node_name(const struct rt_node_names *names, size_t node, char te
 /* err, which is about this node, becomes a whole sentence. RT_NODE_NONE: it is one. Returns err->status. */
 rt_status rt_node_names_blame(const struct rt_node_names *names, uint16_t node, struct rt_error *err);
 
-/* What node `self` tells the others of its end (ERROR). lost: the node whose fault it is, and `why` the
- * reason without its name; RT_NODE_NONE: none is, and `why` is what is wrong here. */
+/* What node `self` tells the others of its end (ERROR). lost: the node that caused it, and `why` the reason
+ * without its name; RT_NODE_NONE: none is, and `why` is what is wrong here. */
 void rt_node_names_report(const struct rt_node_names *names, uint16_t self, uint16_t lost,
                           const struct rt_error *why, struct rt_error_message *report);
 

@@ -59,7 +59,7 @@ static void talk_take(struct rt_talk *talk) {
     struct rt_error err;
     rt_status status =
         rt_message_decode(receive->head, receive->head_bytes, receive->body_bytes, &talk->message, &err);
-    /* Who refuses a link may not know the run. */
+    /* A node that refuses a link may not know the run. */
     bool any_run = !talk->run || (talk->message.type == RT_MESSAGE_ERROR && talk->message.run == 0);
     if (status == RT_OK && !any_run && talk->message.run != talk->run)
         status = rt_fail(&err, RT_BAD_INPUT, "sent a message (%s) of another run",

@@ -19,7 +19,7 @@ struct rt_talk {
     const uint8_t *body;       /* its body, good until rt_talk_next */
     size_t body_bytes;
     bool ready;            /* there is a message */
-    bool dead;             /* nothing more will come: the link is gone, or said what makes no sense: */
+    bool dead;             /* nothing more will come: the link is gone, or sent invalid data: */
     bool closed;           /* the former: nothing can be sent either */
     struct rt_error error; /* why; does not name the peer */
 
@@ -53,7 +53,7 @@ void rt_talk_send(struct rt_talk *talk, const struct rt_message *message, size_t
 
 /* Sends a refusal, or the reason why a run ends. node: the one it is about. */
 void rt_talk_refuse(struct rt_talk *talk, rt_status status, uint16_t node, const char *sentence);
-/* Refuses one who has just called, but he may call again (RT_FLAG_AGAIN). */
+/* Refuses a new caller, which may call again (RT_FLAG_AGAIN). */
 void rt_talk_put_off(struct rt_talk *talk, uint16_t node, const char *sentence);
 
 /* RT_OK when the message is of the type that was expected. Otherwise a sentence that begins with who: the

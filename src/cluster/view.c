@@ -59,8 +59,8 @@ rt_status rt_view_add_ring(struct rt_view *view, size_t first, size_t nodes, str
     return nodes > 1 ? rt_view_add_link(view, first, first + nodes - 1, RT_LABEL_PREVIOUS, err) : RT_OK;
 }
 
-/* Those between the nodes by their distance: so nobody makes two in a row, and several can be made at a time.
- */
+/* The links between the nodes, ordered by distance: so no node makes two in a row, and several can be made at
+ * a time. */
 rt_status rt_view_add_mesh(struct rt_view *view, bool (*needs)(const void *user, uint16_t a, uint16_t b),
                            const void *user, struct rt_error *err) {
     for (size_t i = 1; i < view->nodes; i++)

@@ -27,7 +27,7 @@ struct rt_view {
 /* member: [nodes - 1]; NULL: node i is member i - 1. Has no links yet. */
 rt_status rt_view_create(uint32_t number, const size_t *member, size_t nodes, struct rt_view **view,
                          struct rt_error *err);
-void rt_view_destroy(struct rt_view *view); /* closes the links that nobody has taken; NULL is fine */
+void rt_view_destroy(struct rt_view *view); /* closes the links that were not taken; NULL is fine */
 
 /* ---- which links there are to be: before they are made ---- */
 
@@ -38,7 +38,7 @@ rt_status rt_view_add_link(struct rt_view *view, size_t from, size_t to, uint16_
  * listen. One node alone has none. */
 rt_status rt_view_add_ring(struct rt_view *view, size_t first, size_t nodes, struct rt_error *err);
 /* Every node has a link with the master; besides, two nodes a < b have one when needs(user, a, b) says so.
- * needs may be NULL: nobody else. */
+ * needs may be NULL: there are no others. */
 rt_status rt_view_add_mesh(struct rt_view *view, bool (*needs)(const void *user, uint16_t a, uint16_t b),
                            const void *user, struct rt_error *err);
 

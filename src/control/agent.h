@@ -89,7 +89,7 @@ uint16_t rt_agent_lost(const struct rt_agent *agent);
 
 /* What a worker or server does between tickets; called by the thread of rt_agent_run, outside the engine. */
 struct rt_agent_run {
-    struct rt_batch_worker worker; /* learn NULL: a server without a worker, whom no tickets reach */
+    struct rt_batch_worker worker; /* learn NULL: a server without a worker, which gets no tickets */
     /* After the state was set, it is that after so many updates. */
     void (*loaded)(void *user, uint64_t update);
     void (*metrics)(void *user, struct rt_metrics_row *row);

@@ -2,7 +2,7 @@
  * What a worker or a server of an exchange does, driven by its agent: one ticket after another.
  *
  * How a run ends. In good order: STOP comes behind all tickets; the node lets go of its links, answers, and
- * stays until the master has hung up, so that nobody loses a peer it still counts on. With a failure of its
+ * stays until the master has hung up, so that no node loses a peer that it still needs. With a failure of its
  * own: the node says why and stays in the same way. When the master says why, the node leaves at once.
  */
 #include "control/agent_inside.h"

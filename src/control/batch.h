@@ -1,6 +1,6 @@
 /*
- * Batches, as those who give them out and those who learn from them know them: a ticket, what came of it, the
- * roles of the nodes, and what a server made of the gradient. No links and no floats.
+ * Types shared by the batch scheduler and the workers: a ticket, its result, the roles of the nodes, and the
+ * server's verdict on a gradient. No links and no floats.
  */
 #ifndef RT_CONTROL_BATCH_H
 #define RT_CONTROL_BATCH_H
@@ -10,26 +10,27 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a worker is to learn from. batch counts from 1 over the whole run, as on one device: it says which
- * examples. A synchronous worker computes one part of it, another all of it. */
+/* A batch, or a part of one, assigned to a worker. batch counts from 1 over the whole run, as on one device,
+ * and determines the examples. Synchronous workers compute a part of the batch, asynchronous ones all of it.
+ */
 struct rt_ticket {
     uint64_t batch;
     size_t part, parts; /* rows part*R/parts .. (part+1)*R/parts of its R rows */
 };
 
-/* What a worker says of it afterwards. */
+/* A worker's result for a ticket. */
 struct rt_done {
     uint64_t batch;
     uint64_t rows, correct;
     double loss; /* summed over the rows in order */
 };
 
-/* Whoever learns on this node: called by the thread that computes. */
+/* The worker of this node. Called by the thread that computes. */
 struct rt_batch_worker {
     void *self;
     /* Learns from its part of a batch, or takes part in its exchange with nothing. NULL: it is given none. */
     rt_status (*learn)(void *self, uint64_t batch, struct rt_done *done, struct rt_error *err);
-    /* It has nothing to do at present: nobody need wait for it. NULL: it never has. */
+    /* The worker is idle for now: no bound or round waits for it. NULL: it is never idle. */
     rt_status (*settle)(void *self, struct rt_error *err);
 };
 
@@ -40,7 +41,7 @@ struct rt_roles {
     size_t workers;         /* of them: */
     const uint16_t *worker; /* [workers] their ranks, rising */
 };
-/* The place of a rank among the workers; roles->workers: it does not work. */
+/* The index of a rank among the workers; roles->workers: it is not a worker. */
 size_t rt_roles_place(const struct rt_roles *roles, uint16_t rank);
 
 enum rt_verdict { RT_VERDICT_APPLY, RT_VERDICT_GATHER, RT_VERDICT_HOLD, RT_VERDICT_DROP };

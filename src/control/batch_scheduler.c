@@ -1,20 +1,20 @@
 /*
- * Who learns from which batch. Three kinds of exchange differ here:
+ * Which worker gets which batch. There are three kinds of exchange:
  *
- *   collectives     everybody takes part in every update: all get the same tickets, a few ahead
- *   rounds          servers wait for some of those who share a batch: who is done gets the next one that is
- *                   still of use
+ *   collectives     every worker takes part in every update: all get the same tickets, a few ahead
+ *   rounds          servers wait for some of the workers that share a batch: a worker that is done gets the
+ *                   next one that is still needed
  *   asynchronous    every batch is one worker's, in the order of asking
  *
- * Tickets are given by the thread that takes the events, as soon as a result has come, so that nobody waits
- * while the master's own worker computes. A ticket is never given beyond the next update after which the
- * parameters must stand still for a validation: so the loop above sees them exactly as on one device.
+ * The thread that takes the events gives tickets as soon as a result has come, so no worker waits while the
+ * master's own worker computes. No ticket goes beyond the next update after which the parameters must stand
+ * still for a validation, so the loop above sees exactly the parameters of one device.
  *
- * Where gradients may be dropped the server on the master says what became of each. In rounds, who lost a
- * gradient gets the round that is under way, whatever it was given before: otherwise a round could lose
- * everybody's gradient, and nobody would get a ticket for it any more. Where epochs are cut short, as many
- * batches of an epoch are given as it needs; when somebody is late with one, those who have nothing to do get
- * others, so that the epoch has enough without it.
+ * Where gradients may be dropped, the server on the master reports the verdict on each. In rounds, a worker
+ * whose gradient was dropped gets a ticket for the current round, whatever it was given before. Otherwise a
+ * round could drop the gradients of all workers, and none would get a ticket for it again. Where epochs are
+ * cut short, an epoch gets as many batches as it needs. When a worker is late with one, idle workers get
+ * further batches, so that the epoch can end without it.
  */
 #include "control/batch_scheduler_inside.h"
 
@@ -131,12 +131,12 @@ static void scheduler_give_rounds(struct rt_scheduler *scheduler) {
 
 /* -- every batch is one worker's -- */
 
-/* Whether all that the epoch needs is under way, or done. */
+/* Whether as many batches as the epoch needs are in progress or done. */
 static bool scheduler_has_enough(const struct rt_scheduler *scheduler) {
     return scheduler->given == (scheduler->epoch + 1) * scheduler->settings.per_epoch;
 }
 
-/* Whether nothing has come for as long as a batch takes. */
+/* Whether no gradient was applied for the usual time of a batch. */
 static bool scheduler_is_late(const struct rt_scheduler *scheduler) {
     return scheduler->usual > 0 && scheduler_now(scheduler) > scheduler->heard + scheduler->usual;
 }
@@ -150,7 +150,7 @@ static bool scheduler_may_begin_cut(const struct rt_scheduler *scheduler) {
                                            : scheduler->given < scheduler->limit;
 }
 
-/* Whether a worker may have one: alone at first, where the strategy says so. */
+/* Whether a worker may get a batch. During a warm start only the first worker may. */
 static bool scheduler_may_begin(const struct rt_scheduler *scheduler, uint16_t rank) {
     if (rt_scheduler_cuts(scheduler))
         return scheduler_may_begin_cut(scheduler);
@@ -174,12 +174,13 @@ static void scheduler_note_begun(struct rt_scheduler *scheduler) {
         scheduler->given++;
 }
 
-/* What is done only because somebody is late waits for nobody. */
+/* Whether further batches are backups for a late worker. */
 static bool scheduler_is_extra(const struct rt_scheduler *scheduler) {
     return rt_scheduler_cuts(scheduler) && scheduler_has_enough(scheduler);
 }
 
-/* One is computed while the next waits: more would only keep a slow worker behind. */
+/* A worker holds two batches, one being computed and one waiting. More would only increase the delay of a
+ * slow worker. */
 static void scheduler_give_in_turn(struct rt_scheduler *scheduler) {
     for (size_t held = 0; held < 2; held++)
         for (uint16_t rank = 1; rank < scheduler->count; rank++)

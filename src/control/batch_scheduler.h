@@ -1,11 +1,11 @@
 /*
- * The batch scheduler: who learns from which batch, and which updates came of it. The master of a run has
- * one. It knows neither links nor networks: those who are given batches, workers or whole rings, are behind
- * one interface, the master's own worker behind another.
+ * The batch scheduler decides which worker gets which batch, and collects the updates. The master of a run
+ * has one. It knows neither links nor networks: remote workers (or whole rings) are behind one interface, the
+ * master's own worker is behind another.
  *
  * Two threads use it. The one that computes takes steps; the one that takes the events gives batches as soon
- * as results have come, so that nobody waits while the master's own worker computes. What both touch is
- * guarded by their owner: that is meant by inside.
+ * as results have come, so no worker waits while the master's own worker computes. Their owner guards the
+ * shared state; "inside" means that the guard is held.
  */
 #ifndef RT_CONTROL_BATCH_SCHEDULER_H
 #define RT_CONTROL_BATCH_SCHEDULER_H
@@ -15,8 +15,8 @@
 
 struct rt_scheduler;
 
-/* Whoever is given batches, by ranks as in the roles, from 1: rank 0 is the master's own worker. All of it is
- * called inside, and never waits. */
+/* The remote workers, by rank as in the roles, from 1; rank 0 is the master's own worker. All functions are
+ * called inside and never wait. */
 struct rt_scheduler_workers {
     void *self;   /* NULL: the master is alone, and nothing else is used */
     size_t ahead; /* batches that each can hold at a time */
@@ -63,22 +63,22 @@ void rt_scheduler_destroy(struct rt_scheduler *scheduler); /* NULL is fine */
 
 /* ---- by the thread that computes, not inside ---- */
 
-/* One update: what all who learnt for it said together. */
+/* One update: the sum of the results of all its workers. */
 rt_status rt_scheduler_step(struct rt_scheduler *scheduler, struct rt_done *sum, struct rt_error *err);
 /* Updates that steps have returned, those before the run counted. */
 uint64_t rt_scheduler_returned(const struct rt_scheduler *scheduler);
 /* Whether every update that has begun has been returned. If not, steps finish them, and begin no others until
  * it has been true. */
 bool rt_scheduler_drain(struct rt_scheduler *scheduler);
-/* It stands where it would after so many updates; nothing is under way. */
+/* Sets the state to that after so many updates; nothing is in progress. */
 void rt_scheduler_set(struct rt_scheduler *scheduler, uint64_t update);
 
 /* ---- inside ---- */
 
-/* Gives what may be given, after results have come. */
+/* Gives all batches that may be given. Call it when results have come. */
 void rt_scheduler_dispense(struct rt_scheduler *scheduler);
-/* Whether every batch is one worker's and an epoch ends when enough of it has been learnt from. Then somebody
- * may be late when time has passed and nothing has come: rt_scheduler_look_again. */
+/* Whether every batch is one worker's and an epoch ends when enough of it has been learnt from. Then a worker
+ * may be late when nothing has come for some time: see rt_scheduler_look_again. */
 bool rt_scheduler_cuts(const struct rt_scheduler *scheduler);
 void rt_scheduler_look_again(struct rt_scheduler *scheduler);
 /* Of the server on the master, see exchange/server/server.h; user: the batch scheduler. */

@@ -9,8 +9,8 @@
  * computes. */
 enum { RT_SCHEDULER_ROUNDS = 64 };
 
-/* What the master's server has made of somebody's gradients, in their order: gradient n, counted from 0, is
- * that of its result n. Nobody has more results that wait to be taken than there are places. */
+/* The verdicts of the master's server on one worker's gradients, in order: gradient n, counted from 0,
+ * belongs to result n. No worker has more results waiting to be taken than there are entries. */
 struct rt_outcomes {
     uint64_t judged, taken; /* gradients; results that were taken */
     bool dropped[RT_TICKET_RESULTS];
@@ -22,11 +22,11 @@ struct rt_scheduler {
     struct rt_scheduler_settings settings;
     uint16_t count; /* ranks, the master's own counted */
     bool asynchronous;
-    size_t place; /* of the master's own worker among the workers; roles->workers: it does not work */
+    size_t place; /* index of the master's own worker among the workers; roles->workers: none */
     bool works;
 
     uint64_t returned; /* updates that steps have returned */
-    uint64_t given;    /* the last one that was given to somebody */
+    uint64_t given;    /* the last one that was given to a worker */
     uint64_t limit;    /* none above it is given */
     uint64_t warm;     /* up to this one only the first worker gets any */
     bool draining;
@@ -35,7 +35,7 @@ struct rt_scheduler {
     uint16_t turn;         /* who is asked for results first */
     /* Where the server on the master sees every gradient, one for each batch: */
     struct rt_outcomes *outcomes; /* [count] */
-    uint64_t *tickets;            /* [count] that somebody was given */
+    uint64_t *tickets;            /* [count] tickets that each rank was given */
     uint64_t rounds;              /* that are complete */
     bool *in_round;               /* [RT_SCHEDULER_ROUNDS][workers] whose gradients are in it */
     struct rt_done *results;      /* [RT_SCHEDULER_ROUNDS][workers] */
@@ -58,11 +58,11 @@ struct rt_scheduler {
 uint64_t rt_scheduler_batch(const struct rt_scheduler *scheduler, uint64_t update);
 /* The first update from this one on after which the parameters may have to stand still. */
 uint64_t rt_scheduler_next_rest(const struct rt_scheduler *scheduler, uint64_t update);
-/* Lets the tickets of the next update be given, and those of the updates that may follow it at once. */
+/* Allows the tickets of the next update, and of up to `ahead` updates that may follow it at once. */
 void rt_scheduler_open(struct rt_scheduler *scheduler, uint64_t ahead);
 /* The batch that the master's own worker is to learn from, where every batch is one worker's; 0: none. */
 uint64_t rt_scheduler_own_batch(struct rt_scheduler *scheduler);
-/* Place `number` of the line. */
+/* Entry `number` of the line. */
 uint16_t *rt_scheduler_in_line(const struct rt_scheduler *scheduler, uint64_t number);
 /* [workers] Whose gradients are in the round of an update. */
 bool *rt_scheduler_round(const struct rt_scheduler *scheduler, uint64_t update);

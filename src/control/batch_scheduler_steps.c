@@ -1,7 +1,7 @@
 /*
- * What became of the batches: updates one by one, for the loop of a run. The master's own worker learns here
- * too, on the thread that computes; what the others did comes by the thread that takes the events. Who gets
- * which batch is batch_scheduler.c's.
+ * The results of the batches: one update after another, for the loop of a run. The master's own worker learns
+ * here too, on the thread that computes. Results of the other workers come from the thread that takes the
+ * events. batch_scheduler.c decides which worker gets which batch.
  */
 #include "control/batch_scheduler_inside.h"
 
@@ -87,8 +87,8 @@ static rt_status scheduler_step_together(struct rt_scheduler *scheduler, struct 
     }
     if (scheduler->computed == scheduler->returned)
         status = scheduler_learn_next(scheduler, err);
-    /* The others, who have their tickets, are at the next update while the last results come in: so is the
-     * master's own worker. */
+    /* The other workers have their tickets and compute the next update while the last results come in. The
+     * master's own worker does the same. */
     if (status == RT_OK && scheduler->computed == scheduler->returned + 1 &&
         scheduler->computed < scheduler->given)
         status = scheduler_learn_next(scheduler, err);

@@ -1,4 +1,4 @@
-/* Names of those who take part; see communicator.h. */
+/* Names and ranks of a communicator; see communicator.h. */
 #include "control/communicator.h"
 
 uint16_t rt_communicator_node(const struct rt_communicator *comm, uint16_t rank) {

@@ -1,7 +1,7 @@
 /*
- * The master's conversations with the nodes; see coordinator.h. What the owner asks for is written down here
- * and sent when the part has its turn, by the thread that has the endpoint: a talk has room for a few
- * messages at a time.
+ * The master's conversations with the nodes; see coordinator.h. Requests of the owner are queued here. The
+ * thread that has the endpoint sends them when the part has its turn, because a talk has room for only a few
+ * messages.
  */
 #include "control/coordinator_inside.h"
 
@@ -82,7 +82,7 @@ void rt_worker_connection_stamp(struct rt_coordinator *coordinator, struct rt_wo
     connection->debt = ++coordinator->debts;
 }
 
-/* Something more will be owed. */
+/* The node will owe one more answer. */
 static void coordinator_begin_debt(struct rt_coordinator *coordinator,
                                    struct rt_worker_connection *connection) {
     if (!rt_coordinator_is_owed(coordinator, connection->rank))
@@ -176,7 +176,7 @@ static rt_status coordinator_take_turn(void *self, struct rt_error *err) {
     return status;
 }
 
-/* Of those who owe something the one who has for the longest time. */
+/* The rank that has owed something for the longest time. */
 static uint16_t coordinator_waits_for(const void *self) {
     const struct rt_coordinator *coordinator = self;
     uint16_t found = UINT16_MAX;

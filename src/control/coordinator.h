@@ -38,8 +38,8 @@ struct rt_coordinator_settings {
     const struct rt_communicator *comm; /* the master's; on each of its links there is a talk already */
     size_t ahead; /* tickets that a node may hold; 0: RT_TICKETS_AHEAD, which is the most */
     size_t rows;  /* of metrics that each node answers with; 0: its own */
-    /* Where the master is in a ring: in NULL: it is not. The communicator then has the master and one rank
-     * for all other nodes of the ring, without links; `rows` is how many they are. */
+    /* The route round the ring, if the master is in one; `in` NULL: it is not. The communicator of a ring has
+     * the master and one rank for all other nodes, without links; `rows` is the number of those nodes. */
     struct rt_route ring;
     size_t nodes; /* of the run, numbers that an ERROR may name; 0: those of the communicator */
     bool finite;  /* state that is not finite is refused */
@@ -67,8 +67,8 @@ size_t rt_coordinator_waiting(const struct rt_coordinator *coordinator,
 /* The oldest result that came from a node; false: none. */
 bool rt_coordinator_take(struct rt_coordinator *coordinator, uint16_t rank, struct rt_done *done);
 
-/* Rings that have batches of their own: updates begin, so that a ring without a ticket may rest; whether all
- * rest, having learnt from all that they were given; whether the master waits for that. */
+/* For rings that have their own batches. Updates begin: from now on a ring without a ticket may rest. The
+ * others say whether all rest with no ticket left, and whether the master waits for that. */
 void rt_coordinator_begin(struct rt_coordinator *coordinator);
 bool rt_coordinator_all_rest(const struct rt_coordinator *coordinator);
 void rt_coordinator_expect_rest(struct rt_coordinator *coordinator, bool expect);
@@ -83,7 +83,7 @@ void rt_coordinator_send_samples(struct rt_coordinator *coordinator, uint16_t ra
 void rt_coordinator_ask_metrics(struct rt_coordinator *coordinator);
 bool rt_coordinator_metrics(const struct rt_coordinator *coordinator,
                             struct rt_metrics_row *rows); /* false: some are still missing */
-/* What came with the last row: [RT_TALLIES], zeros of one that serves nobody. */
+/* The counts that came with the last row: [RT_TALLIES]; zeros for a node without a server. */
 const uint64_t *rt_coordinator_tally(const struct rt_coordinator *coordinator, uint16_t rank);
 
 /* Model state, while no node holds a ticket, one order at a time. fetch: node `rank` gives floats
@@ -102,18 +102,19 @@ rt_status rt_coordinator_order_result(const struct rt_coordinator *coordinator, 
 /* The order is given up: the memory that it speaks of is not touched any more. */
 void rt_coordinator_cancel(struct rt_coordinator *coordinator);
 
-/* Whether the node owes the master something. */
+/* Whether the node has yet to answer the master. */
 bool rt_coordinator_is_owed(const struct rt_coordinator *coordinator, uint16_t rank);
-/* After a failure of the part: the number of the node whose fault it is; UINT16_MAX: none known. */
+/* After a failure of the part: the number of the node that caused it; UINT16_MAX: none known. */
 uint16_t rt_coordinator_lost(const struct rt_coordinator *coordinator);
 
-/* The end, in good order: a node lets go of its links, says goodbye, and waits until the master hangs up, so
- * that none hangs up on another who does not know yet. After rt_engine_let_go. */
+/* Orderly shutdown: a node lets go of its links, says goodbye, and waits until the master closes the
+ * connection, so that no node sees a closed link before it knows that the run is over. After
+ * rt_engine_let_go. */
 void rt_coordinator_stop(struct rt_coordinator *coordinator);
 bool rt_coordinator_gone(
     const struct rt_coordinator *coordinator); /* all nodes have said goodbye, or hung up */
 bool rt_coordinator_has_left(const struct rt_coordinator *coordinator, uint16_t rank); /* said goodbye */
-/* The end of the run for a reason, told to all; they hang up. For rt_engine_linger. */
+/* Ends the run with an error, which is sent to all nodes; they close their links. For rt_engine_linger. */
 void rt_coordinator_fail(struct rt_coordinator *coordinator, rt_status status, const char *sentence);
 
 #endif

@@ -27,7 +27,7 @@ struct rt_worker_connection {
     uint64_t batch[RT_TICKETS_AHEAD];
     struct rt_done results[RT_TICKET_RESULTS];
     bool resting;          /* it has said so after its last ticket, or has had none */
-    uint64_t debt;         /* a number that rises: when it began to owe what it owes, or was last heard of */
+    uint64_t debt;         /* rising number: when its oldest debt began, or when it was last heard from */
     bool begin;            /* it is to be told that updates begin */
     bool ask, asked, told; /* its rows: the question is to be sent, was sent, is answered */
     struct rt_metrics_row *rows;
@@ -65,7 +65,7 @@ bool rt_sample_queue_event(const struct rt_coordinator *coordinator, struct rt_w
 /* coordinator_receive.c */
 rt_status rt_worker_connection_receive(struct rt_coordinator *coordinator,
                                        struct rt_worker_connection *connection, struct rt_error *err);
-/* Makes a failure one of the node that a transfer or a message came from. */
+/* Attributes a failure to the node that sent the transfer or message. */
 rt_status rt_worker_connection_blame(struct rt_coordinator *coordinator,
                                      const struct rt_worker_connection *connection, struct rt_error *err);
 

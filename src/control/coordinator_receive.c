@@ -1,4 +1,4 @@
-/* What the master's nodes say to it, checked before it is believed; see coordinator.h. */
+/* Messages from the nodes, validated before use; see coordinator.h. */
 #include "control/coordinator_inside.h"
 
 #include <math.h>
@@ -61,7 +61,7 @@ static rt_status connection_take_tally(struct rt_worker_connection *connection,
     return RT_OK;
 }
 
-/* The end of the run, in the node's own words: of the one that it is about the reason. */
+/* A node reports the end of the run: takes the reason, and the node that it is about. */
 static rt_status connection_take_error(struct rt_coordinator *coordinator,
                                        const struct rt_worker_connection *connection,
                                        const struct rt_talk *talk, bool *over, struct rt_error *err) {
@@ -73,8 +73,8 @@ static rt_status connection_take_error(struct rt_coordinator *coordinator,
     coordinator->lost = UINT16_MAX;
     if (error.status == RT_DIVERGED)
         return rt_fail(err, RT_DIVERGED, "%s", error.text);
-    /* A node that ends is lost to the others as well, or it says who is: perhaps we ourselves. */
-    /* In a ring no node reports the master: one that has lost it reports itself. */
+    /* The sender ends, so it is lost too, unless it names another lost node, which may be the master. In a ring
+     * no node reports the master: one that has lost it reports itself. */
     const bool master = error.status == RT_IO && !rt_route_is_ring(&connection->route);
     const bool other = error.node < nodes && (error.node > 0 || master);
     const uint16_t from = talk == connection->route.in ? connection->route.from : connection->route.to;

@@ -1,7 +1,6 @@
 /*
- * Examples that go to nodes which have no data of their own, on the bulk channel, in pieces of at most
- * RT_STATE_PIECE floats: EXAMPLES of a batch, from a float of it on. They follow one another in the
- * order of the tickets; nothing is copied.
+ * Sends examples to nodes without data of their own: EXAMPLES messages on the bulk channel, at most
+ * RT_STATE_PIECE floats each. They follow the order of the tickets. Nothing is copied.
  */
 #include "control/coordinator_inside.h"
 

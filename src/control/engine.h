@@ -1,5 +1,5 @@
 /*
- * Who takes the events of an endpoint during an exchange, and how the thread that computes waits for them.
+ * Takes the events of an endpoint during an exchange, and lets the computing thread wait for them.
  *
  * The parts of an exchange (an executor, a server, the client of servers, the conversations with the master)
  * are passive: they are handed events and say what has become of them. The engine takes the events and hands
@@ -33,12 +33,13 @@ struct rt_engine_part {
      * as choosing among several gradients. Whether it did any: then it is called again, after the events that
      * have come meanwhile. May be NULL. */
     bool (*work)(void *self, rt_status *status, struct rt_error *err);
-    /* The rank that it waits for, of those who owe it something; UINT16_MAX: nobody. May be NULL. */
+    /* The rank that it waits for, among those that owe it something; UINT16_MAX: none. May be NULL. */
     uint16_t (*waits_for)(const void *self);
-    /* After a failure of this part: the rank whose fault it is, which the sentence then leaves out;
-     * UINT16_MAX: none known. NULL: that of the link which the event came from. */
+    /* After a failure of this part: the rank that caused it, which the sentence then leaves out; UINT16_MAX:
+     * none known. NULL: that of the link which the event came from. */
     uint16_t (*lost)(const void *self);
-    /* Goes on after a failure: it tells the others of it. The other parts get no events and no turns then. */
+    /* Continues after a failure, to tell the other nodes about it. The other parts get no events and no turns
+     * then. */
     bool outlives;
 };
 
@@ -49,12 +50,12 @@ struct rt_engine_settings {
     struct rt_engine_part parts[RT_ENGINE_PARTS];
     size_t part_count;
     bool threaded;
-    /* Told of events that are nobody's; may be NULL. */
+    /* Gets the events that belong to no part; may be NULL. */
     void (*stray)(void *user, const struct rt_event *event);
     void *user;
     const atomic_int *stop; /* may be NULL; a wait ends with RT_INTERRUPTED soon after it is not 0 */
-    /* The owner finishes what has begun before it stops: a wait ends so when nobody has been heard of for the
-     * timeout, also where nobody owes anything. */
+    /* The owner finishes the current work before it stops. Its wait then ends when no peer has been heard
+     * from for the timeout, even if no rank owes anything. */
     bool finishes;
 };
 
@@ -70,7 +71,7 @@ void rt_engine_leave(struct rt_engine *engine);
 
 /* Waits until test, called inside, is true; NULL: never, for a device that is emulated and sleeps. Fails for
  * ever with the first failure of a part; with the peer's name when a link that is still needed closes, or
- * when one who owes something is stuck (cluster/liveness.h). A node that loses another gives the master a
+ * when a rank that owes something is stuck (cluster/liveness.h). A node that loses another gives the master a
  * second to say why. until: give up waiting then, with RT_OK and test still false (INFINITY: never). */
 rt_status rt_engine_wait(struct rt_engine *engine, bool (*test)(void *self), void *self, double until,
                          struct rt_error *err);
@@ -93,8 +94,8 @@ rt_status rt_engine_status(struct rt_engine *engine, struct rt_error *err);
 /* From now on a closed link is no failure: the run is ending. */
 void rt_engine_let_go(struct rt_engine *engine);
 
-/* After a failure: the rank whose fault it is, gone, silent, or it makes no sense; UINT16_MAX: none known.
- * why, unless NULL: the reason without its name, if there is one. */
+/* After a failure: the rank that caused it (gone, silent, or sent invalid data); UINT16_MAX: none known. why,
+ * unless NULL: the reason without its name, if there is one. */
 uint16_t rt_engine_lost(struct rt_engine *engine, struct rt_error *why);
 
 /* What the link to a rank has carried, as of the last event. Not between enter and leave. */

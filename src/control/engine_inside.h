@@ -6,7 +6,7 @@
 #include "control/engine.h"
 #include <pthread.h>
 
-/* Somebody who waits. */
+/* A waiting thread. */
 struct rt_watcher {
     bool (*test)(void *self);
     void *self;
@@ -38,7 +38,7 @@ struct rt_engine {
         struct rt_error error;
     } gone;
     double check;     /* when timeout is looked at again, by the thread */
-    double stopped;   /* since when somebody waits although he is to stop; 0: nobody does */
+    double stopped;   /* since when a thread waits although the owner was asked to stop; 0: none does */
     rt_status status; /* the first failure stays */
     struct rt_error error;
     uint16_t lost;
@@ -48,14 +48,14 @@ struct rt_engine {
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t changed;      /* a watcher's test is true, or the engine has failed */
-    struct rt_watcher *watchers; /* also of an engine without a thread: the one who waits */
+    struct rt_watcher *watchers; /* without an engine thread: the only waiter */
     double helped;               /* seconds that the thread worked while another waited for it */
 };
 
-/* The first failure; the later ones are forgotten. lost: whose fault it is. */
+/* The first failure; the later ones are forgotten. lost: the rank that caused it. */
 void rt_engine_fail(struct rt_engine *engine, rt_status status, const struct rt_error *err, uint16_t lost);
 
-/* Seconds after which a sleeper looks up, to see whether it is to stop or has waited too long. */
+/* Longest sleep in seconds: a waiting thread then checks for a stop request and for timeouts. */
 #define RT_ENGINE_LOOK_UP 0.5
 
 /* Lets every part take its turn; hands an event to the parts; lets a part do some work with what is known. */

@@ -16,13 +16,14 @@
 /* ---- an emulated device --------------------------------------------------------------------------------
  *
  * The thread that takes events is as slow as the one that computes. It sleeps in the middle of its work, with
- * the engine held: nobody sees a sum before the device would have made it. */
+ * the engine held: no peer sees a sum before the device would have made it. */
 
 static double engine_emulated_now(void *self) {
     return rt_engine_now(self);
 }
 
-/* Not for so long that others could take it for dead. Bytes move meanwhile. */
+/* Sleeps in pieces short enough that peers do not consider the node dead. The network thread keeps sending.
+ */
 static void engine_emulated_sleep(void *self, double until) {
     static const double glance = 0.05, worthwhile = 0.002;
     struct rt_engine *engine = self;
@@ -67,10 +68,10 @@ static void engine_look_at_watchers(struct rt_engine *engine) {
         pthread_cond_broadcast(&engine->changed);
 }
 
-/* When work begins for which somebody waits; 0: nobody does. */
+/* The time at which work for a waiting thread begins; 0: no thread waits for a result. */
 static double engine_begin_help(const struct rt_engine *engine) {
     const struct rt_watcher *watcher = engine->watchers;
-    while (watcher && !watcher->test) /* who only lets time pass waits for nothing */
+    while (watcher && !watcher->test) /* a watcher without a test only lets time pass */
         watcher = watcher->next;
     return watcher ? rt_clock_wall() : 0;
 }

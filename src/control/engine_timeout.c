@@ -1,4 +1,4 @@
-/* When the engine gives up waiting: somebody is gone, or silent for too long, or the owner is to stop; see
+/* When the engine gives up waiting: a peer is gone or silent for too long, or the owner is asked to stop. See
  * engine.h. */
 #include "control/engine_inside.h"
 
@@ -8,7 +8,7 @@
 /* When a node loses a peer other than the master, it waits so many seconds before it reports that: the master
  * usually knows the cause, and its message is better. */
 static const double grace = 1;
-/* Seconds between two looks at those who are waited for, at most. */
+/* Longest time in seconds between two checks of the awaited ranks. */
 static const double look_up = 0.5;
 
 void rt_engine_take_loss(struct rt_engine *engine, uint16_t rank, const struct rt_error *why) {
@@ -45,8 +45,7 @@ enum rt_owner rt_engine_owner(const struct rt_engine *engine, double now) {
     return found;
 }
 
-/* Fails when one whom a part waits for is stuck (cluster/liveness.h). Returns what we say of our own waiting.
- */
+/* Fails when a rank that a part waits for is stuck (cluster/liveness.h). Returns our own note. */
 static uint16_t engine_check_awaited(struct rt_engine *engine, bool idle, double now) {
     const struct rt_communicator *comm = engine->settings.comm;
     const struct rt_liveness_terms terms = {
@@ -89,7 +88,8 @@ double rt_engine_check_timeout(struct rt_engine *engine, double now) {
     return fmin(again, engine->gone.until);
 }
 
-/* Whether one who finishes what has begun may go on waiting: also where nobody owes anything, this ends. */
+/* Whether an owner that finishes its work before it stops may keep waiting. Ends after the timeout, even if
+ * no rank owes anything. */
 static bool engine_may_finish(struct rt_engine *engine, double now) {
     const bool waits = !engine->threaded || engine->watchers;
     if (!engine->settings.finishes)

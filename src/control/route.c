@@ -1,4 +1,4 @@
-/* The way of control messages; see route.h. */
+/* The route of control messages; see route.h. */
 #include "control/route.h"
 
 bool rt_route_has(const struct rt_route *route, const struct rt_event *event) {

@@ -1,10 +1,9 @@
 /*
- * The way of control messages between the master and a node. Either they have a link of their own, both ways.
- * Or they go round a ring: they come from the previous node, and what is said goes on to the next one, so
- * that a message of the master passes every node and comes back. The state machines at both ends
- * (coordinator, agent) are the same either way.
+ * The route of control messages between the master and a node: a direct link, or round a ring. In a ring,
+ * messages arrive from the previous node and go to the next one, so a message of the master passes every node
+ * and comes back. The state machines at both ends (coordinator, agent) are the same for both routes.
  *
- * In a ring only ERROR also travels against the direction, because the node ahead may be the reason.
+ * In a ring, ERROR also travels in the opposite direction, because the next node may be the cause.
  */
 #ifndef RT_CONTROL_ROUTE_H
 #define RT_CONTROL_ROUTE_H
@@ -12,7 +11,7 @@
 #include "cluster/talk.h"
 
 struct rt_route {
-    struct rt_talk *in, *out; /* borrowed; the same: a link of their own */
+    struct rt_talk *in, *out; /* borrowed; equal: a direct link */
     uint16_t from, to;        /* the numbers of the nodes at their other ends */
 };
 
@@ -26,10 +25,10 @@ bool rt_route_has(const struct rt_route *route, const struct rt_event *event);
 bool rt_route_event(const struct rt_route *route, const struct rt_event *event);
 /* Whether nothing can be sent any more. */
 bool rt_route_is_closed(const struct rt_route *route);
-/* Says why a run ends, both ways. node: the one it is about. */
+/* Sends the reason why the run ends, in both directions. node: the one it is about. */
 void rt_route_refuse(const struct rt_route *route, rt_status status, uint16_t node, const char *sentence);
-/* Makes a failure that of the node at the other end of a talk, whose number is *lost; err: the reason without
- * its name. Returns RT_FAILED. */
+/* Attributes a failure to the node at the other end of a talk; *lost: its number; err: the reason without its
+ * name. Returns RT_FAILED. */
 rt_status rt_route_blame(const struct rt_route *route, const struct rt_talk *talk, uint16_t *lost,
                          struct rt_error *err);
 

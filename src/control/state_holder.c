@@ -88,7 +88,7 @@ bool rt_state_holder_event(struct rt_state_holder *holder, const struct rt_event
     *status = rt_state_frame_decode(frame, holder->settings.run, holder->settings.finite, err);
     if (*status == RT_OK)
         *status = state_holder_check(holder, frame, err);
-    /* Frames are told by their order: behind one that is refused none may be counted. */
+    /* Frames are identified by their order: after a refused frame, no later one can be attributed. */
     holder->failed = *status != RT_OK;
     holder->arrived += !holder->failed;
     return true;

@@ -1,5 +1,5 @@
 /*
- * An exchange: how a worker's gradients become everybody's next parameters. The worker computes; what lies
+ * An exchange: how the gradients of all workers become the next parameters. The worker computes; what lies
  * between its gradient and the parameters of its next forward is behind struct rt_exchange. There are three
  * implementations: collectives, in which all workers take part at the same time
  * (exchange/collective/collective_exchange.h); servers, to which each worker talks at its own pace
@@ -26,8 +26,9 @@
  *   - gossip between random pairs: an exchange of its own, which chooses the partner of a step from the
  *     ticket's number (both ends draw the same pairs), and has() when the partner's span has come;
  *   - compressed spans: give() turns the gradient into what is sent and keeps the rest for the next step;
- *     take() turns what came into floats. Both run on the thread that computes, beside the exchange. What
- * adds compressed values on the way (a collective's ADD, a server) and their type on the wire are new;
+ *     take() turns what came into floats. Both run on the thread that computes, beside the exchange. The code
+ *     that adds compressed values on the way (a collective's ADD, a server) and their type on the wire are
+ *     new;
  *   - workers with data of their own: a ticket says how much to learn, not from what: the replica decides
  *     what the ticket's batch is. rt_done tells how many rows it was, and the server weighs by them.
  * Such a strategy is not the same as one device bit by bit, or cannot join rings; it says so by its fields
@@ -54,8 +55,8 @@ enum { RT_NO_SPAN = -1 };
 
 struct rt_exchange {
     void *self;
-    /* Takes the events of its links and sends what can be sent: to be given to an engine. Whoever has no
-     * engine hands it the events, and calls turn() after a call of begin, ready, end or rest. */
+    /* Takes the events of its links and sends what can be sent: to be given to an engine. An owner without an
+     * engine passes it the events, and calls turn() after begin, ready, end or rest. */
     struct rt_engine_part part;
 
     /* ---- inside the engine (between rt_engine_enter and rt_engine_leave, where there is one) ---- */
@@ -69,8 +70,9 @@ struct rt_exchange {
     void (*ready)(void *self, size_t span);
     /* All of them are, also those that were not told. The exchange may still be under way. */
     void (*end)(void *self, const struct rt_done *done);
-    /* There is no ticket: comes to rest, so that nobody waits for this worker and its parameters are those
-     * after all updates. anew: also if it rests already, to have the newest. May be NULL: it does anyway. */
+    /* There is no ticket: comes to rest. No other worker then waits for this one, and its parameters are
+     * those after all updates. anew: also if it rests already, to have the newest. May be NULL: it does
+     * anyway. */
     void (*rest)(void *self, bool anew);
     /* Whether nothing is under way any more. */
     bool (*rests)(const void *self);
@@ -90,8 +92,8 @@ struct rt_exchange {
 
 struct rt_blocking_exchange;
 
-/* Who computes the gradients: a network, or a test's function. Both blocks are the exchange's to read, and
- * params its to write, as has() and ready() allow. */
+/* The worker that computes gradients: a network, or a function of a test. Both blocks are the exchange's to
+ * read, and params its to write, as has() and ready() allow. */
 struct rt_replica {
     void *self;
     float *params, *gradient;

@@ -16,7 +16,7 @@ struct rt_exchange_member_settings {
     const struct rt_exchange_options *options;
     const struct rt_roles *roles;   /* of all */
     const struct rt_roles *clients; /* as servers see them: a group is one worker, by its proxy */
-    const struct rt_team *team;     /* those who share our batches */
+    const struct rt_team *team;     /* the workers that share our batches */
     const struct rt_communicator *comm;
     struct rt_link_cost cost;
     const struct rt_replica *replica;

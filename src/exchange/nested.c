@@ -207,8 +207,8 @@ static bool nested_look_again(void *self, rt_status *status, struct rt_error *er
     return false;
 }
 
-/* A member that has given all that it had waits for nobody: its proxy takes gradients when it has its own,
- * and may take its time for that. */
+/* A member that has sent all its gradients waits for no rank: its proxy receives them when its own gradient
+ * is ready, which may take long. */
 static uint16_t nested_waits_for(const void *self) {
     const struct rt_nested *nested = self;
     if (!nested_is_proxy(nested) && nested->ended == nested->begun)

@@ -4,7 +4,8 @@
  *
  * The first member is the proxy. What it fetches it gives to the others, span by span as it comes; their
  * gradients and its own are added in the binary tree over the members, as those of train.shards are, and the
- * sum is pushed, span by span as it is complete. The others talk with nobody else.
+ * sum is pushed, span by span as it is complete. The other members talk with the proxy only, or with other
+ * members.
  */
 #ifndef RT_EXCHANGE_NESTED_H
 #define RT_EXCHANGE_NESTED_H

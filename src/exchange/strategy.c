@@ -1,6 +1,6 @@
 /*
- * The registry of strategies, and what follows from a strategy's decisions alone: who serves and who works,
- * who owns which parameters, which links there must be.
+ * The registry of strategies, and what follows from a strategy's decisions alone: which nodes are servers and
+ * workers, which parameters each owns, and which links are needed.
  */
 #include "exchange/strategy.h"
 
@@ -52,8 +52,8 @@ bool rt_exchange_is_rising(const struct rt_exchange_strategy *strategy,
 
 /* ---- roles ---- */
 
-/* Servers that share the parameters where nobody says how many, if there are nodes for them: as many as in
- * the figures of the literature. */
+/* Default number of servers that share the parameters, if there are enough nodes: as in the figures of the
+ * literature. */
 enum { USUAL_SERVERS = 4 };
 
 size_t rt_exchange_servers(const struct rt_exchange_strategy *strategy,
@@ -138,7 +138,7 @@ rt_status rt_exchange_roles(const struct rt_exchange_strategy *strategy,
     return RT_OK;
 }
 
-/* ---- who owns what ---- */
+/* ---- ownership of parameters ---- */
 
 static struct rt_span span_common(const struct rt_span *span, size_t first, size_t end) {
     const size_t span_end = span->first + span->count;

@@ -49,7 +49,7 @@ struct rt_exchange_options {
     int norm;        /* of it: RT_NORM_MAX, RT_NORM_TWO */
     int64_t backups; /* workers that need not be waited for; -1: max(1, 5 %) */
     double quorum;   /* part of the workers that suffices */
-    double cut;      /* part of an epoch that suffices: whoever gives the tickets then goes on to the next */
+    double cut;      /* part of an epoch after which the batch scheduler goes on to the next */
     int base;        /* what a cut, several servers, or one over groups are made to: RT_BASE_SYNC, ... */
     int prio;        /* which of several waiting gradients is next */
     double damp;     /* power p of 1/(1+staleness)^p on the rate, a whole number; -1: see rt_exchange_suit */
@@ -60,7 +60,7 @@ struct rt_exchange_options {
     int inter_ring; /* of hybrid: place in rt_exchange_strategies() of the strategy between equal positions */
 };
 
-/* Who serves. */
+/* Which nodes are servers. */
 enum rt_servers {
     RT_SERVERS_NONE,  /* every worker has the optimizer and its whole state: replicated */
     RT_SERVERS_ONE,   /* rank 0 */
@@ -78,7 +78,7 @@ enum rt_exactness {
 
 struct rt_rules; /* exchange/server/server.h */
 
-/* An option that makes no sense in some place, and why: the end of a sentence. */
+/* An option that does not apply in a certain context, and why: the end of a sentence. */
 struct rt_exchange_without {
     const char *option, *why;
 };
@@ -97,8 +97,8 @@ struct rt_exchange_strategy {
     const char *no_rings;
 
     enum rt_servers servers;
-    /* Whoever applies a gradient has all of it, so its norm can be had before a parameter changes: one
-     * server, or every worker. False where several servers have a part each, also where there happens to be
+    /* A gradient is applied where all of it is known (one server, or every worker), so its norm can be
+     * computed before a parameter changes. False for strategies with several servers, even if there is only
      * one. */
     bool can_clip;
     /* Which links are used is known only during the run: every worker has one with every other. */
@@ -110,8 +110,8 @@ struct rt_exchange_strategy {
     const struct rt_exchange_strategy *(*inner)(const struct rt_exchange_options *options);
     const struct rt_exchange_without *without; /* ends with a NULL */
 
-    /* Refuses what cannot be, before anything starts, in a sentence that begins with the option: a quorum
-     * above 1, ... What concerns servers and workers has been checked. May be NULL. */
+    /* Refuses invalid values (a quorum above 1, ...) before anything starts, in a sentence that begins with
+     * the option. What concerns servers and workers has been checked. May be NULL. */
     rt_status (*check)(const struct rt_exchange_options *options, size_t nodes, struct rt_error *err);
 
     /* Of a strategy by collectives: the operations of one span for the communicator's `rank`. NULL: always by
@@ -150,8 +150,8 @@ rt_status rt_exchange_options_write(const struct rt_exchange_strategy *strategy,
                                     const struct rt_exchange_options *options, struct rt_tree **tree,
                                     struct rt_error *err);
 
-/* Whether the strategy can go with these options on so many nodes, with so many parameters (0: not known
- * yet): a sentence that begins with the option. */
+/* Checks that the strategy can run with these options on so many nodes, with so many parameters (0: not known
+ * yet). The error begins with the option. */
 rt_status rt_exchange_check(const struct rt_exchange_strategy *strategy,
                             const struct rt_exchange_options *options, size_t nodes, size_t params,
                             struct rt_error *err);
@@ -173,7 +173,7 @@ bool rt_exchange_is_replicated(const struct rt_exchange_strategy *strategy);
 bool rt_exchange_is_rising(const struct rt_exchange_strategy *strategy,
                            const struct rt_exchange_options *options);
 
-/* Rings of hybrid: where nobody says how many, 2 if the nodes can be divided so, else 1. */
+/* The number of rings of hybrid. Default: 2 if the number of nodes is even, else 1. */
 size_t rt_exchange_rings(const struct rt_exchange_options *options, size_t nodes);
 /* What `auto` stands for when the parameters are known: no more servers than there are of them. */
 void rt_exchange_fit(const struct rt_exchange_strategy *strategy, struct rt_exchange_options *options,
@@ -193,8 +193,9 @@ rt_status rt_exchange_roles(const struct rt_exchange_strategy *strategy,
 /* Whether workers form groups, each of which is one worker to the server. */
 bool rt_exchange_is_nested(const struct rt_exchange_strategy *strategy,
                            const struct rt_exchange_options *options);
-/* Those who share each batch with a rank: all workers, its group, or nobody. Place 0 of a group is its proxy.
- * Of a rank that does not work: its place is their number, and where not all share each batch that is 1. */
+/* The workers that share each batch with a rank: all, its group, or only itself. Place 0 of a group is its
+ * proxy. A rank that is not a worker has the team's size as its place; the size is 1 where batches are not
+ * shared by all. */
 struct rt_team rt_exchange_team(const struct rt_exchange_strategy *strategy,
                                 const struct rt_exchange_options *options, const struct rt_roles *roles,
                                 uint16_t rank);
@@ -204,7 +205,7 @@ struct rt_roles rt_exchange_clients(const struct rt_exchange_strategy *strategy,
                                     const struct rt_exchange_options *options, const struct rt_roles *roles,
                                     uint16_t *proxy);
 
-/* Whether two nodes need a link between them; everybody has one with the master. */
+/* Whether two nodes need a link between them; every node has one with the master. */
 bool rt_exchange_links(const struct rt_exchange_strategy *strategy, const struct rt_exchange_options *options,
                        const struct rt_roles *roles, uint16_t a, uint16_t b);
 

@@ -1,6 +1,6 @@
 /*
- * Who shares a batch with whom, and whom a server takes for one worker. Groups are neighbours among the
- * workers; the last one may have fewer members.
+ * Groups of workers that share a batch; a server sees each group as one worker. A group consists of
+ * neighbouring workers; the last one may be smaller.
  */
 #include "exchange/strategies/strategies.h"
 

@@ -1,4 +1,4 @@
-/* The options of strategies: words that several tables share, reading, and writing them out again for nodes.
+/* The options of strategies: value names shared by several tables, parsing, and writing them for the nodes.
  */
 #include "exchange/server/rules.h"
 #include "exchange/strategies/strategies.h"
@@ -93,7 +93,7 @@ static rt_status strategy_read_own(const struct rt_exchange_strategy *strategy, 
                            options, err);
 }
 
-/* An option that there is, but not here, is no slip of the pen. */
+/* The option exists but does not apply here: says why, instead of guessing a misspelling. */
 static rt_status strategy_refuse_foreign(const struct rt_exchange_strategy *strategy,
                                          const struct rt_exchange_strategy *inner,
                                          const struct rt_tree *given, struct rt_error *err) {

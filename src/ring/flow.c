@@ -203,8 +203,8 @@ static rt_status flow_take_events(struct rt_flow *flow, struct rt_error *err) {
 
 /* ---- waiting ------------------------------------------------------------------------------------------- */
 
-/* Why there is nothing to do, and whom we wait for. A node that has nothing waits for the one before it, also
- * between updates, when a master may take its time. */
+/* Why there is no work, and the neighbour that we wait for. A node without work waits for the previous one,
+ * also between updates, which may take the master long. */
 static enum rt_state flow_reason(struct rt_flow *flow, const struct rt_neighbour **who) {
     struct rt_segment *first = &flow->segments[0], *end = &flow->segments[flow->segment_count - 1];
     *who = first->in ? first->in : end->in;
@@ -255,8 +255,8 @@ static struct rt_liveness_terms flow_terms_of(const struct rt_flow *flow) {
                                       .timeout = flow->settings.timeout};
 }
 
-/* What we say of our waiting (cluster/liveness.h). Whichever neighbour we wait for, something from the other
- * would do as well. */
+/* Our note about waiting (cluster/liveness.h). Whichever neighbour we wait for, a message from the other one
+ * would also end the wait. */
 static uint16_t flow_count_waits(const struct rt_flow *flow, const struct rt_neighbour *who, double waited) {
     const struct rt_inter_ring *inter_ring = &flow->settings.inter_ring;
     const struct rt_liveness_terms terms = flow_terms_of(flow);
@@ -329,7 +329,7 @@ static rt_status flow_turn(struct rt_flow *flow, struct rt_error *err) {
         flow->idle = false;
         return status;
     }
-    /* Looking for work may have asked the server of this place for something. */
+    /* Looking for work may have sent a request to the server at this position. */
     if (flow->settings.inter_ring.self && flow->settings.inter_ring.can_serve(flow->settings.inter_ring.self))
         return RT_OK;
     if (flow->settings.stop && atomic_load(flow->settings.stop))

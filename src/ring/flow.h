@@ -13,9 +13,9 @@
  *   master [1]    previous                            the loss
  *   alone         the data                            the loss
  *
- * Who sends what. Clockwise, to `next`, all in one order on RT_CHANNEL_SECOND: FORWARD, EVALUATE, SNAPSHOT,
- * STOP, and where rings go at their own pace PULL, with RT_FLAG_REST: every node takes the newest parameters
- * from its server, and rests. Anticlockwise, to `previous`, on RT_CHANNEL_FIRST: BACKWARD. Clockwise on the
+ * Messages. Clockwise, to `next`, all in one order on RT_CHANNEL_SECOND: FORWARD, EVALUATE, SNAPSHOT, STOP,
+ * and where rings go at their own pace PULL, with RT_FLAG_REST: every node takes the newest parameters from
+ * its server, and rests. Anticlockwise, to `previous`, on RT_CHANNEL_FIRST: BACKWARD. Clockwise on the
  * control channel: NORM (flow_norm.c), and what the control plane says, METRICS and ERROR, with the model's
  * state on RT_CHANNEL_BULK: a worker has an agent, the master a coordinator, on the route round the ring
  * (control/route.h).
@@ -168,20 +168,20 @@ struct rt_flow {
     uint64_t samples;
     double progress;             /* when a neighbour or we ourselves last got something done */
     struct rt_wait waiting;      /* for a neighbour (cluster/liveness.h) */
-    uint16_t note;               /* what we say of it */
+    uint16_t note;               /* our own note */
     bool idle;                   /* there was nothing to do in the last turn */
-    double wake;                 /* when somebody wants us to at the latest; 0: nobody does */
+    double wake;                 /* latest time that another part asked to be called at; 0: none */
     bool starving;               /* the master: the data have nothing yet */
     bool more;                   /* the master: there is more to start than in-flight slots */
     bool ending;                 /* STOP has been sent: links may close */
     struct rt_exchange exchange; /* rings side by side: of its stages; self NULL: they have no parameters */
     uint64_t given;              /* updates that its gradient was given for */
     bool joined;                 /* the state is the one that all rings start from */
-    uint16_t lost; /* the number of the node whose fault the end is: gone, silent, or it makes no sense;
+    uint16_t lost; /* the number of the node that caused the end (gone, silent, or sent invalid data);
                       RT_NODE_NONE: none known */
 
     rt_status status;      /* the first failure stays */
-    struct rt_error error; /* the reason; the name of the node that is lost does not stand in it */
+    struct rt_error error; /* the reason, without the name of the lost node */
 };
 
 /* ---- flow.c: life, events, the loop ---- */
@@ -200,7 +200,7 @@ rt_status rt_flow_run(struct rt_flow *flow, bool (*done)(void *self), void *self
 /* The failure as a whole sentence. Returns flow->status. */
 rt_status rt_flow_say(const struct rt_flow *flow, struct rt_error *err);
 
-/* An event that comes when the run is over: talks and other rings hear of it, and nobody else. */
+/* Handles an event after the end of the run: it goes to the talks and to the other rings only. */
 void rt_flow_let_pass(struct rt_flow *flow, const struct rt_event *event);
 
 /* Waits until the neighbour has closed its link, so that what was sent to it before has arrived, or has said
@@ -209,7 +209,7 @@ void rt_flow_linger(struct rt_flow *flow, struct rt_neighbour *neighbour, double
 
 /* ---- flow_clock.c: time ---- */
 
-/* Seconds after which a sleeper looks up at the latest, to see whether it is to stop. */
+/* Longest sleep in seconds: the engine then checks for a stop request. */
 #define RT_FLOW_MOST_SLEEP 0.5
 
 /* Marks the beginning and end of an operation for the clocks. What is neither an operation nor waiting
@@ -289,9 +289,9 @@ bool rt_flow_control_event(struct rt_flow *flow, const struct rt_event *event, r
 /* Says and answers what there is to say. */
 rt_status rt_flow_control(struct rt_flow *flow, struct rt_error *err);
 void rt_flow_row(struct rt_flow *flow, struct rt_metrics_row *row);
-/* A worker tells the others why it ends, unless it has that from them. */
+/* A worker tells the others why it ends, unless they told it. */
 void rt_flow_tell(struct rt_flow *flow);
-/* Gives up a neighbour, whose fault the end is, for the reason in err; returns RT_FAILED. */
+/* Gives up a neighbour that caused the end, for the reason in err; returns RT_FAILED. */
 rt_status rt_flow_lose(struct rt_flow *flow, const struct rt_neighbour *who, struct rt_error *err);
 
 /* ---- flow_norm.c ---- */

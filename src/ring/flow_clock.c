@@ -34,7 +34,7 @@ static void flow_emulated_sleep(void *self, double until) {
     const struct rt_flow *flow = self;
     double now;
     while ((now = rt_flow_now(flow)) < until && !(flow->settings.stop && atomic_load(flow->settings.stop))) {
-        rt_flow_step(flow); /* also where one operation takes longer than anybody's timeout */
+        rt_flow_step(flow); /* also where one operation takes longer than a peer's timeout */
         rt_flow_sleep_until(flow, fmin(until, now + RT_FLOW_MOST_SLEEP));
     }
 }

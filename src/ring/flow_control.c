@@ -1,7 +1,8 @@
 /*
  * A ring's node and the control plane. The messages that go round beside the tensors are those of every run:
  * a worker has an agent and the master a coordinator (control/), as in an exchange, and the route is the
- * ring. Here is what they need of the engine: this node's row of metrics, and whose fault a failure is.
+ * ring. This file adds what they need from the engine: this node's row of metrics, and which node caused a
+ * failure.
  */
 #include "ring/flow.h"
 
@@ -73,7 +74,7 @@ static void flow_answer_metrics(struct rt_flow *flow) {
     rt_agent_answer(flow->agent, &row, NULL);
 }
 
-/* ---- whose fault it is --------------------------------------------------------------------------------- */
+/* ---- the cause of a failure --------------------------------------------------------------------------- */
 
 rt_status rt_flow_lose(struct rt_flow *flow, const struct rt_neighbour *who, struct rt_error *err) {
     flow->lost = who->number;
@@ -89,7 +90,7 @@ void rt_flow_tell(struct rt_flow *flow) {
     why.status = flow->status;
     if (flow->lost == RT_NODE_NONE && flow->status == RT_DIVERGED) /* no node is lost */
         rt_node_names_blame(names, self, &why);
-    if (flow->lost == 0) { /* which cannot be reported to be lost: this node is */
+    if (flow->lost == 0) { /* the master cannot be reported as lost, so this node is */
         rt_node_names_blame(names, 0, &why);
         why.status = RT_IO;
     }
@@ -112,7 +113,7 @@ static rt_status flow_control_failed(struct rt_flow *flow, rt_status status) {
 
 /* ---- as a part of the engine --------------------------------------------------------------------------- */
 
-/* Activations and gradients are not its. */
+/* Activations and gradients are not control messages. */
 static bool flow_is_control(const struct rt_event *event) {
     const unsigned channel = event->kind == RT_EVENT_RECEIVED ? event->receive->channel
                              : event->kind == RT_EVENT_SENT   ? event->send->channel

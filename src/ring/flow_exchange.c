@@ -1,11 +1,11 @@
 /*
- * A ring whose stages have an exchange with those at the same place of other rings (ring/inter_ring.h). The
- * engine never waits: it tells the exchange which gradients are ready, and looks whether it has what comes of
- * them before it goes on.
+ * A ring whose stages have an exchange with the stages at the same position of other rings
+ * (ring/inter_ring.h). The engine never waits: it tells the exchange which gradients are ready, and checks
+ * that the result is there before it goes on.
  *
  * Rings that stay together: the exchange gives sums back, and a stage applies its update when it has the sums
- * of all its layers. Rings with servers: a stage begins an update by asking for parameters, when nothing of
- * the update before is left, and its forward waits for them.
+ * of all its layers. Rings with servers: a stage begins an update by asking for parameters, when the update
+ * before is complete, and its forward waits for them.
  */
 #include "ring/flow.h"
 

@@ -1,10 +1,10 @@
 /*
- * What a node does, and in which order: the first that can be done of
+ * The schedule of a node: it does the first of these operations that is possible:
  *
- *   the end of the ring   forward of the tail, the loss: everybody waits for the gradient
+ *   the end of the ring   forward of the tail, the loss: all nodes wait for the gradient
  *   B                     the gradient at the input: the node before waits for it
  *   F                     the next forward
- *   W                     weight gradients, which nobody waits for, fill the time that is left
+ *   W                     weight gradients: no other node waits for them, so they fill the remaining time
  *
  * An update is applied as soon as its last weight gradient is in, or, with clipping, when the factor is here.
  * A forward of update t+1 waits for update t of its own node and for nothing else: the order of the messages

@@ -1,5 +1,5 @@
-/* Messages from neighbour to neighbour: where they are received, what they must look like, how they are
- * sent. Nothing that a neighbour says is believed: not the run, not the numbers, not the shapes. */
+/* Messages between neighbours: posting receives, validating and sending. All fields are validated: the run,
+ * the numbers, the shapes. */
 #include "ring/flow.h"
 
 void rt_hop_send(struct rt_flow *flow, struct rt_neighbour *to, unsigned channel,
@@ -137,7 +137,7 @@ static rt_status hop_take_forward(struct rt_segment *segment, const struct rt_jo
     /* Where rings share the batches, it is the first of them that loads numbers; the others follow. */
     if (job->ring.part > 0 && next->micro == 0)
         next->update = message->update;
-    /* Where each ring has its own batches, some of the numbers are another's. */
+    /* Where each ring has its own batches, some of the numbers belong to other rings. */
     if (job->ring.with_servers && next->part == 0 && message->update > next->update &&
         message->update < INT64_MAX)
         next->update = message->update;

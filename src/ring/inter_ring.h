@@ -1,13 +1,13 @@
 /*
- * Rings side by side. Every ring holds the whole network, cut in the same way, and learns from its part of
- * each batch; nodes at the same place of their rings hold the same layers. What such nodes do together is an
- * exchange (exchange/exchange.h), whose worker is the engine of a ring's node (ring/flow_exchange.c): before
- * an update their gradients are added up. Or the rings do not stay together (rt_job's `with_servers`): each
- * has batches of its own, and every place has a server, to which gradients are pushed and from which
- * parameters come. Then a node has one stage.
+ * Several rings in one run. Every ring holds the whole network, cut in the same way, and learns from its part
+ * of each batch; nodes at the same position of their rings hold the same layers. What such nodes do together
+ * is an exchange (exchange/exchange.h), whose worker is the engine of a ring's node (ring/flow_exchange.c):
+ * before an update their gradients are added up. Or the rings do not stay together (rt_job's `with_servers`):
+ * each ring has its own batches, and every position has a server, to which gradients are pushed and from
+ * which parameters are fetched. Then a node has one stage.
  *
- * Besides the exchange the engine needs what is here: that all start from the same state, the events of the
- * links to other rings, and whether somebody there is stuck. None of it waits.
+ * Besides the exchange the engine needs what is here: the common initial state, the events of the links to
+ * other rings, and the check whether a node there is stuck. No function waits.
  */
 #ifndef RT_RING_INTER_RING_H
 #define RT_RING_INTER_RING_H
@@ -31,20 +31,20 @@ struct rt_inter_ring {
     /* Before the first forward in training: takes a step towards the state that all start from; whether the
      * stages have it. Asked again after every event. */
     bool (*start)(void *self);
-    /* Whether the server of this place, if it has one, may have something to do; does it, whether there was
-     * anything. */
+    /* Whether the server at this position, if there is one, may have work; does it, and returns whether there
+     * was any. */
     bool (*can_serve)(const void *self);
     bool (*serve)(void *self);
     /* Of a ring's master, whose ring has come to rest at its end: whether all rings have, so that links may
      * be closed. */
     bool (*may_leave)(void *self);
-    /* From time to time: fails when somebody was lost, or is stuck (cluster/liveness.h). idle: this node has
-     * nothing else to do. */
+    /* Called periodically. Fails when a node was lost or is stuck (cluster/liveness.h). idle: this node has
+     * no other work. */
     rt_status (*check)(void *self, bool idle, struct rt_error *err);
     /* The note of a node that waits for another ring, as of the last check; RT_NOTE_NONE: it waits for none.
      */
     uint16_t (*note)(const void *self);
-    /* After a failure of event or check: the number of the node whose fault it is, which the sentence then
+    /* After a failure of event or check: the number of the node that caused it, which the sentence then
      * leaves out; RT_NODE_NONE: none known. */
     uint16_t (*lost)(const void *self);
     /* Adds what its links have carried, and what its server has done. */

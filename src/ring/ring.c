@@ -48,7 +48,7 @@ static rt_status ring_begin(struct rt_ring *ring, bool *begun, struct rt_error *
     ring->flow.starving = rows == 0;
     *begun = rows > 0;
     if (rows == 0) {
-        /* A source that has come to its end has just asked us to stop: nobody sleeps before that is seen. */
+        /* A source that has ended has just asked us to stop: wake up at once, so that the request is seen. */
         if (ring_is_dry(ring) && ring->settings.endpoint)
             rt_endpoint_wake(ring->settings.endpoint);
         return RT_OK;
@@ -118,7 +118,7 @@ static rt_status ring_compute_loss(void *self, const struct rt_message *message,
     const struct rt_segment *first = &ring->flow.segments[0];
     struct rt_ring_update *update = &ring->updates[(message->update + 1) % ring->room];
     const struct rt_inflight *inflight = ring->micros[message->micro % first->count];
-    /* What comes back is believed only where it is what was sent out: the labels are found through it. */
+    /* A message is accepted only if it matches the one that was sent: it selects the labels. */
     if (!inflight || inflight->message.type != RT_MESSAGE_FORWARD ||
         inflight->message.micro != message->micro || inflight->message.rows != message->rows ||
         inflight->rows != rows) {
@@ -130,7 +130,7 @@ static rt_status ring_compute_loss(void *self, const struct rt_message *message,
     if (rows > 0)
         source->loss(source->self, (const uint32_t *)(const void *)behind, rows, update->rows, y, dy,
                      &update->loss, &update->correct);
-    /* Before anything is sent back: no node can complete this update, so nobody applies it. */
+    /* Before anything is sent back: no node can complete this update, so none applies it. */
     if (!isfinite(update->loss))
         return rt_fail(err, RT_DIVERGED, "the loss is not finite at update %llu (epoch %u)",
                        (unsigned long long)update->update, message->epoch + 1);
@@ -147,7 +147,7 @@ static void ring_take_back(void *self, const struct rt_message *message) {
         ring->snapshots_out--;
 }
 
-/* A connection that nobody asked for. */
+/* An unexpected connection. */
 static void ring_turn_away(void *user, const struct rt_event *event) {
     (void)user;
     if (event->kind == RT_EVENT_ACCEPTED)
@@ -373,7 +373,7 @@ rt_status rt_ring_step(struct rt_ring *ring, struct rt_ring_update *update, stru
         return rt_fail(err, RT_BAD_INPUT, "this ring only evaluates");
     if (ring->draining && ring->begun == ring->returned)
         ring->draining = false;
-    /* Where each ring has its own batches, who gives them decides when there are no more. */
+    /* Where each ring has its own batches, the batch scheduler decides when there are no more. */
     if (!ring->draining && !ring->job->ring.with_servers && rt_ring_stop_asked(ring))
         return rt_fail(err, RT_INTERRUPTED, "stopped after update %llu", (unsigned long long)ring->returned);
     ring->stepping = true;

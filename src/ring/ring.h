@@ -1,7 +1,7 @@
 /*
- * The ring as its master drives it. The master is node 0: it holds the first layers (and, if the plan says
- * so, the last ones as well), the data and the loss. Every call runs the master's own share of the work while
- * the others do theirs; between two calls the others go on with what they have.
+ * The ring, as seen by its master. The master is node 0: it holds the first layers (and, if the plan says so,
+ * the last ones as well), the data and the loss. Every call runs the master's own share of the work while the
+ * others do theirs; between two calls the others go on with what they have.
  */
 #ifndef RT_RING_RING_H
 #define RT_RING_RING_H
@@ -43,7 +43,7 @@ struct rt_ring_settings {
                                    boundary between updates, or at once in an evaluation */
     const atomic_int *abandon;  /* may be NULL; once it is not 0 the ring fails with RT_INTERRUPTED, soon and
                                    in the middle of whatever it does: its node is to end */
-    /* Told of events that are not of its links; NULL: who connects is turned away. */
+    /* Told of events that are not of its links; NULL: new connections are refused. */
     void (*stray)(void *user, const struct rt_event *event);
     void *user;
     struct rt_node_names names;      /* of all nodes of the run */
@@ -59,8 +59,9 @@ rt_status rt_ring_create(const struct rt_ring_settings *settings, struct rt_ring
 void rt_ring_destroy(struct rt_ring *ring); /* without a stop before, the others see their links close */
 
 /* Initial or saved numbers for every stage, tensor by tensor (see learn/stage.h) in layer order: read is
- * asked for consecutive floats of the whole model's tensor. update: the version that they are. Before the
- * first update, or between updates that have all been returned; without it everybody starts from the seed. */
+ * asked for consecutive floats of the whole model's tensor. update: the version that they are. Call it before
+ * the first update, or when all begun updates have been returned; without it all nodes start from the seed.
+ */
 rt_status rt_ring_load(struct rt_ring *ring, size_t tensors, uint64_t update, rt_state_read read, void *user,
                        struct rt_error *err);
 
@@ -73,11 +74,11 @@ struct rt_ring_update {
 };
 
 /* One update: returns when the master's own layers are updated. RT_DIVERGED when the loss is not finite: then
- * nobody applies that update. */
+ * no node applies that update. */
 rt_status rt_ring_step(struct rt_ring *ring, struct rt_ring_update *update, struct rt_error *err);
 
-/* Of rings side by side: a ring that follows the first of them begins behind so many updates. Before its
- * first step; the state comes from the first. Where each has its own batches: before every step. */
+/* For several rings: a ring that follows the first of them begins after so many updates. Before its first
+ * step; the state comes from the first. Where each has its own batches: before every step. */
 void rt_ring_follow(struct rt_ring *ring, uint64_t update);
 /* Where each has its own batches, and this ring has none at present: returns when all of it rests (see
  * ring/inter_ring.h). A ring that rests already does so again: its parameters are then the newest. */
@@ -115,8 +116,8 @@ rt_status rt_ring_metrics(struct rt_ring *ring, struct rt_metrics_row *rows, str
 /* The same without waiting: those that came last; asks for new ones once a second. false: none yet. */
 bool rt_ring_metrics_recent(struct rt_ring *ring, struct rt_metrics_row *rows);
 
-/* After a failure: the number of the node that is gone, does not answer or makes no sense; RT_NODE_NONE: it
- * was another failure. why, unless NULL: the reason without its name, if there is one. */
+/* After a failure: the number of the node that is gone, does not answer or sent invalid data; RT_NODE_NONE:
+ * it was another failure. why, unless NULL: the reason without its name, if there is one. */
 uint16_t rt_ring_lost(const struct rt_ring *ring, struct rt_error *why);
 
 /* After a failure, when a node was lost: tells the others that it was, so that they wait for another view,
@@ -129,7 +130,7 @@ rt_status rt_ring_stop(struct rt_ring *ring, struct rt_error *err);
 uint64_t rt_ring_version(const struct rt_ring *ring); /* updates applied */
 bool rt_ring_is_busy(const struct rt_ring *ring);     /* an update has begun, and was not returned */
 
-/* What the master does from now on is no training, or is again. */
+/* From now on the master's time counts as training, or no longer does. */
 void rt_ring_set_apart(struct rt_ring *ring, bool is_apart);
 
 #endif

@@ -62,7 +62,7 @@ struct rt_ring {
     bool stopped;
 };
 
-/* Runs the engine; when a link was lost, finds out whose fault it was. */
+/* Runs the engine; when a link was lost, finds the node that caused it. */
 rt_status rt_ring_run(struct rt_ring *ring, bool (*done)(void *ring), struct rt_error *err);
 bool rt_ring_stop_asked(const struct rt_ring *ring);
 /* RT_OK when no update is under way. */

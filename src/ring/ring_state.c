@@ -1,7 +1,7 @@
 /*
- * The model's state, as the master of a ring has it written to files and read from them: in layer order, its
- * own first layers before those of the other nodes and its last layers behind them. What the others hold
- * comes and goes by state transfer round the ring (control/state_transfer.h).
+ * The model's state, which the master of a ring saves to files and loads from them, in layer order: its own
+ * first layers, those of the other nodes, and its own last layers. State transfer round the ring moves the
+ * state of the other nodes (control/state_transfer.h).
  */
 #include "ring/ring_inside.h"
 
@@ -157,8 +157,8 @@ rt_status rt_ring_load(struct rt_ring *ring, size_t tensors, uint64_t update, rt
                        struct rt_error *err) {
     if (tensors == 0 || tensors > ring->tensors)
         return rt_fail(err, RT_BAD_INPUT, "there are %zu state tensors, not %zu", ring->tensors, tensors);
-    /* When a snapshot has been all round, everybody has applied the last update, and nothing is on its way
-     * that is of the parameters before. */
+    /* When a snapshot has passed all nodes, they all have applied the last update, and no message in flight
+     * belongs to older parameters. */
     if (ring->begun || ring->flow.segments[0].arrived)
         RT_TRY(rt_ring_snapshot(ring, err));
     RT_TRY(rt_ring_run(ring, ring_are_snapshots_back, err));

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 
 /* Seconds that a node which is done waits for the next one to hang up. Where there are other rings, that
- * happens only when all of them are done: it has as much timeout as with a neighbour who owes something. */
+ * happens only when all of them are done: the timeout is then that of a neighbour that owes something. */
 static const double goodbye = 2;
 
 struct worker {
@@ -183,7 +183,7 @@ static bool worker_is_stopped(void *self) {
 static void worker_part_ways(struct rt_flow *flow, rt_status status) {
     if (status != RT_OK && !(flow->agent && rt_agent_is_over(flow->agent)))
         rt_flow_tell(flow);
-    /* One that is slow must not find the link gone before it has seen the STOP. */
+    /* A slow neighbour must see the STOP before the link closes. */
     const double until = rt_flow_now(flow) + (status == RT_OK ? flow->settings.timeout : goodbye);
     rt_flow_linger(flow, &flow->next, until);
     if (status != RT_OK)

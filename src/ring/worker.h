@@ -13,7 +13,7 @@ struct rt_ring_device {
     size_t threads;
     struct rt_pace pace; /* of the device that is emulated */
     const struct rt_inter_ring
-        *inter_ring; /* of rings side by side, from the start of the run; NULL: there is one */
+        *inter_ring; /* of several rings, from the start of the run; NULL: there is one ring */
 };
 
 /* Adds what a run of layers with so many slots takes: see rt_stage_bytes. */

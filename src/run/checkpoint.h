@@ -56,7 +56,7 @@ rt_status rt_checkpoint_begin(const char *dir, const struct rt_model_state *mode
 bool rt_checkpoint_done(const struct rt_checkpoint_out *out); /* finish would not have to wait */
 /* Puts it in place and frees out, also on failure. */
 rt_status rt_checkpoint_finish(struct rt_checkpoint_out *out, struct rt_error *err);
-void rt_checkpoint_abandon(struct rt_checkpoint_out *out); /* nobody writes into it any more; NULL is fine */
+void rt_checkpoint_abandon(struct rt_checkpoint_out *out); /* it is not written any more; NULL is fine */
 
 /* begin and finish. */
 rt_status rt_checkpoint_save(const char *dir, const struct rt_model_state *model_state,

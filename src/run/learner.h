@@ -23,8 +23,8 @@ struct rt_node_report {
     size_t first, count; /* its layers; count 0: none */
     size_t tail;         /* layers at the end of the network that it holds as well */
     struct rt_metrics_row row;
-    double predicted_idle;     /* fraction; NaN: nobody did */
-    uint64_t predicted_memory; /* bytes; 0: nobody did */
+    double predicted_idle;     /* fraction; NaN: no prediction */
+    uint64_t predicted_memory; /* bytes; 0: no prediction */
 };
 
 struct rt_progressive;
@@ -37,11 +37,12 @@ struct rt_learner {
     struct rt_forward forward;
     size_t micro_batch; /* as used */
     size_t nodes;
-    double predicted_samples_per_s; /* NaN: nobody did */
+    double predicted_samples_per_s; /* NaN: no prediction */
     bool predicted_at_most;         /* it can only be slower */
     struct rt_states
         *clock; /* of one device: what its thread does between updates is booked on it; else NULL */
-    char *plan; /* who holds what, as lines to print; to be freed by who opened; NULL: nothing to tell */
+    char *plan; /* the plan (which node holds which layers), as lines to print; freed by the caller; NULL:
+                   none */
 
     /* Of a stream, else NULL. */
     const struct rt_progressive *progressive;
@@ -91,7 +92,7 @@ struct rt_training_config {
     size_t *lost; /* set with RT_LOST: the device, see struct rt_membership; may be NULL */
     /* One sentence for people. */
     void (*notice)(void *user, const char *sentence);
-    void (*warn)(void *user, const char *sentence); /* who wants to be told nothing else is told this */
+    void (*warn)(void *user, const char *sentence); /* shown even when other notices are not */
     void *notice_user;
     /* The same, but told before the run has begun: a node does not answer. May be NULL. */
     void (*waits)(void *user, const char *sentence);

@@ -1,6 +1,6 @@
 /*
- * Who takes part in a run, as its run file says: local processes are started, running nodes are connected to.
- * What they are then joined to, a ring or an exchange, is decided by others.
+ * The members of a run, from its run file: starts local processes and connects to running nodes. Other parts
+ * decide what they are joined to, a ring or an exchange.
  */
 #ifndef RT_RUN_MEMBERSHIP_H
 #define RT_RUN_MEMBERSHIP_H
@@ -17,7 +17,7 @@ struct rt_membership {
     struct rt_pace pace;              /* of the master */
     size_t devices;                   /* the master first; device i > 0 is member i - 1 of the cluster: those
                                          of cluster.node in their order, then local processes */
-    char (*name)[RT_MAX_TEXT + 1];    /* [devices] what everybody calls it; no two are alike */
+    char (*name)[RT_MAX_TEXT + 1];    /* [devices] its name for all nodes; the names differ */
     char (*address)[RT_MAX_TEXT + 1]; /* [devices] "": of the master and of local processes */
 };
 
@@ -32,8 +32,8 @@ struct rt_membership_settings {
     void *waits_user;
 };
 
-/* What the run file says of devices and of who may take part: also a run on one device, which uses nothing of
- * it, is not to go on as if all was well. */
+/* Checks the keys of the run file about devices and members, also for a run on one device, which does not use
+ * them. */
 rt_status rt_membership_check(const struct rt_spec *spec, struct rt_error *err);
 
 /* deinit also on failure. */
@@ -56,7 +56,7 @@ struct rt_node_names rt_membership_names(const struct rt_membership *membership)
 rt_status rt_membership_lost(const struct rt_membership *membership, size_t device, size_t *lost,
                              struct rt_error *err);
 
-/* Who takes part in a view, and how they are joined. */
+/* The members of a view, and their links. */
 struct rt_view_settings {
     const size_t *devices; /* [nodes] the master first; NULL: all, in their order */
     size_t nodes;
@@ -66,7 +66,7 @@ struct rt_view_settings {
     uint32_t probe_bytes; /* that links are measured with; 0: they are not */
 };
 
-/* Forms a view, and takes it for that of the run; the one before is given up, with the links that nobody has
+/* Forms a view, and takes it for that of the run; the one before is given up, with the links that were not
  * taken. A failure names devices. */
 rt_status rt_membership_form_view(struct rt_membership *membership, const struct rt_view_settings *settings,
                                   struct rt_error *err);

@@ -19,7 +19,7 @@ rt_status rt_modelfile_write(const char *path, const struct rt_trained *trained,
  * the file holds. */
 rt_status rt_modelfile_read(const char *path, const struct rt_computing *computing,
                             struct rt_trained *trained, struct rt_error *err);
-/* The same without the numbers: for those who have them elsewhere. */
+/* The same without the parameters, for callers that have them elsewhere. */
 rt_status rt_modelfile_describe(const char *path, const struct rt_computing *computing,
                                 struct rt_trained *trained, struct rt_error *err);
 /* rt_modelfile_read for a file that is open already; path for messages. */

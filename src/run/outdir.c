@@ -232,7 +232,7 @@ rt_status rt_out_claim(struct rt_run *run, struct rt_out *out, struct rt_error *
 
 void rt_out_release(struct rt_run *run, bool used, struct rt_out *out) {
     char path[PATH_ROOM];
-    /* Under the lock, so that nobody else's file goes. */
+    /* Under the lock, so that no file of another run is removed. */
     if (!used && out->fresh) {
         if (outdir_join(run->out_dir, journal, path, NULL) == RT_OK)
             unlink(path);

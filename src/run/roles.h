@@ -1,5 +1,5 @@
-/* What a node can be in a run: a stage of a ring, of several side by side, or a worker or server of an
- * exchange. The job that comes decides. */
+/* The roles of a node in a run: a stage of one ring or of several, or a worker or server of an exchange. The
+ * job decides. */
 #ifndef RT_RUN_ROLES_H
 #define RT_RUN_ROLES_H
 
@@ -10,14 +10,14 @@
 struct rt_node_device {
     struct rt_ring_device ring;
     const char *data;  /* the directory in which training data are looked up; NULL: a master on this machine
-                          has started the node, which opens what he does */
+                          started the node, which opens the files that the master opens */
     const char *cache; /* where converted data are kept; NULL: the user's own cache directory */
 };
 
 /* device is borrowed until the last session has ended. */
 struct rt_role rt_node_roles(const struct rt_node_device *device);
 
-/* Those of an exchange, and of rings side by side; the session's user is the device. */
+/* The roles of an exchange and of several rings; the session's user is the device. */
 extern const struct rt_role rt_exchange_node_role, rt_hybrid_node_role;
 
 #endif

@@ -11,7 +11,7 @@
  * ...; the one before it is used"). Without a callback they go to the journal only. */
 typedef void (*rt_notice_fn)(void *user, const char *sentence);
 void rt_run_set_notice(struct rt_run *run, rt_notice_fn notice, void *user);
-/* Who is told of what a person must know also where nothing else is to be printed; NULL: as any notice. */
+/* The callback for warnings, which are shown even when other notices are not; NULL: as any notice. */
 void rt_run_set_warning(struct rt_run *run, rt_notice_fn warning, void *user);
 
 /* rt_run_set, with the option of the command for messages: "--nodes cluster.nodes=2". */

@@ -64,7 +64,7 @@ static rt_status training_check_strategy(struct rt_training *training, struct rt
 
 /* ---- network and data ---- */
 
-/* What can be computed, but not learnt. A model file may hold such a network all the same. */
+/* Refuses networks that can be evaluated but not trained. A model file may hold such a network. */
 static rt_status training_check_model(struct rt_training *training, struct rt_error *err) {
     const struct rt_network *network = &training->run->trained.network;
     if (network->model->param_count == 0)
@@ -139,7 +139,7 @@ static struct rt_periods training_validations_of(const struct rt_training *train
                                                                        : epochs * training->per_epoch}};
 }
 
-/* A layer that measures the micro-batch has nothing to measure in a single example. */
+/* A layer with statistics over the micro-batch needs more than one example. */
 static rt_status training_check_rows_per_pass(const struct rt_training *training, struct rt_error *err) {
     const struct rt_spec_train *train = &training->spec->train;
     const struct rt_strategy *strategy = training->choice.strategy;
@@ -189,7 +189,7 @@ static rt_status training_open_learner(struct rt_training *training, struct rt_e
     training->per_epoch = rt_batches_count(examples, batch, train->drop_last);
     if (exchange)
         training->per_epoch = rt_exchange_per_epoch(training->choice.settings, training->per_epoch);
-    /* A stream is one pass of a length that nobody knows. */
+    /* A stream is one pass of unknown length. */
     if (training->choice.strategy->streams)
         training->per_epoch = RT_ENDLESS;
     training->epochs = training->choice.strategy->streams ? 1 : (uint64_t)train->epochs;

@@ -1,7 +1,7 @@
 /*
- * The ways to distribute a training, by name. One strategy is one line in the registry: its options, a help
- * text, and the function that opens a learner of its kind. The strategies of the ring are written down here;
- * each strategy of exchange (exchange/strategy.h) is a strategy as well.
+ * The strategies to distribute a training, by name. One strategy is one line in the registry: its options, a
+ * help text, and the function that opens a learner of its kind. The strategies of the ring are written down
+ * here; each strategy of exchange (exchange/strategy.h) is a strategy as well.
  */
 #ifndef RT_RUN_STRATEGY_H
 #define RT_RUN_STRATEGY_H
@@ -72,7 +72,7 @@ char *rt_strategy_text(const struct rt_strategy_choice *choice, size_t nodes);
  * out. To be freed; NULL: it was none, or memory is short. */
 char *rt_strategy_explain(const struct rt_strategy_choice *choice);
 
-/* How many workers or rings share a batch, at most; 1: nobody else. */
+/* The largest number of workers or rings that share a batch; 1: batches are not shared. */
 size_t rt_strategy_sharers(const struct rt_strategy_choice *choice, const struct rt_spec *spec);
 /* The strategy by which gradients are exchanged, between workers or between rings; NULL: they are not. */
 const struct rt_exchange_strategy *rt_strategy_exchange(const struct rt_strategy_choice *choice);

@@ -11,7 +11,7 @@
 #include "run/run_inside.h"
 #include "run/strategy.h"
 
-/* The updates of a stream whose end nobody knows. */
+/* The number of updates of a stream, whose end is not known. */
 #define RT_ENDLESS UINT64_C(1000000000000000)
 
 struct rt_training {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Reads what the last training wrote. Somebody may have put another model there since. */
+/* Reads what the last training wrote. The file may have been replaced since. */
 static rt_status use_read_written(const struct rt_run *run, struct rt_network *network,
                                   struct rt_error *err) {
     char path[4096], hash[65];
@@ -60,7 +60,7 @@ static void use_tell(const struct rt_run *run, const char *sentence) {
         run->notice(run->notice_user, sentence);
 }
 
-/* What a person should know before trusting the answers of a file. */
+/* Warns about a model file without a hash. */
 static void use_tell_unsealed(const struct rt_run *run) {
     if (run->trained.unsealed)
         use_tell(

@@ -1,4 +1,4 @@
-/* What the files that make operations share; nobody else needs it. */
+/* Shared by the files that build lists of operations; for them only. */
 #ifndef RT_EXCHANGE_COLLECTIVE_BUILD_H
 #define RT_EXCHANGE_COLLECTIVE_BUILD_H
 
@@ -19,17 +19,17 @@ rt_status rt_collective_merge(struct rt_collective *collective, unsigned from, u
 size_t rt_power_below(size_t n);
 unsigned rt_power_log(size_t power);
 
-/* Recursive algorithms work on a power of two of places. Of the places beyond it each has a neighbour that
- * takes it in first and tells it the result at the end: of the first 2 * extra places the odd ones. */
+/* Recursive algorithms work on a power of two of places. Each place beyond it has a neighbour that adds its
+ * contribution first and sends it the result at the end. Of the first 2 * extra places these are the odd
+ * ones. */
 struct rt_core {
     size_t size;     /* the power of two */
-    size_t extra;    /* places that are taken in */
-    size_t inflight; /* ours in the core; size: we are taken in */
+    size_t extra;    /* places that take part through a neighbour */
+    size_t inflight; /* our index in the core; size: we take part through a neighbour */
 };
 struct rt_core rt_core_of(const struct rt_team *team);
-size_t rt_core_place(const struct rt_core *core,
-                     size_t inflight); /* the place that has this in-flight slot */
-/* Before and after. */
+size_t rt_core_place(const struct rt_core *core, size_t inflight); /* the place with this index in the core */
+/* The steps of the extra places before and after the algorithm. */
 rt_status rt_core_enter(const struct rt_core *core, const struct rt_team *team, size_t first, size_t count,
                         struct rt_collective *collective, struct rt_error *err);
 rt_status rt_core_leave(const struct rt_core *core, const struct rt_team *team, size_t first, size_t count,

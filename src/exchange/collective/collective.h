@@ -49,8 +49,8 @@ void rt_collective_deinit(struct rt_collective *collective); /* a zeroed one is 
 rt_status rt_collective_add(struct rt_collective *collective, struct rt_collective_op op,
                             struct rt_error *err);
 
-/* Who takes part in a collective: ranks of the communicator. Most of the functions below count places in this
- * list, and write ranks into the operations. */
+/* The participants of a collective: ranks of the communicator. Most of the functions below use places,
+ * indices into this list, and write ranks into the operations. */
 struct rt_team {
     const uint16_t *ranks; /* [count] */
     size_t count;
@@ -60,7 +60,7 @@ struct rt_team {
 /* Part i of n of a range of `count` floats: c*count/n .. (c+1)*count/n. */
 void rt_collective_part(size_t count, size_t n, size_t i, size_t *first, size_t *end);
 
-/* ---- between equals: every place contributes, and has the result in the same buffer afterwards ---- */
+/* ---- all-reduce: every place contributes, and has the result in the same buffer afterwards ---- */
 
 enum rt_reduction { RT_REDUCE_AUTO, RT_REDUCE_RING, RT_REDUCE_DOUBLING, RT_REDUCE_HALVING, RT_REDUCE_TREE };
 
@@ -82,12 +82,12 @@ rt_status rt_collective_all_gather(const struct rt_team *team, size_t first, siz
 /* ---- towards a root, place 0, and back ---- */
 
 enum rt_tree_shape {
-    RT_SHAPE_STAR,     /* everybody sends to the root, who adds in a binary tree over the places */
+    RT_SHAPE_STAR,     /* every place sends to the root, which adds in a binary tree over the places */
     RT_SHAPE_BINOMIAL, /* place i sends to i without its lowest bit */
     RT_SHAPE_ARY,      /* place i sends to (i - 1) / degree */
-    RT_SHAPE_GROUPS, /* groups of `degree` neighbours (the root's own has those who follow it): members to the
-                        group's first, the firsts to the root, or with more depth to the first of a group of
-                        firsts, and so on */
+    RT_SHAPE_GROUPS, /* groups of `degree` neighbours (the root's own group has the places after it): members
+                        send to the group's first, the firsts to the root, or with more depth to the first of
+                        a group of firsts, and so on */
 };
 struct rt_tree_form {
     enum rt_tree_shape shape;

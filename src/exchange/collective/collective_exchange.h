@@ -1,5 +1,5 @@
 /*
- * The exchange by collectives: everybody takes part in every update, span by span, in the same order. Where
+ * The exchange by collectives: all workers take part in every update, span by span, in the same order. Where
  * an optimizer lives is in the operations (RT_OP_APPLY); where every worker has one, a span's update is made
  * by the thread that computes, when it next needs the span (take).
  */
@@ -22,9 +22,9 @@ struct rt_collective_exchange_settings {
     struct rt_states *clock; /* of the thread that computes; NULL: none is kept */
     struct rt_link_cost cost;
     size_t segment_floats; /* 0: a good size */
-    /* The sum of the gradients is given back, in place, where a server would give parameters, and nobody
-     * applies it: the worker does. Each span is exchanged as if it were all, so the order of additions does
-     * not depend on how the parameters are cut. The updater is not used. */
+    /* The sum of the gradients is returned in place instead of parameters, and the worker applies it. Each
+     * span is exchanged as if it were all, so the order of additions does not depend on how the parameters
+     * are cut. The updater is not used. */
     bool sums;
 };
 

@@ -12,7 +12,7 @@
  * Parameters travel on RT_CHANNEL_FIRST, gradients on RT_CHANNEL_SECOND.
  *
  * Nothing here waits or owns a thread: rt_executor_event takes in what happened and does what has become
- * possible. It belongs to whoever takes the endpoint's events.
+ * possible. Use it on the thread that takes the endpoint's events.
  */
 #ifndef RT_EXCHANGE_COLLECTIVE_EXECUTOR_H
 #define RT_EXCHANGE_COLLECTIVE_EXECUTOR_H
@@ -59,8 +59,8 @@ uint64_t rt_executor_started(const struct rt_executor *executor);
 bool rt_executor_event(struct rt_executor *executor, const struct rt_event *event, rt_status *status,
                        struct rt_error *err);
 
-/* Whom we wait for: the rank that owes the frame which holds up the oldest load, of several the one whose
- * operation comes first in the list; UINT16_MAX: nobody. */
+/* The rank that we wait for: the sender of the frame that holds up the oldest load. Of several, the one whose
+ * operation comes first in the list. UINT16_MAX: none. */
 uint16_t rt_executor_waits_for(const struct rt_executor *executor);
 
 size_t rt_executor_bytes(const struct rt_executor *executor); /* memory taken */

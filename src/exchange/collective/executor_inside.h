@@ -1,5 +1,5 @@
 /*
- * The parts of an executor, shared by its own files and nobody else's.
+ * The inside of an executor, for the files that implement it.
  *
  * A load is cut into equal segments of about segment_floats, and both ends of a link cut an operation into
  * the same frames: its range at multiples of the load's segment. A load is cut finer, into cells: also where
@@ -17,7 +17,7 @@
 enum {
     RT_SEGMENT_FLOATS = 128 << 10, /* unless told otherwise */
     RT_MAX_SEGMENT = 1 << 24,      /* that may be asked for; equal ones may be half as long again */
-    RT_LANE_FRAMES = 4, /* posted at a time; of what is received ahead of its turn so much is kept */
+    RT_LANE_FRAMES = 4, /* posted at a time; also the bound on frames received ahead of their turn */
 };
 
 /* Neighbouring cells with the same operations share the list of them. */

@@ -1,16 +1,16 @@
 /*
- * What an executor does when something happens. A cell goes on through its operations as far as it can: what
- * needs a peer stops it, and the lane concerned is put into a queue to be looked at. A lane posts its frames
+ * How an executor progresses on an event. A cell advances through its operations as far as it can. An
+ * operation that needs a peer stops it, and the lane of that operation is queued. A lane posts its frames
  * strictly in their order, each when all its cells have come to it.
  *
- * Why this cannot deadlock: order all frames of all nodes by load, then by their round in the
- * algorithm, then by segment. What a frame waits for, on its lane and in its cells, comes before it in this
- * order; so the first frame that is not done can always go on. What is received ahead of its turn holds a
- * place only as long as something before it is not done.
+ * Why this never deadlocks: order all frames of all nodes by load, then by their round in the algorithm, then
+ * by segment. What a frame waits for, on its lane and in its cells, comes before it in this order; so the
+ * first frame that is not done can always go on. A frame received ahead of its turn occupies a buffer only
+ * until the frames before it are done.
  *
  * Why a frame may be received in place while the cell's own frames are still being sent: it is posted when
- * its turn has come, and whoever sends it has made it of what we sent, or of something later. So the bytes of
- * what we sent have left their place when it arrives.
+ * its turn has come, and the peer computes it from what we sent, or from later data. So our bytes have been
+ * sent when it arrives.
  */
 #include "exchange/collective/executor_inside.h"
 
@@ -368,7 +368,7 @@ uint16_t rt_executor_waits_for(const struct rt_executor *executor) {
     }
     if (coming) /* the first of the list: what comes later may be made of it */
         return coming->lane->peer;
-    return sending ? sending->lane->peer : UINT16_MAX; /* who has no room for it yet */
+    return sending ? sending->lane->peer : UINT16_MAX; /* the peer has posted no receive yet */
 }
 
 /* ---- what its owner calls ---- */

@@ -11,14 +11,14 @@ struct range {
     size_t first, count;
 };
 
-/* The half that an in-flight slot keeps at this distance: the lower one has the first. */
+/* The half that an index of the core keeps at this distance: the lower index keeps the first half. */
 static struct range halving_half(struct range whole, bool upper) {
     size_t from, end;
     rt_collective_part(whole.count, 2, upper, &from, &end);
     return (struct range){whole.first + from, end - from};
 }
 
-/* What an in-flight slot has after halving at all distances below this one. */
+/* The range of an index of the core after halving at all distances below this one. */
 static struct range halving_range_at(struct range whole, size_t inflight, size_t distance) {
     for (size_t d = 1; d < distance; d *= 2)
         whole = halving_half(whole, (inflight & d) != 0);

@@ -32,7 +32,8 @@ static rt_status tree_gather_terms(const struct rt_team *team, const struct row 
             depth++;
             continue;
         }
-        /* Its neighbour is the block before, alone: it is added there without a stay of its own. */
+        /* The block before is its neighbour alone: it is added there directly, without a buffer of its own.
+         */
         status = rt_collective_sum(collective, team, place, tree_block_buffer(depth - 1), first, count, err);
         for (size_t pairs = term / 2; pairs % 2 == 1 && status == RT_OK; pairs /= 2, depth--)
             status = rt_collective_merge(collective, tree_block_buffer(depth - 1),
@@ -74,7 +75,7 @@ static rt_status tree_broadcast_star(const struct rt_team *team, size_t root, co
     return status;
 }
 
-/* ---- trees: whose sums a place adds, and to whom it sends its own ---- */
+/* ---- trees: the parent and the children of a place ---- */
 
 /* The k-th child of a place, in the order in which they are added; n: there is none. */
 static size_t tree_child_of(const struct rt_tree_form *form, size_t n, size_t place, size_t k) {

@@ -1,15 +1,15 @@
 /*
- * Answering those who ask for parameters. They are sent from an image, a copy of the range as it was, so that
- * updates go on while a worker on a slow link is still receiving; all who get the same version share one. The
- * image of what a worker was last given is also what its gradient was made with.
+ * Answers requests for parameters. They are sent from an image, a copy of the range, so that updates continue
+ * while a worker on a slow link still receives. Workers that get the same version share an image. The image
+ * that a worker was last given is also the base of its next gradient.
  */
 #include "exchange/server/server_inside.h"
 
 #include <string.h>
 
-/* The image of the present version, made if there is none. There are as many as can be in use, and whoever
- * asks has given its own back: one is always free. The first free one is taken, so that memory which is not
- * needed is never touched. */
+/* The image of the current version, created if there is none. There are as many images as can be in use, and
+ * a worker that asks has released its own, so one is always free. The first free one is taken, so that
+ * unneeded memory is never touched. */
 static struct rt_server_image *server_take_image(struct rt_server *server) {
     struct rt_server_image *image = NULL;
     for (size_t i = 0; i < server->image_count; i++) {

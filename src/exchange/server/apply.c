@@ -60,7 +60,7 @@ void rt_server_step(const struct rt_server *server, const struct rt_push *push, 
 }
 
 /* Adds the round's gradients in the binary tree over the workers' places: neighbours, then neighbouring
- * pairs, and so on; who is missing is passed over. Block by block, so that sums stay in the cache. Returns
+ * pairs, and so on; missing workers are skipped. Block by block, so that sums stay in the cache. Returns
  * where the sum is: in the memory of the first of them. */
 static const float *server_add_round(struct rt_server *server) {
     enum { BLOCK = 8192 };
@@ -125,8 +125,8 @@ void rt_server_apply(struct rt_server *server, const struct rt_push *push) {
     server_finish_update(server, 1, &step, gradient, before);
 }
 
-/* What makes the sum of those who are there the mean over their examples: each gradient is divided by the
- * rows of the whole batch. */
+/* The factor that turns the sum of the present gradients into the mean over their examples: each gradient is
+ * divided by the rows of the whole batch. */
 static double server_round_scale(const struct rt_server *server, size_t pushes) {
     const struct rt_server_settings *settings = &server->settings;
     const uint64_t per_epoch = server->view.per_epoch, batch = server->round[0]->batch;

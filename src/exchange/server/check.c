@@ -1,11 +1,10 @@
 /*
- * What a worker may send to a server, and when: nothing that it says is believed. Its messages come in groups
- * of as many as the server's range has portions, the last portion first; either all are gradients (PUSH) or
- * all are mere requests (PULL).
+ * Validates what a worker sends to a server, and when. Its messages come in groups of as many as the server's
+ * range has portions, the last portion first; either all are gradients (PUSH) or all are requests (PULL).
  */
 #include "exchange/server/server_inside.h"
 
-/* The most examples that a gradient can be made of. */
+/* The largest number of examples in one gradient. */
 static uint64_t server_most_rows(const struct rt_server *server) {
     const struct rt_server_settings *settings = &server->settings;
     const uint64_t workers = server->view.workers, several = (uint64_t)settings->options->push_every;
@@ -19,7 +18,7 @@ static uint64_t server_most_rows(const struct rt_server *server) {
     return rows > UINT32_MAX / several ? UINT32_MAX : rows * several;
 }
 
-/* The last batch that there will be. */
+/* The last batch of the run. */
 static uint64_t server_last_batch(const struct rt_server *server) {
     const struct rt_updater *updater = &server->settings.updater;
     if (updater->updates == 0 || updater->per_epoch == 0)

@@ -1,6 +1,6 @@
 /*
- * How far an update would go, for rules that bound it. The optimizer is tried out on copies, a block at a
- * time, with its state: so what is measured is just what would happen, whatever the optimizer.
+ * How far an update would go, for rules that bound it. The optimizer step is run on copies of the parameters
+ * and of its state, block by block, so the distance is exact for any optimizer.
  */
 #include "exchange/server/server_inside.h"
 
@@ -38,8 +38,8 @@ static void trial_try_block(struct trial *trial, size_t from, size_t n) {
     optim->type->apply(optim, &trial->step, n, trial->made, trial->gradient + from, words);
 }
 
-/* The distance so far, with n more: the largest difference, or the sum of their squares. What is no number
- * is infinitely far. */
+/* The distance so far, with n more: the largest difference, or the sum of their squares. NaN counts as
+ * infinitely far. */
 static double trial_add(int norm, double sum, size_t n, const float *a, const float *b) {
     for (size_t i = 0; i < n; i++) {
         const float difference = rt_abs(a[i] - b[i]);

@@ -23,7 +23,7 @@ extern const struct rt_rules rt_rules_cut;
 
 /* Gradients that make a round complete. */
 size_t rt_rules_quorum(const struct rt_exchange_options *options, size_t workers);
-/* Batches of an epoch that suffice: whoever gives out tickets then goes on to the next epoch. */
+/* The number of batches after which an epoch ends: the batch scheduler then goes on to the next epoch. */
 uint64_t rt_rules_cut_after(const struct rt_exchange_options *options, uint64_t per_epoch);
 
 #endif

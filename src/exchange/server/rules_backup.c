@@ -33,7 +33,7 @@ static bool backup_complete(struct rt_server_view *view) {
 }
 
 /* Between rings one may have a batch here whose round has begun elsewhere: it waits for the parameters that
- * the round is made with, or its gradient would be dropped here, and perhaps everybody's. */
+ * the round is made with, or its gradient would be dropped here, and perhaps those of all rings. */
 static bool backup_may_read(struct rt_server_view *view, size_t worker) {
     const struct rt_worker_state *reader = &view->state[worker];
     return !reader->gathered && view->version + 1 >= reader->batch;

@@ -2,9 +2,10 @@
  * A bound on value: a gradient is held while it would take the parameters further than delta from those that
  * another worker computes with. delta is given, or `factor` times the usual stride of an update.
  *
- * Others get newer parameters when they push, so holding ends by itself unless nobody is left who could push:
- * everyone else has the newest parameters already, or none that it computes with: it rests, has yet to begin
- * or to ask again, or has a gradient here that waits as well. Then it is let through regardless, and counted.
+ * Other workers get newer parameters when they push, so a gradient is usually not held for long. But no other
+ * worker may be able to push: each has the newest parameters already, or computes with none (it rests, has
+ * yet to begin or to ask again, or has a gradient that is held as well). Then the gradient is applied
+ * regardless, and counted.
  */
 #include "exchange/server/rules.h"
 

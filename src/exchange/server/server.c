@@ -8,8 +8,8 @@
 
 /* ---- receiving ----------------------------------------------------------------------------------------- */
 
-/* For each portion of its range one message: so every message has its place, a gradient is received where it
- * is needed, and nobody can make the server take more memory than it has. */
+/* Posts one receive for each portion of the range: gradients are received in place, and a peer cannot make
+ * the server use more memory. */
 static void server_post(struct rt_server *server, struct rt_server_client *client) {
     const size_t count = server->portion_count;
     client->came = 0;
@@ -46,8 +46,8 @@ static void server_take_push(struct rt_server *server, size_t worker, uint64_t b
     server->changed = true;
 }
 
-/* Somebody comes back: it is not behind those who went on meanwhile, nor ahead of the round that is not
- * complete, which now waits for it as well. */
+/* A worker returns from rest. Its clock is not behind the workers that continued meanwhile, nor ahead of the
+ * incomplete round, which now waits for it as well. */
 static void server_return_to_work(struct rt_server *server, struct rt_worker_state *state) {
     uint64_t slowest = UINT64_MAX, fastest = 0;
     for (size_t i = 0; i < server->view.workers; i++) {
@@ -112,7 +112,7 @@ static rt_status server_take_message(struct rt_server *server, size_t worker,
 
 /* ---- judging ------------------------------------------------------------------------------------------- */
 
-/* Of the gradients that wait and were not judged in this look the next. Older bases are staler. */
+/* The next of the waiting gradients that were not judged in this pass. Older bases are staler. */
 static struct rt_server_client *server_next_waiting(const struct rt_server *server) {
     const bool stalest = server->settings.options->prio == RT_PRIO_STALE;
     struct rt_server_client *next = NULL;
@@ -161,8 +161,9 @@ static void server_carry_out(struct rt_server *server, struct rt_server_client *
     else
         server_gather(server, push);
     state->waiting = false;
-    /* Who lost a gradient of a round is where it was before: it may read, and the round gets its next. Where
-     * nothing is gathered a clock counts batches: so a ring's are the same at all places. */
+    /* A worker whose gradient was dropped from a round keeps its clock: it may read, and its next gradient
+     * can join the round. Where nothing is gathered a clock counts batches: so a ring's are the same at all
+     * places. */
     const bool gathers = !server->rules->asynchronous || server->settings.options->whole_clock;
     state->clock += verdict != RT_VERDICT_DROP || !gathers;
     server->batches += rt_server_batches_of(server, push);
@@ -211,7 +212,7 @@ static bool server_judge(struct rt_server *server) {
 
 /* ---- answering ----------------------------------------------------------------------------------------- */
 
-/* Who rests does not compute with what it reads: no bound concerns it. */
+/* A resting worker does not compute with what it reads, so no bound applies to it. */
 static bool server_may_read(struct rt_server *server, size_t worker) {
     return !server->rules->may_read || server->states[worker].resting ||
            server->rules->may_read(&server->view, worker);
@@ -259,8 +260,8 @@ static bool server_take_event(void *self, const struct rt_event *event, rt_statu
     return true;
 }
 
-/* Readers come first: who has pushed gets the parameters that its own gradient led to, not those after the
- * next one's. */
+/* Readers come first: a worker that has pushed gets the parameters right after its own gradient, not those
+ * after the next one. */
 static bool server_work(void *self, rt_status *status, struct rt_error *err) {
     struct rt_server *server = self;
     (void)status, (void)err;

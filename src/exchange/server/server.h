@@ -21,8 +21,8 @@
 
 struct rt_server;
 
-/* What a server knows of a worker. One that has nothing to do rests: it says so, nobody waits for it, and
- * when it comes back its clock is at least that of the slowest who did not rest. */
+/* What a server knows about a worker. A worker without work reports that it rests: no bound or round waits
+ * for it, and when it returns its clock is at least that of the slowest worker that did not rest. */
 struct rt_worker_state {
     uint64_t clock;   /* gradients it has pushed; where they are gathered, those that count */
     uint64_t version; /* of the parameters it was last given */

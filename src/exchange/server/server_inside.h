@@ -10,7 +10,7 @@
 #include "exchange/server/portions.h"
 #include "exchange/server/server.h"
 
-/* The parameters of one version, for those who were given it. */
+/* A copy of the parameters at one version, shared by the workers that were given it. */
 struct rt_server_image {
     bool valid;
     uint64_t version;

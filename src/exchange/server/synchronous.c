@@ -12,8 +12,8 @@ static struct rt_team synchronous_workers(const struct rt_roles *roles, uint16_t
 
 /*
  * A server at place 0, then the workers. Where the server works too and the number of workers is a power of
- * two, place i is the worker i ^ s: that exchanges the sides of additions, and nothing else, so a sum has the
- * same bits whoever the server is. *ranks is to be freed.
+ * two, place i is the worker i ^ s: that only swaps the operands of additions, so a sum has the same bits
+ * whichever worker is the server. *ranks is to be freed.
  */
 static rt_status synchronous_team(const struct rt_roles *roles, uint16_t server, uint16_t rank,
                                   uint16_t **ranks, struct rt_team *team, bool *works, struct rt_error *err) {
@@ -57,7 +57,7 @@ rt_status rt_synchronous_server(struct rt_tree_form form, const struct rt_roles 
     return status;
 }
 
-/* Part i goes between worker i, who has it, and the server, who may be a worker. */
+/* Part i goes between worker i, which has it, and the server, which may be a worker. */
 static rt_status synchronous_move_parts(const struct rt_roles *roles, uint16_t server, uint16_t rank,
                                         size_t count, unsigned buffer, bool to_server,
                                         struct rt_collective *collective, struct rt_error *err) {

@@ -3,12 +3,12 @@
  * ps-shard and ps-cut work.
  *
  * A synchronous server needs no loop of its own. Every worker takes part in every update and has one gradient
- * for it, so who sends what to whom, and in which order the sum is made, is known before the first update:
- * it is a collective (exchange/collective/collective.h), a fixed list of operations for each span and rank.
- * Of a span, a server is these operations, one after the other:
+ * for it, so all messages, and the order of the additions, are known before the first update: it is a
+ * collective (exchange/collective/collective.h), a fixed list of operations for each span and rank. Of a
+ * span, a server is these operations, one after the other:
  *
  *   1. reduce      the workers' gradients come together at the server and are added in a fixed order:
- * straight from each worker (a star), up a binomial tree, or up a tree of groups
+ *                  straight from each worker (a star), up a binomial tree, or up a tree of groups
  *   2. apply       RT_OP_APPLY, on the server only: the sum is final, and the optimizer takes its step
  *   3. broadcast   the new parameters go to the workers along the same tree
  *

@@ -1,7 +1,7 @@
 /*
- * Rings side by side, model and data parallel at once: every ring holds the whole network, cut at the same
- * layers, and learns from its part of a batch, or from batches of its own; devices at the same position of
- * their rings hold the same layers and exchange gradients by any other strategy.
+ * Several rings, model and data parallel at once: every ring holds the whole network, cut at the same layers,
+ * and learns from its part of a batch, or from batches of its own; devices at the same position of their
+ * rings hold the same layers and exchange gradients by any other strategy.
  */
 #include "exchange/strategies/strategies.h"
 

@@ -32,8 +32,9 @@ struct rt_exchanger {
     struct rt_exchanger_settings settings;
     uint16_t *worker, *proxy;
     struct rt_roles roles;
-    struct rt_roles clients;      /* as servers see them: a group is one worker, by its proxy */
-    struct rt_team team;          /* those who share its batches; place: which part it takes, if it works */
+    struct rt_roles clients; /* as servers see them: a group is one worker, by its proxy */
+    struct rt_team
+        team; /* the workers that share its batches; place: the part that it takes, if it is a worker */
     const struct rt_rules *rules; /* NULL: by collectives */
     bool asynchronous, grouped;
     size_t place; /* among the workers; roles.workers: it does not work */

@@ -1,8 +1,7 @@
 /*
  * The coordinator as the batch scheduler sees it. Where workers form groups the batch scheduler knows a group
- * by its proxy: a batch goes to every member, and is done when all of them have done their part. The master's
- * own group is no different, but that the master itself learns without a ticket, and takes the others'
- * results at once.
+ * by its proxy: a batch goes to every member, and is done when all of them have done their part. In the
+ * master's own group, the master itself learns without a ticket and takes the others' results at once.
  */
 #include "run/exchange/inside.h"
 
@@ -13,7 +12,7 @@ static size_t groups_members(const struct rt_exchange_learner *learner, uint16_t
                : 1;
 }
 
-/* rank: the proxy's, who is the first. */
+/* rank: that of the proxy, the first member. */
 static uint16_t groups_member(const struct rt_exchange_learner *learner, uint16_t rank, size_t i) {
     const struct rt_exchanger *exchanger = learner->exchanger;
     return i ? rt_exchange_team(learner->config.exchange, learner->options, &exchanger->roles, rank).ranks[i]

@@ -60,8 +60,8 @@ struct rt_model_state rt_exchange_model_state(struct rt_exchange_learner *learne
 rt_status rt_exchange_fetch(struct rt_exchange_learner *learner, size_t tensors, struct rt_error *err);
 
 /* ---- learner.c ---- */
-/* If a node was lost, puts the name that the user knows into the message. Keeps the reason, to tell the
- * others. */
+/* If a node was lost, puts the name that the user knows into the message. Keeps the reason for the other
+ * nodes. */
 rt_status rt_exchange_explain(struct rt_exchange_learner *learner, rt_status status, struct rt_error *err);
 
 #endif

@@ -19,8 +19,7 @@ rt_status rt_exchange_explain(struct rt_exchange_learner *learner, rt_status sta
     struct rt_error why;
     const uint16_t lost =
         learner->exchanger->engine ? rt_engine_lost(learner->exchanger->engine, &why) : UINT16_MAX;
-    /* What makes no sense is RT_BAD_INPUT to whoever read it; here it is a device that can be done without.
-     */
+    /* Invalid data from a node is RT_BAD_INPUT where it was read; here that node counts as lost. */
     if ((status != RT_FAILED && status != RT_BAD_INPUT) || lost >= learner->count)
         return status;
     *err = why;
@@ -34,7 +33,7 @@ static rt_status exchange_step(void *self, struct rt_step *result, struct rt_err
     learner->fetched = 0;
     rt_status status = rt_scheduler_step(learner->scheduler, &sum, err);
     const uint64_t update = rt_scheduler_returned(learner->scheduler);
-    /* Whatever a node says of it: an update of nothing would be taken for the end of the examples. */
+    /* An update of 0 rows would be taken for the end of the examples, so it is refused. */
     if (status == RT_OK && sum.rows == 0)
         status = rt_fail(err, RT_FAILED, "update %llu was made of no examples", (unsigned long long)update);
     status = rt_exchange_explain(learner, status, err);
@@ -53,7 +52,7 @@ static bool exchange_at_rest(void *self) {
     return rt_scheduler_drain(learner->scheduler);
 }
 
-/* Updates that were left for when somebody needs them belong to the training. */
+/* Deferred updates count as training time. */
 static rt_status exchange_set_apart(void *self, bool is_apart, struct rt_error *err) {
     struct rt_exchange_learner *learner = self;
     rt_status status = is_apart ? rt_exchanger_settle(learner->exchanger, err) : RT_OK;
@@ -265,7 +264,7 @@ static rt_status exchange_start(struct rt_exchange_learner *learner, struct rt_e
     return rt_exchanger_start(learner->exchanger, &run, err);
 }
 
-/* Who does what, as lines to print. NULL: memory is short. */
+/* The roles of the nodes, as lines to print. NULL: out of memory. */
 static char *exchange_describe(const struct rt_exchange_learner *learner) {
     const struct rt_exchanger *exchanger = learner->exchanger;
     const struct rt_roles *roles = &exchanger->roles;

@@ -1,7 +1,7 @@
 /*
- * The numbers of a model that is trained by an exchange. Every worker has all parameters; a server has those
- * of its range for certain, and the optimizer's state lies with whoever applies it. To be saved they come
- * together on the master; to be set they go out to everybody.
+ * The state of a model that is trained by an exchange. Every worker has all parameters. A server has those of
+ * its range, and the optimizer's state is where gradients are applied. The master gathers the state to save
+ * it, and sends it to all nodes to set it.
  */
 #include "run/exchange/inside.h"
 
@@ -46,7 +46,7 @@ static rt_status exchange_tell(struct rt_exchange_learner *learner, uint16_t ran
     return exchange_await_order(learner, err);
 }
 
-/* What a rank's optimizer owns, of the whole block. */
+/* The ranges of the block that a rank's optimizer owns. */
 static rt_status exchange_find_owned(const struct rt_exchange_learner *learner, uint16_t rank,
                                      struct rt_span *owned, size_t *ranges, struct rt_error *err) {
     const struct rt_exchanger *exchanger = learner->exchanger;
@@ -139,7 +139,7 @@ static rt_status exchange_begin(void *self, size_t tensors, rt_state_write write
     return status == RT_OK ? learner->blocks.begin(&learner->local, tensors, write, user, err) : status;
 }
 
-/* ---- to everybody ---- */
+/* ---- to all nodes ---- */
 
 /* All parameters, and of the optimizer's state what the node owns. owned: room for the ranges. */
 static rt_status exchange_send_to(struct rt_exchange_learner *learner, uint16_t rank, size_t tensors,

@@ -63,7 +63,7 @@ static void replica_emulated_sleep(void *self, double until) {
         (void)rt_engine_wait(replica->engine, NULL, NULL, until, &ignored);
 }
 
-/* What comes before the first ticket is no training. */
+/* Time before the first ticket does not count as training. */
 static void replica_start_clock(struct rt_net_replica *replica) {
     rt_states_start(&replica->states, replica->settings.between);
     rt_states_emulate(&replica->states, &(struct rt_emulation){.pace = replica->settings.pace,
@@ -77,7 +77,7 @@ static void replica_ended(void *self, enum rt_state state) {
     rt_net_replica_enter(self, state == RT_STATE_FORWARD ? RT_STATE_BACKWARD : RT_STATE_FORWARD);
 }
 
-/* What was computed so far may be seen by others, if there are any. */
+/* Publishes what was computed so far, if there are other nodes. */
 static void replica_show(struct rt_net_replica *replica) {
     if (replica->settings.endpoint)
         rt_states_catch_up(&replica->states);
@@ -136,7 +136,8 @@ static rt_status replica_compute_slices(struct rt_net_replica *replica, const st
             continue;
         const bool last = k + 1 == slices;
         watch.after = last ? replica_after_layer : NULL;
-        if (replica->slices.done < k) /* zeros for slices without rows: nobody may use the gradient before */
+        /* Slices without rows get zeros, once the exchange is done with the gradient. */
+        if (replica->slices.done < k)
             replica_need_spans(replica, replica->base.span_count);
         order->gradient = rt_slices_block(&replica->slices, k);
         rt_status status = rt_gradient_work_run(&replica->work, order, sums, err);
@@ -202,8 +203,8 @@ static rt_status replica_compute(void *self, const struct rt_ticket *ticket,
     if (first < end)
         status = replica_compute_rows(replica, ticket, &batch, first, end, done, err);
     if (status == RT_OK && replica->ready < replica->base.span_count) {
-        /* The last slice has no rows, or none has any: zeros are added as for any other slice, once nobody
-         * uses the gradient of the ticket before. */
+        /* The last slice has no rows, or none has any: zeros are added as for any other slice, once the
+         * exchange is done with the previous gradient. */
         replica_need_spans(replica, replica->base.span_count);
         if (first == end)
             rt_slices_reset(&replica->slices);

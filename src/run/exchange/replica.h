@@ -4,8 +4,8 @@
  *
  * The gradient of a worker's rows is made as the single device makes that of a batch: the part's share of
  * train.shards, each slice summed in order, the slices added in the binary tree. Where the workers divide the
- * shards, the sum over the workers then goes on with the same tree. Dropout's masks belong to examples, so
- * nobody can tell who computed which.
+ * shards, the sum over the workers then goes on with the same tree. Dropout's masks belong to examples, so it
+ * does not matter which worker computes which example.
  */
 #ifndef RT_RUN_EXCHANGE_REPLICA_H
 #define RT_RUN_EXCHANGE_REPLICA_H

@@ -1,4 +1,4 @@
-/* Packing rows of a batch for somebody else, and unpacking them there. */
+/* Packs rows of a batch for another node, and unpacks them there. */
 #include "run/exchange/samples.h"
 
 #include "base/memory.h"

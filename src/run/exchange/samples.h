@@ -1,8 +1,8 @@
 /*
- * Examples that travel from the master to workers who have no data of their own (data.send): one end packs
- * the rows of a ticket into floats, the other keeps them until they are learnt from. A row's inputs as the
- * network takes them, row after row, then what its output is compared with: the number of its class, or
- * values, or nothing where the input itself is the target.
+ * Examples that the master sends to workers without data of their own (data.send): one end packs the rows of
+ * a ticket into floats, the other keeps them until they are learnt from. A row's inputs as the network takes
+ * them, row after row, then what its output is compared with: the number of its class, or values, or nothing
+ * where the input itself is the target.
  */
 #ifndef RT_RUN_EXCHANGE_SAMPLES_H
 #define RT_RUN_EXCHANGE_SAMPLES_H

@@ -1,7 +1,7 @@
 /*
- * Where the batch scheduler of an exchange meets its workers: the coordinator (groups.c), who are given
- * batches over links, and the master's own worker, who learns on the thread that computes. The engine takes
- * the coordinator's events, and after each of them batches are given.
+ * Where the batch scheduler of an exchange meets its workers: remote workers, which get batches through the
+ * coordinator (groups.c), and the master's own worker, which learns on the thread that computes. The engine
+ * takes the coordinator's events, and after each of them batches are given.
  */
 #include "run/exchange/inside.h"
 
@@ -108,7 +108,7 @@ static uint16_t exchange_lost(const void *self) {
     return learner->coordinator_part.lost(learner->coordinator_part.self);
 }
 
-/* Time passes: somebody may be late by now. */
+/* After some time a worker may be late. */
 static bool exchange_look_again(void *self, rt_status *status, struct rt_error *err) {
     struct rt_exchange_learner *learner = self;
     (void)status, (void)err;

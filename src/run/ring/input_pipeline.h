@@ -1,6 +1,6 @@
 /*
- * What the master of a ring feeds it: the examples of each update and the loss at its outputs, from a data
- * set, from a stream, or from rows that somebody else has sent. See struct rt_ring_source.
+ * The input pipeline of a ring's master: the examples of each update and the loss at the outputs, from a data
+ * set, a stream, or rows that another node has sent. See struct rt_ring_source.
  */
 #ifndef RT_RUN_RING_INPUT_PIPELINE_H
 #define RT_RUN_RING_INPUT_PIPELINE_H

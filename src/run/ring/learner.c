@@ -119,7 +119,7 @@ static rt_status ring_learner_forward(void *self, size_t examples, const struct 
 static rt_status ring_learner_begin(void *self, size_t tensors, rt_state_write write, void *user,
                                     struct rt_error *err) {
     struct ring_learner *learner = self;
-    /* One image at a time: whoever began before us gets the rest of his first. */
+    /* One image at a time: an earlier collection is finished first. */
     rt_status status = rt_ring_collect_finish(learner->ring, err);
     if (status == RT_OK)
         status = ring_learner_rest(learner, err);

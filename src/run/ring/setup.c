@@ -357,7 +357,7 @@ char *rt_ring_setup_print(const struct rt_ring_setup *setup) {
     return text;
 }
 
-/* ---- everybody's part ---- */
+/* ---- the parts of the nodes ---- */
 
 /* A view of the devices that are in the plan. */
 static rt_status ring_setup_form_planned(struct rt_ring_setup *setup, struct rt_error *err) {
@@ -398,7 +398,7 @@ rt_status rt_ring_setup_assign(const struct rt_ring_setup_settings *settings, st
     (void)settings;
     if (!setup->who.cluster)
         return RT_OK;
-    /* Everybody else was left out. */
+    /* All other devices were left out. */
     if (setup->plan->nodes == 1) {
         rt_link_close(setup->next);
         rt_link_close(setup->previous);

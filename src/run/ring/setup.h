@@ -34,9 +34,9 @@ struct rt_ring_setup_settings {
     /* The examples that the master will feed the ring with; NULL: not at hand. */
     const struct rt_dataset *set;
     const struct rt_scaling *scaling;
-    /* Rings side by side: how many, 0 or 1: one. Device r * N / rings + p is at place p of ring r, and the
-     * plan is for one ring whose devices are each as slow as the slowest at its place. shape adds the links
-     * in place of a ring of all, and joined is told of the view that has them; NULL: nobody is. */
+    /* The number of rings; 0 or 1: one. Device r * N / rings + p is at position p of ring r, and the plan is
+     * for one ring whose devices are each as slow as the slowest at its position. shape adds the links in
+     * place of a ring of all, and joined is told of the view that has them; may be NULL. */
     size_t rings;
     size_t parts;      /* of each batch: as many as rings, or 1: each has its own */
     bool with_servers; /* see struct rt_job_ring */

@@ -1,4 +1,4 @@
-/* A trained model spread over a ring, for evaluation and prediction: nobody needs room for all of it. */
+/* A trained model spread over a ring, for evaluation and prediction: no node needs memory for all of it. */
 #ifndef RT_RUN_RING_SPREAD_H
 #define RT_RUN_RING_SPREAD_H
 
