@@ -73,8 +73,10 @@ static double no_time(struct rt_endpoint *endpoint) {
 static const struct rt_transport transport = {.now = no_time};
 
 static void read_as_link(unsigned strategy, const uint8_t *bytes, size_t count) {
-    struct rt_tcp tcp = {.base.transport = &transport, .silence = 1};
-    struct rt_tcp_link link = {.base.endpoint = &tcp.base, .state = RT_LINK_UP};
+    struct rt_tcp tcp = {
+        .base.transport = &transport, .silence = rt_silence_terms(1, 0.2, 0), .shortest_bound = 1};
+    struct rt_tcp_link link = {
+        .base.endpoint = &tcp.base, .state = RT_LINK_UP, .pings_sent = 5, .timing = true, .timed = 3};
     struct rt_connection *connection = calloc(1, sizeof *connection);
     struct rt_receive receives[RT_CHANNELS][RECEIVES];
     struct rt_error err;

@@ -20,6 +20,7 @@ static const struct {
     [6] = {RT_FRAME_OFFER, 0},
     [7] = {RT_FRAME_AGREE, 0},
     [8] = {RT_FRAME_RETURN, 0},
+    [9] = {RT_FRAME_ECHO, 0},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
@@ -33,11 +34,14 @@ static uint8_t frame_number(const struct rt_frame *frame) {
 
 void rt_frame_encode(const struct rt_frame *frame, uint8_t bytes[RT_FRAME_BYTES]) {
     const bool has_head = frame->kind == RT_FRAME_DATA || frame->kind == RT_FRAME_OFFER;
-    const bool has_count = frame->kind == RT_FRAME_CREDIT || frame->kind == RT_FRAME_RETURN;
-    const bool is_ping = frame->kind == RT_FRAME_PING;
+    const bool is_ping = frame->kind == RT_FRAME_PING, is_echo = frame->kind == RT_FRAME_ECHO;
+    const bool has_count = frame->kind == RT_FRAME_CREDIT || frame->kind == RT_FRAME_RETURN || is_echo;
     bytes[0] = frame_number(frame);
     bytes[1] = (uint8_t)frame->channel;
-    rt_put_le16(bytes + 2, has_head ? (uint16_t)frame->head_bytes : is_ping ? frame->note : 0);
+    rt_put_le16(bytes + 2, has_head  ? (uint16_t)frame->head_bytes
+                           : is_ping ? frame->note
+                           : is_echo ? frame->late
+                                     : 0);
     rt_put_le32(bytes + 4, frame->kind == RT_FRAME_DATA ? frame->body_bytes
                            : has_count                  ? frame->count
                            : is_ping                    ? frame->age
@@ -59,7 +63,7 @@ static rt_status frame_check_data(unsigned head, uint32_t body, struct rt_error 
 static rt_status frame_check_values(enum rt_frame_kind kind, unsigned channel, unsigned head, uint32_t value,
                                     struct rt_error *err) {
     const bool counts = kind == RT_FRAME_CREDIT || kind == RT_FRAME_RETURN;
-    if (kind == RT_FRAME_PING && channel == 0)
+    if ((kind == RT_FRAME_PING || kind == RT_FRAME_ECHO) && channel == 0)
         return RT_OK;
     if (head != (kind == RT_FRAME_OFFER ? RT_OFFER_BYTES : 0) || (!counts && (value != 0 || channel != 0)))
         return rt_fail(err, RT_BAD_INPUT, "sent a frame with values where none belong");
@@ -86,6 +90,11 @@ rt_status rt_frame_decode(const uint8_t bytes[RT_FRAME_BYTES], struct rt_frame *
     if (kind == RT_FRAME_PING) {
         frame->note = (uint16_t)head;
         frame->age = value;
+        return RT_OK;
+    }
+    if (kind == RT_FRAME_ECHO) {
+        frame->late = (uint16_t)head;
+        frame->count = value;
         return RT_OK;
     }
     frame->head_bytes = head;

@@ -7,10 +7,11 @@
  *
  *   byte  0      kind
  *         1      channel
- *         2-3    bytes of the head     DATA, OFFER; the note of the last step: PING; else 0
+ *         2-3    bytes of the head     DATA, OFFER; the note of the last step: PING; milliseconds by which
+ *                                      heartbeats are late: ECHO; else 0
  *         4-7    bytes of the body     DATA; number of receives that were posted: CREDIT; loans given back
  *                                      since the link began: RETURN; milliseconds since the last step: PING;
- *                                      else 0
+ *                                      heartbeats that came since the link began: ECHO; else 0
  *         8-11   CRC-32C of the above
  *
  * DATA is followed by the head, the body and 4 bytes: the CRC-32C of start, head and body. Where nothing can
@@ -32,7 +33,8 @@ enum rt_frame_kind {
     RT_FRAME_PING,
     RT_FRAME_OFFER,
     RT_FRAME_AGREE,
-    RT_FRAME_RETURN
+    RT_FRAME_RETURN,
+    RT_FRAME_ECHO /* the answer to heartbeats */
 };
 
 enum rt_frame_body {
@@ -47,7 +49,8 @@ struct rt_frame {
     uint32_t head_bytes;     /* DATA, OFFER */
     uint32_t body_bytes;     /* DATA */
     enum rt_frame_body body; /* DATA */
-    uint32_t count;          /* CREDIT, RETURN */
+    uint32_t count;          /* CREDIT, RETURN, ECHO */
+    uint16_t late;           /* ECHO: milliseconds; UINT16_MAX: as many or more */
     uint16_t note;           /* PING, as in rt_heartbeat; */
     uint32_t age;            /* milliseconds; UINT32_MAX: as many or more, or there was no step */
 };
@@ -88,7 +91,7 @@ void rt_offer_decode(const uint8_t bytes[RT_OFFER_BYTES], struct rt_offer *offer
 
 /* The preamble. Up to the version number its layout stays the same in all versions; no TLS connection starts
  * with its first byte, so each side can tell them apart. */
-enum { RT_PREAMBLE_BYTES = 28, RT_TOKEN_BYTES = 16, RT_LINK_VERSION = 4, RT_PREAMBLE_FIRST = 'R' };
+enum { RT_PREAMBLE_BYTES = 28, RT_TOKEN_BYTES = 16, RT_LINK_VERSION = 5, RT_PREAMBLE_FIRST = 'R' };
 
 enum rt_preamble_kind {
     RT_PREAMBLE_CONTROL = 1, /* the connection of the control channel */

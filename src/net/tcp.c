@@ -175,10 +175,9 @@ rt_status rt_tcp_create(const struct rt_tcp_settings *settings, struct rt_endpoi
     if (status != RT_OK)
         return status;
     tcp->base.transport = &transport;
-    tcp->silence = settings->silence_seconds > 0 ? settings->silence_seconds : 5;
-    tcp->heartbeat = settings->heartbeat_seconds > 0 ? settings->heartbeat_seconds : 0.25;
-    if (tcp->heartbeat > tcp->silence / 4) /* one lost beat is no silence */
-        tcp->heartbeat = tcp->silence / 4;
+    tcp->silence =
+        rt_silence_terms(settings->silence_seconds, settings->silence_least, settings->heartbeat_seconds);
+    tcp->shortest_bound = tcp->silence.most;
     tcp->max_links = settings->max_links ? settings->max_links : 256;
     tcp->insecure = settings->insecure;
     tcp->own_user = settings->own_user;

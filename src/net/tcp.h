@@ -28,6 +28,8 @@ struct rt_tcp_settings {
                                  far as the system tells their users */
     double heartbeat_seconds; /* 0: 0.25 */
     double silence_seconds;   /* a peer not heard of for so long is gone; 0: 5 */
+    double silence_least;     /* the bound adapts to measured round trips (silence.h), down to this; 0: it
+                                 does not */
     size_t max_links;         /* 0: 256; further connections are refused */
     enum rt_cma cma;
     /* Emulates a slower network (tcp_shape.c): bytes per second in each direction, 0: unlimited; and seconds

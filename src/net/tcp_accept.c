@@ -154,7 +154,7 @@ void rt_tcp_accept(struct rt_tcp *tcp, double now) {
         if (rt_connection_create(tcp, fd, false, RT_LANE_CONTROL, &connection, &err) != RT_OK)
             return;
         rt_address_print((struct sockaddr *)&from, bytes, connection->peer, sizeof connection->peer);
-        connection->deadline = now + tcp->silence;
+        connection->deadline = now + tcp->silence.most;
         while (*end)
             end = &(*end)->next;
         *end = connection;
@@ -261,7 +261,7 @@ double rt_tcp_accept_check(struct rt_tcp *tcp, double now) {
             tcp_refuse(connection, &err);
         } else {
             rt_fail(&err, RT_BAD_INPUT, "connected but did not identify itself for %.3g seconds",
-                    tcp->silence);
+                    tcp->silence.most);
             tcp_refuse_crowd(connection, &tcp->late, now, &err);
         }
     }

@@ -141,7 +141,7 @@ static void tcp_connect_check_late(struct rt_tcp_link *link, double now) {
             tcp_connect_retry(link);
         } else {
             struct rt_error err;
-            rt_fail(&err, RT_IO, "took the connection but said nothing for %.3g seconds", tcp->silence);
+            rt_fail(&err, RT_IO, "took the connection but said nothing for %.3g seconds", tcp->silence.most);
             rt_tcp_link_fail(link, &err);
         }
         return;
@@ -177,7 +177,7 @@ void rt_tcp_connect_serve(struct rt_connection *connection) {
     }
     enum rt_stream_result result = rt_connection_greet(connection, &err);
     if (before == RT_CONNECTION_CONNECTING && connection->state != before)
-        connection->deadline = rt_clock_wall() + connection->tcp->silence;
+        connection->deadline = rt_clock_wall() + connection->tcp->silence.most;
     if (result == RT_STREAM_FAILED) {
         rt_tcp_link_fail(link, &err);
     } else if (result == RT_STREAM_ENDED) {

@@ -18,7 +18,7 @@
 rt_status rt_connection_create(struct rt_tcp *tcp, int fd, bool initiator, enum rt_lane lane,
                                struct rt_connection **out, struct rt_error *err) {
     struct rt_connection *connection = NULL;
-    rt_status status = rt_stream_prepare(fd, tcp->silence, err);
+    rt_status status = rt_stream_prepare(fd, tcp->silence.most, err);
     if (status == RT_OK)
         status = rt_tcp_reserve(tcp, err);
     if (status == RT_OK)

@@ -27,11 +27,11 @@ static void tcp_make_ready(struct rt_tcp_link *link) {
 
 void rt_tcp_look_for_stall(struct rt_tcp *tcp) {
     const double now = rt_clock_boot(), late = tcp->awake_by > 0 ? now - tcp->awake_by : 0;
-    if (late > tcp->heartbeat)
+    if (late > tcp->silence.heartbeat)
         rt_endpoint_excuse(&tcp->base, late);
-    if (late > tcp->silence - 2 * tcp->heartbeat) {
-        atomic_store(&tcp->base.stall_length, (uint64_t)(late * 1e3));
-        atomic_store(&tcp->base.stall_found, (uint64_t)(rt_clock_wall() * 1e3));
+    if (late > rt_silence_stall(tcp->shortest_bound, &tcp->silence)) {
+        tcp->stalled = true;
+        rt_endpoint_stall(&tcp->base, late);
     }
     tcp->awake_by = now;
 }

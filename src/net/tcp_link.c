@@ -59,7 +59,37 @@ static uint32_t link_credits_due(const struct rt_tcp_link *link, unsigned channe
     return link->to_grant[channel] < room ? link->to_grant[channel] : room;
 }
 
-/* Returned loans, credits and the heartbeat, in one write. */
+/* A heartbeat goes out. One at a time is timed: answers come in order. */
+static void link_time_ping(struct rt_tcp_link *link) {
+    link->pings_sent++;
+    if (link->timing)
+        return;
+    link->timing = true;
+    link->timed = link->pings_sent;
+    link->timed_at = rt_clock_wall();
+}
+
+/* Milliseconds by which our heartbeats may be late. */
+static uint16_t link_lateness(const struct rt_tcp *tcp) {
+    const double late = rt_silence_told(tcp->lateness, tcp->parked);
+    return late * 1e3 < UINT16_MAX ? (uint16_t)(late * 1e3) : UINT16_MAX;
+}
+
+static rt_status link_take_echo(struct rt_tcp_link *link, const struct rt_frame *frame,
+                                struct rt_error *err) {
+    const uint32_t unanswered = link->pings_sent - link->echoed, answered = frame->count - link->echoed;
+    if (answered == 0 || answered > unanswered)
+        return rt_fail(err, RT_BAD_INPUT, "answered a heartbeat that was not sent");
+    link->echoed = frame->count;
+    link->silence.late = frame->late * 1e-3;
+    if (link->timing && frame->count - link->timed <= unanswered) { /* that one or a later one */
+        rt_silence_sample(&link->silence, rt_clock_wall() - link->timed_at);
+        link->timing = false;
+    }
+    return RT_OK;
+}
+
+/* Returned loans, credits, the heartbeat and the answer to others, in one write. */
 static size_t link_make_own_frames(struct rt_tcp_link *link, uint8_t *bytes) {
     size_t count = rt_cma_frames(link, RT_LANE_CONTROL, bytes);
     for (unsigned channel = 0; channel < RT_CHANNELS; channel++) {
@@ -80,6 +110,15 @@ static size_t link_make_own_frames(struct rt_tcp_link *link, uint8_t *bytes) {
                         bytes + count);
         count += RT_FRAME_BYTES;
         link->ping_due = false;
+        link_time_ping(link);
+    }
+    if (link->echo_due) {
+        rt_frame_encode(&(struct rt_frame){.kind = RT_FRAME_ECHO,
+                                           .late = link_lateness((struct rt_tcp *)link->base.endpoint),
+                                           .count = link->pings_heard},
+                        bytes + count);
+        count += RT_FRAME_BYTES;
+        link->echo_due = false;
     }
     return count;
 }
@@ -97,7 +136,7 @@ static unsigned link_next_channel(const struct rt_tcp_link *link, enum rt_lane l
 }
 
 static bool link_has_own_frames(const struct rt_tcp_link *link) {
-    bool any = link->ping_due || rt_cma_has_frames(link, RT_LANE_CONTROL);
+    bool any = link->ping_due || link->echo_due || rt_cma_has_frames(link, RT_LANE_CONTROL);
     for (unsigned channel = 0; channel < RT_CHANNELS; channel++)
         any |= link_credits_due(link, channel) > 0;
     return any;
@@ -207,8 +246,10 @@ rt_status rt_tcp_link_frame(struct rt_connection *connection, const struct rt_fr
     if (frame->kind == RT_FRAME_PING) {
         atomic_store(&link->heartbeat, (uint64_t)1 << 48 | (uint64_t)frame->note << 32 | frame->age);
         atomic_store(&link->heartbeat_at, (uint64_t)(rt_clock_wall() * 1e3));
+        link->pings_heard++;
+        link->echo_due = true;
     }
-    return RT_OK;
+    return frame->kind == RT_FRAME_ECHO ? link_take_echo(link, frame, err) : RT_OK;
 }
 
 struct rt_heartbeat rt_tcp_heartbeat(const struct rt_link *base) {
@@ -292,8 +333,12 @@ void rt_tcp_link_check(struct rt_tcp_link *link, double now) {
     struct rt_error err;
     if (link->state == RT_LINK_ENDING && now >= link->ending_until) {
         rt_tcp_link_fail(link, &link->last);
-    } else if (link->state == RT_LINK_UP && now - link->heard > tcp->silence) {
-        rt_fail(&err, RT_IO, "has been silent for %.3g seconds", tcp->silence);
+        return;
+    }
+    /* Up to the last look at the sockets: what came since may lie there. */
+    const double bound = rt_silence_bound(&link->silence, &tcp->silence);
+    if (link->state == RT_LINK_UP && tcp->served - link->heard > bound) {
+        (void)rt_silence_fail(bound, &err);
         rt_tcp_link_fail(link, &err);
     }
 }

@@ -11,6 +11,7 @@
 #define RT_NET_TCP_PARTS_H
 
 #include "net/frame.h"
+#include "net/silence.h"
 #include "net/tcp.h"
 #include "net/tcp_owner.h"
 #include "net/tcp_resolve.h"
@@ -32,10 +33,10 @@ enum {
     RT_BUDGET = 1 << 20,  /* bytes moved by one connection before the others have their turn */
     RT_IN_ROOM = 512,     /* read ahead: starts of frames, small frames */
     RT_REFUSALS_KEPT = 8, /* refusals that the owner has not heard of yet; further ones go untold */
-    /* frames of our own at once: credits and returns for each channel, a sign of life, what is about
-     * cross-memory attach
+    /* frames of our own at once: credits and returns for each channel, a heartbeat and the answer to
+     * others, what is about cross-memory attach
      */
-    RT_OWN_BYTES = (2 * RT_CHANNELS + 3) * RT_FRAME_BYTES + RT_OFFER_BYTES + RT_FRAME_TAIL_BYTES,
+    RT_OWN_BYTES = (2 * RT_CHANNELS + 4) * RT_FRAME_BYTES + RT_OFFER_BYTES + RT_FRAME_TAIL_BYTES,
     RT_FRONT_BYTES = RT_FRAME_BYTES + RT_HEAD_ROOM + RT_CMA_OFFER_BYTES,
 };
 
@@ -180,9 +181,14 @@ struct rt_tcp_link {
     uint32_t granted[RT_CHANNELS]; /* frames that the peer may send */
     uint32_t to_grant[RT_CHANNELS];
     bool lost[RT_CHANNELS]; /* a frame; later ones were not sent either, and are not reported */
-    bool ping_due;
-    bool closing;    /* asked_to_close and misuse, as of the last look */
-    bool pushed_out; /* before the owner was told of it: it never is */
+    bool ping_due, echo_due;
+    bool timing;    /* the answer to one heartbeat is awaited: */
+    uint32_t timed; /* its number, and when it was sent */
+    double timed_at;
+    uint32_t pings_sent, pings_heard, echoed; /* echoed: the last that the peer has answered */
+    struct rt_silence silence;                /* how long the peer may be silent */
+    bool closing;                             /* asked_to_close and misuse, as of the last look */
+    bool pushed_out;                          /* before the owner was told of it: it never is */
     const char *wrong;
     double heard; /* when the last byte came */
     double ending_until;
@@ -215,7 +221,7 @@ struct rt_tcp_crowd {
 
 struct rt_tcp {
     struct rt_endpoint base;
-    double heartbeat, silence;
+    struct rt_silence_terms silence;
     size_t max_links;
     bool insecure, own_user;
     enum rt_cma cma;
@@ -250,6 +256,10 @@ struct rt_tcp {
     struct rt_tcp_polled *polled_whose;
     size_t poll_room;
     double next_beat;
+    double served;         /* when the sockets were last looked at */
+    double lateness;       /* of our heartbeats of late, see net/silence.h */
+    double shortest_bound; /* of all links, as of the last heartbeat */
+    bool stalled;          /* this program did not run for a while; not yet taken into account */
     double awake_by; /* when it wanted to be awake again, on the clock that counts sleep as well; 0: never */
     double owner_cpu,
         owner_cpu_at; /* the CPU time of the owner's thread while it attends, and when it was read */

@@ -117,15 +117,24 @@ static bool tcp_take_orders(struct rt_tcp *tcp) {
 static void tcp_beat(struct rt_tcp *tcp, double now) {
     if (now < tcp->next_beat)
         return;
-    /* If this program itself did not run (stopped, or the machine was overloaded), silence proves nothing:
-     * the peers get another chance to be heard. */
-    bool overslept = now - tcp->next_beat > tcp->silence / 2;
-    tcp->next_beat = now + tcp->heartbeat;
+    /* If this program itself did not run (stopped, or the machine was overloaded), silence proves nothing,
+     * nor do earlier measurements: the peers get another chance to be heard. */
+    const double late = now - tcp->next_beat;
+    const bool stalled = tcp->stalled || late > tcp->silence.most / 2;
+    tcp->stalled = false;
+    tcp->lateness = fmax(late, rt_silence_fade(tcp->lateness, tcp->silence.heartbeat + late));
+    tcp->next_beat = now + tcp->silence.heartbeat;
+    tcp->shortest_bound = tcp->silence.most;
     for (struct rt_tcp_link *link = tcp->links; link; link = link->next) {
-        if (overslept)
-            link->heard = fmax(link->heard, now - tcp->silence / 2);
+        if (stalled) {
+            link->heard = fmax(link->heard, now - tcp->silence.most / 2);
+            link->silence = (struct rt_silence){0};
+            link->timing = false;
+        }
         link->ping_due = link->state == RT_LINK_UP;
         rt_tcp_link_check(link, now);
+        if (link->state == RT_LINK_UP)
+            tcp->shortest_bound = fmin(tcp->shortest_bound, rt_silence_bound(&link->silence, &tcp->silence));
     }
 }
 
@@ -260,7 +269,7 @@ static void tcp_wait_and_serve(struct rt_tcp *tcp, double now, double next) {
         while (read(tcp->wake[0], bytes, sizeof bytes) == (ssize_t)sizeof bytes) {
         }
     }
-    now = rt_clock_wall();
+    now = tcp->served = rt_clock_wall();
     for (size_t i = 2; i < count; i++)
         tcp_serve_connection(tcp->polled_whose[i].connection, tcp->polled[i].revents, now);
     if (tcp->polled[1].revents)

@@ -82,6 +82,11 @@ void rt_endpoint_excuse(struct rt_endpoint *endpoint, double seconds) {
                                        (later < now ? later : now) << 16 | (step & 0xffff));
 }
 
+void rt_endpoint_stall(struct rt_endpoint *endpoint, double seconds) {
+    atomic_store(&endpoint->stall_length, (uint64_t)(seconds * 1e3));
+    atomic_store(&endpoint->stall_found, transport_step_stamp(endpoint));
+}
+
 struct rt_heartbeat rt_endpoint_heartbeat(const struct rt_endpoint *endpoint, double now) {
     const uint64_t step = atomic_load_explicit(&endpoint->step, memory_order_relaxed);
     const double age = now - (double)((step >> 16) - 1) * 1e-3;

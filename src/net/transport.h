@@ -194,6 +194,8 @@ struct rt_heartbeat rt_link_heartbeat(const struct rt_link *link); /* of the pee
  * for a while, so that its owner could take no step. */
 struct rt_heartbeat rt_endpoint_heartbeat(const struct rt_endpoint *endpoint, double now);
 void rt_endpoint_excuse(struct rt_endpoint *endpoint, double seconds);
+/* And that it was so long that peers may have given it up; see rt_endpoint_stalled. */
+void rt_endpoint_stall(struct rt_endpoint *endpoint, double seconds);
 
 /* Seconds for which this program itself did not run (stopped by a signal, or asleep with its machine), so
  * that peers may have given it up without being at fault. 0: none found within the last 10 s. */

@@ -70,7 +70,7 @@ def pass_on(source, target, meddles):
         while True:
             start = read(source, FRAME)
             kind, _, head_bytes, body_bytes = struct.unpack_from("<BBHI", start)
-            head = read(source, head_bytes)
+            head = read(source, head_bytes) if kind in (SEALED, LIGHT, OFFER) else b""
             if kind not in (SEALED, LIGHT):
                 if kind == OFFER:
                     read(source, TAIL)

@@ -48,6 +48,13 @@ TEST(a_frame_starts_with_these_bytes) {
     CHECK(back.kind == RT_FRAME_PING && rt_frame_following(&back) == 0);
     CHECK(back.note == 0x0102 && back.age == 0x03040506 && back.count == 0 && back.head_bytes == 0);
 
+    frame = (struct rt_frame){.kind = RT_FRAME_ECHO, .late = 0x0102, .count = 0x03040506};
+    rt_frame_encode(&frame, bytes);
+    CHECK(memcmp(bytes, (const uint8_t[]){9, 0, 2, 1, 6, 5, 4, 3}, 8) == 0);
+    CHECK_OK(rt_frame_decode(bytes, &back, &err));
+    CHECK(back.kind == RT_FRAME_ECHO && rt_frame_following(&back) == 0);
+    CHECK(back.late == 0x0102 && back.count == 0x03040506 && back.head_bytes == 0);
+
     frame = (struct rt_frame){.kind = RT_FRAME_OFFER, .head_bytes = RT_OFFER_BYTES};
     rt_frame_encode(&frame, bytes);
     CHECK(bytes[0] == 6);
@@ -96,7 +103,7 @@ TEST(what_is_no_frame_is_refused) {
         const char *says;
     } cases[] = {
         {{0, 0, 0, 0, 0, 0, 0, 0}, "unknown kind 0"},
-        {{9, 0, 0, 0, 0, 0, 0, 0}, "unknown kind 9"},
+        {{10, 0, 0, 0, 0, 0, 0, 0}, "unknown kind 10"},
         {{1, RT_CHANNELS, 0, 0, 0, 0, 0, 0}, "channel 4"},
         {{1, 0, 97, 0, 0, 0, 0, 0}, "head of 97 bytes"},
         {{4, 0, 97, 0, 0, 0, 0, 0}, "head of 97 bytes"},
@@ -107,6 +114,7 @@ TEST(what_is_no_frame_is_refused) {
         {{2, 0, 0, 0, 0, 0, 0, 1}, "asked for 16777216 frames"},
         {{2, 0, 1, 0, 1, 0, 0, 0}, "none belong"},
         {{3, 1, 0, 0, 0, 0, 0, 0}, "none belong"},
+        {{9, 1, 0, 0, 0, 0, 0, 0}, "none belong"},
         {{6, 0, 27, 0, 0, 0, 0, 0}, "none belong"},
         {{6, 0, 28, 0, 1, 0, 0, 0}, "none belong"},
         {{7, 0, 0, 0, 1, 0, 0, 0}, "none belong"},
@@ -136,7 +144,7 @@ TEST(a_preamble_starts_with_these_bytes) {
     uint8_t bytes[RT_PREAMBLE_BYTES];
     memset(preamble.token, 0x7e, RT_TOKEN_BYTES);
     rt_preamble_encode(&preamble, bytes);
-    CHECK(memcmp(bytes, "RTLK\4\0\2\0\x7e", 9) == 0);
+    CHECK(memcmp(bytes, "RTLK\5\0\2\0\x7e", 9) == 0);
     CHECK_OK(rt_preamble_decode(bytes, &back, &err));
     CHECK(back.version == RT_LINK_VERSION && back.kind == RT_PREAMBLE_DATA && back.refusal == 0);
     CHECK(memcmp(back.token, preamble.token, RT_TOKEN_BYTES) == 0);

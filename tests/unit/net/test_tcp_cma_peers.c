@@ -67,7 +67,7 @@ static void say(struct borrower *borrower, struct rt_frame frame) {
 static bool hear(struct borrower *borrower, enum rt_frame_kind kind, uint8_t *answer) {
     uint8_t bytes[RT_FRAME_BYTES], following[RT_OFFER_BYTES + RT_FRAME_TAIL_BYTES];
     struct rt_frame frame = {.kind = RT_FRAME_PING};
-    while (frame.kind == RT_FRAME_PING || frame.kind == RT_FRAME_CREDIT)
+    while (frame.kind == RT_FRAME_PING || frame.kind == RT_FRAME_ECHO || frame.kind == RT_FRAME_CREDIT)
         if (!raw_receive(borrower->raw.control, bytes, sizeof bytes) ||
             rt_frame_decode(bytes, &frame, NULL) != RT_OK ||
             !raw_receive(borrower->raw.control, following, rt_frame_following(&frame)))

@@ -115,15 +115,17 @@ TEST(frames_against_the_rules_close_the_link) {
     rt_frame_encode(&(struct rt_frame){.kind = RT_FRAME_CREDIT, .count = RT_MAX_CREDIT}, bytes);
     rt_frame_encode(&(struct rt_frame){.kind = RT_FRAME_CREDIT, .count = 1}, bytes + RT_FRAME_BYTES);
     check_breaks_link(true, bytes, 2 * RT_FRAME_BYTES, "more than 1048576 frames");
+    rt_frame_encode(&(struct rt_frame){.kind = RT_FRAME_ECHO, .count = 1000}, bytes);
+    check_breaks_link(true, bytes, RT_FRAME_BYTES, "answered a heartbeat that was not sent");
 }
 
 TEST(bytes_that_are_no_frames_close_the_link) {
     uint8_t bytes[RT_FRAME_BYTES] = {1, 1, 0, 0, 0xff, 0xff, 0xff, 0x7f};
     rt_put_le32(bytes + 8, rt_crc32c(0, bytes, 8));
     check_breaks_link(false, bytes, sizeof bytes, "body of 2147483647 bytes; at most 1073741824 are allowed");
-    bytes[0] = 9;
+    bytes[0] = 10;
     rt_put_le32(bytes + 8, rt_crc32c(0, bytes, 8));
-    check_breaks_link(true, bytes, sizeof bytes, "unknown kind 9");
+    check_breaks_link(true, bytes, sizeof bytes, "unknown kind 10");
     check_breaks_link(true, (const uint8_t *)"GET / HTTP/1.1\r\n\r\n", 18, "sent bytes that are not a frame");
     uint8_t noise[300];
     fill_bytes(noise, sizeof noise, 5);
@@ -278,7 +280,7 @@ TEST(whoever_answers_something_else_is_refused) {
     check_answer_refused(bytes, sizeof bytes, "answered with the greeting of another connection");
     preamble.version = 1;
     rt_preamble_encode(&preamble, bytes);
-    check_answer_refused(bytes, sizeof bytes, "uses version 1 of the link protocol, this program version 4");
+    check_answer_refused(bytes, sizeof bytes, "uses version 1 of the link protocol, this program version 5");
 }
 
 TEST_MAIN()

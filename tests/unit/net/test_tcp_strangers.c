@@ -48,7 +48,7 @@ TEST(who_does_not_greet_properly_is_turned_away) {
     preamble.version = 77;
     rt_preamble_encode(&preamble, bytes);
     check_turned_away(patient, bytes, sizeof bytes,
-                      "uses version 77 of the link protocol, this program version 4");
+                      "uses version 77 of the link protocol, this program version 5");
 }
 
 TEST(who_is_not_in_the_cluster_is_turned_away) {
