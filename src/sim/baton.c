@@ -10,7 +10,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static void baton_rouse(struct rt_mem_node *node) {
+void rt_mem_rouse(struct rt_mem_node *node) {
     if (node->state == RT_MEM_WAITING || node->state == RT_MEM_SLEEPING)
         node->state = RT_MEM_READY;
 }
@@ -21,11 +21,12 @@ void rt_mem_over(struct rt_mem_node *node, const char *why) {
     if (!node->over)
         node->ahead = node->net->now;
     node->over = true;
-    node->listening = false;
+    node->listening = node->paused = false;
+    rt_mem_agenda_remove(&node->net->agenda, &node->thaw);
     for (struct rt_mem_side *side = node->sides; side; side = side->after)
         if (side->state != RT_MEM_DEAD)
             rt_mem_die(side, "%s", why);
-    baton_rouse(node);
+    rt_mem_rouse(node);
 }
 
 void rt_mem_fail(struct rt_memnet *net, rt_status status, const char *format, ...) {
@@ -35,8 +36,8 @@ void rt_mem_fail(struct rt_memnet *net, rt_status status, const char *format, ..
     va_start(arguments, format);
     vsnprintf(net->error.text, sizeof net->error.text, format, arguments);
     va_end(arguments);
-    for (size_t i = 0; i < net->count; i++)
-        rt_mem_over(&net->nodes[i], net->error.text);
+    for (size_t i = 0; i < net->node_count; i++)
+        rt_mem_over(net->nodes[i], net->error.text);
 }
 
 /* Which programs wait, and what is posted there: " mem:0 waits (mem:1: 1 unsent, 2 to receive);". */
@@ -44,9 +45,10 @@ static void baton_describe(const struct rt_memnet *net, char *text, size_t room)
     size_t used = 0;
     text[0] = 0;
     for (size_t i = 0; i < net->count && used < room; i++) {
-        const struct rt_mem_node *node = &net->nodes[i];
+        const struct rt_mem_node *node = net->hosts[i];
         const char *state = node->state == RT_MEM_WAITING    ? "waits"
                             : node->state == RT_MEM_SLEEPING ? "sleeps"
+                            : node->state == RT_MEM_UNBORN   ? "is down"
                                                              : "has ended";
         used += (size_t)snprintf(text + used, room - used, "%s mem:%zu %s", i ? ";" : "", i, state);
         if (node->state != RT_MEM_WAITING)
@@ -57,6 +59,8 @@ static void baton_describe(const struct rt_memnet *net, char *text, size_t room)
                 for (struct rt_send *send = side->channels[c].waiting.first; send; send = send->next)
                     sends++;
                 for (struct rt_receive *r = side->channels[c].posted.first; r; r = r->next)
+                    receives++;
+                for (struct rt_receive *r = side->channels[c].unheard.first; r; r = r->next)
                     receives++;
             }
             used += (size_t)snprintf(text + used, room - used, " (%s: %zu unsent, %zu to receive)",
@@ -69,10 +73,23 @@ static void baton_describe(const struct rt_memnet *net, char *text, size_t room)
 
 static void baton_happen(struct rt_memnet *net, struct rt_mem_item *item) {
     rt_mem_agenda_remove(&net->agenda, item);
-    if (item->kind == RT_MEM_TIMER)
-        baton_rouse(item->owner);
-    else
+    switch (item->kind) {
+    case RT_MEM_TIMER:
+        rt_mem_rouse(item->owner);
+        break;
+    case RT_MEM_THAW:
+        rt_mem_thaw(item->owner);
+        break;
+    case RT_MEM_START:
+        rt_mem_start(item->owner);
+        break;
+    case RT_MEM_FAULT:
+    case RT_MEM_REPAIR:
+        rt_mem_fault(item->owner, item->kind == RT_MEM_FAULT);
+        break;
+    default:
         rt_mem_happen(item);
+    }
 }
 
 /* All events that are due now. */
@@ -101,17 +118,17 @@ static void baton_advance(struct rt_memnet *net) {
 static struct rt_mem_node *baton_choose(struct rt_memnet *net, const struct rt_mem_node *after) {
     for (;;) {
         if (atomic_load_explicit(&net->wakes, memory_order_relaxed) && atomic_exchange(&net->wakes, false))
-            for (size_t i = 0; i < net->count; i++)
-                if (net->nodes[i].state == RT_MEM_WAITING && atomic_load(&net->nodes[i].woken))
-                    baton_rouse(&net->nodes[i]);
+            for (size_t i = 0; i < net->node_count; i++)
+                if (net->nodes[i]->state == RT_MEM_WAITING && atomic_load(&net->nodes[i]->woken))
+                    rt_mem_rouse(net->nodes[i]);
         size_t ended = 0;
-        for (size_t k = 1, i = after->index; k <= net->count; k++) {
-            i = i + 1 < net->count ? i + 1 : 0;
-            if (net->nodes[i].state == RT_MEM_READY)
-                return &net->nodes[i];
-            ended += net->nodes[i].state == RT_MEM_ENDED;
+        for (size_t k = 1, i = after->slot; k <= net->node_count; k++) {
+            i = i + 1 < net->node_count ? i + 1 : 0;
+            if (net->nodes[i]->state == RT_MEM_READY)
+                return net->nodes[i];
+            ended += net->nodes[i]->state == RT_MEM_ENDED || net->nodes[i]->state == RT_MEM_UNBORN;
         }
-        if (ended == net->count)
+        if (ended == net->node_count)
             return NULL;
         baton_advance(net);
     }
@@ -150,10 +167,19 @@ static void baton_rest(struct rt_mem_node *node, double until, enum rt_mem_node_
     rt_mem_agenda_remove(&net->agenda, &node->timer);
 }
 
-/* A program that is to hang does so in any call of the network. */
+/* A program that is to hang, or is stopped, does so in any call of the network. */
 static void baton_hang(struct rt_mem_node *node) {
-    const struct rt_memnet *net = node->net;
-    while (!node->over && net->running == node && net->now >= node->freezes && net->now < node->thaws) {
+    struct rt_memnet *net = node->net;
+    while (!node->over && net->running == node) {
+        if (node->paused) {
+            baton_catch_up(net);
+            if (!node->paused)
+                continue;
+            baton_rest(node, node->thaw.at, RT_MEM_SLEEPING);
+            continue;
+        }
+        if (net->now < node->freezes || net->now >= node->thaws)
+            break;
         baton_rest(node, node->thaws, RT_MEM_SLEEPING);
         node->freezes += node->freezes_every;
         node->thaws += node->freezes_every;
@@ -211,43 +237,63 @@ static void *baton_run_program(void *argument) {
     while (sem_wait(&node->turn) != 0) {
         /* a signal came: go on waiting */
     }
-    if (net->program)
+    if (net->program && !node->again)
         net->program(net->user, node->index, &node->endpoint);
+    else if (net->program)
+        (net->again ? net->again : net->program)(net->again ? net->again_user : net->user, node->index,
+                                                 &node->endpoint);
     node->state = RT_MEM_ENDED;
     baton_pass(node);
     return NULL;
 }
 
+bool rt_mem_start_thread(struct rt_mem_node *node) {
+    node->threaded = pthread_create(&node->thread, NULL, baton_run_program, node) == 0;
+    return node->threaded;
+}
+
 rt_status rt_memnet_run(struct rt_memnet *net, rt_memnet_program program, void *user, double limit,
                         struct rt_error *err) {
     rt_status status = RT_OK;
-    size_t started = 0;
+    struct rt_mem_node *first = NULL;
     if (net->failed)
         return rt_fail(err, RT_FAILED, "the network has failed before: %s", net->error.text);
     net->program = program;
     net->user = user;
     net->limit = limit;
-    while (started < net->count &&
-           pthread_create(&net->nodes[started].thread, NULL, baton_run_program, &net->nodes[started]) == 0)
-        started++;
-    if (started < net->count) {
-        net->program = NULL; /* programs that have started just return */
-        status = rt_fail(err, RT_NO_MEMORY, "no thread for endpoint mem:%zu", started);
+    for (size_t i = 0; i < net->node_count; i++)
+        if (net->hosts[net->nodes[i]->index] != net->nodes[i])
+            net->nodes[i]->state = RT_MEM_ENDED; /* of a run before */
+    for (size_t i = 0; i < net->count && status == RT_OK; i++) {
+        struct rt_mem_node *node = net->hosts[i];
+        if (node->state == RT_MEM_UNBORN)
+            continue;
+        if (rt_mem_start_thread(node))
+            first = first ? first : node;
+        else
+            status = rt_fail(err, RT_NO_MEMORY, "no thread for endpoint mem:%zu", i);
     }
+    if (status != RT_OK)
+        net->program = NULL; /* those that were started only return */
     for (size_t i = 0; i < net->count; i++)
-        net->nodes[i].state = i < started ? RT_MEM_READY : RT_MEM_ENDED;
-    if (started) {
-        net->running = &net->nodes[0];
+        if (net->hosts[i]->state == RT_MEM_IDLE)
+            net->hosts[i]->state = net->hosts[i]->threaded ? RT_MEM_READY : RT_MEM_ENDED;
+    if (first) {
+        net->running = first;
         net->running->state = RT_MEM_RUNNING;
         sem_post(&net->running->turn);
         while (sem_wait(&net->done) != 0) {
             /* a signal came: go on waiting */
         }
     }
-    for (size_t i = 0; i < started; i++)
-        pthread_join(net->nodes[i].thread, NULL);
-    for (size_t i = 0; i < net->count; i++)
-        net->nodes[i].state = RT_MEM_IDLE;
+    for (size_t i = 0; i < net->node_count; i++) {
+        struct rt_mem_node *node = net->nodes[i];
+        if (node->threaded)
+            pthread_join(node->thread, NULL);
+        node->threaded = false;
+        if (node->state != RT_MEM_UNBORN)
+            node->state = RT_MEM_IDLE;
+    }
     if (status == RT_OK && net->failed)
         status = rt_fail(err, net->error.status, "%s", net->error.text);
     return status;

@@ -1,4 +1,4 @@
-/* The lives of links in the network in memory: connecting, closing, being cut, giving up. */
+/* The lives of links in the network in memory: connecting, closing, giving up. */
 #include "base/memory.h"
 #include "sim/network_inside.h"
 #include <math.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ITEMS = RT_CHANNELS + 4 }; /* of a side, on the agenda */
+enum { ITEMS = RT_CHANNELS + 6 }; /* of a side, on the agenda */
 
 /* ---- the end of a link ---- */
 
@@ -20,6 +20,8 @@ static void memnet_halt(struct rt_mem_side *side) {
     rt_mem_unplan(side, &side->leave);
     rt_mem_unplan(side, &side->opening);
     rt_mem_unplan(side, &side->closing);
+    rt_mem_unplan(side, &side->silence);
+    rt_mem_unplan(side, &side->resume);
     side->leaving = NULL;
     side->into = NULL;
     if (side->peer)
@@ -30,6 +32,7 @@ static void memnet_drop_posted(struct rt_mem_side *side) {
     for (unsigned c = 0; c < RT_CHANNELS; c++) {
         side->channels[c].waiting.first = NULL;
         side->channels[c].posted.first = NULL;
+        side->channels[c].unheard.first = NULL;
     }
     rt_mem_unplan(side, &side->giving_up);
 }
@@ -45,10 +48,6 @@ void rt_mem_die(struct rt_mem_side *side, const char *format, ...) {
     vsnprintf(side->why.text, sizeof side->why.text, format, arguments);
     va_end(arguments);
     rt_mem_push(side->node, RT_EVENT_CLOSED, side, NULL);
-}
-
-static bool memnet_is_unknown(const struct rt_mem_side *side) {
-    return side->state == RT_MEM_HIDDEN || side->state == RT_MEM_CALLING;
 }
 
 /* Moves a side from its list to another, or to none. */
@@ -81,9 +80,9 @@ static void memnet_free_side(struct rt_mem_side *side) {
 
 void rt_mem_tell(struct rt_mem_side *side, const char *what) {
     struct rt_mem_side *peer = side->peer;
-    if (!peer || peer->state == RT_MEM_DEAD || rt_mem_is_cut(side))
+    if (!peer || peer->state == RT_MEM_DEAD)
         return;
-    if (memnet_is_unknown(peer)) {
+    if (rt_mem_is_unknown(peer)) {
         memnet_free_side(peer);
         return;
     }
@@ -93,49 +92,20 @@ void rt_mem_tell(struct rt_mem_side *side, const char *what) {
         if (peer->channels[c].last > at)
             at = peer->channels[c].last;
     snprintf(peer->why.text, sizeof peer->why.text, "%s", what);
-    rt_mem_plan(peer, &peer->closing, at);
+    if (rt_mem_is_deaf(peer))
+        peer->untold = true;
+    else
+        rt_mem_plan(peer, &peer->closing, at);
 }
 
 void rt_mem_close(struct rt_link *link) {
     struct rt_mem_side *side = (struct rt_mem_side *)link;
     if (rt_mem_is_alive(side))
         rt_mem_tell(side, "closed the link");
-    if (side->peer && memnet_is_unknown(side->peer))
-        memnet_free_side(side->peer); /* behind a cut */
+    if (side->peer && rt_mem_is_unknown(side->peer))
+        memnet_free_side(side->peer); /* of one that was dead already */
     rt_mem_forget(side->node, side);
     memnet_free_side(side);
-}
-
-void rt_memnet_cut(struct rt_memnet *net, size_t a, size_t b) {
-    if (a >= net->count || b >= net->count || a == b)
-        return;
-    net->cut[a * net->count + b] = net->cut[b * net->count + a] = true;
-    double silence = net->settings.silence_seconds > 0 ? net->settings.silence_seconds : 5;
-    const size_t ends[2] = {a, b};
-    for (int end = 0; end < 2; end++)
-        for (struct rt_mem_side *side = net->nodes[ends[end]].sides; side; side = side->after) {
-            if (side->to != ends[!end] || !rt_mem_is_alive(side))
-                continue;
-            if (side->peer && memnet_is_unknown(side->peer))
-                memnet_halt(side->peer); /* the request is lost */
-            memnet_halt(side);
-            if (side->state != RT_MEM_LIVE)
-                continue; /* gives up when its time is over */
-            snprintf(side->why.text, sizeof side->why.text, "has been silent for %g s", silence);
-            rt_mem_plan(side, &side->closing, net->now + silence);
-        }
-}
-
-void rt_memnet_kill(struct rt_memnet *net, size_t i) {
-    if (i >= net->count || net->nodes[i].over)
-        return;
-    struct rt_mem_node *node = &net->nodes[i];
-    for (struct rt_mem_side *side = node->sides; side; side = side->after)
-        if (side->state != RT_MEM_DEAD)
-            rt_mem_tell(side, "is gone");
-    char why[100];
-    snprintf(why, sizeof why, "mem:%zu was killed", i);
-    rt_mem_over(node, why);
 }
 
 /* ---- the beginning of a link ---- */
@@ -161,6 +131,10 @@ static rt_status memnet_make_side(struct rt_mem_node *node, size_t to, struct rt
     side->opening = (struct rt_mem_item){.kind = RT_MEM_OPEN, .owner = side};
     side->closing = (struct rt_mem_item){.kind = RT_MEM_CLOSE, .owner = side};
     side->giving_up = (struct rt_mem_item){.kind = RT_MEM_GIVE_UP, .owner = side};
+    side->silence = (struct rt_mem_item){.kind = RT_MEM_SILENCE, .owner = side};
+    side->resume = (struct rt_mem_item){.kind = RT_MEM_RESUME, .owner = side};
+    side->opened = node->net->now;
+    side->deaf_from = side->outage = INFINITY;
     side->state = RT_MEM_HIDDEN;
     *made = side;
     return RT_OK;
@@ -182,7 +156,7 @@ rt_status rt_mem_connect(struct rt_endpoint *endpoint, const char *address, doub
     rt_status status = memnet_make_side(node, to, &near, err);
     if (status != RT_OK)
         return status;
-    status = memnet_make_side(&net->nodes[to], node->index, &far, err);
+    status = memnet_make_side(net->hosts[to], node->index, &far, err);
     if (status != RT_OK) {
         memnet_free_side(near);
         return status;
@@ -193,7 +167,7 @@ rt_status rt_mem_connect(struct rt_endpoint *endpoint, const char *address, doub
     memnet_enlist(near, &node->sides);
     if (until < INFINITY)
         rt_mem_plan(near, &near->giving_up, until > net->now ? until : net->now);
-    if (!rt_mem_is_cut(near)) {
+    if (!rt_mem_is_parted(near)) {
         double bandwidth;
         rt_mem_plan(far, &far->opening, net->now + rt_mem_draw_travel(near, &bandwidth));
     }
@@ -201,37 +175,81 @@ rt_status rt_mem_connect(struct rt_endpoint *endpoint, const char *address, doub
     return RT_OK;
 }
 
-/* The request has arrived. If the program does not listen yet, the request waits. */
+/* An attempt takes three seconds at most, in which the system asks at its beginning and after a second. */
+static double memnet_next_attempt(double first, double now) {
+    const double period = 3, second = 1;
+    const double begun = first + period * floor(fmax(now - first, 0) / period);
+    return begun >= now ? begun : begun + second >= now ? begun + second : begun + period;
+}
+
+void rt_mem_ask_again(struct rt_mem_side *near) {
+    struct rt_mem_side *far = near->peer;
+    double bandwidth;
+    if (near->state != RT_MEM_CONNECTING || !far || !rt_mem_is_unknown(far) || far->opening.slot ||
+        (far->state == RT_MEM_CALLING && !far->node->listening))
+        return;
+    rt_mem_plan(far, &far->opening,
+                memnet_next_attempt(near->opened, rt_mem_net_of(near)->now) +
+                    rt_mem_draw_travel(near, &bandwidth));
+}
+
+/* The request is at the node it was for. Whoever is to listen there may not have begun to, or may be
+ * stopped: then it waits. The answer may not get through: then it is as if there had been none. */
 static void memnet_answer(struct rt_mem_side *far) {
     struct rt_mem_side *near = far->peer;
-    if (!far->node->listening) {
+    struct rt_memnet *net = rt_mem_net_of(far);
+    if (far->state == RT_MEM_HIDDEN)
+        far->node = net->hosts[far->node->index];
+    far->link.endpoint = &far->node->endpoint;
+    if (rt_mem_is_parted(far))
+        return;
+    if (!far->node->listening || far->node->paused) {
+        if (far->state == RT_MEM_HIDDEN)
+            memnet_enlist(far, &far->node->calls);
         far->state = RT_MEM_CALLING;
-        memnet_enlist(far, &far->node->calls);
+        const double patience = net->now + net->silence.most;
+        if (far->node->paused && (!near->giving_up.slot || near->giving_up.at > patience))
+            rt_mem_plan(near, &near->giving_up, patience);
         return;
     }
     far->state = RT_MEM_LIVE;
+    far->opened = net->now;
     memnet_enlist(far, &far->node->sides);
     rt_mem_push(far->node, RT_EVENT_ACCEPTED, far, NULL);
-    double bandwidth, at = rt_mem_net_of(far)->now + rt_mem_draw_travel(far, &bandwidth);
+    double bandwidth, at = net->now + rt_mem_draw_travel(far, &bandwidth);
     for (unsigned c = 0; c < RT_CHANNELS; c++)
         near->channels[c].last = at; /* frames come after the answer */
     rt_mem_plan(near, &near->opening, at);
+    if (near->node->paused)
+        rt_mem_hush(far, net->now);
+}
+
+/* The first to come is the last of the list. */
+static struct rt_mem_side *memnet_first_call(const struct rt_mem_node *node) {
+    struct rt_mem_side *call = node->calls;
+    while (call && call->after)
+        call = call->after;
+    return call;
 }
 
 void rt_mem_answer_calls(struct rt_mem_node *node) {
-    struct rt_mem_side *call = node->calls;
-    while (call && call->after)
-        call = call->after; /* the first to come is the last of the list */
-    for (; call; call = call->before)
-        if (!rt_mem_is_cut(call))
+    for (struct rt_mem_side *call = memnet_first_call(node); call; call = call->before)
+        if (!rt_mem_is_parted(call))
             rt_mem_plan(call, &call->opening, node->net->now);
+}
+
+void rt_mem_hand_calls(struct rt_mem_node *from, struct rt_mem_node *to) {
+    for (struct rt_mem_side *call; (call = memnet_first_call(from));) {
+        memnet_enlist(call, NULL);
+        call->node = to;
+        call->link.endpoint = &to->endpoint;
+        memnet_enlist(call, &to->calls);
+    }
 }
 
 void rt_mem_happen(struct rt_mem_item *item) {
     struct rt_mem_side *side = item->owner;
     switch (item->kind) {
-    case RT_MEM_TIMER: /* happens to a node */
-        break;
     case RT_MEM_LEAVE:
         rt_mem_leave(side);
         rt_mem_transmit(side);
@@ -240,12 +258,15 @@ void rt_mem_happen(struct rt_mem_item *item) {
         rt_mem_arrive(side, &side->channels[item->channel]);
         break;
     case RT_MEM_OPEN:
-        if (memnet_is_unknown(side)) {
+        if (rt_mem_is_unknown(side)) {
             memnet_answer(side);
             break;
         }
         side->state = RT_MEM_LIVE;
+        side->opened = rt_mem_net_of(side)->now;
         rt_mem_unplan(side, &side->giving_up);
+        if (side->peer && side->peer->node->paused)
+            rt_mem_hush(side, side->opened);
         rt_mem_push(side->node, RT_EVENT_CONNECTED, side, NULL);
         rt_mem_transmit(side);
         break;
@@ -255,11 +276,22 @@ void rt_mem_happen(struct rt_mem_item *item) {
         break;
     }
     case RT_MEM_GIVE_UP:
-        if (side->peer && side->peer->state == RT_MEM_CALLING)
+        if (side->peer && side->peer->state == RT_MEM_CALLING && side->peer->node->paused)
+            rt_mem_die(side, "took the connection but said nothing for %.3g seconds",
+                       rt_mem_net_of(side)->silence.most);
+        else if (side->peer && side->peer->state == RT_MEM_CALLING)
             rt_mem_die(side, "nothing is listening there");
         else
             rt_mem_die(side, "did not answer in time");
         rt_mem_tell(side, "gave up connecting");
+        break;
+    case RT_MEM_SILENCE:
+        rt_mem_silent(side);
+        break;
+    case RT_MEM_RESUME:
+        rt_mem_resume(side);
+        break;
+    default: /* happens to a node, or is a fault */
         break;
     }
 }

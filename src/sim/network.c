@@ -106,15 +106,26 @@ static void memnet_destroy_endpoint(struct rt_endpoint *endpoint) {
     endpoint->address[0] = 0;
 }
 
-/* Heartbeats take no time here. */
+struct rt_heartbeat rt_mem_heartbeat_of(const struct rt_mem_node *node) {
+    if (node->pretends > 0 && node->net->now >= node->pretends)
+        return (struct rt_heartbeat){.known = true, .note = node->note};
+    return rt_endpoint_heartbeat(&node->endpoint, node->net->now);
+}
+
+/* Heartbeats take no time here, unless they have stopped. */
 static struct rt_heartbeat memnet_heartbeat(const struct rt_link *link) {
     const struct rt_mem_side *side = (const struct rt_mem_side *)link;
-    if (!side->peer)
-        return (struct rt_heartbeat){0};
-    const struct rt_mem_node *there = side->peer->node;
-    if (there->pretends > 0 && side->node->net->now >= there->pretends)
-        return (struct rt_heartbeat){.known = true, .note = there->note};
-    return rt_endpoint_heartbeat(&there->endpoint, side->node->net->now);
+    const double now = rt_mem_net_of(side)->now;
+    if (side->quiet && now > side->heard) {
+        struct rt_heartbeat last = side->last;
+        last.ago = now - side->heard;
+        return last;
+    }
+    return side->peer ? rt_mem_heartbeat_of(side->peer->node) : (struct rt_heartbeat){0};
+}
+
+static void memnet_attend(struct rt_endpoint *endpoint, bool attends) {
+    ((struct rt_mem_node *)endpoint)->attended = attends;
 }
 
 static const struct rt_transport transport = {
@@ -127,61 +138,85 @@ static const struct rt_transport transport = {
     .receive = rt_mem_receive,
     .wait = rt_mem_wait,
     .wake = rt_mem_wake,
+    .attend = memnet_attend,
     .now = rt_mem_now,
     .sleep = rt_mem_sleep,
     .heartbeat = memnet_heartbeat,
 };
+
+rt_status rt_mem_make_node(struct rt_memnet *net, size_t index, struct rt_mem_node **made,
+                           struct rt_error *err) {
+    enum { ITEMS = 3 }; /* on the agenda */
+    struct rt_mem_node *node;
+    if (net->node_count == net->node_room) {
+        const size_t room = 2 * net->node_room + 8;
+        struct rt_mem_node **grown = realloc(net->nodes, room * sizeof *grown);
+        if (!grown)
+            return rt_fail(err, RT_NO_MEMORY, "no memory for %zu endpoints of a network", room);
+        net->nodes = grown;
+        net->node_room = room;
+    }
+    RT_TRY(rt_alloc(1, sizeof *node, "an endpoint of a network", &node, err));
+    const rt_status status = rt_mem_agenda_promise(&net->agenda, ITEMS, err);
+    if (status != RT_OK) {
+        free(node);
+        return status;
+    }
+    node->endpoint.transport = &transport;
+    node->net = net;
+    node->index = index;
+    node->slot = net->node_count;
+    node->timer = (struct rt_mem_item){.kind = RT_MEM_TIMER, .owner = node};
+    node->thaw = (struct rt_mem_item){.kind = RT_MEM_THAW, .owner = node};
+    node->start = (struct rt_mem_item){.kind = RT_MEM_START, .owner = node};
+    sem_init(&node->turn, 0, 0);
+    net->nodes[net->node_count++] = node;
+    *made = node;
+    return RT_OK;
+}
+
+static rt_status memnet_fill(struct rt_memnet *net, size_t endpoints, struct rt_error *err) {
+    RT_TRY(rt_alloc(endpoints, sizeof *net->hosts, "the endpoints of a network", &net->hosts, err));
+    RT_TRY(rt_alloc(endpoints * endpoints, sizeof *net->cuts, "the cuts of a network", &net->cuts, err));
+    for (; net->count < endpoints; net->count++)
+        RT_TRY(rt_mem_make_node(net, net->count, &net->hosts[net->count], err));
+    return RT_OK;
+}
 
 rt_status rt_memnet_create(const struct rt_memnet_settings *settings, size_t endpoints,
                            struct rt_memnet **made, struct rt_error *err) {
     struct rt_memnet *net;
     if (endpoints < 1 || endpoints > 4096)
         return rt_fail(err, RT_BAD_INPUT, "a network in memory has 1 to 4096 endpoints, not %zu", endpoints);
-    rt_status status = rt_alloc(1, sizeof *net, "a network in memory", &net, err);
-    if (status != RT_OK)
-        return status;
+    RT_TRY(rt_alloc(1, sizeof *net, "a network in memory", &net, err));
     sem_init(&net->done, 0, 0);
     net->settings = *settings;
-    status = rt_alloc(endpoints, sizeof *net->nodes, "the endpoints of a network", &net->nodes, err);
-    if (status == RT_OK)
-        status = rt_alloc(endpoints * endpoints, sizeof *net->cut, "the cuts of a network", &net->cut, err);
-    if (status == RT_OK)
-        status = rt_mem_agenda_promise(&net->agenda, endpoints, err);
-    if (status != RT_OK) {
-        rt_memnet_destroy(net);
-        return status;
-    }
-    net->count = endpoints;
-    for (size_t i = 0; i < endpoints; i++) {
-        struct rt_mem_node *node = &net->nodes[i];
-        node->endpoint.transport = &transport;
-        node->net = net;
-        node->index = i;
-        node->timer = (struct rt_mem_item){.kind = RT_MEM_TIMER, .owner = node};
-        sem_init(&node->turn, 0, 0);
-    }
-    *made = net;
-    return RT_OK;
+    net->silence =
+        rt_silence_terms(settings->silence_seconds, settings->silence_least, settings->heartbeat_seconds);
+    RT_FINISH_CREATE(memnet_fill(net, endpoints, err), net, rt_memnet_destroy, made);
 }
 
 void rt_memnet_destroy(struct rt_memnet *net) {
     if (!net)
         return;
-    for (size_t i = 0; i < net->count; i++)
-        memnet_destroy_endpoint(&net->nodes[i].endpoint);
-    for (size_t i = 0; i < net->count; i++) {
-        free(net->nodes[i].queue);
-        sem_destroy(&net->nodes[i].turn);
+    for (size_t i = 0; i < net->node_count; i++)
+        memnet_destroy_endpoint(&net->nodes[i]->endpoint);
+    for (size_t i = 0; i < net->node_count; i++) {
+        free(net->nodes[i]->queue);
+        sem_destroy(&net->nodes[i]->turn);
+        free(net->nodes[i]);
     }
     sem_destroy(&net->done);
+    rt_mem_free_faults(net);
     free(net->agenda.items);
-    free(net->cut);
+    free(net->cuts);
+    free(net->hosts);
     free(net->nodes);
     free(net);
 }
 
 struct rt_endpoint *rt_memnet_endpoint(struct rt_memnet *net, size_t i) {
-    return i < net->count ? &net->nodes[i].endpoint : NULL;
+    return i < net->count ? &net->hosts[i]->endpoint : NULL;
 }
 
 double rt_memnet_now(const struct rt_memnet *net) {

@@ -7,6 +7,11 @@
  * while a program waits or sleeps. A wait that does not sleep (its time has come already) first lets all
  * others do what they can at the present time, but time does not advance: a program that only polls, and
  * never waits, loops for ever.
+ *
+ * An endpoint is a host with one program. Faults come on request, at an exact time: a host is killed, killed
+ * and started again, stopped for a while, unplugged; its program hangs while its heartbeats go on; nothing
+ * passes between two hosts, or in one direction only. Programs see of a fault what they would see over TCP. A
+ * silent peer is noticed by the same rule, from the same settings (net/silence.h, outage.c).
  */
 #ifndef RT_SIM_NETWORK_H
 #define RT_SIM_NETWORK_H
@@ -29,7 +34,9 @@ struct rt_memnet_settings {
     void (*shape)(void *user, size_t from, size_t to, double now, double *latency, double *bandwidth,
                   double *random_delay);
     void *user;
-    double silence_seconds; /* how long after a cut the peers notice; 0: 5 */
+    /* As of the TCP transport: heartbeats, and how long a peer may be silent (net/silence.h); 0: 0.25, 5, and
+     * no adaptation */
+    double heartbeat_seconds, silence_seconds, silence_least;
 };
 
 rt_status rt_memnet_create(const struct rt_memnet_settings *settings, size_t endpoints,
@@ -50,12 +57,37 @@ typedef void (*rt_memnet_program)(void *user, size_t i, struct rt_endpoint *endp
 rt_status rt_memnet_run(struct rt_memnet *net, rt_memnet_program program, void *user, double limit,
                         struct rt_error *err);
 
-/* From now on nothing passes between two endpoints, in either direction, and frames in flight are lost; both
- * notice after silence_seconds. Called by a program, or before the run. */
+/* ---- faults: called by a program, or before the run; fault.h has lists of them ---- */
+
+/* From now on nothing passes from one host to another; or in either direction; or between one and all others
+ * (a pulled cable). Links: what is sent is held up, acknowledgements, too, so that soon nothing comes the
+ * other way either, and both sides notice the silence of the other. Requests to connect get no answer.
+ * heal: it passes again. The next repetition of the system, the later the longer the outage was, brings what
+ * was held up, to links that are still there. Outages may overlap. */
+void rt_memnet_cut_one_way(struct rt_memnet *net, size_t from, size_t to);
+void rt_memnet_heal_one_way(struct rt_memnet *net, size_t from, size_t to);
 void rt_memnet_cut(struct rt_memnet *net, size_t a, size_t b);
+void rt_memnet_heal(struct rt_memnet *net, size_t a, size_t b);
+void rt_memnet_unplug(struct rt_memnet *net, size_t i);
+void rt_memnet_plug(struct rt_memnet *net, size_t i);
+
+/* A host stops for so long, as by SIGSTOP and SIGCONT: its program does not run, and its heartbeats stop.
+ * What is sent to it waits, up to a window; peers may give it up meanwhile, which it hears when it goes on.
+ */
+void rt_memnet_pause(struct rt_memnet *net, size_t i, double seconds);
+
 /* Ends an endpoint as a whole, as when a process is killed: others notice at once (a latency later), after
  * the frames that had left before. For its own program the run has failed. */
 void rt_memnet_kill(struct rt_memnet *net, size_t i);
+
+/* The same, and after so many seconds a new program starts at the same host, with an endpoint of its own
+ * (rt_memnet_endpoint). It is the program of the run, or the one that was given here. One that has not
+ * started when all others have ended does not. */
+rt_status rt_memnet_restart(struct rt_memnet *net, size_t i, double after, struct rt_error *err);
+void rt_memnet_restarts(struct rt_memnet *net, rt_memnet_program program, void *user);
+
+/* The program of a host hangs for so long, and its heartbeats go on. */
+void rt_memnet_hang(struct rt_memnet *net, size_t i, double seconds);
 
 /* The program of an endpoint hangs from one time to another: it takes no event and its sleeps do not end
  * before that, but its links live. Called by the program itself, before it hangs. */

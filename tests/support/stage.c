@@ -17,8 +17,13 @@ static void play_in_memory(void *user, size_t i, struct rt_endpoint *endpoint) {
 static void run_in_memory(struct stage *stage) {
     struct rt_error err;
     struct rt_memnet *net;
-    const struct rt_memnet_settings settings = {
-        .seed = 1, .latency = 1e-4, .bandwidth = 1e9, .random_delay = 1e-4};
+    const struct rt_memnet_settings settings = {.seed = 1,
+                                                .latency = 1e-4,
+                                                .bandwidth = 1e9,
+                                                .random_delay = 1e-4,
+                                                .heartbeat_seconds = stage->heartbeat,
+                                                .silence_seconds = stage->silence,
+                                                .silence_least = stage->least};
     CHECK_OK(rt_memnet_create(&settings, STAGE_ENDPOINTS + 1, &net, &err)); /* the last never listens */
     for (size_t i = 0; i < STAGE_ENDPOINTS; i++) {
         stage->endpoints[i] = rt_memnet_endpoint(net, i);
@@ -26,6 +31,7 @@ static void run_in_memory(struct stage *stage) {
     }
     snprintf(stage->nowhere, sizeof stage->nowhere, "mem:%d", STAGE_ENDPOINTS);
     stage->exact = true;
+    stage->net = net;
     CHECK_OK(rt_memnet_run(net, play_in_memory, stage, INFINITY, &err));
     rt_memnet_destroy(net);
 }
@@ -49,12 +55,16 @@ static void *play(void *argument) {
  * from another machine, and bodies have a checksum. */
 static const char near[] = "127.0.0.1:0", far[] = "127.0.0.2:0";
 
-static void run_over_tcp(struct stage *stage, const char *at, const struct rt_tcp_settings *settings) {
+static void run_over_tcp(struct stage *stage, const char *at, const struct rt_tcp_settings *given) {
     struct rt_error err;
+    struct rt_tcp_settings settings = *given;
+    settings.heartbeat_seconds = stage->heartbeat;
+    settings.silence_seconds = stage->silence;
+    settings.silence_least = stage->least;
     struct player players[STAGE_ENDPOINTS];
     struct held_port nowhere;
     for (size_t i = 0; i < STAGE_ENDPOINTS; i++) {
-        CHECK_OK(rt_tcp_create(settings, &stage->endpoints[i], &err));
+        CHECK_OK(rt_tcp_create(&settings, &stage->endpoints[i], &err));
         CHECK_OK(rt_endpoint_listen(stage->endpoints[i], at, &err));
     }
     port_hold(&nowhere);
@@ -143,7 +153,22 @@ bool stage_match(unsigned frame, const void *bytes, size_t count) {
     return count == 0 || memcmp(bytes, row + 64 * (size_t)frame, count) == 0;
 }
 
+void stage_stop(struct stage *stage, size_t i, double seconds) {
+    struct rt_endpoint *endpoint = stage->endpoints[i];
+    const double until = rt_endpoint_now(endpoint) + seconds;
+    if (stage->net)
+        rt_memnet_pause(stage->net, i, seconds);
+    else
+        rt_endpoint_attend(endpoint, true); /* and does not */
+    rt_endpoint_sleep(endpoint, until);
+    rt_endpoint_attend(endpoint, stage->attended);
+}
+
 void stage_over_each(stage_program program) {
+    stage_over_each_with(program, 0, 0, 0);
+}
+
+void stage_over_each_with(stage_program program, double heartbeat, double silence, double least) {
     row = stage_room(ROW);
     for (uint32_t i = 0; i < ROW / 16; i++) {
         uint32_t words[4];
@@ -151,7 +176,11 @@ void stage_over_each(stage_program program) {
         memcpy(row + 16 * (size_t)i, words, sizeof words);
     }
     for (size_t k = 0; k < sizeof transports / sizeof *transports; k++) {
-        struct stage stage = {.transport = transports[k].name, .program = program};
+        struct stage stage = {.transport = transports[k].name,
+                              .program = program,
+                              .heartbeat = heartbeat,
+                              .silence = silence,
+                              .least = least};
         int before = rt_test_failures;
         transports[k].run(&stage);
         if (rt_test_failures != before)

@@ -10,6 +10,7 @@
 enum { STAGE_ENDPOINTS = 2 };
 
 struct stage;
+struct rt_memnet;
 
 /* Runs on a thread of its own. Threads talk only through the transport: where time is virtual, one that
  * waits for another in any other way stops both. */
@@ -23,9 +24,16 @@ struct stage {
     struct rt_endpoint *endpoints[STAGE_ENDPOINTS];
     char nowhere[80]; /* an address where no program listens */
     stage_program program;
+    double heartbeat, silence, least; /* of the endpoints; 0: as they are */
+    struct rt_memnet *net;            /* NULL: a real network */
 };
 
 void stage_over_each(stage_program program);
+/* Heartbeats and the bound on silence as in the settings of the endpoints. */
+void stage_over_each_with(stage_program program, double heartbeat, double silence, double least);
+
+/* Program i has its endpoint do nothing for so long: it sends no heartbeat and reads nothing. */
+void stage_stop(struct stage *stage, size_t i, double seconds);
 
 /* Bytes that tell frames and places apart: those of frame n from a place on. */
 enum { STAGE_LARGEST = 8 << 20, STAGE_FRAMES = 1000 };
