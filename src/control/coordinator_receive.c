@@ -73,8 +73,8 @@ static rt_status connection_take_error(struct rt_coordinator *coordinator,
     coordinator->lost = UINT16_MAX;
     if (error.status == RT_DIVERGED)
         return rt_fail(err, RT_DIVERGED, "%s", error.text);
-    /* The sender ends, so it is lost too, unless it names another lost node, which may be the master. In a ring
-     * no node reports the master: one that has lost it reports itself. */
+    /* The sender ends, so it is lost too, unless it names another lost node, which may be the master. In a
+     * ring no node reports the master: one that has lost it reports itself. */
     const bool master = error.status == RT_IO && !rt_route_is_ring(&connection->route);
     const bool other = error.node < nodes && (error.node > 0 || master);
     const uint16_t from = talk == connection->route.in ? connection->route.from : connection->route.to;

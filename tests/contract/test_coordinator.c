@@ -153,8 +153,8 @@ static rt_status happen(void *user, struct exrig *rig, uint16_t rank, uint64_t b
 
 /* Everybody ends within `seconds` after it, and the master names the one whose fault it is. */
 static void check_mishap(const struct exrig *rig, const struct mishap *mishap, double seconds) {
-    char name[32];
-    rt_communicator_name(&(struct rt_communicator){0}, mishap->who, name);
+    char text[32];
+    const char *name = rt_communicator_name(&(struct rt_communicator){0}, mishap->who, text);
     CHECK_MSG(mishap->happened, "%s: nothing happened to %s", rig->strategy->name, name);
     for (size_t i = 0; i < rig->settings.nodes; i++) {
         const struct exrig_node *node = &rig->node[i];
@@ -419,9 +419,9 @@ static void hear_nonsense(size_t who, uint64_t seeds) {
             CHECK_MSG(node->ended < nonsense.spoke + 40, "seed %llu: node %zu took %g s",
                       (unsigned long long)seed, i, node->ended);
         }
-        char name[32];
+        char text[32];
         const struct exrig_node *master = &rig.node[0];
-        rt_communicator_name(&(struct rt_communicator){0}, (uint16_t)who, name);
+        const char *name = rt_communicator_name(&(struct rt_communicator){0}, (uint16_t)who, text);
         if (who > 0)
             CHECK_MSG(strstr(master->error.text, name) || master->status == RT_OK, "seed %llu: %s",
                       (unsigned long long)seed, master->error.text);
@@ -487,8 +487,8 @@ static void check_answers(size_t who, const struct wrong *wrong, size_t count) {
                             &rig, &err));
         CHECK_OK(exrig_run(&rig, NULL, (void *)(uintptr_t)&wrong[i], &err));
         const struct exrig_node *node = &rig.node[1 - who];
-        char name[32];
-        rt_communicator_name(&(struct rt_communicator){0}, (uint16_t)who, name);
+        char text[32];
+        const char *name = rt_communicator_name(&(struct rt_communicator){0}, (uint16_t)who, text);
         CHECK_MSG(node->status == RT_FAILED && strncmp(node->error.text, name, strlen(name)) == 0 &&
                       strstr(node->error.text, wrong[i].answer),
                   "'%s' instead of '%s'", node->error.text, wrong[i].answer);
