@@ -30,7 +30,7 @@ struct rt_batch_worker {
     void *self;
     /* Learns from its part of a batch, or takes part in its exchange with nothing. NULL: it is given none. */
     rt_status (*learn)(void *self, uint64_t batch, struct rt_done *done, struct rt_error *err);
-    /* The worker is idle for now: no bound or round waits for it. NULL: it is never idle. */
+    /* The worker has become idle: no bound or round waits for it. NULL: it is never idle. */
     rt_status (*settle)(void *self, struct rt_error *err);
 };
 

@@ -280,7 +280,7 @@ enum {
     RT_MEM_WINDOW = 256 << 10
 }; /* bytes that the systems of two hosts take for a program that does not read */
 
-/* Whether what this side sends lies with the systems of the two hosts for now. */
+/* Whether what this side sends is held by the systems of the two hosts at present. */
 static inline bool rt_mem_is_held(const struct rt_mem_side *side) {
     return rt_mem_is_deaf(side->peer) || side->peer->node->paused;
 }

@@ -307,6 +307,8 @@ static void ring_learner_describe(const struct ring_learner *learner, struct rt_
 static rt_status ring_learner_recover(void *self, struct rt_learner *recovered, struct rt_error *err) {
     struct ring_learner *learner = self;
     const struct rt_ring_setup_settings wanted = ring_learner_wants(learner);
+    if (!learner->ring) /* an attempt before has failed for good */
+        return err->status = RT_FAILED;
     rt_ring_give_up(learner->ring);
     rt_ring_destroy(learner->ring);
     learner->ring = NULL;
