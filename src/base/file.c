@@ -94,11 +94,11 @@ static void file_note_failure(struct rt_writer *writer, int error) {
 /* Opens a new file beside path. The process number tells apart two processes that write the same path; the
  * counter, files left by a crash. The file is locked while it is open, so a temporary without a lock is
  * abandoned and may already have been removed by another process. */
-static int file_open_temporary(const char *path, char *temporary, size_t room) {
+static int file_open_temporary(const char *path, mode_t mode, char *temporary, size_t room) {
     for (int i = 0; i < 1000; i++) {
         struct stat info;
         snprintf(temporary, room, "%s.%ld-%d.tmp", path, (long)getpid(), i);
-        int file = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        int file = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
         if (file < 0 && errno != EEXIST)
             return file;
         if (file < 0)
@@ -111,7 +111,8 @@ static int file_open_temporary(const char *path, char *temporary, size_t room) {
     return -1;
 }
 
-rt_status rt_writer_open(const char *path, struct rt_writer *writer, struct rt_error *err) {
+static rt_status file_open_writer(const char *path, mode_t mode, struct rt_writer *writer,
+                                  struct rt_error *err) {
     *writer = (struct rt_writer){.status = RT_OK};
     /* A device or a pipe cannot be replaced by a file: it is written to directly. */
     struct stat info;
@@ -128,7 +129,8 @@ rt_status rt_writer_open(const char *path, struct rt_writer *writer, struct rt_e
         file_release_writer(writer);
         return rt_fail(err, RT_NO_MEMORY, "%s: not enough memory to write it", path);
     }
-    int file = direct ? open(path, O_WRONLY | O_CLOEXEC) : file_open_temporary(path, writer->temporary, room);
+    int file =
+        direct ? open(path, O_WRONLY | O_CLOEXEC) : file_open_temporary(path, mode, writer->temporary, room);
     writer->file = file < 0 ? NULL : fdopen(file, "wb");
     if (!writer->file) {
         rt_status status = rt_fail(err, RT_IO, "%s: cannot be written: %s", path, strerror(errno));
@@ -141,6 +143,14 @@ rt_status rt_writer_open(const char *path, struct rt_writer *writer, struct rt_e
         return status;
     }
     return RT_OK;
+}
+
+rt_status rt_writer_open(const char *path, struct rt_writer *writer, struct rt_error *err) {
+    return file_open_writer(path, 0666, writer, err);
+}
+
+rt_status rt_writer_open_private(const char *path, struct rt_writer *writer, struct rt_error *err) {
+    return file_open_writer(path, 0600, writer, err);
 }
 
 void rt_writer_write(struct rt_writer *writer, const void *data, size_t bytes) {

@@ -32,6 +32,8 @@ struct rt_writer {
 };
 
 rt_status rt_writer_open(const char *path, struct rt_writer *writer, struct rt_error *err);
+/* Readable by its owner only. */
+rt_status rt_writer_open_private(const char *path, struct rt_writer *writer, struct rt_error *err);
 void rt_writer_write(struct rt_writer *writer, const void *data, size_t bytes);
 /* Overwrites bytes written before, from `offset` on. */
 void rt_writer_amend(struct rt_writer *writer, uint64_t offset, const void *data, size_t bytes);

@@ -2,6 +2,8 @@
  * be available on every machine, without a crypto library. */
 #include "base/sha256.h"
 
+#include "base/hex.h"
+
 #include <string.h>
 
 /* The first 32 bits of the fractional parts of the cube roots of the first 64 primes. */
@@ -94,10 +96,6 @@ void rt_sha256_finish(struct rt_sha256 *hash, uint8_t digest[32]) {
 }
 
 void rt_sha256_hex(const uint8_t digest[32], char text[65]) {
-    static const char digit[] = "0123456789abcdef";
-    for (size_t i = 0; i < 32; i++) {
-        text[2 * i] = digit[digest[i] >> 4];
-        text[2 * i + 1] = digit[digest[i] & 15];
-    }
+    rt_hex_write(digest, 32, text);
     text[64] = 0;
 }

@@ -1,6 +1,7 @@
 /* The file of a cluster key: 64 hexadecimal digits and a line end, readable by its owner only. */
 #include "net/tcp.h"
 
+#include "base/hex.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/crypto.h>
@@ -28,10 +29,7 @@ rt_status rt_key_write(const char *path, struct rt_error *err) {
     char text[DIGITS + 1];
     if (getrandom(key, sizeof key, 0) != sizeof key)
         return rt_fail(err, RT_IO, "cannot get random numbers: %s", strerror(errno));
-    for (size_t i = 0; i < RT_KEY_BYTES; i++) {
-        text[2 * i] = "0123456789abcdef"[key[i] >> 4];
-        text[2 * i + 1] = "0123456789abcdef"[key[i] & 15];
-    }
+    rt_hex_write(key, sizeof key, text);
     text[DIGITS] = '\n';
     OPENSSL_cleanse(key, sizeof key);
     rt_status status = RT_OK;
@@ -53,13 +51,6 @@ rt_status rt_key_write(const char *path, struct rt_error *err) {
     return status;
 }
 
-static int key_digit_value(char c) {
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 static rt_status key_parse(const char *path, const char *text, size_t bytes, uint8_t *key,
                            struct rt_error *err) {
     static const char space[] = " \t\r\n", mark[] = "\xef\xbb\xbf"; /* of UTF-8, as some editors write it */
@@ -69,17 +60,12 @@ static rt_status key_parse(const char *path, const char *text, size_t bytes, uin
         bytes--;
     while (bytes > 0 && memchr(space, *text, sizeof space - 1))
         text++, bytes--;
-    bool right = bytes == DIGITS;
-    for (size_t i = 0; i < bytes && right; i++)
-        right = key_digit_value(text[i]) >= 0;
-    if (!right)
+    if (bytes != DIGITS || !rt_hex_read(text, RT_KEY_BYTES, key))
         return rt_fail(
             err, RT_BAD_INPUT,
             "%s: is not a cluster key: it must hold %d hexadecimal digits (make one with 'ringtmp keygen "
             "FILE')",
             path, DIGITS);
-    for (size_t i = 0; i < RT_KEY_BYTES; i++)
-        key[i] = (uint8_t)(key_digit_value(text[2 * i]) << 4 | key_digit_value(text[2 * i + 1]));
     return RT_OK;
 }
 

@@ -15,9 +15,10 @@
  * measured the bound is `most`. Nothing that the peer says can make the bound longer than `most`, or shorter
  * than `least`.
  *
- * Adaptation has to be asked for (`least`), and the product does not: most strategies cannot replace a lost
- * node yet, so a short bound would end runs that survive a stop of a few seconds with the long one. Round
- * trips are measured in any case: a peer may adapt, and recovery of every strategy will.
+ * Adaptation has to be asked for (`least`). A run that goes on without a lost node asks for it: the sooner a
+ * silent node is given up, the less time all others lose. Where a loss ends the run it is not asked for: a
+ * short bound would end runs that survive a stop of a few seconds with the long one. Round trips are measured
+ * in any case: a peer may adapt.
  */
 #ifndef RT_NET_SILENCE_H
 #define RT_NET_SILENCE_H

@@ -175,8 +175,9 @@ rt_status rt_tcp_create(const struct rt_tcp_settings *settings, struct rt_endpoi
     if (status != RT_OK)
         return status;
     tcp->base.transport = &transport;
-    tcp->silence =
+    tcp->made =
         rt_silence_terms(settings->silence_seconds, settings->silence_least, settings->heartbeat_seconds);
+    tcp->silence = tcp->made;
     tcp->shortest_bound = tcp->silence.most;
     tcp->max_links = settings->max_links ? settings->max_links : 256;
     tcp->insecure = settings->insecure;

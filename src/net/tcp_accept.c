@@ -33,7 +33,7 @@ static rt_status tcp_open_listener(struct rt_tcp *tcp, const char *address, cons
         return rt_fail(err, RT_BAD_INPUT,
                        "%s: others could connect to this address, and there is no key: make one with "
                        "'ringtmp keygen FILE' and give it to every device with --key FILE, or allow anyone "
-                       "to connect with --insecure",
+                       "to connect to a node with --insecure",
                        address);
     struct sockaddr_storage bound;
     socklen_t bytes = sizeof bound;

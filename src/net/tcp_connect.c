@@ -18,7 +18,7 @@
 #define LONGEST_PAUSE   0.5
 #define CONNECT_SECONDS 3.0 /* for one attempt: a host that is not there answers nothing at all */
 
-rt_status rt_tcp_connect(struct rt_endpoint *endpoint, const char *address, double until,
+rt_status rt_tcp_connect(struct rt_endpoint *endpoint, const char *address, double refused, double until,
                          struct rt_link **out, struct rt_error *err) {
     struct rt_tcp *tcp = (struct rt_tcp *)endpoint;
     struct rt_tcp_link *link;
@@ -35,6 +35,8 @@ rt_status rt_tcp_connect(struct rt_endpoint *endpoint, const char *address, doub
         return status;
     link->state = RT_LINK_RESOLVING;
     link->until = until;
+    link->refused = refused;
+    link->refuses = true;
     status = rt_resolve_start(host, port, false, tcp->wake[1], &link->resolve, err);
     if (status != RT_OK) {
         free(link);
@@ -50,6 +52,7 @@ rt_status rt_tcp_connect(struct rt_endpoint *endpoint, const char *address, doub
 }
 
 static void tcp_connect_unreachable(struct rt_tcp_link *link, int error) {
+    link->refuses &= error == ECONNREFUSED;
     if (error == ECONNREFUSED)
         rt_fail(&link->last, RT_IO, "connection refused: nothing is listening there");
     else if (error == ETIMEDOUT)
@@ -58,14 +61,23 @@ static void tcp_connect_unreachable(struct rt_tcp_link *link, int error) {
         rt_fail(&link->last, RT_IO, "cannot be reached: %s", strerror(error));
 }
 
+static void tcp_connect_broken(struct rt_tcp_link *link, const struct rt_error *why) {
+    link->refuses = false;
+    rt_fail(&link->last, RT_IO, "%s before the link was made", why->text);
+}
+
 /* link->last has the reason. */
 static void tcp_connect_retry(struct rt_tcp_link *link) {
     const struct addrinfo *first;
+    const double now = rt_clock_wall();
     rt_tcp_link_drop_lanes(link);
     link->state = RT_LINK_PAUSING;
     link->address = link->address->ai_next;
-    link->retry_at = rt_clock_wall();
-    if (!link->address) {
+    link->retry_at = now;
+    if (!link->address && link->refuses && now >= link->refused) {
+        rt_tcp_link_fail(link, &link->last);
+    } else if (!link->address) {
+        link->refuses = true;
         (void)rt_resolve_result(link->resolve, &first, NULL);
         link->address = first;
         link->retry_at += link->pause;
@@ -171,6 +183,7 @@ void rt_tcp_connect_serve(struct rt_connection *connection) {
     struct rt_error err;
     enum rt_connection_state before = connection->state;
     if (before == RT_CONNECTION_GREETED) { /* it can only have ended */
+        link->refuses = false;
         rt_fail(&link->last, RT_IO, "closed the connection before the link was made");
         tcp_connect_retry(link);
         return;
@@ -184,7 +197,7 @@ void rt_tcp_connect_serve(struct rt_connection *connection) {
         if (connection->state == RT_CONNECTION_CONNECTING)
             tcp_connect_unreachable(link, connection->connect_error);
         else
-            rt_fail(&link->last, RT_IO, "%s before the link was made", err.text);
+            tcp_connect_broken(link, &err);
         tcp_connect_retry(link);
     } else if (result == RT_STREAM_OK && connection->lane == RT_LANE_CONTROL) {
         tcp_connect_begin_lane(link, RT_LANE_DATA, connection->token);

@@ -203,6 +203,8 @@ struct rt_tcp_link {
     struct rt_resolve *resolve;
     const struct addrinfo *address;
     double until, retry_at, pause;
+    double refused;       /* until then it is tried again where nothing listens */
+    bool refuses;         /* every address that was tried in this round has said so */
     struct rt_error last; /* why the last attempt failed */
 };
 
@@ -221,7 +223,7 @@ struct rt_tcp_crowd {
 
 struct rt_tcp {
     struct rt_endpoint base;
-    struct rt_silence_terms silence;
+    struct rt_silence_terms made; /* with these, */
     size_t max_links;
     bool insecure, own_user;
     enum rt_cma cma;
@@ -255,6 +257,7 @@ struct rt_tcp {
     struct pollfd *polled;
     struct rt_tcp_polled *polled_whose;
     size_t poll_room;
+    struct rt_silence_terms silence; /* and these hold now */
     double next_beat;
     double served;         /* when the sockets were last looked at */
     double lateness;       /* of our heartbeats of late, see net/silence.h */
@@ -388,7 +391,7 @@ double rt_shape_release(struct rt_tcp_link *link, double now);
 void rt_shape_write_links(struct rt_tcp *tcp); /* all links, in turns */
 
 /* ---- tcp_connect.c, tcp_accept.c: making links ---- */
-rt_status rt_tcp_connect(struct rt_endpoint *endpoint, const char *address, double until,
+rt_status rt_tcp_connect(struct rt_endpoint *endpoint, const char *address, double refused, double until,
                          struct rt_link **link, struct rt_error *err);
 /* Continues connecting; returns the time of the next call. */
 double rt_tcp_connect_step(struct rt_tcp_link *link, double now);

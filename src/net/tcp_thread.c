@@ -114,9 +114,17 @@ static bool tcp_take_orders(struct rt_tcp *tcp) {
 
 /* ---- time ---- */
 
+/* What the owner wants by now. */
+static void tcp_take_silence(struct rt_tcp *tcp) {
+    const uint64_t wanted = atomic_load(&tcp->base.silence);
+    const double most = (double)(wanted >> 32) * 1e-3, least = (double)(wanted & UINT32_MAX) * 1e-3;
+    tcp->silence = wanted ? rt_silence_terms(most, least, tcp->made.heartbeat) : tcp->made;
+}
+
 static void tcp_beat(struct rt_tcp *tcp, double now) {
     if (now < tcp->next_beat)
         return;
+    tcp_take_silence(tcp);
     /* If this program itself did not run (stopped, or the machine was overloaded), silence proves nothing,
      * nor do earlier measurements: the peers get another chance to be heard. */
     const double late = now - tcp->next_beat;

@@ -15,7 +15,12 @@ rt_status rt_endpoint_listen(struct rt_endpoint *endpoint, const char *address, 
 
 rt_status rt_endpoint_connect(struct rt_endpoint *endpoint, const char *address, double until,
                               struct rt_link **link, struct rt_error *err) {
-    return endpoint->transport->connect(endpoint, address, until, link, err);
+    return rt_endpoint_call(endpoint, address, until, until, link, err);
+}
+
+rt_status rt_endpoint_call(struct rt_endpoint *endpoint, const char *address, double refused, double until,
+                           struct rt_link **link, struct rt_error *err) {
+    return endpoint->transport->connect(endpoint, address, refused, until, link, err);
 }
 
 void rt_link_count(struct rt_link *link, atomic_int *alive) {
@@ -85,6 +90,10 @@ void rt_endpoint_excuse(struct rt_endpoint *endpoint, double seconds) {
 void rt_endpoint_stall(struct rt_endpoint *endpoint, double seconds) {
     atomic_store(&endpoint->stall_length, (uint64_t)(seconds * 1e3));
     atomic_store(&endpoint->stall_found, transport_step_stamp(endpoint));
+}
+
+void rt_endpoint_set_silence(struct rt_endpoint *endpoint, double most, double least) {
+    atomic_store(&endpoint->silence, (uint64_t)(most * 1e3) << 32 | (uint64_t)(least * 1e3));
 }
 
 struct rt_heartbeat rt_endpoint_heartbeat(const struct rt_endpoint *endpoint, double now) {

@@ -31,6 +31,7 @@ enum {
     RT_CHANNEL_FIRST,   /* the others share one, the lower before the higher */
     RT_CHANNEL_SECOND,
     RT_CHANNEL_BULK,
+    RT_CHANNEL_REPLICA, /* what may always wait */
     RT_CHANNELS
 };
 
@@ -126,9 +127,10 @@ struct rt_heartbeat {
 
 struct rt_transport {
     const char *name;
+    bool one_thread; /* a program has one thread, which takes the events whenever it waits */
     void (*destroy)(struct rt_endpoint *endpoint);
     rt_status (*listen)(struct rt_endpoint *endpoint, const char *address, struct rt_error *err);
-    rt_status (*connect)(struct rt_endpoint *endpoint, const char *address, double until,
+    rt_status (*connect)(struct rt_endpoint *endpoint, const char *address, double refused, double until,
                          struct rt_link **link, struct rt_error *err);
     void (*close)(struct rt_link *link);
     void (*send)(struct rt_link *link, struct rt_send *send);
@@ -148,6 +150,8 @@ struct rt_endpoint {
     /* In milliseconds of the endpoint's time: when this program was found not to have run for so long that
      * peers may have given it up, and for how long. 0: never. */
     atomic_uint_least64_t stall_found, stall_length;
+    /* Milliseconds, `most` above 32 bits of `least`, as the owner wants them; 0: as it was made. */
+    atomic_uint_least64_t silence;
 };
 
 void rt_endpoint_destroy(struct rt_endpoint *endpoint); /* closes its links; NULL is fine */
@@ -160,6 +164,11 @@ rt_status rt_endpoint_listen(struct rt_endpoint *endpoint, const char *address, 
  * Receives and sends may be posted at once. Fails at once for an invalid address. */
 rt_status rt_endpoint_connect(struct rt_endpoint *endpoint, const char *address, double until,
                               struct rt_link **link, struct rt_error *err);
+
+/* The same, to a program that listens all the time if it is there: where the host answers that nothing
+ * listens there, it is over at `refused`. A network that knows no such answer makes no difference. */
+rt_status rt_endpoint_call(struct rt_endpoint *endpoint, const char *address, double refused, double until,
+                           struct rt_link **link, struct rt_error *err);
 
 /* Ends a link and frees it. The owner gets back what it had posted; frames not yet sent may be lost. No more
  * events of this link follow. */
@@ -200,6 +209,11 @@ void rt_endpoint_stall(struct rt_endpoint *endpoint, double seconds);
 /* Seconds for which this program itself did not run (stopped by a signal, or asleep with its machine), so
  * that peers may have given it up without being at fault. 0: none found within the last 10 s. */
 double rt_endpoint_stalled(struct rt_endpoint *endpoint);
+
+/* From its next heartbeat on a peer that is silent for `most` seconds is gone, or, where `least` is not 0,
+ * for a time that adapts and is between the two (net/silence.h). Both 0: as the endpoint was made. A
+ * simulated network has one rule for all, and does not listen. */
+void rt_endpoint_set_silence(struct rt_endpoint *endpoint, double most, double least);
 
 /* The endpoint's time in seconds: rt_clock_wall over a real network, virtual time in a simulated one. */
 double rt_endpoint_now(struct rt_endpoint *endpoint);

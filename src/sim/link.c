@@ -140,8 +140,10 @@ static rt_status memnet_make_side(struct rt_mem_node *node, size_t to, struct rt
     return RT_OK;
 }
 
-rt_status rt_mem_connect(struct rt_endpoint *endpoint, const char *address, double until,
+/* No host of this network says that nothing listens there. */
+rt_status rt_mem_connect(struct rt_endpoint *endpoint, const char *address, double refused, double until,
                          struct rt_link **link, struct rt_error *err) {
+    (void)refused;
     struct rt_mem_node *node = (struct rt_mem_node *)endpoint;
     struct rt_memnet *net = node->net;
     struct rt_mem_side *near, *far;

@@ -130,6 +130,7 @@ static void memnet_attend(struct rt_endpoint *endpoint, bool attends) {
 
 static const struct rt_transport transport = {
     .name = "memory",
+    .one_thread = true,
     .destroy = memnet_destroy_endpoint,
     .listen = memnet_listen,
     .connect = rt_mem_connect,

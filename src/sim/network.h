@@ -3,6 +3,7 @@
  * its own, but only one runs at a time, in a fixed order; virtual time advances when all of them wait. So
  * a run is a function of its seed: the same events in the same order at the same times, every time.
  *
+ * The clocks of base/clock.h show a program's thread virtual time too.
  * Programs spend no virtual time computing unless they say so, with rt_endpoint_sleep. Others run only
  * while a program waits or sleeps. A wait that does not sleep (its time has come already) first lets all
  * others do what they can at the present time, but time does not advance: a program that only polls, and

@@ -149,6 +149,7 @@ struct rt_mem_node {
     double measures;      /* since when it knows its round trips: it may have been stopped before */
     struct rt_mem_item thaw, start;
     double ahead;               /* its own time, once it is over */
+    double computed;            /* by its processor's clock */
     double freezes, thaws;      /* when its program hangs; 0: it does not */
     double freezes_every;       /* and again so many seconds later; 0: once */
     double pretends;            /* since when its heartbeats lie; 0: they do not */
@@ -207,7 +208,7 @@ void rt_mem_wake(struct rt_endpoint *endpoint);
 double rt_mem_now(struct rt_endpoint *endpoint);
 
 /* link.c */
-rt_status rt_mem_connect(struct rt_endpoint *endpoint, const char *address, double until,
+rt_status rt_mem_connect(struct rt_endpoint *endpoint, const char *address, double refused, double until,
                          struct rt_link **link, struct rt_error *err);
 void rt_mem_close(struct rt_link *link);
 void rt_mem_answer_calls(struct rt_mem_node *node); /* it listens now */

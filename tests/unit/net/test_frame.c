@@ -104,7 +104,7 @@ TEST(what_is_no_frame_is_refused) {
     } cases[] = {
         {{0, 0, 0, 0, 0, 0, 0, 0}, "unknown kind 0"},
         {{10, 0, 0, 0, 0, 0, 0, 0}, "unknown kind 10"},
-        {{1, RT_CHANNELS, 0, 0, 0, 0, 0, 0}, "channel 4"},
+        {{1, RT_CHANNELS, 0, 0, 0, 0, 0, 0}, "channel 5"},
         {{1, 0, 97, 0, 0, 0, 0, 0}, "head of 97 bytes"},
         {{4, 0, 97, 0, 0, 0, 0, 0}, "head of 97 bytes"},
         {{1, 0, 0, 1, 0, 0, 0, 0}, "head of 256 bytes"},

@@ -26,6 +26,32 @@ TEST(connecting_waits_for_the_listener) {
     port_let_go(&port);
 }
 
+/* One that listens all the time if it is there: nothing listens, so it is not there. */
+TEST(a_call_that_is_refused_is_over_early) {
+    struct rt_endpoint *a = make_endpoint((struct rt_tcp_settings){0});
+    struct rt_endpoint *b = make_endpoint((struct rt_tcp_settings){0});
+    struct held_port port;
+    struct rt_error err;
+    struct rt_link *link;
+    port_hold(&port);
+    const double before = rt_clock_wall();
+    CHECK_OK(rt_endpoint_call(a, port.address, before + 0.1, before + PATIENCE, &link, &err));
+    REQUIRE(expect(a, RT_EVENT_CLOSED));
+    const double passed = rt_clock_wall() - before;
+    CHECK_MSG(passed >= 0.1 && passed < PATIENCE / 2, "it took %g s", passed);
+    CHECK(strcmp(event.error.text, "connection refused: nothing is listening there") == 0);
+    rt_link_close(link);
+    /* and until then it is tried again */
+    CHECK_OK(rt_endpoint_call(a, port.address, rt_clock_wall() + PATIENCE / 2, rt_clock_wall() + PATIENCE,
+                              &link, &err));
+    CHECK(is_quiet(a, 0.1));
+    CHECK_OK(rt_endpoint_listen(b, port.address, &err));
+    REQUIRE(expect(a, RT_EVENT_CONNECTED) && expect(b, RT_EVENT_ACCEPTED));
+    rt_endpoint_destroy(a);
+    rt_endpoint_destroy(b);
+    port_let_go(&port);
+}
+
 TEST(what_cannot_be_reached_is_named) {
     struct rt_endpoint *a = make_endpoint((struct rt_tcp_settings){0});
     struct rt_endpoint *b = make_endpoint((struct rt_tcp_settings){0});

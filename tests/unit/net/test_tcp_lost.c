@@ -3,6 +3,7 @@
 /* labels: threads */
 #include "tcp_rig.h"
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@ static bool start_child(struct rt_tcp_settings settings, struct child *child) {
         return false;
     if (child->id > 0)
         return true;
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a check that fails leaves it stopped */
     char address[80];
     struct rt_link *link;
     ssize_t got = read(child->pipe[0], address, sizeof address);
@@ -53,13 +55,19 @@ TEST(a_killed_peer_is_noticed_at_once) {
     rt_endpoint_destroy(endpoint);
 }
 
-static void check_stopped_peer(double seconds, double least, double from, double until, const char *says_so) {
-    const struct rt_tcp_settings settings = {
-        .heartbeat_seconds = 0.05, .silence_seconds = seconds, .silence_least = least};
+/* later: the bound is set when the endpoint is there already. */
+static void check_stopped_peer(bool later, double seconds, double least, double from, double until,
+                               const char *says_so) {
+    const struct rt_tcp_settings hasty = {.heartbeat_seconds = 0.05};
+    struct rt_tcp_settings settings = hasty;
+    settings.silence_seconds = seconds;
+    settings.silence_least = least;
     struct child child;
     REQUIRE(start_child(settings, &child));
-    struct rt_endpoint *endpoint = make_endpoint(settings);
+    struct rt_endpoint *endpoint = make_endpoint(later ? hasty : settings);
     struct rt_error err;
+    if (later)
+        rt_endpoint_set_silence(endpoint, seconds, least);
     CHECK_OK(rt_endpoint_listen(endpoint, "127.0.0.1:0", &err));
     REQUIRE(tell_child(&child, endpoint));
     REQUIRE(expect(endpoint, RT_EVENT_ACCEPTED));
@@ -75,12 +83,14 @@ static void check_stopped_peer(double seconds, double least, double from, double
 }
 
 TEST(a_stopped_peer_is_noticed_by_its_silence) {
-    check_stopped_peer(0.5, 0, 0.3, 5, "has been silent for 0.5 seconds");
+    check_stopped_peer(false, 0.5, 0, 0.3, 5, "has been silent for 0.5 seconds");
+    check_stopped_peer(true, 0.75, 0, 0.5, 5, "has been silent for 0.75 seconds");
 }
 
 /* Measured round trips make the bound shorter than the setting. */
 TEST(a_stopped_peer_is_noticed_sooner_where_the_bound_adapts) {
-    check_stopped_peer(10, 0.2, 0.1, 9, "has been silent for ");
+    check_stopped_peer(false, 10, 0.2, 0.1, 9, "has been silent for ");
+    check_stopped_peer(true, 10, 0.2, 0.1, 9, "has been silent for ");
 }
 
 static void pass_time(double seconds) {

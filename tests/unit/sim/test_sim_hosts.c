@@ -3,6 +3,7 @@
 /* labels: threads */
 #include "sim/network.h"
 
+#include "base/clock.h"
 #include "support/memnet.h"
 #include "support/test.h"
 #include <math.h>
@@ -258,6 +259,27 @@ TEST(a_host_starts_again_at_its_address) {
 /* A call to the first program is heard by the second. */
 TEST(calls_outlive_a_restart) {
     check_restart(true);
+}
+
+static void clock_program(void *user, size_t i, struct rt_endpoint *endpoint) {
+    double *cpu = user;
+    rt_endpoint_sleep(endpoint, 3600 + (double)i);
+    CHECK(rt_clock_wall() == 3600 + (double)i && rt_clock_boot() == rt_endpoint_now(endpoint));
+    const double before = rt_clock_thread();
+    cpu[i] = rt_clock_process() - before;
+}
+
+/* A program that asks the clock gets virtual time, and as much computing in every run. */
+TEST(clocks_show_virtual_time) {
+    struct rt_error err;
+    struct rt_memnet *net;
+    double cpu[2] = {0};
+    CHECK_OK(rt_memnet_create(&fixed, 2, &net, &err));
+    CHECK_OK(rt_memnet_run(net, clock_program, cpu, 4000, &err));
+    CHECK(cpu[0] > 0 && cpu[0] < 1e-3 && cpu[0] == cpu[1]);
+    const double before = rt_clock_thread();
+    CHECK(rt_clock_thread() - before < 1 && rt_clock_wall() != 3600);
+    rt_memnet_destroy(net);
 }
 
 TEST_MAIN()

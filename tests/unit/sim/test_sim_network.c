@@ -33,14 +33,16 @@ static void mix(struct ring *ring, uint64_t value) {
     ring->hash = (ring->hash ^ value) * 0x100000001b3u;
 }
 
-/* Sends `frames` frames on each of three channels to the right, keeping `slots` posted on each. */
+enum { SENT = RT_CHANNELS - 1 }; /* channels */
+
+/* Sends `frames` frames on each of these channels to the right, keeping `slots` posted on each. */
 static void ring_program(void *user, size_t i, struct rt_endpoint *endpoint) {
     struct ring *ring = user;
     struct rt_send sends[RT_CHANNELS][4];
     struct rt_receive receives[RT_CHANNELS][4];
     static _Thread_local uint8_t bodies[RT_CHANNELS][4][4096];
     static const uint8_t data[4096];
-    unsigned sent[RT_CHANNELS] = {0}, got[RT_CHANNELS] = {0}, left = 2 * 3 * ring->frames;
+    unsigned sent[RT_CHANNELS] = {0}, got[RT_CHANNELS] = {0}, left = 2 * SENT * ring->frames;
     struct rt_link *to = NULL, *from = NULL;
     struct rt_error err;
     struct rt_event event;
@@ -58,7 +60,7 @@ static void ring_program(void *user, size_t i, struct rt_endpoint *endpoint) {
                 rt_link_send(to, &sends[c][k]);
         }
     while (left) {
-        if (i == 0 && left == 3 * ring->frames)
+        if (i == 0 && left == SENT * ring->frames)
             ring->memory = memory_in_use();
         REQUIRE(rt_endpoint_wait(endpoint, INFINITY, &event));
         double now = rt_endpoint_now(endpoint);
@@ -93,7 +95,7 @@ static void ring_program(void *user, size_t i, struct rt_endpoint *endpoint) {
     }
     CHECK(to->counts.frames_sent[1] == ring->frames && from->counts.frames_received[1] == ring->frames);
     CHECK(i != 0 || memory_in_use() <= ring->memory); /* less when others have ended */
-    CHECK(to->counts.wire_sent == 3 * (uint64_t)ring->frames * (8 + ring->body));
+    CHECK(to->counts.wire_sent == SENT * (uint64_t)ring->frames * (8 + ring->body));
 }
 
 static uint64_t ring_hash(uint64_t seed) {
@@ -101,7 +103,7 @@ static uint64_t ring_hash(uint64_t seed) {
     memnet_run(
         &(struct rt_memnet_settings){.seed = seed, .latency = 1e-3, .bandwidth = 1e6, .random_delay = 1e-2},
         ring.n, ring_program, &ring);
-    CHECK(ring.events > 8 * 3 * 2 * 300);
+    CHECK(ring.events > 8 * SENT * 2 * 300);
     return ring.hash;
 }
 
